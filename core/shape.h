@@ -1,0 +1,71 @@
+// Shapes and strides: short lists of int64 held in place.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <vector>
+
+#include "reprise/core/error.h"
+
+namespace reprise {
+
+/// Up to eight int64 values without an allocation: a shape, or strides counted in elements.
+class Dims {
+ public:
+  static constexpr int max_rank = 8;
+
+  Dims() = default;
+  Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
+  explicit Dims(std::span<const int64_t> values) {
+    for (int64_t value : values) push_back(value);
+  }
+  static Dims filled(int rank, int64_t value) {
+    Dims dims;
+    for (int i = 0; i < rank; ++i) dims.push_back(value);
+    return dims;
+  }
+
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int64_t& operator[](int i) { return values_[size_t(i)]; }
+  int64_t operator[](int i) const { return values_[size_t(i)]; }
+  int64_t back() const { return values_[size_t(size_ - 1)]; }
+  const int64_t* begin() const { return values_.data(); }
+  const int64_t* end() const { return values_.data() + size_; }
+  void push_back(int64_t value) {
+    check(size_ < max_rank, "shape: more than ", max_rank, " dimensions");
+    values_[size_t(size_++)] = value;
+  }
+  friend bool operator==(const Dims& a, const Dims& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  std::array<int64_t, max_rank> values_{};
+  int size_ = 0;
+};
+
+using Shape = Dims;
+using Strides = Dims;
+
+std::ostream& operator<<(std::ostream& out, const Dims& dims);  ///< "(2, 3)"
+
+/// The product of the dimensions; 1 for a scalar. Error if it does not fit in int64.
+int64_t numel_of(const Shape& shape);
+
+/// Row-major strides, in elements.
+Strides contiguous_strides(const Shape& shape);
+
+/// NumPy broadcasting. Error naming `op` if the shapes do not fit.
+Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op);
+
+/// Maps a dimension in [-rank, rank) to [0, rank). Error naming `op` otherwise.
+int normalize_dim(int dim, int rank, const char* op);
+
+}  // namespace reprise

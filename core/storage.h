@@ -1,0 +1,31 @@
+// Storage: the memory that a tensor and its views share, with a version that counts in-place writes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "reprise/core/memory.h"
+
+namespace reprise {
+
+class Storage {
+ public:
+  Storage(size_t bytes, Device device)
+      : device_(device), block_(allocator(device).allocate(bytes, current_memory_category())) {}
+  ~Storage() { allocator(device_).release(block_); }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data() const { return block_.data; }
+  size_t bytes() const { return block_.bytes; }
+  Device device() const { return device_; }
+  uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  Device device_;
+  MemoryBlock block_;
+  std::atomic<uint64_t> version_{0};
+};
+
+}  // namespace reprise

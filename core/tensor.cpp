@@ -1,0 +1,110 @@
+// Tensor: creation, raw access and host copies. The differentiable methods are in autograd/tensor_methods.cpp.
+#include "reprise/core/tensor.h"
+
+#include <cstring>
+
+namespace reprise {
+namespace {
+
+// Calls body(element) over a view in row-major order.
+template <class T, class Body>
+void for_each(const TensorView& x, Body&& body) {
+  int64_t count = x.numel();
+  Dims index = Dims::filled(x.rank(), 0);
+  const T* element = static_cast<const T*>(x.data);
+  for (int64_t n = 0; n < count; ++n) {
+    body(*element);
+    for (int d = x.rank() - 1; d >= 0; --d) {
+      element += x.strides[d];
+      if (++index[d] < x.shape[d]) break;
+      element -= x.strides[d] * x.shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  size_t bytes = 0;
+  check(!__builtin_mul_overflow(size_t(numel_of(shape)), size_of(dtype), &bytes), "tensor: too large: ", shape);
+  auto impl = std::make_shared<Impl>();
+  impl->storage = std::make_shared<Storage>(bytes, device);
+  impl->view = {impl->storage->data(), shape, contiguous_strides(shape), dtype, device};
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
+  Tensor out = empty(shape, dtype, device);
+  if (size_t bytes = out.storage()->bytes()) std::memset(out.view().data, 0, bytes);
+  return out;
+}
+
+template <class T>
+Tensor Tensor::from(const std::vector<T>& values, const Shape& shape, Device device) {
+  check(int64_t(values.size()) == numel_of(shape), "tensor: ", values.size(), " values for shape ", shape);
+  Tensor out = empty(shape, dtype_of<T>, device);
+  if (!values.empty()) std::memcpy(out.view().data, values.data(), values.size() * sizeof(T));
+  return out;
+}
+
+template Tensor Tensor::from(const std::vector<double>&, const Shape&, Device);
+template Tensor Tensor::from(const std::vector<float>&, const Shape&, Device);
+template Tensor Tensor::from(const std::vector<int64_t>&, const Shape&, Device);
+template Tensor Tensor::from(const std::vector<int32_t>&, const Shape&, Device);
+template Tensor Tensor::from(const std::vector<uint8_t>&, const Shape&, Device);
+
+int64_t Tensor::size(int dim) const { return shape()[normalize_dim(dim, rank(), "size")]; }
+
+const TensorView& Tensor::view() const {
+  check(defined(), "tensor: used before it was given a value");
+  return impl_->view;
+}
+
+double Tensor::item() const {
+  check(numel() == 1, "item: needs one element, got shape ", shape());
+  return to_vector<double>()[0];
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  std::vector<T> out;
+  out.reserve(size_t(numel()));
+  dispatch_all(dtype(), [&]<class S>() {
+    for_each<S>(view(), [&](const S& element) {
+      if constexpr (std::is_same_v<S, BFloat16> || std::is_same_v<S, Float16>) {
+        out.push_back(T(float(element)));
+      } else {
+        out.push_back(T(element));
+      }
+    });
+  });
+  return out;
+}
+
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<int64_t> Tensor::to_vector() const;
+template std::vector<int32_t> Tensor::to_vector() const;
+template std::vector<uint8_t> Tensor::to_vector() const;
+
+Tensor Tensor::alias(const TensorView& view) const {
+  auto impl = std::make_shared<Impl>();
+  impl->storage = storage();
+  impl->view = view;
+  return Tensor(std::move(impl));
+}
+
+const std::shared_ptr<Storage>& Tensor::storage() const {
+  check(defined(), "tensor: used before it was given a value");
+  return impl_->storage;
+}
+
+bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
+
+std::shared_ptr<AutogradSlot>& Tensor::autograd_slot() const {
+  check(defined(), "tensor: used before it was given a value");
+  return impl_->autograd;
+}
+
+}  // namespace reprise

@@ -1,0 +1,122 @@
+// Tensor: the one array type. A cheap handle to storage, shape, strides and dtype, with a slot that autograd fills.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "reprise/core/storage.h"
+#include "reprise/core/view.h"
+
+namespace reprise {
+
+class Tensor;
+using TensorHook = std::function<Tensor(const Tensor& gradient)>;
+
+/// What autograd keeps with a tensor; opaque below autograd.
+struct AutogradSlot {
+  virtual ~AutogradSlot() = default;
+};
+
+/// A multi-dimensional array. Copies share the data; `clone` copies it. A default-constructed tensor is undefined:
+/// it has no shape and no data, and stands for "no tensor".
+class Tensor {
+ public:
+  Tensor() = default;
+
+  /// Not initialised. Error on a negative size, OutOfMemory if there is no room.
+  static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  /// A copy of `values` in row-major order, with their dtype. Error if the count does not match the shape.
+  template <class T>
+  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {});
+
+  bool defined() const { return impl_ != nullptr; }
+  explicit operator bool() const { return defined(); }
+  const Shape& shape() const { return view().shape; }
+  const Strides& strides() const { return view().strides; }
+  int rank() const { return view().rank(); }
+  int64_t size(int dim) const;  ///< dim may be negative
+  int64_t numel() const { return view().numel(); }
+  DType dtype() const { return view().dtype; }
+  Device device() const { return view().device; }
+  bool is_contiguous() const { return view().is_contiguous(); }
+
+  /// What kernels take. Valid while this tensor lives. Error if undefined.
+  const TensorView& view() const;
+  operator const TensorView&() const { return view(); }
+  /// The first element. Error if T is not the dtype.
+  template <class T>
+  T* data() const { return view().as<T>(); }
+
+  double item() const;  ///< the value of a one-element tensor; Error otherwise
+  /// All elements in row-major order, cast to T (double, float, int64_t, int32_t, uint8_t).
+  template <class T>
+  std::vector<T> to_vector() const;
+
+  /// Another view of this tensor's storage, unknown to autograd.
+  Tensor alias(const TensorView& view) const;
+  const std::shared_ptr<Storage>& storage() const;
+  uint64_t version() const { return storage()->version(); }
+  /// Two handles of one tensor.
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+  /// Nobody else holds this tensor's storage: its memory may be reused in place.
+  bool is_sole_owner() const;
+
+  std::shared_ptr<AutogradSlot>& autograd_slot() const;
+
+  // Differentiable methods; each is the function of the same name in autograd/ops.h.
+  Tensor reshape(const Shape& shape) const;  ///< one size may be -1
+  Tensor transpose(int dim0, int dim1) const;
+  Tensor permute(const Dims& order) const;
+  Tensor slice(int dim, int64_t begin, int64_t end, int64_t step = 1) const;
+  Tensor select(int dim, int64_t index) const;
+  Tensor expand(const Shape& shape) const;
+  Tensor unsqueeze(int dim) const;
+  Tensor squeeze(int dim) const;
+  Tensor contiguous() const;  ///< itself if contiguous already
+  Tensor clone() const;       ///< always a copy
+  Tensor to(DType dtype) const;
+  Tensor to(Device device) const;
+  Tensor sum() const;
+  Tensor sum(const Dims& dims, bool keep_dims = false) const;
+  Tensor mean() const;
+  Tensor mean(const Dims& dims, bool keep_dims = false) const;
+  Tensor matmul(const Tensor& other) const;
+
+  // Autograd.
+  bool requires_grad() const;
+  /// Marks a leaf as one that gradients are wanted for; returns itself. Error on a non-leaf or integer tensor.
+  const Tensor& set_requires_grad(bool value = true) const;
+  bool is_leaf() const;
+  Tensor grad() const;  ///< the accumulated gradient, undefined if there is none
+  void set_grad(const Tensor& gradient) const;
+  void retain_grad() const;  ///< keeps the gradient of a non-leaf
+  Tensor detach() const;     ///< shares data and version, outside the graph
+  /// Gradients of this scalar for all leaves, added to their `grad`. See autograd/engine.h for the options.
+  void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = {}, bool create_graph = false) const;
+  /// Calls `hook` with this tensor's gradient; a defined result replaces it. The handle removes it.
+  std::function<void()> register_hook(TensorHook hook) const;
+
+  // In place: bump the version. Error on a tensor inside a graph that is being recorded.
+  const Tensor& fill_(double value) const;
+  const Tensor& zero_() const { return fill_(0); }
+  const Tensor& copy_(const Tensor& source) const;  ///< broadcasts and casts
+  const Tensor& add_(const Tensor& other, double alpha = 1) const;
+  const Tensor& mul_(double value) const;
+
+ private:
+  struct Impl {
+    std::shared_ptr<Storage> storage;
+    TensorView view;
+    std::shared_ptr<AutogradSlot> autograd;
+  };
+  explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
+};
+
+using TensorList = std::vector<Tensor>;
+
+}  // namespace reprise

@@ -1,0 +1,44 @@
+// TensorView: what a kernel sees. A pointer, a shape, strides and a dtype; it owns nothing and is never stored
+// past the call.
+#pragma once
+
+#include <cstdint>
+
+#include "reprise/core/device.h"
+#include "reprise/core/dtype.h"
+#include "reprise/core/shape.h"
+
+namespace reprise {
+
+struct TensorView {
+  void* data = nullptr;  ///< the first element; null for an absent optional argument (and for an empty tensor)
+  Shape shape;
+  Strides strides;       ///< in elements; 0 where broadcast
+  DType dtype = DType::f32;
+  Device device;
+
+  int rank() const { return shape.size(); }
+  int64_t size(int dim) const { return shape[dim < 0 ? dim + rank() : dim]; }
+  int64_t stride(int dim) const { return strides[dim < 0 ? dim + rank() : dim]; }
+  int64_t numel() const { return numel_of(shape); }
+  bool is_contiguous() const;
+  explicit operator bool() const { return data != nullptr; }
+
+  /// The data as T. Error if the dtype is another.
+  template <class T>
+  T* as() const {
+    invariant(dtype == dtype_of<T>, "view: holds ", name_of(dtype), ", read as ", name_of(dtype_of<T>));
+    return static_cast<T*>(data);
+  }
+};
+
+/// Views of the same memory.
+TensorView transpose(const TensorView& x, int dim0, int dim1);
+TensorView slice(const TensorView& x, int dim, int64_t begin, int64_t end, int64_t step = 1);
+TensorView select(const TensorView& x, int dim, int64_t index);  ///< drops the dimension
+TensorView expand(const TensorView& x, const Shape& shape);      ///< broadcast: stride 0
+TensorView permute(const TensorView& x, const Dims& order);
+/// A view with another shape. False if the strides do not allow it without a copy.
+bool try_reshape(const TensorView& x, const Shape& shape, TensorView& out);
+
+}  // namespace reprise

@@ -1,0 +1,23 @@
+// Softmax cross-entropy, loss and gradient in one pass over the logits:
+//   q = (1 - smoothing) * onehot(target) + smoothing / V
+//   loss_i = -sum_v q_v log softmax(logits_i)_v,   dlogits_i = scale * (softmax(logits_i) - q)
+// Rows with target == ignore_index give loss 0 and gradient 0.
+#pragma once
+
+#include "reprise/kernels/kernel.h"
+
+namespace reprise::kernels {
+
+struct CrossEntropyOptions {
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;  ///< in [0, 1]
+};
+
+/// logits (N, V), stride 1 in the last dimension; targets i64 (N); losses f32 (f64 for f64) (N); dlogits (N, V),
+/// optional, may be logits itself; dlogits is scaled by `scale` (1 / rows for a mean).
+/// Error on a target outside [0, V), with its row and value, before anything is written.
+extern Kernel<void(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
+                   const TensorView& losses, const TensorView& dlogits, double scale)>
+    cross_entropy;
+
+}  // namespace reprise::kernels

@@ -1,0 +1,85 @@
+// Vector code written once, compiled for AVX-512, AVX2 and the portable baseline, chosen at run time.
+//
+//   simd::run([&]<int W>() {            // W: floats in a vector of this machine: 16, 8 or 4
+//     using V = simd::Vector<float, W>;
+//     ...
+//   });
+//
+// The body is inlined into one function per instruction set, and everything it calls into it; so it must be
+// self-contained: no calls into other translation units on hot paths, `parallel_for` outside, `run` inside.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace reprise::kernels::simd {
+
+enum class Isa { portable, avx2, avx512 };
+
+/// The widest instruction set of this CPU, or what REPRISE_ISA (portable, avx2, avx512) asks for, if the CPU has it.
+Isa isa();
+
+template <class T, int W>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias));
+};
+/// W values of T; arithmetic and comparisons are elementwise (GCC and Clang vector extensions). Loads and stores
+/// through pointers of this type need no alignment.
+template <class T, int W>
+using Vector = typename VectorOf<T, W>::type;
+
+template <class V, class T>
+inline V load(const T* from) {
+  V value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class V, class T>
+inline void store(T* to, V value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+/// All lanes hold `value`.
+template <class V, class T>
+inline V splat(T value) {
+  return value - V{};
+}
+
+/// The sum of the lanes, as a fixed tree: halves are added until one is left.
+template <int W, class T>
+inline T sum_lanes(Vector<T, W> v) {
+  T lanes[W];
+  std::memcpy(lanes, &v, sizeof lanes);
+  for (int half = W / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  return lanes[0];
+}
+
+namespace detail {
+template <class Body>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2,prefer-vector-width=512"), gnu::flatten,
+  gnu::noinline]] void
+run_avx512(Body& body) {
+  body.template operator()<16>();
+}
+template <class Body>
+[[gnu::target("avx2,fma,f16c,bmi2"), gnu::flatten, gnu::noinline]] void run_avx2(Body& body) {
+  body.template operator()<8>();
+}
+template <class Body>
+[[gnu::flatten, gnu::noinline]] void run_portable(Body& body) {
+  body.template operator()<4>();
+}
+}  // namespace detail
+
+template <class Body>
+void run(Body&& body) {
+  switch (isa()) {
+    case Isa::avx512: return detail::run_avx512(body);
+    case Isa::avx2: return detail::run_avx2(body);
+    case Isa::portable: return detail::run_portable(body);
+  }
+}
+
+}  // namespace reprise::kernels::simd

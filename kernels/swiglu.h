@@ -1,0 +1,15 @@
+// SwiGLU (Shazeer 2020):  y = silu(gate) * up
+#pragma once
+
+#include "reprise/kernels/kernel.h"
+
+namespace reprise::kernels {
+
+/// gate, up, y of one shape and dtype; any strides.
+extern Kernel<void(const TensorView& gate, const TensorView& up, const TensorView& y)> swiglu;
+
+extern Kernel<void(const TensorView& dy, const TensorView& gate, const TensorView& up, const TensorView& dgate,
+                   const TensorView& dup)>
+    swiglu_backward;
+
+}  // namespace reprise::kernels
