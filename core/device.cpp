@@ -12,7 +12,8 @@ Device Device::best() { return cpu(); }
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return cpu();
   if (text == "best") return best();
-  check(!text.starts_with("cuda"), "device: ", text, " asked for, but this build of Reprise has no CUDA device");
+  check(!text.starts_with("cuda"), "device: ", text,
+        " asked for, but this build of Reprise has no CUDA device");
   fail("device: unknown name '", text, "'; use cpu, cuda, cuda:N or best");
 }
 

@@ -13,10 +13,10 @@ namespace reprise {
 
 enum class DType : uint8_t { f64, f32, bf16, f16, i64, i32, u8, boolean };
 
-size_t size_of(DType dtype);              ///< bytes of one element
-std::string_view name_of(DType dtype);    ///< "f32", "bool", ...
-bool is_floating(DType dtype);            ///< f64, f32, bf16 or f16
-DType promote(DType a, DType b);          ///< the type of `a + b`: floating beats integer, wide beats narrow
+size_t size_of(DType dtype);            ///< bytes of one element
+std::string_view name_of(DType dtype);  ///< "f32", "bool", ...
+bool is_floating(DType dtype);          ///< f64, f32, bf16 or f16
+DType promote(DType a, DType b);        ///< the type of `a + b`: floating beats integer, wide beats narrow
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
 /// bfloat16: the upper half of an f32. Storage only; arithmetic is done in f32.
@@ -39,31 +39,69 @@ struct Float16 {
   operator float() const;
 };
 
-template <class T> struct DTypeOf;
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::bf16; };
-template <> struct DTypeOf<Float16> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::i64; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
-template <class T> inline constexpr DType dtype_of = DTypeOf<T>::value;
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<Float16> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
 
 /// The type sums are kept in: f64 for f64, else f32.
-template <class T> struct AccumulatorOf { using type = float; };
-template <> struct AccumulatorOf<double> { using type = double; };
-template <class T> using Accumulator = typename AccumulatorOf<T>::type;
+template <class T>
+struct AccumulatorOf {
+  using type = float;
+};
+template <>
+struct AccumulatorOf<double> {
+  using type = double;
+};
+template <class T>
+using Accumulator = typename AccumulatorOf<T>::type;
 
 /// Calls `body.operator()<T>()` with the C++ type of `dtype`, which must be floating.
 template <class Body>
 decltype(auto) dispatch_floating(DType dtype, std::string_view op, Body&& body) {
   switch (dtype) {
-    case DType::f64: return body.template operator()<double>();
-    case DType::f32: return body.template operator()<float>();
-    case DType::bf16: return body.template operator()<BFloat16>();
-    case DType::f16: return body.template operator()<Float16>();
-    default: fail(op, ": needs a floating dtype, got ", name_of(dtype));
+    case DType::f64:
+      return body.template operator()<double>();
+    case DType::f32:
+      return body.template operator()<float>();
+    case DType::bf16:
+      return body.template operator()<BFloat16>();
+    case DType::f16:
+      return body.template operator()<Float16>();
+    default:
+      fail(op, ": needs a floating dtype, got ", name_of(dtype));
   }
 }
 
@@ -71,14 +109,22 @@ decltype(auto) dispatch_floating(DType dtype, std::string_view op, Body&& body) 
 template <class Body>
 decltype(auto) dispatch_all(DType dtype, Body&& body) {
   switch (dtype) {
-    case DType::f64: return body.template operator()<double>();
-    case DType::f32: return body.template operator()<float>();
-    case DType::bf16: return body.template operator()<BFloat16>();
-    case DType::f16: return body.template operator()<Float16>();
-    case DType::i64: return body.template operator()<int64_t>();
-    case DType::i32: return body.template operator()<int32_t>();
-    case DType::u8: return body.template operator()<uint8_t>();
-    case DType::boolean: return body.template operator()<bool>();
+    case DType::f64:
+      return body.template operator()<double>();
+    case DType::f32:
+      return body.template operator()<float>();
+    case DType::bf16:
+      return body.template operator()<BFloat16>();
+    case DType::f16:
+      return body.template operator()<Float16>();
+    case DType::i64:
+      return body.template operator()<int64_t>();
+    case DType::i32:
+      return body.template operator()<int32_t>();
+    case DType::u8:
+      return body.template operator()<uint8_t>();
+    case DType::boolean:
+      return body.template operator()<bool>();
   }
   throw Bug("dispatch_all: unknown dtype");
 }

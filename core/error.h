@@ -38,13 +38,15 @@ template <class... Parts>
 /// Throws Error unless `ok`: `check(a == b, "matmul: inner sizes differ: ", a, " and ", b)`.
 template <class... Parts>
 void check(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(parts...);
+  if (!ok) [[unlikely]]
+    fail(parts...);
 }
 
 /// Throws Bug unless `ok`. For facts that only a defect in Reprise can break.
 template <class... Parts>
 void invariant(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] throw Bug(detail::join(parts...));
+  if (!ok) [[unlikely]]
+    throw Bug(detail::join(parts...));
 }
 
 }  // namespace reprise

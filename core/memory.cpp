@@ -1,5 +1,5 @@
-// The CPU's caching allocator: freed blocks are kept by size and handed out again, so a training loop asks the
-// system for memory in its first step only.
+// The CPU's caching allocator: freed blocks are kept by size and handed out again, so a training loop asks
+// the system for memory in its first step only.
 #include "reprise/core/memory.h"
 
 #include <sys/mman.h>
@@ -17,7 +17,8 @@ constexpr size_t huge_page = size_t(2) << 20;
 
 size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-// Small requests round to 64 bytes, large ones to 1/16 of their size: blocks of nearly equal size are interchangeable.
+// Small requests round to 64 bytes, large ones to 1/16 of their size: blocks of nearly equal size are
+// interchangeable.
 size_t size_class(size_t bytes) {
   size_t step = alignment;
   while (step * 16 < bytes) step *= 2;
@@ -49,6 +50,13 @@ class CpuAllocator final : public Allocator {
     free_.emplace(block.reserved_bytes, block.data);
     account(-int64_t(block.bytes), block.category);
     --stats_.live_blocks;
+  }
+
+  void move_to_category(MemoryBlock& block, MemoryCategory category) override {
+    std::lock_guard lock(mutex_);
+    account(-int64_t(block.bytes), block.category);
+    account(int64_t(block.bytes), category);
+    block.category = category;
   }
 
   MemoryStats stats() const override {
@@ -99,7 +107,8 @@ class CpuAllocator final : public Allocator {
     if (limit_ && stats_.reserved + bytes > limit_) refuse(block, "the limit");
     bool large = bytes >= 2 * huge_page;
     size_t rounded = round_up(bytes, alignment);
-    void* data = std::aligned_alloc(large ? huge_page : alignment, large ? round_up(bytes, huge_page) : rounded);
+    void* data =
+        std::aligned_alloc(large ? huge_page : alignment, large ? round_up(bytes, huge_page) : rounded);
     if (!data) refuse(block, "the system");
     if (large) madvise(data, bytes, MADV_HUGEPAGE);  // advice only: failing costs speed, nothing else
     stats_.reserved += bytes;
@@ -110,7 +119,8 @@ class CpuAllocator final : public Allocator {
 
   [[noreturn]] void refuse(const MemoryBlock& block, const char* who) const {
     std::ostringstream text;
-    text << "out of memory on cpu: " << block.bytes << " bytes of " << name_of(block.category) << " refused by " << who;
+    text << "out of memory on cpu: " << block.bytes << " bytes of " << name_of(block.category)
+         << " refused by " << who;
     if (limit_) text << " of " << limit_ << " bytes";
     text << "; held: " << stats_.allocated << " bytes";
     for (int i = 0; i < memory_category_count; ++i) {

@@ -1,5 +1,5 @@
-// Memory: one caching allocator for each device, with exact accounting by category, an optional hard limit and an
-// event log. Every byte a tensor holds goes through here.
+// Memory: one caching allocator for each device, with exact accounting by category, an optional hard limit
+// and an event log. Every byte a tensor holds goes through here.
 #pragma once
 
 #include <array>
@@ -14,7 +14,15 @@
 
 namespace reprise {
 
-enum class MemoryCategory : uint8_t { parameters, gradients, optimizer, activations, recompute, workspace, data };
+enum class MemoryCategory : uint8_t {
+  parameters,
+  gradients,
+  optimizer,
+  activations,
+  recompute,
+  workspace,
+  data
+};
 inline constexpr int memory_category_count = 7;
 std::string_view name_of(MemoryCategory category);
 
@@ -29,7 +37,7 @@ struct MemoryStats {
   size_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0;
   std::array<size_t, memory_category_count> by_category{};       ///< of `allocated`
   std::array<size_t, memory_category_count> peak_by_category{};  ///< each category's own peak
-  uint64_t allocations = 0;         ///< requests served
+  uint64_t allocations = 0;                                      ///< requests served
   uint64_t system_allocations = 0;  ///< of these, the ones that went to the system
   int64_t live_blocks = 0;
 };
@@ -55,12 +63,13 @@ class Allocator {
   /// At least `bytes` bytes, 64-byte aligned, not initialised; null data for 0 bytes. Throws OutOfMemory.
   virtual MemoryBlock allocate(size_t bytes, MemoryCategory category) = 0;
   virtual void release(const MemoryBlock& block) noexcept = 0;
+  virtual void move_to_category(MemoryBlock& block, MemoryCategory category) = 0;
 
   virtual MemoryStats stats() const = 0;
-  virtual void reset_peaks() = 0;          ///< peaks restart from what is held now
+  virtual void reset_peaks() = 0;            ///< peaks restart from what is held now
   virtual void set_limit(size_t bytes) = 0;  ///< hard limit on `reserved`; 0 means none
   virtual size_t limit() const = 0;
-  virtual void empty_cache() = 0;          ///< gives blocks kept for reuse back to the system
+  virtual void empty_cache() = 0;  ///< gives blocks kept for reuse back to the system
   virtual void start_recording() = 0;
   virtual std::vector<MemoryEvent> stop_recording() = 0;
 };

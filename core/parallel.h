@@ -1,5 +1,5 @@
-// A fixed pool of threads and the one loop that uses it. Results never depend on the number of threads: work is
-// cut into the same pieces whatever runs them, and a reduction keeps one partial per piece.
+// A fixed pool of threads and the one loop that uses it. Results never depend on the number of threads: work
+// is cut into the same pieces whatever runs them, and a reduction keeps one partial per piece.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace reprise {
 
-/// Threads that `parallel_for` may use, the caller included. Starts at REPRISE_NUM_THREADS, else the CPUs this
-/// process may run on.
+/// Threads that `parallel_for` may use, the caller included. Starts at REPRISE_NUM_THREADS, else the CPUs
+/// this process may run on.
 int num_threads();
 
 /// Sets the number of threads; Error if `count` < 1. Not to be called while a parallel_for runs.
@@ -21,6 +21,7 @@ namespace detail {
 class TaskRef {
  public:
   template <class Body>
+    requires(!std::is_same_v<std::remove_cv_t<Body>, TaskRef>)  // a copy is a copy, not a reference to a TaskRef
   explicit TaskRef(Body& body)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(body)))),
         call_([](void* object, int64_t i) { (*static_cast<Body*>(object))(i); }) {}
@@ -33,8 +34,8 @@ class TaskRef {
 void run_tasks(int64_t count, TaskRef task);
 }  // namespace detail
 
-/// Calls `body(i)` for each i in [0, count), in any order, on the pool. Nested calls run on the calling thread.
-/// The first exception thrown by a body is rethrown here once all have stopped.
+/// Calls `body(i)` for each i in [0, count), in any order, on the pool. Nested calls run on the calling
+/// thread. The first exception thrown by a body is rethrown here once all have stopped.
 template <class Body>
 void parallel_tasks(int64_t count, Body&& body) {
   detail::run_tasks(count, detail::TaskRef(body));

@@ -1,5 +1,5 @@
-// Random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). A draw is a pure
-// function of (seed, offset, index), the same on every device and for any number of threads.
+// Random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). A draw
+// is a pure function of (seed, offset, index), the same on every device and for any number of threads.
 #pragma once
 
 #include <array>
@@ -7,7 +7,8 @@
 
 namespace reprise {
 
-/// Ten rounds of Philox4x32. Counter and key are little-endian words; known answers are in the paper's Random123.
+/// Ten rounds of Philox4x32. Counter and key are little-endian words; known answers are in the paper's
+/// Random123.
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     uint64_t product0 = uint64_t(0xD2511F53u) * counter[0], product1 = uint64_t(0xCD9E8D57u) * counter[2];
@@ -19,8 +20,8 @@ constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, st
   return counter;
 }
 
-/// Four 32-bit draws: number `block` of the sequence that (seed, offset) names. Element i of a tensor uses word i % 4
-/// of block i / 4.
+/// Four 32-bit draws: number `block` of the sequence that (seed, offset) names. Element i of a tensor uses
+/// word i % 4 of block i / 4.
 constexpr std::array<uint32_t, 4> philox_block(uint64_t seed, uint64_t offset, uint64_t block) {
   return philox4x32({uint32_t(block), uint32_t(block >> 32), uint32_t(offset), uint32_t(offset >> 32)},
                     {uint32_t(seed), uint32_t(seed >> 32)});
@@ -29,7 +30,8 @@ constexpr std::array<uint32_t, 4> philox_block(uint64_t seed, uint64_t offset, u
 /// Maps 32 bits to [0, 1): the upper 24 bits, exact in f32.
 constexpr float to_unit_float(uint32_t bits) { return float(bits >> 8) * 0x1p-24f; }
 
-/// A stream of random numbers as a position: each op that draws takes one offset. Two integers are the whole state.
+/// A stream of random numbers as a position: each op that draws takes one offset. Two integers are the whole
+/// state.
 class Generator {
  public:
   struct State {
@@ -57,7 +59,8 @@ class Generator {
   uint64_t uses_ = 0;
 };
 
-/// The generator that random ops use when they are given none. One a thread, so threads never race for offsets.
+/// The generator that random ops use when they are given none. One a thread, so threads never race for
+/// offsets.
 Generator& default_generator();
 
 /// Restarts this thread's default generator.

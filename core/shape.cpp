@@ -25,7 +25,8 @@ int64_t numel_of(const Shape& shape) {
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.size(), 1);
-  for (int i = shape.size() - 2; i >= 0; --i) strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
+  for (int i = shape.size() - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
   return strides;
 }
 
@@ -35,7 +36,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op) {
   for (int i = 0; i < rank; ++i) {
     int ia = i - (rank - a.size()), ib = i - (rank - b.size());
     int64_t size_a = ia < 0 ? 1 : a[ia], size_b = ib < 0 ? 1 : b[ib];
-    check(size_a == size_b || size_a == 1 || size_b == 1, op, ": shapes ", a, " and ", b, " do not broadcast");
+    check(size_a == size_b || size_a == 1 || size_b == 1, op, ": shapes ", a, " and ", b,
+          " do not broadcast");
     out[i] = size_a == 1 ? size_b : size_a;
   }
   return out;

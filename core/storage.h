@@ -19,6 +19,7 @@ class Storage {
   void* data() const { return block_.data; }
   size_t bytes() const { return block_.bytes; }
   Device device() const { return device_; }
+  void set_category(MemoryCategory category) { allocator(device_).move_to_category(block_, category); }
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 

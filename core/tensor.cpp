@@ -1,4 +1,5 @@
-// Tensor: creation, raw access and host copies. The differentiable methods are in autograd/tensor_methods.cpp.
+// Tensor: creation, raw access and host copies. The differentiable methods are in
+// autograd/tensor_methods.cpp.
 #include "reprise/core/tensor.h"
 
 #include <cstring>
@@ -27,7 +28,8 @@ void for_each(const TensorView& x, Body&& body) {
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   size_t bytes = 0;
-  check(!__builtin_mul_overflow(size_t(numel_of(shape)), size_of(dtype), &bytes), "tensor: too large: ", shape);
+  check(!__builtin_mul_overflow(size_t(numel_of(shape)), size_of(dtype), &bytes),
+        "tensor: too large: ", shape);
   auto impl = std::make_shared<Impl>();
   impl->storage = std::make_shared<Storage>(bytes, device);
   impl->view = {impl->storage->data(), shape, contiguous_strides(shape), dtype, device};

@@ -1,4 +1,5 @@
-// Tensor: the one array type. A cheap handle to storage, shape, strides and dtype, with a slot that autograd fills.
+// Tensor: the one array type. A cheap handle to storage, shape, strides and dtype, with a slot that autograd
+// fills.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,8 @@ struct AutogradSlot {
   virtual ~AutogradSlot() = default;
 };
 
-/// A multi-dimensional array. Copies share the data; `clone` copies it. A default-constructed tensor is undefined:
-/// it has no shape and no data, and stands for "no tensor".
+/// A multi-dimensional array. Copies share the data; `clone` copies it. A default-constructed tensor is
+/// undefined: it has no shape and no data, and stands for "no tensor".
 class Tensor {
  public:
   Tensor() = default;
@@ -49,7 +50,9 @@ class Tensor {
   operator const TensorView&() const { return view(); }
   /// The first element. Error if T is not the dtype.
   template <class T>
-  T* data() const { return view().as<T>(); }
+  T* data() const {
+    return view().as<T>();
+  }
 
   double item() const;  ///< the value of a one-element tensor; Error otherwise
   /// All elements in row-major order, cast to T (double, float, int64_t, int32_t, uint8_t).
@@ -88,7 +91,8 @@ class Tensor {
 
   // Autograd.
   bool requires_grad() const;
-  /// Marks a leaf as one that gradients are wanted for; returns itself. Error on a non-leaf or integer tensor.
+  /// Marks a leaf as one that gradients are wanted for; returns itself. Error on a non-leaf or integer
+  /// tensor.
   const Tensor& set_requires_grad(bool value = true) const;
   bool is_leaf() const;
   Tensor grad() const;  ///< the accumulated gradient, undefined if there is none
@@ -96,7 +100,8 @@ class Tensor {
   void retain_grad() const;  ///< keeps the gradient of a non-leaf
   Tensor detach() const;     ///< shares data and version, outside the graph
   /// Gradients of this scalar for all leaves, added to their `grad`. See autograd/engine.h for the options.
-  void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = {}, bool create_graph = false) const;
+  void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = {},
+                bool create_graph = false) const;
   /// Calls `hook` with this tensor's gradient; a defined result replaces it. The handle removes it.
   std::function<void()> register_hook(TensorHook hook) const;
 

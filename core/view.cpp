@@ -97,8 +97,8 @@ bool try_reshape(const TensorView& x, const Shape& shape, TensorView& out) {
     out.strides = contiguous_strides(shape);
     return true;
   }
-  // Walk both shapes from the right; each run of new dimensions must fall inside one run of old dimensions that
-  // are contiguous with each other.
+  // Walk both shapes from the right; each run of new dimensions must fall inside one run of old dimensions
+  // that are contiguous with each other.
   Dims old_shape, old_strides;
   for (int i = 0; i < x.rank(); ++i) {
     if (x.shape[i] == 1) continue;

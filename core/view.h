@@ -1,5 +1,5 @@
-// TensorView: what a kernel sees. A pointer, a shape, strides and a dtype; it owns nothing and is never stored
-// past the call.
+// TensorView: what a kernel sees. A pointer, a shape, strides and a dtype; it owns nothing and is never
+// stored past the call.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@
 namespace reprise {
 
 struct TensorView {
-  void* data = nullptr;  ///< the first element; null for an absent optional argument (and for an empty tensor)
+  void* data =
+      nullptr;  ///< the first element; null for an absent optional argument (and for an empty tensor)
   Shape shape;
-  Strides strides;       ///< in elements; 0 where broadcast
+  Strides strides;  ///< in elements; 0 where broadcast
   DType dtype = DType::f32;
   Device device;
 

@@ -2,9 +2,10 @@
 //
 //   C = activation(A B + bias) + residual           (batch..., M, N)
 //
-// A is (batch..., M, K), B is (batch..., K, N); batch dimensions broadcast (stride 0). Any strides: a transposed
-// operand is a transposed view. The rows of C, pre_activation and residual need stride 1. Sums over K are kept in
-// f32 (f64 for f64), in an order that depends on the shape alone, never on the number of threads.
+// A is (batch..., M, K), B is (batch..., K, N); batch dimensions broadcast (stride 0). Any strides: a
+// transposed operand is a transposed view. The rows of C, pre_activation and residual need stride 1. Sums
+// over K are kept in f32 (f64 for f64), in an order that depends on the shape alone, never on the number of
+// threads.
 #pragma once
 
 #include "reprise/kernels/kernel.h"
@@ -14,16 +15,18 @@ namespace reprise::kernels {
 enum class Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
 
 struct Epilogue {
-  TensorView bias;            ///< (N), optional
+  TensorView bias{};  ///< (N), optional
   Activation activation = Activation::none;
-  TensorView pre_activation;  ///< (batch..., M, N), optional: A B + bias is written here for backward
-  TensorView residual;        ///< (batch..., M, N), optional
-  /// (batch..., M, N), optional: instead of applying `activation`, multiplies A B by activation'(dactivation),
-  /// where this holds the pre-activation of the forward pass. Excludes bias, pre_activation and residual.
-  TensorView dactivation;
-  bool accumulate = false;    ///< C += instead of C =
+  TensorView pre_activation{};  ///< (batch..., M, N), optional: A B + bias is written here for backward
+  TensorView residual{};        ///< (batch..., M, N), optional
+  /// (batch..., M, N), optional: instead of applying `activation`, multiplies A B by
+  /// activation'(dactivation), where this holds the pre-activation of the forward pass. Excludes bias,
+  /// pre_activation and residual.
+  TensorView dactivation{};
+  bool accumulate = false;  ///< C += instead of C =
 };
 
-extern Kernel<void(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& epilogue)> gemm;
+extern Kernel<void(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& epilogue)>
+    gemm;
 
 }  // namespace reprise::kernels

@@ -43,7 +43,9 @@ class Kernel<void(Args...)> {
 /// Gives a kernel its CUDA implementation; one static object beside it in the `.cu` file.
 template <class Signature>
 struct OnCuda {
-  OnCuda(Kernel<Signature>& kernel, typename Kernel<Signature>::Function function) { kernel.cuda_ = function; }
+  OnCuda(Kernel<Signature>& kernel, typename Kernel<Signature>::Function function) {
+    kernel.cuda_ = function;
+  }
 };
 
 }  // namespace reprise::kernels

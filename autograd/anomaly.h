@@ -1,0 +1,36 @@
+// Anomaly mode: backward stops at the first NaN or inf gradient and names the forward operation it came from.
+#pragma once
+
+#include <string>
+
+namespace reprise::autograd {
+
+bool anomaly_mode_enabled();
+std::string anomaly_location();  ///< " in block 3 / attention", from the scopes below; empty outside all
+
+/// While it lives, forward operations record their description and backward checks every gradient for NaN and
+/// inf.
+class AnomalyMode {
+ public:
+  explicit AnomalyMode(bool enabled = true);
+  ~AnomalyMode();
+  AnomalyMode(const AnomalyMode&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// Names a part of the program for anomaly messages: `OpScope scope("block 3");`
+class OpScope {
+ public:
+  explicit OpScope(std::string name);
+  ~OpScope();
+  OpScope(const OpScope&) = delete;
+};
+
+}  // namespace reprise::autograd
+
+namespace reprise {
+using autograd::AnomalyMode;
+using autograd::OpScope;
+}  // namespace reprise

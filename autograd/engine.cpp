@@ -1,0 +1,83 @@
+// The backward pass: count dependencies, then run ready nodes, newest first.
+#include "reprise/autograd/engine.h"
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/graph_task.h"
+
+namespace reprise::autograd {
+namespace {
+
+thread_local int backward_depth = 0;
+
+Tensor root_gradient(const Tensor& output, const TensorList& grads, size_t i, bool create_graph) {
+  bool given = i < grads.size() && grads[i];
+  if (!given) {
+    check(output.numel() == 1, "backward: output ", i, " has shape ", output.shape(),
+          "; only a one-element output needs no gradient of its own");
+    Tensor one = Tensor::empty(output.shape(), output.dtype(), output.device());
+    one.fill_(1);
+    return one;
+  }
+  check(grads[i].shape() == output.shape() && grads[i].dtype() == output.dtype(), "backward: gradient ", i,
+        " is ", grads[i].dtype(), grads[i].shape(), ", its output is ", output.dtype(), output.shape());
+  return create_graph ? grads[i] : grads[i].detach();
+}
+
+struct DepthScope {
+  DepthScope() { ++backward_depth; }
+  ~DepthScope() { --backward_depth; }
+};
+
+void seed(GraphTask& task, const TensorList& outputs, const TensorList& output_grads, bool create_graph,
+          const char* op) {
+  check(output_grads.empty() || output_grads.size() == outputs.size(), op, ": ", output_grads.size(),
+        " gradients for ", outputs.size(), " outputs");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    check(outputs[i].defined(), op, ": output ", i, " is undefined");
+    Edge edge = gradient_edge(outputs[i]);
+    check(bool(edge), op, ": output ", i, " of shape ", outputs[i].shape(),
+          " is not part of a graph: nothing it was made from requires grad, or it was made under NoGrad or "
+          "detached");
+    task.add_root(edge, root_gradient(outputs[i], output_grads, i, create_graph));
+  }
+}
+
+}  // namespace
+
+bool in_backward() { return backward_depth > 0; }
+
+void backward(const TensorList& outputs, const TensorList& output_grads, const BackwardOptions& options) {
+  DepthScope depth;
+  GradMode mode(options.create_graph);
+  GraphTask task(options.retain_graph.value_or(options.create_graph));
+  seed(task, outputs, output_grads, options.create_graph, "backward");
+  for (const Tensor& input : options.inputs) {
+    check(input.is_leaf() && input.requires_grad(),
+          "backward: inputs must be leaves that require grad, got shape ", input.shape());
+    task.keep_only(gradient_edge(input).node);
+  }
+  task.run();
+}
+
+TensorList grad(const TensorList& outputs, const TensorList& inputs, const TensorList& output_grads,
+                const GradOptions& options) {
+  check(!inputs.empty(), "grad: no inputs given");
+  DepthScope depth;
+  GradMode mode(options.create_graph);
+  GraphTask task(options.retain_graph.value_or(options.create_graph));
+  seed(task, outputs, output_grads, options.create_graph, "grad");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Edge edge = gradient_edge(inputs[i]);
+    check(bool(edge), "grad: input ", i, " of shape ", inputs[i].shape(), " does not require grad");
+    task.capture(edge);
+  }
+  task.run();
+  TensorList grads = task.take_captured();
+  for (size_t i = 0; i < grads.size(); ++i) {
+    check(options.allow_unused || grads[i].defined(), "grad: the outputs do not depend on input ", i,
+          " of shape ", inputs[i].shape(), "; pass allow_unused = true if that is meant");
+  }
+  return grads;
+}
+
+}  // namespace reprise::autograd

@@ -1,0 +1,39 @@
+// The engine: runs the graph backward. Iterative: the depth of the graph costs no stack.
+#pragma once
+
+#include "reprise/autograd/meta.h"
+
+namespace reprise::autograd {
+
+struct BackwardOptions {
+  std::optional<bool>
+      retain_graph{};         ///< keep what was saved for another pass; default: the value of create_graph
+  bool create_graph = false;  ///< record the backward pass, so that gradients can be differentiated again
+  TensorList inputs{};        ///< accumulate into these leaves only; empty: into all
+};
+
+/// Adds d(sum outputs * output_grads)/d(leaf) to the `grad` of every leaf. An undefined or absent output
+/// gradient stands for 1 and needs a one-element output. Error if an output is not part of a graph.
+void backward(const TensorList& outputs, const TensorList& output_grads = {},
+              const BackwardOptions& options = {});
+
+struct GradOptions {
+  std::optional<bool> retain_graph{};
+  bool create_graph = false;
+  bool allow_unused =
+      false;  ///< an input that outputs do not depend on gives an undefined tensor, not an Error
+};
+
+/// The gradients of `inputs`; no `grad` is touched.
+TensorList grad(const TensorList& outputs, const TensorList& inputs, const TensorList& output_grads = {},
+                const GradOptions& options = {});
+
+/// Whether this thread is inside a backward pass.
+bool in_backward();
+
+}  // namespace reprise::autograd
+
+namespace reprise {
+using autograd::backward;
+using autograd::grad;
+}  // namespace reprise

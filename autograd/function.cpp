@@ -1,0 +1,86 @@
+// Recording: what Function does before and after the operation's own forward.
+#include "reprise/autograd/function.h"
+
+#include "reprise/autograd/anomaly.h"
+#include "reprise/autograd/engine.h"
+
+namespace reprise::autograd {
+
+void FunctionNode::begin(const TensorList& inputs) {
+  if (!grad_mode_enabled()) return;
+  edges_.reserve(inputs.size());
+  for (const Tensor& x : inputs) {
+    edges_.push_back(gradient_edge(x));
+    recording_ |= bool(edges_.back());
+  }
+}
+
+void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, const char* op_name) {
+  if (inference_mode_enabled())
+    for (const Tensor& y : outputs) require_meta(y)->inference = true;
+  if (!recording_) return;
+  if (anomaly_mode_enabled()) describe(inputs, op_name);
+  for (int i = 0; i < int(outputs.size()); ++i) {
+    const Tensor& y = outputs[size_t(i)];
+    for (const Tensor& x : inputs)
+      check(!(x && y.is_same(x)), op_name, ": forward returned one of its inputs; return x.alias(x.view())");
+    outputs_.push_back({y.shape(), y.dtype(), y.device()});
+    if (is_floating(y.dtype())) set_grad_fn(y, shared_from_this(), i);
+  }
+  saved_.reserve(to_save_.size());
+  for (const Tensor& x : to_save_) {
+    bool is_output = false;
+    for (const Tensor& y : outputs) is_output |= x && x.is_same(y);
+    saved_.emplace_back(x, is_output, op_name);
+  }
+  to_save_.clear();
+}
+
+void FunctionNode::describe(const TensorList& inputs, const char* op_name) {
+  std::ostringstream text;
+  text << op_name << '(';
+  const char* separator = "";
+  for (const Tensor& x : inputs) {
+    text << separator;
+    x ? text << x.dtype() << x.shape() : text << "none";
+    separator = ", ";
+  }
+  text << ')';
+  origin_ = text.str() + anomaly_location();
+}
+
+Tensor FunctionNode::saved(int i) const {
+  check(!released_, op_name(),
+        ": backward a second time through a graph whose saved tensors are gone; pass retain_graph = true to "
+        "the first");
+  invariant(size_t(i) < saved_.size(), op_name(), ": saved tensor ", i, " of ", saved_.size());
+  return saved_[size_t(i)].unpack(std::const_pointer_cast<FunctionNode>(shared_from_this()), op_name());
+}
+
+void FunctionNode::release() {
+  if (!saved_.empty()) released_ = true;
+  saved_.clear();
+}
+
+void FunctionNode::check_gradient_count(const char* op_name, size_t got, size_t expected) {
+  check(got == expected, op_name, ": backward returned ", got, " gradients for ", expected,
+        " tensor arguments");
+}
+
+TensorList composite_backward(const std::function<TensorList(const TensorList&)>& composite,
+                              const TensorList& inputs, const TensorList& output_grads) {
+  EnableGrad guard;
+  TensorList outputs = composite(inputs);
+  TensorList wanted, grads(inputs.size());
+  std::vector<size_t> places;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i] || !inputs[i].requires_grad()) continue;
+    wanted.push_back(inputs[i]);
+    places.push_back(i);
+  }
+  TensorList found = grad(outputs, wanted, output_grads, {.create_graph = true, .allow_unused = true});
+  for (size_t i = 0; i < places.size(); ++i) grads[places[i]] = found[i];
+  return grads;
+}
+
+}  // namespace reprise::autograd

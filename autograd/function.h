@@ -1,0 +1,105 @@
+// Function: how an operation joins the graph. Built-in operations and a user's own are written the same way:
+//
+//   struct Cube : rp::autograd::Function<Cube> {
+//     static constexpr const char* name = "cube";
+//     rp::Tensor forward(const rp::Tensor& x) {
+//       save(x);
+//       return x * x * x;
+//     }
+//     rp::TensorList backward(const rp::TensorList& dy) {
+//       rp::Tensor x = saved(0);
+//       return {dy[0] * x * x * 3.0};
+//     }
+//   };
+//   rp::Tensor y = Cube::apply(x);
+//
+// `forward` takes tensors (an undefined one for an absent argument), lists of tensors and anything else, and
+// returns a tensor or a list. State that backward needs goes into members. `backward` returns a gradient for
+// each tensor argument in order, undefined where none is due; written with differentiable operations it can
+// be differentiated again.
+#pragma once
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/saved_tensor.h"
+
+namespace reprise::autograd {
+
+/// The parts of Function that do not depend on the operation.
+class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNode> {
+ public:
+  void release() final;
+
+ protected:
+  /// Keeps tensors for backward; call it in `forward`, for inputs, outputs or intermediates.
+  template <class... Tensors>
+  void save(const Tensors&... tensors) {
+    if (recording_) (to_save_.push_back(tensors), ...);
+  }
+  /// The i-th saved tensor; call it in `backward`. Each call unpacks again.
+  Tensor saved(int i) const;
+
+  /// Whether the gradient of the i-th tensor argument is wanted.
+  bool needs_grad(int i) const { return bool(edges_[size_t(i)]); }
+  /// Whether a graph is being recorded at all: if not, forward need not keep anything.
+  bool recording() const { return recording_; }
+
+  void begin(const TensorList& inputs);
+  void finish(const TensorList& outputs, const TensorList& inputs, const char* op_name);
+  static void check_gradient_count(const char* op_name, size_t got, size_t expected);
+
+ private:
+  void describe(const TensorList& inputs, const char* op_name);
+
+  bool recording_ = false;
+  bool released_ = false;
+  TensorList to_save_;
+  std::vector<SavedTensor> saved_;
+};
+
+namespace detail {
+inline void collect(TensorList& into, const Tensor& x) { into.push_back(x); }
+inline void collect(TensorList& into, const TensorList& list) {
+  into.insert(into.end(), list.begin(), list.end());
+}
+template <class T>
+void collect(TensorList&, const T&) {}
+inline TensorList as_list(const Tensor& x) { return {x}; }
+inline const TensorList& as_list(const TensorList& list) { return list; }
+}  // namespace detail
+
+template <class Derived>
+class Function : public FunctionNode {
+ public:
+  /// Runs `Derived::forward` with recording off and, if a gradient may be wanted, attaches the node to the
+  /// outputs.
+  template <class... Args>
+  static auto apply(const Args&... args) {
+    TensorList inputs;
+    (detail::collect(inputs, args), ...);
+    std::shared_ptr<Derived> node = make_node<Derived>();
+    Function& self = *node;
+    self.begin(inputs);
+    auto result = [&] {
+      NoGrad guard;
+      return node->forward(args...);
+    }();
+    self.finish(detail::as_list(result), inputs, Derived::name);
+    return result;
+  }
+
+  const char* op_name() const final { return Derived::name; }
+
+  TensorList run(TensorList&& output_grads) final {
+    TensorList grads = static_cast<Derived*>(this)->backward(output_grads);
+    check_gradient_count(Derived::name, grads.size(), edges_.size());
+    return grads;
+  }
+};
+
+/// For the backward of a fused operation under create_graph: the gradients of `inputs`, as a graph, through
+/// `composite`, the same function built from simpler operations. Undefined inputs stay undefined and get
+/// none.
+TensorList composite_backward(const std::function<TensorList(const TensorList&)>& composite,
+                              const TensorList& inputs, const TensorList& output_grads);
+
+}  // namespace reprise::autograd

@@ -1,0 +1,171 @@
+// One backward pass, step by step.
+#include "reprise/autograd/graph_task.h"
+
+#include "reprise/autograd/accumulate_grad.h"
+#include "reprise/autograd/anomaly.h"
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/kernels/elementwise.h"
+#include "reprise/kernels/reduce.h"
+
+namespace reprise::autograd {
+namespace {
+
+// sum + addend, in place where the buffer is nobody else's.
+Tensor sum_of(Tensor&& sum, const Tensor& addend) {
+  if (grad_mode_enabled() || !sum.is_sole_owner() || !sum.is_contiguous()) return sum + addend;
+  kernels::add_scaled(current_stream(sum.device()), addend, 1.0, sum);
+  return std::move(sum);
+}
+
+bool all_finite(const Tensor& x) {
+  Tensor finite = Tensor::empty(x.shape(), DType::boolean, x.device());
+  Tensor count = Tensor::empty(Dims::filled(x.rank(), 1), DType::i64, x.device());
+  Stream stream = current_stream(x.device());
+  kernels::unary(stream, kernels::UnaryOp::is_finite, x, finite);
+  kernels::reduce(stream, kernels::ReduceOp::sum, finite, count);
+  return int64_t(count.item()) == x.numel();
+}
+
+void check_gradients(const Node& node, const TensorList& input_grads) {
+  for (size_t i = 0; i < input_grads.size(); ++i) {
+    const Edge& edge = node.edges()[i];
+    const Tensor& gradient = input_grads[i];
+    if (!edge || !gradient) continue;
+    const OutputMeta& expected = edge.node->outputs()[size_t(edge.input)];
+    check(gradient.shape() == expected.shape && gradient.dtype() == expected.dtype, node.op_name(),
+          ": backward gave argument ", i, " a gradient ", gradient.dtype(), gradient.shape(),
+          ", its value is ", expected.dtype, expected.shape);
+    check(!anomaly_mode_enabled() || all_finite(gradient), node.op_name(),
+          ": backward made NaN or inf in the gradient of argument ", i, ", shape ", gradient.shape(),
+          "; forward was ", node.origin().empty() ? node.op_name() : node.origin());
+  }
+}
+
+}  // namespace
+
+void GraphTask::add_root(const Edge& edge, Tensor gradient) {
+  roots_.push_back(edge.node);
+  add_gradient(edge, std::move(gradient));
+}
+
+void GraphTask::keep_only(const NodePtr& accumulator) {
+  restricted_ = true;
+  kept_.insert(accumulator.get());
+}
+
+void GraphTask::capture(const Edge& edge) {
+  restricted_ = true;
+  captures_at_.emplace(edge.node.get(), capture_edges_.size());
+  capture_edges_.push_back(edge);
+  captured_.emplace_back();
+}
+
+TensorList GraphTask::take_captured() { return std::move(captured_); }
+
+// Depth first with an explicit stack; also leaves the nodes in post-order, inputs before outputs.
+void GraphTask::count_dependencies() {
+  std::vector<Node*> post_order;
+  std::vector<std::pair<Node*, size_t>> stack;  // node and its next edge
+  std::unordered_set<Node*> seen;
+  for (const NodePtr& root : roots_)
+    if (seen.insert(root.get()).second) stack.emplace_back(root.get(), 0);
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    if (next == node->edges().size()) {
+      post_order.push_back(node);
+      stack.pop_back();
+      continue;
+    }
+    const Edge& edge = node->edges()[next++];
+    if (!edge) continue;
+    ++dependencies_[edge.node.get()];
+    if (seen.insert(edge.node.get()).second) stack.emplace_back(edge.node.get(), 0);
+  }
+  if (restricted_) find_needed(post_order);
+}
+
+void GraphTask::find_needed(const std::vector<Node*>& children_first) {
+  for (Node* node : children_first) {
+    bool needed = kept_.contains(node) || captures_at_.contains(node);
+    for (const Edge& edge : node->edges()) needed |= edge && needed_.contains(edge.node.get());
+    if (needed) needed_.insert(node);
+  }
+}
+
+void GraphTask::run() {
+  count_dependencies();
+  std::unordered_set<Node*> queued;
+  for (const NodePtr& root : roots_)
+    if (!dependencies_.contains(root.get()) && queued.insert(root.get()).second) ready_.push(root);
+  while (!ready_.empty()) {
+    NodePtr node = ready_.top();
+    ready_.pop();
+    step(node);
+  }
+}
+
+void GraphTask::step(const NodePtr& node) {
+  TensorList grads;
+  if (auto buffer = buffers_.find(node.get()); buffer != buffers_.end()) {
+    grads = std::move(buffer->second);
+    buffers_.erase(buffer);
+  }
+  grads.resize(node->outputs().size());
+  bool any = false;
+  for (const Tensor& gradient : grads) any |= gradient.defined();
+  bool needed = !restricted_ || needed_.contains(node.get());
+  TensorList input_grads;
+  if (any && needed) {
+    finish_gradients(*node, grads);
+    bool is_target = restricted_ && captures_at_.contains(node.get()) && !kept_.contains(node.get());
+    bool leads_on = !is_target;
+    for (const Edge& edge : node->edges())
+      leads_on |= restricted_ && edge && needed_.contains(edge.node.get());
+    if (leads_on) {
+      input_grads = node->run(std::move(grads));
+      check_gradients(*node, input_grads);
+      if (!retain_graph_) node->release();
+    }
+  }
+  grads.clear();
+  deliver(*node, std::move(input_grads));
+}
+
+// Hooks, then captures; then outputs that got no gradient get zeros, so that backward sees none undefined.
+void GraphTask::finish_gradients(Node& node, TensorList& grads) {
+  for (auto hook : std::vector(node.hooks())) {
+    Tensor& gradient = grads[size_t(hook.index)];
+    if (!gradient) continue;
+    if (Tensor replaced = hook.call(gradient)) gradient = replaced;
+  }
+  if (auto* leaf = dynamic_cast<AccumulateGrad*>(&node)) {
+    for (auto hook : std::vector(leaf->leaf().hooks))
+      if (Tensor replaced = hook.call(grads[0])) grads[0] = replaced;
+  }
+  auto [first, last] = captures_at_.equal_range(&node);
+  for (auto it = first; it != last; ++it)
+    captured_[it->second] = grads[size_t(capture_edges_[it->second].input)];
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const OutputMeta& meta = node.outputs()[i];
+    if (!grads[i]) grads[i] = Tensor::zeros(meta.shape, meta.dtype, meta.device);
+  }
+}
+
+void GraphTask::deliver(Node& node, TensorList&& input_grads) {
+  const std::vector<Edge>& edges = node.edges();
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (!edges[i]) continue;
+    if (i < input_grads.size() && input_grads[i]) add_gradient(edges[i], std::move(input_grads[i]));
+    if (--dependencies_[edges[i].node.get()] == 0) ready_.push(edges[i].node);
+  }
+}
+
+void GraphTask::add_gradient(const Edge& edge, Tensor gradient) {
+  TensorList& buffer = buffers_[edge.node.get()];
+  buffer.resize(edge.node->outputs().size());
+  Tensor& slot = buffer[size_t(edge.input)];
+  slot = slot ? sum_of(std::move(slot), gradient) : std::move(gradient);
+}
+
+}  // namespace reprise::autograd

@@ -1,0 +1,50 @@
+// GraphTask: one backward pass over one graph. A nested backward makes a new one.
+#pragma once
+
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "reprise/autograd/meta.h"
+
+namespace reprise::autograd {
+
+class GraphTask {
+ public:
+  explicit GraphTask(bool retain_graph) : retain_graph_(retain_graph) {}
+
+  void add_root(const Edge& edge, Tensor gradient);
+  /// Restricts the pass to what leads to the nodes named here (accumulators).
+  void keep_only(const NodePtr& accumulator);
+  /// Restricts the pass to what leads to the edges named here, and takes the gradients that arrive there.
+  void capture(const Edge& edge);
+  /// Runs nodes, newest ready node first, until none is left.
+  void run();
+  TensorList take_captured();
+
+ private:
+  struct NewestFirst {
+    bool operator()(const NodePtr& a, const NodePtr& b) const { return a->sequence() < b->sequence(); }
+  };
+
+  void count_dependencies();
+  void find_needed(const std::vector<Node*>& children_first);
+  void step(const NodePtr& node);
+  void add_gradient(const Edge& edge, Tensor gradient);
+  void finish_gradients(Node& node, TensorList& grads);
+  void deliver(Node& node, TensorList&& input_grads);
+
+  bool retain_graph_;
+  bool restricted_ = false;           // some nodes are not needed
+  std::unordered_set<Node*> kept_;    // targets that run (accumulators)
+  std::unordered_set<Node*> needed_;  // what leads to a target, when restricted
+  std::vector<NodePtr> roots_;
+  std::vector<Edge> capture_edges_;
+  std::unordered_multimap<Node*, size_t> captures_at_;  // into capture_edges_ and captured_
+  TensorList captured_;
+  std::unordered_map<Node*, int> dependencies_;
+  std::unordered_map<Node*, TensorList> buffers_;
+  std::priority_queue<NodePtr, std::vector<NodePtr>, NewestFirst> ready_;
+};
+
+}  // namespace reprise::autograd

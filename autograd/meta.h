@@ -1,0 +1,47 @@
+// AutogradMeta: what autograd keeps with a tensor, and the graph edge its gradient flows into.
+#pragma once
+
+#include <mutex>
+
+#include "reprise/autograd/node.h"
+
+namespace reprise::autograd {
+
+struct AutogradMeta final : AutogradSlot {
+  bool requires_grad = false;  ///< of a leaf; a tensor with a grad_fn always requires grad
+  NodePtr grad_fn;             ///< the node that made this tensor; null for a leaf
+  int output_index = 0;        ///< which of its outputs this is
+  bool inference = false;      ///< made in InferenceMode
+
+  // Of leaves.
+  std::weak_ptr<Node> accumulator;  ///< the AccumulateGrad of this leaf, while a graph uses it
+  std::vector<Node::GradHook> hooks;
+  struct PostHook {
+    uint64_t id;
+    std::function<void()> call;
+  };
+  std::vector<PostHook> post_accumulate_hooks;
+
+  Tensor grad;
+  std::mutex mutex;  ///< guards grad and accumulator: two backward passes may meet at one leaf
+};
+
+/// The meta of a tensor; null if autograd knows nothing about it.
+std::shared_ptr<AutogradMeta> find_meta(const Tensor& x);
+/// The meta, made if need be.
+std::shared_ptr<AutogradMeta> require_meta(const Tensor& x);
+
+/// Where the gradient of `x` flows: its grad_fn, or its accumulator if it is a leaf that requires grad.
+Edge gradient_edge(const Tensor& x);
+
+/// Makes `x` output `index` of `node`.
+void set_grad_fn(const Tensor& x, NodePtr node, int index);
+
+/// A number that no hook has had: removing by number is safe at any time.
+uint64_t next_hook_id();
+
+/// Calls `hook` each time a gradient has been added to the leaf `x`. The result removes it.
+/// Used by gradient bucketing: the gradient of one backward pass arrives once, already summed.
+std::function<void()> register_post_accumulate_hook(const Tensor& x, std::function<void()> hook);
+
+}  // namespace reprise::autograd

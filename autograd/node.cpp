@@ -1,0 +1,41 @@
+// Node numbering and destruction without recursion.
+#include "reprise/autograd/node.h"
+
+#include <atomic>
+
+namespace reprise::autograd {
+namespace {
+
+std::atomic<uint64_t> next_sequence{0};
+std::atomic<int64_t> live_count{0};
+
+// Nodes waiting to be deleted on this thread. Plain data: it outlives every other thread-local.
+thread_local std::vector<Node*>* waiting = nullptr;
+
+}  // namespace
+
+Node::Node() : Node(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
+Node::Node(uint64_t sequence) : sequence_(sequence) { live_count.fetch_add(1); }
+
+// Note [Destruction without recursion]
+// Deleting a node drops its edges and saved tensors, which may hold the last handles of earlier nodes. Those
+// land here again while the first call is still in its loop, and only join the queue.
+void detail::delete_later(Node* node) noexcept {
+  if (waiting) {
+    waiting->push_back(node);
+    return;
+  }
+  std::vector<Node*> queue{node};
+  waiting = &queue;
+  while (!queue.empty()) {
+    Node* last = queue.back();
+    queue.pop_back();
+    delete last;
+    live_count.fetch_sub(1);
+  }
+  waiting = nullptr;
+}
+
+int64_t live_nodes() { return live_count.load(); }
+
+}  // namespace reprise::autograd

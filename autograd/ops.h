@@ -1,0 +1,169 @@
+// The differentiable functions. Shapes broadcast as in NumPy; every function throws Error naming itself, the
+// fact and the values when shapes or dtypes do not fit.
+#pragma once
+
+#include <string_view>
+
+#include "reprise/core/random.h"
+#include "reprise/core/tensor.h"
+#include "reprise/kernels/gemm.h"
+
+namespace reprise {
+
+using kernels::Activation;
+
+// Making tensors. Nothing here is recorded.
+Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
+Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
+Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = {});
+Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
+Tensor arange(int64_t count, DType dtype = DType::i64, Device device = {});  ///< 0, 1, ..., count - 1
+/// Uniform in [0, 1) and standard normal, from `generator` (default: the thread's).
+Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = {}, Generator* generator = nullptr);
+Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
+             Generator* generator = nullptr);
+Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype = DType::f32);  ///< (..., classes)
+
+// Elementwise, two arguments.
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& a, const Tensor& b);
+Tensor operator*(const Tensor& a, const Tensor& b);
+Tensor operator/(const Tensor& a, const Tensor& b);
+Tensor operator+(const Tensor& a, double b);
+Tensor operator-(const Tensor& a, double b);
+Tensor operator*(const Tensor& a, double b);
+Tensor operator/(const Tensor& a, double b);
+Tensor operator+(double a, const Tensor& b);
+Tensor operator-(double a, const Tensor& b);
+Tensor operator*(double a, const Tensor& b);
+Tensor operator/(double a, const Tensor& b);
+Tensor operator-(const Tensor& x);
+Tensor pow(const Tensor& x, double exponent);
+Tensor maximum(const Tensor& a, const Tensor& b);  ///< where equal, each argument gets half the gradient
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+// Comparisons give bool and are not differentiable.
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+
+// Elementwise, one argument.
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor relu(const Tensor& x);
+Tensor gelu(const Tensor& x);       ///< x * Phi(x), exact (Hendrycks and Gimpel 2016)
+Tensor gelu_tanh(const Tensor& x);  ///< the tanh approximation, as GPT-2 has it
+Tensor silu(const Tensor& x);       ///< x * sigmoid(x)
+Tensor activate(const Tensor& x, Activation activation);
+
+// Reductions; an empty list of dims means all.
+Tensor sum(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+Tensor mean(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+Tensor variance(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);  ///< the biased one: / n
+Tensor max(const Tensor& x, const Dims& dims = {},
+           bool keep_dims = false);  ///< equal maxima share the gradient
+Tensor min(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+Tensor argmax(const Tensor& x);                      ///< along the last dimension, i64, not differentiable
+Tensor sum_to(const Tensor& x, const Shape& shape);  ///< sums what broadcasting to x.shape() repeated
+
+// Shapes. Views share data where strides allow.
+Tensor reshape(const Tensor& x, const Shape& shape);  ///< one size may be -1
+Tensor transpose(const Tensor& x, int dim0, int dim1);
+Tensor permute(const Tensor& x, const Dims& order);
+Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end, int64_t step = 1);
+Tensor select(const Tensor& x, int dim, int64_t index);
+Tensor expand(const Tensor& x, const Shape& shape);
+Tensor unsqueeze(const Tensor& x, int dim);
+Tensor squeeze(const Tensor& x, int dim);
+Tensor clone(const Tensor& x);
+Tensor cast(const Tensor& x, DType dtype);
+Tensor concat(const TensorList& parts, int dim);
+Tensor stack(const TensorList& parts, int dim);
+TensorList split(const Tensor& x, int64_t size, int dim);  ///< pieces of `size`, the last may be smaller
+Tensor gather(const Tensor& x, const Tensor& index);       ///< along the last dimension
+
+// Linear algebra.
+/// (..., M, K) x (..., K, N) -> (..., M, N); batch dimensions broadcast.
+Tensor matmul(const Tensor& a, const Tensor& b);
+
+struct LinearOptions {
+  Activation activation = Activation::none;
+  Tensor residual{};  ///< added to the result, of its shape; optional
+};
+/// activation(x W^T + bias) + residual: x (..., in), weight (out, in), bias (out) or undefined -> (..., out).
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const LinearOptions& options = {});
+
+/// linear(linear(x, weight1, bias1, activation), weight2, bias2, residual), keeping only x and the
+/// pre-activation.
+Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
+           const Tensor& bias2, Activation activation = Activation::gelu_tanh, const Tensor& residual = {});
+
+// Layers.
+/// Over the last dimension (Ba et al. 2016); gamma and beta of its size, or undefined.
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5);
+/// Over the last dimension (Zhang and Sennrich 2019).
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps = 1e-6);
+Tensor softmax(const Tensor& x);                      ///< over the last dimension
+Tensor log_softmax(const Tensor& x);                  ///< over the last dimension
+Tensor swiglu(const Tensor& gate, const Tensor& up);  ///< silu(gate) * up (Shazeer 2020)
+/// Rows of `weight` (V, C): indices i64 (...) -> (..., C). Error on an index out of range.
+Tensor embedding(const Tensor& weight, const Tensor& indices);
+
+/// Zeroes each element with probability p and scales the rest by 1 / (1 - p). One offset of `generator` a
+/// call.
+Tensor dropout(const Tensor& x, double p, Generator* generator = nullptr);
+
+struct AttentionOptions {
+  bool causal = true;
+  double scale = 0;    ///< 0: 1 / sqrt(head_dim)
+  double dropout = 0;  ///< of the probabilities
+  Generator* generator = nullptr;
+};
+/// Scaled dot-product attention: q (B, H, T, D), k and v (B, H_kv, S, D) -> (B, H, T, D). Grouped-query heads
+/// where H_kv < H. No T x S matrix is kept (Dao 2023).
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
+/// Self-attention on one packed projection: qkv (B, T, 3 C) -> (B, T, C), heads of width C / heads.
+Tensor packed_attention(const Tensor& qkv, int64_t heads, const AttentionOptions& options = {});
+
+enum class Reduction : uint8_t { mean, sum, none };
+struct CrossEntropyOptions {
+  int64_t ignore_index = -100;  ///< rows with this target count nothing
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;  ///< mean: over the rows that count; if none does, the loss is 0
+};
+/// Softmax cross-entropy of logits (..., V) against class indices i64 (...); loss and gradient in one pass.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+/// The fused operations built from simpler ones: slower, differentiable to any order, and the tests'
+/// reference.
+namespace composite {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearOptions& options);
+Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
+           const Tensor& bias2, Activation activation, const Tensor& residual);
+Tensor activate(const Tensor& x, Activation activation);
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps);
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps);
+Tensor softmax(const Tensor& x);
+Tensor log_softmax(const Tensor& x);
+Tensor swiglu(const Tensor& gate, const Tensor& up);
+/// `keep`: the mask that dropout multiplies by, undefined for none.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                 const Tensor& keep = {});
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options);
+}  // namespace composite
+
+}  // namespace reprise

@@ -1,0 +1,202 @@
+// Elementwise functions of two tensors, with NumPy broadcasting; comparisons; where.
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/kernels/elementwise.h"
+
+namespace reprise {
+namespace {
+
+using kernels::BinaryOp;
+
+Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, DType result, const char* name) {
+  check(a.device() == b.device(), name, ": tensors on ", a.device(), " and ", b.device());
+  Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
+  Tensor y = Tensor::empty(shape, result, a.device());
+  kernels::binary(current_stream(a.device()), op, expand(a.view(), shape), expand(b.view(), shape), y);
+  return y;
+}
+
+// The gradients of a and b before they are summed to their shapes.
+template <BinaryOp op>
+struct Derivative;
+
+template <>
+struct Derivative<BinaryOp::add> {
+  static constexpr const char* name = "add";
+  static constexpr bool reads_inputs = false;
+  static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor&) { return dy; }
+  static Tensor of_b(const Tensor& dy, const Tensor&, const Tensor&) { return dy; }
+};
+template <>
+struct Derivative<BinaryOp::sub> {
+  static constexpr const char* name = "sub";
+  static constexpr bool reads_inputs = false;
+  static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor&) { return dy; }
+  static Tensor of_b(const Tensor& dy, const Tensor&, const Tensor&) { return -dy; }
+};
+template <>
+struct Derivative<BinaryOp::mul> {
+  static constexpr const char* name = "mul";
+  static constexpr bool reads_inputs = true;
+  static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor& b) { return dy * b; }
+  static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor&) { return dy * a; }
+};
+template <>
+struct Derivative<BinaryOp::div> {
+  static constexpr const char* name = "div";
+  static constexpr bool reads_inputs = true;
+  static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor& b) { return dy / b; }
+  static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor& b) { return -dy * a / square(b); }
+};
+
+// The share of dy that `mine` gets when the larger (or smaller) of two wins and equals split.
+Tensor winner_share(const Tensor& dy, const Tensor& wins, const Tensor& ties) {
+  return dy * (cast(wins, dy.dtype()) + cast(ties, dy.dtype()) * 0.5);
+}
+template <>
+struct Derivative<BinaryOp::maximum> {
+  static constexpr const char* name = "maximum";
+  static constexpr bool reads_inputs = true;
+  static Tensor of_a(const Tensor& dy, const Tensor& a, const Tensor& b) {
+    return winner_share(dy, greater(a, b), equal(a, b));
+  }
+  static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor& b) {
+    return winner_share(dy, less(a, b), equal(a, b));
+  }
+};
+template <>
+struct Derivative<BinaryOp::minimum> {
+  static constexpr const char* name = "minimum";
+  static constexpr bool reads_inputs = true;
+  static Tensor of_a(const Tensor& dy, const Tensor& a, const Tensor& b) {
+    return winner_share(dy, less(a, b), equal(a, b));
+  }
+  static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor& b) {
+    return winner_share(dy, greater(a, b), equal(a, b));
+  }
+};
+
+template <BinaryOp op>
+struct Binary : autograd::Function<Binary<op>> {
+  using D = Derivative<op>;
+  static constexpr const char* name = D::name;
+  Shape shape_a, shape_b;
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    shape_a = a.shape();
+    shape_b = b.shape();
+    if constexpr (D::reads_inputs) this->save(a, b);
+    return run_binary(op, a, b, a.dtype(), name);
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor a, b;
+    if constexpr (D::reads_inputs) {
+      a = this->saved(0);
+      b = this->saved(1);
+    }
+    Tensor da = this->needs_grad(0) ? sum_to(D::of_a(dy[0], a, b), shape_a) : Tensor();
+    Tensor db = this->needs_grad(1) ? sum_to(D::of_b(dy[0], a, b), shape_b) : Tensor();
+    return {da, db};
+  }
+};
+
+// Mixed dtypes meet in the wider one; the casts are part of the graph.
+template <BinaryOp op>
+Tensor promoted(const Tensor& a, const Tensor& b) {
+  DType dtype = promote(a.dtype(), b.dtype());
+  return Binary<op>::apply(cast(a, dtype), cast(b, dtype));
+}
+
+Tensor compare(BinaryOp op, const Tensor& a, const Tensor& b, const char* name) {
+  NoGrad guard;
+  DType dtype = promote(a.dtype(), b.dtype());
+  return run_binary(op, cast(a, dtype), cast(b, dtype), DType::boolean, name);
+}
+
+struct Affine : autograd::Function<Affine> {
+  static constexpr const char* name = "affine";
+  double scale_ = 1;
+
+  Tensor forward(const Tensor& x, double scale, double shift) {
+    scale_ = scale;
+    Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    kernels::affine(current_stream(x.device()), x, scale, shift, y);
+    return y;
+  }
+  TensorList backward(const TensorList& dy) { return {scale_ == 1 ? dy[0] : dy[0] * scale_}; }
+};
+
+struct Pow : autograd::Function<Pow> {
+  static constexpr const char* name = "pow";
+  double exponent_ = 1;
+
+  Tensor forward(const Tensor& x, double exponent) {
+    exponent_ = exponent;
+    save(x);
+    return run_binary(BinaryOp::pow, x, scalar(exponent, x.dtype(), x.device()), x.dtype(), name);
+  }
+  TensorList backward(const TensorList& dy) {
+    if (exponent_ == 0) return {zeros(dy[0].shape(), dy[0].dtype(), dy[0].device())};
+    return {dy[0] * pow(saved(0), exponent_ - 1) * exponent_};
+  }
+};
+
+struct Where : autograd::Function<Where> {
+  static constexpr const char* name = "where";
+  Shape shape_a, shape_b;
+
+  Tensor forward(const Tensor& condition, const Tensor& a, const Tensor& b) {
+    check(condition.dtype() == DType::boolean, "where: condition must be bool, got ", condition.dtype());
+    check(a.dtype() == b.dtype(), "where: dtypes differ: ", a.dtype(), " and ", b.dtype());
+    shape_a = a.shape();
+    shape_b = b.shape();
+    save(condition);
+    Shape shape = broadcast_shapes(condition.shape(), broadcast_shapes(shape_a, shape_b, name), name);
+    Tensor y = Tensor::empty(shape, a.dtype(), a.device());
+    kernels::where(current_stream(a.device()), expand(condition.view(), shape), expand(a.view(), shape),
+                   expand(b.view(), shape), y);
+    return y;
+  }
+  TensorList backward(const TensorList& dy) {
+    Tensor condition = saved(0), zero = scalar(0, dy[0].dtype(), dy[0].device());
+    Tensor da = needs_grad(1) ? sum_to(where(condition, dy[0], zero), shape_a) : Tensor();
+    Tensor db = needs_grad(2) ? sum_to(where(condition, zero, dy[0]), shape_b) : Tensor();
+    return {Tensor(), da, db};
+  }
+};
+
+}  // namespace
+
+Tensor operator+(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::add>(a, b); }
+Tensor operator-(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::sub>(a, b); }
+Tensor operator*(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::mul>(a, b); }
+Tensor operator/(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::div>(a, b); }
+Tensor maximum(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::maximum>(a, b); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::minimum>(a, b); }
+
+Tensor operator+(const Tensor& a, double b) { return Affine::apply(a, 1.0, b); }
+Tensor operator-(const Tensor& a, double b) { return Affine::apply(a, 1.0, -b); }
+Tensor operator*(const Tensor& a, double b) { return Affine::apply(a, b, 0.0); }
+Tensor operator/(const Tensor& a, double b) { return Affine::apply(a, 1.0 / b, 0.0); }
+Tensor operator+(double a, const Tensor& b) { return b + a; }
+Tensor operator-(double a, const Tensor& b) { return Affine::apply(b, -1.0, a); }
+Tensor operator*(double a, const Tensor& b) { return b * a; }
+Tensor operator/(double a, const Tensor& b) { return reciprocal(b) * a; }
+Tensor pow(const Tensor& x, double exponent) { return Pow::apply(x, exponent); }
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  return Where::apply(condition, a, b);
+}
+
+Tensor equal(const Tensor& a, const Tensor& b) { return compare(BinaryOp::equal, a, b, "equal"); }
+Tensor not_equal(const Tensor& a, const Tensor& b) { return compare(BinaryOp::not_equal, a, b, "not_equal"); }
+Tensor less(const Tensor& a, const Tensor& b) { return compare(BinaryOp::less, a, b, "less"); }
+Tensor less_equal(const Tensor& a, const Tensor& b) {
+  return compare(BinaryOp::less_equal, a, b, "less_equal");
+}
+Tensor greater(const Tensor& a, const Tensor& b) { return compare(BinaryOp::greater, a, b, "greater"); }
+Tensor greater_equal(const Tensor& a, const Tensor& b) {
+  return compare(BinaryOp::greater_equal, a, b, "greater_equal");
+}
+
+}  // namespace reprise

@@ -1,0 +1,105 @@
+// Softmax cross-entropy as one operation: forward makes the loss and the gradient of the logits in one pass
+// and keeps the gradient only.
+#include "reprise/kernels/cross_entropy.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+// Rows whose target is not ignored.
+int64_t counted_rows(const Tensor& targets, int64_t ignore_index) {
+  NoGrad guard;
+  return int64_t(sum(not_equal(targets, scalar(double(ignore_index), DType::i64, targets.device()))).item());
+}
+
+// The distribution the loss compares with: (rows, V); zero rows where ignored.
+Tensor target_distribution(const Tensor& targets, int64_t classes, const CrossEntropyOptions& options,
+                           DType dtype) {
+  NoGrad guard;
+  Tensor counts =
+      cast(not_equal(targets, scalar(double(options.ignore_index), DType::i64, targets.device())), dtype);
+  Tensor smooth = one_hot(targets, classes, dtype) * (1 - options.label_smoothing) +
+                  options.label_smoothing / double(classes);
+  return smooth * unsqueeze(counts, -1);
+}
+
+struct CrossEntropy : Function<CrossEntropy> {
+  static constexpr const char* name = "cross_entropy";
+  CrossEntropyOptions options_;
+  Shape logits_shape_;
+  double scale_ = 1;
+
+  Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+    check(logits.rank() >= 1 && rows_shape(logits) == targets.shape(), "cross_entropy: logits ",
+          logits.shape(), " need targets ", rows_shape(logits), ", got ", targets.shape());
+    check(targets.dtype() == DType::i64, "cross_entropy: targets must be i64, got ", targets.dtype());
+    options_ = options;
+    logits_shape_ = logits.shape();
+    int64_t classes = logits.size(-1), rows = targets.numel();
+    Tensor flat = reshape(unit_stride(logits), {rows, classes}), labels = reshape(targets, {rows}), dlogits;
+    if (options.reduction == Reduction::mean)
+      scale_ = 1.0 / double(std::max<int64_t>(1, counted_rows(labels, options.ignore_index)));
+    Tensor losses = Tensor::empty({rows}, statistics_dtype(logits), logits.device());
+    if (recording()) dlogits = empty_like(flat);
+    kernels::cross_entropy(current_stream(logits.device()), flat, labels,
+                           {options.ignore_index, options.label_smoothing}, losses, optional_view(dlogits),
+                           scale_);
+    save(dlogits, labels);
+    if (options.reduction == Reduction::none)
+      return raw_reshape(cast(losses, logits.dtype()), targets.shape());
+    return cast(sum(losses) * scale_, logits.dtype());
+  }
+
+  TensorList backward(const TensorList& dy) {
+    if (grad_mode_enabled()) return {differentiable(dy[0]), Tensor()};
+    Tensor dlogits = saved(0);  // (rows, V)
+    bool none = options_.reduction == Reduction::none;
+    bool unit = !none && dy[0].device().type == DeviceType::cpu &&
+                dy[0].item() == 1;  // the usual case: no pass needed
+    if (none) dlogits = dlogits * reshape(dy[0], {dlogits.size(0), 1});
+    if (!none && !unit) dlogits = dlogits * dy[0];
+    return {raw_reshape(dlogits, logits_shape_), Tensor()};
+  }
+
+  // Note [Cross-entropy twice]
+  // The logits are gone, but dlogits = scale * (softmax - q) gives the probabilities back, and
+  // log(probabilities) equals the logits up to a shift of each row that softmax ignores. So the composite
+  // runs on that, at the logits' place in the graph.
+  Tensor differentiable(const Tensor& dy) {
+    Tensor dlogits = saved(0), labels = saved(1), z;
+    {
+      NoGrad guard;
+      Tensor q = target_distribution(labels, dlogits.size(1), options_, dlogits.dtype());
+      Tensor tiny = scalar(1e-30, dlogits.dtype(), dlogits.device());
+      z = log(maximum(dlogits / scale_ + q, tiny));
+      z = z.alias(raw_reshape(z, logits_shape_));
+    }
+    set_grad_fn(z, edges()[0].node, edges()[0].input);
+    auto same = [&](const TensorList& in) {
+      return TensorList{composite::cross_entropy(in[0], raw_reshape(labels, rows_shape(in[0])), options_)};
+    };
+    return composite_backward(same, {z}, {dy})[0];
+  }
+};
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  return CrossEntropy::apply(logits, targets, options);
+}
+
+Tensor composite::cross_entropy(const Tensor& logits, const Tensor& targets,
+                                const CrossEntropyOptions& options) {
+  Tensor q = target_distribution(targets, logits.size(-1), options, logits.dtype());
+  Tensor losses = -sum(q * composite::log_softmax(logits), {-1});
+  if (options.reduction == Reduction::none) return losses;
+  if (options.reduction == Reduction::sum) return sum(losses);
+  return sum(losses) / double(std::max<int64_t>(1, counted_rows(targets, options.ignore_index)));
+}
+
+}  // namespace reprise

@@ -1,0 +1,34 @@
+// Dropout: linear in x, so its backward is the same draw applied to dy. Nothing is kept but two integers.
+#include "reprise/kernels/dropout.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+
+namespace reprise {
+namespace {
+
+struct Dropout : autograd::Function<Dropout> {
+  static constexpr const char* name = "dropout";
+  double p_ = 0;
+  Generator::State draw_;
+
+  Tensor forward(const Tensor& x, double p, Generator::State draw) {
+    p_ = p;
+    draw_ = draw;
+    Tensor y = autograd::empty_like(x);
+    kernels::dropout(current_stream(x.device()), x, p, draw.seed, draw.offset, y);
+    return y;
+  }
+  TensorList backward(const TensorList& dy) { return {Dropout::apply(dy[0], p_, draw_)}; }
+};
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, double p, Generator* generator) {
+  check(p >= 0 && p < 1, "dropout: p must be in [0, 1), got ", p);
+  if (p == 0) return x;
+  return Dropout::apply(x, p, (generator ? *generator : default_generator()).next());
+}
+
+}  // namespace reprise

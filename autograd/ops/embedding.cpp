@@ -1,0 +1,50 @@
+// Rows of a table.
+#include "reprise/kernels/embedding.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+// The gradient of the table: rows of dy added at their indices.
+struct EmbeddingBackward : Function<EmbeddingBackward> {
+  static constexpr const char* name = "embedding_backward";
+
+  Tensor forward(const Tensor& dy, const Tensor& indices, const Shape& table) {
+    save(indices);
+    Tensor dweight = Tensor::zeros(table, dy.dtype(), dy.device());
+    kernels::embedding_backward(current_stream(dy.device()), unit_stride(dy), indices, dweight);
+    return dweight;
+  }
+  TensorList backward(const TensorList& ddweight) { return {embedding(ddweight[0], saved(0)), Tensor()}; }
+};
+
+struct Embedding : Function<Embedding> {
+  static constexpr const char* name = "embedding";
+  Shape table_;
+
+  Tensor forward(const Tensor& weight, const Tensor& indices) {
+    check(weight.rank() == 2, "embedding: the table must be (V, C), got ", weight.shape());
+    check(indices.dtype() == DType::i64, "embedding: indices must be i64, got ", indices.dtype());
+    table_ = weight.shape();
+    save(indices);
+    Shape shape = indices.shape();
+    shape.push_back(weight.size(1));
+    Tensor y = Tensor::empty(shape, weight.dtype(), weight.device());
+    kernels::embedding(current_stream(weight.device()), weight, indices, y);
+    return y;
+  }
+  TensorList backward(const TensorList& dy) {
+    return {EmbeddingBackward::apply(dy[0], saved(0), table_), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor embedding(const Tensor& weight, const Tensor& indices) { return Embedding::apply(weight, indices); }
+
+}  // namespace reprise

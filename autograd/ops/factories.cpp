@@ -1,0 +1,48 @@
+// Making tensors: constants, ranges and random numbers.
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/kernels/copy.h"
+#include "reprise/kernels/index.h"
+#include "reprise/kernels/random_fill.h"
+
+namespace reprise {
+
+Tensor zeros(const Shape& shape, DType dtype, Device device) { return Tensor::zeros(shape, dtype, device); }
+
+Tensor ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+
+Tensor full(const Shape& shape, double value, DType dtype, Device device) {
+  Tensor out = Tensor::empty(shape, dtype, device);
+  kernels::fill(current_stream(device), out, value);
+  return out;
+}
+
+Tensor scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
+
+Tensor arange(int64_t count, DType dtype, Device device) {
+  Tensor out = Tensor::empty({count}, dtype, device);
+  kernels::arange(current_stream(device), out);
+  return out;
+}
+
+Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator) {
+  Tensor out = Tensor::empty(shape, dtype, device);
+  auto [seed, offset] = (generator ? *generator : default_generator()).next();
+  kernels::fill_uniform(current_stream(device), out, 0, 1, seed, offset);
+  return out;
+}
+
+Tensor randn(const Shape& shape, DType dtype, Device device, Generator* generator) {
+  Tensor out = Tensor::empty(shape, dtype, device);
+  auto [seed, offset] = (generator ? *generator : default_generator()).next();
+  kernels::fill_normal(current_stream(device), out, 0, 1, seed, offset);
+  return out;
+}
+
+Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype) {
+  NoGrad guard;
+  Tensor codes = cast(equal(unsqueeze(indices, -1), arange(classes, DType::i64, indices.device())), dtype);
+  return codes;
+}
+
+}  // namespace reprise

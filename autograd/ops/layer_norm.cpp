@@ -1,0 +1,63 @@
+// Layer normalisation as one operation: keeps x and two numbers a row.
+#include "reprise/kernels/layer_norm.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+struct LayerNorm : Function<LayerNorm> {
+  static constexpr const char* name = "layer_norm";
+  double eps_ = 0;
+
+  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+    check(x.rank() >= 1, "layer_norm: needs at least one dimension");
+    eps_ = eps;
+    Tensor y = empty_like(x), mean, rstd;
+    if (recording()) {
+      mean = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
+      rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
+    }
+    kernels::layer_norm(current_stream(x.device()), unit_stride(x), optional_view(gamma), optional_view(beta),
+                        eps, y, optional_view(mean), optional_view(rstd));
+    save(x, gamma, beta, mean, rstd);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor x = saved(0), gamma = saved(1), beta = saved(2);
+    if (grad_mode_enabled()) {
+      auto same = [&](const TensorList& in) {
+        return TensorList{composite::layer_norm(in[0], in[1], in[2], eps_)};
+      };
+      return composite_backward(same, {x, gamma, beta}, dy);
+    }
+    Tensor dx, dgamma, dbeta;
+    if (needs_grad(0)) dx = empty_like(x);
+    if (needs_grad(1)) dgamma = empty_like(gamma);
+    if (needs_grad(2)) dbeta = empty_like(beta);
+    kernels::layer_norm_backward(current_stream(x.device()), unit_stride(dy[0]), unit_stride(x),
+                                 optional_view(gamma), saved(3), saved(4), optional_view(dx),
+                                 optional_view(dgamma), optional_view(dbeta));
+    return {dx, dgamma, dbeta};
+  }
+};
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+  return LayerNorm::apply(x, gamma, beta, eps);
+}
+
+Tensor composite::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+  Tensor centred = x - mean(x, {-1}, true);
+  Tensor y = centred * rsqrt(mean(square(centred), {-1}, true) + eps);
+  if (gamma) y = y * gamma;
+  return beta ? y + beta : y;
+}
+
+}  // namespace reprise

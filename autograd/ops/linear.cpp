@@ -1,0 +1,139 @@
+// The fully connected layer, one matrix product with its epilogue.
+#include "reprise/autograd/ops/linear_kernels.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/kernels/elementwise.h"
+#include "reprise/kernels/reduce.h"
+
+namespace reprise {
+namespace autograd {
+
+Tensor as_rows(const Tensor& x) {
+  TensorView view;
+  Shape shape{x.numel() / std::max<int64_t>(x.size(-1), 1), x.size(-1)};
+  if (try_reshape(x, shape, view)) return x.alias(view);
+  NoGrad guard;
+  return reshape(clone(x), shape);
+}
+
+Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue) {
+  Tensor y = Tensor::empty({x.size(0), weight.size(0)}, x.dtype(), x.device());
+  kernels::gemm(current_stream(x.device()), x, transpose(weight.view(), 0, 1), y, epilogue);
+  return y;
+}
+
+Tensor linear_dx(const Tensor& dy, const Tensor& weight, const kernels::Epilogue& epilogue) {
+  Tensor dx = Tensor::empty({dy.size(0), weight.size(1)}, dy.dtype(), dy.device());
+  kernels::gemm(current_stream(dy.device()), dy, weight, dx, epilogue);
+  return dx;
+}
+
+Tensor linear_dweight(const Tensor& dy, const Tensor& x) {
+  Tensor dweight = Tensor::empty({dy.size(1), x.size(1)}, dy.dtype(), dy.device());
+  kernels::gemm(current_stream(dy.device()), transpose(dy.view(), 0, 1), x, dweight, {});
+  return dweight;
+}
+
+Tensor linear_dbias(const Tensor& dy) {
+  Tensor dbias = Tensor::empty({1, dy.size(1)}, dy.dtype(), dy.device());
+  kernels::reduce(current_stream(dy.device()), kernels::ReduceOp::sum, dy, dbias);
+  return raw_reshape(dbias, {dy.size(1)});
+}
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const char* op) {
+  check(x.rank() >= 1 && weight.rank() == 2 && x.size(-1) == weight.size(1), op, ": input ", x.shape(),
+        " does not fit weight ", weight.shape(), " (out, in)");
+  check(x.dtype() == weight.dtype(), op, ": input is ", x.dtype(), ", weight ", weight.dtype());
+  check(!bias || (bias.rank() == 1 && bias.size(0) == weight.size(0)), op, ": bias does not fit weight ",
+        weight.shape());
+}
+
+}  // namespace autograd
+
+namespace {
+
+using namespace autograd;
+
+struct Linear : Function<Linear> {
+  static constexpr const char* name = "linear";
+  Activation activation_ = Activation::none;
+  bool has_bias_ = false;
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
+                 Activation activation) {
+    check_linear(x, weight, bias, name);
+    check(!residual || residual.shape() == with_width(x, weight.size(0)), "linear: residual ",
+          residual ? residual.shape() : Shape{}, " does not fit the result ", with_width(x, weight.size(0)));
+    activation_ = activation;
+    has_bias_ = bias.defined();
+    kernels::Epilogue epilogue{.activation = activation};
+    if (bias) epilogue.bias = bias;
+    Tensor residual_rows = residual ? as_rows(residual) : Tensor();
+    if (residual) epilogue.residual = residual_rows;
+    Tensor rows = as_rows(x), pre;
+    if (recording() && activation != Activation::none) {
+      pre = Tensor::empty({rows.size(0), weight.size(0)}, x.dtype(), x.device());
+      epilogue.pre_activation = pre;
+    }
+    save(x, weight, bias, pre);
+    return raw_reshape(linear_forward(rows, weight, epilogue), with_width(x, weight.size(0)));
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor x = saved(0), weight = saved(1);
+    if (grad_mode_enabled()) return differentiable_backward(dy[0], x, weight, saved(2));
+    Tensor d = as_rows(dy[0]), dx, dweight, dbias;
+    if (activation_ != Activation::none) {
+      Tensor dpre = empty_like(d);
+      kernels::unary_backward(current_stream(d.device()), unary_of(activation_), d, saved(3), dpre);
+      d = dpre;
+    }
+    if (needs_grad(0)) dx = raw_reshape(linear_dx(d, weight), x.shape());
+    if (needs_grad(1)) dweight = linear_dweight(d, as_rows(x));
+    if (has_bias_ && needs_grad(2)) dbias = linear_dbias(d);
+    return {dx, dweight, dbias, needs_grad(3) ? dy[0] : Tensor()};
+  }
+
+  TensorList differentiable_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                     const Tensor& bias) {
+    auto same = [&](const TensorList& in) {
+      return TensorList{composite::linear(in[0], in[1], in[2], {.activation = activation_})};
+    };
+    TensorList grads = composite_backward(same, {x, weight, bias}, {dy});
+    grads.push_back(needs_grad(3) ? dy : Tensor());
+    return grads;
+  }
+
+  static kernels::UnaryOp unary_of(Activation activation) {
+    switch (activation) {
+      case Activation::relu:
+        return kernels::UnaryOp::relu;
+      case Activation::gelu:
+        return kernels::UnaryOp::gelu;
+      case Activation::gelu_tanh:
+        return kernels::UnaryOp::gelu_tanh;
+      case Activation::silu:
+        return kernels::UnaryOp::silu;
+      case Activation::none:
+        break;
+    }
+    throw Bug("linear: no activation to differentiate");
+  }
+};
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearOptions& options) {
+  return Linear::apply(x, weight, bias, options.residual, options.activation);
+}
+
+Tensor composite::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const LinearOptions& options) {
+  Tensor y = matmul(x, transpose(weight, 0, 1));
+  if (bias) y = y + bias;
+  y = composite::activate(y, options.activation);
+  return options.residual ? y + options.residual : y;
+}
+
+}  // namespace reprise

@@ -1,0 +1,22 @@
+// The three products of a linear layer, shared by `linear` and `mlp`. x (rows, in), weight (out, in), dy
+// (rows, out).
+#pragma once
+
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/kernels/gemm.h"
+
+namespace reprise::autograd {
+
+/// (..., C) as a matrix (rows, C); copies only if the strides force it.
+Tensor as_rows(const Tensor& x);
+
+/// activation(x W^T + bias) + residual -> (rows, out); pre_activation (rows, out) is optional.
+Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue);
+
+Tensor linear_dx(const Tensor& dy, const Tensor& weight, const kernels::Epilogue& epilogue = {});
+Tensor linear_dweight(const Tensor& dy, const Tensor& x);
+Tensor linear_dbias(const Tensor& dy);
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const char* op);
+
+}  // namespace reprise::autograd

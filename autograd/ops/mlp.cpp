@@ -1,0 +1,85 @@
+// The two-layer perceptron of a transformer block as one operation. It keeps the input and the
+// pre-activation; backward computes the activation again, which costs one pass over it and saves its memory.
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/linear_kernels.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+struct Mlp : Function<Mlp> {
+  static constexpr const char* name = "mlp";
+  Activation activation_ = Activation::none;
+
+  Tensor forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
+                 const Tensor& bias2, const Tensor& residual, Activation activation) {
+    check_linear(x, weight1, bias1, name);
+    check(weight2.rank() == 2 && weight2.size(1) == weight1.size(0), "mlp: weights ", weight1.shape(),
+          " and ", weight2.shape(), " do not follow each other");
+    check(!residual || residual.shape() == with_width(x, weight2.size(0)),
+          "mlp: the residual does not fit the result ", with_width(x, weight2.size(0)));
+    activation_ = activation;
+    Tensor rows = as_rows(x), pre;  // (N, C), (N, hidden)
+    kernels::Epilogue first{.activation = activation}, second;
+    if (bias1) first.bias = bias1;
+    if (recording()) {
+      pre = Tensor::empty({rows.size(0), weight1.size(0)}, x.dtype(), x.device());
+      first.pre_activation = pre;
+    }
+    Tensor hidden = linear_forward(rows, weight1, first);
+    Tensor residual_rows = residual ? as_rows(residual) : Tensor();
+    if (bias2) second.bias = bias2;
+    if (residual) second.residual = residual_rows;
+    Tensor y = linear_forward(hidden, weight2, second);
+    save(x, weight1, bias1, weight2, bias2, pre);
+    return raw_reshape(y, with_width(x, weight2.size(0)));
+  }
+
+  TensorList backward(const TensorList& dy) {
+    if (grad_mode_enabled()) return differentiable_backward(dy[0]);
+    Tensor x = saved(0), weight1 = saved(1), weight2 = saved(3), pre = saved(5);
+    Tensor dy_rows = as_rows(dy[0]), rows = as_rows(x);
+    TensorList grads(6);
+    if (needs_grad(3)) grads[3] = linear_dweight(dy_rows, activated(pre));
+    if (needs_grad(4)) grads[4] = linear_dbias(dy_rows);
+    if (needs_grad(5)) grads[5] = dy[0];
+    kernels::Epilogue times_derivative{.activation = activation_};
+    if (activation_ != Activation::none) times_derivative.dactivation = pre;
+    Tensor dpre = linear_dx(dy_rows, weight2, times_derivative);  // (N, hidden)
+    if (needs_grad(1)) grads[1] = linear_dweight(dpre, rows);
+    if (needs_grad(2)) grads[2] = linear_dbias(dpre);
+    if (needs_grad(0)) grads[0] = raw_reshape(linear_dx(dpre, weight1), x.shape());
+    return grads;
+  }
+
+  Tensor activated(const Tensor& pre) const {
+    NoGrad guard;
+    return activate(pre.detach(), activation_);
+  }
+
+  TensorList differentiable_backward(const Tensor& dy) {
+    auto same = [&](const TensorList& in) {
+      return TensorList{composite::mlp(in[0], in[1], in[2], in[3], in[4], activation_, {})};
+    };
+    TensorList grads = composite_backward(same, {saved(0), saved(1), saved(2), saved(3), saved(4)}, {dy});
+    grads.push_back(needs_grad(5) ? dy : Tensor());
+    return grads;
+  }
+};
+
+}  // namespace
+
+Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
+           const Tensor& bias2, Activation activation, const Tensor& residual) {
+  return Mlp::apply(x, weight1, bias1, weight2, bias2, residual, activation);
+}
+
+Tensor composite::mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
+                      const Tensor& bias2, Activation activation, const Tensor& residual) {
+  Tensor hidden = composite::linear(x, weight1, bias1, {.activation = activation});
+  return composite::linear(hidden, weight2, bias2, {.activation = Activation::none, .residual = residual});
+}
+
+}  // namespace reprise

@@ -1,0 +1,52 @@
+// Root-mean-square normalisation as one operation: keeps x and one number a row.
+#include "reprise/kernels/rms_norm.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+struct RmsNorm : Function<RmsNorm> {
+  static constexpr const char* name = "rms_norm";
+  double eps_ = 0;
+
+  Tensor forward(const Tensor& x, const Tensor& gamma, double eps) {
+    check(x.rank() >= 1, "rms_norm: needs at least one dimension");
+    eps_ = eps;
+    Tensor y = empty_like(x), rstd;
+    if (recording()) rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
+    kernels::rms_norm(current_stream(x.device()), unit_stride(x), optional_view(gamma), eps, y,
+                      optional_view(rstd));
+    save(x, gamma, rstd);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor x = saved(0), gamma = saved(1);
+    if (grad_mode_enabled()) {
+      auto same = [&](const TensorList& in) { return TensorList{composite::rms_norm(in[0], in[1], eps_)}; };
+      return composite_backward(same, {x, gamma}, dy);
+    }
+    Tensor dx, dgamma;
+    if (needs_grad(0)) dx = empty_like(x);
+    if (needs_grad(1)) dgamma = empty_like(gamma);
+    kernels::rms_norm_backward(current_stream(x.device()), unit_stride(dy[0]), unit_stride(x),
+                               optional_view(gamma), saved(2), optional_view(dx), optional_view(dgamma));
+    return {dx, dgamma};
+  }
+};
+
+}  // namespace
+
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps) { return RmsNorm::apply(x, gamma, eps); }
+
+Tensor composite::rms_norm(const Tensor& x, const Tensor& gamma, double eps) {
+  Tensor y = x * rsqrt(mean(square(x), {-1}, true) + eps);
+  return gamma ? y * gamma : y;
+}
+
+}  // namespace reprise

@@ -1,0 +1,236 @@
+// Views, copies and casts. A view's backward is the inverse view; a slice's backward writes into zeros.
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/kernels/copy.h"
+
+namespace reprise {
+namespace {
+
+Tensor copy_of(const TensorView& x, const Tensor& like, DType dtype) {
+  Tensor y = Tensor::empty(x.shape, dtype, like.device());
+  kernels::copy(current_stream(like.device()), x, y);
+  return y;
+}
+
+Shape infer_shape(const Tensor& x, Shape shape) {
+  int unknown = -1;
+  int64_t known = 1;
+  for (int d = 0; d < shape.size(); ++d) {
+    if (shape[d] == -1) {
+      check(unknown < 0, "reshape: more than one -1 in ", shape);
+      unknown = d;
+    } else {
+      known *= shape[d];
+    }
+  }
+  if (unknown >= 0) {
+    check(known > 0 && x.numel() % known == 0, "reshape: ", x.shape(), " does not fit ", shape);
+    shape[unknown] = x.numel() / known;
+  }
+  check(numel_of(shape) == x.numel(), "reshape: ", x.shape(), " has ", x.numel(), " elements, ", shape,
+        " has ", numel_of(shape));
+  return shape;
+}
+
+struct Reshape : autograd::Function<Reshape> {
+  static constexpr const char* name = "reshape";
+  Shape from_;
+
+  Tensor forward(const Tensor& x, const Shape& shape) {
+    from_ = x.shape();
+    TensorView view;
+    if (try_reshape(x, shape, view)) return x.alias(view);
+    Tensor copy = copy_of(x, x, x.dtype());
+    try_reshape(copy, shape, view);
+    return copy.alias(view);
+  }
+  TensorList backward(const TensorList& dy) { return {reshape(dy[0], from_)}; }
+};
+
+struct Permute : autograd::Function<Permute> {
+  static constexpr const char* name = "permute";
+  Dims inverse_;
+
+  Tensor forward(const Tensor& x, const Dims& order) {
+    inverse_ = Dims::filled(x.rank(), 0);
+    TensorView view = permute(x.view(), order);
+    for (int d = 0; d < x.rank(); ++d) inverse_[normalize_dim(int(order[d]), x.rank(), name)] = d;
+    return x.alias(view);
+  }
+  TensorList backward(const TensorList& dy) { return {permute(dy[0], inverse_)}; }
+};
+
+struct Range {
+  int dim;
+  int64_t begin, end, step;
+};
+
+// The inverse of a slice: x inside zeros of `shape`.
+struct Embed : autograd::Function<Embed> {
+  static constexpr const char* name = "slice_backward";
+  Range range_{};
+
+  Tensor forward(const Tensor& x, const Shape& shape, const Range& range) {
+    range_ = range;
+    Tensor y = Tensor::zeros(shape, x.dtype(), x.device());
+    kernels::copy(current_stream(x.device()), x,
+                  slice(y.view(), range.dim, range.begin, range.end, range.step));
+    return y;
+  }
+  TensorList backward(const TensorList& dy) {
+    return {slice(dy[0], range_.dim, range_.begin, range_.end, range_.step)};
+  }
+};
+
+struct Slice : autograd::Function<Slice> {
+  static constexpr const char* name = "slice";
+  Shape from_;
+  Range range_{};
+
+  Tensor forward(const Tensor& x, const Range& range) {
+    from_ = x.shape();
+    range_ = range;
+    return x.alias(slice(x.view(), range.dim, range.begin, range.end, range.step));
+  }
+  TensorList backward(const TensorList& dy) { return {Embed::apply(dy[0], from_, range_)}; }
+};
+
+struct Expand : autograd::Function<Expand> {
+  static constexpr const char* name = "expand";
+  Shape from_;
+
+  Tensor forward(const Tensor& x, const Shape& shape) {
+    from_ = x.shape();
+    return x.alias(expand(x.view(), shape));
+  }
+  TensorList backward(const TensorList& dy) { return {sum_to(dy[0], from_)}; }
+};
+
+struct Clone : autograd::Function<Clone> {
+  static constexpr const char* name = "clone";
+  Tensor forward(const Tensor& x) { return copy_of(x, x, x.dtype()); }
+  TensorList backward(const TensorList& dy) { return {dy[0]}; }
+};
+
+struct Cast : autograd::Function<Cast> {
+  static constexpr const char* name = "cast";
+  DType from_ = DType::f32;
+
+  Tensor forward(const Tensor& x, DType dtype) {
+    from_ = x.dtype();
+    return copy_of(x, x, dtype);
+  }
+  TensorList backward(const TensorList& dy) { return {is_floating(from_) ? cast(dy[0], from_) : Tensor()}; }
+};
+
+struct Concat : autograd::Function<Concat> {
+  static constexpr const char* name = "concat";
+  int dim_ = 0;
+  std::vector<int64_t> sizes_;
+
+  Tensor forward(const TensorList& parts, int dim) {
+    dim_ = dim;
+    Shape shape = parts[0].shape();
+    shape[dim] = 0;
+    for (const Tensor& part : parts) {
+      Shape other = part.shape();
+      check(other.size() == shape.size(), "concat: ranks differ: ", other, " and ", parts[0].shape());
+      sizes_.push_back(other[dim]);
+      shape[dim] += other[dim];
+      other[dim] = parts[0].shape()[dim];
+      check(other == parts[0].shape() && part.dtype() == parts[0].dtype(), "concat: ", part.dtype(),
+            part.shape(), " does not join ", parts[0].dtype(), parts[0].shape(), " along ", dim);
+    }
+    Tensor y = Tensor::empty(shape, parts[0].dtype(), parts[0].device());
+    int64_t at = 0;
+    for (const Tensor& part : parts) {
+      kernels::copy(current_stream(y.device()), part, slice(y.view(), dim, at, at + part.shape()[dim]));
+      at += part.shape()[dim];
+    }
+    return y;
+  }
+  TensorList backward(const TensorList& dy) {
+    TensorList grads;
+    int64_t at = 0;
+    for (int64_t size : sizes_) {
+      grads.push_back(slice(dy[0], dim_, at, at + size));
+      at += size;
+    }
+    return grads;
+  }
+};
+
+}  // namespace
+
+Tensor reshape(const Tensor& x, const Shape& shape) { return Reshape::apply(x, infer_shape(x, shape)); }
+Tensor permute(const Tensor& x, const Dims& order) { return Permute::apply(x, order); }
+
+Tensor transpose(const Tensor& x, int dim0, int dim1) {
+  Dims order = Dims::filled(x.rank(), 0);
+  for (int d = 0; d < x.rank(); ++d) order[d] = d;
+  std::swap(order[normalize_dim(dim0, x.rank(), "transpose")],
+            order[normalize_dim(dim1, x.rank(), "transpose")]);
+  return permute(x, order);
+}
+
+Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end, int64_t step) {
+  dim = normalize_dim(dim, x.rank(), "slice");
+  int64_t size = x.shape()[dim];
+  return Slice::apply(x, Range{dim, begin < 0 ? begin + size : begin, end < 0 ? end + size : end, step});
+}
+
+Tensor select(const Tensor& x, int dim, int64_t index) {
+  dim = normalize_dim(dim, x.rank(), "select");
+  int64_t i = index < 0 ? index + x.shape()[dim] : index;
+  check(i >= 0 && i < x.shape()[dim], "select: index ", index, " is outside dimension ", dim, " of ",
+        x.shape());
+  return squeeze(slice(x, dim, i, i + 1), dim);
+}
+
+Tensor expand(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : Expand::apply(x, shape);
+}
+
+Tensor unsqueeze(const Tensor& x, int dim) {
+  dim = normalize_dim(dim, x.rank() + 1, "unsqueeze");
+  Shape shape;
+  for (int d = 0; d <= x.rank(); ++d) {
+    if (d == dim) shape.push_back(1);
+    if (d < x.rank()) shape.push_back(x.shape()[d]);
+  }
+  return reshape(x, shape);
+}
+
+Tensor squeeze(const Tensor& x, int dim) {
+  dim = normalize_dim(dim, x.rank(), "squeeze");
+  check(x.shape()[dim] == 1, "squeeze: dimension ", dim, " of ", x.shape(), " is not 1");
+  Shape shape;
+  for (int d = 0; d < x.rank(); ++d)
+    if (d != dim) shape.push_back(x.shape()[d]);
+  return reshape(x, shape);
+}
+
+Tensor clone(const Tensor& x) { return Clone::apply(x); }
+Tensor cast(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : Cast::apply(x, dtype); }
+
+Tensor concat(const TensorList& parts, int dim) {
+  check(!parts.empty(), "concat: no tensors");
+  return Concat::apply(parts, normalize_dim(dim, parts[0].rank(), "concat"));
+}
+
+Tensor stack(const TensorList& parts, int dim) {
+  TensorList rows;
+  for (const Tensor& part : parts) rows.push_back(unsqueeze(part, dim));
+  return concat(rows, dim);
+}
+
+TensorList split(const Tensor& x, int64_t size, int dim) {
+  dim = normalize_dim(dim, x.rank(), "split");
+  check(size >= 1, "split: size must be at least 1, got ", size);
+  TensorList parts;
+  for (int64_t at = 0; at < x.shape()[dim]; at += size)
+    parts.push_back(slice(x, dim, at, std::min(at + size, x.shape()[dim])));
+  return parts;
+}
+
+}  // namespace reprise

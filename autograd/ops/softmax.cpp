@@ -1,0 +1,68 @@
+// Softmax and log-softmax over the last dimension; both keep their output only.
+#include "reprise/kernels/softmax.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+struct Softmax : Function<Softmax> {
+  static constexpr const char* name = "softmax";
+
+  Tensor forward(const Tensor& x) {
+    check(x.rank() >= 1, "softmax: needs at least one dimension");
+    Tensor y = empty_like(x);
+    kernels::softmax(current_stream(x.device()), unit_stride(x), y);
+    save(y);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor y = saved(0);
+    if (grad_mode_enabled()) return {y * (dy[0] - sum(dy[0] * y, {-1}, true))};
+    Tensor dx = empty_like(y);
+    kernels::softmax_backward(current_stream(y.device()), unit_stride(dy[0]), y, dx);
+    return {dx};
+  }
+};
+
+struct LogSoftmax : Function<LogSoftmax> {
+  static constexpr const char* name = "log_softmax";
+
+  Tensor forward(const Tensor& x) {
+    check(x.rank() >= 1, "log_softmax: needs at least one dimension");
+    Tensor y = empty_like(x);
+    kernels::log_softmax(current_stream(x.device()), unit_stride(x), y);
+    save(y);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor y = saved(0);
+    if (grad_mode_enabled()) return {dy[0] - exp(y) * sum(dy[0], {-1}, true)};
+    Tensor dx = empty_like(y);
+    kernels::log_softmax_backward(current_stream(y.device()), unit_stride(dy[0]), y, dx);
+    return {dx};
+  }
+};
+
+}  // namespace
+
+Tensor softmax(const Tensor& x) { return Softmax::apply(x); }
+Tensor log_softmax(const Tensor& x) { return LogSoftmax::apply(x); }
+
+Tensor composite::softmax(const Tensor& x) {
+  Tensor e = exp(x - max(x, {-1}, true).detach());
+  return e / sum(e, {-1}, true);
+}
+
+Tensor composite::log_softmax(const Tensor& x) {
+  Tensor shifted = x - max(x, {-1}, true).detach();
+  return shifted - log(sum(exp(shifted), {-1}, true));
+}
+
+}  // namespace reprise

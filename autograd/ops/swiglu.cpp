@@ -1,0 +1,44 @@
+// SwiGLU's elementwise part as one operation.
+#include "reprise/kernels/swiglu.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+struct Swiglu : Function<Swiglu> {
+  static constexpr const char* name = "swiglu";
+
+  Tensor forward(const Tensor& gate, const Tensor& up) {
+    check(gate.shape() == up.shape(), "swiglu: shapes differ: ", gate.shape(), " and ", up.shape());
+    save(gate, up);
+    Tensor y = empty_like(gate);
+    kernels::swiglu(current_stream(gate.device()), gate, up, y);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor gate = saved(0), up = saved(1);
+    if (grad_mode_enabled()) {
+      auto same = [](const TensorList& in) { return TensorList{composite::swiglu(in[0], in[1])}; };
+      return composite_backward(same, {gate, up}, dy);
+    }
+    Tensor dgate = empty_like(gate), dup = empty_like(up);
+    kernels::swiglu_backward(current_stream(gate.device()), dy[0], gate, up, dgate, dup);
+    return {dgate, dup};
+  }
+};
+
+}  // namespace
+
+Tensor swiglu(const Tensor& gate, const Tensor& up) { return Swiglu::apply(gate, up); }
+
+Tensor composite::swiglu(const Tensor& gate, const Tensor& up) {
+  return composite::activate(gate, Activation::silu) * up;
+}
+
+}  // namespace reprise

@@ -1,0 +1,68 @@
+// Saving with version checks and hooks.
+#include "reprise/autograd/saved_tensor.h"
+
+#include "reprise/autograd/grad_mode.h"
+
+namespace reprise::autograd {
+namespace {
+
+thread_local SavedTensorHooks* innermost = nullptr;
+
+Tensor with_edge(const Tensor& x, const Edge& edge) {
+  Tensor out = x.alias(x.view());
+  set_grad_fn(out, edge.node, edge.input);
+  return out;
+}
+
+}  // namespace
+
+SavedTensorHooks::SavedTensorHooks(Pack pack, Unpack unpack)
+    : functions_(std::make_shared<std::pair<Pack, Unpack>>(std::move(pack), std::move(unpack))),
+      outer_(innermost) {
+  innermost = this;
+}
+
+SavedTensorHooks::~SavedTensorHooks() { innermost = outer_; }
+
+SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) : is_output_(is_output) {
+  if (!x) return;
+  auto meta = find_meta(x);
+  check(!(meta && meta->inference), op_name, ": a tensor made in InferenceMode cannot be saved for backward");
+  requires_grad_ = x.requires_grad();
+  version_ = x.version();
+  if (is_output && meta) output_index_ = meta->output_index;
+  Tensor kept = is_output ? x.alias(x.view()) : x;
+  if (!innermost) {
+    tensor_ = std::move(kept);
+    return;
+  }
+  hooks_ = innermost->functions_;
+  if (!is_output) edge_ = gradient_edge(x);
+  NoGrad guard;
+  SavedTensorHooks* outer = innermost;
+  innermost = nullptr;  // what a hook computes is not itself packed
+  try {
+    packed_ = hooks_->first(kept.detach());
+  } catch (...) {
+    innermost = outer;
+    throw;
+  }
+  innermost = outer;
+}
+
+Tensor SavedTensor::unpack(const NodePtr& owner, const char* op_name) const {
+  if (hooks_) {
+    Tensor data = hooks_->second(packed_);
+    check(data.defined(), op_name, ": an unpack hook returned no tensor");
+    if (is_output_) return requires_grad_ ? with_edge(data, {owner, output_index_}) : data;
+    return edge_ ? with_edge(data, edge_) : data;
+  }
+  if (!tensor_) return {};
+  check(tensor_.version() == version_, op_name, ": a tensor of shape ", tensor_.shape(),
+        " that backward needs was changed in place: it is at version ", tensor_.version(), ", saved at ",
+        version_);
+  if (is_output_ && requires_grad_) return with_edge(tensor_, {owner, output_index_});
+  return tensor_;
+}
+
+}  // namespace reprise::autograd

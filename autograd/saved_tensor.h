@@ -1,0 +1,50 @@
+// SavedTensor: a tensor kept for backward. It remembers the version it saw, and goes through the pack and
+// unpack hooks of the scope it was saved in: the seam that recompute and offload use.
+#pragma once
+
+#include <any>
+#include <functional>
+
+#include "reprise/autograd/meta.h"
+
+namespace reprise::autograd {
+
+/// While it lives, tensors saved for backward on this thread become `pack(tensor)`, and backward reads
+/// `unpack(packed)`. The innermost scope wins. (PyTorch: torch.autograd.graph.saved_tensors_hooks.)
+class SavedTensorHooks {
+ public:
+  using Pack = std::function<std::any(const Tensor&)>;
+  using Unpack = std::function<Tensor(const std::any&)>;
+  SavedTensorHooks(Pack pack, Unpack unpack);
+  ~SavedTensorHooks();
+  SavedTensorHooks(const SavedTensorHooks&) = delete;
+
+ private:
+  friend class SavedTensor;
+  std::shared_ptr<const std::pair<Pack, Unpack>> functions_;
+  SavedTensorHooks* outer_;
+};
+
+class SavedTensor {
+ public:
+  SavedTensor() = default;
+  /// Keeps `x`, which op `op_name` needs in backward. `is_output`: x is an output of the node that saves it;
+  /// then the data alone is held, so that node and tensor do not keep each other alive.
+  SavedTensor(const Tensor& x, bool is_output, const char* op_name);
+
+  /// The tensor with its place in the graph; `owner` is the node that saved it. Error if the data was changed
+  /// in place since. Undefined if an undefined tensor was saved.
+  Tensor unpack(const NodePtr& owner, const char* op_name) const;
+
+ private:
+  Tensor tensor_;  // without hooks, the tensor itself; an alias for outputs
+  std::shared_ptr<const std::pair<SavedTensorHooks::Pack, SavedTensorHooks::Unpack>> hooks_;
+  std::any packed_;
+  bool is_output_ = false;
+  bool requires_grad_ = false;
+  int output_index_ = 0;  // of an output
+  Edge edge_;             // of an input that went through hooks: its place in the graph
+  uint64_t version_ = 0;
+};
+
+}  // namespace reprise::autograd

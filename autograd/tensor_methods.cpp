@@ -1,0 +1,137 @@
+// Tensor's differentiable methods, its autograd state and its in-place writes.
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/kernels/copy.h"
+#include "reprise/kernels/elementwise.h"
+
+namespace reprise {
+
+using namespace autograd;
+
+Tensor Tensor::reshape(const Shape& shape) const { return reprise::reshape(*this, shape); }
+Tensor Tensor::transpose(int dim0, int dim1) const { return reprise::transpose(*this, dim0, dim1); }
+Tensor Tensor::permute(const Dims& order) const { return reprise::permute(*this, order); }
+Tensor Tensor::slice(int dim, int64_t begin, int64_t end, int64_t step) const {
+  return reprise::slice(*this, dim, begin, end, step);
+}
+Tensor Tensor::select(int dim, int64_t index) const { return reprise::select(*this, dim, index); }
+Tensor Tensor::expand(const Shape& shape) const { return reprise::expand(*this, shape); }
+Tensor Tensor::unsqueeze(int dim) const { return reprise::unsqueeze(*this, dim); }
+Tensor Tensor::squeeze(int dim) const { return reprise::squeeze(*this, dim); }
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+Tensor Tensor::clone() const { return reprise::clone(*this); }
+Tensor Tensor::to(DType dtype) const { return cast(*this, dtype); }
+Tensor Tensor::to(Device device) const {
+  check(device == this->device(), "to: cannot move from ", this->device(), " to ", device,
+        ": this build has one device");
+  return *this;
+}
+Tensor Tensor::sum() const { return reprise::sum(*this); }
+Tensor Tensor::sum(const Dims& dims, bool keep_dims) const { return reprise::sum(*this, dims, keep_dims); }
+Tensor Tensor::mean() const { return reprise::mean(*this); }
+Tensor Tensor::mean(const Dims& dims, bool keep_dims) const { return reprise::mean(*this, dims, keep_dims); }
+Tensor Tensor::matmul(const Tensor& other) const { return reprise::matmul(*this, other); }
+
+bool Tensor::requires_grad() const {
+  auto meta = find_meta(*this);
+  return meta && (meta->requires_grad || meta->grad_fn);
+}
+
+const Tensor& Tensor::set_requires_grad(bool value) const {
+  check(is_leaf(),
+        "set_requires_grad: only a leaf can be set, and this tensor came out of an operation; use detach()");
+  check(!value || is_floating(dtype()), "set_requires_grad: needs a floating dtype, got ", dtype());
+  auto meta = require_meta(*this);
+  check(!(value && meta->inference), "set_requires_grad: the tensor was made in InferenceMode");
+  meta->requires_grad = value;
+  return *this;
+}
+
+bool Tensor::is_leaf() const {
+  auto meta = find_meta(*this);
+  return !meta || !meta->grad_fn;
+}
+
+Tensor Tensor::grad() const {
+  auto meta = find_meta(*this);
+  return meta ? meta->grad : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& gradient) const {
+  check(!gradient || (gradient.shape() == shape() && gradient.dtype() == dtype()),
+        "set_grad: the gradient does not fit a tensor ", dtype(), shape());
+  require_meta(*this)->grad = gradient;
+}
+
+void Tensor::retain_grad() const {
+  auto meta = find_meta(*this);
+  check(meta && requires_grad(), "retain_grad: the tensor does not require grad");
+  if (!meta->grad_fn) return;
+  meta->grad_fn->hooks().push_back(
+      {next_hook_id(), meta->output_index, [weak = std::weak_ptr(meta)](const Tensor& gradient) {
+         if (auto alive = weak.lock()) alive->grad = gradient;
+         return Tensor();
+       }});
+}
+
+Tensor Tensor::detach() const { return alias(view()); }
+
+void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph) const {
+  autograd::backward({*this}, {gradient}, {.retain_graph = retain_graph, .create_graph = create_graph});
+}
+
+std::function<void()> Tensor::register_hook(TensorHook hook) const {
+  check(requires_grad(), "register_hook: the tensor does not require grad");
+  auto meta = find_meta(*this);
+  uint64_t id = next_hook_id();
+  Node::GradHook entry{id, meta->output_index, std::move(hook)};
+  if (!meta->grad_fn) {
+    meta->hooks.push_back(std::move(entry));
+    return [weak = std::weak_ptr(meta), id] {
+      if (auto alive = weak.lock()) std::erase_if(alive->hooks, [id](auto& h) { return h.id == id; });
+    };
+  }
+  meta->grad_fn->hooks().push_back(std::move(entry));
+  return [weak = std::weak_ptr(meta->grad_fn), id] {
+    if (auto node = weak.lock()) std::erase_if(node->hooks(), [id](auto& h) { return h.id == id; });
+  };
+}
+
+namespace {
+
+void begin_in_place(const Tensor& x, const char* op) {
+  check(!(grad_mode_enabled() && x.requires_grad()), op,
+        ": an in-place write to a tensor that requires grad is not recorded; use the out-of-place function, "
+        "or NoGrad");
+  x.storage()->bump_version();
+}
+
+}  // namespace
+
+const Tensor& Tensor::fill_(double value) const {
+  begin_in_place(*this, "fill_");
+  kernels::fill(current_stream(device()), view(), value);
+  return *this;
+}
+
+const Tensor& Tensor::copy_(const Tensor& source) const {
+  begin_in_place(*this, "copy_");
+  kernels::copy(current_stream(device()), reprise::expand(source.view(), shape()), view());
+  return *this;
+}
+
+const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
+  begin_in_place(*this, "add_");
+  check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
+  kernels::add_scaled(current_stream(device()), reprise::expand(other.view(), shape()), alpha, view());
+  return *this;
+}
+
+const Tensor& Tensor::mul_(double value) const {
+  begin_in_place(*this, "mul_");
+  kernels::affine(current_stream(device()), view(), value, 0, view());
+  return *this;
+}
+
+}  // namespace reprise
