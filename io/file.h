@@ -1,0 +1,56 @@
+// Files whose every failure is an Error with the path and the system's reason. Reads are `pread`s of regular
+// files: a file that shrinks meanwhile is an Error, where a mapped one would be a SIGBUS.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace reprise::io {
+
+/// An open file descriptor; move-only. Closing checks the result, save in the destructor.
+class File {
+ public:
+  /// Opens a regular file for reading. Error if it is missing, unreadable, a folder, a device or a pipe.
+  static File open(const std::string& path);
+  /// Creates a file for writing. Error if it is there already.
+  static File create(const std::string& path);
+  /// Opens a regular file for writing at its end, creating it if it is missing.
+  static File append(const std::string& path);
+
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const;  ///< bytes
+
+  /// Reads exactly `bytes` at `offset`. Error if the file ends before.
+  void read_at(uint64_t offset, void* data, size_t bytes) const;
+  /// Writes all of it, through interruptions and short writes.
+  void write(const void* data, size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Waits until what was written is on the disk.
+  void sync();
+  /// Closes; Error if the system reports a late write failure. Further use is an Error.
+  void close();
+
+ private:
+  File(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  void check_regular() const;
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+/// A whole regular file.
+std::string read_file(const std::string& path);
+
+/// Makes renames, creations and deletions in `folder` durable.
+void sync_folder(const std::string& folder);
+
+/// The folder that `path` lies in: "." for a bare name.
+std::string parent_folder(const std::string& path);
+
+}  // namespace reprise::io

@@ -1,0 +1,64 @@
+// A folder for one test, removed with everything in it at the end, and what tests of files need around it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "reprise/core/error.h"
+
+namespace reprise::testing {
+
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "reprise_test_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw Error("test: no temporary folder");
+    path_ = pattern;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+  /// Writes a file, with the folders it needs; returns its path.
+  std::string write(std::string_view name, std::string_view contents) const {
+    std::filesystem::path path = *this / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << contents;
+    return path.string();
+  }
+
+ private:
+  std::string path_;
+};
+
+/// The message of the Error that `body` throws; a failed expectation if it throws none.
+template <class Body>
+std::string error_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) { return error.what(); }
+  ADD_FAILURE() << "no Error was thrown";
+  return "";
+}
+
+/// Expects that `body` throws an Error whose message holds each of `parts`.
+template <class Body, class... Parts>
+void expect_error(Body&& body, const Parts&... parts) {
+  std::string message = error_of(body);
+  for (const std::string& part : {std::string(parts)...}) {
+    EXPECT_NE(message.find(part), std::string::npos) << "message: " << message << "\nlacks: " << part;
+  }
+}
+
+}  // namespace reprise::testing

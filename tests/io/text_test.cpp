@@ -1,0 +1,84 @@
+// Text corpora: files, folders, standard input, and what is refused.
+#include "reprise/io/text.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "reprise/tests/io/temp_folder.h"
+
+namespace reprise::io {
+namespace {
+
+using testing::expect_error;
+using testing::TempFolder;
+
+// Standard input comes from a file while it lives.
+class StandardInput {
+ public:
+  explicit StandardInput(const std::string& path) : saved_(dup(STDIN_FILENO)) {
+    int descriptor = ::open(path.c_str(), O_RDONLY);
+    dup2(descriptor, STDIN_FILENO);
+    close(descriptor);
+  }
+  ~StandardInput() {
+    dup2(saved_, STDIN_FILENO);
+    close(saved_);
+  }
+
+ private:
+  int saved_;
+};
+
+TEST(Text, ReadsAFile) {
+  TempFolder folder;
+  EXPECT_EQ(read_text(folder.write("a.txt", "hé\n")), "hé\n");
+}
+
+TEST(Text, TakesTheTextFilesOfAFolderSortedAndRecursively) {
+  TempFolder folder;
+  folder.write("b.txt", "second");
+  folder.write("a.txt", "first\n");
+  folder.write("sub/c.txt", "third");
+  folder.write("notes.md", "not this");
+  EXPECT_EQ(read_text(folder.path()), "first\nsecond\nthird");
+}
+
+TEST(Text, TakesAllFilesOfAFolderWithoutTextFiles) {
+  TempFolder folder;
+  folder.write("x/one", "1\n");
+  folder.write("x/two", "2\n");
+  EXPECT_EQ(read_text(folder.path()), "1\n2\n");
+}
+
+TEST(Text, ReadsStandardInput) {
+  TempFolder folder;
+  std::string long_text(300001, 'x');
+  StandardInput input(folder.write("in", long_text));
+  EXPECT_EQ(read_text("-"), long_text);
+}
+
+TEST(Text, RefusesNothing) {
+  TempFolder folder;
+  expect_error([&] { read_text(folder / "absent.txt"); }, "absent.txt", "No such file");
+  expect_error([&] { read_text(folder.path()); }, folder.path(), "no regular file");
+  expect_error([&] { read_text(folder.write("empty.txt", "")); }, "empty.txt", "no text");
+  StandardInput input(folder / "empty.txt");
+  expect_error([&] { read_text("-"); }, "standard input", "no text");
+}
+
+TEST(Text, NamesTheFirstByteThatIsNotUtf8) {
+  TempFolder folder;
+  expect_error([&] { read_text(folder.write("a.txt", "ab\xC3(")); }, "a.txt", "byte 2", "195");
+}
+
+TEST(Text, SplitsByCharacters) {
+  auto [train, validation] = split_text("éééééééééx", 0.9);  // ten characters, nineteen bytes
+  EXPECT_EQ(train, "ééééééééé");
+  EXPECT_EQ(validation, "x");
+  expect_error([] { split_text("x", 0.9); }, "too few");
+  expect_error([] { split_text("text", 1.0); }, "between 0 and 1");
+}
+
+}  // namespace
+}  // namespace reprise::io
