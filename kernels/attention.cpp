@@ -171,7 +171,7 @@ class ForwardBlock {
         for (int i = 0; i < L; ++i) square[i] = simd::load<V>(o_ + (d + i) * kBlock + v * L) * inverse;
         transpose_square<L / 2>(square);
         for (int i = 0; i < L && v * L + i < queries_; ++i)
-          store_row<C, L>(head_.out[first_query_ + v * L + i] + d, square[i], problem_.head_dim - d);
+          simd::store_row<C, L>(head_.out[first_query_ + v * L + i] + d, square[i], problem_.head_dim - d);
       }
   }
 
@@ -200,7 +200,7 @@ void forward(const Problem& problem, const TensorView& q, const TensorView& k, c
                  lse ? lse.as<C>() + index * problem.queries : nullptr,
                  index};
     simd::run([&]<int W>() {
-      constexpr int L = W * int(sizeof(float)) / int(sizeof(C));
+      constexpr int L = simd::lanes_of<T, W>;
       C* memory = scratch<C>(ForwardBlock<T, L>::scratch_size(problem));
       ForwardBlock<T, L>(problem, head, block * kBlock, memory).run();
     });

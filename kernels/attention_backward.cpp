@@ -83,8 +83,8 @@ class BackwardPart {
     for (int64_t i = 0; i < queries; ++i) {
       V sum{};
       for (int64_t d = 0; d < head_dim; d += L)
-        sum += load_row<C, L>(out[first_query + i] + d, head_dim - d) *
-               load_row<C, L>(dout[first_query + i] + d, head_dim - d);
+        sum += simd::load_row<C, L>(out[first_query + i] + d, head_dim - d) *
+               simd::load_row<C, L>(dout[first_query + i] + d, head_dim - d);
       delta_[row + i] = simd::sum_lanes<L, C>(sum);
     }
     std::fill(delta_ + row + queries, delta_ + row + kBlock, C(0));
@@ -188,8 +188,8 @@ class BackwardPart {
   void write(const C* from, const Rows<T>& to, int64_t first, int64_t rows, C scale) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t d = 0; d < width_; d += L)
-        store_row<C, L>(to[first + r] + d, V(simd::load<V>(from + r * width_ + d) * scale),
-                        problem_.head_dim - d);
+        simd::store_row<C, L>(to[first + r] + d, V(simd::load<V>(from + r * width_ + d) * scale),
+                              problem_.head_dim - d);
   }
 
   const Problem& problem_;
@@ -206,7 +206,7 @@ template <class T>
 void run_part(const Problem& problem, const Views<T>& views, const Part& part) {
   using C = Accumulator<T>;
   simd::run([&]<int W>() {
-    constexpr int L = W * int(sizeof(float)) / int(sizeof(C));
+    constexpr int L = simd::lanes_of<T, W>;
     C* memory = scratch<C>(BackwardPart<T, L>::scratch_size(problem, part));
     BackwardPart<T, L>(problem, views, part, memory).run();
   });

@@ -16,6 +16,7 @@
 #include "reprise/kernels/attention.h"
 #include "reprise/kernels/simd.h"
 #include "reprise/kernels/simd_math.h"
+#include "reprise/kernels/simd_rows.h"
 
 namespace reprise::kernels::attention_detail {
 
@@ -50,24 +51,6 @@ C* scratch(int64_t count) {
   return buffer.data() + (64 - address % 64) % 64 / sizeof(C);
 }
 
-/// The first `count` values of a row as a vector of C, zeros behind them.
-template <class C, int L, class T>
-simd::Vector<C, L> load_row(const T* from, int64_t count) {
-  using V = simd::Vector<C, L>;
-  if constexpr (std::is_same_v<C, T>)
-    if (count >= L) return simd::load<V>(from);
-  V value{};
-  for (int i = 0; i < std::min<int64_t>(count, L); ++i) value[i] = C(from[i]);
-  return value;
-}
-
-template <class C, int L, class T>
-void store_row(T* to, simd::Vector<C, L> value, int64_t count) {
-  if constexpr (std::is_same_v<C, T>)
-    if (count >= L) return simd::store(to, value);
-  for (int i = 0; i < std::min<int64_t>(count, L); ++i) to[i] = T(value[i]);
-}
-
 /// Copies `rows` rows of `cols` values times `scale`; `to` has rows of `to_stride`, a multiple of L, and is
 /// padded with zeros up to there and to a multiple of four rows.
 template <class C, int L, class T>
@@ -76,7 +59,7 @@ void pack_rows(const Rows<T>& from, int64_t first, int64_t rows, int64_t cols, C
   using V = simd::Vector<C, L>;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = 0; j < to_stride; j += L)
-      simd::store(to + r * to_stride + j, load_row<C, L>(from[first + r] + j, cols - j) * scale);
+      simd::store(to + r * to_stride + j, simd::load_row<C, L>(from[first + r] + j, cols - j) * scale);
   for (int64_t r = rows; r < round_up(rows, 4); ++r)
     for (int64_t j = 0; j < to_stride; j += L) simd::store(to + r * to_stride + j, V{});
 }
@@ -107,7 +90,7 @@ void pack_columns(const Rows<T>& from, int64_t first, int64_t rows, int64_t cols
     for (int64_t j = 0; j < padded_cols; j += L) {
       V square[L];
       for (int i = 0; i < L; ++i)
-        square[i] = r + i < rows ? load_row<C, L>(from[first + r + i] + j, cols - j) * scale : V{};
+        square[i] = r + i < rows ? simd::load_row<C, L>(from[first + r + i] + j, cols - j) * scale : V{};
       transpose_square<L / 2>(square);
       for (int i = 0; i < L; ++i) simd::store(to + (j + i) * kBlock + r, square[i]);
     }

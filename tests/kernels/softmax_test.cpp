@@ -1,0 +1,183 @@
+// Softmax and log-softmax against the definition in f64, odd row lengths, strided rows, infinities and NaN.
+#include "reprise/kernels/softmax.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "reprise/core/parallel.h"
+
+namespace reprise::kernels {
+namespace {
+
+const Stream kCpu{Device::cpu()};
+
+/// Rows of `cols` values, each `gap` values longer in memory.
+template <class T>
+struct Matrix {
+  int64_t rows, cols, gap;
+  std::vector<T> data;
+
+  Matrix(int64_t the_rows, int64_t the_cols, int64_t the_gap = 0)
+      : rows(the_rows), cols(the_cols), gap(the_gap), data(size_t(rows * (cols + gap)), T(77.0f)) {}
+  Matrix& fill(uint32_t seed, float size = 1) {
+    std::mt19937 engine(seed);
+    std::normal_distribution<float> normal(0, size);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < cols; ++j) (*this)(i, j) = T(normal(engine));
+    return *this;
+  }
+  T& operator()(int64_t i, int64_t j) { return data[size_t(i * (cols + gap) + j)]; }
+  TensorView view() { return {data.data(), {rows, cols}, {cols + gap, 1}, dtype_of<T>, Device::cpu()}; }
+};
+
+template <class T>
+std::vector<double> log_softmax_of(Matrix<T>& x, int64_t i) {
+  double max = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < x.cols; ++j) max = std::max(max, double(x(i, j)));
+  for (int64_t j = 0; j < x.cols; ++j) sum += std::exp(double(x(i, j)) - max);
+  std::vector<double> y;
+  for (int64_t j = 0; j < x.cols; ++j) y.push_back(double(x(i, j)) - max - std::log(sum));
+  return y;
+}
+
+/// Forward and backward of both functions; backward from the y that forward gave.
+template <class T>
+void expect_matches_definition(int64_t cols, double tolerance) {
+  SCOPED_TRACE(detail::join(name_of(dtype_of<T>), ", ", cols, " columns"));
+  Matrix<T> x(3, cols, 2), y(3, cols, 1), log_y(3, cols), dy(3, cols, 3), dx(3, cols, 5), log_dx(3, cols);
+  x.fill(1, 3);
+  dy.fill(2);
+  softmax(kCpu, x.view(), y.view());
+  log_softmax(kCpu, x.view(), log_y.view());
+  softmax_backward(kCpu, dy.view(), y.view(), dx.view());
+  log_softmax_backward(kCpu, dy.view(), log_y.view(), log_dx.view());
+  for (int64_t i = 0; i < 3; ++i) {
+    std::vector<double> want = log_softmax_of(x, i);
+    double dot = 0, total = 0, size = 1;
+    for (int64_t j = 0; j < cols; ++j) {
+      dot += double(dy(i, j)) * std::exp(want[size_t(j)]);
+      total += double(dy(i, j));
+      size = std::max({size, std::fabs(want[size_t(j)]), std::fabs(double(dy(i, j)))});
+    }
+    size += std::fabs(total);
+    for (int64_t j = 0; j < cols; ++j) {
+      double p = std::exp(want[size_t(j)]);
+      ASSERT_NEAR(double(y(i, j)), p, tolerance) << i << ", " << j;
+      ASSERT_NEAR(double(log_y(i, j)), want[size_t(j)], tolerance * size) << i << ", " << j;
+      ASSERT_NEAR(double(dx(i, j)), p * (double(dy(i, j)) - dot), tolerance * size) << i << ", " << j;
+      ASSERT_NEAR(double(log_dx(i, j)), double(dy(i, j)) - p * total, tolerance * size) << i << ", " << j;
+    }
+  }
+  EXPECT_EQ(float(y.data[size_t(cols)]), 77.0f) << "written behind the end of a row";
+  EXPECT_EQ(float(dx.data[size_t(cols)]), 77.0f) << "written behind the end of a row";
+}
+
+TEST(Softmax, MatchesTheDefinitionOnOddRows) {
+  for (int64_t cols : {1, 3, 5, 7, 16, 17, 33, 64, 1000}) {
+    expect_matches_definition<double>(cols, 1e-13);
+    expect_matches_definition<float>(cols, 2e-6);  // exp to a few ulp, sums of up to 1000 terms
+    expect_matches_definition<BFloat16>(cols,
+                                        2e-2);  // y and dx are rounded to 8 bits, backward reads a rounded y
+    expect_matches_definition<Float16>(cols, 3e-3);  // the same with 11 bits
+  }
+}
+
+TEST(Softmax, WorksInPlace) {
+  Matrix<float> x(5, 37), y(5, 37), log_y(5, 37);
+  x.fill(1);
+  softmax(kCpu, x.view(), y.view());
+  log_softmax(kCpu, x.view(), log_y.view());
+  Matrix<float> in_place = x;
+  softmax(kCpu, in_place.view(), in_place.view());
+  EXPECT_EQ(in_place.data, y.data);
+  log_softmax(kCpu, x.view(), x.view());
+  EXPECT_EQ(x.data, log_y.data);
+}
+
+TEST(Softmax, GivesMinusInfinityNoWeight) {
+  for (int64_t cols : {5, 40}) {
+    Matrix<float> x(1, cols), y(1, cols), log_y(1, cols);
+    x.fill(1);
+    x(0, 1) = x(0, 4) = -INFINITY;
+    softmax(kCpu, x.view(), y.view());
+    log_softmax(kCpu, x.view(), log_y.view());
+    EXPECT_EQ(y(0, 1), 0);
+    EXPECT_EQ(log_y(0, 4), -INFINITY);
+    EXPECT_TRUE(y(0, 0) > 0 && std::isfinite(log_y(0, 0)));
+  }
+}
+
+TEST(Softmax, GivesNanToRowsOfMinusInfinityInfinityOrNan) {
+  for (int64_t cols : {5, 16, 40}) {
+    Matrix<float> x(4, cols), y(4, cols), log_y(4, cols);
+    x.fill(1);
+    for (int64_t j = 0; j < cols; ++j) x(0, j) = -INFINITY;
+    x(1, 2) = INFINITY;
+    x(2, 3) = NAN;
+    softmax(kCpu, x.view(), y.view());
+    log_softmax(kCpu, x.view(), log_y.view());
+    for (int64_t j = 0; j < cols; ++j) {
+      EXPECT_TRUE(std::isnan(y(0, j)) && std::isnan(log_y(0, j))) << j;
+      // As in PyTorch, the sum of a row with +inf or NaN is NaN.
+      EXPECT_TRUE(std::isnan(y(1, j)) && std::isnan(log_y(1, j))) << j;
+      EXPECT_TRUE(std::isnan(y(2, j)) && std::isnan(log_y(2, j))) << j;
+      EXPECT_TRUE(std::isfinite(y(3, j)) && std::isfinite(log_y(3, j))) << j;
+    }
+  }
+}
+
+TEST(Softmax, ReachesRowsOfTransposedViews) {
+  Matrix<float> x(2 * 3, 5), y(2 * 3, 5), want(2 * 3, 5);
+  x.fill(1);
+  softmax(kCpu, x.view(), want.view());
+  TensorView from = x.view(), to = y.view();
+  from.shape = to.shape = {3, 2, 5};
+  from.strides = to.strides = {5, 15, 1};
+  softmax(kCpu, from, to);
+  EXPECT_EQ(y.data, want.data);
+}
+
+TEST(Softmax, IsExactAcrossThreadCounts) {
+  int before = num_threads();
+  Matrix<float> x(1000, 65), one(1000, 65), many(1000, 65);
+  x.fill(1);
+  set_num_threads(1);
+  softmax(kCpu, x.view(), one.view());
+  for (int threads : {2, 4}) {
+    set_num_threads(threads);
+    softmax(kCpu, x.view(), many.view());
+    EXPECT_EQ(one.data, many.data) << threads;
+  }
+  set_num_threads(before);
+}
+
+TEST(Softmax, TakesEmptyInputs) {
+  for (auto [rows, cols] : {std::pair{0, 5}, {5, 0}}) {
+    Matrix<float> x(rows, cols);
+    EXPECT_NO_THROW(softmax(kCpu, x.view(), x.view()));
+    EXPECT_NO_THROW(log_softmax_backward(kCpu, x.view(), x.view(), x.view()));
+  }
+}
+
+TEST(Softmax, NamesWhatDoesNotFit) {
+  Matrix<float> x(2, 3), y(2, 4);
+  auto error_of = [](const TensorView& from, const TensorView& to) -> std::string {
+    try {
+      softmax(kCpu, from, to);
+    } catch (const Error& error) { return error.what(); }
+    return "no error";
+  };
+  EXPECT_EQ(error_of(x.view(), y.view()), "softmax: shapes differ: (2, 3) and (2, 4)");
+  TensorView integers = x.view();
+  integers.dtype = DType::i32;
+  EXPECT_EQ(error_of(x.view(), integers), "softmax: dtypes differ: f32 and i32");
+  EXPECT_EQ(error_of(integers, integers), "softmax: needs a floating dtype, got i32");
+  TensorView columns = transpose(x.view(), 0, 1);
+  EXPECT_EQ(error_of(columns, columns), "softmax: needs stride 1 in the last dimension, got strides (1, 3)");
+}
+
+}  // namespace
+}  // namespace reprise::kernels
