@@ -99,13 +99,13 @@ Tensor gather(const Tensor& x, const Tensor& index);       ///< along the last d
 /// (..., M, K) x (..., K, N) -> (..., M, N); batch dimensions broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-struct LinearOptions {
+struct LinearEpilogue {
   Activation activation = Activation::none;
   Tensor residual{};  ///< added to the result, of its shape; optional
 };
 /// activation(x W^T + bias) + residual: x (..., in), weight (out, in), bias (out) or undefined -> (..., out).
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const LinearOptions& options = {});
+              const LinearEpilogue& options = {});
 
 /// linear(linear(x, weight1, bias1, activation), weight2, bias2, residual), keeping only x and the
 /// pre-activation.
@@ -151,7 +151,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 /// The fused operations built from simpler ones: slower, differentiable to any order, and the tests'
 /// reference.
 namespace composite {
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearOptions& options);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearEpilogue& options);
 Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
            const Tensor& bias2, Activation activation, const Tensor& residual);
 Tensor activate(const Tensor& x, Activation activation);

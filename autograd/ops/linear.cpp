@@ -124,12 +124,12 @@ struct Linear : Function<Linear> {
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearOptions& options) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearEpilogue& options) {
   return Linear::apply(x, weight, bias, options.residual, options.activation);
 }
 
 Tensor composite::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                         const LinearOptions& options) {
+                         const LinearEpilogue& options) {
   Tensor y = matmul(x, transpose(weight, 0, 1));
   if (bias) y = y + bias;
   y = composite::activate(y, options.activation);

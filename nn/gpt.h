@@ -1,0 +1,49 @@
+// Gpt: the GPT-2 model (Radford et al. 2019): learned positions, pre-norm blocks, a head tied to the token
+// table.
+#pragma once
+
+#include "reprise/nn/transformer.h"
+
+namespace reprise::nn {
+
+struct GptOptions {
+  int64_t vocab_size = 50257;
+  int64_t context = 1024;  ///< the longest sequence
+  int64_t layers = 12;
+  int64_t heads = 12;
+  int64_t width = 768;
+  double dropout = 0;
+  bool bias = true;  ///< in linear layers and layer norms
+  Activation activation = Activation::gelu_tanh;
+};
+
+class Gpt : public Module {
+ public:
+  /// GPT-2 initialisation: normal 0.02, the layers that write to the residual stream 0.02 / sqrt(2 layers),
+  /// biases 0.
+  explicit Gpt(const GptOptions& options, Device device = {});
+
+  /// tokens i64 (B, T), T <= context -> logits (B, T, vocab_size).
+  Tensor operator()(const Tensor& tokens);
+
+  /// The last hidden state after the final norm, (B, T, width).
+  Tensor features(const Tensor& tokens);
+  /// Logits of the last position only, (B, vocab_size): what sampling needs.
+  Tensor next_logits(const Tensor& tokens);
+
+  const GptOptions& options() const { return options_; }
+
+  /// Floating-point operations of one training step for one token: 6 parameters + attention (Chowdhery et al.
+  /// 2022, appendix B).
+  double flops_per_token() const;
+
+  Embedding wte, wpe;
+  Dropout drop;
+  std::vector<std::unique_ptr<TransformerBlock>> h;
+  LayerNorm ln_f;
+
+ private:
+  GptOptions options_;
+};
+
+}  // namespace reprise::nn

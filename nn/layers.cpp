@@ -1,0 +1,45 @@
+// Small layers: their parameters, and stochastic depth.
+#include "reprise/nn/layers.h"
+
+#include "reprise/nn/init.h"
+
+namespace reprise::nn {
+
+Embedding::Embedding(int64_t count, int64_t width, double init_stddev, Device device) {
+  check(count >= 1 && width >= 1, "Embedding: sizes must be positive, got ", count, " and ", width);
+  weight = register_parameter("weight", normal_init({count, width}, init_stddev, device));
+}
+
+LayerNorm::LayerNorm(int64_t width, bool has_bias, double eps, Device device) : eps_(eps) {
+  weight = register_parameter("weight", ones({width}, DType::f32, device));
+  if (has_bias) bias = register_parameter("bias", zeros({width}, DType::f32, device));
+}
+
+RmsNorm::RmsNorm(int64_t width, double eps, Device device) : eps_(eps) {
+  weight = register_parameter("weight", ones({width}, DType::f32, device));
+}
+
+Dropout::Dropout(double p, Generator* generator) : p_(p), generator_(generator) {
+  check(p >= 0 && p < 1, "Dropout: p must be in [0, 1), got ", p);
+}
+
+DropPath::DropPath(double p, Generator* generator) : p_(p), generator_(generator) {
+  check(p >= 0 && p < 1, "DropPath: p must be in [0, 1), got ", p);
+}
+
+Tensor DropPath::forward(const Tensor& x) {
+  if (!training() || p_ == 0) return x;
+  check(x.rank() >= 1, "DropPath: needs a batch dimension");
+  Shape per_sample = Dims::filled(x.rank(), 1);
+  per_sample[0] = x.size(0);
+  Tensor keep = dropout(ones(per_sample, x.dtype(), x.device()), p_, generator_);  // 0 or 1 / (1 - p)
+  return x * keep;
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (auto& layer : layers_) y = layer->forward(y);
+  return y;
+}
+
+}  // namespace reprise::nn

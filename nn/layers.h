@@ -1,0 +1,95 @@
+// Small layers: embedding, normalisation, dropout and containers.
+#pragma once
+
+#include "reprise/autograd/ops.h"
+#include "reprise/nn/module.h"
+
+namespace reprise::nn {
+
+/// A table of vectors: indices i64 (...) -> (..., width).
+class Embedding : public Layer {
+ public:
+  Embedding(int64_t count, int64_t width, double init_stddev = 1, Device device = {});
+  Tensor forward(const Tensor& indices) override { return embedding(weight, indices); }
+
+  Tensor weight;  ///< (count, width)
+};
+
+/// Layer normalisation over the last dimension (Ba et al. 2016).
+class LayerNorm : public Layer {
+ public:
+  explicit LayerNorm(int64_t width, bool has_bias = true, double eps = 1e-5, Device device = {});
+  Tensor forward(const Tensor& x) override { return layer_norm(x, weight, bias, eps_); }
+
+  Tensor weight, bias;  ///< (width); bias undefined without it
+
+ private:
+  double eps_;
+};
+
+/// Root-mean-square normalisation over the last dimension (Zhang and Sennrich 2019).
+class RmsNorm : public Layer {
+ public:
+  explicit RmsNorm(int64_t width, double eps = 1e-6, Device device = {});
+  Tensor forward(const Tensor& x) override { return rms_norm(x, weight, eps_); }
+
+  Tensor weight;  ///< (width)
+
+ private:
+  double eps_;
+};
+
+/// Zeroes elements with probability p while training (Srivastava et al. 2014).
+class Dropout : public Layer {
+ public:
+  explicit Dropout(double p, Generator* generator = nullptr);
+  Tensor forward(const Tensor& x) override { return training() ? dropout(x, p_, generator_) : x; }
+
+ private:
+  double p_;
+  Generator* generator_;
+};
+
+/// Stochastic depth (Huang et al. 2016): zeroes whole samples (the first dimension) of a residual branch with
+/// probability p while training.
+class DropPath : public Layer {
+ public:
+  explicit DropPath(double p, Generator* generator = nullptr);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  double p_;
+  Generator* generator_;
+};
+
+/// Layers one after the other; it owns them.
+class Sequential : public Layer {
+ public:
+  /// Adds a layer made from `args` and returns it: `net.add<Linear>(784, 128)`.
+  template <class L, class... Args>
+  L& add(Args&&... args) {
+    auto layer = std::make_unique<L>(std::forward<Args>(args)...);
+    L& added = *layer;
+    register_module(std::to_string(layers_.size()), added);
+    layers_.push_back(std::move(layer));
+    return added;
+  }
+  Tensor forward(const Tensor& x) override;
+  int64_t size() const { return int64_t(layers_.size()); }
+  Layer& operator[](int64_t i) { return *layers_[size_t(i)]; }
+
+ private:
+  std::vector<std::unique_ptr<Layer>> layers_;
+};
+
+/// An activation as a layer.
+class Activate : public Layer {
+ public:
+  explicit Activate(Activation activation) : activation_(activation) {}
+  Tensor forward(const Tensor& x) override { return activate(x, activation_); }
+
+ private:
+  Activation activation_;
+};
+
+}  // namespace reprise::nn

@@ -1,0 +1,18 @@
+// Fully connected layer: its parameters.
+#include "reprise/nn/linear.h"
+
+#include "reprise/nn/init.h"
+
+namespace reprise::nn {
+
+Linear::Linear(int64_t in, int64_t out, LinearOptions options, Device device) {
+  check(in >= 1 && out >= 1, "Linear: sizes must be positive, got ", in, " and ", out);
+  bool normal = options.init_stddev > 0;
+  weight = register_parameter("weight", normal ? normal_init({out, in}, options.init_stddev, device)
+                                               : linear_init({out, in}, in, device));
+  if (options.bias)
+    bias = register_parameter("bias",
+                              normal ? zeros({out}, DType::f32, device) : linear_init({out}, in, device));
+}
+
+}  // namespace reprise::nn

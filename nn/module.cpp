@@ -1,0 +1,103 @@
+// Names, modes and state of modules.
+#include "reprise/nn/module.h"
+
+#include <algorithm>
+#include <map>
+
+#include "reprise/autograd/grad_mode.h"
+
+namespace reprise::nn {
+
+void Module::collect(NamedTensors& into, const std::string& prefix, Kind kind) const {
+  for (const auto& [name, tensor] : kind == Kind::parameter ? parameters_ : buffers_) {
+    const Tensor& found = tensor;
+    bool known =
+        std::any_of(into.begin(), into.end(), [&](const auto& other) { return other.second.is_same(found); });
+    if (!known) into.emplace_back(prefix + name, tensor);
+  }
+  for (const auto& [name, child] : children_) child->collect(into, prefix + name + ".", kind);
+}
+
+NamedTensors Module::named_parameters() const {
+  NamedTensors found;
+  collect(found, "", Kind::parameter);
+  return found;
+}
+
+NamedTensors Module::named_buffers() const {
+  NamedTensors found;
+  collect(found, "", Kind::buffer);
+  return found;
+}
+
+TensorList Module::parameters() const {
+  TensorList tensors;
+  for (auto& [name, tensor] : named_parameters()) tensors.push_back(tensor);
+  return tensors;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const Tensor& parameter : parameters()) count += parameter.numel();
+  return count;
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (auto& [name, child] : children_) child->train(on);
+}
+
+void Module::zero_grad() {
+  for (const Tensor& parameter : parameters()) parameter.set_grad({});
+}
+
+NamedTensors Module::state_dict() const {
+  NamedTensors state = named_parameters();
+  collect(state, "", Kind::buffer);
+  return state;
+}
+
+void Module::load_state_dict(const NamedTensors& state) {
+  NamedTensors own = state_dict();
+  std::map<std::string, Tensor> given(state.begin(), state.end());
+  std::ostringstream wrong;
+  for (const auto& [name, tensor] : own) {
+    auto found = given.find(name);
+    if (found == given.end()) {
+      wrong << "\n  missing: " << name << ' ' << tensor.shape();
+    } else if (found->second.shape() != tensor.shape()) {
+      wrong << "\n  shape of " << name << ": given " << found->second.shape() << ", the module has "
+            << tensor.shape();
+    } else if (found->second.dtype() != tensor.dtype()) {
+      wrong << "\n  dtype of " << name << ": given " << found->second.dtype() << ", the module has "
+            << tensor.dtype();
+    }
+  }
+  for (const auto& [name, tensor] : state) {
+    bool known =
+        std::any_of(own.begin(), own.end(), [&, &key = name](const auto& mine) { return mine.first == key; });
+    if (!known) wrong << "\n  unknown: " << name << ' ' << tensor.shape();
+  }
+  check(wrong.str().empty(), "load_state_dict: the state does not fit the module:", wrong.str());
+  NoGrad guard;
+  for (const auto& [name, tensor] : own) tensor.copy_(given.at(name));
+}
+
+Tensor Module::register_parameter(std::string name, const Tensor& value) {
+  value.set_requires_grad();
+  if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
+  parameters_.emplace_back(std::move(name), value);
+  return value;
+}
+
+Tensor Module::register_buffer(std::string name, const Tensor& value) {
+  if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
+  buffers_.emplace_back(std::move(name), value);
+  return value;
+}
+
+void Module::register_module(std::string name, Module& child) {
+  children_.emplace_back(std::move(name), &child);
+}
+
+}  // namespace reprise::nn

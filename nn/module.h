@@ -1,0 +1,75 @@
+// Module: a function with parameters. It knows its parameters, buffers and children by name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reprise/core/tensor.h"
+
+namespace reprise::nn {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// Base of all layers and models. Members are layers; the constructor registers them:
+///
+///   struct Net : rp::nn::Module {
+///     rp::nn::Linear hidden{784, 128}, out{128, 10};
+///     Net() {
+///       register_module("hidden", hidden);
+///       register_module("out", out);
+///     }
+///     rp::Tensor operator()(const rp::Tensor& x) { return out(rp::relu(hidden(x))); }
+///   };
+///
+/// A module stays where it was made: it is neither copied nor moved.
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+
+  /// All parameters, children included, each once, under dotted names such as "h.0.attn.c_attn.weight".
+  NamedTensors named_parameters() const;
+  NamedTensors named_buffers() const;
+  TensorList parameters() const;
+  int64_t parameter_count() const;  ///< elements
+
+  /// Switches dropout and its like on or off, here and in all children.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+
+  void zero_grad();  ///< drops the gradients of all parameters
+
+  /// Parameters and buffers by name; the tensors are the module's own.
+  NamedTensors state_dict() const;
+  /// Copies values in. One Error lists every missing, unknown and mismatched name; the module is then
+  /// unchanged.
+  void load_state_dict(const NamedTensors& state);
+
+ protected:
+  /// Makes `value` a leaf that requires grad and gives it a name; returns it.
+  Tensor register_parameter(std::string name, const Tensor& value);
+  /// State that is saved but not trained.
+  Tensor register_buffer(std::string name, const Tensor& value);
+  void register_module(std::string name, Module& child);
+
+ private:
+  enum class Kind : uint8_t { parameter, buffer };
+  void collect(NamedTensors& into, const std::string& prefix, Kind kind) const;
+
+  NamedTensors parameters_, buffers_;
+  std::vector<std::pair<std::string, Module*>> children_;
+  bool training_ = true;
+};
+
+/// A module from one tensor to one tensor: what containers such as Sequential hold.
+class Layer : public Module {
+ public:
+  virtual Tensor forward(const Tensor& x) = 0;
+  Tensor operator()(const Tensor& x) { return forward(x); }
+};
+
+}  // namespace reprise::nn

@@ -1,0 +1,64 @@
+// Optimizer: what SGD and AdamW share. Parameters in groups, gradients dropped or kept, state saved by name.
+#pragma once
+
+#include "reprise/nn/module.h"
+
+namespace reprise::optim {
+
+/// Parameters that share a learning rate and a weight decay.
+struct ParameterGroup {
+  TensorList parameters{};
+  double lr = 1e-3;
+  double weight_decay = 0;
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+
+  /// One update from the gradients, each multiplied by `gradient_scale` first (clipping, averaging, loss
+  /// scale). Parameters without a gradient are left alone.
+  virtual void step(double gradient_scale = 1) = 0;
+
+  void zero_grad();        ///< drops all gradients
+  void set_lr(double lr);  ///< of every group
+  std::vector<ParameterGroup>& groups() { return groups_; }
+  int64_t steps() const { return steps_; }  ///< updates so far
+
+  /// State tensors under names such as "0.first_moment" (the parameter's place in the groups), and "steps".
+  virtual nn::NamedTensors state_dict() const = 0;
+  /// Copies values in; Error, and no change, if names or shapes do not fit.
+  virtual void load_state_dict(const nn::NamedTensors& state) = 0;
+
+ protected:
+  explicit Optimizer(std::vector<ParameterGroup> groups);
+  /// Visits every parameter with its group and its place.
+  template <class Body>
+  void for_each(Body&& body) {
+    size_t place = 0;
+    for (ParameterGroup& group : groups_)
+      for (Tensor& parameter : group.parameters) body(group, parameter, place++);
+  }
+  size_t parameter_count() const;
+  nn::NamedTensors named_state(const std::vector<std::pair<std::string, const TensorList*>>& lists) const;
+  void load_named_state(const nn::NamedTensors& state,
+                        const std::vector<std::pair<std::string, TensorList*>>& lists);
+
+  std::vector<ParameterGroup> groups_;
+  int64_t steps_ = 0;
+};
+
+/// Two groups: matrices and tables decay, vectors (biases, norms) do not.
+std::vector<ParameterGroup> decay_matrices(const nn::Module& module, double lr, double weight_decay);
+
+/// The norm of all gradients as one vector, in f64. Tensors without a gradient count nothing.
+double grad_norm(const TensorList& parameters);
+
+/// What to multiply gradients by so that their norm is at most `max_norm`: min(1, max_norm / (norm + 1e-6)).
+double clip_scale(double norm, double max_norm);
+
+/// Scales the gradients in place so that their norm is at most `max_norm`; returns the norm before.
+double clip_grad_norm(const TensorList& parameters, double max_norm);
+
+}  // namespace reprise::optim

@@ -1,0 +1,33 @@
+// Learning-rate schedules.
+#include "reprise/nn/optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "reprise/core/error.h"
+
+namespace reprise::optim {
+
+double Schedule::operator()(int64_t step) const {
+  if (step < warmup) return lr * double(step + 1) / double(warmup + 1);
+  if (decay == Decay::constant) return lr;
+  int64_t start = warmup;
+  if (decay == Decay::wsd)
+    start = std::max(warmup, steps - int64_t(std::llround(wsd_fraction * double(steps))));
+  if (step < start) return lr;
+  if (step >= steps) return min_lr;
+  double done = double(step - start) / double(steps - start);  // 0 .. 1
+  double left = decay == Decay::cosine ? 0.5 * (1 + std::cos(std::numbers::pi * done)) : 1 - done;
+  return min_lr + left * (lr - min_lr);
+}
+
+Decay parse_decay(std::string_view name) {
+  if (name == "constant") return Decay::constant;
+  if (name == "linear") return Decay::linear;
+  if (name == "cosine") return Decay::cosine;
+  if (name == "wsd") return Decay::wsd;
+  fail("schedule: unknown decay '", name, "'; use constant, linear, cosine or wsd");
+}
+
+}  // namespace reprise::optim

@@ -1,0 +1,27 @@
+// Learning-rate schedules: pure functions of the step.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace reprise::optim {
+
+enum class Decay : uint8_t { constant, linear, cosine, wsd };
+
+/// Linear warm-up from 0, then the decay. The first update is step 0.
+struct Schedule {
+  double lr = 1e-3;    ///< the peak
+  double min_lr = 0;   ///< where linear, cosine and wsd end
+  int64_t warmup = 0;  ///< steps; step s < warmup has lr * (s + 1) / (warmup + 1)
+  int64_t steps = 1;   ///< of the whole run; from here on min_lr
+  Decay decay =
+      Decay::cosine;  ///< cosine: Loshchilov and Hutter 2017; wsd: warm-up, stable, decay (Hu et al. 2024)
+  double wsd_fraction = 0.2;  ///< of the run, at its end, that wsd spends decaying linearly
+
+  double operator()(int64_t step) const;
+};
+
+/// "constant", "linear", "cosine" or "wsd". Error otherwise.
+Decay parse_decay(std::string_view name);
+
+}  // namespace reprise::optim

@@ -1,0 +1,46 @@
+// SGD: parameters that meet their first gradient, and the others, in one launch each.
+#include "reprise/nn/optim/sgd.h"
+
+#include "reprise/kernels/optimizer_step.h"
+
+namespace reprise::optim {
+
+Sgd::Sgd(TensorList parameters, const SgdOptions& options)
+    : Sgd(std::vector<ParameterGroup>{{std::move(parameters), options.lr, options.weight_decay}}, options) {}
+
+Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
+    : Optimizer(std::move(groups)), options_(options), velocity_(parameter_count()) {
+  check(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs momentum");
+}
+
+void Sgd::step(double gradient_scale) {
+  MemoryScope scope(MemoryCategory::optimizer);
+  std::vector<kernels::SgdTensor> fresh, running;
+  TensorList gradients;
+  for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
+    Tensor gradient = parameter.grad();
+    if (!gradient) return;
+    gradients.push_back(gradient.detach().contiguous());
+    kernels::SgdTensor entry{parameter, gradients.back(), {}, group.lr, group.weight_decay};
+    bool first = options_.momentum > 0 && !velocity_[place];
+    if (first) velocity_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
+    if (options_.momentum > 0) entry.velocity = velocity_[place];
+    (first ? fresh : running).push_back(entry);
+    parameter.storage()->bump_version();
+  });
+  ++steps_;
+  for (bool first : {true, false}) {
+    auto& tensors = first ? fresh : running;
+    if (tensors.empty()) continue;
+    kernels::sgd(current_stream(gradients[0].device()), tensors,
+                 {options_.momentum, options_.nesterov, first, gradient_scale});
+  }
+}
+
+nn::NamedTensors Sgd::state_dict() const { return named_state({{"velocity", &velocity_}}); }
+
+void Sgd::load_state_dict(const nn::NamedTensors& state) {
+  load_named_state(state, {{"velocity", &velocity_}});
+}
+
+}  // namespace reprise::optim

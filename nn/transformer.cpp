@@ -1,0 +1,77 @@
+// The transformer block.
+#include "reprise/nn/transformer.h"
+
+namespace reprise::nn {
+namespace {
+
+LinearOptions inner(const BlockOptions& options) {
+  return {.bias = options.bias, .init_stddev = options.init_stddev};
+}
+
+LinearOptions output(const BlockOptions& options) {
+  return {.bias = options.bias,
+          .init_stddev = options.output_stddev > 0 ? options.output_stddev : options.init_stddev};
+}
+
+int64_t hidden_of(const BlockOptions& options) {
+  return options.hidden > 0 ? options.hidden : 4 * options.width;
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(const BlockOptions& options, Device device)
+    : c_attn(options.width, 3 * options.width, inner(options), device),
+      c_proj(options.width, options.width, output(options), device),
+      options_(options) {
+  check(options.heads >= 1 && options.width % options.heads == 0, "MultiHeadAttention: width ", options.width,
+        " is not a multiple of ", options.heads, " heads");
+  register_module("c_attn", c_attn);
+  register_module("c_proj", c_proj);
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& residual) {
+  Tensor qkv = c_attn(x);  // (B, T, 3 width)
+  double drop = training() ? options_.dropout : 0;
+  Tensor y =
+      packed_attention(qkv, options_.heads, {.causal = options_.causal, .dropout = drop});  // (B, T, width)
+  return c_proj.forward(y, {.residual = residual});
+}
+
+Mlp::Mlp(const BlockOptions& options, Device device)
+    : c_fc(options.width, hidden_of(options), inner(options), device),
+      c_proj(hidden_of(options), options.width, output(options), device),
+      activation_(options.activation) {
+  register_module("c_fc", c_fc);
+  register_module("c_proj", c_proj);
+}
+
+Tensor Mlp::operator()(const Tensor& x, const Tensor& residual) {
+  return mlp(x, c_fc.weight, c_fc.bias, c_proj.weight, c_proj.bias, activation_, residual);
+}
+
+TransformerBlock::TransformerBlock(const BlockOptions& options, Device device)
+    : ln_1(options.width, options.bias, options.norm_eps, device),
+      attn(options, device),
+      ln_2(options.width, options.bias, options.norm_eps, device),
+      mlp(options, device),
+      dropout_(options.dropout),
+      drop_path_(options.drop_path),
+      fused_residual_(options.dropout == 0 && options.drop_path == 0) {
+  register_module("ln_1", ln_1);
+  register_module("attn", attn);
+  register_module("ln_2", ln_2);
+  register_module("mlp", mlp);
+  register_module("dropout", dropout_);
+  register_module("drop_path", drop_path_);
+}
+
+Tensor TransformerBlock::forward(const Tensor& x) {
+  if (fused_residual_ || !training()) {
+    Tensor middle = attn(ln_1(x), x);
+    return mlp(ln_2(middle), middle);
+  }
+  Tensor middle = x + drop_path_(dropout_(attn(ln_1(x))));
+  return middle + drop_path_(dropout_(mlp(ln_2(middle))));
+}
+
+}  // namespace reprise::nn
