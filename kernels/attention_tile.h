@@ -120,7 +120,7 @@ void multiply_tile(const Product<C>& p, int64_t count, bool accumulate) {
     V right[N];
     for (int n = 0; n < N; ++n) right[n] = simd::load<V>(b + n * L);
     for (int i = 0; i < 4; ++i)
-      for (int n = 0; n < N; ++n) sum[i][n] += simd::splat<V>(a[i * p.a_row]) * right[n];
+      for (int n = 0; n < N; ++n) sum[i][n] += a[i * p.a_row] * right[n];
   }
   for (int i = 0; i < 4; ++i)
     for (int n = 0; n < N; ++n) simd::store(p.c + i * p.c_row + n * L, sum[i][n]);
