@@ -1,0 +1,132 @@
+// Copies and fills against element-by-element assignment.
+#include "reprise/kernels/copy.h"
+
+#include "reprise/core/parallel.h"
+#include "reprise/tests/kernels/views.h"
+
+namespace reprise::kernels::testing {
+namespace {
+
+constexpr DType all_dtypes[] = {DType::f64, DType::f32, DType::bf16, DType::f16,
+                                DType::i64, DType::i32, DType::u8,   DType::boolean};
+
+TEST(Copy, MatchesAssignmentForEveryPairOfLayouts) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f64, DType::u8})
+    for (const Shape& shape : small_shapes())
+      for (Layout from : layouts)
+        for (Layout to : layouts) {
+          Array x(shape, dtype, from), y(shape, dtype, to);
+          x.randomize(1, 0, 200);
+          copy(cpu, x.view(), y.view());
+          EXPECT_EQ(y.values(), x.values()) << describe(shape, dtype, from) << " to layout " << int(to);
+          EXPECT_TRUE(y.surroundings_untouched()) << describe(shape, dtype, from) << " to layout " << int(to);
+        }
+}
+
+TEST(Copy, MovesLargeTensorsInEveryLayout) {
+  // More than one task each; 131 and 517 are no multiples of a block.
+  for (const Shape& shape : {Shape{131, 517}, Shape{5, 131, 117}, Shape{3, 70001}, Shape{70001, 3}})
+    for (Layout from : layouts)
+      for (Layout to : layouts) {
+        Array x(shape, DType::f32, from), y(shape, DType::f32, to);
+        x.fill_with([](int64_t i) { return double(i % 100003); });
+        copy(cpu, x.view(), y.view());
+        EXPECT_EQ(y.values(), x.values()) << describe(shape, DType::f32, from) << " to layout " << int(to);
+      }
+}
+
+TEST(Copy, StartsAtAnyByteOffset) {
+  for (DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64})
+    for (int64_t skipped = 0; skipped * int64_t(size_of(dtype)) < 16; ++skipped) {
+      Array x({37}, dtype, Layout::contiguous, skipped), y({37}, dtype, Layout::contiguous, 15 - skipped);
+      x.randomize(2, 0, 200);
+      copy(cpu, x.view(), y.view());
+      EXPECT_EQ(y.values(), x.values()) << dtype << " skipping " << skipped;
+      EXPECT_TRUE(y.surroundings_untouched()) << dtype << " skipping " << skipped;
+    }
+}
+
+TEST(Copy, ReadsBroadcastViews) {
+  Array row({1, 5}, DType::f32), y({3, 5}, DType::f32);
+  row.randomize(3);
+  copy(cpu, expand(row.view(), {3, 5}), y.view());
+  EXPECT_EQ(y.values(), values_of(expand(row.view(), {3, 5})));
+}
+
+TEST(Copy, CastsBetweenAllDtypes) {
+  // Small whole numbers and halves are exact in every floating type; integers keep the part before the point.
+  for (DType from : all_dtypes)
+    for (DType to : all_dtypes)
+      for (Layout layout : layouts) {
+        Array x({3, 5, 7}, from, Layout::rotated), y({3, 5, 7}, to, layout);
+        x.fill_with([](int64_t i) { return double(i % 41) * 0.5; });
+        copy(cpu, x.view(), y.view());
+        std::vector<double> want = x.values();
+        for (double& value : want)
+          value = to == DType::boolean ? value != 0 : is_floating(to) ? value : std::trunc(value);
+        EXPECT_EQ(y.values(), want) << from << " to " << describe({3, 5, 7}, to, layout);
+      }
+}
+
+TEST(Copy, RoundsToNearestEvenWhenNarrowing) {
+  Array x({4}, DType::f32), y({4}, DType::bf16);
+  const double values[] = {1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1.1p-8, -1 - 0x1p-8};
+  x.fill_with([&](int64_t i) { return values[i]; });
+  copy(cpu, x.view(), y.view());
+  EXPECT_EQ(y.values(), (std::vector<double>{1, 1 + 0x1p-6, 1 + 0x1p-7, -1}));
+}
+
+TEST(Copy, TruncatesAndSaturatesFloatsToIntegers) {
+  double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> numbers = {1.9, -1.9, -0.5, 3e9, -3e9, 300, inf, -inf, nan};
+  for (DType from : {DType::f32, DType::f64}) {
+    Array x({9}, from), i32({9}, DType::i32), u8({9}, DType::u8), i64({9}, DType::i64),
+        boolean({9}, DType::boolean);
+    x.fill_with([&](int64_t i) { return numbers[size_t(i)]; });
+    for (const Array* y : {&i32, &u8, &i64, &boolean}) copy(cpu, x.view(), y->view());
+    EXPECT_EQ(i32.values(),
+              (std::vector<double>{1, -1, 0, 2147483647, -2147483648., 300, 2147483647, -2147483648., 0}));
+    EXPECT_EQ(u8.values(), (std::vector<double>{1, 0, 0, 255, 0, 255, 255, 0, 0}));
+    EXPECT_EQ(i64.values(), (std::vector<double>{1, -1, 0, 3e9, -3e9, 300, 0x1p63, -0x1p63, 0}));
+    EXPECT_EQ(boolean.values(), (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 1, 1}));
+  }
+}
+
+TEST(Copy, KeepsNanPayloads) {
+  Array x({3}, DType::f32), y({3}, DType::f32, Layout::stepped);
+  auto* bits = static_cast<uint32_t*>(x.view().data);
+  bits[0] = 0x7fc12345u, bits[1] = 0xffc00001u, bits[2] = 0x80000000u;
+  copy(cpu, x.view(), y.view());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(static_cast<uint32_t*>(y.view().data)[2 * i], bits[i]);
+}
+
+TEST(Copy, RejectsOtherShapes) {
+  Array x({3, 5}, DType::f32), y({5, 3}, DType::f32);
+  try {
+    copy(cpu, x.view(), y.view());
+    FAIL() << "no Error";
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "copy: shapes differ: (3, 5) and (5, 3)"); }
+}
+
+TEST(Fill, SetsEveryElementAndNothingElse) {
+  for (DType dtype : all_dtypes)
+    for (const Shape& shape : small_shapes())
+      for (Layout layout : layouts) {
+        Array y(shape, dtype, layout);
+        fill(cpu, y.view(), 1);
+        EXPECT_EQ(y.values(), std::vector<double>(size_t(y.view().numel()), 1))
+            << describe(shape, dtype, layout);
+        EXPECT_TRUE(y.surroundings_untouched()) << describe(shape, dtype, layout);
+      }
+}
+
+TEST(Fill, CastsTheValue) {
+  Array f16({2}, DType::f16), i32({2}, DType::i32), boolean({2}, DType::boolean);
+  for (const Array* y : {&f16, &i32, &boolean}) fill(cpu, y->view(), -2.75);
+  EXPECT_EQ(f16.values(), (std::vector<double>{-2.75, -2.75}));
+  EXPECT_EQ(i32.values(), (std::vector<double>{-2, -2}));
+  EXPECT_EQ(boolean.values(), (std::vector<double>{1, 1}));
+}
+
+}  // namespace
+}  // namespace reprise::kernels::testing
