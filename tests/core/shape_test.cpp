@@ -1,0 +1,82 @@
+// Shape arithmetic.
+#include "reprise/core/shape.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace reprise {
+namespace {
+
+template <class Call>
+std::string message_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) { return error.what(); }
+  return "no Error";
+}
+
+TEST(Shape, PrintsAsATuple) {
+  auto text = [](const Shape& shape) { return (std::ostringstream() << shape).str(); };
+  EXPECT_EQ(text({}), "()");
+  EXPECT_EQ(text({3}), "(3,)");
+  EXPECT_EQ(text({3, 5, 7}), "(3, 5, 7)");
+}
+
+TEST(Shape, HoldsEightDimensionsAndNoMore) {
+  EXPECT_EQ(Dims::filled(8, 2).size(), 8);
+  EXPECT_THROW(Dims::filled(9, 2), Error);
+}
+
+TEST(Shape, ComparesSizesAndRank) {
+  EXPECT_EQ((Shape{3, 5}), (Shape{3, 5}));
+  EXPECT_NE((Shape{3, 5}), (Shape{3, 5, 1}));
+  EXPECT_NE((Shape{3, 5}), (Shape{5, 3}));
+}
+
+TEST(Numel, MultipliesTheDimensions) {
+  EXPECT_EQ(numel_of({}), 1);
+  EXPECT_EQ(numel_of({3, 5, 7}), 105);
+  EXPECT_EQ(numel_of({3, 0, 7}), 0);
+  EXPECT_EQ(numel_of({65536, 65536}), int64_t(1) << 32);
+}
+
+TEST(Numel, RefusesNegativeSizesAndOverflow) {
+  int64_t large = int64_t(1) << 32;
+  EXPECT_EQ(message_of([&] { numel_of({3, -1}); }), "shape: negative size in (3, -1)");
+  EXPECT_EQ(message_of([&] {
+              numel_of({large, large});
+            }),
+            "shape: too many elements in (4294967296, 4294967296)");
+  EXPECT_EQ(numel_of({large, large, 0}), 0);
+}
+
+TEST(ContiguousStrides, AreRowMajor) {
+  EXPECT_EQ(contiguous_strides({}), Strides{});
+  EXPECT_EQ(contiguous_strides({3, 5, 7}), (Strides{35, 7, 1}));
+  EXPECT_EQ(contiguous_strides({3, 0, 7}), (Strides{7, 7, 1}));
+}
+
+TEST(BroadcastShapes, FollowsNumPy) {
+  EXPECT_EQ(broadcast_shapes({3, 1}, {5}, "add"), (Shape{3, 5}));
+  EXPECT_EQ(broadcast_shapes({}, {3, 5}, "add"), (Shape{3, 5}));
+  EXPECT_EQ(broadcast_shapes({2, 1, 7}, {5, 1}, "add"), (Shape{2, 5, 7}));
+  EXPECT_EQ(broadcast_shapes({1, 3}, {0, 1}, "add"), (Shape{0, 3}));
+  EXPECT_EQ(message_of([] {
+              broadcast_shapes({3, 5}, {5, 3}, "add");
+            }),
+            "add: shapes (3, 5) and (5, 3) do not broadcast");
+  EXPECT_THROW(broadcast_shapes({0}, {3}, "add"), Error);
+}
+
+TEST(NormalizeDim, CountsFromTheEndToo) {
+  EXPECT_EQ(normalize_dim(0, 3, "sum"), 0);
+  EXPECT_EQ(normalize_dim(-1, 3, "sum"), 2);
+  EXPECT_EQ(normalize_dim(-3, 3, "sum"), 0);
+  EXPECT_EQ(message_of([] { normalize_dim(3, 3, "sum"); }), "sum: dimension 3 is outside a tensor of rank 3");
+  EXPECT_THROW(normalize_dim(-4, 3, "sum"), Error);
+  EXPECT_THROW(normalize_dim(0, 0, "sum"), Error);
+}
+
+}  // namespace
+}  // namespace reprise
