@@ -1,0 +1,37 @@
+// Checkpoints: everything a run needs to go on bit for bit, in a folder that is whole or not there.
+//
+//   DIR/checkpoints/step-00002000/model.safetensors      parameters and buffers
+//                                 optimizer.safetensors  moments and step count
+//                                 ema.safetensors        if averages are kept
+//                                 state.json             step, random state, model shape, sizes of the files
+//                                 above
+//   DIR/checkpoints/LATEST                               the name of the newest whole checkpoint
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "reprise/core/random.h"
+#include "reprise/nn/module.h"
+
+namespace reprise::apps {
+
+struct Checkpoint {
+  int64_t step = 0;  ///< updates done
+  Generator::State random;
+  std::map<std::string, std::string> model;  ///< what the app needs to build the model again
+  nn::NamedTensors parameters, optimizer, ema;
+};
+
+/// Writes a checkpoint, makes it the newest, then removes all but the newest `keep`. A crash at any point
+/// leaves the previous newest one whole. Errors name the path.
+void save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep);
+
+/// Whether the run folder has a checkpoint.
+bool has_checkpoint(const std::string& run_folder);
+
+/// Reads the newest checkpoint of a run folder, or one named by its own folder. Error naming what is missing
+/// or wrong. `with_optimizer`: sampling and evaluation need no moments.
+Checkpoint load_checkpoint(const std::string& folder, bool with_optimizer);
+
+}  // namespace reprise::apps

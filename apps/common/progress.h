@@ -1,0 +1,44 @@
+// The progress line: what a person watches while a model trains.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace reprise::apps {
+
+class Progress {
+ public:
+  /// `unit`: what is counted, "tokens" or "images".
+  Progress(int64_t first_step, int64_t steps, std::string unit);
+
+  /// Shows the line for the update just done (on a terminal in place, else a line every few seconds or when
+  /// `force`).
+  void update(int64_t step, double loss, std::optional<double> validation_loss, double lr, int64_t units,
+              bool force);
+  /// Keeps what is shown and starts a new line; call it before printing anything else.
+  void break_line();
+  /// Time until now that is not training (evaluation, samples, saving) does not count for the rate.
+  void pause() { paused_at_ = Clock::now(); }
+  void resume();
+
+  double units_per_second() const { return rate_; }
+  double seconds() const;  ///< since the start, pauses included
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  int64_t first_step_, steps_, shown_step_ = -1;
+  std::string unit_;
+  bool terminal_;
+  Clock::time_point started_, last_, paused_at_, shown_{};
+  std::chrono::duration<double> not_training_{0};
+  double rate_ = 0;  // a moving average
+};
+
+/// "1.3 GB", "512 kB".
+std::string format_bytes(double bytes);
+/// "1:02:03" or "4:05".
+std::string format_duration(double seconds);
+
+}  // namespace reprise::apps

@@ -1,0 +1,147 @@
+// The command line of `reprise-gpt`.
+#include "reprise/apps/gpt/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "reprise/apps/common/config_file.h"
+
+namespace reprise::apps::gpt {
+namespace {
+
+void add_data_options(CLI::App& app, DataOptions& o) {
+  auto* group = app.add_option_group("Data");
+  group->add_option("--data", o.data,
+                    "Text to learn from: a file, a folder, or - for standard input;\n"
+                    "or tokens: .bin files of nanoGPT or llm.c, or a folder of them");
+  group->add_option("--val-data", o.val_data, "Held-out tokens, when --data is token files");
+  group->add_option("--val-fraction", o.val_fraction, "Part of a text, at its end, that is held out");
+  group->add_option("--vocab", o.vocab, "GPT-2 BPE: vocab.json (without it: one token a character)");
+  group->add_option("--merges", o.merges, "GPT-2 BPE: merges.txt");
+  group->add_option("--vocab-size", o.vocab_size, "Vocabulary of token files (0: from the data)");
+}
+
+void add_generate_options(CLI::App& app, GenerateOptions& o) {
+  auto* group = app.add_option_group("Samples");
+  group->add_option("--prompt", o.prompt, "Text to continue");
+  group->add_option("--sample-tokens", o.tokens, "Tokens to generate")->check(CLI::PositiveNumber);
+  group->add_option("--samples", o.samples, "How many samples")->check(CLI::PositiveNumber);
+  group->add_option("--temperature", o.sampling.temperature, "0: always the most likely token");
+  group->add_option("--top-k", o.sampling.top_k, "Choose among the k most likely tokens (0: all)");
+  group->add_option("--top-p", o.sampling.top_p,
+                    "Choose among the likeliest tokens that hold this probability");
+  group->add_option("--sample-seed", o.seed, "Seed of the samples");
+}
+
+void add_model_options(CLI::App& app, nn::GptOptions& o) {
+  auto* group = app.add_option_group("Model");
+  group->add_option("--layers", o.layers, "Transformer blocks")->check(CLI::PositiveNumber);
+  group->add_option("--heads", o.heads, "Attention heads a block")->check(CLI::PositiveNumber);
+  group->add_option("--width", o.width, "Size of the residual stream")->check(CLI::PositiveNumber);
+  group->add_option("--context", o.context, "Tokens the model sees at once")->check(CLI::PositiveNumber);
+  group->add_option("--dropout", o.dropout, "Probability of dropout")->check(CLI::Range(0.0, 0.99));
+  group->add_flag("--bias,!--no-bias", o.bias, "Biases in linear layers and norms")->default_str("true");
+}
+
+void add_optimizer_options(CLI::App& app, TrainCommand& o) {
+  auto* group = app.add_option_group("Optimization");
+  auto& schedule = o.trainer.schedule;
+  group->add_option("--steps", schedule.steps, "Updates in all")->check(CLI::PositiveNumber);
+  group->add_option("--batch", o.batch, "Sequences a micro-batch")->check(CLI::PositiveNumber);
+  group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches an update")
+      ->check(CLI::PositiveNumber);
+  group->add_option("--lr", schedule.lr, "Peak learning rate")->check(CLI::NonNegativeNumber);
+  group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end")->check(CLI::NonNegativeNumber);
+  group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->check(CLI::NonNegativeNumber);
+  group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd");
+  group->add_option("--beta1", o.beta1, "AdamW's first decay");
+  group->add_option("--beta2", o.beta2, "AdamW's second decay");
+  group->add_option("--weight-decay", o.weight_decay, "Of matrices; vectors do not decay")
+      ->check(CLI::NonNegativeNumber);
+  group->add_option("--clip", o.trainer.clip, "Largest norm of the gradient (0: no limit)")
+      ->check(CLI::NonNegativeNumber);
+  group->add_option("--ema", o.ema, "Decay of an average of the weights to evaluate with (0: none)");
+}
+
+void add_run_options(CLI::App& app, TrainCommand& o) {
+  auto* group = app.add_option_group("Run");
+  group->add_option("--out", o.trainer.run_folder,
+                    "Run folder (default: the first free of runs/gpt, runs/gpt-2, ...)");
+  group->add_flag("--resume", o.resume, "Go on from the newest checkpoint in --out");
+  group->add_option("--init-from", o.init_from,
+                    "Start from the weights of a run, a checkpoint or a .safetensors file");
+  group->add_option("--eval-every", o.trainer.eval_every, "Steps between evaluations (0: at the end)");
+  group->add_option("--eval-batches", o.eval_batches,
+                    "Batches an evaluation sees before the end (0: the whole split)");
+  group->add_option("--sample-every", o.trainer.sample_every, "Steps between samples (0: at the end)");
+  group->add_option("--save-every", o.trainer.save_every, "Steps between checkpoints (0: at the end)");
+  group->add_option("--stop-after", o.trainer.stop_after,
+                    "Save and stop after this many steps (0: go to the end)");
+  group->add_option("--keep", o.trainer.keep, "Checkpoints to keep")->check(CLI::PositiveNumber);
+  group->add_option("--seed", o.seed, "Seed of weights, batches and dropout");
+  group->add_option("--threads", o.threads, "Threads (0: one a CPU); results do not depend on it");
+  group->add_option("--device", o.device, "cpu, cuda, cuda:N or best");
+  group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
+  group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
+}
+
+void add_train(CLI::App& app, TrainCommand& o) {
+  auto* train = app.add_subcommand("train", "Train a GPT");
+  add_data_options(*train, o.data);
+  add_model_options(*train, o.model);
+  add_optimizer_options(*train, o);
+  add_run_options(*train, o);
+  add_generate_options(*train, o.generate);
+  add_config_option(*train);
+  train->option_defaults()->always_capture_default();
+}
+
+void add_sample(CLI::App& app, SampleCommand& o) {
+  auto* sample = app.add_subcommand("sample", "Write text with a trained model");
+  sample->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)");
+  add_generate_options(*sample, o.generate);
+}
+
+void add_eval(CLI::App& app, EvalCommand& o) {
+  auto* eval = app.add_subcommand("eval", "Loss of a trained model over a whole held-out split");
+  eval->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)");
+  eval->add_option("--batch", o.batch, "Sequences at once")->check(CLI::PositiveNumber);
+  add_data_options(*eval, o.data);
+}
+
+// What works on two CPU cores in minutes: nanoGPT's small recipe, a little wider.
+TrainCommand default_train() {
+  TrainCommand o;
+  o.model = {.vocab_size = 0, .context = 64, .layers = 4, .heads = 4, .width = 128};
+  o.trainer.schedule = {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000};
+  return o;
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, char** argv) {
+  Command command;
+  command.train = default_train();
+  CLI::App app("reprise-gpt: train a GPT on your text, sample from it, evaluate it");
+  app.option_defaults()->always_capture_default();
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  add_train(app, command.train);
+  add_sample(app, command.sample);
+  add_eval(app, command.eval);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    std::exit(app.exit(success));  // --help
+  } catch (const CLI::ParseError& error) {
+    fail(error.what(), " (see reprise-gpt ", argc > 1 && argv[1][0] != '-' ? argv[1] : "", " --help)");
+  }
+  if (app.got_subcommand("train")) {
+    command.kind = Command::Kind::train;
+    command.train.resolved = resolved_config(*app.get_subcommand("train"));
+  } else {
+    command.kind = app.got_subcommand("sample") ? Command::Kind::sample : Command::Kind::eval;
+  }
+  return command;
+}
+
+}  // namespace reprise::apps::gpt

@@ -1,0 +1,73 @@
+// The options of `reprise-gpt` and its subcommands.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "reprise/apps/common/sampler.h"
+#include "reprise/apps/common/trainer.h"
+#include "reprise/nn/gpt.h"
+
+namespace reprise::apps::gpt {
+
+struct DataOptions {
+  std::string data;           ///< a text file, a folder of texts, "-", or token files (.bin)
+  std::string val_data;       ///< with token files: the held-out split
+  std::string vocab, merges;  ///< GPT-2 BPE; empty: characters
+  int64_t vocab_size = 0;     ///< with token files: 0 means one more than the largest id in the training data
+  double val_fraction = 0.1;  ///< of the characters of a text, at its end
+};
+
+struct GenerateOptions {
+  std::string prompt = "\n";
+  int64_t tokens = 400;
+  int64_t samples = 1;
+  SamplingOptions sampling;
+  int64_t seed = 1337;
+};
+
+struct TrainCommand {
+  DataOptions data;
+  nn::GptOptions model;
+  TrainerOptions trainer;
+  GenerateOptions generate;
+  std::string decay = "cosine";
+  std::string init_from;  ///< a run folder, a checkpoint or a .safetensors file to start from
+  bool resume = false;
+  int64_t batch = 12;
+  int64_t eval_batches = 20;  ///< while training; the end always sees the whole split
+  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, ema = 0;
+  int64_t seed = 1337;
+  int threads = 0;  ///< 0: all
+  std::string device = "best";
+  std::string memory_limit;  ///< "2GiB"; empty: none
+  std::string resolved;      ///< all options as TOML, for the run folder
+};
+
+struct SampleCommand {
+  std::string run;  ///< a run folder or a checkpoint; empty: the newest run
+  GenerateOptions generate;
+};
+
+struct EvalCommand {
+  std::string run;
+  DataOptions data;  ///< empty: what the run trained on
+  int64_t batch = 12;
+};
+
+struct Command {
+  enum class Kind : uint8_t { train, sample, eval } kind = Kind::train;
+  TrainCommand train;
+  SampleCommand sample;
+  EvalCommand eval;
+};
+
+/// Parses the command line. Prints help and exits the process with 0 where asked; throws Error on bad
+/// options.
+Command parse_command_line(int argc, char** argv);
+
+int run_train(const TrainCommand& command);
+int run_sample(const SampleCommand& command);
+int run_eval(const EvalCommand& command);
+
+}  // namespace reprise::apps::gpt

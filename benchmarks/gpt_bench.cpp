@@ -1,0 +1,103 @@
+// One GPT training step, timed: the worker that benchmarks/bench_torch.py drives against PyTorch.
+//
+//   gpt_bench --model gpt_small [--steps N] [--profile]
+//
+// Warms up, then for each line "run" on standard input runs N steps and prints one JSON object. Ends with the
+// input.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/nn/gpt.h"
+#include "reprise/nn/optim/adamw.h"
+
+namespace rp = reprise;
+
+namespace {
+
+struct Case {
+  const char* name;
+  rp::nn::GptOptions model;
+  int64_t batch, length, steps;
+};
+
+const Case cases[] = {
+    {"gpt_small", {.vocab_size = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 40},
+    {"gpt_6x384", {.vocab_size = 65, .context = 256, .layers = 6, .heads = 6, .width = 384}, 16, 256, 2},
+    {"gpt2_124m", {}, 4, 64, 2},
+};
+
+const Case& find_case(const std::string& name) {
+  for (const Case& known : cases)
+    if (name == known.name) return known;
+  std::fprintf(stderr, "gpt_bench: unknown model '%s'; use gpt_small, gpt_6x384 or gpt2_124m\n",
+               name.c_str());
+  std::exit(2);
+}
+
+rp::Tensor random_tokens(const Case& c) {
+  rp::Tensor uniform = rp::rand({c.batch, c.length});
+  return rp::cast(uniform * double(c.model.vocab_size), rp::DType::i64);
+}
+
+// The peak of the process, as the kernel counts it: what PyTorch's worker reports too.
+size_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return size_t(std::atoll(line.c_str() + 6)) * 1024;
+  return 0;
+}
+
+void usage() {
+  std::puts(
+      "gpt_bench --model gpt_small|gpt_6x384|gpt2_124m [--steps N]\n"
+      "Reads lines \"run\" and prints one JSON object for each.");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string model_name = "gpt_small";
+  int64_t steps = 0;
+  for (int i = 1; i < argc; ++i) {
+    std::string option = argv[i];
+    if (option == "--model" && i + 1 < argc) {
+      model_name = argv[++i];
+    } else if (option == "--steps" && i + 1 < argc) {
+      steps = std::atoll(argv[++i]);
+    } else {
+      usage();
+      return option == "--help" ? 0 : 2;
+    }
+  }
+  const Case& chosen = find_case(model_name);
+  if (steps == 0) steps = chosen.steps;
+  rp::manual_seed(1);
+  rp::nn::Gpt model(chosen.model);
+  rp::optim::AdamW optimizer(rp::optim::decay_matrices(model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95});
+  rp::Tensor tokens = random_tokens(chosen), targets = random_tokens(chosen);
+  auto step = [&] {
+    rp::Tensor loss = rp::cross_entropy(model(tokens), targets);
+    loss.backward();
+    optimizer.step();
+    optimizer.zero_grad();
+    return loss.item();
+  };
+  for (int i = 0; i < 2; ++i) step();
+  for (std::string line; std::getline(std::cin, line);) {
+    auto begin = std::chrono::steady_clock::now();
+    double loss = 0;
+    for (int64_t i = 0; i < steps; ++i) loss = step();
+    std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    double seconds = taken.count() / double(steps);
+    std::printf(
+        "{\"seconds_per_step\": %.6f, \"tokens_per_second\": %.1f, \"peak_rss_bytes\": %zu, \"loss\": "
+        "%.6f}\n",
+        seconds, double(chosen.batch * chosen.length) / seconds, peak_rss_bytes(), loss);
+    std::fflush(stdout);
+  }
+}
