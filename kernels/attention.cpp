@@ -57,7 +57,7 @@ class ForwardBlock {
   using V = simd::Vector<C, L>;
 
   static int64_t scratch_size(const Problem& problem) {
-    return kBlock * (4 * round_up(problem.head_dim, L) + 2 * kBlock + 2);
+    return kBlock * (4 * round_up(problem.head_dim, L) + 3 * kBlock + 2);
   }
 
   ForwardBlock(const Problem& problem, const Head<T>& head, int64_t first_query, C* memory)
@@ -74,6 +74,7 @@ class ForwardBlock {
     v_ = take(width_);
     p_ = take(kBlock);
     keep_ = take(kBlock);
+    keep_rows_ = take(kBlock);
     max_ = take(1);
     sum_ = take(1);
   }
@@ -105,8 +106,10 @@ class ForwardBlock {
       while (first_vector < vectors_ && visible(first_key, keys, first_vector) <= key) ++first_vector;
       multiply_rows<L>(scores, key, {0, problem_.head_dim, first_vector, vectors_}, false);
     }
-    if (problem_.dropout > 0)
-      dropout_factors(problem_, head_.index, first_query_, queries_, first_key, keys, keep_, 1, kBlock);
+    if (problem_.dropout > 0) {
+      dropout_factors<C, L>(problem_, head_.index, first_query_, queries_, first_key, keep_rows_);
+      pack_columns<C, L>(Rows<C>(keep_rows_, kBlock), 0, queries_, keys, C(1), keep_, kBlock);
+    }
     for (int64_t v = 0; v < vectors_; ++v) softmax(first_key, visible(first_key, keys, v), v);
     Product<C> output{v_, 1, width_, p_, kBlock, o_, kBlock};
     int64_t key = 0;
@@ -148,14 +151,13 @@ class ForwardBlock {
 
   /// Scores of keys that a query does not see become -inf.
   void mask(int64_t first_key, int64_t keys, int64_t v) {
-    int64_t seen_by_all =
-        std::clamp<int64_t>(problem_.visible_keys(first_query_ + v * L) - first_key, 0, keys);
-    V end;  // each lane's first key that is not seen
-    for (int i = 0; i < L; ++i) end[i] = C(problem_.visible_keys(first_query_ + v * L + i) - first_key);
-    for (int64_t key = seen_by_all; key < keys; ++key) {
+    // Lane i of the vector sees key j if j <= i + shift.
+    int64_t shift = first_query_ + v * L + problem_.keys - problem_.queries - first_key;
+    V lane = lane_numbers<C, L>();
+    for (int64_t key = std::max<int64_t>(shift + 1, 0); key < keys; ++key) {
       C* p = p_ + key * kBlock + v * L;
       V score = simd::load<V>(p);
-      simd::store(p, V(C(key) < end ? score : simd::splat<V>(-std::numeric_limits<C>::infinity())));
+      simd::store(p, V(lane < C(key - shift) ? V{} - std::numeric_limits<C>::infinity() : score));
     }
   }
 
@@ -180,7 +182,7 @@ class ForwardBlock {
   int64_t first_query_, queries_;
   int64_t vectors_;  // of queries
   int64_t width_;    // head_dim, padded
-  C *q_, *o_, *k_, *v_, *p_, *keep_, *max_, *sum_;
+  C *q_, *o_, *k_, *v_, *p_, *keep_, *keep_rows_, *max_, *sum_;
 };
 
 template <class T>

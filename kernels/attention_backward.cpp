@@ -3,8 +3,6 @@
 // of blocks:
 //   P = exp(Q K^T - lse),  dS = P * (dO V^T - delta),  dV += P^T dO,  dK += dS^T Q,  dQ += dS K
 // where Q is already scaled. Sums over keys and over queries run in one order, whatever task they are in.
-#include <array>
-
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/attention.h"
 #include "reprise/kernels/attention_tile.h"
@@ -120,8 +118,7 @@ class BackwardPart {
     const C* lse = views_.lse.template as<C>() + index * problem_.queries + first_query;
     std::copy(lse, lse + queries, lse_);
     std::fill(lse_ + queries, lse_ + kBlock, std::numeric_limits<C>::infinity());  // P = 0 in rows of padding
-    if (problem_.dropout > 0)
-      dropout_factors(problem_, index, first_query, queries, first_key_, keys_, keep_, kBlock, 1);
+    if (problem_.dropout > 0) dropout_factors<C, L>(problem_, index, first_query, queries, first_key_, keep_);
     Product<C> scores{q_, width_, 1, k_columns_, kBlock, p_, kBlock};
     Product<C> dprobabilities{dout_, width_, 1, v_columns_, kBlock, ds_, kBlock};
     int64_t row = row_of(head, first_query), head_dim = problem_.head_dim;
@@ -146,19 +143,17 @@ class BackwardPart {
   void dscores(int64_t i, int64_t vectors, C delta) {
     C *p = p_ + i * kBlock, *ds = ds_ + i * kBlock, *keep = keep_ + i * kBlock;
     int64_t end = visible(i);
-    std::array<C, L> lanes;
-    for (int l = 0; l < L; ++l) lanes[size_t(l)] = C(l);
-    V lane = simd::load<V>(lanes.data());
+    V lane = lane_numbers<C, L>();
     for (int64_t j = 0; j < vectors * L; j += L) {
       V probability = simd::exp(V(simd::load<V>(p + j) - lse_[i]));
-      if (j + L > end) probability = lane < simd::splat<V>(C(end - j)) ? probability : V{};
+      if (j + L > end) probability = lane < C(end - j) ? probability : V{};
       V dprobability = simd::load<V>(ds + j), dropped = probability;
       if (problem_.dropout > 0) {
         dprobability *= simd::load<V>(keep + j);
         dropped *= simd::load<V>(keep + j);
       }
       V dscore = probability * (dprobability - delta);
-      if (j + L > end) dscore = lane < simd::splat<V>(C(end - j)) ? dscore : V{};
+      if (j + L > end) dscore = lane < C(end - j) ? dscore : V{};
       simd::store(p + j, dropped);
       simd::store(ds + j, dscore);
     }

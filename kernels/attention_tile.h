@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "reprise/core/dtype.h"
-#include "reprise/core/random.h"
 #include "reprise/kernels/attention.h"
 #include "reprise/kernels/simd.h"
 #include "reprise/kernels/simd_math.h"
+#include "reprise/kernels/simd_random.h"
 #include "reprise/kernels/simd_rows.h"
 
 namespace reprise::kernels::attention_detail {
@@ -38,6 +38,7 @@ struct Rows {
   Rows(const TensorView& view, int64_t b, int64_t h)
       : data(view.numel() == 0 ? nullptr : view.as<T>() + b * view.stride(0) + h * view.stride(1)),
         stride(view.stride(2)) {}
+  Rows(T* the_data, int64_t the_stride) : data(the_data), stride(the_stride) {}
   T* operator[](int64_t row) const { return data + row * stride; }
 };
 
@@ -49,6 +50,14 @@ C* scratch(int64_t count) {
   if (buffer.size() < size_t(count) + slack) buffer.resize(size_t(count) + slack);
   auto address = reinterpret_cast<uintptr_t>(buffer.data());
   return buffer.data() + (64 - address % 64) % 64 / sizeof(C);
+}
+
+/// 0, 1, ..., L - 1.
+template <class C, int L>
+simd::Vector<C, L> lane_numbers() {
+  C lanes[L];
+  for (int i = 0; i < L; ++i) lanes[i] = C(i);
+  return simd::load<simd::Vector<C, L>>(lanes);
 }
 
 /// Copies `rows` rows of `cols` values times `scale`; `to` has rows of `to_stride`, a multiple of L, and is
@@ -178,19 +187,25 @@ Problem check_attention(const char* op, const TensorView& q, const TensorView& k
                         const AttentionOptions& options, const TensorView& out, const TensorView& lse);
 
 /// What dropout multiplies probabilities by, 0 or 1 / (1 - p), for a block of queries and keys of head `head`
-/// of (B, H): factors[query * query_stride + key * key_stride].
-template <class C>
+/// of (B, H), as rows of kBlock keys. Element (b, h, i, j) is kept if its Philox draw is at least p.
+template <class C, int L>
 void dropout_factors(const Problem& problem, int64_t head, int64_t first_query, int64_t queries,
-                     int64_t first_key, int64_t keys, C* factors, int64_t query_stride, int64_t key_stride) {
-  C kept = C(1 / (1 - problem.dropout));
-  auto threshold = float(problem.dropout);
-  for (int64_t q = 0; q < queries; ++q) {
-    uint64_t index = uint64_t((head * problem.queries + first_query + q) * problem.keys + first_key);
-    auto words = philox_block(problem.seed, problem.offset, index / 4);
-    for (int64_t k = 0; k < keys; ++k, ++index) {
-      if (index % 4 == 0) words = philox_block(problem.seed, problem.offset, index / 4);
-      factors[q * query_stride + k * key_stride] = to_unit_float(words[index % 4]) >= threshold ? kept : C(0);
+                     int64_t first_key, C* factors) {
+  constexpr int W = L * int(sizeof(C) / 4);
+  C kept = C(1 / (1 - problem.dropout)), row[kBlock + 8 * W];
+  auto threshold = uint32_t(std::ceil(problem.dropout * 0x1p24));  // draws are multiples of 2^-24
+  for (int64_t i = 0; i < queries; ++i) {
+    auto index = uint64_t((head * problem.queries + first_query + i) * problem.keys + first_key);
+    int64_t skipped = int64_t(index % 4);
+    for (int64_t j = 0; j < skipped + kBlock; j += 4 * W) {
+      simd::Vector<uint32_t, W> draws[4];
+      simd::philox_draws<W>(problem.seed, problem.offset, (index + uint64_t(j)) / 4, draws);
+      for (int n = 0; n < 4; ++n)
+        for (int lane = 0; lane < W; ++lane)
+          row[j + n * W + lane] = (draws[n][lane] >> 8) < threshold ? C(0) : kept;
     }
+    for (int64_t j = 0; j < kBlock; j += L)
+      simd::store(factors + i * kBlock + j, simd::load<simd::Vector<C, L>>(row + skipped + j));
   }
 }
 

@@ -27,7 +27,7 @@ template <int L, class T>
 Accumulator<T> max_of(const T* x, int64_t count) {
   using C = Accumulator<T>;
   constexpr C lowest = -std::numeric_limits<C>::infinity();
-  auto max = simd::splat<RowVector<T, L>>(lowest);
+  RowVector<T, L> max = RowVector<T, L>{} + lowest;
   each_vector<L>(x, count, lowest, [&](auto value, int64_t) { max = value > max ? value : max; });
   C result = lowest;
   for (int i = 0; i < L; ++i) result = max[i] > result ? max[i] : result;

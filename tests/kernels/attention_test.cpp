@@ -98,8 +98,8 @@ struct Reference {
 bool is_kept(const Case& c, int64_t head, int64_t i, int64_t j) {
   if (c.options.dropout == 0) return true;
   uint64_t index = uint64_t((head * c.queries + i) * c.keys + j);
-  return to_unit_float(philox_block(c.options.seed, c.options.offset, index / 4)[index % 4]) >=
-         float(c.options.dropout);
+  auto draw = philox_block(c.options.seed, c.options.offset, index / 4)[index % 4];
+  return double(to_unit_float(draw)) >= c.options.dropout;
 }
 
 template <class T>
