@@ -16,8 +16,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
-void JsonReader::fail_here(std::string_view fact) {
-  fail("json: ", name_, ": ", fact, " at byte ", base_ + position_);
+void JsonReader::fail_at(size_t offset, std::string_view fact) const {
+  fail("json: ", name_, ": ", fact, " at byte ", offset);
 }
 
 void JsonReader::skip_space() {

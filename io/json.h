@@ -51,9 +51,10 @@ class JsonReader {
 
   /// Offset in the file of the next value: for the caller's own messages.
   size_t offset();
-  [[noreturn]] void fail_here(std::string_view fact);
+  [[noreturn]] void fail_at(size_t offset, std::string_view fact) const;
 
  private:
+  [[noreturn]] void fail_here(std::string_view fact) const { fail_at(base_ + position_, fact); }
   void skip_space();
   void expect(char c);
   void open(char c);
