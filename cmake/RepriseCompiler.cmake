@@ -1,12 +1,22 @@
-# Compiler flags for Reprise's own code: warnings are errors, and the sanitizers that REPRISE_SANITIZE asks for.
-if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+# How Reprise's own code is compiled: warnings are errors at home, and the sanitizers REPRISE_SANITIZE asks for.
+if(PROJECT_IS_TOP_LEVEL)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo" FORCE)
+  endif()
+  find_program(REPRISE_CCACHE ccache)
+  if(REPRISE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${REPRISE_CCACHE}")
+  endif()
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 endif()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
 
 add_library(reprise_compiler INTERFACE)
 # psabi and ignored-attributes speak of vector types, which Reprise passes between inlined functions only.
-# contract=fast lets a * b + c be one rounding on every machine that has it; errno is never read after maths.
+# contract=fast lets a * b + c be one rounding on every machine that has it; errno is never read after maths,
+# nor are floating-point exceptions.
 target_compile_options(reprise_compiler INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi
                                                   -Wno-ignored-attributes -ffp-contract=fast -fno-math-errno
                                                   -fno-trapping-math)

@@ -1,0 +1,30 @@
+# `cmake --install`: the library, its headers under include/reprise, the CMake package and the pkg-config file.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS reprise EXPORT RepriseTargets)
+foreach(folder core kernels autograd nn io distributed)
+  install(DIRECTORY ${folder}/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise/${folder}"
+          FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(FILES reprise.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
+
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Reprise")
+install(EXPORT RepriseTargets NAMESPACE reprise:: DESTINATION "${package_folder}")
+configure_package_config_file(cmake/RepriseConfig.cmake.in RepriseConfig.cmake
+                              INSTALL_DESTINATION "${package_folder}")
+write_basic_package_version_file(RepriseConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/RepriseConfig.cmake" "${PROJECT_BINARY_DIR}/RepriseConfigVersion.cmake"
+        DESTINATION "${package_folder}")
+
+# A static library leaves its own dependencies to whoever links it; a shared one has them inside.
+set(pc_requires_kind Requires)
+if(BUILD_SHARED_LIBS)
+  set(pc_requires_kind Requires.private)
+endif()
+file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+configure_file(cmake/reprise.pc.in reprise.pc @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/reprise.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+if(TARGET reprise-gpt)
+  install(TARGETS reprise-gpt)
+endif()

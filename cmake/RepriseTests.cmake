@@ -1,0 +1,22 @@
+# reprise_add_tests(FOLDER SOURCES...): the program FOLDER_tests, and one ctest entry for each of its test files.
+#
+# The entries come from the program itself, after each build, so no test that it holds can be forgotten; and a
+# file's tests share a process, so that thousands of tests start quickly.
+function(reprise_add_tests folder)
+  set(program ${folder}_tests)
+  add_executable(${program} ${ARGN})
+  target_link_libraries(${program} PRIVATE reprise reprise_compiler GTest::gtest GTest::gtest_main)
+  if(TARGET reprise_apps AND folder STREQUAL apps)
+    target_link_libraries(${program} PRIVATE reprise_apps)
+  endif()
+  target_compile_definitions(${program} PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
+  add_custom_command(TARGET ${program} POST_BUILD VERBATIM
+    COMMAND "${CMAKE_COMMAND}" -D "program=$<TARGET_FILE:${program}>" -D "entries=${entries}"
+            -D "tests_folder=${PROJECT_SOURCE_DIR}/tests"
+            -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
+  # A program that is not built yet is a failing entry, not a silent gap.
+  file(CONFIGURE OUTPUT "${entries}.default" @ONLY CONTENT
+       "if(EXISTS \"@entries@\")\n  include(\"@entries@\")\nelse()\n  add_test(@folder@_NOT_BUILT @program@)\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${entries}.default")
+endfunction()

@@ -1,0 +1,57 @@
+"""Formatting and size of the sources: style.py SOURCE
+
+clang-format 14 (Debian 12's) must have nothing to change; other versions format differently, so without that version
+the formatting is skipped, but not the rest.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+FOLDERS = ["core", "kernels", "autograd", "nn", "io", "distributed", "apps", "tests", "benchmarks"]
+LONGEST_FILE = 500
+SKIPPED = 77
+
+
+def clang_format():
+    """A clang-format 14, or None."""
+    for name in ["clang-format-14", "clang-format"]:
+        program = shutil.which(name)
+        if program:
+            words = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+            if re.search(r"version 14\.", words):
+                return program
+    return None
+
+
+source = pathlib.Path(sys.argv[1])
+files = [path for folder in FOLDERS for path in sorted((source / folder).rglob("*"))
+         if path.suffix in {".h", ".cpp", ".cu", ".cuh"}] + [source / "reprise.h"]
+
+wrong = []
+for path in files:
+    lines = path.read_text().splitlines()
+    name = path.relative_to(source)
+    if len(lines) > LONGEST_FILE:
+        wrong.append(f"{name}: {len(lines)} lines, more than {LONGEST_FILE}")
+    if not lines or not lines[0].startswith("//"):
+        wrong.append(f"{name}: its first line does not say what it is for")
+    if path.suffix in {".h", ".cuh"} and "#pragma once" not in lines:
+        wrong.append(f"{name}: no #pragma once")
+
+program = clang_format()
+if program:
+    result = subprocess.run([program, "--dry-run", "-Werror", *map(str, files)], capture_output=True, text=True)
+    if result.returncode:
+        unformatted = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error: code should be clang-formatted", result.stderr,
+                                            re.MULTILINE)))
+        wrong += [f"{path}: not formatted: clang-format -i {path}" for path in unformatted] or [result.stderr]
+
+print("\n".join(wrong) or f"{len(files)} files are in style")
+if wrong:
+    sys.exit(1)
+if not program:
+    print("clang-format 14 not found: formatting not checked")
+    sys.exit(SKIPPED)

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Reprise needs and that are missing. Says nothing when there are none.
+#
+#   tools/setup.sh [gpt|all]     gpt: what building and training takes; all (the default): tests, benchmarks, style
+set -euo pipefail
+
+build=(g++ cmake ninja-build pkg-config nlohmann-json3-dev libpcre2-dev)
+apps=(libcli11-dev libtomlplusplus-dev libfmt-dev bible-kjv bible-kjv-text)  # the last two: the default corpus
+checks=(libgtest-dev libbenchmark-dev libopenblas-dev clang-format python3)
+
+case "${1:-all}" in
+  gpt) packages=("${build[@]}" "${apps[@]}") ;;
+  all) packages=("${build[@]}" "${apps[@]}" "${checks[@]}") ;;
+  *) echo "tools/setup.sh: unknown set '$1'; use gpt or all" >&2; exit 2 ;;
+esac
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "setup: this is not a Debian system; install what these Debian packages hold: ${packages[*]}" >&2
+  exit 0  # configuring tells what is really missing
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ $status == installed ]] || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: not root and there is no sudo; as root run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "setup: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
