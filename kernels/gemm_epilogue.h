@@ -1,0 +1,55 @@
+// What happens to the sums of a matrix multiply on their way to memory: bias, activation, residual,
+// accumulation.
+#pragma once
+
+#include <cstdint>
+
+#include "reprise/kernels/activation_math.h"
+#include "reprise/kernels/simd_rows.h"
+
+namespace reprise::kernels::gemm_detail {
+
+/// Rows of stride 1 in a matrix; null if absent.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  int64_t step = 0;
+  T* at(int64_t row, int64_t column) const { return data + row * step + column; }
+};
+
+/// The result of one matrix multiply and what the epilogue reads and writes.
+template <class T>
+struct Output {
+  Rows<T> c;
+  const T* bias = nullptr;
+  Rows<T> pre_activation;
+  Rows<const T> residual;
+  Rows<const T> dactivation;
+  Activation activation = Activation::none;
+  bool accumulate = false;
+};
+
+/// Writes rows x columns of sums (their rows `step` apart) to C at (row, column).
+template <int L, class T>
+[[gnu::always_inline]] inline void write_sums(const Output<T>& out, const Accumulator<T>* sums, int64_t step,
+                                              int64_t row, int64_t column, int64_t rows, int64_t columns) {
+  using C = Accumulator<T>;
+  using V = simd::Vector<C, L>;
+  for (int64_t i = 0; i < rows; ++i, ++row)
+    for (int64_t j = 0; j < columns; j += L) {
+      const int64_t at = column + j, left = columns - j;
+      V v = simd::load<V>(sums + i * step + j);
+      if (out.dactivation.data) {
+        v *= activation_gradient(out.activation, V(simd::load_row<C, L>(out.dactivation.at(row, at), left)));
+      } else {
+        if (out.bias) v += simd::load_row<C, L>(out.bias + at, left);
+        if (out.pre_activation.data) simd::store_row<C, L>(out.pre_activation.at(row, at), v, left);
+        v = activate(out.activation, v);
+        if (out.residual.data) v += simd::load_row<C, L>(out.residual.at(row, at), left);
+      }
+      if (out.accumulate) v += simd::load_row<C, L>(out.c.at(row, at), left);
+      simd::store_row<C, L>(out.c.at(row, at), v, left);
+    }
+}
+
+}  // namespace reprise::kernels::gemm_detail
