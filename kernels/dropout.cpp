@@ -1,0 +1,63 @@
+// Dropout on the CPU: 2 elements moved and a quarter of a Philox block for each element.
+#include "reprise/kernels/dropout.h"
+
+#include <cmath>
+
+#include "reprise/kernels/simd_philox.h"
+#include "reprise/kernels/simd_rows.h"
+#include "reprise/kernels/strided.h"
+
+namespace reprise::kernels {
+namespace {
+
+struct Rule {
+  uint64_t seed, offset;
+  uint32_t threshold;  // kept if the upper 24 bits of the draw are at least this: exactly draw >= p
+  double scale;
+};
+
+/// `first` is the row-major number of x[0], a multiple of 4.
+template <class C>
+void drop_chunk(const Rule& rule, const C* x, C* y, int64_t first, int64_t n) {
+  simd::run([&]<int W>() {
+    constexpr int blocks = W / 2;
+    C scale = C(rule.scale);
+    uint32_t bits[4 * blocks];
+    for (int64_t i = 0; i < n; i += 4 * blocks) {
+      simd::philox_words<blocks>(rule.seed, rule.offset, uint64_t(first + i) / 4, bits);
+      auto drop = [&](int64_t k) { y[i + k] = (bits[k] >> 8) >= rule.threshold ? x[i + k] * scale : C(0); };
+      if (n - i >= 4 * blocks)
+        for (int k = 0; k < 4 * blocks; ++k) drop(k);
+      else
+        for (int64_t k = 0; k < n - i; ++k) drop(k);
+    }
+  });
+}
+
+void dropout_cpu(const Stream&, const TensorView& x, double p, uint64_t seed, uint64_t offset,
+                 const TensorView& y) {
+  constexpr auto op = "dropout";
+  check(p >= 0 && p < 1, op, ": p is ", p, ", should be in [0, 1)");
+  check_same_shape(op, x, y);
+  check_same_dtype(op, x, y);
+  static_assert(kChunk % 4 == 0 && kPiece % kChunk == 0);
+  Rule rule = {seed, offset, uint32_t(std::ceil(p * 0x1p24)), 1 / (1 - p)};
+  dispatch_floating(x.dtype, op, [&]<class T>() {
+    using C = Accumulator<T>;
+    parallel_for(x.numel(), kPiece, [&](int64_t begin, int64_t end) {
+      Reader<C> inputs(x, begin);
+      Writer<C> results(y, begin);
+      for_each_chunk(begin, end, [&](int64_t first, int64_t count) {
+        drop_chunk(rule, inputs.read(count), results.next(count), first, count);
+        results.commit(count);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+Kernel<void(const TensorView& x, double p, uint64_t seed, uint64_t offset, const TensorView& y)> dropout{
+    "dropout", dropout_cpu};
+
+}  // namespace reprise::kernels

@@ -1,0 +1,34 @@
+// Checks of the views that row kernels take.
+#include "reprise/kernels/row_ops.h"
+
+namespace reprise::kernels {
+
+void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype) {
+  check(x.shape == shape, op, ": ", name, " has shape ", x.shape, ", should have ", shape);
+  check(x.dtype == dtype, op, ": ", name, " is ", x.dtype, ", should be ", dtype);
+}
+
+void check_rows(const char* op, std::string_view name, const TensorView& x) {
+  check(x.rank() >= 1, op, ": ", name, " needs at least one dimension");
+  check(x.size(-1) <= 1 || x.stride(-1) == 1, op, ": ", name,
+        " needs stride 1 in the last dimension, has strides ", x.strides);
+}
+
+void check_parameter(const char* op, std::string_view name, const TensorView& x, int64_t width) {
+  if (!x) return;
+  check(x.shape == Shape{width}, op, ": ", name, " has shape ", x.shape, ", should have ", Shape{width});
+  check(is_floating(x.dtype), op, ": ", name, " needs a floating dtype, is ", x.dtype);
+}
+
+void check_statistic(const char* op, std::string_view name, const TensorView& x, const TensorView& rows_view,
+                     DType dtype) {
+  if (!x) return;
+  check(x.dtype == dtype, op, ": ", name, " is ", x.dtype, ", should be ", dtype);
+  int64_t rows = 1;
+  for (int dim = 0; dim + 1 < rows_view.rank(); ++dim) rows *= rows_view.shape[dim];
+  check(x.numel() == rows, op, ": ", name, " has shape ", x.shape, ", needs one value a row of ",
+        rows_view.shape);
+  check(x.is_contiguous(), op, ": ", name, " needs to be contiguous, has strides ", x.strides);
+}
+
+}  // namespace reprise::kernels
