@@ -42,6 +42,13 @@ void map_views(const Loop& loop, const TensorView& y, const Inputs&... inputs) {
   if (y.numel() == 0) return;
   std::array<TensorView, sizeof...(Inputs) + 1> views = {inputs..., y};
   order_like_last(views);
+  auto is_plain = [](const TensorView& view) { return view.dtype == dtype_of<C> && view.is_contiguous(); };
+  if (std::all_of(views.begin(), views.end(), is_plain)) {
+    parallel_for(y.numel(), kPiece, [&](int64_t begin, int64_t end) {
+      loop(end - begin, y.as<C>() + begin, inputs.template as<C>() + begin...);
+    });
+    return;
+  }
   auto map_piece = [&]<size_t... I>(std::index_sequence<I...>, int64_t begin, int64_t end) {
     std::array<Reader<C>, sizeof...(Inputs)> readers = {Reader<C>(views[I], begin)...};
     Writer<C> writer(views.back(), begin);

@@ -34,6 +34,22 @@ template <class V, class Mask>
   return mask ? all<V>(1) : V{};
 }
 
+// Note [Masks]: a | or & of two comparisons, and nested selects that amount to one, make GCC 12 take vectors
+// apart lane by lane when the function they were written in has a narrower instruction set than the one it is
+// inlined into. So the results of single selects are joined, as numbers or as bits.
+
+/// `x` where it is NaN, else `otherwise`.
+template <class V>
+[[gnu::always_inline]] inline V nan_or(V x, V otherwise) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return x != x ? x : otherwise;
+  } else {
+    using I = decltype(x < x);
+    I bits = x != x ? reinterpret_cast<I>(x) : I{};  // all exponent bits are set, and stay so
+    return reinterpret_cast<V>(reinterpret_cast<I>(otherwise) | bits);
+  }
+}
+
 /// Calls a libm function on each lane: for the ops that no training loop is bound by.
 template <class V, class Function, class... More>
 [[gnu::always_inline]] inline V by_lane(Function function, V x, More... more) {
@@ -88,13 +104,13 @@ struct Pow {
 struct Maximum {  // NaN on either side is the result
   template <class V>
   V operator()(V a, V b) const {
-    return (a > b) | (a != a) ? a : b;
+    return nan_or(a, a > b ? a : b);
   }
 };
 struct Minimum {
   template <class V>
   V operator()(V a, V b) const {
-    return (a < b) | (a != a) ? a : b;
+    return nan_or(a, a < b ? a : b);
   }
 };
 struct Equal {
@@ -136,13 +152,14 @@ struct GreaterEqual {
 struct LogicalAnd {
   template <class V>
   V operator()(V a, V b) const {
-    return one_if<V>((a != V{}) & (b != V{}));
+    return one_if<V>(a != V{}) * one_if<V>(b != V{});
   }
 };
 struct LogicalOr {
   template <class V>
   V operator()(V a, V b) const {
-    return one_if<V>((a != V{}) | (b != V{}));
+    V first = one_if<V>(a != V{}), second = one_if<V>(b != V{});
+    return first + second - first * second;
   }
 };
 
