@@ -5,7 +5,8 @@
 function(reprise_add_tests folder)
   set(program ${folder}_tests)
   add_executable(${program} ${ARGN})
-  target_link_libraries(${program} PRIVATE reprise reprise_compiler GTest::gtest GTest::gtest_main)
+  target_link_libraries(${program} PRIVATE reprise_test_support reprise reprise_compiler GTest::gtest
+                                           GTest::gtest_main)
   if(TARGET reprise_apps AND folder STREQUAL apps)
     target_link_libraries(${program} PRIVATE reprise_apps)
   endif()

@@ -1,0 +1,36 @@
+// Gradcheck: compares backward with central differences, in f64. The test that every differentiable function
+// has to pass, the user's own included.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "reprise/core/tensor.h"
+
+namespace reprise::autograd {
+
+struct GradcheckOptions {
+  double step = 1e-5;       ///< h of (f(x + h) - f(x - h)) / 2h, times max(1, |x|)
+  double tolerance = 1e-6;  ///< on |analytic - numeric|, times max(1, |numeric|)
+  uint64_t seed = 0;        ///< of the output gradients
+};
+
+/// Several tensors to several tensors. Called many times: it must give the same values for the same inputs.
+using TensorFunction = std::function<TensorList(const TensorList&)>;
+
+/// Checks the gradient of every element of every input that requires grad, for random output gradients. The
+/// inputs that require grad must be f64; they are copied, no `grad` is touched. True, or throws Error naming
+/// the input, the element, and both gradients. (h = 1e-5 balances the two errors of a central difference in
+/// f64: truncation, about h^2, and cancellation, about 1e-16 / h.)
+bool gradcheck(const TensorFunction& fn, const TensorList& inputs, const GradcheckOptions& options = {});
+
+/// Gradcheck of the gradient: differentiates backward itself, in the inputs and in the output gradients.
+bool gradgradcheck(const TensorFunction& fn, const TensorList& inputs, const GradcheckOptions& options = {});
+
+}  // namespace reprise::autograd
+
+namespace reprise {
+using autograd::gradcheck;
+using autograd::GradcheckOptions;
+using autograd::gradgradcheck;
+}  // namespace reprise

@@ -1,0 +1,228 @@
+// The tests every op gets. See op_case.h.
+#include "reprise/tests/support/op_case.h"
+
+#include <cmath>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/gradcheck.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/saved_tensor.h"
+#include "reprise/core/parallel.h"
+#include "reprise/tests/support/run_modes.h"
+
+namespace reprise::testing {
+namespace {
+
+constexpr DType kDTypes[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
+
+// Where ops are tried. A device joins here once ops run on it.
+std::vector<Device> devices() { return {Device::cpu()}; }
+
+enum class Layout {
+  contiguous,
+  transposed,  // column-major storage
+  unaligned,   // starts one element into its storage
+};
+constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::unaligned};
+const char* name_of(Layout layout) {
+  constexpr const char* names[] = {"contiguous", "transposed", "unaligned"};
+  return names[size_t(layout)];
+}
+
+// A copy of x with other storage.
+Tensor in_layout(const Tensor& x, Layout layout) {
+  NoGrad guard;
+  if (layout == Layout::contiguous) return x.clone();
+  Tensor y;
+  if (layout == Layout::transposed) {
+    Dims order, reversed;
+    for (int d = x.rank() - 1; d >= 0; --d) {
+      order.push_back(d);
+      reversed.push_back(x.shape()[d]);
+    }
+    y = Tensor::empty(reversed, x.dtype(), x.device()).permute(order);
+  } else {
+    y = Tensor::empty({x.numel() + 1}, x.dtype(), x.device()).slice(0, 1, x.numel() + 1).reshape(x.shape());
+  }
+  y.copy_(x);
+  return y;
+}
+
+// The numbers of an input in f64, rounded to `dtype` so that the op and its oracle start from the same.
+Tensor numbers_of(const OpInput& input, size_t index, DType dtype) {
+  if (input.values) return input.values;
+  std::vector<double> values(size_t(numel_of(input.shape)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto bits = philox_block(1, index, i);
+    values[i] = input.low + (input.high - input.low) * to_unit_float(bits[0]);
+    if (input.either_sign && (bits[1] & 1)) values[i] = -values[i];
+  }
+  return Tensor::from(values, input.shape).to(dtype).to(DType::f64);
+}
+
+TensorList make_inputs(const std::vector<OpInput>& inputs, DType rounded_to, DType dtype, Layout layout,
+                       Device device) {
+  NoGrad guard;
+  TensorList made;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Tensor numbers = numbers_of(inputs[i], i, rounded_to);
+    if (!inputs[i].values) numbers = numbers.to(dtype);
+    Tensor x = in_layout(numbers.to(device), layout);
+    if (!inputs[i].values && inputs[i].requires_grad) x.set_requires_grad();
+    made.push_back(x);
+  }
+  return made;
+}
+
+Tensor output_gradient(const Tensor& y, DType rounded_to, DType dtype) {
+  NoGrad guard;
+  Generator generator(7);
+  return randn(y.shape(), DType::f64, Device::cpu(), &generator).to(rounded_to).to(dtype).to(y.device());
+}
+
+// y = fn(inputs) under NoGrad, for its shape.
+Tensor probe(const OpFunction& fn, const TensorList& inputs) {
+  NoGrad guard;
+  return fn(inputs);
+}
+
+RunResult plain_run(const OpFunction& fn, const TensorList& inputs, const Tensor& dy) {
+  return run_modes().front().run(fn, inputs, dy);
+}
+
+void compare_with_oracle(const OpCase& op, const std::vector<OpInput>& inputs, DType dtype, Layout layout,
+                         Device device) {
+  TensorList exact = make_inputs(inputs, dtype, DType::f64, Layout::contiguous, Device::cpu());
+  const OpFunction& oracle = op.composite ? op.composite : op.fn;
+  Tensor shape_only = probe(oracle, exact);
+  RunResult want = plain_run(oracle, exact, output_gradient(shape_only, dtype, DType::f64));
+
+  TensorList given = make_inputs(inputs, dtype, dtype, layout, device);
+  Tensor dy = in_layout(output_gradient(shape_only, dtype, dtype).to(device), layout);
+  RunResult got = plain_run(op.fn, given, dy);
+
+  double tolerance = op.roundings * unit_roundoff(dtype);
+  EXPECT_EQ(got.output.dtype(), dtype) << "the output's dtype";
+  EXPECT_TRUE(is_close(got.output, want.output, tolerance)) << "in the output";
+  if (op.reference) {
+    EXPECT_TRUE(is_close(got.output.to_vector<double>(), op.reference(exact), tolerance))
+        << "in the output, against plain loops";
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].requires_grad()) continue;
+    ASSERT_TRUE(got.grads[i].defined()) << "no gradient of input " << i;
+    EXPECT_EQ(got.grads[i].dtype(), dtype) << "dtype of the gradient of input " << i;
+    EXPECT_TRUE(is_close(got.grads[i], want.grads[i], tolerance)) << "in the gradient of input " << i;
+  }
+}
+
+void compare_everywhere(const OpCase& op) {
+  for (Device device : devices())
+    for (DType dtype : kDTypes)
+      for (Layout layout : kLayouts) {
+        SCOPED_TRACE(detail::join(op.name, " ", device, " ", dtype, " ", name_of(layout)));
+        compare_with_oracle(op, op.inputs, dtype, layout, device);
+        if (!op.empty_inputs.empty()) {
+          SCOPED_TRACE("empty inputs");
+          compare_with_oracle(op, op.empty_inputs, dtype, layout, device);
+        }
+      }
+}
+
+void check_gradients_numerically(const OpCase& op) {
+  TensorList inputs = make_inputs(op.inputs, DType::f64, DType::f64, Layout::contiguous, Device::cpu());
+  auto fn = [&](const TensorList& in) { return TensorList{op.fn(in)}; };
+  EXPECT_NO_THROW(gradcheck(fn, inputs)) << op.name;
+  if (op.differentiable_twice) { EXPECT_NO_THROW(gradgradcheck(fn, inputs)) << op.name; }
+}
+
+// Everything that must give the very bits of a plain run.
+void compare_modes(const OpCase& op, const std::vector<OpInput>& inputs, Device device) {
+  TensorList given = make_inputs(inputs, DType::f32, DType::f32, Layout::contiguous, device);
+  Tensor dy = output_gradient(probe(op.fn, given), DType::f32, DType::f32);
+  RunResult want = plain_run(op.fn, given, dy);
+  EXPECT_TRUE(same_bits(probe(op.fn, given), want.output)) << op.name << ": output without a graph";
+  for (const RunMode& mode : run_modes()) {
+    SCOPED_TRACE(op.name + " with " + mode.name);
+    RunResult got = mode.run(op.fn, given, dy);
+    EXPECT_TRUE(same_bits(got.output, want.output)) << "output";
+    for (size_t i = 0; i < given.size(); ++i)
+      EXPECT_TRUE(same_bits(got.grads[i], want.grads[i])) << "gradient of input " << i;
+  }
+}
+
+// Asking for one gradient alone gives the bits it has among the others.
+void check_single_gradients(const OpCase& op) {
+  TensorList given = make_inputs(op.inputs, DType::f32, DType::f32, Layout::contiguous, Device::cpu());
+  Tensor dy = output_gradient(probe(op.fn, given), DType::f32, DType::f32);
+  RunResult all = plain_run(op.fn, given, dy);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].requires_grad()) continue;
+    TensorList one;
+    for (const Tensor& x : given) one.push_back(x.detach());
+    one[i].set_requires_grad();
+    RunResult alone = plain_run(op.fn, one, dy);
+    EXPECT_TRUE(same_bits(alone.grads[i], all.grads[i]))
+        << op.name << ": gradient of input " << i << " alone";
+  }
+}
+
+void check_accumulation(const OpCase& op) {
+  TensorList given = make_inputs(op.inputs, DType::f32, DType::f32, Layout::contiguous, Device::cpu());
+  Tensor dy = output_gradient(probe(op.fn, given), DType::f32, DType::f32);
+  RunResult plain = plain_run(op.fn, given, dy);
+  for (const Tensor& x : given)
+    if (x.requires_grad()) x.set_grad(full(x.shape(), 0.5));
+  op.fn(given).backward(dy);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].requires_grad()) continue;
+    EXPECT_TRUE(same_bits(given[i].grad(), plain.grads[i] + 0.5))
+        << op.name << ": gradient of input " << i << " added to 0.5";
+  }
+}
+
+// A graph that kept something refuses to run twice, unless it was told to keep it.
+void check_second_backward(const OpCase& op) {
+  TensorList given = make_inputs(op.inputs, DType::f32, DType::f32, Layout::contiguous, Device::cpu());
+  int64_t kept = 0;
+  autograd::SavedTensorHooks count(
+      [&](const Tensor& x) {
+        ++kept;
+        return std::any(x);
+      },
+      [](const std::any& x) { return std::any_cast<Tensor>(x); });
+  Tensor y = op.fn(given);
+  Tensor dy = output_gradient(y, DType::f32, DType::f32);
+  y.backward(dy);
+  if (kept > 0) expect_error([&] { y.backward(dy); }, {"second time", "retain_graph"});
+}
+
+void check_leaks(const OpCase& op) {
+  auto once = [&] {
+    TensorList given = make_inputs(op.inputs, DType::f32, DType::f32, Layout::contiguous, Device::cpu());
+    plain_run(op.fn, given, output_gradient(probe(op.fn, given), DType::f32, DType::f32));
+    op.fn(given);  // a graph that never runs backward goes away too
+  };
+  once();  // kernels may keep workspace from their first call on
+  int64_t nodes = autograd::live_nodes(), blocks = allocator(Device::cpu()).stats().live_blocks;
+  once();
+  EXPECT_EQ(autograd::live_nodes(), nodes) << op.name << ": graph nodes were leaked";
+  EXPECT_EQ(allocator(Device::cpu()).stats().live_blocks, blocks) << op.name << ": tensors were leaked";
+}
+
+}  // namespace
+
+void check_op(const OpCase& op) {
+  compare_everywhere(op);
+  check_gradients_numerically(op);
+  for (Device device : devices()) {
+    compare_modes(op, op.inputs, device);
+    if (!op.large_inputs.empty()) compare_modes(op, op.large_inputs, device);
+  }
+  check_single_gradients(op);
+  check_accumulation(op);
+  check_second_backward(op);
+  check_leaks(op);
+}
+
+}  // namespace reprise::testing

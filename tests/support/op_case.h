@@ -1,0 +1,49 @@
+// OpCase: one description of a differentiable op gives all its tests. What is tried (devices, dtypes,
+// layouts, ways to run) is written down once, in op_case.cpp; a new device or recompute mode is one line
+// there and reaches every op.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/core/tensor.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::testing {
+
+/// Random numbers uniform in [low, high), the same in every run.
+struct OpInput {
+  Shape shape;
+  double low = -2;
+  double high = 2;
+  bool either_sign = false;   ///< half of them negated: for kinks and poles at zero, with low > 0
+  bool requires_grad = true;  ///< false for what the op is not differentiable in
+  Tensor values{};            ///< used as they are instead, without gradient: indices, conditions
+};
+
+using OpFunction = std::function<Tensor(const TensorList&)>;
+
+struct OpCase {
+  std::string name;
+  std::vector<OpInput> inputs;
+  OpFunction fn;
+
+  /// The same function from simpler ops, run in f64: the oracle of values and gradients.
+  OpFunction composite{};
+  /// The forward values by plain loops, where there is no composite. Gradients then come from `fn` in f64,
+  /// which gradcheck proves.
+  std::function<std::vector<double>(const TensorList&)> reference{};
+
+  /// Roundings, in units of the dtype's roundoff, that an element may see; more for long chains of ops.
+  double roundings = 8;
+  bool differentiable_twice = true;
+  std::vector<OpInput> empty_inputs{};  ///< a second set, with a dimension of size 0
+  std::vector<OpInput> large_inputs{};  ///< big enough for several threads
+};
+
+/// Tries everything the op promises; failures say which part, dtype and layout.
+void check_op(const OpCase& op);
+
+}  // namespace reprise::testing
