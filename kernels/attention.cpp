@@ -49,72 +49,89 @@ struct Head {
   int64_t index;        // b * H + h
 };
 
-/// The state of one block of queries; the arrays are (rows, kBlock), queries in the lanes.
+/// Some consecutive blocks of queries of one head, so that K and V are packed once for all of them. The
+/// arrays are (rows, kBlock), queries in the lanes.
 template <class T, int L>
-class ForwardBlock {
+class ForwardPart {
  public:
   using C = Accumulator<T>;
   using V = simd::Vector<C, L>;
 
-  static int64_t scratch_size(const Problem& problem) {
-    return kBlock * (4 * round_up(problem.head_dim, L) + 3 * kBlock + 2);
+  static int64_t scratch_size(const Problem& problem, int64_t blocks) {
+    int64_t width = round_up(problem.head_dim, L);
+    return kBlock * (blocks * (2 * width + 2) + 2 * width + 3 * kBlock);
   }
 
-  ForwardBlock(const Problem& problem, const Head<T>& head, int64_t first_query, C* memory)
-      : problem_(problem),
-        head_(head),
-        first_query_(first_query),
-        queries_(std::min(kBlock, problem.queries - first_query)),
-        vectors_((queries_ + L - 1) / L),
-        width_(round_up(problem.head_dim, L)) {
+  ForwardPart(const Problem& problem, const Head<T>& head, int64_t blocks, C* memory)
+      : problem_(problem), head_(head), width_(round_up(problem.head_dim, L)) {
     auto take = [&](int64_t rows) { return std::exchange(memory, memory + rows * kBlock); };
-    q_ = take(width_);
-    o_ = take(width_);
-    k_ = take(width_);
-    v_ = take(width_);
-    p_ = take(kBlock);
-    keep_ = take(kBlock);
-    keep_rows_ = take(kBlock);
-    max_ = take(1);
-    sum_ = take(1);
+    for (C** rows : {&all_q_, &all_o_}) *rows = take(blocks * width_);
+    for (C** row : {&all_max_, &all_sum_}) *row = take(blocks);
+    for (C** rows : {&k_, &v_}) *rows = take(width_);
+    for (C** square : {&p_, &keep_, &keep_rows_}) *square = take(kBlock);
   }
 
-  void run() {
+  void run(int64_t first_query, int64_t end_query) {
+    int64_t end_key = std::max<int64_t>(problem_.visible_keys(end_query - 1), 1);
+    for (int64_t key = 0; key < end_key; key += kBlock) {
+      first_key_ = key;
+      keys_ = std::min(kBlock, problem_.keys - key);
+      pack_rows<C, L>(head_.k, key, keys_, problem_.head_dim, C(1), k_, width_);
+      pack_rows<C, L>(head_.v, key, keys_, problem_.head_dim, C(1), v_, width_);
+      for (int64_t query = first_query; query < end_query; query += kBlock) {
+        select(query, end_query, (query - first_query) / kBlock);
+        if (key == 0) start();
+        if (problem_.visible_keys(query + queries_ - 1) > key) add_keys(end_query);
+      }
+    }
+    for (int64_t query = first_query; query < end_query; query += kBlock) {
+      select(query, end_query, (query - first_query) / kBlock);
+      write();
+    }
+  }
+
+ private:
+  /// Makes a block of queries the current one.
+  void select(int64_t first_query, int64_t end_query, int64_t block) {
+    first_query_ = first_query;
+    queries_ = std::min(kBlock, end_query - first_query);
+    vectors_ = (queries_ + L - 1) / L;
+    q_ = all_q_ + block * width_ * kBlock;
+    o_ = all_o_ + block * width_ * kBlock;
+    max_ = all_max_ + block * kBlock;
+    sum_ = all_sum_ + block * kBlock;
+  }
+
+  void start() {
     pack_columns<C, L>(head_.q, first_query_, queries_, problem_.head_dim, C(problem_.scale), q_, width_);
     std::fill(o_, o_ + width_ * kBlock, C(0));
     std::fill(max_, max_ + kBlock, -std::numeric_limits<C>::infinity());
     std::fill(sum_, sum_ + kBlock, C(0));
-    int64_t end = problem_.visible_keys(first_query_ + queries_ - 1);
-    for (int64_t first_key = 0; first_key < end; first_key += kBlock) add_keys(first_key);
-    write();
   }
 
- private:
-  /// Keys of the block, counted from its first, that some query of vector `v` sees.
-  int64_t visible(int64_t first_key, int64_t keys, int64_t v) const {
+  /// Keys of the current block that some query of vector `v` sees.
+  int64_t visible(int64_t v) const {
     int64_t last = std::min(v * L + L, queries_) - 1;
-    return std::clamp<int64_t>(problem_.visible_keys(first_query_ + last) - first_key, 0, keys);
+    return std::clamp<int64_t>(problem_.visible_keys(first_query_ + last) - first_key_, 0, keys_);
   }
 
-  void add_keys(int64_t first_key) {
-    int64_t keys = std::min(kBlock, problem_.keys - first_key);
-    pack_rows<C, L>(head_.k, first_key, keys, problem_.head_dim, C(1), k_, width_);
-    pack_rows<C, L>(head_.v, first_key, keys, problem_.head_dim, C(1), v_, width_);
+  void add_keys(int64_t end_query) {
     Product<C> scores{k_, width_, 1, q_, kBlock, p_, kBlock};
     int64_t first_vector = 0;
-    for (int64_t key = 0; key < keys; key += 4) {
-      while (first_vector < vectors_ && visible(first_key, keys, first_vector) <= key) ++first_vector;
+    for (int64_t key = 0; key < keys_; key += 4) {
+      prefetch(key, end_query);
+      while (first_vector < vectors_ && visible(first_vector) <= key) ++first_vector;
       multiply_rows<L>(scores, key, {0, problem_.head_dim, first_vector, vectors_}, false);
     }
     if (problem_.dropout > 0) {
-      dropout_factors<C, L>(problem_, head_.index, first_query_, queries_, first_key, keep_rows_);
-      pack_columns<C, L>(Rows<C>(keep_rows_, kBlock), 0, queries_, keys, C(1), keep_, kBlock);
+      dropout_factors<C, L>(problem_, head_.index, first_query_, queries_, first_key_, keep_rows_);
+      pack_columns<C, L>(Rows<C>(keep_rows_, kBlock), 0, queries_, keys_, C(1), keep_, kBlock);
     }
-    for (int64_t v = 0; v < vectors_; ++v) softmax(first_key, visible(first_key, keys, v), v);
+    for (int64_t v = 0; v < vectors_; ++v) softmax(visible(v), v);
     Product<C> output{v_, 1, width_, p_, kBlock, o_, kBlock};
     int64_t key = 0;
     for (int64_t v = 0; v < vectors_; ++v) {
-      int64_t end = visible(first_key, keys, v);
+      int64_t end = visible(v);
       if (end == key) continue;
       for (int64_t d = 0; d < problem_.head_dim; d += 4)
         multiply_rows<L>(output, d, {key, end, v, vectors_}, true);
@@ -122,10 +139,21 @@ class ForwardBlock {
     }
   }
 
+  /// While the scores of four keys are computed: the rows of Q, K and V that the next blocks will pack.
+  void prefetch(int64_t key, int64_t end_query) {
+    int64_t query = first_query_ + kBlock + key;
+    if (first_key_ == 0) prefetch_rows(head_.q, query, std::min(query + 4, end_query), problem_.head_dim);
+    if (first_query_ + kBlock < end_query) return;
+    key += first_key_ + kBlock;
+    int64_t end_key = std::min(key + 4, problem_.visible_keys(end_query - 1));
+    prefetch_rows(head_.k, key, end_key, problem_.head_dim);
+    prefetch_rows(head_.v, key, end_key, problem_.head_dim);
+  }
+
   /// Turns the scores of `keys` keys against the queries of vector `v` into probabilities, up to the sum.
-  void softmax(int64_t first_key, int64_t keys, int64_t v) {
+  void softmax(int64_t keys, int64_t v) {
     C* p = p_ + v * L;
-    if (problem_.causal) mask(first_key, keys, v);
+    if (problem_.causal) mask(keys, v);
     V old_max = simd::load<V>(max_ + v * L), max = old_max;
     for (int64_t key = 0; key < keys; ++key) {
       V score = simd::load<V>(p + key * kBlock);
@@ -150,14 +178,14 @@ class ForwardBlock {
   }
 
   /// Scores of keys that a query does not see become -inf.
-  void mask(int64_t first_key, int64_t keys, int64_t v) {
+  void mask(int64_t keys, int64_t v) {
     // Lane i of the vector sees key j if j <= i + shift.
-    int64_t shift = first_query_ + v * L + problem_.keys - problem_.queries - first_key;
-    V lane = lane_numbers<C, L>();
+    int64_t shift = first_query_ + v * L + problem_.keys - problem_.queries - first_key_;
+    const auto infinity = reinterpret_cast<decltype(V{} < V{})>(V{} - std::numeric_limits<C>::infinity());
     for (int64_t key = std::max<int64_t>(shift + 1, 0); key < keys; ++key) {
-      C* p = p_ + key * kBlock + v * L;
-      V score = simd::load<V>(p);
-      simd::store(p, V(lane < C(key - shift) ? V{} - std::numeric_limits<C>::infinity() : score));
+      auto score = simd::load<decltype(V{} < V{})>(p_ + key * kBlock + v * L);
+      auto unseen = first_lanes<V>(key - shift);
+      simd::store(p_ + key * kBlock + v * L, (score & ~unseen) | (infinity & unseen));
     }
   }
 
@@ -179,20 +207,26 @@ class ForwardBlock {
 
   const Problem& problem_;
   const Head<T>& head_;
-  int64_t first_query_, queries_;
-  int64_t vectors_;  // of queries
-  int64_t width_;    // head_dim, padded
-  C *q_, *o_, *k_, *v_, *p_, *keep_, *keep_rows_, *max_, *sum_;
+  int64_t width_;  // head_dim, padded
+  C *all_q_, *all_o_, *all_max_, *all_sum_;
+  C *k_, *v_, *p_, *keep_, *keep_rows_;
+  int64_t first_key_ = 0, keys_ = 0, first_query_ = 0, queries_ = 0;
+  int64_t vectors_ = 0;                                              // of queries
+  C *q_ = nullptr, *o_ = nullptr, *max_ = nullptr, *sum_ = nullptr;  // of the current block
 };
 
 template <class T>
 void forward(const Problem& problem, const TensorView& q, const TensorView& k, const TensorView& v,
              const TensorView& out, const TensorView& lse) {
   using C = Accumulator<T>;
-  int64_t blocks = (problem.queries + kBlock - 1) / kBlock;
-  parallel_tasks(problem.batch * problem.heads * blocks, [&](int64_t task) {
-    // Causal blocks grow with the queries: the long ones start first.
-    int64_t index = task / blocks, block = blocks - 1 - task % blocks;
+  int64_t heads = problem.batch * problem.heads, blocks = (problem.queries + kBlock - 1) / kBlock;
+  // A task takes as many blocks as leave work for all; the bits do not depend on it.
+  int64_t group = heads * ((blocks + 3) / 4) >= 4 * num_threads() ? 4 : 1,
+          parts = (blocks + group - 1) / group;
+  parallel_tasks(heads * parts, [&](int64_t task) {
+    // Causal parts grow with the queries: the long ones start first.
+    int64_t index = task / parts, first_query = (parts - 1 - task % parts) * group * kBlock;
+    int64_t end_query = std::min(first_query + group * kBlock, problem.queries);
     int64_t b = index / problem.heads, h = index % problem.heads;
     int64_t kv_h = h / (problem.heads / problem.kv_heads);
     Head<T> head{{q, b, h},
@@ -202,9 +236,8 @@ void forward(const Problem& problem, const TensorView& q, const TensorView& k, c
                  lse ? lse.as<C>() + index * problem.queries : nullptr,
                  index};
     simd::run([&]<int W>() {
-      constexpr int L = simd::lanes_of<T, W>;
-      C* memory = scratch<C>(ForwardBlock<T, L>::scratch_size(problem));
-      ForwardBlock<T, L>(problem, head, block * kBlock, memory).run();
+      using Part = ForwardPart<T, simd::lanes_of<T, W>>;
+      Part(problem, head, group, scratch<C>(Part::scratch_size(problem, group))).run(first_query, end_query);
     });
   });
 }

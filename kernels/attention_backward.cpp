@@ -32,37 +32,38 @@ class BackwardPart {
 
   static int64_t scratch_size(const Problem& problem, const Part& part) {
     int64_t width = round_up(problem.head_dim, L);
-    return kBlock * (7 * width + 3 * kBlock + 1) + query_rows(part) * (width + 1);
+    return kBlock * (5 * width + 3 * kBlock) + query_rows(part) * (3 * width + 2);
   }
 
   BackwardPart(const Problem& problem, const Views<T>& views, const Part& part, C* memory)
       : problem_(problem), views_(views), part_(part), width_(round_up(problem.head_dim, L)) {
     auto take = [&](int64_t rows, int64_t cols) { return std::exchange(memory, memory + rows * cols); };
-    for (C** block : {&k_columns_, &v_columns_, &k_, &q_, &dout_, &dk_, &dv_}) *block = take(kBlock, width_);
+    for (C** block : {&k_columns_, &v_columns_, &k_, &dk_, &dv_}) *block = take(kBlock, width_);
     for (C** square : {&p_, &ds_, &keep_}) *square = take(kBlock, kBlock);
-    lse_ = take(kBlock, 1);
-    dq_ = take(query_rows(part), width_);
-    delta_ = take(query_rows(part), 1);
+    for (C** rows : {&q_, &dout_, &dq_}) *rows = take(query_rows(part), width_);
+    for (C** row : {&lse_, &delta_}) *row = take(query_rows(part), 1);
   }
 
   void run() {
-    each_query_block(
-        [&](int64_t head, int64_t first_query, int64_t queries) { start(head, first_query, queries); });
+    if (part_.wants_dq)
+      each_query_block([&](int64_t head, int64_t query, int64_t n) { pack(head, query, n); });
     for (int64_t key = part_.first_key; key < part_.end_key; key += kBlock) add_keys(key);
     if (!part_.wants_dq) return;
-    each_query_block([&](int64_t head, int64_t first_query, int64_t queries) {
-      Rows<T> dq(views_.dq, part_.b, head);
-      write(dq_ + row_of(head, first_query) * width_, dq, first_query, queries, C(problem_.scale));
+    each_query_block([&](int64_t head, int64_t query, int64_t n) {
+      write(dq_ + row_of(head, query) * width_, Rows<T>(views_.dq, part_.b, head), query, n,
+            C(problem_.scale));
     });
   }
 
  private:
-  /// Rows that the queries of a part take: blocks are padded to whole ones.
+  /// Rows of the query side's buffers: all blocks, padded to whole ones, or one block that all take in turn.
   static int64_t query_rows(const Part& part) {
+    if (!part.wants_dq) return kBlock;
     return (part.end_head - part.first_head) * round_up(part.end_query - part.first_query, kBlock);
   }
 
   int64_t row_of(int64_t head, int64_t query) const {
+    if (!part_.wants_dq) return 0;
     return (head - part_.first_head) * round_up(part_.end_query - part_.first_query, kBlock) + query -
            part_.first_query;
   }
@@ -74,19 +75,25 @@ class BackwardPart {
         body(head, query, std::min(kBlock, part_.end_query - query));
   }
 
-  /// delta of a block of queries, and dQ = 0.
-  void start(int64_t head, int64_t first_query, int64_t queries) {
-    Rows<T> out(views_.out, part_.b, head), dout(views_.dout, part_.b, head);
+  /// Copies a block of queries with their lse and delta, and sets dQ = 0. Rows of padding get P = 0.
+  void pack(int64_t head, int64_t first_query, int64_t queries) {
+    Rows<T> q(views_.q, part_.b, head), dout(views_.dout, part_.b, head), out(views_.out, part_.b, head);
     int64_t row = row_of(head, first_query), head_dim = problem_.head_dim;
+    C *packed_dout = dout_ + row * width_, *delta = delta_ + row, *lse = lse_ + row;
+    pack_rows<C, L>(q, first_query, queries, head_dim, C(problem_.scale), q_ + row * width_, width_);
+    pack_rows<C, L>(dout, first_query, queries, head_dim, C(1), packed_dout, width_);
     for (int64_t i = 0; i < queries; ++i) {
       V sum{};
       for (int64_t d = 0; d < head_dim; d += L)
         sum += simd::load_row<C, L>(out[first_query + i] + d, head_dim - d) *
-               simd::load_row<C, L>(dout[first_query + i] + d, head_dim - d);
-      delta_[row + i] = simd::sum_lanes<L, C>(sum);
+               simd::load<V>(packed_dout + i * width_ + d);
+      delta[i] = simd::sum_lanes<L, C>(sum);
     }
-    std::fill(delta_ + row + queries, delta_ + row + kBlock, C(0));
-    std::fill(dq_ + row * width_, dq_ + (row + kBlock) * width_, C(0));
+    const C* saved_lse = views_.lse.template as<C>() + (part_.b * problem_.heads + head) * problem_.queries;
+    std::copy(saved_lse + first_query, saved_lse + first_query + queries, lse);
+    std::fill(lse + queries, lse + kBlock, std::numeric_limits<C>::infinity());
+    std::fill(delta + queries, delta + kBlock, C(0));
+    if (part_.wants_dq) std::fill(dq_ + row * width_, dq_ + (row + kBlock) * width_, C(0));
   }
 
   void add_keys(int64_t first_key) {
@@ -98,37 +105,32 @@ class BackwardPart {
     pack_rows<C, L>(k, first_key, keys_, problem_.head_dim, C(1), k_, width_);
     std::fill(dk_, dk_ + kBlock * width_, C(0));
     std::fill(dv_, dv_ + kBlock * width_, C(0));
-    each_query_block([&](int64_t head, int64_t first_query, int64_t queries) {
-      if (problem_.visible_keys(first_query + queries - 1) > first_key)
-        add_queries(head, first_query, queries);
+    each_query_block([&](int64_t head, int64_t query, int64_t n) {
+      if (problem_.visible_keys(query + n - 1) <= first_key) return;
+      if (!part_.wants_dq) pack(head, query, n);
+      add_queries(head, query, n);
     });
     if (!part_.wants_dkv) return;
-    Rows<T> dk(views_.dk, part_.b, part_.kv_head), dv(views_.dv, part_.b, part_.kv_head);
-    write(dk_, dk, first_key, keys_, C(1));
-    write(dv_, dv, first_key, keys_, C(1));
+    write(dk_, Rows<T>(views_.dk, part_.b, part_.kv_head), first_key, keys_, C(1));
+    write(dv_, Rows<T>(views_.dv, part_.b, part_.kv_head), first_key, keys_, C(1));
   }
 
   void add_queries(int64_t head, int64_t first_query, int64_t queries) {
     first_query_ = first_query;
     queries_ = queries;
-    Rows<T> q(views_.q, part_.b, head), dout(views_.dout, part_.b, head);
-    pack_rows<C, L>(q, first_query, queries, problem_.head_dim, C(problem_.scale), q_, width_);
-    pack_rows<C, L>(dout, first_query, queries, problem_.head_dim, C(1), dout_, width_);
-    int64_t index = part_.b * problem_.heads + head;
-    const C* lse = views_.lse.template as<C>() + index * problem_.queries + first_query;
-    std::copy(lse, lse + queries, lse_);
-    std::fill(lse_ + queries, lse_ + kBlock, std::numeric_limits<C>::infinity());  // P = 0 in rows of padding
-    if (problem_.dropout > 0) dropout_factors<C, L>(problem_, index, first_query, queries, first_key_, keep_);
-    Product<C> scores{q_, width_, 1, k_columns_, kBlock, p_, kBlock};
-    Product<C> dprobabilities{dout_, width_, 1, v_columns_, kBlock, ds_, kBlock};
-    int64_t row = row_of(head, first_query), head_dim = problem_.head_dim;
+    row_ = row_of(head, first_query);
+    if (problem_.dropout > 0)
+      dropout_factors<C, L>(problem_, part_.b * problem_.heads + head, first_query, queries, first_key_,
+                            keep_);
+    Product<C> scores{q_ + row_ * width_, width_, 1, k_columns_, kBlock, p_, kBlock};
+    Product<C> dprobabilities{dout_ + row_ * width_, width_, 1, v_columns_, kBlock, ds_, kBlock};
     for (int64_t i = 0; i < queries; i += 4) {
-      int64_t vectors = (visible(i + 3) + L - 1) / L;
-      multiply_rows<L>(scores, i, {0, head_dim, 0, vectors}, false);
-      multiply_rows<L>(dprobabilities, i, {0, head_dim, 0, vectors}, false);
-      for (int64_t r = i; r < i + 4; ++r) dscores(r, vectors, delta_[row + r]);
+      Extent extent{0, problem_.head_dim, 0, (visible(i + 3) + L - 1) / L};
+      multiply_rows<L>(scores, i, extent, false);
+      multiply_rows<L>(dprobabilities, i, extent, false);
+      for (int64_t r = i; r < i + 4; ++r) dscores(r, extent.end_vector);
     }
-    if (part_.wants_dq) add_dq(dq_ + row * width_);
+    if (part_.wants_dq) add_dq();
     if (part_.wants_dkv) add_dkv();
   }
 
@@ -140,20 +142,23 @@ class BackwardPart {
 
   /// Row `i` of P (as dV needs it, after dropout) and of dS, from the row's scores and dP in `vectors`
   /// vectors.
-  void dscores(int64_t i, int64_t vectors, C delta) {
+  void dscores(int64_t i, int64_t vectors) {
     C *p = p_ + i * kBlock, *ds = ds_ + i * kBlock, *keep = keep_ + i * kBlock;
+    C lse = lse_[row_ + i], delta = delta_[row_ + i];
     int64_t end = visible(i);
-    V lane = lane_numbers<C, L>();
     for (int64_t j = 0; j < vectors * L; j += L) {
-      V probability = simd::exp(V(simd::load<V>(p + j) - lse_[i]));
-      if (j + L > end) probability = lane < C(end - j) ? probability : V{};
+      V probability = simd::exp(V(simd::load<V>(p + j) - lse));
       V dprobability = simd::load<V>(ds + j), dropped = probability;
       if (problem_.dropout > 0) {
         dprobability *= simd::load<V>(keep + j);
         dropped *= simd::load<V>(keep + j);
       }
       V dscore = probability * (dprobability - delta);
-      if (j + L > end) dscore = lane < C(end - j) ? dscore : V{};
+      if (j + L > end) {
+        auto seen = first_lanes<V>(end - j);
+        dropped = reinterpret_cast<V>(reinterpret_cast<decltype(seen)>(dropped) & seen);
+        dscore = reinterpret_cast<V>(reinterpret_cast<decltype(seen)>(dscore) & seen);
+      }
       simd::store(p + j, dropped);
       simd::store(ds + j, dscore);
     }
@@ -163,20 +168,21 @@ class BackwardPart {
     }
   }
 
-  void add_dq(C* dq) {
-    Product<C> product{ds_, kBlock, 1, k_, width_, dq, width_};
+  void add_dq() {
+    Product<C> product{ds_, kBlock, 1, k_, width_, dq_ + row_ * width_, width_};
     for (int64_t i = 0; i < queries_; i += 4)
       multiply_rows<L>(product, i, {0, visible(i + 3), 0, width_ / L}, true);
   }
 
   void add_dkv() {
-    Product<C> dv{p_, 1, kBlock, dout_, width_, dv_, width_};
-    Product<C> dk{ds_, 1, kBlock, q_, width_, dk_, width_};
-    int64_t first = 0;  // query that sees a key of the four rows
-    for (int64_t key = 0; key < keys_; key += 4) {
-      while (first < queries_ && visible(first) <= key) ++first;
-      multiply_rows<L>(dv, key, {first, queries_, 0, width_ / L}, true);
-      multiply_rows<L>(dk, key, {first, queries_, 0, width_ / L}, true);
+    Product<C> dv{p_, 1, kBlock, dout_ + row_ * width_, width_, dv_, width_};
+    Product<C> dk{ds_, 1, kBlock, q_ + row_ * width_, width_, dk_, width_};
+    for (const Product<C>& product : {dv, dk}) {
+      int64_t first = 0;  // query that sees a key of the four rows
+      for (int64_t key = 0; key < keys_; key += 4) {
+        while (first < queries_ && visible(first) <= key) ++first;
+        multiply_rows<L>(product, key, {first, queries_, 0, width_ / L}, true);
+      }
     }
   }
 
@@ -190,11 +196,12 @@ class BackwardPart {
   const Problem& problem_;
   const Views<T>& views_;
   const Part& part_;
-  int64_t width_;                                            // head_dim, padded
-  C *k_columns_, *v_columns_, *k_, *q_, *dout_, *dk_, *dv_;  // blocks: (width, kBlock), then (kBlock, width)
-  C *p_, *ds_, *keep_;                                       // (queries, keys)
-  C *lse_, *dq_, *delta_;                                    // (kBlock), (query_rows, width), (query_rows)
+  int64_t width_;                               // head_dim, padded
+  C *k_columns_, *v_columns_, *k_, *dk_, *dv_;  // of the keys: (width, kBlock), then (kBlock, width)
+  C *p_, *ds_, *keep_;                          // (queries, keys)
+  C *q_, *dout_, *dq_, *lse_, *delta_;          // (query_rows, width), then (query_rows)
   int64_t first_key_ = 0, keys_ = 0, first_query_ = 0, queries_ = 0;
+  int64_t row_ = 0;  // of the block's first query
 };
 
 template <class T>
@@ -224,7 +231,7 @@ void backward(const Problem& problem, const Views<T>& views) {
                 true,
                 true};
   };
-  constexpr int64_t most_dq = 1 << 20;  // values
+  constexpr int64_t most_dq = 1 << 19;  // values
   if (tasks >= 2 * num_threads() && group * problem.queries * problem.head_dim <= most_dq) {
     parallel_tasks(tasks, [&](int64_t task) { run_part(problem, views, part_of(task)); });
     return;

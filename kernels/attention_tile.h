@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -52,12 +53,28 @@ C* scratch(int64_t count) {
   return buffer.data() + (64 - address % 64) % 64 / sizeof(C);
 }
 
-/// 0, 1, ..., L - 1.
-template <class C, int L>
-simd::Vector<C, L> lane_numbers() {
-  C lanes[L];
-  for (int i = 0; i < L; ++i) lanes[i] = C(i);
-  return simd::load<simd::Vector<C, L>>(lanes);
+/// L times all bits, then L times none.
+template <class Int, int L>
+inline constexpr auto kLaneMasks = [] {
+  std::array<Int, 2 * L> masks{};
+  for (size_t i = 0; i < L; ++i) masks[i] = Int(-1);
+  return masks;
+}();
+
+/// All bits in the first `count` lanes, none in the others.
+template <class V>
+auto first_lanes(int64_t count) {
+  using Mask = decltype(V{} < V{});
+  constexpr int L = sizeof(V) / sizeof(simd::Lane<V>);
+  return simd::load<Mask>(kLaneMasks<simd::Lane<Mask>, L>.data() + L - std::clamp<int64_t>(count, 0, L));
+}
+
+/// Starts to fetch rows that will be packed soon: they lie pages apart, where the CPU does not look ahead
+/// itself.
+template <class T>
+void prefetch_rows(const Rows<T>& from, int64_t first, int64_t end, int64_t cols) {
+  for (int64_t r = first; r < end; ++r)
+    for (int64_t j = 0; j < cols; j += 64 / int64_t(sizeof(T))) __builtin_prefetch(from[r] + j);
 }
 
 /// Copies `rows` rows of `cols` values times `scale`; `to` has rows of `to_stride`, a multiple of L, and is
