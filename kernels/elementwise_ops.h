@@ -152,14 +152,13 @@ struct GreaterEqual {
 struct LogicalAnd {
   template <class V>
   V operator()(V a, V b) const {
-    return one_if<V>(a != V{}) * one_if<V>(b != V{});
+    return one_if<V>(one_if<V>(a != V{}) + one_if<V>(b != V{}) > all<V>(1));
   }
 };
 struct LogicalOr {
   template <class V>
   V operator()(V a, V b) const {
-    V first = one_if<V>(a != V{}), second = one_if<V>(b != V{});
-    return first + second - first * second;
+    return one_if<V>(one_if<V>(a != V{}) + one_if<V>(b != V{}) > V{});
   }
 };
 
