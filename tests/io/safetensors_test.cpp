@@ -197,7 +197,7 @@ TEST_F(Safetensors, DamageIsNeverWorseThanAnError) {
   std::string whole = file_of(R"({"a":{"dtype":"I32","shape":[2,1],"data_offsets":[0,8]},"b":{"dtype":"U8",)"
                               R"("shape":[3],"data_offsets":[8,11]},"__metadata__":{"x":"y"}})",
                               11);
-  for (uint64_t trial = 0; trial < 3000; ++trial) {
+  for (uint64_t trial = 0; trial < 2000; ++trial) {
     std::string damaged = whole;
     auto draw = philox_block(3, 0, trial);
     damaged[draw[0] % damaged.size()] = char(draw[1]);

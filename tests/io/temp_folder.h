@@ -16,9 +16,12 @@ namespace reprise::testing {
 class TempFolder {
  public:
   TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "reprise_test_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw Error("test: no temporary folder");
-    path_ = pattern;
+    // In memory where that is possible: tests write thousands of small files and sync some.
+    for (std::string parent : {std::string("/dev/shm"), std::filesystem::temp_directory_path().string()}) {
+      path_ = parent + "/reprise_test_XXXXXX";
+      if (mkdtemp(path_.data()) != nullptr) return;
+    }
+    throw Error("test: no temporary folder");
   }
   ~TempFolder() {
     std::error_code ignored;
