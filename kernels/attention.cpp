@@ -161,10 +161,10 @@ class ForwardPart {
     }
     // A row that has seen no key yet keeps the maximum -inf; shifting it by 0 avoids -inf - -inf.
     V shift = max == -std::numeric_limits<C>::infinity() ? V{} : max;
-    V rescale = simd::exp(V(old_max - shift));
+    V rescale = simd::exp_of_nonpositive(V(old_max - shift));
     V sum = simd::load<V>(sum_ + v * L) * rescale;
     for (int64_t key = 0; key < keys; ++key) {
-      V e = simd::exp(V(simd::load<V>(p + key * kBlock) - shift));
+      V e = simd::exp_of_nonpositive(V(simd::load<V>(p + key * kBlock) - shift));
       sum += e;
       if (problem_.dropout > 0) e *= simd::load<V>(keep_ + key * kBlock + v * L);
       simd::store(p + key * kBlock, e);

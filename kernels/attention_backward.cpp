@@ -147,7 +147,7 @@ class BackwardPart {
     C lse = lse_[row_ + i], delta = delta_[row_ + i];
     int64_t end = visible(i);
     for (int64_t j = 0; j < vectors * L; j += L) {
-      V probability = simd::exp(V(simd::load<V>(p + j) - lse));
+      V probability = simd::exp_of_nonpositive(V(simd::load<V>(p + j) - lse));
       V dprobability = simd::load<V>(ds + j), dropped = probability;
       if (problem_.dropout > 0) {
         dprobability *= simd::load<V>(keep + j);

@@ -101,6 +101,18 @@ template <FloatVector V>
   return power * detail::power_of_two<V>(half) * detail::power_of_two<V>(n - half);
 }
 
+/// e^x for x <= 0, with 0 below -87: no result is subnormal, since computing those costs as much as dozens of
+/// others. NaN stays NaN; a larger x gives no defined value.
+template <FloatVector V>
+[[gnu::always_inline]] inline V exp_of_nonpositive(V x) {
+  auto vanishes = x < -87.0f;
+  x = x < -87.0f ? V{} - 87.0f : x;
+  decltype(x < x) n;
+  V r = detail::reduce_by_ln2(x, n);
+  V power = (detail::expm1_near_zero(r) + 1.0f) * detail::power_of_two<V>(n);
+  return reinterpret_cast<V>(reinterpret_cast<decltype(n)>(power) & ~vanishes);
+}
+
 /// tanh |x| = t / (t + 2) with t = e^(2|x|) - 1; from 10 on it is 1 in f32.
 template <FloatVector V>
 [[gnu::always_inline]] inline V tanh(V x) {
@@ -136,6 +148,10 @@ template <FloatVector V>
 template <DoubleVector V>
 [[gnu::always_inline]] inline V exp(V x) {
   return detail::lane_by_lane(x, [](double lane) { return std::exp(lane); });
+}
+template <DoubleVector V>
+[[gnu::always_inline]] inline V exp_of_nonpositive(V x) {
+  return exp(x);
 }
 template <DoubleVector V>
 [[gnu::always_inline]] inline V tanh(V x) {
