@@ -1,0 +1,153 @@
+// Cross-entropy against loops in f64.
+#include "reprise/kernels/cross_entropy.h"
+
+#include "reprise/tests/kernels/row_views.h"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace testing;
+
+struct Case {
+  RowArray logits, dlogits;
+  Array targets, losses;
+
+  Case(int64_t rows, int64_t classes, DType dtype, RowLayout layout, double range = 4)
+      : logits({rows, classes}, dtype, layout),
+        dlogits({rows, classes}, dtype, layout),
+        targets({rows}, DType::i64, Layout::stepped),
+        losses({rows}, accumulator_dtype(dtype), Layout::stepped) {
+    logits.randomize(1, -range, range);
+    dlogits.fill(77);
+    targets.fill_with([=](int64_t i) { return double((i * 7 + 3) % classes); });
+  }
+  void run(const CrossEntropyOptions& options, double scale = 1) {
+    cross_entropy(cpu, logits.view(), targets.view(), options, losses.view(), dlogits.view(), scale);
+  }
+};
+
+struct Reference {
+  std::vector<double> losses, dlogits;
+
+  Reference(const Case& c, const CrossEntropyOptions& options, double scale) {
+    std::vector<double> x = c.logits.values(), targets = c.targets.values();
+    size_t classes = size_t(c.logits.view().size(1));
+    for (size_t row = 0; row < targets.size(); ++row) {
+      const double* logits = x.data() + row * classes;
+      double max = *std::max_element(logits, logits + classes), sum = 0, loss = 0;
+      for (size_t v = 0; v < classes; ++v) sum += std::exp(logits[v] - max);
+      bool ignored = targets[row] == double(options.ignore_index);
+      for (size_t v = 0; v < classes; ++v) {
+        double q = options.label_smoothing / double(classes) +
+                   (double(v) == targets[row] ? 1 - options.label_smoothing : 0);
+        if (q > 0) loss -= q * (logits[v] - max - std::log(sum));
+        dlogits.push_back(ignored ? 0 : scale * (std::exp(logits[v] - max) / sum - q));
+      }
+      losses.push_back(ignored ? 0 : loss);
+    }
+  }
+};
+
+TEST(CrossEntropy, MatchesF64LoopsOnEveryDtypeAndLayout) {
+  for (auto [rows, classes] :
+       {std::pair<int64_t, int64_t>{5, 1}, {3, 3}, {7, 5}, {67, 65}, {5, 129}, {3, 5003}})
+    for (DType dtype : floating_dtypes)
+      for (RowLayout layout : {RowLayout::contiguous, RowLayout::padded})
+        for (double smoothing : {0.0, 0.1, 1.0}) {
+          CrossEntropyOptions options = {.label_smoothing = smoothing};
+          Case c(rows, classes, dtype, layout);
+          c.run(options, 0.25);
+          Reference want(c, options, 0.25);
+          std::string what = describe({rows, classes}, dtype, Layout(layout));
+          // A loss is a sum of up to 5003 terms, by one running sum in the reference itself; each gradient is
+          // a handful of roundings of numbers below 1.
+          expect_near(c.losses.values(), want.losses, 64 * epsilon_of(accumulator_dtype(dtype)),
+                      "loss " + what);
+          expect_near(c.dlogits.values(), want.dlogits, 2 * epsilon_of(dtype), "dlogits " + what);
+          EXPECT_TRUE(layout == RowLayout::contiguous || c.dlogits.gaps_hold(77));
+        }
+}
+
+TEST(CrossEntropy, GivesIgnoredRowsNoLossAndNoGradient) {
+  CrossEntropyOptions options = {.ignore_index = 3};
+  Case c(9, 7, DType::f32, RowLayout::padded);
+  c.run(options);
+  Reference want(c, options, 1);
+  expect_near(c.losses.values(), want.losses, 16 * epsilon_of(DType::f32), "loss");
+  expect_near(c.dlogits.values(), want.dlogits, 2 * epsilon_of(DType::f32), "dlogits");
+  ASSERT_EQ(c.losses.values()[0], 0);  // its target is 3
+}
+
+TEST(CrossEntropy, SurvivesLogitsWhoseExponentialsOverflow) {
+  for (double range : {1e3, 1e30}) {
+    Case c(5, 4099, DType::f32, RowLayout::contiguous, range);
+    c.run({});
+    Reference want(c, {}, 1);
+    expect_near(c.losses.values(), want.losses, 16 * epsilon_of(DType::f32), "loss");
+    expect_near(c.dlogits.values(), want.dlogits, 4 * epsilon_of(DType::f32), "dlogits");
+  }
+}
+
+TEST(CrossEntropy, TakesMaskedClassesAndCarriesNaN) {
+  Array logits({2, 5000}, DType::f32), targets({2}, DType::i64), losses({2}, DType::f32);
+  double masked = -std::numeric_limits<double>::infinity();
+  logits.fill_with([=](int64_t i) { return i >= 5000 ? 0.0 : i < 4000 ? masked : 1.0; });
+  targets.fill_with([](int64_t) { return 4500.0; });
+  set_element(logits.view(), 5010, std::nan(""));
+  cross_entropy(cpu, logits.view(), targets.view(), {}, losses.view(), {}, 1);
+  EXPECT_NEAR(losses.values()[0], std::log(1000.0), 1e-5);  // 1000 classes left, f32
+  EXPECT_TRUE(std::isnan(losses.values()[1]));
+}
+
+TEST(CrossEntropy, WritesTheGradientOverTheLogitsAndTheSameLossWithoutIt) {
+  CrossEntropyOptions options = {.label_smoothing = 0.2};
+  Case c(67, 65, DType::f32, RowLayout::padded);
+  c.run(options, 0.5);
+  std::vector<double> losses = c.losses.values(), dlogits = c.dlogits.values();
+  cross_entropy(cpu, c.logits.view(), c.targets.view(), options, c.losses.view(), {}, 0.5);
+  EXPECT_EQ(c.losses.values(), losses);
+  cross_entropy(cpu, c.logits.view(), c.targets.view(), options, c.losses.view(), c.logits.view(), 0.5);
+  EXPECT_EQ(c.losses.values(), losses);
+  EXPECT_EQ(c.logits.values(), dlogits);
+}
+
+TEST(CrossEntropy, IsExactAcrossThreadCounts) {
+  for (auto [rows, classes] : {std::pair<int64_t, int64_t>{515, 65}, {3, 20011}})
+    expect_same_at_any_thread_count([rows = rows, classes = classes] {
+      Case c(rows, classes, DType::f32, RowLayout::contiguous);
+      c.run({.label_smoothing = 0.1});
+      return joined(c.losses.values(), c.dlogits.values());
+    });
+}
+
+TEST(CrossEntropy, TakesNoRows) {
+  Case c(0, 5, DType::f32, RowLayout::contiguous);
+  EXPECT_NO_THROW(c.run({}));
+}
+
+TEST(CrossEntropy, RefusesTargetsOutOfRangeBeforeItWrites) {
+  for (int64_t bad : {int64_t{-1}, int64_t{7}}) {
+    Case c(9, 7, DType::f32, RowLayout::padded);
+    set_element(c.targets.view(), offset_of(c.targets.view(), 5), double(bad));
+    std::vector<double> losses = c.losses.values();
+    expect_error([&] { c.run({}); },
+                 "cross_entropy: target " + std::to_string(bad) + " in row 5 is outside [0, 7)");
+    EXPECT_EQ(c.losses.values(), losses);
+    EXPECT_EQ(c.dlogits.values(), std::vector<double>(63, 77.0));
+  }
+}
+
+TEST(CrossEntropy, RefusesViewsThatDoNotFit) {
+  Case c(3, 5, DType::bf16, RowLayout::contiguous);
+  Array half({3}, DType::bf16), cube({3, 5, 7}, DType::f32);
+  auto call = [&](const TensorView& logits, const TensorView& losses, const CrossEntropyOptions& options) {
+    cross_entropy(cpu, logits, c.targets.view(), options, losses, {}, 1);
+  };
+  expect_error([&] { call(c.logits.view(), half.view(), {}); }, "losses is bf16, should be f32");
+  expect_error([&] { call(cube.view(), c.losses.view(), {}); }, "logits need shape (N, V)");
+  expect_error([&] { call(c.logits.view(), c.losses.view(), {.label_smoothing = 1.5}); },
+               "label_smoothing is 1.5");
+}
+
+}  // namespace
+}  // namespace reprise::kernels

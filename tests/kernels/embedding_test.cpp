@@ -1,0 +1,128 @@
+// Embedding against plain loops.
+#include "reprise/kernels/embedding.h"
+
+#include "reprise/tests/kernels/row_views.h"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace testing;
+
+const std::vector<Shape>& index_shapes() {
+  static const std::vector<Shape> shapes = {{}, {1}, {7}, {3, 5}, {2, 3, 5}, {0}, {129}};
+  return shapes;
+}
+
+Shape with_width(Shape shape, int64_t width) {
+  shape.push_back(width);
+  return shape;
+}
+
+Array indices_into(int64_t table_rows, const Shape& shape, Layout layout) {
+  Array indices(shape, DType::i64, layout);
+  indices.fill_with(
+      [=](int64_t i) { return double(philox_block(9, 0, uint64_t(i))[0] % uint32_t(table_rows)); });
+  return indices;
+}
+
+TEST(Embedding, CopiesTheRowsOfEveryLayout) {
+  for (const Shape& shape : index_shapes())
+    for (DType dtype : floating_dtypes)
+      for (Layout layout : layouts)
+        for (int64_t width : {1, 5, 65}) {
+          Array weight({11, width}, dtype, layout), indices = indices_into(11, shape, layout);
+          Array y(with_width(shape, width), dtype, layout);
+          weight.randomize(1);
+          embedding(cpu, weight.view(), indices.view(), y.view());
+          std::vector<double> table = weight.values(), want;
+          for (double index : indices.values())
+            for (int64_t j = 0; j < width; ++j)
+              want.push_back(table[size_t(index) * size_t(width) + size_t(j)]);
+          EXPECT_EQ(y.values(), want) << describe(shape, dtype, layout);
+          EXPECT_TRUE(y.surroundings_untouched());
+        }
+}
+
+TEST(Embedding, BackwardAddsInTheOrderOfPositions) {
+  for (const Shape& shape : index_shapes())
+    for (DType dtype : {DType::f64, DType::f32})
+      for (Layout layout : layouts)
+        for (int64_t width : {1, 5, 65, 300}) {
+          Array dweight({11, width}, dtype, layout), indices = indices_into(11, shape, layout);
+          Array dy(with_width(shape, width), dtype, layout);
+          dy.randomize(1);
+          dweight.randomize(2);
+          std::vector<double> want = dweight.values(), gradient = dy.values();
+          size_t i = 0;
+          for (double index : indices.values())
+            for (int64_t j = 0; j < width; ++j) {
+              double& sum = want[size_t(index) * size_t(width) + size_t(j)];
+              sum = dtype == DType::f32 ? double(float(sum) + float(gradient[i])) : sum + gradient[i];
+              ++i;
+            }
+          embedding_backward(cpu, dy.view(), indices.view(), dweight.view());
+          EXPECT_EQ(dweight.values(), want) << describe(shape, dtype, layout);
+          EXPECT_TRUE(dweight.surroundings_untouched());
+        }
+}
+
+TEST(Embedding, BackwardSumsHalfTypesInF32) {
+  for (DType dtype : {DType::bf16, DType::f16})
+    for (DType table_dtype : {dtype, DType::f32}) {
+      Array dy({1000, 3}, dtype), indices({1000}, DType::i64), dweight({2, 3}, table_dtype);
+      dy.fill_with([](int64_t) { return 0.25; });
+      indices.fill_with([](int64_t) { return 1.0; });
+      dweight.fill_with([](int64_t) { return 0.0; });
+      embedding_backward(cpu, dy.view(), indices.view(), dweight.view());
+      // 250 is exact in all of them; added up in bf16 it would stick at 64.
+      EXPECT_EQ(dweight.values(), (std::vector<double>{0, 0, 0, 250, 250, 250}));
+    }
+}
+
+TEST(Embedding, BackwardFindsEveryRowOfALargeTable) {
+  Array dy({257, 1}, DType::f32), indices({257}, DType::i64), dweight({70001, 1}, DType::f32);
+  dy.fill_with([](int64_t i) { return double(i + 1); });
+  indices.fill_with([](int64_t i) { return double((256 - i) * 273); });
+  dweight.fill_with([](int64_t) { return 0.0; });
+  embedding_backward(cpu, dy.view(), indices.view(), dweight.view());
+  std::vector<double> got = dweight.values();
+  for (int64_t i = 0; i < 257; ++i) EXPECT_EQ(got[size_t((256 - i) * 273)], double(i + 1));
+}
+
+TEST(Embedding, IsExactAcrossThreadCounts) {
+  expect_same_at_any_thread_count([] {
+    Array dy({1031, 129}, DType::f32), indices = indices_into(37, {1031}, Layout::contiguous);
+    Array dweight({37, 129}, DType::f32);
+    dy.randomize(1);
+    dweight.randomize(2);
+    embedding_backward(cpu, dy.view(), indices.view(), dweight.view());
+    return dweight.values();
+  });
+}
+
+TEST(Embedding, RefusesIndicesOutOfRangeBeforeItWrites) {
+  for (int64_t bad : {int64_t{-1}, int64_t{11}}) {
+    Array weight({11, 3}, DType::f32), indices = indices_into(11, {3, 5}, Layout::stepped),
+                                       y({3, 5, 3}, DType::f32);
+    y.fill_with([](int64_t) { return 77.0; });
+    set_element(indices.view(), offset_of(indices.view(), 7), double(bad));
+    expect_error([&] { embedding(cpu, weight.view(), indices.view(), y.view()); },
+                 "embedding: index " + std::to_string(bad) + " at (1, 2) is outside [0, 11)");
+    EXPECT_EQ(y.values(), std::vector<double>(45, 77.0));
+  }
+}
+
+TEST(Embedding, RefusesViewsThatDoNotFit) {
+  Array weight({11, 3}, DType::f32), indices({5}, DType::i64), y({5, 3}, DType::f32),
+      wrong({5, 4}, DType::f32);
+  Array floats({5}, DType::f32), half({5, 3}, DType::bf16);
+  expect_error([&] { embedding(cpu, weight.view(), indices.view(), wrong.view()); }, "y has shape (5, 4)");
+  expect_error([&] { embedding(cpu, weight.view(), floats.view(), y.view()); }, "indices are f32");
+  expect_error([&] { embedding(cpu, weight.view(), indices.view(), half.view()); },
+               "dtypes differ: f32 and bf16");
+  expect_error([&] { embedding_backward(cpu, y.view(), indices.view(), half.view()); },
+               "embedding_backward: ");
+}
+
+}  // namespace
+}  // namespace reprise::kernels

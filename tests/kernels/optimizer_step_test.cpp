@@ -1,0 +1,183 @@
+// Optimizer steps and the global norm against loops in f64.
+#include "reprise/kernels/optimizer_step.h"
+
+#include <deque>
+
+#include "reprise/tests/kernels/row_views.h"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace testing;
+
+const std::vector<Shape> kShapes = {{}, {7}, {3, 5}, {0}, {2, 3, 5, 7}, {129}, {5, 3391}};
+
+/// A parameter with its gradient and two states; one element off any alignment.
+struct State {
+  Array parameter, gradient, first, second;
+
+  State(const Shape& shape, DType dtype, DType gradient_dtype, uint64_t seed)
+      : parameter(shape, dtype, Layout::offset),
+        gradient(shape, gradient_dtype, Layout::offset),
+        first(shape, dtype),
+        second(shape, dtype) {
+    parameter.randomize(seed);
+    gradient.randomize(seed + 100);
+    first.fill_with([](int64_t) { return 0.0; });
+    second.fill_with([](int64_t) { return 0.0; });
+  }
+};
+
+std::deque<State> states(DType dtype, DType gradient_dtype) {
+  std::deque<State> all;
+  for (const Shape& shape : kShapes) all.emplace_back(shape, dtype, gradient_dtype, all.size());
+  return all;
+}
+
+// f32 rounds each of a few steps; weights stay below 10.
+double tolerance_for(DType dtype) { return 16 * epsilon_of(dtype); }
+
+constexpr std::pair<DType, DType> kDTypes[] = {
+    {DType::f64, DType::f64}, {DType::f32, DType::f32}, {DType::f32, DType::bf16}, {DType::f32, DType::f16}};
+
+TEST(AdamW, MatchesThePapersUpdateOverSeveralSteps) {
+  for (auto [dtype, gradient_dtype] : kDTypes) {
+    std::deque<State> all = states(dtype, gradient_dtype);
+    std::vector<AdamWTensor> tensors;
+    for (State& s : all)
+      tensors.push_back({s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(),
+                         0.01 * double(tensors.size() + 1), tensors.size() % 2 ? 0.1 : 0.0});
+    std::vector<std::vector<double>> p, m, v;
+    for (State& s : all) p.push_back(s.parameter.values());
+    for (State& s : all) m.push_back(s.first.values());
+    v = m;
+    AdamWOptions options = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .gradient_scale = 0.5};
+    for (options.step = 1; options.step <= 3; ++options.step) {
+      adamw(cpu, tensors, options);
+      for (size_t t = 0; t < all.size(); ++t) {
+        std::vector<double> g = all[t].gradient.values();
+        for (size_t i = 0; i < g.size(); ++i) {
+          double scaled = g[i] * 0.5, lr = tensors[t].lr;
+          m[t][i] = 0.8 * m[t][i] + 0.2 * scaled;
+          v[t][i] = 0.95 * v[t][i] + 0.05 * scaled * scaled;
+          double m_hat = m[t][i] / (1 - std::pow(0.8, options.step));
+          double v_hat = v[t][i] / (1 - std::pow(0.95, options.step));
+          p[t][i] = p[t][i] * (1 - lr * tensors[t].weight_decay) - lr * m_hat / (std::sqrt(v_hat) + 1e-3);
+        }
+      }
+    }
+    for (size_t t = 0; t < all.size(); ++t) {
+      expect_near(all[t].parameter.values(), p[t], tolerance_for(dtype), "parameter");
+      expect_near(all[t].first.values(), m[t], tolerance_for(dtype), "first moment");
+      expect_near(all[t].second.values(), v[t], tolerance_for(dtype), "second moment");
+      EXPECT_TRUE(all[t].parameter.surroundings_untouched() && all[t].first.surroundings_untouched());
+    }
+  }
+}
+
+TEST(Sgd, MatchesTheTextbookWithMomentumNesterovAndDecay) {
+  for (auto [dtype, gradient_dtype] : kDTypes)
+    for (double momentum : {0.0, 0.9})
+      for (bool nesterov : {false, true}) {
+        std::deque<State> all = states(dtype, gradient_dtype);
+        std::vector<SgdTensor> tensors;
+        std::vector<std::vector<double>> p, v;
+        for (State& s : all) {
+          s.first.fill_with([](int64_t) { return 5.0; });  // what the first step must not read
+          tensors.push_back(
+              {s.parameter.view(), s.gradient.view(), momentum ? s.first.view() : TensorView{}, 0.05, 0.1});
+          p.push_back(s.parameter.values());
+          v.push_back(s.first.values());
+        }
+        for (bool first : {true, false}) {
+          sgd(cpu, tensors,
+              {.momentum = momentum, .nesterov = nesterov, .first_step = first, .gradient_scale = 0.5});
+          for (size_t t = 0; t < all.size(); ++t) {
+            std::vector<double> gradient = all[t].gradient.values();
+            for (size_t i = 0; i < gradient.size(); ++i) {
+              double g = gradient[i] * 0.5 + 0.1 * p[t][i], step = g;
+              if (momentum > 0) {
+                v[t][i] = first ? g : momentum * v[t][i] + g;
+                step = nesterov ? g + momentum * v[t][i] : v[t][i];
+              }
+              p[t][i] -= 0.05 * step;
+            }
+          }
+        }
+        for (size_t t = 0; t < all.size(); ++t) {
+          expect_near(all[t].parameter.values(), p[t], tolerance_for(dtype), "parameter");
+          expect_near(all[t].first.values(), v[t], tolerance_for(dtype), "velocity");
+        }
+      }
+}
+
+TEST(GlobalNorm, IsTheRootOfTheSumOfSquaresOnEveryDtypeAndLayout) {
+  for (Layout layout : layouts) {
+    std::deque<Array> arrays;
+    std::vector<TensorView> views;
+    double want = 0;
+    for (const Shape& shape : kShapes)
+      for (DType dtype : floating_dtypes) {
+        views.push_back(arrays.emplace_back(shape, dtype, layout).randomize(arrays.size()).view());
+        for (double x : arrays.back().values()) want += x * x;
+      }
+    Array norm({}, DType::f64);
+    global_norm(cpu, views, norm.view());
+    EXPECT_NEAR(norm.values()[0], std::sqrt(want), 1e-10 * std::sqrt(want));  // f64 sums in another order
+  }
+}
+
+TEST(GlobalNorm, OfNothingIsZeroAndCarriesInfinity) {
+  Array norm({1}, DType::f64), x({3}, DType::f32);
+  global_norm(cpu, {}, norm.view());
+  EXPECT_EQ(norm.values()[0], 0);
+  x.fill_with([](int64_t i) { return i == 1 ? std::numeric_limits<double>::infinity() : 1e30; });
+  std::vector<TensorView> views = {x.view()};
+  global_norm(cpu, views, norm.view());
+  EXPECT_TRUE(std::isinf(norm.values()[0]));
+  set_element(x.view(), 1, 1e30);  // its square overflows f32
+  global_norm(cpu, views, norm.view());
+  EXPECT_NEAR(norm.values()[0], std::sqrt(3.0) * 1e30, 1e24);
+}
+
+TEST(OptimizerStep, IsExactAcrossThreadCounts) {
+  expect_same_at_any_thread_count([] {
+    State a({257, 129}, DType::f32, DType::f32, 1), b({65}, DType::f32, DType::bf16, 2);
+    std::vector<AdamWTensor> tensors;
+    std::vector<TensorView> gradients = {a.gradient.view(), b.gradient.view()};
+    for (State* s : {&a, &b})
+      tensors.push_back(
+          {s->parameter.view(), s->gradient.view(), s->first.view(), s->second.view(), 0.01, 0.1});
+    adamw(cpu, tensors, {});
+    std::vector<SgdTensor> plain = {{a.parameter.view(), a.gradient.view(), a.first.view(), 0.01, 0.1}};
+    sgd(cpu, plain, {.momentum = 0.9});
+    Array norm({}, DType::f64);
+    global_norm(cpu, gradients, norm.view());
+    return joined(joined(a.parameter.values(), b.parameter.values()), norm.values());
+  });
+}
+
+TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
+  State s({3, 5}, DType::f32, DType::f32, 1), other({5, 3}, DType::f32, DType::f32, 1);
+  State wide({3, 5}, DType::f64, DType::f64, 1), half({3, 5}, DType::bf16, DType::bf16, 1);
+  Array turned({3, 5}, DType::f32, Layout::reversed), norm({}, DType::f32);
+  auto step = [](const TensorView& p, const TensorView& g, const TensorView& m, const TensorView& v) {
+    std::vector<AdamWTensor> tensors = {{p, g, m, v, 0.1, 0}};
+    adamw(cpu, tensors, {});
+  };
+  TensorView p = s.parameter.view(), g = s.gradient.view(), m = s.first.view();
+  expect_error([&] { step(p, other.gradient.view(), m, m); }, "adamw: gradient 0 has shape (5, 3)");
+  expect_error([&] { step(p, wide.gradient.view(), m, m); }, "adamw: gradient 0 is f64");
+  expect_error([&] { step(p, g, wide.first.view(), m); }, "adamw: first moment 0 is f64");
+  expect_error([&] { step(p, g, m, turned.view()); }, "adamw: second moment 0 is not contiguous");
+  expect_error([&] { step(half.parameter.view(), half.gradient.view(), m, m); },
+               "parameter 0 needs f32 or f64");
+  expect_error([&] { adamw(cpu, {}, {.step = 0}); }, "adamw: step is 0");
+  std::vector<SgdTensor> plain = {{p, g, {}, 0.1, 0}};
+  expect_error([&] { sgd(cpu, plain, {.momentum = 0.9}); },
+               "sgd: momentum is 0.9, but tensor 0 has no velocity");
+  expect_error([&] { global_norm(cpu, {}, norm.view()); }, "global_norm: norm needs one f64");
+}
+
+}  // namespace
+}  // namespace reprise::kernels
