@@ -21,8 +21,8 @@ constexpr std::array<uint32_t, 256> table = make_table();
 
 }  // namespace
 
-uint32_t crc32c(std::string_view data) {
-  uint32_t crc = ~0u;
+uint32_t crc32c(std::string_view data, uint32_t previous) {
+  uint32_t crc = ~previous;
   for (char c : data) crc = (crc >> 8) ^ table[(crc ^ static_cast<unsigned char>(c)) & 0xFF];
   return ~crc;
 }

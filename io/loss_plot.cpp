@@ -63,15 +63,19 @@ Points finite(const Points& points) {
   return kept;
 }
 
-// Exponential moving average over about a fiftieth of the curve, without the start's bias (Kingma and Ba
-// 2015).
+// The mean under a window that falls off exponentially to both sides, so that the curve is not drawn late.
 Points smoothed(const Points& points) {
-  double decay = 1 - 1 / std::max(4.0, double(points.size()) / 50), sum = 0, weight = 0;
-  Points out;
-  for (auto [x, y] : points) {
-    sum = decay * sum + (1 - decay) * y;
-    weight = decay * weight + (1 - decay);
-    out.emplace_back(x, sum / weight);
+  double decay = 1 - 1 / std::max(4.0, double(points.size()) / 100), sum = 0, weight = 0;
+  std::vector<std::pair<double, double>> before;  // (sum, weight) of the points up to each
+  for (const auto& point : points) {
+    before.emplace_back(sum = decay * sum + point.second, weight = decay * weight + 1);
+  }
+  Points out(points.size());
+  sum = weight = 0;  // of the points after each
+  for (size_t i = points.size(); i-- > 0;) {
+    out[i] = {points[i].first, (before[i].first + sum) / (before[i].second + weight)};
+    sum = decay * (sum + points[i].second);
+    weight = decay * (weight + 1);
   }
   return out;
 }
@@ -160,7 +164,7 @@ std::string draw_legend(std::span<const Curve> curves) {
     Points points = finite(curves[i].points);
     std::string text = curves[i].name + (points.empty() ? "" : "  " + number(points.back().second, 4));
     out += text_at(x, 35, text, "text-anchor=\"end\"");
-    x -= 7.2 * double(text.size()) + 8;
+    x -= 6.8 * double(text.size()) + 8;
     out += line(x - 22, 31, x, 31,
                 std::string("stroke-width=\"3\" stroke-linecap=\"round\" stroke=\"") +
                     colours[i % colours.size()] + "\"");
