@@ -22,6 +22,8 @@ TEST(Crc32c, AgreesWithTheRfc) {
   EXPECT_EQ(crc32c(descending), 0x113FDB5Cu);
 }
 
+TEST(Crc32c, ContinuesOverPieces) { EXPECT_EQ(crc32c("6789", crc32c("12345")), 0xE3069283u); }
+
 TEST(Crc32c, MaskRotatesAndAdds) {
   // rotr(0xE3069283, 15) = 0x2507C60D, and 0x2507C60D + 0xA282EAD8 = 0xC78AB0E5.
   EXPECT_EQ(masked_crc32c("123456789"), 0xC78AB0E5u);
