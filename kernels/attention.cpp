@@ -58,12 +58,12 @@ class ForwardPart {
   using V = simd::Vector<C, L>;
 
   static int64_t scratch_size(const Problem& problem, int64_t blocks) {
-    int64_t width = round_up(problem.head_dim, L);
+    int64_t width = padded_width<L>(problem.head_dim);
     return kBlock * (blocks * (2 * width + 2) + 2 * width + 3 * kBlock);
   }
 
   ForwardPart(const Problem& problem, const Head<T>& head, int64_t blocks, C* memory)
-      : problem_(problem), head_(head), width_(round_up(problem.head_dim, L)) {
+      : problem_(problem), head_(head), width_(padded_width<L>(problem.head_dim)) {
     auto take = [&](int64_t rows) { return std::exchange(memory, memory + rows * kBlock); };
     for (C** rows : {&all_q_, &all_o_}) *rows = take(blocks * width_);
     for (C** row : {&all_max_, &all_sum_}) *row = take(blocks);

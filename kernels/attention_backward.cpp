@@ -31,12 +31,12 @@ class BackwardPart {
   using V = simd::Vector<C, L>;
 
   static int64_t scratch_size(const Problem& problem, const Part& part) {
-    int64_t width = round_up(problem.head_dim, L);
+    int64_t width = padded_width<L>(problem.head_dim);
     return kBlock * (5 * width + 3 * kBlock) + query_rows(part) * (3 * width + 2);
   }
 
   BackwardPart(const Problem& problem, const Views<T>& views, const Part& part, C* memory)
-      : problem_(problem), views_(views), part_(part), width_(round_up(problem.head_dim, L)) {
+      : problem_(problem), views_(views), part_(part), width_(padded_width<L>(problem.head_dim)) {
     auto take = [&](int64_t rows, int64_t cols) { return std::exchange(memory, memory + rows * cols); };
     for (C** block : {&k_columns_, &v_columns_, &k_, &dk_, &dv_}) *block = take(kBlock, width_);
     for (C** square : {&p_, &ds_, &keep_}) *square = take(kBlock, kBlock);

@@ -26,9 +26,10 @@ inline constexpr int64_t kBlock = 64;
 
 inline int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// The larger integer k with k * divisor <= n, also for negative n.
-inline int64_t floor_divide(int64_t n, int64_t divisor) {
-  return n >= 0 ? n / divisor : -((-n + divisor - 1) / divisor);
+/// Columns of a packed head: whole vectors, and whole groups of four for products that have them as rows.
+template <int L>
+int64_t padded_width(int64_t head_dim) {
+  return round_up(head_dim, std::max(L, 4));
 }
 
 /// One head of a (B, H, T, D) view: rows of D values with stride 1.
