@@ -98,7 +98,7 @@ inline Workspace& workspace() {
 
 /// How a product of this shape is cut. Sizes count elements.
 struct Blocks {
-  static constexpr int64_t max_k_panel = 384, max_panels_in_round = 3, packed_elements = 1 << 20;
+  static constexpr int64_t max_k_panel = 256, max_panels_in_round = 4, packed_elements = 1 << 20;
 
   int64_t k_panel;           ///< a panel's depth
   int64_t k_round;           ///< K in one round, a multiple of k_panel

@@ -34,11 +34,11 @@ template <class C, int W, int R, int vectors>
   for (; k > 0; --k, a += a_step, b += b_step) {
     V left = simd::load<V>(b), right = simd::load<V>(b + (vectors - 1) * L);
     [&]<size_t... r>(std::index_sequence<r...>) {
-      auto row = [&](V x, V* sum) {
-        sum[0] += x * left;
-        if constexpr (vectors == 2) sum[1] += x * right;
+      auto row = [&](C x, V* sum) {
+        sum[0] += left * x;
+        if constexpr (vectors == 2) sum[1] += right * x;
       };
-      (row(V{} + a[r], total[r]), ...);
+      (row(a[r], total[r]), ...);
     }
     (rows);
   }
