@@ -1,10 +1,11 @@
 // Checkpoints: everything a run needs to go on bit for bit, in a folder that is whole or not there.
 //
-//   DIR/checkpoints/step-00002000/model.safetensors      parameters and buffers
+//   DIR/checkpoints/step-00002000/model.safetensors      parameters and buffers; in its metadata the step,
+//   the random
+//                                                        state and what builds the model again
 //                                 optimizer.safetensors  moments and step count
 //                                 ema.safetensors        if averages are kept
-//                                 state.json             step, random state, model shape, sizes of the files
-//                                 above
+//                                 manifest.json          name, bytes and CRC-32C of each file above
 //   DIR/checkpoints/LATEST                               the name of the newest whole checkpoint
 #pragma once
 
@@ -18,9 +19,9 @@ namespace reprise::apps {
 
 struct Checkpoint {
   int64_t step = 0;  ///< updates done
-  Generator::State random;
-  std::map<std::string, std::string> model;  ///< what the app needs to build the model again
-  nn::NamedTensors parameters, optimizer, ema;
+  Generator::State random{};
+  std::map<std::string, std::string> model{};  ///< what the app needs to build the model again
+  nn::NamedTensors parameters{}, optimizer{}, ema{};
 };
 
 /// Writes a checkpoint, makes it the newest, then removes all but the newest `keep`. A crash at any point
@@ -30,8 +31,8 @@ void save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint
 /// Whether the run folder has a checkpoint.
 bool has_checkpoint(const std::string& run_folder);
 
-/// Reads the newest checkpoint of a run folder, or one named by its own folder. Error naming what is missing
-/// or wrong. `with_optimizer`: sampling and evaluation need no moments.
-Checkpoint load_checkpoint(const std::string& folder, bool with_optimizer);
+/// Reads the newest checkpoint of a run folder, one named by its own folder, or (weights only) a .safetensors
+/// file. Error naming what is missing or wrong. `with_optimizer`: sampling and evaluation need no moments.
+Checkpoint load_checkpoint(const std::string& path, bool with_optimizer);
 
 }  // namespace reprise::apps

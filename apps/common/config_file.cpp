@@ -21,39 +21,35 @@ std::string text_of(const toml::node& value) {
   return out.str();
 }
 
-// Keys at the top level and inside tables alike name options; tables only group them for the reader.
-void collect(const toml::table& table, std::vector<CLI::ConfigItem>& items) {
-  for (auto&& [key, value] : table) {
-    if (auto inner = value.as_table()) {
-      collect(*inner, items);
-      continue;
-    }
-    CLI::ConfigItem item;
-    item.name = std::string(key.str());
-    std::replace(item.name.begin(), item.name.end(), '_', '-');
-    if (auto list = value.as_array()) {
-      for (const toml::node& element : *list) item.inputs.push_back(text_of(element));
-    } else {
-      item.inputs.push_back(text_of(value));
-    }
-    items.push_back(std::move(item));
-  }
+// "FILE:3: layers"
+std::string place(const std::string& path, const toml::node& value, std::string_view key) {
+  std::ostringstream out;
+  out << path << ':' << value.source().begin.line << ": " << key;
+  return out.str();
 }
 
-class TomlConfig final : public CLI::ConfigBase {
- public:
-  std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
-    std::vector<CLI::ConfigItem> found;
-    try {
-      collect(toml::parse(in), found);
-    } catch (const toml::parse_error& error) {
-      std::ostringstream text;
-      text << "line " << error.source().begin.line << ": " << error.description();
-      throw CLI::ConversionError(text.str());
+void set_option(CLI::App& command, const std::string& key, const toml::node& value, const std::string& path) {
+  std::string name = key;
+  std::replace(name.begin(), name.end(), '_', '-');
+  CLI::Option* option = command.get_option_no_throw("--" + name);
+  check(option && name != "config" && name != "help", place(path, value, key), ": there is no such option");
+  if (option->count() > 0) return;  // the command line wins
+  try {
+    option->add_result(text_of(value));
+    option->run_callback();
+  } catch (const CLI::Error& error) { fail(place(path, value, key), ": ", error.what()); }
+}
+
+// Keys at the top level and inside tables alike name options; tables only group them for the reader.
+void set_options(CLI::App& command, const toml::table& table, const std::string& path) {
+  for (auto&& [key, value] : table) {
+    if (auto inner = value.as_table()) {
+      set_options(command, *inner, path);
+    } else {
+      set_option(command, std::string(key.str()), value, path);
     }
-    return found;
   }
-};
+}
 
 std::string toml_string(const std::string& text) {
   std::ostringstream out;
@@ -67,26 +63,44 @@ bool is_plain_number(const std::string& text) {
   return !text.empty() && *end == '\0' && (std::isdigit(text[0]) || text[0] == '-');
 }
 
+// What starts or continues a run is not part of what it is.
+bool is_about_the_call(const std::string& name) {
+  return name == "resume" || name == "out" || name == "stop-after";
+}
+
+void write_option(std::ostream& out, const CLI::Option& option) {
+  if (option.get_lnames().empty() || is_about_the_call(option.get_lnames().front())) return;
+  std::string value = option.count() ? CLI::detail::join(option.results(), " ") : option.get_default_str();
+  if (value.empty()) return;
+  bool plain = is_plain_number(value) || value == "true" || value == "false";
+  out << option.get_lnames().front() << " = " << (plain ? value : toml_string(value)) << '\n';
+}
+
 }  // namespace
 
 void add_config_option(CLI::App& command) {
-  command.config_formatter(std::make_shared<TomlConfig>());
-  command.set_config("--config", "", "Read options from a TOML file; the command line wins")
+  command.add_option("--config", "Read options from a TOML file; the command line wins")
       ->check(CLI::ExistingFile);
-  command.allow_config_extras(CLI::config_extras_mode::error);
+}
+
+void apply_config(CLI::App& command) {
+  const CLI::Option* config = command.get_option("--config");
+  if (config->count() == 0) return;
+  std::string path = config->results().front();
+  try {
+    set_options(command, toml::parse_file(path), path);
+  } catch (const toml::parse_error& error) {
+    fail(path, ':', error.source().begin.line, ": ", error.description());
+  }
 }
 
 std::string resolved_config(const CLI::App& command) {
   std::ostringstream out;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_lnames().empty()) continue;
-    const std::string& name = option->get_lnames().front();
-    if (name == "help" || name == "config" || name == "resume") continue;
-    std::string value =
-        option->count() ? CLI::detail::join(option->results(), " ") : option->get_default_str();
-    if (value.empty()) continue;
-    bool plain = is_plain_number(value) || value == "true" || value == "false";
-    out << name << " = " << (plain ? value : toml_string(value)) << '\n';
+  for (const CLI::App* group :
+       command.get_subcommands([](const CLI::App* app) { return app->get_name().empty(); })) {
+    out << "# " << group->get_group() << '\n';
+    for (const CLI::Option* option : group->get_options()) write_option(out, *option);
+    out << '\n';
   }
   return out.str();
 }

@@ -13,8 +13,12 @@ class App;
 namespace reprise::apps {
 
 /// Adds `--config` to a subcommand: any of its options may stand in the file under its long name, with `-` or
-/// `_`. The command line wins over the file. Errors name file, line and key.
+/// `_`.
 void add_config_option(CLI::App& command);
+
+/// Call it after parsing: sets every option that the file names and the command line does not. Error naming
+/// file, line and key if one is unknown or its value does not fit.
+void apply_config(CLI::App& command);
 
 /// The options of a command as they were resolved, as TOML: what the run folder keeps.
 std::string resolved_config(const CLI::App& command);

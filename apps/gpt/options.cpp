@@ -8,6 +8,31 @@
 namespace reprise::apps::gpt {
 namespace {
 
+// Validators that say what is wanted.
+CLI::Validator whole_from(int64_t least) {
+  auto complaint = [least](const std::string& text) {
+    int64_t value = 0;
+    bool ok = CLI::detail::lexical_cast(text, value) && value >= least;
+    return ok ? std::string() : "'" + text + "' is not a whole number of at least " + std::to_string(least);
+  };
+  return {complaint, ""};
+}
+
+CLI::Validator number(const char* wanted, bool (*fits)(double)) {
+  auto complaint = [wanted, fits](const std::string& text) {
+    double value = 0;
+    bool ok = CLI::detail::lexical_cast(text, value) && fits(value);
+    return ok ? std::string() : "'" + text + "' is not " + wanted;
+  };
+  return {complaint, ""};
+}
+CLI::Validator number_from_0() {
+  return number("a number of at least 0", [](double value) { return value >= 0 && value < 1e300; });
+}
+CLI::Validator probability() {
+  return number("in [0, 1)", [](double value) { return value >= 0 && value < 1; });
+}
+
 void add_data_options(CLI::App& app, DataOptions& o) {
   auto* group = app.add_option_group("Data");
   group->add_option("--data", o.data,
@@ -17,16 +42,18 @@ void add_data_options(CLI::App& app, DataOptions& o) {
   group->add_option("--val-fraction", o.val_fraction, "Part of a text, at its end, that is held out");
   group->add_option("--vocab", o.vocab, "GPT-2 BPE: vocab.json (without it: one token a character)");
   group->add_option("--merges", o.merges, "GPT-2 BPE: merges.txt");
-  group->add_option("--vocab-size", o.vocab_size, "Vocabulary of token files (0: from the data)");
+  group->add_option("--vocab-size", o.vocab_size, "Vocabulary of token files (0: from the data)")
+      ->check(whole_from(0));
 }
 
 void add_generate_options(CLI::App& app, GenerateOptions& o) {
   auto* group = app.add_option_group("Samples");
   group->add_option("--prompt", o.prompt, "Text to continue");
-  group->add_option("--sample-tokens", o.tokens, "Tokens to generate")->check(CLI::PositiveNumber);
-  group->add_option("--samples", o.samples, "How many samples")->check(CLI::PositiveNumber);
+  group->add_option("--sample-tokens", o.tokens, "Tokens to generate")->check(whole_from(1));
+  group->add_option("--samples", o.samples, "How many samples")->check(whole_from(1));
   group->add_option("--temperature", o.sampling.temperature, "0: always the most likely token");
-  group->add_option("--top-k", o.sampling.top_k, "Choose among the k most likely tokens (0: all)");
+  group->add_option("--top-k", o.sampling.top_k, "Choose among the k most likely tokens (0: all)")
+      ->check(whole_from(0));
   group->add_option("--top-p", o.sampling.top_p,
                     "Choose among the likeliest tokens that hold this probability");
   group->add_option("--sample-seed", o.seed, "Seed of the samples");
@@ -34,32 +61,32 @@ void add_generate_options(CLI::App& app, GenerateOptions& o) {
 
 void add_model_options(CLI::App& app, nn::GptOptions& o) {
   auto* group = app.add_option_group("Model");
-  group->add_option("--layers", o.layers, "Transformer blocks")->check(CLI::PositiveNumber);
-  group->add_option("--heads", o.heads, "Attention heads a block")->check(CLI::PositiveNumber);
-  group->add_option("--width", o.width, "Size of the residual stream")->check(CLI::PositiveNumber);
-  group->add_option("--context", o.context, "Tokens the model sees at once")->check(CLI::PositiveNumber);
-  group->add_option("--dropout", o.dropout, "Probability of dropout")->check(CLI::Range(0.0, 0.99));
+  group->add_option("--layers", o.layers, "Transformer blocks")->check(whole_from(1));
+  group->add_option("--heads", o.heads, "Attention heads a block")->check(whole_from(1));
+  group->add_option("--width", o.width, "Size of the residual stream")->check(whole_from(1));
+  group->add_option("--context", o.context, "Tokens the model sees at once")->check(whole_from(1));
+  group->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
   group->add_flag("--bias,!--no-bias", o.bias, "Biases in linear layers and norms")->default_str("true");
 }
 
 void add_optimizer_options(CLI::App& app, TrainCommand& o) {
   auto* group = app.add_option_group("Optimization");
   auto& schedule = o.trainer.schedule;
-  group->add_option("--steps", schedule.steps, "Updates in all")->check(CLI::PositiveNumber);
-  group->add_option("--batch", o.batch, "Sequences a micro-batch")->check(CLI::PositiveNumber);
-  group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches an update")
-      ->check(CLI::PositiveNumber);
-  group->add_option("--lr", schedule.lr, "Peak learning rate")->check(CLI::NonNegativeNumber);
-  group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end")->check(CLI::NonNegativeNumber);
-  group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->check(CLI::NonNegativeNumber);
+  group->add_option("--steps", schedule.steps, "Updates in all")->check(whole_from(1));
+  group->add_option("--batch", o.batch, "Sequences a micro-batch")->check(whole_from(1));
+  group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches an update")->check(whole_from(1));
+  group->add_option("--lr", schedule.lr, "Peak learning rate")->check(number_from_0());
+  group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end")->check(number_from_0());
+  group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->check(number_from_0());
   group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd");
-  group->add_option("--beta1", o.beta1, "AdamW's first decay");
-  group->add_option("--beta2", o.beta2, "AdamW's second decay");
+  group->add_option("--beta1", o.beta1, "AdamW's first decay")->check(probability());
+  group->add_option("--beta2", o.beta2, "AdamW's second decay")->check(probability());
   group->add_option("--weight-decay", o.weight_decay, "Of matrices; vectors do not decay")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from_0());
   group->add_option("--clip", o.trainer.clip, "Largest norm of the gradient (0: no limit)")
-      ->check(CLI::NonNegativeNumber);
-  group->add_option("--ema", o.ema, "Decay of an average of the weights to evaluate with (0: none)");
+      ->check(number_from_0());
+  group->add_option("--ema", o.ema, "Decay of an average of the weights to evaluate with (0: none)")
+      ->check(probability());
 }
 
 void add_run_options(CLI::App& app, TrainCommand& o) {
@@ -69,15 +96,22 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
   group->add_flag("--resume", o.resume, "Go on from the newest checkpoint in --out");
   group->add_option("--init-from", o.init_from,
                     "Start from the weights of a run, a checkpoint or a .safetensors file");
-  group->add_option("--eval-every", o.trainer.eval_every, "Steps between evaluations (0: at the end)");
-  group->add_option("--eval-batches", o.eval_batches,
-                    "Batches an evaluation sees before the end (0: the whole split)");
-  group->add_option("--sample-every", o.trainer.sample_every, "Steps between samples (0: at the end)");
-  group->add_option("--save-every", o.trainer.save_every, "Steps between checkpoints (0: at the end)");
-  group->add_option("--stop-after", o.trainer.stop_after,
-                    "Save and stop after this many steps (0: go to the end)");
-  group->add_option("--keep", o.trainer.keep, "Checkpoints to keep")->check(CLI::PositiveNumber);
-  group->add_option("--seed", o.seed, "Seed of weights, batches and dropout");
+  group->add_option("--eval-every", o.trainer.eval_every, "Steps between evaluations (0: at the end)")
+      ->check(whole_from(0));
+  group
+      ->add_option("--eval-batches", o.eval_batches,
+                   "Batches an evaluation sees before the end (0: the whole split)")
+      ->check(whole_from(0));
+  group->add_option("--sample-every", o.trainer.sample_every, "Steps between samples (0: at the end)")
+      ->check(whole_from(0));
+  group->add_option("--save-every", o.trainer.save_every, "Steps between checkpoints (0: at the end)")
+      ->check(whole_from(0));
+  group
+      ->add_option("--stop-after", o.trainer.stop_after,
+                   "Save and stop after this many steps (0: go to the end)")
+      ->check(whole_from(0));
+  group->add_option("--keep", o.trainer.keep, "Checkpoints to keep")->check(whole_from(1));
+  group->add_option("--seed", o.seed, "Seed of weights, batches and dropout")->check(whole_from(0));
   group->add_option("--threads", o.threads, "Threads (0: one a CPU); results do not depend on it");
   group->add_option("--device", o.device, "cpu, cuda, cuda:N or best");
   group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
@@ -104,7 +138,7 @@ void add_sample(CLI::App& app, SampleCommand& o) {
 void add_eval(CLI::App& app, EvalCommand& o) {
   auto* eval = app.add_subcommand("eval", "Loss of a trained model over a whole held-out split");
   eval->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)");
-  eval->add_option("--batch", o.batch, "Sequences at once")->check(CLI::PositiveNumber);
+  eval->add_option("--batch", o.batch, "Sequences at once")->check(whole_from(1));
   add_data_options(*eval, o.data);
 }
 
@@ -137,6 +171,7 @@ Command parse_command_line(int argc, char** argv) {
   }
   if (app.got_subcommand("train")) {
     command.kind = Command::Kind::train;
+    apply_config(*app.get_subcommand("train"));
     command.train.resolved = resolved_config(*app.get_subcommand("train"));
   } else {
     command.kind = app.got_subcommand("sample") ? Command::Kind::sample : Command::Kind::eval;

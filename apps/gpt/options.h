@@ -19,7 +19,7 @@ struct DataOptions {
 };
 
 struct GenerateOptions {
-  std::string prompt = "\n";
+  std::string prompt;
   int64_t tokens = 400;
   int64_t samples = 1;
   SamplingOptions sampling;

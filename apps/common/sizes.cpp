@@ -1,0 +1,37 @@
+// Sizes in bytes as people write them.
+#include "reprise/apps/common/sizes.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "reprise/core/error.h"
+
+namespace reprise::apps {
+
+size_t parse_bytes(std::string_view text) {
+  struct Unit {
+    const char* name;
+    double bytes;
+  };
+  constexpr Unit units[] = {{"", 1},
+                            {"B", 1},
+                            {"kB", 1e3},
+                            {"KB", 1e3},
+                            {"MB", 1e6},
+                            {"GB", 1e9},
+                            {"TB", 1e12},
+                            {"KiB", 1024},
+                            {"MiB", 1024 * 1024.},
+                            {"GiB", 1024 * 1024 * 1024.},
+                            {"TiB", 1024 * 1024 * 1024 * 1024.}};
+  std::string copy(text);
+  char* end = nullptr;
+  double number = std::strtod(copy.c_str(), &end);
+  std::string unit = end;
+  for (const Unit& known : units)
+    if (end != copy.c_str() && unit == known.name && number > 0 && number * known.bytes < 1e18)
+      return size_t(number * known.bytes);
+  fail("size: '", text, "' is not a number of bytes such as 512MiB or 2GiB");
+}
+
+}  // namespace reprise::apps

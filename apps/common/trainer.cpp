@@ -1,0 +1,159 @@
+// The training loop.
+#include "reprise/apps/common/trainer.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <optional>
+
+#include "reprise/apps/common/checkpoint.h"
+#include "reprise/apps/common/interrupt.h"
+#include "reprise/apps/common/progress.h"
+#include "reprise/apps/common/run_records.h"
+#include "reprise/autograd/anomaly.h"
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+
+namespace reprise::apps {
+namespace {
+
+class Trainer {
+ public:
+  Trainer(Task& task, const TrainerOptions& options, int64_t first_step)
+      : task_(task),
+        options_(options),
+        step_(first_step),
+        parameters_(task.model.parameters()),
+        records_(options.run_folder, first_step),
+        progress_(first_step, options.schedule.steps, task.unit) {}
+
+  TrainingResult run() {
+    InterruptScope interrupts;
+    int64_t end = options_.schedule.steps;
+    if (options_.stop_after > 0) end = std::min(end, step_ + options_.stop_after);
+    while (step_ < end && !interrupted()) {
+      double loss = update();
+      bool last = step_ == options_.schedule.steps;
+      if (due(options_.eval_every) && !last) validate(false);
+      progress_.update(step_, loss, validation_loss_, lr_, task_.units_per_step,
+                       due(options_.eval_every) || last);
+      if (due(options_.sample_every) && !last) sample();
+      if (due(options_.save_every) && !last) save();
+    }
+    bool finished = step_ == options_.schedule.steps;
+    if (finished) validate(true);
+    progress_.break_line();
+    save();
+    if (finished) sample();
+    records_.plot();
+    return {step_, validation_loss_.value_or(0), !finished && interrupted()};
+  }
+
+ private:
+  bool due(int64_t every) const { return every > 0 && step_ % every == 0; }
+
+  // One update of the parameters; the mean loss of its micro-batches.
+  double update() {
+    double total = 0;
+    for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
+      AnomalyMode anomaly(options_.anomaly);
+      Tensor loss = task_.loss(step_, micro);
+      double value = loss.item();
+      check(std::isfinite(value), "train: the loss is ", value, " at step ", step_,
+            "; first bad tensor: ", first_bad_tensor());
+      total += value;
+      (options_.accumulate == 1 ? loss : loss / double(options_.accumulate)).backward();
+    }
+    double norm = optim::grad_norm(parameters_);
+    check(std::isfinite(norm), "train: the gradient is not finite at step ", step_,
+          "; first bad tensor: ", first_bad_tensor());
+    lr_ = options_.schedule(step_);
+    task_.optimizer.set_lr(lr_);
+    task_.optimizer.step(options_.clip > 0 ? optim::clip_scale(norm, options_.clip) : 1);
+    task_.optimizer.zero_grad();
+    if (task_.ema) task_.ema->update();
+    ++step_;
+    double loss = total / double(options_.accumulate);
+    records_.add(step_, {{"loss", loss},
+                         {"lr", lr_},
+                         {"grad_norm", norm},
+                         {"units_per_second", progress_.units_per_second()}});
+    return loss;
+  }
+
+  std::string first_bad_tensor() const {
+    NoGrad guard;
+    auto bad = [](const Tensor& x) { return x && !std::isfinite((x * 0.0).sum().item()); };
+    for (auto& [name, parameter] : task_.model.named_parameters()) {
+      if (bad(parameter)) return name;
+      if (bad(parameter.grad())) return "the gradient of " + name;
+    }
+    return "none among weights and gradients (run with --anomaly to name the operation)";
+  }
+
+  void validate(bool whole) {
+    progress_.pause();
+    std::optional<optim::Ema::Scope> averages;
+    if (task_.ema) averages.emplace(*task_.ema);
+    validation_loss_ = task_.validation_loss(whole);
+    records_.add(step_, {{"val_loss", *validation_loss_}});
+    records_.plot();
+    progress_.resume();
+  }
+
+  void sample() {
+    progress_.pause();
+    progress_.break_line();
+    std::optional<optim::Ema::Scope> averages;
+    if (task_.ema) averages.emplace(*task_.ema);
+    std::string text = task_.sample();
+    fmt::print("\n--- sample after step {} ---\n{}\n---\n\n", step_, text);
+    records_.add_sample(step_, text);
+    progress_.resume();
+  }
+
+  void save() {
+    progress_.pause();
+    Checkpoint checkpoint{.step = step_,
+                          .random = default_generator().state(),
+                          .model = task_.description,
+                          .parameters = task_.model.state_dict(),
+                          .optimizer = task_.optimizer.state_dict()};
+    if (task_.ema) checkpoint.ema = task_.ema->state_dict();
+    save_checkpoint(options_.run_folder, checkpoint, options_.keep);
+    progress_.resume();
+  }
+
+  Task& task_;
+  const TrainerOptions& options_;
+  int64_t step_;
+  TensorList parameters_;
+  RunRecords records_;
+  Progress progress_;
+  double lr_ = 0;
+  std::optional<double> validation_loss_;
+};
+
+int64_t restore(Task& task, const std::string& run_folder) {
+  Checkpoint checkpoint = load_checkpoint(run_folder, true);
+  check(checkpoint.model == task.description, "resume: the model of ", run_folder,
+        " is not the one the options describe; give the options it was started with");
+  task.model.load_state_dict(checkpoint.parameters);
+  task.optimizer.load_state_dict(checkpoint.optimizer);
+  check(!task.ema == checkpoint.ema.empty(), "resume: ", run_folder, task.ema ? " has no" : " has",
+        " averages of the weights; start it with the same --ema");
+  if (task.ema) task.ema->load_state_dict(checkpoint.ema);
+  default_generator().set_state(checkpoint.random);
+  return checkpoint.step;
+}
+
+}  // namespace
+
+TrainingResult train(Task& task, const TrainerOptions& options, bool resume) {
+  int64_t first_step = resume ? restore(task, options.run_folder) : 0;
+  check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
+        " already and --steps is ", options.schedule.steps);
+  return Trainer(task, options, first_step).run();
+}
+
+}  // namespace reprise::apps

@@ -1,0 +1,85 @@
+// From options to tokens.
+#include "reprise/apps/gpt/corpus.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "reprise/io/char_tokenizer.h"
+#include "reprise/io/gpt2_bpe.h"
+#include "reprise/io/text.h"
+
+namespace reprise::apps::gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_token_data(const std::string& path) {
+  if (path.ends_with(".bin")) return true;
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return false;
+  for (const auto& entry : fs::directory_iterator(path, ignored))
+    if (entry.path().extension() == ".bin") return true;
+  return false;
+}
+
+std::unique_ptr<io::Tokenizer> tokenizer_for(const DataOptions& options, const std::string* text) {
+  check(options.vocab.empty() == options.merges.empty(),
+        "--vocab and --merges belong together: give both or none");
+  if (!options.vocab.empty()) return std::make_unique<io::Gpt2Bpe>(options.vocab, options.merges);
+  if (!text) return nullptr;
+  return std::make_unique<io::CharTokenizer>(io::CharTokenizer::from_text(*text));
+}
+
+Corpus from_text(const DataOptions& options, std::unique_ptr<io::Tokenizer> known) {
+  std::string text = io::read_text(options.data);
+  Corpus corpus;
+  corpus.tokenizer = known ? std::move(known) : tokenizer_for(options, &text);
+  corpus.vocab_size = corpus.tokenizer->vocab_size();
+  auto [train, validation] = io::split_text(text, 1 - options.val_fraction);
+  auto encode = [&](std::string_view part, const char* split) {
+    return std::make_unique<io::TokenDataset>(io::TokenDataset::from_ids(
+        corpus.tokenizer->encode(part), corpus.vocab_size, options.data + " (" + split + ")"));
+  };
+  corpus.train = encode(train, "train");
+  corpus.validation = encode(validation, "validation");
+  return corpus;
+}
+
+constexpr int64_t largest_vocabulary = 65536;  // of uint16 token files
+
+int64_t vocabulary_in(const io::TokenDataset& data) {
+  std::vector<int64_t> chunk(1 << 16);
+  int64_t largest = 0;
+  for (int64_t at = 0; at < data.size(); at += int64_t(chunk.size())) {
+    size_t count = size_t(std::min<int64_t>(int64_t(chunk.size()), data.size() - at));
+    data.read(at, std::span(chunk).first(count));
+    largest = std::max(largest, *std::max_element(chunk.begin(), chunk.begin() + std::ptrdiff_t(count)));
+  }
+  return largest + 1;
+}
+
+Corpus from_tokens(const DataOptions& options, std::unique_ptr<io::Tokenizer> known) {
+  check(!options.val_data.empty(), "--data ", options.data,
+        " is token files: give the held-out tokens by --val-data");
+  Corpus corpus;
+  corpus.tokenizer = known ? std::move(known) : tokenizer_for(options, nullptr);
+  corpus.vocab_size = corpus.tokenizer ? corpus.tokenizer->vocab_size() : options.vocab_size;
+  if (corpus.vocab_size == 0)
+    corpus.vocab_size = vocabulary_in(io::TokenDataset::open(options.data, largest_vocabulary));
+  corpus.train = std::make_unique<io::TokenDataset>(io::TokenDataset::open(options.data, corpus.vocab_size));
+  corpus.validation =
+      std::make_unique<io::TokenDataset>(io::TokenDataset::open(options.val_data, corpus.vocab_size));
+  return corpus;
+}
+
+}  // namespace
+
+Corpus load_corpus(const DataOptions& options, std::unique_ptr<io::Tokenizer> known) {
+  check(!options.data.empty(),
+        "--data is missing: name a text file, a folder, - for standard input, or .bin files");
+  if (is_token_data(options.data)) return from_tokens(options, std::move(known));
+  check(options.val_data.empty(), "--val-data is for token files; a text is split by --val-fraction");
+  return from_text(options, std::move(known));
+}
+
+}  // namespace reprise::apps::gpt

@@ -1,0 +1,22 @@
+// The data of a run: tokens to train on, tokens held out, and the tokenizer that made them.
+#pragma once
+
+#include <memory>
+
+#include "reprise/apps/gpt/options.h"
+#include "reprise/io/token_dataset.h"
+#include "reprise/io/tokenizer.h"
+
+namespace reprise::apps::gpt {
+
+struct Corpus {
+  std::unique_ptr<io::Tokenizer> tokenizer;  ///< null for token files without a vocabulary
+  std::unique_ptr<io::TokenDataset> train, validation;
+  int64_t vocab_size = 0;
+};
+
+/// Reads what the options name. `known`: the tokenizer of an earlier run, used instead of making one from the
+/// text. Error naming the option, file and value that is wrong.
+Corpus load_corpus(const DataOptions& options, std::unique_ptr<io::Tokenizer> known);
+
+}  // namespace reprise::apps::gpt

@@ -1,0 +1,66 @@
+// Sampling and evaluation: both in eval mode and outside any graph.
+#include "reprise/apps/gpt/generate.h"
+
+#include <algorithm>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/io/token_batches.h"
+
+namespace reprise::apps::gpt {
+namespace {
+
+// Evaluation mode while it lives.
+class EvalScope {
+ public:
+  explicit EvalScope(nn::Gpt& model) : model_(model), was_training_(model.training()) { model.eval(); }
+  ~EvalScope() { model_.train(was_training_); }
+  EvalScope(const EvalScope&) = delete;
+
+ private:
+  nn::Gpt& model_;
+  bool was_training_;
+  InferenceMode inference_;
+};
+
+std::string as_text(const io::Tokenizer* tokenizer, const std::vector<int32_t>& ids) {
+  if (tokenizer) return tokenizer->decode(ids);
+  std::string text;
+  for (int32_t id : ids) text += std::to_string(id) + ' ';
+  return text;
+}
+
+}  // namespace
+
+std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
+                     int64_t number) {
+  check_sampling(options.sampling);
+  EvalScope scope(model);
+  std::vector<int32_t> ids;
+  if (tokenizer) ids = tokenizer->encode(options.prompt);
+  if (ids.empty()) ids.push_back(tokenizer ? tokenizer->end_of_text().value_or(0) : 0);
+  Generator generator(uint64_t(options.seed) + uint64_t(number));
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    size_t seen = std::min(ids.size(), size_t(model.options().context));
+    std::vector<int64_t> window(ids.end() - std::ptrdiff_t(seen), ids.end());
+    Tensor logits = model.next_logits(Tensor::from(window, {1, int64_t(seen)}));  // (1, V)
+    ids.push_back(sample_token(logits.to_vector<float>(), options.sampling, generator));
+  }
+  return as_text(tokenizer, ids);
+}
+
+double evaluate(nn::Gpt& model, const io::TokenDataset& data, int64_t batch, int64_t batches) {
+  EvalScope scope(model);
+  io::SequentialWindows windows(data, model.options().context, batch);
+  int64_t all = windows.batches(), used = batches > 0 ? std::min(batches, all) : all;
+  double total = 0;
+  int64_t tokens = 0;
+  for (int64_t i = 0; i < used; ++i) {
+    io::TokenBatch part = windows.batch(i * all / used);
+    total += cross_entropy(model(part.tokens), part.targets).item() * double(part.targets.numel());
+    tokens += part.targets.numel();
+  }
+  return total / double(tokens);
+}
+
+}  // namespace reprise::apps::gpt

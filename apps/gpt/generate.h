@@ -1,0 +1,23 @@
+// Text from a model.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "reprise/apps/gpt/options.h"
+#include "reprise/io/token_dataset.h"
+#include "reprise/io/tokenizer.h"
+
+namespace reprise::apps::gpt {
+
+/// Continues `options.prompt` by `options.tokens` tokens; `number` is the sample's, so that samples differ.
+/// The model sees the last `context` tokens. Without a tokenizer the prompt is ignored and the text is token
+/// ids. Error if the prompt cannot be encoded.
+std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
+                     int64_t number);
+
+/// Mean cross-entropy over `data`, in nats a token, weighed by tokens; `batches` 0: all of it, else that many
+/// spread evenly over it.
+double evaluate(nn::Gpt& model, const io::TokenDataset& data, int64_t batch, int64_t batches);
+
+}  // namespace reprise::apps::gpt

@@ -1,0 +1,120 @@
+// Building and loading GPTs.
+#include "reprise/apps/gpt/model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "reprise/apps/common/checkpoint.h"
+#include "reprise/autograd/grad_mode.h"
+
+namespace reprise::apps::gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+double number_in(const std::map<std::string, std::string>& description, const std::string& key) {
+  auto found = description.find(key);
+  check(found != description.end(), "checkpoint: its description of the model lacks \"", key, "\"");
+  double value = 0;
+  const std::string& text = found->second;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check(error == std::errc() && end == text.data() + text.size() && value >= 0 && value < 1e9,
+        "checkpoint: \"", key, "\" of the model is '", text, "'");
+  return value;
+}
+
+std::string short_text(double value) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
+}
+
+// Hugging Face keeps GPT-2's matrices as (in, out), under an optional "transformer." prefix, with two mask
+// buffers.
+bool is_hugging_face(const nn::NamedTensors& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) {
+    return entry.first.ends_with("h.0.attn.c_attn.weight") && entry.second.rank() == 2 &&
+           entry.second.size(1) == 3 * entry.second.size(0);
+  });
+}
+
+nn::NamedTensors from_hugging_face(const nn::NamedTensors& tensors) {
+  NoGrad guard;
+  nn::NamedTensors out;
+  for (const auto& [full_name, tensor] : tensors) {
+    std::string name = full_name.starts_with("transformer.") ? full_name.substr(12) : full_name;
+    if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name == "lm_head.weight")
+      continue;
+    bool transposed = name.starts_with("h.") && tensor.rank() == 2;
+    out.emplace_back(name, transposed ? tensor.transpose(0, 1).contiguous() : tensor);
+  }
+  return out;
+}
+
+std::string newest_run() {
+  std::string newest;
+  fs::file_time_type when{};
+  if (fs::is_directory("runs")) {
+    for (const auto& entry : fs::directory_iterator("runs")) {
+      if (!entry.is_directory() || !has_checkpoint(entry.path())) continue;
+      auto written = fs::last_write_time(entry.path() / "checkpoints" / "LATEST");
+      if (newest.empty() || written > when) {
+        newest = entry.path();
+        when = written;
+      }
+    }
+  }
+  check(!newest.empty(), "--run is missing, and there is no trained model in runs/");
+  return newest;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> describe(const nn::GptOptions& o) {
+  return {{"vocab_size", std::to_string(o.vocab_size)},
+          {"context", std::to_string(o.context)},
+          {"layers", std::to_string(o.layers)},
+          {"heads", std::to_string(o.heads)},
+          {"width", std::to_string(o.width)},
+          {"dropout", short_text(o.dropout)},
+          {"bias", o.bias ? "1" : "0"}};
+}
+
+nn::GptOptions options_from(const std::map<std::string, std::string>& description) {
+  auto whole = [&](const char* key) { return int64_t(number_in(description, key)); };
+  return {.vocab_size = whole("vocab_size"),
+          .context = whole("context"),
+          .layers = whole("layers"),
+          .heads = whole("heads"),
+          .width = whole("width"),
+          .dropout = number_in(description, "dropout"),
+          .bias = whole("bias") != 0};
+}
+
+void load_weights(nn::Gpt& model, const std::string& from) {
+  Checkpoint checkpoint = load_checkpoint(from, false);
+  nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
+  model.load_state_dict(is_hugging_face(weights) ? from_hugging_face(weights) : weights);
+}
+
+std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
+  std::string folder = run_folder + "/tokenizer";
+  return fs::is_directory(folder) ? io::load_tokenizer(folder) : nullptr;
+}
+
+LoadedRun load_run(const std::string& run) {
+  LoadedRun loaded;
+  std::string path = run.empty() ? newest_run() : run;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  Checkpoint checkpoint = load_checkpoint(path, false);
+  check(!checkpoint.model.empty(), path,
+        ": holds weights only, not a run: give a run folder or a checkpoint");
+  loaded.model = std::make_unique<nn::Gpt>(options_from(checkpoint.model));
+  loaded.model->load_state_dict(checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema);
+  bool is_checkpoint = fs::exists(path + "/model.safetensors");
+  loaded.folder = is_checkpoint ? fs::path(path).parent_path().parent_path().string() : path;
+  loaded.tokenizer = saved_tokenizer(loaded.folder);
+  return loaded;
+}
+
+}  // namespace reprise::apps::gpt

@@ -1,0 +1,33 @@
+// A GPT and what a run folder keeps to build it again.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "reprise/io/tokenizer.h"
+#include "reprise/nn/gpt.h"
+
+namespace reprise::apps::gpt {
+
+/// The model's options as text, and back. Error naming a key that is missing or not a number.
+std::map<std::string, std::string> describe(const nn::GptOptions& options);
+nn::GptOptions options_from(const std::map<std::string, std::string>& description);
+
+/// Copies weights from a run, a checkpoint or a .safetensors file; a file from Hugging Face's GPT-2 is
+/// recognised. Error listing all that does not fit.
+void load_weights(nn::Gpt& model, const std::string& from);
+
+/// The tokenizer in a run folder, or null if it has none.
+std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder);
+
+struct LoadedRun {
+  std::string folder;
+  std::unique_ptr<nn::Gpt> model;
+  std::unique_ptr<io::Tokenizer> tokenizer;
+};
+/// The model of a run folder or checkpoint; empty: of the newest run in runs/. Averaged weights where there
+/// are any.
+LoadedRun load_run(const std::string& run);
+
+}  // namespace reprise::apps::gpt

@@ -1,0 +1,20 @@
+// reprise-gpt sample.
+#include <fmt/core.h>
+
+#include "reprise/apps/gpt/generate.h"
+#include "reprise/apps/gpt/model.h"
+#include "reprise/apps/gpt/options.h"
+
+namespace reprise::apps::gpt {
+
+int run_sample(const SampleCommand& command) {
+  LoadedRun run = load_run(command.run);
+  for (int64_t i = 0; i < command.generate.samples; ++i) {
+    if (i > 0) fmt::print("\n---\n");
+    fmt::print("{}\n", generate(*run.model, run.tokenizer.get(), command.generate, i));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace reprise::apps::gpt

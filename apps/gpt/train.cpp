@@ -1,0 +1,126 @@
+// reprise-gpt train.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "reprise/apps/common/checkpoint.h"
+#include "reprise/apps/common/progress.h"
+#include "reprise/apps/common/sizes.h"
+#include "reprise/apps/gpt/corpus.h"
+#include "reprise/apps/gpt/generate.h"
+#include "reprise/apps/gpt/model.h"
+#include "reprise/apps/gpt/options.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/core/parallel.h"
+#include "reprise/io/atomic_file.h"
+#include "reprise/io/token_batches.h"
+#include "reprise/nn/optim/adamw.h"
+
+namespace reprise::apps::gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string free_run_folder() {
+  std::string folder = "runs/gpt";
+  for (int i = 2; fs::exists(folder); ++i) folder = "runs/gpt-" + std::to_string(i);
+  return folder;
+}
+
+void check_numbers(const TrainCommand& c) {
+  check(c.data.val_fraction > 0 && c.data.val_fraction < 1, "--val-fraction must be in (0, 1), got ",
+        c.data.val_fraction);
+  check(c.model.width % c.model.heads == 0, "--width ", c.model.width, " is not a multiple of --heads ",
+        c.model.heads);
+  check(c.trainer.schedule.min_lr <= c.trainer.schedule.lr, "--min-lr ", c.trainer.schedule.min_lr,
+        " is above --lr ", c.trainer.schedule.lr);
+  check(c.threads >= 0, "--threads must be at least 0, got ", c.threads);
+  check_sampling(c.generate.sampling);
+}
+
+// Refuses to write over an earlier run; makes the folder and keeps the options and tokenizer in it.
+void prepare_folder(const TrainCommand& c, const std::string& folder, const Corpus& corpus) {
+  if (c.resume) return;
+  check(!fs::exists(folder) || fs::is_empty(folder), "--out ", folder,
+        " holds something already: choose another folder, or --resume to go on with the run in it");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  check(!error, "--out ", folder, ": ", error.message());
+  io::write_file(folder + "/config.toml", c.resolved);
+  if (!corpus.tokenizer) return;
+  fs::create_directories(folder + "/tokenizer");
+  corpus.tokenizer->save(folder + "/tokenizer");
+}
+
+void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus,
+                  const std::string& folder) {
+  const nn::GptOptions& o = model.options();
+  fmt::print("GPT: {} layers, {} heads, width {}, context {}, vocabulary {}: {:.2f} M parameters\n", o.layers,
+             o.heads, o.width, o.context, o.vocab_size, double(model.parameter_count()) / 1e6);
+  fmt::print("Data: {}: {} tokens to train on, {} held out\n", c.data.data, corpus.train->size(),
+             corpus.validation->size());
+  fmt::print("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n\n", c.trainer.schedule.steps,
+             c.batch * c.trainer.accumulate, o.context, to_string(Device::parse(c.device)), num_threads(),
+             folder);
+}
+
+int finish(const TrainingResult& result, const std::string& folder, double seconds) {
+  if (result.interrupted) {
+    fmt::print("Stopped at step {}; saved. Go on with: reprise-gpt train --out {} --resume ...\n",
+               result.step, folder);
+    return 3;
+  }
+  fmt::print("Done: step {}, validation loss {:.4f}, {}. Loss curve: {}/loss.svg\n", result.step,
+             result.validation_loss, format_duration(seconds), folder);
+  return 0;
+}
+
+}  // namespace
+
+int run_train(const TrainCommand& given) {
+  TrainCommand c = given;
+  check_numbers(c);
+  if (c.threads > 0) set_num_threads(c.threads);
+  Device device = Device::parse(c.device);
+  if (!c.memory_limit.empty()) allocator(device).set_limit(parse_bytes(c.memory_limit));
+  c.trainer.schedule.decay = optim::parse_decay(c.decay);
+  if (c.trainer.run_folder.empty()) c.trainer.run_folder = free_run_folder();
+  const std::string& folder = c.trainer.run_folder;
+  check(!c.resume || has_checkpoint(folder), "--resume: no checkpoint in ", folder);
+
+  Corpus corpus = load_corpus(c.data, c.resume ? saved_tokenizer(folder) : nullptr);
+  c.model.vocab_size = corpus.vocab_size;
+  manual_seed(uint64_t(c.seed));
+  nn::Gpt model(c.model, device);
+  if (!c.init_from.empty() && !c.resume) load_weights(model, c.init_from);
+  optim::AdamW optimizer(optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay),
+                         {.beta1 = c.beta1, .beta2 = c.beta2});
+  std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
+  io::RandomCrops crops(*corpus.train, c.model.context, uint64_t(c.seed));
+  prepare_folder(c, folder, corpus);
+  print_header(c, model, corpus, folder);
+
+  Task task{.model = model,
+            .optimizer = optimizer,
+            .ema = ema.get(),
+            .description = describe(c.model),
+            .units_per_step = c.batch * c.trainer.accumulate * c.model.context,
+            .loss =
+                [&](int64_t step, int64_t micro) {
+                  io::TokenBatch batch = crops.batch(uint64_t(step), micro * c.batch, c.batch);
+                  return cross_entropy(model(batch.tokens), batch.targets);
+                },
+            .validation_loss =
+                [&](bool whole) {
+                  return evaluate(model, *corpus.validation, c.batch, whole ? 0 : c.eval_batches);
+                },
+            .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
+  auto begin = std::chrono::steady_clock::now();
+  TrainingResult result = train(task, c.trainer, c.resume);
+  return finish(result, folder,
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+}  // namespace reprise::apps::gpt
