@@ -10,6 +10,7 @@ function(reprise_add_tests folder)
   if(TARGET reprise_apps AND folder STREQUAL apps)
     target_link_libraries(${program} PRIVATE reprise_apps)
   endif()
+  target_compile_options(${program} PRIVATE -O1)  # references in tests are small: building them costs more
   target_compile_definitions(${program} PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
   add_custom_command(TARGET ${program} POST_BUILD VERBATIM
