@@ -29,7 +29,7 @@ TensorList AccumulateGrad::run(TensorList&& output_grads) {
       grad.storage()->bump_version();
     }
   }
-  for (auto& hook : leaf_->post_accumulate_hooks) hook.call();
+  for (auto hook : std::vector(leaf_->post_accumulate_hooks)) hook.call();  // a hook may remove itself
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/engine.h"
+#include "reprise/autograd/ops.h"
 
 namespace reprise::autograd {
 
@@ -70,14 +71,16 @@ void FunctionNode::check_gradient_count(const char* op_name, size_t got, size_t 
 TensorList composite_backward(const std::function<TensorList(const TensorList&)>& composite,
                               const TensorList& inputs, const TensorList& output_grads) {
   EnableGrad guard;
-  TensorList outputs = composite(inputs);
-  TensorList wanted, grads(inputs.size());
+  TensorList own = inputs, wanted, grads(inputs.size());
   std::vector<size_t> places;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i] || !inputs[i].requires_grad()) continue;
-    wanted.push_back(inputs[i]);
+    own[i] =
+        reshape(inputs[i], inputs[i].shape());  // a node of its own: the hooks of the input wait their turn
+    wanted.push_back(own[i]);
     places.push_back(i);
   }
+  TensorList outputs = composite(own);
   TensorList found = grad(outputs, wanted, output_grads, {.create_graph = true, .allow_unused = true});
   for (size_t i = 0; i < places.size(); ++i) grads[places[i]] = found[i];
   return grads;

@@ -134,10 +134,12 @@ void GraphTask::step(const NodePtr& node) {
 
 // Hooks, then captures; then outputs that got no gradient get zeros, so that backward sees none undefined.
 void GraphTask::finish_gradients(Node& node, TensorList& grads) {
-  for (auto hook : std::vector(node.hooks())) {
-    Tensor& gradient = grads[size_t(hook.index)];
-    if (!gradient) continue;
-    if (Tensor replaced = hook.call(gradient)) gradient = replaced;
+  for (bool retaining : {false, true}) {
+    for (auto hook : std::vector(node.hooks())) {
+      Tensor& gradient = grads[size_t(hook.index)];
+      if (!gradient || hook.retains != retaining) continue;
+      if (Tensor replaced = hook.call(gradient)) gradient = replaced;
+    }
   }
   if (auto* leaf = dynamic_cast<AccumulateGrad*>(&node)) {
     for (auto hook : std::vector(leaf->leaf().hooks))

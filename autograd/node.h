@@ -53,6 +53,7 @@ class Node {
     uint64_t id;
     int index;
     TensorHook call;
+    bool retains = false;  ///< runs after all others: retain_grad keeps what flows on
   };
   std::vector<GradHook>& hooks() { return hooks_; }
 

@@ -68,11 +68,12 @@ void Tensor::retain_grad() const {
   auto meta = find_meta(*this);
   check(meta && requires_grad(), "retain_grad: the tensor does not require grad");
   if (!meta->grad_fn) return;
-  meta->grad_fn->hooks().push_back(
-      {next_hook_id(), meta->output_index, [weak = std::weak_ptr(meta)](const Tensor& gradient) {
-         if (auto alive = weak.lock()) alive->grad = gradient;
-         return Tensor();
-       }});
+  meta->grad_fn->hooks().push_back({next_hook_id(), meta->output_index,
+                                    [weak = std::weak_ptr(meta)](const Tensor& gradient) {
+                                      if (auto alive = weak.lock()) alive->grad = gradient;
+                                      return Tensor();
+                                    },
+                                    /*retains=*/true});
 }
 
 Tensor Tensor::detach() const { return alias(view()); }
@@ -85,7 +86,7 @@ std::function<void()> Tensor::register_hook(TensorHook hook) const {
   check(requires_grad(), "register_hook: the tensor does not require grad");
   auto meta = find_meta(*this);
   uint64_t id = next_hook_id();
-  Node::GradHook entry{id, meta->output_index, std::move(hook)};
+  Node::GradHook entry{.id = id, .index = meta->output_index, .call = std::move(hook)};
   if (!meta->grad_fn) {
     meta->hooks.push_back(std::move(entry));
     return [weak = std::weak_ptr(meta), id] {

@@ -48,6 +48,8 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
             q.size(3) == k.size(3) && k.size(1) > 0 && q.size(1) % k.size(1) == 0,
         "attention: q ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
         " do not fit (B, H, T, D), (B, H_kv, S, D), (B, H_kv, S, D)");
+  check_dtype(q, k, "attention");
+  check_dtype(q, v, "attention");
 }
 
 struct Attention : Function<Attention> {

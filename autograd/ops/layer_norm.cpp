@@ -16,6 +16,8 @@ struct LayerNorm : Function<LayerNorm> {
 
   Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
     check(x.rank() >= 1, "layer_norm: needs at least one dimension");
+    check_dtype(x, gamma, name);
+    check_dtype(x, beta, name);
     eps_ = eps;
     Tensor y = empty_like(x), mean, rstd;
     if (recording()) {

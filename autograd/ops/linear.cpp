@@ -11,7 +11,7 @@ namespace autograd {
 
 Tensor as_rows(const Tensor& x) {
   TensorView view;
-  Shape shape{x.numel() / std::max<int64_t>(x.size(-1), 1), x.size(-1)};
+  Shape shape{numel_of(rows_shape(x)), x.size(-1)};
   if (try_reshape(x, shape, view)) return x.alias(view);
   NoGrad guard;
   return reshape(clone(x), shape);
@@ -41,12 +41,23 @@ Tensor linear_dbias(const Tensor& dy) {
   return raw_reshape(dbias, {dy.size(1)});
 }
 
+void check_bias(const Tensor& bias, const Tensor& weight, const char* op) {
+  if (!bias) return;
+  check(bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype(), op, ": bias ", bias.dtype(),
+        bias.shape(), " does not fit weight ", weight.dtype(), weight.shape());
+}
+
+void check_residual(const Tensor& residual, const Tensor& x, int64_t width, const char* op) {
+  if (!residual) return;
+  check(residual.shape() == with_width(x, width) && residual.dtype() == x.dtype(), op, ": residual ",
+        residual.dtype(), residual.shape(), " does not fit the result ", x.dtype(), with_width(x, width));
+}
+
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const char* op) {
   check(x.rank() >= 1 && weight.rank() == 2 && x.size(-1) == weight.size(1), op, ": input ", x.shape(),
         " does not fit weight ", weight.shape(), " (out, in)");
   check(x.dtype() == weight.dtype(), op, ": input is ", x.dtype(), ", weight ", weight.dtype());
-  check(!bias || (bias.rank() == 1 && bias.size(0) == weight.size(0)), op, ": bias does not fit weight ",
-        weight.shape());
+  check_bias(bias, weight, op);
 }
 
 }  // namespace autograd
@@ -63,8 +74,7 @@ struct Linear : Function<Linear> {
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
                  Activation activation) {
     check_linear(x, weight, bias, name);
-    check(!residual || residual.shape() == with_width(x, weight.size(0)), "linear: residual ",
-          residual ? residual.shape() : Shape{}, " does not fit the result ", with_width(x, weight.size(0)));
+    check_residual(residual, x, weight.size(0), name);
     activation_ = activation;
     has_bias_ = bias.defined();
     kernels::Epilogue epilogue{.activation = activation};
@@ -130,7 +140,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const L
 
 Tensor composite::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const LinearEpilogue& options) {
-  Tensor y = matmul(x, transpose(weight, 0, 1));
+  Tensor y = x.rank() > 1 ? matmul(x, transpose(weight, 0, 1))
+                          : squeeze(matmul(unsqueeze(x, 0), transpose(weight, 0, 1)), 0);
   if (bias) y = y + bias;
   y = composite::activate(y, options.activation);
   return options.residual ? y + options.residual : y;

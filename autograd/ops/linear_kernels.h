@@ -17,6 +17,8 @@ Tensor linear_dx(const Tensor& dy, const Tensor& weight, const kernels::Epilogue
 Tensor linear_dweight(const Tensor& dy, const Tensor& x);
 Tensor linear_dbias(const Tensor& dy);
 
+void check_bias(const Tensor& bias, const Tensor& weight, const char* op);
+void check_residual(const Tensor& residual, const Tensor& x, int64_t width, const char* op);
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const char* op);
 
 }  // namespace reprise::autograd

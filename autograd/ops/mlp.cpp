@@ -16,10 +16,11 @@ struct Mlp : Function<Mlp> {
   Tensor forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
                  const Tensor& bias2, const Tensor& residual, Activation activation) {
     check_linear(x, weight1, bias1, name);
-    check(weight2.rank() == 2 && weight2.size(1) == weight1.size(0), "mlp: weights ", weight1.shape(),
-          " and ", weight2.shape(), " do not follow each other");
-    check(!residual || residual.shape() == with_width(x, weight2.size(0)),
-          "mlp: the residual does not fit the result ", with_width(x, weight2.size(0)));
+    check(weight2.rank() == 2 && weight2.size(1) == weight1.size(0) && weight2.dtype() == weight1.dtype(),
+          "mlp: weights ", weight1.dtype(), weight1.shape(), " and ", weight2.dtype(), weight2.shape(),
+          " do not follow each other");
+    check_bias(bias2, weight2, name);
+    check_residual(residual, x, weight2.size(0), name);
     activation_ = activation;
     Tensor rows = as_rows(x), pre;  // (N, C), (N, hidden)
     kernels::Epilogue first{.activation = activation}, second;

@@ -21,6 +21,12 @@ inline Tensor unit_stride(const Tensor& x) {
   return already ? x : x.contiguous();
 }
 
+/// Error unless `other` is undefined or has the dtype of x.
+inline void check_dtype(const Tensor& x, const Tensor& other, const char* op) {
+  check(!other || other.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ",
+        other ? other.dtype() : x.dtype());
+}
+
 /// x.shape() without the last dimension.
 inline Shape rows_shape(const Tensor& x) {
   Shape shape;

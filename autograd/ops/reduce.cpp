@@ -99,6 +99,9 @@ Tensor argmax(const Tensor& x) {
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   int added = x.rank() - shape.size();
+  bool fits = added >= 0;
+  for (int d = 0; fits && d < shape.size(); ++d) fits = shape[d] == 1 || shape[d] == x.shape()[d + added];
+  check(fits, "sum_to: ", shape, " does not broadcast to ", x.shape());
   Dims dims;
   for (int d = 0; d < x.rank(); ++d)
     if (d < added || (shape[d - added] == 1 && x.shape()[d] != 1)) dims.push_back(d);

@@ -16,6 +16,7 @@ struct RmsNorm : Function<RmsNorm> {
 
   Tensor forward(const Tensor& x, const Tensor& gamma, double eps) {
     check(x.rank() >= 1, "rms_norm: needs at least one dimension");
+    check_dtype(x, gamma, name);
     eps_ = eps;
     Tensor y = empty_like(x), rstd;
     if (recording()) rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());

@@ -15,6 +15,7 @@ struct Swiglu : Function<Swiglu> {
 
   Tensor forward(const Tensor& gate, const Tensor& up) {
     check(gate.shape() == up.shape(), "swiglu: shapes differ: ", gate.shape(), " and ", up.shape());
+    check_dtype(gate, up, name);
     save(gate, up);
     Tensor y = empty_like(gate);
     kernels::swiglu(current_stream(gate.device()), gate, up, y);

@@ -1,0 +1,120 @@
+// Attention, packed or not, against matmul and softmax over the whole matrix of scores.
+#include "reprise/autograd/ops.h"
+#include "reprise/kernels/dropout.h"
+#include "reprise/tests/support/op_case.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::is_close;
+using testing::OpCase;
+
+// Scores, probabilities and their gradients are rounded in half types by the kernel's own tiles.
+constexpr double kRoundings = 32;
+
+void check_attention(const char* name, const Shape& q, const Shape& kv, const AttentionOptions& options) {
+  check_op(OpCase{
+      .name = name,
+      .inputs = {{q, -1, 1}, {kv, -1, 1}, {kv, -1, 1}},
+      .fn = [=](const TensorList& in) { return attention(in[0], in[1], in[2], options); },
+      .composite = [=](const TensorList& in) { return composite::attention(in[0], in[1], in[2], options); },
+      .roundings = kRoundings});
+}
+
+TEST(Attention, PassesEveryCheckOfAnOp) {
+  check_attention("causal", {1, 2, 3, 3}, {1, 2, 3, 3}, {});
+  check_attention("full, scaled", {1, 1, 3, 5}, {1, 1, 4, 5}, {.causal = false, .scale = 0.3});
+  check_attention("causal, more keys than queries", {1, 1, 2, 3}, {1, 1, 5, 3}, {});
+  check_attention("grouped heads", {1, 4, 2, 3}, {1, 2, 2, 3}, {});
+}
+
+TEST(Attention, OfLongSequencesIsExactAcrossThreads) {
+  check_op(
+      OpCase{.name = "attention",
+             .inputs = {{{1, 1, 2, 2}}, {{1, 1, 2, 2}}, {{1, 1, 2, 2}}},
+             .fn = [](const TensorList& in) { return attention(in[0], in[1], in[2]); },
+             .composite = [](const TensorList& in) { return composite::attention(in[0], in[1], in[2], {}); },
+             .roundings = kRoundings,
+             .empty_inputs = {{{0, 1, 2, 2}}, {{0, 1, 2, 2}}, {{0, 1, 2, 2}}},
+             .large_inputs = {{{2, 3, 137, 19}}, {{2, 3, 137, 19}}, {{2, 3, 137, 19}}}});
+}
+
+// The same draw in every call: a generator set back to its start.
+struct FixedDraw {
+  Generator generator{11};
+  AttentionOptions options() {
+    generator.set_state({11, 0});
+    return {.causal = true, .dropout = 0.4, .generator = &generator};
+  }
+};
+
+TEST(Attention, WithDropoutAgreesWithTheCompositeUnderTheSameMask) {
+  FixedDraw draw;
+  Tensor mask = ones({1, 2, 4, 4}, DType::f64);
+  kernels::dropout(current_stream({}), mask, 0.4, 11, 0, mask);
+  check_op(OpCase{
+      .name = "attention with dropout",
+      .inputs = {{{1, 2, 4, 3}}, {{1, 2, 4, 3}}, {{1, 2, 4, 3}}},
+      .fn = [&](const TensorList& in) { return attention(in[0], in[1], in[2], draw.options()); },
+      .composite = [&](const TensorList& in) { return composite::attention(in[0], in[1], in[2], {}, mask); },
+      .roundings = kRoundings});
+}
+
+Tensor attention_of_parts(const Tensor& qkv, int64_t heads) {
+  int64_t batch = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
+  auto part = [&](int64_t which) {
+    Tensor slab = slice(qkv, 2, which * width, (which + 1) * width);
+    return transpose(reshape(slab, {batch, length, heads, width / heads}), 1, 2);
+  };
+  return reshape(transpose(composite::attention(part(0), part(1), part(2), {}), 1, 2),
+                 {batch, length, width});
+}
+
+TEST(PackedAttention, PassesEveryCheckOfAnOp) {
+  check_op(OpCase{.name = "packed_attention",
+                  .inputs = {{{2, 3, 12}, -1, 1}},
+                  .fn = [](const TensorList& in) { return packed_attention(in[0], 2); },
+                  .composite = [](const TensorList& in) { return attention_of_parts(in[0], 2); },
+                  .roundings = kRoundings,
+                  .empty_inputs = {{{0, 3, 12}}},
+                  .large_inputs = {{{2, 131, 96}}}});
+}
+
+TEST(PackedAttention, DropsTheSameProbabilitiesAsAttention) {
+  FixedDraw draw;
+  Generator values(3);
+  Tensor qkv = randn({2, 5, 12}, DType::f64, {}, &values);
+  auto part = [&](int64_t which) {
+    return transpose(reshape(slice(qkv, 2, which * 4, which * 4 + 4), {2, 5, 2, 2}), 1, 2);
+  };
+  Tensor want = attention(part(0), part(1), part(2), draw.options());
+  Tensor got = packed_attention(qkv, 2, draw.options());
+  EXPECT_TRUE(is_close(got, reshape(transpose(want, 1, 2), {2, 5, 4}), 1e-14));
+}
+
+TEST(PackedAttention, WithDropoutPassesEveryCheckOfAnOp) {
+  FixedDraw draw;
+  check_op(OpCase{.name = "packed_attention with dropout",
+                  .inputs = {{{1, 3, 12}, -1, 1}},
+                  .fn = [&](const TensorList& in) { return packed_attention(in[0], 2, draw.options()); },
+                  .roundings = kRoundings});
+}
+
+TEST(Attention, RefusesWhatDoesNotFit) {
+  Tensor q = zeros({1, 2, 3, 4});
+  expect_error(
+      [&] {
+        attention(q, zeros({1, 2, 3, 5}), zeros({1, 2, 3, 5}));
+      },
+      {"attention", "(1, 2, 3, 5)"});
+  expect_error([&] { attention(q, zeros({1, 3, 3, 4}), zeros({1, 3, 3, 4})); }, {"attention"});
+  expect_error([&] { attention(q, q, zeros({1, 2, 4, 4})); }, {"attention"});
+  expect_error([&] { attention(q, q, zeros({1, 2, 3, 4}, DType::f64)); }, {"attention", "f64"});
+  expect_error([&] { attention(q, q, q, {.dropout = 1}); }, {"attention", "dropout"});
+  expect_error([&] { packed_attention(zeros({1, 3, 10}), 2); }, {"packed_attention", "(1, 3, 10)"});
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,65 @@
+// Cross-entropy, against log-softmax and the target distribution.
+#include <cmath>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/op_case.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+
+Tensor targets_of(std::vector<int64_t> values) {
+  int64_t count = int64_t(values.size());
+  return Tensor::from(values, {count});
+}
+
+void check_options(const char* name, const CrossEntropyOptions& options) {
+  Tensor targets = targets_of({4, 0, -100, 2, 2, 1});
+  std::vector<int64_t> many;
+  for (int64_t i = 0; i < 301; ++i) many.push_back(i % 17 == 0 ? -100 : i * 7 % 97);
+  check_op(OpCase{
+      .name = name,
+      .inputs = {{{6, 5}}, {.shape = {6}, .values = targets}},
+      .fn = [=](const TensorList& in) { return cross_entropy(in[0], in[1], options); },
+      .composite = [=](const TensorList& in) { return composite::cross_entropy(in[0], in[1], options); },
+      .roundings = 16,
+      .empty_inputs = {{{0, 5}}, {.shape = {0}, .values = Tensor::empty({0}, DType::i64)}},
+      .large_inputs = {{{301, 97}}, {.shape = {301}, .values = targets_of(many)}}});
+}
+
+TEST(CrossEntropy, PassesEveryCheckOfAnOp) {
+  check_options("mean", {});
+  check_options("sum", {.reduction = Reduction::sum});
+  check_options("none", {.reduction = Reduction::none});
+  check_options("smoothed mean", {.label_smoothing = 0.1});
+  check_options("smoothed, none", {.label_smoothing = 0.3, .reduction = Reduction::none});
+}
+
+TEST(CrossEntropy, OfUniformLogitsIsTheLogOfTheClassCount) {
+  Tensor logits = zeros({2, 3, 7});
+  Tensor targets = Tensor::from<int64_t>({0, 1, 2, 3, 4, 5}, {2, 3});
+  EXPECT_FLOAT_EQ(float(cross_entropy(logits, targets).item()), std::log(7.0f));
+  EXPECT_EQ(cross_entropy(logits, targets, {.reduction = Reduction::none}).shape(), (Shape{2, 3}));
+}
+
+TEST(CrossEntropy, IsZeroWithZeroGradientIfEveryRowIsIgnored) {
+  Tensor logits = full({2, 3}, 1.5).set_requires_grad();
+  Tensor loss = cross_entropy(logits, targets_of({-100, -100}));
+  EXPECT_EQ(loss.item(), 0);
+  loss.backward();
+  EXPECT_EQ(logits.grad().to_vector<double>(), std::vector<double>(6, 0.0));
+}
+
+TEST(CrossEntropy, RefusesWhatDoesNotFit) {
+  Tensor logits = zeros({2, 3});
+  expect_error([&] { cross_entropy(logits, targets_of({0, 3})); }, {"cross_entropy", "3"});
+  expect_error([&] { cross_entropy(logits, targets_of({-1, 0})); }, {"cross_entropy", "-1"});
+  expect_error([&] { cross_entropy(logits, targets_of({0})); }, {"cross_entropy", "(2, 3)", "(1,)"});
+  expect_error([&] { cross_entropy(logits, zeros({2})); }, {"cross_entropy", "i64", "f32"});
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,42 @@
+// Rows of a table.
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/op_case.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+
+Tensor many_indices(int64_t count, int64_t rows) {
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < count; ++i) indices.push_back(i * 7919 % rows);
+  return Tensor::from(indices, {count});
+}
+
+TEST(Embedding, PassesEveryCheckOfAnOpWithRepeatedIndices) {
+  Tensor indices = Tensor::from<int64_t>({4, 0, 4, 4, 2, 1}, {2, 3});
+  check_op(OpCase{.name = "embedding",
+                  .inputs = {{{5, 3}}, {.shape = {2, 3}, .values = indices}},
+                  .fn = [](const TensorList& in) { return embedding(in[0], in[1]); },
+                  .composite =
+                      [](const TensorList& in) {
+                        Tensor rows = one_hot(in[1], 5, in[0].dtype());  // (2, 3, 5)
+                        return matmul(rows, in[0]);
+                      },
+                  .roundings = 4,  // three gradients meet in one row
+                  .empty_inputs = {{{5, 3}}, {.shape = {0}, .values = Tensor::empty({0}, DType::i64)}},
+                  .large_inputs = {{{97, 33}}, {.shape = {3001}, .values = many_indices(3001, 97)}}});
+}
+
+TEST(Embedding, RefusesWhatDoesNotFit) {
+  Tensor table = zeros({5, 3});
+  expect_error([&] { embedding(table, Tensor::from<int64_t>({1, 5}, {2})); }, {"embedding", "5"});
+  expect_error([&] { embedding(table, Tensor::from<int64_t>({-1}, {1})); }, {"embedding", "-1"});
+  expect_error([&] { embedding(table, Tensor::from<float>({1}, {1})); }, {"embedding", "i64", "f32"});
+  expect_error([&] { embedding(zeros({5}), Tensor::from<int64_t>({1}, {1})); }, {"embedding", "(5,)"});
+}
+
+}  // namespace
+}  // namespace reprise

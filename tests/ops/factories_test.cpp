@@ -1,0 +1,47 @@
+// Making tensors.
+#include <cmath>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise {
+namespace {
+
+using testing::same_bits;
+
+TEST(Factories, GiveTheValuesTheyName) {
+  EXPECT_EQ(zeros({2}).to_vector<double>(), (std::vector<double>{0, 0}));
+  EXPECT_EQ(ones({2}, DType::bf16).to_vector<double>(), (std::vector<double>{1, 1}));
+  EXPECT_EQ(full({2}, 2.5, DType::f64).to_vector<double>(), (std::vector<double>{2.5, 2.5}));
+  EXPECT_EQ(scalar(3).shape(), Shape{});
+  EXPECT_EQ(arange(4).to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(arange(3, DType::f32).dtype(), DType::f32);
+  EXPECT_EQ(zeros({0, 3}).numel(), 0);
+}
+
+TEST(Factories, OneHotMarksTheClassAndLeavesOthersZero) {
+  Tensor y = one_hot(Tensor::from<int64_t>({2, -100, 0}, {3}), 3);
+  EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 1, 0, 0, 0, 1, 0, 0}));
+}
+
+TEST(Factories, RandIsTheSameForTheSameSeedAndInRange) {
+  Generator a(3), b(3);
+  Tensor x = rand({1001}, DType::f32, {}, &a);
+  EXPECT_TRUE(same_bits(x, rand({1001}, DType::f32, {}, &b)));
+  EXPECT_FALSE(same_bits(x, rand({1001}, DType::f32, {}, &a)));
+  for (double value : x.to_vector<double>()) {
+    EXPECT_GE(value, 0);
+    EXPECT_LT(value, 1);
+  }
+}
+
+TEST(Factories, RandnHasMeanZeroAndVarianceOne) {
+  manual_seed(4);
+  Tensor x = randn({10000}, DType::f64);
+  // Five standard errors: 1 / sqrt(n) of the mean, sqrt(2 / n) of the variance.
+  EXPECT_NEAR(mean(x).item(), 0, 5 / std::sqrt(1e4));
+  EXPECT_NEAR(variance(x).item(), 1, 5 * std::sqrt(2 / 1e4));
+}
+
+}  // namespace
+}  // namespace reprise

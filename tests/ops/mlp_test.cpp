@@ -1,0 +1,51 @@
+// The fused two-layer perceptron, against two linear layers.
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/op_case.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+
+TEST(Mlp, PassesEveryCheckOfAnOp) {
+  for (Activation activation :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu})
+    check_op(OpCase{
+        .name = detail::join("mlp with activation ", int(activation)),
+        .inputs = {{{2, 2, 3}, -1, 1}, {{5, 3}, -1, 1}, {{5}, -1, 1}, {{3, 5}, -1, 1}, {{3}}, {{2, 2, 3}}},
+        .fn = [=](const TensorList& in) { return mlp(in[0], in[1], in[2], in[3], in[4], activation, in[5]); },
+        .composite =
+            [=](const TensorList& in) {
+              return composite::mlp(in[0], in[1], in[2], in[3], in[4], activation, in[5]);
+            },
+        // Three products deep; hidden values, the pre-activation and its gradient are rounded in half types.
+        .roundings = 24,
+        .empty_inputs = {{{0, 3}}, {{5, 3}}, {{5}}, {{3, 5}}, {{3}}, {{0, 3}}},
+        .large_inputs =
+            {{{203, 37}, -1, 1}, {{149, 37}, -1, 1}, {{149}}, {{37, 149}, -1, 1}, {{37}}, {{203, 37}}}});
+}
+
+TEST(Mlp, GoesWithoutBiasesAndResidual) {
+  check_op(OpCase{.name = "mlp without biases",
+                  .inputs = {{{3, 3}, -1, 1}, {{5, 3}, -1, 1}, {{3, 5}, -1, 1}},
+                  .fn = [](const TensorList& in) { return mlp(in[0], in[1], {}, in[2], {}); },
+                  .composite =
+                      [](const TensorList& in) {
+                        return composite::mlp(in[0], in[1], {}, in[2], {}, Activation::gelu_tanh, {});
+                      },
+                  .roundings = 24});
+}
+
+TEST(Mlp, RefusesWhatDoesNotFit) {
+  Tensor x = zeros({2, 3}), w1 = zeros({5, 3}), w2 = zeros({3, 5});
+  expect_error([&] { mlp(x, w2, {}, w1, {}); }, {"mlp", "(2, 3)", "(3, 5)"});
+  expect_error([&] { mlp(x, w1, {}, zeros({3, 4}), {}); }, {"mlp", "(3, 4)"});
+  expect_error([&] { mlp(x, w1, zeros({4}), w2, {}); }, {"mlp", "bias"});
+  expect_error([&] { mlp(x, w1, {}, w2, zeros({4})); }, {"mlp", "bias"});
+  expect_error([&] { mlp(x, w1, {}, w2, {}, Activation::gelu, zeros({2, 4})); }, {"mlp", "residual"});
+}
+
+}  // namespace
+}  // namespace reprise

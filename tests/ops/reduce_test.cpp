@@ -1,0 +1,129 @@
+// Sums, means, variances, extrema over dimensions, against loops.
+#include <cmath>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/op_case.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+using testing::OpInput;
+
+using Reducer = Tensor (*)(const Tensor&, const Dims&, bool);
+using Fold = double (*)(const std::vector<double>&);
+
+double sum_of(const std::vector<double>& values) {
+  double total = 0;
+  for (double x : values) total += x;
+  return total;
+}
+double mean_of(const std::vector<double>& values) { return sum_of(values) / double(values.size()); }
+double variance_of(const std::vector<double>& values) {
+  double centre = mean_of(values), total = 0;
+  for (double x : values) total += (x - centre) * (x - centre);
+  return total / double(values.size());
+}
+double max_of(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
+double min_of(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
+
+struct Reduction {
+  const char* name;
+  Reducer fn;
+  Fold fold;
+  double roundings;
+};
+
+// In half types the mean scales a rounded sum, and the variance squares rounded differences.
+const Reduction kReductions[] = {{"sum", sum, sum_of, 8},
+                                 {"mean", mean, mean_of, 8},
+                                 {"variance", variance, variance_of, 16},
+                                 {"max", max, max_of, 4},
+                                 {"min", min, min_of, 4}};
+
+// The reference for x (2, 3, 5): groups elements by what is left of their index.
+std::vector<double> fold_over(const Tensor& x, const Dims& dims, Fold fold) {
+  bool gone[3] = {dims.empty(), dims.empty(), dims.empty()};
+  for (int64_t dim : dims) gone[dim < 0 ? dim + 3 : dim] = true;
+  int64_t kept[3], count = 1;
+  for (int d = 0; d < 3; ++d) {
+    kept[d] = gone[d] ? 1 : x.shape()[d];
+    count *= kept[d];
+  }
+  std::vector<std::vector<double>> groups{size_t(count)};
+  groups.resize(size_t(count));
+  std::vector<double> values = x.to_vector<double>();
+  for (int64_t i = 0; i < int64_t(values.size()); ++i) {
+    int64_t index[3] = {i / 15, i / 5 % 3, i % 5}, at = 0;
+    for (int d = 0; d < 3; ++d) at = at * kept[d] + (gone[d] ? 0 : index[d]);
+    groups[size_t(at)].push_back(values[size_t(i)]);
+  }
+  std::vector<double> out;
+  for (const auto& group : groups) out.push_back(fold(group));
+  return out;
+}
+
+class Reduce : public ::testing::TestWithParam<Reduction> {};
+
+TEST_P(Reduce, PassesEveryCheckOfAnOpOverAnyDimensions) {
+  const Reduction& r = GetParam();
+  for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}, Dims{-1}, Dims{0, 2}})
+    for (bool keep : {false, true})
+      check_op(OpCase{.name = detail::join(r.name, " over ", dims, keep ? " kept" : ""),
+                      .inputs = {{{2, 3, 5}}},
+                      .fn = [&](const TensorList& in) { return r.fn(in[0], dims, keep); },
+                      .reference = [&](const TensorList& in) { return fold_over(in[0], dims, r.fold); },
+                      .roundings = r.roundings});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Reduce, ::testing::ValuesIn(kReductions),
+                         [](const auto& param_info) { return param_info.param.name; });
+
+TEST(Sum, OfLargeTensorsIsExactAcrossThreadsAndOfNothingIsZero) {
+  check_op(OpCase{.name = "sum",
+                  .inputs = {{{2, 3}}},
+                  .fn = [](const TensorList& in) { return sum(in[0], {0}); },
+                  .empty_inputs = {{{0, 3}}},
+                  .large_inputs = {{{701, 307}}}});
+}
+
+TEST(Sum, CountsIntegersAndBoolsInI64) {
+  Tensor hits = less(arange(300), scalar(200, DType::i64));
+  EXPECT_EQ(sum(hits).dtype(), DType::i64);
+  EXPECT_EQ(sum(hits).item(), 200);
+}
+
+TEST(Max, SharesTheGradientBetweenEquals) {
+  Tensor x = Tensor::from<float>({1, 3, 3, 0}, {4}).set_requires_grad();
+  max(x).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0.5, 0.5, 0}));
+}
+
+TEST(Argmax, FindsTheFirstLargestOfEachRow) {
+  Tensor x = Tensor::from<float>({1, 5, 5, 9, 2, 3}, {2, 3});
+  Tensor y = argmax(x);
+  EXPECT_EQ(y.dtype(), DType::i64);
+  EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{1, 0}));
+}
+
+TEST(SumTo, PassesEveryCheckOfAnOp) {
+  for (const Shape& shape : {Shape{2, 3, 5}, Shape{3, 5}, Shape{3, 1}, Shape{1, 1, 5}, Shape{1}, Shape{}})
+    check_op(OpCase{.name = detail::join("sum_to ", shape),
+                    .inputs = {{{2, 3, 5}}},
+                    .fn = [&](const TensorList& in) { return sum_to(in[0] * 1.0, shape); }});
+}
+
+TEST(SumTo, RefusesAShapeThatDoesNotBroadcastToTheTensor) {
+  expect_error([] { sum_to(zeros({3, 4}), {4, 3}); }, {"sum_to", "(3, 4)", "(4, 3)"});
+  expect_error([] { sum_to(zeros({3}), {1, 3}); }, {"sum_to", "(3,)", "(1, 3)"});
+}
+
+TEST(Reduce, NamesTheOpInErrors) {
+  expect_error([] { sum(zeros({2, 2}), {2}); }, {"sum"});
+  expect_error([] { mean(arange(3)); }, {"mean", "i64"});
+}
+
+}  // namespace
+}  // namespace reprise
