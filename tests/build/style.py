@@ -43,7 +43,8 @@ for path in files:
 
 program = clang_format()
 if program:
-    result = subprocess.run([program, "--dry-run", "-Werror", *map(str, files)], capture_output=True, text=True)
+    names = [str(path.relative_to(source)) for path in files]
+    result = subprocess.run([program, "--dry-run", "-Werror", *names], cwd=source, capture_output=True, text=True)
     if result.returncode:
         unformatted = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error: code should be clang-formatted", result.stderr,
                                             re.MULTILINE)))
