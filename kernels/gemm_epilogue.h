@@ -27,7 +27,29 @@ struct Output {
   Rows<const T> dactivation;
   Activation activation = Activation::none;
   bool accumulate = false;
+
+  bool plain() const {
+    return !bias && !pre_activation.data && !residual.data && !dactivation.data &&
+           activation == Activation::none && !accumulate;
+  }
 };
+
+/// The sums v on their way to (row, column) of C, in a row that has `left` columns left.
+template <int L, class T, class V>
+[[gnu::always_inline]] inline V finish_sums(const Output<T>& out, V v, int64_t row, int64_t column,
+                                            int64_t left) {
+  using C = Accumulator<T>;
+  if (out.dactivation.data) {
+    v *= activation_gradient(out.activation, V(simd::load_row<C, L>(out.dactivation.at(row, column), left)));
+  } else {
+    if (out.bias) v += simd::load_row<C, L>(out.bias + column, left);
+    if (out.pre_activation.data) simd::store_row<C, L>(out.pre_activation.at(row, column), v, left);
+    v = activate(out.activation, v);
+    if (out.residual.data) v += simd::load_row<C, L>(out.residual.at(row, column), left);
+  }
+  if (out.accumulate) v += simd::load_row<C, L>(out.c.at(row, column), left);
+  return v;
+}
 
 /// Writes rows x columns of sums (their rows `step` apart) to C at (row, column).
 template <int L, class T>
@@ -35,20 +57,12 @@ template <int L, class T>
                                               int64_t row, int64_t column, int64_t rows, int64_t columns) {
   using C = Accumulator<T>;
   using V = simd::Vector<C, L>;
+  const bool plain = out.plain();
   for (int64_t i = 0; i < rows; ++i, ++row)
     for (int64_t j = 0; j < columns; j += L) {
-      const int64_t at = column + j, left = columns - j;
       V v = simd::load<V>(sums + i * step + j);
-      if (out.dactivation.data) {
-        v *= activation_gradient(out.activation, V(simd::load_row<C, L>(out.dactivation.at(row, at), left)));
-      } else {
-        if (out.bias) v += simd::load_row<C, L>(out.bias + at, left);
-        if (out.pre_activation.data) simd::store_row<C, L>(out.pre_activation.at(row, at), v, left);
-        v = activate(out.activation, v);
-        if (out.residual.data) v += simd::load_row<C, L>(out.residual.at(row, at), left);
-      }
-      if (out.accumulate) v += simd::load_row<C, L>(out.c.at(row, at), left);
-      simd::store_row<C, L>(out.c.at(row, at), v, left);
+      if (!plain) v = finish_sums<L>(out, v, row, column + j, columns - j);
+      simd::store_row<C, L>(out.c.at(row, column + j), v, columns - j);
     }
 }
 

@@ -231,20 +231,23 @@ class MatrixMultiply {
       C* strip_sums = sums + (single ? 0 : strip * blocks_.tile_m * columns_);
       const C* strip_b = b + strip * panel_stride(columns_, k);
       const int64_t strip_columns = std::min(columns_, columns - strip * columns_);
-      multiply_strip(rows, strip_columns, k, a, strip_b, strip_sums, add);
+      multiply_strip(rows, strip_columns, k, a, strip_b, strip_sums, add,
+                     last ? out_.c.at(block.m0 + row, block.n0 + column + strip * columns_) : nullptr);
       if (last)
         write_strip(strip_sums, block.m0 + row, block.n0 + column + strip * columns_, rows, strip_columns);
     }
   }
 
-  static void multiply_strip(int64_t rows, int64_t columns, int64_t k, const C* a, const C* b, C* sums,
-                             bool add) {
+  void multiply_strip(int64_t rows, int64_t columns, int64_t k, const C* a, const C* b, C* sums, bool add,
+                      const T* c) const {
+    const int64_t c_step = out_.c.step;
     simd::run([=]<int W>() {
       constexpr int R = panel_rows<W>, N = panel_columns<C, W>;
       const int64_t a_step = panel_stride(R, k);
       const bool narrow = columns <= lanes<C, W>;
       for (int64_t i = 0; i < rows; i += R) {
         const C* panel = a + i / R * a_step;
+        if (c) prefetch_rows<N>(c + i * c_step, std::min<int64_t>(R, rows - i), c_step);
         if (narrow)
           multiply_rows<C, W, 1>(rows - i, k, panel, b, sums + i * N, add);
         else

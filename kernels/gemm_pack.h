@@ -34,43 +34,18 @@ template <int distance, class V, size_t... i>
   high = __builtin_shufflevector(a, b, (int(i) & d ? int(i) + lanes : int(i) + d)...);
 }
 
+template <int distance, class V, size_t... i>
+[[gnu::always_inline]] inline void exchange_all(V* rows, std::index_sequence<i...> lanes) {
+  ((int(i) & distance ? void() : exchange<distance>(rows[i], rows[(i + distance) % sizeof...(i)], lanes)),
+   ...);
+}
+
 /// Transposes L vectors of L lanes: blocks of halving size are exchanged across the diagonal.
 template <int L, int distance = L / 2, class V>
 [[gnu::always_inline]] inline void transpose_square(V* rows) {
   if constexpr (distance > 0) {
-    [&]<size_t... i>(std::index_sequence<i...> lanes) {
-      ((int(i) & distance ? void() : exchange<distance>(rows[i], rows[(i + distance) % L], lanes)), ...);
-    }
-    (std::make_index_sequence<L>());
+    exchange_all<distance>(rows, std::make_index_sequence<L>());
     transpose_square<L, distance / 2>(rows);
-  }
-}
-
-/// One panel of rows that are contiguous along k: squares are transposed in registers.
-template <class C, int L, int width, class T>
-[[gnu::always_inline]] inline void pack_transposed(const T* from, int64_t step, int64_t rows, int64_t k,
-                                                   C* to) {
-  using V = simd::Vector<C, L>;
-  constexpr int blocks = (width + L - 1) / L;
-  for (int64_t k0 = 0; k0 < k; k0 += L) {
-    int64_t depth = std::min<int64_t>(L, k - k0);
-    for (int block = blocks - 1; block >= 0;
-         --block) {  // from the last, whose stores run over into the next k
-      V square[L];
-      [&]<size_t... i>(std::index_sequence<i...>) {
-        auto load = [&](int64_t row) {
-          return row < rows ? simd::load_row<C, L>(from + row * step + k0, depth) : V{};
-        };
-        ((square[i] = load(block * L + int64_t(i))), ...);
-      }
-      (std::make_index_sequence<L>());
-      transpose_square<L>(square);
-      C* out = to + k0 * width + block * L;
-      [&]<size_t... i>(std::index_sequence<i...>) {
-        ((int64_t(i) < depth ? simd::store(out + int64_t(i) * width, square[i]) : void()), ...);
-      }
-      (std::make_index_sequence<L>());
-    }
   }
 }
 
@@ -80,6 +55,38 @@ template <class C, int width, class T>
   for (int64_t p = 0; p < k; ++p)
     for (int64_t i = 0; i < width; ++i)
       to[p * width + i] = i < rows ? C(from.data[i * from.step + p * from.k_step]) : C(0);
+}
+
+template <class C, int L, class T>
+[[gnu::always_inline]] inline simd::Vector<C, L> load_and_prefetch(const T* from) {
+  __builtin_prefetch(from + 4 * L);
+  return simd::load_row<C, L>(from, L);
+}
+
+/// L deep, `rows` <= L rows that are contiguous along k. Stores whole vectors: lanes past `rows` are zeros.
+template <class C, int L, int rows, int width, class T, size_t... i>
+[[gnu::always_inline]] inline void pack_square(const T* from, int64_t step, C* to,
+                                               std::index_sequence<i...>) {
+  using V = simd::Vector<C, L>;
+  V square[L] = {(int(i) < rows ? load_and_prefetch<C, L>(from + int64_t(i) * step) : V{})...};
+  transpose_square<L>(square);
+  (simd::store(to + i * width, square[i]), ...);
+}
+
+/// One whole panel of rows that are contiguous along k, in squares of L; returns how deep it got.
+template <class C, int L, int width, class T>
+[[gnu::always_inline]] inline int64_t pack_transposed(const T* from, int64_t step, int64_t k, C* to) {
+  constexpr int whole = width / L, rest = width % L;
+  constexpr auto lanes = std::make_index_sequence<L>();
+  int64_t done = 0;
+  for (; done + L <= k; done += L) {
+    if constexpr (rest > 0)  // first, because its stores run over into the next k
+      pack_square<C, L, rest, width>(from + whole * L * step + done, step, to + done * width + whole * L,
+                                     lanes);
+    for (int block = 0; block < whole; ++block)
+      pack_square<C, L, L, width>(from + block * L * step + done, step, to + done * width + block * L, lanes);
+  }
+  return done;
 }
 
 /// Whole panels of rows that lie side by side in memory: each k is one run through all panels.
@@ -109,11 +116,12 @@ template <class C, int W, int width, class T>
   }
   for (; done * width < rows; ++done) {
     PackSource<T> panel{from.data + done * width * from.step, from.step, from.k_step};
-    int64_t left = std::min<int64_t>(width, rows - done * width);
-    if (from.k_step == 1)
-      pack_transposed<C, L, width>(panel.data, panel.step, left, k, to + done * to_step);
-    else
-      pack_strided<C, width>(panel, left, k, to + done * to_step);
+    int64_t left = std::min<int64_t>(width, rows - done * width), deep = 0;
+    C* out = to + done * to_step;
+    if (from.k_step == 1 && left == width)
+      deep = pack_transposed<C, L, width>(panel.data, panel.step, k, out);
+    panel.data += deep * from.k_step;
+    pack_strided<C, width>(panel, left, k - deep, out + deep * width);
   }
 }
 
