@@ -1,9 +1,11 @@
 // Dropout on the CPU: 2 elements moved and a quarter of a Philox block for each element.
 #include "reprise/kernels/dropout.h"
 
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
 
-#include "reprise/kernels/simd_philox.h"
+#include "reprise/kernels/simd_random.h"
 #include "reprise/kernels/simd_rows.h"
 #include "reprise/kernels/strided.h"
 
@@ -16,20 +18,34 @@ struct Rule {
   double scale;
 };
 
+/// The same size as C, for masks.
+template <class C>
+using MaskOf = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
+
 /// `first` is the row-major number of x[0], a multiple of 4.
 template <class C>
 void drop_chunk(const Rule& rule, const C* x, C* y, int64_t first, int64_t n) {
   simd::run([&]<int W>() {
-    constexpr int blocks = W / 2;
+    using V = simd::Vector<C, W>;
+    simd::Vector<uint32_t, W> draws[4];
     C scale = C(rule.scale);
-    uint32_t bits[4 * blocks];
-    for (int64_t i = 0; i < n; i += 4 * blocks) {
-      simd::philox_words<blocks>(rule.seed, rule.offset, uint64_t(first + i) / 4, bits);
-      auto drop = [&](int64_t k) { y[i + k] = (bits[k] >> 8) >= rule.threshold ? x[i + k] * scale : C(0); };
-      if (n - i >= 4 * blocks)
-        for (int k = 0; k < 4 * blocks; ++k) drop(k);
-      else
-        for (int64_t k = 0; k < n - i; ++k) drop(k);
+    for (int64_t i = 0; i < n; i += 4 * W) {
+      simd::philox_draws<W>(rule.seed, rule.offset, uint64_t(first + i) / 4, draws);
+      for (int quarter = 0; quarter < 4; ++quarter) {
+        int64_t at = i + quarter * W, count = std::min<int64_t>(W, n - at);
+        if (count <= 0) break;
+        auto keep =
+            __builtin_convertvector((draws[quarter] >> 8) >= rule.threshold, simd::Vector<MaskOf<C>, W>);
+        C padded[W] = {};
+        if (count < W) std::copy(x + at, x + n, padded);
+        V kept = keep ? simd::load<V>(count < W ? padded : x + at) * scale : V{};
+        if (count == W) {
+          simd::store(y + at, kept);
+        } else {
+          simd::store(padded, kept);
+          std::copy(padded, padded + count, y + at);
+        }
+      }
     }
   });
 }
