@@ -133,7 +133,7 @@ struct Pow : autograd::Function<Pow> {
 
   Tensor forward(const Tensor& x, double exponent) {
     exponent_ = exponent;
-    save(x);
+    if (exponent != 0) save(x);
     return run_binary(BinaryOp::pow, x, scalar(exponent, x.dtype(), x.device()), x.dtype(), name);
   }
   TensorList backward(const TensorList& dy) {

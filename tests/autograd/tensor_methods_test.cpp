@@ -1,0 +1,117 @@
+// Tensor's methods: requires_grad, detach, grad, in-place writes, and that each forwards to its function.
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise {
+namespace {
+
+using testing::expect_error;
+using testing::same_bits;
+
+Tensor leaf() { return Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3}).set_requires_grad(); }
+
+TEST(RequiresGrad, IsSetOnLeavesAndSpreadsToResults) {
+  Tensor x = leaf(), plain = ones({2, 3});
+  EXPECT_TRUE(x.requires_grad() && x.is_leaf());
+  Tensor y = x + plain;
+  EXPECT_TRUE(y.requires_grad());
+  EXPECT_FALSE(y.is_leaf());
+  EXPECT_FALSE((plain + plain).requires_grad());
+  x.set_requires_grad(false);
+  EXPECT_FALSE((x + plain).requires_grad());
+}
+
+TEST(RequiresGrad, IsRefusedOnIntegersAndResults) {
+  expect_error([] { arange(3).set_requires_grad(); }, {"set_requires_grad", "i64"});
+  expect_error([] { (leaf() * 2.0).set_requires_grad(false); }, {"set_requires_grad", "leaf", "detach"});
+}
+
+TEST(Detach, SharesDataAndVersionOutsideTheGraph) {
+  Tensor x = leaf(), y = x * 2.0, cut = y.detach();
+  EXPECT_FALSE(cut.requires_grad());
+  EXPECT_EQ(cut.storage(), y.storage());
+  cut.add_(ones({2, 3}));
+  EXPECT_EQ(y.version(), 1u);
+  (y.detach() * x).sum().backward();
+  EXPECT_TRUE(same_bits(x.grad(), cut));
+}
+
+TEST(Grad, IsSetAndClearedAndMustFit) {
+  Tensor x = leaf();
+  EXPECT_FALSE(x.grad().defined());
+  x.set_grad(ones({2, 3}));
+  EXPECT_EQ(x.grad().sum().item(), 6);
+  x.set_grad({});
+  EXPECT_FALSE(x.grad().defined());
+  expect_error([&] { x.set_grad(ones({3})); }, {"set_grad", "(2, 3)"});
+  expect_error([&] { x.set_grad(ones({2, 3}, DType::f64)); }, {"set_grad", "f32"});
+}
+
+TEST(InPlace, WritesThroughViewsAndBumpsTheVersion) {
+  Tensor x = zeros({2, 3});
+  x.slice(1, 0, 1).fill_(2);
+  EXPECT_EQ(x.version(), 1u);
+  x.select(0, 1).copy_(Tensor::from<int64_t>({7, 8, 9}, {3}));  // casts
+  x.add_(Tensor::from<float>({1, 2, 3}, {3}), 10);              // broadcasts
+  x.mul_(0.5);
+  EXPECT_EQ(x.version(), 4u);
+  EXPECT_EQ(x.to_vector<double>(), (std::vector<double>{6, 10, 15, 8.5, 14, 19.5}));
+  x.zero_();
+  EXPECT_EQ(x.sum().item(), 0);
+}
+
+TEST(InPlace, IsRefusedOnTensorsThatRequireGradWhileRecording) {
+  Tensor x = leaf(), y = x * 2.0;
+  for (const Tensor& tensor : {x, y}) {
+    expect_error([&] { tensor.fill_(0); }, {"fill_", "requires grad"});
+    expect_error([&] { tensor.copy_(ones({2, 3})); }, {"copy_"});
+    expect_error([&] { tensor.add_(ones({2, 3})); }, {"add_"});
+    expect_error([&] { tensor.mul_(2); }, {"mul_"});
+    EXPECT_EQ(tensor.version(), 0u);
+    NoGrad guard;
+    EXPECT_NO_THROW(tensor.mul_(2));
+  }
+}
+
+TEST(InPlace, RefusesWhatDoesNotFitBeforeWriting) {
+  Tensor x = zeros({2, 3});
+  expect_error([&] { x.add_(zeros({2, 3}, DType::f64)); }, {"add_", "f32", "f64"});
+  expect_error([&] { x.add_(zeros({4})); }, {"(4,)", "(2, 3)"});
+  expect_error([&] { x.copy_(zeros({4})); }, {"(4,)", "(2, 3)"});
+  EXPECT_EQ(x.version(), 0u);
+}
+
+TEST(Methods, ForwardToTheirFunctions) {
+  Tensor x = leaf();
+  EXPECT_TRUE(same_bits(x.reshape({3, 2}), reshape(x, {3, 2})));
+  EXPECT_TRUE(same_bits(x.transpose(0, 1), transpose(x, 0, 1)));
+  EXPECT_TRUE(same_bits(x.permute({1, 0}), permute(x, {1, 0})));
+  EXPECT_TRUE(same_bits(x.slice(1, 0, 3, 2), slice(x, 1, 0, 3, 2)));
+  EXPECT_TRUE(same_bits(x.select(0, 1), select(x, 0, 1)));
+  EXPECT_TRUE(same_bits(x.unsqueeze(0).expand({2, 2, 3}), expand(x, {2, 2, 3})));
+  EXPECT_TRUE(same_bits(x.unsqueeze(0).squeeze(0), x));
+  EXPECT_TRUE(same_bits(x.sum(), sum(x)));
+  EXPECT_TRUE(same_bits(x.sum({0}, true), sum(x, {0}, true)));
+  EXPECT_TRUE(same_bits(x.mean(), mean(x)));
+  EXPECT_TRUE(same_bits(x.mean({1}), mean(x, {1})));
+  EXPECT_TRUE(same_bits(x.matmul(x.transpose(0, 1)), matmul(x, transpose(x, 0, 1))));
+  EXPECT_EQ(x.to(DType::f64).dtype(), DType::f64);
+  EXPECT_TRUE(x.to(DType::f32).is_same(x));
+  EXPECT_TRUE(x.contiguous().is_same(x));
+  EXPECT_TRUE(x.transpose(0, 1).contiguous().is_contiguous());
+  EXPECT_TRUE(x.to(Device::cpu()).is_same(x));
+  expect_error([&] { x.to(Device::cuda()); }, {"to", "cuda"});
+}
+
+TEST(Methods, OnAnUndefinedTensorAreErrors) {
+  Tensor none;
+  EXPECT_FALSE(none.defined());
+  expect_error([&] { none.shape(); }, {"tensor"});
+  expect_error([&] { none + ones({1}); }, {"tensor"});
+  expect_error([&] { none.requires_grad(); }, {"tensor"});
+}
+
+}  // namespace
+}  // namespace reprise

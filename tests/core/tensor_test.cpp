@@ -1,0 +1,119 @@
+// Tensor: creation, host copies, sharing, versions.
+#include "reprise/core/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace reprise {
+namespace {
+
+TEST(Tensor, IsUndefinedByDefaultAndSaysSo) {
+  Tensor x;
+  EXPECT_FALSE(x.defined());
+  EXPECT_FALSE(bool(x));
+  EXPECT_THROW(x.view(), Error);
+  EXPECT_THROW(x.storage(), Error);
+  EXPECT_THROW(x.numel(), Error);
+}
+
+TEST(Tensor, KnowsItsShapeStridesDtypeAndDevice) {
+  Tensor x = Tensor::empty({2, 3, 4}, DType::bf16);
+  EXPECT_EQ(x.shape(), (Shape{2, 3, 4}));
+  EXPECT_EQ(x.strides(), (Strides{12, 4, 1}));
+  EXPECT_EQ(x.rank(), 3);
+  EXPECT_EQ(x.numel(), 24);
+  EXPECT_EQ(x.size(0), 2);
+  EXPECT_EQ(x.size(-1), 4);
+  EXPECT_THROW(x.size(3), Error);
+  EXPECT_EQ(x.dtype(), DType::bf16);
+  EXPECT_EQ(x.device(), Device::cpu());
+  EXPECT_TRUE(x.is_contiguous());
+  EXPECT_EQ(x.storage()->bytes(), 48u);
+}
+
+TEST(Tensor, StartsOnACacheLine) {
+  for (int64_t count : {1, 3, 1000, 3'000'000})
+    EXPECT_EQ(uintptr_t(Tensor::empty({count}).view().data) % 64, 0u) << count;
+}
+
+TEST(Tensor, CopiesVectorsInAndOutInRowMajorOrder) {
+  Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  Tensor column = x.alias(transpose(x.view(), 0, 1));
+  EXPECT_EQ(column.to_vector<float>(), (std::vector<float>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(column.to_vector<int32_t>(), (std::vector<int32_t>{1, 4, 2, 5, 3, 6}));
+  Tensor last = x.alias(slice(x.view(), 1, 0, 3, 2));
+  EXPECT_EQ(last.to_vector<double>(), (std::vector<double>{1, 3, 4, 6}));
+  EXPECT_THROW(Tensor::from<float>({1, 2}, {3}), Error);
+  EXPECT_EQ(Tensor::from<uint8_t>({1, 2}, {2}).dtype(), DType::u8);
+  EXPECT_EQ(Tensor::from<int64_t>({}, {0}).to_vector<int64_t>().size(), 0u);
+}
+
+TEST(Tensor, ZerosHoldsZeros) {
+  Tensor::from(std::vector<float>(999, 7.0f), {999});  // leaves its block in the cache
+  EXPECT_EQ(Tensor::zeros({999}).to_vector<float>(), std::vector<float>(999, 0.0f));
+}
+
+TEST(Tensor, ItemNeedsOneElement) {
+  EXPECT_EQ(Tensor::from<int64_t>({41}, {1, 1}).item(), 41);
+  EXPECT_THROW(Tensor::zeros({2}).item(), Error);
+  EXPECT_THROW(Tensor::zeros({0}).item(), Error);
+}
+
+TEST(Tensor, DataIsRefusedAsAnotherType) {
+  Tensor x = Tensor::from<float>({1.5f}, {1});
+  EXPECT_EQ(*x.data<float>(), 1.5f);
+  EXPECT_THROW(x.data<double>(), Bug);
+}
+
+TEST(Tensor, RefusesSizesThatCannotBe) {
+  EXPECT_THROW(Tensor::empty({-1}), Error);
+  constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+  EXPECT_THROW(Tensor::empty({huge, 2}), Error);
+  EXPECT_THROW(Tensor::empty({huge / 2}, DType::f64), Error);
+}
+
+TEST(Tensor, HandlesAndAliasesShareStorageAndVersion) {
+  Tensor x = Tensor::zeros({2, 3});
+  Tensor handle = x;
+  Tensor alias = x.alias(select(x.view(), 0, 1));
+  EXPECT_TRUE(handle.is_same(x));
+  EXPECT_FALSE(alias.is_same(x));
+  EXPECT_EQ(alias.storage(), x.storage());
+  alias.data<float>()[2] = 9;
+  alias.storage()->bump_version();
+  EXPECT_EQ(x.to_vector<float>()[5], 9);
+  EXPECT_EQ(x.version(), 1u);
+  EXPECT_EQ(handle.version(), 1u);
+}
+
+TEST(Tensor, IsSoleOwnerUntilItsHandleOrMemoryIsShared) {
+  Tensor x = Tensor::zeros({2});
+  EXPECT_TRUE(x.is_sole_owner());
+  {
+    Tensor handle = x;
+    EXPECT_FALSE(x.is_sole_owner());
+  }
+  {
+    Tensor alias = x.alias(x.view());
+    EXPECT_FALSE(x.is_sole_owner());
+    EXPECT_FALSE(alias.is_sole_owner());
+  }
+  EXPECT_TRUE(x.is_sole_owner());
+}
+
+TEST(Tensor, KeepsItsMemoryAsLongAsAnyViewLives) {
+  int64_t before = allocator({}).stats().live_blocks;
+  Tensor view;
+  {
+    Tensor x = Tensor::from<float>({1, 2, 3}, {3});
+    view = x.alias(slice(x.view(), 0, 1, 3));
+  }
+  EXPECT_EQ(allocator({}).stats().live_blocks, before + 1);
+  EXPECT_EQ(view.to_vector<float>(), (std::vector<float>{2, 3}));
+  view = {};
+  EXPECT_EQ(allocator({}).stats().live_blocks, before);
+}
+
+}  // namespace
+}  // namespace reprise
