@@ -13,9 +13,9 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;  ///< in [0, 1]
 };
 
-/// logits (N, V), stride 1 in the last dimension; targets i64 (N); losses f32 (f64 for f64) (N); dlogits (N, V),
-/// optional, may be logits itself; dlogits is scaled by `scale` (1 / rows for a mean).
-/// Error on a target outside [0, V), with its row and value, before anything is written.
+/// logits (N, V), stride 1 in the last dimension; targets i64 (N); losses f32 (f64 for f64) (N); dlogits (N,
+/// V), optional, may be logits itself; dlogits is scaled by `scale` (1 / rows for a mean). Error on a target
+/// outside [0, V), with its row and value, before anything is written.
 extern Kernel<void(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
                    const TensorView& losses, const TensorView& dlogits, double scale)>
     cross_entropy;

@@ -7,19 +7,51 @@
 namespace reprise::kernels {
 
 enum class UnaryOp : uint8_t {
-  neg, abs, sign, square, reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, sigmoid, erf, relu, gelu, gelu_tanh,
-  silu, logical_not, is_finite
+  neg,
+  abs,
+  sign,
+  square,
+  reciprocal,
+  sqrt,
+  rsqrt,
+  exp,
+  log,
+  sin,
+  cos,
+  tanh,
+  sigmoid,
+  erf,
+  relu,
+  gelu,
+  gelu_tanh,
+  silu,
+  logical_not,
+  is_finite
 };
 enum class BinaryOp : uint8_t {
-  add, sub, mul, div, pow, maximum, minimum, equal, not_equal, less, less_equal, greater, greater_equal,
-  logical_and, logical_or
+  add,
+  sub,
+  mul,
+  div,
+  pow,
+  maximum,
+  minimum,
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  logical_and,
+  logical_or
 };
 
 /// y = op(x). logical_not and is_finite write bool.
 extern Kernel<void(UnaryOp op, const TensorView& x, const TensorView& y)> unary;
 
 /// dx = dy * op'(x), for the differentiable ops. x, dy and dx have one shape and dtype.
-extern Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)> unary_backward;
+extern Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)>
+    unary_backward;
 
 /// y = op(a, b). a and b have one dtype; comparisons and logic write bool.
 extern Kernel<void(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y)> binary;
@@ -31,7 +63,8 @@ extern Kernel<void(const TensorView& x, double scale, double shift, const Tensor
 extern Kernel<void(const TensorView& x, double alpha, const TensorView& y)> add_scaled;
 
 /// y = condition ? a : b; condition is bool.
-extern Kernel<void(const TensorView& condition, const TensorView& a, const TensorView& b, const TensorView& y)>
+extern Kernel<void(const TensorView& condition, const TensorView& a, const TensorView& b,
+                   const TensorView& y)>
     where;
 
 }  // namespace reprise::kernels

@@ -5,7 +5,8 @@
 
 namespace reprise::kernels {
 
-/// y[..., i] = x[..., index[..., i]]. Leading dimensions agree. Error on an index out of range, with its value.
+/// y[..., i] = x[..., index[..., i]]. Leading dimensions agree. Error on an index out of range, with its
+/// value.
 extern Kernel<void(const TensorView& x, const TensorView& index, const TensorView& y)> gather;
 
 /// y[..., index[..., i]] += x[..., i], rows in order.

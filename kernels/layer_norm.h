@@ -7,15 +7,16 @@
 
 namespace reprise::kernels {
 
-/// x, y (..., C), any strides but 1 in the last dimension; gamma, beta (C), each optional; mean, rstd f32 (f64 for
-/// f64), (...), contiguous, each optional.
+/// x, y (..., C), any strides but 1 in the last dimension; gamma, beta (C), each optional; mean, rstd f32
+/// (f64 for f64), (...), contiguous, each optional.
 extern Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
                    const TensorView& y, const TensorView& mean, const TensorView& rstd)>
     layer_norm;
 
 /// dx = gradient of x. dgamma, dbeta (C) are overwritten; each output is optional. dx may be dy.
 extern Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& mean,
-                   const TensorView& rstd, const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta)>
+                   const TensorView& rstd, const TensorView& dx, const TensorView& dgamma,
+                   const TensorView& dbeta)>
     layer_norm_backward;
 
 }  // namespace reprise::kernels

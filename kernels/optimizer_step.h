@@ -1,4 +1,5 @@
-// Optimizer updates and gradient norms over many tensors in one launch each: every element is read and written once.
+// Optimizer updates and gradient norms over many tensors in one launch each: every element is read and
+// written once.
 #pragma once
 
 #include <span>
@@ -10,14 +11,14 @@ namespace reprise::kernels {
 /// One parameter and its state; all contiguous, of one size. f32 (f64 for f64 parameters) throughout.
 struct AdamWTensor {
   TensorView parameter, gradient, first_moment, second_moment;
-  double lr = 0;            ///< of this tensor's group
+  double lr = 0;  ///< of this tensor's group
   double weight_decay = 0;
 };
 
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  int64_t step = 1;             ///< counts from 1
-  double gradient_scale = 1;    ///< gradients are multiplied by this first (clipping, loss scale)
+  int64_t step = 1;           ///< counts from 1
+  double gradient_scale = 1;  ///< gradients are multiplied by this first (clipping, loss scale)
 };
 
 /// AdamW (Loshchilov and Hutter 2019), decoupled weight decay:
@@ -27,15 +28,15 @@ extern Kernel<void(std::span<const AdamWTensor> tensors, const AdamWOptions& opt
 
 struct SgdTensor {
   TensorView parameter, gradient;
-  TensorView velocity;          ///< absent when momentum is 0
+  TensorView velocity;  ///< absent when momentum is 0
   double lr = 0;
-  double weight_decay = 0;      ///< coupled: added to the gradient
+  double weight_decay = 0;  ///< coupled: added to the gradient
 };
 
 struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;
-  bool first_step = false;      ///< velocity starts as the gradient itself, as PyTorch does
+  bool first_step = false;  ///< velocity starts as the gradient itself, as PyTorch does
   double gradient_scale = 1;
 };
 

@@ -6,9 +6,11 @@
 namespace reprise::kernels {
 
 /// y uniform in [low, high).
-extern Kernel<void(const TensorView& y, double low, double high, uint64_t seed, uint64_t offset)> fill_uniform;
+extern Kernel<void(const TensorView& y, double low, double high, uint64_t seed, uint64_t offset)>
+    fill_uniform;
 
 /// y normal, by Box-Muller in f32 (f64 for f64).
-extern Kernel<void(const TensorView& y, double mean, double stddev, uint64_t seed, uint64_t offset)> fill_normal;
+extern Kernel<void(const TensorView& y, double mean, double stddev, uint64_t seed, uint64_t offset)>
+    fill_normal;
 
 }  // namespace reprise::kernels

@@ -6,7 +6,8 @@
 
 namespace reprise::kernels {
 
-/// x, y (..., C), stride 1 in the last dimension; gamma (C), optional; rstd f32 (f64 for f64), (...), optional.
+/// x, y (..., C), stride 1 in the last dimension; gamma (C), optional; rstd f32 (f64 for f64), (...),
+/// optional.
 extern Kernel<void(const TensorView& x, const TensorView& gamma, double eps, const TensorView& y,
                    const TensorView& rstd)>
     rms_norm;

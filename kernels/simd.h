@@ -16,15 +16,16 @@ namespace reprise::kernels::simd {
 
 enum class Isa { portable, avx2, avx512 };
 
-/// The widest instruction set of this CPU, or what REPRISE_ISA (portable, avx2, avx512) asks for, if the CPU has it.
+/// The widest instruction set of this CPU, or what REPRISE_ISA (portable, avx2, avx512) asks for, if the CPU
+/// has it.
 Isa isa();
 
 template <class T, int W>
 struct VectorOf {
   typedef T type __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias));
 };
-/// W values of T; arithmetic and comparisons are elementwise (GCC and Clang vector extensions). Loads and stores
-/// through pointers of this type need no alignment.
+/// W values of T; arithmetic and comparisons are elementwise (GCC and Clang vector extensions). Loads and
+/// stores through pointers of this type need no alignment.
 template <class T, int W>
 using Vector = typename VectorOf<T, W>::type;
 
@@ -38,12 +39,6 @@ inline V load(const T* from) {
 template <class V, class T>
 inline void store(T* to, V value) {
   std::memcpy(to, &value, sizeof value);
-}
-
-/// All lanes hold `value`.
-template <class V, class T>
-inline V splat(T value) {
-  return value - V{};
 }
 
 /// The sum of the lanes, as a fixed tree: halves are added until one is left.
@@ -76,9 +71,12 @@ template <class Body>
 template <class Body>
 void run(Body&& body) {
   switch (isa()) {
-    case Isa::avx512: return detail::run_avx512(body);
-    case Isa::avx2: return detail::run_avx2(body);
-    case Isa::portable: return detail::run_portable(body);
+    case Isa::avx512:
+      return detail::run_avx512(body);
+    case Isa::avx2:
+      return detail::run_avx2(body);
+    case Isa::portable:
+      return detail::run_portable(body);
   }
 }
 

@@ -8,8 +8,8 @@ namespace reprise::kernels {
 /// gate, up, y of one shape and dtype; any strides.
 extern Kernel<void(const TensorView& gate, const TensorView& up, const TensorView& y)> swiglu;
 
-extern Kernel<void(const TensorView& dy, const TensorView& gate, const TensorView& up, const TensorView& dgate,
-                   const TensorView& dup)>
+extern Kernel<void(const TensorView& dy, const TensorView& gate, const TensorView& up,
+                   const TensorView& dgate, const TensorView& dup)>
     swiglu_backward;
 
 }  // namespace reprise::kernels
