@@ -1,7 +1,7 @@
 # Finds what Reprise builds with. All that is missing is reported at once, with the Debian packages that have it.
 set(missing_packages "")
 
-# need(FACT PACKAGE): notes PACKAGE as missing unless the variable FACT is true.
+# reprise_need(FACT PACKAGE): notes PACKAGE as missing unless the variable FACT is true.
 macro(reprise_need fact package)
   if(NOT ${fact})
     list(APPEND missing_packages ${package})
@@ -9,8 +9,6 @@ macro(reprise_need fact package)
 endmacro()
 
 find_package(Threads REQUIRED)
-find_package(nlohmann_json 3.11 QUIET GLOBAL)
-reprise_need(nlohmann_json_FOUND nlohmann-json3-dev)
 find_package(PkgConfig QUIET)
 reprise_need(PKG_CONFIG_FOUND pkg-config)
 if(PKG_CONFIG_FOUND)

@@ -7,8 +7,10 @@ function(reprise_add_tests folder)
   add_executable(${program} ${ARGN})
   target_link_libraries(${program} PRIVATE reprise_test_support reprise reprise_compiler GTest::gtest
                                            GTest::gtest_main)
-  if(TARGET reprise_apps AND folder STREQUAL apps)
-    target_link_libraries(${program} PRIVATE reprise_apps)
+  if(TARGET reprise-gpt AND folder STREQUAL apps)
+    target_link_libraries(${program} PRIVATE reprise_apps CLI11::CLI11)
+    target_compile_definitions(${program} PRIVATE REPRISE_GPT_PROGRAM="$<TARGET_FILE:reprise-gpt>")
+    add_dependencies(${program} reprise-gpt)
   endif()
   target_compile_options(${program} PRIVATE -O1)  # references in tests are small: building them costs more
   target_compile_definitions(${program} PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
@@ -17,6 +19,7 @@ function(reprise_add_tests folder)
     COMMAND "${CMAKE_COMMAND}" -D "program=$<TARGET_FILE:${program}>" -D "entries=${entries}"
             -D "tests_folder=${PROJECT_SOURCE_DIR}/tests"
             -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
+  set_property(TARGET ${program} APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
   # A program that is not built yet is a failing entry, not a silent gap.
   file(CONFIGURE OUTPUT "${entries}.default" @ONLY CONTENT
        "if(EXISTS \"@entries@\")\n  include(\"@entries@\")\nelse()\n  add_test(@folder@_NOT_BUILT @program@)\nendif()\n")
