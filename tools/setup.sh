@@ -30,6 +30,8 @@ done
 as_root=()
 if ((EUID != 0)); then
   if ! command -v sudo >/dev/null; then
+    needed=$(comm -23 <(printf '%s\n' "${missing[@]}" | sort) <(printf '%s\n' "${extras[@]}" | sort))
+    [[ -n $needed ]] || exit 0
     echo "setup: not root and there is no sudo; as root run: apt-get install ${missing[*]}" >&2
     exit 1
   fi
