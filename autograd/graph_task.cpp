@@ -1,6 +1,8 @@
 // One backward pass, step by step.
 #include "reprise/autograd/graph_task.h"
 
+#include <utility>
+
 #include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/grad_mode.h"
@@ -42,6 +44,14 @@ void check_gradients(const Node& node, const TensorList& input_grads) {
   }
 }
 
+thread_local GraphTask* running = nullptr;
+
+struct RunningScope {
+  explicit RunningScope(GraphTask& task) : outer(running) { running = &task; }
+  ~RunningScope() { running = outer; }
+  GraphTask* outer;
+};
+
 }  // namespace
 
 void GraphTask::add_root(const Edge& edge, Tensor gradient) {
@@ -68,19 +78,20 @@ void GraphTask::count_dependencies() {
   std::vector<Node*> post_order;
   std::vector<std::pair<Node*, size_t>> stack;  // node and its next edge
   std::unordered_set<Node*> seen;
-  for (const NodePtr& root : roots_)
+  for (const NodePtr& root : roots_) {  // one root at a time: another root may lie below it
     if (seen.insert(root.get()).second) stack.emplace_back(root.get(), 0);
-  while (!stack.empty()) {
-    auto& [node, next] = stack.back();
-    if (next == node->edges().size()) {
-      post_order.push_back(node);
-      stack.pop_back();
-      continue;
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      if (next == node->edges().size()) {
+        post_order.push_back(node);
+        stack.pop_back();
+        continue;
+      }
+      const Edge& edge = node->edges()[next++];
+      if (!edge) continue;
+      ++dependencies_[edge.node.get()];
+      if (seen.insert(edge.node.get()).second) stack.emplace_back(edge.node.get(), 0);
     }
-    const Edge& edge = node->edges()[next++];
-    if (!edge) continue;
-    ++dependencies_[edge.node.get()];
-    if (seen.insert(edge.node.get()).second) stack.emplace_back(edge.node.get(), 0);
   }
   if (restricted_) find_needed(post_order);
 }
@@ -94,6 +105,7 @@ void GraphTask::find_needed(const std::vector<Node*>& children_first) {
 }
 
 void GraphTask::run() {
+  RunningScope scope(*this);
   count_dependencies();
   std::unordered_set<Node*> queued;
   for (const NodePtr& root : roots_)
@@ -168,6 +180,15 @@ void GraphTask::add_gradient(const Edge& edge, Tensor gradient) {
   buffer.resize(edge.node->outputs().size());
   Tensor& slot = buffer[size_t(edge.input)];
   slot = slot ? sum_of(std::move(slot), gradient) : std::move(gradient);
+}
+
+Tensor GraphTask::take_pending(const Edge& edge) {
+  if (!running || grad_mode_enabled()) return {};
+  auto buffer = running->buffers_.find(edge.node.get());
+  if (buffer == running->buffers_.end()) return {};
+  Tensor& slot = buffer->second[size_t(edge.input)];
+  bool ours = slot && slot.is_sole_owner() && slot.is_contiguous();
+  return ours ? std::exchange(slot, Tensor()) : Tensor();
 }
 
 }  // namespace reprise::autograd

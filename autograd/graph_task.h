@@ -22,6 +22,11 @@ class GraphTask {
   void run();
   TensorList take_captured();
 
+  /// For a node that runs and whose gradient for `edge` touches few elements of a large tensor: what has
+  /// arrived for that edge so far, to be added to in place and returned as the node's own gradient. Undefined
+  /// if nothing has, if somebody else holds it, or outside a backward pass.
+  static Tensor take_pending(const Edge& edge);
+
  private:
   struct NewestFirst {
     bool operator()(const NodePtr& a, const NodePtr& b) const { return a->sequence() < b->sequence(); }

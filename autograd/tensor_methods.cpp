@@ -117,15 +117,17 @@ const Tensor& Tensor::fill_(double value) const {
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
+  TensorView from = reprise::expand(source.view(), shape());
   begin_in_place(*this, "copy_");
-  kernels::copy(current_stream(device()), reprise::expand(source.view(), shape()), view());
+  kernels::copy(current_stream(device()), from, view());
   return *this;
 }
 
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
-  begin_in_place(*this, "add_");
   check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
-  kernels::add_scaled(current_stream(device()), reprise::expand(other.view(), shape()), alpha, view());
+  TensorView addend = reprise::expand(other.view(), shape());
+  begin_in_place(*this, "add_");
+  kernels::add_scaled(current_stream(device()), addend, alpha, view());
   return *this;
 }
 

@@ -75,7 +75,8 @@ struct CrossEntropy : Function<CrossEntropy> {
     {
       NoGrad guard;
       Tensor q = target_distribution(labels, dlogits.size(1), options_, dlogits.dtype());
-      Tensor tiny = scalar(1e-30, dlogits.dtype(), dlogits.device());
+      double smallest = dlogits.dtype() == DType::f16 ? 6e-8 : 1e-30;  // a logarithm of 0 would give NaN
+      Tensor tiny = scalar(smallest, dlogits.dtype(), dlogits.device());
       z = log(maximum(dlogits / scale_ + q, tiny));
       z = z.alias(raw_reshape(z, logits_shape_));
     }

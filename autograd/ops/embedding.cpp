@@ -2,6 +2,7 @@
 #include "reprise/kernels/embedding.h"
 
 #include "reprise/autograd/function.h"
+#include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
 
@@ -17,8 +18,12 @@ struct EmbeddingBackward : Function<EmbeddingBackward> {
   Tensor forward(const Tensor& dy, const Tensor& indices, const Shape& table) {
     save(indices);
     Tensor dweight = Tensor::zeros(table, dy.dtype(), dy.device());
-    kernels::embedding_backward(current_stream(dy.device()), unit_stride(dy), indices, dweight);
+    add_rows(dy, indices, dweight);
     return dweight;
+  }
+
+  static void add_rows(const Tensor& dy, const Tensor& indices, const Tensor& dweight) {
+    kernels::embedding_backward(current_stream(dy.device()), unit_stride(dy), indices, dweight);
   }
   TensorList backward(const TensorList& ddweight) { return {embedding(ddweight[0], saved(0)), Tensor()}; }
 };

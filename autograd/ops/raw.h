@@ -18,7 +18,7 @@ inline TensorView optional_view(const Tensor& x) { return x ? x.view() : TensorV
 /// x, or a copy, with stride 1 in the last dimension, as row kernels need.
 inline Tensor unit_stride(const Tensor& x) {
   bool already = x.size(-1) <= 1 || x.strides()[x.rank() - 1] == 1;
-  return already ? x : x.contiguous();
+  return already ? x : x.clone();  // not contiguous(): an empty tensor is, whatever its strides
 }
 
 /// Error unless `other` is undefined or has the dtype of x.

@@ -31,6 +31,9 @@ Tensor run_reduce(kernels::ReduceOp op, const Tensor& x, const Shape& kept) {
   return y;
 }
 
+// Sums of half types overflow (f16) or coarsen (bf16) before they are scaled; their mean is taken in f32.
+bool is_half(const Tensor& x) { return x.dtype() == DType::bf16 || x.dtype() == DType::f16; }
+
 // Sum with every dimension kept.
 struct Sum : autograd::Function<Sum> {
   static constexpr const char* name = "sum";
@@ -79,11 +82,13 @@ Tensor min(const Tensor& x, const Dims& dims, bool keep_dims) {
 
 Tensor mean(const Tensor& x, const Dims& dims, bool keep_dims) {
   check(is_floating(x.dtype()), "mean: needs a floating dtype, got ", x.dtype());
+  if (is_half(x)) return cast(mean(cast(x, DType::f32), dims, keep_dims), x.dtype());
   Tensor total = sum(x, dims, keep_dims);
   return total * (double(total.numel()) / double(x.numel()));
 }
 
 Tensor variance(const Tensor& x, const Dims& dims, bool keep_dims) {
+  if (is_half(x)) return cast(variance(cast(x, DType::f32), dims, keep_dims), x.dtype());
   return mean(square(x - mean(x, dims, true)), dims, keep_dims);
 }
 

@@ -104,5 +104,15 @@ TEST(CreateGraph, DifferentiatesCrossEntropyTwiceForLogitsFarApart) {
   EXPECT_TRUE(gradgradcheck(loss, {logits}));
 }
 
+TEST(CreateGraph, DifferentiatesCrossEntropyTwiceInHalfTypesToo) {
+  Tensor targets = Tensor::from<int64_t>({0, 2}, {2});
+  for (DType dtype : {DType::bf16, DType::f16}) {
+    Tensor logits = Tensor::from<float>({20, -20, 0, 1, 2, 3}, {2, 3}).to(dtype).detach().set_requires_grad();
+    Tensor first = grad({cross_entropy(logits, targets)}, {logits}, {}, {.create_graph = true})[0];
+    for (double value : grad({sum(square(first))}, {logits})[0].to_vector<double>())
+      EXPECT_TRUE(std::isfinite(value)) << dtype;
+  }
+}
+
 }  // namespace
 }  // namespace reprise

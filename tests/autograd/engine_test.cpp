@@ -170,6 +170,14 @@ TEST(Grad, GivesTheGradientOfAnOutputAskedForAsInput) {
   EXPECT_EQ(grads[2].item(), 12);
 }
 
+TEST(Grad, CountsOutputsThatLieBelowOtherOutputsInAnyOrder) {
+  for (bool deeper_first : {false, true}) {
+    Tensor x = leaf({3}), y = square(x), z = y * 10.0;
+    TensorList outputs = deeper_first ? TensorList{z, y, x} : TensorList{x, y, z};
+    EXPECT_EQ(grad(outputs, {x})[0].item(), 1 + 6 + 60);
+  }
+}
+
 TEST(Grad, SkipsWhatDoesNotLeadToTheInputs) {
   Tensor x = leaf({3}), other = leaf({2});
   Tensor branch = square(other);

@@ -52,8 +52,7 @@ std::vector<double> fold_over(const Tensor& x, const Dims& dims, Fold fold) {
     kept[d] = gone[d] ? 1 : x.shape()[d];
     count *= kept[d];
   }
-  std::vector<std::vector<double>> groups{size_t(count)};
-  groups.resize(size_t(count));
+  std::vector<std::vector<double>> groups(static_cast<size_t>(count));
   std::vector<double> values = x.to_vector<double>();
   for (int64_t i = 0; i < int64_t(values.size()); ++i) {
     int64_t index[3] = {i / 15, i / 5 % 3, i % 5}, at = 0;
@@ -93,6 +92,12 @@ TEST(Sum, CountsIntegersAndBoolsInI64) {
   Tensor hits = less(arange(300), scalar(200, DType::i64));
   EXPECT_EQ(sum(hits).dtype(), DType::i64);
   EXPECT_EQ(sum(hits).item(), 200);
+}
+
+TEST(Mean, OfManyHalfNumbersNeitherOverflowsNorStalls) {
+  EXPECT_EQ(mean(ones({100'000}, DType::f16)).item(), 1);
+  EXPECT_EQ(mean(ones({100'000}, DType::bf16)).item(), 1);
+  EXPECT_EQ(variance(full({100'000}, 300, DType::f16)).item(), 0);
 }
 
 TEST(Max, SharesTheGradientBetweenEquals) {
