@@ -16,6 +16,7 @@ struct Function {
   Tensor (*fn)(const Tensor&, const Tensor&);
   double (*value)(double, double);
 };
+std::ostream& operator<<(std::ostream& out, const Function& f) { return out << f.name; }
 
 const Function kFunctions[] = {
     {"add", [](const Tensor& a, const Tensor& b) { return a + b; }, [](double a, double b) { return a + b; }},

@@ -1,4 +1,6 @@
 // Rows of a table.
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/gradcheck.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/op_case.h"
 
@@ -7,6 +9,7 @@ namespace {
 
 using testing::check_op;
 using testing::expect_error;
+using testing::is_close;
 using testing::OpCase;
 
 Tensor many_indices(int64_t count, int64_t rows) {
@@ -28,6 +31,41 @@ TEST(Embedding, PassesEveryCheckOfAnOpWithRepeatedIndices) {
                   .roundings = 4,  // three gradients meet in one row
                   .empty_inputs = {{{5, 3}}, {.shape = {0}, .values = Tensor::empty({0}, DType::i64)}},
                   .large_inputs = {{{97, 33}}, {.shape = {3001}, .values = many_indices(3001, 97)}}});
+}
+
+// A tied head: the table's gradient meets that of a linear layer, whichever comes first.
+TEST(Embedding, SharesItsTableWithOtherOps) {
+  Generator generator(1);
+  Tensor table = randn({5, 3}, DType::f64, {}, &generator).set_requires_grad();
+  Tensor indices = Tensor::from<int64_t>({4, 0, 4}, {3}), targets = Tensor::from<int64_t>({1, 2, 4}, {3});
+  auto loss = [&](const Tensor& rows, const Tensor& head) {
+    return cross_entropy(linear(tanh(embedding(rows, indices)), head), targets);
+  };
+  Tensor first = table.detach().set_requires_grad(), second = table.detach().set_requires_grad();
+  loss(first, second).backward();
+  Tensor want = first.grad() + second.grad();
+
+  int calls = 0;
+  auto remove = table.register_hook([&](const Tensor& gradient) {
+    ++calls;
+    EXPECT_TRUE(is_close(gradient, want, 1e-15));  // one rounding of the sum, in another order
+    return Tensor();
+  });
+  Tensor tied = loss(table, table);
+  tied.backward({}, /*retain_graph=*/true);
+  EXPECT_TRUE(is_close(table.grad(), want, 1e-15));
+  tied.backward({}, /*retain_graph=*/true);
+  EXPECT_TRUE(is_close(table.grad(), want * 2.0, 2e-15));
+  EXPECT_TRUE(is_close(grad({tied}, {table})[0], want, 1e-15));
+  EXPECT_EQ(calls, 3);
+  remove();
+  EXPECT_TRUE(is_close(grad({loss(table, table)}, {table}, {}, {.create_graph = true})[0], want, 1e-14));
+
+  auto twice = [&](const TensorList& in) {
+    return TensorList{loss(in[0], in[0]) + sum(embedding(in[0], indices))};
+  };
+  EXPECT_TRUE(gradcheck(twice, {table}));
+  EXPECT_TRUE(gradgradcheck(twice, {table}));
 }
 
 TEST(Embedding, RefusesWhatDoesNotFit) {

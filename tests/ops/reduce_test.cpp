@@ -35,6 +35,7 @@ struct Reduction {
   Fold fold;
   double roundings;
 };
+std::ostream& operator<<(std::ostream& out, const Reduction& f) { return out << f.name; }
 
 // In half types the mean scales a rounded sum, and the variance squares rounded differences.
 const Reduction kReductions[] = {{"sum", sum, sum_of, 8},

@@ -24,6 +24,7 @@ struct Function {
   double low = -3, high = 3;
   bool either_sign = false;
 };
+std::ostream& operator<<(std::ostream& out, const Function& f) { return out << f.name; }
 
 // Kinks and poles are kept at a distance: central differences straddle them.
 const Function kFunctions[] = {
