@@ -1,7 +1,9 @@
 // Our matrix multiply beside OpenBLAS and oneDNN, where they are installed, on the shapes of GPT training:
 // forward Y = X W^T, dX = dY W, dW = dY^T X. Rounds are interleaved; a line gives medians in GFLOP/s.
 //
-//   gemm_bench [threads] [rounds]
+//   OMP_WAIT_POLICY=passive gemm_bench [threads] [rounds]
+//
+// Without the variable, a peer's OpenMP threads keep spinning on the cores while the next one is measured.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,7 +18,7 @@
 #ifdef REPRISE_HAS_OPENBLAS
 #include <cblas.h>
 #endif
-#if __has_include(<dnnl.h>) && defined(REPRISE_HAS_ONEDNN)
+#ifdef REPRISE_HAS_ONEDNN
 #include <dnnl.h>
 #endif
 
