@@ -67,6 +67,27 @@ double numeric_gradient(const TensorFunction& fn, TensorList inputs, size_t i, s
   return (value_at(above) - value_at(below)) / (above - below);
 }
 
+// A backward written twice, plain and differentiable, must give one gradient: differences of the second alone
+// would not tell.
+void compare_recorded_with_plain(const TensorFunction& fn, const TensorList& inputs,
+                                 const TensorList& weights, double tolerance) {
+  TensorList wanted;
+  for (const Tensor& x : inputs)
+    if (x && x.requires_grad()) wanted.push_back(x);
+  TensorList outputs = differentiable_outputs(fn, inputs);
+  TensorList recorded = grad(outputs, wanted, weights, {.create_graph = true, .allow_unused = true});
+  TensorList plain = grad(outputs, wanted, weights, {.allow_unused = true});
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    std::vector<double> zero(size_t(wanted[k].numel()), 0.0);
+    std::vector<double> a = recorded[k] ? recorded[k].to_vector<double>() : zero;
+    std::vector<double> b = plain[k] ? plain[k].to_vector<double>() : zero;
+    for (size_t at = 0; at < a.size(); ++at)
+      check(std::fabs(a[at] - b[at]) <= tolerance * std::max(1.0, std::fabs(b[at])), "gradgradcheck: input ",
+            k, " of those that require grad, shape ", wanted[k].shape(), ", element ", at,
+            ": gradient under create_graph ", a[at], ", without ", b[at]);
+  }
+}
+
 }  // namespace
 
 bool gradcheck(const TensorFunction& fn, const TensorList& inputs, const GradcheckOptions& options) {
@@ -102,9 +123,10 @@ bool gradgradcheck(const TensorFunction& fn, const TensorList& inputs, const Gra
   size_t input_count = all.size();
   TensorList outputs = differentiable_outputs(fn, all);
   check(!outputs.empty(), "gradgradcheck: no output depends on an input that requires grad");
-  for (const Tensor& weight : random_gradients(outputs, options.seed + 1))
-    all.push_back(weight.set_requires_grad());
+  TensorList weights = random_gradients(outputs, options.seed + 1);
   outputs.clear();
+  compare_recorded_with_plain(fn, all, weights, options.tolerance);
+  for (const Tensor& weight : weights) all.push_back(weight.set_requires_grad());
   auto gradient = [&](const TensorList& in) {
     TensorList x(in.begin(), in.begin() + std::ptrdiff_t(input_count)), wanted;
     TensorList dy(in.begin() + std::ptrdiff_t(input_count), in.end());

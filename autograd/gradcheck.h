@@ -24,7 +24,8 @@ using TensorFunction = std::function<TensorList(const TensorList&)>;
 /// f64: truncation, about h^2, and cancellation, about 1e-16 / h.)
 bool gradcheck(const TensorFunction& fn, const TensorList& inputs, const GradcheckOptions& options = {});
 
-/// Gradcheck of the gradient: differentiates backward itself, in the inputs and in the output gradients.
+/// Gradcheck of the gradient: differentiates backward itself, in the inputs and in the output gradients. Also
+/// checks that create_graph gives the gradient that a plain pass gives.
 bool gradgradcheck(const TensorFunction& fn, const TensorList& inputs, const GradcheckOptions& options = {});
 
 }  // namespace reprise::autograd

@@ -37,6 +37,18 @@ struct WrongTwice : autograd::Function<WrongTwice> {
   TensorList backward(const TensorList& dy) { return {dy[0] * saved(0).detach() * 2.0}; }
 };
 
+// Right without create_graph, of the wrong sign with it.
+struct TwoFaced : autograd::Function<TwoFaced> {
+  static constexpr const char* name = "two_faced";
+  Tensor forward(const Tensor& x) {
+    save(x);
+    return square(x);
+  }
+  TensorList backward(const TensorList& dy) {
+    return {dy[0] * saved(0) * (autograd::grad_mode_enabled() ? -2.0 : 2.0)};
+  }
+};
+
 TEST(Gradcheck, PassesWhatIsRightAndTouchesNoGradient) {
   Tensor x = leaf({1, 2, 3}), w = leaf({4, 5, 6});
   auto fn = [](const TensorList& in) { return TensorList{in[0] * in[1], exp(in[0])}; };
@@ -64,6 +76,12 @@ TEST(Gradgradcheck, FindsABackwardThatCannotBeDifferentiated) {
   auto fn = [](const TensorList& in) { return TensorList{WrongTwice::apply(in[0])}; };
   EXPECT_TRUE(gradcheck(fn, {leaf({1, 2})}));
   expect_error([&] { gradgradcheck(fn, {leaf({1, 2})}); }, {"gradcheck", "input 0"});
+}
+
+TEST(Gradgradcheck, FindsARecordedGradientThatIsNotThePlainOne) {
+  auto fn = [](const TensorList& in) { return TensorList{TwoFaced::apply(in[0])}; };
+  EXPECT_TRUE(gradcheck(fn, {leaf({1, 2})}));
+  expect_error([&] { gradgradcheck(fn, {leaf({1, 2})}); }, {"gradgradcheck", "element 0", "create_graph"});
 }
 
 TEST(Gradcheck, TakesInputsThatNeedNoGradientOfAnyDtype) {
