@@ -7,6 +7,18 @@
 #include "reprise/autograd/grad_mode.h"
 
 namespace reprise::nn {
+namespace {
+
+bool has_name(const auto& list, const std::string& name) {
+  return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
+}
+
+}  // namespace
+
+void Module::check_free(const std::string& name) const {
+  check(!has_name(parameters_, name) && !has_name(buffers_, name) && !has_name(children_, name),
+        "Module: the name \"", name, "\" is taken");
+}
 
 void Module::collect(NamedTensors& into, const std::string& prefix, Kind kind) const {
   for (const auto& [name, tensor] : kind == Kind::parameter ? parameters_ : buffers_) {
@@ -65,6 +77,8 @@ void Module::load_state_dict(const NamedTensors& state) {
     auto found = given.find(name);
     if (found == given.end()) {
       wrong << "\n  missing: " << name << ' ' << tensor.shape();
+    } else if (!found->second) {
+      wrong << "\n  " << name << ": given no tensor";
     } else if (found->second.shape() != tensor.shape()) {
       wrong << "\n  shape of " << name << ": given " << found->second.shape() << ", the module has "
             << tensor.shape();
@@ -73,10 +87,11 @@ void Module::load_state_dict(const NamedTensors& state) {
             << tensor.dtype();
     }
   }
+  std::map<std::string, int> times;
   for (const auto& [name, tensor] : state) {
-    bool known =
-        std::any_of(own.begin(), own.end(), [&, &key = name](const auto& mine) { return mine.first == key; });
-    if (!known) wrong << "\n  unknown: " << name << ' ' << tensor.shape();
+    if (!has_name(own, name))
+      wrong << "\n  unknown: " << name << (tensor ? detail::join(' ', tensor.shape()) : "");
+    if (++times[name] == 2) wrong << "\n  given twice: " << name;
   }
   check(wrong.str().empty(), "load_state_dict: the state does not fit the module:", wrong.str());
   NoGrad guard;
@@ -84,6 +99,7 @@ void Module::load_state_dict(const NamedTensors& state) {
 }
 
 Tensor Module::register_parameter(std::string name, const Tensor& value) {
+  check_free(name);
   value.set_requires_grad();
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
   parameters_.emplace_back(std::move(name), value);
@@ -91,12 +107,14 @@ Tensor Module::register_parameter(std::string name, const Tensor& value) {
 }
 
 Tensor Module::register_buffer(std::string name, const Tensor& value) {
+  check_free(name);
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
   buffers_.emplace_back(std::move(name), value);
   return value;
 }
 
 void Module::register_module(std::string name, Module& child) {
+  check_free(name);
   children_.emplace_back(std::move(name), &child);
 }
 

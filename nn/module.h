@@ -50,6 +50,8 @@ class Module {
   void load_state_dict(const NamedTensors& state);
 
  protected:
+  // A name names one thing: Error if it is taken.
+
   /// Makes `value` a leaf that requires grad and gives it a name; returns it.
   Tensor register_parameter(std::string name, const Tensor& value);
   /// State that is saved but not trained.
@@ -58,6 +60,7 @@ class Module {
 
  private:
   enum class Kind : uint8_t { parameter, buffer };
+  void check_free(const std::string& name) const;
   void collect(NamedTensors& into, const std::string& prefix, Kind kind) const;
 
   NamedTensors parameters_, buffers_;

@@ -1,5 +1,8 @@
-// AdamW: collects the tensors and launches once.
+// AdamW: collects the tensors and launches once for all that had equally many updates: as a rule, for all.
 #include "reprise/nn/optim/adamw.h"
+
+#include <algorithm>
+#include <map>
 
 #include "reprise/kernels/optimizer_step.h"
 
@@ -10,14 +13,18 @@ AdamW::AdamW(TensorList parameters, const AdamWOptions& options)
 }
 
 AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
-    : Optimizer(std::move(groups)), options_(options), first_(parameter_count()), second_(parameter_count()) {
+    : Optimizer(std::move(groups)),
+      options_(options),
+      first_(parameter_count()),
+      second_(parameter_count()),
+      updates_(parameter_count()) {
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "AdamW: betas must be in [0, 1), got ", options.beta1, " and ", options.beta2);
 }
 
 void AdamW::step(double gradient_scale) {
   MemoryScope scope(MemoryCategory::optimizer);
-  std::vector<kernels::AdamWTensor> tensors;
+  std::map<int64_t, std::vector<kernels::AdamWTensor>> by_updates;
   TensorList gradients;
   for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
     Tensor gradient = parameter.grad();
@@ -27,22 +34,33 @@ void AdamW::step(double gradient_scale) {
       second_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
     }
     gradients.push_back(gradient.detach().contiguous());
-    tensors.push_back(
+    by_updates[++updates_[place]].push_back(
         {parameter, gradients.back(), first_[place], second_[place], group.lr, group.weight_decay});
     parameter.storage()->bump_version();
   });
   ++steps_;
-  if (tensors.empty()) return;
-  kernels::adamw(current_stream(gradients[0].device()), tensors,
-                 {options_.beta1, options_.beta2, options_.eps, steps_, gradient_scale});
+  for (const auto& [updates, tensors] : by_updates)
+    kernels::adamw(current_stream(gradients[0].device()), tensors,
+                   {options_.beta1, options_.beta2, options_.eps, updates, gradient_scale});
 }
 
 nn::NamedTensors AdamW::state_dict() const {
-  return named_state({{"first_moment", &first_}, {"second_moment", &second_}});
+  nn::NamedTensors state = named_state({{"first_moment", &first_}, {"second_moment", &second_}});
+  state.emplace_back("updates", Tensor::from(updates_, {int64_t(updates_.size())}));
+  return state;
 }
 
 void AdamW::load_state_dict(const nn::NamedTensors& state) {
-  load_named_state(state, {{"first_moment", &first_}, {"second_moment", &second_}});
+  nn::NamedTensors moments = state;
+  auto found = std::find_if(moments.begin(), moments.end(),
+                            [](const auto& entry) { return entry.first == "updates"; });
+  check(found != moments.end() && found->second.dtype() == DType::i64 &&
+            found->second.shape() == Shape{int64_t(updates_.size())},
+        "AdamW: the state has no \"updates\" of its ", updates_.size(), " parameters");
+  std::vector<int64_t> updates = found->second.to_vector<int64_t>();
+  moments.erase(found);
+  load_named_state(moments, {{"first_moment", &first_}, {"second_moment", &second_}});
+  updates_ = std::move(updates);
 }
 
 }  // namespace reprise::optim

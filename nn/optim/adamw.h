@@ -25,7 +25,8 @@ class AdamW final : public Optimizer {
 
  private:
   AdamWOptions options_;
-  TensorList first_, second_;  // moments by place; undefined until the parameter's first gradient
+  TensorList first_, second_;     // moments by place; undefined until the parameter's first gradient
+  std::vector<int64_t> updates_;  // by place, for the bias correction: a parameter may miss steps
 };
 
 }  // namespace reprise::optim

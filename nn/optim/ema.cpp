@@ -1,6 +1,8 @@
 // Exponential moving average of parameters.
 #include "reprise/nn/optim/ema.h"
 
+#include <map>
+
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 
@@ -26,13 +28,16 @@ void Ema::update() {
 
 void Ema::load_state_dict(const nn::NamedTensors& state) {
   check(state.size() == averages_.size(), "Ema: ", state.size(), " averages given for ", averages_.size());
-  for (size_t i = 0; i < state.size(); ++i) {
-    check(state[i].first == averages_[i].first && state[i].second.shape() == averages_[i].second.shape(),
-          "Ema: given ", state[i].first, ' ', state[i].second.shape(), " where ", averages_[i].first, ' ',
-          averages_[i].second.shape(), " is wanted");
+  std::map<std::string, Tensor> given(state.begin(), state.end());
+  for (const auto& [name, average] : averages_) {
+    auto found = given.find(name);
+    check(found != given.end(), "Ema: no average of ", name, " given");
+    check(found->second.shape() == average.shape() && found->second.dtype() == average.dtype(), "Ema: given ",
+          name, ' ', found->second.dtype(), found->second.shape(), " where ", average.dtype(),
+          average.shape(), " is wanted");
   }
   NoGrad guard;
-  for (size_t i = 0; i < state.size(); ++i) averages_[i].second.copy_(state[i].second);
+  for (auto& [name, average] : averages_) average.copy_(given.at(name));
 }
 
 void Ema::swap() {

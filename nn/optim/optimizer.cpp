@@ -19,6 +19,13 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(gro
     check(group.lr >= 0 && group.weight_decay >= 0, "optimizer: negative lr ", group.lr, " or weight decay ",
           group.weight_decay);
   });
+  TensorList seen;
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    for (const Tensor& other : seen)
+      check(!parameter.is_same(other), "optimizer: parameter ", place, " of shape ", parameter.shape(),
+            " is given twice");
+    seen.push_back(parameter);
+  });
 }
 
 size_t Optimizer::parameter_count() const {
@@ -48,22 +55,33 @@ nn::NamedTensors Optimizer::named_state(
 void Optimizer::load_named_state(const nn::NamedTensors& state,
                                  const std::vector<std::pair<std::string, TensorList*>>& lists) {
   std::map<std::string, Tensor> given(state.begin(), state.end());
-  check(given.contains("steps"), "optimizer: the state has no \"steps\"");
-  std::vector<std::pair<Tensor*, Tensor>> found;
-  for (const auto& [name, list] : lists) {
-    for_each([&, &key = name, target = list](ParameterGroup&, Tensor& parameter, size_t place) {
-      auto it = given.find(std::to_string(place) + "." + key);
-      if (it == given.end()) return;
-      check(it->second.shape() == parameter.shape(), "optimizer: state ", it->first, " is ",
-            it->second.shape(), ", its parameter ", parameter.shape());
-      found.emplace_back(&(*target)[place], it->second);
-    });
-  }
-  check(found.size() + 1 == given.size(), "optimizer: the state holds ", given.size() - 1, " tensors, ",
-        found.size(), " of them fit the parameters");
+  auto steps = given.find("steps");
+  check(steps != given.end() && steps->second.numel() == 1,
+        "optimizer: the state has no number of \"steps\"");
+  std::vector<TensorList> found(lists.size(), TensorList(parameter_count()));
+  size_t used = 1;  // "steps"
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    for (size_t l = 0; l < lists.size(); ++l) {
+      auto it = given.find(std::to_string(place) + "." + lists[l].first);
+      bool here = it != given.end();
+      check(l == 0 || here == found[0][place].defined(), "optimizer: the state of parameter ", place,
+            " has one of ", lists[0].first, " and ", lists[l].first, " without the other");
+      if (!here) continue;
+      check(it->second.shape() == parameter.shape() && it->second.dtype() == parameter.dtype(),
+            "optimizer: state ", it->first, " is ", it->second.dtype(), it->second.shape(),
+            ", its parameter ", parameter.dtype(), parameter.shape());
+      found[l][place] = it->second;
+      ++used;
+    }
+  });
+  check(used == given.size(), "optimizer: the state holds ", given.size() - 1, " tensors, ", used - 1,
+        " of them fit the parameters");
   MemoryScope scope(MemoryCategory::optimizer);
-  for (auto& [target, value] : found) *target = value.clone();
-  steps_ = int64_t(given.at("steps").item());
+  for (TensorList& list : found)
+    for (Tensor& value : list)
+      if (value) value = value.clone();
+  for (size_t l = 0; l < lists.size(); ++l) *lists[l].second = std::move(found[l]);
+  steps_ = int64_t(steps->second.item());
 }
 
 std::vector<ParameterGroup> decay_matrices(const nn::Module& module, double lr, double weight_decay) {

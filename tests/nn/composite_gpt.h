@@ -1,0 +1,77 @@
+// GPT-2 in simple operations and f64: what nn::Gpt and its parts must agree with, gradients included.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/nn/gpt.h"
+
+namespace reprise::testing {
+
+using Weights = std::map<std::string, Tensor>;
+
+/// Leaves in f64 with a module's values, by name.
+inline Weights f64_copies(const nn::Module& module) {
+  Weights copies;
+  for (auto& [name, parameter] : module.named_parameters()) {
+    Tensor copy = parameter.detach().to(DType::f64);
+    copies[name] = copy.set_requires_grad();
+  }
+  return copies;
+}
+
+inline Tensor weight_of(const Weights& w, const std::string& name) {
+  auto found = w.find(name);
+  return found == w.end() ? Tensor() : found->second;
+}
+
+/// Attention half of a block, projections included: x (B, T, C) -> (B, T, C). `prefix` ends in a dot.
+inline Tensor composite_attention(const Weights& w, const std::string& prefix, const Tensor& x, int64_t heads,
+                                  bool causal = true) {
+  int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
+  Tensor qkv = composite::linear(x, w.at(prefix + "c_attn.weight"), weight_of(w, prefix + "c_attn.bias"), {});
+  auto part = [&](int64_t i) {
+    return slice(qkv, 2, i * width, (i + 1) * width)
+        .reshape({batch, length, heads, width / heads})
+        .transpose(1, 2);  // (B, H, T, D)
+  };
+  Tensor y = composite::attention(part(0), part(1), part(2), {.causal = causal});
+  y = y.transpose(1, 2).reshape({batch, length, width});
+  return composite::linear(y, w.at(prefix + "c_proj.weight"), weight_of(w, prefix + "c_proj.bias"), {});
+}
+
+inline Tensor composite_mlp(const Weights& w, const std::string& prefix, const Tensor& x,
+                            Activation activation = Activation::gelu_tanh) {
+  Tensor hidden = composite::linear(x, w.at(prefix + "c_fc.weight"), weight_of(w, prefix + "c_fc.bias"), {});
+  hidden = composite::activate(hidden, activation);
+  return composite::linear(hidden, w.at(prefix + "c_proj.weight"), weight_of(w, prefix + "c_proj.bias"), {});
+}
+
+inline Tensor composite_norm(const Weights& w, const std::string& prefix, const Tensor& x,
+                             double eps = 1e-5) {
+  return composite::layer_norm(x, w.at(prefix + "weight"), weight_of(w, prefix + "bias"), eps);
+}
+
+inline Tensor composite_block(const Weights& w, const std::string& prefix, const Tensor& x, int64_t heads,
+                              bool causal = true, Activation activation = Activation::gelu_tanh) {
+  Tensor middle =
+      x + composite_attention(w, prefix + "attn.", composite_norm(w, prefix + "ln_1.", x), heads, causal);
+  return middle + composite_mlp(w, prefix + "mlp.", composite_norm(w, prefix + "ln_2.", middle), activation);
+}
+
+/// tokens (B, T) -> logits (B, T, V).
+inline Tensor composite_gpt(const Weights& w, const nn::GptOptions& options, const Tensor& tokens) {
+  Tensor wte = w.at("wte.weight"), positions = slice(w.at("wpe.weight"), 0, 0, tokens.size(1));
+  Tensor x = matmul(one_hot(tokens, options.vocab_size, DType::f64), wte) + positions;
+  for (int64_t i = 0; i < options.layers; ++i)
+    x = composite_block(w, "h." + std::to_string(i) + ".", x, options.heads, true, options.activation);
+  return matmul(composite_norm(w, "ln_f.", x), wte.transpose(0, 1));
+}
+
+inline Tensor composite_loss(const Weights& w, const nn::GptOptions& options, const Tensor& tokens,
+                             const Tensor& targets) {
+  return composite::cross_entropy(composite_gpt(w, options, tokens), targets, {});
+}
+
+}  // namespace reprise::testing

@@ -1,0 +1,165 @@
+// Modules: names, modes, shared parameters and state dicts.
+#include "reprise/nn/module.h"
+
+#include "reprise/autograd/ops.h"
+#include "reprise/nn/layers.h"
+#include "reprise/nn/linear.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::nn {
+namespace {
+
+using testing::expect_error;
+using testing::same_bits;
+
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+using Names = std::vector<std::string>;
+
+struct Inner : Module {
+  Linear first{3, 5}, second{5, 2, {.bias = false}};
+  Tensor count = register_buffer("count", Tensor::from<float>({1, 2}, {2}));
+  Inner() {
+    register_module("first", first);
+    register_module("second", second);
+  }
+};
+
+struct Outer : Module {
+  Tensor scale = register_parameter("scale", ones({7}));
+  Inner left, right;
+  Outer() {
+    register_module("left", left);
+    register_module("right", right);
+  }
+};
+
+// The head's matrix is the table's, as in GPT-2.
+struct Tied : Module {
+  Embedding table{11, 3};
+  Tensor head = register_parameter("head", table.weight);
+  Embedding* again = &table;
+  Tied() {
+    register_module("table", table);
+    register_module("again", *again);
+  }
+};
+
+struct Renamed : Module {
+  Tensor a = register_parameter("a", zeros({2}));
+  void add_parameter(const std::string& name) { register_parameter(name, zeros({2})); }
+  void add_buffer(const std::string& name) { register_buffer(name, zeros({2})); }
+  void add_module(const std::string& name, Module& child) { register_module(name, child); }
+};
+
+TEST(Module, NamesParametersByThePathToThem) {
+  Outer net;
+  EXPECT_EQ(names_of(net.named_parameters()),
+            (Names{"scale", "left.first.weight", "left.first.bias", "left.second.weight",
+                   "right.first.weight", "right.first.bias", "right.second.weight"}));
+  EXPECT_EQ(names_of(net.named_buffers()), (Names{"left.count", "right.count"}));
+  EXPECT_EQ(net.state_dict().size(), 9u);
+  EXPECT_EQ(net.parameters().size(), 7u);
+  EXPECT_EQ(net.parameter_count(), 7 + 2 * (15 + 5 + 10));
+}
+
+TEST(Module, ParametersAreItsOwnLeavesAndBuffersAreNotTrained) {
+  Outer net;
+  for (auto& [name, parameter] : net.named_parameters())
+    EXPECT_TRUE(parameter.is_leaf() && parameter.requires_grad()) << name;
+  EXPECT_TRUE(net.named_parameters()[1].second.is_same(net.left.first.weight));
+  EXPECT_FALSE(net.left.count.requires_grad());
+}
+
+TEST(Module, CountsAndListsASharedParameterOnce) {
+  Tied net;
+  EXPECT_EQ(names_of(net.named_parameters()), (Names{"head"}));
+  EXPECT_EQ(net.parameter_count(), 33);
+  EXPECT_EQ(names_of(net.state_dict()), (Names{"head"}));
+}
+
+TEST(Module, RefusesANameThatIsTaken) {
+  Renamed net;
+  Inner child;
+  net.add_buffer("b");
+  net.add_module("c", child);
+  expect_error([&] { net.add_parameter("a"); }, {"Module", "\"a\""});
+  expect_error([&] { net.add_buffer("a"); }, {"Module", "\"a\""});
+  expect_error([&] { net.add_parameter("b"); }, {"Module", "\"b\""});
+  expect_error([&] { net.add_module("c", child); }, {"Module", "\"c\""});
+  EXPECT_EQ(names_of(net.named_parameters()),
+            (Names{"a", "c.first.weight", "c.first.bias", "c.second.weight"}));
+}
+
+TEST(Module, TrainAndEvalReachEveryChild) {
+  Outer net;
+  EXPECT_TRUE(net.training() && net.right.first.training());
+  net.eval();
+  EXPECT_FALSE(net.training() || net.left.training() || net.right.first.training());
+  net.left.train();
+  EXPECT_TRUE(net.left.second.training());
+  EXPECT_FALSE(net.right.training());
+  net.train();
+  EXPECT_TRUE(net.training() && net.right.second.training());
+}
+
+TEST(Module, ZeroGradDropsEveryGradient) {
+  Outer net;
+  for (const Tensor& parameter : net.parameters()) parameter.set_grad(ones(parameter.shape()));
+  net.zero_grad();
+  for (auto& [name, parameter] : net.named_parameters()) EXPECT_FALSE(parameter.grad().defined()) << name;
+}
+
+TEST(StateDict, RoundTripsBetweenTwoModules) {
+  Outer from, to;
+  from.left.count.fill_(9);
+  ASSERT_FALSE(same_bits(from.left.first.weight.detach(), to.left.first.weight.detach()));
+  to.load_state_dict(from.state_dict());
+  NamedTensors want = from.state_dict(), got = to.state_dict();
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(got[i].first, want[i].first);
+    EXPECT_TRUE(same_bits(got[i].second.detach(), want[i].second.detach())) << want[i].first;
+    EXPECT_FALSE(got[i].second.is_same(want[i].second)) << "values are copied, tensors are not shared";
+  }
+  EXPECT_TRUE(to.left.first.weight.requires_grad());
+}
+
+TEST(StateDict, IsFoundByNameInAnyOrder) {
+  Outer from, to;
+  NamedTensors state = from.state_dict();
+  std::reverse(state.begin(), state.end());
+  to.load_state_dict(state);
+  for (size_t i = 0; i < state.size(); ++i)
+    EXPECT_TRUE(same_bits(to.state_dict()[i].second.detach(), from.state_dict()[i].second.detach()));
+}
+
+TEST(StateDict, OneErrorListsAllThatDoesNotFitAndNothingChanges) {
+  Outer net;
+  NamedTensors state, before;
+  for (auto& [name, tensor] : net.state_dict()) {
+    before.emplace_back(name, tensor.detach().clone());
+    if (name != "left.first.bias") state.emplace_back(name, full(tensor.shape(), 5));
+  }
+  for (auto& [name, tensor] : state) {
+    if (name == "scale") tensor = zeros({8});
+    if (name == "left.second.weight") tensor = zeros({5, 2});
+    if (name == "right.count") tensor = zeros({2}, DType::f64);
+    if (name == "right.first.bias") tensor = Tensor();
+  }
+  state.emplace_back("stranger", zeros({1}));
+  state.emplace_back("right.first.weight", zeros({5, 3}));
+  expect_error([&] { net.load_state_dict(state); },
+               {"missing: left.first.bias (5,)", "shape of scale: given (8,), the module has (7,)",
+                "shape of left.second.weight: given (5, 2), the module has (2, 5)",
+                "dtype of right.count: given f64, the module has f32", "right.first.bias: given no tensor",
+                "unknown: stranger (1,)", "given twice: right.first.weight"});
+  NamedTensors after = net.state_dict();
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(same_bits(after[i].second.detach(), before[i].second)) << before[i].first;
+}
+
+}  // namespace
+}  // namespace reprise::nn

@@ -1,0 +1,96 @@
+// Averages of weights against the recurrence in f64.
+#include "reprise/nn/optim/ema.h"
+
+#include <cmath>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/nn/linear.h"
+#include "reprise/tests/nn/optim/parameters.h"
+
+namespace reprise::optim {
+namespace {
+
+using namespace testing;
+
+void set_weights(nn::Module& module, uint64_t step) {
+  NoGrad guard;
+  for (auto& [name, p] : module.named_parameters())
+    p.copy_(tensor_of(numbers(size_t(p.numel()), name.size(), step), p.shape()));
+}
+
+Doubles values(const Tensor& x) { return x.detach().to_vector<double>(); }
+
+TEST(Ema, FollowsTheRecurrence) {
+  nn::Linear net(3, 5);
+  set_weights(net, 0);
+  Ema ema(net, 0.7);
+  Doubles want = values(net.weight);
+  for (uint64_t step = 1; step < 6; ++step) {
+    set_weights(net, step);
+    ema.update();
+    Doubles now = values(net.weight);
+    for (size_t i = 0; i < want.size(); ++i) want[i] = 0.7 * want[i] + 0.3 * now[i];
+    EXPECT_EQ(ema.state_dict()[0].first, "weight");
+    EXPECT_TRUE(is_close(values(ema.state_dict()[0].second), want, 1e-6))
+        << step;  // two f32 roundings a step
+  }
+}
+
+TEST(Ema, PutsTheAveragesIntoTheModuleForAScopeOnly) {
+  nn::Linear net(3, 5);
+  set_weights(net, 0);
+  Ema ema(net, 0.5);
+  set_weights(net, 1);
+  ema.update();
+  nn::NamedTensors weights = copy_of(net.state_dict()), averages = copy_of(ema.state_dict());
+  {
+    Ema::Scope scope(ema);
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(same_bits(net.state_dict()[i].second.detach(), averages[i].second));
+    EXPECT_TRUE(net.weight.requires_grad());
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(same_bits(net.state_dict()[i].second.detach(), weights[i].second));
+    EXPECT_TRUE(same_bits(ema.state_dict()[i].second, averages[i].second));
+  }
+}
+
+TEST(Ema, ResumesFromItsStateInAnyOrder) {
+  nn::Linear net(3, 5), other(3, 5);
+  Ema ema(net, 0.9);
+  set_weights(net, 1);
+  ema.update();
+  nn::NamedTensors state = copy_of(ema.state_dict());
+  std::reverse(state.begin(), state.end());  // files are sorted by name
+  Ema resumed(other, 0.9);
+  resumed.load_state_dict(state);
+  set_weights(net, 2);
+  set_weights(other, 2);
+  ema.update();
+  resumed.update();
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_TRUE(same_bits(resumed.state_dict()[i].second, ema.state_dict()[i].second));
+}
+
+TEST(Ema, RefusesAStateThatDoesNotFitAndKeepsItsOwn) {
+  nn::Linear net(3, 5);
+  Ema ema(net, 0.9);
+  nn::NamedTensors before = copy_of(ema.state_dict());
+  using State = nn::NamedTensors;
+  expect_error([&] { ema.load_state_dict(State{{"weight", zeros({5, 3})}}); }, {"Ema", "1", "2"});
+  expect_error(
+      [&] {
+        ema.load_state_dict(State{{"weight", zeros({5, 3})}, {"b", zeros({5})}});
+      },
+      {"Ema", "bias"});
+  expect_error(
+      [&] {
+        ema.load_state_dict(State{{"weight", zeros({5, 3})}, {"bias", zeros({4})}});
+      },
+      {"Ema", "bias", "(4,)", "(5,)"});
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(ema.state_dict()[i].second, before[i].second));
+  expect_error([&] { Ema wrong(net, 1); }, {"Ema", "[0, 1)"});
+}
+
+}  // namespace
+}  // namespace reprise::optim

@@ -1,0 +1,141 @@
+// The transformer block and its halves against the same in simple operations and f64.
+#include "reprise/nn/transformer.h"
+
+#include <cmath>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/tests/nn/composite_gpt.h"
+#include "reprise/tests/nn/small_models.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::nn {
+namespace {
+
+using testing::composite_attention;
+using testing::composite_block;
+using testing::composite_mlp;
+using testing::expect_error;
+using testing::f64_copies;
+using testing::is_close;
+using testing::random_input;
+using testing::randomize;
+using testing::same_bits;
+using testing::Weights;
+
+// A dozen f32 roundings, of sums of up to 60 products; compared to the tensor's largest element.
+constexpr double kTolerance = 5e-6;
+
+// Output, input gradient and every parameter gradient of `got`, against `want` in f64 with its weights `w`.
+void expect_same_function(Module& module, const Tensor& x, const std::function<Tensor(const Tensor&)>& got,
+                          const std::function<Tensor(const Weights&, const Tensor&)>& want) {
+  Weights w = f64_copies(module);
+  Tensor x64 = x.to(DType::f64);
+  Tensor leaf = x.clone().set_requires_grad();
+  x64.set_requires_grad();
+  Tensor y = got(leaf), y64 = want(w, x64);
+  EXPECT_TRUE(is_close(y, y64, kTolerance));
+  Tensor dy = random_input(y.shape(), 99);
+  y.backward(dy);
+  y64.backward(dy.to(DType::f64));
+  EXPECT_TRUE(is_close(leaf.grad(), x64.grad(), kTolerance)) << "dx";
+  for (auto& [name, parameter] : module.named_parameters())
+    EXPECT_TRUE(is_close(parameter.grad(), w.at(name).grad(), kTolerance)) << "gradient of " << name;
+}
+
+TEST(MultiHeadAttention, AgreesWithItsComposite) {
+  for (bool causal : {true, false})
+    for (bool bias : {true, false}) {
+      MultiHeadAttention attention({.width = 15, .heads = 3, .causal = causal, .bias = bias});
+      randomize(attention);
+      Tensor residual = random_input({2, 7, 15}, 5);
+      expect_same_function(
+          attention, random_input({2, 7, 15}), [&](const Tensor& x) { return attention(x, residual); },
+          [&](const Weights& w, const Tensor& x) {
+            return composite_attention(w, "", x, 3, causal) + residual.to(DType::f64);
+          });
+    }
+}
+
+TEST(MultiHeadAttention, NeedsWidthToBeAMultipleOfHeads) {
+  expect_error([] { MultiHeadAttention({.width = 16, .heads = 3}); }, {"width 16", "3 heads"});
+  expect_error([] { MultiHeadAttention({.width = 16, .heads = 0}); }, {"0 heads"});
+}
+
+TEST(Mlp, AgreesWithItsComposite) {
+  for (Activation activation : {Activation::gelu_tanh, Activation::gelu, Activation::relu})
+    for (int64_t hidden : {0, 7}) {
+      nn::Mlp net({.width = 5, .hidden = hidden, .activation = activation});
+      EXPECT_EQ(net.c_fc.weight.size(0), hidden == 0 ? 20 : 7);
+      randomize(net);
+      expect_same_function(
+          net, random_input({2, 7, 5}), [&](const Tensor& x) { return net(x, x); },
+          [&](const Weights& w, const Tensor& x) { return x + composite_mlp(w, "", x, activation); });
+    }
+}
+
+TEST(TransformerBlock, AgreesWithItsComposite) {
+  for (bool bias : {true, false}) {
+    TransformerBlock block({.width = 15, .heads = 5, .causal = bias, .bias = bias});
+    randomize(block);
+    expect_same_function(
+        block, random_input({3, 7, 15}), [&](const Tensor& x) { return block(x); },
+        [&](const Weights& w, const Tensor& x) { return composite_block(w, "", x, 5, bias); });
+  }
+}
+
+// The branch with dropout adds the residual by itself; in evaluation and without dropout it joins the
+// product.
+TEST(TransformerBlock, FusedAndUnfusedResidualAreTheSameFunction) {
+  BlockOptions options{.width = 16, .heads = 2};
+  TransformerBlock fused(options);
+  options.drop_path = 1e-9;  // takes the other path, and keeps every sample of these few
+  TransformerBlock unfused(options);
+  randomize(fused);
+  unfused.load_state_dict(fused.state_dict());
+  Tensor x = random_input({3, 9, 16});
+  Tensor y = fused(x);
+  EXPECT_TRUE(is_close(unfused(x), y, kTolerance));
+  unfused.eval();
+  EXPECT_TRUE(same_bits(unfused(x).detach(), y.detach()));
+  fused.eval();
+  EXPECT_TRUE(same_bits(fused(x).detach(), y.detach()));
+}
+
+TEST(TransformerBlock, DropoutIsOffInEvaluationAndOnWhileTraining) {
+  TransformerBlock dropped({.width = 16, .heads = 2, .dropout = 0.2}), plain({.width = 16, .heads = 2});
+  randomize(plain);
+  dropped.load_state_dict(plain.state_dict());
+  Tensor x = random_input({3, 9, 16});
+  manual_seed(3);
+  Tensor first = dropped(x), second = dropped(x);
+  EXPECT_FALSE(same_bits(first.detach(), second.detach()));
+  manual_seed(3);
+  EXPECT_TRUE(same_bits(dropped(x).detach(), first.detach()));
+  dropped.eval();
+  EXPECT_TRUE(same_bits(dropped(x).detach(), plain(x).detach()));
+}
+
+// Dropout of the attention probabilities, of attention's output and of the MLP's: three places, three draws.
+TEST(TransformerBlock, DrawsOnceForEachPlaceOfDropout) {
+  TransformerBlock block({.width = 16, .heads = 2, .dropout = 0.2});
+  uint64_t before = default_generator().uses();
+  block(random_input({3, 9, 16}));
+  EXPECT_EQ(default_generator().uses() - before, 3u);
+}
+
+TEST(TransformerBlock, DropPathSkipsBothHalvesOfASample) {
+  constexpr int64_t samples = 400;
+  TransformerBlock block({.width = 4, .heads = 1, .drop_path = 0.5});
+  randomize(block);
+  Tensor x = random_input({1, 3, 4}).expand({samples, 3, 4}).contiguous();
+  manual_seed(4);
+  std::vector<double> in = x.to_vector<double>(), out = block(x).detach().to_vector<double>();
+  int untouched = 0;
+  for (size_t s = 0; s < samples; ++s)
+    untouched += std::equal(in.begin() + std::ptrdiff_t(s * 12), in.begin() + std::ptrdiff_t(s * 12 + 12),
+                            out.begin() + std::ptrdiff_t(s * 12));
+  EXPECT_NEAR(untouched / double(samples), 0.25, 5 * std::sqrt(0.25 * 0.75 / samples));  // 5 deviations
+}
+
+}  // namespace
+}  // namespace reprise::nn
