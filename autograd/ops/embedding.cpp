@@ -43,7 +43,14 @@ struct Embedding : Function<Embedding> {
     kernels::embedding(current_stream(weight.device()), weight, indices, y);
     return y;
   }
+
+  // A table tied to the output layer has that layer's gradient already: the few rows are added to it, which
+  // saves a table of zeros and a pass over it.
   TensorList backward(const TensorList& dy) {
+    if (Tensor dweight = GraphTask::take_pending(edges()[0])) {
+      EmbeddingBackward::add_rows(dy[0], saved(0), dweight);
+      return {dweight, Tensor()};
+    }
     return {EmbeddingBackward::apply(dy[0], saved(0), table_), Tensor()};
   }
 };
