@@ -8,7 +8,7 @@ function(reprise_add_tests folder)
   target_link_libraries(${program} PRIVATE reprise_test_support reprise reprise_compiler GTest::gtest
                                            GTest::gtest_main)
   if(TARGET reprise-gpt AND folder STREQUAL apps)
-    target_link_libraries(${program} PRIVATE reprise_apps CLI11::CLI11)
+    target_link_libraries(${program} PRIVATE reprise_apps)
     target_compile_definitions(${program} PRIVATE REPRISE_GPT_PROGRAM="$<TARGET_FILE:reprise-gpt>")
     add_dependencies(${program} reprise-gpt)
   endif()

@@ -1,5 +1,5 @@
 // TOML in and out for CLI11, through toml++.
-#include "config_file.h"
+#include "reprise/apps/common/config_file.h"
 
 #include <toml++/toml.h>
 

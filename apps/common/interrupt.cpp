@@ -1,5 +1,5 @@
 // Signals as a flag.
-#include "interrupt.h"
+#include "reprise/apps/common/interrupt.h"
 
 #include <atomic>
 #include <csignal>

@@ -1,5 +1,5 @@
 // The progress line.
-#include "progress.h"
+#include "reprise/apps/common/progress.h"
 
 #include <fmt/core.h>
 #include <unistd.h>

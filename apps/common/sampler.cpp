@@ -1,5 +1,5 @@
 // Sampling of the next token.
-#include "sampler.h"
+#include "reprise/apps/common/sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +20,8 @@ void check_sampling(const SamplingOptions& options) {
 int32_t sample_token(std::span<const float> logits, const SamplingOptions& options, Generator& generator) {
   check_sampling(options);
   Generator::State draw = generator.next();
+  check(std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }),
+        "sample: the logits are not finite");
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   // Ties go to the smaller id, so that the choice does not depend on the sort.
