@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* step_prefix = "step-";
+constexpr const char* unfinished_prefix = ".unfinished-";
 constexpr const char* model_prefix = "model.";  // of the metadata keys that describe the model
 
 io::NamedViews views(const nn::NamedTensors& tensors) {
@@ -65,20 +66,37 @@ void write_parts(const std::string& folder, const Checkpoint& checkpoint) {
   write_manifest(folder);
 }
 
-// Only what is older than the newest `keep`, so LATEST always names a checkpoint that stays.
-void remove_old(const std::string& folder, int keep) {
+// All but the newest `keep`, counted from the one that LATEST names. A crash can leave one of a later step
+// that LATEST never named: it does not count, and stays until training gets there again.
+void remove_old(const std::string& folder, const std::string& latest, int keep) {
   std::vector<std::string> names = finished_checkpoints(folder);
+  names.erase(std::upper_bound(names.begin(), names.end(), latest), names.end());
   for (size_t i = 0; i + size_t(keep) < names.size(); ++i) fs::remove_all(folder + "/" + names[i]);
 }
 
-std::string newest(const std::string& run_folder) {
-  std::string latest = run_folder + "/checkpoints/LATEST";
-  check(fs::exists(latest), run_folder, ": no checkpoint there (no checkpoints/LATEST)");
+// What earlier saves left that failed or were killed.
+void remove_unfinished(const std::string& folder) {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with(unfinished_prefix)) left.push_back(entry.path());
+  for (const fs::path& path : left) fs::remove_all(path);
+}
+
+// What LATEST holds, or nothing.
+std::string latest_name(const std::string& folder) {
+  std::string latest = folder + "/LATEST";
+  if (!fs::exists(latest)) return "";
   std::string name = io::read_file(latest);
   while (!name.empty() && name.back() == '\n') name.pop_back();
-  check(name.starts_with(step_prefix) && name.find('/') == std::string::npos, latest, ": holds '", name,
-        "', not the name of a checkpoint");
-  return run_folder + "/checkpoints/" + name;
+  return name;
+}
+
+std::string newest(const std::string& run_folder) {
+  check(has_checkpoint(run_folder), run_folder, ": no checkpoint there (no checkpoints/LATEST)");
+  std::string folder = run_folder + "/checkpoints", name = latest_name(folder);
+  check(name.starts_with(step_prefix) && name.find('/') == std::string::npos, folder, "/LATEST: holds '",
+        name, "', not the name of a checkpoint");
+  return folder + "/" + name;
 }
 
 }  // namespace
@@ -86,10 +104,12 @@ std::string newest(const std::string& run_folder) {
 void save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
   std::string folder = run_folder + "/checkpoints",
               name = fmt::format("{}{:08}", step_prefix, checkpoint.step);
-  std::string unfinished = folder + "/.unfinished-" + name, finished = folder + "/" + name;
   try {
     fs::create_directories(folder);
-    fs::remove_all(unfinished);
+    remove_unfinished(folder);
+    // The newest one stays where it is until LATEST names its successor, also when both are of one step.
+    if (name == latest_name(folder)) name += "-again";
+    std::string unfinished = folder + "/" + unfinished_prefix + name, finished = folder + "/" + name;
     fs::create_directory(unfinished);
     write_parts(unfinished, checkpoint);
     io::sync_folder(unfinished);
@@ -97,7 +117,7 @@ void save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint
     fs::rename(unfinished, finished);
     io::sync_folder(folder);
     io::write_file(folder + "/LATEST", name + "\n");
-    remove_old(folder, keep);
+    remove_old(folder, name, keep);
   } catch (const fs::filesystem_error& error) { fail("checkpoint: ", error.what()); }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <vector>
 
 #include "reprise/core/error.h"
@@ -49,14 +50,21 @@ void write_manifest(const std::string& folder) {
 void check_manifest(const std::string& folder) {
   std::string path = folder + "/manifest.json", text = io::read_file(path);
   io::JsonReader json(text, path);
+  std::set<std::string> listed;
   json.object([&](const std::string& name) {
     check(name.find('/') == std::string::npos, path, ": names a file outside its folder: ", name);
     std::vector<int64_t> facts;
     json.array([&] { facts.push_back(json.integer()); });
     check(facts.size() == 2, path, ": ", name, " needs its bytes and checksum");
     check_file(folder + "/" + name, facts[0], facts[1]);
+    listed.insert(name);
   });
   json.end();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::string name = entry.path().filename();
+    check(entry.path().extension() != ".safetensors" || listed.contains(name), folder, "/", name,
+          ": not in the manifest");
+  }
 }
 
 }  // namespace reprise::apps

@@ -29,7 +29,7 @@ size_t parse_bytes(std::string_view text) {
   double number = std::strtod(copy.c_str(), &end);
   std::string unit = end;
   for (const Unit& known : units)
-    if (end != copy.c_str() && unit == known.name && number > 0 && number * known.bytes < 1e18)
+    if (end != copy.c_str() && unit == known.name && number * known.bytes >= 1 && number * known.bytes < 1e18)
       return size_t(number * known.bytes);
   fail("size: '", text, "' is not a number of bytes such as 512MiB or 2GiB");
 }

@@ -23,6 +23,7 @@ class Trainer {
       : task_(task),
         options_(options),
         step_(first_step),
+        saved_step_(first_step > 0 ? first_step : -1),
         parameters_(task.model.parameters()),
         records_(options.run_folder, first_step),
         progress_(first_step, options.schedule.steps, task.unit) {}
@@ -38,12 +39,12 @@ class Trainer {
       progress_.update(step_, loss, validation_loss_, lr_, task_.units_per_step,
                        due(options_.eval_every) || last);
       if (due(options_.sample_every) && !last) sample();
-      if (due(options_.save_every) && !last) save();
+      if (due(options_.save_every) && !last) try_to_save();
     }
     bool finished = step_ == options_.schedule.steps;
     if (finished) validate(true);
     progress_.break_line();
-    save();
+    if (saved_step_ != step_) save();
     if (finished) sample();
     records_.plot();
     return {step_, validation_loss_.value_or(0), !finished && interrupted()};
@@ -112,6 +113,17 @@ class Trainer {
     progress_.resume();
   }
 
+  // A full disk now need not be one at the next save, and the last checkpoint is still there.
+  void try_to_save() {
+    try {
+      save();
+    } catch (const Error& error) {
+      progress_.resume();
+      progress_.break_line();
+      fmt::print(stderr, "warning: step {} is not saved: {}\n", step_, error.what());
+    }
+  }
+
   void save() {
     progress_.pause();
     Checkpoint checkpoint{.step = step_,
@@ -121,12 +133,13 @@ class Trainer {
                           .optimizer = task_.optimizer.state_dict()};
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
     save_checkpoint(options_.run_folder, checkpoint, options_.keep);
+    saved_step_ = step_;
     progress_.resume();
   }
 
   Task& task_;
   const TrainerOptions& options_;
-  int64_t step_;
+  int64_t step_, saved_step_;
   TensorList parameters_;
   RunRecords records_;
   Progress progress_;

@@ -1,6 +1,7 @@
 // reprise-gpt: exit code 0 on success, 2 on bad input (one line that says what and where), 3 when
-// interrupted.
+// interrupted, 1 on a defect of the program.
 #include <cstdio>
+#include <exception>
 
 #include "reprise/apps/gpt/options.h"
 
@@ -19,5 +20,8 @@ int main(int argc, char** argv) {
   } catch (const reprise::Error& error) {
     std::fprintf(stderr, "reprise-gpt: %s\n", error.what());
     return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "reprise-gpt: internal error: %s\n", error.what());
+    return 1;
   }
 }

@@ -91,6 +91,8 @@ int run_train(const TrainCommand& given) {
   check(!c.resume || has_checkpoint(folder), "--resume: no checkpoint in ", folder);
 
   Corpus corpus = load_corpus(c.data, c.resume ? saved_tokenizer(folder) : nullptr);
+  if (corpus.tokenizer)
+    corpus.tokenizer->encode(c.generate.prompt);  // a bad prompt is told now, not at the end
   c.model.vocab_size = corpus.vocab_size;
   manual_seed(uint64_t(c.seed));
   nn::Gpt model(c.model, device);

@@ -1,0 +1,30 @@
+// Numbers as the progress line shows them.
+#include "reprise/apps/common/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace reprise::apps {
+namespace {
+
+TEST(FormatBytes, ChoosesAUnitAndKeepsTwoDigits) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(999), "999 B");
+  EXPECT_EQ(format_bytes(1500), "1.5 kB");
+  EXPECT_EQ(format_bytes(25e6), "25 MB");
+  EXPECT_EQ(format_bytes(1.25e9), "1.2 GB");
+  EXPECT_EQ(format_bytes(3e15), "3000 TB");
+}
+
+TEST(FormatDuration, ShowsMinutesAndHours) {
+  EXPECT_EQ(format_duration(0), "0:00");
+  EXPECT_EQ(format_duration(59.6), "1:00");
+  EXPECT_EQ(format_duration(75), "1:15");
+  EXPECT_EQ(format_duration(3600 + 62), "1:01:02");
+  EXPECT_EQ(format_duration(-5), "0:00");
+  EXPECT_EQ(format_duration(INFINITY), "0:00");
+}
+
+}  // namespace
+}  // namespace reprise::apps
