@@ -116,7 +116,8 @@ def print_workers(model, workers):
 
 
 def bench(model, binary, options):
-    environment = {"OMP_NUM_THREADS": str(options.threads)}
+    threads = str(options.threads)
+    environment = {"OMP_NUM_THREADS": threads, "REPRISE_NUM_THREADS": threads}
     workers = []
     try:
         workers.append(Worker(OURS, [binary], model, environment))

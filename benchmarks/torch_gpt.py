@@ -173,9 +173,10 @@ def main():
     optimizer = adamw(model, fused=HAS_FUSED_ATTENTION and not options.no_fused_adamw)
     per_sequence = shape.tokens or shape.context
 
+    tokens, targets = torch.randint(shape.vocab, (2, shape.batch, per_sequence))
+
     def step():
-        text = torch.randint(shape.vocab, (shape.batch, per_sequence + 1))
-        train_step(forward, optimizer, text[:, :-1].contiguous(), text[:, 1:].contiguous())
+        train_step(forward, optimizer, tokens, targets).item()
 
     for _ in range(2 if shape.steps < 10 else 10):
         step()

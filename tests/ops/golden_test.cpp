@@ -1,0 +1,89 @@
+// Ops against PyTorch's values in tests/golden/ops.safetensors (tools/parity_ops.py), in f64 and in f32.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/io/safetensors.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise {
+namespace {
+
+using testing::is_close;
+
+const io::SafetensorsFile& golden() {
+  static const io::SafetensorsFile file(REPRISE_SOURCE_DIR "/tests/golden/ops.safetensors");
+  return file;
+}
+
+// In f64 what remains is that the golden values are stored in f32, half a unit in the last place: 6e-8 of the
+// tensor's largest value. f32 adds the op's own roundings, some ten of them.
+double tolerance(DType dtype) { return dtype == DType::f64 ? 1e-7 : 1e-6; }
+
+// Values and gradients of `fn`, called with the case's tensors named `inputs`.
+void check_case(const std::string& key, const std::vector<std::string>& inputs,
+                const std::function<Tensor(const TensorList&)>& fn, const std::string& output = "y") {
+  for (DType dtype : {DType::f64, DType::f32}) {
+    SCOPED_TRACE(key + (dtype == DType::f64 ? " in f64" : " in f32"));
+    TensorList leaves;
+    for (const std::string& name : inputs)
+      leaves.push_back(golden().read(key + "." + name).to(dtype).set_requires_grad());
+    Tensor y = fn(leaves);
+    EXPECT_TRUE(is_close(y.detach().to(DType::f64), golden().read(key + "." + output).to(DType::f64),
+                         tolerance(dtype)));
+    y.backward(golden().read(key + ".d" + output).to(dtype));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Tensor want = golden().read(key + ".d" + inputs[i]);
+      EXPECT_TRUE(is_close(leaves[i].grad().to(DType::f64), want.to(DType::f64), tolerance(dtype)))
+          << "gradient of " << inputs[i];
+    }
+  }
+}
+
+TEST(Golden, NormsAreThoseOfPyTorch) {
+  check_case("layer_norm.affine", {"x", "weight", "bias"},
+             [](const TensorList& in) { return layer_norm(in[0], in[1], in[2], 1e-5); });
+  check_case("rms_norm.affine", {"x", "weight"},
+             [](const TensorList& in) { return rms_norm(in[0], in[1], 1e-6); });
+}
+
+TEST(Golden, ActivationsAreThoseOfPyTorch) {
+  check_case("gelu.exact", {"x"}, [](const TensorList& in) { return gelu(in[0]); });
+  check_case("gelu.tanh", {"x"}, [](const TensorList& in) { return gelu_tanh(in[0]); });
+  check_case("silu.plain", {"x"}, [](const TensorList& in) { return silu(in[0]); });
+}
+
+TEST(Golden, SoftmaxesAreThoseOfPyTorch) {
+  check_case("softmax.last_axis", {"x"}, [](const TensorList& in) { return softmax(in[0]); });
+  check_case("log_softmax.last_axis", {"x"}, [](const TensorList& in) { return log_softmax(in[0]); });
+}
+
+TEST(Golden, CrossEntropyIsThatOfPyTorch) {
+  auto check = [](const std::string& name, double smoothing) {
+    std::string key = "cross_entropy." + name;
+    Tensor targets = golden().read(key + ".targets");
+    check_case(
+        key, {"logits"},
+        [&](const TensorList& in) { return cross_entropy(in[0], targets, {.label_smoothing = smoothing}); },
+        "loss");
+  };
+  check("plain", 0);
+  check("ignore_index", 0);
+  check("label_smoothing", 0.1);
+  check("ignore_and_smoothing", 0.1);
+}
+
+TEST(Golden, AttentionIsThatOfPyTorch) {
+  auto check = [](const std::string& name, bool causal) {
+    check_case("scaled_dot_product_attention." + name, {"q", "k", "v"},
+               [=](const TensorList& in) { return attention(in[0], in[1], in[2], {.causal = causal}); });
+  };
+  check("causal", true);
+  check("full", false);
+  check("full_cross", false);
+}
+
+}  // namespace
+}  // namespace reprise
