@@ -7,7 +7,10 @@
 gpt_parity.safetensors: a 2-layer GPT in f32. Weights in the names of Hugging Face's GPT-2, linear ones (out, in); tokens
 and targets; loss; every gradient ("grad."); the weights after 10 AdamW steps on the same batch ("after.").
 --check starts from the weights and the batch in FILE; exit code 1 if anything differs by more than 1e-5, relative to
-the largest value of its tensor. Run it with the Python that tools/setup_peers.sh makes.
+the largest value of its tensor. Run it with the Python that tools/setup_peers.sh makes, for example
+
+    REPRISE_PARITY_FILE=/tmp/ours.safetensors build/cpu/bin/nn_tests --gtest_filter='GptParity.*'
+    ~/.cache/reprise-peers/bin/python tools/parity_torch.py --check /tmp/ours.safetensors
 """
 import argparse
 import sys

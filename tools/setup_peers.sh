@@ -53,8 +53,8 @@ write_stubs() {
     version=$(objdump -p "$lib"/libtorch*.so | awk -v n="$name:" 'hit == 1 {print $4; hit = 2} $NF == n {hit += !hit}')
     wanted "$lib" "${version:-none}" | sed 's/.*/long &[8];/' > "$work/stub.c"
     echo "${version:-$name} { *; };" > "$work/stub.map"
-    local flags=(-Wl,-soname,"$name")
-    [ -z "$version" ] || flags+=(-Wl,--version-script,"$work/stub.map")
+    local flags=("-Wl,-soname,$name")
+    [ -z "$version" ] || flags+=("-Wl,--version-script,$work/stub.map")
     "${CC:-cc}" -shared -fPIC -fno-builtin -w "$work/stub.c" "${flags[@]}" -o "$lib/$name"
   done
   rm -rf "$work"
@@ -64,12 +64,13 @@ if [ -x "$python" ] && works; then
   echo "peers: $("$python" -c 'import torch; print("PyTorch", torch.__version__)') in $peers"
   exit 0
 fi
-"$base_python" -m venv "$peers"
+"$base_python" -m venv "$peers" || { echo "peers: a virtual environment needs Debian's python3-venv" >&2; exit 1; }
+echo "peers: installing PyTorch in $peers"
 if [ "${1:-}" = --full ]; then
   "$python" -m pip install -q torch numpy safetensors
 else
-  "$python" -m pip install -q --no-deps torch
-  "$python" -m pip install -q numpy safetensors filelock typing-extensions sympy networkx jinja2 fsspec setuptools
+  "$python" -m pip install -q -U numpy safetensors filelock typing-extensions sympy networkx jinja2 fsspec setuptools
+  "$python" -m pip install -q -U --no-deps torch
   if ! works; then
     # shellcheck disable=SC2046
     "$python" -m pip install -q --no-deps $(pinned nvidia-cuda-runtime nvidia-cuda-cupti nvidia-cufile)
