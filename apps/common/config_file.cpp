@@ -51,6 +51,24 @@ void set_options(CLI::App& command, const toml::table& table, const std::string&
   }
 }
 
+void collect(std::map<std::string, std::string>& into, const toml::table& table) {
+  for (auto&& [key, value] : table) {
+    if (auto inner = value.as_table()) {
+      collect(into, *inner);
+    } else {
+      into[std::string(key.str())] = text_of(value);
+    }
+  }
+}
+
+toml::table parse(const std::string& path) {
+  try {
+    return toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    fail(path, ':', error.source().begin.line, ": ", error.description());
+  }
+}
+
 std::string toml_string(const std::string& text) {
   std::ostringstream out;
   out << toml::value<std::string>(text);
@@ -87,11 +105,13 @@ void apply_config(CLI::App& command) {
   const CLI::Option* config = command.get_option("--config");
   if (config->count() == 0) return;
   std::string path = config->results().front();
-  try {
-    set_options(command, toml::parse_file(path), path);
-  } catch (const toml::parse_error& error) {
-    fail(path, ':', error.source().begin.line, ": ", error.description());
-  }
+  set_options(command, parse(path), path);
+}
+
+std::map<std::string, std::string> read_config(const std::string& path) {
+  std::map<std::string, std::string> values;
+  collect(values, parse(path));
+  return values;
 }
 
 std::string resolved_config(const CLI::App& command) {

@@ -1,10 +1,8 @@
 // `--config file.toml`: TOML files as a source of option values.
 #pragma once
 
-#include <memory>
+#include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace CLI {
 class App;
@@ -22,5 +20,8 @@ void apply_config(CLI::App& command);
 
 /// The options of a command as they were resolved, as TOML: what the run folder keeps.
 std::string resolved_config(const CLI::App& command);
+
+/// The values of a TOML file as text, by key, tables or not. Error naming file and line if it is not TOML.
+std::map<std::string, std::string> read_config(const std::string& path);
 
 }  // namespace reprise::apps

@@ -2,7 +2,10 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
+#include "reprise/apps/common/config_file.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
@@ -10,9 +13,28 @@
 
 namespace reprise::apps::gpt {
 
+namespace {
+
+// The data options that a run was started with.
+DataOptions trained_on(const std::string& run_folder) {
+  std::string path = run_folder + "/config.toml";
+  check(std::filesystem::exists(path), "--data is missing, and there is no ", path, " that says what it was");
+  std::map<std::string, std::string> config = read_config(path);
+  DataOptions data{.data = config["data"],
+                   .val_data = config["val-data"],
+                   .vocab = config["vocab"],
+                   .merges = config["merges"]};
+  check(!data.data.empty() && data.data != "-", "--data is missing, and ", run_folder,
+        " learned from standard input");
+  if (config.contains("val-fraction")) data.val_fraction = std::atof(config["val-fraction"].c_str());
+  return data;
+}
+
+}  // namespace
+
 int run_eval(const EvalCommand& command) {
   LoadedRun run = load_run(command.run);
-  DataOptions data = command.data;
+  DataOptions data = command.data.data.empty() ? trained_on(run.folder) : command.data;
   data.vocab_size = run.model->options().vocab_size;
   Corpus corpus = load_corpus(data, std::move(run.tokenizer));
   check(corpus.vocab_size == run.model->options().vocab_size, "eval: the data has a vocabulary of ",

@@ -117,6 +117,10 @@ TEST_F(TrainedRun, EvalGivesTheLossOfTheWholeHeldOutSplit) {
   }
 }
 
+TEST_F(TrainedRun, EvalWithoutDataTakesWhatTheRunTrainedOn) {
+  EXPECT_EQ(run({"eval", "--run", out()}), run({"eval", "--run", out(), "--data", data()}));
+}
+
 TEST(Train, ReadsStandardInputAsItReadsAFile) {
   TempFolder folder;
   std::string data = folder.write("text", tiny_text());
@@ -124,6 +128,7 @@ TEST(Train, ReadsStandardInputAsItReadsAFile) {
   run(train_arguments("-", folder / "input", 3), 0, tiny_text());
   expect_same_checkpoints(folder / "input", folder / "file");
   EXPECT_EQ(measurements(folder / "input"), measurements(folder / "file"));
+  expect_refused({"eval", "--run", folder / "input"}, {"--data", "standard input"});
 }
 
 TEST(Train, MicroBatchesAreTheRowsOfOneLargeBatch) {
@@ -217,7 +222,8 @@ TEST(Train, LearnsFromTokenFiles) {
   EXPECT_EQ(load_checkpoint(folder / "run", false).model.at("vocab_size"), "13");
   std::string ids = run({"sample", "--run", folder / "run", "--sample-tokens", "4"});
   EXPECT_EQ(std::count(ids.begin(), ids.end(), ' '), 5) << ids;
-  run({"eval", "--run", folder / "run", "--data", folder / "t.bin", "--val-data", folder / "v.bin"});
+  EXPECT_EQ(run({"eval", "--run", folder / "run"}), run({"eval", "--run", folder / "run", "--data",
+                                                         folder / "t.bin", "--val-data", folder / "v.bin"}));
 }
 
 TEST(Help, IsPrintedForEveryCommandAndNamesItsOptions) {

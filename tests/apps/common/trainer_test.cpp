@@ -1,0 +1,221 @@
+// The training loop around a model of two numbers: what it calls when, what it writes, and when it stops.
+#include "reprise/apps/common/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+
+#include "reprise/apps/common/checkpoint.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/io/file_calls.h"
+#include "reprise/io/run_log.h"
+#include "reprise/nn/optim/sgd.h"
+#include "reprise/tests/io/temp_folder.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::apps {
+namespace {
+
+using testing::expect_error;
+using testing::TempFolder;
+
+struct Line : nn::Module {
+  Tensor x = register_parameter("x", Tensor::from<float>({3, -1}, {2}));
+};
+
+// The loss |x|^2 / 2 has the gradient x, so plain steps are x -= lr * x.
+struct Fixture {
+  TempFolder folder;
+  Line model;
+  optim::Sgd optimizer{model.parameters()};
+  std::vector<std::pair<int64_t, int64_t>> losses;  // (step, micro) asked for
+  std::vector<bool> validations;                    // whether of the whole split
+  int samples = 0;
+  Task task{.model = model,
+            .optimizer = optimizer,
+            .units_per_step = 1,
+            .loss =
+                [this](int64_t step, int64_t micro) {
+                  losses.emplace_back(step, micro);
+                  return square(model.x).sum() * 0.5;
+                },
+            .validation_loss =
+                [this](bool whole) {
+                  validations.push_back(whole);
+                  return model.x.detach().to_vector<double>()[0];
+                },
+            .sample =
+                [this] {
+                  ++samples;
+                  return std::string("text");
+                }};
+  TrainerOptions options{.run_folder = folder.path(),
+                         .schedule = {.lr = 0.1, .steps = 4, .decay = optim::Decay::constant},
+                         .clip = 0,
+                         .eval_every = 0,
+                         .save_every = 0};
+
+  std::vector<double> values_of(const std::string& name) const {
+    std::vector<double> found;
+    for (const io::RunRecord& record : io::read_run_log(folder / "metrics.jsonl"))
+      for (const auto& [key, value] : record.metrics)
+        if (key == name) found.push_back(value);
+    return found;
+  }
+  std::vector<double> x() const { return model.x.detach().to_vector<double>(); }
+};
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& want) {
+  EXPECT_TRUE(testing::is_close(got, want, 1e-6));  // a few f32 roundings
+}
+
+TEST(Train, UpdatesByTheScheduleAndRecordsEveryStep) {
+  Fixture f;
+  f.options.schedule = {.lr = 0.4, .min_lr = 0, .warmup = 1, .steps = 3, .decay = optim::Decay::linear};
+  TrainingResult result = train(f.task, f.options, false);
+  EXPECT_EQ(result.step, 3);
+  EXPECT_FALSE(result.interrupted);
+  double left = 0.8 * 0.6 * 0.8;  // rates 0.2, 0.4, 0.2
+  expect_near(f.x(), {3 * left, -left});
+  expect_near(f.values_of("lr"), {0.2, 0.4, 0.2});
+  expect_near(f.values_of("loss"), {5, 5 * 0.64, 5 * 0.64 * 0.36});
+  expect_near(f.values_of("grad_norm"), {std::sqrt(10), std::sqrt(10) * 0.8, std::sqrt(10) * 0.48});
+  EXPECT_EQ(f.validations, std::vector<bool>{true});
+  EXPECT_NEAR(result.validation_loss, 3 * left, 1e-6);
+  EXPECT_EQ(f.samples, 1);
+  EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 3);
+}
+
+TEST(Train, AveragesMicroBatchesAndClipsTheirGradient) {
+  Fixture f;
+  f.options.accumulate = 3;
+  f.options.clip = 1;
+  f.options.schedule.steps = 1;
+  train(f.task, f.options, false);
+  EXPECT_EQ(f.losses, (std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {0, 1}, {0, 2}}));
+  // The mean gradient is x, of norm sqrt(10): clipped to 1, less the 1e-6 of the clipping formula.
+  expect_near(f.x(), {3 - 0.3 / std::sqrt(10), -1 + 0.1 / std::sqrt(10)});
+  expect_near(f.values_of("grad_norm"), {std::sqrt(10)});
+  expect_near(f.values_of("loss"), {5});
+}
+
+TEST(Train, EvaluatesSamplesAndSavesWhenDueAndAtTheEnd) {
+  Fixture f;
+  f.options.eval_every = 2;
+  f.options.sample_every = 2;
+  f.options.save_every = 3;
+  train(f.task, f.options, false);
+  EXPECT_EQ(f.validations, (std::vector<bool>{false, true}));
+  EXPECT_EQ(f.samples, 2);
+  EXPECT_EQ(f.values_of("val_loss").size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(f.folder / "checkpoints/step-00000003"));
+  EXPECT_TRUE(std::filesystem::exists(f.folder / "checkpoints/step-00000004"));
+}
+
+TEST(Train, EvaluatesWithTheAveragesAndTrainsOnWithTheWeights) {
+  Fixture f;
+  optim::Ema ema(f.model, 0.5);
+  f.task.ema = &ema;
+  f.options.schedule.steps = 2;
+  f.options.eval_every = 1;
+  train(f.task, f.options, false);
+  expect_near(f.x(), {3 * 0.81, -0.81});
+  // (3 + 2.7) / 2, then that and 2.43 in the middle.
+  expect_near(f.values_of("val_loss"), {2.85, 2.64});
+}
+
+TEST(Train, StopsAfterTheStepThatASignalComesIn) {
+  for (int number : {SIGTERM, SIGINT}) {
+    Fixture f;
+    auto loss = f.task.loss;
+    f.task.loss = [&](int64_t step, int64_t micro) {
+      if (step == 1) std::raise(number);
+      return loss(step, micro);
+    };
+    TrainingResult result = train(f.task, f.options, false);
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_EQ(result.step, 2);
+    EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 2);
+    EXPECT_TRUE(f.validations.empty());
+    EXPECT_EQ(f.samples, 0);
+  }
+}
+
+TEST(Train, AnInfiniteLossOrGradientStopsBeforeTheUpdateAndNamesTheTensor) {
+  for (bool in_loss : {true, false}) {
+    Fixture f;
+    auto loss = f.task.loss;
+    f.options.save_every = 1;
+    f.task.loss = [&](int64_t step, int64_t micro) {
+      Tensor good = loss(step, micro);
+      if (step < 2) return good;
+      // sqrt(0) is 0 with an infinite derivative.
+      return in_loss ? good * double(INFINITY) : good + sqrt((f.model.x * 0.0).sum());
+    };
+    expect_error([&] { train(f.task, f.options, false); },
+                 {"step 2", "first bad tensor: ", in_loss ? "none" : "gradient of x"});
+    expect_near(f.x(), {3 * 0.81, -0.81});
+    EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 2);
+  }
+}
+
+// Writing the checkpoint of step `doomed` fails: the disk is full.
+class FullDisk : public io::FileCalls {
+ public:
+  explicit FullDisk(int doomed) : part_("step-0000000" + std::to_string(doomed)) {}
+  int open(const char* path, int flags, mode_t mode) override {
+    if (std::string(path).find(part_) == std::string::npos) return FileCalls::open(path, flags, mode);
+    errno = ENOSPC;
+    return -1;
+  }
+
+ private:
+  std::string part_;
+};
+
+TEST(Train, GoesOnWhenACheckpointCannotBeSavedAndSavesTheNext) {
+  Fixture f;
+  f.options.save_every = 1;
+  FullDisk disk(2);
+  io::FileCallsScope scope(disk);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(train(f.task, f.options, false).step, 4);
+  std::string warning = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(warning.find("step 2"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("errno 28"), std::string::npos) << warning;
+  EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 4);
+}
+
+TEST(Train, FailsWhenTheLastCheckpointCannotBeSaved) {
+  Fixture f;
+  f.options.save_every = 1;
+  FullDisk disk(4);
+  io::FileCallsScope scope(disk);
+  expect_error([&] { train(f.task, f.options, false); }, {"step-00000004", "errno 28"});
+  EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 3);
+}
+
+TEST(Train, ResumesOnlyWhatItsTaskDescribes) {
+  Fixture f;
+  f.task.description = {{"size", "2"}};
+  f.options.stop_after = 2;
+  train(f.task, f.options, false);
+  Fixture other;
+  other.options.run_folder = f.folder.path();
+  other.task.description = {{"size", "3"}};
+  expect_error([&] { train(other.task, other.options, true); }, {"resume", f.folder.path()});
+  expect_near(other.x(), {3, -1});
+  other.task.description = f.task.description;
+  optim::Ema ema(other.model, 0.5);
+  other.task.ema = &ema;
+  expect_error([&] { train(other.task, other.options, true); }, {"resume", "--ema"});
+  other.task.ema = nullptr;
+  EXPECT_EQ(train(other.task, other.options, true).step, 4);
+  expect_near(other.x(), {3 * std::pow(0.9, 4), -std::pow(0.9, 4)});
+  expect_error([&] { train(other.task, other.options, true); }, {"step 4", "--steps"});
+}
+
+}  // namespace
+}  // namespace reprise::apps
