@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "reprise/core/random.h"
@@ -49,16 +51,18 @@ class Program {
     if (running_ && waitpid(process_, &status, WNOHANG) == process_) ended(status);
     return running_;
   }
-  /// The exit code; 128 + the signal's number if one killed it.
+  /// The exit code; 128 + the signal's number if one killed it. A run that does not end within a minute is
+  /// killed.
   int wait() {
-    int status = 0;
-    if (running_ && waitpid(process_, &status, 0) == process_) ended(status);
+    for (auto begin = Clock::now(); is_running(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      if (Clock::now() - begin > std::chrono::minutes(1)) signal(SIGKILL);
     return code_;
   }
   std::string out() const { return text_of("out"); }
   std::string err() const { return text_of("err"); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   void ended(int status) {
     running_ = false;
     code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -1,7 +1,6 @@
 // Stopping and going on: the same bits as a run that never stopped, however it was stopped.
 // labels: end-to-end
-#include <chrono>
-#include <thread>
+#include <functional>
 
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/tests/apps/gpt/program.h"
