@@ -21,8 +21,9 @@ namespace detail {
 class TaskRef {
  public:
   template <class Body>
-    requires(!std::is_same_v<std::remove_cv_t<Body>, TaskRef>)  // a copy is a copy, not a reference to a TaskRef
-  explicit TaskRef(Body& body)
+  requires(
+      !std::is_same_v<std::remove_cv_t<Body>, TaskRef>)  // a copy is a copy, not a reference to a TaskRef
+      explicit TaskRef(Body& body)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(body)))),
         call_([](void* object, int64_t i) { (*static_cast<Body*>(object))(i); }) {}
   void operator()(int64_t i) const { call_(object_, i); }
