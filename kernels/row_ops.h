@@ -99,8 +99,7 @@ template <class C>
 class PartialRows {
  public:
   PartialRows(int64_t rows, int64_t width)
-      : rows_(rows),
-        width_(width),
+      : width_(width),
         grain_(std::max<int64_t>(8, (rows + 31) / 32)),
         sums_(size_t((rows + grain_ - 1) / grain_ * width)) {}
 
@@ -111,17 +110,16 @@ class PartialRows {
   /// Writes the sums to y (width), cast; does nothing if y is absent.
   void write(const TensorView& y) const {
     if (!y) return;
+    std::vector<C> total(size_t(width_), C(0));
+    for (size_t piece = 0; piece < sums_.size(); piece += size_t(width_))
+      for (size_t j = 0; j < size_t(width_); ++j) total[j] += sums_[piece + j];
     dispatch_floating(y.dtype, "parameter", [&]<class T>() {
-      for (int64_t j = 0; j < width_; ++j) {
-        C sum = 0;
-        for (int64_t row = 0; row < rows_; row += grain_) sum += sums_[size_t(row / grain_ * width_ + j)];
-        y.as<T>()[j * y.strides[0]] = T(sum);
-      }
+      for (int64_t j = 0; j < width_; ++j) y.as<T>()[j * y.strides[0]] = T(total[size_t(j)]);
     });
   }
 
  private:
-  int64_t rows_, width_, grain_;
+  int64_t width_, grain_;
   std::vector<C> sums_;
 };
 
