@@ -1,7 +1,7 @@
 // Dropout against a loop over Philox draws.
 #include "reprise/kernels/dropout.h"
 
-#include "reprise/kernels/simd_philox.h"
+#include "reprise/kernels/simd_random.h"
 #include "reprise/tests/kernels/row_views.h"
 
 namespace reprise::kernels {
@@ -42,12 +42,12 @@ TEST(Dropout, WritesOverItsInputAndDropsNaN) {
   }
 }
 
-TEST(SimdPhilox, GivesTheWordsOfPhiloxBlockAcrossTheEndOf32Bits) {
+TEST(SimdPhilox, GivesTheDrawsOfPhiloxBlockAcrossTheEndOf32Bits) {
   uint64_t first = 0xfffffffeu;
-  uint32_t bits[32];
-  simd::philox_words<8>(kSeed, kOffset, first, bits);
+  simd::Vector<uint32_t, 8> draws[4];
+  simd::philox_draws<8>(kSeed, kOffset, first, draws);
   for (uint64_t i = 0; i < 32; ++i)
-    EXPECT_EQ(bits[i], philox_block(kSeed, kOffset, first + i / 4)[i % 4]) << i;
+    EXPECT_EQ(draws[i / 8][i % 8], philox_block(kSeed, kOffset, first + i / 4)[i % 4]) << i;
 }
 
 TEST(Dropout, IsExactAcrossThreadCounts) {
