@@ -1,19 +1,15 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that Reprise needs and that are missing. Says nothing when there are none.
-#
-#   tools/setup.sh [gpt|all]     gpt: what building and training takes; all (the default): tests, benchmarks, style
 set -euo pipefail
 
-build=(g++ cmake ninja-build pkg-config libpcre2-dev)
-apps=(libcli11-dev libtomlplusplus-dev libfmt-dev bible-kjv bible-kjv-text)  # the last two: the default corpus
-checks=(libgtest-dev libbenchmark-dev python3)
+packages=(
+  g++ cmake ninja-build pkg-config libpcre2-dev      # the library
+  libcli11-dev libtomlplusplus-dev libfmt-dev        # the programs
+  bible-kjv bible-kjv-text                           # the default corpus
+  libgtest-dev libbenchmark-dev python3              # tests and benchmarks
+)
 extras=(libopenblas-dev clang-format)  # a yardstick and a style check: the tests pass without
-
-case "${1:-all}" in
-  gpt) packages=("${build[@]}" "${apps[@]}") ;;
-  all) packages=("${build[@]}" "${apps[@]}" "${checks[@]}" "${extras[@]}") ;;
-  *) echo "tools/setup.sh: unknown set '$1'; use gpt or all" >&2; exit 2 ;;
-esac
+packages+=("${extras[@]}")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "setup: this is not a Debian system; install what these Debian packages hold: ${packages[*]}" >&2
