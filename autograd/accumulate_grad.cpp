@@ -15,11 +15,18 @@ AccumulateGrad::AccumulateGrad(std::shared_ptr<AutogradMeta> leaf, OutputMeta sh
 TensorList AccumulateGrad::run(TensorList&& output_grads) {
   Tensor incoming = std::move(output_grads[0]);
   output_grads.clear();
+  // create_graph: a gradient of the leaf's own, part of a graph; made before the lock, which recording may
+  // take.
+  if (grad_mode_enabled()) {
+    Tensor before = leaf_gradient();
+    incoming = before ? before + incoming : clone(incoming);
+  }
   {
     std::lock_guard lock(leaf_->mutex);
     Tensor& grad = leaf_->grad;
-    if (grad_mode_enabled()) {  // create_graph: the gradient is itself part of a graph
-      grad = grad ? grad + incoming : incoming;
+    if (grad_mode_enabled()) {
+      grad = std::move(incoming);
+      grad.storage()->set_category(MemoryCategory::gradients);
     } else if (!grad) {
       bool ours = incoming.is_sole_owner() && incoming.is_contiguous();
       grad = ours ? std::move(incoming) : incoming.detach().clone();
@@ -31,6 +38,11 @@ TensorList AccumulateGrad::run(TensorList&& output_grads) {
   }
   for (auto hook : std::vector(leaf_->post_accumulate_hooks)) hook.call();  // a hook may remove itself
   return {};
+}
+
+Tensor AccumulateGrad::leaf_gradient() const {
+  std::lock_guard lock(leaf_->mutex);
+  return leaf_->grad;
 }
 
 }  // namespace reprise::autograd

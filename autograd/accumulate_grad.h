@@ -13,6 +13,7 @@ class AccumulateGrad final : public Node {
   AutogradMeta& leaf() { return *leaf_; }
 
  private:
+  Tensor leaf_gradient() const;
   std::shared_ptr<AutogradMeta> leaf_;
 };
 

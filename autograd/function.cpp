@@ -17,14 +17,15 @@ void FunctionNode::begin(const TensorList& inputs) {
 }
 
 void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, const char* op_name) {
+  for (const Tensor& y : outputs)
+    for (const Tensor& x : inputs)
+      check(!(x && y.is_same(x)), op_name, ": forward returned one of its inputs; return x.alias(x.view())");
   if (inference_mode_enabled())
     for (const Tensor& y : outputs) require_meta(y)->inference = true;
   if (!recording_) return;
   if (anomaly_mode_enabled()) describe(inputs, op_name);
   for (int i = 0; i < int(outputs.size()); ++i) {
     const Tensor& y = outputs[size_t(i)];
-    for (const Tensor& x : inputs)
-      check(!(x && y.is_same(x)), op_name, ": forward returned one of its inputs; return x.alias(x.view())");
     outputs_.push_back({y.shape(), y.dtype(), y.device()});
     if (is_floating(y.dtype())) set_grad_fn(y, shared_from_this(), i);
   }

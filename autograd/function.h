@@ -39,7 +39,7 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
   Tensor saved(int i) const;
 
   /// Whether the gradient of the i-th tensor argument is wanted.
-  bool needs_grad(int i) const { return bool(edges_[size_t(i)]); }
+  bool needs_grad(int i) const { return size_t(i) < edges_.size() && bool(edges_[size_t(i)]); }
   /// Whether a graph is being recorded at all: if not, forward need not keep anything.
   bool recording() const { return recording_; }
 

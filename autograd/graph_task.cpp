@@ -44,6 +44,16 @@ void check_gradients(const Node& node, const TensorList& input_grads) {
   }
 }
 
+// Calls a hook on the gradient of one of the node's outputs; what it returns replaces the gradient.
+void apply_hook(const Node& node, const Node::GradHook& hook, Tensor& gradient) {
+  Tensor replaced = hook.call(gradient);
+  if (!replaced) return;
+  const OutputMeta& meta = node.outputs()[size_t(hook.index)];
+  check(replaced.shape() == meta.shape && replaced.dtype() == meta.dtype, node.op_name(),
+        ": a hook returned ", replaced.dtype(), replaced.shape(), " for a gradient ", meta.dtype, meta.shape);
+  gradient = replaced;
+}
+
 thread_local GraphTask* running = nullptr;
 
 struct RunningScope {
@@ -150,12 +160,11 @@ void GraphTask::finish_gradients(Node& node, TensorList& grads) {
     for (auto hook : std::vector(node.hooks())) {
       Tensor& gradient = grads[size_t(hook.index)];
       if (!gradient || hook.retains != retaining) continue;
-      if (Tensor replaced = hook.call(gradient)) gradient = replaced;
+      apply_hook(node, hook, gradient);
     }
   }
   if (auto* leaf = dynamic_cast<AccumulateGrad*>(&node)) {
-    for (auto hook : std::vector(leaf->leaf().hooks))
-      if (Tensor replaced = hook.call(grads[0])) grads[0] = replaced;
+    for (auto hook : std::vector(leaf->leaf().hooks)) apply_hook(node, hook, grads[0]);
   }
   auto [first, last] = captures_at_.equal_range(&node);
   for (auto it = first; it != last; ++it)

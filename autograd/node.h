@@ -33,6 +33,7 @@ class Node {
  public:
   virtual ~Node() = default;
   Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
 
   /// The gradients of the inputs, one for each edge (undefined: none), from the gradients of the outputs, all
   /// defined.

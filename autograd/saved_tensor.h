@@ -18,6 +18,7 @@ class SavedTensorHooks {
   SavedTensorHooks(Pack pack, Unpack unpack);
   ~SavedTensorHooks();
   SavedTensorHooks(const SavedTensorHooks&) = delete;
+  SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
 
  private:
   friend class SavedTensor;

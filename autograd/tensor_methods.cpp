@@ -70,7 +70,8 @@ void Tensor::retain_grad() const {
   if (!meta->grad_fn) return;
   meta->grad_fn->hooks().push_back({next_hook_id(), meta->output_index,
                                     [weak = std::weak_ptr(meta)](const Tensor& gradient) {
-                                      if (auto alive = weak.lock()) alive->grad = gradient;
+                                      if (auto alive = weak.lock())
+                                        alive->grad = alive->grad ? alive->grad + gradient : gradient;
                                       return Tensor();
                                     },
                                     /*retains=*/true});
@@ -101,10 +102,16 @@ std::function<void()> Tensor::register_hook(TensorHook hook) const {
 
 namespace {
 
-void begin_in_place(const Tensor& x, const char* op) {
+void begin_in_place(const Tensor& x, const char* op, const Tensor& source = {}) {
   check(!(grad_mode_enabled() && x.requires_grad()), op,
         ": an in-place write to a tensor that requires grad is not recorded; use the out-of-place function, "
         "or NoGrad");
+  check(!(grad_mode_enabled() && source && source.requires_grad()), op,
+        ": the source requires grad and in-place writes are not recorded; detach() it, or use the "
+        "out-of-place function");
+  for (int d = 0; d < x.rank(); ++d)
+    check(x.strides()[d] != 0 || x.shape()[d] <= 1, op,
+          ": the target is expanded: several elements share memory");
   x.storage()->bump_version();
 }
 
@@ -118,7 +125,7 @@ const Tensor& Tensor::fill_(double value) const {
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
   TensorView from = reprise::expand(source.view(), shape());
-  begin_in_place(*this, "copy_");
+  begin_in_place(*this, "copy_", source);
   kernels::copy(current_stream(device()), from, view());
   return *this;
 }
@@ -126,7 +133,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
   TensorView addend = reprise::expand(other.view(), shape());
-  begin_in_place(*this, "add_");
+  begin_in_place(*this, "add_", other);
   kernels::add_scaled(current_stream(device()), addend, alpha, view());
   return *this;
 }

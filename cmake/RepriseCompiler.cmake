@@ -17,10 +17,10 @@ add_library(reprise_compiler INTERFACE)
 # psabi and ignored-attributes speak of vector types, which Reprise passes between inlined functions only.
 # restrict: g++ 12 warns falsely about "x" + std::string (GCC PR 105651).
 # contract=fast lets a * b + c be one rounding on every machine that has it; errno is never read after maths,
-# nor are floating-point exceptions.
+# nor are floating-point exceptions. Partial inlining would split functions that must be inlined whole (kernels/simd.h).
 target_compile_options(reprise_compiler INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi
                                                   -Wno-ignored-attributes -Wno-restrict -ffp-contract=fast -fno-math-errno
-                                                  -fno-trapping-math)
+                                                  -fno-trapping-math -fno-partial-inlining)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # GCC 12 sees overlaps in `"text" + std::string` that are not there (GCC bug 105651).
   target_compile_options(reprise_compiler INTERFACE -Wno-restrict)

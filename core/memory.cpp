@@ -109,6 +109,10 @@ class CpuAllocator final : public Allocator {
     size_t rounded = round_up(bytes, alignment);
     void* data =
         std::aligned_alloc(large ? huge_page : alignment, large ? round_up(bytes, huge_page) : rounded);
+    if (!data && !free_.empty()) {
+      drop_cache();
+      return from_system(block);
+    }
     if (!data) refuse(block, "the system");
     if (large) madvise(data, bytes, MADV_HUGEPAGE);  // advice only: failing costs speed, nothing else
     stats_.reserved += bytes;

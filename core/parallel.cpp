@@ -5,12 +5,12 @@
 #include <sched.h>
 
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <optional>
-#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -41,6 +41,8 @@ struct Job {
     }
   }
 };
+
+constexpr int max_threads = 1024;
 
 thread_local bool inside_task = false;
 
@@ -82,13 +84,14 @@ class Pool {
   }
 
  private:
-  static constexpr int kSpins = 20000;  // about 50 us before a worker sleeps
+  static constexpr int spins_before_sleep = 20000;  // about 50 us before a worker sleeps
 
   void serve() {
     inside_task = true;
     uint64_t seen = 0;
     while (true) {
-      for (int spin = 0; spin < kSpins && ticket_.load(std::memory_order_acquire) == seen; ++spin) {
+      for (int spin = 0; spin < spins_before_sleep && ticket_.load(std::memory_order_acquire) == seen;
+           ++spin) {
         __builtin_ia32_pause();
       }
       std::unique_lock lock(mutex_);
@@ -118,8 +121,12 @@ class Pool {
 
 int default_threads() {
   if (const char* text = std::getenv("REPRISE_NUM_THREADS")) {
-    int count = std::atoi(text);
-    check(count >= 1, "REPRISE_NUM_THREADS: needs a number of at least 1, got '", text, "'");
+    std::string_view digits = text;
+    int count = 0;
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    bool whole = error == std::errc() && end == digits.data() + digits.size();
+    check(whole && count >= 1 && count <= max_threads, "REPRISE_NUM_THREADS: needs a number from 1 to ",
+          max_threads, ", got '", text, "'");
     return count;
   }
   cpu_set_t set;
@@ -137,7 +144,8 @@ std::unique_ptr<Pool>& pool() {
 int num_threads() { return pool()->threads(); }
 
 void set_num_threads(int count) {
-  check(count >= 1, "set_num_threads: needs at least 1, got ", count);
+  check(count >= 1 && count <= max_threads, "set_num_threads: needs 1 to ", max_threads, ", got ", count);
+  check(!inside_task, "set_num_threads: called inside a parallel_for");
   if (count != num_threads()) pool() = std::make_unique<Pool>(count);
 }
 

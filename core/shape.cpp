@@ -14,10 +14,12 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
 
 int64_t numel_of(const Shape& shape) {
   int64_t count = 1;
+  bool empty = false;
   for (int64_t size : shape) {
     check(size >= 0, "shape: negative size in ", shape);
-    if (size == 0) return 0;
+    empty |= size == 0;
   }
+  if (empty) return 0;
   for (int64_t size : shape)
     check(!__builtin_mul_overflow(count, size, &count), "shape: too many elements in ", shape);
   return count;

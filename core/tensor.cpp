@@ -27,11 +27,11 @@ void for_each(const TensorView& x, Body&& body) {
 }  // namespace
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
-  size_t bytes = 0;
-  check(!__builtin_mul_overflow(size_t(numel_of(shape)), size_of(dtype), &bytes),
+  int64_t bytes = 0;
+  check(!__builtin_mul_overflow(numel_of(shape), int64_t(size_of(dtype)), &bytes),
         "tensor: too large: ", shape);
   auto impl = std::make_shared<Impl>();
-  impl->storage = std::make_shared<Storage>(bytes, device);
+  impl->storage = std::make_shared<Storage>(size_t(bytes), device);
   impl->view = {impl->storage->data(), shape, contiguous_strides(shape), dtype, device};
   return Tensor(std::move(impl));
 }

@@ -63,6 +63,7 @@ TensorView select(const TensorView& x, int dim, int64_t index) {
 }
 
 TensorView expand(const TensorView& x, const Shape& shape) {
+  for (int64_t size : shape) check(size >= 0, "expand: negative size in ", shape);
   check(shape.size() >= x.rank(), "expand: ", x.shape, " has more dimensions than ", shape);
   TensorView out = x;
   out.shape = shape;

@@ -28,7 +28,7 @@ struct TensorView {
   /// The data as T. Error if the dtype is another.
   template <class T>
   T* as() const {
-    invariant(dtype == dtype_of<T>, "view: holds ", name_of(dtype), ", read as ", name_of(dtype_of<T>));
+    check(dtype == dtype_of<T>, "view: holds ", name_of(dtype), ", read as ", name_of(dtype_of<T>));
     return static_cast<T*>(data);
   }
 };

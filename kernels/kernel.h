@@ -30,8 +30,6 @@ class Kernel<void(Args...)> {
     function(stream, args...);
   }
 
-  const char* name() const { return name_; }
-
  private:
   template <class Signature>
   friend struct OnCuda;

@@ -14,6 +14,11 @@
 
 namespace reprise::kernels::simd {
 
+// Note [Vectors never cross a call]
+// A function that takes or returns vectors is `always_inline`: the body of `run` is compiled for wider
+// registers than the rest of the program, and the two sides of a real call would disagree about where a
+// vector is passed.
+
 enum class Isa { portable, avx2, avx512 };
 
 /// The widest instruction set of this CPU, or what REPRISE_ISA (portable, avx2, avx512) asks for, if the CPU
@@ -30,20 +35,20 @@ template <class T, int W>
 using Vector = typename VectorOf<T, W>::type;
 
 template <class V, class T>
-inline V load(const T* from) {
+[[gnu::always_inline]] inline V load(const T* from) {
   V value;
   std::memcpy(&value, from, sizeof value);
   return value;
 }
 
 template <class V, class T>
-inline void store(T* to, V value) {
+[[gnu::always_inline]] inline void store(T* to, V value) {
   std::memcpy(to, &value, sizeof value);
 }
 
 /// The sum of the lanes, as a fixed tree: halves are added until one is left.
 template <int W, class T>
-inline T sum_lanes(Vector<T, W> v) {
+[[gnu::always_inline]] inline T sum_lanes(Vector<T, W> v) {
   T lanes[W];
   std::memcpy(lanes, &v, sizeof lanes);
   for (int half = W / 2; half > 0; half /= 2)

@@ -14,7 +14,7 @@ template <int W>
 struct WideProduct {
   Vector<uint32_t, W> high, low;
 
-  WideProduct(Vector<uint32_t, W> x, uint32_t factor) {
+  [[gnu::always_inline]] WideProduct(Vector<uint32_t, W> x, uint32_t factor) {
     using Pairs = Vector<uint64_t, W / 2>;  // lanes 2i + 1 and 2i as the halves of one number
     Pairs pairs = reinterpret_cast<Pairs>(x);
     Pairs even = (pairs & 0xffffffffu) * uint64_t(factor), odd = (pairs >> 32) * uint64_t(factor);
@@ -25,8 +25,8 @@ struct WideProduct {
 
 /// Lane i of words[w] is word w of philox_block(seed, offset, first_block + i).
 template <int W>
-inline void philox_blocks(uint64_t seed, uint64_t offset, uint64_t first_block,
-                          Vector<uint32_t, W> (&words)[4]) {
+[[gnu::always_inline]] inline void philox_blocks(uint64_t seed, uint64_t offset, uint64_t first_block,
+                                                 Vector<uint32_t, W> (&words)[4]) {
   using U = Vector<uint32_t, W>;
   uint32_t counter[W], carry[W];
   for (int i = 0; i < W; ++i) {
@@ -51,7 +51,7 @@ inline void philox_blocks(uint64_t seed, uint64_t offset, uint64_t first_block,
 
 namespace detail {
 template <class V, size_t... I>
-inline void zip(V& a, V& b, std::index_sequence<I...>) {
+[[gnu::always_inline]] inline void zip(V& a, V& b, std::index_sequence<I...>) {
   constexpr int W = sizeof...(I);
   V low = __builtin_shufflevector(a, b, (int(I) / 2 + (int(I) % 2 ? W : 0))...);
   b = __builtin_shufflevector(a, b, (int(I) / 2 + W / 2 + (int(I) % 2 ? W : 0))...);
@@ -61,8 +61,8 @@ inline void zip(V& a, V& b, std::index_sequence<I...>) {
 
 /// The draws of elements 4 * first_block + [0, 4 W) in order, as four vectors.
 template <int W>
-inline void philox_draws(uint64_t seed, uint64_t offset, uint64_t first_block,
-                         Vector<uint32_t, W> (&draws)[4]) {
+[[gnu::always_inline]] inline void philox_draws(uint64_t seed, uint64_t offset, uint64_t first_block,
+                                                Vector<uint32_t, W> (&draws)[4]) {
   constexpr auto lanes = std::make_index_sequence<W>();
   Vector<uint32_t, W> words[4];
   philox_blocks<W>(seed, offset, first_block, words);

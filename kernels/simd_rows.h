@@ -16,7 +16,7 @@ inline constexpr int lanes_of = W* int(sizeof(float)) / int(sizeof(Accumulator<T
 
 /// The next L values of a row that has `count` left, as a vector of C; lanes behind the end hold `rest`.
 template <class C, int L, class T>
-inline Vector<C, L> load_row(const T* from, int64_t count, C rest = 0) {
+[[gnu::always_inline]] inline Vector<C, L> load_row(const T* from, int64_t count, C rest = 0) {
   if constexpr (std::is_same_v<C, T>)
     if (count >= L) return load<Vector<C, L>>(from);
   C lanes[L];
@@ -30,7 +30,7 @@ inline Vector<C, L> load_row(const T* from, int64_t count, C rest = 0) {
 
 /// Stores the lanes that the row has room for.
 template <class C, int L, class T>
-inline void store_row(T* to, Vector<C, L> value, int64_t count) {
+[[gnu::always_inline]] inline void store_row(T* to, Vector<C, L> value, int64_t count) {
   if constexpr (std::is_same_v<C, T>)
     if (count >= L) return store(to, value);
   C lanes[L];

@@ -29,6 +29,7 @@ class Module {
   Module() = default;
   virtual ~Module() = default;
   Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
 
   /// All parameters, children included, each once, under dotted names such as "h.0.attn.c_attn.weight".
   NamedTensors named_parameters() const;

@@ -102,6 +102,7 @@ std::string newest(const std::string& run_folder) {
 }  // namespace
 
 void save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
+  check(keep >= 1, "checkpoint: must keep at least one, got ", keep);
   std::string folder = run_folder + "/checkpoints",
               name = fmt::format("{}{:08}", step_prefix, checkpoint.step);
   try {

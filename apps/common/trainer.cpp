@@ -42,9 +42,9 @@ class Trainer {
       if (due(options_.save_every) && !last) try_to_save();
     }
     bool finished = step_ == options_.schedule.steps;
+    if (saved_step_ != step_) save();
     if (finished) validate(true);
     progress_.break_line();
-    if (saved_step_ != step_) save();
     if (finished) sample();
     records_.plot();
     return {step_, validation_loss_.value_or(0), !finished && interrupted()};

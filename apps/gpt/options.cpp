@@ -146,7 +146,7 @@ void add_eval(CLI::App& app, EvalCommand& o) {
 TrainCommand default_train() {
   TrainCommand o;
   o.model = {.vocab_size = 0, .context = 64, .layers = 4, .heads = 4, .width = 128};
-  o.trainer.schedule = {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000};
+  o.trainer.schedule = {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 4000};
   return o;
 }
 

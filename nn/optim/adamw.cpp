@@ -24,23 +24,29 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
 
 void AdamW::step(double gradient_scale) {
   MemoryScope scope(MemoryCategory::optimizer);
-  std::map<int64_t, std::vector<kernels::AdamWTensor>> by_updates;
-  TensorList gradients;
-  for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
+  TensorList gradients(parameter_count());  // by place
+  // All that may run out of memory comes first: an update is made whole or not begun.
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     Tensor gradient = parameter.grad();
     if (!gradient) return;
-    if (!first_[place]) {
-      first_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
-      second_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
-    }
-    gradients.push_back(gradient.detach().contiguous());
+    gradients[place] = gradient.detach().contiguous();
+    if (first_[place]) return;
+    Tensor first = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
+    second_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
+    first_[place] = first;
+  });
+  std::map<int64_t, std::vector<kernels::AdamWTensor>> by_updates;
+  Device device;
+  for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
+    if (!gradients[place]) return;
+    device = parameter.device();
     by_updates[++updates_[place]].push_back(
-        {parameter, gradients.back(), first_[place], second_[place], group.lr, group.weight_decay});
+        {parameter, gradients[place], first_[place], second_[place], group.lr, group.weight_decay});
     parameter.storage()->bump_version();
   });
   ++steps_;
   for (const auto& [updates, tensors] : by_updates)
-    kernels::adamw(current_stream(gradients[0].device()), tensors,
+    kernels::adamw(current_stream(device), tensors,
                    {options_.beta1, options_.beta2, options_.eps, updates, gradient_scale});
 }
 

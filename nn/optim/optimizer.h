@@ -16,6 +16,7 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update from the gradients, each multiplied by `gradient_scale` first (clipping, averaging, loss
   /// scale). Parameters without a gradient are left alone.

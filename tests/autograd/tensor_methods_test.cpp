@@ -113,5 +113,37 @@ TEST(Methods, OnAnUndefinedTensorAreErrors) {
   expect_error([&] { none.requires_grad(); }, {"tensor"});
 }
 
+TEST(InPlace, RefusesASourceThatRequiresGradAndAnExpandedTarget) {
+  Tensor total = zeros({2, 3}), x = leaf();
+  expect_error([&] { total.add_(x); }, {"add_", "source"});
+  expect_error([&] { total.copy_(x * 2.0); }, {"copy_", "source"});
+  EXPECT_NO_THROW(total.add_(x.detach()));
+  expect_error([] { ones({1, 3}).expand({4, 3}).fill_(2); }, {"fill_", "expanded"});
+}
+
+TEST(CreateGraph, GivesEachLeafAGradientOfItsOwn) {
+  Tensor a = leaf(), b = leaf();
+  (a + b).sum().backward({}, {}, true);
+  a.grad().detach().mul_(3);
+  EXPECT_EQ(a.grad().detach().sum().item(), 18);
+  EXPECT_EQ(b.grad().detach().sum().item(), 6);
+  a.set_grad({});
+  b.set_grad({});
+}
+
+TEST(CreateGraph, MayTakeTheLeafItselfAsTheGradientTwice) {
+  Tensor x = leaf();
+  x.backward(x, {}, true);
+  x.backward(x, {}, true);
+  EXPECT_EQ(x.grad().detach().sum().item(), 42);
+  x.set_grad({});
+}
+
+TEST(Hooks, ThatReturnAnotherShapeAreErrors) {
+  Tensor x = leaf();
+  x.register_hook([](const Tensor&) { return ones({3}); });
+  expect_error([&] { x.sum().backward(); }, {"hook", "(3,)", "(2, 3)"});
+}
+
 }  // namespace
 }  // namespace reprise

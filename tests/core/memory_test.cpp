@@ -106,8 +106,9 @@ TEST(Memory, RefusesBeyondTheLimitSayingWhatIsHeldByWhom) {
     FAIL() << "nothing thrown";
   } catch (const OutOfMemory& error) {
     std::string text = error.what();
-    for (std::string part : {"out of memory on cpu", "8000 bytes of optimizer", "limit",
-                             std::to_string(cpu().limit()).c_str(), "held", "optimizer 4000"})
+    std::string held = std::to_string(cpu().limit());
+    for (const std::string& part : std::vector<std::string>{"out of memory on cpu", "8000 bytes of optimizer",
+                                                            "limit", held, "held", "optimizer 4000"})
       EXPECT_NE(text.find(part), std::string::npos) << part << " not in: " << text;
   }
   EXPECT_NO_THROW(Tensor::empty({1000}));

@@ -1,6 +1,7 @@
 // View arithmetic, by reading the elements: memory holds its own index, so a view's elements tell where it
 // looks.
 #include "reprise/core/view.h"
+#include "reprise/core/tensor.h"
 
 #include <gtest/gtest.h>
 
@@ -94,7 +95,7 @@ TEST_F(Views, ContiguityIgnoresDimensionsOfSizeOne) {
 
 TEST_F(Views, ReadsItsDataOnlyAsItsDtype) {
   EXPECT_EQ(view({3}).as<int32_t>(), memory_.data());
-  EXPECT_THROW(view({3}).as<float>(), Bug);
+  EXPECT_THROW(view({3}).as<float>(), Error);
 }
 
 /// All shapes of `numel` elements with up to `rank` dimensions, sizes of 1 among them.
@@ -165,6 +166,16 @@ TEST_F(Views, TryReshapeHandlesEmptyAndScalarViews) {
   EXPECT_EQ(read(y), (std::vector<int32_t>{0}));
   EXPECT_TRUE(try_reshape(slice(view({7, 2}), 0, 3, 4), {2}, y));
   EXPECT_EQ(read(y), (std::vector<int32_t>{6, 7}));
+}
+
+TEST(Expand, RefusesNegativeSizes) {
+  Tensor x = Tensor::zeros({1, 3});
+  EXPECT_THROW(expand(x.view(), {-1, 3}), Error);
+  EXPECT_THROW(numel_of({0, -3}), Error);
+}
+
+TEST(Tensor, TooLargeForTheAddressSpaceIsAnError) {
+  EXPECT_THROW(Tensor::empty({(int64_t(1) << 61) - 1}, DType::f64), Error);
 }
 
 }  // namespace
