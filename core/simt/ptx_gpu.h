@@ -1,6 +1,8 @@
 // PTX on a GPU: each wrapper of ptx.h as the instruction itself.
 #pragma once
 
+#include <type_traits>
+
 #include "reprise/core/simt/ptx.h"
 
 namespace reprise::simt::ptx {
@@ -13,17 +15,17 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 }  // namespace detail
 
 // .cg (past L1) exists for 16 bytes only. A source size of 0 makes the destination zero.
-__device__ __forceinline__ void cp_async16(void* to_shared, const void* from_global, bool valid, Site) {
+__device__ __forceinline__ void cp_async16(void* to_shared, const void* from_global, bool valid, Here) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(detail::shared_address(to_shared)),
                "l"(from_global), "r"(valid ? 16 : 0)
                : "memory");
 }
-__device__ __forceinline__ void cp_async8(void* to_shared, const void* from_global, bool valid, Site) {
+__device__ __forceinline__ void cp_async8(void* to_shared, const void* from_global, bool valid, Here) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(detail::shared_address(to_shared)),
                "l"(from_global), "r"(valid ? 8 : 0)
                : "memory");
 }
-__device__ __forceinline__ void cp_async4(void* to_shared, const void* from_global, bool valid, Site) {
+__device__ __forceinline__ void cp_async4(void* to_shared, const void* from_global, bool valid, Here) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(detail::shared_address(to_shared)),
                "l"(from_global), "r"(valid ? 4 : 0)
                : "memory");
@@ -34,37 +36,37 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-__device__ __forceinline__ void ldmatrix_x1(uint32_t& r, const void* row, Site) {
+__device__ __forceinline__ void ldmatrix_x1(uint32_t& r, const void* row, Here) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
                : "=r"(r)
                : "r"(detail::shared_address(row))
                : "memory");
 }
-__device__ __forceinline__ void ldmatrix_x2(uint32_t (&r)[2], const void* row, Site) {
+__device__ __forceinline__ void ldmatrix_x2(uint32_t (&r)[2], const void* row, Here) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(r[0]), "=r"(r[1])
                : "r"(detail::shared_address(row))
                : "memory");
 }
-__device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void* row, Site) {
+__device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void* row, Here) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(detail::shared_address(row))
                : "memory");
 }
-__device__ __forceinline__ void ldmatrix_x1_trans(uint32_t& r, const void* row, Site) {
+__device__ __forceinline__ void ldmatrix_x1_trans(uint32_t& r, const void* row, Here) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];"
                : "=r"(r)
                : "r"(detail::shared_address(row))
                : "memory");
 }
-__device__ __forceinline__ void ldmatrix_x2_trans(uint32_t (&r)[2], const void* row, Site) {
+__device__ __forceinline__ void ldmatrix_x2_trans(uint32_t (&r)[2], const void* row, Here) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                : "=r"(r[0]), "=r"(r[1])
                : "r"(detail::shared_address(row))
                : "memory");
 }
-__device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void* row, Site) {
+__device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void* row, Here) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(detail::shared_address(row))
@@ -73,7 +75,7 @@ __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void* 
 
 template <class T>
 __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                                             Site) {
+                                             Here) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
@@ -90,7 +92,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[
   }
 }
 __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                 uint32_t b1, Site) {
+                                                 uint32_t b1, Here) {
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -103,10 +105,10 @@ __device__ __forceinline__ uint32_t to_tf32(float x) {
   return bits;
 }
 
-__device__ __forceinline__ void bar_sync(int id, int threads, Site) {
+__device__ __forceinline__ void bar_sync(int id, int threads, Here) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-__device__ __forceinline__ void bar_arrive(int id, int threads, Site) {
+__device__ __forceinline__ void bar_arrive(int id, int threads, Here) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
