@@ -1,24 +1,17 @@
-// What the kernels that work row by row share: finding rows, summing along them, and parameters of one row in
-// the type the kernel computes in.
+// What the CPU kernels that work row by row share: finding rows, summing along them, and parameters of one
+// row in the type the kernel computes in.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "reprise/core/parallel.h"
-#include "reprise/core/view.h"
+#include "reprise/kernels/row_checks.h"
 #include "reprise/kernels/simd.h"
 #include "reprise/kernels/simd_rows.h"
 
 namespace reprise::kernels {
-
-/// Rows of a view: the elements of all dimensions but the last. 0 for an empty view.
-inline int64_t rows_of(const TensorView& x) {
-  int64_t count = x.numel();
-  return count == 0 ? 0 : count / x.size(-1);
-}
 
 /// Rows for one task, so that a task is some thousand elements. Depends on the width alone.
 inline int64_t row_grain(int64_t width) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)); }
@@ -33,16 +26,6 @@ T* row_at(const TensorView& x, int64_t row) {
   }
   return x.rank() >= 2 ? data + row * x.strides[0] : data;
 }
-
-/// Error naming `op` and `name` unless x has this shape and dtype.
-void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype);
-/// Error unless the rows of x are contiguous.
-void check_rows(const char* op, std::string_view name, const TensorView& x);
-/// Error unless x is absent, or a floating vector of `width` elements.
-void check_parameter(const char* op, std::string_view name, const TensorView& x, int64_t width);
-/// Error unless x is absent, or one value a row of `rows_view`, contiguous, of `dtype`.
-void check_statistic(const char* op, std::string_view name, const TensorView& x, const TensorView& rows_view,
-                     DType dtype);
 
 /// The sum over j in [0, n) of term(j, left), where term gives the vector of columns j, j + 1, ... and zeros
 /// from `left` on. Four running sums hide the latency of the adds; they are joined in a fixed order.

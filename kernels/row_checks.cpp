@@ -1,5 +1,5 @@
 // Checks of the views that row kernels take.
-#include "reprise/kernels/row_ops.h"
+#include "reprise/kernels/row_checks.h"
 
 namespace reprise::kernels {
 

@@ -1,0 +1,27 @@
+// Checks of the views that row kernels take, on any device.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "reprise/core/view.h"
+
+namespace reprise::kernels {
+
+/// Rows of a view: the elements of all dimensions but the last. 0 for an empty view.
+inline int64_t rows_of(const TensorView& x) {
+  int64_t count = x.numel();
+  return count == 0 ? 0 : count / x.size(-1);
+}
+
+/// Error naming `op` and `name` unless x has this shape and dtype.
+void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype);
+/// Error unless the rows of x are contiguous.
+void check_rows(const char* op, std::string_view name, const TensorView& x);
+/// Error unless x is absent, or a floating vector of `width` elements.
+void check_parameter(const char* op, std::string_view name, const TensorView& x, int64_t width);
+/// Error unless x is absent, or one value a row of `rows_view`, contiguous, of `dtype`.
+void check_statistic(const char* op, std::string_view name, const TensorView& x, const TensorView& rows_view,
+                     DType dtype);
+
+}  // namespace reprise::kernels
