@@ -1,24 +1,43 @@
-// Device names and the choice of the best device.
+// Device names, which devices there are, and the choice of the best.
 #include "reprise/core/device.h"
 
+#include <charconv>
 #include <ostream>
 
+#include "reprise/core/cuda/runtime.h"
 #include "reprise/core/error.h"
 
 namespace reprise {
 
-Device Device::best() { return cpu(); }
+int Device::cuda_count() { return cuda::device_count(); }
+
+Device Device::best() { return cuda_count() > 0 && !cuda::is_emulated() ? cuda() : cpu(); }
 
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return cpu();
   if (text == "best") return best();
-  check(!text.starts_with("cuda"), "device: ", text,
-        " asked for, but this build of Reprise has no CUDA device");
-  fail("device: unknown name '", text, "'; use cpu, cuda, cuda:N or best");
+  Device device = cuda();
+  bool known = text == "cuda";
+  if (text.starts_with("cuda:")) {
+    auto [end, error] = std::from_chars(text.data() + 5, text.data() + text.size(), device.index);
+    known = error == std::errc() && end == text.data() + text.size() && device.index >= 0;
+  }
+  check(known, "device: unknown name '", text, "'; use cpu, cuda, cuda:N or best");
+  check_device(device);
+  return device;
+}
+
+void check_device(Device device) {
+  if (device.is_cpu()) return;
+  int count = Device::cuda_count();
+  check(count > 0, "device: ", device,
+        " asked for, but there is no CUDA device: ", cuda::unavailable_reason());
+  check(device.index >= 0 && device.index < count, "device: ", device,
+        " asked for, but the last one is cuda:", count - 1);
 }
 
 std::string to_string(Device device) {
-  return device.type == DeviceType::cpu ? "cpu" : "cuda:" + std::to_string(device.index);
+  return device.is_cpu() ? "cpu" : "cuda:" + std::to_string(device.index);
 }
 
 std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }

@@ -11,6 +11,7 @@
 
 #include "reprise/core/device.h"
 #include "reprise/core/error.h"
+#include "reprise/core/stream.h"
 
 namespace reprise {
 
@@ -54,16 +55,32 @@ struct MemoryBlock {
   size_t bytes = 0;           ///< asked for
   size_t reserved_bytes = 0;  ///< held
   MemoryCategory category = MemoryCategory::activations;
+  uintptr_t stream = 0;  ///< the handle of the stream it was asked for on
+  uintptr_t pool = 0;    ///< what it goes back to: that stream, or the pool of a graph
 };
 
+/// On a CUDA device memory follows streams: a block belongs to the stream that was current when it was asked
+/// for, and once released it is handed out again on that stream at once, for later work there comes after
+/// whatever still uses it. Work on another stream must be made known by `record_stream`.
 class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  /// At least `bytes` bytes, 64-byte aligned, not initialised; null data for 0 bytes. Throws OutOfMemory.
+  /// At least `bytes` bytes, 64-byte aligned (256 on CUDA), not initialised; null data for 0 bytes. Throws
+  /// OutOfMemory.
   virtual MemoryBlock allocate(size_t bytes, MemoryCategory category) = 0;
   virtual void release(const MemoryBlock& block) noexcept = 0;
   virtual void move_to_category(MemoryBlock& block, MemoryCategory category) = 0;
+  /// Once released, the block is not handed out again before what is on `stream` then has run.
+  virtual void record_stream(const MemoryBlock& block, const Stream& stream) = 0;
+
+  /// From now on what is asked for on `stream` comes from a new pool of its own, until `leave_pool`: a graph
+  /// that is captured runs again and again on the memory that it was captured with.
+  virtual uintptr_t enter_pool(const Stream& stream) = 0;
+  virtual void leave_pool(const Stream& stream) = 0;
+  /// Gives the pool's memory back to the system, blocks that are still held once they are released. The
+  /// graph's work must have run.
+  virtual void dissolve_pool(uintptr_t pool) = 0;
 
   virtual MemoryStats stats() const = 0;
   virtual void reset_peaks() = 0;            ///< peaks restart from what is held now

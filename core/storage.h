@@ -20,6 +20,8 @@ class Storage {
   size_t bytes() const { return block_.bytes; }
   Device device() const { return device_; }
   void set_category(MemoryCategory category) { allocator(device_).move_to_category(block_, category); }
+  /// Work on `stream` uses this memory, beside the stream it was made on: see Allocator.
+  void record_stream(const Stream& stream) const { allocator(device_).record_stream(block_, stream); }
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 

@@ -11,13 +11,25 @@ class Stream {
   explicit Stream(Device device, void* handle = nullptr) : device_(device), handle_(handle) {}
   Device device() const { return device_; }
   void* handle() const { return handle_; }  ///< the cudaStream_t, null on the CPU
+  friend bool operator==(const Stream&, const Stream&) = default;
 
  private:
   Device device_;
   void* handle_;
 };
 
-/// The stream that differentiable ops use on `device`.
-inline Stream current_stream(Device device) { return Stream(device); }
+/// The stream that this thread's differentiable ops use on `device`. On a CUDA device all threads share one
+/// until a cuda::StreamScope says otherwise; it is not the legacy default stream, so it can be captured.
+Stream current_stream(Device device);
+
+/// Waits for all work on the stream, or on all streams of the device. Throws what kernels reported (see
+/// core/cuda/error_slot.h).
+void synchronize(const Stream& stream);
+void synchronize(Device device);
+
+namespace detail {
+/// Makes `stream` this thread's current stream of its device; returns the previous one.
+Stream exchange_current_stream(const Stream& stream);
+}  // namespace detail
 
 }  // namespace reprise

@@ -48,14 +48,18 @@ class Tensor {
   /// What kernels take. Valid while this tensor lives. Error if undefined.
   const TensorView& view() const;
   operator const TensorView&() const { return view(); }
-  /// The first element. Error if T is not the dtype.
+  /// The first element, for the host to read and write. Error if T is not the dtype, or if the tensor is not
+  /// on the CPU.
   template <class T>
   T* data() const {
+    check(device().is_cpu(), "data: the tensor is on ", device(),
+          ", where the host cannot reach it; use to_vector() or to(Device::cpu())");
     return view().as<T>();
   }
 
-  double item() const;  ///< the value of a one-element tensor; Error otherwise
-  /// All elements in row-major order, cast to T (double, float, int64_t, int32_t, uint8_t).
+  double item() const;  ///< the value of a one-element tensor, whatever its device; Error otherwise
+  /// All elements in row-major order, cast to T (double, float, int64_t, int32_t, uint8_t). From a CUDA
+  /// device this waits for the current stream.
   template <class T>
   std::vector<T> to_vector() const;
 
@@ -82,7 +86,7 @@ class Tensor {
   Tensor contiguous() const;  ///< itself if contiguous already
   Tensor clone() const;       ///< always a copy
   Tensor to(DType dtype) const;
-  Tensor to(Device device) const;
+  Tensor to(Device device) const;  ///< itself if it is there already; the gradient is copied back
   Tensor sum() const;
   Tensor sum(const Dims& dims, bool keep_dims = false) const;
   Tensor mean() const;
@@ -108,7 +112,7 @@ class Tensor {
   // In place: bump the version. Error on a tensor inside a graph that is being recorded.
   const Tensor& fill_(double value) const;
   const Tensor& zero_() const { return fill_(0); }
-  const Tensor& copy_(const Tensor& source) const;  ///< broadcasts and casts
+  const Tensor& copy_(const Tensor& source) const;  ///< broadcasts, casts, crosses devices
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
   const Tensor& mul_(double value) const;
 

@@ -19,6 +19,9 @@ std::string unavailable_reason();
 /// Whether the device is the emulator.
 bool is_emulated();
 
+/// Makes `device` the one that this thread's launches go to. Handles must be made and used under theirs.
+void select_device(int device);
+
 struct DeviceProperties {
   std::string name;
   int major = 0, minor = 0;  ///< compute capability
@@ -32,8 +35,12 @@ const DeviceProperties& properties(int device);
 // Memory. Device memory is not to be read or written by the host but through copies.
 void* allocate(int device, size_t bytes);  ///< 256-byte aligned; null if there is not enough
 void release(int device, void* data) noexcept;
-void* allocate_pinned(size_t bytes);  ///< host memory that copies may use in the background
+void* allocate_pinned(size_t bytes);  ///< host memory that devices reach; copies use it in the background
 void release_pinned(void* data) noexcept;
+
+/// For tools that watch memory: from this point of the stream on, the bytes are, or are not, in use. Nothing
+/// on a GPU.
+void mark_memory(void* data, size_t bytes, bool in_use, void* stream) noexcept;
 
 // Handles are those of the CUDA runtime (cudaStream_t, ...); null is the default stream.
 void* create_stream(int device);
@@ -41,11 +48,12 @@ void destroy_stream(void* stream) noexcept;
 void synchronize_stream(void* stream);
 void synchronize_device(int device);
 
-/// Copies in stream order, between any of host and device memory.
+/// Copies in stream order, between any of host and device memory. What lies in host memory that is not pinned
+/// has been read, or written, when this returns.
 void copy_async(void* to, const void* from, size_t bytes, void* stream);
 void set_bytes_async(void* to, unsigned char value, size_t bytes, void* stream);
 
-void* create_event(bool timing = false);
+void* create_event(int device, bool timing = false);
 void destroy_event(void* event) noexcept;
 void record_event(void* event, void* stream);
 bool is_event_done(void* event);
@@ -55,6 +63,7 @@ double seconds_between(void* begin, void* end);  ///< of two finished timing eve
 
 /// What runs on `stream` until end_capture is recorded instead of run.
 void begin_capture(void* stream);
+bool is_capturing(void* stream);
 void* end_capture(void* stream);  ///< the graph
 void* instantiate_graph(void* graph);
 bool update_graph(void* executable, void* graph);  ///< false if the shape of the graph differs
