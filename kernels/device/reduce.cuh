@@ -20,6 +20,12 @@ struct Max {  // NaN wins
     return a > b || a != a ? a : b;
   }
 };
+struct Min {  // NaN wins
+  template <class C>
+  __device__ C operator()(C a, C b) const {
+    return a < b || a != a ? a : b;
+  }
+};
 
 /// `op` over the 32 lanes, in every lane: a butterfly, so all lanes hold the same bits.
 template <class Op, class C>

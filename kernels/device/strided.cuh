@@ -39,8 +39,11 @@ __device__ __forceinline__ std::array<int64_t, N> offsets_of(int64_t i, const Ex
 #pragma unroll
   for (int d = 0; d < 8; ++d) {
     if (d == extents.rank) break;
-    int64_t index = i % extents.sizes[d];
-    i /= extents.sizes[d];
+    int64_t index = i;
+    if (d + 1 < extents.rank) {  // the outermost index is what is left: rank 1 divides nothing
+      index = i % extents.sizes[d];
+      i /= extents.sizes[d];
+    }
 #pragma unroll
     for (int k = 0; k < N; ++k) offsets[size_t(k)] += index * steps[size_t(k)].strides[d];
   }
