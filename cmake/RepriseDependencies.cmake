@@ -13,8 +13,14 @@ find_package(PkgConfig QUIET)
 reprise_need(PKG_CONFIG_FOUND pkg-config)
 if(PKG_CONFIG_FOUND)
   pkg_check_modules(PCRE2 QUIET IMPORTED_TARGET GLOBAL libpcre2-8)
+  if(REPRISE_BLAS OR REPRISE_BUILD_BENCHMARKS)
+    pkg_check_modules(OPENBLAS QUIET IMPORTED_TARGET GLOBAL openblas)
+  endif()
 endif()
 reprise_need(PCRE2_FOUND libpcre2-dev)
+if(REPRISE_BLAS)
+  reprise_need(OPENBLAS_FOUND libopenblas-dev)
+endif()
 
 if(REPRISE_BUILD_APPS)
   find_package(CLI11 2.1 QUIET)
@@ -41,10 +47,6 @@ if(missing_packages)
                       "On Debian or Ubuntu: ./run setup, or: sudo apt-get install ${missing_words}\n"
                       "To build less: -DREPRISE_BUILD_APPS=OFF -DREPRISE_BUILD_TESTS=OFF "
                       "-DREPRISE_BUILD_BENCHMARKS=OFF")
-endif()
-
-if(REPRISE_BLAS)
-  pkg_check_modules(OPENBLAS QUIET IMPORTED_TARGET openblas)
 endif()
 
 if(NOT REPRISE_CUDA MATCHES "^(OFF|ON|EMULATED)$")

@@ -3,6 +3,8 @@
 #include "reprise/kernels/gemm.h"
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/gemm_backend.h"
+#include "reprise/kernels/gemm_blas.h"
 #include "reprise/kernels/gemm_matrix.h"
 
 namespace reprise::kernels {
@@ -121,17 +123,21 @@ void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index)
                 .accumulate = epilogue.accumulate};
   PackSource<T> a{matrix_at<const T>(x.a, index), x.a.stride(-2), x.a.stride(-1)};
   PackSource<T> b{matrix_at<const T>(x.b, index), x.b.stride(-1), x.b.stride(-2)};
-  MatrixMultiply<T>(a, b, out, x.c.size(-2), x.c.size(-1), x.a.size(-1)).run();
+  const int64_t m = x.c.size(-2), n = x.c.size(-1), k = x.a.size(-1);
+  if (gemm_backend() == GemmBackend::blas && multiply_by_blas(a, b, out, m, n, k)) return;
+  MatrixMultiply<T>(a, b, out, m, n, k).run();
 }
 
-/// Threads work on different matrices if there are enough of them to keep all busy, else together on each.
+/// Threads work on different matrices if there are enough of them to keep all busy, else together on each; a
+/// BLAS brings its own threads.
 template <class T>
 void multiply_batch(const Operands& x, const Epilogue& epilogue) {
   int64_t count = 1;
   for (int dim = 0; dim < x.c.rank() - 2; ++dim) count *= x.c.size(dim);
   const int64_t work = x.c.size(-2) * x.c.size(-1) * std::max<int64_t>(1, x.a.size(-1));
   constexpr int64_t small = 1 << 20, task = 1 << 18;  // multiply-adds
-  if (count > 1 && (count >= 4 * num_threads() || work <= small)) {
+  const bool own = gemm_backend() == GemmBackend::own;
+  if (own && count > 1 && (count >= 4 * num_threads() || work <= small)) {
     parallel_for(count, std::max<int64_t>(1, task / std::max<int64_t>(1, work)),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) multiply_matrix<T>(x, epilogue, i);
