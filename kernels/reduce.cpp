@@ -17,7 +17,7 @@
 
 #include "reprise/kernels/copy.h"
 #include "reprise/kernels/elementwise_ops.h"
-#include "reprise/kernels/strided.h"
+#include "reprise/kernels/reduce_split.h"
 
 namespace reprise::kernels {
 namespace {
@@ -67,40 +67,6 @@ C reduce_contiguous(const C* x, int64_t n) {
       for (int k = 0; k < half; ++k) chains[k] = Op{}(chains[k], chains[k + half]);
   });
   return chains[0];
-}
-
-/// The dimensions of x and y by what happens to them.
-struct Split {
-  TensorView kept, reduced;  // views of x; one element of `kept` and one of `reduced` add up to a place in x
-  TensorView y;              // the shape of `kept`
-};
-
-Split split(const TensorView& x, const TensorView& y) {
-  auto pick = [&](const TensorView& view, bool reduced) {
-    TensorView out = view;
-    out.shape = {};
-    out.strides = {};
-    for (int dim = 0; dim < x.rank(); ++dim) {
-      if ((y.shape[dim] != x.shape[dim]) != reduced) continue;
-      out.shape.push_back(x.shape[dim]);
-      out.strides.push_back(view.strides[dim]);
-    }
-    return out;
-  };
-  return {pick(x, false), pick(x, true), pick(y, false)};
-}
-
-TensorView joined(const TensorView& outer, const TensorView& inner) {
-  TensorView out = outer;
-  out.shape = {};
-  out.strides = {};
-  for (const TensorView* part : {&outer, &inner})
-    for (int dim = 0; dim < part->rank(); ++dim) {
-      if (part->shape[dim] == 1) continue;  // so that the ranks together do not pass that of x
-      out.shape.push_back(part->shape[dim]);
-      out.strides.push_back(part->strides[dim]);
-    }
-  return out;
 }
 
 /// Rows of at most kPiece numbers: a task reduces whole rows.
@@ -248,42 +214,27 @@ constexpr int64_t kLeastWidth = 16;  // narrower rows are better read down each 
 
 template <class C, class Op>
 void reduce_views(const TensorView& x, const TensorView& y) {
-  Split parts = split(x, y);
+  ReductionSplit parts = split_reduction(x, y);
   int64_t length = parts.reduced.numel();
   if (length == 0) {
     check(std::is_same_v<Op, Add>, "reduce: max and min of nothing: x is ", x.shape, ", y ", y.shape);
     return fill(Stream(y.device), y, 0);
   }
-  std::array<TensorView, 2> kept = {parts.y, parts.kept};  // walked in the order of x in memory
-  order_like_last(kept);
-  collapse(kept);
-  order_like_last({&parts.reduced, 1});
-  collapse({&parts.reduced, 1});
-  auto& [results, places] = kept;
+  simplify(parts);
+  const auto& [places, reduced, results] = parts;
   int last = places.rank() - 1;
   int64_t width = places.shape[last];
   if (places.strides[last] == 1 && width >= kLeastWidth && length > 1)
-    return reduce_columns<C, Op>(select(places, last, 0), parts.reduced, width, results);
-  TensorView rows = joined(places, parts.reduced);
+    return reduce_columns<C, Op>(select(places, last, 0), reduced, width, results);
+  TensorView rows = join_views(places, reduced);
   if (length <= kPiece)
     reduce_short_rows<C, Op>(rows, length, results);
   else
     reduce_long_rows<C, Op>(rows, length, results);
 }
 
-void check_reduction(const TensorView& x, const TensorView& y, ReduceOp op) {
-  check(x.rank() == y.rank(), "reduce: ranks differ: ", x.shape, " and ", y.shape);
-  for (int dim = 0; dim < x.rank(); ++dim)
-    check(y.shape[dim] == x.shape[dim] || y.shape[dim] == 1, "reduce: ", x.shape, " does not reduce to ",
-          y.shape);
-  DType expected = op == ReduceOp::sum && !is_floating(x.dtype) ? DType::i64 : x.dtype;
-  bool widened =
-      op == ReduceOp::sum && is_floating(x.dtype) && y.dtype == DType::f32 && x.dtype != DType::f64;
-  check(y.dtype == expected || widened, "reduce: writes ", expected, ", the output is ", y.dtype);
-}
-
 void reduce_cpu(const Stream&, ReduceOp op, const TensorView& x, const TensorView& y) {
-  check_reduction(x, y, op);
+  check_reduction(op, x, y);
   if (y.numel() == 0) return;
   dispatch_compute(x.dtype, [&]<class C>() {
     switch (op) {
@@ -304,14 +255,9 @@ bool is_larger(C b, C a) {
 }
 
 void argmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
-  check(x.rank() >= 1 && y.rank() == x.rank() && y.shape.back() == 1, "argmax: ", x.shape,
-        " does not reduce to ", y.shape);
-  for (int dim = 0; dim + 1 < x.rank(); ++dim)
-    check(x.shape[dim] == y.shape[dim], "argmax: ", x.shape, " does not reduce to ", y.shape);
-  check(y.dtype == DType::i64, "argmax: writes i64, the output is ", y.dtype);
+  check_argmax(x, y);
   if (y.numel() == 0) return;
   int64_t length = x.shape.back();
-  check(length > 0, "argmax: the last dimension of ", x.shape, " is empty");
   dispatch_compute(x.dtype, [&]<class C>() {
     parallel_for(y.numel(), std::max<int64_t>(1, kPiece / length), [&](int64_t begin, int64_t end) {
       Reader<C> reader(x, begin * length);
