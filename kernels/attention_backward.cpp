@@ -260,6 +260,18 @@ void attention_backward_cpu(const Stream&, const TensorView& dout, const TensorV
                             const TensorView& v, const TensorView& out, const TensorView& lse,
                             const AttentionOptions& options, const TensorView& dq, const TensorView& dk,
                             const TensorView& dv) {
+  Problem problem = check_attention_backward(dout, q, k, v, out, lse, options, dq, dk, dv);
+  dispatch_floating(q.dtype, "attention_backward", [&]<class T>() {
+    backward<T>(problem, Views<T>{dout, q, k, v, out, lse, dq, dk, dv});
+  });
+}
+
+}  // namespace
+
+Problem check_attention_backward(const TensorView& dout, const TensorView& q, const TensorView& k,
+                                 const TensorView& v, const TensorView& out, const TensorView& lse,
+                                 const AttentionOptions& options, const TensorView& dq, const TensorView& dk,
+                                 const TensorView& dv) {
   const char* op = "attention_backward";
   Problem problem = check_attention(op, q, k, v, options, out, lse);
   check_attention(op, dq, dk, dv, options, dout, lse);
@@ -268,12 +280,9 @@ void attention_backward_cpu(const Stream&, const TensorView& dout, const TensorV
   check(dq.dtype == q.dtype, op, ": gradients are ", dq.dtype, ", inputs ", q.dtype);
   check(lse || problem.batch * problem.heads * problem.queries == 0, op,
         ": needs the lse that forward saved");
-  dispatch_floating(q.dtype, op, [&]<class T>() {
-    backward<T>(problem, Views<T>{dout, q, k, v, out, lse, dq, dk, dv});
-  });
+  return problem;
 }
 
-}  // namespace
 }  // namespace attention_detail
 
 Kernel<void(const TensorView&, const TensorView&, const TensorView&, const TensorView&, const TensorView&,

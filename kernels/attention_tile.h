@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "reprise/core/dtype.h"
-#include "reprise/kernels/attention.h"
+#include "reprise/kernels/attention_problem.h"
 #include "reprise/kernels/simd.h"
 #include "reprise/kernels/simd_math.h"
 #include "reprise/kernels/simd_random.h"
@@ -187,23 +187,6 @@ void multiply_rows(Product<C> p, int64_t row, Extent extent, bool accumulate) {
   }
 }
 
-/// What every block of a call needs to know.
-struct Problem {
-  int64_t batch, heads, kv_heads, queries, keys, head_dim;
-  bool causal;
-  double scale, dropout;
-  uint64_t seed, offset;
-
-  /// Query i of the call sees keys [0, visible_keys(i)).
-  int64_t visible_keys(int64_t i) const {
-    return causal ? std::clamp<int64_t>(i + keys - queries + 1, 0, keys) : keys;
-  }
-};
-
-/// Shapes, dtypes and devices are checked, with errors that name `op`.
-Problem check_attention(const char* op, const TensorView& q, const TensorView& k, const TensorView& v,
-                        const AttentionOptions& options, const TensorView& out, const TensorView& lse);
-
 /// What dropout multiplies probabilities by, 0 or 1 / (1 - p), for a block of queries and keys of head `head`
 /// of (B, H), as rows of kBlock keys. Element (b, h, i, j) is kept if its Philox draw is at least p.
 template <class C, int L>
@@ -211,7 +194,7 @@ void dropout_factors(const Problem& problem, int64_t head, int64_t first_query, 
                      int64_t first_key, C* factors) {
   constexpr int W = L * int(sizeof(C) / 4);
   C kept = C(1 / (1 - problem.dropout)), row[kBlock + 8 * W];
-  auto threshold = uint32_t(std::ceil(problem.dropout * 0x1p24));  // draws are multiples of 2^-24
+  uint32_t threshold = dropout_threshold(problem);
   for (int64_t i = 0; i < queries; ++i) {
     auto index = uint64_t((head * problem.queries + first_query + i) * problem.keys + first_key);
     int64_t skipped = int64_t(index % 4);
