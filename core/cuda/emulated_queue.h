@@ -1,9 +1,11 @@
-// The emulator's streams, for what runs on them: the launch of a kernel, and tests. Part of the library in
-// builds with REPRISE_CUDA=EMULATED only.
+// The emulator's streams, for what runs on them: the launch of a kernel, and tests. Used in builds with
+// REPRISE_CUDA=EMULATED only.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+
+#include "reprise/core/cuda/runtime.h"
 
 namespace reprise::cuda::emulated {
 
@@ -18,9 +20,13 @@ enum class Streams {
   deferred  ///< work runs as late as a GPU may run it: when somebody waits for it. It shows missing waits
 };
 Streams streams();
-void set_streams(Streams streams);
+void set_streams(Streams streams);  ///< runs what waits first
 
-/// Work that waits to be run.
+/// Pieces of work that have not run yet.
 size_t pending(void* stream);
+
+/// What cuda::properties answers from now on; `memory_bytes` is a limit that allocations meet. Starts as an
+/// H200. The number of devices is REPRISE_EMULATOR_DEVICES, else 1.
+void set_properties(int device, const DeviceProperties& properties);
 
 }  // namespace reprise::cuda::emulated

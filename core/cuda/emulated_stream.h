@@ -1,0 +1,72 @@
+// What the emulator's handles point to: streams as queues of closures, events as points in them, graphs as
+// recorded closures.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace reprise::cuda::emulated {
+
+using Work = std::function<void()>;
+struct StreamState;
+
+/// What a piece of work is. Two graphs have one shape if they are the same kinds in the same order.
+enum class WorkKind { kernel, copy, set, graph, mark };
+
+struct Recorded {
+  WorkKind kind;
+  Work run;
+};
+
+/// What is captured, in the order of capture, which respects all waits.
+struct GraphState {
+  std::vector<Recorded> works;
+  StreamState* origin = nullptr;
+  /// Of the other streams that take part: whether nothing waits for their last work yet.
+  std::map<StreamState*, bool> unjoined;
+};
+
+/// A place in a stream, passed when all before it has run.
+struct Point {
+  StreamState* stream = nullptr;
+  bool passed = false;
+  std::chrono::steady_clock::time_point time;
+  std::shared_ptr<GraphState> captured;  // if it was made while this graph was captured, of `works` then
+  size_t captured_works = 0;
+};
+
+struct EventState {
+  std::shared_ptr<Point> last;  // where it was last recorded
+};
+
+struct StreamState {
+  struct Item {
+    Work run;
+    std::shared_ptr<Point> wait;  // instead of work
+  };
+  int device = 0;
+  std::deque<Item> items;
+  std::shared_ptr<GraphState> capture;
+  size_t captured_works = 0;  // of the graph's, when this stream last added one
+};
+
+/// One lock for all of it, held while work runs too: pieces of work of two streams never run at once.
+std::unique_lock<std::recursive_mutex> lock_streams();
+
+StreamState& stream_of(void* handle);  ///< null is the default stream of device 0
+StreamState* add_stream(int device);
+void remove_stream(StreamState* stream);
+
+void add(StreamState& stream, WorkKind kind, Work work);
+void run_all(StreamState& stream);
+void run_all_of_device(int device);
+void run_until(const std::shared_ptr<Point>& point);
+void run_one(StreamState& stream);  ///< if there is one
+bool runs_at_once(const StreamState& stream);
+
+}  // namespace reprise::cuda::emulated
