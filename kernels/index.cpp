@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "reprise/kernels/strided.h"
+#include "reprise/kernels/index_checks.h"
 
 namespace reprise::kernels {
 namespace {
@@ -33,20 +33,6 @@ void check_indices(const char* op, const TensorView& index, int64_t limit) {
     place /= index.shape[dim];
   }
   fail(op, ": index ", value, " at ", position, " is outside [0, ", limit, ")");
-}
-
-/// Shapes and dtypes of gather and scatter_add: `data` is indexed, `values` has the shape of `index`.
-void check_arguments(const char* op, const TensorView& data, const TensorView& index,
-                     const TensorView& values) {
-  check(index.dtype == DType::i64 || index.dtype == DType::i32, op, ": the index is ", index.dtype,
-        ", not i64 or i32");
-  check_same_dtype(op, data, values);
-  check_same_shape(op, index, values);
-  check(data.rank() == index.rank() && data.rank() >= 1, op, ": ranks differ or are 0: ", data.shape, " and ",
-        index.shape);
-  for (int dim = 0; dim + 1 < data.rank(); ++dim)
-    check(data.shape[dim] == index.shape[dim], op, ": leading dimensions differ: ", data.shape, " and ",
-          index.shape);
 }
 
 /// Calls `body(data offset, values offset, index offset)` for each row along the last dimension.
@@ -84,7 +70,7 @@ void dispatch_types(DType element, DType index, Body&& body) {
 }
 
 void gather_cpu(const Stream&, const TensorView& x, const TensorView& index, const TensorView& y) {
-  check_arguments("gather", x, index, y);
+  check_index_views("gather", x, index, y);
   if (y.numel() == 0) return;
   check_indices("gather", index, x.shape.back());
   dispatch_types(x.dtype, index.dtype, [&]<class T, class I>() {
@@ -99,7 +85,7 @@ void gather_cpu(const Stream&, const TensorView& x, const TensorView& index, con
 }
 
 void scatter_add_cpu(const Stream&, const TensorView& x, const TensorView& index, const TensorView& y) {
-  check_arguments("scatter_add", y, index, x);
+  check_index_views("scatter_add", y, index, x);
   if (x.numel() == 0) return;
   check_indices("scatter_add", index, y.shape.back());
   dispatch_types(x.dtype, index.dtype, [&]<class T, class I>() {
