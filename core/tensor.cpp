@@ -4,6 +4,9 @@
 
 #include <cstring>
 
+#include "reprise/core/cuda/runtime.h"
+#include "reprise/core/transfer.h"
+
 namespace reprise {
 namespace {
 
@@ -38,7 +41,12 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
   Tensor out = empty(shape, dtype, device);
-  if (size_t bytes = out.storage()->bytes()) std::memset(out.view().data, 0, bytes);
+  size_t bytes = out.storage()->bytes();
+  if (bytes == 0) return out;
+  if (device.is_cpu())
+    std::memset(out.view().data, 0, bytes);
+  else
+    cuda::set_bytes_async(out.view().data, 0, bytes, current_stream(device).handle());
   return out;
 }
 
@@ -46,7 +54,10 @@ template <class T>
 Tensor Tensor::from(const std::vector<T>& values, const Shape& shape, Device device) {
   check(int64_t(values.size()) == numel_of(shape), "tensor: ", values.size(), " values for shape ", shape);
   Tensor out = empty(shape, dtype_of<T>, device);
-  if (!values.empty()) std::memcpy(out.view().data, values.data(), values.size() * sizeof(T));
+  TensorView source = out.view();
+  source.data = const_cast<T*>(values.data());  // read only
+  source.device = Device::cpu();
+  copy_bytes(source, out.view());
   return out;
 }
 
@@ -72,8 +83,9 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   std::vector<T> out;
   out.reserve(size_t(numel()));
+  HostCopy host(view());
   dispatch_all(dtype(), [&]<class S>() {
-    for_each<S>(view(), [&](const S& element) {
+    for_each<S>(host.view(), [&](const S& element) {
       if constexpr (std::is_same_v<S, BFloat16> || std::is_same_v<S, Float16>) {
         out.push_back(T(float(element)));
       } else {

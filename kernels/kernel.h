@@ -27,10 +27,18 @@ class Kernel<void(Args...)> {
   void operator()(const Stream& stream, Args... args) const {
     Function function = stream.device().type == DeviceType::cpu ? cpu_ : cuda_;
     check(function != nullptr, name_, ": no kernel for device ", stream.device());
+    (check_place(stream, args), ...);
     function(stream, args...);
   }
 
  private:
+  void check_place(const Stream& stream, const TensorView& view) const {
+    check(view.device == stream.device() || !view, name_, ": runs on ", stream.device(),
+          ", but a tensor of shape ", view.shape, " is on ", view.device);
+  }
+  template <class Option>
+  void check_place(const Stream&, const Option&) const {}
+
   template <class Signature>
   friend struct OnCuda;
   const char* name_;
