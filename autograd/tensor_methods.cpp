@@ -2,6 +2,7 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/transfer.h"
 #include "reprise/kernels/copy.h"
 #include "reprise/kernels/elementwise.h"
 
@@ -22,11 +23,7 @@ Tensor Tensor::squeeze(int dim) const { return reprise::squeeze(*this, dim); }
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 Tensor Tensor::clone() const { return reprise::clone(*this); }
 Tensor Tensor::to(DType dtype) const { return cast(*this, dtype); }
-Tensor Tensor::to(Device device) const {
-  check(device == this->device(), "to: cannot move from ", this->device(), " to ", device,
-        ": this build has one device");
-  return *this;
-}
+Tensor Tensor::to(Device device) const { return device == this->device() ? *this : copy_to(*this, device); }
 Tensor Tensor::sum() const { return reprise::sum(*this); }
 Tensor Tensor::sum(const Dims& dims, bool keep_dims) const { return reprise::sum(*this, dims, keep_dims); }
 Tensor Tensor::mean() const { return reprise::mean(*this); }
@@ -126,7 +123,10 @@ const Tensor& Tensor::fill_(double value) const {
 const Tensor& Tensor::copy_(const Tensor& source) const {
   TensorView from = reprise::expand(source.view(), shape());
   begin_in_place(*this, "copy_", source);
-  kernels::copy(current_stream(device()), from, view());
+  if (source.device() == device())
+    kernels::copy(current_stream(device()), from, view());
+  else
+    copy_across(source, view());
   return *this;
 }
 
