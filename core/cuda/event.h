@@ -1,0 +1,36 @@
+// Event: a point in a stream, for other streams and the host to wait for, and to measure time between.
+#pragma once
+
+#include <utility>
+
+#include "reprise/core/stream.h"
+
+namespace reprise::cuda {
+
+class Event {
+ public:
+  enum class Timing { off, on };
+
+  explicit Event(Device device, Timing timing = Timing::off);
+  ~Event();
+  Event(Event&& other) noexcept : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+
+  void record(const Stream& stream);           ///< the point after all that is on the stream now
+  void make_wait(const Stream& stream) const;  ///< what comes later on `stream` waits for the point
+  bool is_done() const;                        ///< true if it was never recorded
+  void synchronize() const;                    ///< the host waits
+
+  /// Of two finished events with timing on.
+  friend double seconds_between(const Event& begin, const Event& end);
+
+ private:
+  Device device_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace reprise::cuda
