@@ -1,6 +1,8 @@
 // Launching on a GPU: the only kernel launch in Reprise.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include "reprise/core/simt/simt.h"
 
 #define REPRISE_SHARED(T, name, dims) __shared__ T name dims

@@ -17,7 +17,8 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
+#include <vector_functions.h>
+#include <vector_types.h>
 
 #include <cstddef>
 #include <cstdint>

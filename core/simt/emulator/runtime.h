@@ -68,6 +68,9 @@ void yield();
 /// Orders memory between threads, as __threadfence.
 void fence();
 
+/// Counts a look at something that another thread may change; after many of them, yields.
+void spin();
+
 /// The block's static array with this tag, the same for all its threads.
 void* shared_static(const void* tag, size_t bytes, size_t alignment, Where where);
 void* shared_dynamic();

@@ -1,0 +1,53 @@
+// The shared memory of one block at a time: the dynamic array, then the static ones with gaps between them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "reprise/core/simt/emulator/runtime.h"
+
+namespace reprise::simt {
+
+class SharedArena {
+ public:
+  static constexpr size_t limit_bytes = 227 * 1024;        ///< of a block, static and dynamic
+  static constexpr size_t static_limit_bytes = 48 * 1024;  ///< of the static arrays
+
+  SharedArena();
+  ~SharedArena();
+  SharedArena(const SharedArena&) = delete;
+  SharedArena& operator=(const SharedArena&) = delete;
+
+  /// Forgets the last block. All bytes become 0xff, so that what was never written reads as NaN or -1.
+  void start_block(size_t dynamic_bytes);
+
+  /// After the last block: nothing is forbidden memory to whoever gets it next.
+  void end_grid();
+
+  void* dynamic() const { return data_ + first_offset; }
+  void* static_array(const void* tag, size_t bytes, size_t alignment, Where where);
+  uint32_t offset_of(const void* address, size_t bytes, Where where) const;
+  void* at(uint32_t offset, size_t bytes, Where where) const;
+
+ private:
+  // Offset 0 is no shared memory, so that a null pointer is none. The dynamic array, aligned to 1024, comes
+  // first: all of it can be named by the 18 address bits of a matrix descriptor.
+  static constexpr size_t first_offset = 1024;
+  static constexpr size_t gap_bytes = 256;  // between arrays, forbidden under AddressSanitizer
+  static constexpr size_t size_ = 320 * 1024;
+
+  struct Array {
+    const void* tag;
+    size_t offset, bytes;
+  };
+  bool holds(size_t offset, size_t bytes) const;
+
+  char* data_ = nullptr;
+  size_t dynamic_bytes_ = 0;
+  size_t static_bytes_ = 0;
+  size_t end_ = size_;  // of what this block has used
+  std::vector<Array> arrays_;
+};
+
+}  // namespace reprise::simt
