@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "reprise/kernels/embedding_checks.h"
 #include "reprise/kernels/row_ops.h"
 #include "reprise/kernels/strided.h"
 
@@ -26,15 +27,6 @@ std::vector<int64_t> read_indices(const TensorView& indices) {
   return list;
 }
 
-void check_shapes(const char* op, const TensorView& weight, const TensorView& indices, const TensorView& y,
-                  const char* y_name) {
-  check(weight.rank() == 2, op, ": the table needs shape (V, C), has ", weight.shape);
-  check(indices.dtype == DType::i64, op, ": indices are ", indices.dtype, ", should be i64");
-  Shape shape = indices.shape;
-  shape.push_back(weight.size(1));
-  check(y.shape == shape, op, ": ", y_name, " has shape ", y.shape, ", should have ", shape);
-}
-
 /// Where element `i`, row-major, lies in a tensor of this shape.
 Dims place_of(int64_t i, const Shape& shape) {
   Dims place = shape;
@@ -47,7 +39,7 @@ Dims place_of(int64_t i, const Shape& shape) {
 
 void embedding_cpu(const Stream&, const TensorView& weight, const TensorView& indices, const TensorView& y) {
   constexpr auto op = "embedding";
-  check_shapes(op, weight, indices, y, "y");
+  check_embedding(op, weight, indices, y, "y");
   check_same_dtype(op, weight, y);
   std::vector<int64_t> list = read_indices(indices);
   int64_t table_rows = weight.size(0), width = weight.size(1);
@@ -133,11 +125,10 @@ void backward(const TensorView& dy, const std::vector<int64_t>& list, const Tens
 void embedding_backward_cpu(const Stream&, const TensorView& dy, const TensorView& indices,
                             const TensorView& dweight) {
   constexpr auto op = "embedding_backward";
-  check_shapes(op, dweight, indices, dy, "dy");
+  check_embedding(op, dweight, indices, dy, "dy");
+  check_table_gradient(op, dy, dweight);
   dispatch_floating(dy.dtype, op, [&]<class T>() {
     using C = Accumulator<T>;
-    check(dweight.dtype == dy.dtype || dweight.dtype == dtype_of<C>, op, ": dweight is ", dweight.dtype,
-          ", should be ", dy.dtype, " or ", dtype_of<C>);
     if (dy.numel() == 0) return;
     std::vector<int64_t> list = read_indices(indices);
     if (dweight.dtype == dy.dtype)

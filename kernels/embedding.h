@@ -6,10 +6,13 @@
 namespace reprise::kernels {
 
 /// weight (V, C), indices i64 (any shape), y (indices..., C). Error on an index outside [0, V), with its
-/// place.
+/// place: at once on the CPU; on CUDA that row of y is zero, and the Error is thrown where the host next
+/// waits for the device.
 extern Kernel<void(const TensorView& weight, const TensorView& indices, const TensorView& y)> embedding;
 
-/// dweight[indices[i], :] += dy[i, :], in the order of i. Indices were checked by the forward pass.
+/// dweight[indices[i], :] += dy[i, :], in the order of i, in f32 (f64 for f64), rounded once. The same bits
+/// on every device. Indices were checked by the forward pass; CUDA leaves out, and reports, those outside [0,
+/// V).
 extern Kernel<void(const TensorView& dy, const TensorView& indices, const TensorView& dweight)>
     embedding_backward;
 
