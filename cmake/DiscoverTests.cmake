@@ -1,5 +1,6 @@
 # Run after linking a GoogleTest program: writes `entries`, a ctest file with one entry for each test file.
-# Arguments: program, entries, tests_folder.
+# Arguments: program, entries, tests_folder, cuda_runs (cuda, cuda-forward, ...: the ways a test that follows
+# REPRISE_TEST_DEVICE runs on the device `cuda`, each an entry of its own).
 set(listing "${entries}.json")
 execute_process(COMMAND "${program}" --gtest_list_tests "--gtest_output=json:${listing}"
                 OUTPUT_QUIET ERROR_VARIABLE error RESULT_VARIABLE result)
@@ -35,7 +36,6 @@ foreach(file IN LISTS files)
   string(REGEX REPLACE "_test\\.cpp$|\\.cpp$" "" name "${name}")
   list(REMOVE_DUPLICATES "suites of ${file}")
   list(JOIN "suites of ${file}" ":" filter)
-  string(APPEND text "add_test([==[${name}]==] [==[${program}]==] --gtest_brief=1 [==[--gtest_filter=${filter}]==])\n")
   file(STRINGS "${file}" labels REGEX "^// labels: " LIMIT_COUNT 1)
   string(REGEX REPLACE "^// labels: *" "" labels "${labels}")
   string(REGEX REPLACE "[ ,]+" ";" labels "${labels}")
@@ -44,6 +44,18 @@ foreach(file IN LISTS files)
     list(APPEND labels concurrency)
     list(REMOVE_DUPLICATES labels)
   endif()
-  string(APPEND text "set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\")\n")
+  set(command "[==[${program}]==] --gtest_brief=1 [==[--gtest_filter=${filter}]==]")
+  string(APPEND text "add_test([==[${name}]==] ${command})\n"
+                     "set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\")\n")
+  file(STRINGS "${file}" follows REGEX "tests/support/op_case\\.h|tests/kernels/(run|views|row_views)\\.h|test_device" LIMIT_COUNT 1)
+  if(NOT follows)
+    continue()
+  endif()
+  foreach(run IN LISTS cuda_runs)
+    string(REGEX REPLACE "^cuda-?" "" order "${run}")
+    string(APPEND text "add_test([==[${run}/${name}]==] ${command})\n"
+                       "set_tests_properties([==[${run}/${name}]==] PROPERTIES TIMEOUT 900 LABELS \"${labels};cuda\"\n"
+                       "  ENVIRONMENT \"REPRISE_TEST_DEVICE=cuda;REPRISE_EMULATOR_ORDER=${order}\")\n")
+  endforeach()
 endforeach()
 file(WRITE "${entries}" "${text}")

@@ -48,12 +48,3 @@ if(missing_packages)
                       "To build less: -DREPRISE_BUILD_APPS=OFF -DREPRISE_BUILD_TESTS=OFF "
                       "-DREPRISE_BUILD_BENCHMARKS=OFF")
 endif()
-
-if(NOT REPRISE_CUDA MATCHES "^(OFF|ON|EMULATED)$")
-  message(FATAL_ERROR "REPRISE_CUDA is '${REPRISE_CUDA}': say OFF, ON or EMULATED")
-endif()
-if(NOT REPRISE_CUDA STREQUAL OFF)
-  find_package(CUDAToolkit QUIET)
-  message(WARNING "REPRISE_CUDA=${REPRISE_CUDA}: this version of Reprise has no CUDA kernels yet. "
-                  "What gets built is the CPU device alone, the same as with REPRISE_CUDA=OFF.")
-endif()

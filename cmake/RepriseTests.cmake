@@ -12,12 +12,13 @@ function(reprise_add_tests folder)
     target_compile_definitions(${program} PRIVATE REPRISE_GPT_PROGRAM="$<TARGET_FILE:reprise-gpt>")
     add_dependencies(${program} reprise-gpt)
   endif()
-  target_compile_options(${program} PRIVATE -O1)  # references in tests are small: building them costs more
+  reprise_link_cuda(${program})
+  target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more
   target_compile_definitions(${program} PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
   add_custom_command(TARGET ${program} POST_BUILD VERBATIM
     COMMAND "${CMAKE_COMMAND}" -D "program=$<TARGET_FILE:${program}>" -D "entries=${entries}"
-            -D "tests_folder=${PROJECT_SOURCE_DIR}/tests"
+            -D "tests_folder=${PROJECT_SOURCE_DIR}/tests" -D "cuda_runs=${REPRISE_CUDA_TEST_RUNS}"
             -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
   set_property(TARGET ${program} APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
   # A program that is not built yet is a failing entry, not a silent gap.

@@ -9,9 +9,12 @@
 
 #include "reprise/core/parallel.h"
 #include "reprise/core/random.h"
+#include "reprise/tests/kernels/run.h"
 
 namespace reprise::kernels {
 namespace {
+
+using testing::run_kernel;
 
 struct Case {
   int64_t batch, heads, kv_heads, queries, keys, head_dim;
@@ -82,11 +85,11 @@ struct Call {
     return {lse.data(), shape, contiguous_strides(shape), dtype_of<C>, Device::cpu()};
   }
   void forward() {
-    attention(Stream(Device::cpu()), q.view(0), kv.view(0), kv.view(1), c.options, out.view(0), lse_view());
+    run_kernel(attention, q.view(0), kv.view(0), kv.view(1), c.options, out.view(0), lse_view());
   }
   void backward() {
-    attention_backward(Stream(Device::cpu()), dout.view(0), q.view(0), kv.view(0), kv.view(1), out.view(0),
-                       lse_view(), c.options, dq.view(0), dkv.view(0), dkv.view(1));
+    run_kernel(attention_backward, dout.view(0), q.view(0), kv.view(0), kv.view(1), out.view(0), lse_view(),
+               c.options, dq.view(0), dkv.view(0), dkv.view(1));
   }
 };
 
@@ -310,7 +313,7 @@ TEST(Attention, PassesNanOn) {
 
 TEST(Attention, RunsWithoutLse) {
   Call<float> run({1, 2, 2, 5, 5, 4, {}});
-  attention(Stream(Device::cpu()), run.q.view(0), run.kv.view(0), run.kv.view(1), {}, run.out.view(0), {});
+  run_kernel(attention, run.q.view(0), run.kv.view(0), run.kv.view(1), {}, run.out.view(0), {});
   expect_close<float>("out", run.out.view(0), reference(run).out, kTolerance);
 }
 
@@ -345,7 +348,7 @@ std::string error_of(Change change) {
   AttentionOptions options;
   change(q, k, v, out, lse, options);
   try {
-    attention(Stream(Device::cpu()), q, k, v, options, out, lse);
+    run_kernel(attention, q, k, v, options, out, lse);
   } catch (const Error& error) { return error.what(); }
   return "no error";
 }

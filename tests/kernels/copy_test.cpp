@@ -17,7 +17,7 @@ TEST(Copy, MatchesAssignmentForEveryPairOfLayouts) {
         for (Layout to : layouts) {
           Array x(shape, dtype, from), y(shape, dtype, to);
           x.randomize(1, 0, 200);
-          copy(cpu, x.view(), y.view());
+          run_kernel(copy, x.view(), y.view());
           EXPECT_EQ(y.values(), x.values()) << describe(shape, dtype, from) << " to layout " << int(to);
           EXPECT_TRUE(y.surroundings_untouched()) << describe(shape, dtype, from) << " to layout " << int(to);
         }
@@ -30,7 +30,7 @@ TEST(Copy, MovesLargeTensorsInEveryLayout) {
       for (Layout to : layouts) {
         Array x(shape, DType::f32, from), y(shape, DType::f32, to);
         x.fill_with([](int64_t i) { return double(i % 100003); });
-        copy(cpu, x.view(), y.view());
+        run_kernel(copy, x.view(), y.view());
         EXPECT_EQ(y.values(), x.values()) << describe(shape, DType::f32, from) << " to layout " << int(to);
       }
 }
@@ -40,7 +40,7 @@ TEST(Copy, StartsAtAnyByteOffset) {
     for (int64_t skipped = 0; skipped * int64_t(size_of(dtype)) < 16; ++skipped) {
       Array x({37}, dtype, Layout::contiguous, skipped), y({37}, dtype, Layout::contiguous, 15 - skipped);
       x.randomize(2, 0, 200);
-      copy(cpu, x.view(), y.view());
+      run_kernel(copy, x.view(), y.view());
       EXPECT_EQ(y.values(), x.values()) << dtype << " skipping " << skipped;
       EXPECT_TRUE(y.surroundings_untouched()) << dtype << " skipping " << skipped;
     }
@@ -49,7 +49,7 @@ TEST(Copy, StartsAtAnyByteOffset) {
 TEST(Copy, ReadsBroadcastViews) {
   Array row({1, 5}, DType::f32), y({3, 5}, DType::f32);
   row.randomize(3);
-  copy(cpu, expand(row.view(), {3, 5}), y.view());
+  run_kernel(copy, expand(row.view(), {3, 5}), y.view());
   EXPECT_EQ(y.values(), values_of(expand(row.view(), {3, 5})));
 }
 
@@ -60,7 +60,7 @@ TEST(Copy, CastsBetweenAllDtypes) {
       for (Layout layout : layouts) {
         Array x({3, 5, 7}, from, Layout::rotated), y({3, 5, 7}, to, layout);
         x.fill_with([](int64_t i) { return double(i % 41) * 0.5; });
-        copy(cpu, x.view(), y.view());
+        run_kernel(copy, x.view(), y.view());
         std::vector<double> want = x.values();
         for (double& value : want)
           value = to == DType::boolean ? value != 0 : is_floating(to) ? value : std::trunc(value);
@@ -72,7 +72,7 @@ TEST(Copy, RoundsToNearestEvenWhenNarrowing) {
   Array x({4}, DType::f32), y({4}, DType::bf16);
   const double values[] = {1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1.1p-8, -1 - 0x1p-8};
   x.fill_with([&](int64_t i) { return values[i]; });
-  copy(cpu, x.view(), y.view());
+  run_kernel(copy, x.view(), y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{1, 1 + 0x1p-6, 1 + 0x1p-7, -1}));
 }
 
@@ -83,7 +83,7 @@ TEST(Copy, TruncatesAndSaturatesFloatsToIntegers) {
     Array x({9}, from), i32({9}, DType::i32), u8({9}, DType::u8), i64({9}, DType::i64),
         boolean({9}, DType::boolean);
     x.fill_with([&](int64_t i) { return numbers[size_t(i)]; });
-    for (const Array* y : {&i32, &u8, &i64, &boolean}) copy(cpu, x.view(), y->view());
+    for (const Array* y : {&i32, &u8, &i64, &boolean}) run_kernel(copy, x.view(), y->view());
     EXPECT_EQ(i32.values(),
               (std::vector<double>{1, -1, 0, 2147483647, -2147483648., 300, 2147483647, -2147483648., 0}));
     EXPECT_EQ(u8.values(), (std::vector<double>{1, 0, 0, 255, 0, 255, 255, 0, 0}));
@@ -96,14 +96,14 @@ TEST(Copy, KeepsNanPayloads) {
   Array x({3}, DType::f32), y({3}, DType::f32, Layout::stepped);
   auto* bits = static_cast<uint32_t*>(x.view().data);
   bits[0] = 0x7fc12345u, bits[1] = 0xffc00001u, bits[2] = 0x80000000u;
-  copy(cpu, x.view(), y.view());
+  run_kernel(copy, x.view(), y.view());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(static_cast<uint32_t*>(y.view().data)[2 * i], bits[i]);
 }
 
 TEST(Copy, RejectsOtherShapes) {
   Array x({3, 5}, DType::f32), y({5, 3}, DType::f32);
   try {
-    copy(cpu, x.view(), y.view());
+    run_kernel(copy, x.view(), y.view());
     FAIL() << "no Error";
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "copy: shapes differ: (3, 5) and (5, 3)"); }
 }
@@ -113,7 +113,7 @@ TEST(Fill, SetsEveryElementAndNothingElse) {
     for (const Shape& shape : small_shapes())
       for (Layout layout : layouts) {
         Array y(shape, dtype, layout);
-        fill(cpu, y.view(), 1);
+        run_kernel(fill, y.view(), 1);
         EXPECT_EQ(y.values(), std::vector<double>(size_t(y.view().numel()), 1))
             << describe(shape, dtype, layout);
         EXPECT_TRUE(y.surroundings_untouched()) << describe(shape, dtype, layout);
@@ -122,7 +122,7 @@ TEST(Fill, SetsEveryElementAndNothingElse) {
 
 TEST(Fill, CastsTheValue) {
   Array f16({2}, DType::f16), i32({2}, DType::i32), boolean({2}, DType::boolean);
-  for (const Array* y : {&f16, &i32, &boolean}) fill(cpu, y->view(), -2.75);
+  for (const Array* y : {&f16, &i32, &boolean}) run_kernel(fill, y->view(), -2.75);
   EXPECT_EQ(f16.values(), (std::vector<double>{-2.75, -2.75}));
   EXPECT_EQ(i32.values(), (std::vector<double>{-2, -2}));
   EXPECT_EQ(boolean.values(), (std::vector<double>{1, 1}));

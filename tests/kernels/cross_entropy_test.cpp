@@ -22,7 +22,7 @@ struct Case {
     targets.fill_with([=](int64_t i) { return double((i * 7 + 3) % classes); });
   }
   void run(const CrossEntropyOptions& options, double scale = 1) {
-    cross_entropy(cpu, logits.view(), targets.view(), options, losses.view(), dlogits.view(), scale);
+    run_kernel(cross_entropy, logits.view(), targets.view(), options, losses.view(), dlogits.view(), scale);
   }
 };
 
@@ -94,7 +94,7 @@ TEST(CrossEntropy, TakesMaskedClassesAndCarriesNaN) {
   logits.fill_with([=](int64_t i) { return i >= 5000 ? 0.0 : i < 4000 ? masked : 1.0; });
   targets.fill_with([](int64_t) { return 4500.0; });
   set_element(logits.view(), 5010, std::nan(""));
-  cross_entropy(cpu, logits.view(), targets.view(), {}, losses.view(), {}, 1);
+  run_kernel(cross_entropy, logits.view(), targets.view(), {}, losses.view(), {}, 1);
   EXPECT_NEAR(losses.values()[0], std::log(1000.0), 1e-5);  // 1000 classes left, f32
   EXPECT_TRUE(std::isnan(losses.values()[1]));
 }
@@ -104,9 +104,10 @@ TEST(CrossEntropy, WritesTheGradientOverTheLogitsAndTheSameLossWithoutIt) {
   Case c(67, 65, DType::f32, RowLayout::padded);
   c.run(options, 0.5);
   std::vector<double> losses = c.losses.values(), dlogits = c.dlogits.values();
-  cross_entropy(cpu, c.logits.view(), c.targets.view(), options, c.losses.view(), {}, 0.5);
+  run_kernel(cross_entropy, c.logits.view(), c.targets.view(), options, c.losses.view(), {}, 0.5);
   EXPECT_EQ(c.losses.values(), losses);
-  cross_entropy(cpu, c.logits.view(), c.targets.view(), options, c.losses.view(), c.logits.view(), 0.5);
+  run_kernel(cross_entropy, c.logits.view(), c.targets.view(), options, c.losses.view(), c.logits.view(),
+             0.5);
   EXPECT_EQ(c.losses.values(), losses);
   EXPECT_EQ(c.logits.values(), dlogits);
 }
@@ -141,7 +142,7 @@ TEST(CrossEntropy, RefusesViewsThatDoNotFit) {
   Case c(3, 5, DType::bf16, RowLayout::contiguous);
   Array half({3}, DType::bf16), cube({3, 5, 7}, DType::f32);
   auto call = [&](const TensorView& logits, const TensorView& losses, const CrossEntropyOptions& options) {
-    cross_entropy(cpu, logits, c.targets.view(), options, losses, {}, 1);
+    run_kernel(cross_entropy, logits, c.targets.view(), options, losses, {}, 1);
   };
   expect_error([&] { call(c.logits.view(), half.view(), {}); }, "losses is bf16, should be f32");
   expect_error([&] { call(cube.view(), c.losses.view(), {}); }, "logits need shape (N, V)");

@@ -20,7 +20,7 @@ TEST(Dropout, KeepsExactlyTheElementsThatPhiloxKeeps) {
         for (double p : {0.0, 0.1, 0.5, 0.999}) {
           Array x(shape, dtype, layout), y(shape, dtype, layout);
           x.randomize(1, 1, 4);
-          dropout(cpu, x.view(), p, kSeed, kOffset, y.view());
+          run_kernel(dropout, x.view(), p, kSeed, kOffset, y.view());
           std::vector<double> want = x.values();
           for (size_t i = 0; i < want.size(); ++i)
             want[i] *= to_unit_float(philox_block(kSeed, kOffset, i / 4)[i % 4]) >= p ? 1 / (1 - p) : 0;
@@ -33,8 +33,8 @@ TEST(Dropout, KeepsExactlyTheElementsThatPhiloxKeeps) {
 TEST(Dropout, WritesOverItsInputAndDropsNaN) {
   Array x({37}, DType::f32), y({37}, DType::f32);
   x.randomize(1).fill_with([](int64_t i) { return i % 3 == 0 ? std::nan("") : 1.0; });
-  dropout(cpu, x.view(), 0.5, 1, 2, y.view());
-  dropout(cpu, x.view(), 0.5, 1, 2, x.view());
+  run_kernel(dropout, x.view(), 0.5, 1, 2, y.view());
+  run_kernel(dropout, x.view(), 0.5, 1, 2, x.view());
   expect_near(x.values(), y.values(), 0, "in place");
   for (size_t i = 0; i < 37; ++i) {
     bool kept = to_unit_float(philox_block(1, 2, i / 4)[i % 4]) >= 0.5;
@@ -54,17 +54,18 @@ TEST(Dropout, IsExactAcrossThreadCounts) {
   expect_same_at_any_thread_count([] {
     Array x({257, 129}, DType::f32), y({257, 129}, DType::f32);
     x.randomize(1);
-    dropout(cpu, x.view(), 0.3, 1, 2, y.view());
+    run_kernel(dropout, x.view(), 0.3, 1, 2, y.view());
     return y.values();
   });
 }
 
 TEST(Dropout, RefusesWhatDoesNotFit) {
   Array x({3, 5}, DType::f32), y({5, 3}, DType::f32), half({3, 5}, DType::f16);
-  expect_error([&] { dropout(cpu, x.view(), 1.0, 1, 2, x.view()); }, "dropout: p is 1, should be in [0, 1)");
-  expect_error([&] { dropout(cpu, x.view(), -0.1, 1, 2, x.view()); }, "dropout: p is -0.1");
-  expect_error([&] { dropout(cpu, x.view(), 0.1, 1, 2, y.view()); }, "shapes differ");
-  expect_error([&] { dropout(cpu, x.view(), 0.1, 1, 2, half.view()); }, "dtypes differ");
+  expect_error([&] { run_kernel(dropout, x.view(), 1.0, 1, 2, x.view()); },
+               "dropout: p is 1, should be in [0, 1)");
+  expect_error([&] { run_kernel(dropout, x.view(), -0.1, 1, 2, x.view()); }, "dropout: p is -0.1");
+  expect_error([&] { run_kernel(dropout, x.view(), 0.1, 1, 2, y.view()); }, "shapes differ");
+  expect_error([&] { run_kernel(dropout, x.view(), 0.1, 1, 2, half.view()); }, "dtypes differ");
 }
 
 }  // namespace

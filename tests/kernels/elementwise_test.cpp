@@ -66,7 +66,7 @@ TEST(Elementwise, UnaryMatchesLibm) {
         for (Layout layout : layouts) {
           Array x(shape, dtype, layout), y(shape, c.differentiable ? dtype : DType::boolean, Layout::rotated);
           x.randomize(1, c.low);
-          unary(cpu, c.op, x.view(), y.view());
+          run_kernel(unary, c.op, x.view(), y.view());
           std::vector<double> want = x.values();
           for (double& value : want) value = c.f(value);
           expect_near(y.values(), want, tolerance_of(dtype), c.name + (" " + describe(shape, dtype, layout)));
@@ -84,7 +84,7 @@ TEST(Elementwise, UnaryBackwardMatchesCentralDifferences) {
           dx({3, 5, 7}, DType::f64);
       x.randomize(2, c.low);
       dy.randomize(3);
-      unary_backward(cpu, c.op, dy.view(), x.view(), dx.view());
+      run_kernel(unary_backward, c.op, dy.view(), x.view(), dx.view());
       std::vector<double> want = x.values(), weights = dy.values();
       for (size_t i = 0; i < want.size(); ++i)
         want[i] = weights[i] * (c.f(want[i] + 1e-4) - c.f(want[i] - 1e-4)) / 2e-4;
@@ -103,8 +103,8 @@ TEST(Elementwise, UnaryBackwardInNarrowTypesMatchesF64) {
       std::vector<double> xs = x.values(), dys = dy.values();
       x64.fill_with([&](int64_t i) { return xs[size_t(i)]; });
       dy64.fill_with([&](int64_t i) { return dys[size_t(i)]; });
-      unary_backward(cpu, c.op, dy.view(), x.view(), dx.view());
-      unary_backward(cpu, c.op, dy64.view(), x64.view(), dx64.view());
+      run_kernel(unary_backward, c.op, dy.view(), x.view(), dx.view());
+      run_kernel(unary_backward, c.op, dy64.view(), x64.view(), dx64.view());
       expect_near(dx.values(), dx64.values(), tolerance_of(dtype), std::string(c.name) + " gradient");
     }
   }
@@ -151,7 +151,7 @@ TEST(Elementwise, BinaryMatchesF64) {
               [&](int64_t i) { return i % 3 ? element(a.view(), offset_of(a.view(), i)) : 2.0; });
           b.randomize(2).fill_with(
               [&](int64_t i) { return i % 4 ? element(b.view(), offset_of(b.view(), i)) : 2.0; });
-          binary(cpu, c.op, a.view(), b.view(), y.view());
+          run_kernel(binary, c.op, a.view(), b.view(), y.view());
           std::vector<double> want = a.values(), second = b.values();
           for (size_t i = 0; i < want.size(); ++i) want[i] = c.f(want[i], second[i]);
           expect_near(y.values(), want, tolerance_of(dtype), c.name + (" " + describe(shape, dtype, layout)));
@@ -164,7 +164,7 @@ TEST(Elementwise, BroadcastsByStrideZero) {
   Array a({3, 5, 7}, DType::f32), row({7}, DType::f32), column({5, 1}, DType::f32), y({3, 5, 7}, DType::f32);
   a.randomize(1), row.randomize(2), column.randomize(3);
   for (const TensorView& b : {expand(row.view(), {3, 5, 7}), expand(column.view(), {3, 5, 7})}) {
-    binary(cpu, BinaryOp::mul, a.view(), b, y.view());
+    run_kernel(binary, BinaryOp::mul, a.view(), b, y.view());
     std::vector<double> want = a.values(), second = values_of(b);
     for (size_t i = 0; i < want.size(); ++i) want[i] = double(float(want[i] * second[i]));
     EXPECT_EQ(y.values(), want);
@@ -176,7 +176,7 @@ TEST(Elementwise, AddsABiasRowToALargeMatrix) {
   a.randomize(1), row.randomize(2);
   std::vector<double> want = a.values(), bias = row.values();
   for (size_t i = 0; i < want.size(); ++i) want[i] = double(float(want[i]) + float(bias[i % 1537]));
-  binary(cpu, BinaryOp::add, a.view(), expand(row.view(), {131, 1537}), a.view());  // in place
+  run_kernel(binary, BinaryOp::add, a.view(), expand(row.view(), {131, 1537}), a.view());  // in place
   EXPECT_EQ(a.values(), want);
 }
 
@@ -185,18 +185,18 @@ TEST(Elementwise, ResultsDoNotDependOnPlaceLayoutOrThreads) {
   Array x({40001}, DType::f32), y({40001}, DType::f32);
   x.randomize(9);
   for (UnaryOp op : {UnaryOp::gelu, UnaryOp::exp, UnaryOp::tanh}) {
-    unary(cpu, op, x.view(), y.view());
+    run_kernel(unary, op, x.view(), y.view());
     int threads = num_threads();
     Array other({40001}, DType::f32, Layout::stepped);
     for (int count : {1, 2, 3}) {
       set_num_threads(count);
-      unary(cpu, op, x.view(), other.view());
+      run_kernel(unary, op, x.view(), other.view());
       EXPECT_EQ(other.values(), y.values()) << count << " threads";
     }
     set_num_threads(threads);
     for (int64_t skipped = 0; skipped < 16; ++skipped) {
       Array part({5}, DType::f32, Layout::contiguous, skipped);
-      unary(cpu, op, slice(x.view(), 0, skipped, skipped + 5), part.view());
+      run_kernel(unary, op, slice(x.view(), 0, skipped, skipped + 5), part.view());
       EXPECT_EQ(part.values(), values_of(slice(y.view(), 0, skipped, skipped + 5))) << "from " << skipped;
     }
   }
@@ -208,7 +208,7 @@ TEST(Elementwise, CarriesNanAndInfinity) {
   auto apply = [&](UnaryOp op, DType dtype) {
     Array x({5}, DType::f32), y({5}, dtype);
     x.fill_with([&](int64_t i) { return numbers[size_t(i)]; });
-    unary(cpu, op, x.view(), y.view());
+    run_kernel(unary, op, x.view(), y.view());
     return y.values();
   };
   expect_near(apply(UnaryOp::relu, DType::f32), {nan, inf, 0, 0, 1}, 0, "relu");
@@ -221,7 +221,7 @@ TEST(Elementwise, CarriesNanAndInfinity) {
   a.fill_with([&](int64_t i) { return i < 2 ? nan : 1; });
   b.fill_with([&](int64_t i) { return i % 2 ? nan : 1; });
   for (BinaryOp op : {BinaryOp::maximum, BinaryOp::minimum}) {
-    binary(cpu, op, a.view(), b.view(), y.view());
+    run_kernel(binary, op, a.view(), b.view(), y.view());
     expect_near(y.values(), {nan, nan, 1, nan}, 0, "maximum or minimum");
   }
 }
@@ -230,13 +230,13 @@ TEST(Elementwise, IntegersWrapAndStayClosed) {
   Array a({2}, DType::i32), b({2}, DType::i32), y({2}, DType::i32);
   a.fill_with([](int64_t) { return 2147483647.0; });
   b.fill_with([](int64_t i) { return i ? -2147483648.0 : 1.0; });
-  binary(cpu, BinaryOp::add, a.view(), b.view(), y.view());
+  run_kernel(binary, BinaryOp::add, a.view(), b.view(), y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{-2147483648.0, -1}));
-  unary(cpu, UnaryOp::neg, b.view(), y.view());
+  run_kernel(unary, UnaryOp::neg, b.view(), y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{-1, -2147483648.0}));
-  EXPECT_THROW(unary(cpu, UnaryOp::exp, a.view(), y.view()), Error);
-  EXPECT_THROW(binary(cpu, BinaryOp::div, a.view(), b.view(), y.view()), Error);
-  EXPECT_THROW(unary_backward(cpu, UnaryOp::neg, a.view(), b.view(), y.view()), Error);
+  EXPECT_THROW(run_kernel(unary, UnaryOp::exp, a.view(), y.view()), Error);
+  EXPECT_THROW(run_kernel(binary, BinaryOp::div, a.view(), b.view(), y.view()), Error);
+  EXPECT_THROW(run_kernel(unary_backward, UnaryOp::neg, a.view(), b.view(), y.view()), Error);
 }
 
 TEST(Elementwise, AffineAndAddScaledMatchF64) {
@@ -247,10 +247,10 @@ TEST(Elementwise, AffineAndAddScaledMatchF64) {
         x.randomize(1), y.randomize(2);
         std::vector<double> xs = x.values(), want = y.values();
         for (size_t i = 0; i < want.size(); ++i) want[i] += -0.75 * xs[i];
-        add_scaled(cpu, x.view(), -0.75, y.view());
+        run_kernel(add_scaled, x.view(), -0.75, y.view());
         expect_near(y.values(), want, tolerance_of(dtype), "add_scaled " + describe(shape, dtype, layout));
         for (size_t i = 0; i < want.size(); ++i) want[i] = xs[i] * 1.5 - 0.25;
-        affine(cpu, x.view(), 1.5, -0.25, y.view());
+        run_kernel(affine, x.view(), 1.5, -0.25, y.view());
         expect_near(y.values(), want, tolerance_of(dtype), "affine " + describe(shape, dtype, layout));
       }
 }
@@ -258,10 +258,10 @@ TEST(Elementwise, AffineAndAddScaledMatchF64) {
 TEST(Elementwise, AffineOfIntegersTakesWholeNumbers) {
   Array x({3}, DType::i64), y({3}, DType::i64);
   x.fill_with([](int64_t i) { return double(i); });
-  affine(cpu, x.view(), -3, 2, y.view());
+  run_kernel(affine, x.view(), -3, 2, y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{2, -1, -4}));
-  EXPECT_THROW(affine(cpu, x.view(), 0.5, 0, y.view()), Error);
-  EXPECT_THROW(add_scaled(cpu, x.view(), 0.5, y.view()), Error);
+  EXPECT_THROW(run_kernel(affine, x.view(), 0.5, 0, y.view()), Error);
+  EXPECT_THROW(run_kernel(add_scaled, x.view(), 0.5, y.view()), Error);
 }
 
 TEST(Elementwise, WhereSelects) {
@@ -271,7 +271,7 @@ TEST(Elementwise, WhereSelects) {
           y(shape, dtype);
       condition.fill_with([](int64_t i) { return i % 3 == 0; });
       a.randomize(1, 0, 100), b.randomize(2, 0, 100);
-      where(cpu, condition.view(), a.view(), b.view(), y.view());
+      run_kernel(where, condition.view(), a.view(), b.view(), y.view());
       std::vector<double> want = a.values(), no = b.values();
       for (size_t i = 0; i < want.size(); ++i)
         if (i % 3) want[i] = no[i];
@@ -287,13 +287,13 @@ TEST(Elementwise, NamesTheOpAndTheValuesInErrors) {
     } catch (const Error& error) { return error.what(); }
     return "no Error";
   };
-  EXPECT_EQ(message([&] { binary(cpu, BinaryOp::add, a.view(), b.view(), y.view()); }),
+  EXPECT_EQ(message([&] { run_kernel(binary, BinaryOp::add, a.view(), b.view(), y.view()); }),
             "add: shapes differ: (3, 5) and (5, 3)");
-  EXPECT_EQ(message([&] { binary(cpu, BinaryOp::add, a.view(), c.view(), y.view()); }),
+  EXPECT_EQ(message([&] { run_kernel(binary, BinaryOp::add, a.view(), c.view(), y.view()); }),
             "add: dtypes differ: f32 and f64");
-  EXPECT_EQ(message([&] { binary(cpu, BinaryOp::less, a.view(), a.view(), y.view()); }),
+  EXPECT_EQ(message([&] { run_kernel(binary, BinaryOp::less, a.view(), a.view(), y.view()); }),
             "less: writes bool, the output is f32");
-  EXPECT_EQ(message([&] { where(cpu, a.view(), a.view(), a.view(), y.view()); }),
+  EXPECT_EQ(message([&] { run_kernel(where, a.view(), a.view(), a.view(), y.view()); }),
             "where: the condition is f32, not bool");
 }
 

@@ -33,7 +33,7 @@ TEST(Embedding, CopiesTheRowsOfEveryLayout) {
           Array weight({11, width}, dtype, layout), indices = indices_into(11, shape, layout);
           Array y(with_width(shape, width), dtype, layout);
           weight.randomize(1);
-          embedding(cpu, weight.view(), indices.view(), y.view());
+          run_kernel(embedding, weight.view(), indices.view(), y.view());
           std::vector<double> table = weight.values(), want;
           for (double index : indices.values())
             for (int64_t j = 0; j < width; ++j)
@@ -60,7 +60,7 @@ TEST(Embedding, BackwardAddsInTheOrderOfPositions) {
               sum = dtype == DType::f32 ? double(float(sum) + float(gradient[i])) : sum + gradient[i];
               ++i;
             }
-          embedding_backward(cpu, dy.view(), indices.view(), dweight.view());
+          run_kernel(embedding_backward, dy.view(), indices.view(), dweight.view());
           EXPECT_EQ(dweight.values(), want) << describe(shape, dtype, layout);
           EXPECT_TRUE(dweight.surroundings_untouched());
         }
@@ -73,7 +73,7 @@ TEST(Embedding, BackwardSumsHalfTypesInF32) {
       dy.fill_with([](int64_t) { return 0.25; });
       indices.fill_with([](int64_t) { return 1.0; });
       dweight.fill_with([](int64_t) { return 0.0; });
-      embedding_backward(cpu, dy.view(), indices.view(), dweight.view());
+      run_kernel(embedding_backward, dy.view(), indices.view(), dweight.view());
       // 250 is exact in all of them; added up in bf16 it would stick at 64.
       EXPECT_EQ(dweight.values(), (std::vector<double>{0, 0, 0, 250, 250, 250}));
     }
@@ -84,7 +84,7 @@ TEST(Embedding, BackwardFindsEveryRowOfALargeTable) {
   dy.fill_with([](int64_t i) { return double(i + 1); });
   indices.fill_with([](int64_t i) { return double((256 - i) * 273); });
   dweight.fill_with([](int64_t) { return 0.0; });
-  embedding_backward(cpu, dy.view(), indices.view(), dweight.view());
+  run_kernel(embedding_backward, dy.view(), indices.view(), dweight.view());
   std::vector<double> got = dweight.values();
   for (int64_t i = 0; i < 257; ++i) EXPECT_EQ(got[size_t((256 - i) * 273)], double(i + 1));
 }
@@ -95,7 +95,7 @@ TEST(Embedding, IsExactAcrossThreadCounts) {
     Array dweight({37, 129}, DType::f32);
     dy.randomize(1);
     dweight.randomize(2);
-    embedding_backward(cpu, dy.view(), indices.view(), dweight.view());
+    run_kernel(embedding_backward, dy.view(), indices.view(), dweight.view());
     return dweight.values();
   });
 }
@@ -106,7 +106,7 @@ TEST(Embedding, RefusesIndicesOutOfRangeBeforeItWrites) {
                                        y({3, 5, 3}, DType::f32);
     y.fill_with([](int64_t) { return 77.0; });
     set_element(indices.view(), offset_of(indices.view(), 7), double(bad));
-    expect_error([&] { embedding(cpu, weight.view(), indices.view(), y.view()); },
+    expect_error([&] { run_kernel(embedding, weight.view(), indices.view(), y.view()); },
                  "embedding: index " + std::to_string(bad) + " at (1, 2) is outside [0, 11)");
     EXPECT_EQ(y.values(), std::vector<double>(45, 77.0));
   }
@@ -116,11 +116,12 @@ TEST(Embedding, RefusesViewsThatDoNotFit) {
   Array weight({11, 3}, DType::f32), indices({5}, DType::i64), y({5, 3}, DType::f32),
       wrong({5, 4}, DType::f32);
   Array floats({5}, DType::f32), half({5, 3}, DType::bf16);
-  expect_error([&] { embedding(cpu, weight.view(), indices.view(), wrong.view()); }, "y has shape (5, 4)");
-  expect_error([&] { embedding(cpu, weight.view(), floats.view(), y.view()); }, "indices are f32");
-  expect_error([&] { embedding(cpu, weight.view(), indices.view(), half.view()); },
+  expect_error([&] { run_kernel(embedding, weight.view(), indices.view(), wrong.view()); },
+               "y has shape (5, 4)");
+  expect_error([&] { run_kernel(embedding, weight.view(), floats.view(), y.view()); }, "indices are f32");
+  expect_error([&] { run_kernel(embedding, weight.view(), indices.view(), half.view()); },
                "dtypes differ: f32 and bf16");
-  expect_error([&] { embedding_backward(cpu, y.view(), indices.view(), half.view()); },
+  expect_error([&] { run_kernel(embedding_backward, y.view(), indices.view(), half.view()); },
                "embedding_backward: ");
 }
 

@@ -10,11 +10,12 @@
 
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/activation_math.h"
+#include "reprise/tests/kernels/run.h"
 
 namespace reprise::kernels {
 namespace {
 
-const Stream cpu{Device::cpu()};
+using testing::run_kernel;
 
 /// A tensor that owns its memory; `view` may be rearranged freely.
 template <class T>
@@ -92,7 +93,7 @@ double tolerance(int64_t k) {
 template <class T>
 void expect_product(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& e = {}) {
   Expected want = reference(a, b, c, e);
-  gemm(cpu, a, b, c, e);
+  run_kernel(gemm, a, b, c, e);
   double limit = tolerance<T>(a.size(-1));
   expect_equal(c, want.c, limit, "C");
   if (e.pre_activation) expect_equal(e.pre_activation, want.pre_activation, limit, "pre_activation");
@@ -103,7 +104,7 @@ template <class T>
 void expect_all_layouts(int64_t m, int64_t n, int64_t k) {
   for (bool transpose_a : {false, true})
     for (bool transpose_b : {false, true}) {
-      SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b);
+      SCOPED_TRACE(::testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b);
       Array<T> a(transpose_a ? Shape{k, m} : Shape{m, k}, 1), b(transpose_b ? Shape{n, k} : Shape{k, n}, 2);
       Array<T> c({m, n}, 3);
       expect_product<T>(transpose_a ? transpose(a.view, 0, 1) : a.view,
@@ -137,7 +138,7 @@ TEST(Gemm, CutsLargeMatricesIntoBlocks) {
   for (bool tall : {true, false}) {
     int64_t m = tall ? 1000 : 9, n = tall ? 9 : 1000, k = 1300;
     Array<float> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3);
-    gemm(cpu, a.view, b.view, c.view, {});
+    run_kernel(gemm, a.view, b.view, c.view, {});
     for (int64_t i = 0; i < m; i += 7)
       for (int64_t j = 0; j < n; j += 7) {
         double sum = 0;
@@ -154,7 +155,7 @@ void expect_epilogues(int64_t m, int64_t n, int64_t k) {
   for (Activation activation :
        {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu})
     for (int options = 0; options < 16; ++options) {
-      SCOPED_TRACE(testing::Message() << "activation " << int(activation) << " options " << options);
+      SCOPED_TRACE(::testing::Message() << "activation " << int(activation) << " options " << options);
       Array<T> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3), bias({n}, 4), pre({m, n}, 5), residual({m, n}, 6);
       Epilogue e{.activation = activation, .accumulate = bool(options & 8)};
       if (options & 1) e.bias = bias.view;
@@ -202,11 +203,11 @@ TEST(Gemm, TakesAnyStrides) {
 
 TEST(Gemm, HandlesEmptySizes) {
   Array<float> a({3, 0}), b({0, 4}), c({3, 4}, 1), bias({4}, 2), residual({3, 4}, 3);
-  gemm(cpu, a.view, b.view, c.view, {.bias = bias.view, .residual = residual.view});
+  run_kernel(gemm, a.view, b.view, c.view, {.bias = bias.view, .residual = residual.view});
   for (int i = 0; i < 12; ++i)
     EXPECT_EQ(c.values[size_t(i)], bias.values[size_t(i % 4)] + residual.values[size_t(i)]);
-  gemm(cpu, Array<float>({0, 5}).view, Array<float>({5, 4}).view, Array<float>({0, 4}).view, {});
-  gemm(cpu, Array<float>({2, 5}).view, Array<float>({5, 0}).view, Array<float>({2, 0}).view, {});
+  run_kernel(gemm, Array<float>({0, 5}).view, Array<float>({5, 4}).view, Array<float>({0, 4}).view, {});
+  run_kernel(gemm, Array<float>({2, 5}).view, Array<float>({5, 0}).view, Array<float>({2, 0}).view, {});
 }
 
 TEST(Gemm, IsExactAcrossThreadCounts) {
@@ -215,10 +216,10 @@ TEST(Gemm, IsExactAcrossThreadCounts) {
   for (auto [m, n, k] : sizes) {
     Array<float> a({m, k}, 1), b({k, n}, 2), one({m, n}), other({m, n});
     set_num_threads(1);
-    gemm(cpu, a.view, b.view, one.view, {.activation = Activation::gelu});
+    run_kernel(gemm, a.view, b.view, one.view, {.activation = Activation::gelu});
     for (int count : {2, 3, 7}) {
       set_num_threads(count);
-      gemm(cpu, a.view, b.view, other.view, {.activation = Activation::gelu});
+      run_kernel(gemm, a.view, b.view, other.view, {.activation = Activation::gelu});
       EXPECT_EQ(std::memcmp(one.values.data(), other.values.data(), one.values.size() * sizeof(float)), 0)
           << count;
     }
@@ -229,7 +230,7 @@ TEST(Gemm, IsExactAcrossThreadCounts) {
 TEST(Gemm, KeepsNanAndInfinity) {
   Array<float> a({3, 5}, 1), b({5, 4}, 2), c({3, 4});
   a.values[7] = std::nanf("");
-  gemm(cpu, a.view, b.view, c.view, {.activation = Activation::relu});
+  run_kernel(gemm, a.view, b.view, c.view, {.activation = Activation::relu});
   for (int i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(c.values[size_t(i)]), i / 4 == 1) << i;
 }
 
@@ -237,15 +238,15 @@ TEST(Gemm, RejectsWhatDoesNotFit) {
   Array<float> a({3, 5}), b({5, 4}), c({3, 4}), wrong({2, 4}), bias({3});
   Array<double> d({5, 4});
   Array<int32_t> integers({3, 4});
-  EXPECT_THROW(gemm(cpu, a.view, a.view, c.view, {}), Error);
-  EXPECT_THROW(gemm(cpu, a.view, b.view, wrong.view, {}), Error);
-  EXPECT_THROW(gemm(cpu, a.view, d.view, c.view, {}), Error);
-  EXPECT_THROW(gemm(cpu, a.view, b.view, integers.view, {}), Error);
-  EXPECT_THROW(gemm(cpu, bias.view, b.view, c.view, {}), Error);
-  EXPECT_THROW(gemm(cpu, a.view, b.view, c.view, {.bias = bias.view}), Error);
-  EXPECT_THROW(gemm(cpu, a.view, b.view, c.view, {.residual = wrong.view}), Error);
-  EXPECT_THROW(gemm(cpu, a.view, b.view, c.view, {.residual = c.view, .dactivation = c.view}), Error);
-  EXPECT_THROW(gemm(cpu, a.view, b.view, transpose(Array<float>({4, 3}).view, 0, 1), {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, a.view, c.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, wrong.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, d.view, c.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, integers.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, bias.view, b.view, c.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias = bias.view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.residual = wrong.view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.residual = c.view, .dactivation = c.view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, transpose(Array<float>({4, 3}).view, 0, 1), {}), Error);
 }
 
 }  // namespace

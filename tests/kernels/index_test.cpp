@@ -24,7 +24,7 @@ TEST(Gather, MatchesTheLoop) {
           Array y(with_last(leading, 5), dtype, layout);
           x.randomize(1, 0, 100);
           index.randomize(2, 0, 11);
-          gather(cpu, x.view(), index.view(), y.view());
+          run_kernel(gather, x.view(), index.view(), y.view());
           std::vector<double> xs = x.values(), at = index.values(), want(at.size());
           for (size_t i = 0; i < at.size(); ++i) want[i] = xs[i / 5 * 11 + size_t(at[i])];
           EXPECT_EQ(y.values(), want) << describe(leading, dtype, layout);
@@ -45,7 +45,7 @@ TEST(ScatterAdd, MatchesTheLoopWithRepeatedIndices) {
         index.randomize(3, 0, 5);
         std::vector<double> xs = x.values(), at = index.values(), want = y.values();
         for (size_t i = 0; i < at.size(); ++i) want[i / 9 * 5 + size_t(at[i])] += xs[i];
-        scatter_add(cpu, x.view(), index.view(), y.view());
+        run_kernel(scatter_add, x.view(), index.view(), y.view());
         EXPECT_EQ(y.values(), want) << describe(leading, dtype, layout);
         EXPECT_TRUE(y.surroundings_untouched()) << describe(leading, dtype, layout);
       }
@@ -60,7 +60,7 @@ TEST(ScatterAdd, IsExactAcrossThreadCounts) {
     set_num_threads(count);
     Array y({5003, 3}, DType::f32);
     y.fill_with([](int64_t) { return 0.0; });
-    scatter_add(cpu, x.view(), index.view(), y.view());
+    run_kernel(scatter_add, x.view(), index.view(), y.view());
     if (first.empty()) first = y.values();
     EXPECT_EQ(y.values(), first) << count << " threads";
   }
@@ -74,10 +74,10 @@ TEST(Index, NamesTheFirstBadIndexAndWritesNothing) {
     index.fill_with([&](int64_t i) { return i >= 6 ? bad : 4.0; });
     std::string want = detail::join("gather: index ", int(bad), " at (1, 2) is outside [0, 5)"), got;
     try {
-      gather(cpu, x.view(), index.view(), y.view());
+      run_kernel(gather, x.view(), index.view(), y.view());
     } catch (const Error& error) { got = error.what(); }
     EXPECT_EQ(got, want);
-    EXPECT_THROW(scatter_add(cpu, y.view(), index.view(), z.view()), Error);
+    EXPECT_THROW(run_kernel(scatter_add, y.view(), index.view(), z.view()), Error);
   }
   EXPECT_EQ(y.values(), std::vector<double>(12, 7));
   EXPECT_EQ(z.values(), std::vector<double>(15, 7));
@@ -86,10 +86,10 @@ TEST(Index, NamesTheFirstBadIndexAndWritesNothing) {
 TEST(Index, RejectsShapesAndDtypesThatDoNotFit) {
   Array x({3, 5}, DType::f32), floats({3, 4}, DType::f32), index({3, 4}, DType::i64), y({3, 4}, DType::f32);
   Array other_rows({2, 5}, DType::f32), other_dtype({3, 4}, DType::f64), other_shape({3, 3}, DType::f32);
-  EXPECT_THROW(gather(cpu, x.view(), floats.view(), y.view()), Error);
-  EXPECT_THROW(gather(cpu, other_rows.view(), index.view(), y.view()), Error);
-  EXPECT_THROW(gather(cpu, x.view(), index.view(), other_dtype.view()), Error);
-  EXPECT_THROW(gather(cpu, x.view(), index.view(), other_shape.view()), Error);
+  EXPECT_THROW(run_kernel(gather, x.view(), floats.view(), y.view()), Error);
+  EXPECT_THROW(run_kernel(gather, other_rows.view(), index.view(), y.view()), Error);
+  EXPECT_THROW(run_kernel(gather, x.view(), index.view(), other_dtype.view()), Error);
+  EXPECT_THROW(run_kernel(gather, x.view(), index.view(), other_shape.view()), Error);
 }
 
 TEST(Arange, CountsInRowMajorOrder) {
@@ -97,7 +97,7 @@ TEST(Arange, CountsInRowMajorOrder) {
     for (Layout layout : layouts)
       for (const Shape& shape : {Shape{}, Shape{3, 5, 7}, Shape{0}, Shape{131, 257}}) {
         Array y(shape, dtype, layout);
-        arange(cpu, y.view());
+        run_kernel(arange, y.view());
         std::vector<double> want(size_t(numel_of(shape)));
         for (size_t i = 0; i < want.size(); ++i) want[i] = double(i);
         EXPECT_EQ(y.values(), want) << describe(shape, dtype, layout);

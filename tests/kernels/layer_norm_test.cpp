@@ -77,11 +77,11 @@ struct Case {
     beta.randomize(4);
   }
   void forward() {
-    layer_norm(cpu, x.view(), gamma.view(), beta.view(), kEps, y.view(), mean.view(), rstd.view());
+    run_kernel(layer_norm, x.view(), gamma.view(), beta.view(), kEps, y.view(), mean.view(), rstd.view());
   }
   void backward() {
-    layer_norm_backward(cpu, dy.view(), x.view(), gamma.view(), mean.view(), rstd.view(), dx.view(),
-                        dgamma.view(), dbeta.view());
+    run_kernel(layer_norm_backward, dy.view(), x.view(), gamma.view(), mean.view(), rstd.view(), dx.view(),
+               dgamma.view(), dbeta.view());
   }
 };
 
@@ -131,7 +131,7 @@ TEST(LayerNorm, KeepsItsDigitsWhereTheMeanIsLarge) {
   int64_t width = 129;
   Array x({3, width}, DType::f32), y({3, width}, DType::f32);
   x.randomize(5, 9999, 10001);
-  layer_norm(cpu, x.view(), {}, {}, kEps, y.view(), {}, {});
+  run_kernel(layer_norm, x.view(), {}, {}, kEps, y.view(), {}, {});
   std::vector<double> values = x.values(), want;
   Statistics s = reference_statistics(values, size_t(width));
   for (size_t i = 0; i < values.size(); ++i)
@@ -145,8 +145,8 @@ TEST(LayerNorm, TreatsAbsentArgumentsAsNeutralAndTakesF32ParametersWithHalfInput
   Array one({65}, DType::f32), zero({65}, DType::f32), plain({7, 65}, DType::f32);
   one.fill_with([](int64_t) { return 1.0; });
   zero.fill_with([](int64_t) { return 0.0; });
-  layer_norm(cpu, c.x.view(), {}, {}, kEps, c.y.view(), {}, {});
-  layer_norm(cpu, c.x.view(), one.view(), zero.view(), kEps, plain.view(), {}, {});
+  run_kernel(layer_norm, c.x.view(), {}, {}, kEps, c.y.view(), {}, {});
+  run_kernel(layer_norm, c.x.view(), one.view(), zero.view(), kEps, plain.view(), {}, {});
   EXPECT_EQ(c.y.values(), plain.values());
 
   Case half({7, 65}, DType::bf16, RowLayout::contiguous);
@@ -154,7 +154,7 @@ TEST(LayerNorm, TreatsAbsentArgumentsAsNeutralAndTakesF32ParametersWithHalfInput
   half.forward();
   std::vector<double> want = half.y.values(), stored = half.gamma.values();
   gamma.fill_with([&](int64_t j) { return stored[size_t(j)]; });
-  layer_norm(cpu, half.x.view(), gamma.view(), half.beta.view(), kEps, half.y.view(), {}, {});
+  run_kernel(layer_norm, half.x.view(), gamma.view(), half.beta.view(), kEps, half.y.view(), {}, {});
   EXPECT_EQ(half.y.values(), want);
 }
 
@@ -164,11 +164,11 @@ TEST(LayerNorm, BackwardWritesOverItsGradientAndSkipsAbsentOutputs) {
   c.backward();
   std::vector<double> dx = c.dx.values(), dbeta = c.dbeta.values();
   c.dbeta.randomize(9);
-  layer_norm_backward(cpu, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(), c.rstd.view(), {}, {},
-                      c.dbeta.view());
+  run_kernel(layer_norm_backward, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(), c.rstd.view(), {},
+             {}, c.dbeta.view());
   EXPECT_EQ(c.dbeta.values(), dbeta);
-  layer_norm_backward(cpu, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(), c.rstd.view(), c.dy.view(),
-                      {}, {});
+  run_kernel(layer_norm_backward, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(), c.rstd.view(),
+             c.dy.view(), {}, {});
   EXPECT_EQ(c.dy.values(), dx);
 }
 
@@ -192,7 +192,7 @@ TEST(LayerNorm, RefusesViewsThatDoNotFit) {
   Case c({3, 5}, DType::f32, RowLayout::contiguous);
   Array other({3, 7}, DType::f32), half({3, 5}, DType::bf16), turned({3, 5}, DType::f32, Layout::reversed);
   auto forward = [&](const TensorView& x, const TensorView& gamma, const TensorView& y,
-                     const TensorView& mean) { layer_norm(cpu, x, gamma, {}, kEps, y, mean, {}); };
+                     const TensorView& mean) { run_kernel(layer_norm, x, gamma, {}, kEps, y, mean, {}); };
   expect_error([&] { forward(c.x.view(), {}, other.view(), {}); }, "layer_norm: y has shape (3, 7)");
   expect_error([&] { forward(c.x.view(), {}, half.view(), {}); }, "layer_norm: y is bf16");
   expect_error([&] { forward(turned.view(), {}, c.y.view(), {}); }, "stride 1");

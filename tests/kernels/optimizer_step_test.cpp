@@ -53,7 +53,7 @@ TEST(AdamW, MatchesThePapersUpdateOverSeveralSteps) {
     v = m;
     AdamWOptions options = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .gradient_scale = 0.5};
     for (options.step = 1; options.step <= 3; ++options.step) {
-      adamw(cpu, tensors, options);
+      run_kernel(adamw, tensors, options);
       for (size_t t = 0; t < all.size(); ++t) {
         std::vector<double> g = all[t].gradient.values();
         for (size_t i = 0; i < g.size(); ++i) {
@@ -90,7 +90,8 @@ TEST(Sgd, MatchesTheTextbookWithMomentumNesterovAndDecay) {
           v.push_back(s.first.values());
         }
         for (bool first : {true, false}) {
-          sgd(cpu, tensors,
+          run_kernel(
+              sgd, tensors,
               {.momentum = momentum, .nesterov = nesterov, .first_step = first, .gradient_scale = 0.5});
           for (size_t t = 0; t < all.size(); ++t) {
             std::vector<double> gradient = all[t].gradient.values();
@@ -122,21 +123,21 @@ TEST(GlobalNorm, IsTheRootOfTheSumOfSquaresOnEveryDtypeAndLayout) {
         for (double x : arrays.back().values()) want += x * x;
       }
     Array norm({}, DType::f64);
-    global_norm(cpu, views, norm.view());
+    run_kernel(global_norm, views, norm.view());
     EXPECT_NEAR(norm.values()[0], std::sqrt(want), 1e-10 * std::sqrt(want));  // f64 sums in another order
   }
 }
 
 TEST(GlobalNorm, OfNothingIsZeroAndCarriesInfinity) {
   Array norm({1}, DType::f64), x({3}, DType::f32);
-  global_norm(cpu, {}, norm.view());
+  run_kernel(global_norm, {}, norm.view());
   EXPECT_EQ(norm.values()[0], 0);
   x.fill_with([](int64_t i) { return i == 1 ? std::numeric_limits<double>::infinity() : 1e30; });
   std::vector<TensorView> views = {x.view()};
-  global_norm(cpu, views, norm.view());
+  run_kernel(global_norm, views, norm.view());
   EXPECT_TRUE(std::isinf(norm.values()[0]));
   set_element(x.view(), 1, 1e30);  // its square overflows f32
-  global_norm(cpu, views, norm.view());
+  run_kernel(global_norm, views, norm.view());
   EXPECT_NEAR(norm.values()[0], std::sqrt(3.0) * 1e30, 1e24);
 }
 
@@ -148,11 +149,11 @@ TEST(OptimizerStep, IsExactAcrossThreadCounts) {
     for (State* s : {&a, &b})
       tensors.push_back(
           {s->parameter.view(), s->gradient.view(), s->first.view(), s->second.view(), 0.01, 0.1});
-    adamw(cpu, tensors, {});
+    run_kernel(adamw, tensors, {});
     std::vector<SgdTensor> plain = {{a.parameter.view(), a.gradient.view(), a.first.view(), 0.01, 0.1}};
-    sgd(cpu, plain, {.momentum = 0.9});
+    run_kernel(sgd, plain, {.momentum = 0.9});
     Array norm({}, DType::f64);
-    global_norm(cpu, gradients, norm.view());
+    run_kernel(global_norm, gradients, norm.view());
     return joined(joined(a.parameter.values(), b.parameter.values()), norm.values());
   });
 }
@@ -163,7 +164,7 @@ TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
   Array turned({3, 5}, DType::f32, Layout::reversed), norm({}, DType::f32);
   auto step = [](const TensorView& p, const TensorView& g, const TensorView& m, const TensorView& v) {
     std::vector<AdamWTensor> tensors = {{p, g, m, v, 0.1, 0}};
-    adamw(cpu, tensors, {});
+    run_kernel(adamw, tensors, {});
   };
   TensorView p = s.parameter.view(), g = s.gradient.view(), m = s.first.view();
   expect_error([&] { step(p, other.gradient.view(), m, m); }, "adamw: gradient 0 has shape (5, 3)");
@@ -172,11 +173,11 @@ TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
   expect_error([&] { step(p, g, m, turned.view()); }, "adamw: second moment 0 is not contiguous");
   expect_error([&] { step(half.parameter.view(), half.gradient.view(), m, m); },
                "parameter 0 needs f32 or f64");
-  expect_error([&] { adamw(cpu, {}, {.step = 0}); }, "adamw: step is 0");
+  expect_error([&] { run_kernel(adamw, {}, {.step = 0}); }, "adamw: step is 0");
   std::vector<SgdTensor> plain = {{p, g, {}, 0.1, 0}};
-  expect_error([&] { sgd(cpu, plain, {.momentum = 0.9}); },
+  expect_error([&] { run_kernel(sgd, plain, {.momentum = 0.9}); },
                "sgd: momentum is 0.9, but tensor 0 has no velocity");
-  expect_error([&] { global_norm(cpu, {}, norm.view()); }, "global_norm: norm needs one f64");
+  expect_error([&] { run_kernel(global_norm, {}, norm.view()); }, "global_norm: norm needs one f64");
 }
 
 }  // namespace

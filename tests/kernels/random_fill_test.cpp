@@ -11,7 +11,7 @@ constexpr DType floating[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 
 TEST(FillUniform, TakesWordIModFourOfBlockIOverFour) {
   Array y({3, 5, 7}, DType::f32, Layout::stepped);
-  fill_uniform(cpu, y.view(), 0, 1, 11, 13);
+  run_kernel(fill_uniform, y.view(), 0, 1, 11, 13);
   std::vector<double> got = y.values();
   for (uint64_t i = 0; i < got.size(); ++i)
     EXPECT_EQ(got[i], double(philox_block(11, 13, i / 4)[i % 4] >> 8) * 0x1p-24);
@@ -19,7 +19,7 @@ TEST(FillUniform, TakesWordIModFourOfBlockIOverFour) {
 
 TEST(FillUniform, TakesFiftyThreeBitsForF64) {
   Array y({37}, DType::f64);
-  fill_uniform(cpu, y.view(), 0, 1, 11, 13);
+  run_kernel(fill_uniform, y.view(), 0, 1, 11, 13);
   std::vector<double> got = y.values();
   for (uint64_t i = 0; i < got.size(); ++i) {
     auto words = philox_block(11, 13, i / 2);
@@ -30,7 +30,7 @@ TEST(FillUniform, TakesFiftyThreeBitsForF64) {
 
 TEST(FillNormal, IsBoxMullerOverPairsOfABlock) {
   Array y({37}, DType::f32);
-  fill_normal(cpu, y.view(), 0.5, 2, 11, 13);
+  run_kernel(fill_normal, y.view(), 0.5, 2, 11, 13);
   std::vector<double> got = y.values();
   for (uint64_t i = 0; i < got.size(); ++i) {
     auto words = philox_block(11, 13, i / 4);
@@ -46,7 +46,7 @@ TEST(FillNormal, IsBoxMullerOverPairsOfABlock) {
 
 TEST(FillNormal, IsBoxMullerOverPairsInF64) {
   Array y({37}, DType::f64);
-  fill_normal(cpu, y.view(), 0, 1, 11, 13);
+  run_kernel(fill_normal, y.view(), 0, 1, 11, 13);
   std::vector<double> got = y.values();
   for (uint64_t i = 0; i < got.size(); ++i) {
     auto words = philox_block(11, 13, i / 2);
@@ -63,7 +63,7 @@ TEST(RandomFill, IsAFunctionOfTheIndexAlone) {
   for (DType dtype : floating)
     for (bool normal : {false, true}) {
       auto draw = [&](const TensorView& y) {
-        normal ? fill_normal(cpu, y, 1, 2, 5, 6) : fill_uniform(cpu, y, -1, 2, 5, 6);
+        normal ? run_kernel(fill_normal, y, 1, 2, 5, 6) : run_kernel(fill_uniform, y, -1, 2, 5, 6);
       };
       Array all({131, 257}, dtype);
       draw(all.view());
@@ -87,9 +87,9 @@ TEST(RandomFill, IsAFunctionOfTheIndexAlone) {
 
 TEST(RandomFill, DiffersBySeedAndOffset) {
   Array a({37}, DType::f32), b({37}, DType::f32), c({37}, DType::f32);
-  fill_uniform(cpu, a.view(), 0, 1, 1, 2);
-  fill_uniform(cpu, b.view(), 0, 1, 1, 3);
-  fill_uniform(cpu, c.view(), 0, 1, 2, 2);
+  run_kernel(fill_uniform, a.view(), 0, 1, 1, 2);
+  run_kernel(fill_uniform, b.view(), 0, 1, 1, 3);
+  run_kernel(fill_uniform, c.view(), 0, 1, 2, 2);
   EXPECT_NE(a.values(), b.values());
   EXPECT_NE(a.values(), c.values());
 }
@@ -98,7 +98,7 @@ TEST(FillUniform, StaysInsideTheInterval) {
   for (DType dtype : floating)
     for (auto [low, high] : {std::pair{1.0, 2.0}, {-2.0, -1.0}, {-1.0, 0.0}, {0.0, 1.0}}) {
       Array y({131, 257}, dtype);
-      fill_uniform(cpu, y.view(), low, high, 3, 4);
+      run_kernel(fill_uniform, y.view(), low, high, 3, 4);
       for (double value : y.values()) ASSERT_TRUE(value >= low && value < high) << dtype << " " << value;
     }
 }
@@ -108,7 +108,7 @@ TEST(FillUniform, HasTheMomentsOfTheDistribution) {
   // sqrt(1/180n): a right generator fails once in 10^8 seeds, and the seed is fixed.
   constexpr double n = 1 << 18;
   Array y({1 << 18}, DType::f32);
-  fill_uniform(cpu, y.view(), 0, 1, 42, 0);
+  run_kernel(fill_uniform, y.view(), 0, 1, 42, 0);
   double mean = 0, variance = 0, lag = 0;
   std::vector<double> values = y.values();
   for (double value : values) mean += value / n;
@@ -124,7 +124,7 @@ TEST(FillNormal, HasTheMomentsOfTheDistribution) {
   // each.
   constexpr double n = 1 << 18;
   Array y({1 << 18}, DType::f32);
-  fill_normal(cpu, y.view(), 0, 1, 42, 0);
+  run_kernel(fill_normal, y.view(), 0, 1, 42, 0);
   double m1 = 0, m2 = 0, m3 = 0, m4 = 0, lag = 0, previous = 0;
   int beyond_three = 0;
   for (double z : y.values()) {
@@ -143,10 +143,10 @@ TEST(FillNormal, HasTheMomentsOfTheDistribution) {
 
 TEST(RandomFill, RejectsWhatIsNoDistribution) {
   Array y({3}, DType::f32), integers({3}, DType::i64);
-  EXPECT_THROW(fill_uniform(cpu, y.view(), 2, 1, 0, 0), Error);
-  EXPECT_THROW(fill_uniform(cpu, y.view(), 0, std::numeric_limits<double>::quiet_NaN(), 0, 0), Error);
-  EXPECT_THROW(fill_normal(cpu, y.view(), 0, -1, 0, 0), Error);
-  EXPECT_THROW(fill_uniform(cpu, integers.view(), 0, 1, 0, 0), Error);
+  EXPECT_THROW(run_kernel(fill_uniform, y.view(), 2, 1, 0, 0), Error);
+  EXPECT_THROW(run_kernel(fill_uniform, y.view(), 0, std::numeric_limits<double>::quiet_NaN(), 0, 0), Error);
+  EXPECT_THROW(run_kernel(fill_normal, y.view(), 0, -1, 0, 0), Error);
+  EXPECT_THROW(run_kernel(fill_uniform, integers.view(), 0, 1, 0, 0), Error);
 }
 
 }  // namespace

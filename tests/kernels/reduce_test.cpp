@@ -43,7 +43,7 @@ TEST(Reduce, SumsOverEverySetOfDimensions) {
         for (Layout layout : layouts) {
           Array x(shape, dtype, layout), y(reduced_shape(shape, dims), dtype, layout);
           x.randomize(1);
-          reduce(cpu, ReduceOp::sum, x.view(), y.view());
+          run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
           double unit = dtype == DType::f64 ? 0x1p-52 : 0x1p-23;
           expect_near(y.values(), naive(x.view(), y.view().shape, 0, add),
                       64 * 4 * unit + epsilon_of(dtype) / 2, "sum " + describe(shape, dtype, layout));
@@ -60,10 +60,10 @@ TEST(Reduce, FindsMaxAndMinOverEverySetOfDimensions) {
           Array x(shape, dtype, layout), y(reduced_shape(shape, dims), dtype);
           x.randomize(2, 0, 100);
           const Shape& out = y.view().shape;
-          reduce(cpu, ReduceOp::max, x.view(), y.view());
+          run_kernel(reduce, ReduceOp::max, x.view(), y.view());
           EXPECT_EQ(y.values(),
                     naive(x.view(), out, -1e9, [](double a, double b) { return std::max(a, b); }));
-          reduce(cpu, ReduceOp::min, x.view(), y.view());
+          run_kernel(reduce, ReduceOp::min, x.view(), y.view());
           EXPECT_EQ(y.values(), naive(x.view(), out, 1e9, [](double a, double b) { return std::min(a, b); }));
         }
       }
@@ -88,7 +88,7 @@ TEST(Reduce, SumsLargeTensorsTheSameAtAnyNumberOfThreads) {
       std::vector<double> first;
       for (int count : {1, 2, 3}) {
         set_num_threads(count);
-        reduce(cpu, ReduceOp::sum, x.view(), y.view());
+        run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
         if (first.empty()) first = y.values();
         EXPECT_EQ(y.values(), first) << count << " threads, " << describe(c.shape, DType::f32, layout);
       }
@@ -105,9 +105,9 @@ TEST(Reduce, StaysAccurateWhereAPlainF32SumDoesNot) {
       sums({1, 32}, DType::f32);
   for (const Array* array : {&x, &columns})
     std::fill_n(static_cast<float*>(array->view().data), array->view().numel(), 0.1f);
-  reduce(cpu, ReduceOp::sum, x.view(), y.view());
+  run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
   expect_near(y.values(), {double(0.1f) * (1 << 20)}, 0x1p-22, "sum of 2^20 times 0.1");
-  reduce(cpu, ReduceOp::sum, columns.view(), sums.view());
+  run_kernel(reduce, ReduceOp::sum, columns.view(), sums.view());
   expect_near(sums.values(), std::vector<double>(32, double(0.1f) * (1 << 15)), 0x1p-21,
               "sums of 2^15 times 0.1");
 }
@@ -116,16 +116,16 @@ TEST(Reduce, SumsIntegersAndBoolsInI64) {
   Array x({3, 5}, DType::i32), flags({3, 5}, DType::boolean), y({3, 1}, DType::i64);
   x.fill_with([](int64_t) { return 2147483647.0; });
   flags.fill_with([](int64_t i) { return i % 2; });
-  reduce(cpu, ReduceOp::sum, x.view(), y.view());
+  run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
   EXPECT_EQ(y.values(), std::vector<double>(3, 5 * 2147483647.0));
-  reduce(cpu, ReduceOp::sum, flags.view(), y.view());
+  run_kernel(reduce, ReduceOp::sum, flags.view(), y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{2, 3, 2}));
 }
 
 TEST(Reduce, KeepsHalfSumsInF32WhenAsked) {
   Array x({4099, 17}, DType::bf16), y({1, 17}, DType::f32);
   x.fill_with([](int64_t) { return 1.0; });
-  reduce(cpu, ReduceOp::sum, x.view(), y.view());
+  run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
   EXPECT_EQ(y.values(), std::vector<double>(17, 4099));
 }
 
@@ -137,7 +137,7 @@ TEST(Reduce, CarriesNan) {
         Array x(shape, DType::f32), y({1, shape[1]}, DType::f32);
         x.fill_with([&](int64_t i) { return i / shape[1] == at ? nan : 1.0; });
         for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
-          reduce(cpu, op, x.view(), y.view());
+          run_kernel(reduce, op, x.view(), y.view());
           for (double value : y.values())
             EXPECT_TRUE(std::isnan(value)) << shape << " NaN at " << at << " op " << int(op);
         }
@@ -146,24 +146,24 @@ TEST(Reduce, CarriesNan) {
 
 TEST(Reduce, OfNothingSumsToZeroAndHasNoMax) {
   Array x({3, 0, 5}, DType::f32), y({3, 1, 5}, DType::f32);
-  reduce(cpu, ReduceOp::sum, x.view(), y.view());
+  run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
   EXPECT_EQ(y.values(), std::vector<double>(15, 0));
-  EXPECT_THROW(reduce(cpu, ReduceOp::max, x.view(), y.view()), Error);
-  EXPECT_THROW(reduce(cpu, ReduceOp::min, x.view(), y.view()), Error);
+  EXPECT_THROW(run_kernel(reduce, ReduceOp::max, x.view(), y.view()), Error);
+  EXPECT_THROW(run_kernel(reduce, ReduceOp::min, x.view(), y.view()), Error);
 }
 
 TEST(Reduce, ReducesEightDimensionsThatDoNotMerge) {
   Shape shape = {2, 3, 2, 3, 2, 3, 2, 3};
   Array x(shape, DType::f32, Layout::stepped), y(Dims::filled(8, 1), DType::f32);
   x.fill_with([](int64_t i) { return double(i); });
-  reduce(cpu, ReduceOp::sum, x.view(), y.view());
+  run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{1295 * 1296 / 2}));
 }
 
 TEST(Reduce, RejectsShapesAndDtypesThatDoNotFit) {
   Array x({3, 5}, DType::f32), rank({3}, DType::f32), size({3, 2}, DType::f32), dtype({3, 1}, DType::i64);
   for (const Array* y : {&rank, &size, &dtype})
-    EXPECT_THROW(reduce(cpu, ReduceOp::sum, x.view(), y->view()), Error);
+    EXPECT_THROW(run_kernel(reduce, ReduceOp::sum, x.view(), y->view()), Error);
 }
 
 TEST(Argmax, FindsTheFirstLargestAndTakesNanAsLargest) {
@@ -171,7 +171,7 @@ TEST(Argmax, FindsTheFirstLargestAndTakesNanAsLargest) {
     for (Layout layout : layouts) {
       Array x({3, 5, 2051}, dtype, layout), y({3, 5, 1}, DType::i64, Layout::reversed);
       x.randomize(4, 0, 50);  // many equal values
-      argmax(cpu, x.view(), y.view());
+      run_kernel(argmax, x.view(), y.view());
       std::vector<double> xs = x.values(), got = y.values();
       for (size_t row = 0; row < 15; ++row)
         EXPECT_EQ(got[row],
@@ -182,14 +182,14 @@ TEST(Argmax, FindsTheFirstLargestAndTakesNanAsLargest) {
   float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   Array x({4}, DType::f32), y({1}, DType::i64);
   x.fill_with([&](int64_t i) { return std::array{1.0f, inf, nan, nan}[size_t(i)]; });
-  argmax(cpu, x.view(), y.view());
+  run_kernel(argmax, x.view(), y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{2}));
 }
 
 TEST(Argmax, RejectsAnEmptyDimensionAndOtherShapes) {
   Array empty({3, 0}, DType::f32), x({3, 5}, DType::f32), y({3, 1}, DType::i64), wide({3, 5}, DType::i64);
-  EXPECT_THROW(argmax(cpu, empty.view(), y.view()), Error);
-  EXPECT_THROW(argmax(cpu, x.view(), wide.view()), Error);
+  EXPECT_THROW(run_kernel(argmax, empty.view(), y.view()), Error);
+  EXPECT_THROW(run_kernel(argmax, x.view(), wide.view()), Error);
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ struct Case {
     gamma.randomize(3, 0.5, 1.5);
   }
   void run() {
-    rms_norm(cpu, x.view(), gamma.view(), kEps, y.view(), rstd.view());
-    rms_norm_backward(cpu, dy.view(), x.view(), gamma.view(), rstd.view(), dx.view(), dgamma.view());
+    run_kernel(rms_norm, x.view(), gamma.view(), kEps, y.view(), rstd.view());
+    run_kernel(rms_norm_backward, dy.view(), x.view(), gamma.view(), rstd.view(), dx.view(), dgamma.view());
   }
 };
 
@@ -80,9 +80,9 @@ TEST(RmsNorm, TreatsAbsentGammaAsOneAndWritesOverItsGradient) {
   c.gamma.fill_with([](int64_t) { return 1.0; });
   c.run();
   std::vector<double> y = c.y.values(), dx = c.dx.values();
-  rms_norm(cpu, c.x.view(), {}, kEps, c.y.view(), {});
+  run_kernel(rms_norm, c.x.view(), {}, kEps, c.y.view(), {});
   EXPECT_EQ(c.y.values(), y);
-  rms_norm_backward(cpu, c.dy.view(), c.x.view(), {}, c.rstd.view(), c.dy.view(), {});
+  run_kernel(rms_norm_backward, c.dy.view(), c.x.view(), {}, c.rstd.view(), c.dy.view(), {});
   EXPECT_EQ(c.dy.values(), dx);
 }
 
@@ -97,10 +97,10 @@ TEST(RmsNorm, IsExactAcrossThreadCounts) {
 TEST(RmsNorm, RefusesViewsThatDoNotFit) {
   Case c({3, 5}, DType::f32, RowLayout::contiguous);
   Array half({3, 5}, DType::f16), short_row({4}, DType::f32);
-  expect_error([&] { rms_norm(cpu, c.x.view(), {}, kEps, half.view(), {}); }, "rms_norm: y is f16");
-  expect_error([&] { rms_norm(cpu, c.x.view(), short_row.view(), kEps, c.y.view(), {}); },
+  expect_error([&] { run_kernel(rms_norm, c.x.view(), {}, kEps, half.view(), {}); }, "rms_norm: y is f16");
+  expect_error([&] { run_kernel(rms_norm, c.x.view(), short_row.view(), kEps, c.y.view(), {}); },
                "gamma has shape (4,)");
-  expect_error([&] { rms_norm_backward(cpu, c.dy.view(), c.x.view(), {}, {}, c.dx.view(), {}); },
+  expect_error([&] { run_kernel(rms_norm_backward, c.dy.view(), c.x.view(), {}, {}, c.dx.view(), {}); },
                "rms_norm_backward: needs the rstd");
 }
 

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "reprise/core/parallel.h"
+#include "reprise/tests/kernels/run.h"
 
 namespace reprise::kernels {
 namespace {
 
-const Stream kCpu{Device::cpu()};
+using testing::run_kernel;
 
 /// Rows of `cols` values, each `gap` values longer in memory.
 template <class T>
@@ -50,10 +51,10 @@ void expect_matches_definition(int64_t cols, double tolerance) {
   Matrix<T> x(3, cols, 2), y(3, cols, 1), log_y(3, cols), dy(3, cols, 3), dx(3, cols, 5), log_dx(3, cols);
   x.fill(1, 3);
   dy.fill(2);
-  softmax(kCpu, x.view(), y.view());
-  log_softmax(kCpu, x.view(), log_y.view());
-  softmax_backward(kCpu, dy.view(), y.view(), dx.view());
-  log_softmax_backward(kCpu, dy.view(), log_y.view(), log_dx.view());
+  run_kernel(softmax, x.view(), y.view());
+  run_kernel(log_softmax, x.view(), log_y.view());
+  run_kernel(softmax_backward, dy.view(), y.view(), dx.view());
+  run_kernel(log_softmax_backward, dy.view(), log_y.view(), log_dx.view());
   for (int64_t i = 0; i < 3; ++i) {
     std::vector<double> want = log_softmax_of(x, i);
     double dot = 0, total = 0, size = 1;
@@ -88,12 +89,12 @@ TEST(Softmax, MatchesTheDefinitionOnOddRows) {
 TEST(Softmax, WorksInPlace) {
   Matrix<float> x(5, 37), y(5, 37), log_y(5, 37);
   x.fill(1);
-  softmax(kCpu, x.view(), y.view());
-  log_softmax(kCpu, x.view(), log_y.view());
+  run_kernel(softmax, x.view(), y.view());
+  run_kernel(log_softmax, x.view(), log_y.view());
   Matrix<float> in_place = x;
-  softmax(kCpu, in_place.view(), in_place.view());
+  run_kernel(softmax, in_place.view(), in_place.view());
   EXPECT_EQ(in_place.data, y.data);
-  log_softmax(kCpu, x.view(), x.view());
+  run_kernel(log_softmax, x.view(), x.view());
   EXPECT_EQ(x.data, log_y.data);
 }
 
@@ -102,8 +103,8 @@ TEST(Softmax, GivesMinusInfinityNoWeight) {
     Matrix<float> x(1, cols), y(1, cols), log_y(1, cols);
     x.fill(1);
     x(0, 1) = x(0, 4) = -INFINITY;
-    softmax(kCpu, x.view(), y.view());
-    log_softmax(kCpu, x.view(), log_y.view());
+    run_kernel(softmax, x.view(), y.view());
+    run_kernel(log_softmax, x.view(), log_y.view());
     EXPECT_EQ(y(0, 1), 0);
     EXPECT_EQ(log_y(0, 4), -INFINITY);
     EXPECT_TRUE(y(0, 0) > 0 && std::isfinite(log_y(0, 0)));
@@ -117,8 +118,8 @@ TEST(Softmax, GivesNanToRowsOfMinusInfinityInfinityOrNan) {
     for (int64_t j = 0; j < cols; ++j) x(0, j) = -INFINITY;
     x(1, 2) = INFINITY;
     x(2, 3) = NAN;
-    softmax(kCpu, x.view(), y.view());
-    log_softmax(kCpu, x.view(), log_y.view());
+    run_kernel(softmax, x.view(), y.view());
+    run_kernel(log_softmax, x.view(), log_y.view());
     for (int64_t j = 0; j < cols; ++j) {
       EXPECT_TRUE(std::isnan(y(0, j)) && std::isnan(log_y(0, j))) << j;
       // As in PyTorch, the sum of a row with +inf or NaN is NaN.
@@ -132,11 +133,11 @@ TEST(Softmax, GivesNanToRowsOfMinusInfinityInfinityOrNan) {
 TEST(Softmax, ReachesRowsOfTransposedViews) {
   Matrix<float> x(2 * 3, 5), y(2 * 3, 5), want(2 * 3, 5);
   x.fill(1);
-  softmax(kCpu, x.view(), want.view());
+  run_kernel(softmax, x.view(), want.view());
   TensorView from = x.view(), to = y.view();
   from.shape = to.shape = {3, 2, 5};
   from.strides = to.strides = {5, 15, 1};
-  softmax(kCpu, from, to);
+  run_kernel(softmax, from, to);
   EXPECT_EQ(y.data, want.data);
 }
 
@@ -145,10 +146,10 @@ TEST(Softmax, IsExactAcrossThreadCounts) {
   Matrix<float> x(1000, 65), one(1000, 65), many(1000, 65);
   x.fill(1);
   set_num_threads(1);
-  softmax(kCpu, x.view(), one.view());
+  run_kernel(softmax, x.view(), one.view());
   for (int threads : {2, 4}) {
     set_num_threads(threads);
-    softmax(kCpu, x.view(), many.view());
+    run_kernel(softmax, x.view(), many.view());
     EXPECT_EQ(one.data, many.data) << threads;
   }
   set_num_threads(before);
@@ -157,8 +158,8 @@ TEST(Softmax, IsExactAcrossThreadCounts) {
 TEST(Softmax, TakesEmptyInputs) {
   for (auto [rows, cols] : {std::pair{0, 5}, {5, 0}}) {
     Matrix<float> x(rows, cols);
-    EXPECT_NO_THROW(softmax(kCpu, x.view(), x.view()));
-    EXPECT_NO_THROW(log_softmax_backward(kCpu, x.view(), x.view(), x.view()));
+    EXPECT_NO_THROW(run_kernel(softmax, x.view(), x.view()));
+    EXPECT_NO_THROW(run_kernel(log_softmax_backward, x.view(), x.view(), x.view()));
   }
 }
 
@@ -166,7 +167,7 @@ TEST(Softmax, NamesWhatDoesNotFit) {
   Matrix<float> x(2, 3), y(2, 4);
   auto error_of = [](const TensorView& from, const TensorView& to) -> std::string {
     try {
-      softmax(kCpu, from, to);
+      run_kernel(softmax, from, to);
     } catch (const Error& error) { return error.what(); }
     return "no error";
   };

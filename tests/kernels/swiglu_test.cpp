@@ -23,8 +23,8 @@ struct Case {
     dy.randomize(3);
   }
   void run() {
-    swiglu(cpu, gate.view(), up.view(), y.view());
-    swiglu_backward(cpu, dy.view(), gate.view(), up.view(), dgate.view(), dup.view());
+    run_kernel(swiglu, gate.view(), up.view(), y.view());
+    run_kernel(swiglu_backward, dy.view(), gate.view(), up.view(), dgate.view(), dup.view());
   }
 };
 
@@ -56,8 +56,8 @@ TEST(Swiglu, StaysFiniteForLargeGates) {
       dup({2}, DType::f32);
   gate.fill_with([](int64_t i) { return i == 0 ? -1000.0 : 1000.0; });
   up.fill_with([](int64_t) { return 1.0; });
-  swiglu(cpu, gate.view(), up.view(), y.view());
-  swiglu_backward(cpu, up.view(), gate.view(), up.view(), dgate.view(), dup.view());
+  run_kernel(swiglu, gate.view(), up.view(), y.view());
+  run_kernel(swiglu_backward, up.view(), gate.view(), up.view(), dgate.view(), dup.view());
   expect_near(y.values(), {0, 1000}, 0, "y");
   expect_near(dgate.values(), {0, 1}, 0, "dgate");
 }
@@ -72,10 +72,11 @@ TEST(Swiglu, IsExactAcrossThreadCounts) {
 
 TEST(Swiglu, RefusesViewsThatDoNotFit) {
   Array a({3, 5}, DType::f32), b({5, 3}, DType::f32), half({3, 5}, DType::bf16), whole({3, 5}, DType::i64);
-  expect_error([&] { swiglu(cpu, a.view(), b.view(), a.view()); },
+  expect_error([&] { run_kernel(swiglu, a.view(), b.view(), a.view()); },
                "swiglu: shapes differ: (3, 5) and (5, 3)");
-  expect_error([&] { swiglu(cpu, a.view(), half.view(), a.view()); }, "swiglu: dtypes differ: f32 and bf16");
-  expect_error([&] { swiglu(cpu, whole.view(), whole.view(), whole.view()); }, "floating");
+  expect_error([&] { run_kernel(swiglu, a.view(), half.view(), a.view()); },
+               "swiglu: dtypes differ: f32 and bf16");
+  expect_error([&] { run_kernel(swiglu, whole.view(), whole.view(), whole.view()); }, "floating");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "reprise/core/random.h"
 #include "reprise/core/stream.h"
 #include "reprise/core/view.h"
+#include "reprise/tests/kernels/run.h"
 
 namespace reprise::kernels::testing {
 
@@ -157,8 +158,5 @@ inline void expect_near(const std::vector<double>& got, const std::vector<double
 inline std::string describe(const Shape& shape, DType dtype, Layout layout) {
   return reprise::detail::join(shape, " ", dtype, " layout ", int(layout));
 }
-
-/// Where kernel tests run.
-inline const Stream cpu{Device::cpu()};
 
 }  // namespace reprise::kernels::testing

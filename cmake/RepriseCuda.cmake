@@ -1,0 +1,149 @@
+# The device `cuda`: which sources a build takes, and how .cu files are compiled. REPRISE_CUDA is
+#   OFF        no device `cuda`
+#   ON         nvcc compiles the kernels for the architectures in REPRISE_CUDA_ARCHITECTURES
+#   EMULATED   the C++ compiler builds the same kernels for the emulator, which needs the toolkit's headers alone
+set(REPRISE_CUDA_ARCHITECTURES "80;90a" CACHE STRING "GPU architectures of REPRISE_CUDA=ON; the last one as PTX too")
+
+if(NOT REPRISE_CUDA MATCHES "^(OFF|ON|EMULATED)$")
+  message(FATAL_ERROR "REPRISE_CUDA is '${REPRISE_CUDA}': say OFF, ON or EMULATED")
+endif()
+if(NOT REPRISE_CUDA STREQUAL OFF)
+  find_package(CUDAToolkit 12.4 QUIET)
+  if(NOT CUDAToolkit_FOUND)
+    message(FATAL_ERROR "REPRISE_CUDA=${REPRISE_CUDA} needs the CUDA Toolkit, 12.4 or newer, which was not found. "
+                        "Install it (https://developer.nvidia.com/cuda-downloads) or point CUDAToolkit_ROOT at it; "
+                        "-DREPRISE_CUDA=OFF builds the CPU device alone.")
+  endif()
+endif()
+if(REPRISE_CUDA STREQUAL ON)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES OFF)  # said per file, below
+  if(REPRISE_CCACHE AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER "${REPRISE_CCACHE}")
+  endif()
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 20)
+  find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_DIR}/stubs)
+endif()
+
+# reprise_select_cuda_sources(LIST): leaves the sources that this build does not take out of the list.
+# A library of NVIDIA's has two files, X_cublaslt.cpp and X_cublaslt_none.cpp; a build takes one.
+function(reprise_select_cuda_sources list)
+  set(sources ${${list}})
+  if(REPRISE_CUDA STREQUAL OFF)
+    list(FILTER sources EXCLUDE REGEX "core/(simt/|cuda/(runtime_gpu|runtime_emulated|emulated_))|\\.cu$")
+  elseif(REPRISE_CUDA STREQUAL EMULATED)
+    list(FILTER sources EXCLUDE REGEX "core/cuda/runtime_(gpu|none)")
+  else()
+    list(FILTER sources EXCLUDE REGEX "core/(simt/|cuda/(runtime_none|runtime_emulated|emulated_))")
+    list(FILTER sources EXCLUDE REGEX "_cublaslt_none\\.cpp$|_sm90_none\\.cpp$")
+    if(CUDNN_LIBRARY AND CUDNN_INCLUDE_DIR)
+      list(FILTER sources EXCLUDE REGEX "_cudnn_none\\.cpp$")
+    else()
+      list(FILTER sources EXCLUDE REGEX "_cudnn\\.cpp$")
+    endif()
+  endif()
+  if(NOT REPRISE_CUDA STREQUAL ON)
+    list(FILTER sources EXCLUDE REGEX "_(cublaslt|cudnn)\\.cpp$")
+  endif()
+  set(${list} ${sources} PARENT_SCOPE)
+endfunction()
+
+# reprise_device_sources(SOURCES...): these files hold kernels. Compiled by nvcc, or for the emulator.
+function(reprise_device_sources)
+  foreach(source ${ARGN})
+    if(REPRISE_CUDA STREQUAL EMULATED)
+      set_source_files_properties("${source}" PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
+      continue()
+    endif()
+    set(architectures ${REPRISE_CUDA_ARCHITECTURES})
+    if(source MATCHES "sm90")
+      set(architectures 90a)
+    endif()
+    set(options "")
+    foreach(architecture ${architectures})
+      list(APPEND options "SHELL:-gencode arch=compute_${architecture},code=sm_${architecture}")
+    endforeach()
+    if(NOT source MATCHES "sm90")
+      list(GET architectures -1 newest)
+      list(APPEND options "SHELL:-gencode arch=compute_${newest},code=compute_${newest}")
+    endif()
+    list(APPEND options "SHELL:-Werror all-warnings" --expt-relaxed-constexpr "-Xptxas=-Werror"
+         "SHELL:-Xcompiler -Wall,-Wextra,-Wno-unused-parameter")
+    set_source_files_properties("${source}" PROPERTIES LANGUAGE CUDA COMPILE_OPTIONS "${options}")
+  endforeach()
+endfunction()
+
+# The emulator switches stacks under the sanitizers' feet: its runtime is built without them and tells them by hand.
+if(REPRISE_CUDA STREQUAL EMULATED AND REPRISE_SANITIZE)
+  file(GLOB_RECURSE emulator_sources CONFIGURE_DEPENDS core/simt/*.cpp)
+  set(simt_sanitizer REPRISE_SIMT_ASAN)
+  if(REPRISE_SANITIZE MATCHES "thread")
+    set(simt_sanitizer REPRISE_SIMT_TSAN)
+  endif()
+  set_source_files_properties(${emulator_sources} PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all;-O2"
+                              COMPILE_DEFINITIONS ${simt_sanitizer})
+endif()
+
+# reprise_link_cuda(TARGET): headers and libraries of the toolkit.
+function(reprise_link_cuda target)
+  if(REPRISE_CUDA STREQUAL OFF)
+    return()
+  endif()
+  target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  if(REPRISE_CUDA STREQUAL ON)
+    target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt)
+    if(CUDNN_LIBRARY AND CUDNN_INCLUDE_DIR)
+      target_include_directories(${target} SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR})
+      target_link_libraries(${target} PRIVATE ${CUDNN_LIBRARY})
+    endif()
+  endif()
+endfunction()
+
+# reprise_kernels_whole(OUT SOURCES...): compiles the sources of kernels/ into one object file, named in OUT. A .cu
+# gives its kernels to the tables by static objects that nothing else names: as a member of its own in a static
+# library, a linker would drop it.
+function(reprise_kernels_whole out)
+  add_library(reprise_kernels OBJECT ${ARGN})
+  target_compile_features(reprise_kernels PUBLIC cxx_std_20)
+  target_include_directories(reprise_kernels PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/include")
+  target_link_libraries(reprise_kernels PRIVATE reprise_compiler)
+  reprise_link_cuda(reprise_kernels)
+  set(whole "${CMAKE_CURRENT_BINARY_DIR}/kernels.o")
+  add_custom_command(OUTPUT "${whole}" COMMAND "${CMAKE_LINKER}" -r -o "${whole}" $<TARGET_OBJECTS:reprise_kernels>
+                     DEPENDS reprise_kernels $<TARGET_OBJECTS:reprise_kernels> COMMAND_EXPAND_LISTS VERBATIM)
+  set_source_files_properties("${whole}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  set(${out} "${whole}" PARENT_SCOPE)
+endfunction()
+
+# reprise_select_cuda_tests(LIST): leaves the tests out that this build has no device for: those in a folder simt/, or
+# named emulated_*, need the emulator; a .cu holds kernels that tests launch.
+function(reprise_select_cuda_tests list)
+  set(sources ${${list}})
+  if(REPRISE_CUDA STREQUAL OFF)
+    list(FILTER sources EXCLUDE REGEX "/simt/|/emulated_|\\.cu$")
+  elseif(REPRISE_CUDA STREQUAL ON)
+    list(FILTER sources EXCLUDE REGEX "/emulated_")
+  endif()
+  set(device_sources ${sources})
+  list(FILTER device_sources INCLUDE REGEX "\\.cu$")
+  reprise_device_sources(${device_sources})
+  set(${list} ${sources} PARENT_SCOPE)
+endfunction()
+
+# How tests of kernels are run on the device `cuda`: {name of the run: REPRISE_EMULATOR_ORDER}. The emulator runs them in
+# several orders of threads; under a sanitizer, in the one that shows most.
+if(REPRISE_CUDA STREQUAL OFF)
+  set(REPRISE_CUDA_TEST_RUNS "")
+elseif(REPRISE_CUDA STREQUAL ON)
+  set(REPRISE_CUDA_TEST_RUNS cuda)
+elseif(REPRISE_SANITIZE MATCHES "thread")
+  set(REPRISE_CUDA_TEST_RUNS cuda-random)
+elseif(REPRISE_SANITIZE)
+  set(REPRISE_CUDA_TEST_RUNS cuda-forward)
+else()
+  set(REPRISE_CUDA_TEST_RUNS cuda-forward cuda-reverse cuda-random)
+endif()

@@ -1,0 +1,100 @@
+// run_kernel(kernel, args...): a kernel on the device under test, from and to arrays in host memory. On a GPU
+// each array is copied to device memory of exactly its size and alignment and back afterwards, so that tests
+// read and write plain memory, and a kernel that leaves its arrays is seen by AddressSanitizer (emulated) or
+// compute-sanitizer.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "reprise/kernels/gemm.h"
+#include "reprise/kernels/kernel.h"
+#include "reprise/kernels/optimizer_step.h"
+#include "reprise/tests/support/test_device.h"
+
+namespace reprise::kernels::testing {
+
+/// Host memory that a kernel's views cover, and its copy on a device.
+class Staging {
+ public:
+  explicit Staging(Device device) : device_(device) {}
+  ~Staging();
+  Staging(const Staging&) = delete;
+
+  template <class T>
+  void collect(const T& arg) {
+    visit(arg, [this](const TensorView& view) { collect_view(view); });
+  }
+  void upload();
+  void download();
+
+  /// A copy of `arg` whose views are on the device.
+  template <class T>
+  T mapped(T arg) {
+    visit(arg, [this](TensorView& view) { view = mapped_view(view); });
+    return arg;
+  }
+  template <class T>
+  std::span<const T> mapped(std::span<const T> args) {
+    std::vector<T> list(args.begin(), args.end());
+    for (T& arg : list) arg = mapped(arg);
+    return keep(std::move(list));
+  }
+
+ private:
+  struct Range {
+    std::byte *begin, *end;
+    std::byte* device = nullptr;  // where `begin` is
+    void* block = nullptr;
+  };
+
+  template <class T, class Body>
+  static void visit(T& arg, Body body) {
+    using Plain = std::remove_const_t<T>;
+    if constexpr (std::is_same_v<Plain, TensorView>) {
+      body(arg);
+    } else if constexpr (std::is_same_v<Plain, Epilogue>) {
+      for (auto* view : {&arg.bias, &arg.pre_activation, &arg.residual, &arg.dactivation}) body(*view);
+    } else if constexpr (std::is_same_v<Plain, AdamWTensor>) {
+      for (auto* view : {&arg.parameter, &arg.gradient, &arg.first_moment, &arg.second_moment}) body(*view);
+    } else if constexpr (std::is_same_v<Plain, SgdTensor>) {
+      for (auto* view : {&arg.parameter, &arg.gradient, &arg.velocity}) body(*view);
+    } else if constexpr (requires { arg.subspan(0); }) {
+      for (auto& element : arg) visit(element, body);
+    }
+  }
+
+  template <class T>
+  std::span<const T> keep(std::vector<T> list) {
+    auto owned = std::make_shared<std::vector<T>>(std::move(list));
+    kept_.push_back(owned);
+    return *owned;
+  }
+
+  void collect_view(const TensorView& view);
+  TensorView mapped_view(const TensorView& view) const;
+
+  Device device_;
+  std::vector<Range> ranges_;
+  std::deque<std::shared_ptr<void>> kept_;
+};
+
+/// Waits for the device and throws what its kernels reported.
+void finish(Device device);
+
+template <class... Parameters>
+void run_kernel(const Kernel<void(Parameters...)>& kernel, std::type_identity_t<Parameters>... args) {
+  Device device = reprise::testing::test_device();
+  if (device == Device::cpu()) return kernel(Stream(device), args...);
+  Staging staging(device);
+  (staging.collect(args), ...);
+  staging.upload();
+  kernel(current_stream(device), staging.mapped(args)...);
+  finish(device);
+  staging.download();
+}
+
+}  // namespace reprise::kernels::testing
