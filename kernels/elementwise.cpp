@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "reprise/kernels/elementwise_ops.h"
+#include "reprise/kernels/elementwise_table.h"
 #include "reprise/kernels/strided.h"
 
 namespace reprise::kernels {
@@ -63,161 +64,50 @@ void map_views(const Loop& loop, const TensorView& y, const Inputs&... inputs) {
 }
 
 template <class C>
-struct UnaryLoop {
-  const char* name;
-  void (*run)(int64_t n, C* y, const C* x);
-};
+using UnaryLoop = void (*)(int64_t n, C* y, const C* x);
 template <class C>
-struct BinaryLoop {
-  const char* name;
-  void (*run)(int64_t n, C* y, const C* a, const C* b);
-};
+using BinaryLoop = void (*)(int64_t n, C* y, const C* a, const C* b);
 
 /// The loop of F on C; null where F is not defined on C.
 template <class C, class F>
-UnaryLoop<C> unary_loop(const char* name) {
+UnaryLoop<C> unary_loop() {
   if constexpr (std::invocable<F, C>)
-    return {name, [](int64_t n, C* y, const C* x) { map_contiguous(F{}, n, y, x); }};
-  return {name, nullptr};
+    return [](int64_t n, C* y, const C* x) { map_contiguous(F{}, n, y, x); };
+  return nullptr;
 }
 template <class C, class F>
-BinaryLoop<C> binary_loop(const char* name) {
+BinaryLoop<C> binary_loop() {
   if constexpr (std::invocable<F, C, C>)
-    return {name, [](int64_t n, C* y, const C* a, const C* b) { map_contiguous(F{}, n, y, a, b); }};
-  return {name, nullptr};
-}
-
-/// Calls `body.operator()<F>(name)` with the functor of `op`.
-template <class Body>
-auto dispatch(UnaryOp op, Body&& body) {
-  switch (op) {
-    case UnaryOp::neg:
-      return body.template operator()<Neg>("neg");
-    case UnaryOp::abs:
-      return body.template operator()<Abs>("abs");
-    case UnaryOp::sign:
-      return body.template operator()<Sign>("sign");
-    case UnaryOp::square:
-      return body.template operator()<Square>("square");
-    case UnaryOp::reciprocal:
-      return body.template operator()<Reciprocal>("reciprocal");
-    case UnaryOp::sqrt:
-      return body.template operator()<Sqrt>("sqrt");
-    case UnaryOp::rsqrt:
-      return body.template operator()<Rsqrt>("rsqrt");
-    case UnaryOp::exp:
-      return body.template operator()<Exp>("exp");
-    case UnaryOp::log:
-      return body.template operator()<Log>("log");
-    case UnaryOp::sin:
-      return body.template operator()<Sin>("sin");
-    case UnaryOp::cos:
-      return body.template operator()<Cos>("cos");
-    case UnaryOp::tanh:
-      return body.template operator()<Tanh>("tanh");
-    case UnaryOp::sigmoid:
-      return body.template operator()<Sigmoid>("sigmoid");
-    case UnaryOp::erf:
-      return body.template operator()<Erf>("erf");
-    case UnaryOp::relu:
-      return body.template operator()<Relu>("relu");
-    case UnaryOp::gelu:
-      return body.template operator()<Activate<Activation::gelu>>("gelu");
-    case UnaryOp::gelu_tanh:
-      return body.template operator()<Activate<Activation::gelu_tanh>>("gelu_tanh");
-    case UnaryOp::silu:
-      return body.template operator()<Activate<Activation::silu>>("silu");
-    case UnaryOp::logical_not:
-      return body.template operator()<LogicalNot>("logical_not");
-    case UnaryOp::is_finite:
-      return body.template operator()<IsFinite>("is_finite");
-  }
-  throw Bug("unary: unknown op");
-}
-template <class Body>
-auto dispatch(BinaryOp op, Body&& body) {
-  switch (op) {
-    case BinaryOp::add:
-      return body.template operator()<Add>("add");
-    case BinaryOp::sub:
-      return body.template operator()<Sub>("sub");
-    case BinaryOp::mul:
-      return body.template operator()<Mul>("mul");
-    case BinaryOp::div:
-      return body.template operator()<Div>("div");
-    case BinaryOp::pow:
-      return body.template operator()<Pow>("pow");
-    case BinaryOp::maximum:
-      return body.template operator()<Maximum>("maximum");
-    case BinaryOp::minimum:
-      return body.template operator()<Minimum>("minimum");
-    case BinaryOp::equal:
-      return body.template operator()<Equal>("equal");
-    case BinaryOp::not_equal:
-      return body.template operator()<NotEqual>("not_equal");
-    case BinaryOp::less:
-      return body.template operator()<Less>("less");
-    case BinaryOp::less_equal:
-      return body.template operator()<LessEqual>("less_equal");
-    case BinaryOp::greater:
-      return body.template operator()<Greater>("greater");
-    case BinaryOp::greater_equal:
-      return body.template operator()<GreaterEqual>("greater_equal");
-    case BinaryOp::logical_and:
-      return body.template operator()<LogicalAnd>("logical_and");
-    case BinaryOp::logical_or:
-      return body.template operator()<LogicalOr>("logical_or");
-  }
-  throw Bug("binary: unknown op");
-}
-
-void check_output(const char* op, const TensorView& y, DType expected) {
-  check(y.dtype == expected, op, ": writes ", expected, ", the output is ", y.dtype);
+    return [](int64_t n, C* y, const C* a, const C* b) { map_contiguous(F{}, n, y, a, b); };
+  return nullptr;
 }
 
 void unary_cpu(const Stream&, UnaryOp op, const TensorView& x, const TensorView& y) {
   dispatch_compute(x.dtype, [&]<class C>() {
-    auto loop = dispatch(op, [&]<class F>(const char* name) { return unary_loop<C, F>(name); });
-    check_same_shape(loop.name, x, y);
-    bool writes_bool = op == UnaryOp::logical_not || op == UnaryOp::is_finite;
-    check_output(loop.name, y, writes_bool ? DType::boolean : x.dtype);
-    check(loop.run != nullptr, loop.name, ": needs a floating dtype, got ", x.dtype);
-    map_views<C>(loop.run, y, x);
+    UnaryLoop<C> loop = nullptr;
+    dispatch_formula<UnaryFormulas>(size_t(op), [&]<class F>() { loop = unary_loop<C, F>(); });
+    check_unary(op, x, y, loop != nullptr);
+    map_views<C>(loop, y, x);
   });
 }
 
 void unary_backward_cpu(const Stream&, UnaryOp op, const TensorView& dy, const TensorView& x,
                         const TensorView& dx) {
   dispatch_compute(x.dtype, [&]<class C>() {
-    auto loop = dispatch(op, [&]<class F>(const char* name) { return binary_loop<C, GradientOf<F>>(name); });
-    check_same_shape(loop.name, dy, x);
-    check_same_shape(loop.name, x, dx);
-    check_same_dtype(loop.name, dy, x);
-    check_output(loop.name, dx, x.dtype);
-    check(loop.run != nullptr, loop.name, ": has no gradient for ", x.dtype);
-    map_views<C>(loop.run, dx, dy, x);
+    BinaryLoop<C> loop = nullptr;
+    dispatch_formula<UnaryFormulas>(size_t(op), [&]<class F>() { loop = binary_loop<C, GradientOf<F>>(); });
+    check_unary_backward(op, dy, x, dx, loop != nullptr);
+    map_views<C>(loop, dx, dy, x);
   });
 }
 
 void binary_cpu(const Stream&, BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y) {
   dispatch_compute(a.dtype, [&]<class C>() {
-    auto loop = dispatch(op, [&]<class F>(const char* name) { return binary_loop<C, F>(name); });
-    check_same_shape(loop.name, a, b);
-    check_same_shape(loop.name, a, y);
-    check_same_dtype(loop.name, a, b);
-    check_output(loop.name, y, op >= BinaryOp::equal ? DType::boolean : a.dtype);
-    check(loop.run != nullptr, loop.name, ": needs a floating dtype, got ", a.dtype);
-    map_views<C>(loop.run, y, a, b);
+    BinaryLoop<C> loop = nullptr;
+    dispatch_formula<BinaryFormulas>(size_t(op), [&]<class F>() { loop = binary_loop<C, F>(); });
+    check_binary(op, a, b, y, loop != nullptr);
+    map_views<C>(loop, y, a, b);
   });
-}
-
-/// The scalar of an op on C. Integer ops take whole numbers only: a fraction would be lost silently.
-template <class C>
-C scalar_operand(const char* op, double value, DType dtype) {
-  if constexpr (std::is_integral_v<C>)
-    check(value == std::nearbyint(value) && std::fabs(value) < 0x1p63, op, ": ", value,
-          " is not a whole number, and the tensor is ", dtype);
-  return C(value);
 }
 
 void affine_cpu(const Stream&, const TensorView& x, double scale, double shift, const TensorView& y) {
@@ -243,12 +133,7 @@ void add_scaled_cpu(const Stream&, const TensorView& x, double alpha, const Tens
 
 void where_cpu(const Stream&, const TensorView& condition, const TensorView& a, const TensorView& b,
                const TensorView& y) {
-  check(condition.dtype == DType::boolean, "where: the condition is ", condition.dtype, ", not bool");
-  check_same_shape("where", condition, y);
-  check_same_shape("where", a, y);
-  check_same_shape("where", b, y);
-  check_same_dtype("where", a, b);
-  check_same_dtype("where", a, y);
+  check_where(condition, a, b, y);
   dispatch_compute(y.dtype, [&]<class C>() {
     auto f = [](auto chosen, auto yes, auto no) { return chosen != decltype(chosen){} ? yes : no; };
     auto loop = [&](int64_t n, C* to, const C* c, const C* yes, const C* no) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <tuple>
 
 #include "reprise/kernels/activation_math.h"
 
@@ -343,5 +344,13 @@ struct GradientOf {
   requires requires(F f, V v) { f.gradient(v, v); }
   V operator()(V dy, V x) const { return F{}.gradient(dy, x); }
 };
+
+/// In the order of UnaryOp and BinaryOp.
+using UnaryFormulas =
+    std::tuple<Neg, Abs, Sign, Square, Reciprocal, Sqrt, Rsqrt, Exp, Log, Sin, Cos, Tanh, Sigmoid, Erf, Relu,
+               Activate<Activation::gelu>, Activate<Activation::gelu_tanh>, Activate<Activation::silu>,
+               LogicalNot, IsFinite>;
+using BinaryFormulas = std::tuple<Add, Sub, Mul, Div, Pow, Maximum, Minimum, Equal, NotEqual, Less, LessEqual,
+                                  Greater, GreaterEqual, LogicalAnd, LogicalOr>;
 
 }  // namespace reprise::kernels::elementwise
