@@ -5,7 +5,9 @@
 #include <atomic>
 #include <mutex>
 #include <numeric>
+#include <utility>
 
+#include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/parallel.h"
 #include "reprise/core/simt/emulator/block.h"
 
@@ -97,6 +99,8 @@ void detail::run_grid(const Launch& config, const std::function<void()>& kernel)
   last_stats = sum;
 }
 
-void detail::enqueue(const Stream&, std::function<void()> work) { work(); }
+void detail::enqueue(const Stream& stream, std::function<void()> work) {
+  cuda::emulated::enqueue(stream.handle(), std::move(work));
+}
 
 }  // namespace reprise::simt
