@@ -35,6 +35,13 @@ void CachingAllocator::release(const MemoryBlock& block) noexcept {
     keep(block);
     return;
   }
+  // Fences cannot be asked about while a graph is captured, so what several streams of one share waits for
+  // the graph's end.
+  if (graph_pools_.contains(block.pool)) {
+    held_.emplace(block.pool, std::pair(block.data, block.reserved_bytes));
+    other_streams_.erase(first, last);
+    return;
+  }
   Waiting waiting{block, {}};
   try {
     for (auto i = first; i != last; ++i) waiting.fences.push_back(source_->fence(i->second));
@@ -86,6 +93,9 @@ void CachingAllocator::dissolve_pool(uintptr_t pool) {
   auto first = free_.lower_bound({pool, 0}), last = free_.lower_bound({pool + 1, 0});
   for (auto i = first; i != last; ++i) give_back(i->second, i->first.second);
   free_.erase(first, last);
+  auto [first_held, last_held] = held_.equal_range(pool);
+  for (auto i = first_held; i != last_held; ++i) give_back(i->second.first, i->second.second);
+  held_.erase(first_held, last_held);
 }
 
 MemoryStats CachingAllocator::stats() const {

@@ -58,6 +58,7 @@ class CachingAllocator final : public Allocator {
   std::vector<Waiting> waiting_;
   std::map<uintptr_t, uintptr_t> entered_;  // from a stream to the pool that it takes memory from
   std::set<uintptr_t> graph_pools_;
+  std::multimap<uintptr_t, std::pair<void*, size_t>> held_;  // by graph pool: released, but not reused
   uintptr_t next_graph_pool_ = 1;
   bool recording_ = false;
   std::chrono::steady_clock::time_point started_;

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <utility>
 
 #include "reprise/core/cuda/stream.h"
 
@@ -22,9 +24,6 @@ class Graph {
 
   /// Runs `body` with `stream` as the current stream, recording what it enqueues.
   Graph(const Stream& stream, const Body& body);
-  ~Graph();
-  Graph(Graph&& other) noexcept;
-  Graph& operator=(Graph&& other) noexcept;
 
   void launch();
 
@@ -33,16 +32,30 @@ class Graph {
   bool update(const Body& body);
 
  private:
-  struct Capture {
-    void* graph = nullptr;
-    uintptr_t pool = 0;
+  /// Memory that the graph runs on.
+  class Pool {
+   public:
+    explicit Pool(const Stream& stream);
+    ~Pool();
+    Pool(Pool&& other) noexcept : device_(other.device_), id_(std::exchange(other.id_, 0)) {}
+    Pool& operator=(Pool&& other) noexcept {
+      std::swap(device_, other.device_);
+      std::swap(id_, other.id_);
+      return *this;
+    }
+
+   private:
+    Device device_;
+    uintptr_t id_;
   };
-  Capture capture(const Body& body) const;
-  void drop_pool();
+  using Handle = std::unique_ptr<void, void (*)(void*) noexcept>;
+
+  static std::pair<Pool, Handle> capture(const Stream& stream, const Body& body);
+  Graph(const Stream& stream, std::pair<Pool, Handle> captured);
 
   Stream stream_;
-  void* executable_ = nullptr;
-  uintptr_t pool_ = 0;
+  Pool pool_;
+  Handle executable_;  // goes before its memory
 };
 
 }  // namespace reprise::cuda

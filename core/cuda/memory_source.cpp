@@ -33,6 +33,7 @@ class CudaSource final : public MemorySource {
   }
 
   void* fence(uintptr_t stream) override {
+    check(!cuda::is_capturing(handle_of(stream)), "memory: a captured stream has no fences");
     void* event = cuda::create_event(device_.index);
     cuda::record_event(event, handle_of(stream));
     return event;
