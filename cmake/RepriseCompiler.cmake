@@ -18,16 +18,12 @@ add_library(reprise_compiler INTERFACE)
 # restrict: g++ 12 warns falsely about "x" + std::string (GCC PR 105651).
 # contract=fast lets a * b + c be one rounding on every machine that has it; errno is never read after maths,
 # nor are floating-point exceptions. Partial inlining would split functions that must be inlined whole (kernels/simd.h).
-target_compile_options(reprise_compiler INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi
-                                                  -Wno-ignored-attributes -Wno-restrict -ffp-contract=fast -fno-math-errno
-                                                  -fno-trapping-math -fno-partial-inlining)
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # GCC 12 sees overlaps in `"text" + std::string` that are not there (GCC bug 105651).
-  target_compile_options(reprise_compiler INTERFACE -Wno-restrict)
-endif()
+set(reprise_options -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi -Wno-ignored-attributes -Wno-restrict
+                    -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-partial-inlining)
 if(PROJECT_IS_TOP_LEVEL)
-  target_compile_options(reprise_compiler INTERFACE -Werror)
+  list(APPEND reprise_options -Werror)
 endif()
+target_compile_options(reprise_compiler INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${reprise_options}>")
 if(REPRISE_SANITIZE)
   add_compile_options(-fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${REPRISE_SANITIZE})
