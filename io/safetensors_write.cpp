@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "reprise/core/error.h"
+#include "reprise/core/transfer.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/json.h"
 #include "reprise/io/safetensors.h"
@@ -21,8 +22,6 @@ std::vector<const Entry*> ordered(const std::string& path, const NamedViews& ten
   for (const Entry& entry : tensors) {
     check(entry.first != "__metadata__", "safetensors: ", path, ": a tensor cannot be called __metadata__");
     check_utf8(entry.first, "a tensor's name");
-    check(entry.second.device == Device::cpu(), "safetensors: ", path, ": tensor ", json_quote(entry.first),
-          " is on ", entry.second.device, ", not on the CPU");
     entries.push_back(&entry);
   }
   std::sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) {
@@ -105,7 +104,8 @@ void write_safetensors(const std::string& path, const NamedViews& tensors,
   file.write(&header_bytes, sizeof(header_bytes));
   file.write(header);
   for (const Entry* entry : entries) {
-    const TensorView& view = entry->second;
+    HostCopy host(entry->second);
+    const TensorView& view = host.view();
     if (view.is_contiguous()) {
       file.write(view.data, size_t(view.numel()) * size_of(view.dtype));
     } else {

@@ -10,10 +10,11 @@
 
 namespace reprise::apps {
 
-Progress::Progress(int64_t first_step, int64_t steps, std::string unit)
+Progress::Progress(int64_t first_step, int64_t steps, std::string unit, Device device)
     : first_step_(first_step),
       steps_(steps),
       unit_(std::move(unit)),
+      device_(device),
       terminal_(isatty(STDOUT_FILENO)),
       started_(Clock::now()),
       last_(started_) {}
@@ -41,9 +42,9 @@ void Progress::update(int64_t step, double loss, std::optional<double> validatio
   std::string line =
       fmt::format("step {:>{}}/{}  loss {:.4f}", step, fmt::formatted_size("{}", steps_), steps_, loss);
   if (validation_loss) line += fmt::format("  val {:.4f}", *validation_loss);
-  line += fmt::format("  lr {:.2e}  {:.0f} {}/s  memory {}  eta {}", lr, rate_, unit_,
-                      format_bytes(double(allocator(Device::cpu()).stats().peak_reserved)),
-                      format_duration(remaining));
+  line +=
+      fmt::format("  lr {:.2e}  {:.0f} {}/s  memory {}  eta {}", lr, rate_, unit_,
+                  format_bytes(double(allocator(device_).stats().peak_reserved)), format_duration(remaining));
   fmt::print("{}{}{}", terminal_ ? "\r\x1b[K" : "", line, terminal_ ? "" : "\n");
   std::fflush(stdout);
   shown_step_ = step;

@@ -6,12 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "reprise/core/device.h"
+
 namespace reprise::apps {
 
 class Progress {
  public:
-  /// `unit`: what is counted, "tokens" or "images".
-  Progress(int64_t first_step, int64_t steps, std::string unit);
+  /// `unit`: what is counted, "tokens" or "images". The memory shown is that of `device`.
+  Progress(int64_t first_step, int64_t steps, std::string unit, Device device = {});
 
   /// Shows the line for the update just done (on a terminal in place, else a line every few seconds or when
   /// `force`).
@@ -30,6 +32,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   int64_t first_step_, steps_, shown_step_ = -1;
   std::string unit_;
+  Device device_;
   bool terminal_;
   Clock::time_point started_, last_, paused_at_, shown_{};
   std::chrono::duration<double> not_training_{0};

@@ -26,7 +26,7 @@ class Trainer {
         saved_step_(first_step > 0 ? first_step : -1),
         parameters_(task.model.parameters()),
         records_(options.run_folder, first_step),
-        progress_(first_step, options.schedule.steps, task.unit) {}
+        progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()) {}
 
   TrainingResult run() {
     InterruptScope interrupts;

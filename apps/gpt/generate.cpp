@@ -40,10 +40,11 @@ std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const Gener
   if (tokenizer) ids = tokenizer->encode(options.prompt);
   if (ids.empty()) ids.push_back(tokenizer ? tokenizer->end_of_text().value_or(0) : 0);
   Generator generator(uint64_t(options.seed) + uint64_t(number));
+  const Device device = model.wte.weight.device();
   for (int64_t i = 0; i < options.tokens; ++i) {
     size_t seen = std::min(ids.size(), size_t(model.options().context));
     std::vector<int64_t> window(ids.end() - std::ptrdiff_t(seen), ids.end());
-    Tensor logits = model.next_logits(Tensor::from(window, {1, int64_t(seen)}));  // (1, V)
+    Tensor logits = model.next_logits(Tensor::from(window, {1, int64_t(seen)}, device));  // (1, V)
     ids.push_back(sample_token(logits.to_vector<float>(), options.sampling, generator));
   }
   return as_text(tokenizer, ids);
@@ -53,11 +54,13 @@ double evaluate(nn::Gpt& model, const io::TokenDataset& data, int64_t batch, int
   EvalScope scope(model);
   io::SequentialWindows windows(data, model.options().context, batch);
   int64_t all = windows.batches(), used = batches > 0 ? std::min(batches, all) : all;
+  const Device device = model.wte.weight.device();
   double total = 0;
   int64_t tokens = 0;
   for (int64_t i = 0; i < used; ++i) {
     io::TokenBatch part = windows.batch(i * all / used);
-    total += cross_entropy(model(part.tokens), part.targets).item() * double(part.targets.numel());
+    Tensor loss = cross_entropy(model(part.tokens.to(device)), part.targets.to(device));
+    total += loss.item() * double(part.targets.numel());
     tokens += part.targets.numel();
   }
   return total / double(tokens);

@@ -102,14 +102,14 @@ std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
   return fs::is_directory(folder) ? io::load_tokenizer(folder) : nullptr;
 }
 
-LoadedRun load_run(const std::string& run) {
+LoadedRun load_run(const std::string& run, Device device) {
   LoadedRun loaded;
   std::string path = run.empty() ? newest_run() : run;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   Checkpoint checkpoint = load_checkpoint(path, false);
   check(!checkpoint.model.empty(), path,
         ": holds weights only, not a run: give a run folder or a checkpoint");
-  loaded.model = std::make_unique<nn::Gpt>(options_from(checkpoint.model));
+  loaded.model = std::make_unique<nn::Gpt>(options_from(checkpoint.model), device);
   loaded.model->load_state_dict(checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema);
   bool is_checkpoint = fs::exists(path + "/model.safetensors");
   loaded.folder = is_checkpoint ? fs::path(path).parent_path().parent_path().string() : path;

@@ -26,8 +26,8 @@ struct LoadedRun {
   std::unique_ptr<nn::Gpt> model;
   std::unique_ptr<io::Tokenizer> tokenizer;
 };
-/// The model of a run folder or checkpoint; empty: of the newest run in runs/. Averaged weights where there
-/// are any.
-LoadedRun load_run(const std::string& run);
+/// The model of a run folder or checkpoint, on `device`; empty: of the newest run in runs/. Averaged weights
+/// where there are any.
+LoadedRun load_run(const std::string& run, Device device);
 
 }  // namespace reprise::apps::gpt

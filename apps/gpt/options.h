@@ -46,11 +46,13 @@ struct TrainCommand {
 
 struct SampleCommand {
   std::string run;  ///< a run folder or a checkpoint; empty: the newest run
+  std::string device = "best";
   GenerateOptions generate;
 };
 
 struct EvalCommand {
   std::string run;
+  std::string device = "best";
   DataOptions data;  ///< empty: what the run trained on
   int64_t batch = 12;
 };

@@ -62,7 +62,7 @@ void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& cor
   fmt::print("Data: {}: {} tokens to train on, {} held out\n", c.data.data, corpus.train->size(),
              corpus.validation->size());
   fmt::print("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n\n", c.trainer.schedule.steps,
-             c.batch * c.trainer.accumulate, o.context, to_string(Device::parse(c.device)), num_threads(),
+             c.batch * c.trainer.accumulate, o.context, to_string(model.wte.weight.device()), num_threads(),
              folder);
 }
 
@@ -112,7 +112,7 @@ int run_train(const TrainCommand& given) {
             .loss =
                 [&](int64_t step, int64_t micro) {
                   io::TokenBatch batch = crops.batch(uint64_t(step), micro * c.batch, c.batch);
-                  return cross_entropy(model(batch.tokens), batch.targets);
+                  return cross_entropy(model(batch.tokens.to(device)), batch.targets.to(device));
                 },
             .validation_loss =
                 [&](bool whole) {

@@ -21,6 +21,8 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(gro
   });
   TensorList seen;
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    check(seen.empty() || seen[0].device() == parameter.device(), "optimizer: parameter ", place, " is on ",
+          parameter.device(), ", the first on ", seen.empty() ? Device() : seen[0].device());
     for (const Tensor& other : seen)
       check(!parameter.is_same(other), "optimizer: parameter ", place, " of shape ", parameter.shape(),
             " is given twice");
@@ -77,9 +79,11 @@ void Optimizer::load_named_state(const nn::NamedTensors& state,
   check(used == given.size(), "optimizer: the state holds ", given.size() - 1, " tensors, ", used - 1,
         " of them fit the parameters");
   MemoryScope scope(MemoryCategory::optimizer);
-  for (TensorList& list : found)
-    for (Tensor& value : list)
-      if (value) value = value.clone();
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    for (TensorList& list : found)
+      if (Tensor& value = list[place])
+        value = value.device() == parameter.device() ? value.clone() : value.to(parameter.device());
+  });
   for (size_t l = 0; l < lists.size(); ++l) *lists[l].second = std::move(found[l]);
   steps_ = int64_t(steps->second.item());
 }
