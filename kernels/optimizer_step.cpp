@@ -2,9 +2,11 @@
 // The tensors are cut into pieces of one size, and the pieces of all tensors are the tasks of one loop.
 #include "reprise/kernels/optimizer_step.h"
 
+#include <atomic>
 #include <cmath>
 #include <vector>
 
+#include "reprise/kernels/optimizer_step_checks.h"
 #include "reprise/kernels/row_ops.h"
 #include "reprise/kernels/strided.h"
 
@@ -31,6 +33,10 @@ template <class V>
   return x;
 }
 
+double lr_of(double lr, const StepNumbers& numbers) {
+  return numbers.lr_factor ? lr * *numbers.lr_factor.as<double>() : lr;
+}
+
 /// Coefficients of one tensor's update in the type it is computed in.
 template <class C>
 struct AdamWStep {
@@ -41,8 +47,9 @@ struct AdamWStep {
         beta2(C(options.beta2)),
         eps(C(options.eps)),
         gradient_scale(C(options.gradient_scale)),
-        decay(C(1 - tensor.lr * tensor.weight_decay)),
-        step_size(C(tensor.lr / (1 - std::pow(options.beta1, double(options.step))))),
+        decay(C(1 - lr_of(tensor.lr, options.in_memory) * tensor.weight_decay)),
+        step_size(
+            C(lr_of(tensor.lr, options.in_memory) / (1 - std::pow(options.beta1, double(options.step))))),
         root_bias2(C(1 / std::sqrt(1 - std::pow(options.beta2, double(options.step))))),
         one_minus_beta1_(C(1 - options.beta1)),
         one_minus_beta2_(C(1 - options.beta2)) {}
@@ -82,7 +89,8 @@ void adamw_piece(const AdamWTensor& tensor, const AdamWOptions& options, int64_t
 
 template <class C, class G>
 void sgd_piece(const SgdTensor& tensor, const SgdOptions& options, int64_t begin, int64_t end) {
-  C scale = C(options.gradient_scale), decay = C(tensor.weight_decay), lr = C(tensor.lr);
+  C scale = C(options.gradient_scale), decay = C(tensor.weight_decay);
+  C lr = C(lr_of(tensor.lr, options.in_memory));
   C momentum = C(options.momentum);
   C* parameter = static_cast<C*>(tensor.parameter.data);
   C* velocity = static_cast<C*>(tensor.velocity.data);
@@ -104,46 +112,26 @@ void sgd_piece(const SgdTensor& tensor, const SgdOptions& options, int64_t begin
   });
 }
 
-/// A state tensor is laid out exactly like its parameter.
-void check_state(const char* op, size_t t, const char* name, const TensorView& state,
-                 const TensorView& parameter) {
-  check(state.shape == parameter.shape, op, ": ", name, " ", t, " has shape ", state.shape,
-        ", its parameter ", parameter.shape);
-  check(state.is_contiguous(), op, ": ", name, " ", t, " is not contiguous: shape ", state.shape,
-        ", strides ", state.strides);
-}
-
-void check_tensor(const char* op, size_t t, const TensorView& parameter, const TensorView& gradient) {
-  check(parameter.dtype == DType::f32 || parameter.dtype == DType::f64, op, ": parameter ", t,
-        " needs f32 or f64, is ", parameter.dtype);
-  check_state(op, t, "parameter", parameter, parameter);
-  check_state(op, t, "gradient", gradient, parameter);
-  bool fits = parameter.dtype == DType::f64 ? gradient.dtype == DType::f64
-                                            : is_floating(gradient.dtype) && gradient.dtype != DType::f64;
-  check(fits, op, ": gradient ", t, " is ", gradient.dtype, ", its parameter ", parameter.dtype);
-}
-
-void check_moment(const char* op, size_t t, const char* name, const TensorView& state,
-                  const TensorView& parameter) {
-  check_state(op, t, name, state, parameter);
-  check(state.dtype == parameter.dtype, op, ": ", name, " ", t, " is ", state.dtype, ", its parameter ",
-        parameter.dtype);
-}
-
 /// Calls body.operator()<C, G>() with the types of parameter and gradient.
 template <class Body>
 void dispatch_types(const char* op, const TensorView& gradient, Body&& body) {
   dispatch_floating(gradient.dtype, op, [&]<class G>() { body.template operator()<Accumulator<G>, G>(); });
 }
 
-void adamw_cpu(const Stream&, std::span<const AdamWTensor> tensors, const AdamWOptions& options) {
+/// Puts the numbers in memory into the options. False if the step is to be skipped.
+template <class Options>
+bool read_numbers(Options& options) {
+  const StepNumbers& numbers = options.in_memory;
+  if (numbers.gradient_scale) options.gradient_scale = *numbers.gradient_scale.template as<double>();
+  return !numbers.skip || *numbers.skip.template as<int32_t>() == 0;
+}
+
+void adamw_cpu(const Stream&, std::span<const AdamWTensor> tensors, const AdamWOptions& given) {
   constexpr auto op = "adamw";
-  check(options.step >= 1, op, ": step is ", options.step, ", should be at least 1");
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    check_tensor(op, t, tensors[t].parameter, tensors[t].gradient);
-    check_moment(op, t, "first moment", tensors[t].first_moment, tensors[t].parameter);
-    check_moment(op, t, "second moment", tensors[t].second_moment, tensors[t].parameter);
-  }
+  check_adamw(tensors, given);
+  AdamWOptions options = given;
+  if (!read_numbers(options)) return;
+  if (options.in_memory.step) options.step = *options.in_memory.step.as<int64_t>();
   auto size = [&](size_t t) { return tensors[t].parameter.numel(); };
   for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
     dispatch_types(op, tensors[t].gradient,
@@ -151,14 +139,11 @@ void adamw_cpu(const Stream&, std::span<const AdamWTensor> tensors, const AdamWO
   });
 }
 
-void sgd_cpu(const Stream&, std::span<const SgdTensor> tensors, const SgdOptions& options) {
+void sgd_cpu(const Stream&, std::span<const SgdTensor> tensors, const SgdOptions& given) {
   constexpr auto op = "sgd";
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    check_tensor(op, t, tensors[t].parameter, tensors[t].gradient);
-    if (tensors[t].velocity) check_moment(op, t, "velocity", tensors[t].velocity, tensors[t].parameter);
-    check(options.momentum == 0 || tensors[t].velocity || tensors[t].parameter.numel() == 0, op,
-          ": momentum is ", options.momentum, ", but tensor ", t, " has no velocity");
-  }
+  check_sgd(tensors, given);
+  SgdOptions options = given;
+  if (!read_numbers(options)) return;
   auto size = [&](size_t t) { return tensors[t].parameter.numel(); };
   for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
     dispatch_types(op, tensors[t].gradient,
@@ -182,11 +167,7 @@ double sum_of_squares(const C* x, int64_t n) {
 
 void global_norm_cpu(const Stream&, std::span<const TensorView> tensors, const TensorView& norm) {
   constexpr auto op = "global_norm";
-  check(norm.numel() == 1 && norm.dtype == DType::f64, op, ": norm needs one f64, has ", norm.shape, " ",
-        norm.dtype);
-  for (size_t t = 0; t < tensors.size(); ++t)
-    check(is_floating(tensors[t].dtype), op, ": tensor ", t, " needs a floating dtype, is ",
-          tensors[t].dtype);
+  check_over_tensors(op, tensors, "norm", norm, DType::f64);
   auto size = [&](size_t t) { return tensors[t].numel(); };
   int64_t pieces = 0;
   for (size_t t = 0; t < tensors.size(); ++t) pieces += (size(t) + kPiece - 1) / kPiece;
@@ -205,11 +186,36 @@ void global_norm_cpu(const Stream&, std::span<const TensorView> tensors, const T
   *norm.as<double>() = std::sqrt(total);
 }
 
+template <class C>
+bool all_finite(const C* x, int64_t n) {
+  bool finite = true;
+  for (int64_t i = 0; i < n; ++i) finite &= std::fabs(x[i]) <= std::numeric_limits<C>::max();
+  return finite;
+}
+
+void check_finite_cpu(const Stream&, std::span<const TensorView> tensors, const TensorView& found) {
+  check_over_tensors("check_finite", tensors, "found", found, DType::i32);
+  std::atomic<bool> finite = true;
+  auto size = [&](size_t t) { return tensors[t].numel(); };
+  for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
+    dispatch_compute(tensors[t].dtype, [&]<class C>() {
+      Reader<C> reader(tensors[t], begin);
+      for_each_chunk(begin, end, [&](int64_t, int64_t count) {
+        if constexpr (!std::is_integral_v<C>)
+          if (!all_finite(reader.read(count), count)) finite = false;
+      });
+    });
+  });
+  *found.as<int32_t>() = !finite;
+}
+
 }  // namespace
 
 Kernel<void(std::span<const AdamWTensor> tensors, const AdamWOptions& options)> adamw{"adamw", adamw_cpu};
 Kernel<void(std::span<const SgdTensor> tensors, const SgdOptions& options)> sgd{"sgd", sgd_cpu};
 Kernel<void(std::span<const TensorView> tensors, const TensorView& norm)> global_norm{"global_norm",
                                                                                       global_norm_cpu};
+Kernel<void(std::span<const TensorView> tensors, const TensorView& found)> check_finite{"check_finite",
+                                                                                        check_finite_cpu};
 
 }  // namespace reprise::kernels

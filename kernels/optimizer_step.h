@@ -15,10 +15,21 @@ struct AdamWTensor {
   double weight_decay = 0;
 };
 
+/// Numbers of a step that are read from the device's memory when the kernel runs, so that a captured graph
+/// can be replayed with others, and a norm or a check found on the device need not visit the host. Each is
+/// absent, or one element.
+struct StepNumbers {
+  TensorView lr_factor{};       ///< f64: the lr of every tensor is multiplied by it
+  TensorView gradient_scale{};  ///< f64: instead of the option
+  TensorView step{};            ///< i64: instead of the option
+  TensorView skip{};            ///< i32: if it is not 0, nothing is updated (see check_finite)
+};
+
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   int64_t step = 1;           ///< counts from 1
   double gradient_scale = 1;  ///< gradients are multiplied by this first (clipping, loss scale)
+  StepNumbers in_memory{};
 };
 
 /// AdamW (Loshchilov and Hutter 2019), decoupled weight decay:
@@ -38,11 +49,15 @@ struct SgdOptions {
   bool nesterov = false;
   bool first_step = false;  ///< velocity starts as the gradient itself, as PyTorch does
   double gradient_scale = 1;
+  StepNumbers in_memory{};  ///< its `step` is not used
 };
 
 extern Kernel<void(std::span<const SgdTensor> tensors, const SgdOptions& options)> sgd;
 
 /// norm (f64 scalar) = sqrt(sum of squares over all tensors), accumulated in f64 over fixed pieces.
 extern Kernel<void(std::span<const TensorView> tensors, const TensorView& norm)> global_norm;
+
+/// found (i32 scalar) = 1 if any element of any tensor is infinite or NaN, else 0.
+extern Kernel<void(std::span<const TensorView> tensors, const TensorView& found)> check_finite;
 
 }  // namespace reprise::kernels
