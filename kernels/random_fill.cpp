@@ -19,6 +19,7 @@
 #include <numbers>
 
 #include "reprise/core/random.h"
+#include "reprise/kernels/random_limits.h"
 #include "reprise/kernels/strided.h"
 
 namespace reprise::kernels {
@@ -83,21 +84,6 @@ void fill_from_blocks(const TensorView& y, uint64_t seed, uint64_t offset, const
       writer.write(numbers, count);
     });
   });
-}
-
-/// The largest T below `high`, but not below `low`.
-template <class T, class C>
-C largest_below(C low, C high) {
-  C limit = C(T(std::nextafter(high, low)));  // this may have rounded up to high again
-  if (limit >= high && limit > low) {
-    T step{};
-    if constexpr (sizeof(T) == 2) {
-      step = T(limit);
-      step.bits = uint16_t(step.bits == 0 ? 0x8001 : limit > 0 ? step.bits - 1 : step.bits + 1);
-    }
-    limit = C(step);
-  }
-  return std::max(limit, low);
 }
 
 void fill_uniform_cpu(const Stream&, const TensorView& y, double low, double high, uint64_t seed,

@@ -1,4 +1,6 @@
-// Random tensors from Philox: element i (row-major) is a pure function of (seed, offset, i).
+// Random tensors from Philox: element i (row-major) is a pure function of (seed, offset, i). Uniform numbers
+// have the same bits on every device; normal ones come from the same words, by the same steps, but through
+// the device's log, cos and sin, which differ in the last bits.
 #pragma once
 
 #include "reprise/kernels/kernel.h"

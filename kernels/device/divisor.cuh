@@ -29,7 +29,7 @@ class Divisor {
   /// n / divisor for any n >= 0.
   __device__ int64_t wide_quotient(int64_t n) const { return n / divisor_; }
 
-  __device__ int64_t value() const { return divisor_; }
+  __host__ __device__ int64_t value() const { return divisor_; }
 
  private:
   int64_t divisor_ = 1;

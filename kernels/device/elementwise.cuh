@@ -49,7 +49,7 @@ struct Types {
 /// Where the elements of N views of one shape are. Items are what a thread takes at a time: first the packs,
 /// then single elements.
 template <int N>
-struct Walk {
+struct MapPlan {
   int64_t packs = 0;
   int64_t items = 0;
   int rank = 1;
@@ -57,8 +57,6 @@ struct Walk {
   std::array<void*, size_t(N)> data = {};
   int64_t strides[N][8] = {};  ///< innermost first, in elements
 };
-
-namespace detail {
 
 /// Whether packs of `width` elements fit all rows of a collapsed view; of an input also if one element stands
 /// for each row.
@@ -73,43 +71,43 @@ inline bool packs_fit(const TensorView& view, int64_t width, bool is_input) {
 
 /// `views` are collapsed, the inputs first.
 template <size_t N>
-Walk<int(N)> walk_of(const std::array<TensorView, N>& views, size_t inputs, int64_t width) {
-  Walk<int(N)> walk;
+MapPlan<int(N)> plan_map(const std::array<TensorView, N>& views, size_t inputs, int64_t width) {
+  MapPlan<int(N)> plan;
   const Shape& shape = views[0].shape;
   const int64_t row = shape.back(), count = numel_of(shape);
-  walk.rank = shape.size();
-  bool packed = walk.rank == 1 || row % width == 0;
+  plan.rank = shape.size();
+  bool packed = plan.rank == 1 || row % width == 0;
   for (size_t k = 0; k < N; ++k) packed = packed && packs_fit(views[k], width, k < inputs);
-  walk.packs = packed ? count / width : 0;
-  walk.items = walk.packs + (count - walk.packs * width);
-  for (int d = 0; d < walk.rank; ++d) walk.sizes[d] = Divisor(shape[walk.rank - 1 - d]);
-  if (packed && walk.rank > 1) walk.sizes[0] = Divisor(row / width);
+  plan.packs = packed ? count / width : 0;
+  plan.items = plan.packs + (count - plan.packs * width);
+  for (int d = 0; d < plan.rank; ++d) plan.sizes[d] = Divisor(shape[plan.rank - 1 - d]);
+  if (packed && plan.rank > 1) plan.sizes[0] = Divisor(row / width);
   for (size_t k = 0; k < N; ++k) {
-    walk.data[k] = views[k].data;
-    for (int d = 0; d < walk.rank; ++d) walk.strides[k][d] = views[k].strides[walk.rank - 1 - d];
+    plan.data[k] = views[k].data;
+    for (int d = 0; d < plan.rank; ++d) plan.strides[k][d] = views[k].strides[plan.rank - 1 - d];
   }
-  return walk;
+  return plan;
 }
 
 /// The offsets of the item `i` in each view; `width` is the number of elements in the items of a row.
 template <int N>
-__device__ __forceinline__ void find_item(const Walk<N>& walk, int64_t i, int64_t width,
+__device__ __forceinline__ void find_item(const MapPlan<N>& plan, int64_t i, int64_t width,
                                           int64_t (&offsets)[N]) {
-  const bool narrow = walk.items <= Divisor::narrow_limit;
+  const bool narrow = plan.items <= Divisor::narrow_limit;
   int64_t scale = width;
 #pragma unroll
   for (int k = 0; k < N; ++k) offsets[k] = 0;
 #pragma unroll 1
-  for (int d = 0; d + 1 < walk.rank; ++d) {
-    const int64_t rest = narrow ? walk.sizes[d].narrow_quotient(i) : walk.sizes[d].wide_quotient(i);
-    const int64_t index = (i - rest * walk.sizes[d].value()) * scale;
+  for (int d = 0; d + 1 < plan.rank; ++d) {
+    const int64_t rest = narrow ? plan.sizes[d].narrow_quotient(i) : plan.sizes[d].wide_quotient(i);
+    const int64_t index = (i - rest * plan.sizes[d].value()) * scale;
 #pragma unroll
-    for (int k = 0; k < N; ++k) offsets[k] += index * walk.strides[k][d];
+    for (int k = 0; k < N; ++k) offsets[k] += index * plan.strides[k][d];
     i = rest;
     scale = 1;
   }
 #pragma unroll
-  for (int k = 0; k < N; ++k) offsets[k] += i * scale * walk.strides[k][walk.rank - 1];
+  for (int k = 0; k < N; ++k) offsets[k] += i * scale * plan.strides[k][plan.rank - 1];
 }
 
 /// A pack of one input; with stride 0 one element stands for all.
@@ -133,25 +131,25 @@ struct Mapper<Op, Types<X...>, Types<Y...>> {
   using Offsets = int64_t[n_views];
 
   template <int Width, size_t... I>
-  static __device__ __forceinline__ std::tuple<Pack<X, Width>...> load(const Walk<n_views>& walk,
+  static __device__ __forceinline__ std::tuple<Pack<X, Width>...> load(const MapPlan<n_views>& plan,
                                                                        const Offsets& offsets,
                                                                        std::index_sequence<I...>) {
-    return {load_item<Width>(static_cast<const X*>(walk.data[I]) + offsets[I], walk.strides[I][0])...};
+    return {load_item<Width>(static_cast<const X*>(plan.data[I]) + offsets[I], plan.strides[I][0])...};
   }
 
   template <int Width, size_t... I, size_t... O>
-  static __device__ __forceinline__ void finish(const Op& op, const Walk<n_views>& walk,
+  static __device__ __forceinline__ void finish(const Op& op, const MapPlan<n_views>& plan,
                                                 const Offsets& offsets, int64_t first,
                                                 const std::tuple<Pack<X, Width>...>& x,
                                                 std::index_sequence<I...>, std::index_sequence<O...>) {
     std::tuple<Pack<Y, Width>...> y;
     op(first, std::get<I>(x)..., std::get<O>(y)...);
-    (store_pack(static_cast<Y*>(walk.data[n_inputs + O]) + offsets[n_inputs + O], std::get<O>(y)), ...);
+    (store_pack(static_cast<Y*>(plan.data[n_inputs + O]) + offsets[n_inputs + O], std::get<O>(y)), ...);
   }
 
   /// This thread's items from [begin, end), where item j starts at element j + skipped.
   template <int Width>
-  static __device__ __forceinline__ void run(const Op& op, const Walk<n_views>& walk, int64_t begin,
+  static __device__ __forceinline__ void run(const Op& op, const MapPlan<n_views>& plan, int64_t begin,
                                              int64_t end) {
     constexpr auto inputs = std::make_index_sequence<sizeof...(X)>();
     constexpr auto outputs = std::make_index_sequence<sizeof...(Y)>();
@@ -164,43 +162,40 @@ struct Mapper<Op, Types<X...>, Types<Y...>> {
       if (item < begin || item >= end) continue;
       // Single elements that follow packs are the end of a view of rank 1: their number is their index.
       const int64_t number = item + begin * (width - 1);
-      find_item(walk, number, Width, offsets[u]);
-      x[u] = load<Width>(walk, offsets[u], inputs);
+      find_item(plan, number, Width, offsets[u]);
+      x[u] = load<Width>(plan, offsets[u], inputs);
     }
 #pragma unroll
     for (int u = 0; u < map_unrolled; ++u) {
       const int64_t item = start + u * map_threads;
       if (item < begin || item >= end) continue;
-      finish<Width>(op, walk, offsets[u], (item + begin * (width - 1)) * Width, x[u], inputs, outputs);
+      finish<Width>(op, plan, offsets[u], (item + begin * (width - 1)) * Width, x[u], inputs, outputs);
     }
   }
 };
 
-}  // namespace detail
-
 template <class Op>
 __global__ void __launch_bounds__(map_threads)
-    map_kernel(const __grid_constant__ Op op,
-               const __grid_constant__ Walk<detail::Mapper<Op>::n_views> walk) {
-  using Mapper = detail::Mapper<Op>;
-  if (walk.packs > 0) Mapper::template run<Mapper::width>(op, walk, 0, walk.packs);
-  if (walk.items > walk.packs) Mapper::template run<1>(op, walk, walk.packs, walk.items);
+    map_kernel(const __grid_constant__ Op op, const __grid_constant__ MapPlan<Mapper<Op>::n_views> plan) {
+  using Mapper = Mapper<Op>;
+  if (plan.packs > 0) Mapper::template run<Mapper::width>(op, plan, 0, plan.packs);
+  if (plan.items > plan.packs) Mapper::template run<1>(op, plan, plan.packs, plan.items);
 }
 
 /// Runs `op` over views of one shape whose dtypes are those the op names: its inputs, then its outputs. An
 /// output may be one of the inputs.
 template <class Op, std::same_as<TensorView>... Views>
 void map(const char* name, const Stream& stream, const Op& op, const Views&... views) {
-  using Mapper = detail::Mapper<Op>;
+  using Mapper = Mapper<Op>;
   static_assert(sizeof...(Views) == Mapper::n_views);
   std::array<TensorView, sizeof...(Views)> all = {views...};
   if (all.back().numel() == 0) return;
   if (!Op::uses_index) order_like_last(all);
   collapse(all);
-  const auto walk = detail::walk_of(all, Mapper::n_inputs, Mapper::width);
-  const int64_t blocks = ceil_div<int64_t>(walk.items, map_threads * map_unrolled);
+  const auto plan = plan_map(all, Mapper::n_inputs, Mapper::width);
+  const int64_t blocks = ceil_div<int64_t>(plan.items, map_threads * map_unrolled);
   simt::launch({.name = name, .grid = dim3(unsigned(blocks)), .block = map_threads, .stream = stream},
-               map_kernel<Op>, op, walk);
+               map_kernel<Op>, op, plan);
 }
 
 /// Whether the formula F has so many instructions that it is written once a thread, not once an element.

@@ -44,6 +44,14 @@ inline float __fmul_rn(float x, float y) {
   volatile float product = x * y;
   return product;
 }
+inline double __dadd_rn(double x, double y) {
+  volatile double sum = x + y;
+  return sum;
+}
+inline double __dmul_rn(double x, double y) {
+  volatile double product = x * y;
+  return product;
+}
 
 // The C library declares these names too, as its own.
 inline float __expf(float x) noexcept { return std::exp(x); }
