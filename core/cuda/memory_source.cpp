@@ -26,7 +26,10 @@ class CudaSource final : public MemorySource {
   }
 
   void lend(const MemoryBlock& block) override {
-    cuda::mark_memory(block.data, block.bytes, true, current_stream(device_).handle());
+    void* stream = handle_of(block.stream);
+    size_t slack = block.reserved_bytes - block.bytes;
+    cuda::mark_memory(block.data, block.bytes, true, stream);
+    if (slack) cuda::mark_memory(static_cast<char*>(block.data) + block.bytes, slack, false, stream);
   }
   void take_back(const MemoryBlock& block) noexcept override {
     cuda::mark_memory(block.data, block.bytes, false, handle_of(block.stream));
