@@ -129,6 +129,19 @@ void cross_entropy_cpu(const Stream&, const TensorView& logits, const TensorView
                        const CrossEntropyOptions& options, const TensorView& losses,
                        const TensorView& dlogits, double scale) {
   constexpr auto op = "cross_entropy";
+  check_cross_entropy(logits, targets, options, losses, dlogits);
+  dispatch_floating(logits.dtype, op, [&]<class T>() {
+    check_targets(targets, logits.size(1), options.ignore_index);
+    each_row<T>(logits, targets, options, losses, dlogits, scale);
+  });
+}
+
+}  // namespace
+
+void check_cross_entropy(const TensorView& logits, const TensorView& targets,
+                         const CrossEntropyOptions& options, const TensorView& losses,
+                         const TensorView& dlogits) {
+  constexpr auto op = "cross_entropy";
   check(logits.rank() == 2, op, ": logits need shape (N, V), have ", logits.shape);
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1, op, ": label_smoothing is ",
         options.label_smoothing, ", should be in [0, 1]");
@@ -136,14 +149,10 @@ void cross_entropy_cpu(const Stream&, const TensorView& logits, const TensorView
   check_view(op, "targets", targets, Shape{logits.size(0)}, DType::i64);
   if (dlogits) check_view(op, "dlogits", dlogits, logits.shape, logits.dtype);
   if (dlogits) check_rows(op, "dlogits", dlogits);
-  dispatch_floating(logits.dtype, op, [&]<class T>() {
-    check_view(op, "losses", losses, Shape{logits.size(0)}, dtype_of<Accumulator<T>>);
-    check_targets(targets, logits.size(1), options.ignore_index);
-    each_row<T>(logits, targets, options, losses, dlogits, scale);
-  });
+  check(is_floating(logits.dtype), op, ": needs a floating dtype, got ", logits.dtype);
+  check_view(op, "losses", losses, Shape{logits.size(0)},
+             logits.dtype == DType::f64 ? DType::f64 : DType::f32);
 }
-
-}  // namespace
 
 Kernel<void(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
             const TensorView& losses, const TensorView& dlogits, double scale)>

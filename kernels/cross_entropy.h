@@ -15,9 +15,15 @@ struct CrossEntropyOptions {
 
 /// logits (N, V), stride 1 in the last dimension; targets i64 (N); losses f32 (f64 for f64) (N); dlogits (N,
 /// V), optional, may be logits itself; dlogits is scaled by `scale` (1 / rows for a mean). Error on a target
-/// outside [0, V), with its row and value, before anything is written.
+/// outside [0, V), with its row and value: on the CPU before anything is written; on CUDA where the host next
+/// waits for the device, the loss of that row being NaN and its gradient 0.
 extern Kernel<void(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
                    const TensorView& losses, const TensorView& dlogits, double scale)>
     cross_entropy;
+
+/// What any device checks before it launches; the targets themselves aside.
+void check_cross_entropy(const TensorView& logits, const TensorView& targets,
+                         const CrossEntropyOptions& options, const TensorView& losses,
+                         const TensorView& dlogits);
 
 }  // namespace reprise::kernels

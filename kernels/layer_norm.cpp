@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "reprise/kernels/norm_views.h"
 #include "reprise/kernels/row_ops.h"
 
 namespace reprise::kernels {
@@ -44,38 +45,44 @@ void normalize_row(const T* x, T* y, const C* gamma, const C* beta, int64_t widt
 }
 
 template <class T>
-void forward(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
-             const TensorView& y, const TensorView& mean, const TensorView& rstd) {
+void forward(const NormViews& v, double eps) {
   using C = Accumulator<T>;
-  int64_t width = x.size(-1);
-  ParameterRow<C> scale(gamma, width, C(1)), shift(beta, width, C(0));
-  parallel_for(rows_of(x), row_grain(width), [&](int64_t begin, int64_t end) {
+  int64_t width = v.x.size(-1);
+  ParameterRow<C> scale(v.gamma, width, C(1)), shift(v.beta, width, C(0));
+  parallel_for(rows_of(v.x), row_grain(width), [&](int64_t begin, int64_t end) {
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row) {
-        const T* from = row_at<T>(x, row);
+        const T* from = row_at<T>(v.x, row);
+        if (v.residual) {
+          T* sum = row_at<T>(v.sum, row);
+          add_rows<L>(from, row_at<const T>(v.residual, row), sum, width);
+          from = sum;
+        }
         RowStatistics<C> statistics = statistics_of<L>(from, width, C(eps));
-        normalize_row<L>(from, row_at<T>(y, row), scale.data(), shift.data(), width, statistics);
-        if (mean) static_cast<C*>(mean.data)[row] = statistics.mean + statistics.correction;
-        if (rstd) static_cast<C*>(rstd.data)[row] = statistics.rstd;
+        normalize_row<L>(from, row_at<T>(v.y, row), scale.data(), shift.data(), width, statistics);
+        if (v.mean) static_cast<C*>(v.mean.data)[row] = statistics.mean + statistics.correction;
+        if (v.rstd) static_cast<C*>(v.rstd.data)[row] = statistics.rstd;
       }
     });
   });
 }
 
+void forward_checked(const char* op, const NormViews& views, double eps) {
+  check_norm(op, views);
+  dispatch_floating(views.x.dtype, op, [&]<class T>() { forward<T>(views, eps); });
+}
+
 void layer_norm_cpu(const Stream&, const TensorView& x, const TensorView& gamma, const TensorView& beta,
                     double eps, const TensorView& y, const TensorView& mean, const TensorView& rstd) {
-  constexpr auto op = "layer_norm";
-  check_rows(op, "x", x);
-  check_view(op, "y", y, x.shape, x.dtype);
-  check_rows(op, "y", y);
-  check_parameter(op, "gamma", gamma, x.size(-1));
-  check_parameter(op, "beta", beta, x.size(-1));
-  dispatch_floating(x.dtype, op, [&]<class T>() {
-    check_statistic(op, "mean", mean, x, dtype_of<Accumulator<T>>);
-    check_statistic(op, "rstd", rstd, x, dtype_of<Accumulator<T>>);
-    forward<T>(x, gamma, beta, eps, y, mean, rstd);
-  });
+  const TensorView none;
+  forward_checked("layer_norm", {x, none, gamma, beta, none, y, mean, rstd}, eps);
+}
+
+void add_layer_norm_cpu(const Stream&, const TensorView& x, const TensorView& residual,
+                        const TensorView& gamma, const TensorView& beta, double eps, const TensorView& sum,
+                        const TensorView& y, const TensorView& mean, const TensorView& rstd) {
+  forward_checked("add_layer_norm", {x, residual, gamma, beta, sum, y, mean, rstd}, eps);
 }
 
 /// One row of the backward pass; null outputs are skipped. With h = (x - mean) rstd and g = dy gamma:
@@ -135,20 +142,9 @@ void layer_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorVi
                              const TensorView& gamma, const TensorView& mean, const TensorView& rstd,
                              const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta) {
   constexpr auto op = "layer_norm_backward";
-  check_rows(op, "x", x);
-  check_view(op, "dy", dy, x.shape, x.dtype);
-  check_rows(op, "dy", dy);
-  if (dx) check_view(op, "dx", dx, x.shape, x.dtype);
-  if (dx) check_rows(op, "dx", dx);
-  check_parameter(op, "gamma", gamma, x.size(-1));
-  check_parameter(op, "dgamma", dgamma, x.size(-1));
-  check_parameter(op, "dbeta", dbeta, x.size(-1));
-  check(x.numel() == 0 || (mean && rstd), op, ": needs the mean and rstd of the forward pass");
-  dispatch_floating(x.dtype, op, [&]<class T>() {
-    check_statistic(op, "mean", mean, x, dtype_of<Accumulator<T>>);
-    check_statistic(op, "rstd", rstd, x, dtype_of<Accumulator<T>>);
-    backward<T>(dy, x, gamma, mean, rstd, dx, dgamma, dbeta);
-  });
+  check_norm_backward(op, {dy, x, gamma, mean, rstd, dx, dgamma, dbeta}, true);
+  dispatch_floating(x.dtype, op,
+                    [&]<class T>() { backward<T>(dy, x, gamma, mean, rstd, dx, dgamma, dbeta); });
 }
 
 }  // namespace
@@ -156,6 +152,10 @@ void layer_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorVi
 Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
             const TensorView& y, const TensorView& mean, const TensorView& rstd)>
     layer_norm{"layer_norm", layer_norm_cpu};
+Kernel<void(const TensorView& x, const TensorView& residual, const TensorView& gamma, const TensorView& beta,
+            double eps, const TensorView& sum, const TensorView& y, const TensorView& mean,
+            const TensorView& rstd)>
+    add_layer_norm{"add_layer_norm", add_layer_norm_cpu};
 Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& mean,
             const TensorView& rstd, const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta)>
     layer_norm_backward{"layer_norm_backward", layer_norm_backward_cpu};

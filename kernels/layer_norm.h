@@ -13,6 +13,13 @@ extern Kernel<void(const TensorView& x, const TensorView& gamma, const TensorVie
                    const TensorView& y, const TensorView& mean, const TensorView& rstd)>
     layer_norm;
 
+/// sum = x + residual, y = layer_norm(sum), both in one pass over the rows: the statistics are those of `sum`
+/// as it is stored. sum may be x or residual; its layout and theirs as for x.
+extern Kernel<void(const TensorView& x, const TensorView& residual, const TensorView& gamma,
+                   const TensorView& beta, double eps, const TensorView& sum, const TensorView& y,
+                   const TensorView& mean, const TensorView& rstd)>
+    add_layer_norm;
+
 /// dx = gradient of x. dgamma, dbeta (C) are overwritten; each output is optional. dx may be dy.
 extern Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& mean,
                    const TensorView& rstd, const TensorView& dx, const TensorView& dgamma,

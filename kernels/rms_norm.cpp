@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "reprise/kernels/norm_views.h"
 #include "reprise/kernels/row_ops.h"
 
 namespace reprise::kernels {
@@ -24,33 +25,42 @@ C normalize_row(const T* x, const C* gamma, T* y, int64_t width, C eps) {
 }
 
 template <class T>
-void forward(const TensorView& x, const TensorView& gamma, double eps, const TensorView& y,
-             const TensorView& rstd) {
+void forward(const NormViews& v, double eps) {
   using C = Accumulator<T>;
-  int64_t width = x.size(-1);
-  ParameterRow<C> scale(gamma, width, C(1));
-  parallel_for(rows_of(x), row_grain(width), [&](int64_t begin, int64_t end) {
+  int64_t width = v.x.size(-1);
+  ParameterRow<C> scale(v.gamma, width, C(1));
+  parallel_for(rows_of(v.x), row_grain(width), [&](int64_t begin, int64_t end) {
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row) {
-        C value = normalize_row<L>(row_at<T>(x, row), scale.data(), row_at<T>(y, row), width, C(eps));
-        if (rstd) static_cast<C*>(rstd.data)[row] = value;
+        const T* from = row_at<T>(v.x, row);
+        if (v.residual) {
+          T* sum = row_at<T>(v.sum, row);
+          add_rows<L>(from, row_at<const T>(v.residual, row), sum, width);
+          from = sum;
+        }
+        C value = normalize_row<L>(from, scale.data(), row_at<T>(v.y, row), width, C(eps));
+        if (v.rstd) static_cast<C*>(v.rstd.data)[row] = value;
       }
     });
   });
 }
 
+void forward_checked(const char* op, const NormViews& views, double eps) {
+  check_norm(op, views);
+  dispatch_floating(views.x.dtype, op, [&]<class T>() { forward<T>(views, eps); });
+}
+
 void rms_norm_cpu(const Stream&, const TensorView& x, const TensorView& gamma, double eps,
                   const TensorView& y, const TensorView& rstd) {
-  constexpr auto op = "rms_norm";
-  check_rows(op, "x", x);
-  check_view(op, "y", y, x.shape, x.dtype);
-  check_rows(op, "y", y);
-  check_parameter(op, "gamma", gamma, x.size(-1));
-  dispatch_floating(x.dtype, op, [&]<class T>() {
-    check_statistic(op, "rstd", rstd, x, dtype_of<Accumulator<T>>);
-    forward<T>(x, gamma, eps, y, rstd);
-  });
+  const TensorView none;
+  forward_checked("rms_norm", {x, none, gamma, none, none, y, none, rstd}, eps);
+}
+
+void add_rms_norm_cpu(const Stream&, const TensorView& x, const TensorView& residual, const TensorView& gamma,
+                      double eps, const TensorView& sum, const TensorView& y, const TensorView& rstd) {
+  const TensorView none;
+  forward_checked("add_rms_norm", {x, residual, gamma, none, sum, y, none, rstd}, eps);
 }
 
 /// One row of the backward pass; null outputs are skipped. With h = x rstd and g = dy gamma:
@@ -96,18 +106,9 @@ void backward(const TensorView& dy, const TensorView& x, const TensorView& gamma
 void rms_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorView& x, const TensorView& gamma,
                            const TensorView& rstd, const TensorView& dx, const TensorView& dgamma) {
   constexpr auto op = "rms_norm_backward";
-  check_rows(op, "x", x);
-  check_view(op, "dy", dy, x.shape, x.dtype);
-  check_rows(op, "dy", dy);
-  if (dx) check_view(op, "dx", dx, x.shape, x.dtype);
-  if (dx) check_rows(op, "dx", dx);
-  check_parameter(op, "gamma", gamma, x.size(-1));
-  check_parameter(op, "dgamma", dgamma, x.size(-1));
-  check(x.numel() == 0 || bool(rstd), op, ": needs the rstd of the forward pass");
-  dispatch_floating(x.dtype, op, [&]<class T>() {
-    check_statistic(op, "rstd", rstd, x, dtype_of<Accumulator<T>>);
-    backward<T>(dy, x, gamma, rstd, dx, dgamma);
-  });
+  const TensorView none;
+  check_norm_backward(op, {dy, x, gamma, none, rstd, dx, dgamma, none}, false);
+  dispatch_floating(x.dtype, op, [&]<class T>() { backward<T>(dy, x, gamma, rstd, dx, dgamma); });
 }
 
 }  // namespace
@@ -115,6 +116,9 @@ void rms_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorView
 Kernel<void(const TensorView& x, const TensorView& gamma, double eps, const TensorView& y,
             const TensorView& rstd)>
     rms_norm{"rms_norm", rms_norm_cpu};
+Kernel<void(const TensorView& x, const TensorView& residual, const TensorView& gamma, double eps,
+            const TensorView& sum, const TensorView& y, const TensorView& rstd)>
+    add_rms_norm{"add_rms_norm", add_rms_norm_cpu};
 Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& rstd,
             const TensorView& dx, const TensorView& dgamma)>
     rms_norm_backward{"rms_norm_backward", rms_norm_backward_cpu};

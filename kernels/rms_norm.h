@@ -12,6 +12,11 @@ extern Kernel<void(const TensorView& x, const TensorView& gamma, double eps, con
                    const TensorView& rstd)>
     rms_norm;
 
+/// sum = x + residual, y = rms_norm(sum), both in one pass over the rows, as add_layer_norm.
+extern Kernel<void(const TensorView& x, const TensorView& residual, const TensorView& gamma, double eps,
+                   const TensorView& sum, const TensorView& y, const TensorView& rstd)>
+    add_rms_norm;
+
 /// dx = gradient of x; dgamma (C) is overwritten; each is optional. dx may be dy.
 extern Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& rstd,
                    const TensorView& dx, const TensorView& dgamma)>

@@ -14,6 +14,17 @@ void check_rows(const char* op, std::string_view name, const TensorView& x) {
         " needs stride 1 in the last dimension, has strides ", x.strides);
 }
 
+void check_same_rows(const char* op, const TensorView& first,
+                     std::initializer_list<const TensorView*> views) {
+  check(first.rank() >= 1, op, ": needs at least one dimension");
+  for (const TensorView* view : views) {
+    check(view->shape == first.shape, op, ": shapes differ: ", first.shape, " and ", view->shape);
+    check(view->dtype == first.dtype, op, ": dtypes differ: ", first.dtype, " and ", view->dtype);
+    check(view->size(-1) <= 1 || view->stride(-1) == 1, op,
+          ": needs stride 1 in the last dimension, got strides ", view->strides);
+  }
+}
+
 void check_parameter(const char* op, std::string_view name, const TensorView& x, int64_t width) {
   if (!x) return;
   check(x.shape == Shape{width}, op, ": ", name, " has shape ", x.shape, ", should have ", Shape{width});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include "reprise/core/view.h"
@@ -18,6 +19,8 @@ inline int64_t rows_of(const TensorView& x) {
 void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype);
 /// Error unless the rows of x are contiguous.
 void check_rows(const char* op, std::string_view name, const TensorView& x);
+/// Error unless all views are rows of the shape and dtype of `first`, and contiguous along them.
+void check_same_rows(const char* op, const TensorView& first, std::initializer_list<const TensorView*> views);
 /// Error unless x is absent, or a floating vector of `width` elements.
 void check_parameter(const char* op, std::string_view name, const TensorView& x, int64_t width);
 /// Error unless x is absent, or one value a row of `rows_view`, contiguous, of `dtype`.

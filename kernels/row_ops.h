@@ -52,6 +52,17 @@ template <int L, class Body>
   if (j < n) body(j, n - j);
 }
 
+/// sum = x + y, rounded to T; sum may be x or y.
+template <int L, class T>
+void add_rows(const T* x, const T* y, T* sum, int64_t width) {
+  using C = Accumulator<T>;
+  for_each_vector<L>(width, [&](int64_t j, int64_t left) {
+    simd::store_row<C, L>(
+        sum + j, simd::Vector<C, L>(simd::load_row<C, L>(x + j, left) + simd::load_row<C, L>(y + j, left)),
+        left);
+  });
+}
+
 /// A parameter of one row as contiguous numbers of type C: the memory itself where that is what it holds.
 template <class C>
 class ParameterRow {

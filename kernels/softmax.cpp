@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/row_checks.h"
 #include "reprise/kernels/simd.h"
 #include "reprise/kernels/simd_math.h"
 #include "reprise/kernels/simd_rows.h"
@@ -96,16 +97,6 @@ void log_softmax_backward_row(const T* dy, const T* y, T* dx, int64_t count) {
   });
 }
 
-void check_rows(const char* op, const TensorView& first, std::initializer_list<const TensorView*> views) {
-  check(first.rank() >= 1, op, ": needs at least one dimension");
-  for (const TensorView* view : views) {
-    check(view->shape == first.shape, op, ": shapes differ: ", first.shape, " and ", view->shape);
-    check(view->dtype == first.dtype, op, ": dtypes differ: ", first.dtype, " and ", view->dtype);
-    check(view->size(-1) <= 1 || view->stride(-1) == 1, op,
-          ": needs stride 1 in the last dimension, got strides ", view->strides);
-  }
-}
-
 /// Where row `row` (row-major over all dimensions but the last) starts.
 template <class T>
 T* row_of(const TensorView& x, int64_t row) {
@@ -133,21 +124,21 @@ void each_row(const char* op, const TensorView& x, Body&& body) {
 }
 
 void softmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
-  check_rows("softmax", x, {&x, &y});
+  check_same_rows("softmax", x, {&x, &y});
   each_row("softmax", x, [&]<class T, int L>(int64_t row) {
     softmax_row<L, T>(row_of<T>(x, row), row_of<T>(y, row), x.size(-1));
   });
 }
 
 void softmax_backward_cpu(const Stream&, const TensorView& dy, const TensorView& y, const TensorView& dx) {
-  check_rows("softmax_backward", dy, {&dy, &y, &dx});
+  check_same_rows("softmax_backward", dy, {&dy, &y, &dx});
   each_row("softmax_backward", dy, [&]<class T, int L>(int64_t row) {
     softmax_backward_row<L, T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), dy.size(-1));
   });
 }
 
 void log_softmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
-  check_rows("log_softmax", x, {&x, &y});
+  check_same_rows("log_softmax", x, {&x, &y});
   each_row("log_softmax", x, [&]<class T, int L>(int64_t row) {
     log_softmax_row<L, T>(row_of<T>(x, row), row_of<T>(y, row), x.size(-1));
   });
@@ -155,7 +146,7 @@ void log_softmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
 
 void log_softmax_backward_cpu(const Stream&, const TensorView& dy, const TensorView& y,
                               const TensorView& dx) {
-  check_rows("log_softmax_backward", dy, {&dy, &y, &dx});
+  check_same_rows("log_softmax_backward", dy, {&dy, &y, &dx});
   each_row("log_softmax_backward", dy, [&]<class T, int L>(int64_t row) {
     log_softmax_backward_row<L, T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), dy.size(-1));
   });

@@ -1,0 +1,120 @@
+// Softmax cross-entropy on CUDA, loss and gradient in one kernel (cross_entropy.h has the formula). Moves the
+// logits and their gradient once, 2 * N * V elements, for V up to 16,384, kept in registers; longer rows,
+// such as GPT-2's 50,304, are read a second time, last columns first, from the cache that still holds them.
+// Two exponentials an element.
+#include "reprise/kernels/cross_entropy.h"
+
+#include "reprise/core/cuda/device_errors.h"
+#include "reprise/kernels/device/softmax_row.cuh"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace device;
+
+const cuda::ErrorCode target_outside("cross_entropy: target {value} in row {row} is outside [0, {limit})");
+
+template <class T, class C>
+struct Arguments {
+  Rows<T> logits, dlogits;  ///< dlogits is optional and may be the logits
+  const int64_t* targets;
+  C* losses;
+  int64_t target_stride, loss_stride;
+  int64_t rows, width, ignore_index;
+  C smoothing, scale;
+  cuda::ErrorSlot* errors;
+  int error_code;
+};
+
+/// A row without a target that counts: no gradient; no loss if ignored, else NaN, and an error.
+template <class Cut, class T>
+__device__ __forceinline__ void skip_row(const typename Cut::Team& team,
+                                         const Arguments<T, typename Cut::C>& p, int64_t row,
+                                         int64_t target) {
+  using C = typename Cut::C;
+  if (team.thread() == 0) {
+    const bool ignored = target == p.ignore_index;
+    p.losses[row * p.loss_stride] = ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();
+    if (!ignored) cuda::report_error(p.errors, p.error_code, row, target, p.width);
+  }
+  if (!p.dlogits) return;
+  T* dx = p.dlogits.at(row);
+  each_pack<Cut>(team, p.width,
+                 [&](int, int64_t j) { store_pack(dx + j, pack_of<T>(Numbers<C, Cut::N>{})); });
+}
+
+template <class Cut, class T>
+__global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
+    cross_entropy_kernel(Arguments<T, typename Cut::C> p) {
+  using C = typename Cut::C;
+  REPRISE_SHARED(C, scratch, [2 * warp_threads]);
+  const typename Cut::Team team(scratch);
+  for (int64_t row = team.first_row(); row < p.rows; row += team.row_step()) {
+    const int64_t target = p.targets[row * p.target_stride];
+    if (target == p.ignore_index || target < 0 || target >= p.width) {
+      skip_row<Cut>(team, p, row, target);
+      continue;
+    }
+    const T* logits = p.logits.at(row);
+    const Row<T, Cut> x(team, logits, p.width);
+    const Exponentials<C> e = exponentials_of(team, x, p.width, p.smoothing > C(0));
+    const C uniform = p.smoothing / C(p.width), log_sum = std::log(e.sum);
+    // The thread whose column the target is reads its logit here, before it may write over it.
+    const bool owns_target = int(target) / Cut::N % team.threads() == team.thread();
+    const C below = owns_target ? to<C>(logits[target]) - e.max : C(0);
+    if (owns_target) {
+      C loss = log_sum - (C(1) - p.smoothing) * below;
+      if (p.smoothing > C(0)) loss -= p.smoothing * (e.logits / C(p.width) - e.max);
+      p.losses[row * p.loss_stride] = loss;
+    }
+    if (!p.dlogits) continue;
+    T* dx = p.dlogits.at(row);
+    const C factor = p.scale / e.sum;
+    each_pack_backwards<Cut>(team, p.width, [&](int k, int64_t j) {
+      Numbers<C, Cut::N> value = x(k, j);
+#pragma unroll
+      for (int i = 0; i < Cut::N; ++i)
+        value.at[i] = exp_below(value.at[i] - e.max) * factor - p.scale * uniform;
+      store_pack(dx + j, pack_of<T>(value));
+    });
+    if (owns_target)
+      dx[target] = from<T>(p.scale * (exp_below(below - log_sum) - uniform - (C(1) - p.smoothing)));
+  }
+}
+
+void cross_entropy_cuda(const Stream& stream, const TensorView& logits, const TensorView& targets,
+                        const CrossEntropyOptions& options, const TensorView& losses,
+                        const TensorView& dlogits, double scale) {
+  check_cross_entropy(logits, targets, options, losses, dlogits);
+  check(logits.size(1) <= max_short_row, "cross_entropy: more classes than 2^31 - 1: ", logits.size(1));
+  dispatch_floating(logits.dtype, "cross_entropy", [&]<class T>() {
+    using C = Accumulator<T>;
+    const int64_t rows = logits.size(0), width = logits.size(1);
+    if (rows == 0) return;
+    Arguments<Element<T>, C> arguments = {
+        .logits = rows_at<T>(logits),
+        .dlogits = rows_at<T>(dlogits),
+        .targets = targets.as<int64_t>(),
+        .losses = losses.as<C>(),
+        .target_stride = targets.stride(0),
+        .loss_stride = losses.stride(0),
+        .rows = rows,
+        .width = width,
+        .ignore_index = options.ignore_index,
+        .smoothing = C(options.label_smoothing),
+        .scale = C(scale),
+        .errors = cuda::error_slot(stream.device()),
+        .error_code = target_outside,
+    };
+    dispatch_rows<T, 32>(
+        rows, width, all_rows_fit_packs({&logits, &dlogits}), [&]<class Cut>(const RowGrid& grid) {
+          simt::launch({.name = "cross_entropy", .grid = grid.grid, .block = grid.block, .stream = stream},
+                       cross_entropy_kernel<Cut, Element<T>>, arguments);
+        });
+  });
+}
+
+const OnCuda cross_entropy_on_cuda{cross_entropy, cross_entropy_cuda};
+
+}  // namespace
+}  // namespace reprise::kernels
