@@ -67,20 +67,63 @@ TEST(ScatterAdd, IsExactAcrossThreadCounts) {
   set_num_threads(threads);
 }
 
-TEST(Index, NamesTheFirstBadIndexAndWritesNothing) {
-  Array x({3, 5}, DType::f32), index({3, 4}, DType::i64), y({3, 4}, DType::f32), z({3, 5}, DType::f32);
-  x.randomize(1), y.fill_with([](int64_t) { return 7.0; }), z.fill_with([](int64_t) { return 7.0; });
-  for (double bad : {5.0, -1.0}) {
-    index.fill_with([&](int64_t i) { return i >= 6 ? bad : 4.0; });
-    std::string want = detail::join("gather: index ", int(bad), " at (1, 2) is outside [0, 5)"), got;
-    try {
-      run_kernel(gather, x.view(), index.view(), y.view());
-    } catch (const Error& error) { got = error.what(); }
-    EXPECT_EQ(got, want);
-    EXPECT_THROW(run_kernel(scatter_add, y.view(), index.view(), z.view()), Error);
+TEST(Gather, CrossesBlocks) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::u8}) {
+    Array x({37, 1031}, dtype), index({37, 701}, DType::i32), y({37, 701}, dtype);
+    x.randomize(1, 0, 100), index.randomize(2, 0, 1031);
+    run_kernel(gather, x.view(), index.view(), y.view());
+    std::vector<double> xs = x.values(), at = index.values(), want(at.size());
+    for (size_t i = 0; i < at.size(); ++i) want[i] = xs[i / 701 * 1031 + size_t(at[i])];
+    EXPECT_EQ(y.values(), want) << dtype;
   }
-  EXPECT_EQ(y.values(), std::vector<double>(12, 7));
-  EXPECT_EQ(z.values(), std::vector<double>(15, 7));
+}
+
+TEST(ScatterAdd, RoundsEachAdditionInTheOrderOfTheRow) {
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32})
+    for (int64_t length : {1, 31, 32, 33, 100})
+      for (int64_t places : {1, 3, 67}) {
+        Array x({9, length}, dtype), index({9, length}, DType::i32), y({9, places}, dtype);
+        x.randomize(1, -2, 2), index.randomize(2, 0, double(places)), y.randomize(3, -2, 2);
+        if (!is_floating(dtype)) {
+          x.fill_with([](int64_t i) { return double(i * 37 % 251); });  // u8 wraps
+          y.fill_with([](int64_t i) { return double(i * 91 % 251); });
+        }
+        std::vector<double> xs = x.values(), at = index.values();
+        Array want({9, places}, dtype);
+        std::vector<double> start = y.values();
+        want.fill_with([&](int64_t i) { return start[size_t(i)]; });
+        for (int64_t i = 0; i < 9 * length; ++i) {
+          int64_t place = i / length * places + int64_t(at[size_t(i)]);
+          double sum =
+              element(want.view(), place) + xs[size_t(i)];  // exact in f64, then rounded to the dtype
+          set_element(want.view(), place, dtype == DType::u8 ? double(int64_t(sum) & 255) : sum);
+        }
+        run_kernel(scatter_add, x.view(), index.view(), y.view());
+        EXPECT_EQ(y.values(), want.values()) << dtype << " length " << length << " places " << places;
+      }
+}
+
+// The CPU names the place and has written nothing; a GPU has left out the element, and names its number.
+TEST(Index, RefusesABadIndex) {
+  bool on_cpu = reprise::testing::test_device() == Device::cpu();
+  for (DType index_dtype : {DType::i64, DType::i32})
+    for (double bad : {5.0, -1.0}) {
+      Array x({3, 5}, DType::f32), index({3, 4}, index_dtype), y({3, 4}, DType::f32), z({3, 5}, DType::f32);
+      x.fill_with([](int64_t i) { return double(i); });
+      y.fill_with([](int64_t) { return 7.0; }), z.fill_with([](int64_t) { return 7.0; });
+      index.fill_with([&](int64_t i) { return i == 6 ? bad : 4.0; });
+      std::string place = on_cpu ? " at (1, 2)" : " at element 6";
+      std::string fact = "index " + std::to_string(int(bad)) + place + " is outside [0, 5)";
+      EXPECT_EQ(error_of(gather, x.view(), index.view(), y.view()), "gather: " + fact);
+      std::vector<double> gathered(12, 7), sums(15, 7);
+      if (!on_cpu) gathered = {4, 4, 4, 4, 9, 9, 0, 9, 14, 14, 14, 14};
+      EXPECT_EQ(y.values(), gathered);
+      y.fill_with([](int64_t i) { return double(i); });
+      EXPECT_EQ(error_of(scatter_add, y.view(), index.view(), z.view()), "scatter_add: " + fact);
+      if (!on_cpu) sums[4] += 0 + 1 + 2 + 3, sums[9] += 4 + 5 + 7, sums[14] += 8 + 9 + 10 + 11;
+      EXPECT_EQ(z.values(), sums);
+      EXPECT_EQ(error_of(arange, y.view()), "");  // the error was thrown once
+    }
 }
 
 TEST(Index, RejectsShapesAndDtypesThatDoNotFit) {

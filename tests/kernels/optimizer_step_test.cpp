@@ -12,13 +12,14 @@ using namespace testing;
 
 const std::vector<Shape> kShapes = {{}, {7}, {3, 5}, {0}, {2, 3, 5, 7}, {129}, {5, 3391}};
 
-/// A parameter with its gradient and two states; one element off any alignment.
+/// A parameter with its gradient and two states; `layout` may put the first two one element off any
+/// alignment.
 struct State {
   Array parameter, gradient, first, second;
 
-  State(const Shape& shape, DType dtype, DType gradient_dtype, uint64_t seed)
-      : parameter(shape, dtype, Layout::offset),
-        gradient(shape, gradient_dtype, Layout::offset),
+  State(const Shape& shape, DType dtype, DType gradient_dtype, uint64_t seed, Layout layout = Layout::offset)
+      : parameter(shape, dtype, layout),
+        gradient(shape, gradient_dtype, layout),
         first(shape, dtype),
         second(shape, dtype) {
     parameter.randomize(seed);
@@ -30,7 +31,9 @@ struct State {
 
 std::deque<State> states(DType dtype, DType gradient_dtype) {
   std::deque<State> all;
-  for (const Shape& shape : kShapes) all.emplace_back(shape, dtype, gradient_dtype, all.size());
+  for (const Shape& shape : kShapes)
+    for (Layout layout : {Layout::offset, Layout::contiguous})
+      all.emplace_back(shape, dtype, gradient_dtype, all.size(), layout);
   return all;
 }
 
@@ -112,6 +115,70 @@ TEST(Sgd, MatchesTheTextbookWithMomentumNesterovAndDecay) {
       }
 }
 
+TEST(OptimizerStep, TakesMoreTensorsThanATableHolds) {
+  std::deque<State> all;
+  std::vector<AdamWTensor> tensors;
+  std::vector<SgdTensor> plain;
+  for (int t = 0; t < 500; ++t) {
+    State& s = all.emplace_back(Shape{t % 7}, DType::f32, DType::f32, t);
+    tensors.push_back({s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), 0.5, 0});
+    plain.push_back({s.parameter.view(), s.gradient.view(), {}, 0.5, 0});
+  }
+  // The first step of AdamW without decay moves each parameter by lr against the sign of its gradient.
+  std::vector<std::vector<double>> before;
+  for (State& s : all) before.push_back(s.parameter.values());
+  run_kernel(adamw, tensors, AdamWOptions{.eps = 0});
+  for (size_t t = 0; t < all.size(); ++t) {
+    std::vector<double> g = all[t].gradient.values();
+    for (size_t i = 0; i < g.size(); ++i) before[t][i] -= std::copysign(0.5, g[i]);
+    expect_near(all[t].parameter.values(), before[t], tolerance_for(DType::f32), "adamw");
+  }
+  run_kernel(sgd, plain, SgdOptions{});
+  for (size_t t = 0; t < all.size(); ++t) {
+    std::vector<double> g = all[t].gradient.values();
+    for (size_t i = 0; i < g.size(); ++i) before[t][i] -= 0.5 * g[i];
+    expect_near(all[t].parameter.values(), before[t], tolerance_for(DType::f32), "sgd");
+  }
+}
+
+TEST(OptimizerStep, ReadsItsNumbersFromMemory) {
+  Array factor({}, DType::f64), scale({}, DType::f64), count({}, DType::i64), go({}, DType::i32),
+      stop({}, DType::i32);
+  set_element(factor.view(), 0, 0.25), set_element(scale.view(), 0, 0.5), set_element(count.view(), 0, 3);
+  set_element(go.view(), 0, 0), set_element(stop.view(), 0, 1);
+  // Once with the numbers given, once with other ones given and those in memory.
+  auto updated = [&](bool in_memory, bool with_adamw, const Array* skip) {
+    State s({129}, DType::f32, DType::f32, 1);
+    s.first.randomize(5, 0, 1), s.second.randomize(6, 0, 1);
+    StepNumbers numbers;
+    if (in_memory) numbers = {factor.view(), scale.view(), with_adamw ? count.view() : TensorView{}, {}};
+    if (skip) numbers.skip = skip->view();
+    double lr = in_memory ? 0.4 : 0.1, given_scale = in_memory ? 7 : 0.5;
+    if (with_adamw) {
+      std::vector<AdamWTensor> tensors = {
+          {s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), lr, 0.1}};
+      run_kernel(
+          adamw, tensors,
+          AdamWOptions{.step = in_memory ? 9 : 3, .gradient_scale = given_scale, .in_memory = numbers});
+    } else {
+      std::vector<SgdTensor> tensors = {{s.parameter.view(), s.gradient.view(), s.first.view(), lr, 0.1}};
+      run_kernel(sgd, tensors,
+                 SgdOptions{.momentum = 0.9, .gradient_scale = given_scale, .in_memory = numbers});
+    }
+    return joined(joined(s.parameter.values(), s.first.values()), s.second.values());
+  };
+  State untouched({129}, DType::f32, DType::f32, 1);
+  untouched.first.randomize(5, 0, 1), untouched.second.randomize(6, 0, 1);
+  for (bool with_adamw : {true, false}) {
+    std::vector<double> want = updated(false, with_adamw, nullptr);
+    expect_near(updated(true, with_adamw, nullptr), want, tolerance_for(DType::f32), "numbers in memory");
+    expect_near(updated(true, with_adamw, &go), want, tolerance_for(DType::f32), "not skipped");
+    EXPECT_EQ(
+        updated(true, with_adamw, &stop),
+        joined(joined(untouched.parameter.values(), untouched.first.values()), untouched.second.values()));
+  }
+}
+
 TEST(GlobalNorm, IsTheRootOfTheSumOfSquaresOnEveryDtypeAndLayout) {
   for (Layout layout : layouts) {
     std::deque<Array> arrays;
@@ -139,6 +206,51 @@ TEST(GlobalNorm, OfNothingIsZeroAndCarriesInfinity) {
   set_element(x.view(), 1, 1e30);  // its square overflows f32
   run_kernel(global_norm, views, norm.view());
   EXPECT_NEAR(norm.values()[0], std::sqrt(3.0) * 1e30, 1e24);
+}
+
+TEST(GlobalNorm, TakesMoreTensorsThanATableHoldsAndLongOnes) {
+  std::deque<Array> arrays;
+  std::vector<TensorView> views;
+  double want = 0;
+  for (int t = 0; t < 1000; ++t) {
+    views.push_back(arrays.emplace_back(Shape{t == 500 ? 70001 : t % 4}, DType::f32).randomize(t).view());
+    for (double x : arrays.back().values()) want += x * x;
+  }
+  Array norm({}, DType::f64);
+  run_kernel(global_norm, views, norm.view());
+  EXPECT_NEAR(norm.values()[0], std::sqrt(want), 1e-10 * std::sqrt(want));  // f64 sums in another order
+}
+
+TEST(CheckFinite, FindsOneInfinityOrNanAnywhere) {
+  double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  Array found({}, DType::i32);
+  for (DType dtype : floating_dtypes)
+    for (Layout layout : layouts) {
+      std::deque<Array> arrays;
+      std::vector<TensorView> views;
+      for (const Shape& shape : kShapes)
+        views.push_back(arrays.emplace_back(shape, dtype, layout).randomize(arrays.size()).view());
+      auto check = [&](bool want, const char* what) {
+        run_kernel(check_finite, views, found.view());
+        EXPECT_EQ(found.values()[0], want) << what << " " << dtype << " layout " << int(layout);
+      };
+      check(false, "finite numbers");
+      double largest = dtype == DType::f16 ? 65504.0 : dtype == DType::f64 ? 1e308 : 3.38e38;
+      set_element(views[1], offset_of(views[1], 3), -largest);
+      check(false, "the largest number");
+      for (size_t t : {0, 1, 4, 6})
+        for (int64_t at : {int64_t(0), views[t].numel() / 2, views[t].numel() - 1})
+          for (double bad : {inf, -inf, nan}) {
+            int64_t offset = offset_of(views[t], at);
+            double before = element(views[t], offset);
+            set_element(views[t], offset, bad);
+            check(true, "a bad number");
+            set_element(views[t], offset, before);
+          }
+      check(false, "finite numbers again");
+    }
+  run_kernel(check_finite, {}, found.view());
+  EXPECT_EQ(found.values()[0], 0);
 }
 
 TEST(OptimizerStep, IsExactAcrossThreadCounts) {
@@ -178,6 +290,9 @@ TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
   expect_error([&] { run_kernel(sgd, plain, {.momentum = 0.9}); },
                "sgd: momentum is 0.9, but tensor 0 has no velocity");
   expect_error([&] { run_kernel(global_norm, {}, norm.view()); }, "global_norm: norm needs one f64");
+  expect_error([&] { run_kernel(check_finite, {}, norm.view()); }, "check_finite: found needs one i32");
+  expect_error([&] { run_kernel(adamw, {}, AdamWOptions{.in_memory = {.step = norm.view()}}); },
+               "adamw: step needs one i64, has () f32");
 }
 
 }  // namespace

@@ -99,6 +99,45 @@ TEST(Reduce, SumsLargeTensorsTheSameAtAnyNumberOfThreads) {
   set_num_threads(threads);
 }
 
+// Rows and columns that packs of 16 bytes fit, or would if they began one element earlier; long enough to be
+// cut into pieces, and narrower than a block.
+TEST(Reduce, SumsPacksOfEveryDtype) {
+  struct Case {
+    Shape shape;
+    unsigned dims;
+  };
+  for (const Case& c :
+       {Case{{67, 24}, 2}, Case{{9, 2048}, 2}, Case{{5, 24576}, 2}, Case{{3, 16, 520}, 6},
+        Case{{1030, 72}, 1}, Case{{2, 600, 264}, 2}, Case{{70, 8, 16}, 3}, Case{{33, 4104}, 1}})
+    for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
+      for (DType to : {dtype, dtype == DType::f64 ? dtype : DType::f32})
+        for (Layout layout : {Layout::contiguous, Layout::offset}) {
+          Array x(c.shape, dtype, layout), y(reduced_shape(c.shape, c.dims), to, layout);
+          x.randomize(5);
+          run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
+          // As above: chains of 64 in f32 on partial sums below 256, totals in f64, rounded once.
+          expect_near(y.values(), naive(x.view(), y.view().shape, 0, add),
+                      (dtype == DType::f64 ? 0 : 64 * 256 * 0x1p-24) + epsilon_of(to),
+                      describe(c.shape, dtype, layout));
+          EXPECT_TRUE(y.surroundings_untouched()) << describe(c.shape, dtype, layout);
+        }
+}
+
+TEST(Reduce, FindsMaxAndMinInLongRowsAndColumns) {
+  for (const auto& [shape, dims] :
+       {std::pair<Shape, unsigned>{{3, 20011}, 2}, {{701, 33}, 1}, {{5, 33001}, 1}})
+    for (DType dtype : {DType::f32, DType::i32})
+      for (Layout layout : {Layout::contiguous, Layout::stepped}) {
+        Array x(shape, dtype, layout), y(reduced_shape(shape, dims), dtype);
+        x.randomize(6, -1e6, 1e6);
+        const Shape& out = y.view().shape;
+        run_kernel(reduce, ReduceOp::max, x.view(), y.view());
+        EXPECT_EQ(y.values(), naive(x.view(), out, -1e9, [](double a, double b) { return std::max(a, b); }));
+        run_kernel(reduce, ReduceOp::min, x.view(), y.view());
+        EXPECT_EQ(y.values(), naive(x.view(), out, 1e9, [](double a, double b) { return std::min(a, b); }));
+      }
+}
+
 TEST(Reduce, StaysAccurateWhereAPlainF32SumDoesNot) {
   // 2^22 + ... of 0.1: a single f32 chain is off by far more than 1 part in 10^5.
   Array x({1 << 20}, DType::f32), y({1}, DType::f32), columns({1 << 15, 32}, DType::f32),
@@ -184,6 +223,24 @@ TEST(Argmax, FindsTheFirstLargestAndTakesNanAsLargest) {
   x.fill_with([&](int64_t i) { return std::array{1.0f, inf, nan, nan}[size_t(i)]; });
   run_kernel(argmax, x.view(), y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{2}));
+}
+
+TEST(Argmax, TakesTheFirstOfEqualsAtAnyLength) {
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  for (int64_t length : {1, 31, 33, 1000, 1100, 5000})
+    for (double largest : {9.0, nan})
+      for (int64_t at : {int64_t(0), length / 2, length - 1}) {
+        Array x({3, length}, DType::f32), y({3, 1}, DType::i64);
+        x.fill_with([&](int64_t i) { return i % length >= at && i % 5 != 1 ? largest : -5.0; });
+        std::vector<double> xs = x.values(), want;
+        for (int64_t row = 0; row < 3; ++row) {
+          int64_t i = 0;
+          while (i + 1 < length && xs[size_t(row * length + i)] == -5.0) ++i;
+          want.push_back(double(xs[size_t(row * length + i)] == -5.0 ? 0 : i));
+        }
+        run_kernel(argmax, x.view(), y.view());
+        EXPECT_EQ(y.values(), want) << "length " << length << " from " << at;
+      }
 }
 
 TEST(Argmax, RejectsAnEmptyDimensionAndOtherShapes) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -62,6 +63,10 @@ class Staging {
       for (auto* view : {&arg.parameter, &arg.gradient, &arg.first_moment, &arg.second_moment}) body(*view);
     } else if constexpr (std::is_same_v<Plain, SgdTensor>) {
       for (auto* view : {&arg.parameter, &arg.gradient, &arg.velocity}) body(*view);
+    } else if constexpr (std::is_same_v<Plain, AdamWOptions> || std::is_same_v<Plain, SgdOptions>) {
+      auto& numbers = arg.in_memory;
+      for (auto* view : {&numbers.lr_factor, &numbers.gradient_scale, &numbers.step, &numbers.skip})
+        body(*view);
     } else if constexpr (requires { arg.subspan(0); }) {
       for (auto& element : arg) visit(element, body);
     }
@@ -95,6 +100,26 @@ void run_kernel(const Kernel<void(Parameters...)>& kernel, std::type_identity_t<
   kernel(current_stream(device), staging.mapped(args)...);
   finish(device);
   staging.download();
+}
+
+/// Runs a kernel on bad input and returns the Error's message, empty if there is none. On a GPU, where
+/// kernels report and go on, what they wrote is copied back before.
+template <class... Parameters>
+std::string error_of(const Kernel<void(Parameters...)>& kernel, std::type_identity_t<Parameters>... args) {
+  Device device = reprise::testing::test_device();
+  try {
+    if (device == Device::cpu()) {
+      kernel(Stream(device), args...);
+      return "";
+    }
+    Staging staging(device);
+    (staging.collect(args), ...);
+    staging.upload();
+    kernel(current_stream(device), staging.mapped(args)...);
+    staging.download();
+    finish(device);
+  } catch (const Error& error) { return error.what(); }
+  return "";
 }
 
 }  // namespace reprise::kernels::testing
