@@ -82,12 +82,13 @@ void expect_equal(const TensorView& got, const std::vector<double>& want, double
 
 /// Partial sums of K products grow to sqrt(K) and each of K additions rounds by a random unit: the error is
 /// about K / 6 units, up to five times that among thousands of elements. Storing adds half a unit of the
-/// storage type.
+/// storage type; where cuBLASLt leaves the epilogue to us, its sums, of up to sqrt(K), are rounded before it
+/// too.
 template <class T>
 double tolerance(int64_t k) {
   double unit = std::is_same_v<T, double> ? 1e-16 : 6e-8;
   double storage = std::is_same_v<T, BFloat16> ? 0.004 : std::is_same_v<T, Float16> ? 5e-4 : 0;
-  return unit * (10 + double(k)) + 2 * storage;
+  return unit * (10 + double(k)) + 4 * storage;
 }
 
 template <class T>
