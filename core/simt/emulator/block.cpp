@@ -62,6 +62,7 @@ void Block::run_block(int64_t number) {
 }
 
 void Block::start(int64_t number) {
+  ++serial_;
   const dim3 blocks = grid_->blocks, size = grid_->threads;
   const auto n = size_t(size.x) * size.y * size.z;
   const uint64_t row = uint64_t(number) / blocks.x;

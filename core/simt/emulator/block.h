@@ -113,6 +113,7 @@ class Block {
   void run(const Grid& grid, const std::function<int64_t()>& next_block);
 
   const Stats& stats() const { return stats_; }
+  uint64_t serial() const { return serial_; }
 
   // What runtime.h offers, asked by the current thread.
   void barrier(int id, int threads, Where where);
@@ -163,6 +164,7 @@ class Block {
   std::string deadlock_report() const;
   std::string lanes_report(const Warp& warp) const;
 
+  uint64_t serial_ = 0;  // blocks begun
   const Grid* grid_ = nullptr;
   Fiber scheduler_;  // the OS thread itself
   std::vector<std::unique_ptr<Thread>> threads_;

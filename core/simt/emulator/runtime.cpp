@@ -46,6 +46,7 @@ void async_submit(std::function<void()> operation) {
 }
 void preempt() { block({"preempt"}).let_others_first(); }
 void yield() { block({"yield"}).yield(); }
+uint64_t block_serial() { return block({"block"}).serial(); }
 
 /// To the race detector every fence orders against every other, which is more than CUDA promises.
 void fence() {

@@ -65,6 +65,10 @@ void preempt();
 /// Lets every other thread of the block that can run go first.
 void yield();
 
+/// A number that no other block of this OS thread has had: what a model keeps between calls belongs to one
+/// block.
+uint64_t block_serial();
+
 /// Orders memory between threads, as __threadfence.
 void fence();
 
