@@ -20,6 +20,8 @@ Tensor root_gradient(const Tensor& output, const TensorList& grads, size_t i, bo
   }
   check(grads[i].shape() == output.shape() && grads[i].dtype() == output.dtype(), "backward: gradient ", i,
         " is ", grads[i].dtype(), grads[i].shape(), ", its output is ", output.dtype(), output.shape());
+  check(grads[i].device() == output.device(), "backward: gradient ", i, " is on ", grads[i].device(),
+        ", its output on ", output.device());
   return create_graph ? grads[i] : grads[i].detach();
 }
 

@@ -38,6 +38,8 @@ void check_gradients(const Node& node, const TensorList& input_grads) {
     check(gradient.shape() == expected.shape && gradient.dtype() == expected.dtype, node.op_name(),
           ": backward gave argument ", i, " a gradient ", gradient.dtype(), gradient.shape(),
           ", its value is ", expected.dtype, expected.shape);
+    check(gradient.device() == expected.device, node.op_name(), ": backward gave argument ", i,
+          " a gradient on ", gradient.device(), ", its value is on ", expected.device);
     check(!anomaly_mode_enabled() || all_finite(gradient), node.op_name(),
           ": backward made NaN or inf in the gradient of argument ", i, ", shape ", gradient.shape(),
           "; forward was ", node.origin().empty() ? node.op_name() : node.origin());
@@ -51,6 +53,8 @@ void apply_hook(const Node& node, const Node::GradHook& hook, Tensor& gradient) 
   const OutputMeta& meta = node.outputs()[size_t(hook.index)];
   check(replaced.shape() == meta.shape && replaced.dtype() == meta.dtype, node.op_name(),
         ": a hook returned ", replaced.dtype(), replaced.shape(), " for a gradient ", meta.dtype, meta.shape);
+  check(replaced.device() == meta.device, node.op_name(), ": a hook returned a tensor on ", replaced.device(),
+        " for a gradient on ", meta.device);
   gradient = replaced;
 }
 

@@ -58,6 +58,8 @@ Tensor Tensor::grad() const {
 void Tensor::set_grad(const Tensor& gradient) const {
   check(!gradient || (gradient.shape() == shape() && gradient.dtype() == dtype()),
         "set_grad: the gradient does not fit a tensor ", dtype(), shape());
+  check(!gradient || gradient.device() == device(), "set_grad: the gradient is on ",
+        gradient ? gradient.device() : Device(), ", the tensor on ", device());
   require_meta(*this)->grad = gradient;
 }
 

@@ -11,13 +11,29 @@
 namespace reprise::cuda {
 namespace {
 
+// What a kernel did wrong comes out of a later call that has nothing to do with it.
+const char* hint(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+      return "; a kernel launched earlier did it: compute-sanitizer names it";
+    default:
+      return "";
+  }
+}
+
 // Throws Error naming the call, CUDA's word for what went wrong, and the arguments.
 template <class... Arguments>
 void check_call(cudaError_t status, const char* call, const Arguments&... arguments) {
   if (status == cudaSuccess) [[likely]]
     return;
   cudaGetLastError();  // or the next launch would report it again
-  fail(call, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), "); ", arguments...);
+  fail(call, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), "); ", arguments...,
+       hint(status));
 }
 
 struct Probe {
