@@ -81,12 +81,13 @@ TEST(Reduce, SumsLargeTensorsTheSameAtAnyNumberOfThreads) {
       {{65, 1025}, 1},      {{20011, 3}, 1},       {{20011, 3}, 2},    {{7, 101, 129}, 2}, {{7, 101, 129}, 5},
       {{11, 63, 5, 17}, 5}, {{11, 63, 5, 17}, 10}, {{2, 1024, 64}, 4}, {{2, 17000, 3}, 6}};
   int threads = num_threads();
+  bool on_cpu = reprise::testing::test_device() == Device::cpu();
   for (const Case& c : cases)
     for (Layout layout : {Layout::contiguous, Layout::rotated, Layout::stepped}) {
       Array x(c.shape, DType::f32, layout), y(reduced_shape(c.shape, c.dims), DType::f32);
       x.randomize(3);
       std::vector<double> first;
-      for (int count : {1, 2, 3}) {
+      for (int count = 1; count <= (on_cpu ? 3 : 1); ++count) {
         set_num_threads(count);
         run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
         if (first.empty()) first = y.values();
