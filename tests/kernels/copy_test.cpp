@@ -35,6 +35,41 @@ TEST(Copy, MovesLargeTensorsInEveryLayout) {
       }
 }
 
+TEST(Copy, TransposesMatricesOfAnySizeAndPlace) {
+  // Sides around a tile of 32 and of 64, even ones for pairs of half types, one element or none off the
+  // start, gaps between rows, one matrix or some.
+  for (DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64})
+    for (auto [rows, columns] : {std::pair{8, 9}, {64, 64}, {66, 130}, {63, 32}, {33, 95}, {130, 8}})
+      for (int64_t skipped : {0, 1, 2})
+        for (int64_t gap : {0, 1, 2})
+          for (int64_t batch : {1, 3}) {
+            Array x({batch, columns, rows + gap}, dtype, Layout::contiguous, skipped),
+                y({batch, rows, columns + gap}, dtype, Layout::contiguous, 2 - skipped);
+            x.fill_with([](int64_t i) { return double(i % 241); });
+            y.fill_with([](int64_t) { return 250; });  // stays in the gaps
+            TensorView from = transpose(slice(x.view(), 2, 0, rows), 1, 2);
+            std::vector<double> want = y.values(), moved = values_of(from);
+            for (size_t i = 0; i < moved.size(); ++i)
+              want[i / size_t(columns) * size_t(columns + gap) + i % size_t(columns)] = moved[i];
+            run_kernel(copy, from, slice(y.view(), 2, 0, columns));
+            ASSERT_EQ(y.values(), want)
+                << dtype << " " << from.shape << " skipped " << skipped << " gap " << gap;
+            EXPECT_TRUE(y.surroundings_untouched());
+          }
+}
+
+TEST(Copy, MovesHeadsOfAttentionBothWays) {
+  // (B, T, H, D) to (B, H, T, D) and back: rows stay, their order changes.
+  for (DType dtype : {DType::bf16, DType::f32}) {
+    Array x({2, 19, 3, 16}, dtype), heads({2, 3, 19, 16}, dtype), back({2, 19, 3, 16}, dtype);
+    x.randomize(4);
+    run_kernel(copy, transpose(x.view(), 1, 2), heads.view());
+    EXPECT_EQ(heads.values(), values_of(transpose(x.view(), 1, 2)));
+    run_kernel(copy, transpose(heads.view(), 1, 2), back.view());
+    EXPECT_EQ(back.values(), x.values());
+  }
+}
+
 TEST(Copy, StartsAtAnyByteOffset) {
   for (DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64})
     for (int64_t skipped = 0; skipped * int64_t(size_of(dtype)) < 16; ++skipped) {

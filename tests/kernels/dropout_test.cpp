@@ -30,6 +30,17 @@ TEST(Dropout, KeepsExactlyTheElementsThatPhiloxKeeps) {
         }
 }
 
+TEST(Dropout, GivesTheBitsOfTheCpu) {
+  for (DType dtype : floating_dtypes)
+    for (int64_t skipped : {0, 1}) {
+      Array x({5, 411}, dtype, Layout::contiguous, skipped), y({5, 411}, dtype), want({5, 411}, dtype);
+      x.randomize(1);
+      run_kernel(dropout, x.view(), 0.3, kSeed, kOffset, y.view());
+      dropout(Stream(Device::cpu()), x.view(), 0.3, kSeed, kOffset, want.view());
+      EXPECT_EQ(y.values(), want.values()) << dtype;
+    }
+}
+
 TEST(Dropout, WritesOverItsInputAndDropsNaN) {
   Array x({37}, DType::f32), y({37}, DType::f32);
   x.randomize(1).fill_with([](int64_t i) { return i % 3 == 0 ? std::nan("") : 1.0; });

@@ -171,6 +171,74 @@ TEST(Elementwise, BroadcastsByStrideZero) {
   }
 }
 
+/// The elements of `base` between `first` and `first + width` of each row.
+TensorView columns(const Array& base, int64_t first, int64_t width) {
+  return slice(base.view(), -1, first, first + width);
+}
+
+TEST(Elementwise, ReadsRowsColumnsAndNumbersForAnyOperand) {
+  // Rows of 40 and 37: whole packs of any dtype, and not.
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32, DType::u8})
+    for (int64_t width : {40, 37}) {
+      const Shape shape = {3, 6, width};
+      Array full(shape, dtype), row({width}, dtype), column({6, 1}, dtype), plane({6, width}, dtype),
+          number({}, dtype), y(shape, dtype);
+      uint64_t seed = 0;
+      for (Array* x : {&full, &row, &column, &plane, &number}) x->randomize(++seed, 0, 100);
+      const TensorView views[] = {full.view(), expand(row.view(), shape), expand(column.view(), shape),
+                                  expand(plane.view(), shape), expand(number.view(), shape)};
+      for (const TensorView& a : views)
+        for (const TensorView& b : views) {
+          run_kernel(binary, BinaryOp::maximum, a, b, y.view());
+          std::vector<double> want = values_of(a), second = values_of(b);
+          for (size_t i = 0; i < want.size(); ++i) want[i] = std::max(want[i], second[i]);
+          EXPECT_EQ(y.values(), want)
+              << dtype << " " << width << ", strides " << a.strides << " and " << b.strides;
+          EXPECT_TRUE(y.surroundings_untouched());
+        }
+    }
+}
+
+TEST(Elementwise, WorksOnPartsOfRows) {
+  // Starts and gaps that are whole packs, and such that are not, on each side.
+  for (DType dtype : {DType::f32, DType::f16, DType::u8})
+    for (int64_t from : {0, 16, 1})
+      for (int64_t to : {0, 32, 3})
+        for (int64_t stored : {64, 67})
+          for (int64_t width : {16, 24, 29}) {
+            Array x({2, 5, 64}, dtype), y({2, 5, stored}, dtype);
+            x.randomize(1, 0, 200), y.fill_with([](int64_t) { return 7; });
+            std::vector<double> want = y.values(), xs = x.values();
+            for (int64_t i = 0; i < 10; ++i)
+              for (int64_t j = 0; j < width; ++j)
+                want[size_t(i * stored + to + j)] = xs[size_t(i * 64 + from + j)];
+            run_kernel(unary, UnaryOp::abs, columns(x, from, width), columns(y, to, width));
+            ASSERT_EQ(y.values(), want)
+                << dtype << " from " << from << " to " << to << " of " << stored << ", " << width;
+          }
+}
+
+TEST(Elementwise, HandlesEverySizeAroundPacksAndBlocks) {
+  // A block of the CUDA kernel takes 512 packs: 1024 to 8192 elements.
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i64, DType::u8})
+    for (int64_t edge : {9, 512, 1024, 2048, 4096, 8192})
+      for (int64_t n = edge - 9; n <= edge + 9; ++n) {
+        Array x({n}, dtype), y({n}, dtype), less({n}, DType::boolean);
+        x.fill_with([](int64_t i) { return double(i % 97); });
+        y.fill_with([](int64_t i) { return double(i % 13); });
+        std::vector<double> want = x.values(), smaller = want, before = y.values();
+        for (size_t i = 0; i < want.size(); ++i) {
+          want[i] = before[i] + 2 * want[i];
+          smaller[i] = before[i] < smaller[i];
+        }
+        run_kernel(binary, BinaryOp::less, y.view(), x.view(), less.view());
+        run_kernel(add_scaled, x.view(), 2, y.view());
+        ASSERT_EQ(y.values(), want) << dtype << " " << n;
+        ASSERT_EQ(less.values(), smaller) << dtype << " " << n;
+        EXPECT_TRUE(y.surroundings_untouched() && less.surroundings_untouched()) << dtype << " " << n;
+      }
+}
+
 TEST(Elementwise, AddsABiasRowToALargeMatrix) {
   Array a({131, 1537}, DType::f32), row({1, 1537}, DType::f32);
   a.randomize(1), row.randomize(2);
@@ -265,18 +333,20 @@ TEST(Elementwise, AffineOfIntegersTakesWholeNumbers) {
 }
 
 TEST(Elementwise, WhereSelects) {
+  std::vector<Shape> shapes = small_shapes();
+  shapes.push_back({3, 1024});
   for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::i64, DType::u8})
-    for (const Shape& shape : small_shapes()) {
-      Array condition(shape, DType::boolean), a(shape, dtype, Layout::reversed), b(shape, dtype),
-          y(shape, dtype);
-      condition.fill_with([](int64_t i) { return i % 3 == 0; });
-      a.randomize(1, 0, 100), b.randomize(2, 0, 100);
-      run_kernel(where, condition.view(), a.view(), b.view(), y.view());
-      std::vector<double> want = a.values(), no = b.values();
-      for (size_t i = 0; i < want.size(); ++i)
-        if (i % 3) want[i] = no[i];
-      EXPECT_EQ(y.values(), want) << describe(shape, dtype, Layout::contiguous);
-    }
+    for (const Shape& shape : shapes)
+      for (Layout layout : {Layout::contiguous, Layout::reversed}) {
+        Array condition(shape, DType::boolean), a(shape, dtype, layout), b(shape, dtype), y(shape, dtype);
+        condition.fill_with([](int64_t i) { return i % 3 == 0; });
+        a.randomize(1, 0, 100), b.randomize(2, 0, 100);
+        run_kernel(where, condition.view(), a.view(), b.view(), y.view());
+        std::vector<double> want = a.values(), no = b.values();
+        for (size_t i = 0; i < want.size(); ++i)
+          if (i % 3) want[i] = no[i];
+        EXPECT_EQ(y.values(), want) << describe(shape, dtype, layout);
+      }
 }
 
 TEST(Elementwise, NamesTheOpAndTheValuesInErrors) {

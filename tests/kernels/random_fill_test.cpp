@@ -94,6 +94,22 @@ TEST(RandomFill, DiffersBySeedAndOffset) {
   EXPECT_NE(a.values(), c.values());
 }
 
+TEST(RandomFill, IsTheCpuOnEveryDevice) {
+  // Uniform numbers bit for bit. Normal ones are a few roundings of at most 7 stddev apart: the log and the
+  // angle's functions may differ by 2 ulp.
+  const Stream cpu{Device::cpu()};
+  for (DType dtype : floating)
+    for (Layout layout : {Layout::contiguous, Layout::offset, Layout::reversed}) {
+      Array got({37, 129}, dtype, layout), want({37, 129}, dtype);
+      run_kernel(fill_uniform, got.view(), -0.1, 2.3, 17, 19);
+      fill_uniform(cpu, want.view(), -0.1, 2.3, 17, 19);
+      EXPECT_EQ(got.values(), want.values()) << dtype;
+      run_kernel(fill_normal, got.view(), 0.1, 0.7, 17, 19);
+      fill_normal(cpu, want.view(), 0.1, 0.7, 17, 19);
+      expect_near(got.values(), want.values(), 32 * epsilon_of(dtype), "normal");
+    }
+}
+
 TEST(FillUniform, StaysInsideTheInterval) {
   for (DType dtype : floating)
     for (auto [low, high] : {std::pair{1.0, 2.0}, {-2.0, -1.0}, {-1.0, 0.0}, {0.0, 1.0}}) {

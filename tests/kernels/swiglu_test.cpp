@@ -51,6 +51,29 @@ TEST(Swiglu, MatchesF64LoopsOnEveryDtypeAndLayout) {
       }
 }
 
+TEST(Swiglu, TakesTheHalvesOfOneMatrix) {
+  // (N, 2 H) is gate and up side by side; the gradient goes back into such a matrix. 48 is whole packs.
+  for (DType dtype : floating_dtypes)
+    for (int64_t width : {48, 37}) {
+      Array both({67, 2 * width}, dtype), y({67, width}, dtype), gate({67, width}, dtype),
+          up({67, width}, dtype), want({67, width}, dtype), dboth({67, 2 * width}, dtype),
+          dgate({67, width}, dtype), dup({67, width}, dtype);
+      both.randomize(1);
+      auto left = [&](const Array& x) { return slice(x.view(), 1, 0, width); };
+      auto right = [&](const Array& x) { return slice(x.view(), 1, width, 2 * width); };
+      std::vector<double> gates = values_of(left(both)), ups = values_of(right(both));
+      gate.fill_with([&](int64_t i) { return gates[size_t(i)]; });
+      up.fill_with([&](int64_t i) { return ups[size_t(i)]; });
+      run_kernel(swiglu, left(both), right(both), y.view());
+      run_kernel(swiglu, gate.view(), up.view(), want.view());
+      EXPECT_EQ(y.values(), want.values());
+      run_kernel(swiglu_backward, y.view(), left(both), right(both), left(dboth), right(dboth));
+      run_kernel(swiglu_backward, y.view(), gate.view(), up.view(), dgate.view(), dup.view());
+      EXPECT_EQ(values_of(left(dboth)), dgate.values());
+      EXPECT_EQ(values_of(right(dboth)), dup.values());
+    }
+}
+
 TEST(Swiglu, StaysFiniteForLargeGates) {
   Array gate({2}, DType::f32), up({2}, DType::f32), y({2}, DType::f32), dgate({2}, DType::f32),
       dup({2}, DType::f32);
