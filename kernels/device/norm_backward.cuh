@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(Cut::max_block, 1)
   for (int64_t row = team.first_row(); row < p.rows; row += team.row_step()) {
     const Row<T, Cut> dy(team, p.dy.at(row), p.width), x(team, p.x.at(row), p.width);
     const C mean = centred ? p.mean[row] : C(0), rstd = p.rstd[row];
-    C sums[2] = {};  // of g h, and of g
+    C sums[norm_outputs<centred>] = {};  // of g h; of g
     each_pack<Cut>(team, p.width, [&](int k, int64_t j) {
       const Numbers<C, Cut::N> d = dy(k, j), value = x(k, j);
       const Numbers<C, Cut::N> scale = parameter_at<Cut::N>(p.gamma, j, C(1));
@@ -80,7 +80,9 @@ __global__ void __launch_bounds__(Cut::max_block, 1)
     });
     if (!p.dx) continue;
     team.reduce(Sum{}, sums, C(0));
-    const C mean_gh = sums[0] / C(p.width), mean_g = sums[1] / C(p.width);
+    const C mean_gh = sums[0] / C(p.width);
+    C mean_g = 0;
+    if constexpr (centred) mean_g = sums[1] / C(p.width);
     T* dx = p.dx.at(row);
     each_pack<Cut>(team, p.width, [&](int k, int64_t j) {
       Numbers<C, Cut::N> d = dy(k, j);

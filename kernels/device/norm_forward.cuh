@@ -21,12 +21,18 @@ struct NormForward {
   int64_t rows, width;
 };
 
+/// N numbers of a parameter, by 16-byte loads; `absent` if there is none.
 template <int N, class C>
 __device__ __forceinline__ Numbers<C, N> parameter_at(const C* parameter, int64_t j, C absent) {
-  if (parameter) return numbers_of<C>(load_pack<N>(parameter + j));
+  constexpr int M = std::min(N, pack_size<C>);
   Numbers<C, N> result;
 #pragma unroll
-  for (int i = 0; i < N; ++i) result.at[i] = absent;
+  for (int i = 0; i < N; i += M) {
+    Pack<C, M> pack;
+    if (parameter) pack = load_pack<M>(parameter + j + i);
+#pragma unroll
+    for (int m = 0; m < M; ++m) result.at[i + m] = parameter ? pack.at[m] : absent;
+  }
   return result;
 }
 
@@ -67,7 +73,7 @@ __device__ __forceinline__ RowStatistics<typename Cut::C> statistics_of(const ty
     team.reduce(Sum{}, mean, C(0));
     mean[0] /= n;
   }
-  C sums[2] = {};  // of the squares, and of the deviations: the rounding error of the mean
+  C sums[centred ? 2 : 1] = {};  // of the squares; of the deviations: the rounding error of the mean
   each_pack<Cut>(team, width, [&](int k, int64_t j) {
     const Numbers<C, Cut::N> value = x(k, j);
 #pragma unroll
@@ -78,7 +84,8 @@ __device__ __forceinline__ RowStatistics<typename Cut::C> statistics_of(const ty
     }
   });
   team.reduce(Sum{}, sums, C(0));
-  const C correction = sums[1] / n;
+  C correction = 0;
+  if constexpr (centred) correction = sums[1] / n;
   const C variance = sums[0] / n - correction * correction;
   return {mean[0], correction, C(1) / std::sqrt((variance > C(0) ? variance : C(0)) + eps)};
 }

@@ -61,7 +61,7 @@ __global__ void gather_parameter_kernel(Parameter from, C* to, int64_t width) {
     to[j] = load_parameter<C>(from, j);
 }
 
-/// A parameter as contiguous numbers of type C, aligned for packs of 32 bytes: the memory itself where that
+/// A parameter as contiguous numbers of type C, aligned for packs of 16 bytes: the memory itself where that
 /// is what it holds, else a copy that lives as long as this object (and the work of its stream).
 template <class C>
 class ParameterRow {
@@ -69,7 +69,7 @@ class ParameterRow {
   ParameterRow(const Stream& stream, const TensorView& view, int64_t width) {
     if (!view || width == 0) return;
     data_ = static_cast<const C*>(view.data);
-    bool aligned = reinterpret_cast<uintptr_t>(view.data) % 32 == 0;
+    bool aligned = reinterpret_cast<uintptr_t>(view.data) % 16 == 0;
     if (view.dtype == dtype_of<C> && (view.strides[0] == 1 || width == 1) && aligned) return;
     copy_.emplace(stream, size_t(width) * sizeof(C));
     data_ = copy_->template as<C>();
@@ -84,27 +84,28 @@ class ParameterRow {
   const C* data_ = nullptr;
 };
 
-/// out(j) = sum over i of partials(i, j): the partial rows (pieces, stride) from column `first` on. A block
-/// of 32 x 32 threads adds 32 columns: a thread every 32nd piece, in order, then a warp the 32 sums of a
-/// column.
+/// out(j) = sum over i of partials(i, j): partial rows (pieces, stride) from column blockIdx.y * width on. A
+/// block of 32 x `slices` threads adds 32 columns: a thread every slices-th piece, in order, then one thread
+/// what the threads of its column have.
 template <class C>
 __global__ void __launch_bounds__(1024) add_pieces_kernel(const C* partials, int64_t pieces, int64_t stride,
                                                           int64_t width, Parameter out0, Parameter out1) {
-  REPRISE_SHARED(C, tile, [32][33]);
+  REPRISE_SHARED(C, tile, [32][32]);
   const Parameter out = blockIdx.y == 0 ? out0 : out1;
   if (out.data == nullptr) return;
-  const int lane = int(threadIdx.x), slice = int(threadIdx.y);
-  const int64_t first = int64_t(blockIdx.x) * 32;
+  const int lane = int(threadIdx.x), slice = int(threadIdx.y), slices = int(blockDim.y);
+  const int64_t j = int64_t(blockIdx.x) * 32 + lane;
   C sum = 0;
-  if (first + lane < width) {
-    const C* column = partials + int64_t(blockIdx.y) * width + first + lane;
+  if (j < width) {
+    const C* column = partials + int64_t(blockIdx.y) * width + j;
 #pragma unroll 4
-    for (int64_t i = slice; i < pieces; i += 32) sum += column[i * stride];
+    for (int64_t i = slice; i < pieces; i += slices) sum += column[i * stride];
   }
   tile[slice][lane] = sum;
   __syncthreads();
-  sum = warp_reduce(Sum{}, tile[lane][slice]);
-  if (lane == 0 && first + slice < width) store_parameter(out, first + slice, sum);
+  if (slice != 0 || j >= width) return;
+  for (int other = 1; other < slices; ++other) sum += tile[other][lane];
+  store_parameter(out, j, sum);
 }
 
 /// Writes the sums of partial rows (pieces, outputs, width) to one or two parameters, each optional.
@@ -112,9 +113,9 @@ template <class C>
 void add_pieces(const Stream& stream, const C* partials, int64_t pieces, int64_t width,
                 const TensorView& first, const TensorView* second) {
   if (width == 0) return;
-  unsigned outputs = second ? 2 : 1;
+  unsigned outputs = second ? 2 : 1, slices = pieces <= 32 ? 4 : 32;
   dim3 grid(unsigned(ceil_div(width, int64_t(32))), outputs);
-  simt::launch({.name = "add_pieces", .grid = grid, .block = dim3(32, 32), .stream = stream},
+  simt::launch({.name = "add_pieces", .grid = grid, .block = dim3(32, slices), .stream = stream},
                add_pieces_kernel<C>, partials, pieces, int64_t(outputs) * width, width, Parameter(first),
                second ? Parameter(*second) : Parameter());
 }

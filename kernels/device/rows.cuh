@@ -212,7 +212,7 @@ struct RowGrid {
   dim3 grid, block;
 };
 
-inline constexpr int64_t max_row_blocks = 8192;  ///< a team that is left over takes further rows
+inline constexpr int64_t max_row_blocks = 16384;  ///< a team that is left over takes further rows
 
 /// The widest row of a warp, and the columns of one thread that stay in registers there.
 inline constexpr int64_t warp_columns = 1024;

@@ -68,14 +68,37 @@ TEST(CrossEntropy, MatchesF64LoopsOnEveryDtypeAndLayout) {
         }
 }
 
+TEST(CrossEntropy, MatchesF64LoopsAtEveryCutOfTheRow) {
+  std::vector<Shape> shapes = cut_shapes();
+  for (int64_t classes : {50304, 50257}) shapes.push_back({2, classes});
+  for (const Shape& shape : shapes) {
+    if (shape.size() != 2) continue;
+    for (DType dtype : packed_dtypes) {
+      CrossEntropyOptions options = {.label_smoothing = shape[0] % 2 == 0 ? 0.1 : 0};
+      Case c(shape[0], shape[1], dtype, RowLayout::contiguous);
+      c.run(options, 0.25);
+      Reference want(c, options, 0.25);
+      std::string what = describe(shape, dtype, Layout::contiguous);
+      // A running sum of up to 50304 terms in the reference; see above.
+      expect_near(c.losses.values(), want.losses, 64 * epsilon_of(DType::f32), "loss " + what);
+      expect_near(c.dlogits.values(), want.dlogits, 2 * epsilon_of(dtype), "dlogits " + what);
+    }
+  }
+}
+
 TEST(CrossEntropy, GivesIgnoredRowsNoLossAndNoGradient) {
   CrossEntropyOptions options = {.ignore_index = 3};
-  Case c(9, 7, DType::f32, RowLayout::padded);
-  c.run(options);
-  Reference want(c, options, 1);
-  expect_near(c.losses.values(), want.losses, 16 * epsilon_of(DType::f32), "loss");
-  expect_near(c.dlogits.values(), want.dlogits, 2 * epsilon_of(DType::f32), "dlogits");
-  ASSERT_EQ(c.losses.values()[0], 0);  // its target is 3
+  for (auto [classes, layout] : {std::pair{7, RowLayout::padded},
+                                 {264, RowLayout::contiguous},
+                                 {1032, RowLayout::contiguous},
+                                 {16392, RowLayout::contiguous}}) {
+    Case c(9, classes, DType::f32, layout);
+    c.run(options);
+    Reference want(c, options, 1);
+    expect_near(c.losses.values(), want.losses, 32 * epsilon_of(DType::f32), "loss");
+    expect_near(c.dlogits.values(), want.dlogits, 2 * epsilon_of(DType::f32), "dlogits");
+    ASSERT_EQ(c.losses.values()[0], 0);  // its target is 3
+  }
 }
 
 TEST(CrossEntropy, SurvivesLogitsWhoseExponentialsOverflow) {
@@ -101,15 +124,23 @@ TEST(CrossEntropy, TakesMaskedClassesAndCarriesNaN) {
 
 TEST(CrossEntropy, WritesTheGradientOverTheLogitsAndTheSameLossWithoutIt) {
   CrossEntropyOptions options = {.label_smoothing = 0.2};
-  Case c(67, 65, DType::f32, RowLayout::padded);
-  c.run(options, 0.5);
-  std::vector<double> losses = c.losses.values(), dlogits = c.dlogits.values();
-  run_kernel(cross_entropy, c.logits.view(), c.targets.view(), options, c.losses.view(), {}, 0.5);
-  EXPECT_EQ(c.losses.values(), losses);
-  run_kernel(cross_entropy, c.logits.view(), c.targets.view(), options, c.losses.view(), c.logits.view(),
-             0.5);
-  EXPECT_EQ(c.losses.values(), losses);
-  EXPECT_EQ(c.logits.values(), dlogits);
+  for (auto [classes, layout] : {std::pair{65, RowLayout::padded},
+                                 {264, RowLayout::contiguous},
+                                 {1032, RowLayout::contiguous},
+                                 {16392, RowLayout::contiguous},
+                                 {16391, RowLayout::contiguous}}) {
+    Case c(7, classes, DType::f32, layout);
+    c.run(options, 0.5);
+    std::vector<double> losses = c.losses.values(), dlogits = c.dlogits.values();
+    auto run = [&](const TensorView& gradient) {
+      run_kernel(cross_entropy, c.logits.view(), c.targets.view(), options, c.losses.view(), gradient, 0.5);
+    };
+    run({});
+    EXPECT_EQ(c.losses.values(), losses) << classes;
+    run(c.logits.view());
+    EXPECT_EQ(c.losses.values(), losses) << classes;
+    EXPECT_EQ(c.logits.values(), dlogits) << classes;
+  }
 }
 
 TEST(CrossEntropy, IsExactAcrossThreadCounts) {
@@ -135,6 +166,29 @@ TEST(CrossEntropy, RefusesTargetsOutOfRangeBeforeItWrites) {
                  "cross_entropy: target " + std::to_string(bad) + " in row 5 is outside [0, 7)");
     EXPECT_EQ(c.losses.values(), losses);
     EXPECT_EQ(c.dlogits.values(), std::vector<double>(63, 77.0));
+  }
+}
+
+TEST(CrossEntropy, OnCudaGivesARowWithABadTargetNanAndNoGradientAndTheOthersTheirOwn) {
+  Device device = reprise::testing::test_device();
+  if (device.is_cpu()) GTEST_SKIP() << "the CPU writes nothing";
+  for (int64_t classes : {7, 1032, 16392}) {
+    Case c(9, classes, DType::f32, RowLayout::contiguous);
+    c.run({});
+    std::vector<double> losses = c.losses.values(), dlogits = c.dlogits.values();
+    losses[5] = std::nan("");
+    std::fill_n(dlogits.begin() + 5 * classes, classes, 0.0);
+    set_element(c.targets.view(), offset_of(c.targets.view(), 5), double(classes));
+    Staging staging(device);
+    for (const TensorView& view : {c.logits.view(), c.dlogits.view(), c.targets.view(), c.losses.view()})
+      staging.collect(view);
+    staging.upload();
+    cross_entropy(current_stream(device), staging.mapped(c.logits.view()), staging.mapped(c.targets.view()),
+                  {}, staging.mapped(c.losses.view()), staging.mapped(c.dlogits.view()), 1);
+    expect_error([&] { finish(device); }, "in row 5 is outside [0, " + std::to_string(classes) + ")");
+    staging.download();
+    expect_near(c.losses.values(), losses, 0, "losses");
+    EXPECT_EQ(c.dlogits.values(), dlogits);
   }
 }
 

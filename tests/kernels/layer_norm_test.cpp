@@ -85,27 +85,43 @@ struct Case {
   }
 };
 
+/// Expects y, mean and rstd to be those of the rows `x`.
+void expect_normalized(const Case& c, const std::vector<double>& x, const std::string& what) {
+  DType dtype = c.y.view().dtype;
+  std::vector<double> gamma = c.gamma.values(), beta = c.beta.values(), want;
+  Statistics s = reference_statistics(x, gamma.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    size_t row = i / gamma.size(), j = i % gamma.size();
+    want.push_back((x[i] - s.mean[row]) * s.rstd[row] * gamma[j] + beta[j]);
+  }
+  // Width 1 and 3 can have rstd up to 300, which multiplies the rounding of the mean; then one rounding to
+  // the dtype, of values up to 10.
+  expect_near(c.y.values(), want, 8 * epsilon_of(dtype), "y " + what);
+  if (x.empty()) return;
+  double eps = epsilon_of(accumulator_dtype(dtype));
+  // A mean of 16,000 numbers of size 4 is off by a few roundings more.
+  expect_near(c.mean.values(), s.mean, 16 * eps, "mean " + what);
+  expect_near(c.rstd.values(), s.rstd, 16 * eps, "rstd " + what);
+}
+
 TEST(LayerNorm, ForwardMatchesF64LoopsOnEveryDtypeAndLayout) {
   for (const Shape& shape : row_shapes())
     for (DType dtype : floating_dtypes)
       for (RowLayout layout : row_layouts) {
         Case c(shape, dtype, layout);
         c.forward();
-        std::vector<double> x = c.x.values(), gamma = c.gamma.values(), beta = c.beta.values(), want;
-        Statistics s = reference_statistics(x, gamma.size());
-        for (size_t i = 0; i < x.size(); ++i) {
-          size_t row = i / gamma.size(), j = i % gamma.size();
-          want.push_back((x[i] - s.mean[row]) * s.rstd[row] * gamma[j] + beta[j]);
-        }
-        // Width 1 and 3 can have rstd up to 300, which multiplies the rounding of the mean; then one rounding
-        // to the dtype, of values up to 10.
-        expect_near(c.y.values(), want, 8 * epsilon_of(dtype), describe(shape, dtype, Layout(layout)));
+        expect_normalized(c, c.x.values(), describe(shape, dtype, Layout(layout)));
         EXPECT_TRUE(layout == RowLayout::contiguous || c.y.gaps_hold(77));
-        if (x.empty()) continue;
-        double eps = epsilon_of(accumulator_dtype(dtype));
-        expect_near(c.mean.values(), s.mean, 4 * eps, "mean");
-        expect_near(c.rstd.values(), s.rstd, 16 * eps, "rstd");
       }
+}
+
+void expect_gradients(const Case& c, const std::string& what) {
+  DType dtype = c.dx.view().dtype;
+  Gradients want = reference_gradients(c.dy.values(), c.x.values(), c.gamma.values());
+  // Sums of up to 67 terms of size 16 in f32 (f64), then one rounding to the dtype.
+  expect_near(c.dx.values(), want.dx, 32 * epsilon_of(dtype), "dx " + what);
+  expect_near(c.dgamma.values(), want.dgamma, 64 * epsilon_of(dtype), "dgamma " + what);
+  expect_near(c.dbeta.values(), want.dbeta, 64 * epsilon_of(dtype), "dbeta " + what);
 }
 
 TEST(LayerNorm, BackwardMatchesF64LoopsOnEveryDtypeAndLayout) {
@@ -116,28 +132,94 @@ TEST(LayerNorm, BackwardMatchesF64LoopsOnEveryDtypeAndLayout) {
         Case c(shape, dtype, layout);
         c.forward();
         c.backward();
-        Gradients want = reference_gradients(c.dy.values(), c.x.values(), c.gamma.values());
-        std::string what = describe(shape, dtype, Layout(layout));
-        // Sums of up to 67 terms of size 16 in f32 (f64), then one rounding to the dtype.
-        expect_near(c.dx.values(), want.dx, 32 * epsilon_of(dtype), "dx " + what);
-        expect_near(c.dgamma.values(), want.dgamma, 64 * epsilon_of(dtype), "dgamma " + what);
-        expect_near(c.dbeta.values(), want.dbeta, 64 * epsilon_of(dtype), "dbeta " + what);
+        expect_gradients(c, describe(shape, dtype, Layout(layout)));
         EXPECT_TRUE(layout == RowLayout::contiguous || c.dx.gaps_hold(77));
       }
   }
 }
 
+TEST(LayerNorm, MatchesF64LoopsAtEveryCutOfTheRow) {
+  for (const Shape& shape : cut_shapes())
+    for (DType dtype : packed_dtypes) {
+      Case c(shape, dtype, RowLayout::contiguous);
+      std::string what = describe(shape, dtype, Layout::contiguous);
+      c.forward();
+      expect_normalized(c, c.x.values(), what);
+      c.backward();
+      expect_gradients(c, what);
+    }
+}
+
+TEST(LayerNorm, SumsParametersOverMoreRowsThanOneTeamEach) {
+  for (const Shape& shape : {Shape{8500, 8}, Shape{41, 1032}}) {
+    Case c(shape, DType::f32, RowLayout::contiguous);
+    c.x.randomize(1, -1, 1);
+    c.dy.randomize(2, -1, 1);
+    c.forward();
+    c.backward();
+    Gradients want = reference_gradients(c.dy.values(), c.x.values(), c.gamma.values());
+    // Thousands of terms of size 1, whose partial sums reach 100.
+    expect_near(c.dgamma.values(), want.dgamma, 512 * epsilon_of(DType::f32), "dgamma");
+    expect_near(c.dbeta.values(), want.dbeta, 512 * epsilon_of(DType::f32), "dbeta");
+    std::vector<double> first = joined(c.dgamma.values(), c.dbeta.values());
+    c.backward();
+    EXPECT_EQ(joined(c.dgamma.values(), c.dbeta.values()), first);
+  }
+}
+
 TEST(LayerNorm, KeepsItsDigitsWhereTheMeanIsLarge) {
-  int64_t width = 129;
-  Array x({3, width}, DType::f32), y({3, width}, DType::f32);
-  x.randomize(5, 9999, 10001);
-  run_kernel(layer_norm, x.view(), {}, {}, kEps, y.view(), {}, {});
-  std::vector<double> values = x.values(), want;
-  Statistics s = reference_statistics(values, size_t(width));
-  for (size_t i = 0; i < values.size(); ++i)
-    want.push_back((values[i] - s.mean[i / size_t(width)]) * s.rstd[i / size_t(width)]);
-  // As with a mean of 0. E[x^2] - mean^2 in f32 would be off by 100%, an uncorrected mean by 1e-3.
-  expect_near(y.values(), want, 16 * epsilon_of(DType::f32), "y");
+  for (int64_t width : {129, 768, 1032, 16392}) {
+    Array x({3, width}, DType::f32), y({3, width}, DType::f32);
+    x.randomize(5, 9999, 10001);
+    run_kernel(layer_norm, x.view(), {}, {}, kEps, y.view(), {}, {});
+    std::vector<double> values = x.values(), want;
+    Statistics s = reference_statistics(values, size_t(width));
+    for (size_t i = 0; i < values.size(); ++i)
+      want.push_back((values[i] - s.mean[i / size_t(width)]) * s.rstd[i / size_t(width)]);
+    // As with a mean of 0. E[x^2] - mean^2 in f32 would be off by 100%, an uncorrected mean by 1e-3.
+    expect_near(y.values(), want, 16 * epsilon_of(DType::f32), "y");
+  }
+}
+
+TEST(LayerNorm, AddsAResidualAndNormalizesTheSumAsItIsStored) {
+  auto expect_sums = [](const Case& c, const RowArray& sum, const std::string& what) {
+    std::vector<double> x = c.x.values(), residual = c.dy.values(), want = sum.values();
+    for (size_t i = 0; i < want.size(); ++i) want[i] = x[i] + residual[i];
+    expect_near(sum.values(), want, epsilon_of(sum.view().dtype), "sum " + what);
+    expect_normalized(c, sum.values(), what);
+  };
+  auto run = [&](const Shape& shape, DType dtype, RowLayout layout) {
+    Case c(shape, dtype, layout);
+    RowArray sum(shape, dtype, layout);
+    sum.fill(77);
+    run_kernel(add_layer_norm, c.x.view(), c.dy.view(), c.gamma.view(), c.beta.view(), kEps, sum.view(),
+               c.y.view(), c.mean.view(), c.rstd.view());
+    expect_sums(c, sum, describe(shape, dtype, Layout(layout)));
+    EXPECT_TRUE(layout == RowLayout::contiguous || (sum.gaps_hold(77) && c.y.gaps_hold(77)));
+  };
+  for (const Shape& shape : row_shapes())
+    for (DType dtype : floating_dtypes)
+      for (RowLayout layout : row_layouts) run(shape, dtype, layout);
+  for (const Shape& shape : cut_shapes())
+    for (DType dtype : packed_dtypes) run(shape, dtype, RowLayout::contiguous);
+}
+
+TEST(LayerNorm, WritesTheSumOverEitherOfItsTerms) {
+  for (int64_t width : {65, 264, 1032, 16392})
+    for (bool over_x : {true, false}) {
+      Case c({7, width}, DType::bf16, RowLayout::contiguous);
+      RowArray sum({7, width}, DType::bf16);
+      auto add = [&](const TensorView& into) {
+        run_kernel(add_layer_norm, c.x.view(), c.dy.view(), c.gamma.view(), c.beta.view(), kEps, into,
+                   c.y.view(), {}, {});
+      };
+      add(sum.view());
+      std::vector<double> y = c.y.values();
+      const RowArray& term = over_x ? c.x : c.dy;
+      add(term.view());
+      EXPECT_EQ(term.values(), sum.values()) << width;
+      EXPECT_EQ(c.y.values(), y) << width;
+    }
 }
 
 TEST(LayerNorm, TreatsAbsentArgumentsAsNeutralAndTakesF32ParametersWithHalfInputs) {
@@ -159,17 +241,29 @@ TEST(LayerNorm, TreatsAbsentArgumentsAsNeutralAndTakesF32ParametersWithHalfInput
 }
 
 TEST(LayerNorm, BackwardWritesOverItsGradientAndSkipsAbsentOutputs) {
-  Case c({7, 65}, DType::f32, RowLayout::padded);
-  c.forward();
-  c.backward();
-  std::vector<double> dx = c.dx.values(), dbeta = c.dbeta.values();
-  c.dbeta.randomize(9);
-  run_kernel(layer_norm_backward, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(), c.rstd.view(), {},
-             {}, c.dbeta.view());
-  EXPECT_EQ(c.dbeta.values(), dbeta);
-  run_kernel(layer_norm_backward, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(), c.rstd.view(),
-             c.dy.view(), {}, {});
-  EXPECT_EQ(c.dy.values(), dx);
+  for (auto [width, layout] : {std::pair{65, RowLayout::padded},
+                               {264, RowLayout::contiguous},
+                               {1032, RowLayout::contiguous},
+                               {8200, RowLayout::contiguous}}) {
+    Case c({7, width}, DType::f32, layout);
+    c.forward();
+    c.backward();
+    std::vector<double> dx = c.dx.values(), dgamma = c.dgamma.values(), dbeta = c.dbeta.values();
+    c.dbeta.randomize(9);
+    auto backward = [&](const TensorView& into, const TensorView& gamma_into, const TensorView& beta_into) {
+      run_kernel(layer_norm_backward, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(), c.rstd.view(),
+                 into, gamma_into, beta_into);
+    };
+    backward({}, {}, c.dbeta.view());
+    EXPECT_EQ(c.dbeta.values(), dbeta) << width;
+    backward(c.dy.view(), {}, {});
+    EXPECT_EQ(c.dy.values(), dx) << width;
+    c.dy.randomize(2);
+    c.dgamma.randomize(9);
+    backward(c.dy.view(), c.dgamma.view(), {});
+    EXPECT_EQ(c.dy.values(), dx) << width;
+    EXPECT_EQ(c.dgamma.values(), dgamma) << width;
+  }
 }
 
 TEST(LayerNorm, EmptyInputsGiveZeroParameterGradients) {
@@ -200,6 +294,14 @@ TEST(LayerNorm, RefusesViewsThatDoNotFit) {
                "layer_norm: gamma has shape (3, 7)");
   expect_error([&] { forward(c.x.view(), {}, c.y.view(), c.gamma.view()); },
                "layer_norm: mean has shape (5,)");
+  expect_error(
+      [&] {
+        run_kernel(add_layer_norm, c.x.view(), other.view(), {}, {}, kEps, c.dx.view(), c.y.view(), {}, {});
+      },
+      "add_layer_norm: residual has shape (3, 7)");
+  expect_error(
+      [&] { run_kernel(add_layer_norm, c.x.view(), c.dy.view(), {}, {}, kEps, {}, c.y.view(), {}, {}); },
+      "add_layer_norm: residual and sum go together");
 }
 
 }  // namespace

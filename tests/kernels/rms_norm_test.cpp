@@ -57,22 +57,75 @@ struct Reference {
   }
 };
 
+void expect_reference(const Case& c, const std::string& what) {
+  Reference want(c);
+  DType dtype = c.y.view().dtype;
+  // y and rstd are a handful of roundings; gradients are sums of up to 129 terms of size 16.
+  expect_near(c.y.values(), want.y, 4 * epsilon_of(dtype), "y " + what);
+  expect_near(c.dx.values(), want.dx, 32 * epsilon_of(dtype), "dx " + what);
+  expect_near(c.dgamma.values(), want.dgamma, 64 * epsilon_of(dtype), "dgamma " + what);
+  if (!want.y.empty())
+    expect_near(c.rstd.values(), want.rstd, 8 * epsilon_of(accumulator_dtype(dtype)), "rstd " + what);
+}
+
 TEST(RmsNorm, MatchesF64LoopsOnEveryDtypeAndLayout) {
   for (const Shape& shape : row_shapes())
     for (DType dtype : floating_dtypes)
       for (RowLayout layout : row_layouts) {
         Case c(shape, dtype, layout);
         c.run();
-        Reference want(c);
-        std::string what = describe(shape, dtype, Layout(layout));
-        // y and rstd are a handful of roundings; gradients are sums of up to 129 terms of size 16.
-        expect_near(c.y.values(), want.y, 4 * epsilon_of(dtype), "y " + what);
-        expect_near(c.dx.values(), want.dx, 32 * epsilon_of(dtype), "dx " + what);
-        expect_near(c.dgamma.values(), want.dgamma, 64 * epsilon_of(dtype), "dgamma " + what);
-        if (!want.y.empty())
-          expect_near(c.rstd.values(), want.rstd, 8 * epsilon_of(accumulator_dtype(dtype)), "rstd " + what);
+        expect_reference(c, describe(shape, dtype, Layout(layout)));
         EXPECT_TRUE(layout == RowLayout::contiguous || (c.y.gaps_hold(77) && c.dx.gaps_hold(77)));
       }
+}
+
+TEST(RmsNorm, MatchesF64LoopsAtEveryCutOfTheRow) {
+  for (const Shape& shape : cut_shapes())
+    for (DType dtype : packed_dtypes) {
+      Case c(shape, dtype, RowLayout::contiguous);
+      c.run();
+      expect_reference(c, describe(shape, dtype, Layout::contiguous));
+    }
+}
+
+TEST(RmsNorm, AddsAResidualAndNormalizesTheSumAsItIsStored) {
+  auto run = [&](const Shape& shape, DType dtype, RowLayout layout) {
+    Case c(shape, dtype, layout);
+    RowArray sum(shape, dtype, layout);
+    sum.fill(77);
+    run_kernel(add_rms_norm, c.x.view(), c.dy.view(), c.gamma.view(), kEps, sum.view(), c.y.view(),
+               c.rstd.view());
+    std::string what = describe(shape, dtype, Layout(layout));
+    std::vector<double> x = c.x.values(), residual = c.dy.values(), want = x;
+    for (size_t i = 0; i < want.size(); ++i) want[i] = x[i] + residual[i];
+    expect_near(sum.values(), want, epsilon_of(dtype), "sum " + what);
+    // What is left is rms_norm of the stored sum.
+    RowArray y(shape, dtype, layout);
+    Array rstd(leading(shape), accumulator_dtype(dtype));
+    run_kernel(rms_norm, sum.view(), c.gamma.view(), kEps, y.view(), rstd.view());
+    expect_near(c.y.values(), y.values(), epsilon_of(dtype), "y " + what);
+    if (!x.empty()) expect_near(c.rstd.values(), rstd.values(), 2 * epsilon_of(DType::f32), "rstd " + what);
+    EXPECT_TRUE(layout == RowLayout::contiguous || (sum.gaps_hold(77) && c.y.gaps_hold(77)));
+  };
+  for (const Shape& shape : row_shapes())
+    for (DType dtype : floating_dtypes)
+      for (RowLayout layout : row_layouts) run(shape, dtype, layout);
+  for (const Shape& shape : cut_shapes())
+    for (DType dtype : packed_dtypes) run(shape, dtype, RowLayout::contiguous);
+}
+
+TEST(RmsNorm, WritesTheSumOverEitherOfItsTerms) {
+  for (int64_t width : {65, 264, 1032, 16392})
+    for (bool over_x : {true, false}) {
+      Case c({7, width}, DType::f16, RowLayout::contiguous);
+      RowArray sum({7, width}, DType::f16);
+      run_kernel(add_rms_norm, c.x.view(), c.dy.view(), c.gamma.view(), kEps, sum.view(), c.y.view(), {});
+      std::vector<double> y = c.y.values();
+      const RowArray& term = over_x ? c.x : c.dy;
+      run_kernel(add_rms_norm, c.x.view(), c.dy.view(), c.gamma.view(), kEps, term.view(), c.y.view(), {});
+      EXPECT_EQ(term.values(), sum.values()) << width;
+      EXPECT_EQ(c.y.values(), y) << width;
+    }
 }
 
 TEST(RmsNorm, TreatsAbsentGammaAsOneAndWritesOverItsGradient) {

@@ -64,6 +64,16 @@ inline const std::vector<Shape>& row_shapes() {
   return shapes;
 }
 
+/// A width on either side of each at which the CUDA kernels cut a row in another way: rows that 16-byte packs
+/// of half types fit, and wide ones that they do not.
+inline const std::vector<Shape>& cut_shapes() {
+  static const std::vector<Shape> shapes = {
+      {21, 8},   {9, 256},     {6, 264},  {5, 512},  {5, 520},  {3, 768},   {3, 776},   {5, 1024},
+      {9, 1032}, {2, 3, 1600}, {9, 1031}, {2, 8192}, {3, 8200}, {2, 16384}, {1, 16392}, {1, 16391}};
+  return shapes;
+}
+inline constexpr DType packed_dtypes[] = {DType::f32, DType::bf16, DType::f16};
+
 inline Shape leading(const Shape& shape) {
   Shape result;
   for (int i = 0; i + 1 < shape.size(); ++i) result.push_back(shape[i]);

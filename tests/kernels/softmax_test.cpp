@@ -44,11 +44,13 @@ std::vector<double> log_softmax_of(Matrix<T>& x, int64_t i) {
   return y;
 }
 
-/// Forward and backward of both functions; backward from the y that forward gave.
+/// Forward and backward of both functions; backward from the y that forward gave. Rows have `gap`, or a few
+/// times as many, values between them.
 template <class T>
-void expect_matches_definition(int64_t cols, double tolerance) {
+void expect_matches_definition(int64_t cols, double tolerance, int64_t gap = 1) {
   SCOPED_TRACE(detail::join(name_of(dtype_of<T>), ", ", cols, " columns"));
-  Matrix<T> x(3, cols, 2), y(3, cols, 1), log_y(3, cols), dy(3, cols, 3), dx(3, cols, 5), log_dx(3, cols);
+  Matrix<T> x(3, cols, 2 * gap), y(3, cols, gap), log_y(3, cols), dy(3, cols, 3 * gap), dx(3, cols, 5 * gap),
+      log_dx(3, cols);
   x.fill(1, 3);
   dy.fill(2);
   run_kernel(softmax, x.view(), y.view());
@@ -86,20 +88,45 @@ TEST(Softmax, MatchesTheDefinitionOnOddRows) {
   }
 }
 
+TEST(Softmax, MatchesTheDefinitionAtEveryCutOfTheRow) {
+  for (int64_t cols : {8, 256, 264, 512, 520, 768, 776, 1024, 1032, 8192, 8200, 16384, 16392, 16391}) {
+    expect_matches_definition<float>(cols, 4e-6, 8);  // sums of up to 16392 terms
+    expect_matches_definition<BFloat16>(cols, 2e-2, 8);
+    expect_matches_definition<Float16>(cols, 4e-3, 8);
+  }
+  expect_matches_definition<double>(1031, 1e-13);
+}
+
+TEST(Softmax, TakesMoreRowsThanOneLaunchHasTeams) {
+  Matrix<float> dy(65541, 2), y(65541, 2), dx(65541, 2);
+  dy.fill(1);
+  y.fill(2);
+  run_kernel(softmax_backward, dy.view(), y.view(), dx.view());
+  for (int64_t i = 0; i < dy.rows; ++i) {
+    double dot = double(dy(i, 0)) * double(y(i, 0)) + double(dy(i, 1)) * double(y(i, 1));
+    for (int64_t j : {0, 1}) {
+      double want = double(y(i, j)) * (double(dy(i, j)) - dot);
+      ASSERT_NEAR(double(dx(i, j)), want, 1e-5) << i << ", " << j;  // roundings of products up to 30
+    }
+  }
+}
+
 TEST(Softmax, WorksInPlace) {
-  Matrix<float> x(5, 37), y(5, 37), log_y(5, 37);
-  x.fill(1);
-  run_kernel(softmax, x.view(), y.view());
-  run_kernel(log_softmax, x.view(), log_y.view());
-  Matrix<float> in_place = x;
-  run_kernel(softmax, in_place.view(), in_place.view());
-  EXPECT_EQ(in_place.data, y.data);
-  run_kernel(log_softmax, x.view(), x.view());
-  EXPECT_EQ(x.data, log_y.data);
+  for (int64_t cols : {37, 264, 1032, 16392}) {
+    Matrix<float> x(5, cols), y(5, cols), log_y(5, cols);
+    x.fill(1);
+    run_kernel(softmax, x.view(), y.view());
+    run_kernel(log_softmax, x.view(), log_y.view());
+    Matrix<float> in_place = x;
+    run_kernel(softmax, in_place.view(), in_place.view());
+    EXPECT_EQ(in_place.data, y.data);
+    run_kernel(log_softmax, x.view(), x.view());
+    EXPECT_EQ(x.data, log_y.data);
+  }
 }
 
 TEST(Softmax, GivesMinusInfinityNoWeight) {
-  for (int64_t cols : {5, 40}) {
+  for (int64_t cols : {5, 40, 1032, 16392}) {
     Matrix<float> x(1, cols), y(1, cols), log_y(1, cols);
     x.fill(1);
     x(0, 1) = x(0, 4) = -INFINITY;
@@ -112,7 +139,7 @@ TEST(Softmax, GivesMinusInfinityNoWeight) {
 }
 
 TEST(Softmax, GivesNanToRowsOfMinusInfinityInfinityOrNan) {
-  for (int64_t cols : {5, 16, 40}) {
+  for (int64_t cols : {5, 16, 40, 1032, 16392}) {
     Matrix<float> x(4, cols), y(4, cols), log_y(4, cols);
     x.fill(1);
     for (int64_t j = 0; j < cols; ++j) x(0, j) = -INFINITY;
