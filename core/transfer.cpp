@@ -18,6 +18,14 @@ void order(const Stream& earlier, const Stream& later) {
   cuda::destroy_event(event);
 }
 
+// A graph would copy again at each launch, from or to memory that the host has given away by then.
+Stream host_copy_stream(Device device) {
+  Stream stream = current_stream(device);
+  check(!cuda::is_capturing(stream.handle()), "copy: between the host and ", device,
+        " while a graph is captured; make it before, or use pinned memory");
+  return stream;
+}
+
 // Both streams wait for the copy: the source may change after it, the target may be read.
 void copy_between_cuda(const TensorView& from, const TensorView& to, size_t bytes) {
   Stream source = current_stream(from.device), target = current_stream(to.device);
@@ -37,9 +45,9 @@ void copy_bytes(const TensorView& from, const TensorView& to) {
   if (from.device.is_cpu() && to.device.is_cpu()) {
     std::memcpy(to.data, from.data, bytes);
   } else if (from.device.is_cpu()) {
-    cuda::copy_async(to.data, from.data, bytes, current_stream(to.device).handle());
+    cuda::copy_async(to.data, from.data, bytes, host_copy_stream(to.device).handle());
   } else if (to.device.is_cpu()) {
-    Stream stream = current_stream(from.device);
+    Stream stream = host_copy_stream(from.device);
     cuda::copy_async(to.data, from.data, bytes, stream.handle());
     synchronize(stream);
   } else {

@@ -47,9 +47,12 @@ ErrorSlot* error_slot(Device device) {
   std::lock_guard lock(slots().mutex);
   auto& all = slots().of_device;
   if (all.size() <= size_t(device.index)) all.resize(size_t(device.index) + 1);
-  if (!all[size_t(device.index)])
-    all[size_t(device.index)] = new (allocate_pinned(sizeof(ErrorSlot))) ErrorSlot;
-  return all[size_t(device.index)];
+  ErrorSlot*& slot = all[size_t(device.index)];
+  if (!slot) {
+    select_device(device.index);  // or the first device would be woken for another's slot
+    slot = new (allocate_pinned(sizeof(ErrorSlot))) ErrorSlot;
+  }
+  return slot;
 }
 
 void throw_device_error(Device device) {

@@ -1,6 +1,7 @@
 // Graph: capture with a pool of memory of its own, instantiate, update.
 #include "reprise/core/cuda/graph.h"
 
+#include "reprise/core/cuda/error_slot.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/memory.h"
 
@@ -46,6 +47,7 @@ bool Graph::update(const Body& body) {
 
 std::pair<Graph::Pool, Graph::Handle> Graph::capture(const Stream& stream, const Body& body) {
   check(stream.device().is_cuda(), "Graph: ", stream.device(), " has none");
+  error_slot(stream.device());  // made now if it is not there: not while capturing
   StreamScope current(stream);
   Pool pool(stream);
   PoolScope scope(stream);

@@ -127,6 +127,13 @@ TEST_F(CudaGraph, RefusesWaitingInsideAndIsUsableAfterwards) {
   EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{1, 2, 3}));
 }
 
+TEST_F(CudaGraph, RefusesHostMemoryThatWillBeGone) {
+  std::string text = message_of([&] {
+    cuda::Graph graph(stream, [&] { target = Tensor::from<int32_t>({1, 2, 3}, {3}, device); });
+  });
+  EXPECT_NE(text.find("while a graph is captured"), std::string::npos) << text;
+}
+
 TEST_F(CudaGraph, PassesOnWhatItsBodyThrows) {
   EXPECT_EQ(message_of([&] { cuda::Graph graph(stream, [] { fail("body: broke"); }); }), "body: broke");
   cuda::Graph graph(stream, [&] { copy(source, target); });
