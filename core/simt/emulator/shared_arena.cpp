@@ -32,12 +32,11 @@ SharedArena::~SharedArena() {
 void SharedArena::start_block(size_t dynamic_bytes) {
   sanitizer::Quiet quiet;
   sanitizer::unpoison(data_, size_);
-  if (sanitizer::thread) {  // new memory: what the last block did to it cannot race with this one
-    map_memory(data_, size_);
-    end_ = size_;
-  }
   const size_t dynamic_end = first_offset + dynamic_bytes;
-  std::memset(data_ + first_offset, undefined_byte, std::max(end_, dynamic_end) - first_offset);
+  const size_t used = std::max(end_, dynamic_end);
+  if (sanitizer::thread)
+    map_memory(data_, used);  // new: what the last block did to it is no race with this one
+  std::memset(data_ + first_offset, undefined_byte, used - first_offset);
   sanitizer::poison(data_, size_);
   sanitizer::unpoison(data_ + first_offset, dynamic_bytes);
   dynamic_bytes_ = dynamic_bytes;

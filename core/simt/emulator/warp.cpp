@@ -152,18 +152,18 @@ void reduce_lanes(void** lanes, uint32_t arrived) {
   for_each_bit(arrived, [&](unsigned lane) { record_of<Reduction>(lanes, lane).value = result; });
 }
 
-struct Match {
+struct Matching {
   uint64_t in;
-  uint32_t out;
+  Match out;
 };
 
 void match_lanes(void** lanes, uint32_t arrived) {
   for_each_bit(arrived, [&](unsigned lane) {
-    auto& record = record_of<Match>(lanes, lane);
-    record.out = 0;
+    auto& record = record_of<Matching>(lanes, lane);
     for_each_bit(arrived, [&](unsigned other) {
-      if (record_of<Match>(lanes, other).in == record.in) record.out |= bit(other);
+      if (record_of<Matching>(lanes, other).in == record.in) record.out.equal |= bit(other);
     });
+    record.out.all = record.out.equal == arrived;
   });
 }
 
@@ -187,8 +187,8 @@ int64_t reduce(uint32_t mask, int64_t value, Reduce op, Where where) {
   return record.value;
 }
 
-uint32_t match(uint32_t mask, uint64_t bits, Where where) {
-  Match record{bits, 0};
+Match match(uint32_t mask, uint64_t bits, Where where) {
+  Matching record{bits, {}};
   warp_collective(mask, &record, &match_lanes, false, where);
   return record.out;
 }

@@ -14,7 +14,11 @@ uint64_t shuffle(uint32_t mask, uint64_t bits, unsigned source, Where where);
 uint32_t ballot(uint32_t mask, bool predicate, Where where);
 enum class Reduce { add, min, max, bit_and, bit_or, bit_xor };
 int64_t reduce(uint32_t mask, int64_t value, Reduce op, Where where);
-uint32_t match(uint32_t mask, uint64_t bits, Where where);
+struct Match {
+  uint32_t equal = 0;  ///< lanes with the same bits
+  bool all = false;    ///< whether those are all that took part
+};
+Match match(uint32_t mask, uint64_t bits, Where where);
 uint32_t active_lanes();
 
 template <class T>
@@ -83,15 +87,14 @@ inline unsigned __activemask() { return reprise::simt::active_lanes(); }
 template <class T>
 requires(sizeof(T) == 4 || sizeof(T) == 8) unsigned __match_any_sync(
     unsigned mask, T value, reprise::simt::Here here = reprise::simt::Here::current()) {
-  return reprise::simt::match(mask, reprise::simt::bits_of(value), {"__match_any_sync", here});
+  return reprise::simt::match(mask, reprise::simt::bits_of(value), {"__match_any_sync", here}).equal;
 }
 template <class T>
 requires(sizeof(T) == 4 || sizeof(T) == 8) unsigned __match_all_sync(
     unsigned mask, T value, int* all_equal, reprise::simt::Here here = reprise::simt::Here::current()) {
-  const unsigned equal =
-      reprise::simt::match(mask, reprise::simt::bits_of(value), {"__match_all_sync", here});
-  *all_equal = equal == (mask & reprise::simt::active_lanes());
-  return *all_equal ? equal : 0;
+  const auto result = reprise::simt::match(mask, reprise::simt::bits_of(value), {"__match_all_sync", here});
+  *all_equal = result.all;
+  return result.all ? result.equal : 0;
 }
 
 inline unsigned __reduce_add_sync(unsigned mask, unsigned value,

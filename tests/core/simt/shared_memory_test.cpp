@@ -78,7 +78,7 @@ __global__ void large_static_kernel() {
 }
 __global__ void fitting_static_kernel() {
   REPRISE_SHARED(char, a, [40000]);
-  a[0] = 1;
+  a[threadIdx.x] = 1;
 }
 
 TEST(SharedMemory, ReportsTooMuchOfIt) {

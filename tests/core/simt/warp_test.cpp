@@ -76,7 +76,8 @@ __global__ void votes_kernel(unsigned* y) {
   int equal = 7;
   y[8 * threadIdx.x + 4] = __match_all_sync(full_warp, lane / 32, &equal);
   y[8 * threadIdx.x + 5] = unsigned(equal);
-  y[8 * threadIdx.x + 6] = __match_all_sync(full_warp, uint64_t(lane / 31) << 40, &equal) + unsigned(equal);
+  y[8 * threadIdx.x + 6] = __match_all_sync(full_warp, uint64_t(lane / 31) << 40, &equal);
+  y[8 * threadIdx.x + 6] += unsigned(equal);
 }
 
 TEST(Warp, Votes) {
@@ -98,16 +99,14 @@ TEST(Warp, Votes) {
 
 __global__ void reduce_kernel(int* y, unsigned* u) {
   const int value = (int(threadIdx.x) * 37 + 11) % 64 - 32;
-  y[0] = __reduce_add_sync(full_warp, value);
-  y[1] = __reduce_min_sync(full_warp, value);
-  y[2] = __reduce_max_sync(full_warp, value);
+  const int sums[] = {__reduce_add_sync(full_warp, value), __reduce_min_sync(full_warp, value),
+                      __reduce_max_sync(full_warp, value)};
   const unsigned bits = 0xf0000000u | 1u << threadIdx.x;
-  u[0] = __reduce_add_sync(full_warp, bits);
-  u[1] = __reduce_min_sync(full_warp, bits);
-  u[2] = __reduce_max_sync(full_warp, bits);
-  u[3] = __reduce_and_sync(full_warp, bits);
-  u[4] = __reduce_or_sync(full_warp, bits);
-  u[5] = __reduce_xor_sync(full_warp, bits);
+  const unsigned results[] = {__reduce_add_sync(full_warp, bits), __reduce_min_sync(full_warp, bits),
+                              __reduce_max_sync(full_warp, bits), __reduce_and_sync(full_warp, bits),
+                              __reduce_or_sync(full_warp, bits),  __reduce_xor_sync(full_warp, bits)};
+  if (threadIdx.x < 3) y[threadIdx.x] = sums[threadIdx.x];
+  if (threadIdx.x < 6) u[threadIdx.x] = results[threadIdx.x];
 }
 
 TEST(Warp, Reduces) {
