@@ -6,11 +6,14 @@
 
 #include "reprise/core/random.h"
 #include "reprise/core/tensor.h"
+#include "reprise/kernels/conv2d.h"
 #include "reprise/kernels/gemm.h"
 
 namespace reprise {
 
 using kernels::Activation;
+using kernels::Conv2dOptions;
+using kernels::Size2;
 
 // Making tensors. Nothing here is recorded.
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
@@ -123,6 +126,12 @@ Tensor swiglu(const Tensor& gate, const Tensor& up);  ///< silu(gate) * up (Shaz
 /// Rows of `weight` (V, C): indices i64 (...) -> (..., C). Error on an index out of range.
 Tensor embedding(const Tensor& weight, const Tensor& indices);
 
+/// Convolution of images x (N, C, H, W) with weight (O, C / groups, P, Q), and bias (O) or undefined
+/// -> (N, O, I, J): `conv2d(x, weight, bias, {.stride = 2, .padding = 1})`. The options are stride, padding,
+/// dilation (each a number or {height, width}) and groups.
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv2dOptions& options = {});
+
 /// Zeroes each element with probability p and scales the rest by 1 / (1 - p). One offset of `generator` a
 /// call.
 Tensor dropout(const Tensor& x, double p, Generator* generator = nullptr);
@@ -160,6 +169,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps);
 Tensor softmax(const Tensor& x);
 Tensor log_softmax(const Tensor& x);
 Tensor swiglu(const Tensor& gate, const Tensor& up);
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options);
 /// `keep`: the mask that dropout multiplies by, undefined for none.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                  const Tensor& keep = {});

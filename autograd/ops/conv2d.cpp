@@ -1,0 +1,102 @@
+// Convolution as one operation: keeps x and the weight.
+#include "reprise/kernels/conv2d.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/kernels/reduce.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+  kernels::conv2d_shape(x.shape(), weight.shape(), options);
+  check_dtype(x, weight, "conv2d");
+  check_dtype(x, bias, "conv2d");
+  check(!bias || bias.shape() == Shape{weight.size(0)}, "conv2d: bias is ", bias ? bias.shape() : Shape(),
+        ", needs (", weight.size(0), ",)");
+}
+
+struct Conv2d : Function<Conv2d> {
+  static constexpr const char* name = "conv2d";
+  Conv2dOptions options_;
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+    check_conv2d(x, weight, bias, options);
+    options_ = options;
+    Tensor y =
+        Tensor::empty(kernels::conv2d_shape(x.shape(), weight.shape(), options), x.dtype(), x.device());
+    kernels::conv2d(current_stream(x.device()), x.contiguous(), weight.contiguous(),
+                    bias ? bias.contiguous().view() : TensorView(), options, y);
+    save(x, weight, bias);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dys) {
+    Tensor x = saved(0), weight = saved(1), bias = saved(2);
+    if (grad_mode_enabled()) {
+      auto same = [&](const TensorList& in) {
+        return TensorList{composite::conv2d(in[0], in[1], in[2], options_)};
+      };
+      return composite_backward(same, {x, weight, bias}, dys);
+    }
+    const Stream stream = current_stream(x.device());
+    Tensor dy = dys[0].contiguous(), dx, dweight, dbias;
+    if (needs_grad(0)) {
+      dx = empty_like(x);
+      kernels::conv2d_dx(stream, dy, weight.contiguous(), options_, dx);
+    }
+    if (needs_grad(1)) {
+      dweight = empty_like(weight);
+      kernels::conv2d_dweight(stream, dy, x.contiguous(), options_, dweight);
+    }
+    if (needs_grad(2)) {
+      dbias = empty_like(bias);
+      kernels::reduce(stream, kernels::ReduceOp::sum, dy, raw_reshape(dbias, {1, dy.size(1), 1, 1}));
+    }
+    return {dx, dweight, dbias};
+  }
+};
+
+/// x (N, C, H, W) with zeros around.
+Tensor pad(const Tensor& x, Size2 padding) {
+  auto wall = [&](int64_t height, int64_t width) {
+    return zeros({x.size(0), x.size(1), height, width}, x.dtype(), x.device());
+  };
+  const int64_t height = x.size(2), width = x.size(3) + 2 * padding.width;
+  Tensor side = wall(height, padding.width), top = wall(padding.height, width);
+  return concat({top, concat({side, x, side}, 3), top}, 2);
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+  return Conv2d::apply(x, weight, bias, options);
+}
+
+/// A sum of matrix products, one for each place (p, q) in the window.
+Tensor composite::conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const Conv2dOptions& options) {
+  check_conv2d(x, weight, bias, options);
+  const Shape shape = kernels::conv2d_shape(x.shape(), weight.shape(), options);
+  const int64_t images = shape[0], out = shape[1], height = shape[2], width = shape[3];
+  const int64_t groups = options.groups, in = weight.size(1);
+  const auto [stride, padding, dilation, same_groups] = options;
+  Tensor padded = pad(x, padding), y;
+  for (int64_t p = 0; p < weight.size(2); ++p)
+    for (int64_t q = 0; q < weight.size(3); ++q) {
+      const int64_t row = p * dilation.height, column = q * dilation.width;
+      Tensor rows = slice(padded, 2, row, row + (height - 1) * stride.height + 1, stride.height);
+      Tensor pixels = slice(rows, 3, column, column + (width - 1) * stride.width + 1, stride.width);
+      Tensor factor = reshape(select(select(weight, 3, q), 2, p), {groups, out / groups, in});
+      Tensor term =
+          matmul(factor, reshape(pixels, {images, groups, in, height * width}));  // (N, G, O/G, I J)
+      y = y ? y + term : term;
+    }
+  y = reshape(y, shape);
+  return bias ? y + reshape(bias, {out, 1, 1}) : y;
+}
+
+}  // namespace reprise

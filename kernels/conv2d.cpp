@@ -1,0 +1,60 @@
+// Convolution on the CPU, and the shapes of convolutions anywhere.
+#include "reprise/kernels/conv2d.h"
+
+#include "reprise/kernels/conv2d_by_gemm.h"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace conv2d_detail;
+
+void check_sizes(Size2 size, int64_t smallest, const char* what) {
+  check(size.height >= smallest && size.width >= smallest, "conv2d: ", what, " must be at least ", smallest,
+        ", got (", size.height, ", ", size.width, ")");
+}
+
+void conv2d_cpu(const Stream& stream, const TensorView& x, const TensorView& weight, const TensorView& bias,
+                const Conv2dOptions& options, const TensorView& y) {
+  check_conv2d(x, weight, bias, options, y);
+  conv2d_by_gemm(stream, x, weight, bias, options, y);
+}
+void conv2d_dx_cpu(const Stream& stream, const TensorView& dy, const TensorView& weight,
+                   const Conv2dOptions& options, const TensorView& dx) {
+  check_conv2d(dx, weight, {}, options, dy);
+  conv2d_dx_by_gemm(stream, dy, weight, options, dx);
+}
+void conv2d_dweight_cpu(const Stream& stream, const TensorView& dy, const TensorView& x,
+                        const Conv2dOptions& options, const TensorView& dweight) {
+  check_conv2d(x, dweight, {}, options, dy);
+  conv2d_dweight_by_gemm(stream, dy, x, options, dweight);
+}
+
+}  // namespace
+
+Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options) {
+  check(x.size() == 4 && weight.size() == 4,
+        "conv2d: needs images (N, C, H, W) and a weight (O, C/G, P, Q), got ", x, " and ", weight);
+  check_sizes(options.stride, 1, "stride");
+  check_sizes(options.dilation, 1, "dilation");
+  check_sizes(options.padding, 0, "padding");
+  check_sizes({weight[2], weight[3]}, 1, "the kernel's size");
+  check(options.groups >= 1 && x[1] == weight[1] * options.groups && weight[0] % options.groups == 0,
+        "conv2d: channels of x ", x, " and weight ", weight, " do not fit ", options.groups, " groups");
+  const Windows windows{{weight[2], weight[3]}, options.stride, options.padding, options.dilation};
+  const Size2 count = windows.count(x[2], x[3]);
+  check(count.height >= 1 && count.width >= 1, "conv2d: images ", x, " are smaller than the kernel of ",
+        weight);
+  return {x[0], weight[0], count.height, count.width};
+}
+
+Kernel<void(const TensorView& x, const TensorView& weight, const TensorView& bias,
+            const Conv2dOptions& options, const TensorView& y)>
+    conv2d{"conv2d", conv2d_cpu};
+Kernel<void(const TensorView& dy, const TensorView& weight, const Conv2dOptions& options,
+            const TensorView& dx)>
+    conv2d_dx{"conv2d_dx", conv2d_dx_cpu};
+Kernel<void(const TensorView& dy, const TensorView& x, const Conv2dOptions& options,
+            const TensorView& dweight)>
+    conv2d_dweight{"conv2d_dweight", conv2d_dweight_cpu};
+
+}  // namespace reprise::kernels

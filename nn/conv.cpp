@@ -1,0 +1,22 @@
+// Convolutional layer: its parameters.
+#include "reprise/nn/conv.h"
+
+#include "reprise/nn/init.h"
+
+namespace reprise::nn {
+
+Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dOptions& options, bool has_bias,
+               Device device)
+    : options_(options) {
+  check(in >= 1 && out >= 1 && kernel.height >= 1 && kernel.width >= 1,
+        "Conv2d: sizes must be positive, got channels ", in, " and ", out, ", kernel (", kernel.height, ", ",
+        kernel.width, ")");
+  check(options.groups >= 1 && in % options.groups == 0 && out % options.groups == 0, "Conv2d: ", in, " and ",
+        out, " channels do not divide into ", options.groups, " groups");
+  const int64_t fan_in = in / options.groups * kernel.height * kernel.width;
+  weight = register_parameter(
+      "weight", linear_init({out, in / options.groups, kernel.height, kernel.width}, fan_in, device));
+  if (has_bias) bias = register_parameter("bias", linear_init({out}, fan_in, device));
+}
+
+}  // namespace reprise::nn
