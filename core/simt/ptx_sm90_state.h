@@ -44,10 +44,10 @@ struct StoreQueue {
 
 struct BlockState {
   uint64_t block = 0;
-  std::array<WgmmaQueue, 32> wgmma;  // of each warp
-  std::vector<StoreQueue> stores;    // of each thread
-  bool barriers_fenced = true;       // mbarrier_init_fence since the last mbarrier_init
-  bool writes_fenced = false;        // fence_proxy_async since the last tma_store
+  std::array<WgmmaQueue, 32> wgmma;      // of each warp
+  std::array<bool, 32> writes_fenced{};  // by fence_proxy_async of each warp, since its last tma_store_commit
+  std::vector<StoreQueue> stores;        // of each thread
+  bool barriers_fenced = true;           // mbarrier_init_fence since the last mbarrier_init
 };
 
 /// Of the running block; new when it begins.

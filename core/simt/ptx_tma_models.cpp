@@ -17,12 +17,13 @@ TensorMap make_tensor_map(const TensorTiles& tiles) {
 
 void mbarrier_init_fence() { detail::block_state().barriers_fenced = true; }
 void fence_proxy_async() {
-  detail::block_state().writes_fenced = true;
+  detail::block_state().writes_fenced[self.warp] = true;
   fence();
 }
 void tma_store_commit() {
   auto& state = detail::block_state();
-  if (state.stores.size() > self.linear) ++state.stores[self.linear].groups_committed;
+  state.writes_fenced[self.warp] = false;
+  ++state.stores[self.linear].groups_committed;
 }
 
 namespace detail {
@@ -183,8 +184,7 @@ void tma_load(void* to, const TensorMap* map, Mbarrier* barrier, const int* at, 
 
 void tma_store(const TensorMap* map, const void* from, const int* at, Where where) {
   BlockState& state = block_state();
-  if (!state.writes_fenced) fail(where, "no fence_proxy_async since the tile was written");
-  state.writes_fenced = false;
+  if (!state.writes_fenced[self.warp]) fail(where, "no fence_proxy_async since the tile was written");
   const TensorTiles tiles = tiles_of(map);
   const uint32_t tile = shared_offset(from, bytes_of(tiles), where);
   sanitizer::Quiet quiet;
