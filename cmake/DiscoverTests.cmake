@@ -52,15 +52,27 @@ foreach(file IN LISTS files)
   set(command "[==[${program}]==] --gtest_brief=1 [==[--gtest_filter=${filter}]==]")
   string(APPEND text "add_test([==[${name}]==] ${command})\n"
                      "set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\")\n")
+  # With the emulator, what needs the device runs once more with streams as late and memory as closed as on a GPU.
+  set(like_a_gpu "REPRISE_EMULATOR_STREAMS=deferred;REPRISE_EMULATOR_GUARD=1")
+  file(STRINGS "${file}" simt REGEX "reprise/core/simt/" LIMIT_COUNT 1)
+  if(cuda AND NOT simt AND "${cuda_runs}" MATCHES "cuda-")
+    string(APPEND text "add_test([==[cuda-deferred/${name}]==] ${command})\n"
+                       "set_tests_properties([==[cuda-deferred/${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\"\n"
+                       "  ENVIRONMENT \"${like_a_gpu}\")\n")
+  endif()
   file(STRINGS "${file}" follows REGEX "tests/support/op_case\\.h|tests/kernels/(run|views|row_views)\\.h|test_device" LIMIT_COUNT 1)
   if(NOT follows)
     continue()
   endif()
   foreach(run IN LISTS cuda_runs)
     string(REGEX REPLACE "^cuda-?" "" order "${run}")
+    set(environment "REPRISE_TEST_DEVICE=cuda;REPRISE_EMULATOR_ORDER=${order}")
+    if(order STREQUAL reverse)
+      string(APPEND environment ";${like_a_gpu}")
+    endif()
     string(APPEND text "add_test([==[${run}/${name}]==] ${command})\n"
                        "set_tests_properties([==[${run}/${name}]==] PROPERTIES TIMEOUT 900 LABELS \"${labels};cuda\"\n"
-                       "  ENVIRONMENT \"REPRISE_TEST_DEVICE=cuda;REPRISE_EMULATOR_ORDER=${order}\")\n")
+                       "  ENVIRONMENT \"${environment}\")\n")
   endforeach()
 endforeach()
 file(WRITE "${entries}" "${text}")

@@ -68,6 +68,7 @@ TEST_F(CudaMemory, WaitsForStreamsThatWereRecorded) {
   x = {};
   // Whoever gets the block now comes after the side stream: zeros stay zeros.
   Tensor y = Tensor::zeros({1 << 20}, DType::u8, device);
+  synchronize(current_stream(device));
   synchronize(side.get());
   EXPECT_EQ(y.alias(slice(y.view(), 0, 0, 4)).to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 0}));
   y = {};

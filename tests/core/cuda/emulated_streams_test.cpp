@@ -105,6 +105,13 @@ TEST_F(EmulatedStreams, ReadPinnedMemoryLateAndOtherHostMemoryAtOnce) {
   EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{4, 3}));
 }
 
+TEST_F(EmulatedStreams, HaveWrittenOtherHostMemoryWhenTheCopyReturns) {
+  char seen = 0;
+  Tensor x = Tensor::from<uint8_t>({9}, {1}, device);
+  cuda::copy_async(&seen, x.view().data, 1, current_stream(device).handle());
+  EXPECT_EQ(seen, 9);
+}
+
 TEST_F(EmulatedStreams, ThrowWhatLateWorkThrows) {
   cuda::emulated::enqueue(a.get().handle(), [] { fail("kernel: broke"); });
   enqueue(a, 1);

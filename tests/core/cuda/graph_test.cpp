@@ -33,6 +33,19 @@ TEST_F(CudaGraph, RunsOnlyWhenItIsLaunched) {
   EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{4, 5, 6}));
 }
 
+TEST_F(CudaGraph, CapturesAnyStream) {
+  cuda::OwnedStream side(device);
+  synchronize(device);
+  cuda::Graph graph(side.get(), [&] {
+    EXPECT_EQ(current_stream(device), side.get());
+    copy(source, target);
+  });
+  EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{0, 0, 0}));
+  graph.launch();
+  synchronize(side.get());
+  EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{1, 2, 3}));
+}
+
 TEST_F(CudaGraph, KeepsTheMemoryThatItWasCapturedWith) {
   Tensor result;
   cuda::Graph graph(stream, [&] {
@@ -47,6 +60,15 @@ TEST_F(CudaGraph, KeepsTheMemoryThatItWasCapturedWith) {
   graph.launch();
   EXPECT_EQ(result.to_vector<int32_t>(), (std::vector<int32_t>{1, 2, 3}));
   for (const Tensor& other : others) EXPECT_EQ(other.to_vector<int32_t>(), std::vector<int32_t>(3, 0));
+}
+
+TEST_F(CudaGraph, UsesItsOwnMemoryAgain) {
+  void *first = nullptr, *second = nullptr;
+  cuda::Graph graph(stream, [&] {
+    first = Tensor::empty({5000}, DType::f32, device).view().data;
+    second = Tensor::empty({5000}, DType::f32, device).view().data;
+  });
+  EXPECT_EQ(first, second);
 }
 
 TEST_F(CudaGraph, GivesItsMemoryBackWhenItGoes) {
