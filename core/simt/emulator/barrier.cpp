@@ -42,6 +42,7 @@ Barrier& Block::come_to_barrier(int id, int threads, Where where) {
                barrier.where.here.file_name(), ":", barrier.where.here.line());
   }
   ++stats_.barriers;
+  current_->where = where;
   ++barrier.arrived;
   sanitizer::release(&barrier.tokens[barrier.generation % 2]);
   return barrier;
@@ -55,7 +56,6 @@ void Block::barrier(int id, int threads, Where where) {
     release(barrier);
     if (order_ == Order::random) reschedule();
   } else {
-    thread.where = where;
     thread.mask = 0;
     barrier.waiting[thread.state.warp] |= bit(thread.state.lane);
     make_wait(thread, Status::at_barrier);

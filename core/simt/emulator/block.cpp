@@ -107,6 +107,7 @@ void Block::start_thread(Thread& thread, unsigned linear) {
   thread.warp = warps_[thread.state.warp].get();
   thread.warp->threads[thread.state.lane] = &thread;
   thread.warp->exist |= bit(thread.state.lane);
+  thread.where = {nullptr};
   thread.copies.clear();
   thread.copy_group = 0;
   make_ready(thread);

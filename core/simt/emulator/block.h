@@ -130,6 +130,9 @@ class Block {
   Thread& thread() { return *current_; }
   void count_matrix_rows(const std::array<uint32_t, 8>& offsets);
 
+  /// A load or store of the current thread, if it was compiled to say so (access_hooks.cpp).
+  void note_access(const void* address, size_t bytes, bool store);
+
  private:
   // block.cpp: threads and the scheduler
   static void entry();

@@ -36,6 +36,17 @@ void Block::fail(Where where, const std::string& message) const {
   throw KernelError(text.str());
 }
 
+/// The compiler calls the hooks as functions that cannot throw, so the block is left without unwinding.
+void Block::note_access(const void* address, size_t bytes, bool store) {
+  std::string error = store ? shared_.note_store(address, bytes) : shared_.note_load(address, bytes);
+  if (error.empty()) return;
+  std::ostringstream text;
+  text << grid_->name << ": " << error << ", ";
+  if (current_->where.what) text << "after " << current_->where << ", ";
+  text << "block " << ::blockIdx << ", thread " << ::threadIdx;
+  abandon(text.str());
+}
+
 std::string Block::deadlock_report() const {
   std::ostringstream text;
   text << grid_->name << ": deadlock in block " << ::blockIdx;

@@ -74,11 +74,19 @@ void* shared_ptr(uint32_t offset, size_t bytes, Where where) {
   return block(where).shared().at(offset, bytes, where);
 }
 
+void shared_written(void* address, size_t bytes) {
+  block({"shared memory"}).shared().set_written(address, bytes, true);
+}
+void shared_undefined(void* address, size_t bytes) {
+  block({"shared memory"}).shared().set_written(address, bytes, false);
+}
+
 void cp_async_push(const CpAsync& copy) {
   sanitizer::Quiet quiet;
   Thread& thread = block({"cp.async"}).thread();
   thread.copies.push_back(copy);
   thread.copies.back().group = thread.copy_group;
+  shared_undefined(copy.to, copy.bytes);
 }
 void cp_async_commit_group() { ++block({"cp.async.commit_group"}).thread().copy_group; }
 
@@ -87,8 +95,11 @@ void cp_async_wait(int keep) {
   auto arrives = [&](const CpAsync& copy) {
     return keep < 0 || int(copy.group) < int(thread.copy_group) - keep;
   };
-  for (const CpAsync& copy : thread.copies)
-    if (arrives(copy)) std::memcpy(copy.to, copy.data.data(), copy.bytes);
+  for (const CpAsync& copy : thread.copies) {
+    if (!arrives(copy)) continue;
+    std::memcpy(copy.to, copy.data.data(), copy.bytes);
+    shared_written(copy.to, copy.bytes);
+  }
   sanitizer::Quiet quiet;
   std::erase_if(thread.copies, arrives);
 }

@@ -22,7 +22,7 @@ char* map_memory(void* wish, size_t bytes) {
 
 }  // namespace
 
-SharedArena::SharedArena() : data_(map_memory(nullptr, size_)) {}
+SharedArena::SharedArena() : data_(map_memory(nullptr, size_)), states_(size_, State::no_array) {}
 
 SharedArena::~SharedArena() {
   end_grid();
@@ -37,12 +37,14 @@ void SharedArena::start_block(size_t dynamic_bytes) {
   if (sanitizer::thread)
     map_memory(data_, used);  // new: what the last block did to it is no race with this one
   std::memset(data_ + first_offset, undefined_byte, used - first_offset);
+  set_state(first_offset, used - first_offset, State::no_array);
+  set_state(first_offset, dynamic_bytes, State::undefined);
   sanitizer::poison(data_, size_);
   sanitizer::unpoison(data_ + first_offset, dynamic_bytes);
   dynamic_bytes_ = dynamic_bytes;
   static_bytes_ = 0;
   end_ = dynamic_end;
-  arrays_.clear();
+  arrays_.assign({{nullptr, "the dynamic array", first_offset, dynamic_bytes}});
 }
 
 void SharedArena::end_grid() { sanitizer::unpoison(data_, size_); }
@@ -61,28 +63,62 @@ void* SharedArena::static_array(const void* tag, size_t bytes, size_t alignment,
   if (begin + bytes > size_) fail(where, "too many shared arrays");
   sanitizer::unpoison(data_ + begin, bytes);
   std::memset(data_ + begin, undefined_byte, bytes);
+  set_state(begin, bytes, State::undefined);
   end_ = begin + bytes;
-  arrays_.push_back({tag, begin, bytes});
+  arrays_.push_back({tag, where.what, begin, bytes});
   return data_ + begin;
 }
 
+/// Arrays are apart: bytes that all belong to an array belong to one.
 bool SharedArena::holds(size_t offset, size_t bytes) const {
-  auto inside = [&](size_t begin, size_t size) { return offset >= begin && offset + bytes <= begin + size; };
-  return inside(first_offset, dynamic_bytes_) ||
-         std::any_of(arrays_.begin(), arrays_.end(),
-                     [&](const Array& array) { return inside(array.offset, array.bytes); });
+  if (offset >= size_ || bytes > size_ - offset) return false;
+  auto first = states_.begin() + ptrdiff_t(offset);
+  return std::find(first, first + ptrdiff_t(bytes), State::no_array) == first + ptrdiff_t(bytes);
 }
 
 uint32_t SharedArena::offset_of(const void* address, size_t bytes, Where where) const {
-  const size_t offset = size_t(static_cast<const char*>(address) - data_);
-  if (!holds(offset, bytes)) fail(where, address, " is not ", bytes, " bytes of an array in shared memory");
-  return uint32_t(offset);
+  if (!holds(offset(address), bytes))
+    fail(where, address, " is not ", bytes, " bytes of an array in shared memory");
+  return uint32_t(offset(address));
 }
 
 void* SharedArena::at(uint32_t offset, size_t bytes, Where where) const {
   if (!holds(offset, bytes))
     fail(where, "shared memory offset ", offset, " is not ", bytes, " bytes of an array");
   return data_ + offset;
+}
+
+void SharedArena::set_state(size_t offset, size_t bytes, State state) {
+  sanitizer::Quiet quiet;
+  std::memset(states_.data() + offset, int(state), bytes);
+}
+
+void SharedArena::set_written(const void* address, size_t bytes, bool written) {
+  if (!holds(offset(address), bytes)) return;
+  set_state(offset(address), bytes, written ? State::written : State::undefined);
+}
+
+std::string SharedArena::note_store(const void* address, size_t bytes) {
+  if (!holds(offset(address), bytes))
+    return described("stores outside of shared arrays", offset(address), bytes);
+  set_state(offset(address), bytes, State::written);
+  return {};
+}
+
+std::string SharedArena::note_load(const void* address, size_t bytes) const {
+  if (!holds(offset(address), bytes))
+    return described("loads outside of shared arrays", offset(address), bytes);
+  auto first = states_.begin() + ptrdiff_t(offset(address)), last = first + ptrdiff_t(bytes);
+  if (std::find(first, last, State::undefined) == last) return {};
+  return described("loads shared memory that nobody has written", offset(address), bytes);
+}
+
+std::string SharedArena::described(const char* what, size_t offset, size_t bytes) const {
+  const Array* nearest = &arrays_.front();
+  for (const Array& array : arrays_)
+    if (array.offset <= offset) nearest = &array;
+  return detail::join(what, ": ", bytes, " bytes at byte ", ptrdiff_t(offset - nearest->offset), " of ",
+                      nearest->name, ", which has ", nearest->bytes);
 }
 
 }  // namespace reprise::simt

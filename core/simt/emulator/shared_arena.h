@@ -1,8 +1,10 @@
-// The shared memory of one block at a time: the dynamic array, then the static ones with gaps between them.
+// The shared memory of one block at a time: the dynamic array, then the static ones with gaps between them,
+// and which of its bytes have been written.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "reprise/core/simt/emulator/runtime.h"
@@ -30,6 +32,14 @@ class SharedArena {
   uint32_t offset_of(const void* address, size_t bytes, Where where) const;
   void* at(uint32_t offset, size_t bytes, Where where) const;
 
+  /// Tells what was stored, or lost again, by those whose accesses are not noted.
+  void set_written(const void* address, size_t bytes, bool written);
+
+  /// Notes an access of a kernel; what is wrong with it, empty if nothing. The address is in the arena.
+  std::string note_store(const void* address, size_t bytes);
+  std::string note_load(const void* address, size_t bytes) const;
+  bool contains(const void* address) const { return offset(address) < size_; }
+
  private:
   // Offset 0 is no shared memory, so that a null pointer is none. The dynamic array, aligned to 1024, comes
   // first: all of it can be named by the 18 address bits of a matrix descriptor.
@@ -39,15 +49,22 @@ class SharedArena {
 
   struct Array {
     const void* tag;
+    const char* name;
     size_t offset, bytes;
   };
+  enum class State : uint8_t { no_array, undefined, written };
+
+  size_t offset(const void* address) const { return size_t(static_cast<const char*>(address) - data_); }
   bool holds(size_t offset, size_t bytes) const;
+  void set_state(size_t offset, size_t bytes, State state);
+  std::string described(const char* what, size_t offset, size_t bytes) const;
 
   char* data_ = nullptr;
   size_t dynamic_bytes_ = 0;
   size_t static_bytes_ = 0;
   size_t end_ = size_;  // of what this block has used
   std::vector<Array> arrays_;
+  std::vector<State> states_;  // of each byte
 };
 
 }  // namespace reprise::simt

@@ -67,6 +67,7 @@ void Block::meet(uint32_t mask, void* record, Collective collective, bool orders
   if (!(mask & me))
     simt::fail(where, "the calling lane ", thread.state.lane, " is not in the mask ", hex(mask));
   ++stats_.warp_operations;
+  thread.where = where;
   Meeting& meeting = join_meeting(warp, mask, collective, where);
   meeting.records[thread.state.lane] = record;
   meeting.arrived |= me;
@@ -76,7 +77,6 @@ void Block::meet(uint32_t mask, void* record, Collective collective, bool orders
     end_meeting(warp, meeting, me);
     if (order_ == Order::random) reschedule();
   } else {
-    thread.where = where;
     thread.mask = mask;
     make_wait(thread, Status::at_collective);
     reschedule();

@@ -114,7 +114,7 @@ __global__ void divergent_kernel() {
 }
 
 TEST(Barrier, ReportsDivergence) {
-  std::string error = error_of(2, 64, divergent_kernel);
+  std::string error = error_of(1, 64, divergent_kernel);
   expect_contains(error, "k: __syncthreads: divergent barrier: other threads of the block wait at ");
   expect_contains(error, "barrier_test.cpp:");
   expect_contains(error, "block (0, 0, 0), thread (32, 0, 0)");

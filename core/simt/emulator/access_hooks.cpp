@@ -1,0 +1,41 @@
+// Checks of each load and store of shared memory. Kernels compiled with
+//   -fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 --param asan-stack=0
+//   --param asan-globals=0
+// call these functions before each access: the compiler's interface to a sanitizer that is part of the
+// program. Kernels compiled without it never come here.
+#include <cstddef>
+
+#include "reprise/core/simt/emulator/block.h"
+#include "reprise/core/simt/emulator/sanitizer.h"
+
+#if !REPRISE_SIMT_WITH_ASAN  // which has functions of these names
+
+namespace reprise::simt {
+namespace {
+
+void note(const void* address, size_t bytes, bool store) {
+  Block* block = Block::current();
+  if (block && block->shared().contains(address)) block->note_access(address, bytes, store);
+}
+
+}  // namespace
+}  // namespace reprise::simt
+
+extern "C" {
+void __asan_load1_noabort(void* address) { reprise::simt::note(address, 1, false); }
+void __asan_load2_noabort(void* address) { reprise::simt::note(address, 2, false); }
+void __asan_load4_noabort(void* address) { reprise::simt::note(address, 4, false); }
+void __asan_load8_noabort(void* address) { reprise::simt::note(address, 8, false); }
+void __asan_load16_noabort(void* address) { reprise::simt::note(address, 16, false); }
+void __asan_loadN_noabort(void* address, size_t bytes) { reprise::simt::note(address, bytes, false); }
+void __asan_store1_noabort(void* address) { reprise::simt::note(address, 1, true); }
+void __asan_store2_noabort(void* address) { reprise::simt::note(address, 2, true); }
+void __asan_store4_noabort(void* address) { reprise::simt::note(address, 4, true); }
+void __asan_store8_noabort(void* address) { reprise::simt::note(address, 8, true); }
+void __asan_store16_noabort(void* address) { reprise::simt::note(address, 16, true); }
+void __asan_storeN_noabort(void* address, size_t bytes) { reprise::simt::note(address, bytes, true); }
+void __asan_handle_no_return() {}
+void __asan_before_dynamic_init(const void*) {}
+void __asan_after_dynamic_init() {}
+}
+#endif
