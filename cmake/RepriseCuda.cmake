@@ -51,11 +51,20 @@ function(reprise_select_cuda_sources list)
   set(${list} ${sources} PARENT_SCOPE)
 endfunction()
 
+# Kernels for the emulator tell it of every access, so that it reports loads of shared memory that nobody has written
+# (core/simt/emulator/access_hooks.cpp). A sanitizer has that place in its own builds.
+set(REPRISE_SIMT_CHECKS "")
+if(REPRISE_CUDA STREQUAL EMULATED AND NOT REPRISE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set(REPRISE_SIMT_CHECKS -fsanitize=kernel-address --param=asan-instrumentation-with-call-threshold=0
+                          --param=asan-stack=0 --param=asan-globals=0)
+endif()
+
 # reprise_device_sources(SOURCES...): these files hold kernels. Compiled by nvcc, or for the emulator.
 function(reprise_device_sources)
   foreach(source ${ARGN})
     if(REPRISE_CUDA STREQUAL EMULATED)
-      set_source_files_properties("${source}" PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
+      set_source_files_properties("${source}" PROPERTIES LANGUAGE CXX
+                                  COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas;${REPRISE_SIMT_CHECKS}")
       continue()
     endif()
     set(architectures ${REPRISE_CUDA_ARCHITECTURES})
@@ -130,6 +139,11 @@ function(reprise_select_cuda_tests list)
   set(device_sources ${sources})
   list(FILTER device_sources INCLUDE REGEX "\\.cu$")
   reprise_device_sources(${device_sources})
+  set(access_tests ${sources})  # kernels of their own, in C++
+  list(FILTER access_tests INCLUDE REGEX "/emulated_access_checks_test\\.cpp$")
+  if(access_tests)
+    set_source_files_properties(${access_tests} PROPERTIES COMPILE_OPTIONS "${REPRISE_SIMT_CHECKS}")
+  endif()
   set(${list} ${sources} PARENT_SCOPE)
 endfunction()
 

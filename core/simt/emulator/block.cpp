@@ -11,8 +11,6 @@
 namespace reprise::simt {
 namespace {
 
-thread_local Block* running = nullptr;
-
 constexpr size_t plain_stack_bytes = 64 * 1024;
 constexpr size_t sanitized_stack_bytes = 256 * 1024;
 
@@ -30,8 +28,6 @@ bool holds(const Thread& thread) {
 
 }  // namespace
 
-Block* Block::current() { return running; }
-
 Block& Block::mine() {
   static thread_local Block block;
   return block;
@@ -45,9 +41,9 @@ void Block::run(const Grid& grid, const std::function<int64_t()>& next_block) {
   ::blockDim = grid.threads;
   struct Scope {
     Block& block;
-    explicit Scope(Block& the_block) : block(the_block) { running = &block; }
+    explicit Scope(Block& the_block) : block(the_block) { running_block = &block; }
     ~Scope() {
-      running = nullptr;
+      running_block = nullptr;
       block.shared_.end_grid();
       sanitizer::acquire(&block.end_token_);
     }
@@ -134,7 +130,7 @@ void Block::drop_threads() {
 }
 
 void Block::entry() {
-  Block& block = *running;
+  Block& block = *running_block;
   Fiber::entered(block.scheduler_);
   while (true) {
     sanitizer::acquire(&block.start_token_);

@@ -96,15 +96,16 @@ struct Barrier {
   std::array<char, 2> tokens{};
 };
 
+class Block;
+/// The one that this OS thread runs; null outside kernels.
+inline constinit thread_local Block* running_block = nullptr;
+
 class Block {
  public:
   Block() = default;
   ~Block() { drop_threads(); }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
-
-  /// The one that this OS thread runs; null outside kernels.
-  static Block* current();
 
   /// Of this OS thread, kept for the next launch.
   static Block& mine();

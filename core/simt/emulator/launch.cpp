@@ -55,7 +55,7 @@ Stats last_launch_stats() {
 }
 
 void detail::check_limits(const Launch& config) {
-  check(!Block::current(), config.name, ": launched inside a kernel");
+  check(!running_block, config.name, ": launched inside a kernel");
   const dim3 grid = config.grid, block = config.block;
   const uint64_t threads = uint64_t(block.x) * block.y * block.z;
   auto refuse_unless = [&](bool ok, const auto&... fact) {

@@ -15,9 +15,8 @@ namespace reprise::simt {
 namespace {
 
 Block& block(const Where& where) {
-  Block* running = Block::current();
-  if (!running) throw Error(std::string(where.what) + ": called outside a kernel");
-  return *running;
+  if (!running_block) throw Error(std::string(where.what) + ": called outside a kernel");
+  return *running_block;
 }
 
 [[maybe_unused]] char fence_token;
@@ -25,7 +24,7 @@ Block& block(const Where& where) {
 }  // namespace
 
 void fail_at(Where where, const std::string& message) {
-  if (Block* running = Block::current()) running->fail(where, message);
+  if (running_block) running_block->fail(where, message);
   throw Error(std::string(where.what) + ": " + message);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,20 @@ class SharedArena {
   std::string note_load(const void* address, size_t bytes) const;
   bool contains(const void* address) const { return offset(address) < size_; }
 
+  /// Whether all the bytes are written: a load of them is right, and a store changes nothing.
+  template <size_t bytes>
+  bool is_written(const void* address) const {
+    constexpr State all[16] = {State::written, State::written, State::written, State::written,
+                               State::written, State::written, State::written, State::written,
+                               State::written, State::written, State::written, State::written,
+                               State::written, State::written, State::written, State::written};
+    static_assert(bytes <= sizeof all);
+    return offset(address) + bytes <= size_ && std::memcmp(&states_[offset(address)], all, bytes) == 0;
+  }
+
  private:
+  enum class State : uint8_t { no_array, undefined, written };
+
   // Offset 0 is no shared memory, so that a null pointer is none. The dynamic array, aligned to 1024, comes
   // first: all of it can be named by the 18 address bits of a matrix descriptor.
   static constexpr size_t first_offset = 1024;
@@ -52,8 +66,6 @@ class SharedArena {
     const char* name;
     size_t offset, bytes;
   };
-  enum class State : uint8_t { no_array, undefined, written };
-
   size_t offset(const void* address) const { return size_t(static_cast<const char*>(address) - data_); }
   bool holds(size_t offset, size_t bytes) const;
   void set_state(size_t offset, size_t bytes, State state);
