@@ -51,9 +51,9 @@ class SafetensorsFile {
 
 using NamedViews = std::vector<std::pair<std::string, TensorView>>;
 
-/// Writes `tensors` (on any device, with any strides) and `metadata` to `path`, atomically and durably. The file
-/// depends on the contents alone: tensors are sorted by element size, widest first so that all are aligned,
-/// then by name.
+/// Writes `tensors` (on any device, with any strides) and `metadata` to `path`, atomically and durably. The
+/// file depends on the contents alone: tensors are sorted by element size, widest first so that all are
+/// aligned, then by name.
 void write_safetensors(const std::string& path, const NamedViews& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
