@@ -56,7 +56,8 @@ endfunction()
 set(REPRISE_SIMT_CHECKS "")
 if(REPRISE_CUDA STREQUAL EMULATED AND NOT REPRISE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(REPRISE_SIMT_CHECKS -fsanitize=kernel-address --param=asan-instrumentation-with-call-threshold=0
-                          --param=asan-stack=0 --param=asan-globals=0)
+                          --param=asan-stack=0 --param=asan-globals=0
+                          -DREPRISE_SIMT_ACCESS_CHECKS)
 endif()
 
 # reprise_device_sources(SOURCES...): these files hold kernels. Compiled by nvcc, or for the emulator.

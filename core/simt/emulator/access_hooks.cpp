@@ -1,6 +1,6 @@
 // Checks of each load and store of shared memory. Kernels compiled with
 //   -fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 --param asan-stack=0
-//   --param asan-globals=0
+//   --param asan-globals=0 -DREPRISE_SIMT_ACCESS_CHECKS
 // call these functions before each access: the compiler's interface to a sanitizer that is part of the
 // program. Kernels compiled without it never come here.
 #include <cstddef>

@@ -6,7 +6,8 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(REPRISE_SIMT_ASAN)
+// The checks of access_hooks.cpp use AddressSanitizer's interface, and compilers define its macro for them.
+#if (defined(__SANITIZE_ADDRESS__) && !defined(REPRISE_SIMT_ACCESS_CHECKS)) || defined(REPRISE_SIMT_ASAN)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #define REPRISE_SIMT_WITH_ASAN 1
