@@ -39,8 +39,11 @@ __device__ __forceinline__ void skip_row(const typename Cut::Team& team,
   }
   if (!p.dlogits) return;
   T* dx = p.dlogits.at(row);
-  each_pack<Cut>(team, p.width,
-                 [&](int, int64_t j) { store_pack(dx + j, pack_of<T>(Numbers<C, Cut::N>{})); });
+  if constexpr (Cut::shifted)
+    for (int64_t j = team.thread(); j < p.width; j += team.threads()) dx[j] = from<T>(C(0));
+  else
+    each_pack<Cut>(team, p.width,
+                   [&](int, int64_t j) { store_pack(dx + j, pack_of<T>(Numbers<C, Cut::N>{})); });
 }
 
 template <class Cut, class T>
@@ -55,30 +58,32 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
       skip_row<Cut>(team, p, row, target);
       continue;
     }
-    const T* logits = p.logits.at(row);
-    const Row<T, Cut> x(team, logits, p.width);
-    const Exponentials<C> e = exponentials_of(team, x, p.width, p.smoothing > C(0));
+    const int shift = shift_of<Cut>(p.logits.at(row));
+    const int64_t end = p.width + shift, column = target + shift;  // from the boundary before the row on
+    const T* logits = p.logits.at(row) - shift;
+    const Row<T, Cut> x(team, logits, end, shift);
+    const Exponentials<C> e = exponentials_of(team, x, end, p.smoothing > C(0));
     const C uniform = p.smoothing / C(p.width), log_sum = std::log(e.sum);
     // The thread whose column the target is reads its logit here, before it may write over it.
-    const bool owns_target = int(target) / Cut::N % team.threads() == team.thread();
-    const C below = owns_target ? to<C>(logits[target]) - e.max : C(0);
+    const bool owns_target = int(column) / Cut::N % team.threads() == team.thread();
+    const C below = owns_target ? to<C>(logits[column]) - e.max : C(0);
     if (owns_target) {
       C loss = log_sum - (C(1) - p.smoothing) * below;
       if (p.smoothing > C(0)) loss -= p.smoothing * (e.logits / C(p.width) - e.max);
       p.losses[row * p.loss_stride] = loss;
     }
     if (!p.dlogits) continue;
-    T* dx = p.dlogits.at(row);
+    T* dx = p.dlogits.at(row) - shift;
     const C factor = p.scale / e.sum;
-    each_pack_backwards<Cut>(team, p.width, [&](int k, int64_t j) {
+    each_pack_backwards<Cut>(team, end, [&](int k, int64_t j) {
       Numbers<C, Cut::N> value = x(k, j);
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i)
         value.at[i] = exp_below(value.at[i] - e.max) * factor - p.scale * uniform;
-      store_pack(dx + j, pack_of<T>(value));
+      x.store(dx, j, pack_of<T>(value));
     });
     if (owns_target)
-      dx[target] = from<T>(p.scale * (exp_below(below - log_sum) - uniform - (C(1) - p.smoothing)));
+      dx[column] = from<T>(p.scale * (exp_below(below - log_sum) - uniform - (C(1) - p.smoothing)));
   }
 }
 
@@ -86,7 +91,7 @@ void cross_entropy_cuda(const Stream& stream, const TensorView& logits, const Te
                         const CrossEntropyOptions& options, const TensorView& losses,
                         const TensorView& dlogits, double scale) {
   check_cross_entropy(logits, targets, options, losses, dlogits);
-  check(logits.size(1) <= max_short_row, "cross_entropy: more classes than 2^31 - 1: ", logits.size(1));
+  check(logits.size(1) < max_short_row / 2, "cross_entropy: too many classes: ", logits.size(1));
   dispatch_floating(logits.dtype, "cross_entropy", [&]<class T>() {
     using C = Accumulator<T>;
     const int64_t rows = logits.size(0), width = logits.size(1);
@@ -106,11 +111,10 @@ void cross_entropy_cuda(const Stream& stream, const TensorView& logits, const Te
         .errors = cuda::error_slot(stream.device()),
         .error_code = target_outside,
     };
-    dispatch_rows<T, 32>(
-        rows, width, all_rows_fit_packs({&logits, &dlogits}), [&]<class Cut>(const RowGrid& grid) {
-          simt::launch({.name = "cross_entropy", .grid = grid.grid, .block = grid.block, .stream = stream},
-                       cross_entropy_kernel<Cut, Element<T>>, arguments);
-        });
+    dispatch_rows<T, 32, true>(rows, width, fit_of({&logits, &dlogits}), [&]<class Cut>(const RowGrid& grid) {
+      simt::launch({.name = "cross_entropy", .grid = grid.grid, .block = grid.block, .stream = stream},
+                   cross_entropy_kernel<Cut, Element<T>>, arguments);
+    });
   });
 }
 

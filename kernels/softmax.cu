@@ -73,11 +73,10 @@ void forward(const Stream& stream, const char* op, const TensorView& x, const Te
   dispatch_floating(x.dtype, op, [&]<class T>() {
     const int64_t rows = rows_of(x), width = x.size(-1);
     if (rows == 0) return;
-    dispatch_rows<T, columns_each>(
-        rows, width, all_rows_fit_packs({&x, &y}), [&]<class Cut>(const RowGrid& grid) {
-          simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
-                       softmax_kernel<kind, Cut, Element<T>>, rows_at<T>(x), rows_at<T>(y), rows, width);
-        });
+    dispatch_rows<T, columns_each>(rows, width, fit_of({&x, &y}), [&]<class Cut>(const RowGrid& grid) {
+      simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
+                   softmax_kernel<kind, Cut, Element<T>>, rows_at<T>(x), rows_at<T>(y), rows, width);
+    });
   });
 }
 
@@ -89,7 +88,7 @@ void backward(const Stream& stream, const char* op, const TensorView& dy, const 
     const int64_t rows = rows_of(dy), width = dy.size(-1);
     if (rows == 0) return;
     dispatch_rows<T, columns_each / 2>(
-        rows, width, all_rows_fit_packs({&dy, &y, &dx}), [&]<class Cut>(const RowGrid& grid) {
+        rows, width, fit_of({&dy, &y, &dx}), [&]<class Cut>(const RowGrid& grid) {
           simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
                        softmax_backward_kernel<kind, Cut, Element<T>>, rows_at<T>(dy), rows_at<T>(y),
                        rows_at<T>(dx), rows, width);

@@ -172,10 +172,9 @@ void norm_backward(const Stream& stream, const char* name, const NormBackwardVie
                             sums ? workspace.as<C>() : nullptr,
                             rows,
                             width};
-    dispatch_rows<T, 16>(rows, width, all_rows_fit_packs({&v.dy, &v.x, &v.dx}),
-                         [&]<class Cut>(const RowGrid& grid) {
-                           launch_norm_backward<centred, Cut>(stream, name, p, grid, pieces);
-                         });
+    dispatch_rows<T, 16>(rows, width, fit_of({&v.dy, &v.x, &v.dx}), [&]<class Cut>(const RowGrid& grid) {
+      launch_norm_backward<centred, Cut>(stream, name, p, grid, pieces);
+    });
   }
   if (sums) add_pieces(stream, workspace.as<C>(), pieces, width, v.dgamma, centred ? &v.dbeta : nullptr);
 }

@@ -137,8 +137,8 @@ void norm_forward(const Stream& stream, const char* name, const NormViews& v, do
                          C(eps),
                          rows,
                          width};
-  bool packed = all_rows_fit_packs({&v.x, &v.residual, &v.sum, &v.y});
-  dispatch_rows<T, 32>(rows, width, packed, [&]<class Cut>(const RowGrid& grid) {
+  Fit fit = fit_of({&v.x, &v.residual, &v.sum, &v.y});
+  dispatch_rows<T, 32>(rows, width, fit, [&]<class Cut>(const RowGrid& grid) {
     simt::Launch launch{.name = name, .grid = grid.grid, .block = grid.block, .stream = stream};
     if (v.residual)
       simt::launch(launch, norm_forward_kernel<centred, true, Cut, E>, p);

@@ -2,64 +2,19 @@
 // a thread works on packs of N columns, thread t on the packs t, t + threads, t + 2 threads, ... A row of
 // K packs a thread is kept in registers; with K = 0 it may have any length and is read again for each pass,
 // from the cache as a rule. Note [Own columns] In every pass a thread reads and writes the same columns, so a
-// result may lie over an input without a barrier between the passes.
+// result may lie over an input without a barrier between the passes. Note [Shifted rows] A row that starts
+// behind a 16-byte boundary may be worked on from that boundary on: its first columns, and those behind its
+// end, belong to other rows, and are masked in the first pack and the last.
 #pragma once
 
 #include <algorithm>
-#include <span>
+#include <limits>
 
-#include "reprise/kernels/device/pack.cuh"
 #include "reprise/kernels/device/reduce.cuh"
-#include "reprise/kernels/device/types.cuh"
+#include "reprise/kernels/device/row_address.cuh"
 #include "reprise/kernels/row_checks.h"
-#include "reprise/kernels/strided.h"
 
 namespace reprise::kernels::device {
-
-/// Where the rows of a view start, counted row-major over all dimensions but the last.
-template <class T>
-struct Rows {
-  T* data = nullptr;  ///< null for an absent view
-  int rank = 0;       ///< of what is left of those dimensions once merged; the last one first
-  int64_t sizes[8] = {}, strides[8] = {};
-  double reciprocals[8] = {};  ///< of the sizes
-
-  __device__ explicit operator bool() const { return data != nullptr; }
-  __device__ T* at(int64_t row) const {
-    if (rank == 1) return data + row * strides[0];
-    int64_t offset = 0;
-    for (int d = 0; d + 1 < rank; ++d) {
-      // Dividing 64-bit integers costs a call, and registers for it. This is off by one at most.
-      int64_t quotient = int64_t(double(row) * reciprocals[d]), index = row - quotient * sizes[d];
-      const int64_t correction = index < 0 ? -1 : index >= sizes[d] ? 1 : 0;
-      quotient += correction;
-      index -= correction * sizes[d];
-      offset += index * strides[d];
-      row = quotient;
-    }
-    return data + offset + row * strides[rank - 1];
-  }
-};
-
-/// The rows of a view of element type T, absent or of rank 1 at least.
-template <class T>
-Rows<Element<T>> rows_at(const TensorView& view) {
-  if (!view) return {};
-  TensorView leading = view;
-  leading.shape = Shape(std::span(view.shape.begin(), size_t(view.rank() - 1)));
-  leading.strides = Strides(std::span(view.strides.begin(), size_t(view.rank() - 1)));
-  collapse({&leading, 1});
-  Rows<Element<T>> rows;
-  rows.data = data_of<T>(view);
-  rows.rank = leading.rank();
-  for (int d = 0; d < rows.rank; ++d) {
-    const int from = rows.rank - 1 - d;
-    rows.sizes[d] = leading.shape[from];
-    rows.strides[d] = leading.strides[from];
-    rows.reciprocals[d] = 1.0 / double(leading.shape[from]);
-  }
-  return rows;
-}
 
 /// A warp for each row, so a block of several warps has several rows under way.
 template <class C>
@@ -116,15 +71,16 @@ struct BlockTeam {
   }
 };
 
-/// How a row is cut: into packs of N columns, K a thread in registers or 0.
-template <class C_, template <class> class Team_, int N_, int K_, int max_block_>
+/// How a row is cut: into packs of N columns, K a thread in registers or 0; see Note [Shifted rows].
+template <class C_, template <class> class Team_, int N_, int K_, int max_block_, bool shifted_ = false>
 struct RowCut {
   using C = C_;
   using Team = Team_<C_>;
   static constexpr int N = N_, K = K_;
+  static constexpr bool shifted = shifted_;
   static constexpr int max_block = max_block_;  ///< threads
   /// Blocks that fit a multiprocessor together, for kernels that can do with so many registers.
-  static constexpr int min_blocks = Team::is_warp ? 4 : max_block == 1024 ? 2 : 1;
+  static constexpr int min_blocks = Team::is_warp ? 4 : shifted ? 3 : max_block == 1024 ? 2 : 1;
 };
 
 inline constexpr int64_t max_short_row = (int64_t{1} << 31) - 1;  ///< columns that an int can count
@@ -180,21 +136,45 @@ __device__ __forceinline__ Pack<T, N> pack_of(const Numbers<C, N>& numbers) {
   return result;
 }
 
-/// One thread's part of a row.
+/// Columns between the 16-byte boundary before a row and the row.
+template <class Cut, class T>
+__device__ __forceinline__ int shift_of(const T* row) {
+  if constexpr (!Cut::shifted) return 0;
+  return int(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
+}
+
+/// One thread's part of a row of columns [begin, end) of `data`; begin is 0 but for shifted rows.
 template <class T, class Cut>
 class Row {
  public:
   static constexpr int N = Cut::N;
 
-  __device__ Row(const typename Cut::Team& team, const T* data, int64_t width) : data_(data) {
+  __device__ Row(const typename Cut::Team& team, const T* data, int64_t end, int begin = 0)
+      : data_(data), begin_(begin), end_(end) {
     if constexpr (Cut::K > 0)
-      each_pack<Cut>(team, width, [&](int k, int64_t j) { packs_[k] = load_pack<N>(data + j); });
+      each_pack<Cut>(team, end, [&](int k, int64_t j) { packs_[k] = load_pack<N>(data + j); });
   }
+  /// The pack k that starts at column j; -inf where a pack of a shifted row has columns of others.
   __device__ Numbers<typename Cut::C, N> operator()(int k, int64_t j) const {
-    if constexpr (Cut::K > 0)
-      return numbers_of<typename Cut::C>(packs_[k]);
-    else
-      return numbers_of<typename Cut::C>(load_pack<N>(data_ + j));
+    using C = typename Cut::C;
+    if constexpr (Cut::K > 0) return numbers_of<C>(packs_[k]);
+    if (holds(j)) return numbers_of<C>(load_pack<N>(data_ + j));
+    Numbers<C, N> result;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      result.at[i] = holds(j, i) ? to<C>(data_[j + i]) : -std::numeric_limits<C>::infinity();
+    return result;
+  }
+  /// Whether column j + i, or the whole pack, is in the row.
+  __device__ bool holds(int64_t j, int i) const { return !Cut::shifted || (j + i >= begin_ && j + i < end_); }
+  __device__ bool holds(int64_t j) const { return !Cut::shifted || (j >= begin_ && j + N <= end_); }
+
+  /// Writes a pack to the same columns of another row.
+  __device__ void store(T* into, int64_t j, const Pack<T, N>& pack) const {
+    if (holds(j)) return store_pack(into + j, pack);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      if (holds(j, i)) into[j + i] = pack.at[i];
   }
   /// Replaces a pack; for rows that are not kept, read_from says where all have been replaced.
   __device__ void set(int k, const Pack<T, N>& pack) {
@@ -204,7 +184,9 @@ class Row {
 
  private:
   const T* data_;
-  Pack<T, N> packs_[std::max(Cut::K, 1)];
+  int begin_;
+  int64_t end_;
+  Pack<T, N> packs_[std::max(Cut::K, 1)] = {};
 };
 
 /// The grid and block of a launch over rows.
@@ -217,24 +199,25 @@ inline constexpr int64_t max_row_blocks = 16384;  ///< a team that is left over 
 /// The widest row of a warp, and the columns of one thread that stay in registers there.
 inline constexpr int64_t warp_columns = 1024;
 
-/// Calls body.operator()<RowCut>(RowGrid) with the cut for `rows` of `width` elements of type T. `packed`
-/// says whether 16-byte packs fit all views; `columns` is what a thread of a block keeps in registers.
-template <class T, int columns, class Body>
-void dispatch_rows(int64_t rows, int64_t width, bool packed, Body&& body) {
+/// Calls body.operator()<RowCut>(RowGrid) with the cut for `rows` of `width` elements of type T, whose packs
+/// fit all views as `fit` says. `columns` is what a thread of a block keeps in registers; kernels that take
+/// wide shifted rows say so.
+template <class T, int columns, bool takes_shifted = false, class Body>
+void dispatch_rows(int64_t rows, int64_t width, Fit fit, Body&& body) {
   using C = Accumulator<T>;
   auto warps = [&]<int N, int K>() {
     constexpr int block = WarpTeam<C>::max_block, teams = block / warp_threads;
     body.template operator()<RowCut<C, WarpTeam, N, K, block>>(
         RowGrid{unsigned(std::min(ceil_div(rows, int64_t(teams)), max_row_blocks)), block});
   };
-  auto blocks = [&]<int N, int K, int max_block>(int64_t columns_each) {
+  auto blocks = [&]<int N, int K, int max_block, bool shifted = false>(int64_t columns_each) {
     int64_t threads = ceil_div(ceil_div(width, columns_each), int64_t(warp_threads)) * warp_threads;
-    body.template operator()<RowCut<C, BlockTeam, N, K, max_block>>(
+    body.template operator()<RowCut<C, BlockTeam, N, K, max_block, shifted>>(
         RowGrid{unsigned(std::min(rows, max_row_blocks)), unsigned(std::min<int64_t>(threads, max_block))});
   };
   if constexpr (sizeof(T) <= 4) {
     constexpr int N = pack_size<T>;
-    if (packed) {
+    if (fit == Fit::whole) {
       if (width <= 256) return warps.template operator()<N, 8 / N>();
       if (width <= 512) return warps.template operator()<N, 16 / N>();
       if (width <= 768) return warps.template operator()<N, 24 / N>();
@@ -242,6 +225,9 @@ void dispatch_rows(int64_t rows, int64_t width, bool packed, Body&& body) {
       if (width <= 512 * columns) return blocks.template operator()<N, columns / N, 512>(columns);
       return blocks.template operator()<N, 0, 1024>(columns);
     }
+    if constexpr (takes_shifted)
+      if (fit == Fit::shifted && width > warp_columns)
+        return blocks.template operator()<N, 0, 512, true>(columns);
   }
   if (width <= warp_columns) return warps.template operator()<1, 0>();
   blocks.template operator()<1, 0, 512>(8);

@@ -51,7 +51,7 @@ __device__ __forceinline__ void add_online(const typename Cut::Team& team, const
     add_exponentials(value, max == lowest ? C(0) : max, e.sum);  // only -inf so far: 0, not NaN
     if (sum_logits)
 #pragma unroll
-      for (int i = 0; i < Cut::N; ++i) e.logits += value.at[i];
+      for (int i = 0; i < Cut::N; ++i) e.logits += x.holds(j, i) ? value.at[i] : C(0);
   });
 }
 
@@ -78,7 +78,7 @@ __device__ __forceinline__ Exponentials<typename Cut::C> exponentials_of(const t
         for (int i = 0; i < Cut::N; ++i) e.logits += value.at[i];
     });
   else
-    e.sum *= e.max == lowest && max[0] != lowest ? C(0) : exp_below(e.max - max[0]);
+    e.sum *= exp_below(e.max - max[0]);
   C sums[2] = {e.sum, e.logits};
   team.reduce(Sum{}, sums, C(0));
   return {max[0], sums[0], sums[1]};

@@ -143,6 +143,19 @@ TEST(CrossEntropy, WritesTheGradientOverTheLogitsAndTheSameLossWithoutIt) {
   }
 }
 
+TEST(CrossEntropy, TakesLogitsAndGradientsThatAreAlignedDifferently) {
+  for (int64_t classes : {65, 1031, 1032, 5003})
+    for (DType dtype : packed_dtypes) {
+      Case c(5, classes, dtype, RowLayout::padded);
+      Reference want(c, {}, 1);
+      RowArray dlogits({5, classes}, dtype);
+      run_kernel(cross_entropy, c.logits.view(), c.targets.view(), {}, c.losses.view(), dlogits.view(), 1);
+      std::string what = describe({5, classes}, dtype, Layout::contiguous);
+      expect_near(c.losses.values(), want.losses, 64 * epsilon_of(DType::f32), "loss " + what);
+      expect_near(dlogits.values(), want.dlogits, 2 * epsilon_of(dtype), "dlogits " + what);
+    }
+}
+
 TEST(CrossEntropy, IsExactAcrossThreadCounts) {
   for (auto [rows, classes] : {std::pair<int64_t, int64_t>{515, 65}, {3, 20011}})
     expect_same_at_any_thread_count([rows = rows, classes = classes] {

@@ -64,7 +64,7 @@ struct Case {
         y(shape, dtype, layout),
         dx(shape, dtype, layout),
         gamma({shape.back()}, dtype, Layout::offset),
-        beta({shape.back()}, dtype),
+        beta({shape.back()}, dtype, shape.size() == 2 ? Layout::contiguous : Layout::stepped),
         dgamma({shape.back()}, dtype),
         dbeta({shape.back()}, dtype, Layout::stepped),
         mean(leading(shape), accumulator_dtype(dtype)),

@@ -60,7 +60,7 @@ class RowArray {
 /// Odd widths around the vector widths, ranks 1 to 4, enough rows for many tasks, and none.
 inline const std::vector<Shape>& row_shapes() {
   static const std::vector<Shape> shapes = {
-      {1}, {5}, {65}, {3, 5}, {7, 65}, {3, 5, 7}, {2, 3, 5, 129}, {67, 17}, {0, 5}, {3, 0, 7}};
+      {1}, {5}, {65}, {3, 5}, {7, 65}, {3, 5, 7}, {2, 3, 5, 129}, {67, 17}, {3, 49, 9}, {0, 5}, {3, 0, 7}};
   return shapes;
 }
 
