@@ -17,9 +17,8 @@ __global__ void look_up_kernel(const float* table, int64_t rows, const int64_t* 
     y[i] = table[index[i]];
 }
 
-}  // namespace
-
-void look_up(const Stream& stream, const TensorView& table, const TensorView& index, const TensorView& y) {
+void look_up_cuda(const Stream& stream, const TensorView& table, const TensorView& index,
+                  const TensorView& y) {
   const int64_t n = index.numel();
   if (n == 0) return;
   simt::launch(
@@ -28,4 +27,7 @@ void look_up(const Stream& stream, const TensorView& table, const TensorView& in
       cuda::error_slot(stream.device()), int(bad_index));
 }
 
+const kernels::OnCuda look_up_on_cuda{look_up, look_up_cuda};
+
+}  // namespace
 }  // namespace reprise
