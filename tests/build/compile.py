@@ -10,9 +10,15 @@ import sys
 HEADER_FOLDERS = ["core", "kernels", "autograd", "nn", "io", "distributed"]
 
 
+def for_device_code(path):
+    """Whether a header is for .cu files: those need CUDA's headers, which a machine without CUDA lacks."""
+    return "core/simt" in path.as_posix() or "reprise/core/simt/" in path.read_text()
+
+
 def public_headers(source):
-    """The headers that get installed, relative to the source folder, sorted."""
-    headers = [path for folder in HEADER_FOLDERS for path in (source / folder).rglob("*.h")]
+    """The headers that get installed and compile without CUDA, relative to the source folder, sorted."""
+    headers = [path for folder in HEADER_FOLDERS for path in (source / folder).rglob("*.h")
+               if not for_device_code(path)]
     return sorted(str(path.relative_to(source)) for path in headers) + ["reprise.h"]
 
 
