@@ -102,7 +102,7 @@ TEST(Methods, ForwardToTheirFunctions) {
   EXPECT_TRUE(x.contiguous().is_same(x));
   EXPECT_TRUE(x.transpose(0, 1).contiguous().is_contiguous());
   EXPECT_TRUE(x.to(Device::cpu()).is_same(x));
-  expect_error([&] { x.to(Device::cuda()); }, {"to", "cuda"});
+  expect_error([&] { x.to(Device::cuda(Device::cuda_count())); }, {"device", "cuda"});
 }
 
 TEST(Methods, OnAnUndefinedTensorAreErrors) {
