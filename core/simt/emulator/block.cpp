@@ -71,6 +71,7 @@ void Block::start(int64_t number) {
   size_t stack_bytes = grid_->options.stack_bytes;
   if (stack_bytes == 0)
     stack_bytes = sanitizer::address || sanitizer::thread ? sanitized_stack_bytes : plain_stack_bytes;
+  if (std::exchange(stack_bytes_, stack_bytes) != stack_bytes) drop_threads();
   while (threads_.size() < n)
     threads_.push_back(std::make_unique<Thread>(&Block::entry, stack_bytes, threads_.size()));
   n_warps_ = unsigned((n + warp_lanes - 1) / warp_lanes);

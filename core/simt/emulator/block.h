@@ -173,6 +173,7 @@ class Block {
   Fiber scheduler_;  // the OS thread itself
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::unique_ptr<Warp>> warps_;
+  size_t stack_bytes_ = 0;
   unsigned n_warps_ = 0;
   int live_ = 0;
   Thread* current_ = nullptr;

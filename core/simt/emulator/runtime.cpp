@@ -57,7 +57,7 @@ void fence() {
 
 void spin() {
   constexpr unsigned spins_before_yield = 4096;
-  if (++self.spins < spins_before_yield) return;
+  if (!running_block || ++self.spins < spins_before_yield) return;
   self.spins = 0;
   yield();
 }

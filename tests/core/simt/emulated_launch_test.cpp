@@ -1,6 +1,9 @@
 // Launches: indices, parameters, limits, orders, workers, host threads, and what a failed launch says.
 // labels: concurrency
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -159,6 +162,34 @@ TEST(Launch, MayComeFromSeveralHostThreads) {
 __global__ void launching_kernel() { run(1, 1, nothing_kernel); }
 
 TEST(Launch, RefusesToNest) { expect_contains(error_of(1, 1, launching_kernel), "launched inside a kernel"); }
+
+/// In a new process, with the environment variable set: exits with 0 if `fits`, prints an Error.
+template <class Fits>
+[[noreturn]] void read_options(const char* name, const char* value, Fits&& fits) {
+  setenv(name, value, 1);
+  try {
+    std::exit(fits(emulator_options()) ? 0 : 1);
+  } catch (const Error& error) {
+    std::fputs(error.what(), stderr);
+    std::exit(2);
+  }
+}
+
+TEST(LaunchOptions, ComeFromTheEnvironment) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto good = ::testing::ExitedWithCode(0), bad = ::testing::ExitedWithCode(2);
+  auto reverse = [](const auto& options) { return options.order == Order::reverse; };
+  auto seed = [](const auto& options) { return options.seed == 77; };
+  auto workers = [](const auto& options) { return options.workers == 3; };
+  EXPECT_EXIT(read_options("REPRISE_EMULATOR_ORDER", "reverse", reverse), good, "");
+  EXPECT_EXIT(read_options("REPRISE_EMULATOR_ORDER", "back", reverse), bad,
+              "forward, reverse or random, got 'back'");
+  EXPECT_EXIT(read_options("REPRISE_EMULATOR_SEED", "77", seed), good, "");
+  EXPECT_EXIT(read_options("REPRISE_EMULATOR_SEED", "7x", seed), bad,
+              "REPRISE_EMULATOR_SEED: needs a number");
+  EXPECT_EXIT(read_options("REPRISE_EMULATOR_WORKERS", "3", workers), good, "");
+  EXPECT_EXIT(read_options("REPRISE_EMULATOR_WORKERS", "-1", workers), bad, "REPRISE_EMULATOR_WORKERS");
+}
 
 __global__ void deep_kernel(volatile int* y, int depth) {
   volatile char frame[1024];
