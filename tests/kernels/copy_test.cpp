@@ -35,27 +35,44 @@ TEST(Copy, MovesLargeTensorsInEveryLayout) {
       }
 }
 
+/// Matrices in memory: `skipped` elements first, `gap` after each row, `batch_gap` after each matrix.
+struct Matrices {
+  int64_t skipped = 0, gap = 0, batch_gap = 0;
+
+  int64_t elements(int64_t batch, int64_t rows, int64_t columns) const {
+    return batch * (rows * (columns + gap) + batch_gap);
+  }
+  TensorView of(const Array& memory, int64_t batch, int64_t rows, int64_t columns) const {
+    TensorView view = memory.view();
+    view.shape = {batch, rows, columns};
+    view.strides = {rows * (columns + gap) + batch_gap, columns + gap, 1};
+    return view;
+  }
+};
+
 TEST(Copy, TransposesMatricesOfAnySizeAndPlace) {
-  // Sides around a tile of 32 and of 64, even ones for pairs of half types, one element or none off the
-  // start, gaps between rows, one matrix or some.
+  // Sides around tiles of 32 and 64; and for pairs of half types everything even, or one thing odd.
+  const std::pair<Matrices, Matrices> places[] = {{{}, {}},        {{1}, {}},       {{}, {1}},
+                                                  {{0, 1}, {}},    {{}, {0, 1}},    {{0, 2}, {0, 2}},
+                                                  {{0, 0, 1}, {}}, {{}, {0, 0, 1}}, {{1, 1, 1}, {1, 1, 1}}};
   for (DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64})
-    for (auto [rows, columns] : {std::pair{8, 9}, {64, 64}, {66, 130}, {63, 32}, {33, 95}, {130, 8}})
-      for (int64_t skipped : {0, 1, 2})
-        for (int64_t gap : {0, 1, 2})
-          for (int64_t batch : {1, 3}) {
-            Array x({batch, columns, rows + gap}, dtype, Layout::contiguous, skipped),
-                y({batch, rows, columns + gap}, dtype, Layout::contiguous, 2 - skipped);
-            x.fill_with([](int64_t i) { return double(i % 241); });
-            y.fill_with([](int64_t) { return 250; });  // stays in the gaps
-            TensorView from = transpose(slice(x.view(), 2, 0, rows), 1, 2);
-            std::vector<double> want = y.values(), moved = values_of(from);
-            for (size_t i = 0; i < moved.size(); ++i)
-              want[i / size_t(columns) * size_t(columns + gap) + i % size_t(columns)] = moved[i];
-            run_kernel(copy, from, slice(y.view(), 2, 0, columns));
-            ASSERT_EQ(y.values(), want)
-                << dtype << " " << from.shape << " skipped " << skipped << " gap " << gap;
-            EXPECT_TRUE(y.surroundings_untouched());
-          }
+    for (auto [rows, columns] :
+         {std::pair{8, 9}, {64, 64}, {66, 130}, {63, 32}, {33, 95}, {34, 65}, {130, 8}})
+      for (const auto& [x_place, y_place] : places)
+        for (int64_t batch : {1, 3}) {
+          Array x({x_place.elements(batch, columns, rows)}, dtype, Layout::contiguous, x_place.skipped);
+          Array y({y_place.elements(batch, rows, columns)}, dtype, Layout::contiguous, y_place.skipped);
+          x.fill_with([](int64_t i) { return double(i % 241); });
+          y.fill_with([](int64_t) { return 250; });  // stays in the gaps
+          TensorView from = transpose(x_place.of(x, batch, columns, rows), 1, 2);
+          TensorView to = y_place.of(y, batch, rows, columns);
+          std::vector<double> want = y.values(), moved = values_of(from);
+          for (size_t i = 0; i < moved.size(); ++i) want[size_t(offset_of(to, int64_t(i)))] = moved[i];
+          run_kernel(copy, from, to);
+          ASSERT_EQ(y.values(), want)
+              << dtype << " " << to.shape << " from " << from.strides << " to " << to.strides;
+          EXPECT_TRUE(y.surroundings_untouched());
+        }
 }
 
 TEST(Copy, MovesHeadsOfAttentionBothWays) {

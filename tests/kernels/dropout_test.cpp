@@ -41,6 +41,18 @@ TEST(Dropout, GivesTheBitsOfTheCpu) {
     }
 }
 
+TEST(Dropout, KeepsADrawThatEqualsP) {
+  for (size_t i : {0u, 5u, 8u}) {
+    Array x({9}, DType::f32), y({9}, DType::f32);
+    x.fill_with([](int64_t) { return 1; });
+    double draw = to_unit_float(philox_block(kSeed, kOffset, i / 4)[i % 4]);
+    run_kernel(dropout, x.view(), draw, kSeed, kOffset, y.view());
+    EXPECT_NE(y.values()[i], 0);
+    run_kernel(dropout, x.view(), draw + 0x1p-26, kSeed, kOffset, y.view());
+    EXPECT_EQ(y.values()[i], 0);
+  }
+}
+
 TEST(Dropout, WritesOverItsInputAndDropsNaN) {
   Array x({37}, DType::f32), y({37}, DType::f32);
   x.randomize(1).fill_with([](int64_t i) { return i % 3 == 0 ? std::nan("") : 1.0; });

@@ -204,7 +204,7 @@ TEST(Elementwise, WorksOnPartsOfRows) {
   for (DType dtype : {DType::f32, DType::f16, DType::u8})
     for (int64_t from : {0, 16, 1})
       for (int64_t to : {0, 32, 3})
-        for (int64_t stored : {64, 67})
+        for (int64_t stored : {64, 66, 67})
           for (int64_t width : {16, 24, 29}) {
             Array x({2, 5, 64}, dtype), y({2, 5, stored}, dtype);
             x.randomize(1, 0, 200), y.fill_with([](int64_t) { return 7; });
