@@ -177,7 +177,11 @@ void tma_load(void* to, const TensorMap* map, Mbarrier* barrier, const int* at, 
       __builtin_memcpy(piece, bytes, 16);
     });
     Phase& phase = phase_of(barrier, where);
-    phase.bytes_left -= int64_t(bytes_of(tiles));
+    const int64_t bytes = int64_t(bytes_of(tiles));
+    // The manual lets bytes come before they are expected; kernels here expect them first.
+    if (phase.bytes_left < bytes)
+      fail(where, bytes, " bytes land, the barrier expects ", int64_t(phase.bytes_left));
+    phase.bytes_left -= bytes;
     end_if_complete(phase);
   });
 }

@@ -214,7 +214,7 @@ TEST_F(PtxSm90Misuse, IsReported) {
   const std::pair<Sm90Misuse, const char*> cases[] = {
       {Sm90Misuse::barrier_not_initialized, "not initialized"},
       {Sm90Misuse::no_barrier_fence, "mbarrier_init_fence"},
-      {Sm90Misuse::too_few_bytes, "mbarrier.try_wait"},
+      {Sm90Misuse::too_few_bytes, "the barrier expects"},
       {Sm90Misuse::unaligned_tile, "1024-byte aligned"},
       {Sm90Misuse::no_wgmma_fence, "wgmma_fence"},
       {Sm90Misuse::wgmma_wait_too_lax, "still written"},
