@@ -33,7 +33,9 @@ DataOptions trained_on(const std::string& run_folder) {
 }  // namespace
 
 int run_eval(const EvalCommand& command) {
-  LoadedRun run = load_run(command.run, Device::parse(command.device));
+  const Device device = Device::parse(command.device);
+  use_attention(command.attention, device);
+  LoadedRun run = load_run(command.run, device);
   DataOptions data = command.data.data.empty() ? trained_on(run.folder) : command.data;
   data.vocab_size = run.model->options().vocab_size;
   Corpus corpus = load_corpus(data, std::move(run.tokenizer));

@@ -7,6 +7,7 @@
 
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/kernels/attention_backend.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -100,6 +101,18 @@ void load_weights(nn::Gpt& model, const std::string& from) {
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
   std::string folder = run_folder + "/tokenizer";
   return fs::is_directory(folder) ? io::load_tokenizer(folder) : nullptr;
+}
+
+void use_attention(const std::string& name, Device device) {
+  using kernels::AttentionBackend;
+  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn}) {
+    if (name != kernels::name_of(backend)) continue;
+    check(backend == AttentionBackend::reprise || device.type == DeviceType::cuda, "--attention ", name,
+          ": these kernels run on a GPU, but the device is ", device);
+    check(kernels::has_attention_backend(backend), "--attention ", name, ": this build does not have it");
+    return kernels::set_attention_backend(backend);
+  }
+  fail("--attention ", name, ": there are reprise, sm90 and cudnn");
 }
 
 LoadedRun load_run(const std::string& run, Device device) {

@@ -9,6 +9,9 @@ namespace reprise::apps::gpt {
 namespace {
 
 constexpr const char* device_help = "cpu, cuda, cuda:N or best: the GPU if there is one";
+constexpr const char* attention_help =
+    "Attention kernels on a GPU: reprise, sm90 (ours for Hopper) or cudnn;\n"
+    "what the chosen ones do not take is left to reprise";
 
 // Validators that say what is wanted.
 CLI::Validator whole_from(int64_t least) {
@@ -116,6 +119,7 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
   group->add_option("--seed", o.seed, "Seed of weights, batches and dropout")->check(whole_from(0));
   group->add_option("--threads", o.threads, "Threads (0: one a CPU); results do not depend on it");
   group->add_option("--device", o.device, device_help);
+  group->add_option("--attention", o.attention, attention_help);
   group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }
@@ -135,6 +139,7 @@ void add_sample(CLI::App& app, SampleCommand& o) {
   auto* sample = app.add_subcommand("sample", "Write text with a trained model");
   sample->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)");
   sample->add_option("--device", o.device, device_help);
+  sample->add_option("--attention", o.attention, attention_help);
   add_generate_options(*sample, o.generate);
 }
 
@@ -143,6 +148,7 @@ void add_eval(CLI::App& app, EvalCommand& o) {
   eval->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)");
   eval->add_option("--batch", o.batch, "Sequences at once")->check(whole_from(1));
   eval->add_option("--device", o.device, device_help);
+  eval->add_option("--attention", o.attention, attention_help);
   add_data_options(*eval, o.data);
 }
 

@@ -39,20 +39,20 @@ struct TrainCommand {
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, ema = 0;
   int64_t seed = 1337;
   int threads = 0;  ///< 0: all
-  std::string device = "best";
+  std::string device = "best", attention = "reprise";
   std::string memory_limit;  ///< "2GiB"; empty: none
   std::string resolved;      ///< all options as TOML, for the run folder
 };
 
 struct SampleCommand {
   std::string run;  ///< a run folder or a checkpoint; empty: the newest run
-  std::string device = "best";
+  std::string device = "best", attention = "reprise";
   GenerateOptions generate;
 };
 
 struct EvalCommand {
   std::string run;
-  std::string device = "best";
+  std::string device = "best", attention = "reprise";
   DataOptions data;  ///< empty: what the run trained on
   int64_t batch = 12;
 };

@@ -8,7 +8,9 @@
 namespace reprise::apps::gpt {
 
 int run_sample(const SampleCommand& command) {
-  LoadedRun run = load_run(command.run, Device::parse(command.device));
+  const Device device = Device::parse(command.device);
+  use_attention(command.attention, device);
+  LoadedRun run = load_run(command.run, device);
   for (int64_t i = 0; i < command.generate.samples; ++i) {
     if (i > 0) fmt::print("\n---\n");
     fmt::print("{}\n", generate(*run.model, run.tokenizer.get(), command.generate, i));

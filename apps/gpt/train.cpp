@@ -84,6 +84,7 @@ int run_train(const TrainCommand& given) {
   check_numbers(c);
   if (c.threads > 0) set_num_threads(c.threads);
   Device device = Device::parse(c.device);
+  use_attention(c.attention, device);
   if (!c.memory_limit.empty()) allocator(device).set_limit(parse_bytes(c.memory_limit));
   c.trainer.schedule.decay = optim::parse_decay(c.decay);
   if (c.trainer.run_folder.empty()) c.trainer.run_folder = free_run_folder();

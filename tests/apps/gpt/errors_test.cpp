@@ -36,6 +36,8 @@ TEST(Refusals, NameTheOptionThatIsUnknownOrDoesNotFit) {
   expect({"--val-fraction", "1"}, {"--val-fraction", "1"});
   expect({"--memory-limit", "lots"}, {"lots", "512MiB"});
   expect({"--device", "toaster"}, {"toaster"});
+  expect({"--attention", "full"}, {"--attention", "full", "cudnn"});
+  expect({"--attention", "cudnn", "--device", "cpu"}, {"--attention cudnn", "cpu"});
   expect({"--context", "1500"}, {"1350", "1500"});  // the training part is shorter than one row
   expect({"--resume"}, {"--resume", "no checkpoint", folder / "run"});
   expect({"--prompt", "Zebra"}, {"Z"});
