@@ -55,7 +55,6 @@ void Block::run_block(int64_t number) {
   start(number);
   resume(scheduler_, *pick());
   current_ = nullptr;
-  while (error_.empty() && !async_.empty()) run_async();  // stores that nobody waited for still land
   if (error_.empty()) return;
   sanitizer::acquire(&end_token_);
   drop_threads();
@@ -192,7 +191,8 @@ void Block::make_wait(Thread& thread, Status status) {
   if (thread.warp->ready == 0) ready_warps_ &= ~bit(thread.state.warp);
 }
 
-/// The next thread to run; null if none can. Asynchronous operations land as late as they can, or at random.
+/// The next thread to run; null if none can. Asynchronous operations land as late as they can, or at random;
+/// all have landed when the block ends.
 Thread* Block::pick() {
   const bool at_random = order_ == Order::random;
   while (true) {
