@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(QueryTile<width, dropout>::threads)
   const PairedTiles<T, width, Tile::keys, Tile::threads> kv_tiles{dout_tile.from_row(Tile::queries)};
 
   const HeadTile head = head_tile_of(blockIdx.x, blocks_of_head, int(problem.heads));
-  const int64_t kv_head = head.h / (problem.heads / problem.kv_heads);
+  const int kv_head = head.h / int(problem.heads / problem.kv_heads);
   const auto k = args.k.at(head.b, kv_head), v = args.v.at(head.b, kv_head);
   const auto dout = args.dout.at(head.b, head.h);
   const int64_t head_row = (head.b * problem.heads + head.h) * problem.queries;  // among all heads' queries
@@ -172,14 +172,13 @@ struct QuerySteps {
   using Tile = KeyTile<width, dropout>;
   const BackwardArguments<T>& args;
   const Problem& problem;
-  int64_t b, first_head;
-  int first_tile, tiles_of_head;
+  int b, first_head, first_tile, tiles_of_head;
   PairedTiles<T, width, Tile::queries, Tile::threads> tiles;  // Q and dO
   float* numbers;                                             // 2 of lse and delta, (queries) each
 
   __device__ int steps() const { return int(problem.heads / problem.kv_heads) * tiles_of_head; }
   __device__ int first_query(int step) const { return (first_tile + step % tiles_of_head) * Tile::queries; }
-  __device__ int64_t head(int step) const { return first_head + step / tiles_of_head; }
+  __device__ int head(int step) const { return first_head + step / tiles_of_head; }
   /// The first of the step's queries, counted over all heads.
   __device__ int64_t row(int step) const {
     return (b * problem.heads + head(step)) * problem.queries + first_query(step);
@@ -247,7 +246,7 @@ __global__ void __launch_bounds__(KeyTile<width, dropout>::threads)
   const int shift = problem.causal ? keys - queries : keys;  // query i sees keys up to i + shift
   const int first_tile = max(first_key - shift, 0) / Tile::queries;
   const QuerySteps<T, width, dropout> steps{args,       problem,
-                                            head.b,     head.h * (problem.heads / problem.kv_heads),
+                                            head.b,     head.h * int(problem.heads / problem.kv_heads),
                                             first_tile, ceil_div(queries, Tile::queries) - first_tile,
                                             {pairs},    numbers};
   const int count = queries > 0 ? steps.steps() : 0;
