@@ -1,6 +1,6 @@
 // One GPT training step, timed: the worker that benchmarks/bench_torch.py drives against PyTorch.
 //
-//   gpt_bench --model gpt_small [--steps N] [--profile]
+//   gpt_bench --model gpt_small [--device cuda] [--tf32] [--steps N]
 //
 // Warms up, then for each line "run" on standard input runs N steps and prints one JSON object. Ends with the
 // input.
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "reprise/autograd/engine.h"
+#include "reprise/kernels/gemm_backend.h"
 #include "reprise/nn/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 
@@ -29,18 +30,20 @@ const Case cases[] = {
     {"gpt_small", {.vocab_size = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 40},
     {"gpt_6x384", {.vocab_size = 65, .context = 256, .layers = 6, .heads = 6, .width = 384}, 16, 256, 2},
     {"gpt2_124m", {}, 4, 64, 2},
+    {"gpt2_124m_gpu", {.vocab_size = 50304}, 64, 1024, 4},
 };
 
 const Case& find_case(const std::string& name) {
   for (const Case& known : cases)
     if (name == known.name) return known;
-  std::fprintf(stderr, "gpt_bench: unknown model '%s'; use gpt_small, gpt_6x384 or gpt2_124m\n",
+  std::fprintf(stderr,
+               "gpt_bench: unknown model '%s'; use gpt_small, gpt_6x384, gpt2_124m or gpt2_124m_gpu\n",
                name.c_str());
   std::exit(2);
 }
 
-rp::Tensor random_tokens(const Case& c) {
-  rp::Tensor uniform = rp::rand({c.batch, c.length});
+rp::Tensor random_tokens(const Case& c, rp::Device device) {
+  rp::Tensor uniform = rp::rand({c.batch, c.length}, rp::DType::f32, device);
   return rp::cast(uniform * double(c.model.vocab_size), rp::DType::i64);
 }
 
@@ -54,7 +57,8 @@ size_t peak_rss_bytes() {
 
 void usage() {
   std::puts(
-      "gpt_bench --model gpt_small|gpt_6x384|gpt2_124m [--steps N]\n"
+      "gpt_bench --model gpt_small|gpt_6x384|gpt2_124m|gpt2_124m_gpu [--device cpu|cuda] [--tf32] [--steps "
+      "N]\n"
       "Reads lines \"run\" and prints one JSON object for each.");
 }
 
@@ -62,11 +66,16 @@ void usage() {
 
 int main(int argc, char** argv) {
   std::string model_name = "gpt_small";
+  rp::Device device;
   int64_t steps = 0;
   for (int i = 1; i < argc; ++i) {
     std::string option = argv[i];
     if (option == "--model" && i + 1 < argc) {
       model_name = argv[++i];
+    } else if (option == "--device" && i + 1 < argc) {
+      device = rp::Device::parse(argv[++i]);
+    } else if (option == "--tf32") {
+      rp::kernels::allow_tf32(true);
     } else if (option == "--steps" && i + 1 < argc) {
       steps = std::atoll(argv[++i]);
     } else {
@@ -77,9 +86,9 @@ int main(int argc, char** argv) {
   const Case& chosen = find_case(model_name);
   if (steps == 0) steps = chosen.steps;
   rp::manual_seed(1);
-  rp::nn::Gpt model(chosen.model);
+  rp::nn::Gpt model(chosen.model, device);
   rp::optim::AdamW optimizer(rp::optim::decay_matrices(model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95});
-  rp::Tensor tokens = random_tokens(chosen), targets = random_tokens(chosen);
+  rp::Tensor tokens = random_tokens(chosen, device), targets = random_tokens(chosen, device);
   auto step = [&] {
     rp::Tensor loss = rp::cross_entropy(model(tokens), targets);
     loss.backward();
@@ -95,9 +104,10 @@ int main(int argc, char** argv) {
     std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     double seconds = taken.count() / double(steps);
     std::printf(
-        "{\"seconds_per_step\": %.6f, \"tokens_per_second\": %.1f, \"peak_rss_bytes\": %zu, \"loss\": "
-        "%.6f}\n",
-        seconds, double(chosen.batch * chosen.length) / seconds, peak_rss_bytes(), loss);
+        "{\"seconds_per_step\": %.6f, \"tokens_per_second\": %.1f, \"peak_rss_bytes\": %zu, "
+        "\"peak_device_bytes\": %zu, \"loss\": %.6f}\n",
+        seconds, double(chosen.batch * chosen.length) / seconds, peak_rss_bytes(),
+        rp::allocator(device).stats().peak_reserved, loss);
     std::fflush(stdout);
   }
 }

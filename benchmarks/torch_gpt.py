@@ -36,6 +36,7 @@ MODELS = {
     "gpt_small": GptShape(vocab=65, context=64, layers=4, heads=4, width=128, batch=12, steps=20),
     "gpt_6x384": GptShape(vocab=65, context=256, layers=6, heads=6, width=384, batch=16, steps=1),
     "gpt2_124m": GptShape(vocab=50257, context=1024, layers=12, heads=12, width=768, batch=4, tokens=64, steps=2),
+    "gpt2_124m_gpu": GptShape(vocab=50304, context=1024, layers=12, heads=12, width=768, batch=64, steps=4),
 }
 
 HAS_FUSED_ATTENTION = hasattr(F, "scaled_dot_product_attention")
@@ -135,14 +136,6 @@ def adamw(model, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=H
     return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, **({"fused": True} if fused else {}))
 
 
-def train_step(model, optimizer, tokens, targets):
-    loss = model(tokens, targets)
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return loss
-
-
 def memory_bytes(field):
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field + ":"))
@@ -159,6 +152,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--tf32", action="store_true", help="matrix products of f32 in TF32")
+    parser.add_argument("--bf16", action="store_true", help="autocast to bf16")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--no-fused-adamw", action="store_true")
     parser.add_argument("--profile", action="store_true", help="print operators of one step and leave")
@@ -167,16 +163,23 @@ def main():
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(1337)
+    if options.tf32:
+        torch.set_float32_matmul_precision("high")
     shape = MODELS[options.model]
-    model = Gpt(shape)
+    model = Gpt(shape).to(options.device)
     forward = torch.compile(model) if options.compile else model
     optimizer = adamw(model, fused=HAS_FUSED_ATTENTION and not options.no_fused_adamw)
     per_sequence = shape.tokens or shape.context
 
-    tokens, targets = torch.randint(shape.vocab, (2, shape.batch, per_sequence))
+    tokens, targets = torch.randint(shape.vocab, (2, shape.batch, per_sequence), device=options.device)
 
     def step():
-        train_step(forward, optimizer, tokens, targets).item()
+        with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.bf16):
+            loss = forward(tokens, targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss.item()
 
     for _ in range(2 if shape.steps < 10 else 10):
         step()
@@ -195,6 +198,7 @@ def main():
             "seconds_per_step": seconds,
             "tokens_per_second": shape.batch * per_sequence / seconds,
             "peak_rss_bytes": memory_bytes("VmHWM"),
+            "peak_device_bytes": torch.cuda.max_memory_reserved() if options.device == "cuda" else 0,
         }
         print(json.dumps(record), flush=True)
 

@@ -1,0 +1,210 @@
+// Speed of the CUDA kernels against two ceilings measured in the same run: a device copy and a large matrix
+// product. Times are medians of events around single calls on rotating buffers; data are random.
+//
+//   cuda_bench [--tiny] [WORDS...]     one JSON object a line: {"name", "microseconds",
+//   "gigabytes_per_second",
+//                                      "teraflops"}; --tiny takes small sizes, for a rehearsal in the
+//                                      emulator
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reprise/core/cuda/runtime.h"
+#include "reprise/kernels/attention.h"
+#include "reprise/kernels/copy.h"
+#include "reprise/kernels/cross_entropy.h"
+#include "reprise/kernels/dropout.h"
+#include "reprise/kernels/elementwise.h"
+#include "reprise/kernels/embedding.h"
+#include "reprise/kernels/gemm.h"
+#include "reprise/kernels/layer_norm.h"
+#include "reprise/kernels/optimizer_step.h"
+#include "reprise/kernels/random_fill.h"
+#include "reprise/kernels/rms_norm.h"
+#include "reprise/kernels/softmax.h"
+#include "reprise/reprise.h"
+
+namespace {
+
+using namespace reprise;
+
+const Device gpu = Device::cuda();
+
+/// A kernel call, and the least it must do.
+struct Case {
+  std::string name;
+  double bytes, operations;
+  std::function<void(const Stream&)> call;
+};
+
+struct Sizes {
+  int64_t rows, width, vocab, classes_rows, parameters, batch, heads, length, gemm;
+};
+constexpr Sizes full_sizes = {65536, 768, 50304, 8192, 124'000'000, 16, 12, 1024, 8192};
+constexpr Sizes tiny_sizes = {8, 64, 96, 4, 1000, 1, 2, 32, 64};
+
+Tensor random_tensor(const Shape& shape, DType dtype = DType::bf16) {
+  Tensor x = Tensor::empty(shape, dtype, gpu);
+  static uint64_t offset = 0;
+  kernels::fill_normal(current_stream(gpu), x, 0, 1, 1, ++offset);
+  return x;
+}
+
+Tensor random_indices(int64_t count, int64_t classes) {
+  std::vector<int64_t> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = int64_t(to_unit_float(philox_block(3, 0, i)[0]) * float(classes));
+  return Tensor::from(values, {count}, gpu);
+}
+
+double bytes_of(std::initializer_list<Tensor> tensors) {
+  double bytes = 0;
+  for (const Tensor& x : tensors) bytes += double(x.numel()) * double(size_of(x.dtype()));
+  return bytes;
+}
+
+/// Median seconds of a call.
+double seconds_of(const Case& c, int rounds) {
+  Stream stream = current_stream(gpu);
+  void *begin = cuda::create_event(gpu.index, true), *end = cuda::create_event(gpu.index, true);
+  std::vector<double> seconds;
+  for (int i = 0; i < rounds + 3; ++i) {
+    cuda::record_event(begin, stream.handle());
+    c.call(stream);
+    cuda::record_event(end, stream.handle());
+    cuda::synchronize_event(end);
+    if (i >= 3) seconds.push_back(cuda::seconds_between(begin, end));
+  }
+  cuda::destroy_event(begin);
+  cuda::destroy_event(end);
+  std::nth_element(seconds.begin(), seconds.begin() + long(seconds.size() / 2), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+void add_rows(std::vector<Case>& cases, const Sizes& s) {
+  Tensor x = random_tensor({s.rows, s.width}), dy = random_tensor({s.rows, s.width}),
+         y = random_tensor({s.rows, s.width});
+  Tensor gamma = random_tensor({s.width}), beta = random_tensor({s.width});
+  Tensor mean = random_tensor({s.rows}, DType::f32), rstd = random_tensor({s.rows}, DType::f32);
+  cases.push_back({"copy", bytes_of({x, y}), 0, [=](const Stream& stream) { kernels::copy(stream, x, y); }});
+  cases.push_back({"layer_norm forward", bytes_of({x, y}), 0, [=](const Stream& stream) {
+                     kernels::layer_norm(stream, x, gamma, beta, 1e-5, y, mean, rstd);
+                   }});
+  Tensor dgamma = random_tensor({s.width}), dbeta = random_tensor({s.width});
+  cases.push_back({"layer_norm backward", bytes_of({x, dy, y}), 0, [=](const Stream& stream) {
+                     kernels::layer_norm_backward(stream, dy, x, gamma, mean, rstd, y, dgamma, dbeta);
+                   }});
+  cases.push_back({"rms_norm forward", bytes_of({x, y}), 0,
+                   [=](const Stream& stream) { kernels::rms_norm(stream, x, gamma, 1e-5, y, rstd); }});
+  cases.push_back({"rms_norm backward", bytes_of({x, dy, y}), 0, [=](const Stream& stream) {
+                     kernels::rms_norm_backward(stream, dy, x, gamma, rstd, y, dgamma);
+                   }});
+  cases.push_back({"softmax forward", bytes_of({x, y}), 0,
+                   [=](const Stream& stream) { kernels::softmax(stream, x, y); }});
+  cases.push_back({"gelu_tanh forward", bytes_of({x, y}), 0,
+                   [=](const Stream& stream) { kernels::unary(stream, kernels::UnaryOp::gelu_tanh, x, y); }});
+  cases.push_back({"dropout forward", bytes_of({x, y}), 0,
+                   [=](const Stream& stream) { kernels::dropout(stream, x, 0.1, 1, 2, y); }});
+}
+
+void add_model_ends(std::vector<Case>& cases, const Sizes& s) {
+  Tensor table = random_tensor({s.vocab, s.width}), tokens = random_indices(s.rows, s.vocab);
+  Tensor y = random_tensor({s.rows, s.width});
+  cases.push_back({"embedding forward", 2 * bytes_of({y}), 0,
+                   [=](const Stream& stream) { kernels::embedding(stream, table, tokens, y); }});
+  cases.push_back({"embedding backward", bytes_of({y}) + 2 * bytes_of({table}), 0,
+                   [=](const Stream& stream) { kernels::embedding_backward(stream, y, tokens, table); }});
+  Tensor logits = random_tensor({s.classes_rows, s.vocab}), targets = random_indices(s.classes_rows, s.vocab);
+  Tensor losses = random_tensor({s.classes_rows}, DType::f32);
+  cases.push_back({"cross_entropy in place", 2 * bytes_of({logits}), 0, [=](const Stream& stream) {
+                     kernels::cross_entropy(stream, logits, targets, {}, losses, logits, 1e-4);
+                   }});
+  Tensor p = random_tensor({s.parameters}, DType::f32), g = random_tensor({s.parameters}, DType::f32);
+  Tensor m = Tensor::zeros({s.parameters}, DType::f32, gpu),
+         v = Tensor::zeros({s.parameters}, DType::f32, gpu);
+  Tensor norm = Tensor::zeros({}, DType::f64, gpu);
+  cases.push_back({"adamw", bytes_of({p, p, g, m, m, v, v}), 0, [=](const Stream& stream) {
+                     kernels::AdamWTensor tensor{p, g, m, v, 1e-4, 0.1};
+                     kernels::adamw(stream, {&tensor, 1}, {});
+                   }});
+  cases.push_back({"global_norm", bytes_of({g}), 0, [=](const Stream& stream) {
+                     kernels::global_norm(stream, {&g.view(), 1}, norm);
+                   }});
+}
+
+void add_attention(std::vector<Case>& cases, const Sizes& s, int64_t head_dim, int64_t batch, int64_t length,
+                   bool causal) {
+  Shape shape = {batch, s.heads, length, head_dim};
+  Tensor q = random_tensor(shape), k = random_tensor(shape), v = random_tensor(shape),
+         out = random_tensor(shape);
+  Tensor dout = random_tensor(shape), dq = random_tensor(shape), dk = random_tensor(shape),
+         dv = random_tensor(shape);
+  Tensor lse = random_tensor({batch, s.heads, length}, DType::f32);
+  kernels::AttentionOptions options{.causal = causal};
+  double pairs =
+      double(batch * s.heads) * double(length) * double(length) / (causal ? 2 : 1) * double(head_dim);
+  std::string name = detail::join("attention D", head_dim, " T", length, causal ? " causal " : " full ");
+  cases.push_back({name + "forward", bytes_of({q, k, v, out}), 4 * pairs,
+                   [=](const Stream& stream) { kernels::attention(stream, q, k, v, options, out, lse); }});
+  cases.push_back(
+      {name + "backward", bytes_of({q, k, v, out, dout, dq, dk, dv}), 10 * pairs, [=](const Stream& stream) {
+         kernels::attention_backward(stream, dout, q, k, v, out, lse, options, dq, dk, dv);
+       }});
+}
+
+void add_gemm(std::vector<Case>& cases, const std::string& name, int64_t m, int64_t n, int64_t k, bool gelu) {
+  Tensor a = random_tensor({m, k}), b = random_tensor({n, k}), c = random_tensor({m, n}),
+         bias = random_tensor({n});
+  Tensor before = gelu ? random_tensor({m, n}) : Tensor();
+  double operations = 2 * double(m) * double(n) * double(k);
+  cases.push_back(
+      {name, bytes_of({a, b, c}), operations, [=](const Stream& stream) {
+         kernels::Epilogue epilogue;
+         if (gelu)
+           epilogue = {.bias = bias, .activation = kernels::Activation::gelu_tanh, .pre_activation = before};
+         kernels::gemm(stream, a, transpose(b.view(), 0, 1), c, epilogue);
+       }});
+}
+
+std::vector<Case> all_cases(const Sizes& s, bool is_tiny) {
+  std::vector<Case> cases;
+  add_rows(cases, s);
+  add_model_ends(cases, s);
+  add_attention(cases, s, 64, s.batch, s.length, true);
+  add_attention(cases, s, 64, s.batch, s.length, false);
+  if (!is_tiny) add_attention(cases, s, 128, 2, 8192, true);
+  add_gemm(cases, "gemm square", s.gemm, s.gemm, s.gemm, false);
+  add_gemm(cases, "gemm 4C bias gelu", s.rows, 4 * s.width, s.width, true);
+  add_gemm(cases, "gemm C from 4C", s.rows, s.width, 4 * s.width, false);
+  return cases;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool is_tiny = false;
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--tiny")
+      is_tiny = true;
+    else
+      words.push_back(argv[i]);
+  }
+  if (Device::cuda_count() == 0) {
+    std::fprintf(stderr, "cuda_bench: no CUDA device: %s\n", cuda::unavailable_reason().c_str());
+    return 2;
+  }
+  for (const Case& c : all_cases(is_tiny ? tiny_sizes : full_sizes, is_tiny)) {
+    bool wanted = words.empty() || std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+                    return c.name.find(word) != std::string::npos;
+                  });
+    if (!wanted) continue;
+    double seconds = seconds_of(c, is_tiny ? 1 : 25);
+    std::printf(
+        "{\"name\": \"%s\", \"microseconds\": %.2f, \"gigabytes_per_second\": %.1f, \"teraflops\": %.2f}\n",
+        c.name.c_str(), seconds * 1e6, c.bytes / seconds / 1e9, c.operations / seconds / 1e12);
+    std::fflush(stdout);
+  }
+}

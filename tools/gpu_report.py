@@ -1,0 +1,227 @@
+"""The parts of tools/gpu_report.sh: runs each in its time box, keeps its findings, writes the report."""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+OUT = SOURCE / "build" / "gpu"
+SECONDS = {"configure": 30, "build": 200, "tests": 110, "sanitizer": 60, "kernels": 60, "train": 80}
+SANITIZED = {"memcheck": "*", "racecheck": "LayerNorm*:Softmax*:Attention.MatchesNaive*"}
+ROUNDS = 5
+
+
+class Part:
+    """One part's run: its log, its findings, and what is left of its time."""
+
+    def __init__(self, name, rehearse):
+        self.name, self.rehearse = name, rehearse
+        self.log = (OUT / f"{name}.log").open("w")
+        self.ends = time.monotonic() + SECONDS[name] * (20 if rehearse else 1)
+        self.findings = {"status": "passed"}
+
+    def run(self, command, **options):
+        """(exit code, output); -1 if the time box ended it."""
+        print("$", " ".join(map(str, command)), file=self.log, flush=True)
+        try:
+            result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=SOURCE,
+                                    timeout=max(1, self.ends - time.monotonic()), **options)
+            code, output = result.returncode, result.stdout
+        except subprocess.TimeoutExpired as late:
+            code, output = -1, (late.stdout or b"").decode(errors="replace")
+        except FileNotFoundError as missing:
+            code, output = 127, str(missing)
+        self.log.write(output)
+        self.log.flush()
+        return code, output
+
+    def require(self, command, **options):
+        code, output = self.run(command, **options)
+        if code:
+            self.findings["status"] = "out of time" if code == -1 else f"failed ({code})"
+            self.findings["tail"] = output[-1500:]
+        return code == 0, output
+
+
+def build_folder(rehearse):
+    return SOURCE / "build" / ("emulated" if rehearse else "gpu_build")
+
+
+def configure(part):
+    if part.rehearse:
+        part.require(["cmake", "--preset", "emulated"])
+        return
+    capability = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap,name,driver_version", "--format=csv,noheader"],
+                                text=True, capture_output=True).stdout.strip()
+    part.findings["gpu"] = capability
+    major_minor = capability.split(",")[0].replace(".", "") or "90"
+    architecture = major_minor + ("a" if major_minor == "90" else "")
+    part.require(["cmake", "--preset", "cuda", "-B", str(build_folder(False)),
+                  f"-DREPRISE_CUDA_ARCHITECTURES={architecture}"])
+
+
+def build(part):
+    part.require(["cmake", "--build", str(build_folder(part.rehearse)), "-j", str(os.cpu_count())])
+
+
+def tests(part):
+    """Every test that follows the device, on the GPU; a failure of one file does not hide the others."""
+    code, output = part.run(["ctest", "--test-dir", str(build_folder(part.rehearse)), "-L", "cuda", "-j",
+                             str(min(8, os.cpu_count())), "--output-on-failure", "--timeout", "60"])
+    summary = re.search(r"(\d+)% tests passed, (\d+) tests failed out of (\d+)", output)
+    part.findings["summary"] = summary.group(0) if summary else "no summary"
+    part.findings["failed"] = re.findall(r"^\s*\d+ - (\S+) \(", output, re.MULTILINE)
+    if code:
+        part.findings["status"] = "out of time" if code == -1 else "failed"
+
+
+def sanitizer(part):
+    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if part.rehearse or not pathlib.Path(program).exists():
+        part.findings["status"] = "not run: " + ("a rehearsal" if part.rehearse else "compute-sanitizer is not there")
+        return
+    for tool, tests_filter in SANITIZED.items():
+        code, output = part.run([program, "--tool", tool, "--error-exitcode", "9",
+                                 str(build_folder(False) / "bin/kernels_tests"), "--gtest_brief=1",
+                                 f"--gtest_filter={tests_filter}"], env={**os.environ, "REPRISE_TEST_DEVICE": "cuda"})
+        part.findings[tool] = {0: "clean", 9: "ERRORS", -1: "out of time"}.get(code, f"tests failed ({code})")
+        if code not in (0, -1):
+            part.findings["status"] = "failed"
+            part.findings["tail"] = output[-1500:]
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def kernels(part):
+    tiny = ["--tiny"] if part.rehearse else []
+    ok, ours = part.require([str(build_folder(part.rehearse) / "bin/cuda_bench"), *tiny])
+    code, theirs = part.run([os.environ.get("REPRISE_PYTHON", "python3"), "benchmarks/torch_cuda.py", *tiny])
+    peer = {row["name"]: row for row in json_lines(theirs)}
+    part.findings["rows"] = [
+        {**row, "torch_microseconds": peer.get(row["name"], {}).get("microseconds"),
+         "ratio": round(peer[row["name"]]["microseconds"] / row["microseconds"], 3) if row["name"] in peer else None}
+        for row in json_lines(ours)]
+    if code:
+        part.findings["peer"] = "PyTorch did not finish: " + theirs[-300:]
+
+
+class Trainer:
+    """A process that trains for a while at each line "run" (see benchmarks/gpt_bench.cpp)."""
+
+    def __init__(self, part, name, command):
+        self.part, self.name, self.records = part, name, []
+        self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=part.log, cwd=SOURCE)
+        self.step()
+        self.records.clear()
+
+    def step(self):
+        """One round; the records stop growing when the process ends."""
+        try:
+            print("run", file=self.process.stdin, flush=True)
+            for line in self.process.stdout:
+                if line.startswith("{") and "seconds_per_step" in line:
+                    self.records.append(json.loads(line))
+                    return
+        except BrokenPipeError:
+            pass
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def train(part):
+    """GPT-2 124M: ours against PyTorch eager and compiled, in turns."""
+    model = "gpt_small" if part.rehearse else "gpt2_124m_gpu"
+    python, peer = os.environ.get("REPRISE_PYTHON", "python3"), "benchmarks/torch_gpt.py"
+    device = ["--device", "cpu" if part.rehearse else "cuda"]
+    commands = {"Reprise f32": [str(build_folder(part.rehearse) / "bin/gpt_bench"), "--model", model, *device],
+                "PyTorch f32 eager": [python, peer, "--model", model, *device]}
+    if not part.rehearse:
+        commands["Reprise TF32"] = [*commands["Reprise f32"], "--tf32"]
+        commands["PyTorch TF32 eager"] = [*commands["PyTorch f32 eager"], "--tf32"]
+        commands["PyTorch bf16 compiled"] = [*commands["PyTorch f32 eager"], "--bf16", "--compile"]
+    rows = []
+    for name, command in commands.items():
+        if time.monotonic() > part.ends:
+            part.findings["status"] = "out of time"
+            break
+        trainer = Trainer(part, name, command)
+        for _ in range(ROUNDS):
+            if time.monotonic() < part.ends:
+                trainer.step()
+        trainer.stop()
+        seconds = [record["seconds_per_step"] for record in trainer.records]
+        rows.append({"name": name, "milliseconds": round(1e3 * statistics.median(seconds), 2) if seconds else None,
+                     "rounds": len(seconds), "peak_bytes": max((r.get("peak_device_bytes", 0) for r in trainer.records), default=0)})
+        if not seconds:
+            part.findings["status"] = f"{name} did not train"
+    part.findings["rows"] = rows
+
+
+PARTS = {"configure": configure, "build": build, "tests": tests, "sanitizer": sanitizer, "kernels": kernels, "train": train}
+
+
+def machine():
+    gpu = subprocess.run(["nvidia-smi", "-L"], text=True, capture_output=True).stdout if shutil.which("nvidia-smi") else ""
+    return re.sub(r" \(UUID.*?\)", "", gpu).strip() or "no GPU"
+
+
+def write_report(findings, rehearse):
+    (OUT / "report.json").write_text(json.dumps(findings, indent=1) + "\n")
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], text=True, capture_output=True, cwd=SOURCE).stdout.strip()
+    lines = ["# GPU report" + (" (a rehearsal without a GPU)" if rehearse else ""), "",
+             f"{datetime.date.today()}, commit {commit or 'unknown'}, {machine()}, {os.cpu_count()} cores: "
+             "`tools/gpu_report.sh`", "", "| part | result | seconds |", "|---|---|---|"]
+    lines += [f"| {name} | {part['status']}{', ' + part['summary'] if 'summary' in part else ''} | {part['seconds']} |"
+              for name, part in findings.items()]
+    for name, part in findings.items():
+        for key in ("gpu", "failed", "memcheck", "racecheck", "peer", "tail"):
+            if part.get(key):
+                lines += ["", f"{name}, {key}: `{part[key]}`" if key != "tail" else f"{name}:\n```\n{part[key]}\n```"]
+    if "kernels" in findings:
+        lines += ["", "## Kernels", "", "| kernel | us | GB/s | TFLOP/s | PyTorch, us | PyTorch / ours |", "|---|---|---|---|---|---|"]
+        lines += [f"| {r['name']} | {r['microseconds']} | {r['gigabytes_per_second']} | {r['teraflops']} | "
+                  f"{r['torch_microseconds']} | {r['ratio']} |" for r in findings["kernels"].get("rows", [])]
+    if "train" in findings:
+        lines += ["", "## A training step of GPT-2 124M", "", "| | ms | rounds | peak device memory, GiB |", "|---|---|---|---|"]
+        lines += [f"| {r['name']} | {r['milliseconds']} | {r['rounds']} | {r['peak_bytes'] / 2**30:.1f} |"
+                  for r in findings["train"].get("rows", [])]
+    (OUT / "report.md").write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gpu_report.sh")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
+    parser.add_argument("--rehearse", action="store_true")
+    parser.add_argument("--again", action="store_true", help="run parts that are done once more")
+    arguments = parser.parse_args()
+    OUT.mkdir(parents=True, exist_ok=True)
+    kept = OUT / "report.json"
+    findings = json.loads(kept.read_text()) if kept.exists() else {}
+    for name in arguments.parts or PARTS:
+        if findings.get(name, {}).get("status") == "passed" and not arguments.again:
+            continue
+        part, begin = Part(name, arguments.rehearse), time.monotonic()
+        PARTS[name](part)
+        findings[name] = {**part.findings, "seconds": round(time.monotonic() - begin)}
+        print(f"{name}: {part.findings['status']} ({findings[name]['seconds']} s)", flush=True)
+        write_report({n: findings[n] for n in PARTS if n in findings}, arguments.rehearse)
+        if name in ("configure", "build") and part.findings["status"] != "passed":
+            break
+    print(f"report: {(OUT / 'report.md').relative_to(SOURCE)}")
+    return any(part["status"] != "passed" and not part["status"].startswith("not run") for part in findings.values())
+
+
+sys.exit(main())
