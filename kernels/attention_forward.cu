@@ -100,7 +100,7 @@ __device__ __forceinline__ void write_lse(const SoftmaxRows<M>& rows, float scal
 }
 
 template <class T, int width, bool dropout>
-__global__ void __launch_bounds__(ForwardTile<width, dropout>::threads)
+__global__ void __launch_bounds__(ForwardTile<width, dropout>::threads, 2)
     attention_forward_kernel(ForwardArguments<T> args, Problem problem, int blocks_of_head) {
   using Tile = ForwardTile<width, dropout>;
   constexpr int M = Tile::row_tiles, N = Tile::keys / 8;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(ForwardTile<width, dropout>::threads)
   const PairedTiles<T, width, Tile::keys, Tile::threads> kv_tiles{q_tile.from_row(Tile::queries)};
 
   const HeadTile head = head_tile_of(blockIdx.x, blocks_of_head, int(problem.heads));
-  const int64_t kv_head = head.h / (problem.heads / problem.kv_heads);
+  const int kv_head = head.h / int(problem.heads / problem.kv_heads);
   const auto q = args.q.at(head.b, head.h), k = args.k.at(head.b, kv_head), v = args.v.at(head.b, kv_head);
   const int64_t head_row = (head.b * problem.heads + head.h) * problem.queries;  // among all heads' queries
   const QueryRange block(problem, head.tile * Tile::queries, Tile::queries);

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(simt_threads)
 
   const int slice = int(blockIdx.x % unsigned(slices)), column = slice * simt_tile;
   const HeadTile head = head_tile_of(blockIdx.x / unsigned(slices), blocks_of_head, int(problem.heads));
-  const int64_t kv_head = head.h / (problem.heads / problem.kv_heads);
+  const int kv_head = head.h / int(problem.heads / problem.kv_heads);
   const int64_t head_row = (head.b * problem.heads + head.h) * problem.queries;  // among all heads' queries
   const int head_dim = int(problem.head_dim), keys = int(problem.keys);
   const QueryRange queries(problem, head.tile * simt_tile, simt_tile);

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(simt_threads, 1)
 
   const int slice = int(blockIdx.x % unsigned(slices)), column = slice * simt_tile;
   const HeadTile head = head_tile_of(blockIdx.x / unsigned(slices), blocks_of_head, int(problem.heads));
-  const int64_t kv_head = head.h / (problem.heads / problem.kv_heads);
+  const int kv_head = head.h / int(problem.heads / problem.kv_heads);
   const int64_t head_row = (head.b * problem.heads + head.h) * problem.queries;  // among all heads' queries
   const int head_dim = int(problem.head_dim), keys = int(problem.keys);
   const QueryRange queries(problem, head.tile * simt_tile, simt_tile);
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(simt_threads, 1)
 
   C dk[4][4], dv[4][4];
   simt_set_zero(dk), simt_set_zero(dv);
-  for (int h = int(head.h) * group; h < (int(head.h) + 1) * group; ++h)
+  for (int h = head.h * group; h < (head.h + 1) * group; ++h)
     for (int first_query = max(first_key - shift, 0) / simt_tile * simt_tile; first_query < queries;
          first_query += simt_tile) {
       const int64_t head_row = (head.b * problem.heads + h) * problem.queries;  // among all heads' queries

@@ -10,40 +10,44 @@ using attention_detail::Problem;
 
 inline constexpr double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
 
-/// The rows of one head, `stride` elements apart.
+/// The rows of one head, `stride` elements apart; in 32 bits, as registers are scarce.
 template <class T>
 struct HeadRows {
   T* data;
-  int64_t stride;
-  __device__ T* operator[](int64_t row) const { return data + row * stride; }
+  int stride;
+  __device__ T* operator[](int row) const { return data + int64_t(row) * stride; }
 };
 
 /// A view of (B, H, T, D) with stride 1 in D.
 template <class T>
 struct Heads {
   T* data;
-  int64_t batch_stride, head_stride, row_stride;
+  int64_t batch_stride, head_stride;
+  int row_stride;
   __device__ HeadRows<T> at(int64_t b, int64_t h) const {
     return {data + b * batch_stride + h * head_stride, row_stride};
   }
 };
 
-/// A view of T by its host name.
+/// A view of T by its host name. Error if its rows lie too far apart.
 template <class T>
 Heads<Element<T>> heads_of(const TensorView& view) {
-  return {data_of<T>(view), view.stride(0), view.stride(1), view.stride(2)};
+  const int64_t row_stride = view.size(2) > 1 ? view.stride(2) : 0;
+  check(row_stride == int32_t(row_stride), "attention: rows lie more than 2^31 elements apart: strides ",
+        view.strides);
+  return {data_of<T>(view), view.stride(0), view.stride(1), int(row_stride)};
 }
 /// The same, to be read only.
 template <class T>
 Heads<const Element<T>> const_heads_of(const TensorView& view) {
-  return {data_of<T>(view), view.stride(0), view.stride(1), view.stride(2)};
+  const auto heads = heads_of<T>(view);
+  return {heads.data, heads.batch_stride, heads.head_stride, heads.row_stride};
 }
 
 /// Blocks are numbered head by head. The tile of rows of one head that block `index` works on; the last tile,
 /// whose queries see the most keys, comes first.
 struct HeadTile {
-  int64_t b, h;
-  int tile;
+  int b, h, tile;
 };
 __device__ __forceinline__ HeadTile head_tile_of(unsigned index, int tiles, int heads) {
   const int head = int(index / unsigned(tiles));

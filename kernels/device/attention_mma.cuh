@@ -97,7 +97,9 @@ __device__ __forceinline__ void multiply_rows_by_rows(const OwnRows<T, width, M,
                                                       SharedTile<T, width> b, float (&s)[M][N][4]) {
   const int lane = int(threadIdx.x) % 32;
   set_zero(s);
-#pragma unroll(width > 96 ? 2 : width / 16)  // addresses of further steps would take registers
+#pragma unroll(in_registers ? width / 16 \
+               : width > 96 ? 4          \
+                            : 2)  // addresses of further steps would take registers
   for (int k = 0; k < width / 16; ++k) {
     uint32_t left[M][4];
 #pragma unroll

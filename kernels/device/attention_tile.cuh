@@ -19,12 +19,13 @@ template <class T, int width_>
 struct SharedTile {
   static constexpr int width = width_, chunks = width / chunk_size;
   static_assert(sizeof(T) == 2 && chunks % 4 == 0);
+  static constexpr int group = chunks % 8 == 0 ? 8 : 4;  // chunks that trade places
   T* data;
 
   /// The chunk's 16 bytes. `row` counts from a multiple of eight.
   __device__ T* at(int row, int chunk) const {
-    const int flip = chunks % 8 == 0 ? row % 8 : row / 2 % 4;
-    return data + row * width + (chunk ^ flip) * chunk_size;
+    const int flip = group == 8 ? row % 8 : row / 2 % 4;
+    return data + row * width + (chunk / group * group + (chunk % group ^ flip)) * chunk_size;
   }
   /// The tile from `row`, a multiple of eight, on.
   __device__ SharedTile from_row(int row) const { return {data + row * width}; }
@@ -50,17 +51,17 @@ __device__ __forceinline__ void load_rows(SharedTile<T, width> tile, HeadRows<co
       const int row = index / width, column = index % width;
       const bool valid = first + row < end && column < access.head_dim;
       tile.at(row, column / chunk_size)[column % chunk_size] =
-          valid ? start[row * from.stride + column] : device::from<T>(0.0f);
+          valid ? start[int64_t(row) * from.stride + column] : device::from<T>(0.0f);
     }
     return;
   }
   // A thread's rows lie a multiple of eight apart and its chunks a multiple of what swizzling moves, so that
   // its places in the tile differ by constants.
-  constexpr int chunks = SharedTile<T, width>::chunks, lanes = chunks % 8 == 0 ? 8 : 4,
+  constexpr int chunks = SharedTile<T, width>::chunks, lanes = SharedTile<T, width>::group,
                 step = threads / lanes;
   static_assert(threads % lanes == 0 && step % 8 == 0 && rows % step == 0);
   const int row = int(threadIdx.x) / lanes, chunk = int(threadIdx.x) % lanes;
-  const T* source = start + row * from.stride + chunk * chunk_size;
+  const T* source = start + int64_t(row) * from.stride + chunk * chunk_size;
   T* target = tile.at(row, chunk);
 #pragma unroll
   for (int i = 0; i < rows / step; ++i) {
@@ -69,7 +70,7 @@ __device__ __forceinline__ void load_rows(SharedTile<T, width> tile, HeadRows<co
       const bool valid = first + row + i * step < end && (chunk + j) * chunk_size < access.head_dim;
       simt::ptx::cp_async16(target + i * step * width + j * chunk_size, source + j * chunk_size, valid);
     }
-    source += step * from.stride;
+    source += int64_t(step) * from.stride;
   }
 }
 
