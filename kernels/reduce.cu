@@ -71,27 +71,33 @@ struct RowPlan {
   int group;  // threads that share a row: 1, a warp or a block
 };
 
-/// Threads `member` of `group` take packs of N (of step 1) or single elements in turn from [begin, end).
-template <class Op, int N, class E>
-__device__ Partial<E, Op> reduce_span(const E* x, const RowPlan& plan, int64_t begin, int64_t end,
-                                      int member) {
+/// Calls body(offset), where offset(j) is that of element j of the reduced dimensions. With one stride there
+/// is no branch in it, so that several loads can be on their way at once.
+template <class Body>
+__device__ __forceinline__ void with_offsets(const Extents& extents, const Steps& steps, Body&& body) {
+  if (extents.rank == 1) {
+    const int64_t stride = steps.strides[0];
+    body([stride](int64_t j) { return j * stride; });
+  } else {
+    body([&](int64_t j) { return offset_of(j, extents, steps); });
+  }
+}
+
+/// Threads `member` of `group` take packs of N in turn from [begin, end).
+template <class Op, int N, class E, class Offset>
+__device__ Partial<E, Op> reduce_span(const E* x, Offset&& offset, int64_t begin, int64_t end, int member,
+                                      int group) {
   using C = ComputeType<E>;
   using P = Partial<E, Op>;
   constexpr int unroll = N > 1 ? 4 : 8;
   const Op op;
-  const int64_t step = int64_t(plan.group) * N;
-  auto load = [&](int64_t j) {
-    if constexpr (N > 1)
-      return load_pack<N>(x + j);
-    else
-      return Pack<E, 1>{{x[offset_of(j, plan.reduced, plan.reduced_steps)]}};
-  };
+  const int64_t step = int64_t(group) * N;
   P total = identity<P, Op>();
   int64_t j = begin + int64_t(member) * N;
   for (; j + (unroll - 1) * step < end; j += unroll * step) {
     Pack<E, N> packs[unroll];
 #pragma unroll
-    for (int u = 0; u < unroll; ++u) packs[u] = load(j + u * step);
+    for (int u = 0; u < unroll; ++u) packs[u] = load_pack<N>(x + offset(j + u * step));
     C chain = identity<C, Op>();
 #pragma unroll
     for (int u = 0; u < unroll; ++u)
@@ -100,7 +106,7 @@ __device__ Partial<E, Op> reduce_span(const E* x, const RowPlan& plan, int64_t b
     total = op(total, P(chain));
   }
   for (; j < end; j += step) {
-    Pack<E, N> pack = load(j);
+    const Pack<E, N> pack = load_pack<N>(x + offset(j));
 #pragma unroll
     for (int e = 0; e < N; ++e) total = op(total, P(to<C>(pack.at[e])));
   }
@@ -119,7 +125,14 @@ __global__ void __launch_bounds__(block_threads) reduce_rows_kernel(const E* x, 
   const auto [x_row, y_row] = offsets_of<2>(row, plan.kept, {plan.kept_steps, plan.y_steps});
   const int64_t begin = piece * plan.piece_length;
   const int64_t end = min(plan.length, begin + plan.piece_length);
-  P total = reduce_span<Op, N>(x + x_row, plan, begin, end, member);
+  P total;
+  if constexpr (N > 1)
+    total = reduce_span<Op, N>(
+        x + x_row, [](int64_t j) { return j; }, begin, end, member, plan.group);
+  else
+    with_offsets(plan.reduced, plan.reduced_steps, [&](auto offset) {
+      total = reduce_span<Op, N>(x + x_row, offset, begin, end, member, plan.group);
+    });
   if (plan.group == warp_threads)
     total = warp_reduce(Op{}, total);
   else if (plan.group == block_threads)
@@ -151,14 +164,25 @@ __global__ void __launch_bounds__(block_threads)
   C chains[N];
 #pragma unroll
   for (int e = 0; e < N; ++e) chains[e] = identity<C, Op>();
-  if (column < plan.width) {
-#pragma unroll 4
-    for (int64_t row = piece * plan.piece_rows + threadIdx.y; row < end; row += blockDim.y) {
-      auto pack = load_pack<N>(x + x_place + column + offset_of(row, plan.reduced, plan.reduced_steps));
+  auto add = [&](const Pack<E, N>& pack) {
 #pragma unroll
-      for (int e = 0; e < N; ++e) chains[e] = op(chains[e], to<C>(pack.at[e]));
-    }
-  }
+    for (int e = 0; e < N; ++e) chains[e] = op(chains[e], to<C>(pack.at[e]));
+  };
+  if (column < plan.width)
+    with_offsets(plan.reduced, plan.reduced_steps, [&](auto offset) {
+      constexpr int unroll = 4;
+      const E* from = x + x_place + column;
+      const int64_t step = blockDim.y;
+      int64_t row = piece * plan.piece_rows + threadIdx.y;
+      for (; row + (unroll - 1) * step < end; row += unroll * step) {
+        Pack<E, N> packs[unroll];
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) packs[u] = load_pack<N>(from + offset(row + u * step));
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) add(packs[u]);
+      }
+      for (; row < end; row += step) add(load_pack<N>(from + offset(row)));
+    });
 #pragma unroll
   for (int e = 0; e < N; ++e) sums[e * block_threads + thread] = P(chains[e]);
   for (int half = block_threads / 2; half >= int(blockDim.x); half /= 2) {

@@ -104,10 +104,11 @@ TEST(Embedding, BackwardAddsInTheOrderOfManyPositions) {
     Array indices({c.positions}, DType::i64);
     dy.randomize(1);
     dweight.randomize(2);
-    indices.fill_with([&](int64_t i) {  // half of them at a few places
-      uint32_t draw = philox_block(9, 0, uint64_t(i))[0];
-      return double(i % 2 ? draw % uint32_t(c.table_rows) : (draw % 3) * uint32_t(c.table_rows - 1) / 2);
-    });
+    indices.fill_with(
+        [&](int64_t i) {  // half of them at three places, of which two have the same lower bytes
+          uint32_t draw = philox_block(9, 0, uint64_t(i))[0];
+          return double((i % 2 ? int64_t(draw) : int64_t(draw % 3) * 65536) % c.table_rows);
+        });
     bool is_f64 = c.dtype == DType::f64;
     std::vector<double> sums = dweight.values(), gradient = dy.values(), at = indices.values();
     for (size_t i = 0; i < gradient.size(); ++i) {
