@@ -169,6 +169,7 @@ void tma_load(void* to, const TensorMap* map, Mbarrier* barrier, const int* at, 
   sanitizer::release(barrier);  // what this thread did precedes what follows the wait
   const TensorTiles tiles = tiles_of(map);
   const uint32_t tile = shared_offset(to, bytes_of(tiles), where);
+  shared_undefined(to, bytes_of(tiles));
   sanitizer::Quiet quiet;
   async_submit([=, at = coordinates(tiles, at)] {
     for_each_piece(tiles, tile, at, where, [](void* piece, const char* global, int64_t begin, int64_t end) {
@@ -176,6 +177,7 @@ void tma_load(void* to, const TensorMap* map, Mbarrier* barrier, const int* at, 
       if (end > begin) copy_bytes(bytes + begin, global + begin, size_t(end - begin));
       __builtin_memcpy(piece, bytes, 16);
     });
+    shared_written(shared_ptr(tile, bytes_of(tiles), where), bytes_of(tiles));
     Phase& phase = phase_of(barrier, where);
     const int64_t bytes = int64_t(bytes_of(tiles));
     // The manual lets bytes come before they are expected; kernels here expect them first.

@@ -48,10 +48,15 @@ TEST_F(PtxMisuse, CorrectUsePasses) {
   EXPECT_EQ(wrong_bytes(), 0u);
 }
 
+/// Plain builds report the load of what is not there yet; under sanitizers its bytes are wrong.
 TEST_F(PtxMisuse, CopiesThatWereNotWaitedForAreNotThere) {
   for (Misuse misuse : {Misuse::no_wait, Misuse::lax_wait, Misuse::no_commit}) {
-    run(misuse);
-    EXPECT_GE(wrong_bytes(), 510u) << int(misuse);  // bytes lost are 255; two of 512 may be so by chance
+    try {
+      run(misuse);
+      EXPECT_GE(wrong_bytes(), 510u) << int(misuse);  // bytes lost are 255; two of 512 may be so by chance
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("shared memory"), std::string::npos) << error.what();
+    }
   }
 }
 
