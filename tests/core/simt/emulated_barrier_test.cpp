@@ -114,6 +114,7 @@ __global__ void divergent_kernel() {
 }
 
 TEST(Barrier, ReportsDivergence) {
+  WithOptions scope({.order = Order::forward});
   std::string error = error_of(1, 64, divergent_kernel);
   expect_contains(error, "k: __syncthreads: divergent barrier: other threads of the block wait at ");
   expect_contains(error, "barrier_test.cpp:");
@@ -139,6 +140,7 @@ TEST(Barrier, ReportsDeadlocksByGroupsOfLanes) {
 __global__ void counts_kernel() { block_barrier(3, threadIdx.x < 32 ? 64 : 96, {"bar.sync"}); }
 
 TEST(Barrier, ReportsDifferentCounts) {
+  WithOptions scope({.order = Order::forward});
   expect_contains(error_of(1, 96, counts_kernel), "bar.sync: barrier 3 for 96 threads, others came for 64");
 }
 

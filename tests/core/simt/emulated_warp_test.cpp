@@ -187,6 +187,7 @@ __global__ void exited_source_kernel(int* y) {
 
 TEST(Warp, ReportsShufflesFromExitedLanes) {
   std::vector<int> y(32);
+  WithOptions scope({.order = Order::forward});
   std::string error = error_of(1, 32, exited_source_kernel, y.data());
   expect_contains(error, "k: __shfl_xor_sync: lane 0 reads lane 1, which is outside the mask or has exited");
   expect_contains(error, "warp_test.cpp:");
@@ -198,12 +199,14 @@ __global__ void outside_mask_kernel(int* y) {
 
 TEST(Warp, ReportsShufflesFromOutsideTheMask) {
   std::vector<int> y(32);
+  WithOptions scope({.order = Order::forward});
   expect_contains(error_of(1, 32, outside_mask_kernel, y.data()), "lane 4 reads lane 8");
 }
 
 __global__ void not_in_mask_kernel() { __syncwarp(0x0000ffffu); }
 
 TEST(Warp, ReportsCallersThatTheMaskLacks) {
+  WithOptions scope({.order = Order::forward});
   expect_contains(error_of(1, 32, not_in_mask_kernel), "the calling lane 16 is not in the mask 0000ffff");
 }
 
