@@ -294,6 +294,22 @@ TEST(Elementwise, CarriesNanAndInfinity) {
   }
 }
 
+TEST(Elementwise, GradientsAtZeroAndNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> numbers = {0, -0.0, nan, -2, 2};
+  for (DType dtype : floating) {
+    Array x({5}, dtype), dy({5}, dtype), dx({5}, dtype);
+    x.fill_with([&](int64_t i) { return numbers[size_t(i)]; });
+    dy.fill_with([](int64_t) { return 3; });
+    run_kernel(unary_backward, UnaryOp::abs, dy.view(), x.view(), dx.view());
+    expect_near(dx.values(), {0, 0, nan, -3, 3}, 0, "abs");
+    run_kernel(unary_backward, UnaryOp::relu, dy.view(), x.view(), dx.view());
+    expect_near(dx.values(), {0, 0, 0, 0, 3}, 0, "relu");
+    run_kernel(unary_backward, UnaryOp::sign, dy.view(), x.view(), dx.view());
+    expect_near(dx.values(), {0, 0, 0, 0, 0}, 0, "sign");
+  }
+}
+
 TEST(Elementwise, IntegersWrapAndStayClosed) {
   Array a({2}, DType::i32), b({2}, DType::i32), y({2}, DType::i32);
   a.fill_with([](int64_t) { return 2147483647.0; });
