@@ -56,7 +56,7 @@ double unit_roundoff(DType dtype) {
 
 std::vector<unsigned char> bytes_of(const Tensor& x) {
   NoGrad guard;
-  Tensor flat = x.contiguous();
+  Tensor flat = x.contiguous().to(Device::cpu());
   std::vector<unsigned char> bytes(size_t(flat.numel()) * size_of(flat.dtype()));
   if (!bytes.empty()) std::memcpy(bytes.data(), flat.view().data, bytes.size());
   return bytes;
