@@ -147,7 +147,8 @@ struct Mapper<Op, Types<X...>, Types<Y...>> {
     (store_pack(static_cast<Y*>(plan.data[n_inputs + O]) + offsets[n_inputs + O], std::get<O>(y)), ...);
   }
 
-  /// This thread's items from [begin, end), where item j starts at element j + skipped.
+  /// This thread's items of [begin, end): the packs, from 0, or the single elements that follow `begin`
+  /// packs.
   template <int Width>
   static __device__ __forceinline__ void run(const Op& op, const MapPlan<n_views>& plan, int64_t begin,
                                              int64_t end) {
