@@ -54,8 +54,13 @@ __device__ __forceinline__ void write_partials(const typename Cut::Team& team,
   }
 }
 
+/// Blocks of a multiprocessor: as many as leave registers enough for the sums and the rows of a thread.
+template <class Cut>
+inline constexpr int norm_backward_blocks =
+    !Cut::Team::is_warp || Cut::K == 0 ? 1 : (Cut::K * Cut::N <= 24 ? 4 : 3);
+
 template <bool centred, class Cut, class T>
-__global__ void __launch_bounds__(Cut::max_block, 1)
+__global__ void __launch_bounds__(Cut::max_block, norm_backward_blocks<Cut>)
     norm_backward_kernel(NormBackward<T, typename Cut::C> p) {
   using C = typename Cut::C;
   REPRISE_SHARED(C, scratch, [2 * warp_threads]);
@@ -124,7 +129,9 @@ __global__ void __launch_bounds__(256) norm_columns_kernel(NormBackward<T, C> p)
   p.partials[(int64_t(blockIdx.y) * outputs + slice) * p.width + column] = total;
 }
 
-inline constexpr int64_t max_pieces = 528;  ///< partial rows: four for each multiprocessor of an H200
+/// Partial rows: the 132 multiprocessors of an H200 times the blocks that each holds, so that all run at
+/// once.
+inline int64_t most_pieces(int64_t width) { return width > 768 && width <= warp_columns ? 396 : 528; }
 
 /// Launches what computes dx and the partial rows, which `p.partials` has memory for.
 template <bool centred, class Cut, class T>
@@ -159,7 +166,7 @@ void norm_backward(const Stream& stream, const char* name, const NormBackwardVie
   if (width == 0 || (!sums && (rows == 0 || !v.dx))) return;
   // Four rows for each team. The number of pieces depends on the shape alone, and so do the bits of the sums.
   const int64_t rows_a_piece = width <= warp_columns ? 16 : 4;
-  const int64_t pieces = std::min(ceil_div(rows, rows_a_piece), max_pieces);
+  const int64_t pieces = std::min(ceil_div(rows, rows_a_piece), most_pieces(width));
   Workspace workspace(stream, sums ? size_t(pieces * outputs * width) * sizeof(C) : 0);
   if (rows > 0) {
     ParameterRow<C> gamma(stream, v.gamma, width);
