@@ -38,10 +38,8 @@ cublasLtHandle_t handle_of(int device) {
   static auto& handles = *new std::map<int, cublasLtHandle_t>;
   std::lock_guard lock(mutex);
   cublasLtHandle_t& handle = handles[device];
-  if (!handle) {
-    cuda::select_device(device);
-    check_call(cublasLtCreate(&handle), "cublasLtCreate", "device ", device);
-  }
+  cuda::select_device(device);  // calls with the handle need it too
+  if (!handle) check_call(cublasLtCreate(&handle), "cublasLtCreate", "device ", device);
   return handle;
 }
 
