@@ -99,7 +99,6 @@ __global__ void __launch_bounds__(simt_threads)
         if (!simt_bit(keeps, i, j)) s[i][j] = 0;
       });
     }
-    __syncthreads();  // P of the tile before has been read
     simt_store(s, p_tile);
     simt_add_product(p_tile, v, column, chunks, out);
   }

@@ -87,7 +87,6 @@ __global__ void __launch_bounds__(simt_threads, 1)
       const bool visible = query < queries.end && key + simt_column_of(j) < int(problem.visible_keys(query));
       differentiate(args, visible, simt_bit(keeps, i, j), lse[i], delta[i], s[i][j], dp[i][j]);
     });
-    __syncthreads();  // dS of the tile before has been read
     simt_store(dp, ds_tile);
     simt_add_product(ds_tile, k, column, chunks, dq);
   }
@@ -133,7 +132,6 @@ __global__ void __launch_bounds__(simt_threads, 1)
         const C delta = query < queries ? args.delta[head_row + query] : C(0);
         differentiate(args, visible, simt_bit(keeps, i, j), lse, delta, s[i][j], dp[i][j]);
       });
-      __syncthreads();  // P and dS of the tile before have been read
       simt_store(s, p_tile);
       simt_store(dp, ds_tile);
       simt_add_product(p_tile, dout, column, chunks, dv);

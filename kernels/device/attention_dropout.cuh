@@ -53,7 +53,7 @@ struct Dropout {
     if (keys % 4 == 0) {
       // Lane r of the four whose rows are one block of keys: what all four have as their element r.
       const int r = int(threadIdx.x) / 4 % 4;
-      bits = block_bits(query + fragment_column(r), key + fragment_row(r) - r) << (4 * r);
+      bits = block_bits(query + fragment_column(r), key + fragment_row(r)) << (4 * r);
       bits |= __shfl_xor_sync(full_warp, bits, 4);
       bits |= __shfl_xor_sync(full_warp, bits, 8);
       bits >>= r;

@@ -53,13 +53,14 @@ __device__ __forceinline__ void simt_load(const SimtRows<T>& from, int row, int 
   }
 }
 
-/// s = A B^T of the first 64 rows of each.
+/// s = A B^T of the first 64 rows of each. Its barriers come after all other threads' reads of shared memory
+/// before the call, so that P may be written next.
 template <class C, class T>
 __device__ __forceinline__ void simt_multiply_rows(const SimtRows<T>& a, const SimtRows<T>& b, C* chunks,
                                                    C (&s)[4][4]) {
   C *left = chunks, *right = chunks + simt_tile * simt_chunk_row;
   simt_set_zero(s);
-  for (int column = 0; column < a.head_dim; column += simt_chunk) {
+  for (int column = 0; column < max(a.head_dim, 1); column += simt_chunk) {
     __syncthreads();  // the chunks before have been read
     simt_load<simt_tile, simt_chunk, simt_chunk_row>(a, 0, column, left);
     simt_load<simt_tile, simt_chunk, simt_chunk_row>(b, 0, column, right);
