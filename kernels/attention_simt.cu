@@ -24,7 +24,8 @@ struct ForwardArguments {
 template <class C>
 constexpr size_t shared_bytes = (simt_chunks_size + simt_tile * simt_row) * sizeof(C);
 
-/// Maximum and sum so far of this thread's four rows; all 16 threads of a row hold the same.
+/// Maximum and sum so far of this thread's four rows. All 16 threads of a row hold the same maximum; the sum
+/// is of the thread's columns.
 template <class C>
 struct SoftmaxRows {
   C max[4], sum[4];
@@ -47,10 +48,16 @@ struct SoftmaxRows {
 #pragma unroll
       for (int j = 0; j < 4; ++j) added += s[i][j] = std::exp(s[i][j] - shift);
       max[i] = largest;
-      sum[i] = sum[i] * rescale + simt_row_reduce(Sum{}, added);
+      sum[i] = sum[i] * rescale + added;
 #pragma unroll
       for (int j = 0; j < 4; ++j) out[i][j] *= rescale;
     }
+  }
+
+  /// Sums over all columns.
+  __device__ __forceinline__ void finish() {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[i] = simt_row_reduce(Sum{}, sum[i]);
   }
 };
 
@@ -68,7 +75,7 @@ __device__ __forceinline__ void scale_scores(const Problem& problem, int first_q
 }
 
 template <class T, class C>
-__global__ void __launch_bounds__(simt_threads)
+__global__ void __launch_bounds__(simt_threads, 1)
     attention_simt_kernel(ForwardArguments<T, C> args, Problem problem, int blocks_of_head, int slices) {
   REPRISE_DYNAMIC_SHARED(bytes);
   C* chunks = reinterpret_cast<C*>(bytes);
@@ -102,6 +109,7 @@ __global__ void __launch_bounds__(simt_threads)
     simt_store(s, p_tile);
     simt_add_product(p_tile, v, column, chunks, out);
   }
+  rows.finish();
   simt_write(out, args.out.at(head.b, head.h), queries.first, queries.end, column, head_dim,
              [&](int i) { return rows.sum[i] == 0 ? C(0) : args.kept / rows.sum[i]; });
   if (args.lse == nullptr || slice != 0 || threadIdx.x % 16 != 0) return;
