@@ -8,9 +8,9 @@ if(NOT REPRISE_CUDA MATCHES "^(OFF|ON|EMULATED)$")
   message(FATAL_ERROR "REPRISE_CUDA is '${REPRISE_CUDA}': say OFF, ON or EMULATED")
 endif()
 if(NOT REPRISE_CUDA STREQUAL OFF)
-  find_package(CUDAToolkit 12.4 QUIET)
+  find_package(CUDAToolkit 12.5 QUIET)
   if(NOT CUDAToolkit_FOUND)
-    message(FATAL_ERROR "REPRISE_CUDA=${REPRISE_CUDA} needs the CUDA Toolkit, 12.4 or newer, which was not found. "
+    message(FATAL_ERROR "REPRISE_CUDA=${REPRISE_CUDA} needs the CUDA Toolkit, 12.5 or newer, which was not found. "
                         "Install it (https://developer.nvidia.com/cuda-downloads) or point CUDAToolkit_ROOT at it; "
                         "-DREPRISE_CUDA=OFF builds the CPU device alone.")
   endif()
