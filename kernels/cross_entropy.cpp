@@ -93,6 +93,11 @@ double loss_and_gradient(const Row& row, const T* x, T* dx) {
   return loss;
 }
 
+void check_scale(const char* op, const TensorView& scale) {
+  check(scale.numel() == 1 && scale.dtype == DType::f64, op, ": scale needs one f64, has ", scale.shape, " ",
+        scale.dtype);
+}
+
 void check_targets(const TensorView& targets, int64_t classes, int64_t ignore_index) {
   for (int64_t i = 0; i < targets.size(0); ++i) {
     int64_t target = targets.as<int64_t>()[i * targets.stride(0)];
@@ -127,20 +132,28 @@ void each_row(const TensorView& logits, const TensorView& targets, const CrossEn
 
 void cross_entropy_cpu(const Stream&, const TensorView& logits, const TensorView& targets,
                        const CrossEntropyOptions& options, const TensorView& losses,
-                       const TensorView& dlogits, double scale) {
+                       const TensorView& dlogits, const TensorView& scale) {
   constexpr auto op = "cross_entropy";
-  check_cross_entropy(logits, targets, options, losses, dlogits);
+  check_cross_entropy(logits, targets, options, losses, dlogits, scale);
   dispatch_floating(logits.dtype, op, [&]<class T>() {
     check_targets(targets, logits.size(1), options.ignore_index);
-    each_row<T>(logits, targets, options, losses, dlogits, scale);
+    each_row<T>(logits, targets, options, losses, dlogits, scale ? *scale.as<double>() : 1.0);
   });
+}
+
+void mean_scale_cpu(const Stream&, const TensorView& targets, int64_t ignore_index, const TensorView& scale) {
+  check_mean_scale(targets, scale);
+  int64_t count = 0;
+  for (int64_t i = 0; i < targets.size(0); ++i)
+    count += targets.as<int64_t>()[i * targets.stride(0)] != ignore_index;
+  *scale.as<double>() = 1.0 / double(std::max<int64_t>(1, count));
 }
 
 }  // namespace
 
 void check_cross_entropy(const TensorView& logits, const TensorView& targets,
                          const CrossEntropyOptions& options, const TensorView& losses,
-                         const TensorView& dlogits) {
+                         const TensorView& dlogits, const TensorView& scale) {
   constexpr auto op = "cross_entropy";
   check(logits.rank() == 2, op, ": logits need shape (N, V), have ", logits.shape);
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1, op, ": label_smoothing is ",
@@ -152,10 +165,20 @@ void check_cross_entropy(const TensorView& logits, const TensorView& targets,
   check(is_floating(logits.dtype), op, ": needs a floating dtype, got ", logits.dtype);
   check_view(op, "losses", losses, Shape{logits.size(0)},
              logits.dtype == DType::f64 ? DType::f64 : DType::f32);
+  if (scale) check_scale(op, scale);
+}
+
+void check_mean_scale(const TensorView& targets, const TensorView& scale) {
+  constexpr auto op = "cross_entropy_mean_scale";
+  check(targets.rank() == 1, op, ": targets need shape (N), have ", targets.shape);
+  check_view(op, "targets", targets, targets.shape, DType::i64);
+  check_scale(op, scale);
 }
 
 Kernel<void(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
-            const TensorView& losses, const TensorView& dlogits, double scale)>
+            const TensorView& losses, const TensorView& dlogits, const TensorView& scale)>
     cross_entropy{"cross_entropy", cross_entropy_cpu};
+Kernel<void(const TensorView& targets, int64_t ignore_index, const TensorView& scale)>
+    cross_entropy_mean_scale{"cross_entropy_mean_scale", mean_scale_cpu};
 
 }  // namespace reprise::kernels

@@ -21,7 +21,8 @@ struct Arguments {
   C* losses;
   int64_t target_stride, loss_stride;
   int64_t rows, width, ignore_index;
-  C smoothing, scale;
+  C smoothing;
+  const double* scale;  ///< optional
   cuda::ErrorSlot* errors;
   int error_code;
 };
@@ -52,6 +53,7 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
   using C = typename Cut::C;
   REPRISE_SHARED(C, scratch, [2 * warp_threads]);
   const typename Cut::Team team(scratch);
+  const C scale = p.scale ? C(*p.scale) : C(1);
   for (int64_t row = team.first_row(); row < p.rows; row += team.row_step()) {
     const int64_t target = p.targets[row * p.target_stride];
     if (target == p.ignore_index || target < 0 || target >= p.width) {
@@ -74,23 +76,45 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
     }
     if (!p.dlogits) continue;
     T* dx = p.dlogits.at(row) - shift;
-    const C factor = p.scale / e.sum;
+    const C factor = scale / e.sum;
     each_pack_backwards<Cut>(team, end, [&](int k, int64_t j) {
       Numbers<C, Cut::N> value = x(k, j);
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i)
-        value.at[i] = exp_below(value.at[i] - e.max) * factor - p.scale * uniform;
+        value.at[i] = exp_below(value.at[i] - e.max) * factor - scale * uniform;
       x.store(dx, j, pack_of<T>(value));
     });
     if (owns_target)
-      dx[column] = from<T>(p.scale * (exp_below(below - log_sum) - uniform - (C(1) - p.smoothing)));
+      dx[column] = from<T>(scale * (exp_below(below - log_sum) - uniform - (C(1) - p.smoothing)));
   }
+}
+
+constexpr int count_threads = 1024;
+
+/// Moves 8 bytes a row. One block: the targets are little beside the logits.
+__global__ void __launch_bounds__(count_threads)
+    mean_scale_kernel(const int64_t* targets, int64_t stride, int64_t rows, int64_t ignore_index,
+                      double* scale) {
+  REPRISE_SHARED(int64_t, scratch, [warp_threads]);
+  int64_t count = 0;
+#pragma unroll 8
+  for (int64_t i = threadIdx.x; i < rows; i += count_threads) count += targets[i * stride] != ignore_index;
+  count = block_reduce(Sum{}, count, int64_t(0), scratch);
+  if (threadIdx.x == 0) *scale = 1.0 / double(max(count, int64_t(1)));
+}
+
+void mean_scale_cuda(const Stream& stream, const TensorView& targets, int64_t ignore_index,
+                     const TensorView& scale) {
+  check_mean_scale(targets, scale);
+  simt::launch({.name = "cross_entropy_mean_scale", .grid = 1, .block = count_threads, .stream = stream},
+               mean_scale_kernel, targets.as<int64_t>(), targets.stride(0), targets.size(0), ignore_index,
+               scale.as<double>());
 }
 
 void cross_entropy_cuda(const Stream& stream, const TensorView& logits, const TensorView& targets,
                         const CrossEntropyOptions& options, const TensorView& losses,
-                        const TensorView& dlogits, double scale) {
-  check_cross_entropy(logits, targets, options, losses, dlogits);
+                        const TensorView& dlogits, const TensorView& scale) {
+  check_cross_entropy(logits, targets, options, losses, dlogits, scale);
   check(logits.size(1) < max_short_row / 2, "cross_entropy: too many classes: ", logits.size(1));
   dispatch_floating(logits.dtype, "cross_entropy", [&]<class T>() {
     using C = Accumulator<T>;
@@ -107,7 +131,7 @@ void cross_entropy_cuda(const Stream& stream, const TensorView& logits, const Te
         .width = width,
         .ignore_index = options.ignore_index,
         .smoothing = C(options.label_smoothing),
-        .scale = C(scale),
+        .scale = data_of<double>(scale),
         .errors = cuda::error_slot(stream.device()),
         .error_code = target_outside,
     };
@@ -119,6 +143,7 @@ void cross_entropy_cuda(const Stream& stream, const TensorView& logits, const Te
 }
 
 const OnCuda cross_entropy_on_cuda{cross_entropy, cross_entropy_cuda};
+const OnCuda mean_scale_on_cuda{cross_entropy_mean_scale, mean_scale_cuda};
 
 }  // namespace
 }  // namespace reprise::kernels

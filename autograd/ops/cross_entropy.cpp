@@ -1,5 +1,6 @@
 // Softmax cross-entropy as one operation: forward makes the loss and the gradient of the logits in one pass
-// and keeps the gradient only.
+// and keeps the gradient only. The host reads nothing: how many targets a mean is taken over stays on the
+// device.
 #include "reprise/kernels/cross_entropy.h"
 
 #include "reprise/autograd/function.h"
@@ -11,10 +12,18 @@ namespace {
 
 using namespace autograd;
 
-// Rows whose target is not ignored.
-int64_t counted_rows(const Tensor& targets, int64_t ignore_index) {
+// 1 / the rows of a mean: one f64.
+Tensor mean_scale(const Tensor& targets, int64_t ignore_index) {
   NoGrad guard;
-  return int64_t(sum(not_equal(targets, scalar(double(ignore_index), DType::i64, targets.device()))).item());
+  Tensor labels = reshape(targets, {targets.numel()});
+  Tensor scale = Tensor::empty({}, DType::f64, targets.device());
+  kernels::cross_entropy_mean_scale(current_stream(targets.device()), labels, ignore_index, scale);
+  return scale;
+}
+
+// x times one f64, rounded once to the dtype of x. The factor may lie beyond the half types.
+Tensor times(const Tensor& x, const Tensor& factor) {
+  return cast(x * cast(factor, statistics_dtype(x)), x.dtype());
 }
 
 // The distribution the loss compares with: (rows, V); zero rows where ignored.
@@ -32,7 +41,6 @@ struct CrossEntropy : Function<CrossEntropy> {
   static constexpr const char* name = "cross_entropy";
   CrossEntropyOptions options_;
   Shape logits_shape_;
-  double scale_ = 1;
 
   Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
     check(logits.rank() >= 1 && rows_shape(logits) == targets.shape(), "cross_entropy: logits ",
@@ -41,18 +49,19 @@ struct CrossEntropy : Function<CrossEntropy> {
     options_ = options;
     logits_shape_ = logits.shape();
     int64_t classes = logits.size(-1), rows = targets.numel();
-    Tensor flat = reshape(unit_stride(logits), {rows, classes}), labels = reshape(targets, {rows}), dlogits;
-    if (options.reduction == Reduction::mean)
-      scale_ = 1.0 / double(std::max<int64_t>(1, counted_rows(labels, options.ignore_index)));
+    Tensor flat = reshape(unit_stride(logits), {rows, classes}), labels = reshape(targets, {rows}), dlogits,
+           scale;
+    if (options.reduction == Reduction::mean) scale = mean_scale(labels, options.ignore_index);
     Tensor losses = Tensor::empty({rows}, statistics_dtype(logits), logits.device());
     if (recording()) dlogits = empty_like(flat);
     kernels::cross_entropy(current_stream(logits.device()), flat, labels,
                            {options.ignore_index, options.label_smoothing}, losses, optional_view(dlogits),
-                           scale_);
-    save(dlogits, labels);
+                           optional_view(scale));
+    save(dlogits, labels, scale);
     if (options.reduction == Reduction::none)
       return raw_reshape(cast(losses, logits.dtype()), targets.shape());
-    return cast(sum(losses) * scale_, logits.dtype());
+    Tensor total = sum(losses);
+    return cast(scale ? times(total, scale) : total, logits.dtype());
   }
 
   TensorList backward(const TensorList& dy) {
@@ -71,13 +80,13 @@ struct CrossEntropy : Function<CrossEntropy> {
   // log(probabilities) equals the logits up to a shift of each row that softmax ignores. So the composite
   // runs on that, at the logits' place in the graph.
   Tensor differentiable(const Tensor& dy) {
-    Tensor dlogits = saved(0), labels = saved(1), z;
+    Tensor dlogits = saved(0), labels = saved(1), scale = saved(2), z;
     {
       NoGrad guard;
       Tensor q = target_distribution(labels, dlogits.size(1), options_, dlogits.dtype());
       double smallest = dlogits.dtype() == DType::f16 ? 6e-8 : 1e-30;  // a logarithm of 0 would give NaN
       Tensor tiny = scalar(smallest, dlogits.dtype(), dlogits.device());
-      z = log(maximum(dlogits / scale_ + q, tiny));
+      z = log(maximum((scale ? times(dlogits, reciprocal(scale)) : dlogits) + q, tiny));
       z = z.alias(raw_reshape(z, logits_shape_));
     }
     set_grad_fn(z, edges()[0].node, edges()[0].input);
@@ -100,7 +109,7 @@ Tensor composite::cross_entropy(const Tensor& logits, const Tensor& targets,
   Tensor losses = -sum(q * composite::log_softmax(logits), {-1});
   if (options.reduction == Reduction::none) return losses;
   if (options.reduction == Reduction::sum) return sum(losses);
-  return sum(losses) / double(std::max<int64_t>(1, counted_rows(targets, options.ignore_index)));
+  return times(sum(losses), mean_scale(targets, options.ignore_index));
 }
 
 }  // namespace reprise

@@ -8,6 +8,10 @@ namespace {
 
 using namespace testing;
 
+Array one(double value) {
+  return std::move(Array({}, DType::f64).fill_with([=](int64_t) { return value; }));
+}
+
 struct Case {
   RowArray logits, dlogits;
   Array targets, losses;
@@ -22,7 +26,8 @@ struct Case {
     targets.fill_with([=](int64_t i) { return double((i * 7 + 3) % classes); });
   }
   void run(const CrossEntropyOptions& options, double scale = 1) {
-    run_kernel(cross_entropy, logits.view(), targets.view(), options, losses.view(), dlogits.view(), scale);
+    run_kernel(cross_entropy, logits.view(), targets.view(), options, losses.view(), dlogits.view(),
+               one(scale).view());
   }
 };
 
@@ -118,7 +123,7 @@ TEST(CrossEntropy, TakesMaskedClassesAndCarriesNaN) {
     logits.fill_with([=](int64_t i) { return i >= classes ? 0.0 : i < classes - 1000 ? masked : 1.0; });
     targets.fill_with([=](int64_t) { return double(classes - 500); });
     set_element(logits.view(), classes + 10, std::nan(""));
-    run_kernel(cross_entropy, logits.view(), targets.view(), {}, losses.view(), {}, 1);
+    run_kernel(cross_entropy, logits.view(), targets.view(), {}, losses.view(), {}, {});
     EXPECT_NEAR(losses.values()[0], std::log(1000.0), 1e-5) << classes;  // 1000 classes left, f32
     EXPECT_TRUE(std::isnan(losses.values()[1])) << classes;
   }
@@ -135,7 +140,8 @@ TEST(CrossEntropy, WritesTheGradientOverTheLogitsAndTheSameLossWithoutIt) {
     c.run(options, 0.5);
     std::vector<double> losses = c.losses.values(), dlogits = c.dlogits.values();
     auto run = [&](const TensorView& gradient) {
-      run_kernel(cross_entropy, c.logits.view(), c.targets.view(), options, c.losses.view(), gradient, 0.5);
+      run_kernel(cross_entropy, c.logits.view(), c.targets.view(), options, c.losses.view(), gradient,
+                 one(0.5).view());
     };
     run({});
     EXPECT_EQ(c.losses.values(), losses) << classes;
@@ -151,7 +157,7 @@ TEST(CrossEntropy, TakesLogitsAndGradientsThatAreAlignedDifferently) {
       Case c(5, classes, dtype, RowLayout::padded);
       Reference want(c, {}, 1);
       RowArray dlogits({5, classes}, dtype);
-      run_kernel(cross_entropy, c.logits.view(), c.targets.view(), {}, c.losses.view(), dlogits.view(), 1);
+      run_kernel(cross_entropy, c.logits.view(), c.targets.view(), {}, c.losses.view(), dlogits.view(), {});
       std::string what = describe({5, classes}, dtype, Layout::contiguous);
       expect_near(c.losses.values(), want.losses, 64 * epsilon_of(DType::f32), "loss " + what);
       expect_near(dlogits.values(), want.dlogits, 2 * epsilon_of(dtype), "dlogits " + what);
@@ -165,6 +171,24 @@ TEST(CrossEntropy, IsExactAcrossThreadCounts) {
       c.run({.label_smoothing = 0.1});
       return joined(c.losses.values(), c.dlogits.values());
     });
+}
+
+TEST(CrossEntropy, CountsTheTargetsThatAreNotIgnoredForAMean) {
+  for (int64_t rows : {0, 1, 3, 1023, 1024, 1025, 9001})
+    for (Layout layout : {Layout::contiguous, Layout::offset, Layout::stepped})
+      for (int64_t ignored_of_7 : {0, 3, 7}) {
+        Array targets({rows}, DType::i64, layout), scale({1}, DType::f64, layout);
+        int64_t count = 0;
+        targets.fill_with([&](int64_t i) {
+          bool ignored = i * 5 % 7 < ignored_of_7;
+          count += !ignored;
+          return ignored ? -100.0 : double(i % 11) - 5;  // it looks at no bound
+        });
+        run_kernel(cross_entropy_mean_scale, targets.view(), -100, scale.view());
+        EXPECT_EQ(scale.values()[0], 1.0 / double(std::max<int64_t>(count, 1)))
+            << rows << " rows, layout " << int(layout) << ", ignored " << ignored_of_7 << "/7";
+        EXPECT_TRUE(scale.surroundings_untouched());
+      }
 }
 
 TEST(CrossEntropy, TakesNoRows) {
@@ -199,7 +223,7 @@ TEST(CrossEntropy, OnCudaGivesARowWithABadTargetNanAndNoGradientAndTheOthersThei
       staging.collect(view);
     staging.upload();
     cross_entropy(current_stream(device), staging.mapped(c.logits.view()), staging.mapped(c.targets.view()),
-                  {}, staging.mapped(c.losses.view()), staging.mapped(c.dlogits.view()), 1);
+                  {}, staging.mapped(c.losses.view()), staging.mapped(c.dlogits.view()), {});
     expect_error([&] { finish(device); }, "in row 5 is outside [0, " + std::to_string(classes) + ")");
     staging.download();
     expect_near(c.losses.values(), losses, 0, "losses");
@@ -211,12 +235,19 @@ TEST(CrossEntropy, RefusesViewsThatDoNotFit) {
   Case c(3, 5, DType::bf16, RowLayout::contiguous);
   Array half({3}, DType::bf16), cube({3, 5, 7}, DType::f32);
   auto call = [&](const TensorView& logits, const TensorView& losses, const CrossEntropyOptions& options) {
-    run_kernel(cross_entropy, logits, c.targets.view(), options, losses, {}, 1);
+    run_kernel(cross_entropy, logits, c.targets.view(), options, losses, {}, {});
   };
   expect_error([&] { call(c.logits.view(), half.view(), {}); }, "losses is bf16, should be f32");
   expect_error([&] { call(cube.view(), c.losses.view(), {}); }, "logits need shape (N, V)");
   expect_error([&] { call(c.logits.view(), c.losses.view(), {.label_smoothing = 1.5}); },
                "label_smoothing is 1.5");
+  auto scaled_by = [&](const TensorView& scale) {
+    run_kernel(cross_entropy, c.logits.view(), c.targets.view(), {}, c.losses.view(), {}, scale);
+  };
+  expect_error([&] { scaled_by(c.losses.view()); }, "scale needs one f64, has (3,) f32");
+  expect_error([&] { run_kernel(cross_entropy_mean_scale, c.losses.view(), 0, one(1).view()); },
+               "targets is f32, should be i64");
+  expect_error([&] { run_kernel(cross_entropy_mean_scale, c.targets.view(), 0, {}); }, "scale needs one f64");
 }
 
 }  // namespace
