@@ -3,7 +3,7 @@
 // A block takes 64 queries of a head and 64 columns of O, and goes over the keys in tiles of 64 with a
 // running maximum and sum. Per head: 4 T_q T_k D operations, half if causal, (2 D + 2 ceil(D / 64) D) T_q T_k
 // in fact, as each slice of O computes the scores again; 2 (T_q + T_k) D elements must move. Shared memory:
-// 25 KiB for f32, 50 KiB for f64.
+// 25.5 KiB for f32, 51 KiB for f64.
 #include "reprise/kernels/attention_cuda.h"
 #include "reprise/kernels/device/attention_simt.cuh"
 
@@ -22,7 +22,7 @@ struct ForwardArguments {
 };
 
 template <class C>
-constexpr size_t shared_bytes = (simt_chunks_size + simt_tile * simt_row) * sizeof(C);
+constexpr size_t shared_bytes = (simt_chunks_size + simt_tile_size) * sizeof(C);
 
 /// Maximum and sum so far of this thread's four rows. All 16 threads of a row hold the same maximum; the sum
 /// is of the thread's columns.
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(simt_threads, 1)
     attention_simt_kernel(ForwardArguments<T, C> args, Problem problem, int blocks_of_head, int slices) {
   REPRISE_DYNAMIC_SHARED(bytes);
   C* chunks = reinterpret_cast<C*>(bytes);
-  C* p_tile = chunks + simt_chunks_size;  // (64, 64)
+  C* p_tile = chunks + simt_chunks_size;  // P^T (64, 64)
 
   const int slice = int(blockIdx.x % unsigned(slices)), column = slice * simt_tile;
   const HeadTile head = head_tile_of(blockIdx.x / unsigned(slices), blocks_of_head, int(problem.heads));
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(simt_threads, 1)
         if (!simt_bit(keeps, i, j)) s[i][j] = 0;
       });
     }
-    simt_store(s, p_tile);
+    simt_store_transposed(s, p_tile);
     simt_add_product(p_tile, v, column, chunks, out);
   }
   rows.finish();

@@ -1,21 +1,25 @@
 // Matrix products of attention by plain arithmetic, for a block of 16 x 16 threads on tiles of 64 x 64:
-// thread (y, x) has rows 4 y + i and columns x + 16 j, so that the 16 threads of a row are half a warp. The
-// sums' operands pass through shared memory in chunks of 16, converted to the type C that sums are kept in;
-// each element is one chain of multiply-adds in the order of the sum. Rows of any length are summed, so any
-// head size will do; results come in slices of 64 columns, one to a block.
+// thread (y, x) has rows 4 y + i and columns 4 x + j, so that the 16 threads of a row are half a warp. The
+// sums' operands pass through shared memory in chunks of 16 steps, converted to the type C that sums are kept
+// in; step k of a chunk is a line there, so a thread reads its four rows and its four columns by one access
+// each. Each element is one chain of multiply-adds in the order of the sum. Rows of any length are summed, so
+// any head size will do; results come in slices of 64 columns, one to a block.
 #pragma once
 
 #include "reprise/kernels/device/attention_dropout.cuh"
+#include "reprise/kernels/device/pack.cuh"
 #include "reprise/kernels/device/reduce.cuh"
 
 namespace reprise::kernels::device {
 
 inline constexpr int simt_threads = 256, simt_tile = 64, simt_chunk = 16;
-/// Elements from one row of a tile, and of a chunk, to the next: odd, so that columns lie in different banks.
-inline constexpr int simt_row = simt_tile + 1, simt_chunk_row = simt_chunk + 1;
+/// Elements from one line of a chunk or tile to the next: lines start at different banks.
+inline constexpr int simt_line = simt_tile + 4;
+/// Shared memory, in elements: the chunks of both operands; a tile.
+inline constexpr int simt_chunks_size = 2 * simt_chunk * simt_line, simt_tile_size = simt_tile * simt_line;
 
 __device__ __forceinline__ int simt_row_of(int i) { return int(threadIdx.x) / 16 * 4 + i; }
-__device__ __forceinline__ int simt_column_of(int j) { return int(threadIdx.x) % 16 + 16 * j; }
+__device__ __forceinline__ int simt_column_of(int j) { return int(threadIdx.x) % 16 * 4 + j; }
 
 /// Rows [first, end) of a head of `head_dim` columns.
 template <class T>
@@ -23,9 +27,6 @@ struct SimtRows {
   HeadRows<const T> rows;
   int first, end, head_dim;
 };
-
-/// Shared memory for the chunks of both operands, in elements.
-inline constexpr int simt_chunks_size = 2 * simt_tile * simt_chunk_row;
 
 /// Calls body(i, j) for the 16 elements of this thread.
 template <class Body>
@@ -42,14 +43,26 @@ __device__ __forceinline__ void simt_set_zero(C (&sum)[4][4]) {
 }
 
 /// Copies `n_rows` x `n_columns` elements from row `row` of `from` and column `column` on; zeros beyond its
-/// end.
-template <int n_rows, int n_columns, int to_row, class C, class T>
+/// end. Rows become lines of `to`, or columns do.
+template <int n_rows, int n_columns, bool transposed, class C, class T>
 __device__ __forceinline__ void simt_load(const SimtRows<T>& from, int row, int column, C* to) {
 #pragma unroll 4
   for (int index = int(threadIdx.x); index < n_rows * n_columns; index += simt_threads) {
     const int r = index / n_columns, c = index % n_columns;
     const bool valid = from.first + row + r < from.end && column + c < from.head_dim;
-    to[r * to_row + c] = valid ? device::to<C>(from.rows[from.first + row + r][column + c]) : C(0);
+    to[transposed ? c * simt_line + r : r * simt_line + c] =
+        valid ? device::to<C>(from.rows[from.first + row + r][column + c]) : C(0);
+  }
+}
+
+/// sum += L^T R for one chunk: line k of L holds what step k multiplies rows by, line k of R columns.
+template <class C>
+__device__ __forceinline__ void simt_add_chunk(const C* left, const C* right, C (&sum)[4][4]) {
+#pragma unroll
+  for (int k = 0; k < simt_chunk; ++k) {
+    const auto rows = load_pack<4>(left + k * simt_line + simt_row_of(0));
+    const auto columns = load_pack<4>(right + k * simt_line + simt_column_of(0));
+    simt_each_element([&](int i, int j) { sum[i][j] += rows.at[i] * columns.at[j]; });
   }
 }
 
@@ -58,57 +71,39 @@ __device__ __forceinline__ void simt_load(const SimtRows<T>& from, int row, int 
 template <class C, class T>
 __device__ __forceinline__ void simt_multiply_rows(const SimtRows<T>& a, const SimtRows<T>& b, C* chunks,
                                                    C (&s)[4][4]) {
-  C *left = chunks, *right = chunks + simt_tile * simt_chunk_row;
+  C *left = chunks, *right = chunks + simt_chunk * simt_line;
   simt_set_zero(s);
   for (int column = 0; column < max(a.head_dim, 1); column += simt_chunk) {
     __syncthreads();  // the chunks before have been read
-    simt_load<simt_tile, simt_chunk, simt_chunk_row>(a, 0, column, left);
-    simt_load<simt_tile, simt_chunk, simt_chunk_row>(b, 0, column, right);
+    simt_load<simt_tile, simt_chunk, true>(a, 0, column, left);
+    simt_load<simt_tile, simt_chunk, true>(b, 0, column, right);
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < simt_chunk; ++k) {
-      C b_k[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) b_k[j] = right[simt_column_of(j) * simt_chunk_row + k];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const C a_k = left[simt_row_of(i) * simt_chunk_row + k];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) s[i][j] += a_k * b_k[j];
-      }
-    }
+    simt_add_chunk(left, right, s);
   }
 }
 
-/// sum += P B for P (64, 64) in shared memory, rows simt_row apart, and 64 columns of B from `column` on.
+/// sum += P B for 64 columns of B from `column` on. `p` is P^T (64, 64) in shared memory.
 template <class C, class T>
 __device__ __forceinline__ void simt_add_product(const C* p, const SimtRows<T>& b, int column, C* chunks,
                                                  C (&sum)[4][4]) {
+  const int rows = min(simt_tile, b.end - b.first);  // the columns of P beyond are not read
 #pragma unroll 1
-  for (int row = 0; row < simt_tile; row += simt_chunk) {
+  for (int row = 0; row < rows; row += simt_chunk) {
     __syncthreads();  // P has been written and the chunk before read
-    simt_load<simt_chunk, simt_tile, simt_row>(b, row, column, chunks);
+    simt_load<simt_chunk, simt_tile, false>(b, row, column, chunks);
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < simt_chunk; ++k) {
-      C b_k[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) b_k[j] = chunks[k * simt_row + simt_column_of(j)];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const C p_k = p[simt_row_of(i) * simt_row + row + k];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) sum[i][j] += p_k * b_k[j];
-      }
-    }
+    simt_add_chunk(p + row * simt_line, chunks, sum);
   }
 }
 
-/// Writes a thread's elements to a (64, 64) tile in shared memory.
+/// Writes a thread's elements to a (64, 64) tile in shared memory, transposed.
 template <class C>
-__device__ __forceinline__ void simt_store(const C (&values)[4][4], C* tile) {
-  simt_each_element(
-      [&](int i, int j) { tile[simt_row_of(i) * simt_row + simt_column_of(j)] = values[i][j]; });
+__device__ __forceinline__ void simt_store_transposed(const C (&values)[4][4], C* tile) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const Pack<C, 4> rows{values[0][j], values[1][j], values[2][j], values[3][j]};
+    store_pack(tile + simt_column_of(j) * simt_line + simt_row_of(0), rows);
+  }
 }
 
 /// Writes the sums, row i times factor(i), to rows [first, end) and 64 columns from `column` on.

@@ -12,6 +12,7 @@ constexpr double kTolerance = 2e-5;
 constexpr double kTolerance64 = 1e-13;
 
 std::vector<Case> odd_cases() {
+  constexpr int64_t head_dims[2][2] = {{1, 17}, {3, 16}};  // in turn
   std::vector<Case> cases;
   for (bool causal : {true, false})
     for (auto [queries, keys] : {std::pair{1, 1},
@@ -26,20 +27,21 @@ std::vector<Case> odd_cases() {
                                  {1, 200},
                                  {128, 1},
                                  {200, 73}})
-      for (int64_t head_dim : {1, 3, 16, 17})
+      for (int64_t head_dim : head_dims[cases.size() / 2 % 2])
         cases.push_back({1, 2, 1, queries, keys, head_dim, {.causal = causal}});
   return cases;
 }
 
 TEST(Attention, MatchesNaiveLoopsOnOddSizes) {
-  for (const Case& c : odd_cases()) {
-    expect_matches_reference<float>(c, kTolerance);
-    expect_matches_reference<double>(c, kTolerance64);
-  }
+  for (const Case& c : odd_cases()) expect_matches_reference<float>(c, kTolerance);
+}
+
+TEST(Attention, MatchesNaiveLoopsOnOddSizesInF64) {
+  for (const Case& c : odd_cases()) expect_matches_reference<double>(c, kTolerance64);
 }
 
 TEST(Attention, MatchesNaiveLoopsOnTrainingHeads) {
-  for (int64_t head_dim : {32, 64, 80, 96})
+  for (int64_t head_dim : {32, 64, 80, 130})
     for (bool causal : {true, false})
       expect_matches_reference<float>({1, 2, 2, 80, 80, head_dim, {.causal = causal}}, kTolerance);
 }
