@@ -180,10 +180,10 @@ TEST(Attention, NamesWhatDoesNotFit) {
               out = slice(out, 1, 0, 3);
             }),
             "attention: 3 heads are not a multiple of 2 kv heads");
-  EXPECT_EQ(error_of([](View&, View& k, View&, View&, View&, Options&) { k.dtype = DType::f64; }),
-            "attention: dtypes differ: f32, f64, f32 and f32");
-  EXPECT_EQ(error_of([](View&, View&, View&, View&, View& lse, Options&) { lse.dtype = DType::f64; }),
-            "attention: lse must be contiguous f32, got f64 with strides (20, 5, 1)");
+  EXPECT_EQ(error_of([](View&, View& k, View&, View&, View&, Options&) { k.dtype = DType::bf16; }),
+            "attention: dtypes differ: f32, bf16, f32 and f32");
+  EXPECT_EQ(error_of([](View&, View&, View&, View&, View& lse, Options&) { lse.dtype = DType::bf16; }),
+            "attention: lse must be contiguous f32, got bf16 with strides (20, 5, 1)");
   EXPECT_EQ(error_of([](View&, View&, View&, View&, View&, Options& options) { options.dropout = 1; }),
             "attention: dropout must be in [0, 1), got 1");
 }
