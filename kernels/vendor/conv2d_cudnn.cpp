@@ -55,10 +55,11 @@ struct Problem {
   TensorDescriptor x, y, bias;
   FilterDescriptor weight;
   ConvolutionDescriptor convolution;
-  bool wide;  ///< factors are doubles
+  bool wide;   ///< factors are doubles
+  bool exact;  ///< products of f32 are not to be rounded to TF32
 
   Problem(const TensorView& x_view, const TensorView& w, const TensorView& y_view, const Conv2dOptions& o)
-      : wide(x_view.dtype == DType::f64) {
+      : wide(x_view.dtype == DType::f64), exact(x_view.dtype == DType::f32 && !tf32_allowed()) {
     const cudnnDataType_t type = type_of(x_view.dtype);
     set_tensor(x, type, x_view.shape);
     set_tensor(y, type, y_view.shape);
@@ -73,7 +74,6 @@ struct Problem {
                 "cudnnSetConvolution2dDescriptor", x_view.shape, " by ", w.shape);
     check_cudnn(cudnnSetConvolutionGroupCount(convolution, int(o.groups)), "cudnnSetConvolutionGroupCount",
                 o.groups);
-    const bool exact = x_view.dtype == DType::f32 && !tf32_allowed();
     set_math(exact ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH);
   }
 
@@ -100,7 +100,7 @@ std::optional<Algorithm> ask_algorithm(const char* call, Ask&& ask, std::initial
   std::array<Proposal, 16> proposals{};
   int count = 0;
   const cudnnStatus_t status = ask(int(proposals.size()), &count, proposals.data());
-  if (status == CUDNN_STATUS_NOT_SUPPORTED) return {};
+  if (is_unsupported(status)) return {};
   check_cudnn(status, call);
   for (int i = 0; i < count; ++i) {
     const Proposal& p = proposals[size_t(i)];
@@ -174,7 +174,7 @@ bool run(Pass pass, const Stream& stream, const TensorView& x, const TensorView&
   Problem problem(x, w, y, options);
   const auto algorithm = algorithm_of(pass, scope.handle(), problem, x, w, options);
   if (!algorithm) return false;
-  problem.set_math(algorithm->math);
+  if (!problem.exact) problem.set_math(algorithm->math);  // the default one may round to TF32
   device::Workspace workspace(stream, algorithm->workspace_bytes);
   body(scope.handle(), problem, *algorithm, workspace.as<void>());
   return true;

@@ -34,6 +34,12 @@ void check_cudnn(Status status, const char* call, const Values&... values) {
     fail_cudnn(int(status), call, reprise::detail::join("", values...));
 }
 
+/// Whether cuDNN said that it has nothing for a case. It says so in many ways: 3000 and what follows.
+template <class Status>
+bool is_unsupported(Status status) {
+  return int(status) / 1000 == 3;
+}
+
 /// A descriptor of cuDNN's.
 template <class Handle, auto create, auto destroy>
 class CudnnDescriptor {

@@ -249,7 +249,7 @@ bool CudnnGraph::build(const CudnnScope& scope) {
                      int64_t(operations.size()));
   state_->graph->set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, scope.handle());
   const cudnnStatus_t status = cudnnBackendFinalize(state_->graph->get());
-  if (status == CUDNN_STATUS_NOT_SUPPORTED) return false;
+  if (is_unsupported(status)) return false;
   check_cudnn(status, "cudnnBackendFinalize", "a graph of ", operations.size(), " operations");
   return state_->plan_from(scope, CUDNN_HEUR_MODE_A) || state_->plan_from(scope, CUDNN_HEUR_MODE_FALLBACK);
 }
