@@ -1,5 +1,5 @@
 // Speed of the CUDA kernels against two ceilings measured in the same run: a device copy and a large matrix
-// product. Times are medians of events around single calls on rotating buffers; data are random.
+// product. Times are medians of events around single calls; data are random, and larger than the caches.
 //
 //   cuda_bench [--tiny] [WORDS...]     one JSON object a line: {"name", "microseconds",
 //   "gigabytes_per_second",
