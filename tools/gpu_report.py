@@ -7,9 +7,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
@@ -28,15 +30,18 @@ class Part:
         self.ends = time.monotonic() + SECONDS[name] * (20 if rehearse else 1)
         self.findings = {"status": "passed"}
 
-    def run(self, command, **options):
-        """(exit code, output); -1 if the time box ended it."""
+    def run(self, command, share=1.0, **options):
+        """(exit code, output); -1 if the time box, or the command's share of what is left of it, ended it."""
         print("$", " ".join(map(str, command)), file=self.log, flush=True)
         try:
-            result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=SOURCE,
-                                    timeout=max(1, self.ends - time.monotonic()), **options)
-            code, output = result.returncode, result.stdout
-        except subprocess.TimeoutExpired as late:
-            code, output = -1, (late.stdout or b"").decode(errors="replace")
+            process = subprocess.Popen(command, text=True, errors="replace", stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, cwd=SOURCE, start_new_session=True, **options)
+            try:
+                output, _ = process.communicate(timeout=max(1, share * (self.ends - time.monotonic())))
+                code = process.returncode
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # what it started too, or that would go on using the GPU
+                code, output = -1, process.communicate()[0]
         except FileNotFoundError as missing:
             code, output = 127, str(missing)
         self.log.write(output)
@@ -88,10 +93,11 @@ def sanitizer(part):
     if part.rehearse or not pathlib.Path(program).exists():
         part.findings["status"] = "not run: " + ("a rehearsal" if part.rehearse else "compute-sanitizer is not there")
         return
-    for tool, tests_filter in SANITIZED.items():
+    for number, (tool, tests_filter) in enumerate(SANITIZED.items()):
         code, output = part.run([program, "--tool", tool, "--error-exitcode", "9",
                                  str(build_folder(False) / "bin/kernels_tests"), "--gtest_brief=1",
-                                 f"--gtest_filter={tests_filter}"], env={**os.environ, "REPRISE_TEST_DEVICE": "cuda"})
+                                 f"--gtest_filter={tests_filter}"], share=1 / (len(SANITIZED) - number),
+                                env={**os.environ, "REPRISE_TEST_DEVICE": "cuda"})
         part.findings[tool] = {0: "clean", 9: "ERRORS", -1: "out of time"}.get(code, f"tests failed ({code})")
         if code not in (0, -1):
             part.findings["status"] = "failed"
@@ -122,6 +128,8 @@ class Trainer:
         self.part, self.name, self.records = part, name, []
         self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=part.log, cwd=SOURCE)
+        self.watch = threading.Timer(max(1, part.ends - time.monotonic()), self.process.kill)
+        self.watch.start()
         self.step()
         self.records.clear()
 
@@ -137,6 +145,7 @@ class Trainer:
             pass
 
     def stop(self):
+        self.watch.cancel()
         self.process.kill()
         self.process.wait()
 
