@@ -19,7 +19,7 @@ namespace detail {
 inline void check_launch(cudaError_t status, const Launch& config, const char* call) {
   if (status == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();  // or a library that asks would think it its own
+  cudaGetLastError();  // or a later question would be answered with it
   fail(config.name, ": ", call, ": ", cudaGetErrorString(status), ", grid (", config.grid.x, ", ",
        config.grid.y, ", ", config.grid.z, "), block (", config.block.x, ", ", config.block.y, ", ",
        config.block.z, "), ", config.shared_bytes, " bytes of shared memory");
