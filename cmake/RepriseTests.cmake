@@ -16,9 +16,13 @@ function(reprise_add_tests folder)
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more
   target_compile_definitions(${program} PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
+  set(cuda_runs ${REPRISE_CUDA_TEST_RUNS})
+  if(REPRISE_SANITIZE MATCHES "thread" AND NOT folder STREQUAL kernels)
+    set(cuda_runs "")  # a hundred times slower: races are a kernel's own, its tests show them
+  endif()
   add_custom_command(TARGET ${program} POST_BUILD VERBATIM
     COMMAND "${CMAKE_COMMAND}" -D "program=$<TARGET_FILE:${program}>" -D "entries=${entries}"
-            -D "tests_folder=${PROJECT_SOURCE_DIR}/tests" -D "cuda_runs=${REPRISE_CUDA_TEST_RUNS}"
+            -D "tests_folder=${PROJECT_SOURCE_DIR}/tests" -D "cuda_runs=${cuda_runs}"
             -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
   set_property(TARGET ${program} APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
   # A program that is not built yet is a failing entry, not a silent gap.
