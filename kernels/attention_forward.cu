@@ -60,9 +60,10 @@ struct SoftmaxRows {
         for (int n = 0; n < N; ++n) largest = fmaxf(largest, fmaxf(s[m][n][2 * r], s[m][n][2 * r + 1]));
         largest = fmaxf(largest, __shfl_xor_sync(full_warp, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(full_warp, largest, 2));
-        // A row that has seen no key yet keeps the maximum -inf; shifting it by 0 avoids -inf - -inf.
-        const float shift = largest == -INFINITY ? 0.0f : largest * scale;
-        const float rescale = ptx::exp2_approx(max[m][r] * scale - shift);
+        // A row that has seen no key yet keeps the maximum -inf; shifting it by 0 avoids -inf - -inf. The
+        // rescaling is exactly 1 where the maximum stays, which max * scale - shift in one rounding is not.
+        const float base = largest == -INFINITY ? 0.0f : largest, shift = base * scale;
+        const float rescale = ptx::exp2_approx((max[m][r] - base) * scale);
         max[m][r] = largest;
         sum[m][r] *= rescale;
 #pragma unroll

@@ -80,9 +80,10 @@ struct Softmax {
       for (int i = 2 * r; i < n; i += 4) largest = fmaxf(largest, fmaxf(s[i], s[i + 1]));
       largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
-      // A row that has seen no key yet keeps the maximum -inf; shifting it by 0 avoids -inf - -inf.
-      const float shift = largest == -INFINITY ? 0.0f : largest * scale;
-      rescale[r] = ptx::exp2_approx(max[r] * scale - shift);
+      // A row that has seen no key yet keeps the maximum -inf; shifting it by 0 avoids -inf - -inf. The
+      // rescaling is exactly 1 where the maximum stays, which max * scale - shift in one rounding is not.
+      const float base = largest == -INFINITY ? 0.0f : largest, shift = base * scale;
+      rescale[r] = ptx::exp2_approx((max[r] - base) * scale);
       max[r] = largest;
       sum[r] *= rescale[r];
 #pragma unroll

@@ -132,6 +132,25 @@ TEST(AttentionHalf, SurvivesLargeScores) {
   expect_close<BFloat16>("out", run.out.view(0), reference(run).out, kBf16);
 }
 
+TEST(AttentionHalf, WeighsAllTilesAlikeWhateverTheirScoresAre) {
+  // All scores are 6930, so the maximum never changes and nothing may be rescaled: out is the share of ones,
+  // to the rounding of f16, and lse is good to eight units of 6930 in f32. Where max * scale - shift is one
+  // rounding (as nvcc makes it), a rescaling that is not 1 adds up over the tiles.
+  constexpr int64_t keys = 4096;
+  Call<Float16> run({1, 1, 1, 1, keys, 32, {.causal = false}});
+  const TensorView q = run.q.view(0), k = run.kv.view(0), v = run.kv.view(1);
+  for (int64_t d = 0; d < 32; ++d) {
+    q.as<Float16>()[d] = Float16(35);
+    for (int64_t j = 0; j < keys; ++j) {
+      k.as<Float16>()[j * k.stride(2) + d] = Float16(35);
+      v.as<Float16>()[j * v.stride(2) + d] = Float16(j < keys / 2 ? 1 : 0);
+    }
+  }
+  run.forward();
+  for (int64_t d = 0; d < 32; ++d) EXPECT_NEAR(at<Float16>(run.out.view(0), 0, 0, 0, d), 0.5, 2.5e-4);
+  EXPECT_NEAR(run.lse[0], 32 * 35 * 35 / std::sqrt(32.0) + std::log(double(keys)), 4e-3);
+}
+
 TEST(AttentionHalf, PassesNanOn) {
   Call<BFloat16> run({1, 1, 1, 70, 70, 16, {}});
   TensorView k = run.kv.view(0);
