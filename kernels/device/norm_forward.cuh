@@ -84,10 +84,13 @@ __device__ __forceinline__ RowStatistics<typename Cut::C> statistics_of(const ty
     }
   });
   team.reduce(Sum{}, sums, C(0));
-  C correction = 0;
-  if constexpr (centred) correction = sums[1] / n;
-  const C variance = sums[0] / n - correction * correction;
-  return {mean[0], correction, C(1) / std::sqrt((variance > C(0) ? variance : C(0)) + eps)};
+  C correction = 0, variance = sums[0] / n;
+  if constexpr (centred) {
+    correction = sums[1] / n;
+    variance -= correction * correction;
+    if (variance < C(0)) variance = C(0);  // by rounding; NaN stays
+  }
+  return {mean[0], correction, C(1) / std::sqrt(variance + eps)};
 }
 
 template <bool centred, bool residual, class Cut, class T>

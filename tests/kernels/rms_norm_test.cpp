@@ -139,6 +139,17 @@ TEST(RmsNorm, TreatsAbsentGammaAsOneAndWritesOverItsGradient) {
   EXPECT_EQ(c.dy.values(), dx);
 }
 
+TEST(RmsNorm, GivesNanToARowThatHoldsOne) {
+  for (int64_t width : {65, 264, 1032, 16392}) {
+    Case c({3, width}, DType::f16, RowLayout::contiguous);
+    set_element(c.x.view(), 2 * width - 1, std::nan(""));
+    run_kernel(rms_norm, c.x.view(), c.gamma.view(), kEps, c.y.view(), c.rstd.view());
+    const std::vector<double> y = c.y.values();
+    for (int64_t i = 0; i < 3 * width; ++i)
+      ASSERT_EQ(std::isnan(y[size_t(i)]), i / width == 1) << i << " of rows of " << width;
+  }
+}
+
 TEST(RmsNorm, IsExactAcrossThreadCounts) {
   expect_same_at_any_thread_count([] {
     Case c({531, 129}, DType::f32, RowLayout::contiguous);
