@@ -43,7 +43,7 @@ class CudnnGraph {
   void reduce(Sum operation, Id x, Id y);  ///< over the dimensions in which y has size 1; in f32
   void reshape(Id x, Id y);                ///< y is x seen with y's shape and strides
 
-  /// Chooses a kernel. False if cuDNN has none for this graph on this device.
+  /// Chooses a kernel. False if cuDNN has no deterministic one for this graph on this device.
   bool build(const CudnnScope& scope);
   size_t workspace_bytes() const;
   void run(const CudnnScope& scope, const std::vector<Pointer>& pointers, void* workspace) const;

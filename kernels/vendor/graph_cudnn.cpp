@@ -2,6 +2,7 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -117,6 +118,22 @@ PointwiseWords words_of(Mode mode) {
   throw Bug("cudnn graph: unknown pointwise mode");
 }
 
+/// Whether the engine of a configuration gives the same bits every time.
+bool is_deterministic(const Descriptor& config) {
+  const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t handle = engine.get();
+  int64_t count = 0;
+  check_cudnn(cudnnBackendGetAttribute(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &handle),
+              "cudnnBackendGetAttribute", "a configuration's engine");
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  check_cudnn(cudnnBackendGetAttribute(handle, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                       int64_t(notes.size()), &count, notes.data()),
+              "cudnnBackendGetAttribute", "an engine's notes");
+  const auto end = notes.begin() + std::min(count, int64_t(notes.size()));
+  return std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == end;
+}
+
 }  // namespace
 
 struct CudnnGraph::State {
@@ -210,7 +227,7 @@ void CudnnGraph::reshape(Id x, Id y) {
       .finalize("a reshape");
 }
 
-/// Takes the first of the heuristic's engines that accepts the graph.
+/// Takes the first of the heuristic's deterministic engines that accepts the graph.
 bool CudnnGraph::State::plan_from(const CudnnScope& scope, cudnnBackendHeurMode_t mode) {
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *graph)
@@ -226,6 +243,7 @@ bool CudnnGraph::State::plan_from(const CudnnScope& scope, cudnnBackendHeurMode_
                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, handles.data()),
               "cudnnBackendGetAttribute", "the heuristic's results");
   for (int64_t i = 0; i < std::min(count, most); ++i) {
+    if (!is_deterministic(configs[size_t(i)])) continue;
     Descriptor candidate(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     candidate.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, scope.handle())
         .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[size_t(i)]);
