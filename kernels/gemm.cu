@@ -130,7 +130,8 @@ __global__ void __launch_bounds__(threads, 1) gemm_kernel(const __grid_constant_
 #pragma unroll
       for (int j = 0; j < per_lane; ++j) {
         const int64_t at_row = first_row + row + i * lanes, at_column = first_column + column + j * lanes;
-        if (at_row < a.count && at_column < b.count) out.write(at_row, at_column, sums[i][j]);
+        C sum[1] = {sums[i][j]};
+        if (at_row < a.count && at_column < b.count) out.write(at_row, at_column, sum);
       }
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "reprise/kernels/device/math.cuh"
+#include "reprise/kernels/device/pack.cuh"
 #include "reprise/kernels/device/strided.cuh"
 #include "reprise/kernels/gemm_operands.h"
 
@@ -33,19 +34,44 @@ struct GemmOutput {
     if (dactivation) dactivation += offsets[3];
   }
 
-  /// Writes (row, column), whose sum over K is v.
-  __device__ __forceinline__ void write(int64_t row, int64_t column, C v) const {
+  /// Writes columns [column, column + N) of a row, whose sums over K are v. What is read is read first.
+  template <int N>
+  __device__ __forceinline__ void write(int64_t row, int64_t column, C (&v)[N]) const {
+    E* target = c + row * c_step + column;
+    Pack<E, N> old{}, factor{}, added{};
+    if (accumulate) old = load_pack<N>(target);
+    if (dactivation) factor = load_pack<N>(dactivation + row * dactivation_step + column);
+    if (residual) added = load_pack<N>(residual + row * residual_step + column);
     if (dactivation) {
-      v *= activation_gradient(activation, to<C>(dactivation[row * dactivation_step + column]));
+      with_activation(activation, [&]<Activation known>() {
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] *= activation_gradient(known, to<C>(factor.at[i]));
+      });
     } else {
-      if (bias) v += to<C>(bias[column]);
-      if (pre_activation) pre_activation[row * pre_activation_step + column] = from<E>(v);
-      v = activate(activation, v);
-      if (residual) v += to<C>(residual[row * residual_step + column]);
+      if (bias) add(load_pack<N>(bias + column), v);
+      if (pre_activation) store_pack(pre_activation + row * pre_activation_step + column, rounded(v));
+      with_activation(activation, [&]<Activation known>() {
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] = activate(known, v[i]);
+      });
+      if (residual) add(added, v);
     }
-    E* element = c + row * c_step + column;
-    if (accumulate) v += to<C>(*element);
-    *element = from<E>(v);
+    if (accumulate) add(old, v);
+    store_pack(target, rounded(v));
+  }
+
+ private:
+  template <int N>
+  static __device__ __forceinline__ void add(const Pack<E, N>& pack, C (&v)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] += to<C>(pack.at[i]);
+  }
+  template <int N>
+  static __device__ __forceinline__ Pack<E, N> rounded(const C (&v)[N]) {
+    Pack<E, N> pack;
+#pragma unroll
+    for (int i = 0; i < N; ++i) pack.at[i] = from<E>(v[i]);
+    return pack;
   }
 };
 

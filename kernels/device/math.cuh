@@ -42,6 +42,23 @@ __device__ __forceinline__ C gelu_tanh_gradient(C x) {
   return s + x * (s * (C(1) - s)) * du;
 }
 
+/// Calls body.operator()<activation>(): one branch for all the elements that it works on.
+template <class Body>
+__device__ __forceinline__ void with_activation(Activation activation, Body&& body) {
+  switch (activation) {
+    case Activation::none:
+      return body.template operator()<Activation::none>();
+    case Activation::relu:
+      return body.template operator()<Activation::relu>();
+    case Activation::gelu:
+      return body.template operator()<Activation::gelu>();
+    case Activation::gelu_tanh:
+      return body.template operator()<Activation::gelu_tanh>();
+    case Activation::silu:
+      return body.template operator()<Activation::silu>();
+  }
+}
+
 /// f(x). gelu is x times the normal distribution's integral up to x; silu is x sigmoid(x). relu keeps NaN.
 template <class C>
 __device__ __forceinline__ C activate(Activation activation, C x) {
