@@ -2,7 +2,7 @@
 #   OFF        no device `cuda`
 #   ON         nvcc compiles the kernels for the architectures in REPRISE_CUDA_ARCHITECTURES
 #   EMULATED   the C++ compiler builds the same kernels for the emulator, which needs the toolkit's headers alone
-set(REPRISE_CUDA_ARCHITECTURES "80;90a" CACHE STRING "GPU architectures of REPRISE_CUDA=ON; the last one as PTX too")
+set(REPRISE_CUDA_ARCHITECTURES "80;90a" CACHE STRING "GPU architectures of REPRISE_CUDA=ON; the first one as PTX too")
 
 if(NOT REPRISE_CUDA MATCHES "^(OFF|ON|EMULATED)$")
   message(FATAL_ERROR "REPRISE_CUDA is '${REPRISE_CUDA}': say OFF, ON or EMULATED")
@@ -77,10 +77,10 @@ function(reprise_device_sources)
       list(APPEND options --generate-code=arch=compute_${architecture},code=sm_${architecture})
     endforeach()
     if(NOT source MATCHES "sm90")
-      list(GET architectures -1 newest)
-      list(APPEND options --generate-code=arch=compute_${newest},code=compute_${newest})
+      list(GET architectures 0 oldest)  # PTX of 90a would not do for a later GPU
+      list(APPEND options --generate-code=arch=compute_${oldest},code=compute_${oldest})
     endif()
-    list(APPEND options -std=c++20 --expt-relaxed-constexpr --Werror=all-warnings -Xptxas=-Werror
+    list(APPEND options -std=c++20 --expt-relaxed-constexpr --Werror=all-warnings -Xptxas=-Werror,-warn-spills
          -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter)
     set_source_files_properties("${source}" PROPERTIES LANGUAGE CUDA COMPILE_OPTIONS "${options}")
   endforeach()

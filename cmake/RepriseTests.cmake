@@ -17,7 +17,7 @@ function(reprise_add_tests folder)
   target_compile_definitions(${program} PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
   set(cuda_runs ${REPRISE_CUDA_TEST_RUNS})
-  if(REPRISE_SANITIZE MATCHES "thread" AND NOT folder STREQUAL kernels)
+  if(REPRISE_SANITIZE MATCHES "thread" AND NOT folder STREQUAL "kernels")
     set(cuda_runs "")  # a hundred times slower: races are a kernel's own, its tests show them
   endif()
   add_custom_command(TARGET ${program} POST_BUILD VERBATIM
