@@ -4,27 +4,26 @@
 //   simt::launch({.name = "sum", ...}, kernel, workspace.as<float>(), ...);
 //
 // Its bytes are not initialised and start at a multiple of 256. It may go out of scope right after the
-// launches: the allocator hands the memory to later work of the same stream, which runs after them.
+// launches: the memory is that of `stream`, current or not, so the allocator hands it to later work of that
+// stream, which runs after them.
 #pragma once
 
 #include <cstddef>
 
+#include "reprise/core/cuda/stream.h"
 #include "reprise/core/memory.h"
-#include "reprise/core/stream.h"
 
 namespace reprise::kernels::device {
 
 class Workspace {
  public:
   /// Throws OutOfMemory.
-  Workspace(const Stream& stream, size_t bytes)
-      : stream_(stream), block_(allocator(stream.device()).allocate(bytes, MemoryCategory::workspace)) {}
-  Workspace(const Workspace&) = delete;
-  ~Workspace() {
-    Allocator& from = allocator(stream_.device());
-    if (stream_ != current_stream(stream_.device())) from.record_stream(block_, stream_);
-    from.release(block_);
+  Workspace(const Stream& stream, size_t bytes) : allocator_(allocator(stream.device())) {
+    const cuda::StreamScope scope(stream);
+    block_ = allocator_.allocate(bytes, MemoryCategory::workspace);
   }
+  Workspace(const Workspace&) = delete;
+  ~Workspace() { allocator_.release(block_); }
 
   /// Null for 0 bytes.
   template <class T>
@@ -33,7 +32,7 @@ class Workspace {
   }
 
  private:
-  Stream stream_;
+  Allocator& allocator_;
   MemoryBlock block_;
 };
 
