@@ -1,8 +1,11 @@
 // Recording: what Function does before and after the operation's own forward.
 #include "reprise/autograd/function.h"
 
+#include <utility>
+
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/engine.h"
+#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 
 namespace reprise::autograd {
@@ -22,6 +25,7 @@ void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, c
       check(!(x && y.is_same(x)), op_name, ": forward returned one of its inputs; return x.alias(x.view())");
   if (inference_mode_enabled())
     for (const Tensor& y : outputs) require_meta(y)->inference = true;
+  OpObserver::notify(op_name, inputs, outputs);
   if (!recording_) return;
   if (anomaly_mode_enabled()) describe(inputs, op_name);
   for (int i = 0; i < int(outputs.size()); ++i) {
@@ -29,13 +33,13 @@ void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, c
     outputs_.push_back({y.shape(), y.dtype(), y.device()});
     if (is_floating(y.dtype())) set_grad_fn(y, shared_from_this(), i);
   }
-  saved_.reserve(to_save_.size());
-  for (const Tensor& x : to_save_) {
+  TensorList to_save = std::exchange(to_save_, {});  // a pack hook may throw: an output must not stay here
+  saved_.reserve(to_save.size());
+  for (const Tensor& x : to_save) {
     bool is_output = false;
     for (const Tensor& y : outputs) is_output |= x && x.is_same(y);
     saved_.emplace_back(x, is_output, op_name);
   }
-  to_save_.clear();
 }
 
 void FunctionNode::describe(const TensorList& inputs, const char* op_name) {

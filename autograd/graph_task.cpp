@@ -96,7 +96,7 @@ void GraphTask::count_dependencies() {
     if (seen.insert(root.get()).second) stack.emplace_back(root.get(), 0);
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
-      if (next == node->edges().size()) {
+      if (next == node->edges().size() || stops_.contains(node)) {
         post_order.push_back(node);
         stack.pop_back();
         continue;
@@ -132,6 +132,7 @@ void GraphTask::run() {
 }
 
 void GraphTask::step(const NodePtr& node) {
+  if (stops_.contains(node.get())) return;
   TensorList grads;
   if (auto buffer = buffers_.find(node.get()); buffer != buffers_.end()) {
     grads = std::move(buffer->second);
@@ -175,7 +176,8 @@ void GraphTask::finish_gradients(Node& node, TensorList& grads) {
     captured_[it->second] = grads[size_t(capture_edges_[it->second].input)];
   for (size_t i = 0; i < grads.size(); ++i) {
     const OutputMeta& meta = node.outputs()[i];
-    if (!grads[i]) grads[i] = Tensor::zeros(meta.shape, meta.dtype, meta.device);
+    if (!grads[i] && !dynamic_cast<TakesUndefinedGradients*>(&node))
+      grads[i] = Tensor::zeros(meta.shape, meta.dtype, meta.device);
   }
 }
 
@@ -202,6 +204,24 @@ Tensor GraphTask::take_pending(const Edge& edge) {
   Tensor& slot = buffer->second[size_t(edge.input)];
   bool ours = slot && slot.is_sole_owner() && slot.is_contiguous();
   return ours ? std::exchange(slot, Tensor()) : Tensor();
+}
+
+void GraphTask::stop_at(const Edge& edge, Tensor sum) {
+  stops_.insert(edge.node.get());
+  if (sum) add_gradient(edge, std::move(sum));
+}
+
+Tensor GraphTask::take_stopped(const Edge& edge) {
+  auto buffer = buffers_.find(edge.node.get());
+  return buffer == buffers_.end() ? Tensor() : std::exchange(buffer->second[size_t(edge.input)], Tensor());
+}
+
+Tensor GraphTask::take_sum(const Edge& edge) { return running ? running->take_stopped(edge) : Tensor(); }
+
+bool GraphTask::running_is_restricted() { return running && running->restricted_; }
+
+std::shared_ptr<void>* GraphTask::kept_in_pass(uint64_t key) {
+  return running ? &running->kept_in_pass_[key] : nullptr;
 }
 
 }  // namespace reprise::autograd

@@ -9,6 +9,13 @@
 
 namespace reprise::autograd {
 
+/// A node that tells an output without gradient from one whose gradient is zero: such gradients stay
+/// undefined.
+class TakesUndefinedGradients {
+ public:
+  virtual ~TakesUndefinedGradients() = default;
+};
+
 class GraphTask {
  public:
   explicit GraphTask(bool retain_graph) : retain_graph_(retain_graph) {}
@@ -27,6 +34,18 @@ class GraphTask {
   /// if nothing has, if somebody else holds it, or outside a backward pass.
   static Tensor take_pending(const Edge& edge);
 
+  // For a pass that plays a part of the graph of the pass around it, with the same bits.
+
+  /// The pass ends at the node of `edge`, which does not run; the sum for `edge` starts from `sum`, if any.
+  void stop_at(const Edge& edge, Tensor sum);
+  Tensor take_stopped(const Edge& edge);
+  /// Takes out of the running pass what has arrived for `edge` so far; undefined if nothing has.
+  static Tensor take_sum(const Edge& edge);
+  /// Whether the running pass leaves nodes out: grad(), or backward() with inputs.
+  static bool running_is_restricted();
+  /// What the owner of `key` keeps for the rest of the running pass; null outside of any.
+  static std::shared_ptr<void>* kept_in_pass(uint64_t key);
+
  private:
   struct NewestFirst {
     bool operator()(const NodePtr& a, const NodePtr& b) const { return a->sequence() < b->sequence(); }
@@ -40,6 +59,8 @@ class GraphTask {
   void deliver(Node& node, TensorList&& input_grads);
 
   bool retain_graph_;
+  std::unordered_map<uint64_t, std::shared_ptr<void>> kept_in_pass_;
+  std::unordered_set<Node*> stops_;
   bool restricted_ = false;           // some nodes are not needed
   std::unordered_set<Node*> kept_;    // targets that run (accumulators)
   std::unordered_set<Node*> needed_;  // what leads to a target, when restricted

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "reprise/autograd/draw.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
@@ -16,9 +17,9 @@ using namespace autograd;
 kernels::AttentionOptions kernel_options(const AttentionOptions& options) {
   check(options.dropout >= 0 && options.dropout < 1, "attention: dropout must be in [0, 1), got ",
         options.dropout);
-  Generator::State draw;
-  if (options.dropout > 0) draw = (options.generator ? *options.generator : default_generator()).next();
-  return {options.causal, options.scale, options.dropout, draw.seed, draw.offset};
+  Generator::State drawn;
+  if (options.dropout > 0) drawn = draw(options.generator);
+  return {options.causal, options.scale, options.dropout, drawn.seed, drawn.offset};
 }
 
 // The mask that the kernels' dropout multiplied the probabilities (B, H, T, S) by.

@@ -1,6 +1,7 @@
 // Dropout: linear in x, so its backward is the same draw applied to dy. Nothing is kept but two integers.
 #include "reprise/kernels/dropout.h"
 
+#include "reprise/autograd/draw.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
@@ -28,7 +29,7 @@ struct Dropout : autograd::Function<Dropout> {
 Tensor dropout(const Tensor& x, double p, Generator* generator) {
   check(p >= 0 && p < 1, "dropout: p must be in [0, 1), got ", p);
   if (p == 0) return x;
-  return Dropout::apply(x, p, (generator ? *generator : default_generator()).next());
+  return Dropout::apply(x, p, autograd::draw(generator));
 }
 
 }  // namespace reprise

@@ -1,4 +1,5 @@
 // Making tensors: constants, ranges and random numbers.
+#include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/kernels/copy.h"
@@ -27,14 +28,14 @@ Tensor arange(int64_t count, DType dtype, Device device) {
 
 Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator) {
   Tensor out = Tensor::empty(shape, dtype, device);
-  auto [seed, offset] = (generator ? *generator : default_generator()).next();
+  auto [seed, offset] = autograd::draw(generator);
   kernels::fill_uniform(current_stream(device), out, 0, 1, seed, offset);
   return out;
 }
 
 Tensor randn(const Shape& shape, DType dtype, Device device, Generator* generator) {
   Tensor out = Tensor::empty(shape, dtype, device);
-  auto [seed, offset] = (generator ? *generator : default_generator()).next();
+  auto [seed, offset] = autograd::draw(generator);
   kernels::fill_normal(current_stream(device), out, 0, 1, seed, offset);
   return out;
 }

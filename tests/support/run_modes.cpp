@@ -5,6 +5,7 @@
 #include <map>
 
 #include "reprise/autograd/engine.h"
+#include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/autograd/saved_tensor.h"
 #include "reprise/core/parallel.h"
 
@@ -82,6 +83,13 @@ RunResult run_retained(const OpFunction& fn, const TensorList& inputs, const Ten
   return {y.detach(), grads_of(leaves)};
 }
 
+RunMode in_checkpoint(std::string name, const CheckpointOptions& options) {
+  return {std::move(name), [options](const OpFunction& fn, const TensorList& x, const Tensor& dy) {
+            return run_plainly([&](const TensorList& leaves) { return checkpoint(fn, leaves, options); }, x,
+                               dy);
+          }};
+}
+
 RunMode with_threads(int count) {
   return {detail::join(count, " threads"),
           [count](const OpFunction& fn, const TensorList& x, const Tensor& dy) {
@@ -100,6 +108,8 @@ const std::vector<RunMode>& run_modes() {
       {"one pass", run_plainly},
       {"saved tensors packed in host memory", run_packed},
       {"the graph kept and run again", run_retained},
+      in_checkpoint("a checkpoint", {.determinism = Determinism::values}),
+      in_checkpoint("a reentrant checkpoint", {.mode = CheckpointMode::reentrant}),
       with_threads(1),
       with_threads(2),
       with_threads(4),

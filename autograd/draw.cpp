@@ -1,0 +1,46 @@
+// Drawing, noting and restoring generators.
+#include "reprise/autograd/draw.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise::autograd {
+namespace {
+
+thread_local DrawRecorder* innermost = nullptr;
+
+Generator& resolve(Generator* generator) { return generator ? *generator : default_generator(); }
+
+}  // namespace
+
+Generator::State draw(Generator* generator) {
+  if (generator == &default_generator()) generator = nullptr;
+  for (DrawRecorder* recorder = innermost; recorder && recorder->into_; recorder = recorder->outer_)
+    recorder->note(generator);
+  return resolve(generator).next();
+}
+
+DrawRecorder::DrawRecorder(std::vector<DrawnGenerator>* into)
+    : into_(into), outer_(std::exchange(innermost, this)) {}
+DrawRecorder::~DrawRecorder() { innermost = outer_; }
+
+void DrawRecorder::note(Generator* generator) {
+  auto known = [&](const DrawnGenerator& drawn) { return drawn.generator == generator; };
+  if (std::none_of(into_->begin(), into_->end(), known))
+    into_->push_back({generator, resolve(generator).state()});
+}
+
+RestoreGenerators::RestoreGenerators(const std::vector<DrawnGenerator>& drawn) {
+  previous_.push_back({nullptr, default_generator().state()});  // a region may seed it without drawing
+  for (const DrawnGenerator& one : drawn) {
+    previous_.push_back({one.generator, resolve(one.generator).state()});
+    resolve(one.generator).set_state(one.state);
+  }
+}
+
+RestoreGenerators::~RestoreGenerators() {
+  for (auto one = previous_.rbegin(); one != previous_.rend(); ++one)
+    resolve(one->generator).set_state(one->state);
+}
+
+}  // namespace reprise::autograd

@@ -1,0 +1,37 @@
+// From the call to its mode, with the overrides of scopes.
+#include "reprise/autograd/recompute/checkpoint.h"
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/recompute/reentrant.h"
+#include "reprise/autograd/recompute/region.h"
+
+namespace reprise::recompute {
+namespace {
+
+void check_reentrant(const CheckpointOptions& options) {
+  constexpr const char* tail = " needs mode non_reentrant; this checkpoint is reentrant";
+  check(!options.context.forward && !options.context.replay, "checkpoint: context", tail);
+  check(!options.debug, "checkpoint: debug", tail);
+  check(options.determinism != Determinism::values, "checkpoint: determinism values", tail);
+}
+
+TensorList run_non_reentrant(const std::shared_ptr<Body>& body, const TensorList& inputs,
+                             const std::vector<std::string>& paths, CheckpointOptions options) {
+  options.early_stop = early_stop_override().value_or(options.early_stop);
+  options.debug = debug_override().value_or(options.debug);
+  autograd::OpObserver::notify("checkpoint", inputs, {});  // an enclosing region saves the inputs for us
+  return std::make_shared<Region>(body, inputs, paths, options)->first_run(inputs);
+}
+
+}  // namespace
+
+TensorList run_checkpoint(const std::shared_ptr<Body>& body, const TensorList& inputs,
+                          const std::vector<std::string>& paths, const CheckpointOptions& options) {
+  bool reentrant = options.mode == CheckpointMode::reentrant;
+  if (reentrant) check_reentrant(options);
+  if (!autograd::grad_mode_enabled()) return body->play(inputs);
+  return reentrant ? run_reentrant(body, inputs, paths, options)
+                   : run_non_reentrant(body, inputs, paths, options);
+}
+
+}  // namespace reprise::recompute

@@ -1,0 +1,117 @@
+// checkpoint: runs a part of the forward pass without keeping what backward needs, and plays it again when
+// backward arrives (Chen et al. 2016). Outputs, gradients and random draws keep their bits.
+//
+//   rp::Tensor y = rp::checkpoint([&](const rp::Tensor& x) { return block(x); }, x);
+//   auto [y, z] = rp::checkpoint(fn, std::tuple{x, mask}, {.determinism = rp::Determinism::values});
+//
+// `fn` must do the same when it is called again. It is kept, with what it captures, until backward is done;
+// generators that it draws from must live as long.
+#pragma once
+
+#include <functional>
+
+#include "reprise/autograd/recompute/for_each_tensor.h"
+#include "reprise/autograd/recompute/scopes.h"
+
+namespace reprise::recompute {
+
+enum class CheckpointMode : uint8_t {
+  non_reentrant,  ///< the graph is recorded, its saved tensors are rebuilt at the first one that is read
+  reentrant,  ///< one node in the graph; it runs a backward pass of its own. Not with grad() or create_graph
+};
+
+/// What a replay is compared by with the first run. Error where they differ.
+enum class Determinism : uint8_t {
+  none,
+  metadata,  ///< count, order, shapes, dtypes and devices of saved tensors
+  values,    ///< these, and the bits of every operation's result: slow, to find what is not deterministic
+};
+
+/// Makes a scope object: `[] { return std::make_shared<NoGrad>(); }`.
+using ScopeFactory = std::function<std::shared_ptr<void>()>;
+struct CheckpointContext {
+  ScopeFactory forward{}, replay{};  ///< around `fn`, in the first run and in replays
+};
+
+struct CheckpointOptions {
+  CheckpointMode mode = CheckpointMode::non_reentrant;
+  bool preserve_rng = true;  ///< replays draw what the first run drew, from every generator it drew from
+  bool early_stop = true;    ///< a replay ends with the last value that is still needed
+  Determinism determinism = Determinism::metadata;
+  CheckpointContext context{};
+  bool debug = false;  ///< an Error about a replay shows the operations of both runs side by side
+};
+
+/// What is played: from tensors to tensors. Each call must do the same.
+class Body {
+ public:
+  virtual ~Body() = default;
+  virtual TensorList play(const TensorList& inputs) = 0;
+};
+
+/// `checkpoint` for a Body; `paths` name the inputs in messages.
+TensorList run_checkpoint(const std::shared_ptr<Body>& body, const TensorList& inputs,
+                          const std::vector<std::string>& paths, const CheckpointOptions& options);
+
+namespace detail {
+
+template <class Fn, class In>
+decltype(auto) call(Fn& fn, In& in) {
+  if constexpr (std::is_invocable_v<Fn&, In&>)
+    return fn(in);
+  else
+    return std::apply(fn, in);
+}
+
+/// A function of any form as a Body. It holds the forms of input and output, never their tensors.
+template <class Fn, class In>
+class FormedBody final : public Body {
+ public:
+  using Out = std::decay_t<decltype(call(std::declval<Fn&>(), std::declval<In&>()))>;
+
+  FormedBody(Fn fn, In form) : fn_(std::move(fn)), form_(std::move(form)) {}
+  TensorList play(const TensorList& inputs) override {
+    In in = form_;
+    put_tensors(in, inputs);
+    Out out = call(fn_, in);
+    TensorList tensors = take_tensors(out);
+    result_.emplace(std::move(out));
+    return tensors;
+  }
+  /// What the last call returned, with these tensors in it.
+  Out result(const TensorList& tensors) const {
+    Out out = *result_;
+    put_tensors(out, tensors);
+    return out;
+  }
+
+ private:
+  Fn fn_;
+  In form_;
+  std::optional<Out> result_;
+};
+
+}  // namespace detail
+
+/// fn(inputs), to be played again in backward. `fn` takes and returns a tensor, a list (`{a, b}` will do), a
+/// tuple (also as separate arguments) or a struct of tensors: see for_each_tensor.h. An input that was
+/// changed in place by the time of a replay is an Error naming it.
+template <class Fn, class In = TensorList>
+auto checkpoint(Fn fn, const In& inputs, const CheckpointOptions& options = {}) {
+  In form = inputs;
+  std::vector<std::string> paths;
+  TensorList tensors = take_tensors(form, &paths);
+  auto body = std::make_shared<detail::FormedBody<Fn, In>>(std::move(fn), std::move(form));
+  return body->result(run_checkpoint(body, tensors, paths, options));
+}
+
+}  // namespace reprise::recompute
+
+namespace reprise {
+using recompute::checkpoint;
+using recompute::CheckpointDebug;
+using recompute::CheckpointMode;
+using recompute::CheckpointOptions;
+using recompute::Determinism;
+using recompute::EarlyStop;
+}  // namespace reprise

@@ -1,0 +1,206 @@
+// The node of a reentrant checkpoint.
+#include "reprise/autograd/recompute/reentrant.h"
+
+#include <atomic>
+#include <iostream>
+
+#include "reprise/autograd/graph_task.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/recompute/replay_scope.h"
+#include "reprise/autograd/recompute/saved_inputs.h"
+
+namespace reprise::recompute {
+namespace {
+
+using autograd::Edge;
+using autograd::gradient_edge;
+using autograd::GraphTask;
+
+bool same_edge(const Edge& a, const Edge& b) { return a.node == b.node && a.input == b.input; }
+
+bool contains(const std::vector<Edge>& edges, const Edge& edge) {
+  for (const Edge& known : edges)
+    if (same_edge(known, edge)) return true;
+  return false;
+}
+
+// Sees what the region reads that has a place in the graph: under NoGrad, only what was made before.
+class CaptureObserver final : public autograd::OpObserver {
+ public:
+  CaptureObserver(const autograd::Node& node, std::vector<Edge>& edges, CapturedLeaves& leaves)
+      : node_(node), edges_(edges), leaves_(leaves) {}
+  void op_ran(const char*, const TensorList& inputs, const TensorList&) override {
+    leaves_.note(inputs);
+    for (const Tensor& x : inputs) {
+      Edge edge = gradient_edge(x);
+      if (edge && is_older(*edge.node) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
+    }
+  }
+
+ private:
+  // Not of a graph that the region makes for itself.
+  bool is_older(const autograd::Node& other) const {
+    return other.sequence() < node_.sequence() || other.sequence() == UINT64_MAX;
+  }
+
+  const autograd::Node& node_;
+  std::vector<Edge>& edges_;
+  CapturedLeaves& leaves_;
+};
+
+void warn_once() {
+  static std::atomic<bool> warned{false};
+  if (warned.exchange(true)) return;
+  std::cerr << "checkpoint: warning: no input of a reentrant checkpoint requires grad\n";
+}
+
+// Note [Same sums]
+// The gradient of a tensor that is used inside and outside of the region is a sum, and floating sums depend
+// on their order. In a graph without checkpoints the region's operations would add their parts one by one to
+// what has arrived from newer operations. So the nested pass takes the sums over from the pass around it,
+// goes on adding, and gives them back as the node's gradients. For that the node has an edge for each tensor
+// that the region reads: its inputs, and all that `fn` captured. A leaf so gets its gradient once a pass, its
+// hooks run once.
+class ReentrantNode final : public autograd::Node,
+                            public autograd::TakesUndefinedGradients,
+                            public std::enable_shared_from_this<ReentrantNode> {
+ public:
+  ReentrantNode(std::shared_ptr<Body> body, bool preserve_rng)
+      : body_(std::move(body)), preserve_rng_(preserve_rng) {}
+
+  TensorList first_run(const TensorList& inputs, const std::vector<std::string>& paths);
+  TensorList run(TensorList&& output_grads) override;
+  void release() override;
+  const char* op_name() const override { return "checkpoint"; }
+
+ private:
+  void attach(const TensorList& outputs);
+  TensorList play_again(const TensorList& inputs);
+  void check_outputs(const TensorList& outputs) const;
+
+  std::shared_ptr<Body> body_;
+  bool preserve_rng_;
+  bool released_ = false;
+  std::optional<SavedInputs> inputs_;
+  CapturedLeaves leaves_;
+  std::vector<autograd::DrawnGenerator> drawn_;
+  size_t input_count_ = 0;   // the first edges; those of captured tensors follow
+  size_t result_count_ = 0;  // what `fn` returns, in which the node's outputs are at:
+  std::vector<size_t> places_;
+};
+
+TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<std::string>& paths) {
+  bool any_input = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bool again = false;  // given twice: the first one stands for both
+    for (size_t j = 0; j < i; ++j) again |= inputs[i] && inputs[i].is_same(inputs[j]);
+    edges_.push_back(again ? Edge() : gradient_edge(inputs[i]));
+    any_input |= bool(edges_.back());
+  }
+  if (!any_input) warn_once();
+  input_count_ = inputs.size();
+  autograd::OpObserver::notify(op_name(), inputs, {});
+  inputs_.emplace(inputs, paths);
+  TensorList outputs;
+  {
+    NoGrad guard;
+    CaptureObserver observer(*this, edges_, leaves_);
+    std::optional<autograd::DrawRecorder> recorder;
+    if (preserve_rng_) recorder.emplace(&drawn_);
+    outputs = body_->play(inputs);
+  }
+  attach(outputs);
+  return outputs;
+}
+
+// What `fn` made becomes the node's outputs; a tensor of the graph that it only passed on stays what it is.
+void ReentrantNode::attach(const TensorList& outputs) {
+  result_count_ = outputs.size();
+  bool any = false;
+  for (const Edge& edge : edges_) any |= bool(edge);
+  if (!any) return;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& y = outputs[i];
+    if (!y || !is_floating(y.dtype()) || gradient_edge(y)) continue;
+    set_grad_fn(y, shared_from_this(), int(places_.size()));
+    places_.push_back(i);
+    outputs_.push_back({y.shape(), y.dtype(), y.device()});
+  }
+}
+
+TensorList ReentrantNode::play_again(const TensorList& inputs) {
+  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, {});
+  return body_->play(inputs);
+}
+
+void ReentrantNode::check_outputs(const TensorList& outputs) const {
+  check(outputs.size() == result_count_, "checkpoint: fn returned ", result_count_,
+        " tensors in the first run, ", outputs.size(), " in the replay");
+  bool any = false;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Tensor& y = outputs[places_[i]];
+    const autograd::OutputMeta& first = outputs_[i];
+    check(y.defined(), "checkpoint: output ", places_[i], " is undefined in the replay");
+    check(y.shape() == first.shape, "checkpoint: output ", places_[i], " had shape ", first.shape,
+          ", in the replay it has ", y.shape());
+    check(y.dtype() == first.dtype, "checkpoint: output ", places_[i], " was ", first.dtype,
+          ", in the replay it is ", y.dtype());
+    check(y.device() == first.device, "checkpoint: output ", places_[i], " was on ", first.device,
+          ", in the replay it is on ", y.device());
+    any |= y.requires_grad();
+  }
+  check(any, "checkpoint: no output of fn requires grad; there is nothing to play again for");
+}
+
+TensorList ReentrantNode::run(TensorList&& output_grads) {
+  check(!released_,
+        "checkpoint: backward a second time through a graph whose saved tensors are gone; pass "
+        "retain_graph = true to the first");
+  check(!autograd::grad_mode_enabled(),
+        "checkpoint: reentrant checkpoint is incompatible with create_graph; use mode non_reentrant");
+  check(!GraphTask::running_is_restricted(),
+        "checkpoint: reentrant checkpoint is incompatible with grad() or backward(inputs); use mode "
+        "non_reentrant");
+  TensorList inputs = inputs_->rebuild();
+  leaves_.check_versions();
+  TensorList outputs = play_again(inputs);
+  check_outputs(outputs);
+
+  GraphTask task(/*retain_graph=*/false);
+  std::vector<Edge> inner = edges_;  // where the nested pass ends: at its own leaves, and at captured tensors
+  for (size_t i = 0; i < input_count_; ++i)
+    if (edges_[i]) inner[i] = gradient_edge(inputs[i]);
+  for (size_t i = 0; i < inner.size(); ++i) {
+    if (!inner[i]) continue;
+    task.stop_at(inner[i], GraphTask::take_sum(edges_[i]));
+    task.stop_at(edges_[i], {});
+  }
+  for (size_t i = 0; i < places_.size(); ++i) {
+    Edge edge = gradient_edge(outputs[places_[i]]);
+    if (edge && output_grads[i]) task.add_root(edge, std::move(output_grads[i]));
+  }
+  outputs.clear();
+  task.run();
+  TensorList grads;
+  for (size_t i = 0; i < inner.size(); ++i) {
+    grads.push_back(inner[i] ? task.take_stopped(inner[i]) : Tensor());
+    Tensor captured = edges_[i] ? task.take_stopped(edges_[i]) : Tensor();  // an input that `fn` captured too
+    if (captured) grads[i] = grads[i] ? grads[i] + captured : captured;
+  }
+  return grads;
+}
+
+void ReentrantNode::release() {
+  released_ = true;
+  inputs_.reset();
+  body_.reset();
+}
+
+}  // namespace
+
+TensorList run_reentrant(const std::shared_ptr<Body>& body, const TensorList& inputs,
+                         const std::vector<std::string>& paths, const CheckpointOptions& options) {
+  return autograd::make_node<ReentrantNode>(body, options.preserve_rng)->first_run(inputs, paths);
+}
+
+}  // namespace reprise::recompute

@@ -1,0 +1,49 @@
+// Region: one call of a non-reentrant checkpoint, from its first run to the end of the last backward pass.
+//
+// The first run records the graph as always, but each tensor that an operation saves is replaced by a slot.
+// The first slot that a backward pass reads makes the region run its body again, which saves the same tensors
+// in the same order: they fill the slots. The graph of the replay itself is thrown away.
+#pragma once
+
+#include <mutex>
+
+#include "reprise/autograd/draw.h"
+#include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/autograd/recompute/saved_inputs.h"
+#include "reprise/autograd/recompute/slots.h"
+#include "reprise/autograd/recompute/trace.h"
+
+namespace reprise::recompute {
+
+class Region : public std::enable_shared_from_this<Region> {
+ public:
+  /// `options` with the thread's overrides in them.
+  Region(std::shared_ptr<Body> body, const TensorList& inputs, const std::vector<std::string>& paths,
+         const CheckpointOptions& options);
+
+  TensorList first_run(const TensorList& inputs);
+
+  /// The value of a slot, from this pass's replay, which runs if it has not yet.
+  Tensor read(size_t index);
+
+ private:
+  friend class FirstRun;
+  friend class Replay;
+
+  std::shared_ptr<Rebuilt> replay();
+  bool keeps_trace() const { return options_.debug || options_.determinism == Determinism::values; }
+
+  std::shared_ptr<Body> body_;
+  CheckpointOptions options_;
+  SavedInputs inputs_;
+  CapturedLeaves leaves_;
+  std::vector<autograd::DrawnGenerator> drawn_;
+  std::vector<SlotRecord> records_;
+  std::vector<std::weak_ptr<Slot>> slots_;
+  Trace trace_;
+  bool complete_ = false;  // the first run is over; a backward pass inside it reads slots before
+  uint64_t id_;
+  std::mutex mutex_;  // two passes at once: one replay after the other
+};
+
+}  // namespace reprise::recompute

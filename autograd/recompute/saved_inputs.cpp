@@ -1,0 +1,57 @@
+// Saving and rebuilding inputs; versions of captured leaves.
+#include "reprise/autograd/recompute/saved_inputs.h"
+
+#include <algorithm>
+
+namespace reprise::recompute {
+
+SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Input input{.label = "checkpoint: input " + (paths[i].empty() ? reprise::detail::join(i) : paths[i]),
+                .first = i};
+    for (size_t j = 0; j < i && input.first == i; ++j)
+      if (inputs[i] && inputs[i].is_same(inputs[j])) input.first = j;
+    if (inputs[i] && input.first == i) {
+      input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
+      input.requires_grad = inputs[i].requires_grad();
+    }
+    inputs_.push_back(std::move(input));
+  }
+}
+
+TensorList SavedInputs::rebuild() const {
+  TensorList rebuilt;
+  for (const Input& input : inputs_) {
+    if (input.first < rebuilt.size()) {
+      rebuilt.push_back(rebuilt[input.first]);
+      continue;
+    }
+    Tensor x = input.saved.unpack(nullptr, input.label.c_str());
+    rebuilt.push_back(x ? x.detach() : x);
+    if (input.requires_grad) rebuilt.back().set_requires_grad();
+  }
+  return rebuilt;
+}
+
+void CapturedLeaves::note(const TensorList& arguments) {
+  for (const Tensor& x : arguments) {
+    if (!x || !x.is_leaf() || !x.requires_grad()) continue;
+    const std::shared_ptr<Storage>& storage = x.storage();
+    auto known = [&](const Leaf& leaf) {
+      return !leaf.storage.owner_before(storage) && !storage.owner_before(leaf.storage);
+    };
+    if (std::any_of(leaves_.begin(), leaves_.end(), known)) continue;
+    leaves_.push_back({storage, x.version(), x.shape()});
+  }
+}
+
+void CapturedLeaves::check_versions() const {
+  for (const Leaf& leaf : leaves_) {
+    std::shared_ptr<Storage> storage = leaf.storage.lock();
+    check(!storage || storage->version() == leaf.version, "checkpoint: a leaf of shape ", leaf.shape,
+          " that fn uses was changed in place between the first run and the replay: it is at version ",
+          storage ? storage->version() : 0, ", was at ", leaf.version);
+  }
+}
+
+}  // namespace reprise::recompute

@@ -1,0 +1,47 @@
+// What a region keeps from its call: its inputs, and the versions of the leaves that `fn` captured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/saved_tensor.h"
+
+namespace reprise::recompute {
+
+/// The inputs of a region, saved like tensors that an operation saves: an enclosing region rebuilds them.
+class SavedInputs {
+ public:
+  SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths);
+
+  /// The inputs to play with: leaves outside the graph that require grad where the inputs do. A tensor that
+  /// was given twice is one tensor again. Error naming an input that was changed in place.
+  TensorList rebuild() const;
+
+ private:
+  struct Input {
+    autograd::SavedTensor saved{};
+    std::string label;
+    bool requires_grad = false;
+    size_t first = 0;  ///< the first input that is the same tensor
+  };
+  std::vector<Input> inputs_;
+};
+
+/// Leaves that require grad among the arguments of operations: parameters that `fn` reaches by capture.
+class CapturedLeaves {
+ public:
+  void note(const TensorList& arguments);
+  /// Error if one was changed in place since.
+  void check_versions() const;
+
+ private:
+  struct Leaf {
+    std::weak_ptr<Storage> storage;
+    uint64_t version = 0;
+    Shape shape;
+  };
+  std::vector<Leaf> leaves_;
+};
+
+}  // namespace reprise::recompute
