@@ -7,6 +7,7 @@
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/recompute/replay_scope.h"
 #include "reprise/kernels/elementwise.h"
 #include "reprise/kernels/reduce.h"
 
@@ -131,8 +132,15 @@ void GraphTask::run() {
   }
 }
 
+// In a pass that a replayed region runs: the same pass in the region's first run has added to this leaf.
+bool GraphTask::is_done(Node& node) const {
+  if (!recompute::ReplayScope::active() || captures_at_.contains(&node)) return false;
+  auto* leaf = dynamic_cast<AccumulateGrad*>(&node);
+  return leaf && recompute::ReplayScope::first_run_used(leaf->leaf());
+}
+
 void GraphTask::step(const NodePtr& node) {
-  if (stops_.contains(node.get())) return;
+  if (stops_.contains(node.get()) || is_done(*node)) return;
   TensorList grads;
   if (auto buffer = buffers_.find(node.get()); buffer != buffers_.end()) {
     grads = std::move(buffer->second);

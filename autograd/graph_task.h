@@ -53,6 +53,7 @@ class GraphTask {
 
   void count_dependencies();
   void find_needed(const std::vector<Node*>& children_first);
+  bool is_done(Node& node) const;
   void step(const NodePtr& node);
   void add_gradient(const Edge& edge, Tensor gradient);
   void finish_gradients(Node& node, TensorList& grads);

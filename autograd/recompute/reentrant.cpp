@@ -129,7 +129,7 @@ void ReentrantNode::attach(const TensorList& outputs) {
 }
 
 TensorList ReentrantNode::play_again(const TensorList& inputs) {
-  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, {});
+  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, leaves_, {});
   return body_->play(inputs);
 }
 

@@ -73,7 +73,7 @@ std::shared_ptr<Rebuilt> Region::replay() {
   leaves_.check_versions();
   std::lock_guard lock(mutex_);
   auto rebuilt = std::make_shared<Rebuilt>(records_.size());
-  ReplayScope scope(options_.preserve_rng ? &drawn_ : nullptr, options_.context.replay);
+  ReplayScope scope(options_.preserve_rng ? &drawn_ : nullptr, leaves_, options_.context.replay);
   Replay run(*this, *rebuilt);
   autograd::SavedTensorHooks hooks([&run](const Tensor& x) { return run.keep(x); },
                                    [](const std::any& x) { return std::any_cast<Tensor>(x); });

@@ -3,17 +3,27 @@
 
 namespace reprise::recompute {
 namespace {
-thread_local int replay_depth = 0;
+thread_local const ReplayScope* innermost = nullptr;
 }  // namespace
 
-bool is_replaying() { return replay_depth > 0; }
+bool is_replaying() { return ReplayScope::active(); }
 
-ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const ScopeFactory& context) {
+ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const CapturedLeaves& leaves,
+                         const ScopeFactory& context)
+    : leaves_(leaves), outer_(innermost) {
   if (drawn) generators_.emplace(*drawn);
   if (context) context_ = context();
-  ++replay_depth;
+  innermost = this;
 }
 
-ReplayScope::~ReplayScope() { --replay_depth; }
+ReplayScope::~ReplayScope() { innermost = outer_; }
+
+bool ReplayScope::active() { return innermost != nullptr; }
+
+bool ReplayScope::first_run_used(const autograd::AutogradMeta& leaf) {
+  for (const ReplayScope* scope = innermost; scope; scope = scope->outer_)
+    if (scope->leaves_.contains(leaf)) return true;
+  return false;
+}
 
 }  // namespace reprise::recompute

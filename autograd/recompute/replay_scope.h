@@ -5,6 +5,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/autograd/recompute/saved_inputs.h"
 
 namespace reprise::recompute {
 
@@ -12,12 +13,20 @@ namespace reprise::recompute {
 /// the regions around is active. Everything returns to what it was when the scope ends.
 class ReplayScope {
  public:
-  /// `drawn`: null leaves the generators alone.
-  ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const ScopeFactory& context);
+  /// `drawn`: null leaves the generators alone. `leaves`: those that the first run used.
+  ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const CapturedLeaves& leaves,
+              const ScopeFactory& context);
   ~ReplayScope();
   ReplayScope(const ReplayScope&) = delete;
 
+  /// Whether `leaf` is one that the first run of a region being replayed on this thread used. A backward pass
+  /// that the region's body runs has added to its gradient then, and must not again.
+  static bool first_run_used(const autograd::AutogradMeta& leaf);
+  static bool active();
+
  private:
+  const CapturedLeaves& leaves_;
+  const ReplayScope* outer_;
   EnableGrad grad_;
   MemoryScope memory_{MemoryCategory::recompute};
   autograd::HideOpObservers no_observers_;

@@ -36,13 +36,14 @@ TensorList SavedInputs::rebuild() const {
 void CapturedLeaves::note(const TensorList& arguments) {
   for (const Tensor& x : arguments) {
     if (!x || !x.is_leaf() || !x.requires_grad()) continue;
-    const std::shared_ptr<Storage>& storage = x.storage();
-    auto known = [&](const Leaf& leaf) {
-      return !leaf.storage.owner_before(storage) && !storage.owner_before(leaf.storage);
-    };
-    if (std::any_of(leaves_.begin(), leaves_.end(), known)) continue;
-    leaves_.push_back({storage, x.version(), x.shape()});
+    auto meta = autograd::find_meta(x);
+    if (!contains(*meta)) leaves_.push_back({meta, x.storage(), x.version(), x.shape()});
   }
+}
+
+bool CapturedLeaves::contains(const autograd::AutogradMeta& leaf) const {
+  return std::any_of(leaves_.begin(), leaves_.end(),
+                     [&](const Leaf& known) { return known.meta.lock().get() == &leaf; });
 }
 
 void CapturedLeaves::check_versions() const {

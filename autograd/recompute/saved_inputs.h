@@ -34,9 +34,11 @@ class CapturedLeaves {
   void note(const TensorList& arguments);
   /// Error if one was changed in place since.
   void check_versions() const;
+  bool contains(const autograd::AutogradMeta& leaf) const;
 
  private:
   struct Leaf {
+    std::weak_ptr<autograd::AutogradMeta> meta;
     std::weak_ptr<Storage> storage;
     uint64_t version = 0;
     Shape shape;

@@ -118,6 +118,26 @@ TEST(Checkpoint, CallsFnOnceForwardAndOnceInEachBackward) {
   }
 }
 
+TEST(Checkpoint, HoldsNoMoreThanInputsAndOutputsUntilBackward) {
+  for (CheckpointMode mode : kModes) {
+    NoLeaks guard;
+    Tensor x = leaf({1000});
+    auto fn = [](const Tensor& in) {
+      Tensor h = in;
+      for (int i = 0; i < 8; ++i) h = sin(h);
+      return h;
+    };
+    Allocator& memory = allocator(testing::test_device());
+    int64_t before = memory.stats().live_blocks;
+    Tensor y = checkpoint(fn, x, {.mode = mode});
+    EXPECT_EQ(memory.stats().live_blocks, before + 1);
+    memory.reset_peaks();
+    y.sum().backward();
+    EXPECT_GE(memory.stats().peak_by_category[size_t(MemoryCategory::recompute)], 7 * 4000u);
+    EXPECT_EQ(memory.stats().by_category[size_t(MemoryCategory::recompute)], 0u);
+  }
+}
+
 TEST(Checkpoint, IsThePlainCallUnderNoGrad) {
   for (CheckpointMode mode : kModes) {
     NoGrad guard;

@@ -193,6 +193,29 @@ TEST(NonReentrant, ComputesGradientsInsideForward) {
   }
 }
 
+TEST(NonReentrant, ABackwardInsideFnAddsToTheLeavesOutsideOnce) {
+  auto run = [](bool with, bool early_stop) {
+    Tensor x = leaf({4}, 1), w = leaf({4}, 2);
+    int hooks = 0;
+    w.register_hook([&](const Tensor&) { return ++hooks, Tensor(); });
+    auto fn = [w](const Tensor& in) {
+      Tensor own = in.detach().set_requires_grad();
+      square(sin(own * w)).sum().backward();
+      return exp(square(in) * own.grad());
+    };
+    Tensor y = with ? checkpoint(fn, x, {.early_stop = early_stop}) : fn(x);
+    y.sum().backward();
+    EXPECT_EQ(hooks, 1);
+    return TensorList{y.detach(), x.grad(), w.grad()};
+  };
+  NoLeaks guard;
+  TensorList want = run(false, true);
+  for (bool early_stop : {true, false}) {
+    TensorList got = run(true, early_stop);
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+  }
+}
+
 // A function that does something else when it is called again.
 template <class First, class Again>
 Tensor changing(First first, Again again, CheckpointOptions options = {}) {
