@@ -2,6 +2,7 @@
 #include "reprise/autograd/recompute/checkpoint.h"
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/reentrant.h"
 #include "reprise/autograd/recompute/region.h"
 

@@ -6,6 +6,7 @@
 
 #include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/recompute/captures.h"
 #include "reprise/autograd/recompute/replay_scope.h"
 #include "reprise/autograd/recompute/saved_inputs.h"
 
@@ -27,10 +28,10 @@ bool contains(const std::vector<Edge>& edges, const Edge& edge) {
 // Sees what the region reads that has a place in the graph: under NoGrad, only what was made before.
 class CaptureObserver final : public autograd::OpObserver {
  public:
-  CaptureObserver(const autograd::Node& node, std::vector<Edge>& edges, CapturedLeaves& leaves)
-      : node_(node), edges_(edges), leaves_(leaves) {}
-  void op_ran(const char*, const TensorList& inputs, const TensorList&) override {
-    leaves_.note(inputs);
+  CaptureObserver(const autograd::Node& node, std::vector<Edge>& edges, Captures& captures)
+      : node_(node), edges_(edges), captures_(captures) {}
+  void op_ran(const char*, const TensorList& inputs, const TensorList& outputs) override {
+    captures_.note(inputs, outputs);
     for (const Tensor& x : inputs) {
       Edge edge = gradient_edge(x);
       if (edge && is_older(*edge.node) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
@@ -45,7 +46,7 @@ class CaptureObserver final : public autograd::OpObserver {
 
   const autograd::Node& node_;
   std::vector<Edge>& edges_;
-  CapturedLeaves& leaves_;
+  Captures& captures_;
 };
 
 void warn_once() {
@@ -82,7 +83,7 @@ class ReentrantNode final : public autograd::Node,
   bool preserve_rng_;
   bool released_ = false;
   std::optional<SavedInputs> inputs_;
-  CapturedLeaves leaves_;
+  std::optional<Captures> captures_;
   std::vector<autograd::DrawnGenerator> drawn_;
   size_t input_count_ = 0;   // the first edges; those of captured tensors follow
   size_t result_count_ = 0;  // what `fn` returns, in which the node's outputs are at:
@@ -101,14 +102,16 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
   input_count_ = inputs.size();
   autograd::OpObserver::notify(op_name(), inputs, {});
   inputs_.emplace(inputs, paths);
+  captures_.emplace(inputs);
   TensorList outputs;
   {
     NoGrad guard;
-    CaptureObserver observer(*this, edges_, leaves_);
+    CaptureObserver observer(*this, edges_, *captures_);
     std::optional<autograd::DrawRecorder> recorder;
     if (preserve_rng_) recorder.emplace(&drawn_);
     outputs = body_->play(inputs);
   }
+  captures_->finish();
   attach(outputs);
   return outputs;
 }
@@ -129,7 +132,7 @@ void ReentrantNode::attach(const TensorList& outputs) {
 }
 
 TensorList ReentrantNode::play_again(const TensorList& inputs) {
-  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, leaves_, {});
+  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, *captures_, {});
   return body_->play(inputs);
 }
 
@@ -162,7 +165,7 @@ TensorList ReentrantNode::run(TensorList&& output_grads) {
         "checkpoint: reentrant checkpoint is incompatible with grad() or backward(inputs); use mode "
         "non_reentrant");
   TensorList inputs = inputs_->rebuild();
-  leaves_.check_versions();
+  captures_->check_versions();
   TensorList outputs = play_again(inputs);
   check_outputs(outputs);
 

@@ -25,7 +25,7 @@ class FirstRun final : public autograd::OpObserver {
 
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override {
     op_name_ = op_name;
-    region_.leaves_.note(inputs);
+    region_.captures_.note(inputs, outputs);
     if (region_.keeps_trace())
       region_.trace_.push_back(traced(op_name, outputs, region_.options_.determinism == Determinism::values));
   }
@@ -44,7 +44,11 @@ class FirstRun final : public autograd::OpObserver {
 
 Region::Region(std::shared_ptr<Body> body, const TensorList& inputs, const std::vector<std::string>& paths,
                const CheckpointOptions& options)
-    : body_(std::move(body)), options_(options), inputs_(inputs, paths), id_(next_region_id()) {}
+    : body_(std::move(body)),
+      options_(options),
+      inputs_(inputs, paths),
+      captures_(inputs),
+      id_(next_region_id()) {}
 
 TensorList Region::first_run(const TensorList& inputs) {
   FirstRun run(*this);
@@ -57,6 +61,7 @@ TensorList Region::first_run(const TensorList& inputs) {
                                    });
   std::shared_ptr<void> context = options_.context.forward ? options_.context.forward() : nullptr;
   TensorList outputs = body_->play(inputs);
+  captures_.finish();
   complete_ = true;
   return outputs;
 }
@@ -70,10 +75,10 @@ Tensor Region::read(size_t index) {
 
 std::shared_ptr<Rebuilt> Region::replay() {
   TensorList inputs = inputs_.rebuild();
-  leaves_.check_versions();
+  captures_.check_versions();
   std::lock_guard lock(mutex_);
   auto rebuilt = std::make_shared<Rebuilt>(records_.size());
-  ReplayScope scope(options_.preserve_rng ? &drawn_ : nullptr, leaves_, options_.context.replay);
+  ReplayScope scope(options_.preserve_rng ? &drawn_ : nullptr, captures_, options_.context.replay);
   Replay run(*this, *rebuilt);
   autograd::SavedTensorHooks hooks([&run](const Tensor& x) { return run.keep(x); },
                                    [](const std::any& x) { return std::any_cast<Tensor>(x); });

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "reprise/autograd/draw.h"
+#include "reprise/autograd/recompute/captures.h"
 #include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/autograd/recompute/saved_inputs.h"
 #include "reprise/autograd/recompute/slots.h"
@@ -36,7 +37,7 @@ class Region : public std::enable_shared_from_this<Region> {
   std::shared_ptr<Body> body_;
   CheckpointOptions options_;
   SavedInputs inputs_;
-  CapturedLeaves leaves_;
+  Captures captures_;
   std::vector<autograd::DrawnGenerator> drawn_;
   std::vector<SlotRecord> records_;
   std::vector<std::weak_ptr<Slot>> slots_;

@@ -59,9 +59,10 @@ void Replay::check_complete() {
 }
 
 void Replay::reject(const std::string& message) {
-  failure_ = std::make_exception_ptr(
-      Error("checkpoint: fn did something else when it was played again: " + message +
-            (region_.options_.debug ? side_by_side(region_.trace_, trace_) : std::string())));
+  if (!failure_)
+    failure_ = std::make_exception_ptr(
+        Error("checkpoint: fn did something else when it was played again: " + message +
+              (region_.options_.debug ? side_by_side(region_.trace_, trace_) : std::string())));
   std::rethrow_exception(failure_);
 }
 

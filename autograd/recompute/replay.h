@@ -4,6 +4,7 @@
 
 #include <any>
 
+#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/region.h"
 
 namespace reprise::recompute {

@@ -8,9 +8,9 @@ thread_local const ReplayScope* innermost = nullptr;
 
 bool is_replaying() { return ReplayScope::active(); }
 
-ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const CapturedLeaves& leaves,
+ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const Captures& captures,
                          const ScopeFactory& context)
-    : leaves_(leaves), outer_(innermost) {
+    : captures_(captures), outer_(innermost) {
   if (drawn) generators_.emplace(*drawn);
   if (context) context_ = context();
   innermost = this;
@@ -22,7 +22,7 @@ bool ReplayScope::active() { return innermost != nullptr; }
 
 bool ReplayScope::first_run_used(const autograd::AutogradMeta& leaf) {
   for (const ReplayScope* scope = innermost; scope; scope = scope->outer_)
-    if (scope->leaves_.contains(leaf)) return true;
+    if (scope->captures_.has_leaf(leaf)) return true;
   return false;
 }
 

@@ -4,8 +4,8 @@
 #include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/recompute/captures.h"
 #include "reprise/autograd/recompute/checkpoint.h"
-#include "reprise/autograd/recompute/saved_inputs.h"
 
 namespace reprise::recompute {
 
@@ -13,8 +13,8 @@ namespace reprise::recompute {
 /// the regions around is active. Everything returns to what it was when the scope ends.
 class ReplayScope {
  public:
-  /// `drawn`: null leaves the generators alone. `leaves`: those that the first run used.
-  ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const CapturedLeaves& leaves,
+  /// `drawn`: null leaves the generators alone. `captures` of the first run.
+  ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const Captures& captures,
               const ScopeFactory& context);
   ~ReplayScope();
   ReplayScope(const ReplayScope&) = delete;
@@ -25,7 +25,7 @@ class ReplayScope {
   static bool active();
 
  private:
-  const CapturedLeaves& leaves_;
+  const Captures& captures_;
   const ReplayScope* outer_;
   EnableGrad grad_;
   MemoryScope memory_{MemoryCategory::recompute};

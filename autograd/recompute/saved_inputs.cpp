@@ -1,7 +1,5 @@
-// Saving and rebuilding inputs; versions of captured leaves.
+// Saving and rebuilding inputs.
 #include "reprise/autograd/recompute/saved_inputs.h"
-
-#include <algorithm>
 
 namespace reprise::recompute {
 
@@ -31,28 +29,6 @@ TensorList SavedInputs::rebuild() const {
     if (input.requires_grad) rebuilt.back().set_requires_grad();
   }
   return rebuilt;
-}
-
-void CapturedLeaves::note(const TensorList& arguments) {
-  for (const Tensor& x : arguments) {
-    if (!x || !x.is_leaf() || !x.requires_grad()) continue;
-    auto meta = autograd::find_meta(x);
-    if (!contains(*meta)) leaves_.push_back({meta, x.storage(), x.version(), x.shape()});
-  }
-}
-
-bool CapturedLeaves::contains(const autograd::AutogradMeta& leaf) const {
-  return std::any_of(leaves_.begin(), leaves_.end(),
-                     [&](const Leaf& known) { return known.meta.lock().get() == &leaf; });
-}
-
-void CapturedLeaves::check_versions() const {
-  for (const Leaf& leaf : leaves_) {
-    std::shared_ptr<Storage> storage = leaf.storage.lock();
-    check(!storage || storage->version() == leaf.version, "checkpoint: a leaf of shape ", leaf.shape,
-          " that fn uses was changed in place between the first run and the replay: it is at version ",
-          storage ? storage->version() : 0, ", was at ", leaf.version);
-  }
 }
 
 }  // namespace reprise::recompute

@@ -1,10 +1,9 @@
-// What a region keeps from its call: its inputs, and the versions of the leaves that `fn` captured.
+// What a region keeps from its call: its inputs.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/saved_tensor.h"
 
 namespace reprise::recompute {
@@ -26,24 +25,6 @@ class SavedInputs {
     size_t first = 0;  ///< the first input that is the same tensor
   };
   std::vector<Input> inputs_;
-};
-
-/// Leaves that require grad among the arguments of operations: parameters that `fn` reaches by capture.
-class CapturedLeaves {
- public:
-  void note(const TensorList& arguments);
-  /// Error if one was changed in place since.
-  void check_versions() const;
-  bool contains(const autograd::AutogradMeta& leaf) const;
-
- private:
-  struct Leaf {
-    std::weak_ptr<autograd::AutogradMeta> meta;
-    std::weak_ptr<Storage> storage;
-    uint64_t version = 0;
-    Shape shape;
-  };
-  std::vector<Leaf> leaves_;
 };
 
 }  // namespace reprise::recompute

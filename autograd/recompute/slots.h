@@ -24,7 +24,6 @@ struct SlotRecord {
   Shape shape;
   DType dtype = DType::f32;
   Device device;
-  uint64_t version = 0;
 };
 
 SlotRecord record_of(const Tensor& x, const char* op_name);

@@ -312,9 +312,13 @@ TEST(Checkpoint, SendsGradientsThroughTensorsThatFnCaptured) {
 
 TEST(Checkpoint, ThatCapturesItsInputTooIsRight) {
   for (CheckpointMode mode : kModes) {
-    Tensor x = leaf({4}), h = x * 1.0;
+    Tensor x = leaf({4}), h = exp(x);
+    (h * h).sum().backward();
+    Tensor want = x.grad();
+    x.set_grad({});
+    h = exp(x);
     checkpoint([h](const Tensor& in) { return in * h; }, h, {.mode = mode}).sum().backward();
-    EXPECT_TRUE(same_bits(x.grad(), (x * 2.0).detach()));
+    EXPECT_TRUE(same_bits(x.grad(), want));
   }
 }
 
@@ -399,7 +403,45 @@ TEST(Checkpoint, RejectsACapturedParameterChangedInPlace) {
       NoGrad guard;
       b.mul_(2);
     }
-    expect_error([&] { y.sum().backward(); }, {"checkpoint: a leaf of shape (4,)", "changed in place"});
+    expect_error([&] { y.sum().backward(); },
+                 {"checkpoint: a tensor of shape (4,) that fn captured", "changed in place"});
+  }
+}
+
+TEST(Checkpoint, RejectsACapturedBufferChangedInPlaceAlsoBySelf) {
+  for (CheckpointMode mode : kModes) {
+    Tensor x = leaf({4}), buffer = numbers({4}, 2);
+    auto decay = [&] {
+      NoGrad guard;
+      buffer.mul_(0.5);
+    };
+    Tensor y = checkpoint([&](const Tensor& in) { return exp(in + buffer.reshape({4})); }, x, {.mode = mode});
+    decay();
+    expect_error([&] { y.sum().backward(); }, {"that fn captured", "version 1, was at 0"});
+    auto fn = [&](const Tensor& in) {
+      Tensor out = exp(in + buffer);
+      if (!recompute::is_replaying()) decay();
+      return out;
+    };
+    y = checkpoint(fn, x, {.mode = mode});
+    expect_error([&] { y.sum().backward(); }, {"that fn captured", "version 2, was at 1"});
+  }
+}
+
+TEST(Checkpoint, AllowsWritesToItsOutputs) {
+  for (CheckpointMode mode : kModes) {
+    Tensor x = leaf({4});
+    auto fn = [](const Tensor& in) {
+      Tensor h = in + 1.0;
+      return TensorList{h, checkpoint([](const Tensor& inner) { return exp(inner * 2.0); }, h)};
+    };
+    TensorList out = checkpoint(fn, x, {.mode = mode});
+    {
+      NoGrad guard;
+      out[0].zero_();
+    }
+    out[1].sum().backward();
+    EXPECT_TRUE(same_bits(x.grad(), (exp((x + 1.0) * 2.0) * 2.0).detach()));
   }
 }
 

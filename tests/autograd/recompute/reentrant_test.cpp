@@ -76,6 +76,19 @@ TEST(Reentrant, ErrorIfTheReplayReturnsSomethingElse) {
   expect([](const Tensor& in) { return TensorList{exp(in).to(DType::f64)}; }, {"output 0", "f32", "f64"});
 }
 
+TEST(Reentrant, KeepsNoGraphThatFnMakesForItself) {
+  Tensor x = leaf({4});
+  auto fn = [](const Tensor& in) {
+    EnableGrad guard;
+    Tensor own = in.detach().set_requires_grad();
+    Tensor slope = grad({exp(square(own)).sum()}, {own})[0];
+    return in.detach() * slope;
+  };
+  int64_t nodes = autograd::live_nodes();
+  Tensor y = checkpoint(fn, x, kReentrant);
+  EXPECT_LE(autograd::live_nodes(), nodes + 3);  // the checkpoint, the ends at x and own
+}
+
 TEST(Reentrant, DoesNotRunWhatGotNoGradient) {
   Tensor x = leaf({1}), inf = full({1}, 1e30, DType::f32, testing::test_device());
   auto fn = [&](const Tensor& in) { return TensorList{square(in), square(square(in * inf))}; };
