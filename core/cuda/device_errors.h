@@ -15,10 +15,12 @@ namespace reprise::cuda {
 /// Leaves an error for the host; the first one in a slot stays, the others are dropped.
 __device__ inline void report_error(ErrorSlot* slot, int code, int64_t row, int64_t value,
                                     int64_t limit = 0) {
-  if (atomicCAS(&slot->code, 0, code) != 0) return;
+  if (atomicCAS(&slot->claimed, 0, 1) != 0) return;
   slot->row = row;
   slot->value = value;
   slot->limit = limit;
+  __threadfence_system();  // a host that sees the code sees the rest
+  atomicExch(&slot->code, code);
 }
 
 }  // namespace reprise::cuda

@@ -61,6 +61,7 @@ void throw_device_error(Device device) {
   if (code == 0) return;
   int64_t row = slot->row, value = slot->value, limit = slot->limit;
   slot->code = 0;
+  slot->claimed = 0;
   invariant(code > 0 && size_t(code) <= texts().size(), "device error: unknown code ", code);
   std::string text = filled(texts()[size_t(code) - 1], "{row}", row);
   throw Error(filled(filled(text, "{value}", value), "{limit}", limit));

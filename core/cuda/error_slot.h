@@ -10,9 +10,10 @@
 
 namespace reprise::cuda {
 
-/// One a device, in host memory that the device can write. Code 0 is "no error"; the first error stays.
+/// One a device, in host memory that the device can write. The first error claims it and stays; its code, 0
+/// until then, is written last.
 struct ErrorSlot {
-  int code = 0;
+  int claimed = 0, code = 0;
   int64_t row = 0, value = 0, limit = 0;
 };
 
