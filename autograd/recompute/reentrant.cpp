@@ -1,6 +1,7 @@
 // The node of a reentrant checkpoint.
 #include "reprise/autograd/recompute/reentrant.h"
 
+#include <algorithm>
 #include <atomic>
 #include <iostream>
 
@@ -17,12 +18,16 @@ using autograd::Edge;
 using autograd::gradient_edge;
 using autograd::GraphTask;
 
-bool same_edge(const Edge& a, const Edge& b) { return a.node == b.node && a.input == b.input; }
+auto same_as(const Edge& edge) {
+  return [&edge](const Edge& other) { return other.node == edge.node && other.input == edge.input; };
+}
+auto same_as(const Tensor& x) {
+  return [&x](const Tensor& other) { return x && other.is_same(x); };
+}
 
-bool contains(const std::vector<Edge>& edges, const Edge& edge) {
-  for (const Edge& known : edges)
-    if (same_edge(known, edge)) return true;
-  return false;
+template <class T>
+bool contains(const std::vector<T>& all, const T& one) {
+  return std::any_of(all.begin(), all.end(), same_as(one));
 }
 
 // Sees what the region reads that has a place in the graph: under NoGrad, only what was made before.
@@ -75,7 +80,7 @@ class ReentrantNode final : public autograd::Node,
   const char* op_name() const override { return "checkpoint"; }
 
  private:
-  void attach(const TensorList& outputs);
+  void attach(TensorList& outputs, const TensorList& inputs);
   TensorList play_again(const TensorList& inputs);
   void check_outputs(const TensorList& outputs) const;
 
@@ -93,8 +98,8 @@ class ReentrantNode final : public autograd::Node,
 TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<std::string>& paths) {
   bool any_input = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    bool again = false;  // given twice: the first one stands for both
-    for (size_t j = 0; j < i; ++j) again |= inputs[i] && inputs[i].is_same(inputs[j]);
+    auto here = inputs.begin() + int64_t(i);
+    bool again = std::any_of(inputs.begin(), here, same_as(*here));  // the first one stands for both
     edges_.push_back(again ? Edge() : gradient_edge(inputs[i]));
     any_input |= bool(edges_.back());
   }
@@ -112,20 +117,28 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
     outputs = body_->play(inputs);
   }
   captures_->finish();
-  attach(outputs);
+  attach(outputs, inputs);
   return outputs;
 }
 
-// What `fn` made becomes the node's outputs; a tensor of the graph that it only passed on stays what it is.
-void ReentrantNode::attach(const TensorList& outputs) {
+// What `fn` made becomes the node's outputs, as new tensors: it may return what somebody else holds. Inputs
+// and tensors of the graph that it only passed on stay what they are.
+void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs) {
   result_count_ = outputs.size();
   bool any = false;
   for (const Edge& edge : edges_) any |= bool(edge);
   if (!any) return;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor& y = outputs[i];
-    if (!y || !is_floating(y.dtype()) || gradient_edge(y)) continue;
-    set_grad_fn(y, shared_from_this(), int(places_.size()));
+  const TensorList returned = outputs;
+  for (size_t i = 0; i < returned.size(); ++i) {
+    const Tensor& y = returned[i];
+    if (!y || !is_floating(y.dtype()) || gradient_edge(y) || contains(inputs, y)) continue;
+    size_t first = size_t(std::find_if(returned.begin(), returned.end(), same_as(y)) - returned.begin());
+    if (first < i) {
+      outputs[i] = outputs[first];
+      continue;
+    }
+    outputs[i] = y.alias(y.view());
+    set_grad_fn(outputs[i], shared_from_this(), int(places_.size()));
     places_.push_back(i);
     outputs_.push_back({y.shape(), y.dtype(), y.device()});
   }

@@ -265,6 +265,22 @@ TEST(Checkpoint, PassesOnAnInputThatFnReturns) {
   }
 }
 
+TEST(Checkpoint, LeavesTensorsWithoutGradientThatFnReturnsAlone) {
+  for (CheckpointMode mode : kModes) {
+    Tensor x = leaf({4}), given = numbers({4}, 2), captured = numbers({4}, 3);
+    auto fn = [captured](const TensorList& in) { return TensorList{exp(in[0]), in[1], captured, captured}; };
+    TensorList out = checkpoint(fn, {x, given}, {.mode = mode});
+    EXPECT_FALSE(given.requires_grad());
+    EXPECT_FALSE(captured.requires_grad());
+    (out[0] * out[1] * out[2] * out[3]).sum().backward();
+    Tensor got = x.grad();
+    x.set_grad({});
+    TensorList plain = fn({x, given});
+    (plain[0] * plain[1] * plain[2] * plain[3]).sum().backward();
+    EXPECT_TRUE(same_bits(got, x.grad()));
+  }
+}
+
 TEST(Checkpoint, AddsUpSharedWeightsInTheOrderOfARunWithoutIt) {
   auto total = [](const Tensor& x, const Tensor& w, auto wrap) {
     Tensor h = square(linear(x, w));  // outside

@@ -85,6 +85,27 @@ TEST(NestedCheckpoints, PlayALevelOnceMoreThanTheOneAroundIt) {
   }
 }
 
+TEST(NestedCheckpoints, HooksAroundOnePackItsInputsAlone) {
+  for (CheckpointMode mode : kModes) {
+    Tensor x = leaf({4}), y;
+    auto fn = [](const Tensor& in) { return exp(square(sin(in))); };
+    fn(x).sum().backward();
+    Tensor want = x.grad();
+    x.set_grad({});
+    int packs = 0, unpacks = 0;
+    {
+      autograd::SavedTensorHooks hooks(
+          [&](const Tensor& kept) { return ++packs, std::any(kept.clone()); },
+          [&](const std::any& kept) { return ++unpacks, std::any_cast<Tensor>(kept); });
+      y = checkpoint(fn, x, {.mode = mode});
+    }
+    y.sum().backward();
+    EXPECT_TRUE(same_bits(x.grad(), want));
+    EXPECT_EQ(packs, 1);
+    EXPECT_EQ(unpacks, 1);
+  }
+}
+
 TEST(ManyCheckpoints, RunInOneBackwardWithoutRecursion) {
   for (CheckpointMode mode : kModes) {
     auto run = [&](bool with) {
