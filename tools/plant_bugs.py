@@ -83,9 +83,10 @@ def caught_by(folder, bug):
         except subprocess.TimeoutExpired:
             return f"{order}: no end after {TEST_SECONDS} s"
         if result.returncode:
-            lines = [line for line in result.stdout.splitlines() if line.strip()]
-            complaint = next((line for line in lines if "Failure" not in line and "[" not in line[:1]), "crash")
-            return f"{order}: {complaint.strip()[:90]}"
+            lines = [line.strip() for line in result.stdout.splitlines()]
+            failures = [i for i, line in enumerate(lines) if line.endswith("Failure") or "ERROR:" in line]
+            complaint = " ".join(lines[failures[0]:failures[0] + 3]) if failures else f"ended by {result.returncode}"
+            return f"{order}: {complaint.replace(str(WORK), '')[:160]}"
     return None
 
 
