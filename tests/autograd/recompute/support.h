@@ -36,4 +36,14 @@ class NoLeaks {
   int64_t nodes_, blocks_;
 };
 
+/// What a user may give to checkpoint: tensors among other things.
+struct Batch {
+  Tensor values, mask;
+  int step = 0;
+};
+void for_each_tensor(Batch& batch, const auto& visit) {
+  visit(batch.values, "values");
+  visit(batch.mask, "mask");
+}
+
 }  // namespace reprise::testing
