@@ -23,6 +23,9 @@ set(reprise_options -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi -Wno-ignored-at
 if(PROJECT_IS_TOP_LEVEL)
   list(APPEND reprise_options -Werror)
 endif()
+if(REPRISE_SANITIZE)
+  list(APPEND reprise_options -Wno-maybe-uninitialized)  # g++ 12 warns falsely in instrumented code
+endif()
 target_compile_options(reprise_compiler INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${reprise_options}>")
 if(REPRISE_SANITIZE)
   add_compile_options(-fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
