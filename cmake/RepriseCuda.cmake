@@ -60,12 +60,21 @@ if(REPRISE_CUDA STREQUAL EMULATED AND NOT REPRISE_SANITIZE AND CMAKE_CXX_COMPILE
                           -DREPRISE_SIMT_ACCESS_CHECKS)
 endif()
 
+# nvcc makes a * b + c one rounding. So does the emulator's build, where the processor can: some errors show only then.
+set(REPRISE_SIMT_FUSED "")
+if(REPRISE_CUDA STREQUAL EMULATED AND NOT REPRISE_SANITIZE AND EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo has_fma REGEX "^flags.* fma " LIMIT_COUNT 1)
+  if(has_fma)
+    set(REPRISE_SIMT_FUSED -mfma)
+  endif()
+endif()
+
 # reprise_device_sources(SOURCES...): these files hold kernels. Compiled by nvcc, or for the emulator.
 function(reprise_device_sources)
   foreach(source ${ARGN})
     if(REPRISE_CUDA STREQUAL EMULATED)
       set_source_files_properties("${source}" PROPERTIES LANGUAGE CXX
-                                  COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas;${REPRISE_SIMT_CHECKS}")
+                                  COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas;${REPRISE_SIMT_FUSED};${REPRISE_SIMT_CHECKS}")
       continue()
     endif()
     set(architectures ${REPRISE_CUDA_ARCHITECTURES})

@@ -134,9 +134,10 @@ TEST(RmsNorm, TreatsAbsentGammaAsOneAndWritesOverItsGradient) {
   c.run();
   std::vector<double> y = c.y.values(), dx = c.dx.values();
   run_kernel(rms_norm, c.x.view(), {}, kEps, c.y.view(), {});
-  EXPECT_EQ(c.y.values(), y);
+  expect_near(c.y.values(), y, 4 * epsilon_of(DType::f32), "y without gamma");
   run_kernel(rms_norm_backward, c.dy.view(), c.x.view(), {}, c.rstd.view(), c.dy.view(), {});
-  EXPECT_EQ(c.dy.values(), dx);
+  // Another instantiation of a CUDA kernel: its compiler may fuse other products with other sums.
+  expect_near(c.dy.values(), dx, 4 * epsilon_of(DType::f32), "dx without gamma");
 }
 
 TEST(RmsNorm, GivesNanToARowThatHoldsOne) {
