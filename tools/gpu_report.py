@@ -17,7 +17,7 @@ import time
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 OUT = SOURCE / "build" / "gpu"
 SECONDS = {"configure": 30, "build": 200, "tests": 110, "sanitizer": 60, "kernels": 60, "train": 80}
-SANITIZED = {"memcheck": "*", "racecheck": "LayerNorm*:Softmax*:Attention.MatchesNaive*"}
+SANITIZED = {"memcheck": "*", "racecheck": "LayerNorm*:Softmax*:Attention.MatchesNaive*:AttentionHalf.MatchesAtTileEdges"}
 ROUNDS = 5
 
 
@@ -99,8 +99,8 @@ def sanitizer(part):
                                  f"--gtest_filter={tests_filter}"], share=1 / (len(SANITIZED) - number),
                                 env={**os.environ, "REPRISE_TEST_DEVICE": "cuda"})
         part.findings[tool] = {0: "clean", 9: "ERRORS", -1: "out of time"}.get(code, f"tests failed ({code})")
-        if code not in (0, -1):
-            part.findings["status"] = "failed"
+        if code:
+            part.findings["status"] = "out of time" if code == -1 else "failed"
             part.findings["tail"] = output[-1500:]
 
 

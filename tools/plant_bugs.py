@@ -23,6 +23,11 @@ ORDERS = ["forward", "reverse", "random"]
 TEST_SECONDS = 300
 
 
+def refuse(message):
+    print(f"plant-bugs: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
 def run(command, **options):
     return subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
 
@@ -44,13 +49,13 @@ def copy_tree():
     return tree
 
 
-def configure(tree, preset):
-    """The build folder of a preset of CMakePresets.json, for the copy."""
-    folder = WORK / preset
-    result = run(["cmake", "--preset", preset, "-B", str(folder), "-DREPRISE_BUILD_APPS=OFF",
+def configure(tree):
+    """The copy's build folder: the preset emulated."""
+    folder = WORK / "emulated"
+    result = run(["cmake", "--preset", "emulated", "-B", str(folder), "-DREPRISE_BUILD_APPS=OFF",
                   "-DREPRISE_BUILD_BENCHMARKS=OFF", "-DCMAKE_CXX_FLAGS=-w"], cwd=tree)  # a bug may leave things unused
     if result.returncode:
-        sys.exit(f"plant-bugs: cannot configure {preset}:\n{result.stdout}")
+        refuse(f"cannot configure:\n{result.stdout}")
     return folder
 
 
@@ -72,12 +77,12 @@ def filter_of(test):
     return ":".join(f"{suite}.*:*/{suite}.*" for suite in sorted(suites))
 
 
-def caught_by(folder, bug):
+def caught_by(folder, test):
     """How the tests notice: the order of threads and the first complaint; None if they pass."""
     for order in ORDERS:
         environment = dict(os.environ, REPRISE_TEST_DEVICE="cuda", REPRISE_EMULATOR_ORDER=order)
-        command = [str(folder / "bin" / program_of(bug["test"])), "--gtest_brief=1", "--gtest_fail_fast",
-                   f"--gtest_filter={filter_of(bug['test'])}"]
+        command = [str(folder / "bin" / program_of(test)), "--gtest_brief=1", "--gtest_fail_fast",
+                   f"--gtest_filter={filter_of(test)}"]
         try:
             result = run(command, env=environment, timeout=TEST_SECONDS)
         except subprocess.TimeoutExpired:
@@ -95,7 +100,7 @@ def plant(tree, bug):
     path = tree / bug["file"]
     text = path.read_text()
     if text.count(bug["old"]) != 1:
-        sys.exit(f"plant-bugs: {bug['file']} holds {text.count(bug['old'])} times, not once: {bug['old']!r}")
+        refuse(f"{bug['file']} holds {text.count(bug['old'])} times, not once: {bug['old']!r}")
     path.write_text(text.replace(bug["old"], bug["new"]))
     return path, text
 
@@ -106,8 +111,8 @@ def try_bug(tree, folder, bug):
     try:
         error = build(folder, bug["test"])
         if error:
-            return "DOES NOT COMPILE", error[-2000:]
-        how = caught_by(folder, bug)
+            refuse(f"{bug['file']}: with '{bug['what']}' it does not compile:\n{error[-2000:]}")
+        how = caught_by(folder, bug["test"])
         return ("caught", how) if how else ("MISSED", "")
     finally:
         path.write_text(text)
@@ -127,23 +132,23 @@ def main():
             print(f"{bug['file']}: {bug['what']}")
         return 0
     if not bugs:
-        sys.exit("plant-bugs: no bug matches")
+        refuse("no bug matches")
     if not shutil.which("cmake"):
-        sys.exit("plant-bugs: cmake is missing; ./run setup installs it")
+        refuse("cmake is missing; ./run setup installs it")
 
     tree = copy_tree()
-    folders = {preset: configure(tree, preset) for preset in {bug.get("preset", "emulated") for bug in bugs}}
-    for preset, test in sorted({(bug.get("preset", "emulated"), bug["test"]) for bug in bugs}):
-        error = build(folders[preset], test)
+    folder = configure(tree)
+    for test in sorted({bug["test"] for bug in bugs}):
+        error = build(folder, test)
         if error:
-            sys.exit(f"plant-bugs: the tree does not build:\n{error[-4000:]}")
-        how = caught_by(folders[preset], {"test": test})
+            refuse(f"the tree does not build:\n{error[-4000:]}")
+        how = caught_by(folder, test)
         if how:
-            sys.exit(f"plant-bugs: {test} fails without a bug: {how}")
+            refuse(f"{test} fails without a bug: {how}")
 
     missed = 0
     for bug in bugs:
-        verdict, how = try_bug(tree, folders[bug.get("preset", "emulated")], bug)
+        verdict, how = try_bug(tree, folder, bug)
         missed += verdict != "caught"
         print(f"{verdict:8} {bug['file']}: {bug['what']}\n             {how}", flush=True)
     print(f"{len(bugs) - missed} of {len(bugs)} planted bugs were caught")

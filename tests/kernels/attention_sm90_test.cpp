@@ -82,7 +82,7 @@ class AttentionSm90 : public ::testing::Test {
     const bool took = chosen_attention_functions().forward(
         current_stream(test_device()), staging.mapped(q), staging.mapped(k), staging.mapped(v), run.c.options,
         staging.mapped(out), staging.mapped(lse));
-    finish(test_device());
+    synchronize(test_device());
     staging.download();
     return took;
   }

@@ -224,7 +224,7 @@ TEST(CrossEntropy, OnCudaGivesARowWithABadTargetNanAndNoGradientAndTheOthersThei
     staging.upload();
     cross_entropy(current_stream(device), staging.mapped(c.logits.view()), staging.mapped(c.targets.view()),
                   {}, staging.mapped(c.losses.view()), staging.mapped(c.dlogits.view()), {});
-    expect_error([&] { finish(device); }, "in row 5 is outside [0, " + std::to_string(classes) + ")");
+    expect_error([&] { synchronize(device); }, "in row 5 is outside [0, " + std::to_string(classes) + ")");
     staging.download();
     expect_near(c.losses.values(), losses, 0, "losses");
     EXPECT_EQ(c.dlogits.values(), dlogits);

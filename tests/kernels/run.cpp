@@ -69,6 +69,4 @@ TensorView Staging::mapped_view(const TensorView& view) const {
   throw Bug("staging: a view was not collected");
 }
 
-void finish(Device device) { synchronize(device); }
-
 }  // namespace reprise::kernels::testing

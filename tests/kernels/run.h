@@ -4,7 +4,6 @@
 // compute-sanitizer.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -84,11 +83,8 @@ class Staging {
 
   Device device_;
   std::vector<Range> ranges_;
-  std::deque<std::shared_ptr<void>> kept_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
-
-/// Waits for the device and throws what its kernels reported.
-void finish(Device device);
 
 template <class... Parameters>
 void run_kernel(const Kernel<void(Parameters...)>& kernel, std::type_identity_t<Parameters>... args) {
@@ -98,7 +94,7 @@ void run_kernel(const Kernel<void(Parameters...)>& kernel, std::type_identity_t<
   (staging.collect(args), ...);
   staging.upload();
   kernel(current_stream(device), staging.mapped(args)...);
-  finish(device);
+  synchronize(device);
   staging.download();
 }
 
@@ -117,7 +113,7 @@ std::string error_of(const Kernel<void(Parameters...)>& kernel, std::type_identi
     staging.upload();
     kernel(current_stream(device), staging.mapped(args)...);
     staging.download();
-    finish(device);
+    synchronize(device);
   } catch (const Error& error) { return error.what(); }
   return "";
 }
