@@ -1,6 +1,9 @@
 # Run after linking a GoogleTest program: writes `entries`, a ctest file with one entry for each test file.
 # Arguments: program, entries, tests_folder, cuda_runs (cuda, cuda-forward, ...: the ways a test that follows
-# REPRISE_TEST_DEVICE runs on the device `cuda`, each an entry of its own).
+# REPRISE_TEST_DEVICE runs on the device `cuda`, each an entry of its own). The program lies in the build folder's bin;
+# a compiler cache may have made the names of source files relative to that folder.
+cmake_path(GET program PARENT_PATH bin)
+cmake_path(GET bin PARENT_PATH build_folder)
 set(listing "${entries}.json")
 execute_process(COMMAND "${program}" --gtest_list_tests "--gtest_output=json:${listing}"
                 OUTPUT_QUIET ERROR_VARIABLE error RESULT_VARIABLE result)
@@ -21,6 +24,7 @@ foreach(line IN LISTS lines)
   elseif(line MATCHES "^          \"file\": \"(.*)\",")
     string(REPLACE "\\/" "/" file "${CMAKE_MATCH_1}")
     math(EXPR found "${found} + 1")
+    cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${build_folder}" NORMALIZE)
     list(APPEND files "${file}")
     list(APPEND "suites of ${file}" "${suite}.*")
   endif()
