@@ -14,7 +14,6 @@ function(reprise_add_tests folder)
   endif()
   reprise_link_cuda(${program})
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more
-  target_compile_definitions(${program} PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
   set(cuda_runs ${REPRISE_CUDA_TEST_RUNS})
   if(REPRISE_SANITIZE MATCHES "thread" AND NOT folder STREQUAL "kernels")

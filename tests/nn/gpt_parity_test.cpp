@@ -12,6 +12,7 @@
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/gpt.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/tests/support/golden.h"
 
 namespace reprise {
 namespace {
@@ -21,7 +22,7 @@ constexpr double tolerance = 1e-5;
 constexpr int64_t width = 32;
 
 struct Parity {
-  io::SafetensorsFile golden{REPRISE_SOURCE_DIR "/tests/golden/gpt_parity.safetensors"};
+  io::SafetensorsFile golden{reprise::testing::golden_path("gpt_parity.safetensors")};
   nn::Gpt model{{.vocab_size = 61, .context = 16, .layers = 2, .heads = 4, .width = width}};
   Tensor tokens = golden.read("tokens"), targets = golden.read("targets");
 

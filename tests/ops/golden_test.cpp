@@ -7,6 +7,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/golden.h"
 
 namespace reprise {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 using testing::is_close;
 
 const io::SafetensorsFile& golden() {
-  static const io::SafetensorsFile file(REPRISE_SOURCE_DIR "/tests/golden/ops.safetensors");
+  static const io::SafetensorsFile file(reprise::testing::golden_path("ops.safetensors"));
   return file;
 }
 

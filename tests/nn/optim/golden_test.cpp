@@ -5,6 +5,7 @@
 #include "reprise/nn/optim/schedule.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/golden.h"
 
 namespace reprise::optim {
 namespace {
@@ -15,7 +16,7 @@ using testing::is_close;
 constexpr double tolerance = 1e-6;
 
 Tensor golden(const std::string& key) {
-  static const io::SafetensorsFile file(REPRISE_SOURCE_DIR "/tests/golden/ops.safetensors");
+  static const io::SafetensorsFile file(reprise::testing::golden_path("ops.safetensors"));
   return file.read(key);
 }
 
