@@ -1,0 +1,57 @@
+// Plan: which layers of a chain are played as checkpointed regions.
+//
+//   rp::recompute::Plan plan = rp::recompute::plan_segments(12, 4);
+//   rp::Tensor y = rp::recompute::run_plan(plan, layers, x);
+#pragma once
+
+#include "reprise/autograd/recompute/checkpoint.h"
+
+namespace reprise::recompute {
+
+/// Layers [begin, end) of a chain: played plainly, or as one checkpointed region. A region plays its layers
+/// as `inside` says (empty: plainly), in indices of the whole chain; what is inside costs memory only while
+/// the region is replayed, and one more replay.
+struct Segment {
+  int64_t begin = 0, end = 0;
+  bool checkpointed = false;
+  std::vector<Segment> inside{};
+  bool operator==(const Segment&) const = default;
+};
+/// Covers the layers [0, n) in order.
+using Plan = std::vector<Segment>;
+
+/// Whether the last segment is a region. It is the first that backward needs, so it would be played again at
+/// once.
+enum class LastSegment : uint8_t { plain, checkpointed };
+
+Plan plan_none(int64_t n);
+/// As many regions of nearly equal length; 0: ceil(sqrt(n)). Error if there are fewer layers than segments.
+Plan plan_segments(int64_t n, int64_t segments, LastSegment last = LastSegment::plain);
+/// Every `every`-th layer is a region of its own: 3 means the layers 2, 5, 8, ...; 1 means all.
+Plan plan_every(int64_t n, int64_t every);
+/// These layers are regions of their own. Error if there is no such layer.
+Plan plan_selected(int64_t n, const std::vector<int64_t>& layers);
+
+/// "[0-2] 3-4 [5] [6-9: [6-7] 8-9]": regions are in brackets, the last layers are part of them.
+std::string to_string(const Plan& plan);
+
+/// Error naming the segment that does not follow on the one before it, or where the plan ends too early.
+void check_plan(const Plan& plan, int64_t n);
+
+using LayerFunction = std::function<Tensor(const Tensor&)>;
+
+/// x through all layers, as the plan says. Each region keeps copies of its layers until backward is done.
+/// Without recording there are no regions.
+Tensor run_plan(const Plan& plan, const std::vector<LayerFunction>& layers, const Tensor& x,
+                const CheckpointOptions& options = {});
+
+/// x through all layers in segments (see plan_segments), as in PyTorch.
+Tensor checkpoint_sequential(const std::vector<LayerFunction>& layers, int64_t segments, const Tensor& x,
+                             const CheckpointOptions& options = {}, LastSegment last = LastSegment::plain);
+
+}  // namespace reprise::recompute
+
+namespace reprise {
+using recompute::checkpoint_sequential;
+using recompute::LastSegment;
+}  // namespace reprise
