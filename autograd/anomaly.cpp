@@ -11,11 +11,13 @@ thread_local std::vector<std::string> scopes;
 
 bool anomaly_mode_enabled() { return enabled_now; }
 
-std::string anomaly_location() {
+std::string op_scope() {
   std::string text;
-  for (const std::string& scope : scopes) text += (text.empty() ? " in " : " / ") + scope;
+  for (const std::string& scope : scopes) text += (text.empty() ? "" : " / ") + scope;
   return text;
 }
+
+std::string anomaly_location() { return scopes.empty() ? "" : " in " + op_scope(); }
 
 AnomalyMode::AnomalyMode(bool enabled) : previous_(enabled_now) { enabled_now = enabled; }
 AnomalyMode::~AnomalyMode() { enabled_now = previous_; }

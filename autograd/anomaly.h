@@ -6,7 +6,8 @@
 namespace reprise::autograd {
 
 bool anomaly_mode_enabled();
-std::string anomaly_location();  ///< " in block 3 / attention", from the scopes below; empty outside all
+std::string op_scope();          ///< "block 3 / attention", from the scopes below; empty outside all
+std::string anomaly_location();  ///< the same after " in "; empty outside all
 
 /// While it lives, forward operations record their description and backward checks every gradient for NaN and
 /// inf.
@@ -20,7 +21,7 @@ class AnomalyMode {
   bool previous_;
 };
 
-/// Names a part of the program for anomaly messages: `OpScope scope("block 3");`
+/// Names a part of the program, for anomaly messages and accounts: `OpScope scope("block 3");`
 class OpScope {
  public:
   explicit OpScope(std::string name);

@@ -20,6 +20,8 @@ class Captures {
 
   /// Error if a captured tensor was changed in place since the first run read it.
   void check_versions() const;
+  /// Whether the region reached this memory by itself.
+  bool has(const Storage& storage) const { return captures_.contains(&storage); }
   /// Whether `leaf` was among the arguments of the first run's operations.
   bool has_leaf(const autograd::AutogradMeta& leaf) const;
 

@@ -8,6 +8,7 @@
 #include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/captures.h"
+#include "reprise/autograd/recompute/region_log.h"
 #include "reprise/autograd/recompute/replay_scope.h"
 #include "reprise/autograd/recompute/saved_inputs.h"
 
@@ -33,10 +34,12 @@ bool contains(const std::vector<T>& all, const T& one) {
 // Sees what the region reads that has a place in the graph: under NoGrad, only what was made before.
 class CaptureObserver final : public autograd::OpObserver {
  public:
-  CaptureObserver(const autograd::Node& node, std::vector<Edge>& edges, Captures& captures)
-      : node_(node), edges_(edges), captures_(captures) {}
+  CaptureObserver(const autograd::Node& node, std::vector<Edge>& edges, Captures& captures,
+                  CountedRun& counted)
+      : node_(node), edges_(edges), captures_(captures), counted_(counted) {}
   void op_ran(const char*, const TensorList& inputs, const TensorList& outputs) override {
     captures_.note(inputs, outputs);
+    counted_.saw_operation();
     for (const Tensor& x : inputs) {
       Edge edge = gradient_edge(x);
       if (edge && is_older(*edge.node) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
@@ -52,7 +55,25 @@ class CaptureObserver final : public autograd::OpObserver {
   const autograd::Node& node_;
   std::vector<Edge>& edges_;
   Captures& captures_;
+  CountedRun& counted_;
 };
+
+// Hooks that leave saved tensors, and the check of their versions, as they are, but count them.
+struct Seen {
+  Tensor tensor;
+  uint64_t version;
+};
+std::any seen(CountedRun& counted, const Tensor& x) {
+  counted.saved(x);
+  return Seen{x, x.version()};
+}
+Tensor unseen(const std::any& packed) {
+  const auto& [x, version] = std::any_cast<const Seen&>(packed);
+  check(x.version() == version, "checkpoint: a tensor of shape ", x.shape(),
+        " that backward needs was changed in place inside the checkpoint: it is at version ", x.version(),
+        ", saved at ", version);
+  return x;
+}
 
 void warn_once() {
   static std::atomic<bool> warned{false};
@@ -90,6 +111,7 @@ class ReentrantNode final : public autograd::Node,
   std::optional<SavedInputs> inputs_;
   std::optional<Captures> captures_;
   std::vector<autograd::DrawnGenerator> drawn_;
+  std::shared_ptr<RegionLog> log_ = RegionLog::open();
   size_t input_count_ = 0;   // the first edges; those of captured tensors follow
   size_t result_count_ = 0;  // what `fn` returns, in which the node's outputs are at:
   std::vector<size_t> places_;
@@ -111,10 +133,12 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
   TensorList outputs;
   {
     NoGrad guard;
-    CaptureObserver observer(*this, edges_, *captures_);
+    CountedRun counted(log_, RegionLog::Run::first, inputs, *captures_);
+    CaptureObserver observer(*this, edges_, *captures_, counted);
     std::optional<autograd::DrawRecorder> recorder;
     if (preserve_rng_) recorder.emplace(&drawn_);
     outputs = body_->play(inputs);
+    counted.finish();
   }
   captures_->finish();
   attach(outputs, inputs);
@@ -146,7 +170,12 @@ void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs) {
 
 TensorList ReentrantNode::play_again(const TensorList& inputs) {
   ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, *captures_, {});
-  return body_->play(inputs);
+  CountedRun counted(log_, RegionLog::Run::replay, inputs, *captures_);
+  std::optional<autograd::SavedTensorHooks> hooks;
+  if (counted.counts()) hooks.emplace([&counted](const Tensor& x) { return seen(counted, x); }, unseen);
+  TensorList outputs = body_->play(inputs);
+  counted.finish();
+  return outputs;
 }
 
 void ReentrantNode::check_outputs(const TensorList& outputs) const {

@@ -10,6 +10,7 @@
 #include "reprise/autograd/draw.h"
 #include "reprise/autograd/recompute/captures.h"
 #include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/autograd/recompute/region_log.h"
 #include "reprise/autograd/recompute/saved_inputs.h"
 #include "reprise/autograd/recompute/slots.h"
 #include "reprise/autograd/recompute/trace.h"
@@ -42,6 +43,7 @@ class Region : public std::enable_shared_from_this<Region> {
   std::vector<SlotRecord> records_;
   std::vector<std::weak_ptr<Slot>> slots_;
   Trace trace_;
+  std::shared_ptr<RegionLog> log_ = RegionLog::open();
   bool complete_ = false;  // the first run is over; a backward pass inside it reads slots before
   uint64_t id_;
   std::mutex mutex_;  // two passes at once: one replay after the other

@@ -5,7 +5,10 @@
 
 namespace reprise::recompute {
 
-Replay::Replay(Region& region, Rebuilt& rebuilt) : region_(region), rebuilt_(rebuilt) {
+Replay::Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs)
+    : region_(region),
+      rebuilt_(rebuilt),
+      counted_(region.log_, RegionLog::Run::replay, inputs, region.captures_) {
   for (size_t i = 0; i < region.slots_.size(); ++i)
     if (!region.slots_[i].expired()) last_live_ = i;
 }
@@ -16,6 +19,7 @@ void Replay::play(const TensorList& inputs) {
   } catch (const Stop&) {}
   if (failure_) std::rethrow_exception(failure_);
   if (!done_ || !region_.options_.early_stop) check_complete();
+  counted_.finish();
 }
 
 std::any Replay::keep(const Tensor& x) {
@@ -26,7 +30,10 @@ std::any Replay::keep(const Tensor& x) {
       if (!differs.empty())
         reject(reprise::detail::join("saved tensor ", index, " of ", op_name_, ": ", differs));
     }
-    if (!region_.slots_[index].expired()) rebuilt_.put(index, x);
+    if (!region_.slots_[index].expired()) {
+      rebuilt_.put(index, x);
+      counted_.saved(x);
+    }
     done_ = index == last_live_;
   }
   if (done_ && region_.options_.early_stop) throw Stop();

@@ -11,7 +11,7 @@ namespace reprise::recompute {
 
 class Replay final : public autograd::OpObserver {
  public:
-  Replay(Region& region, Rebuilt& rebuilt);
+  Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs);
 
   /// Runs the body, until the last slot that somebody may still read if the region stops early. Error if it
   /// does not do what the first run did.
@@ -29,6 +29,7 @@ class Replay final : public autograd::OpObserver {
 
   Region& region_;
   Rebuilt& rebuilt_;
+  CountedRun counted_;
   size_t next_ = 0;  // the slot of the next saved tensor
   size_t last_live_ = 0;
   bool done_ = false;
