@@ -67,7 +67,7 @@ foreach(file IN LISTS files)
                        "set_tests_properties([==[cuda-deferred/${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\"\n"
                        "  ENVIRONMENT \"${like_a_gpu}\")\n")
   endif()
-  file(STRINGS "${file}" follows REGEX "tests/support/op_case\\.h|tests/kernels/(run|views|row_views)\\.h|test_device" LIMIT_COUNT 1)
+  file(STRINGS "${file}" follows REGEX "tests/support/op_case\\.h|tests/autograd/recompute/support\\.h|tests/kernels/(run|views|row_views)\\.h|test_device" LIMIT_COUNT 1)
   if(NOT follows)
     continue()
   endif()

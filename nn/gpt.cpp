@@ -35,8 +35,13 @@ Gpt::Gpt(const GptOptions& options, Device device)
   for (int64_t i = 0; i < options.layers; ++i) {
     h.push_back(std::make_unique<TransformerBlock>(block_options(options), device));
     register_module("h." + std::to_string(i), *h.back());
+    blocks_.emplace_back([this, i](const Tensor& x) {
+      OpScope scope("h." + std::to_string(i));
+      return h[size_t(i)]->forward(x);
+    });
   }
   register_module("ln_f", ln_f);
+  set_recompute(options.recompute);
 }
 
 Tensor Gpt::features(const Tensor& tokens) {
@@ -45,11 +50,20 @@ Tensor Gpt::features(const Tensor& tokens) {
   check(length >= 1 && length <= options_.context, "Gpt: sequence of ", length, " tokens, the context holds ",
         options_.context);
   Tensor x = drop(wte(tokens) + slice(wpe.weight, 0, 0, length));  // (B, T, width)
-  for (size_t i = 0; i < h.size(); ++i) {
-    OpScope scope("h." + std::to_string(i));
-    x = h[i]->forward(x);
-  }
+  x = training() ? recompute::run_plan(plan_, blocks_, x, checkpoint_options_)
+                 : recompute::run_layers(blocks_, x);
   return ln_f(x);
+}
+
+void Gpt::set_recompute(const RecomputeStrategy& strategy) {
+  set_recompute(recompute::plan_of(strategy, options_.layers), recompute::options_of(strategy));
+  options_.recompute = strategy;
+}
+
+void Gpt::set_recompute(recompute::Plan plan, const CheckpointOptions& options) {
+  recompute::check_plan(plan, options_.layers);
+  plan_ = std::move(plan);
+  checkpoint_options_ = options;
 }
 
 Tensor Gpt::operator()(const Tensor& tokens) { return linear(features(tokens), wte.weight); }

@@ -2,6 +2,7 @@
 // table.
 #pragma once
 
+#include "reprise/autograd/recompute/strategy.h"
 #include "reprise/nn/transformer.h"
 
 namespace reprise::nn {
@@ -15,6 +16,7 @@ struct GptOptions {
   double dropout = 0;
   bool bias = true;  ///< in linear layers and layer norms
   Activation activation = Activation::gelu_tanh;
+  RecomputeStrategy recompute{};  ///< of the blocks, in training mode
 };
 
 class Gpt : public Module {
@@ -31,6 +33,12 @@ class Gpt : public Module {
   /// Logits of the last position only, (B, vocab_size): what sampling needs.
   Tensor next_logits(const Tensor& tokens);
 
+  /// From now on the blocks are played so in training mode; no bit depends on it. Evaluation and NoGrad have
+  /// no regions. Error if the strategy needs more blocks, or the plan is not for as many.
+  void set_recompute(const RecomputeStrategy& strategy);
+  void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
+  const recompute::Plan& recompute_plan() const { return plan_; }
+
   const GptOptions& options() const { return options_; }
 
   /// Floating-point operations of one training step for one token: 6 parameters + attention (Chowdhery et al.
@@ -44,6 +52,9 @@ class Gpt : public Module {
 
  private:
   GptOptions options_;
+  std::vector<recompute::LayerFunction> blocks_;  // `h`, each under its name for messages
+  recompute::Plan plan_;
+  CheckpointOptions checkpoint_options_;
 };
 
 }  // namespace reprise::nn

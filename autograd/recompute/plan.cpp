@@ -1,8 +1,6 @@
 // Making plans, checking them and running layers by them.
 #include "reprise/autograd/recompute/plan.h"
 
-#include <span>
-
 #include "reprise/autograd/grad_mode.h"
 
 namespace reprise::recompute {
@@ -26,12 +24,6 @@ void check_covers(const Plan& plan, int64_t begin, int64_t end, const std::strin
     next = s.end;
   }
   check(next == end, "recompute: the plan ends at layer ", next, " of ", what);
-}
-
-Tensor run_layers(std::span<const LayerFunction> layers, const Tensor& x) {
-  Tensor y = x;
-  for (const LayerFunction& layer : layers) y = layer(y);
-  return y;
 }
 
 // Plays a checked plan; layers[0] is the chain's layer `first`.
@@ -118,6 +110,12 @@ std::string to_string(const Plan& plan) {
 
 void check_plan(const Plan& plan, int64_t n) {
   check_covers(plan, 0, n, reprise::detail::join("a chain of ", n, " layers"));
+}
+
+Tensor run_layers(std::span<const LayerFunction> layers, const Tensor& x) {
+  Tensor y = x;
+  for (const LayerFunction& layer : layers) y = layer(y);
+  return y;
 }
 
 Tensor run_plan(const Plan& plan, const std::vector<LayerFunction>& layers, const Tensor& x,

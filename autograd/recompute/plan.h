@@ -4,6 +4,8 @@
 //   rp::Tensor y = rp::recompute::run_plan(plan, layers, x);
 #pragma once
 
+#include <span>
+
 #include "reprise/autograd/recompute/checkpoint.h"
 
 namespace reprise::recompute {
@@ -39,6 +41,9 @@ std::string to_string(const Plan& plan);
 void check_plan(const Plan& plan, int64_t n);
 
 using LayerFunction = std::function<Tensor(const Tensor&)>;
+
+/// x through all layers, without regions.
+Tensor run_layers(std::span<const LayerFunction> layers, const Tensor& x);
 
 /// x through all layers, as the plan says. Each region keeps copies of its layers until backward is done.
 /// Without recording there are no regions.

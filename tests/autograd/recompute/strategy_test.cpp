@@ -1,0 +1,58 @@
+// Strategies: reading them, writing them, and the plans they stand for.
+#include "reprise/autograd/recompute/strategy.h"
+
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::recompute {
+namespace {
+
+using testing::expect_error;
+
+TEST(Strategy, StandsForAPlan) {
+  const std::pair<const char*, const char*> cases[] = {{"none", "0-9"},
+                                                       {"full", "[0] [1] [2] [3] [4] [5] [6] [7] [8] [9]"},
+                                                       {"every:3", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
+                                                       {"segments:2", "[0-4] 5-9"},
+                                                       {"segments:1", "0-9"},
+                                                       {"sqrt", "[0-1] [2-4] [5-6] 7-9"},
+                                                       {"layers:2,5,8", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
+                                                       {"layers:0", "[0] 1-9"}};
+  for (auto [text, plan] : cases) EXPECT_EQ(to_string(plan_of(parse_strategy(text), 10)), plan) << text;
+}
+
+TEST(Strategy, IsWrittenAsItIsRead) {
+  for (const char* text :
+       {"none", "full", "every:3", "segments:2", "sqrt", "layers:2,5,8", "layers:0", "auto"})
+    EXPECT_EQ(to_string(parse_strategy(text)), text);
+  EXPECT_EQ(to_string(parse_strategy("segments:0")), "sqrt");
+  EXPECT_EQ(to_string(Strategy()), "none");
+}
+
+TEST(Strategy, RefusesWhatItCannotRead) {
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"foo", {"recompute: unknown strategy 'foo'; use none, full, every:3, segments:4, sqrt"}},
+      {"", {"unknown strategy ''"}},
+      {"Full", {"unknown strategy 'Full'"}},
+      {"foo:3", {"unknown strategy 'foo:3'"}},
+      {"every", {"'every' needs a value, such as 'every:3'"}},
+      {"full:2", {"'full' takes no value", "'full:2'"}},
+      {"every:", {"'' in 'every:' is not a whole number"}},
+      {"every:x", {"'x' in 'every:x' is not a whole number"}},
+      {"every:2x", {"'2x'"}},
+      {"every:0", {"'every:0'", "at least 1"}},
+      {"segments:-1", {"'-1' in 'segments:-1'"}},
+      {"segments:99999999999999999999", {"99999999999999999999"}},
+      {"layers:", {"'' in 'layers:'"}},
+      {"layers:1,,2", {"'' in 'layers:1,,2'"}},
+      {"layers:1,", {"'' in 'layers:1,'"}}};
+  for (const auto& [text, parts] : cases) expect_error([t = text] { parse_strategy(t); }, parts);
+}
+
+TEST(Strategy, RefusesAChainThatItDoesNotFit) {
+  expect_error([] { plan_of(parse_strategy("segments:4"), 3); }, {"4 segments of only 3 layers"});
+  expect_error([] { plan_of(parse_strategy("layers:2,3"), 3); }, {"layer 3 was selected, there are 3"});
+  expect_error([] { plan_of(parse_strategy("auto"), 3); }, {"'auto'", "measured"});
+}
+
+}  // namespace
+}  // namespace reprise::recompute

@@ -1,0 +1,174 @@
+// A Gpt whose blocks are recomputed trains to the same bits, in less memory, under the same names.
+#include <string_view>
+
+#include "reprise/autograd/anomaly.h"
+#include "reprise/autograd/op_observer.h"
+#include "reprise/nn/optim/adamw.h"
+#include "reprise/tests/autograd/recompute/support.h"
+#include "reprise/tests/nn/small_models.h"
+
+namespace reprise::nn {
+namespace {
+
+using recompute::Plan;
+using testing::expect_error;
+using testing::NoLeaks;
+using testing::random_tokens;
+using testing::same_bits;
+
+constexpr int64_t kLayers = 5;
+constexpr const char* kStrategies[] = {"full", "every:1", "every:2", "segments:2", "sqrt", "layers:0,3"};
+
+GptOptions tiny(double dropout = 0.1) {
+  return {.vocab_size = 23, .context = 7, .layers = kLayers, .heads = 3, .width = 15, .dropout = dropout};
+}
+
+struct Tiny {
+  Gpt model;
+  Tensor tokens = random_tokens({2, 7}, 23, 1).to(testing::test_device());
+  Tensor targets = random_tokens({2, 7}, 23, 2).to(testing::test_device());
+
+  explicit Tiny(const GptOptions& options) : model((manual_seed(5), options), testing::test_device()) {}
+  Tensor loss() { return cross_entropy(model(tokens), targets); }
+};
+
+// Losses and gradients of two updates, and the weights after them; `prepare` is called before each.
+TensorList two_updates(const std::function<void(Gpt&, int)>& prepare, double dropout) {
+  Tiny tiny_model(tiny(dropout));
+  Gpt& model = tiny_model.model;
+  optim::AdamW optimizer(optim::decay_matrices(model, 1e-2, 0.1));
+  TensorList bits;
+  for (int step = 0; step < 2; ++step) {
+    prepare(model, step);
+    Tensor loss = tiny_model.loss();
+    loss.backward();
+    bits.push_back(loss.detach());
+    for (const Tensor& parameter : model.parameters()) bits.push_back(parameter.grad());
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  for (const auto& [name, tensor] : model.state_dict()) bits.push_back(tensor.detach());
+  return bits;
+}
+
+void expect_same(const TensorList& got, const TensorList& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+}
+
+TEST(GptRecompute, TrainsToTheSameBitsByEveryStrategy) {
+  for (double dropout : {0.0, 0.1}) {
+    TensorList want = two_updates([](Gpt&, int) {}, dropout);
+    for (const char* text : kStrategies) {
+      SCOPED_TRACE(text);
+      NoLeaks guard;
+      expect_same(two_updates([&](Gpt& model, int) { model.set_recompute(parse_strategy(text)); }, dropout),
+                  want);
+    }
+  }
+}
+
+TEST(GptRecompute, TakesAPlanWithRegionsInsideRegionsInBothModes) {
+  Plan plan = {{0, 4, true, {{0, 2, true}, {2, 3}, {3, 4, true}}}, {4, 5}};
+  TensorList want = two_updates([](Gpt&, int) {}, 0.1);
+  for (CheckpointMode mode : testing::kModes)
+    expect_same(two_updates([&](Gpt& model, int) { model.set_recompute(plan, {.mode = mode}); }, 0.1), want);
+}
+
+TEST(GptRecompute, MayChangeBetweenUpdates) {
+  TensorList want = two_updates([](Gpt&, int) {}, 0.1);
+  auto change = [](Gpt& model, int step) {
+    model.set_recompute(parse_strategy(step == 0 ? "full" : "layers:2"));
+    EXPECT_EQ(to_string(model.options().recompute), step == 0 ? "full" : "layers:2");
+  };
+  expect_same(two_updates(change, 0.1), want);
+}
+
+// Counts what runs under a checkpoint.
+struct Regions final : autograd::OpObserver {
+  int count = 0;
+  void op_ran(const char* name, const TensorList&, const TensorList&) override {
+    count += std::string_view(name) == "checkpoint";
+  }
+};
+
+TEST(GptRecompute, HasRegionsInTrainingWithRecordingOnly) {
+  GptOptions options = tiny();
+  options.recompute = parse_strategy("full");
+  Tiny tiny_model(options);
+  Regions regions;
+  tiny_model.loss();
+  EXPECT_EQ(regions.count, kLayers);
+  {
+    NoGrad guard;
+    tiny_model.loss();
+  }
+  tiny_model.model.eval();
+  tiny_model.loss();
+  tiny_model.model.next_logits(tiny_model.tokens);
+  EXPECT_EQ(regions.count, kLayers);
+}
+
+TEST(GptRecompute, HoldsLessUntilBackward) {
+  auto held = [](const char* text) {
+    Tiny tiny_model(tiny());
+    tiny_model.model.set_recompute(parse_strategy(text));
+    const Allocator& memory = allocator(testing::test_device());
+    size_t before = memory.stats().allocated;
+    Tensor features = tiny_model.model.features(tiny_model.tokens);
+    return memory.stats().allocated - before;
+  };
+  size_t none = held("none"), every = held("every:2"), full = held("full");
+  EXPECT_LT(every, none);
+  EXPECT_LT(full, every);
+  EXPECT_LT(3 * full, none);
+}
+
+TEST(GptRecompute, LeavesTheStateDictAlone) {
+  Tiny plain(tiny());
+  GptOptions options = tiny();
+  options.recompute = parse_strategy("sqrt");
+  Tiny other(options);
+  NamedTensors want = plain.model.state_dict(), got = other.model.state_dict();
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(got[i].first, want[i].first);
+    EXPECT_TRUE(same_bits(got[i].second.detach(), want[i].second.detach())) << want[i].first;
+  }
+}
+
+// A gradient in block 3 overflows: its norm scales up by 1e30 what its MLP scales down again.
+std::string overflow_message(const char* strategy) {
+  Tiny tiny_model(tiny(0));
+  tiny_model.model.set_recompute(parse_strategy(strategy));
+  TransformerBlock& block = *tiny_model.model.h[3];
+  {
+    NoGrad guard;
+    block.ln_2.weight.copy_(block.ln_2.weight * 1e30);
+    block.mlp.c_fc.weight.copy_(block.mlp.c_fc.weight * 1e-30);
+  }
+  AnomalyMode anomaly;
+  try {
+    (tiny_model.loss() * 1e20).backward();
+  } catch (const Error& error) { return error.what(); }
+  return "no error";
+}
+
+TEST(GptRecompute, NamesTheBlockWhereAGradientGoesBad) {
+  std::string want = overflow_message("none");
+  EXPECT_NE(want.find(" in h.3"), std::string::npos) << want;
+  for (const char* text : kStrategies) EXPECT_EQ(overflow_message(text), want) << text;
+}
+
+TEST(GptRecompute, RefusesWhatItsBlocksCannotDo) {
+  GptOptions options = tiny();
+  options.recompute = parse_strategy("segments:6");
+  expect_error([&] { Gpt model(options); }, {"6 segments of only 5 layers"});
+  Gpt model(tiny());
+  expect_error([&] { model.set_recompute(Plan{{0, 4, true}}); }, {"ends at layer 4 of a chain of 5"});
+  expect_error([&] { model.set_recompute(parse_strategy("layers:5")); }, {"layer 5"});
+  EXPECT_EQ(to_string(model.recompute_plan()), "0-4");
+}
+
+}  // namespace
+}  // namespace reprise::nn
