@@ -146,4 +146,21 @@ const Tensor& Tensor::mul_(double value) const {
   return *this;
 }
 
+void Tensor::set_data(const Tensor& source) const {
+  check(is_leaf(), "set_data: only a leaf's data can be set, and this tensor came out of an operation");
+  check(!requires_grad() || is_floating(source.dtype()), "set_data: a tensor that requires grad needs a ",
+        "floating dtype, got ", source.dtype());
+  Tensor gradient = grad();
+  check(!gradient || (gradient.shape() == source.shape() && gradient.dtype() == source.dtype() &&
+                      gradient.device() == source.device()),
+        "set_data: the gradient does not fit a tensor ", source.dtype(), source.shape());
+  source.storage()->bump_version_past(version());
+  impl_->storage = source.storage();
+  impl_->view = source.view();
+  if (auto meta = find_meta(*this)) {
+    std::lock_guard lock(meta->mutex);
+    meta->accumulator.reset();  // it knows the old shape and dtype
+  }
+}
+
 }  // namespace reprise

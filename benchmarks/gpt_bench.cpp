@@ -1,8 +1,9 @@
 // One GPT training step, timed: the worker that benchmarks/bench_torch.py drives against PyTorch.
 //
-//   gpt_bench --model gpt_small [--device cuda] [--tf32] [--steps N]
+//   gpt_bench --model gpt_small [--device cuda] [--bf16] [--tf32] [--steps N]
 //
-// Warms up, then for each line "run" on standard input runs N steps and prints one JSON object. Ends with the
+// --bf16: weights, activations and gradients are bf16; AdamW keeps master weights and moments in f32. Warms
+// up, then for each line "run" on standard input runs N steps and prints one JSON object. Ends with the
 // input.
 #include <chrono>
 #include <cstdio>
@@ -57,8 +58,8 @@ size_t peak_rss_bytes() {
 
 void usage() {
   std::puts(
-      "gpt_bench --model gpt_small|gpt_6x384|gpt2_124m|gpt2_124m_gpu [--device cpu|cuda] [--tf32] [--steps "
-      "N]\n"
+      "gpt_bench --model gpt_small|gpt_6x384|gpt2_124m|gpt2_124m_gpu [--device cpu|cuda] [--bf16] [--tf32] "
+      "[--steps N]\n"
       "Reads lines \"run\" and prints one JSON object for each.");
 }
 
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {
   std::string model_name = "gpt_small";
   rp::Device device;
   int64_t steps = 0;
+  bool bf16 = false;
   for (int i = 1; i < argc; ++i) {
     std::string option = argv[i];
     if (option == "--model" && i + 1 < argc) {
@@ -76,6 +78,8 @@ int main(int argc, char** argv) {
       device = rp::Device::parse(argv[++i]);
     } else if (option == "--tf32") {
       rp::kernels::allow_tf32(true);
+    } else if (option == "--bf16") {
+      bf16 = true;
     } else if (option == "--steps" && i + 1 < argc) {
       steps = std::atoll(argv[++i]);
     } else {
@@ -87,6 +91,7 @@ int main(int argc, char** argv) {
   if (steps == 0) steps = chosen.steps;
   rp::manual_seed(1);
   rp::nn::Gpt model(chosen.model, device);
+  if (bf16) model.to(rp::DType::bf16);
   rp::optim::AdamW optimizer(rp::optim::decay_matrices(model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95});
   rp::Tensor tokens = random_tokens(chosen, device), targets = random_tokens(chosen, device);
   auto step = [&] {

@@ -128,12 +128,32 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def adamw(model, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=HAS_FUSED_ATTENTION):
+def adamw(parameters, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=HAS_FUSED_ATTENTION):
     """AdamW that decays only parameters of rank 2 and up."""
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
+    matrices = [p for p in parameters if p.dim() >= 2]
+    vectors = [p for p in parameters if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, **({"fused": True} if fused else {}))
+
+
+class MasterWeights:
+    """AdamW on copies of the parameters in f32, which the parameters are rounded from: what gpt_bench --bf16 does."""
+
+    def __init__(self, model, fused):
+        self.parameters = list(model.parameters())
+        self.masters = [p.detach().float() for p in self.parameters]
+        self.optimizer = adamw(self.masters, fused=fused)
+
+    def step(self):
+        for master, parameter in zip(self.masters, self.parameters):
+            master.grad = parameter.grad.float()
+        self.optimizer.step()
+        with torch.no_grad():
+            torch._foreach_copy_(self.parameters, self.masters)
+
+    def zero_grad(self, set_to_none):
+        for parameter in self.parameters:
+            parameter.grad = None
 
 
 def memory_bytes(field):
@@ -154,7 +174,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--tf32", action="store_true", help="matrix products of f32 in TF32")
-    parser.add_argument("--bf16", action="store_true", help="autocast to bf16")
+    parser.add_argument("--bf16", action="store_true", help="weights and activations in bf16, master weights in f32")
+    parser.add_argument("--autocast", action="store_true", help="autocast to bf16 instead")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--no-fused-adamw", action="store_true")
     parser.add_argument("--profile", action="store_true", help="print operators of one step and leave")
@@ -167,14 +188,17 @@ def main():
         torch.set_float32_matmul_precision("high")
     shape = MODELS[options.model]
     model = Gpt(shape).to(options.device)
+    if options.bf16:
+        model.bfloat16()
     forward = torch.compile(model) if options.compile else model
-    optimizer = adamw(model, fused=HAS_FUSED_ATTENTION and not options.no_fused_adamw)
+    fused = HAS_FUSED_ATTENTION and not options.no_fused_adamw
+    optimizer = MasterWeights(model, fused) if options.bf16 else adamw(list(model.parameters()), fused=fused)
     per_sequence = shape.tokens or shape.context
 
     tokens, targets = torch.randint(shape.vocab, (2, shape.batch, per_sequence), device=options.device)
 
     def step():
-        with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.bf16):
+        with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.autocast):
             loss = forward(tokens, targets)
         loss.backward()
         optimizer.step()

@@ -12,9 +12,6 @@ if(result)
 endif()
 file(STRINGS "${listing}" lines REGEX "\"(name|tests|file)\": ")
 
-# A compiler cache may have given the compiler paths relative to the build folder.
-get_filename_component(build_folder "${program}/../.." ABSOLUTE)
-
 # The listing is indented by its depth: a suite's name at 6 spaces, a test's file at 10.
 set(files "")
 set(expected 0)
@@ -26,7 +23,6 @@ foreach(line IN LISTS lines)
     string(REPLACE "\\/" "/" suite "${CMAKE_MATCH_1}")
   elseif(line MATCHES "^          \"file\": \"(.*)\",")
     string(REPLACE "\\/" "/" file "${CMAKE_MATCH_1}")
-    get_filename_component(file "${file}" ABSOLUTE BASE_DIR "${build_folder}")
     math(EXPR found "${found} + 1")
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${build_folder}" NORMALIZE)
     list(APPEND files "${file}")

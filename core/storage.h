@@ -1,6 +1,7 @@
 // Storage: the memory that a tensor and its views share, with a version that counts in-place writes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -24,6 +25,10 @@ class Storage {
   void record_stream(const Stream& stream) const { allocator(device_).record_stream(block_, stream); }
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  /// The version is then beyond `other` as well: for memory that takes another's place.
+  void bump_version_past(uint64_t other) {
+    version_.store(std::max(version(), other) + 1, std::memory_order_relaxed);
+  }
 
  private:
   Device device_;

@@ -115,6 +115,10 @@ class Tensor {
   const Tensor& copy_(const Tensor& source) const;  ///< broadcasts, casts, crosses devices
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
   const Tensor& mul_(double value) const;
+  /// Puts the data of `source`, of any shape, dtype and device, in the place of this leaf's, in all its
+  /// handles; they remain one tensor with its hooks. Error if there is a gradient that does not fit. What
+  /// saved this tensor for backward finds it changed.
+  void set_data(const Tensor& source) const;
 
  private:
   struct Impl {

@@ -1,4 +1,5 @@
-// Optimizer steps on the CPU, bound by memory: AdamW moves 28 bytes a parameter (f32), SGD with momentum 20.
+// Optimizer steps on the CPU, bound by memory: AdamW moves 28 bytes a parameter (f32; also bf16 with
+// its master copy), SGD with momentum 20.
 // The tensors are cut into pieces of one size, and the pieces of all tensors are the tasks of one loop.
 #include "reprise/kernels/optimizer_step.h"
 
@@ -73,6 +74,7 @@ void adamw_piece(const AdamWTensor& tensor, const AdamWOptions& options, int64_t
   C* first = static_cast<C*>(tensor.first_moment.data);
   C* second = static_cast<C*>(tensor.second_moment.data);
   const G* gradient = static_cast<const G*>(tensor.gradient.data);
+  G* rounded = static_cast<G*>(tensor.rounded.data);
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<C, W>;
     for_each_vector<L>(end - begin, [&](int64_t j, int64_t left) {
@@ -81,6 +83,7 @@ void adamw_piece(const AdamWTensor& tensor, const AdamWOptions& options, int64_t
       auto m = simd::load_row<C, L>(first + i, left), v = simd::load_row<C, L>(second + i, left);
       step.update(p, g, m, v);
       simd::store_row<C, L>(parameter + i, p, left);
+      if (rounded) simd::store_row<C, L>(rounded + i, p, left);
       simd::store_row<C, L>(first + i, m, left);
       simd::store_row<C, L>(second + i, v, left);
     });

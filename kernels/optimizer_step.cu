@@ -1,6 +1,6 @@
 // Optimizer steps on CUDA: all tensors of one dtype in one launch (160 at a time). Each element is read and
-// written once: AdamW moves 28 bytes a parameter (f32), SGD with momentum 20. Operations: about 40 an
-// element, a quarter of what a GPU can do meanwhile.
+// written once: AdamW moves 28 bytes a parameter (f32; also bf16 with its master copy), SGD with momentum 20.
+// Operations: about 40 an element, a quarter of what a GPU can do meanwhile.
 //
 // Norms and checks read each element once, and take tensors of any strides; the norm adds in f64 over pieces
 // of 16,384 elements, whose sums one block adds in order.
@@ -33,6 +33,7 @@ template <int S>
 struct StepEntry : TableEntry {
   void* states[S];
   const void* gradient;
+  void* rounded;  ///< states[0] in the gradient's dtype; null: not wanted
   double lr, weight_decay;
 };
 
@@ -42,26 +43,29 @@ struct Numbers {
   const int64_t* step;
   const int32_t* skip;
   double given_scale;
-  int64_t given_step;
 
   __device__ bool is_skipped() const { return skip && *skip != 0; }
   __device__ double lr(double lr) const { return lr_factor ? lr * *lr_factor : lr; }
   __device__ double scale() const { return gradient_scale ? *gradient_scale : given_scale; }
-  __device__ double count() const { return double(step ? *step : given_step); }
 };
 
-Numbers numbers_of(const StepNumbers& numbers, double scale, int64_t step) {
-  return {data_of<double>(numbers.lr_factor),
-          data_of<double>(numbers.gradient_scale),
-          data_of<int64_t>(numbers.step),
-          data_of<int32_t>(numbers.skip),
-          scale,
-          step};
+Numbers numbers_of(const StepNumbers& numbers, double scale) {
+  return {data_of<double>(numbers.lr_factor), data_of<double>(numbers.gradient_scale),
+          data_of<int64_t>(numbers.step), data_of<int32_t>(numbers.skip), scale};
 }
 
 struct AdamWRuleOptions {
   double beta1, beta2, eps;
+  double bias1, bias2;  ///< 1 - beta^step of the step that was given
 };
+
+/// 1 - beta^step, by squaring: a power in f64 of the device's library costs ten times as much, in each block.
+__host__ __device__ inline double bias_of(double beta, int64_t step) {
+  double power = 1;
+  for (; step > 0; step /= 2, beta *= beta)
+    if (step % 2 == 1) power *= beta;
+  return 1 - power;
+}
 
 /// m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p = p decay - step_size m / (sqrt(v) root_bias2 + eps)
 template <class C>
@@ -73,16 +77,11 @@ struct AdamWRule {
 
   __device__ static AdamWRule make(const Options& options, const Numbers& numbers, double lr,
                                    double weight_decay) {
-    const double step = numbers.count();
-    return {C(numbers.scale()),
-            C(options.beta1),
-            C(1 - options.beta1),
-            C(options.beta2),
-            C(1 - options.beta2),
-            C(options.eps),
-            C(1 - lr * weight_decay),
-            C(lr / (1 - pow(options.beta1, step))),
-            C(1 / sqrt(1 - pow(options.beta2, step)))};
+    const double bias1 = numbers.step ? bias_of(options.beta1, *numbers.step) : options.bias1;
+    const double bias2 = numbers.step ? bias_of(options.beta2, *numbers.step) : options.bias2;
+    return {C(numbers.scale()),       C(options.beta1),     C(1 - options.beta1),
+            C(options.beta2),         C(1 - options.beta2), C(options.eps),
+            C(1 - lr * weight_decay), C(lr / bias1),        C(1 / sqrt(bias2))};
   }
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
     auto& [p, m, v] = x;
@@ -128,7 +127,7 @@ struct SgdRule {
 /// Updates elements [at, at + N).
 template <int N, class C, class E, class Rule>
 __device__ __forceinline__ void update_pack(const Rule& rule, C* const (&states)[Rule::states],
-                                            const E* gradient, int64_t at) {
+                                            const E* gradient, E* rounded, int64_t at) {
   constexpr int S = Rule::states;
   Pack<C, N> packs[S];
 #pragma unroll
@@ -145,6 +144,11 @@ __device__ __forceinline__ void update_pack(const Rule& rule, C* const (&states)
   }
 #pragma unroll
   for (int s = 0; s < S; ++s) store_pack(states[s] + at, packs[s]);
+  if (!rounded) return;
+  Pack<E, N> low;
+#pragma unroll
+  for (int e = 0; e < N; ++e) low.at[e] = from<E>(packs[0].at[e]);
+  store_pack(rounded + at, low);
 }
 
 template <class Rule, class C, class E>
@@ -161,8 +165,9 @@ __global__ void __launch_bounds__(block_threads)
   __syncthreads();
   const Rule rule = rule_of_block[0];
   const E* gradient = static_cast<const E*>(entry.gradient);
+  E* rounded = static_cast<E*>(entry.rounded);
   C* states[S];
-  bool packed = fits_packs<N>(gradient);
+  bool packed = fits_packs<N>(gradient) && fits_packs<N>(rounded);
 #pragma unroll
   for (int s = 0; s < S; ++s) {
     states[s] = static_cast<C*>(entry.states[s]);
@@ -170,9 +175,9 @@ __global__ void __launch_bounds__(block_threads)
   }
   const int64_t packs_end = packed ? piece.end - piece.end % N : piece.begin;
   for (int64_t i = piece.begin + int64_t(threadIdx.x) * N; i < packs_end; i += block_threads * N)
-    update_pack<N>(rule, states, gradient, i);
+    update_pack<N>(rule, states, gradient, rounded, i);
   for (int64_t i = packs_end + threadIdx.x; i < piece.end; i += block_threads)
-    update_pack<1>(rule, states, gradient, i);
+    update_pack<1>(rule, states, gradient, rounded, i);
 }
 
 /// One launch for each gradient dtype that `tensors` have; entry_of(tensor) gives (gradient's view, entry).
@@ -197,12 +202,14 @@ void launch_steps(const Stream& stream, const Tensors& tensors, const Options& o
 
 void adamw_cuda(const Stream& stream, std::span<const AdamWTensor> tensors, const AdamWOptions& options) {
   check_adamw(tensors, options);
-  launch_steps<AdamWRule>(stream, tensors, AdamWRuleOptions{options.beta1, options.beta2, options.eps},
-                          numbers_of(options.in_memory, options.gradient_scale, options.step),
+  const AdamWRuleOptions rule{options.beta1, options.beta2, options.eps, bias_of(options.beta1, options.step),
+                              bias_of(options.beta2, options.step)};
+  launch_steps<AdamWRule>(stream, tensors, rule, numbers_of(options.in_memory, options.gradient_scale),
                           [](const AdamWTensor& t, auto& entries) {
                             entries.push_back({{t.parameter.numel(), 0},
                                                {t.parameter.data, t.first_moment.data, t.second_moment.data},
                                                t.gradient.data,
+                                               t.rounded.data,
                                                t.lr,
                                                t.weight_decay});
                           });
@@ -216,17 +223,18 @@ using MomentumSgd = SgdRule<C, true>;
 void sgd_cuda(const Stream& stream, std::span<const SgdTensor> tensors, const SgdOptions& options) {
   check_sgd(tensors, options);
   const SgdRuleOptions rule{options.momentum, options.nesterov, options.first_step};
-  const Numbers numbers = numbers_of(options.in_memory, options.gradient_scale, 1);
+  const Numbers numbers = numbers_of(options.in_memory, options.gradient_scale);
   launch_steps<PlainSgd>(stream, tensors, rule, numbers, [](const SgdTensor& t, auto& entries) {
     if (!t.velocity)
       entries.push_back(
-          {{t.parameter.numel(), 0}, {t.parameter.data}, t.gradient.data, t.lr, t.weight_decay});
+          {{t.parameter.numel(), 0}, {t.parameter.data}, t.gradient.data, nullptr, t.lr, t.weight_decay});
   });
   launch_steps<MomentumSgd>(stream, tensors, rule, numbers, [](const SgdTensor& t, auto& entries) {
     if (t.velocity)
       entries.push_back({{t.parameter.numel(), 0},
                          {t.parameter.data, t.velocity.data},
                          t.gradient.data,
+                         nullptr,
                          t.lr,
                          t.weight_decay});
   });

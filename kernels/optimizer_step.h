@@ -13,6 +13,10 @@ struct AdamWTensor {
   TensorView parameter, gradient, first_moment, second_moment;
   double lr = 0;  ///< of this tensor's group
   double weight_decay = 0;
+  /// Optional: the new parameter is written here too, rounded to the gradient's dtype, bf16 or f16. It is
+  /// what a model computes with whose `parameter`, in f32, is the master copy (Micikevicius et al.
+  /// 2018, 3.1).
+  TensorView rounded{};
 };
 
 /// Numbers of a step that are read from the device's memory when the kernel runs, so that a captured graph

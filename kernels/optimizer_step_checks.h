@@ -52,6 +52,11 @@ inline void check_adamw(std::span<const AdamWTensor> tensors, const AdamWOptions
     check_tensor(op, t, tensors[t].parameter, tensors[t].gradient);
     check_moment(op, t, "first moment", tensors[t].first_moment, tensors[t].parameter);
     check_moment(op, t, "second moment", tensors[t].second_moment, tensors[t].parameter);
+    const TensorView &rounded = tensors[t].rounded, &gradient = tensors[t].gradient;
+    if (!rounded) continue;
+    check_state(op, t, "rounded parameter", rounded, tensors[t].parameter);
+    check(rounded.dtype == gradient.dtype && size_of(rounded.dtype) == 2, op, ": rounded parameter ", t,
+          " is ", rounded.dtype, ", needs bf16 or f16, as its gradient; that is ", gradient.dtype);
   }
 }
 

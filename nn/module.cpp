@@ -59,6 +59,21 @@ void Module::train(bool on) {
   for (auto& [name, child] : children_) child->train(on);
 }
 
+void Module::to(DType dtype) {
+  check(is_floating(dtype), "Module: cannot compute in ", dtype);
+  MemoryScope scope(MemoryCategory::parameters);
+  NoGrad guard;
+  for (const auto& [name, tensor] : state_dict()) {
+    if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
+    Tensor gradient = tensor.grad();
+    tensor.set_grad({});
+    tensor.set_data(tensor.detach().to(dtype));
+    if (!gradient) continue;
+    MemoryScope of_gradients(MemoryCategory::gradients);
+    tensor.set_grad(gradient.to(dtype));
+  }
+}
+
 void Module::zero_grad() {
   for (const Tensor& parameter : parameters()) parameter.set_grad({});
 }

@@ -42,6 +42,10 @@ class Module {
   void eval() { train(false); }
   bool training() const { return training_; }
 
+  /// Converts floating parameters, their gradients and buffers to `dtype`, in place: whoever holds a
+  /// parameter holds it still. Make optimizers afterwards.
+  void to(DType dtype);
+
   void zero_grad();  ///< drops the gradients of all parameters
 
   /// Parameters and buffers by name; the tensors are the module's own.

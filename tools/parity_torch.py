@@ -53,7 +53,7 @@ def trained(start, dtype=torch.float32):
     """Loss and gradients at the start, and the weights after STEPS steps."""
     model = Gpt(SHAPE).to(dtype)
     model.load_state_dict({name: start[name] for name in model.state_dict()})
-    optimizer = adamw(model, **ADAMW, fused=False)
+    optimizer = adamw(list(model.parameters()), **ADAMW, fused=False)
     result = {}
     for step in range(STEPS):
         loss = model(start["tokens"], start["targets"])

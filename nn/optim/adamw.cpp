@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
 #include "reprise/kernels/optimizer_step.h"
 
 namespace reprise::optim {
@@ -17,22 +19,36 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
       options_(options),
       first_(parameter_count()),
       second_(parameter_count()),
+      master_(parameter_count()),
+      written_(parameter_count()),
       updates_(parameter_count()) {
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "AdamW: betas must be in [0, 1), got ", options.beta1, " and ", options.beta2);
 }
 
+Tensor AdamW::updated_copy(const Tensor& parameter, size_t place) const {
+  if (size_of(parameter.dtype()) != 2) return parameter;
+  const Tensor& master = master_[place];
+  if (master && parameter.version() == written_[place]) return master;
+  NoGrad guard;
+  Tensor given = parameter.detach();
+  if (!master) return given.to(DType::f32);
+  // Elements that are still the master's, rounded, keep the digits that the parameter has no room for.
+  return where(equal(master.to(given.dtype()), given), master, given.to(DType::f32));
+}
+
 void AdamW::step(double gradient_scale) {
   MemoryScope scope(MemoryCategory::optimizer);
-  TensorList gradients(parameter_count());  // by place
+  TensorList gradients(parameter_count()), copies(parameter_count());  // by place
   // All that may run out of memory comes first: an update is made whole or not begun.
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     Tensor gradient = parameter.grad();
     if (!gradient) return;
     gradients[place] = gradient.detach().contiguous();
+    copies[place] = updated_copy(parameter, place);
     if (first_[place]) return;
-    Tensor first = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
-    second_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
+    Tensor first = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
+    second_[place] = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
     first_[place] = first;
   });
   std::map<int64_t, std::vector<kernels::AdamWTensor>> by_updates;
@@ -40,9 +56,15 @@ void AdamW::step(double gradient_scale) {
   for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
     if (!gradients[place]) return;
     device = parameter.device();
-    by_updates[++updates_[place]].push_back(
-        {parameter, gradients[place], first_[place], second_[place], group.lr, group.weight_decay});
+    kernels::AdamWTensor tensor{copies[place],  gradients[place], first_[place],
+                                second_[place], group.lr,         group.weight_decay};
     parameter.storage()->bump_version();
+    if (!copies[place].is_same(parameter)) {
+      tensor.rounded = parameter;
+      master_[place] = copies[place];
+      written_[place] = parameter.version();
+    }
+    by_updates[++updates_[place]].push_back(tensor);
   });
   ++steps_;
   for (const auto& [updates, tensors] : by_updates)
@@ -51,7 +73,8 @@ void AdamW::step(double gradient_scale) {
 }
 
 nn::NamedTensors AdamW::state_dict() const {
-  nn::NamedTensors state = named_state({{"first_moment", &first_}, {"second_moment", &second_}});
+  nn::NamedTensors state =
+      named_state({{"first_moment", &first_}, {"second_moment", &second_}, {"master", &master_}});
   state.emplace_back("updates", Tensor::from(updates_, {int64_t(updates_.size())}));
   return state;
 }
@@ -65,7 +88,8 @@ void AdamW::load_state_dict(const nn::NamedTensors& state) {
         "AdamW: the state has no \"updates\" of its ", updates_.size(), " parameters");
   std::vector<int64_t> updates = found->second.to_vector<int64_t>();
   moments.erase(found);
-  load_named_state(moments, {{"first_moment", &first_}, {"second_moment", &second_}});
+  load_named_state(moments,
+                   {{"first_moment", &first_}, {"second_moment", &second_}, {"master", &master_, true}});
   updates_ = std::move(updates);
 }
 

@@ -1,4 +1,6 @@
 // AdamW (Loshchilov and Hutter 2019): Adam with decoupled weight decay, one launch over all parameters.
+// Parameters of bf16 or f16 are updated in master copies of f32, and are these rounded: an update is often
+// smaller than half of their last bit (Micikevicius et al. 2018, 3.1).
 #pragma once
 
 #include "reprise/nn/optim/optimizer.h"
@@ -24,9 +26,14 @@ class AdamW final : public Optimizer {
   void load_state_dict(const nn::NamedTensors& state) override;
 
  private:
+  /// The parameter, or its master copy with what others wrote to the parameter since the last step.
+  Tensor updated_copy(const Tensor& parameter, size_t place) const;
+
   AdamWOptions options_;
-  TensorList first_, second_;     // moments by place; undefined until the parameter's first gradient
-  std::vector<int64_t> updates_;  // by place, for the bias correction: a parameter may miss steps
+  TensorList first_, second_;      // moments by place; undefined until the parameter's first gradient
+  TensorList master_;              // by place, of parameters of half types
+  std::vector<uint64_t> written_;  // by place, the version of the parameter after the last step
+  std::vector<int64_t> updates_;   // by place, for the bias correction: a parameter may miss steps
 };
 
 }  // namespace reprise::optim

@@ -54,8 +54,7 @@ nn::NamedTensors Optimizer::named_state(
   return state;
 }
 
-void Optimizer::load_named_state(const nn::NamedTensors& state,
-                                 const std::vector<std::pair<std::string, TensorList*>>& lists) {
+void Optimizer::load_named_state(const nn::NamedTensors& state, const std::vector<StateList>& lists) {
   std::map<std::string, Tensor> given(state.begin(), state.end());
   auto steps = given.find("steps");
   check(steps != given.end() && steps->second.numel() == 1,
@@ -64,14 +63,15 @@ void Optimizer::load_named_state(const nn::NamedTensors& state,
   size_t used = 1;  // "steps"
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     for (size_t l = 0; l < lists.size(); ++l) {
-      auto it = given.find(std::to_string(place) + "." + lists[l].first);
+      if (lists[l].of_half_types && size_of(parameter.dtype()) != 2) continue;
+      auto it = given.find(std::to_string(place) + "." + lists[l].name);
       bool here = it != given.end();
       check(l == 0 || here == found[0][place].defined(), "optimizer: the state of parameter ", place,
-            " has one of ", lists[0].first, " and ", lists[l].first, " without the other");
+            " has one of ", lists[0].name, " and ", lists[l].name, " without the other");
       if (!here) continue;
-      check(it->second.shape() == parameter.shape() && it->second.dtype() == parameter.dtype(),
+      check(it->second.shape() == parameter.shape() && it->second.dtype() == state_dtype(parameter),
             "optimizer: state ", it->first, " is ", it->second.dtype(), it->second.shape(),
-            ", its parameter ", parameter.dtype(), parameter.shape());
+            ", its parameter needs ", state_dtype(parameter), parameter.shape());
       found[l][place] = it->second;
       ++used;
     }
@@ -84,7 +84,7 @@ void Optimizer::load_named_state(const nn::NamedTensors& state,
       if (Tensor& value = list[place])
         value = value.device() == parameter.device() ? value.clone() : value.to(parameter.device());
   });
-  for (size_t l = 0; l < lists.size(); ++l) *lists[l].second = std::move(found[l]);
+  for (size_t l = 0; l < lists.size(); ++l) *lists[l].tensors = std::move(found[l]);
   steps_ = int64_t(steps->second.item());
 }
 

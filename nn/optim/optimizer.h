@@ -12,6 +12,11 @@ struct ParameterGroup {
   double weight_decay = 0;
 };
 
+/// Of what an optimizer keeps with a parameter: f64 for f64, f32 for all others.
+inline DType state_dtype(const Tensor& parameter) {
+  return parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
+}
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -43,8 +48,13 @@ class Optimizer {
   }
   size_t parameter_count() const;
   nn::NamedTensors named_state(const std::vector<std::pair<std::string, const TensorList*>>& lists) const;
-  void load_named_state(const nn::NamedTensors& state,
-                        const std::vector<std::pair<std::string, TensorList*>>& lists);
+  /// A list of state tensors, by place.
+  struct StateList {
+    std::string name;
+    TensorList* tensors;
+    bool of_half_types = false;  ///< only such parameters have one
+  };
+  void load_named_state(const nn::NamedTensors& state, const std::vector<StateList>& lists);
 
   std::vector<ParameterGroup> groups_;
   int64_t steps_ = 0;

@@ -78,6 +78,42 @@ TEST(AdamW, MatchesThePapersUpdateOverSeveralSteps) {
   }
 }
 
+TEST(AdamW, WritesTheParameterRoundedToTheGradientsDtypeAsWell) {
+  for (DType half : {DType::bf16, DType::f16}) {
+    std::deque<State> all = states(DType::f32, half), alone = states(DType::f32, half);
+    std::deque<Array> rounded;
+    std::vector<AdamWTensor> with, without;
+    for (size_t t = 0; t < all.size(); ++t) {
+      State &s = all[t], &o = alone[t];
+      Layout layout = t % 3 == 1 ? Layout::offset : Layout::contiguous;
+      Array& low = rounded.emplace_back(s.parameter.view().shape, half, layout);
+      with.push_back({s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), 0.01, 0.1});
+      without.push_back({o.parameter.view(), o.gradient.view(), o.first.view(), o.second.view(), 0.01, 0.1});
+      if (t % 4 != 3) with.back().rounded = low.view();
+    }
+    run_kernel(adamw, with, AdamWOptions{.step = 3});
+    run_kernel(adamw, without, AdamWOptions{.step = 3});
+    for (size_t t = 0; t < all.size(); ++t) {
+      std::vector<double> want = alone[t].parameter.values();
+      EXPECT_EQ(all[t].parameter.values(), want) << "the master copy does not depend on it";
+      for (double& x : want) x = half == DType::bf16 ? float(BFloat16(float(x))) : float(Float16(float(x)));
+      EXPECT_TRUE(rounded[t].surroundings_untouched());
+      if (with[t].rounded) { EXPECT_EQ(rounded[t].values(), want) << half << " tensor " << t; }
+    }
+  }
+}
+
+TEST(AdamW, RefusesARoundedParameterThatDoesNotFit) {
+  State s({3, 5}, DType::f32, DType::bf16, 1);
+  auto error = [&](const Array& rounded) {
+    std::vector<AdamWTensor> tensors = {
+        {s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), 0, 0, rounded.view()}};
+    return error_of(adamw, tensors, AdamWOptions{});
+  };
+  EXPECT_NE(error(Array({3, 5}, DType::f16)).find("rounded parameter 0 is f16"), std::string::npos);
+  EXPECT_NE(error(Array({5, 3}, DType::bf16)).find("rounded parameter 0 has shape"), std::string::npos);
+}
+
 TEST(Sgd, MatchesTheTextbookWithMomentumNesterovAndDecay) {
   for (auto [dtype, gradient_dtype] : kDTypes)
     for (double momentum : {0.0, 0.9})

@@ -59,7 +59,8 @@ class Staging {
     } else if constexpr (std::is_same_v<Plain, Epilogue>) {
       for (auto* view : {&arg.bias, &arg.pre_activation, &arg.residual, &arg.dactivation}) body(*view);
     } else if constexpr (std::is_same_v<Plain, AdamWTensor>) {
-      for (auto* view : {&arg.parameter, &arg.gradient, &arg.first_moment, &arg.second_moment}) body(*view);
+      for (auto* view : {&arg.parameter, &arg.gradient, &arg.first_moment, &arg.second_moment, &arg.rounded})
+        body(*view);
     } else if constexpr (std::is_same_v<Plain, SgdTensor>) {
       for (auto* view : {&arg.parameter, &arg.gradient, &arg.velocity}) body(*view);
     } else if constexpr (std::is_same_v<Plain, AdamWOptions> || std::is_same_v<Plain, SgdOptions>) {

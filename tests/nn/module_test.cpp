@@ -113,6 +113,37 @@ TEST(Module, ZeroGradDropsEveryGradient) {
   for (auto& [name, parameter] : net.named_parameters()) EXPECT_FALSE(parameter.grad().defined()) << name;
 }
 
+TEST(Module, ConvertsInPlaceWhatItsHoldersHold) {
+  Tied tied;
+  tied.to(DType::bf16);
+  EXPECT_EQ(tied.table.weight.dtype(), DType::bf16);
+  EXPECT_TRUE(tied.head.is_same(tied.table.weight)) << "shared parameters stay shared";
+
+  Outer net;
+  Tensor held = net.left.first.weight, before = held.detach().clone();
+  held.set_grad(ones(held.shape()));
+  Tensor loss = linear(ones({2, 3}), held).sum();
+  net.to(DType::bf16);
+  EXPECT_TRUE(held.is_same(net.left.first.weight) && held.is_leaf() && held.requires_grad());
+  EXPECT_TRUE(same_bits(held.detach(), before.to(DType::bf16)));
+  EXPECT_EQ(held.grad().dtype(), DType::bf16);
+  EXPECT_EQ(net.left.count.dtype(), DType::bf16);
+  EXPECT_EQ(held.storage()->bytes(), 15 * 2u) << "the old data is gone";
+  net.zero_grad();
+  linear(ones({2, 3}, DType::bf16), held).sum().backward();
+  EXPECT_EQ(held.grad().to_vector<float>(), std::vector<float>(15, 2.0f));
+  expect_error([&] { loss.backward(); }, {"linear", "changed"});
+  expect_error([&] { net.to(DType::i64); }, {"Module", "i64"});
+}
+
+TEST(SetData, RefusesWhatTheTensorCannotBecome) {
+  Tensor x = ones({3}).set_requires_grad();
+  expect_error([&] { (x * 2.0).set_data(ones({3})); }, {"set_data", "leaf"});
+  expect_error([&] { x.set_data(zeros({3}, DType::i64)); }, {"set_data", "floating", "i64"});
+  x.set_grad(ones({3}));
+  expect_error([&] { x.set_data(ones({4})); }, {"set_data", "gradient", "(4,)"});
+}
+
 TEST(StateDict, RoundTripsBetweenTwoModules) {
   Outer from, to;
   from.left.count.fill_(9);
