@@ -13,6 +13,7 @@
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/core/memory.h"
 
 namespace reprise::apps {
 namespace {
@@ -55,6 +56,8 @@ class Trainer {
 
   // One update of the parameters; the mean loss of its micro-batches.
   double update() {
+    Allocator& memory = allocator(parameters_.at(0).device());
+    memory.reset_peaks();
     double total = 0;
     for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
       AnomalyMode anomaly(options_.anomaly);
@@ -78,7 +81,8 @@ class Trainer {
     records_.add(step_, {{"loss", loss},
                          {"lr", lr_},
                          {"grad_norm", norm},
-                         {"units_per_second", progress_.units_per_second()}});
+                         {"units_per_second", progress_.units_per_second()},
+                         {"peak_bytes", double(memory.stats().peak_allocated)}});
     return loss;
   }
 

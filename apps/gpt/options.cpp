@@ -120,6 +120,10 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
   group->add_option("--threads", o.threads, "Threads (0: one a CPU); results do not depend on it");
   group->add_option("--device", o.device, device_help);
   group->add_option("--attention", o.attention, attention_help);
+  group->add_option("--recompute", o.recompute,
+                    "Play blocks again in backward instead of keeping what they compute, to the\n"
+                    "same bits: none, full (all blocks), every:N (each N-th), layers:2,5,8,\n"
+                    "segments:N (N groups, the last kept) or sqrt (of the blocks as N)");
   group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }

@@ -40,6 +40,7 @@ struct TrainCommand {
   int64_t seed = 1337;
   int threads = 0;  ///< 0: all
   std::string device = "best", attention = "reprise";
+  std::string recompute = "none";
   std::string memory_limit;  ///< "2GiB"; empty: none
   std::string resolved;      ///< all options as TOML, for the run folder
 };

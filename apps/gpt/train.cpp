@@ -61,6 +61,9 @@ void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& cor
              o.heads, o.width, o.context, o.vocab_size, double(model.parameter_count()) / 1e6);
   fmt::print("Data: {}: {} tokens to train on, {} held out\n", c.data.data, corpus.train->size(),
              corpus.validation->size());
+  if (o.recompute != RecomputeStrategy())
+    fmt::print("Recompute: {}: blocks {} (in brackets: played again in backward)\n", to_string(o.recompute),
+               to_string(model.recompute_plan()));
   fmt::print("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n\n", c.trainer.schedule.steps,
              c.batch * c.trainer.accumulate, o.context, to_string(model.wte.weight.device()), num_threads(),
              folder);
@@ -95,6 +98,7 @@ int run_train(const TrainCommand& given) {
   if (corpus.tokenizer)
     corpus.tokenizer->encode(c.generate.prompt);  // a bad prompt is told now, not at the end
   c.model.vocab_size = corpus.vocab_size;
+  c.model.recompute = parse_strategy(c.recompute);
   manual_seed(uint64_t(c.seed));
   nn::Gpt model(c.model, device);
   if (!c.init_from.empty() && !c.resume) load_weights(model, c.init_from);

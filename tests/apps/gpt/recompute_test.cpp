@@ -1,0 +1,71 @@
+// `--recompute` of reprise-gpt: the same run to the bit in less memory, and free to change on resume.
+// labels: end-to-end
+#include "reprise/apps/common/config_file.h"
+#include "reprise/tests/apps/gpt/program.h"
+
+namespace reprise::apps {
+namespace {
+
+using namespace testing;
+
+class Recompute : public ::testing::Test {
+ protected:
+  void train(const std::string& name, const Arguments& more) {
+    Arguments all = {"--layers", "4", "--dropout", "0.1"};
+    all.insert(all.end(), more.begin(), more.end());
+    printed_ = run(train_arguments(data_, folder_ / name, 3, all));
+  }
+  void expect_same_run(const std::string& got, const std::string& want) {
+    expect_same_checkpoints(folder_ / got, folder_ / want);
+    EXPECT_EQ(measurements(folder_ / got), measurements(folder_ / want)) << got;
+  }
+  // The peak of the last step.
+  double peak(const std::string& name) const {
+    double bytes = 0;
+    for (const io::RunRecord& record : io::read_run_log(folder_ / name + "/metrics.jsonl"))
+      for (const auto& [metric, value] : record.metrics)
+        if (metric == "peak_bytes") bytes = value;
+    return bytes;
+  }
+
+  TempFolder folder_;
+  std::string data_ = folder_.write("text", tiny_text()), printed_;
+};
+
+TEST_F(Recompute, TrainsToTheSameBitsInLessMemory) {
+  Arguments larger = {"--width", "32", "--context", "64", "--batch", "4"};
+  auto with = [&](const std::string& strategy) {
+    Arguments all = larger;
+    all.insert(all.end(), {"--recompute", strategy});
+    train(strategy, all);
+    return peak(strategy);
+  };
+  double none = with("none");
+  EXPECT_EQ(printed_.find("Recompute"), std::string::npos);
+  for (const char* strategy : {"full", "every:2", "segments:2", "sqrt", "layers:0,3"}) {
+    EXPECT_LT(with(strategy), none) << strategy;
+    EXPECT_NE(printed_.find(std::string("Recompute: ") + strategy), std::string::npos) << printed_;
+    expect_same_run(strategy, "none");
+  }
+  EXPECT_LT(peak("full"), peak("every:2"));
+}
+
+TEST_F(Recompute, MayChangeOnResume) {
+  train("whole", {});
+  train("part", {"--recompute", "full", "--stop-after", "1"});
+  train("part", {"--recompute", "every:2", "--resume", "--stop-after", "1"});
+  train("part", {"--resume"});
+  expect_same_run("part", "whole");
+}
+
+TEST_F(Recompute, IsKeptInTheRunsConfigAndReadFromOne) {
+  train("first", {"--recompute", "every:2"});
+  std::string config = folder_ / "first/config.toml";
+  EXPECT_EQ(read_config(config).at("recompute"), "every:2");
+  run({"train", "--config", config, "--out", folder_ / "second"});
+  EXPECT_EQ(read_config(folder_ / "second/config.toml").at("recompute"), "every:2");
+  expect_same_run("second", "first");
+}
+
+}  // namespace
+}  // namespace reprise::apps
