@@ -11,6 +11,7 @@
 #include "reprise/autograd/gradcheck.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/autograd/recompute/offload.h"
 #include "reprise/autograd/recompute/plan.h"
 #include "reprise/autograd/saved_tensor.h"
 #include "reprise/core/cuda/event.h"

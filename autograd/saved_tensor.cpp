@@ -23,6 +23,7 @@ SavedTensorHooks::SavedTensorHooks(Pack pack, Unpack unpack)
 }
 
 SavedTensorHooks::~SavedTensorHooks() { innermost = outer_; }
+bool SavedTensorHooks::active() { return innermost != nullptr; }
 
 SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) : is_output_(is_output) {
   if (!x) return;

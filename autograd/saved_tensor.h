@@ -19,6 +19,8 @@ class SavedTensorHooks {
   ~SavedTensorHooks();
   SavedTensorHooks(const SavedTensorHooks&) = delete;
   SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
+  /// Whether one lives on this thread: what is saved now is somebody else's to keep.
+  static bool active();
 
  private:
   friend class SavedTensor;

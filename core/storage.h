@@ -20,6 +20,9 @@ class Storage {
   void* data() const { return block_.data; }
   size_t bytes() const { return block_.bytes; }
   Device device() const { return device_; }
+  MemoryCategory category() const { return block_.category; }
+  /// The stream it was made on: once released, its memory is used again by later work there.
+  Stream stream() const { return Stream(device_, reinterpret_cast<void*>(block_.stream)); }
   void set_category(MemoryCategory category) { allocator(device_).move_to_category(block_, category); }
   /// Work on `stream` uses this memory, beside the stream it was made on: see Allocator.
   void record_stream(const Stream& stream) const { allocator(device_).record_stream(block_, stream); }

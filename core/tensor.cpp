@@ -102,9 +102,11 @@ template std::vector<int64_t> Tensor::to_vector() const;
 template std::vector<int32_t> Tensor::to_vector() const;
 template std::vector<uint8_t> Tensor::to_vector() const;
 
-Tensor Tensor::alias(const TensorView& view) const {
+Tensor Tensor::alias(const TensorView& view) const { return over(storage(), view); }
+
+Tensor Tensor::over(std::shared_ptr<Storage> storage, const TensorView& view) {
   auto impl = std::make_shared<Impl>();
-  impl->storage = storage();
+  impl->storage = std::move(storage);
   impl->view = view;
   return Tensor(std::move(impl));
 }

@@ -65,6 +65,8 @@ class Tensor {
 
   /// Another view of this tensor's storage, unknown to autograd.
   Tensor alias(const TensorView& view) const;
+  /// A view of a storage whose tensors are gone.
+  static Tensor over(std::shared_ptr<Storage> storage, const TensorView& view);
   const std::shared_ptr<Storage>& storage() const;
   uint64_t version() const { return storage()->version(); }
   /// Two handles of one tensor.

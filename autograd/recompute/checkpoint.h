@@ -20,6 +20,8 @@ enum class CheckpointMode : uint8_t {
   reentrant,  ///< one node in the graph; it runs a backward pass of its own. Not with grad() or create_graph
 };
 
+class Offload;
+
 /// What a replay is compared by with the first run. Error where they differ.
 enum class Determinism : uint8_t {
   none,
@@ -40,6 +42,7 @@ struct CheckpointOptions {
   Determinism determinism = Determinism::metadata;
   CheckpointContext context{};
   bool debug = false;  ///< an Error about a replay shows the operations of both runs side by side
+  std::shared_ptr<Offload> offload{};  ///< where inputs are until backward wants them: see offload.h
 };
 
 /// What is played: from tensors to tensors. Each call must do the same.

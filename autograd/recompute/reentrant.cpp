@@ -95,7 +95,8 @@ class ReentrantNode final : public autograd::Node,
   ReentrantNode(std::shared_ptr<Body> body, bool preserve_rng)
       : body_(std::move(body)), preserve_rng_(preserve_rng) {}
 
-  TensorList first_run(const TensorList& inputs, const std::vector<std::string>& paths);
+  TensorList first_run(const TensorList& inputs, const std::vector<std::string>& paths,
+                       const std::shared_ptr<Offload>& offload);
   TensorList run(TensorList&& output_grads) override;
   void release() override;
   const char* op_name() const override { return "checkpoint"; }
@@ -117,7 +118,8 @@ class ReentrantNode final : public autograd::Node,
   std::vector<size_t> places_;
 };
 
-TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<std::string>& paths) {
+TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<std::string>& paths,
+                                    const std::shared_ptr<Offload>& offload) {
   bool any_input = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     auto here = inputs.begin() + int64_t(i);
@@ -128,7 +130,7 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
   if (!any_input) warn_once();
   input_count_ = inputs.size();
   autograd::OpObserver::notify(op_name(), inputs, {});
-  inputs_.emplace(inputs, paths);
+  inputs_.emplace(inputs, paths, offload);
   captures_.emplace(inputs);
   TensorList outputs;
   {
@@ -245,7 +247,8 @@ void ReentrantNode::release() {
 
 TensorList run_reentrant(const std::shared_ptr<Body>& body, const TensorList& inputs,
                          const std::vector<std::string>& paths, const CheckpointOptions& options) {
-  return autograd::make_node<ReentrantNode>(body, options.preserve_rng)->first_run(inputs, paths);
+  return autograd::make_node<ReentrantNode>(body, options.preserve_rng)
+      ->first_run(inputs, paths, options.offload);
 }
 
 }  // namespace reprise::recompute

@@ -51,7 +51,7 @@ Region::Region(std::shared_ptr<Body> body, const TensorList& inputs, const std::
                const CheckpointOptions& options)
     : body_(std::move(body)),
       options_(options),
-      inputs_(inputs, paths),
+      inputs_(inputs, paths, options.offload),
       captures_(inputs),
       id_(next_region_id()) {}
 

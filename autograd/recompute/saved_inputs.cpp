@@ -2,15 +2,26 @@
 #include "reprise/autograd/recompute/saved_inputs.h"
 
 namespace reprise::recompute {
+namespace {
 
-SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths) {
+// A leaf's owner holds it anyway.
+bool is_worth_parking(const Tensor& x) { return !(x.requires_grad() && x.is_leaf()); }
+
+}  // namespace
+
+SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths,
+                         const std::shared_ptr<Offload>& offload) {
+  if (offload && !autograd::SavedTensorHooks::active()) parked_ = offload->begin_region();
   for (size_t i = 0; i < inputs.size(); ++i) {
     Input input{.label = "checkpoint: input " + (paths[i].empty() ? reprise::detail::join(i) : paths[i]),
                 .first = i};
     for (size_t j = 0; j < i && input.first == i; ++j)
       if (inputs[i] && inputs[i].is_same(inputs[j])) input.first = j;
     if (inputs[i] && input.first == i) {
-      input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
+      if (parked_ && is_worth_parking(inputs[i]))
+        input.parked = parked_->add(inputs[i], input.label);
+      else
+        input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
       input.requires_grad = inputs[i].requires_grad();
     }
     inputs_.push_back(std::move(input));
@@ -24,7 +35,8 @@ TensorList SavedInputs::rebuild() const {
       rebuilt.push_back(rebuilt[input.first]);
       continue;
     }
-    Tensor x = input.saved.unpack(nullptr, input.label.c_str());
+    Tensor x =
+        input.parked ? parked_->fetch(*input.parked) : input.saved.unpack(nullptr, input.label.c_str());
     rebuilt.push_back(x ? x.detach() : x);
     if (input.requires_grad) rebuilt.back().set_requires_grad();
   }

@@ -1,0 +1,56 @@
+// OffloadStats: what an Offload did, in bytes, counts and seconds.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace reprise::recompute {
+
+struct OffloadStats {
+  size_t parked_bytes = 0, peak_parked_bytes = 0;   ///< off the device now, and at most
+  uint64_t written_bytes = 0, read_bytes = 0;       ///< copied off the device and back, in all
+  uint64_t prefetch_hits = 0, prefetch_misses = 0;  ///< reads that had been begun before, and that had not
+  uint64_t failures = 0;                            ///< tensors that stayed because there was no room
+  double seconds_waited = 0;                        ///< for reads and, on the CPU, for writes
+};
+
+/// The one place where what happens is counted, by whoever it happens to.
+class OffloadTally {
+ public:
+  OffloadStats stats() const {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  void parked(size_t bytes) {
+    std::lock_guard lock(mutex_);
+    stats_.written_bytes += bytes;
+    stats_.parked_bytes += bytes;
+    stats_.peak_parked_bytes = std::max(stats_.peak_parked_bytes, stats_.parked_bytes);
+  }
+  void let_go(size_t bytes) {
+    std::lock_guard lock(mutex_);
+    stats_.parked_bytes -= bytes;
+  }
+  void read(size_t bytes, bool was_begun) {
+    std::lock_guard lock(mutex_);
+    stats_.read_bytes += bytes;
+    ++(was_begun ? stats_.prefetch_hits : stats_.prefetch_misses);
+  }
+  /// Whether it is the first one.
+  bool failed() {
+    std::lock_guard lock(mutex_);
+    return stats_.failures++ == 0;
+  }
+  void waited(double seconds) {
+    std::lock_guard lock(mutex_);
+    stats_.seconds_waited += seconds;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  OffloadStats stats_;
+};
+
+}  // namespace reprise::recompute

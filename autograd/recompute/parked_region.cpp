@@ -1,0 +1,46 @@
+// When a region's tensors leave and come back.
+#include "reprise/autograd/recompute/offload.h"
+
+namespace reprise::recompute {
+
+size_t ParkedRegion::add(const Tensor& x, std::string label) {
+  std::lock_guard lock(mutex_);
+  tensors_.push_back(std::make_shared<Parked>(x, std::move(label)));
+  if (aside_) offload_->put_aside(*tensors_.back());
+  return tensors_.size() - 1;
+}
+
+void ParkedRegion::put_aside() {
+  std::lock_guard lock(mutex_);
+  if (reached_) return;
+  aside_ = true;
+  for (const auto& x : tensors_) offload_->put_aside(*x);
+}
+
+void ParkedRegion::prefetch() {
+  std::lock_guard lock(mutex_);
+  for (const auto& x : tensors_) x->prefetch();
+}
+
+void ParkedRegion::forget_prefetch() {
+  std::lock_guard lock(mutex_);
+  for (const auto& x : tensors_) x->forget_prefetch();
+}
+
+Tensor ParkedRegion::fetch(size_t index) {
+  std::vector<std::shared_ptr<Parked>> wanted;  // this one, then those that will be asked for after it
+  {
+    std::lock_guard lock(mutex_);
+    reached_ = true;
+    wanted.assign(tensors_.begin() + int64_t(index), tensors_.end());
+  }
+  Tensor fetched = wanted.at(0)->fetch();
+  for (size_t i = 1; i < wanted.size(); ++i) wanted[i]->prefetch();
+  std::shared_ptr<ParkedRegion> before = before_.lock(), stale = offload_->look_ahead(*this, before);
+  if (stale) stale->forget_prefetch();
+  if (before) before->prefetch();
+  offload_->settle(0);  // what is still leaving, and wanted next, is held now
+  return fetched;
+}
+
+}  // namespace reprise::recompute

@@ -1,0 +1,26 @@
+// PinnedPool: pinned buffers that are used again, for pinning memory costs far more than copying it.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "reprise/core/cuda/pinned.h"
+
+namespace reprise::cuda {
+
+/// Any thread may use it. Who gives a buffer back says thereby that the next owner's copies come after all of
+/// his own: they are on one stream, or have ended.
+class PinnedPool {
+ public:
+  /// At least `bytes`, less than twice that.
+  PinnedBuffer take(size_t bytes);
+  void give_back(PinnedBuffer buffer);
+  size_t bytes() const;  ///< pinned through this pool, in use or not
+
+ private:
+  mutable std::mutex mutex_;
+  std::multimap<size_t, PinnedBuffer> idle_;  // by size
+  size_t bytes_ = 0;
+};
+
+}  // namespace reprise::cuda
