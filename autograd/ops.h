@@ -2,6 +2,7 @@
 // fact and the values when shapes or dtypes do not fit.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "reprise/core/random.h"
@@ -120,6 +121,20 @@ Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Te
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5);
 /// Over the last dimension (Zhang and Sennrich 2019).
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps = 1e-6);
+
+struct BatchNormOptions {
+  bool training = false;                 ///< normalise by the batch, and update the running statistics
+  std::optional<double> momentum = 0.1;  ///< share of a batch in them; none: of n batches 1 / n each
+  double eps = 1e-5;
+  Tensor batches{};  ///< counts the batches: one i64; needed without momentum, else optional
+};
+/// Batch normalisation of x (N, C, ...) over all dimensions but C (Ioffe and Szegedy 2015). gamma, beta: (C),
+/// or undefined. running_mean, running_variance: (C) of any floating dtype; undefined to normalise by the
+/// batch always. In training they get the mean and the unbiased variance of the batch, unless a checkpoint
+/// plays its region again. Error in training on one value a channel; an empty batch changes nothing.
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
+                  const Tensor& running_variance, const BatchNormOptions& options = {});
+
 Tensor softmax(const Tensor& x);                      ///< over the last dimension
 Tensor log_softmax(const Tensor& x);                  ///< over the last dimension
 Tensor swiglu(const Tensor& gate, const Tensor& up);  ///< silu(gate) * up (Shazeer 2020)
@@ -166,6 +181,9 @@ Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Te
 Tensor activate(const Tensor& x, Activation activation);
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps);
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps);
+/// By given statistics, or those of the batch where they are undefined; it updates nothing.
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                  const Tensor& variance, double eps);
 Tensor softmax(const Tensor& x);
 Tensor log_softmax(const Tensor& x);
 Tensor swiglu(const Tensor& gate, const Tensor& up);

@@ -1,0 +1,145 @@
+// Batch normalisation as one operation: keeps x and two numbers a channel. By the statistics of the batch and
+// by given ones it is two operations, as only the second reads the running statistics. They are updated here,
+// in the first run of a checkpointed region only; the region does not see them read, so it allows its own
+// update of them and still refuses anybody's between an inference in the region and the replay of it.
+#include "reprise/kernels/batch_norm.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/recompute/scopes.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+/// What a batch updates, and how; no arguments of the operation.
+struct RunningStatistics {
+  Tensor mean, variance, batches;
+  std::optional<double> momentum;
+
+  void update(const Tensor& batch_mean, const Tensor& batch_variance, int64_t count) const {
+    if (!mean || count == 0 || recompute::is_replaying()) return;
+    for (const Tensor& x : {mean, variance, batches})
+      if (x) x.storage()->bump_version();
+    kernels::update_running_statistics(current_stream(mean.device()), batch_mean, batch_variance, count,
+                                       momentum, mean, variance, optional_view(batches));
+  }
+};
+
+void check_arguments(const Tensor& x, const Tensor& gamma, const Tensor& beta, const char* op) {
+  check(x.rank() >= 2, op, ": needs (N, C, ...), got shape ", x.shape());
+  check_dtype(x, gamma, op);
+  check_dtype(x, beta, op);
+}
+
+/// The gradients of batch_norm from what it saved: x, gamma, beta, mean and variance.
+template <class Derived>
+struct BatchNormBackward : Function<Derived> {
+  double eps_ = 0;
+
+  TensorList gradients(const Tensor& dy, kernels::NormStatistics statistics) {
+    Tensor x = this->saved(0), gamma = this->saved(1), beta = this->saved(2), mean = this->saved(3),
+           variance = this->saved(4);
+    if (grad_mode_enabled()) {
+      bool batch = statistics == kernels::NormStatistics::batch;
+      auto same = [&](const TensorList& in) {
+        return TensorList{composite::batch_norm(in[0], in[1], in[2], batch ? Tensor() : mean,
+                                                batch ? Tensor() : variance, eps_)};
+      };
+      return composite_backward(same, {x, gamma, beta}, {dy});
+    }
+    Tensor dx, dgamma, dbeta;
+    if (this->needs_grad(0)) dx = empty_like(x);
+    if (this->needs_grad(1)) dgamma = empty_like(gamma);
+    if (this->needs_grad(2)) dbeta = empty_like(beta);
+    kernels::batch_norm_backward(current_stream(x.device()), dy.contiguous(), x.contiguous(),
+                                 optional_view(gamma), mean, variance, eps_, statistics, optional_view(dx),
+                                 optional_view(dgamma), optional_view(dbeta));
+    return {dx, dgamma, dbeta};
+  }
+};
+
+struct BatchNorm : BatchNormBackward<BatchNorm> {
+  static constexpr const char* name = "batch_norm";
+
+  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                 const RunningStatistics& running) {
+    eps_ = eps;
+    Tensor y = empty_like(x), dense = x.contiguous();
+    Tensor mean = Tensor::empty({x.size(1)}, DType::f64, x.device());
+    Tensor variance = Tensor::empty({x.size(1)}, DType::f64, x.device());
+    kernels::batch_norm(current_stream(x.device()), dense, optional_view(gamma), optional_view(beta), eps, y,
+                        mean, variance);
+    running.update(mean, variance, x.numel() == 0 ? 0 : x.numel() / x.size(1));
+    save(x, gamma, beta, mean, variance);
+    return y;
+  }
+  TensorList backward(const TensorList& dy) { return gradients(dy[0], kernels::NormStatistics::batch); }
+};
+
+struct BatchNormInference : BatchNormBackward<BatchNormInference> {
+  static constexpr const char* name = "batch_norm_inference";
+
+  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                 const Tensor& variance, double eps) {
+    eps_ = eps;
+    Tensor y = empty_like(x), dense = x.contiguous();
+    kernels::batch_norm_inference(current_stream(x.device()), dense, optional_view(gamma),
+                                  optional_view(beta), mean, variance, eps, y);
+    save(x, gamma, beta, mean, variance);
+    return y;
+  }
+  TensorList backward(const TensorList& dy) {
+    TensorList grads = gradients(dy[0], kernels::NormStatistics::running);
+    grads.resize(5);  // none for the statistics
+    return grads;
+  }
+};
+
+void check_running(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& batches) {
+  check(bool(mean) == bool(variance), "batch_norm: running mean and variance go together");
+  for (const Tensor& statistic : {mean, variance}) {
+    if (!statistic) continue;
+    check(statistic.shape() == Shape{x.size(1)}, "batch_norm: running statistics of shape ",
+          statistic.shape(), " do not fit the channels of ", x.shape());
+    check(!statistic.requires_grad(), "batch_norm: running statistics must not require grad");
+  }
+  check(!batches || (batches.dtype() == DType::i64 && batches.numel() == 1),
+        "batch_norm: batches needs to be one i64");
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
+                  const Tensor& running_variance, const BatchNormOptions& options) {
+  check_arguments(x, gamma, beta, "batch_norm");
+  check_running(x, running_mean, running_variance, options.batches);
+  if (!options.training && running_mean)
+    return BatchNormInference::apply(x, gamma, beta, running_mean, running_variance, options.eps);
+  check(x.numel() != x.size(1) || x.numel() == 0,
+        "batch_norm: expected more than 1 value per channel when training, got ", x.shape());
+  check(options.momentum || options.batches || !running_mean,
+        "batch_norm: without a momentum, batches must be given");
+  return BatchNorm::apply(
+      x, gamma, beta, options.eps,
+      RunningStatistics{running_mean, running_variance, options.batches, options.momentum});
+}
+
+Tensor composite::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                             const Tensor& given_mean, const Tensor& given_variance, double eps) {
+  Dims others{0};
+  Shape per_channel = Dims::filled(x.rank(), 1);
+  per_channel[1] = x.size(1);
+  for (int d = 2; d < x.rank(); ++d) others.push_back(d);
+  auto at_channels = [&](const Tensor& vector) { return vector.reshape(per_channel); };
+  Tensor centred = x - (given_mean ? at_channels(cast(given_mean, x.dtype())) : mean(x, others, true));
+  Tensor variance =
+      given_variance ? at_channels(cast(given_variance, x.dtype())) : mean(square(centred), others, true);
+  Tensor y = centred * rsqrt(variance + eps);
+  if (gamma) y = y * at_channels(gamma);
+  return beta ? y + at_channels(beta) : y;
+}
+
+}  // namespace reprise
