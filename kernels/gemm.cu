@@ -170,6 +170,11 @@ void multiply_tiles(const Stream& stream, const Operands& x, const Epilogue& epi
 void gemm_cuda(const Stream& stream, const TensorView& a, const TensorView& b, const TensorView& c,
                const Epilogue& epilogue) {
   Operands x = gemm_detail::fit_operands(a, b, c, epilogue);
+  if (epilogue.bias_gradient) {
+    if (c.numel() > 0 && a.size(-1) > 0 && vendor::cublaslt_gemm(stream, x, epilogue)) return;
+    gemm_detail::sum_rows(stream, a, epilogue.bias_gradient);
+    return gemm_cuda(stream, a, b, c, {});
+  }
   if (c.numel() == 0) return;
   gemm_detail::join_batches(x);
   if (a.size(-1) == 0) return finish_gemm(stream, {}, x, epilogue);

@@ -24,6 +24,10 @@ struct Epilogue {
   /// pre_activation and residual.
   TensorView dactivation{};
   bool accumulate = false;  ///< C += instead of C =
+  /// (M), optional: the sums over K of A's rows are written here. Where A is dY^T (and C so the gradient of a
+  /// weight), that is the gradient of the bias, read together with the product's dY where the backend can,
+  /// else by `reduce` of A^T over its rows. For rank 2; excludes all else.
+  TensorView bias_gradient{};
 };
 
 extern Kernel<void(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& epilogue)>

@@ -1,6 +1,8 @@
 // Checks of a matrix multiply's operands, and the joining of batch dimensions.
 #include "reprise/kernels/gemm_operands.h"
 
+#include "reprise/kernels/reduce.h"
+
 namespace reprise::kernels::gemm_detail {
 namespace {
 
@@ -41,7 +43,26 @@ void join_rows(TensorView& x, int dim) {
   x.strides = strides;
 }
 
+void check_bias_gradient(const TensorView& c, const Epilogue& e) {
+  const TensorView& sums = e.bias_gradient;
+  if (sums.rank() == 0 && !sums) return;
+  check(c.rank() == 2, "gemm: bias_gradient needs matrices, C is ", c.shape);
+  check(sums.dtype == c.dtype && sums.shape == Shape{c.size(0)}, "gemm: bias_gradient is ", sums.dtype,
+        sums.shape, ", needs ", c.dtype, Shape{c.size(0)});
+  check(sums.is_contiguous(), "gemm: bias_gradient needs stride 1; stride is ", sums.strides);
+  check(!e.bias && !e.pre_activation && !e.residual && !e.dactivation && !e.accumulate &&
+            e.activation == Activation::none,
+        "gemm: bias_gradient excludes every other epilogue");
+}
+
 }  // namespace
+
+void sum_rows(const Stream& stream, const TensorView& a, const TensorView& bias_gradient) {
+  TensorView row = bias_gradient;
+  row.shape = {1, a.size(0)};
+  row.strides = {a.size(0), 1};
+  reduce(stream, ReduceOp::sum, transpose(a, 0, 1), row);
+}
 
 Operands fit_operands(const TensorView& a, const TensorView& b, const TensorView& c,
                       const Epilogue& epilogue) {
@@ -66,6 +87,7 @@ Operands fit_operands(const TensorView& a, const TensorView& b, const TensorView
     check(bias.rank() == 1 && bias.size(0) == n, "gemm: bias is ", bias.shape, ", needs (", n, ",)");
     check(n <= 1 || bias.stride(0) == 1, "gemm: bias needs stride 1; stride is ", bias.strides);
   }
+  check_bias_gradient(c, epilogue);
   check(!epilogue.dactivation || (!bias && !epilogue.pre_activation && !epilogue.residual),
         "gemm: dactivation excludes bias, pre_activation and residual");
   return out;

@@ -10,6 +10,9 @@ struct Operands {
   TensorView a, b, c, pre_activation, residual, dactivation;
 };
 
+/// bias_gradient of an epilogue, by `reduce`.
+void sum_rows(const Stream& stream, const TensorView& a, const TensorView& bias_gradient);
+
 /// Errors that name what does not fit.
 Operands fit_operands(const TensorView& a, const TensorView& b, const TensorView& c,
                       const Epilogue& epilogue);

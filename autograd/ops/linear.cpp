@@ -29,9 +29,14 @@ Tensor linear_dx(const Tensor& dy, const Tensor& weight, const kernels::Epilogue
   return dx;
 }
 
-Tensor linear_dweight(const Tensor& dy, const Tensor& x) {
+Tensor linear_dweight(const Tensor& dy, const Tensor& x, Tensor* dbias) {
   Tensor dweight = Tensor::empty({dy.size(1), x.size(1)}, dy.dtype(), dy.device());
-  kernels::gemm(current_stream(dy.device()), transpose(dy.view(), 0, 1), x, dweight, {});
+  kernels::Epilogue epilogue;
+  if (dbias) {
+    *dbias = Tensor::empty({dy.size(1)}, dy.dtype(), dy.device());
+    epilogue.bias_gradient = *dbias;
+  }
+  kernels::gemm(current_stream(dy.device()), transpose(dy.view(), 0, 1), x, dweight, epilogue);
   return dweight;
 }
 
@@ -100,8 +105,11 @@ struct Linear : Function<Linear> {
       d = dpre;
     }
     if (needs_grad(0)) dx = raw_reshape(linear_dx(d, weight), x.shape());
-    if (needs_grad(1)) dweight = linear_dweight(d, as_rows(x));
-    if (has_bias_ && needs_grad(2)) dbias = linear_dbias(d);
+    const bool wants_dbias = has_bias_ && needs_grad(2);
+    if (needs_grad(1))
+      dweight = linear_dweight(d, as_rows(x), wants_dbias ? &dbias : nullptr);
+    else if (wants_dbias)
+      dbias = linear_dbias(d);
     return {dx, dweight, dbias, needs_grad(3) ? dy[0] : Tensor()};
   }
 

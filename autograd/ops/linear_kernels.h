@@ -14,7 +14,8 @@ Tensor as_rows(const Tensor& x);
 Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue);
 
 Tensor linear_dx(const Tensor& dy, const Tensor& weight, const kernels::Epilogue& epilogue = {});
-Tensor linear_dweight(const Tensor& dy, const Tensor& x);
+/// dY^T X; with `dbias`, which is set, the gradient of the bias as well, while dY is read.
+Tensor linear_dweight(const Tensor& dy, const Tensor& x, Tensor* dbias = nullptr);
 Tensor linear_dbias(const Tensor& dy);
 
 void check_bias(const Tensor& bias, const Tensor& weight, const char* op);

@@ -43,14 +43,19 @@ struct Mlp : Function<Mlp> {
     Tensor x = saved(0), weight1 = saved(1), weight2 = saved(3), pre = saved(5);
     Tensor dy_rows = as_rows(dy[0]), rows = as_rows(x);
     TensorList grads(6);
-    if (needs_grad(3)) grads[3] = linear_dweight(dy_rows, activated(pre));
-    if (needs_grad(4)) grads[4] = linear_dbias(dy_rows);
+    auto parameters = [&](int weight, int bias, const Tensor& d, auto&& input) {
+      Tensor* dbias = needs_grad(bias) ? &grads[size_t(bias)] : nullptr;
+      if (needs_grad(weight))
+        grads[size_t(weight)] = linear_dweight(d, input(), dbias);
+      else if (dbias)
+        *dbias = linear_dbias(d);
+    };
+    parameters(3, 4, dy_rows, [&] { return activated(pre); });
     if (needs_grad(5)) grads[5] = dy[0];
     kernels::Epilogue times_derivative{.activation = activation_};
     if (activation_ != Activation::none) times_derivative.dactivation = pre;
     Tensor dpre = linear_dx(dy_rows, weight2, times_derivative);  // (N, hidden)
-    if (needs_grad(1)) grads[1] = linear_dweight(dpre, rows);
-    if (needs_grad(2)) grads[2] = linear_dbias(dpre);
+    parameters(1, 2, dpre, [&] { return rows; });
     if (needs_grad(0)) grads[0] = raw_reshape(linear_dx(dpre, weight1), x.shape());
     return grads;
   }

@@ -3,7 +3,8 @@
 //
 // Note [Rows and columns]. cuBLASLt stores columns side by side, we rows. Our C (M, N) is its C^T (N, M), and
 // C^T = B^T A^T: so its A is our B, its B our A, its rows our columns. A bias, one value for each of its
-// rows, is one for each of our columns.
+// rows, is one for each of our columns; the sums of its B over K (BGRADB), one for each of its columns, are
+// those of our A, one for each of our rows.
 #include "reprise/kernels/vendor/gemm_cublaslt.h"
 
 #include <cublasLt.h>
@@ -104,9 +105,9 @@ std::optional<Matrix> matrix_of(const TensorView& x) {
 /// What cuBLASLt does: D = fused(A B + addend). The rest is left to finish_gemm.
 struct Split {
   cublasLtEpilogue_t fused = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
-  TensorView aux{};     ///< the pre-activation, written by GELU_AUX, read by DGELU
-  TensorView addend{};  ///< absent: nothing is added
+  const void* bias = nullptr;  ///< or where its gradient is written
+  TensorView aux{};            ///< the pre-activation, written by GELU_AUX, read by DGELU
+  TensorView addend{};         ///< absent: nothing is added
   bool finish = false;
 };
 
@@ -119,6 +120,7 @@ bool fits_aux(const TensorView& x) {
 Split split_epilogue(const Operands& x, const Epilogue& e) {
   const bool half = x.c.dtype == DType::bf16 || x.c.dtype == DType::f16;
   const bool gelu = e.activation == Activation::gelu_tanh && half && x.c.rank() == 2 && !e.accumulate;
+  if (e.bias_gradient) return {.fused = CUBLASLT_EPILOGUE_BGRADB, .bias = e.bias_gradient.data};
   if (e.dactivation) {
     if (gelu && fits_aux(x.dactivation) && x.dactivation.data != x.c.data)
       return {.fused = CUBLASLT_EPILOGUE_DGELU, .aux = x.dactivation};
@@ -297,8 +299,10 @@ bool multiply(const Stream& stream, const Operands& x, const TensorView& to, con
 }  // namespace
 
 bool cublaslt_gemm(const Stream& stream, const Operands& x, const Epilogue& epilogue) {
+  if (epilogue.bias_gradient && x.c.dtype == DType::f64) return false;
   const Split split = split_epilogue(x, epilogue);
   if (!split.finish && multiply(stream, x, x.c, split)) return true;
+  if (epilogue.bias_gradient) return false;
   // The product alone, then our own epilogue. What that reads must not be overwritten by the product.
   const bool reads = x.residual || x.dactivation || epilogue.accumulate;
   TensorView sums = x.c;

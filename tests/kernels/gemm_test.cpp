@@ -258,6 +258,42 @@ TEST(Gemm, IsExactAcrossThreadCounts) {
   set_num_threads(threads);
 }
 
+/// With `row_step`, dY's rows lie that far apart.
+template <class T>
+void expect_bias_gradient(int64_t rows, int64_t out, int64_t in, int64_t row_step) {
+  SCOPED_TRACE(::testing::Message() << rows << " rows, " << out << " x " << in << ", step " << row_step);
+  Array<T> dy({rows, row_step}, 1), x({rows, in}, 2), dweight({out, in}, 3), dbias({out}, 4);
+  dy.view.shape = {rows, out};
+  std::vector<double> sums(static_cast<size_t>(out));
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < out; ++i) sums[size_t(i)] += element(dy.view, {row, i});
+  const TensorView a = transpose(dy.view, 0, 1);
+  expect_product<T>(a, x.view, dweight.view, {.bias_gradient = dbias.view});
+  expect_equal(dbias.view, sums, tolerance<T>(rows), "bias_gradient");
+}
+
+TEST(Gemm, SumsTheGradientOfABiasBesideThatOfItsWeight) {
+  for (auto [rows, out, in] : {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {65, 33, 17}, {300, 129, 8}})
+    for (int64_t row_step : {out, out + 3}) {
+      expect_bias_gradient<float>(rows, out, in, row_step);
+      expect_bias_gradient<double>(rows, out, in, row_step);
+      expect_bias_gradient<BFloat16>(rows, out, in, row_step);
+      expect_bias_gradient<Float16>(rows, out, in, row_step);
+    }
+}
+
+TEST(Gemm, SumsTheGradientOfABiasWhereTheProductIsEmpty) {
+  Array<float> dy({4, 3}, 1), sums({3}, 2), zeros({3}, 3);
+  const TensorView a = transpose(dy.view, 0, 1);
+  run_kernel(gemm, a, Array<float>({4, 0}).view, Array<float>({3, 0}).view, {.bias_gradient = sums.view});
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(sums.values[i], dy.values[i] + dy.values[i + 3] + dy.values[i + 6] + dy.values[i + 9], 1e-6);
+  Array<float> none({3, 0}), x({0, 2}), dweight({3, 2}, 4);
+  run_kernel(gemm, none.view, x.view, dweight.view, {.bias_gradient = zeros.view});
+  EXPECT_EQ(zeros.values, std::vector<float>(3));
+  EXPECT_EQ(dweight.values, std::vector<float>(6));
+}
+
 TEST(Gemm, KeepsNanAndInfinity) {
   Array<float> a({3, 5}, 1), b({5, 4}, 2), c({3, 4});
   a.values[7] = std::nanf("");
@@ -277,6 +313,10 @@ TEST(Gemm, RejectsWhatDoesNotFit) {
   EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias = bias.view}), Error);
   EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.residual = wrong.view}), Error);
   EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.residual = c.view, .dactivation = c.view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias_gradient = Array<float>({4}).view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias_gradient = Array<double>({3}).view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.accumulate = true, .bias_gradient = bias.view}),
+               Error);
   EXPECT_THROW(run_kernel(gemm, a.view, b.view, transpose(Array<float>({4, 3}).view, 0, 1), {}), Error);
 }
 

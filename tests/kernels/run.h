@@ -57,7 +57,8 @@ class Staging {
     if constexpr (std::is_same_v<Plain, TensorView>) {
       body(arg);
     } else if constexpr (std::is_same_v<Plain, Epilogue>) {
-      for (auto* view : {&arg.bias, &arg.pre_activation, &arg.residual, &arg.dactivation}) body(*view);
+      for (auto* view : {&arg.bias, &arg.pre_activation, &arg.residual, &arg.dactivation, &arg.bias_gradient})
+        body(*view);
     } else if constexpr (std::is_same_v<Plain, AdamWTensor>) {
       for (auto* view : {&arg.parameter, &arg.gradient, &arg.first_moment, &arg.second_moment, &arg.rounded})
         body(*view);

@@ -1,6 +1,8 @@
 // The fused two-layer perceptron, against two linear layers.
 #include "reprise/autograd/ops.h"
+#include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/op_case.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise {
 namespace {
@@ -36,6 +38,24 @@ TEST(Mlp, GoesWithoutBiasesAndResidual) {
                         return composite::mlp(in[0], in[1], {}, in[2], {}, Activation::gelu_tanh, {});
                       },
                   .roundings = 24});
+}
+
+// The gradient of a bias is read off the product of its weight's, if that is wanted.
+TEST(Mlp, GivesEachBiasTheSameGradientWithAndWithoutItsWeights) {
+  const Device device = testing::test_device();
+  auto gradients = [&](bool weights) {
+    manual_seed(3);
+    Tensor x = rand({67, 5}, DType::f32, device);
+    TensorList p;
+    for (const Shape& shape : {Shape{33, 5}, Shape{33}, Shape{5, 33}, Shape{5}})
+      p.push_back(rand(shape, DType::f32, device).set_requires_grad(weights || shape.size() == 1));
+    Tensor y = linear(mlp(x, p[0], p[1], p[2], p[3]), p[0], p[1], {.activation = Activation::silu});
+    square(y).sum().backward();
+    return TensorList{p[1].grad(), p[3].grad()};
+  };
+  TensorList with = gradients(true), without = gradients(false);
+  // A GPU's cuBLASLt sums in another order.
+  for (size_t i = 0; i < with.size(); ++i) EXPECT_TRUE(testing::is_close(with[i], without[i], 1e-5));
 }
 
 TEST(Mlp, RefusesWhatDoesNotFit) {
