@@ -12,6 +12,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/autograd/recompute/offload.h"
+#include "reprise/autograd/recompute/offload_saved.h"
 #include "reprise/autograd/recompute/plan.h"
 #include "reprise/autograd/saved_tensor.h"
 #include "reprise/core/cuda/event.h"
