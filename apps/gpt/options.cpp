@@ -123,7 +123,8 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
   group->add_option("--recompute", o.recompute,
                     "Play blocks again in backward instead of keeping what they compute, to the\n"
                     "same bits: none, full (all blocks), every:N (each N-th), layers:2,5,8,\n"
-                    "segments:N (N groups, the last kept) or sqrt (of the blocks as N)");
+                    "segments:N (N groups, the last kept), sqrt (of the blocks as N), or\n"
+                    "offload (all blocks; their inputs wait off the device)");
   group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }

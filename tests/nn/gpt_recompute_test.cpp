@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/recompute/offload.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/nn/small_models.h"
@@ -17,7 +18,8 @@ using testing::random_tokens;
 using testing::same_bits;
 
 constexpr int64_t kLayers = 5;
-constexpr const char* kStrategies[] = {"full", "every:1", "every:2", "segments:2", "sqrt", "layers:0,3"};
+constexpr const char* kStrategies[] = {"full", "every:1",    "every:2", "segments:2",
+                                       "sqrt", "layers:0,3", "offload"};
 
 GptOptions tiny(double dropout = 0.1) {
   return {.vocab_size = 23, .context = 7, .layers = kLayers, .heads = 3, .width = 15, .dropout = dropout};
@@ -73,6 +75,18 @@ TEST(GptRecompute, TakesAPlanWithRegionsInsideRegionsInBothModes) {
   TensorList want = two_updates([](Gpt&, int) {}, 0.1);
   for (CheckpointMode mode : testing::kModes)
     expect_same(two_updates([&](Gpt& model, int) { model.set_recompute(plan, {.mode = mode}); }, 0.1), want);
+}
+
+TEST(GptRecompute, OffloadsTheInputsOfItsBlocks) {
+  TensorList want = two_updates([](Gpt&, int) {}, 0.1);
+  for (CheckpointMode mode : testing::kModes) {
+    auto store = std::make_shared<Offload>(OffloadOptions{.min_bytes = 1});
+    auto prepare = [&](Gpt& model, int) {
+      model.set_recompute(recompute::plan_every(kLayers, 1), {.mode = mode, .offload = store});
+    };
+    expect_same(two_updates(prepare, 0.1), want);
+    EXPECT_GT(store->stats().read_bytes, 0u);
+  }
 }
 
 TEST(GptRecompute, MayChangeBetweenUpdates) {
