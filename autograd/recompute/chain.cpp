@@ -14,7 +14,8 @@
 //   * Backward of a region comes when x[e] is gone and its gradient is there. The replay runs through the
 //   layers
 //     once more, by the plan inside, beside that gradient; then backward of what is inside is the same again.
-//     The rebuilt tensors of all plain stages inside are there at once, each goes as it is read.
+//     The rebuilt tensors of all plain stages inside are there at once, each goes as it is read. The last
+//     plain stage of a replay stops early and x[e] is let go.
 //   * Gradients of parameters that were not there before stay from the backward of their stage on.
 //
 // A boundary that neither neighbour keeps (a dropout, which saves its mask alone) is counted although it is
@@ -48,6 +49,12 @@ class Simulation {
     touch(s.saved_bytes + s.boundary_bytes + s.workspace_forward_bytes);
     held_ += s.saved_bytes + s.boundary_bytes;
     seconds_ += s.forward_seconds;
+  }
+
+  void last_stage_of_replay(const Stage& s) {
+    touch(s.saved_bytes + s.boundary_bytes + s.workspace_forward_bytes - s.early_stop_bytes);
+    held_ += s.saved_bytes + s.boundary_bytes;  // the output's part is for its gradient; see replay
+    seconds_ += s.forward_seconds - s.early_stop_seconds;
   }
 
   void backward_stage(const Stage& s, int64_t input_bytes) {
@@ -84,10 +91,23 @@ class Simulation {
       s->checkpointed ? replay(*s) : backward_plain(s->begin, s->end);
   }
 
-  void replay(const Segment& s) {  // held is the same with x[e] as with its gradient alone
-    s.inside.empty() ? forward_plain(s.begin, s.end) : forward(s.inside);
-    held_ -= chain_.boundary_before(s.end);  // of the gradient, which is counted with the last stage now
-    s.inside.empty() ? backward_plain(s.begin, s.end) : backward(s.inside);
+  void replay(const Segment& region) {  // held is the same with x[e] as with its gradient alone
+    const Plan whole{{.begin = region.begin, .end = region.end}};
+    const Plan& inside = region.inside.empty() ? whole : region.inside;
+    replay_forward(inside);
+    held_ -= chain_.boundary_before(region.end);  // of the gradient, which the last stage counts from here on
+    backward(inside);
+  }
+
+  void replay_forward(const Plan& inside) {
+    for (const Segment& s : inside) {
+      bool last = s.end == inside.back().end;
+      if (s.checkpointed)
+        first_run(s);
+      else
+        forward_plain(s.begin, s.end - last);
+      if (!s.checkpointed && last) last_stage_of_replay(chain_.stages[size_t(s.end - 1)]);
+    }
   }
 
   const Chain& chain_;
@@ -97,11 +117,16 @@ class Simulation {
 
 void check_stage(const Stage& s, const std::string& what) {
   for (int64_t bytes : {s.saved_bytes, s.boundary_bytes, s.workspace_forward_bytes, s.workspace_unsaved_bytes,
-                        s.workspace_backward_bytes, s.gradient_bytes})
+                        s.workspace_backward_bytes, s.gradient_bytes, s.early_stop_bytes})
     check(bytes >= 0, "recompute: ", what, " of the chain has a negative number of bytes: ", bytes);
   for (double seconds : {s.forward_seconds, s.backward_seconds})
     check(std::isfinite(seconds) && seconds >= 0, "recompute: ", what, " of the chain takes ", seconds,
           " seconds");
+  check(s.early_stop_seconds >= 0 && s.early_stop_seconds <= s.forward_seconds &&
+            s.early_stop_bytes <= s.saved_bytes + s.boundary_bytes + s.workspace_forward_bytes,
+        "recompute: ", what,
+        " of the chain saves more than it takes by an early stop: ", s.early_stop_seconds, " seconds and ",
+        s.early_stop_bytes, " bytes");
 }
 
 }  // namespace

@@ -16,6 +16,9 @@ struct Stage {
   int64_t workspace_unsaved_bytes = 0;   ///< played in a region's first run: its peak beyond input and output
   int64_t workspace_backward_bytes = 0;  ///< its peak beyond input, saved_bytes and the output's gradient
   int64_t gradient_bytes = 0;            ///< gradients of parameters that backward leaves behind
+  // As the last stage of a replay, which ends with the last tensor that somebody needs:
+  double early_stop_seconds = 0;  ///< what is saved of forward_seconds
+  int64_t early_stop_bytes = 0;   ///< and of the peak of forward
 };
 
 /// The stages that a plan is for, and what stands around them in a training step.

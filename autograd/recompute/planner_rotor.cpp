@@ -126,12 +126,14 @@ class Rotor {
   // Stage i with all kept, then the best of the rest.
   Front plainly(int64_t i, int64_t j) {
     const Stage& s = stage(i);
+    bool stops_early = i == j && j < n_;
     int64_t kept = s.saved_bytes + s.boundary_bytes;
-    int64_t forward = beside_forward(j) + kept + s.workspace_forward_bytes;
+    int64_t forward =
+        beside_forward(j) + kept + s.workspace_forward_bytes - (stops_early ? s.early_stop_bytes : 0);
     int64_t backward = gradients_behind(i) + kept + s.workspace_backward_bytes;
     int64_t after = gradients_behind(i) + s.gradient_bytes + chain_.boundary_before(i);
     int64_t least = std::max({forward, backward, after});
-    double seconds = s.forward_seconds + s.backward_seconds;
+    double seconds = s.forward_seconds + s.backward_seconds - (stops_early ? s.early_stop_seconds : 0);
     if (i == j) return {{.bytes = least, .seconds = seconds}};
     Front front;
     const Front& rest = best(i + 1, j);
