@@ -1,9 +1,8 @@
 // The command line of `reprise-gpt`.
 #include "reprise/apps/gpt/options.h"
 
-#include <CLI/CLI.hpp>
-
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/validators.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -12,31 +11,6 @@ constexpr const char* device_help = "cpu, cuda, cuda:N or best: the GPU if there
 constexpr const char* attention_help =
     "Attention kernels on a GPU: reprise, sm90 (ours for Hopper) or cudnn;\n"
     "what the chosen ones do not take is left to reprise";
-
-// Validators that say what is wanted.
-CLI::Validator whole_from(int64_t least) {
-  auto complaint = [least](const std::string& text) {
-    int64_t value = 0;
-    bool ok = CLI::detail::lexical_cast(text, value) && value >= least;
-    return ok ? std::string() : "'" + text + "' is not a whole number of at least " + std::to_string(least);
-  };
-  return {complaint, ""};
-}
-
-CLI::Validator number(const char* wanted, bool (*fits)(double)) {
-  auto complaint = [wanted, fits](const std::string& text) {
-    double value = 0;
-    bool ok = CLI::detail::lexical_cast(text, value) && fits(value);
-    return ok ? std::string() : "'" + text + "' is not " + wanted;
-  };
-  return {complaint, ""};
-}
-CLI::Validator number_from_0() {
-  return number("a number of at least 0", [](double value) { return value >= 0 && value < 1e300; });
-}
-CLI::Validator probability() {
-  return number("in [0, 1)", [](double value) { return value >= 0 && value < 1; });
-}
 
 void add_data_options(CLI::App& app, DataOptions& o) {
   auto* group = app.add_option_group("Data");
