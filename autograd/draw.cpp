@@ -33,14 +33,13 @@ void DrawRecorder::note(Generator* generator) {
 RestoreGenerators::RestoreGenerators(const std::vector<DrawnGenerator>& drawn) {
   previous_.push_back({nullptr, default_generator().state()});  // a region may seed it without drawing
   for (const DrawnGenerator& one : drawn) {
-    previous_.push_back({one.generator, resolve(one.generator).state()});
-    resolve(one.generator).set_state(one.state);
+    previous_.push_back({one.generator, one.resolve().state()});
+    one.resolve().set_state(one.state);
   }
 }
 
 RestoreGenerators::~RestoreGenerators() {
-  for (auto one = previous_.rbegin(); one != previous_.rend(); ++one)
-    resolve(one->generator).set_state(one->state);
+  for (auto one = previous_.rbegin(); one != previous_.rend(); ++one) one->resolve().set_state(one->state);
 }
 
 }  // namespace reprise::autograd

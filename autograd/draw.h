@@ -15,6 +15,8 @@ Generator::State draw(Generator* generator);
 struct DrawnGenerator {
   Generator* generator = nullptr;  ///< null: the default generator of whichever thread plays the region
   Generator::State state;          ///< before the region's first draw
+
+  Generator& resolve() const { return generator ? *generator : default_generator(); }
 };
 
 /// While it lives, notes each generator at its first draw on this thread; recorders around it go on too.

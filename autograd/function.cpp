@@ -11,6 +11,7 @@
 namespace reprise::autograd {
 
 void FunctionNode::begin(const TensorList& inputs) {
+  results_wanted_ = !OpObserver::all_want_no_results();
   if (!grad_mode_enabled()) return;
   edges_.reserve(inputs.size());
   for (const Tensor& x : inputs) {

@@ -6,6 +6,7 @@
 namespace reprise::autograd {
 namespace {
 thread_local OpObserver* innermost = nullptr;
+thread_local int ops_around = 0;
 }  // namespace
 
 OpObserver::OpObserver() : outer_(std::exchange(innermost, this)) {}
@@ -18,6 +19,25 @@ void OpObserver::notify(const char* op_name, const TensorList& inputs, const Ten
   for (OpObserver* observer = first; observer; observer = observer->outer_)
     observer->op_ran(op_name, inputs, outputs);
 }
+
+std::optional<TensorList> OpObserver::find_replacement(const char* op_name, const TensorList& inputs) {
+  OpObserver* first = innermost;
+  if (!first) return {};
+  HideOpObservers guard;
+  for (OpObserver* observer = first; observer; observer = observer->outer_)
+    if (auto results = observer->replacement(op_name, inputs)) return results;
+  return {};
+}
+
+bool OpObserver::all_want_no_results() {
+  for (OpObserver* observer = innermost; observer; observer = observer->outer_)
+    if (observer->wants_results()) return false;
+  return innermost != nullptr;
+}
+
+InsideOp::InsideOp() { ++ops_around; }
+InsideOp::~InsideOp() { --ops_around; }
+int InsideOp::depth() { return ops_around; }
 
 HideOpObservers::HideOpObservers() : hidden_(std::exchange(innermost, nullptr)) {}
 HideOpObservers::~HideOpObservers() { innermost = hidden_; }

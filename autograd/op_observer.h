@@ -1,6 +1,9 @@
 // OpObserver: sees every differentiable operation that runs on its thread, recorded or not, just before the
-// operation saves its tensors. Traces and recompute stand on it.
+// operation saves its tensors. It may also give the results, so that the operation does not run. Traces and
+// recompute stand on it.
 #pragma once
+
+#include <optional>
 
 #include "reprise/core/tensor.h"
 
@@ -18,11 +21,30 @@ class OpObserver {
   /// `op_name` lives as long as the program.
   virtual void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) = 0;
 
+  /// Before an operation: the results to use in place of running it. Then it runs no forward, saves nothing,
+  /// and `op_ran` is not called.
+  virtual std::optional<TensorList> replacement(const char*, const TensorList&) { return {}; }
+  /// Before the forward of an operation: whether its results will be read, or only what it saves. It may
+  /// leave results that are not wanted hollow.
+  virtual bool wants_results() { return true; }
+
   /// Tells all observers of this thread.
   static void notify(const char* op_name, const TensorList& inputs, const TensorList& outputs);
+  /// Asks all observers of this thread, the innermost first.
+  static std::optional<TensorList> find_replacement(const char* op_name, const TensorList& inputs);
+  static bool all_want_no_results();
 
  private:
   OpObserver* outer_;
+};
+
+/// While it lives, operations that run on this thread are parts of another one.
+class InsideOp {
+ public:
+  InsideOp();
+  ~InsideOp();
+  InsideOp(const InsideOp&) = delete;
+  static int depth();  ///< how many live on this thread
 };
 
 /// While it lives, the observers around it see nothing.

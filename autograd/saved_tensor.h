@@ -38,6 +38,8 @@ class SavedTensor {
   /// The tensor with its place in the graph; `owner` is the node that saved it. Error if the data was changed
   /// in place since. Undefined if an undefined tensor was saved.
   Tensor unpack(const NodePtr& owner, const char* op_name) const;
+  /// Whether it went through hooks.
+  bool is_packed() const { return hooks_ != nullptr; }
 
  private:
   Tensor tensor_;  // without hooks, the tensor itself; an alias for outputs

@@ -69,9 +69,23 @@ template Tensor Tensor::from(const std::vector<uint8_t>&, const Shape&, Device);
 
 int64_t Tensor::size(int dim) const { return shape()[normalize_dim(dim, rank(), "size")]; }
 
-const TensorView& Tensor::view() const {
+Tensor Tensor::hollow(TensorView layout) {
+  layout.data = nullptr;
+  auto impl = std::make_shared<Impl>();
+  impl->storage = std::make_shared<Storage>(0, layout.device);
+  impl->view = layout;
+  return Tensor(std::move(impl));
+}
+
+const TensorView& Tensor::layout() const {
   check(defined(), "tensor: used before it was given a value");
   return impl_->view;
+}
+
+const TensorView& Tensor::view() const {
+  if (is_hollow())
+    throw HollowRead(detail::join("tensor: the data of a hollow tensor of shape ", shape(), " was read"));
+  return layout();
 }
 
 double Tensor::item() const {

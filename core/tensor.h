@@ -21,6 +21,12 @@ struct AutogradSlot {
   virtual ~AutogradSlot() = default;
 };
 
+/// The data of a hollow tensor was asked for.
+class HollowRead : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A multi-dimensional array. Copies share the data; `clone` copies it. A default-constructed tensor is
 /// undefined: it has no shape and no data, and stands for "no tensor".
 class Tensor {
@@ -34,16 +40,21 @@ class Tensor {
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {});
 
+  /// With the form of `layout` and no data: stands for a value that nobody is going to read. What asks for
+  /// its data gets a HollowRead.
+  static Tensor hollow(TensorView layout);
+
   bool defined() const { return impl_ != nullptr; }
   explicit operator bool() const { return defined(); }
-  const Shape& shape() const { return view().shape; }
-  const Strides& strides() const { return view().strides; }
-  int rank() const { return view().rank(); }
+  const Shape& shape() const { return layout().shape; }
+  const Strides& strides() const { return layout().strides; }
+  int rank() const { return layout().rank(); }
   int64_t size(int dim) const;  ///< dim may be negative
-  int64_t numel() const { return view().numel(); }
-  DType dtype() const { return view().dtype; }
-  Device device() const { return view().device; }
-  bool is_contiguous() const { return view().is_contiguous(); }
+  int64_t numel() const { return layout().numel(); }
+  DType dtype() const { return layout().dtype; }
+  Device device() const { return layout().device; }
+  bool is_contiguous() const { return layout().is_contiguous(); }
+  bool is_hollow() const { return !layout().data && numel() > 0; }
 
   /// What kernels take. Valid while this tensor lives. Error if undefined.
   const TensorView& view() const;
@@ -129,6 +140,7 @@ class Tensor {
     std::shared_ptr<AutogradSlot> autograd;
   };
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  const TensorView& layout() const;
   std::shared_ptr<Impl> impl_;
 };
 

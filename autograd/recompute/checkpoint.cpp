@@ -12,6 +12,7 @@ namespace {
 void check_reentrant(const CheckpointOptions& options) {
   constexpr const char* tail = " needs mode non_reentrant; this checkpoint is reentrant";
   check(!options.context.forward && !options.context.replay, "checkpoint: context", tail);
+  check(!options.policy, "checkpoint: policy", tail);
   check(!options.debug, "checkpoint: debug", tail);
   check(options.determinism != Determinism::values, "checkpoint: determinism values", tail);
 }

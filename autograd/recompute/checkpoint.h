@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "reprise/autograd/recompute/for_each_tensor.h"
+#include "reprise/autograd/recompute/policy.h"
 #include "reprise/autograd/recompute/scopes.h"
 
 namespace reprise::recompute {
@@ -41,6 +42,7 @@ struct CheckpointOptions {
   bool early_stop = true;    ///< a replay ends with the last value that is still needed
   Determinism determinism = Determinism::metadata;
   CheckpointContext context{};
+  Policy policy{};     ///< which results stay in memory: see policy.h
   bool debug = false;  ///< an Error about a replay shows the operations of both runs side by side
   std::shared_ptr<Offload> offload{};  ///< where inputs are until backward wants them: see offload.h
 };
@@ -115,6 +117,12 @@ using recompute::checkpoint;
 using recompute::CheckpointDebug;
 using recompute::CheckpointMode;
 using recompute::CheckpointOptions;
+using recompute::Decision;
 using recompute::Determinism;
 using recompute::EarlyStop;
+using recompute::Policy;
+using recompute::PolicyOp;
+using recompute::recompute_cheap;
+using recompute::save_attention;
+using recompute::save_matmuls;
 }  // namespace reprise

@@ -135,6 +135,7 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
   TensorList outputs;
   {
     NoGrad guard;
+    autograd::InsideOp inside;  // for the regions around, this is one operation
     CountedRun counted(log_, RegionLog::Run::first, inputs, *captures_);
     CaptureObserver observer(*this, edges_, *captures_, counted);
     std::optional<autograd::DrawRecorder> recorder;

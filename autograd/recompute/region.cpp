@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "reprise/autograd/graph_task.h"
+#include "reprise/autograd/recompute/first_run.h"
 #include "reprise/autograd/recompute/replay.h"
 #include "reprise/autograd/recompute/replay_scope.h"
 
@@ -18,35 +19,6 @@ uint64_t next_region_id() {
 
 }  // namespace
 
-// Sees the operations of the first run, and puts slots in the place of what they save.
-class FirstRun final : public autograd::OpObserver {
- public:
-  FirstRun(Region& region, const TensorList& inputs)
-      : region_(region), counted_(region.log_, RegionLog::Run::first, inputs, region.captures_) {}
-  void finish() { counted_.finish(); }
-
-  void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override {
-    op_name_ = op_name;
-    region_.captures_.note(inputs, outputs);
-    counted_.saw_operation();
-    if (region_.keeps_trace())
-      region_.trace_.push_back(traced(op_name, outputs, region_.options_.determinism == Determinism::values));
-  }
-
-  std::shared_ptr<Slot> keep(const Tensor& x) {
-    counted_.saved(x);
-    auto slot = std::make_shared<Slot>(region_.shared_from_this(), region_.records_.size());
-    region_.records_.push_back(record_of(x, op_name_));
-    region_.slots_.push_back(slot);
-    return slot;
-  }
-
- private:
-  Region& region_;
-  CountedRun counted_;
-  const char* op_name_ = "";
-};
-
 Region::Region(std::shared_ptr<Body> body, const TensorList& inputs, const std::vector<std::string>& paths,
                const CheckpointOptions& options)
     : body_(std::move(body)),
@@ -56,36 +28,86 @@ Region::Region(std::shared_ptr<Body> body, const TensorList& inputs, const std::
       id_(next_region_id()) {}
 
 TensorList Region::first_run(const TensorList& inputs) {
-  FirstRun run(*this, inputs);
-  std::optional<autograd::DrawRecorder> recorder;
-  if (options_.preserve_rng) recorder.emplace(&drawn_);
-  autograd::SavedTensorHooks hooks([&run](const Tensor& x) { return std::any(run.keep(x)); },
-                                   [](const std::any& packed) {
-                                     const auto& slot = std::any_cast<const std::shared_ptr<Slot>&>(packed);
-                                     return slot->region->read(slot->index);
-                                   });
-  std::shared_ptr<void> context = options_.context.forward ? options_.context.forward() : nullptr;
-  TensorList outputs = body_->play(inputs);
-  run.finish();
-  captures_.finish();
-  complete_ = true;
+  TensorList outputs;
+  {
+    autograd::InsideOp inside;  // for the regions around, this is one operation
+    FirstRun run(*this, inputs);
+    std::optional<autograd::DrawRecorder> recorder;
+    if (options_.preserve_rng) recorder.emplace(&drawn_);
+    autograd::SavedTensorHooks hooks([&run](const Tensor& x) { return std::any(run.keep(x)); },
+                                     [](const std::any& packed) {
+                                       const auto& slot = std::any_cast<const std::shared_ptr<Slot>&>(packed);
+                                       return slot->region->read(*slot);
+                                     });
+    std::shared_ptr<void> context = options_.context.forward ? options_.context.forward() : nullptr;
+    outputs = body_->play(inputs);
+    run.finish();
+  }
+  if (options_.policy) keep_results();
   return outputs;
 }
 
-Tensor Region::read(size_t index) {
-  std::shared_ptr<void>* kept = autograd::GraphTask::kept_in_pass(id_);
-  if (!kept) return replay()->take(index, records_[index]);
-  if (!*kept) *kept = replay();
-  return static_cast<Rebuilt*>(kept->get())->take(index, records_[index]);
+// What the policy wants kept goes to the slots that read it, or whose rebuilding does. With the last of them
+// it is let go.
+void Region::keep_results() {
+  std::map<ResultId, Tensor> results = ops_.take_results();
+  std::map<size_t, Tensor> inner = ops_.take_inner();
+  if (!ops_.is_usable()) return;
+  std::map<ResultId, std::shared_ptr<KeptValue>> kept;
+  auto keep = [&](const ResultId& id) {
+    std::shared_ptr<KeptValue>& value = kept[id];
+    if (!value) kept_[id] = value = std::make_shared<KeptValue>(results.at(id), ops_.ops()[id.op].name);
+    return value;
+  };
+  std::set<ResultId> at_hand;
+  for (const auto& [id, x] : results) at_hand.insert(id);
+  std::vector<bool> rebuild(slots_.size());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    std::shared_ptr<Slot> slot = slots_[i].lock();
+    const SlotSource& source = ops_.slots()[i];
+    if (!slot) continue;
+    if (source.result && at_hand.contains(*source.result)) {
+      slot->kept = keep(*source.result);
+      slot->view = source.of_result;
+    } else if (auto made = inner.find(i); made != inner.end()) {
+      slot->kept = std::make_shared<KeptValue>(made->second, records_[i].op_name);
+      slot->view = RelativeView(made->second.view(), made->second.view().data);
+    } else {
+      rebuild[i] = true;
+    }
+  }
+  auto reads = std::make_shared<KeptValues>();
+  for (const ResultId& id : needs_of(ops_, rebuild, at_hand).reads)
+    if (at_hand.contains(id)) reads->push_back(keep(id));
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (rebuild[i]) slots_[i].lock()->replay_reads = reads;
+}
+
+Tensor Region::read(const Slot& slot) {
+  if (slot.kept) return slot.view.of(slot.kept->read());
+  if (!complete_) ops_.give_up();  // a backward pass inside the first run
+  size_t index = slot.index;
+  std::shared_ptr<void>* pass = autograd::GraphTask::kept_in_pass(id_);
+  if (!pass) return replay()->take(index, records_[index]);
+  if (!*pass) *pass = replay();
+  return static_cast<Rebuilt*>(pass->get())->take(index, records_[index]);
 }
 
 std::shared_ptr<Rebuilt> Region::replay() {
   TensorList inputs = inputs_.rebuild();
   captures_.check_versions();
   std::lock_guard lock(mutex_);
+  try {
+    return play_again(inputs, Effort::needed);
+  } catch (const HollowRead&) {  // fn reads values outside of operations
+    return play_again(inputs, Effort::everything);
+  }
+}
+
+std::shared_ptr<Rebuilt> Region::play_again(const TensorList& inputs, Effort effort) {
   auto rebuilt = std::make_shared<Rebuilt>(records_.size());
   ReplayScope scope(options_.preserve_rng ? &drawn_ : nullptr, captures_, options_.context.replay);
-  Replay run(*this, *rebuilt, inputs);
+  Replay run(*this, *rebuilt, inputs, effort);
   autograd::SavedTensorHooks hooks([&run](const Tensor& x) { return run.keep(x); },
                                    [](const std::any& x) { return std::any_cast<Tensor>(x); });
   run.play(inputs);

@@ -2,7 +2,8 @@
 //
 // The first run records the graph as always, but each tensor that an operation saves is replaced by a slot.
 // The first slot that a backward pass reads makes the region run its body again, which saves the same tensors
-// in the same order: they fill the slots. The graph of the replay itself is thrown away.
+// in the same order: they fill the slots. The graph of the replay itself is thrown away. What a policy keeps
+// stays with the slots.
 #pragma once
 
 #include <mutex>
@@ -10,12 +11,19 @@
 #include "reprise/autograd/draw.h"
 #include "reprise/autograd/recompute/captures.h"
 #include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/autograd/recompute/needs.h"
 #include "reprise/autograd/recompute/region_log.h"
 #include "reprise/autograd/recompute/saved_inputs.h"
 #include "reprise/autograd/recompute/slots.h"
 #include "reprise/autograd/recompute/trace.h"
 
 namespace reprise::recompute {
+
+/// What a replay does.
+enum class Effort : uint8_t {
+  needed,      ///< what slots that somebody may still read depend on
+  everything,  ///< all of fn, up to the last such slot
+};
 
 class Region : public std::enable_shared_from_this<Region> {
  public:
@@ -26,13 +34,15 @@ class Region : public std::enable_shared_from_this<Region> {
   TensorList first_run(const TensorList& inputs);
 
   /// The value of a slot, from this pass's replay, which runs if it has not yet.
-  Tensor read(size_t index);
+  Tensor read(const Slot& slot);
 
  private:
   friend class FirstRun;
   friend class Replay;
 
+  void keep_results();
   std::shared_ptr<Rebuilt> replay();
+  std::shared_ptr<Rebuilt> play_again(const TensorList& inputs, Effort effort);
   bool keeps_trace() const { return options_.debug || options_.determinism == Determinism::values; }
 
   std::shared_ptr<Body> body_;
@@ -42,6 +52,8 @@ class Region : public std::enable_shared_from_this<Region> {
   std::vector<autograd::DrawnGenerator> drawn_;
   std::vector<SlotRecord> records_;
   std::vector<std::weak_ptr<Slot>> slots_;
+  OpLog ops_{options_.policy, drawn_};
+  std::map<ResultId, std::weak_ptr<KeptValue>> kept_;
   Trace trace_;
   std::shared_ptr<RegionLog> log_ = RegionLog::open();
   bool complete_ = false;  // the first run is over; a backward pass inside it reads slots before

@@ -1,16 +1,56 @@
-// Running a region's body again.
+// Running a region's body again, or what is needed of it.
 #include "reprise/autograd/recompute/replay.h"
 
+#include <algorithm>
 #include <string_view>
+
+#include "reprise/autograd/grad_mode.h"
 
 namespace reprise::recompute {
 
-Replay::Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs)
+using reprise::detail::join;
+
+namespace {
+
+// What was kept, and what is not needed, fits only if the operation is the one of the first run.
+std::string difference(const OpRecord& first, const char* name, const TensorList& inputs) {
+  if (std::string_view(first.name) != name)
+    return join("an operation was ", first.name, ", in the replay it is ", name);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Shape shape = inputs[i] ? inputs[i].shape() : Shape();
+    if (i >= first.inputs.size() || shape != first.inputs[i])
+      return join("argument ", i, " of ", name, " has the shape ", shape,
+                  " in the replay, and had not in the first run");
+  }
+  return {};
+}
+
+}  // namespace
+
+Replay::Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs, Effort effort)
     : region_(region),
       rebuilt_(rebuilt),
-      counted_(region.log_, RegionLog::Run::replay, inputs, region.captures_) {
-  for (size_t i = 0; i < region.slots_.size(); ++i)
-    if (!region.slots_[i].expired()) last_live_ = i;
+      counted_(region.log_, RegionLog::Run::replay, inputs, region.captures_),
+      wanted_(region.slots_.size()) {
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    std::shared_ptr<Slot> slot = region.slots_[i].lock();
+    wanted_[i] = slot && !slot->kept;
+    if (wanted_[i]) last_wanted_ = i;
+  }
+  find_needs(effort);
+}
+
+// Values are compared operation by operation: then all of them run.
+void Replay::find_needs(Effort effort) {
+  knows_needs_ = region_.complete_ && region_.ops_.is_usable() && effort == Effort::needed &&
+                 region_.options_.determinism != Determinism::values;
+  if (!knows_needs_) return;
+  std::set<ResultId> at_hand;
+  for (const auto& [id, kept] : region_.kept_)
+    if (!kept.expired()) at_hand.insert(id);
+  needs_ = needs_of(region_.ops_, wanted_, at_hand);
+  bool dead_slots = std::find(wanted_.begin(), wanted_.end(), false) != wanted_.end();
+  leaves_out_ = region_.options_.policy || (stops_early() && dead_slots);
 }
 
 void Replay::play(const TensorList& inputs) {
@@ -18,51 +58,110 @@ void Replay::play(const TensorList& inputs) {
     region_.body_->play(inputs);
   } catch (const Stop&) {}
   if (failure_) std::rethrow_exception(failure_);
-  if (!done_ || !region_.options_.early_stop) check_complete();
+  if (!done_ || !stops_early()) check_complete();
   counted_.finish();
 }
 
-std::any Replay::keep(const Tensor& x) {
-  size_t index = next_++;
-  if (index < region_.records_.size() && !done_) {
-    if (region_.options_.determinism != Determinism::none) {
-      std::string differs = difference(region_.records_[index], record_of(x, op_name_));
-      if (!differs.empty())
-        reject(reprise::detail::join("saved tensor ", index, " of ", op_name_, ": ", differs));
-    }
-    if (!region_.slots_[index].expired()) {
-      rebuilt_.put(index, x);
-      counted_.saved(x);
-    }
-    done_ = index == last_live_;
+std::optional<TensorList> Replay::replacement(const char* op_name, const TensorList& inputs) {
+  size_t k = next_op_;
+  if (!(leaves_out_ || is_last(k)) || is_inside_op() || k >= region_.ops_.ops().size()) return {};
+  const OpRecord& op = region_.ops_.ops()[k];
+  std::string differs = difference(op, op_name, inputs);
+  if (!differs.empty()) {
+    if (!leaves_out_) return {};                 // what it saves is compared
+    if (!compares()) throw HollowRead(differs);  // run everything
+    reject(differs);
   }
-  if (done_ && region_.options_.early_stop) throw Stop();
-  return x;
+  auto is_hollow = [](const Tensor& x) { return x && x.is_hollow(); };
+  bool runs = op.is_view ? std::none_of(inputs.begin(), inputs.end(), is_hollow) : needs_.runs[k];
+  if (runs) return {};
+  op_name_ = op_name;
+  ++next_op_;
+  if (region_.keeps_trace()) {
+    size_t begin = k ? region_.ops_.ops()[k - 1].trace_end : 0;
+    trace_.insert(trace_.end(), region_.trace_.begin() + int64_t(begin),
+                  region_.trace_.begin() + int64_t(op.trace_end));
+  }
+  for (const autograd::DrawnGenerator& drawn : op.drawn) drawn.resolve().set_state(drawn.state);
+  for (size_t slot : op.slots) {
+    const SlotSource& source = region_.ops_.slots()[slot];
+    if (wanted_[slot]) fill(slot, source.of_input.of(inputs[*source.input]));
+    ++next_;
+  }
+  if (done_ && stops_early()) throw Stop();
+  return results_of(k, inputs);
+}
+
+bool Replay::wants_results() {
+  if (!knows_needs_ || is_inside_op() || needs_.reads_results_of(next_op_)) return true;
+  return !leaves_out_ && !is_last(next_op_);
+}
+
+// Whether the replay ends with what this operation saves.
+bool Replay::is_last(size_t op) const {
+  return knows_needs_ && stops_early() && region_.ops_.slots()[last_wanted_].op == op;
 }
 
 void Replay::op_ran(const char* op_name, const TensorList&, const TensorList& outputs) {
   op_name_ = op_name;
+  if (!is_inside_op()) ++next_op_;
   if (!region_.keeps_trace()) return;
   bool with_values = region_.options_.determinism == Determinism::values;
   trace_.push_back(traced(op_name, outputs, with_values));
+  if (with_values) compare_values();
+}
+
+std::any Replay::keep(const Tensor& x) {
+  size_t index = next_++;
+  if (index < wanted_.size() && !done_) {
+    if (compares()) {
+      std::string differs = recompute::difference(region_.records_[index], record_of(x, op_name_));
+      if (!differs.empty()) reject(join("saved tensor ", index, " of ", op_name_, ": ", differs));
+    }
+    if (wanted_[index]) fill(index, x);
+  }
+  if (done_ && stops_early()) throw Stop();
+  return x;
+}
+
+void Replay::fill(size_t slot, const Tensor& x) {
+  rebuilt_.put(slot, x);
+  counted_.saved(x);
+  done_ = slot == last_wanted_;
+}
+
+TensorList Replay::results_of(size_t op, const TensorList& inputs) const {
+  bool requires_grad =
+      autograd::grad_mode_enabled() &&
+      std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x && x.requires_grad(); });
+  TensorList results;
+  const std::vector<TensorView>& layouts = region_.ops_.ops()[op].results;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    auto found = region_.kept_.find({op, i});
+    std::shared_ptr<KeptValue> kept = found == region_.kept_.end() ? nullptr : found->second.lock();
+    results.push_back(kept ? kept->read().detach() : Tensor::hollow(layouts[i]));
+    if (requires_grad && is_floating(layouts[i].dtype)) results.back().set_requires_grad();
+  }
+  return results;
+}
+
+void Replay::compare_values() {
   size_t index = trace_.size() - 1;
-  if (!with_values || index >= region_.trace_.size()) return;
+  if (index >= region_.trace_.size()) return;
   const TracedOp &first = region_.trace_[index], &replay = trace_[index];
   if (std::string_view(first.name) != replay.name)
-    reject(reprise::detail::join("operation ", index, " was ", first.name, ", in the replay it is ",
-                                 replay.name));
+    reject(join("operation ", index, " was ", first.name, ", in the replay it is ", replay.name));
   if (first.hash != replay.hash)
-    reject(reprise::detail::join(
-        "operation ", index, ", ", op_name, " -> ", replay.results,
-        ", gives other values in the replay: it is not deterministic, or something that fn "
-        "reads was changed after the first run"));
+    reject(join("operation ", index, ", ", replay.name, " -> ", replay.results,
+                ", gives other values in the replay: it is not deterministic, or something that fn "
+                "reads was changed after the first run"));
 }
 
 void Replay::check_complete() {
   size_t saved = region_.records_.size();
   bool must_match = region_.complete_ && region_.options_.determinism != Determinism::none;
   if (must_match ? next_ != saved : !done_)
-    reject(reprise::detail::join("the first run saved ", saved, " tensors for backward, the replay ", next_));
+    reject(join("the first run saved ", saved, " tensors for backward, the replay ", next_));
 }
 
 void Replay::reject(const std::string& message) {

@@ -1,5 +1,6 @@
 // Replay: one run of a region's body in backward. It compares what happens with the first run and fills
-// slots.
+// slots. Operations that no wanted slot depends on do not run: their results are what a policy kept, or
+// hollow.
 #pragma once
 
 #include <any>
@@ -11,12 +12,14 @@ namespace reprise::recompute {
 
 class Replay final : public autograd::OpObserver {
  public:
-  Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs);
+  Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs, Effort effort);
 
   /// Runs the body, until the last slot that somebody may still read if the region stops early. Error if it
-  /// does not do what the first run did.
+  /// does not do what the first run did; HollowRead if it reads what was left out.
   void play(const TensorList& inputs);
 
+  std::optional<TensorList> replacement(const char* op_name, const TensorList& inputs) override;
+  bool wants_results() override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
   /// The pack hook of the replay's own graph, which a backward pass inside the body may use.
   std::any keep(const Tensor& x);
@@ -24,14 +27,28 @@ class Replay final : public autograd::OpObserver {
  private:
   struct Stop {};  // thrown through the body when nothing is left to rebuild
 
+  bool is_inside_op() const { return autograd::InsideOp::depth() != depth_; }
+  bool stops_early() const { return region_.options_.early_stop; }
+  bool compares() const { return region_.options_.determinism != Determinism::none; }
+  bool is_last(size_t op) const;
+  void find_needs(Effort effort);
+  TensorList results_of(size_t op, const TensorList& inputs) const;
+  void fill(size_t slot, const Tensor& x);
+  void compare_values();
   [[noreturn]] void reject(const std::string& message);
   void check_complete();
 
   Region& region_;
   Rebuilt& rebuilt_;
   CountedRun counted_;
-  size_t next_ = 0;  // the slot of the next saved tensor
-  size_t last_live_ = 0;
+  int depth_ = autograd::InsideOp::depth();
+  std::vector<bool> wanted_;  // slots to fill
+  Needs needs_;
+  bool leaves_out_ = false;  // operations that are not needed do not run
+  bool knows_needs_ = false;
+  size_t next_ = 0;     // the slot of the next saved tensor
+  size_t next_op_ = 0;  // in the region's log
+  size_t last_wanted_ = 0;
   bool done_ = false;
   std::exception_ptr failure_;  // in case the body catches what is thrown through it
   const char* op_name_ = "";

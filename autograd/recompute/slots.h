@@ -5,17 +5,23 @@
 #include <string>
 #include <vector>
 
-#include "reprise/core/tensor.h"
+#include "reprise/autograd/recompute/kept.h"
+#include "reprise/autograd/recompute/op_log.h"
 
 namespace reprise::recompute {
 
 class Region;
 
+using KeptValues = std::vector<std::shared_ptr<KeptValue>>;
+
 /// Stands in the graph for a saved tensor. A region knows its slots weakly: one that is gone need not be
-/// rebuilt.
+/// rebuilt, and the values that only it would read are let go.
 struct Slot {
   std::shared_ptr<Region> region;
   size_t index = 0;
+  std::shared_ptr<KeptValue> kept{};                 ///< has the value; none: a replay rebuilds it,
+  RelativeView view{};                               ///< ... there
+  std::shared_ptr<const KeptValues> replay_reads{};  ///< ... and reads these
 };
 
 /// What the first run saved, to compare a replay with.

@@ -90,6 +90,18 @@ RunMode in_checkpoint(std::string name, const CheckpointOptions& options) {
           }};
 }
 
+// Saves every other result and recomputes the rest.
+RunMode in_selective_checkpoint(std::string name, size_t first) {
+  return {
+      std::move(name), [first](const OpFunction& fn, const TensorList& x, const Tensor& dy) {
+        auto asked = std::make_shared<size_t>(first);
+        Policy alternate(
+            [asked](const PolicyOp&) { return (*asked)++ % 2 == 0 ? Decision::save : Decision::recompute; });
+        return run_plainly(
+            [&](const TensorList& leaves) { return checkpoint(fn, leaves, {.policy = alternate}); }, x, dy);
+      }};
+}
+
 RunMode with_threads(int count) {
   return {detail::join(count, " threads"),
           [count](const OpFunction& fn, const TensorList& x, const Tensor& dy) {
@@ -109,6 +121,11 @@ const std::vector<RunMode>& run_modes() {
       {"saved tensors packed in host memory", run_packed},
       {"the graph kept and run again", run_retained},
       in_checkpoint("a checkpoint", {.determinism = Determinism::values}),
+      in_checkpoint("a checkpoint that compares metadata", {}),
+      in_checkpoint("a checkpoint that saves all",
+                    {.policy = Policy([](const PolicyOp&) { return Decision::save; })}),
+      in_selective_checkpoint("a selective checkpoint", 0),
+      in_selective_checkpoint("a selective checkpoint, the other way round", 1),
       in_checkpoint("a reentrant checkpoint", {.mode = CheckpointMode::reentrant}),
       with_threads(1),
       with_threads(2),

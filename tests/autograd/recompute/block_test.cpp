@@ -72,6 +72,32 @@ TEST(CheckpointedBlocks, KeepEveryBitOfATransformer) {
   }
 }
 
+// Decides at random, the same for every operation each time that it is asked in the same order.
+Policy random_policy(uint64_t seed) {
+  auto generator = std::make_shared<Generator>(seed);
+  return Policy([generator](const PolicyOp&) {
+    Generator::State at = generator->next();
+    return philox_block(at.seed, at.offset, 0)[0] % 2 ? Decision::save : Decision::recompute;
+  });
+}
+
+TEST(CheckpointedBlocks, KeepEveryBitWhateverAPolicySaves) {
+  TensorList want = train(DType::f32, [](const Block& block, const Tensor& x) { return block.forward(x); });
+  std::vector<std::pair<std::string, Policy>> policies = {
+      {"cheap", recompute_cheap()}, {"matmuls", save_matmuls()}, {"attention", save_attention()}};
+  for (uint64_t seed = 1; seed <= 12; ++seed)
+    policies.emplace_back("random " + std::to_string(seed), random_policy(seed));
+  for (const auto& [name, policy] : policies) {
+    SCOPED_TRACE(name);
+    NoLeaks guard;
+    TensorList got = train(DType::f32, [&](const Block& block, const Tensor& x) {
+      return checkpoint([&](const Tensor& in) { return block.forward(in); }, x, {.policy = policy});
+    });
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+  }
+}
+
 TEST(CheckpointedBlocks, HoldLessUntilBackward) {
   auto held = [](const Step& step) {
     Block block(DType::f32, 1);

@@ -1,0 +1,28 @@
+// FirstRun: sees the operations of a region's first run, and puts slots in the place of what they save.
+#pragma once
+
+#include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/recompute/region.h"
+
+namespace reprise::recompute {
+
+class FirstRun final : public autograd::OpObserver {
+ public:
+  FirstRun(Region& region, const TensorList& inputs);
+
+  std::optional<TensorList> replacement(const char*, const TensorList&) override;
+  void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
+  /// The pack hook.
+  std::shared_ptr<Slot> keep(const Tensor& x);
+  void finish();
+
+ private:
+  bool is_inside_op() const { return autograd::InsideOp::depth() != depth_; }
+
+  Region& region_;
+  CountedRun counted_;
+  int depth_ = autograd::InsideOp::depth();
+  const char* op_name_ = "";
+};
+
+}  // namespace reprise::recompute

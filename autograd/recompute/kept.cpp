@@ -1,0 +1,13 @@
+// Reading kept values.
+#include "reprise/autograd/recompute/kept.h"
+
+namespace reprise::recompute {
+
+Tensor KeptValue::read() {
+  std::lock_guard lock(mutex_);
+  if (!saved_.is_packed()) return saved_.unpack(nullptr, op_name_);
+  if (!unpacked_) unpacked_ = saved_.unpack(nullptr, op_name_);
+  return unpacked_;
+}
+
+}  // namespace reprise::recompute

@@ -1,0 +1,64 @@
+// Policy: which results of a region's operations stay in memory (selective recompute; Korthikanti et al.
+// 2022).
+//
+//   rp::checkpoint(fn, x, {.policy = {"linear", "attention"}});    // these are saved, all else is played
+//   again rp::checkpoint(fn, x, {.policy = rp::recompute_cheap()}); rp::checkpoint(fn, x, {.policy = [](const
+//   rp::PolicyOp& op) {
+//     return op.name == "mlp" ? rp::Decision::offload : rp::Decision::recompute; }});
+//
+// A policy is asked once for each operation of the first run. What it wants saved is kept only if backward or
+// an operation that is played again reads it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reprise/core/shape.h"
+
+namespace reprise::recompute {
+
+enum class Decision : uint8_t {
+  save,       ///< the operation's results stay
+  recompute,  ///< it is played again
+  offload,    ///< its results stay, off the device
+};
+
+/// One operation of a region.
+struct PolicyOp {
+  std::string_view name;      ///< as in the trace: "linear"
+  std::vector<Shape> inputs;  ///< of its tensor arguments; rank 0 for an absent one
+  std::vector<Shape> results;
+  bool replaying = false;  ///< this first run is itself part of the replay of a region around
+};
+
+class Policy {
+ public:
+  using Function = std::function<Decision(const PolicyOp&)>;
+
+  Policy() = default;  ///< none: everything is played again
+  /// Saves the results of the operations with these names.
+  Policy(std::initializer_list<std::string> saved) : Policy(std::set<std::string, std::less<>>(saved)) {}
+  explicit Policy(std::set<std::string, std::less<>> saved);
+  template <class Fn>
+  requires std::is_invocable_r_v<Decision, Fn, const PolicyOp&> Policy(Fn fn) : function_(std::move(fn)) {}
+
+  explicit operator bool() const { return bool(function_); }
+  Decision operator()(const PolicyOp& op) const { return function_(op); }
+
+ private:
+  Function function_;
+};
+
+/// Saves what matrix products and convolutions give, attention included.
+Policy save_matmuls();
+/// Saves what attention gives.
+Policy save_attention();
+/// Plays norms, activations, dropout and what else is done element by element again; saves all else.
+Policy recompute_cheap();
+
+}  // namespace reprise::recompute
