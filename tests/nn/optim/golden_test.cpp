@@ -1,11 +1,11 @@
 // Optimizers, clipping and schedules against PyTorch's values in tests/golden/ops.safetensors
 // (tools/parity_ops.py).
+#include "reprise/tests/support/golden.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/schedule.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/support/compare.h"
-#include "reprise/tests/support/golden.h"
 
 namespace reprise::optim {
 namespace {
