@@ -4,15 +4,18 @@
 #include <memory>
 #include <mutex>
 
+#include "reprise/autograd/recompute/offload.h"
 #include "reprise/autograd/saved_tensor.h"
 
 namespace reprise::recompute {
 
-/// Saved like a tensor that an operation saves: an enclosing region rebuilds it.
+/// Saved like a tensor that an operation saves, so that an enclosing region rebuilds it; or in a store.
 class KeptValue {
  public:
   KeptValue(const Tensor& x, const char* op_name)
       : saved_(x, /*is_output=*/false, op_name), op_name_(op_name) {}
+  KeptValue(const Tensor& x, const char* op_name, std::shared_ptr<ParkedRegion> store)
+      : op_name_(op_name), store_(std::move(store)), place_(store_->add(x, op_name)) {}
 
   /// Error if it was changed in place since.
   Tensor read();
@@ -20,6 +23,8 @@ class KeptValue {
  private:
   autograd::SavedTensor saved_;
   const char* op_name_;
+  std::shared_ptr<ParkedRegion> store_;  // has it, if there is one
+  size_t place_ = 0;
   std::mutex mutex_;
   Tensor unpacked_;  // an enclosing region hands a value out once in a pass
 };

@@ -25,7 +25,7 @@ namespace reprise::recompute {
 enum class Decision : uint8_t {
   save,       ///< the operation's results stay
   recompute,  ///< it is played again
-  offload,    ///< its results stay, off the device
+  offload,    ///< its results stay, off the device: in the store of CheckpointOptions::offload
 };
 
 /// One operation of a region.

@@ -56,7 +56,7 @@ void Region::keep_results() {
   std::map<ResultId, std::shared_ptr<KeptValue>> kept;
   auto keep = [&](const ResultId& id) {
     std::shared_ptr<KeptValue>& value = kept[id];
-    if (!value) kept_[id] = value = std::make_shared<KeptValue>(results.at(id), ops_.ops()[id.op].name);
+    if (!value) kept_[id] = value = kept_value(results.at(id), ops_.ops()[id.op]);
     return value;
   };
   std::set<ResultId> at_hand;
@@ -70,7 +70,7 @@ void Region::keep_results() {
       slot->kept = keep(*source.result);
       slot->view = source.of_result;
     } else if (auto made = inner.find(i); made != inner.end()) {
-      slot->kept = std::make_shared<KeptValue>(made->second, records_[i].op_name);
+      slot->kept = kept_value(made->second, ops_.ops()[source.op]);
       slot->view = RelativeView(made->second.view(), made->second.view().data);
     } else {
       rebuild[i] = true;
@@ -81,6 +81,15 @@ void Region::keep_results() {
     if (at_hand.contains(id)) reads->push_back(keep(id));
   for (size_t i = 0; i < slots_.size(); ++i)
     if (rebuild[i]) slots_[i].lock()->replay_reads = reads;
+}
+
+std::shared_ptr<KeptValue> Region::kept_value(const Tensor& x, const OpRecord& op) const {
+  if (op.decision == Decision::offload) {
+    check(options_.offload != nullptr, "checkpoint: the policy wants what ", op.name,
+          " gives offloaded, and there is no store for it; give the checkpoint one, as its option offload");
+    if (inputs_.parked()) return std::make_shared<KeptValue>(x, op.name, inputs_.parked());
+  }
+  return std::make_shared<KeptValue>(x, op.name);
 }
 
 Tensor Region::read(const Slot& slot) {

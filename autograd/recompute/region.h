@@ -41,6 +41,7 @@ class Region : public std::enable_shared_from_this<Region> {
   friend class Replay;
 
   void keep_results();
+  std::shared_ptr<KeptValue> kept_value(const Tensor& x, const OpRecord& op) const;
   std::shared_ptr<Rebuilt> replay();
   std::shared_ptr<Rebuilt> play_again(const TensorList& inputs, Effort effort);
   bool keeps_trace() const { return options_.debug || options_.determinism == Determinism::values; }

@@ -5,7 +5,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/op_observer.h"
-#include "reprise/tests/autograd/recompute/support.h"
+#include "reprise/tests/autograd/recompute/offload_support.h"
 
 namespace reprise {
 namespace {
@@ -308,6 +308,31 @@ TEST(Policy, ShowsLeftOutOperationsInTracesToo) {
   };
   Tensor y = checkpoint(fn, x, {.policy = {"exp"}, .debug = true});
   testing::expect_error([&] { sum(y).backward(); }, {"exp f32(6,)      exp f32(6,)"});
+}
+
+TEST(Policy, OffloadsWhatItSaysIntoTheStore) {
+  testing::Chain chain(5);
+  TensorList want = chain.plain();
+  Policy policy(
+      [](const PolicyOp& op) { return op.name == "linear" ? Decision::offload : Decision::recompute; });
+  NoLeaks guard;
+  auto store = testing::all_sizes(1);
+  auto selective = [&](const Tensor& w, const Tensor& h) {
+    return checkpoint([w](const Tensor& in) { return testing::Chain::layer(in, w); }, h,
+                      {.policy = policy, .offload = store});
+  };
+  testing::expect_same(chain.train(selective), want);
+  // Four regions of five leave, three of them with an input that is no leaf, all with what linear gave.
+  EXPECT_EQ(store->stats().written_bytes, 7 * testing::kBytes);
+  EXPECT_EQ(store->stats().parked_bytes, 0u);
+}
+
+TEST(Policy, NeedsAStoreToOffloadTo) {
+  Tensor x = leaf({6});
+  Policy policy([](const PolicyOp&) { return Decision::offload; });
+  testing::expect_error(
+      [&] { checkpoint([](const Tensor& in) { return square(exp(in)); }, x, {.policy = policy}); },
+      {"the policy wants what exp gives offloaded, and there is no store for it"});
 }
 
 TEST(Policy, NeedsTheNonReentrantMode) {
