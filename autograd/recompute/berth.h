@@ -58,6 +58,7 @@ class ParkingPlace {
   /// Lets the device's memory of what was parked go, except for the newest `under_way` copies. The device may
   /// wait for copies here, the host does not.
   virtual void settle(size_t under_way) = 0;
+  virtual size_t reserved_bytes() const = 0;
 };
 
 std::shared_ptr<ParkingPlace> make_spill_place(std::filesystem::path folder,

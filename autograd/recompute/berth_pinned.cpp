@@ -166,6 +166,7 @@ class PinnedPlace final : public ParkingPlace {
     return berth;
   }
   void settle(size_t under_way) override { pier_->settle(under_way); }
+  size_t reserved_bytes() const override { return pier_->pool().bytes(); }
 
  private:
   std::shared_ptr<Pier> pier_;

@@ -49,6 +49,7 @@ class SpillPlace final : public ParkingPlace {
     return std::make_shared<SpillBerth>(file_, extent, bytes.storage()->category(), tally_);
   }
   void settle(size_t) override {}  // it is written, and nobody here holds it
+  size_t reserved_bytes() const override { return size_t(file_->size()); }
 
  private:
   std::shared_ptr<SpillFile> file_;

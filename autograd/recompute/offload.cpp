@@ -39,6 +39,14 @@ Offload::Offload(OffloadOptions options) : options_(std::move(options)) {
   check(options_.keep_last >= 0, "offload: keep_last is ", options_.keep_last);
 }
 
+OffloadStats Offload::stats() const {
+  OffloadStats stats = tally_->stats();
+  std::lock_guard lock(mutex_);
+  for (const auto& [device, place] : places_)
+    if (place) stats.reserved_bytes += place->reserved_bytes();
+  return stats;
+}
+
 std::shared_ptr<Parked> Offload::park(const Tensor& x, std::string label) {
   settle(single_copies_under_way);
   auto parked = std::make_shared<Parked>(x, std::move(label));

@@ -28,7 +28,7 @@ class Offload : public std::enable_shared_from_this<Offload> {
   /// Error on a negative keep_last.
   explicit Offload(OffloadOptions options = {});
   const OffloadOptions& options() const { return options_; }
-  OffloadStats stats() const { return tally_->stats(); }
+  OffloadStats stats() const;
 
   /// Parks a tensor at once. It stays in memory if it is small, a parameter, a gradient or of the optimizer,
   /// or if there is no room elsewhere; the first time there is a warning. Others who hold it see no
@@ -57,7 +57,7 @@ class Offload : public std::enable_shared_from_this<Offload> {
 
   OffloadOptions options_;
   std::shared_ptr<OffloadTally> tally_ = std::make_shared<OffloadTally>();
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::pair<DeviceType, int>, std::shared_ptr<ParkingPlace>> places_;
   std::map<std::pair<const Storage*, size_t>, Known> known_;  // by storage and first byte
   size_t sweep_at_ = 64;

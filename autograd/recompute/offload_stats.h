@@ -10,6 +10,7 @@ namespace reprise::recompute {
 
 struct OffloadStats {
   size_t parked_bytes = 0, peak_parked_bytes = 0;   ///< off the device now, and at most
+  size_t reserved_bytes = 0;                        ///< host memory or file that is kept for parking
   uint64_t written_bytes = 0, read_bytes = 0;       ///< copied off the device and back, in all
   uint64_t prefetch_hits = 0, prefetch_misses = 0;  ///< reads that had been begun before, and that had not
   uint64_t failures = 0;                            ///< tensors that stayed because there was no room

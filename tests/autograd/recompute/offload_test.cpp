@@ -83,6 +83,34 @@ TEST(Offload, FetchesTheRegionBeforeAhead) {
   EXPECT_GE(offload->stats().seconds_waited, 0);
 }
 
+TEST(Offload, UsesTheRoomOfAStepInTheNextOnes) {
+  Chain chain(5);
+  auto offload = all_sizes(1);
+  chain.train(Chain::offloaded(offload));
+  size_t reserved = offload->stats().reserved_bytes;
+  EXPECT_EQ(reserved, 3 * kBytes);
+  for (int step = 0; step < 3; ++step) chain.train(Chain::offloaded(offload));
+  EXPECT_EQ(offload->stats().reserved_bytes, reserved);
+}
+
+TEST(Offload, TakesAPrefetchBackWhenBackwardGoesElsewhere) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "reading a file ahead takes no memory of the CPU device";
+  auto offload = all_sizes(0);
+  std::vector<std::shared_ptr<recompute::ParkedRegion>> regions;
+  for (int i = 0; i < 4; ++i) {
+    regions.push_back(offload->begin_region());
+    regions.back()->add(numbers({kRows, kWidth}), "x");
+  }
+  offload->begin_region();
+  size_t before = held();
+  regions[3]->fetch(0);
+  EXPECT_EQ(held(), before + kBytes) << "region 2 is on its way";
+  regions[1]->fetch(0);
+  EXPECT_EQ(held(), before + kBytes) << "region 0 is, region 2 no longer";
+  regions[0]->fetch(0);
+  EXPECT_EQ(held(), before);
+}
+
 TEST(Offload, ReadsAgainInEachPassOverARetainedGraph) {
   Chain chain(5);
   auto passes = [&](const auto& run) {
@@ -134,7 +162,10 @@ TEST(Offload, KeepsTheBitsOfNestedRegionsInAnyMixOfModes) {
       };
       for (int step = 0; step < 2; ++step) expect_same(chain.train(run), want);
       EXPECT_EQ(offload->stats().parked_bytes, 0u);
-      EXPECT_GE(offload->stats().written_bytes, 2 * 2 * kBytes);
+      // In the first run the inner inputs are the outer region's to keep. A replay of a reentrant one parks.
+      if (outer == CheckpointMode::non_reentrant) {
+        EXPECT_EQ(offload->stats().written_bytes, 2 * 2 * kBytes);
+      }
       chain.x.set_grad({});
       for (const Tensor& w : chain.weights) w.set_grad({});
     }
