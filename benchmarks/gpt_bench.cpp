@@ -1,6 +1,6 @@
 // One GPT training step, timed: the worker that benchmarks/bench_torch.py drives against PyTorch.
 //
-//   gpt_bench --model gpt_small [--device cuda] [--bf16] [--tf32] [--steps N]
+//   gpt_bench --model gpt_small [--device cuda] [--bf16] [--tf32] [--attention sm90] [--steps N]
 //
 // --bf16: weights, activations and gradients are bf16; AdamW keeps master weights and moments in f32. Warms
 // up, then for each line "run" on standard input runs N steps and prints one JSON object. Ends with the
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "reprise/autograd/engine.h"
+#include "reprise/kernels/attention_backend.h"
 #include "reprise/kernels/gemm_backend.h"
 #include "reprise/nn/gpt.h"
 #include "reprise/nn/optim/adamw.h"
@@ -43,6 +44,27 @@ const Case& find_case(const std::string& name) {
   std::exit(2);
 }
 
+/// False if there is no such backend in this build.
+bool choose_attention(const std::string& name) {
+  using rp::kernels::AttentionBackend;
+  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn})
+    if (name == rp::kernels::name_of(backend) && rp::kernels::has_attention_backend(backend)) {
+      rp::kernels::set_attention_backend(backend);
+      return true;
+    }
+  std::fprintf(stderr, "gpt_bench: this build has no attention '%s'\n", name.c_str());
+  return false;
+}
+
+/// What attention ran on, forward and backward: a backend leaves to others what it does not take.
+std::string attention_used(rp::Device device) {
+  using rp::kernels::AttentionPass;
+  if (device.is_cpu()) return "cpu";
+  const auto forward = rp::kernels::attention_backend_used(AttentionPass::forward);
+  const auto backward = rp::kernels::attention_backend_used(AttentionPass::backward);
+  return rp::detail::join(rp::kernels::name_of(forward), "/", rp::kernels::name_of(backward));
+}
+
 rp::Tensor random_tokens(const Case& c, rp::Device device) {
   rp::Tensor uniform = rp::rand({c.batch, c.length}, rp::DType::f32, device);
   return rp::cast(uniform * double(c.model.vocab_size), rp::DType::i64);
@@ -59,7 +81,7 @@ size_t peak_rss_bytes() {
 void usage() {
   std::puts(
       "gpt_bench --model gpt_small|gpt_6x384|gpt2_124m|gpt2_124m_gpu [--device cpu|cuda] [--bf16] [--tf32] "
-      "[--steps N]\n"
+      "[--attention reprise|sm90|cudnn] [--steps N]\n"
       "Reads lines \"run\" and prints one JSON object for each.");
 }
 
@@ -78,6 +100,8 @@ int main(int argc, char** argv) {
       device = rp::Device::parse(argv[++i]);
     } else if (option == "--tf32") {
       rp::kernels::allow_tf32(true);
+    } else if (option == "--attention" && i + 1 < argc) {
+      if (!choose_attention(argv[++i])) return 2;
     } else if (option == "--bf16") {
       bf16 = true;
     } else if (option == "--steps" && i + 1 < argc) {
@@ -110,9 +134,9 @@ int main(int argc, char** argv) {
     double seconds = taken.count() / double(steps);
     std::printf(
         "{\"seconds_per_step\": %.6f, \"tokens_per_second\": %.1f, \"peak_rss_bytes\": %zu, "
-        "\"peak_device_bytes\": %zu, \"loss\": %.6f}\n",
+        "\"peak_device_bytes\": %zu, \"loss\": %.6f, \"attention\": \"%s\"}\n",
         seconds, double(chosen.batch * chosen.length) / seconds, peak_rss_bytes(),
-        rp::allocator(device).stats().peak_reserved, loss);
+        rp::allocator(device).stats().peak_reserved, loss, attention_used(device).c_str());
     std::fflush(stdout);
   }
 }

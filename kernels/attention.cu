@@ -32,7 +32,10 @@ void attention_cuda(const Stream& stream, const TensorView& q, const TensorView&
   check_sizes("attention", problem);
   if (problem.batch * problem.heads * problem.queries == 0) return;
   const AttentionFunctions chosen = chosen_attention_functions();
-  if (chosen.forward && chosen.forward(stream, q, k, v, options, out, lse)) return;
+  const AttentionBackend backend = attention_backend();
+  if (chosen.forward && chosen.forward(stream, q, k, v, options, out, lse))
+    return note_attention_backend(AttentionPass::forward, backend);
+  note_attention_backend(AttentionPass::forward, AttentionBackend::reprise);
   const ForwardViews views{q, k, v, out, lse};
   if (suits_tensor_cores(problem, q.dtype))
     forward_by_tensor_cores(stream, problem, views);
@@ -50,9 +53,11 @@ void attention_backward_cuda(const Stream& stream, const TensorView& dout, const
              has_keys = problem.kv_heads * problem.keys > 0;
   if (problem.batch * problem.head_dim == 0 || !(has_queries || has_keys)) return;
   const AttentionFunctions chosen = chosen_attention_functions();
+  const AttentionBackend backend = attention_backend();
   if (has_queries && has_keys && chosen.backward &&
       chosen.backward(stream, dout, q, k, v, out, lse, options, dq, dk, dv))
-    return;
+    return note_attention_backend(AttentionPass::backward, backend);
+  note_attention_backend(AttentionPass::backward, AttentionBackend::reprise);
   const BackwardViews views{dout, q, k, v, out, lse, dq, dk, dv};
   if (suits_tensor_cores(problem, q.dtype))
     backward_by_tensor_cores(stream, problem, views);

@@ -15,6 +15,7 @@ std::array<std::optional<AttentionFunctions>, 3>& backends() {
 }
 
 std::atomic<AttentionBackend> chosen{AttentionBackend::reprise};
+std::atomic<AttentionBackend> used[2]{AttentionBackend::reprise, AttentionBackend::reprise};
 
 }  // namespace
 
@@ -36,6 +37,9 @@ void set_attention_backend(AttentionBackend backend) {
 }
 
 AttentionBackend attention_backend() { return chosen; }
+
+AttentionBackend attention_backend_used(AttentionPass pass) { return used[size_t(pass)]; }
+void note_attention_backend(AttentionPass pass, AttentionBackend backend) { used[size_t(pass)] = backend; }
 
 bool has_attention_backend(AttentionBackend backend) { return backends()[size_t(backend)].has_value(); }
 

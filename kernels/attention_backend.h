@@ -16,6 +16,13 @@ std::string_view name_of(AttentionBackend backend);
 void set_attention_backend(AttentionBackend backend);
 AttentionBackend attention_backend();
 
+/// What the last call on a CUDA device ran on, forward or backward: the chosen backend, or `reprise` where
+/// that did not take the call.
+enum class AttentionPass { forward, backward };
+AttentionBackend attention_backend_used(AttentionPass pass);
+/// Used by the calls themselves.
+void note_attention_backend(AttentionPass pass, AttentionBackend backend);
+
 /// Whether this build has the backend.
 bool has_attention_backend(AttentionBackend backend);
 

@@ -112,7 +112,7 @@ void embedding_cuda(const Stream& stream, const TensorView& weight, const Tensor
     const Positions positions = positions_of(stream, indices, y, unit, weight, bad_index);
     const Columns columns{width / unit, weight.stride(0) / unit, weight.stride(1), y.stride(-1)};
     simt::launch({.name = "embedding",
-                  .grid = unsigned(ceil_div<int64_t>(positions.count, forward_rows)),
+                  .grid = grid_of("embedding", ceil_div<int64_t>(positions.count, forward_rows)),
                   .block = dim3(warp_threads, forward_rows),
                   .stream = stream},
                  embedding_kernel<U>, static_cast<const U*>(weight.data), positions, static_cast<U*>(y.data),

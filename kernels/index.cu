@@ -22,7 +22,9 @@ constexpr int block_threads = 256;
 const cuda::ErrorCode bad_gather("gather: index {value} at element {row} is outside [0, {limit})");
 const cuda::ErrorCode bad_scatter("scatter_add: index {value} at element {row} is outside [0, {limit})");
 
-unsigned blocks_for(int64_t threads) { return unsigned(ceil_div<int64_t>(threads, block_threads)); }
+unsigned blocks_for(const char* kernel, int64_t threads) {
+  return grid_of(kernel, ceil_div<int64_t>(threads, block_threads));
+}
 
 __device__ __forceinline__ int64_t this_thread() { return int64_t(blockIdx.x) * block_threads + threadIdx.x; }
 
@@ -71,9 +73,10 @@ void gather_cuda(const Stream& stream, const TensorView& x, const TensorView& in
   const std::array<Steps, 3> steps = {steps_of(views[0]), steps_of(views[1]), steps_of(views[2])};
   const IndexList list = index_list(stream, index, x.shape.back(), bad_gather);
   auto run = [&]<class U>(U) {
-    simt::launch({.name = "gather", .grid = blocks_for(y.numel()), .block = block_threads, .stream = stream},
-                 gather_kernel<U>, static_cast<const U*>(x.data), list, static_cast<U*>(y.data),
-                 extents_of(views[1]), steps, x.stride(-1), y.numel());
+    simt::launch(
+        {.name = "gather", .grid = blocks_for("gather", y.numel()), .block = block_threads, .stream = stream},
+        gather_kernel<U>, static_cast<const U*>(x.data), list, static_cast<U*>(y.data), extents_of(views[1]),
+        steps, x.stride(-1), y.numel());
   };
   switch (size_of(y.dtype)) {  // elements are only moved
     case 1:
@@ -158,7 +161,7 @@ void scatter_add_cuda(const Stream& stream, const TensorView& x, const TensorVie
   const IndexList list = index_list(stream, index, y.shape.back(), bad_scatter);
   dispatch_all(x.dtype, [&]<class T>() {
     simt::launch({.name = "scatter_add",
-                  .grid = blocks_for(rows * warp_threads),
+                  .grid = blocks_for("scatter_add", rows * warp_threads),
                   .block = block_threads,
                   .stream = stream},
                  scatter_add_kernel<Element<T>>, data_of<T>(x), list, data_of<T>(y), plan);
@@ -178,8 +181,9 @@ void arange_cuda(const Stream& stream, const TensorView& y) {
   TensorView view = y;
   collapse({&view, 1});
   dispatch_all(y.dtype, [&]<class T>() {
-    simt::launch({.name = "arange", .grid = blocks_for(count), .block = block_threads, .stream = stream},
-                 arange_kernel<Element<T>>, data_of<T>(y), extents_of(view), steps_of(view), count);
+    simt::launch(
+        {.name = "arange", .grid = blocks_for("arange", count), .block = block_threads, .stream = stream},
+        arange_kernel<Element<T>>, data_of<T>(y), extents_of(view), steps_of(view), count);
   });
 }
 

@@ -22,7 +22,8 @@ namespace {
 using namespace device;
 
 constexpr int block_threads = 256;
-constexpr int64_t enough_blocks = 512;  // more pieces than this would not fill a GPU better
+constexpr int64_t enough_blocks = 512;    // more pieces than this would not fill a GPU better
+constexpr int64_t most_blocks = 1 << 13;  // of columns: they go on to further ones
 
 /// What partial results are kept in: f64 for sums of floats, else the type of the arithmetic.
 template <class T, class Op>
@@ -144,20 +145,19 @@ struct ColumnPlan {
   Extents places, reduced;  // `places` are the kept dimensions but the last
   Steps place_steps, y_steps, reduced_steps;
   int64_t width, y_stride, rows, piece_rows, column_blocks;
+  int64_t blocks;  // of columns, pieces and places together
 };
 
-/// Block (x, y): thread x takes N neighbouring columns, thread y every blockDim.y-th row of a piece: 64 at
-/// most.
-template <class Op, int N, class E>
-__global__ void __launch_bounds__(block_threads)
-    reduce_columns_kernel(const E* x, Target y, ColumnPlan plan) {
+/// One of plan.blocks: thread x takes N neighbouring columns, thread y every blockDim.y-th row of a piece: 64
+/// at most.
+template <class Op, int N, class E, class P>
+__device__ __forceinline__ void reduce_block_of_columns(const E* x, const Target& y, const ColumnPlan& plan,
+                                                        int64_t block, P* sums) {
   using C = ComputeType<E>;
-  using P = Partial<E, Op>;
-  REPRISE_SHARED(P, sums, [N * block_threads]);  // (N, blockDim.y, blockDim.x)
   const Op op;
   const int thread = int(threadIdx.y * blockDim.x + threadIdx.x), columns = int(blockDim.x) * N;
-  const int64_t block_column = blockIdx.x % plan.column_blocks * columns;
-  const int64_t rest = blockIdx.x / plan.column_blocks, piece = rest % y.pieces, place = rest / y.pieces;
+  const int64_t block_column = block % plan.column_blocks * columns;
+  const int64_t rest = block / plan.column_blocks, piece = rest % y.pieces, place = rest / y.pieces;
   const auto [x_place, y_place] = offsets_of<2>(place, plan.places, {plan.place_steps, plan.y_steps});
   const int64_t column = block_column + int64_t(threadIdx.x) * N;
   const int64_t end = min(plan.rows, (piece + 1) * plan.piece_rows);
@@ -198,6 +198,17 @@ __global__ void __launch_bounds__(block_threads)
   if (thread < columns && block_column + thread < plan.width)
     store_number(y.data, y.dtype, y_place + (block_column + thread) * plan.y_stride + piece * y.piece_stride,
                  sums[thread % N * block_threads + thread / N]);
+}
+
+template <class Op, int N, class E>
+__global__ void __launch_bounds__(block_threads)
+    reduce_columns_kernel(const E* x, Target y, ColumnPlan plan) {
+  using P = Partial<E, Op>;
+  REPRISE_SHARED(P, sums, [N * block_threads]);  // (N, blockDim.y, blockDim.x)
+  for (int64_t block = blockIdx.x; block < plan.blocks; block += gridDim.x) {
+    reduce_block_of_columns<Op, N>(x, y, plan, block, sums);
+    __syncthreads();  // the sums are read before the next block's are written
+  }
 }
 
 template <class T, class Op>
@@ -253,10 +264,11 @@ void reduce_columns(const Stream& stream, const ReductionSplit& parts) {
                     to_view.strides[last],
                     rows,
                     piece_rows,
-                    column_blocks};
+                    column_blocks,
+                    column_blocks * pieces * outer};
     auto run = [&](auto kernel) {
       simt::launch({.name = "reduce_columns",
-                    .grid = unsigned(column_blocks * pieces * outer),
+                    .grid = unsigned(std::min(plan.blocks, most_blocks)),
                     .block = dim3(across, down),
                     .stream = stream},
                    kernel, data_of<T>(kept), target, plan);
@@ -295,7 +307,7 @@ void reduce_rows(const Stream& stream, const ReductionSplit& parts) {
         length,           piece_length,        group};
     auto run = [&](auto kernel) {
       simt::launch({.name = "reduce_rows",
-                    .grid = unsigned(ceil_div<int64_t>(rows * pieces * group, block_threads)),
+                    .grid = grid_of("reduce_rows", ceil_div<int64_t>(rows * pieces * group, block_threads)),
                     .block = block_threads,
                     .stream = stream},
                    kernel, data_of<T>(kept), target, plan);
@@ -403,7 +415,7 @@ void argmax_cuda(const Stream& stream, const TensorView& x, const TensorView& y)
   if (plan.length > warp_row) plan.group = block_threads;
   dispatch_all(x.dtype, [&]<class T>() {
     simt::launch({.name = "argmax",
-                  .grid = unsigned(ceil_div<int64_t>(plan.rows * plan.group, block_threads)),
+                  .grid = grid_of("argmax", ceil_div<int64_t>(plan.rows * plan.group, block_threads)),
                   .block = block_threads,
                   .stream = stream},
                  argmax_kernel<Element<T>>, data_of<T>(x), y.as<int64_t>(), plan);

@@ -161,6 +161,8 @@ def train(part):
         commands |= {"Reprise f32": ours, "PyTorch f32 eager": peer}
     else:
         commands |= {"Reprise TF32": [*ours, "--tf32"], "PyTorch TF32 eager": [*peer, "--tf32"],
+                     "Reprise bf16, attention on Hopper": [*ours, "--bf16", "--attention", "sm90"],
+                     "Reprise bf16, cuDNN's attention": [*ours, "--bf16", "--attention", "cudnn"],
                      "PyTorch bf16 autocast compiled": [*peer, "--autocast", "--compile"],
                      "Reprise f32": [*ours, "--steps", "1"]}
     rows = []
@@ -175,7 +177,8 @@ def train(part):
         trainer.stop()
         seconds = [record["seconds_per_step"] for record in trainer.records]
         rows.append({"name": name, "milliseconds": round(1e3 * statistics.median(seconds), 2) if seconds else None,
-                     "rounds": len(seconds), "peak_bytes": max((r.get("peak_device_bytes", 0) for r in trainer.records), default=0)})
+                     "rounds": len(seconds), "peak_bytes": max((r.get("peak_device_bytes", 0) for r in trainer.records), default=0),
+                     "attention": trainer.records[-1].get("attention", "") if seconds else ""})
         if not seconds:
             part.findings["status"] = f"{name} did not train"
     part.findings["rows"] = rows
@@ -206,8 +209,9 @@ def write_report(findings, rehearse):
         lines += [f"| {r['name']} | {r['microseconds']} | {r['gigabytes_per_second']} | {r['teraflops']} | "
                   f"{r['torch_microseconds']} | {r['ratio']} |" for r in findings["kernels"].get("rows", [])]
     if "train" in findings:
-        lines += ["", "## A training step of GPT-2 124M", "", "| | ms | rounds | peak device memory, GiB |", "|---|---|---|---|"]
-        lines += [f"| {r['name']} | {r['milliseconds']} | {r['rounds']} | {r['peak_bytes'] / 2**30:.1f} |"
+        lines += ["", "## A training step of GPT-2 124M", "", "| | ms | rounds | peak device memory, GiB | attention ran on, forward/backward |",
+                  "|---|---|---|---|---|"]
+        lines += [f"| {r['name']} | {r['milliseconds']} | {r['rounds']} | {r['peak_bytes'] / 2**30:.1f} | {r.get('attention', '')} |"
                   for r in findings["train"].get("rows", [])]
     (OUT / "report.md").write_text("\n".join(lines) + "\n")
 

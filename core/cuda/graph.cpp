@@ -1,6 +1,8 @@
 // Graph: capture with a pool of memory of its own, instantiate, update.
 #include "reprise/core/cuda/graph.h"
 
+#include <vector>
+
 #include "reprise/core/cuda/error_slot.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/memory.h"
@@ -18,7 +20,15 @@ class PoolScope {
   Stream stream_;
 };
 
+// Filled by static objects before main, so it is a function's static.
+std::vector<void (*)(Device)>& makers() {
+  static std::vector<void (*)(Device)> all;
+  return all;
+}
+
 }  // namespace
+
+BeforeCapture::BeforeCapture(void (*make)(Device device)) { makers().push_back(make); }
 
 Graph::Pool::Pool(const Stream& stream)
     : device_(stream.device()), id_(allocator(stream.device()).enter_pool(stream)) {}
@@ -48,6 +58,7 @@ bool Graph::update(const Body& body) {
 std::pair<Graph::Pool, Graph::Handle> Graph::capture(const Stream& stream, const Body& body) {
   check(stream.device().is_cuda(), "Graph: ", stream.device(), " has none");
   error_slot(stream.device());  // made now if it is not there: not while capturing
+  for (auto make : makers()) make(stream.device());
   StreamScope current(stream);
   Pool pool(stream);
   PoolScope scope(stream);

@@ -82,6 +82,15 @@ __device__ MatrixDescriptor matrix_descriptor(const void* shared, int leading_by
 /// The descriptor of a tile that starts so many bytes later.
 __device__ MatrixDescriptor advanced(MatrixDescriptor descriptor, int bytes);
 
+namespace detail {
+/// The empty instructions of wgmma_fence and wgmma_wait: what was written to these registers is written
+/// before, what is read of them is read after. Nothing in the emulator.
+__device__ void keep_written(float& value);
+__device__ void keep_written(uint32_t& value);
+template <class T, size_t n>
+__device__ __forceinline__ void keep_written(T (&values)[n]);
+}  // namespace detail
+
 enum class Major { k, n };
 
 /// d (64 x N, f32) = a (64 x 16) b (16 x N), or += with `accumulate`; N is twice the number of registers, 64
@@ -95,8 +104,15 @@ template <class T, Major b_major, int n>
 __device__ __forceinline__ void wgmma(float (&d)[n], const uint32_t (&a)[4], MatrixDescriptor b,
                                       bool accumulate, Here here = Here::current());
 
-/// Before the first wgmma, and again after registers of d or a were written by other instructions.
+/// Before the first wgmma, and again after registers of d or a were written by other instructions: these are
+/// named here, arrays of float or uint32_t of any rank, for nothing else keeps the compiler from writing them
+/// after the fence.
 __device__ void wgmma_fence();
+template <class... Registers>
+__device__ __forceinline__ void wgmma_fence(Registers&... written) {
+  (detail::keep_written(written), ...);
+  wgmma_fence();
+}
 /// Closes the group of this warp's wgmmas since the last commit.
 __device__ void wgmma_commit(Here here = Here::current());
 /// Waits until at most the `pending` newest groups are under way. `d` is what the caller touches next.

@@ -11,6 +11,11 @@
 namespace reprise::simt::ptx {
 namespace detail {
 
+inline void keep_written(float&) {}
+inline void keep_written(uint32_t&) {}
+template <class T, size_t n>
+void keep_written(T (&)[n]) {}
+
 void mbarrier_init(Mbarrier* barrier, int arrivals, Where where);
 void mbarrier_arrive(Mbarrier* barrier, int bytes, Where where);
 void mbarrier_wait(Mbarrier* barrier, int parity, Where where);

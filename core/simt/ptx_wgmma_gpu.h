@@ -14,6 +14,14 @@ inline constexpr char ptx_type<__nv_bfloat16>[] = "bf16";
 template <>
 inline constexpr char ptx_type<__half>[] = "f16";
 
+__device__ __forceinline__ void keep_written(float& value) { asm volatile("" : "+f"(value)::"memory"); }
+__device__ __forceinline__ void keep_written(uint32_t& value) { asm volatile("" : "+r"(value)::"memory"); }
+template <class T, size_t n>
+__device__ __forceinline__ void keep_written(T (&values)[n]) {
+#pragma unroll
+  for (size_t i = 0; i < n; ++i) keep_written(values[i]);
+}
+
 }  // namespace detail
 
 __device__ __forceinline__ MatrixDescriptor matrix_descriptor(const void* shared, int leading_bytes,
@@ -107,12 +115,10 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit(Here) {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// The empty instructions keep the compiler from moving a use of d up over the wait.
 template <int pending, int n>
 __device__ __forceinline__ void wgmma_wait(float (&d)[n], Here) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-#pragma unroll
-  for (int i = 0; i < n; ++i) asm volatile("" : "+f"(d[i])::"memory");
+  detail::keep_written(d);
 }
 
 }  // namespace reprise::simt::ptx

@@ -63,4 +63,10 @@ __host__ __device__ constexpr T ceil_div(T a, T b) {
   return (a + b - 1) / b;
 }
 
+/// A grid of so many blocks. Error instead of a number that wraps.
+inline unsigned grid_of(const char* kernel, int64_t blocks) {
+  check(blocks <= 0x7fffffff, kernel, ": ", blocks, " blocks are more than one launch takes");
+  return unsigned(blocks);
+}
+
 }  // namespace reprise::kernels::device

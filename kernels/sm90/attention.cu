@@ -46,7 +46,7 @@ __device__ __forceinline__ void consume(SharedTiles<T> tiles, Barriers<T::slots>
   for (int i = 1; i < n_tiles; ++i) {
     barriers.v.wait_until_full(i - 1);
     barriers.k.wait_until_full(i);
-    ptx::wgmma_fence();
+    ptx::wgmma_fence(s, o, p);
     multiply_by_keys<E, T>(s, q, tiles.k(i));
     multiply_by_values<E, T>(o, p, tiles.v(i - 1));
     ptx::wgmma_wait<1>(s);
@@ -59,7 +59,7 @@ __device__ __forceinline__ void consume(SharedTiles<T> tiles, Barriers<T::slots>
     round_to<E>(p, s);
   }
   barriers.v.wait_until_full(n_tiles - 1);
-  ptx::wgmma_fence();
+  ptx::wgmma_fence(o, p);
   multiply_by_values<E, T>(o, p, tiles.v(n_tiles - 1));
   ptx::wgmma_wait<0>(o);
 }

@@ -8,8 +8,10 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <map>
+#include <mutex>
 
 #include "reprise/kernels/attention_backend.h"
 #include "reprise/kernels/device/workspace.h"
@@ -91,6 +93,7 @@ struct Parts {
 };
 
 struct Forward : Parts {
+  static constexpr const char* name = "forward pass";
   Id q, k, v, out, lse;  ///< lse is 0 if absent
 
   Forward(const TensorView& q_view, const TensorView& k_view, const TensorView& v_view,
@@ -128,6 +131,7 @@ struct Forward : Parts {
 };
 
 struct Backward : Parts {
+  static constexpr const char* name = "backward pass";
   Id dout, q, k, v, out, lse, dq, dk, dv, row_sums;
 
   /// With P the probabilities: dV = P^T dO, dS = P (dO V^T - sum(dO O)) scale, dQ = dS K, dK = dS^T Q.
@@ -196,16 +200,29 @@ std::vector<int64_t> key_of(const Stream& stream, const AttentionOptions& option
   return key;
 }
 
+/// The built graph; null if cuDNN does not take it, which is said once a process and direction, since who
+/// chose this backend wants to know.
+template <class Direction, class... Args>
+std::unique_ptr<Direction> made_graph(const CudnnScope& scope, const Args&... args) {
+  std::string reason = "no deterministic engine takes the graph";
+  try {
+    auto made = std::make_unique<Direction>(args...);
+    if (made->graph.build(scope)) return made;
+  } catch (const CudnnRefusal& refusal) { reason = refusal.what(); }
+  static std::once_flag said;
+  std::call_once(said, [&] {
+    std::fprintf(stderr, "attention: cuDNN refuses its %s, our own kernels run instead: %s\n",
+                 Direction::name, reason.c_str());
+  });
+  return nullptr;
+}
+
 /// The built graph for a key; null if cuDNN does not take it. Called while the CudnnScope is held.
 template <class Direction, class... Args>
 const Direction* graph_of(const CudnnScope& scope, const std::vector<int64_t>& key, const Args&... args) {
   static auto& known = *new std::map<std::vector<int64_t>, std::unique_ptr<Direction>>;
   auto at = known.find(key);
-  if (at == known.end()) {
-    auto made = std::make_unique<Direction>(args...);
-    if (!made->graph.build(scope)) made = nullptr;
-    at = known.emplace(key, std::move(made)).first;
-  }
+  if (at == known.end()) at = known.emplace(key, made_graph<Direction>(scope, args...)).first;
   return at->second.get();
 }
 

@@ -25,6 +25,12 @@ class CudnnScope {
   cudnnContext* handle_ = nullptr;
 };
 
+/// What cuDNN refuses: it has no kernel for it, or takes its parameters for wrong.
+struct CudnnRefusal : Error {
+  using Error::Error;
+};
+
+/// CudnnRefusal if that is what the status says, else Error.
 [[noreturn]] void fail_cudnn(int status, const char* call, const std::string& values);
 
 /// Throws Error naming the call, cuDNN's word for what went wrong, and the values.

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 
+#include "reprise/core/cuda/graph.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/kernels/device/workspace.h"
 #include "reprise/kernels/gemm_backend.h"
@@ -43,6 +44,8 @@ cublasLtHandle_t handle_of(int device) {
   if (!handle) check_call(cublasLtCreate(&handle), "cublasLtCreate", "device ", device);
   return handle;
 }
+
+const cuda::BeforeCapture handle_before_capture{[](Device device) { handle_of(device.index); }};
 
 struct Types {
   cudaDataType_t data;

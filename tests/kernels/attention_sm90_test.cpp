@@ -186,6 +186,10 @@ TEST_F(AttentionSm90, IsChosenThroughAttention) {
   run.forward();
   ASSERT_TRUE(forward(direct));
   EXPECT_EQ(run.out.data(), direct.out.data());
+  EXPECT_EQ(attention_backend_used(AttentionPass::forward), AttentionBackend::sm90);
+  Call<BFloat16> with_dropout({1, 1, 1, 8, 8, 64, {.dropout = 0.5}});
+  with_dropout.forward();
+  EXPECT_EQ(attention_backend_used(AttentionPass::forward), AttentionBackend::reprise) << "it left that call";
 }
 
 TEST_F(AttentionSm90, LeavesOtherCallsToThePortableKernel) {

@@ -124,6 +124,13 @@ TEST(Reduce, SumsPacksOfEveryDtype) {
         }
 }
 
+TEST(Reduce, SumsMorePlacesThanALaunchHasBlocks) {
+  Array x({8200, 2, 8}, DType::f32), y({8200, 1, 8}, DType::f32);
+  x.fill_with([](int64_t i) { return double(i % 4099); });
+  run_kernel(reduce, ReduceOp::sum, x.view(), y.view());
+  EXPECT_EQ(y.values(), naive(x.view(), y.view().shape, 0, add));
+}
+
 TEST(Reduce, FindsMaxAndMinInLongRowsAndColumns) {
   for (const auto& [shape, dims] :
        {std::pair<Shape, unsigned>{{3, 20011}, 2}, {{701, 33}, 1}, {{5, 33001}, 1}})

@@ -33,6 +33,22 @@ TEST_F(CudaGraph, RunsOnlyWhenItIsLaunched) {
   EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{4, 5, 6}));
 }
 
+int made_before_capture = 0;
+const cuda::BeforeCapture counts{[](Device device) {
+  ++made_before_capture;
+  synchronize(device);  // not allowed during a capture
+}};
+
+TEST_F(CudaGraph, MakesBeforeACaptureWhatMustNotBeMadeDuringOne) {
+  const int before = made_before_capture;
+  cuda::Graph graph(stream, [&] {
+    EXPECT_EQ(made_before_capture, before + 1);
+    copy(source, target);
+  });
+  graph.launch();
+  EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{1, 2, 3}));
+}
+
 TEST_F(CudaGraph, CapturesAnyStream) {
   cuda::OwnedStream side(device);
   synchronize(device);

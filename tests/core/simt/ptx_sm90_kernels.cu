@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(128)
   for (int i = 0; i < keys / 4; ++i) p[i / 4][i % 4] = packed<T>(s[2 * i], s[2 * i + 1]);
   const auto c = ptx::matrix_descriptor(v, tile_bytes_of(keys), group_bytes, Swizzle::bytes128);
   float o[columns / 2];  // (64, columns)
-  ptx::wgmma_fence();
+  ptx::wgmma_fence(p);
 #pragma unroll
   for (int step = 0; step < keys / 16; ++step)
     ptx::wgmma<T, Major::n>(o, p[step], ptx::advanced(c, 2 * group_bytes * step), step > 0);
