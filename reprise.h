@@ -31,6 +31,7 @@
 #include "reprise/io/text.h"
 #include "reprise/io/token_batches.h"
 #include "reprise/io/token_dataset.h"
+#include "reprise/nn/batch_norm.h"
 #include "reprise/nn/checkpointed_sequential.h"
 #include "reprise/nn/conv.h"
 #include "reprise/nn/gpt.h"

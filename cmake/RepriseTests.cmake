@@ -9,8 +9,9 @@ function(reprise_add_tests folder)
                                            GTest::gtest_main)
   if(TARGET reprise-gpt AND folder STREQUAL apps)
     target_link_libraries(${program} PRIVATE reprise_apps)
-    target_compile_definitions(${program} PRIVATE REPRISE_GPT_PROGRAM="$<TARGET_FILE:reprise-gpt>")
-    add_dependencies(${program} reprise-gpt)
+    target_compile_definitions(${program} PRIVATE REPRISE_GPT_PROGRAM="$<TARGET_FILE:reprise-gpt>"
+                               REPRISE_RECOMPUTE_PROGRAM="$<TARGET_FILE:reprise-recompute>")
+    add_dependencies(${program} reprise-gpt reprise-recompute)
   endif()
   reprise_link_cuda(${program})
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more

@@ -20,6 +20,8 @@ MemoryBlock CachingAllocator::allocate(size_t bytes, MemoryCategory category) {
   }
   source_->lend(block);
   account(int64_t(bytes), category);
+  stats_.held += block.reserved_bytes;
+  stats_.peak_held = std::max(stats_.peak_held, stats_.held);
   ++stats_.allocations;
   ++stats_.live_blocks;
   return block;
@@ -29,6 +31,7 @@ void CachingAllocator::release(const MemoryBlock& block) noexcept {
   if (!block.data) return;
   std::lock_guard lock(mutex_);
   account(-int64_t(block.bytes), block.category);
+  stats_.held -= block.reserved_bytes;
   --stats_.live_blocks;
   auto [first, last] = other_streams_.equal_range(block.data);
   if (first == last) {
@@ -106,6 +109,7 @@ MemoryStats CachingAllocator::stats() const {
 void CachingAllocator::reset_peaks() {
   std::lock_guard lock(mutex_);
   stats_.peak_allocated = stats_.allocated;
+  stats_.peak_held = stats_.held;
   stats_.peak_reserved = stats_.reserved;
   stats_.peak_by_category = stats_.by_category;
 }

@@ -33,9 +33,11 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
-/// Bytes. `allocated` is what live tensors hold, `reserved` adds blocks kept for reuse.
+/// Bytes. `allocated` is what live tensors asked for, `held` the blocks they have, which are a little larger,
+/// and `reserved` adds blocks kept for reuse: those go first when a limit is near, so that what has `held` at
+/// most a limit runs under it.
 struct MemoryStats {
-  size_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0;
+  size_t allocated = 0, peak_allocated = 0, held = 0, peak_held = 0, reserved = 0, peak_reserved = 0;
   std::array<size_t, memory_category_count> by_category{};       ///< of `allocated`
   std::array<size_t, memory_category_count> peak_by_category{};  ///< each category's own peak
   uint64_t allocations = 0;                                      ///< requests served

@@ -13,6 +13,7 @@
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/recompute/accounting.h"
 #include "reprise/core/memory.h"
 
 namespace reprise::apps {
@@ -58,6 +59,7 @@ class Trainer {
   double update() {
     Allocator& memory = allocator(parameters_.at(0).device());
     memory.reset_peaks();
+    recompute::Accounting accounting;
     double total = 0;
     for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
       AnomalyMode anomaly(options_.anomaly);
@@ -78,11 +80,17 @@ class Trainer {
     if (task_.ema) task_.ema->update();
     ++step_;
     double loss = total / double(options_.accumulate);
-    records_.add(step_, {{"loss", loss},
-                         {"lr", lr_},
-                         {"grad_norm", norm},
-                         {"units_per_second", progress_.units_per_second()},
-                         {"peak_bytes", double(memory.stats().peak_allocated)}});
+    std::vector<std::pair<std::string, double>> values = {
+        {"loss", loss},
+        {"lr", lr_},
+        {"grad_norm", norm},
+        {"units_per_second", progress_.units_per_second()},
+        {"peak_bytes", double(memory.stats().peak_allocated)}};
+    if (recompute::RegionAccount replayed = accounting.total(); replayed.replays > 0) {
+      values.emplace_back("recompute_seconds", replayed.replay_seconds);
+      values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
+    }
+    records_.add(step_, values);
     return loss;
   }
 

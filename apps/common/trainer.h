@@ -51,6 +51,7 @@ struct TrainingResult {
 
 /// Trains until `schedule.steps` updates are done, from the run folder's newest checkpoint if `resume`.
 /// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
+/// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
 /// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor.
 TrainingResult train(Task& task, const TrainerOptions& options, bool resume);
 

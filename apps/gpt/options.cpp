@@ -1,9 +1,8 @@
 // The command line of `reprise-gpt`.
 #include "reprise/apps/gpt/options.h"
 
-#include <CLI/CLI.hpp>
-
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/validators.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -12,31 +11,6 @@ constexpr const char* device_help = "cpu, cuda, cuda:N or best: the GPU if there
 constexpr const char* attention_help =
     "Attention kernels on a GPU: reprise, sm90 (ours for Hopper) or cudnn;\n"
     "what the chosen ones do not take is left to reprise";
-
-// Validators that say what is wanted.
-CLI::Validator whole_from(int64_t least) {
-  auto complaint = [least](const std::string& text) {
-    int64_t value = 0;
-    bool ok = CLI::detail::lexical_cast(text, value) && value >= least;
-    return ok ? std::string() : "'" + text + "' is not a whole number of at least " + std::to_string(least);
-  };
-  return {complaint, ""};
-}
-
-CLI::Validator number(const char* wanted, bool (*fits)(double)) {
-  auto complaint = [wanted, fits](const std::string& text) {
-    double value = 0;
-    bool ok = CLI::detail::lexical_cast(text, value) && fits(value);
-    return ok ? std::string() : "'" + text + "' is not " + wanted;
-  };
-  return {complaint, ""};
-}
-CLI::Validator number_from_0() {
-  return number("a number of at least 0", [](double value) { return value >= 0 && value < 1e300; });
-}
-CLI::Validator probability() {
-  return number("in [0, 1)", [](double value) { return value >= 0 && value < 1; });
-}
 
 void add_data_options(CLI::App& app, DataOptions& o) {
   auto* group = app.add_option_group("Data");
@@ -123,7 +97,8 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
   group->add_option("--recompute", o.recompute,
                     "Play blocks again in backward instead of keeping what they compute, to the\n"
                     "same bits: none, full (all blocks), every:N (each N-th), layers:2,5,8,\n"
-                    "segments:N (N groups, the last kept) or sqrt (of the blocks as N)");
+                    "segments:N (N groups, the last kept), sqrt (of the blocks as N), or\n"
+                    "offload (all blocks; their inputs wait off the device)");
   group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }

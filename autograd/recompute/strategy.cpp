@@ -1,7 +1,10 @@
 // Strategies: their text, their plans.
 #include "reprise/autograd/recompute/strategy.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "reprise/autograd/recompute/offload.h"
 
 namespace reprise::recompute {
 namespace {
@@ -13,10 +16,10 @@ struct Form {
   Kind kind;
   std::string_view name, example;
 };
-constexpr Form forms[] = {{Kind::none, "none", ""},     {Kind::full, "full", ""},
-                          {Kind::every, "every", "3"},  {Kind::segments, "segments", "4"},
-                          {Kind::segments, "sqrt", ""}, {Kind::layers, "layers", "2,5,8"},
-                          {Kind::automatic, "auto", ""}};
+constexpr Form forms[] = {{Kind::none, "none", ""},       {Kind::full, "full", ""},
+                          {Kind::every, "every", "3"},    {Kind::segments, "segments", "4"},
+                          {Kind::segments, "sqrt", ""},   {Kind::layers, "layers", "2,5,8"},
+                          {Kind::offload, "offload", ""}, {Kind::automatic, "auto", ""}};
 
 std::string written(const Form& form) {
   std::string text(form.name);
@@ -72,23 +75,12 @@ Strategy parse_strategy(std::string_view text) {
 }
 
 std::string to_string(const Strategy& strategy) {
-  switch (strategy.kind) {
-    case Kind::none:
-      return "none";
-    case Kind::full:
-      return "full";
-    case Kind::every:
-      return "every:" + std::to_string(strategy.count);
-    case Kind::segments:
-      return strategy.count ? "segments:" + std::to_string(strategy.count) : "sqrt";
-    case Kind::automatic:
-      return "auto";
-    case Kind::layers:
-      break;
-  }
-  std::string text = "layers:";
+  if (strategy.kind == Kind::segments && strategy.count == 0) return "sqrt";
+  auto is_it = [&](const Form& form) { return form.kind == strategy.kind; };
+  std::string text(std::find_if(std::begin(forms), std::end(forms), is_it)->name);
+  if (strategy.count > 0) text += ":" + std::to_string(strategy.count);
   for (size_t i = 0; i < strategy.layers.size(); ++i)
-    text += (i == 0 ? "" : ",") + std::to_string(strategy.layers[i]);
+    text += (i == 0 ? ":" : ",") + std::to_string(strategy.layers[i]);
   return text;
 }
 
@@ -97,6 +89,7 @@ Plan plan_of(const Strategy& strategy, int64_t n) {
     case Kind::none:
       return plan_none(n);
     case Kind::full:
+    case Kind::offload:
       return plan_every(n, 1);
     case Kind::every:
       return plan_every(n, strategy.count);
@@ -110,6 +103,10 @@ Plan plan_of(const Strategy& strategy, int64_t n) {
   fail("recompute: 'auto' depends on what the layers cost: have them measured and give the model the plan");
 }
 
-CheckpointOptions options_of(const Strategy&) { return {}; }
+CheckpointOptions options_of(const Strategy& strategy) {
+  CheckpointOptions options;
+  if (strategy.kind == Kind::offload) options.offload = std::make_shared<Offload>();
+  return options;
+}
 
 }  // namespace reprise::recompute

@@ -16,6 +16,7 @@ struct Strategy {
     every,      ///< each `count`-th layer is
     segments,   ///< `count` regions of nearly equal length, the last plain; 0: ceil(sqrt(layers))
     layers,     ///< the layers in `layers` are
+    offload,    ///< each layer is, and the regions' inputs wait off the device
     automatic,  ///< what a planner finds for `memory_budget`
   };
   Kind kind = Kind::none;
@@ -26,8 +27,8 @@ struct Strategy {
   bool operator==(const Strategy&) const = default;
 };
 
-/// "none", "full", "every:3", "segments:4", "sqrt", "layers:2,5,8" or "auto". Error naming what is wrong and
-/// what there is.
+/// "none", "full", "every:3", "segments:4", "sqrt", "layers:2,5,8", "offload" or "auto". Error naming what is
+/// wrong and what there is.
 Strategy parse_strategy(std::string_view text);
 /// What parse_strategy reads. The budget is not part of it.
 std::string to_string(const Strategy& strategy);
@@ -35,7 +36,7 @@ std::string to_string(const Strategy& strategy);
 /// The plan for a chain of n layers. Error if they are too few, and for `automatic`, which needs
 /// measurements.
 Plan plan_of(const Strategy& strategy, int64_t n);
-/// What the regions of that plan are called with.
+/// What the regions of that plan are called with; `offload` gets a store of its own.
 CheckpointOptions options_of(const Strategy& strategy);
 
 }  // namespace reprise::recompute

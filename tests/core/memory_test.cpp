@@ -96,6 +96,23 @@ TEST(Memory, RemembersPeaksUntilTheyAreReset) {
   EXPECT_EQ(cpu().stats().peak_reserved, cpu().stats().reserved);
 }
 
+TEST(Memory, CountsTheBlocksThatTensorsHoldToTheByteThatALimitNeeds) {
+  cpu().empty_cache();
+  cpu().reset_peaks();
+  size_t before = cpu().stats().held, peak = 0;
+  auto work = [] { Tensor a = Tensor::empty({1000003}), b = Tensor::empty({333}); };
+  work();
+  peak = cpu().stats().peak_held;
+  EXPECT_EQ(cpu().stats().held, before);
+  EXPECT_GT(peak - before, 4u * (1000003 + 333));
+  {
+    Limit limit(peak);
+    EXPECT_NO_THROW(work());
+  }
+  Limit limit(peak - 1);
+  EXPECT_THROW(work(), OutOfMemory);
+}
+
 TEST(Memory, RefusesBeyondTheLimitSayingWhatIsHeldByWhom) {
   cpu().empty_cache();
   MemoryScope scope(MemoryCategory::optimizer);

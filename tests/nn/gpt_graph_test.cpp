@@ -68,28 +68,32 @@ class GptGraph : public ::testing::Test {
       EXPECT_TRUE(same_bits(got[i].second.detach(), parameters[i].second.detach())) << got[i].first;
   }
 
+  void expect_replays_forward_and_backward(const char* recompute) {
+    Trained got(device);
+    got.gpt.set_recompute(parse_strategy(recompute));
+    optim::AdamW optimizer(got.gpt.parameters(), {.weight_decay = decay});
+    Tensor loss;
+    cuda::Graph graph(current_stream(device), [&] {
+      loss = got.loss();
+      loss.backward();  // gradients were absent: each launch writes them anew
+    });
+    for (int64_t update = 0; update < updates; ++update) {
+      got.next_batch(update);
+      graph.launch();
+      optimizer.set_lr(lr * lr_factor(update));
+      optimizer.step(optim::clip_scale(optim::grad_norm(got.gpt.parameters()), max_norm));
+      EXPECT_EQ(loss.item(), losses[size_t(update)]) << "update " << update;
+    }
+    expect_trained(got.gpt);
+  }
+
   const Device device = Device::cuda();
   std::vector<double> losses;  // of each update
   NamedTensors parameters;     // after them
 };
 
-TEST_F(GptGraph, ReplaysForwardAndBackward) {
-  Trained got(device);
-  optim::AdamW optimizer(got.gpt.parameters(), {.weight_decay = decay});
-  Tensor loss;
-  cuda::Graph graph(current_stream(device), [&] {
-    loss = got.loss();
-    loss.backward();  // gradients were absent: each launch writes them anew
-  });
-  for (int64_t update = 0; update < updates; ++update) {
-    got.next_batch(update);
-    graph.launch();
-    optimizer.set_lr(lr * lr_factor(update));
-    optimizer.step(optim::clip_scale(optim::grad_norm(got.gpt.parameters()), max_norm));
-    EXPECT_EQ(loss.item(), losses[size_t(update)]) << "update " << update;
-  }
-  expect_trained(got.gpt);
-}
+TEST_F(GptGraph, ReplaysForwardAndBackward) { expect_replays_forward_and_backward("none"); }
+TEST_F(GptGraph, ReplaysForwardAndBackwardOfRecomputedBlocks) { expect_replays_forward_and_backward("full"); }
 
 /// AdamW whose step, learning rate and clipping lie on the device.
 struct AdamWOnDevice {

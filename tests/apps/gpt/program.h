@@ -1,4 +1,4 @@
-// Runs the built reprise-gpt as its users do, on a tiny text.
+// Runs the built programs as their users do; reprise-gpt on a tiny text.
 #pragma once
 
 #include <fcntl.h>
@@ -26,9 +26,10 @@ using Arguments = std::vector<std::string>;
 class Program {
  public:
   /// `input` stands on standard input.
-  explicit Program(const Arguments& arguments, const std::string& input = "") {
+  explicit Program(const Arguments& arguments, const std::string& input = "",
+                   const char* program = REPRISE_GPT_PROGRAM) {
     folder_.write("in", input);
-    std::vector<const char*> argv = {REPRISE_GPT_PROGRAM};
+    std::vector<const char*> argv = {program};
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     argv.push_back(nullptr);
     std::string in = folder_ / "in", out = folder_ / "out", err = folder_ / "err";
@@ -154,7 +155,7 @@ inline std::vector<std::string> measurements(const std::string& run_folder) {
   std::vector<std::string> all;
   for (const io::RunRecord& record : io::read_run_log(run_folder + "/metrics.jsonl"))
     for (const auto& [name, value] : record.metrics)
-      if (name != "units_per_second" && name != "peak_bytes")
+      if (name != "units_per_second" && name != "peak_bytes" && !name.starts_with("recompute"))
         all.push_back(detail::join(record.step, ' ', name, ' ', std::hexfloat, value));
   return all;
 }

@@ -20,9 +20,18 @@ TEST(Strategy, StandsForAPlan) {
   for (auto [text, plan] : cases) EXPECT_EQ(to_string(plan_of(parse_strategy(text), 10)), plan) << text;
 }
 
+TEST(Strategy, OffloadsTheInputsOfEachLayer) {
+  Strategy strategy = parse_strategy("offload");
+  EXPECT_EQ(to_string(plan_of(strategy, 3)), "[0] [1] [2]");
+  EXPECT_TRUE(options_of(strategy).offload);
+  EXPECT_NE(options_of(strategy).offload, options_of(strategy).offload)
+      << "stores are not shared among models";
+  EXPECT_FALSE(options_of(parse_strategy("full")).offload);
+}
+
 TEST(Strategy, IsWrittenAsItIsRead) {
   for (const char* text :
-       {"none", "full", "every:3", "segments:2", "sqrt", "layers:2,5,8", "layers:0", "auto"})
+       {"none", "full", "every:3", "segments:2", "sqrt", "layers:2,5,8", "layers:0", "offload", "auto"})
     EXPECT_EQ(to_string(parse_strategy(text)), text);
   EXPECT_EQ(to_string(parse_strategy("segments:0")), "sqrt");
   EXPECT_EQ(to_string(Strategy()), "none");

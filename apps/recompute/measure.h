@@ -1,0 +1,46 @@
+// Measuring training steps: the memory of one, and the time of strategies in turns.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reprise/apps/common/memory_timeline.h"
+#include "reprise/apps/recompute/workload.h"
+
+namespace reprise::apps::recompute {
+
+/// Bytes of one training step.
+struct StepMemory {
+  size_t peak = 0;              ///< of everything on the device
+  size_t peak_activations = 0;  ///< of activations and of what recompute makes in their place
+  size_t held = 0;              ///< of these, what is there between forward and backward
+};
+
+/// One step in which every allocation is recorded.
+struct RecordedStep {
+  double loss = 0;
+  MemoryTimeline timeline{};
+  size_t held = 0;
+  StepMemory memory() const { return {timeline.peak(), timeline.peak_activations(), held}; }
+};
+RecordedStep record_step(Trainee& trainee, int64_t step, const io::TokenBatch& batch);
+
+/// What a strategy needs for a step.
+struct StrategyResult {
+  std::string strategy;
+  StepMemory memory;
+  double seconds = 0;  ///< the median of its steps
+};
+
+/// Trains one model: first a recorded step with each strategy, then `rounds` timed ones, in turns, so that
+/// whatever else the machine does meets all of them. The first strategy is the one to compare with.
+std::vector<StrategyResult> measure(const Workload& workload, const std::vector<std::string>& strategies,
+                                    int64_t rounds);
+
+double median(std::vector<double> values);
+/// By how many percent `value` is below `base`.
+double percent_below(double base, double value);
+/// "12.3 MiB".
+std::string in_mib(size_t bytes);
+
+}  // namespace reprise::apps::recompute

@@ -1,0 +1,99 @@
+// The command line of `reprise-recompute`.
+#include "reprise/apps/recompute/options.h"
+
+#include "reprise/apps/common/validators.h"
+#include "reprise/core/error.h"
+
+namespace reprise::apps::recompute {
+namespace {
+
+constexpr const char* strategy_help =
+    "none, full, every:N, segments:N, sqrt, layers:I,J,..., or another that reprise-gpt's --recompute takes";
+
+void add_workload(CLI::App& app, WorkloadOptions& o) {
+  auto* model = app.add_option_group("Model");
+  model->add_option("--model", o.model, "A preset: tiny, gpt_6x384 or gpt2_124m");
+  model->add_option("--layers", o.layers, "Transformer blocks (0: the preset's)")->check(whole_from(0));
+  model->add_option("--width", o.width, "Size of the residual stream (0: the preset's)")
+      ->check(whole_from(0));
+  model->add_option("--heads", o.heads, "Attention heads a block (0: the preset's)")->check(whole_from(0));
+  model->add_option("--context", o.context, "Tokens the model can see (0: the preset's)")
+      ->check(whole_from(0));
+  model->add_option("--vocab", o.vocab, "Size of the vocabulary (0: the preset's)")->check(whole_from(0));
+  model->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
+  auto* data = app.add_option_group("Data");
+  data->add_option("--batch", o.batch, "Sequences a step (0: the preset's)")->check(whole_from(0));
+  data->add_option("--length", o.length, "Tokens a sequence (0: the preset's, at most the context)")
+      ->check(whole_from(0));
+  data->add_option("--data", o.data, "A text to train on, by characters (without it: random tokens)");
+  data->add_option("--seed", o.seed, "Seed of weights, tokens and dropout")->check(whole_from(0));
+  auto* run = app.add_option_group("Run");
+  run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one");
+  run->add_option("--threads", o.threads, "Threads (0: one a CPU); no bit depends on it")
+      ->check(whole_from(0));
+}
+
+void add_out(CLI::App& app, WorkloadOptions& o, const char* files) {
+  o.folder = "runs/recompute";
+  app.add_option("--out", o.folder, std::string("Folder for ") + files);
+}
+
+void add_verify(CLI::App& app, VerifyCommand& o) {
+  auto* verify = app.add_subcommand("verify", "Train with and without recompute; every bit must be the same");
+  add_workload(*verify, o.workload);
+  verify->add_option("--recompute", o.recompute, strategy_help);
+  verify->add_option("--steps", o.steps, "Updates")->check(whole_from(1));
+}
+
+void add_compare(CLI::App& app, CompareCommand& o) {
+  auto* compare = app.add_subcommand("compare", "Memory and time of the strategies, as a table and a plot");
+  add_workload(*compare, o.workload);
+  compare->add_option("--recompute", o.strategies, "Strategies to compare (default: all)");
+  compare->add_option("--rounds", o.rounds, "Timed steps of each, in turns")->check(whole_from(1));
+  add_out(*compare, o.workload, "compare.html and compare.json");
+}
+
+void add_max_batch(CLI::App& app, MaxBatchCommand& o) {
+  auto* max_batch = app.add_subcommand("max-batch", "The largest batch that a memory limit has room for");
+  add_workload(*max_batch, o.workload);
+  max_batch->add_option("--recompute", o.recompute, strategy_help);
+  max_batch->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB")
+      ->required();
+  max_batch->add_option("--largest", o.largest, "Where the search ends")->check(whole_from(1));
+  max_batch->add_option("--steps", o.steps, "Timed steps at the largest batch")->check(whole_from(1));
+}
+
+void add_profile(CLI::App& app, ProfileCommand& o) {
+  auto* profile = app.add_subcommand("profile", "Memory over one training step, as a page and a trace");
+  add_workload(*profile, o.workload);
+  profile->add_option("--recompute", o.recompute, strategy_help);
+  add_out(*profile, o.workload, "profile.html and profile.trace.json");
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, char** argv) {
+  Command command;
+  CLI::App app("reprise-recompute: what recompute saves, what it costs, and that it changes no bit");
+  app.option_defaults()->always_capture_default();
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  add_verify(app, command.verify);
+  add_compare(app, command.compare);
+  add_max_batch(app, command.max_batch);
+  add_profile(app, command.profile);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    std::exit(app.exit(success));  // --help
+  } catch (const CLI::ParseError& error) {
+    fail(error.what(), " (see reprise-recompute ", argc > 1 && argv[1][0] != '-' ? argv[1] : "", " --help)");
+  }
+  using Kind = Command::Kind;
+  if (app.got_subcommand("compare")) command.kind = Kind::compare;
+  if (app.got_subcommand("max-batch")) command.kind = Kind::max_batch;
+  if (app.got_subcommand("profile")) command.kind = Kind::profile;
+  return command;
+}
+
+}  // namespace reprise::apps::recompute

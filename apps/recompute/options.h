@@ -1,0 +1,64 @@
+// The options of `reprise-recompute` and its subcommands.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::apps::recompute {
+
+/// What every command trains.
+struct WorkloadOptions {
+  std::string model = "gpt_6x384";  ///< a preset; the numbers below replace its own where they are not 0
+  int64_t layers = 0, width = 0, heads = 0, context = 0, vocab = 0;
+  int64_t batch = 0, length = 0;  ///< 0: the preset's
+  double dropout = 0;
+  std::string data;  ///< a text, read as characters; empty: random tokens
+  std::string device = "best";
+  int64_t seed = 1337;
+  int threads = 0;     ///< 0: all
+  std::string folder;  ///< where files go
+};
+
+struct VerifyCommand {
+  WorkloadOptions workload;
+  std::string recompute = "full";
+  int64_t steps = 5;
+};
+
+struct CompareCommand {
+  WorkloadOptions workload;
+  std::vector<std::string> strategies;  ///< empty: all there are
+  int64_t rounds = 5;
+};
+
+struct MaxBatchCommand {
+  WorkloadOptions workload;
+  std::string recompute = "full", memory_limit;
+  int64_t steps = 3, largest = 65536;
+};
+
+struct ProfileCommand {
+  WorkloadOptions workload;
+  std::string recompute = "full";
+};
+
+struct Command {
+  enum class Kind : uint8_t { verify, compare, max_batch, profile } kind = Kind::verify;
+  VerifyCommand verify;
+  CompareCommand compare;
+  MaxBatchCommand max_batch;
+  ProfileCommand profile;
+};
+
+/// Parses the command line. Prints help and exits the process with 0 where asked; throws Error on bad
+/// options.
+Command parse_command_line(int argc, char** argv);
+
+// Each returns the exit code.
+int run_verify(const VerifyCommand& command);
+int run_compare(const CompareCommand& command);
+int run_max_batch(const MaxBatchCommand& command);
+int run_profile(const ProfileCommand& command);
+
+}  // namespace reprise::apps::recompute

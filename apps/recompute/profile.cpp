@@ -1,0 +1,56 @@
+// reprise-recompute profile: one step without recompute and one with it, as a page and as a trace.
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "reprise/apps/recompute/chrome_trace.h"
+#include "reprise/apps/recompute/heat_map.h"
+#include "reprise/apps/recompute/options.h"
+#include "reprise/apps/recompute/page.h"
+#include "reprise/apps/recompute/timeline_plot.h"
+#include "reprise/io/atomic_file.h"
+
+namespace reprise::apps::recompute {
+namespace {
+
+void print_regions(const ProfiledStep& step) {
+  fmt::print("{:<16}{:>8}{:>14}{:>14}{:>12}\n", "region", "replays", "not held", "recomputed", "replay");
+  for (const auto& region : step.regions)
+    fmt::print("{:<16}{:>8}{:>14}{:>14}{:>9.2f} ms\n", region.name, region.replays,
+               in_mib(region.bytes_saved - region.bytes_kept), in_mib(region.bytes_recomputed),
+               1e3 * region.replay_seconds);
+}
+
+}  // namespace
+
+int run_profile(const ProfileCommand& c) {
+  Workload workload(c.workload);
+  parse_strategy(c.recompute);  // a wrong one is told now
+  fmt::print("{}\n\n", workload.to_string());
+  Trainee trainee(workload);
+  std::vector<SavedCell> saved = saved_by_layer(trainee, workload);
+  trainee.step(0, workload.batch(0, workload.rows));  // makes the optimizer's moments
+  std::vector<ProfiledStep> steps;
+  for (const std::string& strategy : {std::string("none"), c.recompute})
+    steps.push_back(profile_step(trainee, workload, strategy));
+  print_regions(steps[1]);
+  TimelineScale scale;
+  for (const ProfiledStep& step : steps) {
+    scale.seconds = std::max(scale.seconds, step.seconds);
+    scale.bytes = std::max(scale.bytes, double(step.timeline.peak()));
+    fmt::print("\n{:<16}peak {}, of activations + recompute {}", step.strategy, in_mib(step.timeline.peak()),
+               in_mib(step.timeline.peak_activations()));
+  }
+  std::string body = "<section>" + category_legend() + "</section>\n";
+  for (const ProfiledStep& step : steps) body += timeline_section(step, scale);
+  body += heat_map_section(saved, steps[0], steps[1]) + timeline_script();
+  std::filesystem::create_directories(c.workload.folder);
+  std::string html = c.workload.folder + "/profile.html", trace = c.workload.folder + "/profile.trace.json";
+  io::write_file(html, page("Memory over one training step", workload.to_string(), body));
+  io::write_file(trace, chrome_trace(steps));
+  fmt::print("\n\nwritten to {} (for a browser) and {} (for chrome://tracing or ui.perfetto.dev)\n", html,
+             trace);
+  return 0;
+}
+
+}  // namespace reprise::apps::recompute

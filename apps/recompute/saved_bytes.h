@@ -1,0 +1,36 @@
+// SavedBytes: what a graph holds for backward, by layer and operation.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/saved_tensor.h"
+
+namespace reprise::apps::recompute {
+
+struct SavedCell {
+  std::string layer;  ///< the OpScope; empty outside all
+  std::string op;
+  size_t bytes = 0;
+};
+
+/// Counts while it lives what operations save, each storage once, for the first that saves it; without
+/// `parameters` and without integers.
+class SavedBytes final : public autograd::OpObserver {
+ public:
+  explicit SavedBytes(const TensorList& parameters);
+  void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
+  /// In the order in which they first saved something.
+  const std::vector<SavedCell>& cells() const { return cells_; }
+
+ private:
+  void saved(const Tensor& x);
+
+  std::string layer_, op_;
+  std::unordered_map<const Storage*, std::weak_ptr<Storage>> seen_;  // weak: an address is not used again
+  std::vector<SavedCell> cells_;
+  autograd::SavedTensorHooks hooks_;
+};
+
+}  // namespace reprise::apps::recompute

@@ -1,0 +1,22 @@
+// A step's memory as stacked areas over time, above what ran.
+#pragma once
+
+#include "reprise/apps/recompute/profiled_step.h"
+
+namespace reprise::apps::recompute {
+
+/// The scales that several plots share, so that they can be compared by eye.
+struct TimelineScale {
+  double seconds = 0, bytes = 0;
+};
+
+/// At most about `most` points, of each stretch of time the one with the most memory, and the last.
+std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& points, size_t most);
+
+/// An HTML section. Moving over the picture shows what was held then, by the script below.
+std::string timeline_section(const ProfiledStep& step, const TimelineScale& scale);
+std::string category_legend();
+/// What makes the pictures answer to the pointer; once a page.
+std::string timeline_script();
+
+}  // namespace reprise::apps::recompute

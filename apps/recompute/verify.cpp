@@ -1,0 +1,87 @@
+// reprise-recompute verify: two models from one seed, one of them with recompute, through the same steps.
+#include <fmt/core.h>
+
+#include "reprise/apps/common/same_bits.h"
+#include "reprise/apps/recompute/measure.h"
+#include "reprise/apps/recompute/options.h"
+
+namespace reprise::apps::recompute {
+namespace {
+
+// Below this share of the activations a strategy has gained nothing worth its time.
+constexpr double least_gain_percent = 5;
+constexpr size_t most_shown = 8;
+
+// What differs, with the step at which it did.
+using Findings = std::vector<std::pair<int64_t, Difference>>;
+
+void add(Findings& findings, int64_t step, const nn::NamedTensors& got, const nn::NamedTensors& want) {
+  for (Difference& difference : differences(got, want)) findings.emplace_back(step, std::move(difference));
+}
+
+// Trains both and compares losses and gradients of every step, weights at the end.
+Findings train_both(const VerifyCommand& c, const Workload& workload) {
+  Trainee plain(workload), recomputed(workload);
+  recomputed.model.set_recompute(parse_strategy(c.recompute));
+  Findings findings;
+  for (int64_t step = 0; step < c.steps; ++step) {
+    io::TokenBatch batch = workload.batch(step, workload.rows);
+    Tensor want = plain.forward(step, batch), got = recomputed.forward(step, batch);
+    want.backward();
+    got.backward();
+    add(findings, step, {{"the loss", got}}, {{"the loss", want}});
+    nn::NamedTensors gradients = plain.gradients();
+    for (auto& [name, gradient] : gradients) name = "the gradient of " + name;
+    nn::NamedTensors others = recomputed.gradients();
+    for (auto& [name, gradient] : others) name = "the gradient of " + name;
+    add(findings, step, others, gradients);
+    plain.update();
+    recomputed.update();
+  }
+  add(findings, c.steps, recomputed.model.state_dict(), plain.model.state_dict());
+  return findings;
+}
+
+void print_measurements(const std::vector<StrategyResult>& results) {
+  const StrategyResult &plain = results[0], &with = results[1];
+  auto row = [](const char* what, const std::string& a, const std::string& b, double percent,
+                const char* side) {
+    fmt::print("{:<34}{:>12}{:>12}{:>8.1f} % {}\n", what, a, b, percent, side);
+  };
+  auto bytes = [&](const char* what, size_t StepMemory::*field) {
+    size_t a = plain.memory.*field, b = with.memory.*field;
+    row(what, in_mib(a), in_mib(b), percent_below(double(a), double(b)), "less");
+  };
+  fmt::print("{:<34}{:>12}{:>12}\n", "", "none", with.strategy);
+  bytes("peak memory", &StepMemory::peak);
+  bytes("peak of activations + recompute", &StepMemory::peak_activations);
+  bytes("held for backward", &StepMemory::held);
+  row("time of a step", fmt::format("{:.1f} ms", 1e3 * plain.seconds),
+      fmt::format("{:.1f} ms", 1e3 * with.seconds), -percent_below(plain.seconds, with.seconds), "more");
+  double gain = percent_below(double(plain.memory.peak_activations), double(with.memory.peak_activations));
+  if (gain < least_gain_percent)
+    fmt::print(
+        "\nThis model is too small, or the strategy too weak, to gain: the peak of its activations is "
+        "{:.1f} % lower.\n",
+        gain);
+}
+
+}  // namespace
+
+int run_verify(const VerifyCommand& c) {
+  Workload workload(c.workload);
+  fmt::print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
+             c.recompute);
+  print_measurements(measure(workload, {"none", c.recompute}, c.steps));
+  Findings findings = train_both(c, workload);
+  if (findings.empty()) {
+    fmt::print("\nPASS: losses, gradients and weights are bit-equal in all {} steps.\n", c.steps);
+    return 0;
+  }
+  fmt::print("\nFAIL: tensors that differ: {}\n", findings.size());
+  for (size_t i = 0; i < std::min(findings.size(), most_shown); ++i)
+    fmt::print("  step {}: {}: {}\n", findings[i].first, findings[i].second.name, findings[i].second.what);
+  return 1;
+}
+
+}  // namespace reprise::apps::recompute

@@ -1,0 +1,31 @@
+// Batch normalisation as a layer: its state and the checks of its input.
+#include "reprise/nn/batch_norm.h"
+
+namespace reprise::nn {
+
+BatchNorm::BatchNorm(const Inputs& inputs, int64_t channels, const BatchNormLayerOptions& options,
+                     Device device)
+    : inputs_(inputs), channels_(channels), options_(options) {
+  check(channels >= 1, inputs.name, ": the number of channels must be positive, got ", channels);
+  if (options.affine) {
+    weight = register_parameter("weight", ones({channels}, DType::f32, device));
+    bias = register_parameter("bias", zeros({channels}, DType::f32, device));
+  }
+  if (!options.track_running_stats) return;
+  running_mean = register_buffer("running_mean", zeros({channels}, DType::f32, device));
+  running_var = register_buffer("running_var", ones({channels}, DType::f32, device));
+  num_batches_tracked = register_buffer("num_batches_tracked", zeros({}, DType::i64, device));
+}
+
+Tensor BatchNorm::forward(const Tensor& x) {
+  check(x.rank() >= inputs_.least_rank && x.rank() <= inputs_.most_rank, inputs_.name, ": needs ",
+        inputs_.form, ", got shape ", x.shape());
+  check(x.size(1) == channels_, inputs_.name, ": has ", channels_, " channels, got shape ", x.shape());
+  return batch_norm(x, weight, bias, running_mean, running_var,
+                    {.training = training(),
+                     .momentum = options_.momentum,
+                     .eps = options_.eps,
+                     .batches = num_batches_tracked});
+}
+
+}  // namespace reprise::nn

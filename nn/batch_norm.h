@@ -1,0 +1,59 @@
+// Batch normalisation as a layer: parameters, running statistics and their names in a state dict are
+// PyTorch's.
+#pragma once
+
+#include <optional>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/nn/module.h"
+
+namespace reprise::nn {
+
+struct BatchNormLayerOptions {
+  double eps = 1e-5;
+  std::optional<double> momentum = 0.1;  ///< share of a batch in the running statistics; none: their average
+  bool affine = true;                    ///< has weight and bias
+  bool track_running_stats = true;       ///< if not, evaluation normalises by the batch too
+};
+
+/// What BatchNorm1d and BatchNorm2d share (Ioffe and Szegedy 2015). In training it normalises by the batch,
+/// by its biased variance, and updates the running statistics, by the unbiased one; evaluation normalises by
+/// these. Under a checkpoint the state changes in the first run only. An empty batch changes nothing. Error
+/// on one value a channel in training.
+class BatchNorm : public Layer {
+ public:
+  Tensor forward(const Tensor& x) override;
+
+  Tensor weight, bias;               ///< (channels), 1 and 0 at first; undefined if not affine
+  Tensor running_mean, running_var;  ///< buffers (channels), 0 and 1 at first; undefined if not tracked
+  Tensor num_batches_tracked;        ///< buffer: i64, one number; undefined if not tracked
+
+ protected:
+  /// `name` for errors; `form` of the inputs, of rank `least_rank` to `most_rank`.
+  struct Inputs {
+    const char *name, *form;
+    int least_rank, most_rank;
+  };
+  BatchNorm(const Inputs& inputs, int64_t channels, const BatchNormLayerOptions& options, Device device);
+
+ private:
+  Inputs inputs_;
+  int64_t channels_;
+  BatchNormLayerOptions options_;
+};
+
+/// Of (N, C) or (N, C, L): `BatchNorm1d norm(64)`.
+class BatchNorm1d : public BatchNorm {
+ public:
+  explicit BatchNorm1d(int64_t channels, const BatchNormLayerOptions& options = {}, Device device = {})
+      : BatchNorm({"BatchNorm1d", "(N, C) or (N, C, L)", 2, 3}, channels, options, device) {}
+};
+
+/// Of images (N, C, H, W): `BatchNorm2d norm(64, {.momentum = 0.01})`.
+class BatchNorm2d : public BatchNorm {
+ public:
+  explicit BatchNorm2d(int64_t channels, const BatchNormLayerOptions& options = {}, Device device = {})
+      : BatchNorm({"BatchNorm2d", "(N, C, H, W)", 4, 4}, channels, options, device) {}
+};
+
+}  // namespace reprise::nn

@@ -1,0 +1,78 @@
+// compare: every strategy is in the table, the page and the JSON, and memory falls as it should.
+// labels: end-to-end
+#include <map>
+
+#include "reprise/io/json.h"
+#include "reprise/tests/apps/recompute/program.h"
+
+namespace reprise::testing {
+namespace {
+
+using Row = std::map<std::string, double>;
+
+std::map<std::string, Row> read_rows(const std::string& path) {
+  std::string text = bytes_of_file(path);
+  io::JsonReader json(text, path);
+  std::map<std::string, Row> rows;
+  json.object([&](const std::string& key) {
+    if (key != "strategies") return json.skip();
+    json.array([&] {
+      std::string name;
+      Row row;
+      json.object([&](const std::string& field) {
+        if (field == "strategy")
+          name = json.string();
+        else
+          row[field] = json.number();
+      });
+      rows[name] = row;
+    });
+  });
+  json.end();
+  return rows;
+}
+
+TEST(Compare, HasEveryStrategyInTableJsonAndPageAndTheirPeaksFall) {
+  TempFolder folder;
+  ProgramResult result =
+      run_recompute(recompute_arguments("compare", {"--rounds", "1", "--out", folder / "out"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::map<std::string, Row> rows = read_rows(folder / "out/compare.json");
+  std::string page = bytes_of_file(folder / "out/compare.html");
+  for (const char* strategy : {"none", "full", "every:2", "every:3", "sqrt"}) {
+    EXPECT_NE(result.out.find(std::string("\n") + strategy + " "), std::string::npos) << result.out;
+    EXPECT_NE(page.find(std::string(">") + strategy + "</text>"), std::string::npos) << strategy;
+    ASSERT_TRUE(rows.contains(strategy)) << strategy;
+    EXPECT_GT(rows[strategy]["seconds_per_step"], 0);
+  }
+  for (const char* field : {"peak_bytes", "peak_activation_bytes", "held_bytes"}) {
+    EXPECT_LT(rows["full"][field], rows["every:2"][field]) << field;
+    EXPECT_LT(rows["every:2"][field], rows["none"][field]) << field;
+    EXPECT_LT(rows["sqrt"][field], rows["none"][field]) << field;
+  }
+  EXPECT_NEAR(rows["full"]["saved_percent"],
+              100 - 100 * rows["full"]["peak_activation_bytes"] / rows["none"]["peak_activation_bytes"],
+              1e-9);
+  EXPECT_EQ(rows["none"]["overhead_percent"], 0);
+}
+
+TEST(Compare, TakesStrategiesAndPutsNoneFirst) {
+  TempFolder folder;
+  ProgramResult result = run_recompute(recompute_arguments(
+      "compare", {"--rounds", "1", "--recompute", "sqrt", "layers:0,2", "--out", folder / "out"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(read_rows(folder / "out/compare.json").size(), 3u);
+  EXPECT_LT(result.out.find("\nnone "), result.out.find("\nsqrt "));
+  EXPECT_LT(result.out.find("\nsqrt "), result.out.find("\nlayers:0,2 "));
+}
+
+TEST(Compare, ThePageReachesForNothingElse) {
+  TempFolder folder;
+  run_recompute(recompute_arguments("compare", {"--rounds", "1", "--out", folder / "out"}));
+  std::string page = bytes_of_file(folder / "out/compare.html");
+  for (const char* outside : {"src=", "href=", "@import", "url("})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+}
+
+}  // namespace
+}  // namespace reprise::testing

@@ -1,0 +1,41 @@
+// verify: the bits are the same with every strategy, and the report says what was gained.
+// labels: end-to-end
+#include "reprise/tests/apps/recompute/program.h"
+
+namespace reprise::testing {
+namespace {
+
+TEST(Verify, PassesAndPrintsPeaksAndBitEqualityForEveryStrategy) {
+  for (const char* strategy : {"full", "every:2", "sqrt", "layers:1,2"}) {
+    ProgramResult result = run_recompute(
+        recompute_arguments("verify", {"--recompute", strategy, "--steps", "2", "--dropout", "0.1"}));
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+    for (const char* part :
+         {"peak memory", "peak of activations + recompute", "held for backward", "time of a step",
+          "PASS: losses, gradients and weights are bit-equal in all 2 steps"})
+      EXPECT_NE(result.out.find(part), std::string::npos) << result.out << "lacks: " << part;
+    EXPECT_NE(result.out.find(strategy), std::string::npos);
+    EXPECT_EQ(result.out.find("to gain"), std::string::npos) << result.out;
+  }
+}
+
+TEST(Verify, PassesOnAText) {
+  TempFolder folder;
+  std::string text = folder.write("text", tiny_text());
+  ProgramResult result = run_recompute(recompute_arguments("verify", {"--data", text, "--steps", "2"}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("vocabulary 10"), std::string::npos) << result.out;
+}
+
+TEST(Verify, SaysSoWhenTheModelIsTooSmallToGain) {
+  for (const Arguments& more :
+       {Arguments{"--layers", "1", "--vocab", "5000"}, Arguments{"--recompute", "none"}}) {
+    ProgramResult result = run_recompute(recompute_arguments("verify", more));
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(result.out.find("too small, or the strategy too weak, to gain"), std::string::npos)
+        << result.out;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::testing
