@@ -59,6 +59,8 @@ class ParkingPlace {
   /// wait for copies here, the host does not.
   virtual void settle(size_t under_way) = 0;
   virtual size_t reserved_bytes() const = 0;
+  /// What the device's streams waited for copies, in seconds.
+  virtual double seconds_waited() const { return 0; }
 };
 
 std::shared_ptr<ParkingPlace> make_spill_place(std::filesystem::path folder,

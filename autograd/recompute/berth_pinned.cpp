@@ -20,6 +20,7 @@
 #include "reprise/core/cuda/pinned_pool.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/cuda/stream.h"
+#include "reprise/core/cuda/wait_clock.h"
 
 namespace reprise::recompute {
 namespace {
@@ -43,6 +44,7 @@ class Pier {
   Pier(const Pier&) = delete;
 
   cuda::PinnedPool& pool() { return pool_; }
+  cuda::WaitClock& clock() { return clock_; }
   /// Copies after all that is on `current` now; `done` is the point after it.
   void copy(void* to, const void* from, size_t bytes, const Stream& current, cuda::Event& done) {
     cuda::Event ready(current.device());
@@ -71,6 +73,7 @@ class Pier {
 
   cuda::PinnedPool pool_;
   cuda::OwnedStream stream_;
+  cuda::WaitClock clock_;
   std::mutex mutex_;
   std::list<Leaving> leaving_;  // the newest last
 };
@@ -106,14 +109,16 @@ class PinnedBerth final : public Berth {
   Tensor end_read() override {
     if (!incoming_) begin_read();
     Tensor bytes = std::exchange(incoming_, Tensor());
-    arrived_->make_wait(bytes.storage()->stream());  // so that its memory may go as any other
     join_read(*bytes.storage());
     return bytes;
   }
 
   void join_read(const Storage& bytes) override {
-    arrived_->make_wait(current_stream(device_));
-    bytes.record_stream(current_stream(device_));
+    Stream here = current_stream(device_);
+    pier_->clock().wait(*arrived_, here);
+    if (here == bytes.stream()) return;
+    arrived_->make_wait(bytes.stream());  // so that its memory may go as any other
+    bytes.record_stream(here);
   }
 
   void forget_read() noexcept override {
@@ -135,7 +140,7 @@ void Pier::settle(size_t under_way) {
   std::lock_guard lock(mutex_);
   while (leaving_.size() > under_way) {
     Leaving& oldest = leaving_.front();
-    oldest.copied.make_wait(oldest.bytes.storage()->stream());
+    clock_.wait(oldest.copied, oldest.bytes.storage()->stream());
     if (oldest.bytes.version() != oldest.version)  // what changed it may have come before the copy
       if (auto berth = oldest.berth.lock()) torn.push_back(std::move(berth));
     gone.splice(gone.end(), leaving_, leaving_.begin());

@@ -43,7 +43,10 @@ OffloadStats Offload::stats() const {
   OffloadStats stats = tally_->stats();
   std::lock_guard lock(mutex_);
   for (const auto& [device, place] : places_)
-    if (place) stats.reserved_bytes += place->reserved_bytes();
+    if (place) {
+      stats.reserved_bytes += place->reserved_bytes();
+      stats.seconds_waited += place->seconds_waited();
+    }
   return stats;
 }
 

@@ -14,7 +14,7 @@ struct OffloadStats {
   uint64_t written_bytes = 0, read_bytes = 0;       ///< copied off the device and back, in all
   uint64_t prefetch_hits = 0, prefetch_misses = 0;  ///< reads that had been begun before, and that had not
   uint64_t failures = 0;                            ///< tensors that stayed because there was no room
-  double seconds_waited = 0;                        ///< for reads and, on the CPU, for writes
+  double seconds_waited = 0;  ///< by the device's streams for copies; by the CPU for its file
 };
 
 /// The one place where what happens is counted, by whoever it happens to.

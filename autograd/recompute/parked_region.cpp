@@ -1,4 +1,7 @@
 // When a region's tensors leave and come back.
+#include <utility>
+
+#include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/recompute/offload.h"
 
 namespace reprise::recompute {
@@ -27,15 +30,20 @@ void ParkedRegion::forget_prefetch() {
   for (const auto& x : tensors_) x->forget_prefetch();
 }
 
+// The first tensor that a pass takes brings the others of its region along, the newest first, and those of
+// the region before.
 Tensor ParkedRegion::fetch(size_t index) {
-  std::vector<std::shared_ptr<Parked>> wanted;  // this one, then those that will be asked for after it
+  std::shared_ptr<void>* pass = autograd::GraphTask::kept_in_pass(reinterpret_cast<uintptr_t>(this));
+  bool first = pass && !std::exchange(*pass, offload_);
+  std::vector<std::shared_ptr<Parked>> tensors;
   {
     std::lock_guard lock(mutex_);
     reached_ = true;
-    wanted.assign(tensors_.begin() + int64_t(index), tensors_.end());
+    tensors = tensors_;
   }
-  Tensor fetched = wanted.at(0)->fetch();
-  for (size_t i = 1; i < wanted.size(); ++i) wanted[i]->prefetch();
+  Tensor fetched = tensors.at(index)->fetch();
+  for (size_t i = first ? tensors.size() : 0; i-- > 0;)
+    if (i != index) tensors[i]->prefetch();
   std::shared_ptr<ParkedRegion> before = before_.lock(), stale = offload_->look_ahead(*this, before);
   if (stale) stale->forget_prefetch();
   if (before) before->prefetch();

@@ -111,6 +111,23 @@ TEST(Offload, TakesAPrefetchBackWhenBackwardGoesElsewhere) {
   EXPECT_EQ(held(), before);
 }
 
+TEST(Offload, ReadsWhatAPolicyKeptOnceInAPass) {
+  Chain chain(5);
+  Policy policy(
+      [](const PolicyOp& op) { return op.name == "gelu" ? Decision::recompute : Decision::offload; });
+  auto offload = all_sizes(0);
+  auto run = [&](const Tensor& w, const Tensor& h) {
+    auto body = [w](const Tensor& in) { return sin(sin(Chain::layer(in, w))); };
+    return checkpoint(body, h, {.policy = policy, .offload = offload});
+  };
+  auto plain = [](const Tensor& w, const Tensor& h) { return sin(sin(Chain::layer(h, w))); };
+  TensorList want = chain.train(plain);
+  expect_same(chain.train(run), want);
+  EXPECT_GT(offload->stats().written_bytes, 8 * kBytes);
+  EXPECT_LE(offload->stats().read_bytes, offload->stats().written_bytes);
+  EXPECT_LE(offload->stats().prefetch_misses, 1u);
+}
+
 TEST(Offload, ReadsAgainInEachPassOverARetainedGraph) {
   Chain chain(5);
   auto passes = [&](const auto& run) {

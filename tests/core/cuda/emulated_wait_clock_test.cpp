@@ -1,0 +1,42 @@
+// The clock of waits: what a stream waits for is counted, what had happened before is not.
+#include "reprise/core/cuda/wait_clock.h"
+
+#include <chrono>
+#include <thread>
+
+#include "reprise/core/cuda/emulated_queue.h"
+#include "reprise/core/cuda/stream.h"
+#include "reprise/tests/core/cuda/cuda_test.h"
+
+namespace reprise {
+namespace {
+
+using cuda::emulated::Streams;
+
+class WaitClock : public CudaTest {
+ protected:
+  void SetUp() override { cuda::emulated::set_streams(Streams::deferred); }
+  void TearDown() override { cuda::emulated::set_streams(before_); }
+
+ private:
+  Streams before_ = cuda::emulated::streams();
+};
+
+TEST_F(WaitClock, CountsTheTimeThatAStreamStoodStill) {
+  constexpr std::chrono::milliseconds nap(5);
+  cuda::OwnedStream working(device), waiting(device);
+  cuda::WaitClock clock;
+  cuda::Event done(device);
+  cuda::emulated::enqueue(working.get().handle(), [=] { std::this_thread::sleep_for(nap); });
+  done.record(working.get());
+  clock.wait(done, waiting.get());
+  synchronize(waiting.get());
+  double seconds = clock.seconds();
+  EXPECT_GE(seconds, 0.005);
+  clock.wait(done, waiting.get());
+  synchronize(waiting.get());
+  EXPECT_LT(clock.seconds() - seconds, 0.005);
+}
+
+}  // namespace
+}  // namespace reprise
