@@ -96,9 +96,10 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
   group->add_option("--attention", o.attention, attention_help);
   group->add_option("--recompute", o.recompute,
                     "Play blocks again in backward instead of keeping what they compute, to the\n"
-                    "same bits: none, full (all blocks), every:N (each N-th), layers:2,5,8,\n"
-                    "segments:N (N groups, the last kept), sqrt (of the blocks as N), or\n"
-                    "offload (all blocks; their inputs wait off the device)");
+                    "same bits: none, full (all blocks), selective (only their norms, activations\n"
+                    "and dropout), selective:save_attention or :save_matmuls (all but these),\n"
+                    "every:N (each N-th), layers:2,5,8, segments:N (N groups, the last kept),\n"
+                    "sqrt (of the blocks as N), offload (full; inputs wait off the device)");
   group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }

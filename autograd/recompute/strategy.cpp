@@ -14,12 +14,34 @@ using Kind = Strategy::Kind;
 // How a kind is written: its name, and an example of what follows the colon, if anything does.
 struct Form {
   Kind kind;
-  std::string_view name, example;
+  std::string_view name, example{};
+  bool may_lack_value = false;
 };
-constexpr Form forms[] = {{Kind::none, "none", ""},       {Kind::full, "full", ""},
-                          {Kind::every, "every", "3"},    {Kind::segments, "segments", "4"},
-                          {Kind::segments, "sqrt", ""},   {Kind::layers, "layers", "2,5,8"},
-                          {Kind::offload, "offload", ""}, {Kind::automatic, "auto", ""}};
+constexpr Form forms[] = {{Kind::none, "none"},
+                          {Kind::full, "full"},
+                          {Kind::selective, "selective", "save_attention", true},
+                          {Kind::every, "every", "3"},
+                          {Kind::segments, "segments", "4"},
+                          {Kind::segments, "sqrt"},
+                          {Kind::layers, "layers", "2,5,8"},
+                          {Kind::offload, "offload"},
+                          {Kind::automatic, "auto"}};
+
+struct Preset {
+  std::string_view name;
+  Policy (*make)();
+};
+constexpr Preset presets[] = {
+    {"recompute_cheap", recompute_cheap}, {"save_matmuls", save_matmuls}, {"save_attention", save_attention}};
+
+Policy policy_named(std::string_view name) {
+  std::string known;
+  for (const Preset& preset : presets) {
+    if (preset.name == name || name.empty()) return preset.make();
+    known.append(known.empty() ? "" : ", ").append(preset.name);
+  }
+  fail("recompute: unknown policy '", name, "'; use ", known);
+}
 
 std::string written(const Form& form) {
   std::string text(form.name);
@@ -60,16 +82,21 @@ Strategy parse_strategy(std::string_view text) {
   size_t colon = text.find(':');
   const Form& form = form_named(text.substr(0, colon), text);
   bool has_value = colon != std::string_view::npos;
-  check(has_value || form.example.empty(), "recompute: '", text, "' needs a value, such as '", written(form),
-        "'");
+  check(has_value || form.example.empty() || form.may_lack_value, "recompute: '", text,
+        "' needs a value, such as '", written(form), "'");
   check(!has_value || !form.example.empty(), "recompute: '", form.name, "' takes no value, got '", text, "'");
   Strategy strategy{.kind = form.kind};
   if (!has_value) return strategy;
   std::string_view value = text.substr(colon + 1);
-  if (form.kind == Kind::layers)
+  if (form.kind == Kind::layers) {
     strategy.layers = parse_list(value, text);
-  else
+  } else if (form.kind == Kind::selective) {
+    strategy.policy = value;
+    check(!value.empty(), "recompute: '", text, "' names no policy");
+    policy_named(value);
+  } else {
     strategy.count = parse_number(value, text);
+  }
   check(form.kind != Kind::every || strategy.count > 0, "recompute: '", text, "': every is at least 1");
   return strategy;
 }
@@ -78,6 +105,7 @@ std::string to_string(const Strategy& strategy) {
   if (strategy.kind == Kind::segments && strategy.count == 0) return "sqrt";
   auto is_it = [&](const Form& form) { return form.kind == strategy.kind; };
   std::string text(std::find_if(std::begin(forms), std::end(forms), is_it)->name);
+  if (!strategy.policy.empty()) text += ":" + strategy.policy;
   if (strategy.count > 0) text += ":" + std::to_string(strategy.count);
   for (size_t i = 0; i < strategy.layers.size(); ++i)
     text += (i == 0 ? ":" : ",") + std::to_string(strategy.layers[i]);
@@ -89,6 +117,7 @@ Plan plan_of(const Strategy& strategy, int64_t n) {
     case Kind::none:
       return plan_none(n);
     case Kind::full:
+    case Kind::selective:
     case Kind::offload:
       return plan_every(n, 1);
     case Kind::every:
@@ -106,6 +135,7 @@ Plan plan_of(const Strategy& strategy, int64_t n) {
 CheckpointOptions options_of(const Strategy& strategy) {
   CheckpointOptions options;
   if (strategy.kind == Kind::offload) options.offload = std::make_shared<Offload>();
+  if (strategy.kind == Kind::selective) options.policy = policy_named(strategy.policy);
   return options;
 }
 

@@ -13,6 +13,7 @@ struct Strategy {
   enum class Kind : uint8_t {
     none,
     full,       ///< each layer is a region
+    selective,  ///< each layer is, with the policy named `policy`
     every,      ///< each `count`-th layer is
     segments,   ///< `count` regions of nearly equal length, the last plain; 0: ceil(sqrt(layers))
     layers,     ///< the layers in `layers` are
@@ -22,13 +23,14 @@ struct Strategy {
   Kind kind = Kind::none;
   int64_t count = 0;
   std::vector<int64_t> layers{};
+  std::string policy{};      ///< of policy.h: "save_attention"; empty: recompute_cheap
   size_t memory_budget = 0;  ///< bytes; 0: none given
 
   bool operator==(const Strategy&) const = default;
 };
 
-/// "none", "full", "every:3", "segments:4", "sqrt", "layers:2,5,8", "offload" or "auto". Error naming what is
-/// wrong and what there is.
+/// "none", "full", "selective", "selective:save_attention", "every:3", "segments:4", "sqrt", "layers:2,5,8",
+/// "offload" or "auto". Error naming what is wrong and what there is.
 Strategy parse_strategy(std::string_view text);
 /// What parse_strategy reads. The budget is not part of it.
 std::string to_string(const Strategy& strategy);

@@ -95,7 +95,8 @@ TEST(CheckpointedSequential, HoldsTransformerBlocksWithDropoutAndDropPath) {
     return all;
   };
   TensorList want = bits("none");
-  for (const char* text : {"full", "every:3", "segments:2", "offload"}) expect_same(bits(text), want);
+  for (const char* text : {"full", "every:3", "selective", "segments:2", "offload"})
+    expect_same(bits(text), want);
 }
 
 TEST(CheckpointedSequential, HasTheNamesOfSequential) {

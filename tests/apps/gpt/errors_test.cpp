@@ -35,7 +35,8 @@ TEST(Refusals, NameTheOptionThatIsUnknownOrDoesNotFit) {
   expect({"--min-lr", "1"}, {"--min-lr 1", "--lr"});
   expect({"--val-fraction", "1"}, {"--val-fraction", "1"});
   expect({"--memory-limit", "lots"}, {"lots", "512MiB"});
-  expect({"--recompute", "foo"}, {"recompute: unknown strategy 'foo'; use none, full, every:3"});
+  expect({"--recompute", "foo"},
+         {"recompute: unknown strategy 'foo'; use none, full, selective:save_attention, every:3"});
   expect({"--recompute", "every"}, {"every:3"});
   expect({"--recompute", "segments:2"}, {"2 segments of only 1 layers"});
   expect({"--recompute", "layers:1"}, {"layer 1 was selected, there are 1"});

@@ -42,7 +42,8 @@ TEST_F(Recompute, TrainsToTheSameBitsInLessMemory) {
   };
   double none = with("none");
   EXPECT_EQ(printed_.find("Recompute"), std::string::npos);
-  for (const char* strategy : {"full", "every:2", "segments:2", "sqrt", "layers:0,3", "offload"}) {
+  for (const char* strategy : {"full", "selective", "selective:save_attention", "every:2", "segments:2",
+                               "sqrt", "layers:0,3", "offload"}) {
     EXPECT_LT(with(strategy), none) << strategy;
     EXPECT_NE(printed_.find(std::string("Recompute: ") + strategy), std::string::npos) << printed_;
     expect_same_run(strategy, "none");

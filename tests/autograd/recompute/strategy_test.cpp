@@ -20,6 +20,25 @@ TEST(Strategy, StandsForAPlan) {
   for (auto [text, plan] : cases) EXPECT_EQ(to_string(plan_of(parse_strategy(text), 10)), plan) << text;
 }
 
+TEST(Strategy, SelectsByThePolicyOfItsName) {
+  auto saves = [](const char* text, const char* op) {
+    CheckpointOptions options = options_of(parse_strategy(text));
+    return options.policy && options.policy({op, {}, {}}) == Decision::save;
+  };
+  EXPECT_EQ(to_string(plan_of(parse_strategy("selective"), 3)), "[0] [1] [2]");
+  const std::pair<const char*, std::vector<bool>> cases[] = {
+      {"full", {false, false, false, false}},
+      {"selective", {true, true, true, false}},
+      {"selective:recompute_cheap", {true, true, true, false}},
+      {"selective:save_matmuls", {true, true, false, false}},
+      {"selective:save_attention", {false, true, false, false}}};
+  for (const auto& [text, want] : cases) {
+    std::vector<bool> got;
+    for (const char* op : {"linear", "attention", "embedding", "layer_norm"}) got.push_back(saves(text, op));
+    EXPECT_EQ(got, want) << text;
+  }
+}
+
 TEST(Strategy, OffloadsTheInputsOfEachLayer) {
   Strategy strategy = parse_strategy("offload");
   EXPECT_EQ(to_string(plan_of(strategy, 3)), "[0] [1] [2]");
@@ -30,8 +49,8 @@ TEST(Strategy, OffloadsTheInputsOfEachLayer) {
 }
 
 TEST(Strategy, IsWrittenAsItIsRead) {
-  for (const char* text :
-       {"none", "full", "every:3", "segments:2", "sqrt", "layers:2,5,8", "layers:0", "offload", "auto"})
+  for (const char* text : {"none", "full", "selective", "selective:save_matmuls", "every:3", "segments:2",
+                           "sqrt", "layers:2,5,8", "layers:0", "offload", "auto"})
     EXPECT_EQ(to_string(parse_strategy(text)), text);
   EXPECT_EQ(to_string(parse_strategy("segments:0")), "sqrt");
   EXPECT_EQ(to_string(Strategy()), "none");
@@ -39,12 +58,14 @@ TEST(Strategy, IsWrittenAsItIsRead) {
 
 TEST(Strategy, RefusesWhatItCannotRead) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
-      {"foo", {"recompute: unknown strategy 'foo'; use none, full, every:3, segments:4, sqrt"}},
+      {"foo", {"recompute: unknown strategy 'foo'; use none, full, selective:save_attention, every:3"}},
       {"", {"unknown strategy ''"}},
       {"Full", {"unknown strategy 'Full'"}},
       {"foo:3", {"unknown strategy 'foo:3'"}},
       {"every", {"'every' needs a value, such as 'every:3'"}},
       {"full:2", {"'full' takes no value", "'full:2'"}},
+      {"selective:", {"'selective:' names no policy"}},
+      {"selective:foo", {"unknown policy 'foo'; use recompute_cheap, save_matmuls, save_attention"}},
       {"every:", {"'' in 'every:' is not a whole number"}},
       {"every:x", {"'x' in 'every:x' is not a whole number"}},
       {"every:2x", {"'2x'"}},
