@@ -168,6 +168,19 @@ void add_gemm(std::vector<Case>& cases, const std::string& name, int64_t m, int6
        }});
 }
 
+/// The gradient of a weight (out, in), alone and with that of its bias: whether one pass pays.
+void add_weight_gradient(std::vector<Case>& cases, int64_t rows, int64_t out, int64_t in) {
+  Tensor dy = random_tensor({rows, out}), x = random_tensor({rows, in}), dweight = random_tensor({out, in}),
+         dbias = random_tensor({out});
+  for (bool with_bias : {false, true})
+    cases.push_back({with_bias ? "gemm dweight and dbias" : "gemm dweight", bytes_of({dy, x, dweight}),
+                     2 * double(rows) * double(out) * double(in), [=](const Stream& stream) {
+                       kernels::Epilogue epilogue;
+                       if (with_bias) epilogue.bias_gradient = dbias;
+                       kernels::gemm(stream, transpose(dy.view(), 0, 1), x, dweight, epilogue);
+                     }});
+}
+
 std::vector<Case> all_cases(const Sizes& s, bool is_tiny) {
   std::vector<Case> cases;
   add_rows(cases, s);
@@ -178,6 +191,7 @@ std::vector<Case> all_cases(const Sizes& s, bool is_tiny) {
   add_gemm(cases, "gemm square", s.gemm, s.gemm, s.gemm, false);
   add_gemm(cases, "gemm 4C bias gelu", s.rows, 4 * s.width, s.width, true);
   add_gemm(cases, "gemm C from 4C", s.rows, s.width, 4 * s.width, false);
+  add_weight_gradient(cases, s.rows, 4 * s.width, s.width);
   return cases;
 }
 
