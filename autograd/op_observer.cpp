@@ -39,6 +39,13 @@ InsideOp::InsideOp() { ++ops_around; }
 InsideOp::~InsideOp() { --ops_around; }
 int InsideOp::depth() { return ops_around; }
 
+void OpObserver::will_write(const char*, const Tensor&) {}
+
+void OpObserver::notify_write(const char* method, const Tensor& x) {
+  for (OpObserver* observer = innermost; observer; observer = observer->outer_)
+    observer->will_write(method, x);
+}
+
 HideOpObservers::HideOpObservers() : hidden_(std::exchange(innermost, nullptr)) {}
 HideOpObservers::~HideOpObservers() { innermost = hidden_; }
 

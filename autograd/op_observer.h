@@ -20,6 +20,8 @@ class OpObserver {
 
   /// `op_name` lives as long as the program.
   virtual void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) = 0;
+  /// A method of Tensor is about to change x in place.
+  virtual void will_write(const char* method, const Tensor& x);
 
   /// Before an operation: the results to use in place of running it. Then it runs no forward, saves nothing,
   /// and `op_ran` is not called.
@@ -33,6 +35,7 @@ class OpObserver {
   /// Asks all observers of this thread, the innermost first.
   static std::optional<TensorList> find_replacement(const char* op_name, const TensorList& inputs);
   static bool all_want_no_results();
+  static void notify_write(const char* method, const Tensor& x);
 
  private:
   OpObserver* outer_;

@@ -1,8 +1,10 @@
 // Tensor's differentiable methods, its autograd state and its in-place writes.
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/transfer.h"
+#include "reprise/autograd/recompute/scopes.h"
 #include "reprise/kernels/copy.h"
 #include "reprise/kernels/elementwise.h"
 
@@ -111,6 +113,8 @@ void begin_in_place(const Tensor& x, const char* op, const Tensor& source = {}) 
   for (int d = 0; d < x.rank(); ++d)
     check(x.strides()[d] != 0 || x.shape()[d] <= 1, op,
           ": the target is expanded: several elements share memory");
+  recompute::check_write(op, x);
+  OpObserver::notify_write(op, x);
   x.storage()->bump_version();
 }
 

@@ -32,6 +32,11 @@ void Captures::check_versions() const {
   }
 }
 
+bool Captures::wrote(const Tensor& x) const {
+  return std::any_of(written_.begin(), written_.end(),
+                     [&](const auto& written) { return written.lock() == x.storage(); });
+}
+
 bool Captures::has_leaf(const autograd::AutogradMeta& leaf) const {
   return std::any_of(leaves_.begin(), leaves_.end(),
                      [&](const auto& known) { return known.lock().get() == &leaf; });

@@ -15,6 +15,8 @@ class Captures {
   explicit Captures(const TensorList& region_inputs);
   /// One operation of the first run. What is neither an input of the region nor made by it, was captured.
   void note(const TensorList& arguments, const TensorList& results);
+  /// The first run changes x in place.
+  void note_write(const Tensor& x) { written_.push_back(x.storage()); }
   /// After the first run.
   void finish() { own_.clear(); }
 
@@ -22,6 +24,8 @@ class Captures {
   void check_versions() const;
   /// Whether the region reached this memory by itself.
   bool has(const Storage& storage) const { return captures_.contains(&storage); }
+  /// Whether the first run changed x, or what shares its storage, in place.
+  bool wrote(const Tensor& x) const;
   /// Whether `leaf` was among the arguments of the first run's operations.
   bool has_leaf(const autograd::AutogradMeta& leaf) const;
 
@@ -34,6 +38,7 @@ class Captures {
   std::unordered_set<const Storage*> own_;  // of the region's inputs and of what it made
   std::unordered_map<const Storage*, Capture> captures_;
   std::vector<std::weak_ptr<autograd::AutogradMeta>> leaves_;
+  std::vector<std::weak_ptr<Storage>> written_;
 };
 
 }  // namespace reprise::recompute

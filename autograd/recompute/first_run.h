@@ -12,6 +12,7 @@ class FirstRun final : public autograd::OpObserver {
 
   std::optional<TensorList> replacement(const char*, const TensorList&) override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
+  void will_write(const char*, const Tensor& x) override { region_.captures_.note_write(x); }
   /// The pack hook.
   std::shared_ptr<Slot> keep(const Tensor& x);
   void finish();

@@ -45,6 +45,7 @@ class CaptureObserver final : public autograd::OpObserver {
       if (edge && is_older(*edge.node) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
     }
   }
+  void will_write(const char*, const Tensor& x) override { captures_.note_write(x); }
 
  private:
   // Not of a graph that the region makes for itself.

@@ -8,6 +8,12 @@ thread_local const ReplayScope* innermost = nullptr;
 
 bool is_replaying() { return ReplayScope::active(); }
 
+void check_write(const char* method, const Tensor& x) {
+  check(!ReplayScope::first_run_wrote(x), method,
+        ": a checkpoint plays its region again, and fn changes a tensor of shape ", x.shape(),
+        " in place that its first run has changed; change state by rp::update_state");
+}
+
 ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const Captures& captures,
                          const ScopeFactory& context)
     : captures_(captures), outer_(innermost) {
@@ -19,6 +25,12 @@ ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, con
 ReplayScope::~ReplayScope() { innermost = outer_; }
 
 bool ReplayScope::active() { return innermost != nullptr; }
+
+bool ReplayScope::first_run_wrote(const Tensor& x) {
+  for (const ReplayScope* scope = innermost; scope; scope = scope->outer_)
+    if (scope->captures_.wrote(x)) return true;
+  return false;
+}
 
 bool ReplayScope::first_run_used(const autograd::AutogradMeta& leaf) {
   for (const ReplayScope* scope = innermost; scope; scope = scope->outer_)

@@ -22,6 +22,8 @@ class ReplayScope {
   /// Whether `leaf` is one that the first run of a region being replayed on this thread used. A backward pass
   /// that the region's body runs has added to its gradient then, and must not again.
   static bool first_run_used(const autograd::AutogradMeta& leaf);
+  /// Whether the first run of a region being replayed on this thread changed x in place.
+  static bool first_run_wrote(const Tensor& x);
   static bool active();
 
  private:

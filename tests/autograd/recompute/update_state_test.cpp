@@ -84,6 +84,37 @@ TEST(UpdateState, StillRejectsStateThatTheRegionReadBefore) {
   }
 }
 
+TEST(UpdateState, IsAskedForWhereAReplayWouldChangeStateAgain) {
+  for (CheckpointMode mode : kModes)
+    for (bool nested : {false, true}) {
+      Tensor x = leaf({4}), total = zeros({4}, DType::f32, test_device()), last = total.clone();
+      auto fn = [&](const Tensor& in) {
+        Tensor inner = zeros({4}, DType::f32, test_device());
+        inner.add_(in.detach());  // its own: made anew in each run
+        (nested ? last : total).add_(inner);
+        return exp(square(in));
+      };
+      auto outer = [&](const Tensor& in) { return checkpoint(fn, in, {.mode = mode}); };
+      Tensor y = nested ? checkpoint(outer, x, {.mode = mode}) : outer(x);
+      expect_error([&] { sum(y).backward(); },
+                   {"add_: a checkpoint plays its region again", "(4,)", "rp::update_state"});
+      EXPECT_TRUE(same_bits(nested ? last : total, x.detach())) << "refused before it was written";
+      EXPECT_FALSE(recompute::is_replaying());
+    }
+}
+
+TEST(UpdateState, MayAlsoBeAQuestion) {
+  for (CheckpointMode mode : kModes) {
+    Tensor x = leaf({4}), total = zeros({4}, DType::f32, test_device());
+    auto fn = [&](const Tensor& in) {
+      if (!recompute::is_replaying()) total.add_(in.detach());
+      return exp(square(in));
+    };
+    sum(checkpoint(fn, x, {.mode = mode})).backward();
+    EXPECT_TRUE(same_bits(total, x.detach()));
+  }
+}
+
 TEST(UpdateState, DrawsFromAGeneratorOfItsOwnOnly) {
   Generator own(5);
   for (CheckpointMode mode : kModes) {
