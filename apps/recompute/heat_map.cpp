@@ -116,8 +116,8 @@ std::string heat_map_section(const std::vector<SavedCell>& saved, const Profiled
   }
   auto region_bytes = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
-    return region ? "<td>" + number(double(region->bytes_saved - region->bytes_kept) / mib) + "</td><td>" +
-                        number(double(region->bytes_recomputed) / mib) + "</td>"
+    return region ? "<td>" + number((double(region->bytes_saved) - double(region->bytes_kept)) / mib) +
+                        "</td><td>" + number(double(region->bytes_recomputed) / mib) + "</td>"
                   : std::string("<td></td><td></td>");
   };
   auto region_seconds = [&](const std::string& layer) {

@@ -1,6 +1,7 @@
 // reprise-recompute profile: one step without recompute and one with it, as a page and as a trace.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "reprise/apps/recompute/chrome_trace.h"
@@ -17,8 +18,8 @@ void print_regions(const ProfiledStep& step) {
   fmt::print("{:<16}{:>8}{:>14}{:>14}{:>12}\n", "region", "replays", "not held", "recomputed", "replay");
   for (const auto& region : step.regions)
     fmt::print("{:<16}{:>8}{:>14}{:>14}{:>9.2f} ms\n", region.name, region.replays,
-               in_mib(region.bytes_saved - region.bytes_kept), in_mib(region.bytes_recomputed),
-               1e3 * region.replay_seconds);
+               in_mib(region.bytes_saved - std::min(region.bytes_saved, region.bytes_kept)),
+               in_mib(region.bytes_recomputed), 1e3 * region.replay_seconds);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct RegionAccount {
   int64_t calls = 0;            ///< first runs; those of regions inside a replay do not count
   int64_t replays = 0;          ///< of all regions, those inside a replay too
   size_t bytes_saved = 0;       ///< of tensors that the graph would hold without the checkpoint
-  size_t bytes_kept = 0;        ///< of these, what a policy holds all the same
+  size_t bytes_kept = 0;        ///< of tensors that a policy holds on the device all the same
   size_t bytes_recomputed = 0;  ///< of tensors that replays made anew for backward
   double replay_seconds = 0;
 };

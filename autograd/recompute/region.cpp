@@ -81,6 +81,12 @@ void Region::keep_results() {
     if (at_hand.contains(id)) reads->push_back(keep(id));
   for (size_t i = 0; i < slots_.size(); ++i)
     if (rebuild[i]) slots_[i].lock()->replay_reads = reads;
+  if (!log_) return;
+  size_t bytes = 0;
+  for (const auto& [id, value] : kept) bytes += value->device_bytes();
+  for (const auto& [slot, x] : inner)
+    if (std::shared_ptr<Slot> alive = slots_[slot].lock()) bytes += alive->kept->device_bytes();
+  log_->add_kept(bytes);
 }
 
 std::shared_ptr<KeptValue> Region::kept_value(const Tensor& x, const OpRecord& op) const {

@@ -55,6 +55,11 @@ void RegionLog::add(Run run, size_t bytes, ReplayTime::Clock::time_point begin) 
   });
 }
 
+void RegionLog::add_kept(size_t bytes) {
+  if (in_replay_) return;
+  ledger_->change(name_, [&](RegionAccount& account, auto&) { account.bytes_kept += bytes; });
+}
+
 CountedRun::CountedRun(const std::shared_ptr<RegionLog>& log, RegionLog::Run run, const TensorList& inputs,
                        const Captures& captures)
     : log_(log), run_(run) {

@@ -33,6 +33,8 @@ class RegionLog {
 
   enum class Run : uint8_t { first, replay };
   void add(Run run, size_t bytes, ReplayTime::Clock::time_point begin);
+  /// A policy holds so many bytes on the device.
+  void add_kept(size_t bytes);
   /// An operation ran: its OpScope may be the region's name.
   void note_scope();
   /// Waits for `device` where the Accounting asks for its time.

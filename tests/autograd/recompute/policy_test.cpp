@@ -5,6 +5,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/recompute/accounting.h"
 #include "reprise/tests/autograd/recompute/offload_support.h"
 
 namespace reprise {
@@ -326,6 +327,16 @@ TEST(Policy, OffloadsWhatItSaysIntoTheStore) {
   // Four regions of five leave, three of them with an input that is no leaf, all with what linear gave.
   EXPECT_EQ(store->stats().written_bytes, 7 * testing::kBytes);
   EXPECT_EQ(store->stats().parked_bytes, 0u);
+}
+
+TEST(Policy, CountsWhatItKeeps) {
+  Tensor x = leaf({1000});
+  recompute::Accounting accounting;
+  auto fn = [](const Tensor& in) { return exp(sin(exp(in))); };  // each saves what it is given
+  sum(checkpoint(fn, x, {.policy = {"sin"}})).backward();
+  EXPECT_EQ(accounting.total().bytes_saved, 2 * 1000 * sizeof(float));
+  EXPECT_EQ(accounting.total().bytes_kept, 1000 * sizeof(float));
+  EXPECT_EQ(accounting.total().bytes_recomputed, 1000 * sizeof(float));
 }
 
 TEST(Policy, NeedsAStoreToOffloadTo) {
