@@ -39,7 +39,7 @@ Tensor Berth::fetch() {
   }
   MemoryScope scope(category_);
   Tensor bytes = end_read();
-  tally_->read(bytes_, std::exchange(begun_, false));
+  tally_->fetched(std::exchange(begun_, false));
   back_ = bytes.storage();
   back_version_ = bytes.version();
   return bytes;

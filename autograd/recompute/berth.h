@@ -37,6 +37,8 @@ class Berth {
   virtual void join_read(const Storage&) {}
   virtual void forget_read() noexcept {}
 
+  OffloadTally& tally() { return *tally_; }
+
   std::atomic<bool> torn_{false};
 
  private:

@@ -103,6 +103,7 @@ class PinnedBerth final : public Berth {
     Tensor bytes = Tensor::empty({int64_t(bytes_)}, DType::u8, device_);
     if (!arrived_) arrived_.emplace(device_);
     pier_->copy(bytes.view().data, buffer_.data(), bytes_, current_stream(device_), *arrived_);
+    tally().read(bytes_);
     incoming_ = std::move(bytes);
   }
 

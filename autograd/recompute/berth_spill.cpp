@@ -15,10 +15,7 @@ class SpillBerth final : public Berth {
  public:
   SpillBerth(std::shared_ptr<SpillFile> file, SpillFile::Extent extent, MemoryCategory category,
              std::shared_ptr<OffloadTally> tally)
-      : Berth(size_t(extent.bytes), category, tally),
-        file_(std::move(file)),
-        extent_(extent),
-        tally_(std::move(tally)) {}
+      : Berth(size_t(extent.bytes), category, std::move(tally)), file_(std::move(file)), extent_(extent) {}
   ~SpillBerth() override { file_->release(extent_); }
 
  private:
@@ -28,13 +25,13 @@ class SpillBerth final : public Berth {
     auto start = std::chrono::steady_clock::now();
     Tensor bytes = Tensor::empty({extent_.bytes}, DType::u8);
     file_->read(extent_, bytes.view().data);
-    tally_->waited(seconds_since(start));
+    tally().waited(seconds_since(start));
+    tally().read(size_t(extent_.bytes));
     return bytes;
   }
 
   std::shared_ptr<SpillFile> file_;
   SpillFile::Extent extent_;
-  std::shared_ptr<OffloadTally> tally_;
 };
 
 class SpillPlace final : public ParkingPlace {

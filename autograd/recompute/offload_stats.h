@@ -12,7 +12,7 @@ struct OffloadStats {
   size_t parked_bytes = 0, peak_parked_bytes = 0;   ///< off the device now, and at most
   size_t reserved_bytes = 0;                        ///< host memory or file that is kept for parking
   uint64_t written_bytes = 0, read_bytes = 0;       ///< copied off the device and back, in all
-  uint64_t prefetch_hits = 0, prefetch_misses = 0;  ///< reads that had been begun before, and that had not
+  uint64_t prefetch_hits = 0, prefetch_misses = 0;  ///< fetches of what had been begun before, and had not
   uint64_t failures = 0;                            ///< tensors that stayed because there was no room
   double seconds_waited = 0;  ///< by the device's streams for copies; by the CPU for its file
 };
@@ -34,9 +34,12 @@ class OffloadTally {
     std::lock_guard lock(mutex_);
     stats_.parked_bytes -= bytes;
   }
-  void read(size_t bytes, bool was_begun) {
+  void read(size_t bytes) {
     std::lock_guard lock(mutex_);
     stats_.read_bytes += bytes;
+  }
+  void fetched(bool was_begun) {
+    std::lock_guard lock(mutex_);
     ++(was_begun ? stats_.prefetch_hits : stats_.prefetch_misses);
   }
   /// Whether it is the first one.
