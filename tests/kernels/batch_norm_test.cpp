@@ -15,7 +15,7 @@ constexpr Layout kLayouts[] = {Layout::contiguous,
 /// Odd sizes, sizes that 16-byte packs fit, one value a sample, several pieces, nothing at all.
 const std::vector<Shape>& channel_shapes() {
   static const std::vector<Shape> shapes = {
-      {3, 5},      {7, 65},   {9, 16},      {531, 40},    {300, 3},     {2, 3, 5},     {5, 3, 8},
+      {3, 5},      {7, 65},   {9, 16},      {531, 40},    {1100, 3},    {2, 3, 5},     {5, 3, 8},
       {67, 2, 33}, {1, 1, 2}, {3, 2, 4097}, {2, 3, 3, 5}, {3, 2, 4, 6}, {70, 2, 8, 8}, {2, 2, 2, 3, 2}};
   return shapes;
 }
