@@ -14,8 +14,9 @@ Policy save_attention() { return {"attention", "packed_attention"}; }
 
 Policy recompute_cheap() {
   static const std::set<std::string, std::less<>> cheap = {
-      "layer_norm", "add_layer_norm", "rms_norm", "add_rms_norm", "batch_norm", "relu",   "gelu",
-      "gelu_tanh",  "silu",           "sigmoid",  "tanh",         "swiglu",     "dropout"};
+      "layer_norm", "add_layer_norm", "rms_norm",  "add_rms_norm", "batch_norm", "batch_norm_inference",
+      "relu",       "gelu",           "gelu_tanh", "silu",         "sigmoid",    "tanh",
+      "swiglu",     "dropout"};
   return Policy(
       [](const PolicyOp& op) { return cheap.contains(op.name) ? Decision::recompute : Decision::save; });
 }

@@ -72,6 +72,8 @@ std::vector<NamedWrap> checkpointed() {
       {"until the end", by({.early_stop = false})},
       {"values compared", by({.determinism = Determinism::values})},
       {"nothing compared", by({.determinism = Determinism::none})},
+      {"batch norm saved", by({.policy = {"batch_norm", "batch_norm_inference"}})},
+      {"all but cheap operations saved", by({.policy = recompute::recompute_cheap()})},
   };
   for (CheckpointMode mode : kModes) {
     all.push_back({testing::name_of(mode), by({.mode = mode})});

@@ -64,6 +64,19 @@ TEST(UpdateState, KeepsEveryBitOfAUsersModule) {
     }
 }
 
+TEST(UpdateState, KeepsEveryBitUnderAnyPolicy) {
+  Centre plain;
+  TensorList want = train(plain, [](auto fn, const Tensor& x) { return fn(x); });
+  for (const char* saved : {"mean", "sub", "square", "dropout"}) {
+    Centre centre;
+    TensorList got = train(centre, [&](std::function<Tensor(const Tensor&)> fn, const Tensor& x) {
+      return checkpoint(fn, x, {.policy = {saved}});
+    });
+    EXPECT_EQ(centre.updates, 7);
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << saved << ' ' << i;
+  }
+}
+
 TEST(UpdateState, IsNotRecorded) {
   NoLeaks guard;
   Tensor x = leaf({4}), kept;
