@@ -32,15 +32,16 @@ const Case cases[] = {
     {"gpt_small", {.vocab_size = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 40},
     {"gpt_6x384", {.vocab_size = 65, .context = 256, .layers = 6, .heads = 6, .width = 384}, 16, 256, 2},
     {"gpt2_124m", {}, 4, 64, 2},
+    {"gpt2_124m_256", {}, 4, 256, 1},
     {"gpt2_124m_gpu", {.vocab_size = 50304}, 64, 1024, 4},
 };
 
 const Case& find_case(const std::string& name) {
   for (const Case& known : cases)
     if (name == known.name) return known;
-  std::fprintf(stderr,
-               "gpt_bench: unknown model '%s'; use gpt_small, gpt_6x384, gpt2_124m or gpt2_124m_gpu\n",
-               name.c_str());
+  std::fprintf(stderr, "gpt_bench: unknown model '%s'; use one of:", name.c_str());
+  for (const Case& known : cases) std::fprintf(stderr, " %s", known.name);
+  std::fprintf(stderr, "\n");
   std::exit(2);
 }
 
@@ -78,49 +79,77 @@ size_t peak_rss_bytes() {
   return 0;
 }
 
+// Bytes of tensors in a step, above what is there between steps: at most, and between forward and backward.
+struct StepBytes {
+  size_t peak = 0, held = 0;
+};
+
 void usage() {
   std::puts(
-      "gpt_bench --model gpt_small|gpt_6x384|gpt2_124m|gpt2_124m_gpu [--device cpu|cuda] [--bf16] [--tf32] "
-      "[--attention reprise|sm90|cudnn] [--steps N]\n"
+      "gpt_bench --model NAME [--device cpu|cuda] [--bf16] [--tf32] [--attention reprise|sm90|cudnn] "
+      "[--steps N]\n"
+      "  [--recompute STRATEGY]\n"
       "Reads lines \"run\" and prints one JSON object for each.");
+}
+
+struct Options {
+  std::string model = "gpt_small";
+  rp::Device device;
+  int64_t steps = 0;
+  bool bf16 = false;
+  rp::RecomputeStrategy recompute;
+};
+
+// Leaves where an option is wrong, or help is asked for.
+Options parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    std::string option = argv[i];
+    bool has_value = i + 1 < argc;
+    if (option == "--model" && has_value) {
+      o.model = argv[++i];
+    } else if (option == "--device" && has_value) {
+      o.device = rp::Device::parse(argv[++i]);
+    } else if (option == "--tf32") {
+      rp::kernels::allow_tf32(true);
+    } else if (option == "--attention" && has_value) {
+      if (!choose_attention(argv[++i])) std::exit(2);
+    } else if (option == "--bf16") {
+      o.bf16 = true;
+    } else if (option == "--recompute" && has_value) {
+      o.recompute = rp::parse_strategy(argv[++i]);
+    } else if (option == "--steps" && has_value) {
+      o.steps = std::atoll(argv[++i]);
+    } else {
+      usage();
+      std::exit(option == "--help" ? 0 : 2);
+    }
+  }
+  return o;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string model_name = "gpt_small";
-  rp::Device device;
-  int64_t steps = 0;
-  bool bf16 = false;
-  for (int i = 1; i < argc; ++i) {
-    std::string option = argv[i];
-    if (option == "--model" && i + 1 < argc) {
-      model_name = argv[++i];
-    } else if (option == "--device" && i + 1 < argc) {
-      device = rp::Device::parse(argv[++i]);
-    } else if (option == "--tf32") {
-      rp::kernels::allow_tf32(true);
-    } else if (option == "--attention" && i + 1 < argc) {
-      if (!choose_attention(argv[++i])) return 2;
-    } else if (option == "--bf16") {
-      bf16 = true;
-    } else if (option == "--steps" && i + 1 < argc) {
-      steps = std::atoll(argv[++i]);
-    } else {
-      usage();
-      return option == "--help" ? 0 : 2;
-    }
-  }
-  const Case& chosen = find_case(model_name);
-  if (steps == 0) steps = chosen.steps;
+  Options options = parse(argc, argv);
+  rp::Device device = options.device;
+  const Case& chosen = find_case(options.model);
+  int64_t steps = options.steps > 0 ? options.steps : chosen.steps;
   rp::manual_seed(1);
   rp::nn::Gpt model(chosen.model, device);
-  if (bf16) model.to(rp::DType::bf16);
+  model.set_recompute(options.recompute);
+  if (options.bf16) model.to(rp::DType::bf16);
   rp::optim::AdamW optimizer(rp::optim::decay_matrices(model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95});
   rp::Tensor tokens = random_tokens(chosen, device), targets = random_tokens(chosen, device);
+  rp::Allocator& memory = rp::allocator(device);
+  StepBytes bytes;
   auto step = [&] {
+    size_t before = memory.stats().allocated;
+    memory.reset_peaks();
     rp::Tensor loss = rp::cross_entropy(model(tokens), targets);
+    bytes.held = memory.stats().allocated - before;
     loss.backward();
+    bytes.peak = memory.stats().peak_allocated - before;
     optimizer.step();
     optimizer.zero_grad();
     return loss.item();
@@ -134,9 +163,10 @@ int main(int argc, char** argv) {
     double seconds = taken.count() / double(steps);
     std::printf(
         "{\"seconds_per_step\": %.6f, \"tokens_per_second\": %.1f, \"peak_rss_bytes\": %zu, "
-        "\"peak_device_bytes\": %zu, \"loss\": %.6f, \"attention\": \"%s\"}\n",
+        "\"peak_device_bytes\": %zu, \"step_peak_bytes\": %zu, \"held_bytes\": %zu, \"loss\": %.6f, "
+        "\"attention\": \"%s\"}\n",
         seconds, double(chosen.batch * chosen.length) / seconds, peak_rss_bytes(),
-        rp::allocator(device).stats().peak_reserved, loss, attention_used(device).c_str());
+        memory.stats().peak_reserved, bytes.peak, bytes.held, loss, attention_used(device).c_str());
     std::fflush(stdout);
   }
 }

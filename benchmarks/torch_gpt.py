@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 @dataclass
@@ -36,6 +37,7 @@ MODELS = {
     "gpt_small": GptShape(vocab=65, context=64, layers=4, heads=4, width=128, batch=12, steps=20),
     "gpt_6x384": GptShape(vocab=65, context=256, layers=6, heads=6, width=384, batch=16, steps=1),
     "gpt2_124m": GptShape(vocab=50257, context=1024, layers=12, heads=12, width=768, batch=4, tokens=64, steps=2),
+    "gpt2_124m_256": GptShape(vocab=50257, context=1024, layers=12, heads=12, width=768, batch=4, tokens=256),
     "gpt2_124m_gpu": GptShape(vocab=50304, context=1024, layers=12, heads=12, width=768, batch=64, steps=4),
 }
 
@@ -109,6 +111,7 @@ class Gpt(nn.Module):
 
     def __init__(self, shape):
         super().__init__()
+        self.recompute = False  # of the blocks
         self.wte = nn.Embedding(shape.vocab, shape.width)
         self.wpe = nn.Embedding(shape.context, shape.width)
         self.h = nn.ModuleList(Block(shape) for _ in range(shape.layers))
@@ -123,7 +126,7 @@ class Gpt(nn.Module):
     def forward(self, tokens, targets):
         x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
         for block in self.h:
-            x = block(x)
+            x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)  # (B, T, V)
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
@@ -168,6 +171,33 @@ def profile(step):
     print(recorded.key_averages().table(sort_by="self_cpu_time_total", row_limit=20), file=sys.stderr)
 
 
+def step_bytes(forward, backward, device):
+    """Bytes of tensors in a step above what is there between steps: at most, and between forward and backward.
+
+    On the CPU from the profiler's memory events, which see every tensor (but not what libraries allocate inside)."""
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        loss = forward()
+        held = torch.cuda.memory_allocated()
+        backward(loss)
+        return torch.cuda.max_memory_allocated() - before, held - before
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as recorded:
+        loss = forward()
+        with torch.profiler.record_function("between"):
+            pass
+        backward(loss)
+    total = peak = held = 0
+    events = recorded.profiler.kineto_results.events()
+    for event in sorted(events, key=lambda e: e.start_ns() if hasattr(e, "start_ns") else e.start_us()):
+        if event.name() == "between":
+            held = total
+        elif event.name() == "[memory]":
+            total += event.nbytes()
+            peak = max(peak, total)
+    return peak, held
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, required=True)
@@ -177,7 +207,9 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="weights and activations in bf16, master weights in f32")
     parser.add_argument("--autocast", action="store_true", help="autocast to bf16 instead")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--recompute", default="none", choices=["none", "full"], help="torch.utils.checkpoint of each block")
     parser.add_argument("--no-fused-adamw", action="store_true")
+    parser.add_argument("--measure-memory", action="store_true", help="count the bytes of tensors in a step")
     parser.add_argument("--profile", action="store_true", help="print operators of one step and leave")
     options = parser.parse_args()
     import_bytes = memory_bytes("VmRSS")
@@ -188,6 +220,7 @@ def main():
         torch.set_float32_matmul_precision("high")
     shape = MODELS[options.model]
     model = Gpt(shape).to(options.device)
+    model.recompute = options.recompute == "full"
     if options.bf16:
         model.bfloat16()
     forward = torch.compile(model) if options.compile else model
@@ -197,9 +230,12 @@ def main():
 
     tokens, targets = torch.randint(shape.vocab, (2, shape.batch, per_sequence), device=options.device)
 
-    def step():
+    def loss_of():
         with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.autocast):
-            loss = forward(tokens, targets)
+            return forward(tokens, targets)
+
+    def step():
+        loss = loss_of()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -210,6 +246,8 @@ def main():
     if options.profile:
         profile(step)
         return
+    peak, held = step_bytes(loss_of, torch.Tensor.backward, options.device) if options.measure_memory else (0, 0)
+    optimizer.zero_grad(set_to_none=True)
     print(json.dumps({"ready": f"PyTorch {torch.__version__}", "import_rss_bytes": import_bytes}), flush=True)
     for line in sys.stdin:
         if line.strip() != "run":
@@ -223,6 +261,8 @@ def main():
             "tokens_per_second": shape.batch * per_sequence / seconds,
             "peak_rss_bytes": memory_bytes("VmHWM"),
             "peak_device_bytes": torch.cuda.max_memory_reserved() if options.device == "cuda" else 0,
+            "step_peak_bytes": peak,
+            "held_bytes": held,
         }
         print(json.dumps(record), flush=True)
 

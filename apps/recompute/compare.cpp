@@ -15,18 +15,19 @@ namespace {
 
 // Those that a model of so many layers has.
 std::vector<std::string> all_strategies(int64_t layers) {
-  std::vector<std::string> all = {"none", "full"};
+  std::vector<std::string> all = {"none", "full", "selective", "selective:save_attention",
+                                  "selective:save_matmuls"};
   for (int64_t every : {2, 3})
     if (every <= layers) all.push_back("every:" + std::to_string(every));
-  all.push_back("sqrt");
+  all.insert(all.end(), {"sqrt", "offload"});
   return all;
 }
 
 void print_table(const std::vector<StrategyResult>& results) {
-  fmt::print("{:<16}{:>14}{:>14}{:>14}{:>13}{:>10}{:>10}\n", "recompute", "peak memory", "activations",
+  fmt::print("{:<26}{:>14}{:>14}{:>14}{:>13}{:>10}{:>10}\n", "recompute", "peak memory", "activations",
              "held", "step", "saved", "overhead");
   for (const StrategyResult& result : results)
-    fmt::print("{:<16}{:>14}{:>14}{:>14}{:>10.1f} ms{:>8.1f} %{:>8.1f} %\n", result.strategy,
+    fmt::print("{:<26}{:>14}{:>14}{:>14}{:>10.1f} ms{:>8.1f} %{:>8.1f} %\n", result.strategy,
                in_mib(result.memory.peak), in_mib(result.memory.peak_activations), in_mib(result.memory.held),
                1e3 * result.seconds, saved_percent(results[0], result), overhead_percent(results[0], result));
   fmt::print(

@@ -116,9 +116,9 @@ std::string heat_map_section(const std::vector<SavedCell>& saved, const Profiled
   }
   auto region_bytes = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
-    return region ? "<td>" + number((double(region->bytes_saved) - double(region->bytes_kept)) / mib) +
-                        "</td><td>" + number(double(region->bytes_recomputed) / mib) + "</td>"
-                  : std::string("<td></td><td></td>");
+    if (!region) return std::string("<td></td><td></td>");
+    return "<td>" + number(double(region->bytes_kept) / mib) + "</td><td>" +
+           number(double(region->bytes_recomputed) / mib) + "</td>";
   };
   auto region_seconds = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
@@ -131,7 +131,7 @@ std::string heat_map_section(const std::vector<SavedCell>& saved, const Profiled
          escaped(with.strategy) +
          ". <button class=\"on\" data-show=\"saved\">MiB saved</button> <button "
          "data-show=\"seconds\">ms</button></p>\n<div id=\"saved\">" +
-         table(bytes, plain, mib, 1, {"all", "not held", "recomputed"}, region_bytes) +
+         table(bytes, plain, mib, 1, {"all", "kept", "recomputed"}, region_bytes) +
          "</div>\n<div id=\"seconds\" hidden>" +
          table(seconds, plain, ms, 2, {"all", "forward", "backward", "replay"}, region_seconds) + "</div>\n" +
          script + "</section>\n";

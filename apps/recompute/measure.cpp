@@ -6,6 +6,14 @@
 #include <algorithm>
 
 namespace reprise::apps::recompute {
+namespace {
+
+void use(Trainee& trainee, const std::string& strategy, const CheckpointOptions& options) {
+  trainee.model.set_recompute(
+      reprise::recompute::plan_of(parse_strategy(strategy), trainee.model.options().layers), options);
+}
+
+}  // namespace
 
 RecordedStep record_step(Trainee& trainee, int64_t step, const io::TokenBatch& batch) {
   RecordedStep recorded;
@@ -30,14 +38,16 @@ std::vector<StrategyResult> measure(const Workload& workload, const std::vector<
   trainee.step(0, batch);  // makes the optimizer's moments
   std::vector<StrategyResult> results;
   std::vector<std::vector<double>> seconds(strategies.size());
+  std::vector<CheckpointOptions> options;  // one for all rounds: an offload's store is made once
   for (const std::string& strategy : strategies) {
-    trainee.model.set_recompute(parse_strategy(strategy));
+    options.push_back(reprise::recompute::options_of(parse_strategy(strategy)));
+    use(trainee, strategy, options.back());
     results.push_back({strategy, record_step(trainee, 0, batch).memory()});
   }
   for (int64_t round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < strategies.size(); ++i) {
       size_t turn = (i + size_t(round)) % strategies.size();
-      trainee.model.set_recompute(parse_strategy(strategies[turn]));
+      use(trainee, strategies[turn], options[turn]);
       seconds[turn].push_back(trainee.step(round, batch));
     }
   }
