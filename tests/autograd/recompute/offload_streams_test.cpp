@@ -1,4 +1,5 @@
 // Offload on a CUDA device: copies and compute in every order that the streams allow.
+#include "reprise/core/cuda/graph.h"
 #include "reprise/core/cuda/stream.h"
 #include "reprise/tests/autograd/recompute/offload_support.h"
 
@@ -116,6 +117,15 @@ TEST_F(OffloadStreams, FetchesOnAnotherStreamThanThePrefetch) {
   cuda::OwnedStream side(test_device());
   cuda::StreamScope scope(side.get());
   EXPECT_EQ(bytes_of(parked->fetch()), want);
+}
+
+TEST_F(OffloadStreams, RefusesToParkWhileAGraphIsCaptured) {
+  Tensor x = make();
+  run_compute();
+  cuda::OwnedStream stream(test_device());
+  testing::expect_error([&] { cuda::Graph graph(stream.get(), [&] { offload->park(x); }); },
+                        {"offload: a CUDA graph is captured"});
+  EXPECT_EQ(bytes_of(offload->park(x)->fetch()), bytes_of(x));
 }
 
 }  // namespace
