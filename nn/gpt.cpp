@@ -49,21 +49,15 @@ Tensor Gpt::features(const Tensor& tokens) {
   int64_t length = tokens.size(1);
   check(length >= 1 && length <= options_.context, "Gpt: sequence of ", length, " tokens, the context holds ",
         options_.context);
-  Tensor x = drop(wte(tokens) + slice(wpe.weight, 0, 0, length));  // (B, T, width)
+  if (training() && options_.recompute.kind == RecomputeStrategy::Kind::automatic) plan_automatically(tokens);
+  Tensor x = embed(tokens);
   x = training() ? recompute::run_plan(plan_, blocks_, x, checkpoint_options_)
                  : recompute::run_layers(blocks_, x);
   return ln_f(x);
 }
 
-void Gpt::set_recompute(const RecomputeStrategy& strategy) {
-  set_recompute(recompute::plan_of(strategy, options_.layers), recompute::options_of(strategy));
-  options_.recompute = strategy;
-}
-
-void Gpt::set_recompute(recompute::Plan plan, const CheckpointOptions& options) {
-  recompute::check_plan(plan, options_.layers);
-  plan_ = std::move(plan);
-  checkpoint_options_ = options;
+Tensor Gpt::embed(const Tensor& tokens) {
+  return drop(wte(tokens) + slice(wpe.weight, 0, 0, tokens.size(1)));  // (B, T, width)
 }
 
 Tensor Gpt::operator()(const Tensor& tokens) { return linear(features(tokens), wte.weight); }

@@ -2,6 +2,8 @@
 // table.
 #pragma once
 
+#include "reprise/autograd/recompute/planner.h"
+#include "reprise/autograd/recompute/profile.h"
 #include "reprise/autograd/recompute/strategy.h"
 #include "reprise/nn/transformer.h"
 
@@ -39,6 +41,16 @@ class Gpt : public Module {
   void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
   const recompute::Plan& recompute_plan() const { return plan_; }
 
+  /// What a training step on `tokens` costs: the blocks as a chain, measured on the device. The step ends with
+  /// the cross entropy of all logits. Changes nothing (see profile.h).
+  recompute::Chain profile_step(const Tensor& tokens, const recompute::ProfileOptions& options = {});
+  /// Measures such a step and plays the blocks from now on by the fastest plan with which the allocator holds
+  /// at most `budget_bytes` at its peak: weights, gradients, optimizer state, data and all. What the step will
+  /// hold must be there already, or be in `later_bytes`, save what it makes itself. Error stating the minimum
+  /// if there is no such plan.
+  recompute::Planned plan_recompute(const Tensor& tokens, size_t budget_bytes, size_t later_bytes = 0,
+                                    const recompute::ProfileOptions& options = {});
+
   const GptOptions& options() const { return options_; }
 
   /// Floating-point operations of one training step for one token: 6 parameters + attention (Chowdhery et al.
@@ -51,10 +63,14 @@ class Gpt : public Module {
   LayerNorm ln_f;
 
  private:
+  Tensor embed(const Tensor& tokens);
+  void plan_automatically(const Tensor& tokens);
+
   GptOptions options_;
   std::vector<recompute::LayerFunction> blocks_;  // `h`, each under its name for messages
   recompute::Plan plan_;
   CheckpointOptions checkpoint_options_;
+  int64_t planned_tokens_ = 0;  // how many a step has that the automatic plan is for
 };
 
 }  // namespace reprise::nn

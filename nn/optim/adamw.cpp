@@ -37,6 +37,24 @@ Tensor AdamW::updated_copy(const Tensor& parameter, size_t place) const {
   return where(equal(master.to(given.dtype()), given), master, given.to(DType::f32));
 }
 
+void AdamW::make_moments(const Tensor& parameter, size_t place) {
+  if (first_[place]) return;
+  Tensor first = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
+  second_[place] = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
+  first_[place] = first;
+}
+
+void AdamW::allocate_state() {
+  MemoryScope scope(MemoryCategory::optimizer);
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    make_moments(parameter, place);
+    Tensor copy = updated_copy(parameter, place);
+    if (copy.is_same(parameter)) return;
+    master_[place] = copy;
+    written_[place] = parameter.version();
+  });
+}
+
 void AdamW::step(double gradient_scale) {
   MemoryScope scope(MemoryCategory::optimizer);
   TensorList gradients(parameter_count()), copies(parameter_count());  // by place
@@ -46,10 +64,7 @@ void AdamW::step(double gradient_scale) {
     if (!gradient) return;
     gradients[place] = gradient.detach().contiguous();
     copies[place] = updated_copy(parameter, place);
-    if (first_[place]) return;
-    Tensor first = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
-    second_[place] = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
-    first_[place] = first;
+    make_moments(parameter, place);
   });
   std::map<int64_t, std::vector<kernels::AdamWTensor>> by_updates;
   Device device;

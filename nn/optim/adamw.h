@@ -22,10 +22,13 @@ class AdamW final : public Optimizer {
   AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options = {});
 
   void step(double gradient_scale = 1) override;
+  /// Makes the state that the first step would make: who plans the memory of a step counts it then.
+  void allocate_state();
   nn::NamedTensors state_dict() const override;
   void load_state_dict(const nn::NamedTensors& state) override;
 
  private:
+  void make_moments(const Tensor& parameter, size_t place);
   /// The parameter, or its master copy with what others wrote to the parameter since the last step.
   Tensor updated_copy(const Tensor& parameter, size_t place) const;
 
