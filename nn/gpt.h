@@ -41,13 +41,13 @@ class Gpt : public Module {
   void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
   const recompute::Plan& recompute_plan() const { return plan_; }
 
-  /// What a training step on `tokens` costs: the blocks as a chain, measured on the device. The step ends with
-  /// the cross entropy of all logits. Changes nothing (see profile.h).
+  /// What a training step on `tokens` costs: the blocks as a chain, measured on the device. The step ends
+  /// with the cross entropy of all logits. Changes nothing (see profile.h).
   recompute::Chain profile_step(const Tensor& tokens, const recompute::ProfileOptions& options = {});
   /// Measures such a step and plays the blocks from now on by the fastest plan with which the allocator holds
-  /// at most `budget_bytes` at its peak: weights, gradients, optimizer state, data and all. What the step will
-  /// hold must be there already, or be in `later_bytes`, save what it makes itself. Error stating the minimum
-  /// if there is no such plan.
+  /// at most `budget_bytes` at its peak: weights, gradients, optimizer state, data and all. What the step
+  /// will hold must be there already, or be in `later_bytes`, save what it makes itself. Error stating the
+  /// minimum if there is no such plan.
   recompute::Planned plan_recompute(const Tensor& tokens, size_t budget_bytes, size_t later_bytes = 0,
                                     const recompute::ProfileOptions& options = {});
 

@@ -27,14 +27,14 @@ void Gpt::set_recompute(recompute::Plan plan, const CheckpointOptions& options) 
 // All blocks are alike: one is measured.
 recompute::Chain Gpt::profile_step(const Tensor& tokens, const recompute::ProfileOptions& options) {
   std::vector<recompute::LayerFunction> first{blocks_.front()};
-  recompute::TrainingStep step{
-      .before = [&] { return embed(tokens); },
-      .layers = first,
-      .after =
-          [&](const Tensor& x) {
-            Tensor targets = Tensor::zeros(tokens.shape(), DType::i64, tokens.device());
-            return cross_entropy(linear(ln_f(x), wte.weight), targets);
-          }};
+  recompute::TrainingStep step{.before = [&] { return embed(tokens); },
+                               .layers = first,
+                               .after =
+                                   [&](const Tensor& x) {
+                                     Tensor targets =
+                                         Tensor::zeros(tokens.shape(), DType::i64, tokens.device());
+                                     return cross_entropy(linear(ln_f(x), wte.weight), targets);
+                                   }};
   recompute::Chain chain = recompute::profile_step(step, options);
   chain.stages.assign(size_t(options_.layers), recompute::Stage(chain.stages.front()));
   return chain;
@@ -51,8 +51,8 @@ recompute::Planned Gpt::plan_recompute(const Tensor& tokens, size_t budget_bytes
   return planned;
 }
 
-// In the first training step, and again if one has more tokens. Who has no optimizer state yet is taken to get
-// Adam's; gradients may have been kept from an earlier micro-batch.
+// In the first training step, and again if one has more tokens. Who has no optimizer state yet is taken to
+// get Adam's; gradients may have been kept from an earlier micro-batch.
 void Gpt::plan_automatically(const Tensor& tokens) {
   if (!autograd::grad_mode_enabled() || tokens.numel() <= planned_tokens_) return;
   MemoryStats stats = allocator(tokens.device()).stats();

@@ -99,7 +99,11 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
                     "same bits: none, full (all blocks), selective (only their norms, activations\n"
                     "and dropout), selective:save_attention or :save_matmuls (all but these),\n"
                     "every:N (each N-th), layers:2,5,8, segments:N (N groups, the last kept),\n"
-                    "sqrt (of the blocks as N), offload (full; inputs wait off the device)");
+                    "sqrt (of the blocks as N), offload (full; inputs wait off the device), or\n"
+                    "auto (the fastest plan for --memory-budget, which is measured first)");
+  group->add_option("--memory-budget", o.memory_budget,
+                    "With --recompute auto: the most that a training step may take, such as 2GiB,\n"
+                    "with weights, gradients and optimizer state; below the minimum it is refused");
   group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }

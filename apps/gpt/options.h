@@ -41,8 +41,9 @@ struct TrainCommand {
   int threads = 0;  ///< 0: all
   std::string device = "best", attention = "reprise";
   std::string recompute = "none";
-  std::string memory_limit;  ///< "2GiB"; empty: none
-  std::string resolved;      ///< all options as TOML, for the run folder
+  std::string memory_budget;  ///< of a training step, for recompute auto
+  std::string memory_limit;   ///< "2GiB"; empty: none
+  std::string resolved;       ///< all options as TOML, for the run folder
 };
 
 struct SampleCommand {

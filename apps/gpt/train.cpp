@@ -54,6 +54,32 @@ void prepare_folder(const TrainCommand& c, const std::string& folder, const Corp
   corpus.tokenizer->save(folder + "/tokenizer");
 }
 
+// The strategy of the options. Error if it needs a memory budget that is not there, or the other way round.
+RecomputeStrategy recompute_strategy(const TrainCommand& c) {
+  RecomputeStrategy strategy = parse_strategy(c.recompute);
+  bool automatic = strategy.kind == RecomputeStrategy::Kind::automatic;
+  check(!automatic || !c.memory_budget.empty(), "--recompute auto needs a --memory-budget, such as 2GiB");
+  check(automatic || c.memory_budget.empty(), "--memory-budget is for --recompute auto, not for ",
+        c.recompute);
+  if (automatic) strategy.memory_budget = parse_bytes(c.memory_budget);
+  return strategy;
+}
+
+// Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there.
+void plan_for_budget(const TrainCommand& c, nn::Gpt& model, optim::AdamW& optimizer,
+                     const io::RandomCrops& crops) {
+  size_t budget = model.options().recompute.memory_budget;
+  if (budget == 0) return;
+  optimizer.allocate_state();
+  Tensor tokens = crops.batch(0, 0, c.batch).tokens.to(model.wte.weight.device());
+  bool accumulates = c.trainer.accumulate > 1;
+  recompute::Planned planned = model.plan_recompute(
+      tokens, budget, 0,
+      {.gradients = accumulates ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
+  fmt::print("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
+             double(planned.cost.peak_bytes) / (1 << 20), double(budget) / (1 << 20));
+}
+
 void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus,
                   const std::string& folder) {
   const nn::GptOptions& o = model.options();
@@ -98,7 +124,7 @@ int run_train(const TrainCommand& given) {
   if (corpus.tokenizer)
     corpus.tokenizer->encode(c.generate.prompt);  // a bad prompt is told now, not at the end
   c.model.vocab_size = corpus.vocab_size;
-  c.model.recompute = parse_strategy(c.recompute);
+  c.model.recompute = recompute_strategy(c);
   manual_seed(uint64_t(c.seed));
   nn::Gpt model(c.model, device);
   if (!c.init_from.empty() && !c.resume) load_weights(model, c.init_from);
@@ -106,6 +132,7 @@ int run_train(const TrainCommand& given) {
                          {.beta1 = c.beta1, .beta2 = c.beta2});
   std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
   io::RandomCrops crops(*corpus.train, c.model.context, uint64_t(c.seed));
+  plan_for_budget(c, model, optimizer, crops);
   prepare_folder(c, folder, corpus);
   print_header(c, model, corpus, folder);
 
