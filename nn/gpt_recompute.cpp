@@ -3,15 +3,16 @@
 #include "reprise/nn/gpt.h"
 
 namespace reprise::nn {
-
-using Kind = RecomputeStrategy::Kind;
+namespace {
+constexpr auto automatic = RecomputeStrategy::Kind::automatic;
+}  // namespace
 
 void Gpt::set_recompute(const RecomputeStrategy& strategy) {
   RecomputeStrategy chosen = strategy;  // it may be this model's, which the call below forgets
-  bool automatic = chosen.kind == Kind::automatic;
-  check(!automatic || chosen.memory_budget > 0, "Gpt: recompute 'auto' needs a memory budget");
+  bool is_automatic = chosen.kind == automatic;
+  check(!is_automatic || chosen.memory_budget > 0, "Gpt: recompute 'auto' needs a memory budget");
   set_recompute(
-      automatic ? recompute::plan_none(options_.layers) : recompute::plan_of(chosen, options_.layers),
+      is_automatic ? recompute::plan_none(options_.layers) : recompute::plan_of(chosen, options_.layers),
       recompute::options_of(chosen));
   options_.recompute = chosen;
 }
@@ -46,7 +47,7 @@ recompute::Planned Gpt::plan_recompute(const Tensor& tokens, size_t budget_bytes
   chain.base_bytes += int64_t(later_bytes);
   recompute::Planned planned = recompute::plan_rotor(chain, int64_t(budget_bytes));
   set_recompute(planned.plan);
-  options_.recompute = {.kind = Kind::automatic, .memory_budget = budget_bytes};
+  options_.recompute = {.kind = automatic, .memory_budget = budget_bytes};
   planned_tokens_ = tokens.numel();
   return planned;
 }

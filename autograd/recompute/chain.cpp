@@ -16,7 +16,7 @@
 //     once more, by the plan inside, beside that gradient; then backward of what is inside is the same again.
 //     The rebuilt tensors of all plain stages inside are there at once, each goes as it is read. The last
 //     plain stage of a replay stops early and x[e] is let go.
-//   * Gradients of parameters that were not there before stay from the backward of their stage on.
+//   * Gradients of parameters stay from the backward of their stage on, or are there all the time.
 //
 // A boundary that neither neighbour keeps (a dropout, which saves its mask alone) is counted although it is
 // gone: the model errs on the safe side there.
@@ -30,7 +30,11 @@ namespace {
 
 class Simulation {
  public:
-  explicit Simulation(const Chain& chain) : chain_(chain), held_(chain.base_bytes), peak_(held_) {}
+  explicit Simulation(const Chain& chain)
+      : chain_(chain),
+        fresh_(chain.gradients == GradientMemory::fresh),
+        held_(chain.base_bytes + (fresh_ ? 0 : chain.gradient_bytes())),
+        peak_(held_) {}
 
   PlanCost run(const Plan& plan) {
     forward_stage(chain_.before);
@@ -60,7 +64,7 @@ class Simulation {
   void backward_stage(const Stage& s, int64_t input_bytes) {
     held_ -= s.saved_bytes + s.boundary_bytes;
     touch(s.saved_bytes + s.boundary_bytes + s.workspace_backward_bytes);
-    held_ += s.gradient_bytes;
+    if (fresh_) held_ += s.gradient_bytes;
     touch(input_bytes);
     seconds_ += s.backward_seconds;
   }
@@ -111,6 +115,7 @@ class Simulation {
   }
 
   const Chain& chain_;
+  bool fresh_;
   int64_t held_, peak_;
   double seconds_ = 0;
 };
@@ -130,6 +135,12 @@ void check_stage(const Stage& s, const std::string& what) {
 }
 
 }  // namespace
+
+int64_t Chain::gradient_bytes() const {
+  int64_t bytes = before.gradient_bytes + after.gradient_bytes;
+  for (const Stage& s : stages) bytes += s.gradient_bytes;
+  return bytes;
+}
 
 void check_chain(const Chain& chain) {
   check(chain.size() > 0, "recompute: the chain has no stages");

@@ -78,8 +78,10 @@ void thin(Front& front) {
 class Rotor {
  public:
   explicit Rotor(const Chain& chain) : chain_(chain), n_(chain.size()), fronts_(size_t((n_ + 1) * (n_ + 1))) {
-    behind_.resize(size_t(n_ + 2));
-    for (int64_t i = n_; i >= 0; --i) behind_[size_t(i)] = behind_[size_t(i + 1)] + stage(i).gradient_bytes;
+    bool fresh = chain.gradients == GradientMemory::fresh;
+    gradients_.assign(size_t(n_ + 2), fresh ? 0 : chain.gradient_bytes());
+    for (int64_t i = n_; i >= 0 && fresh; --i)
+      gradients_[size_t(i)] = gradients_[size_t(i + 1)] + stage(i).gradient_bytes;
     for (int64_t length = 0; length <= n_; ++length)
       for (int64_t i = 0; i + length <= n_; ++i) solve(i, i + length);
   }
@@ -100,12 +102,14 @@ class Rotor {
  private:
   Front& best(int64_t i, int64_t j) { return fronts_[size_t(i * (n_ + 1) + j)]; }
   const Stage& stage(int64_t i) const { return i == n_ ? chain_.after : chain_.stages[size_t(i)]; }
-  // Of the parameters' gradients behind stage i, all of them there when its backward comes.
-  int64_t gradients_behind(int64_t i) const { return behind_[size_t(i + 1)]; }
+  // Of the parameters' gradients, those that are there before the backward of stage i, and after it.
+  int64_t gradients_before(int64_t i) const { return gradients_[size_t(i + 1)]; }
+  int64_t gradients_after(int64_t i) const { return gradients_[size_t(i)]; }
 
-  // What is there beside a forward through a part that ends with stage j: in a replay, gradients.
+  // What is there beside a forward through a part that ends with stage j: in a replay, x[j + 1]'s gradient
+  // too.
   int64_t beside_forward(int64_t j) const {
-    return j == n_ ? 0 : stage(j).boundary_bytes + gradients_behind(j);
+    return gradients_before(j) + (j == n_ ? 0 : stage(j).boundary_bytes);
   }
 
   void solve(int64_t i, int64_t j) {
@@ -130,8 +134,8 @@ class Rotor {
     int64_t kept = s.saved_bytes + s.boundary_bytes;
     int64_t forward =
         beside_forward(j) + kept + s.workspace_forward_bytes - (stops_early ? s.early_stop_bytes : 0);
-    int64_t backward = gradients_behind(i) + kept + s.workspace_backward_bytes;
-    int64_t after = gradients_behind(i) + s.gradient_bytes + chain_.boundary_before(i);
+    int64_t backward = gradients_before(i) + kept + s.workspace_backward_bytes;
+    int64_t after = gradients_after(i) + chain_.boundary_before(i);
     int64_t least = std::max({forward, backward, after});
     double seconds = s.forward_seconds + s.backward_seconds - (stops_early ? s.early_stop_seconds : 0);
     if (i == j) return {{.bytes = least, .seconds = seconds}};
@@ -190,8 +194,8 @@ class Rotor {
 
   const Chain& chain_;
   int64_t n_;
-  std::vector<Front> fronts_;    // of stages [i, j]
-  std::vector<int64_t> behind_;  // [i]: gradient_bytes of the stages from i on
+  std::vector<Front> fronts_;       // of stages [i, j]
+  std::vector<int64_t> gradients_;  // [i]: bytes that are there once backward has come down to x[i]
 };
 
 }  // namespace

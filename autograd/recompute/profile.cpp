@@ -82,23 +82,31 @@ class Profiler {
   /// `x` becomes the stage's output.
   Stage stage(const LayerFunction& layer, Tensor& x) {
     Measured m;
-    play_region(layer, x, m);  // finds the leaves, and what is made once
+    int64_t known = leaves_.added_bytes();
+    output_of(layer, x);  // finds the leaves, and makes what is made once
+    int64_t base = held();
+    Tensor y = output_of(layer, x);
+    m.boundary = held() - base;
+    y = {};
     for (int i = 0; i < options_.repeats; ++i) play(layer, x, m);
-    x = play_region(layer, x, m);
+    for (int i = 0; i < 2; ++i) play_region(layer, x, m);
+    m.gradients += leaves_.added_bytes() - known;  // they were there in all plays
+    x = output_of(layer, x);
     return m.stage();
   }
 
   /// What stands around a chain whose output is `x`.
   void around(const TrainingStep& step, const Tensor& x, Chain& chain) {
     Measured before, after;
+    int64_t known = leaves_.added_bytes();
     play_around(step, x, before, after);
     before = after = {};
+    before.boundary = chain.before.boundary_bytes;
     for (int i = 0; i < options_.repeats; ++i) play_around(step, x, before, after);
+    after.gradients += leaves_.added_bytes() - known;
     chain.before = before.stage();
     chain.after = after.stage();
   }
-
-  int64_t added_gradients() const { return leaves_.added_bytes(); }
 
  private:
   int64_t bytes_like(const Tensor& x) const {
@@ -113,6 +121,11 @@ class Profiler {
     synchronize(device_);
     if (options_.clock) return options_.clock();
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+
+  static Tensor output_of(const LayerFunction& layer, const Tensor& x) {
+    NoGrad guard;
+    return layer(x).detach();
   }
 
   // A gradient as it comes out of the next stage. From here on its stage's backward is measured.
@@ -143,7 +156,6 @@ class Profiler {
     m.forward_seconds.push_back(now() - begin);
     m.forward_peak = peak() - base;
     m.kept = held() - base;
-    m.boundary = bytes_like(y);
     Tensor exit = exit_of(y, backward_begin);
     int64_t overhead = held() - base - m.kept;
     y = {};
@@ -158,8 +170,8 @@ class Profiler {
     m.gradients = held() - base - overhead;
   }
 
-  // The stage as a region: its first run, and its replay, which stops early. Its output.
-  Tensor play_region(const LayerFunction& layer, const Tensor& x, Measured& m) {
+  // The stage as a region: its first run, and its replay, which stops early.
+  void play_region(const LayerFunction& layer, const Tensor& x, Measured& m) {
     leaves_.reset();
     double begin = 0, backward_begin = 0;
     int64_t base = held();
@@ -177,10 +189,8 @@ class Profiler {
                           {.context = {.replay = around_replay}});
     m.first_run_peak = peak() - base;
     Tensor exit = exit_of(y, backward_begin);
-    Tensor output = y.detach();
     y = {};
     if (exit.requires_grad()) autograd::backward({exit}, {}, {});
-    return output;
   }
 
   Tensor exit_of(const Tensor& y, double& backward_begin) {
@@ -208,7 +218,6 @@ void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& 
   before.forward_seconds.push_back(now() - begin);
   before.forward_peak = peak() - base;
   before.kept = held() - base;
-  before.boundary = bytes_like(x0);
   int64_t after_gradients = 0, middle = 0;
   Tensor exit = ExitProbe::apply(x0, [&, shape = x0.shape(), dtype = x0.dtype()] {
     after_gradients = held() - middle;
@@ -247,11 +256,10 @@ void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& 
 Chain profile_chain(const std::vector<LayerFunction>& layers, const Tensor& x,
                     const ProfileOptions& options) {
   DryRun dry_run;
-  Chain chain;
+  Chain chain{.gradients = options.gradients};
   Profiler profiler(x.device(), options);
   Tensor next = x.detach();
   profiler.chain(layers, next, chain);
-  chain.base_bytes += profiler.added_gradients();
   return chain;
 }
 
@@ -262,11 +270,10 @@ Chain profile_step(const TrainingStep& step, const ProfileOptions& options) {
     NoGrad guard;
     x = step.before();
   }
-  Chain chain;
+  Chain chain{.gradients = options.gradients};
   Profiler profiler(x.device(), options);
   profiler.chain(step.layers, x, chain);
   profiler.around(step, x, chain);
-  chain.base_bytes += profiler.added_gradients();
   return chain;
 }
 

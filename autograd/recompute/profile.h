@@ -14,12 +14,6 @@
 
 namespace reprise::recompute {
 
-/// Whether the gradients of parameters are there when backward begins.
-enum class GradientMemory : uint8_t {
-  fresh,  ///< no: each stage's appear as its backward runs
-  held,   ///< yes, all: micro-batches after the first, or optimizers that write zeros
-};
-
 struct ProfileOptions {
   int repeats = 3;  ///< seconds are the median of as many runs
   GradientMemory gradients = GradientMemory::fresh;
@@ -38,8 +32,8 @@ struct TrainingStep {
 Chain profile_chain(const std::vector<LayerFunction>& layers, const Tensor& x,
                     const ProfileOptions& options = {});
 
-/// The whole step. Its base is what the allocator holds now, and, if they are `held`, the gradients that are
-/// not there yet. Add what else there will be during the step, such as the optimizer's state.
+/// The whole step. Its base is what the allocator holds now. Add what else there will be during the step,
+/// such as the optimizer's state.
 Chain profile_step(const TrainingStep& step, const ProfileOptions& options = {});
 
 }  // namespace reprise::recompute

@@ -115,7 +115,7 @@ std::any Replay::keep(const Tensor& x) {
   size_t index = next_++;
   if (index < wanted_.size() && !done_) {
     if (compares()) {
-      std::string differs = difference(region_.records_[index], record_of(x, op_name_));
+      std::string differs = recompute::difference(region_.records_[index], record_of(x, op_name_));
       if (!differs.empty()) reject(join("saved tensor ", index, " of ", op_name_, ": ", differs));
     }
     if (wanted_[index]) fill(index, x);

@@ -51,6 +51,44 @@ TEST_F(Recompute, TrainsToTheSameBitsInLessMemory) {
   EXPECT_LT(peak("full"), peak("every:2"));
 }
 
+// The number of MiB before " of this chain" in the refusal of a budget that is too small.
+std::string stated_minimum(const std::string& refusal) {
+  size_t end = refusal.find(" MiB of this chain"), begin = refusal.rfind(' ', end - 1) + 1;
+  return refusal.substr(begin, end - begin) + "MiB";
+}
+
+TEST_F(Recompute, AutoTrainsToTheSameBitsWithinItsBudget) {
+  Arguments larger = {"--layers", "4", "--width", "32", "--context", "64", "--batch", "4"};
+  train("none", larger);
+  auto with = [&](const std::string& name, const Arguments& more) {
+    Arguments all = larger;
+    all.insert(all.end(), {"--recompute", "auto", "--memory-budget"});
+    all.insert(all.end(), more.begin(), more.end());
+    return train_arguments(data_, folder_ / name, 3, all);
+  };
+  Program refused(with("refused", {"100kB", "--dropout", "0.1"}));
+  EXPECT_EQ(refused.wait(), 2) << refused.out();
+  EXPECT_NE(refused.err().find("recompute: a budget of 0.09 MiB is below the minimum "), std::string::npos)
+      << refused.err();
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "refused"));
+  std::string minimum = stated_minimum(refused.err());
+  std::string printed = run(with("least", {minimum, "--memory-limit", minimum, "--dropout", "0.1"}));
+  EXPECT_NE(printed.find("Recompute: auto: blocks ["), std::string::npos) << printed;
+  EXPECT_LT(peak("least"), peak("none"));
+  expect_same_run("least", "none");
+  run(with("more", {"1GiB", "--dropout", "0.1", "--accumulate", "1"}));
+  EXPECT_EQ(peak("more"), peak("none"));
+  expect_same_run("more", "none");
+}
+
+TEST_F(Recompute, AutoAndTheBudgetGoTogether) {
+  expect_refused(train_arguments(data_, folder_ / "a", 3, {"--recompute", "auto"}),
+                 {"--memory-budget", "2GiB"});
+  expect_refused(train_arguments(data_, folder_ / "b", 3, {"--memory-budget", "1GiB"}), {"--recompute auto"});
+  expect_refused(train_arguments(data_, folder_ / "c", 3, {"--recompute", "auto", "--memory-budget", "much"}),
+                 {"'much'"});
+}
+
 TEST_F(Recompute, MayChangeOnResume) {
   train("whole", {});
   train("part", {"--recompute", "full", "--stop-after", "1"});

@@ -26,6 +26,7 @@ inline recompute::Chain random_chain(int64_t n, std::mt19937& random) {
   recompute::Chain chain{.base_bytes = int64_t(random() % 50), .before = random_stage(random)};
   for (int64_t i = 0; i < n; ++i) chain.stages.push_back(random_stage(random));
   chain.after = random_stage(random);
+  if (random() % 3 == 0) chain.gradients = recompute::GradientMemory::held;
   return chain;
 }
 
