@@ -58,25 +58,25 @@ std::string stated_minimum(const std::string& refusal) {
 }
 
 TEST_F(Recompute, AutoTrainsToTheSameBitsWithinItsBudget) {
-  Arguments larger = {"--layers", "4", "--width", "32", "--context", "64", "--batch", "4"};
+  Arguments larger = {"--width", "32", "--context", "64", "--batch", "4"};
   train("none", larger);
   auto with = [&](const std::string& name, const Arguments& more) {
     Arguments all = larger;
-    all.insert(all.end(), {"--recompute", "auto", "--memory-budget"});
+    all.insert(all.end(), {"--layers", "4", "--dropout", "0.1", "--recompute", "auto", "--memory-budget"});
     all.insert(all.end(), more.begin(), more.end());
     return train_arguments(data_, folder_ / name, 3, all);
   };
-  Program refused(with("refused", {"100kB", "--dropout", "0.1"}));
+  Program refused(with("refused", {"100kB"}));
   EXPECT_EQ(refused.wait(), 2) << refused.out();
   EXPECT_NE(refused.err().find("recompute: a budget of 0.09 MiB is below the minimum "), std::string::npos)
       << refused.err();
   EXPECT_FALSE(std::filesystem::exists(folder_ / "refused"));
   std::string minimum = stated_minimum(refused.err());
-  std::string printed = run(with("least", {minimum, "--memory-limit", minimum, "--dropout", "0.1"}));
+  std::string printed = run(with("least", {minimum, "--memory-limit", minimum}));
   EXPECT_NE(printed.find("Recompute: auto: blocks ["), std::string::npos) << printed;
   EXPECT_LT(peak("least"), peak("none"));
   expect_same_run("least", "none");
-  run(with("more", {"1GiB", "--dropout", "0.1", "--accumulate", "1"}));
+  run(with("more", {"1GiB"}));
   EXPECT_EQ(peak("more"), peak("none"));
   expect_same_run("more", "none");
 }
