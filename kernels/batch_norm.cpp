@@ -191,7 +191,7 @@ void batch_norm_cpu(const Stream&, const TensorView& x, const TensorView& gamma,
   const ChannelCut cut(check_batch_norm("batch_norm", views, true));
   dispatch_floating(x.dtype, "batch_norm", [&]<class T>() {
     if (cut.shape.channels > 0) statistics(cut, x.as<T>(), mean.as<double>(), variance.as<double>());
-    normalize_by<T>(cut, views, eps);
+    if (y) normalize_by<T>(cut, views, eps);
   });
 }
 

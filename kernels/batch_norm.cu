@@ -250,7 +250,7 @@ template <class T, class Cut>
 void normalize(const Stream& stream, const ChannelShape& shape, const BatchNormViews& v,
                const ChannelMap<Accumulator<T>>* maps) {
   const ChannelPlan plan = channel_plan<Cut>(shape, {&v.x, &v.y});
-  if (plan.pieces == 0) return;
+  if (plan.pieces == 0 || !v.y) return;
   simt::launch(per_piece(stream, "normalize_channels", channel_grid<Cut>(plan)),
                normalize_channels_kernel<Element<T>, Cut>, data_of<T>(v.x), data_of<T>(v.y), plan, maps);
 }

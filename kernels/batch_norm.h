@@ -21,7 +21,7 @@ enum class NormStatistics : uint8_t {
 // dtype and stride, each optional.
 
 /// Normalises by the mean and the biased variance of x, which are written to `mean` and `variance`: f64,
-/// contiguous (C), both 0 for an empty x. y may be x.
+/// contiguous (C), both 0 for an empty x. y is optional, and may be x.
 extern Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
                    const TensorView& y, const TensorView& mean, const TensorView& variance)>
     batch_norm;

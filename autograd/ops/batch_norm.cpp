@@ -28,6 +28,10 @@ struct RunningStatistics {
   }
 };
 
+Tensor hollow_like(const Tensor& x) {
+  return Tensor::hollow({nullptr, x.shape(), contiguous_strides(x.shape()), x.dtype(), x.device()});
+}
+
 void check_arguments(const Tensor& x, const Tensor& gamma, const Tensor& beta, const char* op) {
   check(x.rank() >= 2, op, ": needs (N, C, ...), got shape ", x.shape());
   check_dtype(x, gamma, op);
@@ -67,14 +71,14 @@ struct BatchNorm : BatchNormBackward<BatchNorm> {
   Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                  const RunningStatistics& running) {
     eps_ = eps;
-    Tensor y = empty_like(x), dense = x.contiguous();
+    Tensor y = results_wanted() ? empty_like(x) : Tensor();
     Tensor mean = Tensor::empty({x.size(1)}, DType::f64, x.device());
     Tensor variance = Tensor::empty({x.size(1)}, DType::f64, x.device());
-    kernels::batch_norm(current_stream(x.device()), dense, optional_view(gamma), optional_view(beta), eps, y,
-                        mean, variance);
+    kernels::batch_norm(current_stream(x.device()), x.contiguous(), optional_view(gamma), optional_view(beta),
+                        eps, optional_view(y), mean, variance);
     running.update(mean, variance, x.numel() == 0 ? 0 : x.numel() / x.size(1));
     save(x, gamma, beta, mean, variance);
-    return y;
+    return y ? y : hollow_like(x);
   }
   TensorList backward(const TensorList& dy) { return gradients(dy[0], kernels::NormStatistics::batch); }
 };
@@ -85,10 +89,11 @@ struct BatchNormInference : BatchNormBackward<BatchNormInference> {
   Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                  const Tensor& variance, double eps) {
     eps_ = eps;
-    Tensor y = empty_like(x), dense = x.contiguous();
-    kernels::batch_norm_inference(current_stream(x.device()), dense, optional_view(gamma),
-                                  optional_view(beta), mean, variance, eps, y);
     save(x, gamma, beta, mean, variance);
+    if (!results_wanted()) return hollow_like(x);
+    Tensor y = empty_like(x);
+    kernels::batch_norm_inference(current_stream(x.device()), x.contiguous(), optional_view(gamma),
+                                  optional_view(beta), mean, variance, eps, y);
     return y;
   }
   TensorList backward(const TensorList& dy) {

@@ -241,6 +241,16 @@ TEST(BatchNorm, BackwardWritesOverItsGradientAndSkipsAbsentOutputs) {
     }
 }
 
+TEST(BatchNorm, GivesTheStatisticsAloneWithoutAnOutput) {
+  Case c({9, 3, 5}, DType::f32);
+  c.forward();
+  std::vector<double> mean = c.mean.values(), variance = c.variance.values();
+  c.mean.randomize(7);
+  run_kernel(batch_norm, c.x.view(), {}, {}, kEps, {}, c.mean.view(), c.variance.view());
+  EXPECT_EQ(c.mean.values(), mean);
+  EXPECT_EQ(c.variance.values(), variance);
+}
+
 TEST(BatchNorm, GivesTheSameBitsAtAnyAlignment) {
   for (const Shape& shape : {Shape{67, 16}, Shape{9, 3, 64}, Shape{3, 5, 7}})
     for (DType dtype : {DType::f32, DType::bf16}) {

@@ -67,7 +67,7 @@ TEST(UpdateState, KeepsEveryBitOfAUsersModule) {
 TEST(UpdateState, KeepsEveryBitUnderAnyPolicy) {
   Centre plain;
   TensorList want = train(plain, [](auto fn, const Tensor& x) { return fn(x); });
-  for (const char* saved : {"mean", "sub", "square", "dropout"}) {
+  for (const char* saved : {"affine", "sub", "square", "dropout"}) {
     Centre centre;
     TensorList got = train(centre, [&](std::function<Tensor(const Tensor&)> fn, const Tensor& x) {
       return checkpoint(fn, x, {.policy = {saved}});
