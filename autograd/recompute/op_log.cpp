@@ -36,6 +36,7 @@ void OpLog::ran(const char* name, const TensorList& inputs, const TensorList& re
   if (!usable_) return;
   OpRecord op{.name = name, .inputs = shapes_of(inputs), .reads = std::exchange(reads_inside_, {})};
   op.trace_end = trace_size;
+  op.first_slot = op.end_slot = slots_.size();
   op.replaceable = std::exchange(asked_, false);
   op.is_view = !results.empty() && std::all_of(results.begin(), results.end(),
                                                [&](const Tensor& y) { return shares_memory(y, inputs); });
@@ -69,7 +70,7 @@ void OpLog::ran_inside(const TensorList& inputs) {
 void OpLog::saved(const Tensor& x, size_t slot) {
   if (!usable_) return;
   OpRecord& op = ops_.back();
-  op.slots.push_back(slot);
+  op.end_slot = slot + 1;
   SlotSource source{.op = ops_.size() - 1};
   if (const Produced* produced = producer(x)) {
     source.result = produced->id;

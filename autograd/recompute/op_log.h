@@ -24,10 +24,10 @@ struct ResultId {
 
 struct OpRecord {
   const char* name = "";
-  std::vector<Shape> inputs{};        ///< rank 0 for an absent one
-  std::vector<TensorView> results{};  ///< their layouts, without data
-  std::vector<ResultId> reads{};      ///< results of the region's earlier operations
-  std::vector<size_t> slots{};        ///< of the tensors it saved
+  std::vector<Shape> inputs{};          ///< rank 0 for an absent one
+  std::vector<TensorView> results{};    ///< their layouts, without data
+  std::vector<ResultId> reads{};        ///< results of the region's earlier operations
+  size_t first_slot = 0, end_slot = 0;  ///< of the tensors that it saved
   Decision decision = Decision::recompute;
   bool is_view = false;                           ///< its results lie in the memory of its inputs
   bool replaceable = false;                       ///< it asked before it ran

@@ -35,6 +35,7 @@ class Replay final : public autograd::OpObserver {
   TensorList results_of(size_t op, const TensorList& inputs) const;
   void fill(size_t slot, const Tensor& x);
   void compare_values();
+  [[noreturn]] static void start_over();
   [[noreturn]] void reject(const std::string& message);
   void check_complete();
 
