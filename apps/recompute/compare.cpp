@@ -19,7 +19,7 @@ std::vector<std::string> all_strategies(int64_t layers) {
                                   "selective:save_matmuls"};
   for (int64_t every : {2, 3})
     if (every <= layers) all.push_back("every:" + std::to_string(every));
-  all.insert(all.end(), {"sqrt", "offload"});
+  all.insert(all.end(), {"sqrt", "offload", "auto:25%", "auto:50%"});
   return all;
 }
 
@@ -58,8 +58,7 @@ int run_compare(const CompareCommand& c) {
   std::vector<std::string> strategies = c.strategies;
   if (strategies.empty()) strategies = all_strategies(workload.model.layers);
   if (strategies[0] != "none") strategies.insert(strategies.begin(), "none");
-  for (const std::string& strategy : strategies)  // a wrong one is told now
-    reprise::recompute::plan_of(parse_strategy(strategy), workload.model.layers);
+  for (const std::string& strategy : strategies) check_strategy(strategy, workload.model.layers);
   fmt::print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
   std::vector<StrategyResult> results = measure(workload, strategies, c.rounds);
   print_table(results);

@@ -54,7 +54,7 @@ double saved_percent(const StrategyResult& plain, const StrategyResult& result) 
 }
 
 double overhead_percent(const StrategyResult& plain, const StrategyResult& result) {
-  return -percent_below(plain.seconds, result.seconds);
+  return percent_above(plain.seconds, result.seconds);
 }
 
 std::string compare_section(const std::vector<StrategyResult>& results) {

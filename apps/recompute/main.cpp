@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
         return run_max_batch(command.max_batch);
       case Command::Kind::profile:
         return run_profile(command.profile);
+      case Command::Kind::plan:
+        return run_plan(command.plan);
     }
   } catch (const reprise::Error& error) {
     std::fprintf(stderr, "reprise-recompute: %s\n", error.what());

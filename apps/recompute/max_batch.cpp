@@ -103,7 +103,7 @@ void report(const MaxBatchCommand& c, const Workload& workload, Trainee& trainee
 int run_max_batch(const MaxBatchCommand& c) {
   size_t limit = parse_bytes(c.memory_limit);
   Workload workload(c.workload);
-  parse_strategy(c.recompute);  // a wrong one is told now
+  reprise::recompute::plan_of(parse_strategy(c.recompute), workload.model.layers);  // a wrong one is told now
   fmt::print("{}\nThe largest batch in {}\n\n", workload.to_string(), in_mib(limit));
   Allocator& memory = allocator(workload.device);
   memory.set_limit(limit);

@@ -6,15 +6,6 @@
 #include <algorithm>
 
 namespace reprise::apps::recompute {
-namespace {
-
-void use(Trainee& trainee, const std::string& strategy, const CheckpointOptions& options) {
-  trainee.model.set_recompute(
-      reprise::recompute::plan_of(parse_strategy(strategy), trainee.model.options().layers), options);
-}
-
-}  // namespace
-
 RecordedStep record_step(Trainee& trainee, int64_t step, const io::TokenBatch& batch) {
   RecordedStep recorded;
   Device device = batch.tokens.device();
@@ -38,16 +29,16 @@ std::vector<StrategyResult> measure(const Workload& workload, const std::vector<
   trainee.step(0, batch);  // makes the optimizer's moments
   std::vector<StrategyResult> results;
   std::vector<std::vector<double>> seconds(strategies.size());
-  std::vector<CheckpointOptions> options;  // one for all rounds: an offload's store is made once
   for (const std::string& strategy : strategies) {
-    options.push_back(reprise::recompute::options_of(parse_strategy(strategy)));
-    use(trainee, strategy, options.back());
-    results.push_back({strategy, record_step(trainee, 0, batch).memory()});
+    Prepared prepared = prepare(trainee, strategy, batch);
+    trainee.model.set_recompute(prepared.plan, prepared.options);
+    StepMemory memory = record_step(trainee, 0, batch).memory();
+    results.push_back({strategy, memory, std::move(prepared)});
   }
   for (int64_t round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < strategies.size(); ++i) {
       size_t turn = (i + size_t(round)) % strategies.size();
-      use(trainee, strategies[turn], options[turn]);
+      trainee.model.set_recompute(results[turn].prepared.plan, results[turn].prepared.options);
       seconds[turn].push_back(trainee.step(round, batch));
     }
   }
@@ -63,6 +54,7 @@ double median(std::vector<double> values) {
 }
 
 double percent_below(double base, double value) { return base > 0 ? 100 * (base - value) / base : 0; }
+double percent_above(double base, double value) { return base > 0 ? 100 * (value - base) / base : 0; }
 
 std::string in_mib(size_t bytes) { return fmt::format("{:.1f} MiB", double(bytes) / 1024 / 1024); }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "reprise/apps/common/memory_timeline.h"
-#include "reprise/apps/recompute/workload.h"
+#include "reprise/apps/recompute/strategies.h"
 
 namespace reprise::apps::recompute {
 
@@ -29,6 +29,7 @@ RecordedStep record_step(Trainee& trainee, int64_t step, const io::TokenBatch& b
 struct StrategyResult {
   std::string strategy;
   StepMemory memory;
+  Prepared prepared;
   double seconds = 0;  ///< the median of its steps
 };
 
@@ -38,8 +39,9 @@ std::vector<StrategyResult> measure(const Workload& workload, const std::vector<
                                     int64_t rounds);
 
 double median(std::vector<double> values);
-/// By how many percent `value` is below `base`.
+/// By how many percent `value` is below, or above, `base`.
 double percent_below(double base, double value);
+double percent_above(double base, double value);
 /// "12.3 MiB".
 std::string in_mib(size_t bytes);
 

@@ -8,7 +8,9 @@ namespace reprise::apps::recompute {
 namespace {
 
 constexpr const char* strategy_help =
-    "none, full, every:N, segments:N, sqrt, layers:I,J,..., or another that reprise-gpt's --recompute takes";
+    "none, full, selective, selective:POLICY, every:N, segments:N, sqrt, layers:I,J,...,\n"
+    "offload, auto:300MiB (the planner's plan for that memory) or auto:50% (halfway\n"
+    "between the least memory and what none needs)";
 
 void add_workload(CLI::App& app, WorkloadOptions& o) {
   auto* model = app.add_option_group("Model");
@@ -56,7 +58,7 @@ void add_compare(CLI::App& app, CompareCommand& o) {
 void add_max_batch(CLI::App& app, MaxBatchCommand& o) {
   auto* max_batch = app.add_subcommand("max-batch", "The largest batch that a memory limit has room for");
   add_workload(*max_batch, o.workload);
-  max_batch->add_option("--recompute", o.recompute, strategy_help);
+  max_batch->add_option("--recompute", o.recompute, "As for verify, without auto");
   max_batch->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB")
       ->required();
   max_batch->add_option("--largest", o.largest, "Where the search ends")->check(whole_from(1));
@@ -68,6 +70,16 @@ void add_profile(CLI::App& app, ProfileCommand& o) {
   add_workload(*profile, o.workload);
   profile->add_option("--recompute", o.recompute, strategy_help);
   add_out(*profile, o.workload, "profile.html and profile.trace.json");
+}
+
+void add_plan(CLI::App& app, PlanCommand& o) {
+  auto* plan =
+      app.add_subcommand("plan", "Plans by memory budget: the fastest for each, and the one for yours");
+  add_workload(*plan, o.workload);
+  plan->add_option("--memory-budget", o.memory_budget,
+                   "Largest memory for tensors in a step, such as 2GiB (without it: all plans)");
+  plan->add_option("--rounds", o.rounds, "Timed steps of the plan for the budget")->check(whole_from(1));
+  add_out(*plan, o.workload, "plan.html");
 }
 
 }  // namespace
@@ -82,6 +94,7 @@ Command parse_command_line(int argc, char** argv) {
   add_compare(app, command.compare);
   add_max_batch(app, command.max_batch);
   add_profile(app, command.profile);
+  add_plan(app, command.plan);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -93,6 +106,7 @@ Command parse_command_line(int argc, char** argv) {
   if (app.got_subcommand("compare")) command.kind = Kind::compare;
   if (app.got_subcommand("max-batch")) command.kind = Kind::max_batch;
   if (app.got_subcommand("profile")) command.kind = Kind::profile;
+  if (app.got_subcommand("plan")) command.kind = Kind::plan;
   return command;
 }
 

@@ -43,12 +43,19 @@ struct ProfileCommand {
   std::string recompute = "full";
 };
 
+struct PlanCommand {
+  WorkloadOptions workload;
+  std::string memory_budget;  ///< empty: the frontier alone
+  int64_t rounds = 3;
+};
+
 struct Command {
-  enum class Kind : uint8_t { verify, compare, max_batch, profile } kind = Kind::verify;
+  enum class Kind : uint8_t { verify, compare, max_batch, profile, plan } kind = Kind::verify;
   VerifyCommand verify;
   CompareCommand compare;
   MaxBatchCommand max_batch;
   ProfileCommand profile;
+  PlanCommand plan;
 };
 
 /// Parses the command line. Prints help and exits the process with 0 where asked; throws Error on bad
@@ -60,5 +67,6 @@ int run_verify(const VerifyCommand& command);
 int run_compare(const CompareCommand& command);
 int run_max_batch(const MaxBatchCommand& command);
 int run_profile(const ProfileCommand& command);
+int run_plan(const PlanCommand& command);
 
 }  // namespace reprise::apps::recompute

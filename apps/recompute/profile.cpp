@@ -28,7 +28,7 @@ void print_regions(const ProfiledStep& step) {
 
 int run_profile(const ProfileCommand& c) {
   Workload workload(c.workload);
-  parse_strategy(c.recompute);  // a wrong one is told now
+  check_strategy(c.recompute, workload.model.layers);
   fmt::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   std::vector<SavedCell> saved = saved_by_layer(trainee, workload);

@@ -4,8 +4,9 @@
 namespace reprise::apps::recompute {
 
 ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std::string& strategy) {
-  trainee.model.set_recompute(parse_strategy(strategy));
   io::TokenBatch batch = workload.batch(0, workload.rows);
+  Prepared prepared = prepare(trainee, strategy, batch);
+  trainee.model.set_recompute(prepared.plan, prepared.options);
   reprise::recompute::Accounting accounting(reprise::recompute::ReplayClock::device);
   StepTrace trace(workload.device);
   MemoryRecorder recorder(workload.device);

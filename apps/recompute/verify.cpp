@@ -20,9 +20,9 @@ void add(Findings& findings, int64_t step, const nn::NamedTensors& got, const nn
 }
 
 // Trains both and compares losses and gradients of every step, weights at the end.
-Findings train_both(const VerifyCommand& c, const Workload& workload) {
+Findings train_both(const VerifyCommand& c, const Workload& workload, const Prepared& prepared) {
   Trainee plain(workload), recomputed(workload);
-  recomputed.model.set_recompute(parse_strategy(c.recompute));
+  recomputed.model.set_recompute(prepared.plan, prepared.options);
   Findings findings;
   for (int64_t step = 0; step < c.steps; ++step) {
     io::TokenBatch batch = workload.batch(step, workload.rows);
@@ -57,7 +57,7 @@ void print_measurements(const std::vector<StrategyResult>& results) {
   bytes("peak of activations + recompute", &StepMemory::peak_activations);
   bytes("held for backward", &StepMemory::held);
   row("time of a step", fmt::format("{:.1f} ms", 1e3 * plain.seconds),
-      fmt::format("{:.1f} ms", 1e3 * with.seconds), -percent_below(plain.seconds, with.seconds), "more");
+      fmt::format("{:.1f} ms", 1e3 * with.seconds), percent_above(plain.seconds, with.seconds), "more");
   double gain = percent_below(double(plain.memory.peak_activations), double(with.memory.peak_activations));
   if (gain < least_gain_percent)
     fmt::print(
@@ -70,10 +70,12 @@ void print_measurements(const std::vector<StrategyResult>& results) {
 
 int run_verify(const VerifyCommand& c) {
   Workload workload(c.workload);
+  check_strategy(c.recompute, workload.model.layers);
   fmt::print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
              c.recompute);
-  print_measurements(measure(workload, {"none", c.recompute}, c.steps));
-  Findings findings = train_both(c, workload);
+  std::vector<StrategyResult> results = measure(workload, {"none", c.recompute}, c.steps);
+  print_measurements(results);
+  Findings findings = train_both(c, workload, results[1].prepared);
   if (findings.empty()) {
     fmt::print("\nPASS: losses, gradients and weights are bit-equal in all {} steps.\n", c.steps);
     return 0;

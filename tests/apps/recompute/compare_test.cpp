@@ -39,8 +39,9 @@ TEST(Compare, HasEveryStrategyInTableJsonAndPageAndTheirPeaksFall) {
   ASSERT_EQ(result.code, 0) << result.err;
   std::map<std::string, Row> rows = read_rows(folder / "out/compare.json");
   std::string page = bytes_of_file(folder / "out/compare.html");
-  for (const char* strategy : {"none", "full", "selective", "selective:save_attention",
-                               "selective:save_matmuls", "every:2", "every:3", "sqrt", "offload"}) {
+  for (const char* strategy :
+       {"none", "full", "selective", "selective:save_attention", "selective:save_matmuls", "every:2",
+        "every:3", "sqrt", "offload", "auto:25%", "auto:50%"}) {
     EXPECT_NE(result.out.find(std::string("\n") + strategy + " "), std::string::npos) << result.out;
     EXPECT_NE(page.find(std::string(">") + strategy + "</text>"), std::string::npos) << strategy;
     ASSERT_TRUE(rows.contains(strategy)) << strategy;
@@ -52,7 +53,9 @@ TEST(Compare, HasEveryStrategyInTableJsonAndPageAndTheirPeaksFall) {
     EXPECT_LT(rows["sqrt"][field], rows["none"][field]) << field;
     EXPECT_LT(rows["selective"][field], rows["none"][field]) << field;
     EXPECT_LT(rows["full"][field], rows["selective"][field]) << field;
+    EXPECT_LT(rows["auto:50%"][field], rows["none"][field]) << field;
   }
+  EXPECT_LE(rows["auto:25%"]["peak_bytes"], rows["auto:50%"]["peak_bytes"]);
   EXPECT_NEAR(rows["full"]["saved_percent"],
               100 - 100 * rows["full"]["peak_activation_bytes"] / rows["none"]["peak_activation_bytes"],
               1e-9);

@@ -26,6 +26,9 @@ TEST(RecomputeRefusals, NameTheOptionThatIsUnknownOrDoesNotFit) {
   expect("verify", {"--steps", "0"}, {"--steps", "0"});
   expect("verify", {"--recompute", "some"}, {"some", "full"});
   expect("verify", {"--recompute", "layers:9"}, {"9"});
+  expect("verify", {"--recompute", "auto:lots"}, {"lots", "512MiB"});
+  expect("verify", {"--recompute", "auto:120%"}, {"120%"});
+  expect("verify", {"--recompute", "auto:100kB"}, {"budget", "below the minimum"});
   expect("verify", {"--heads", "3"}, {"--heads 3", "--width 32"});
   expect("verify", {"--length", "40"}, {"--length 40", "32"});
   expect("verify", {"--dropout", "1"}, {"--dropout", "1"});
@@ -37,13 +40,15 @@ TEST(RecomputeRefusals, NameTheOptionThatIsUnknownOrDoesNotFit) {
   expect("max-batch", {}, {"--memory-limit"});
   expect("max-batch", {"--memory-limit", "lots"}, {"lots", "512MiB"});
   expect("profile", {"--recompute", "most", "--out", folder / "out"}, {"most"});
+  expect("plan", {"--memory-budget", "some", "--out", folder / "out"}, {"some", "512MiB"});
+  expect("plan", {"--memory-budget", "100kB", "--out", folder / "out"}, {"budget", "below the minimum"});
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
 }
 
 TEST(RecomputeHelp, ListsEveryCommandAndExitsWithZero) {
   ProgramResult result = run_recompute({"--help"});
   EXPECT_EQ(result.code, 0);
-  for (const char* command : {"verify", "compare", "max-batch", "profile"})
+  for (const char* command : {"verify", "compare", "max-batch", "profile", "plan"})
     EXPECT_NE(result.out.find(command), std::string::npos) << command;
 }
 

@@ -1,0 +1,107 @@
+// reprise-recompute plan: what the planner finds for each memory budget, and for the one that is given.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "reprise/apps/common/sizes.h"
+#include "reprise/apps/recompute/measure.h"
+#include "reprise/apps/recompute/options.h"
+#include "reprise/apps/recompute/page.h"
+#include "reprise/apps/recompute/xy_plot.h"
+#include "reprise/io/atomic_file.h"
+
+namespace reprise::apps::recompute {
+namespace {
+
+using reprise::recompute::Chain;
+using reprise::recompute::Planned;
+
+constexpr size_t most_rows = 16;
+
+double mib(int64_t bytes) { return double(bytes) / 1024 / 1024; }
+
+std::string describe(const Planned& planned) {
+  return fmt::format("{:>12.1f} MiB{:>10.1f} ms   {}", mib(planned.cost.peak_bytes),
+                     1e3 * planned.cost.seconds, reprise::recompute::to_string(planned.plan));
+}
+
+// At most `most_rows`, the first and the last among them.
+std::vector<Planned> thinned(const std::vector<Planned>& plans) {
+  if (plans.size() <= most_rows) return plans;
+  std::vector<Planned> kept;
+  for (size_t i = 0; i < most_rows; ++i) kept.push_back(plans[i * (plans.size() - 1) / (most_rows - 1)]);
+  return kept;
+}
+
+// Trains by the plan: its peak, which the prediction is held against, and its time.
+void try_plan(Trainee& trainee, const Workload& workload, const Planned& planned, int64_t rounds) {
+  io::TokenBatch batch = workload.batch(0, workload.rows);
+  trainee.model.set_recompute(planned.plan);
+  StepMemory memory = record_step(trainee, 0, batch).memory();
+  std::vector<double> seconds;
+  for (int64_t round = 0; round < rounds; ++round) seconds.push_back(trainee.step(round, batch));
+  double off = 100 * std::abs(double(planned.cost.peak_bytes) / double(memory.peak) - 1);
+  fmt::print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n",
+             mib(int64_t(memory.peak)), 1e3 * median(seconds), off);
+}
+
+std::string plan_page(const Workload& workload, const Chain& chain, const std::vector<Planned>& plans,
+                      const Planned* chosen) {
+  XyPlot plot{"peak memory, MiB", "ms a step, predicted"};
+  for (const Planned& planned : plans)
+    plot.line.emplace_back(mib(planned.cost.peak_bytes), 1e3 * planned.cost.seconds);
+  auto add = [&](const Planned& planned, const std::string& label, bool strong) {
+    plot.points.push_back({mib(planned.cost.peak_bytes), 1e3 * planned.cost.seconds, label,
+                           reprise::recompute::to_string(planned.plan), strong});
+  };
+  for (const char* strategy : {"none", "full", "sqrt"}) {
+    Planned uniform{reprise::recompute::plan_of(parse_strategy(strategy), chain.size())};
+    uniform.cost = simulate(uniform.plan, chain);
+    add(uniform, strategy, false);
+  }
+  if (chosen) add(*chosen, "chosen", true);
+  std::string rows = "<table>\n<tr><th>peak, MiB</th><th>step, ms</th><th>plan</th></tr>\n";
+  for (const Planned& planned : plans) {
+    bool is_chosen = chosen && planned.plan == chosen->plan;
+    rows += std::string(is_chosen ? "<tr class=\"best\">" : "<tr>") + "<td>" +
+            number(mib(planned.cost.peak_bytes)) + "</td><td>" + number(1e3 * planned.cost.seconds) +
+            "</td><td>" + escaped(reprise::recompute::to_string(planned.plan)) + "</td></tr>\n";
+  }
+  return page(
+      "Recompute plans", workload.to_string(),
+      "<section><h2>The fastest step for each memory budget</h2>\n<p>Weights, optimizer state, gradients "
+      "and data are part of the memory.</p>\n" +
+          draw(plot) +
+          "</section>\n<section><h2>Plans</h2>\n<p>Blocks in brackets are recomputed, one region "
+          "a bracket.</p>\n" +
+          rows + "</table>\n</section>\n");
+}
+
+}  // namespace
+
+int run_plan(const PlanCommand& c) {
+  Workload workload(c.workload);
+  int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
+  fmt::print("{}\n\n", workload.to_string());
+  Trainee trainee(workload);
+  io::TokenBatch batch = workload.batch(0, workload.rows);
+  trainee.step(0, batch);  // makes the optimizer's moments
+  Chain chain = trainee.model.profile_step(batch.tokens);
+  std::vector<Planned> plans = thinned(reprise::recompute::frontier(chain));
+  fmt::print("predicted         peak memory          step   plan: blocks in brackets are recomputed\n");
+  for (const Planned& planned : plans) fmt::print("{:14}{}\n", "", describe(planned));
+  std::optional<Planned> chosen;
+  if (budget > 0) {
+    chosen = reprise::recompute::plan_rotor(chain, budget);
+    fmt::print("\nfor {:<10}{}\n", c.memory_budget, describe(*chosen));
+    try_plan(trainee, workload, *chosen, c.rounds);
+  }
+  std::filesystem::create_directories(c.workload.folder);
+  std::string html = c.workload.folder + "/plan.html";
+  io::write_file(html, plan_page(workload, chain, plans, chosen ? &*chosen : nullptr));
+  fmt::print("\nwritten to {}\n", html);
+  return 0;
+}
+
+}  // namespace reprise::apps::recompute

@@ -1,0 +1,51 @@
+// From the text of a strategy to a plan.
+#include "reprise/apps/recompute/strategies.h"
+
+#include <charconv>
+
+#include "reprise/apps/common/sizes.h"
+
+namespace reprise::apps::recompute {
+namespace {
+
+constexpr std::string_view automatic = "auto:";
+
+// A percentage, or -1 if the text is none.
+double percent_in(std::string_view text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool ok = error == std::errc() && std::string_view(end, text.end()) == "%";
+  check(!ok || (value >= 0 && value <= 100), "recompute: '", text, "' is not in [0 %, 100 %]");
+  return ok ? value : -1;
+}
+
+int64_t budget_of(std::string_view text, const reprise::recompute::Chain& chain) {
+  double percent = percent_in(text);
+  if (percent < 0) return int64_t(parse_bytes(text));
+  int64_t least = reprise::recompute::minimum_bytes(chain);
+  int64_t most = simulate(reprise::recompute::plan_none(chain.size()), chain).peak_bytes;
+  return least + int64_t(percent / 100 * double(std::max<int64_t>(0, most - least)));
+}
+
+}  // namespace
+
+void check_strategy(const std::string& strategy, int64_t layers) {
+  if (!strategy.starts_with(automatic)) {
+    reprise::recompute::plan_of(parse_strategy(strategy), layers);
+    return;
+  }
+  std::string_view budget = std::string_view(strategy).substr(automatic.size());
+  if (percent_in(budget) < 0) parse_bytes(budget);
+}
+
+Prepared prepare(Trainee& trainee, const std::string& strategy, const io::TokenBatch& batch) {
+  if (!strategy.starts_with(automatic)) {
+    RecomputeStrategy parsed = parse_strategy(strategy);
+    return {reprise::recompute::plan_of(parsed, trainee.model.options().layers),
+            reprise::recompute::options_of(parsed)};
+  }
+  reprise::recompute::Chain chain = trainee.model.profile_step(batch.tokens);
+  return {plan_rotor(chain, budget_of(std::string_view(strategy).substr(automatic.size()), chain)).plan, {}};
+}
+
+}  // namespace reprise::apps::recompute
