@@ -122,6 +122,14 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
 /// Over the last dimension (Zhang and Sennrich 2019).
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps = 1e-6);
 
+struct SumAndNorm {
+  Tensor sum, norm;
+};
+/// x + residual, of one shape, and its norm, in one pass; the bits of the two operations.
+SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
+                          double eps = 1e-5);
+SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps = 1e-6);
+
 struct BatchNormOptions {
   bool training = false;                 ///< normalise by the batch, and update the running statistics
   std::optional<double> momentum = 0.1;  ///< share of a batch in them; none: of n batches 1 / n each

@@ -20,6 +20,10 @@ class LayerNorm : public Layer {
  public:
   explicit LayerNorm(int64_t width, bool has_bias = true, double eps = 1e-5, Device device = {});
   Tensor forward(const Tensor& x) override { return layer_norm(x, weight, bias, eps_); }
+  /// x + residual and its norm.
+  SumAndNorm add(const Tensor& x, const Tensor& residual) {
+    return add_layer_norm(x, residual, weight, bias, eps_);
+  }
 
   Tensor weight, bias;  ///< (width); bias undefined without it
 
@@ -32,6 +36,8 @@ class RmsNorm : public Layer {
  public:
   explicit RmsNorm(int64_t width, double eps = 1e-6, Device device = {});
   Tensor forward(const Tensor& x) override { return rms_norm(x, weight, eps_); }
+  /// x + residual and its norm.
+  SumAndNorm add(const Tensor& x, const Tensor& residual) { return add_rms_norm(x, residual, weight, eps_); }
 
   Tensor weight;  ///< (width)
 

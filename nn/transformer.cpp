@@ -70,8 +70,8 @@ Tensor TransformerBlock::forward(const Tensor& x) {
     Tensor middle = attn(ln_1(x), x);
     return mlp(ln_2(middle), middle);
   }
-  Tensor middle = x + drop_path_(dropout_(attn(ln_1(x))));
-  return middle + drop_path_(dropout_(mlp(ln_2(middle))));
+  auto [middle, normed] = ln_2.add(x, drop_path_(dropout_(attn(ln_1(x)))));
+  return middle + drop_path_(dropout_(mlp(normed)));
 }
 
 }  // namespace reprise::nn

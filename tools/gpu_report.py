@@ -171,7 +171,7 @@ def train(part):
             part.findings["status"] = "out of time"
             break
         trainer = Trainer(part, name, command)
-        for _ in range(ROUNDS):
+        for _ in range(1 if part.rehearse else ROUNDS):
             if time.monotonic() < part.ends:
                 trainer.step()
         trainer.stop()

@@ -1,0 +1,112 @@
+// A residual sum and its normalisation as one operation: the sum is read once less. Bits and what is kept for
+// backward, the sum and one or two numbers a row, are those of the two operations.
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/kernels/elementwise.h"
+#include "reprise/kernels/layer_norm.h"
+#include "reprise/kernels/rms_norm.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+/// Derived has `name`, `centred`, `run_forward`, `run_backward` and `composite`.
+template <class Derived>
+struct AddNorm : Function<Derived> {
+  double eps_ = 0;
+
+  /// {x + residual, norm(x + residual)}
+  TensorList forward(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
+                     double eps) {
+    constexpr auto op = Derived::name;
+    check(x.rank() >= 1, op, ": needs at least one dimension");
+    check(residual.shape() == x.shape() && residual.dtype() == x.dtype(), op, ": residual ", residual.dtype(),
+          residual.shape(), " does not fit x ", x.dtype(), x.shape());
+    check_dtype(x, gamma, op);
+    check_dtype(x, beta, op);
+    eps_ = eps;
+    Tensor sum = empty_like(x), y = empty_like(x), mean, rstd;
+    if (this->recording()) {
+      if (Derived::centred) mean = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
+      rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
+    }
+    // Kernels tell a view that is absent by its memory, which empty ones have none of.
+    if (x.numel() > 0)
+      Derived::run_forward(current_stream(x.device()), unit_stride(x), unit_stride(residual),
+                           optional_view(gamma), optional_view(beta), eps, sum, y, optional_view(mean),
+                           optional_view(rstd));
+    this->save(sum, gamma, beta, mean, rstd);
+    return {sum, y};
+  }
+
+  TensorList backward(const TensorList& d) {
+    Tensor sum = this->saved(0), gamma = this->saved(1), beta = this->saved(2);
+    if (grad_mode_enabled()) {
+      auto same = [&](const TensorList& in) {
+        return TensorList{Derived::composite(in[0], in[1], in[2], eps_)};
+      };
+      TensorList grads = composite_backward(same, {sum, gamma, beta}, {d[1]});
+      Tensor dsum = d[0] + grads[0];
+      return {dsum, dsum, grads[1], grads[2]};
+    }
+    const Stream stream = current_stream(sum.device());
+    Tensor dsum, dgamma, dbeta;
+    if (this->needs_grad(0) || this->needs_grad(1)) dsum = empty_like(sum);
+    if (this->needs_grad(2)) dgamma = empty_like(gamma);
+    if (this->needs_grad(3)) dbeta = empty_like(beta);
+    Derived::run_backward(stream, unit_stride(d[1]), unit_stride(sum), optional_view(gamma),
+                          optional_view(this->saved(3)), this->saved(4), optional_view(dsum),
+                          optional_view(dgamma), optional_view(dbeta));
+    if (dsum) kernels::add_scaled(stream, d[0], 1.0, dsum);
+    return {dsum, dsum, dgamma, dbeta};
+  }
+};
+
+struct AddLayerNorm : AddNorm<AddLayerNorm> {
+  static constexpr const char* name = "add_layer_norm";
+  static constexpr bool centred = true;
+  static constexpr auto& run_forward = kernels::add_layer_norm;
+  static void run_backward(const Stream& stream, const TensorView& dy, const TensorView& sum,
+                           const TensorView& gamma, const TensorView& mean, const TensorView& rstd,
+                           const TensorView& dsum, const TensorView& dgamma, const TensorView& dbeta) {
+    kernels::layer_norm_backward(stream, dy, sum, gamma, mean, rstd, dsum, dgamma, dbeta);
+  }
+  static Tensor composite(const Tensor& sum, const Tensor& gamma, const Tensor& beta, double eps) {
+    return composite::layer_norm(sum, gamma, beta, eps);
+  }
+};
+
+struct AddRmsNorm : AddNorm<AddRmsNorm> {
+  static constexpr const char* name = "add_rms_norm";
+  static constexpr bool centred = false;
+  static void run_forward(const Stream& stream, const TensorView& x, const TensorView& residual,
+                          const TensorView& gamma, const TensorView&, double eps, const TensorView& sum,
+                          const TensorView& y, const TensorView&, const TensorView& rstd) {
+    kernels::add_rms_norm(stream, x, residual, gamma, eps, sum, y, rstd);
+  }
+  static void run_backward(const Stream& stream, const TensorView& dy, const TensorView& sum,
+                           const TensorView& gamma, const TensorView&, const TensorView& rstd,
+                           const TensorView& dsum, const TensorView& dgamma, const TensorView&) {
+    kernels::rms_norm_backward(stream, dy, sum, gamma, rstd, dsum, dgamma);
+  }
+  static Tensor composite(const Tensor& sum, const Tensor& gamma, const Tensor&, double eps) {
+    return composite::rms_norm(sum, gamma, eps);
+  }
+};
+
+SumAndNorm as_pair(TensorList outputs) { return {std::move(outputs[0]), std::move(outputs[1])}; }
+
+}  // namespace
+
+SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
+                          double eps) {
+  return as_pair(AddLayerNorm::apply(x, residual, gamma, beta, eps));
+}
+
+SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps) {
+  return as_pair(AddRmsNorm::apply(x, residual, gamma, Tensor(), eps));
+}
+
+}  // namespace reprise
