@@ -42,7 +42,7 @@ std::string chrome_trace(const std::vector<ProfiledStep>& steps) {
         out += slice_event(i + 1, layer, std::string(name_of(layer.phase)) + " " + layer.layer);
     for (const Slice& slice : step.slices)
       if (slice.phase != Phase::update)
-        out += slice_event(i + 1, slice, slice.phase == Phase::replay ? "replay " + slice.layer : slice.name);
+        out += slice_event(i + 1, slice, slice.name == "region" ? "replay " + slice.layer : slice.name);
     for (const MemoryPoint& point : step.timeline.points()) out += memory_event(i + 1, point);
   }
   out.resize(out.size() - 2);  // the last comma

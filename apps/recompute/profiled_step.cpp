@@ -6,9 +6,10 @@ namespace reprise::apps::recompute {
 ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std::string& strategy) {
   io::TokenBatch batch = workload.batch(0, workload.rows);
   Prepared prepared = prepare(trainee, strategy, batch);
-  trainee.model.set_recompute(prepared.plan, prepared.options);
   reprise::recompute::Accounting accounting(reprise::recompute::ReplayClock::device);
   StepTrace trace(workload.device);
+  prepared.options.context.replay = [&trace] { return trace.observe_replay(); };
+  trainee.model.set_recompute(prepared.plan, prepared.options);
   MemoryRecorder recorder(workload.device);
   {
     Tensor loss = trainee.forward(0, batch);
@@ -19,6 +20,7 @@ ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std:
   trainee.update();
   ProfiledStep profiled{strategy, {}, trace.finish(accounting.replays()), accounting.regions()};
   profiled.timeline = recorder.finish();
+  trainee.model.set_recompute(RecomputeStrategy{});  // the trace ends here
   for (const Slice& slice : profiled.slices) profiled.seconds = std::max(profiled.seconds, slice.end);
   return profiled;
 }
@@ -26,6 +28,7 @@ ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std:
 std::vector<Slice> by_layer(const std::vector<Slice>& slices) {
   std::vector<Slice> merged;
   for (const Slice& slice : slices) {
+    if (slice.phase == Phase::replay && slice.name != "region") continue;
     bool goes_on = !merged.empty() && merged.back().phase == slice.phase &&
                    merged.back().layer == slice.layer && slice.phase != Phase::replay;
     if (goes_on) {

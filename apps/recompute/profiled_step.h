@@ -16,7 +16,7 @@ struct ProfiledStep {
 };
 ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std::string& strategy);
 
-/// Slices of one layer and phase that follow on each other, as one.
+/// Slices of one layer and phase that follow on each other, as one; replays as a whole.
 std::vector<Slice> by_layer(const std::vector<Slice>& slices);
 
 /// What the layers save in a step without recompute.

@@ -54,6 +54,23 @@ void StepTrace::hook_producers(const TensorList& tensors) {
   }
 }
 
+// Operations of one replay, each timed from the one before it.
+class StepTrace::ReplayObserver final : public autograd::OpObserver {
+ public:
+  explicit ReplayObserver(StepTrace& trace) : trace_(trace), last_(trace.now()) {}
+  void op_ran(const char* op_name, const TensorList&, const TensorList&) override {
+    double end = trace_.now();
+    trace_.replayed_.push_back({Phase::replay, op_name, autograd::op_scope(), last_, end});
+    last_ = end;
+  }
+
+ private:
+  StepTrace& trace_;
+  double last_;
+};
+
+std::shared_ptr<void> StepTrace::observe_replay() { return std::make_shared<ReplayObserver>(*this); }
+
 // Ends the slice that runs, and begins another.
 void StepTrace::enter(Slice next) {
   next.begin = now();
@@ -76,9 +93,13 @@ std::vector<Slice> StepTrace::finish(const std::vector<reprise::recompute::Repla
   auto since_start = [this](Clock::time_point t) {
     return std::chrono::duration<double>(t - started_).count();
   };
-  for (const auto& replay : replays)
-    slices_.push_back(
-        {Phase::replay, "replay", replay.name, since_start(replay.begin), since_start(replay.end)});
+  for (const auto& replay : replays) {
+    Slice region{Phase::replay, "region", replay.name, since_start(replay.begin), since_start(replay.end)};
+    for (Slice& slice : replayed_)  // the observer was there a moment before the region's clock ran
+      if (slice.begin < region.begin && slice.end > region.begin) slice.begin = region.begin;
+    slices_.push_back(std::move(region));
+  }
+  slices_.insert(slices_.end(), replayed_.begin(), replayed_.end());
   return std::move(slices_);
 }
 

@@ -18,7 +18,7 @@ const char* name_of(Phase phase);
 /// A stretch of time, in seconds since the trace began.
 struct Slice {
   Phase phase;
-  std::string name;   ///< of the operation; "replay" or "update"
+  std::string name;   ///< of the operation; "region" for all of a replay; "update"
   std::string layer;  ///< its OpScope; empty outside all
   double begin, end;
 };
@@ -32,12 +32,16 @@ class StepTrace final : public autograd::OpObserver {
   explicit StepTrace(Device device);
 
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
+  /// Put it into the regions' options, as context of replays: their operations are timed too.
+  std::shared_ptr<void> observe_replay();
   void begin_backward(const Tensor& loss);
   void begin_update();
   /// Takes the replays in; no more is observed.
   std::vector<Slice> finish(const std::vector<reprise::recompute::ReplayTime>& replays);
 
  private:
+  class ReplayObserver;
+
   double now() const;
   void hook_producers(const TensorList& tensors);
   void enter(Slice next);
@@ -48,7 +52,7 @@ class StepTrace final : public autograd::OpObserver {
   double last_ = 0;                         // when the latest forward operation ended
   std::map<uint64_t, std::string> layers_;  // by the sequence number that its nodes stay below
   std::unordered_set<uint64_t> hooked_;     // sequence numbers of nodes
-  std::vector<Slice> slices_;
+  std::vector<Slice> slices_, replayed_;
 };
 
 }  // namespace reprise::apps::recompute

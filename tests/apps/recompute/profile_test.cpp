@@ -106,7 +106,7 @@ TEST_F(Profile, LayersRunForwardThenBackwardAndEachIsReplayedInItsBackward) {
   for (const Event& event : of("X", 2)) {
     if (event.name.starts_with("forward h.")) forward[event.layer] = event;
     if (event.name.starts_with("backward h.")) backward[event.layer] = event;
-    if (event.category == "replay") replay[event.layer] = event;
+    if (event.name.starts_with("replay ")) replay[event.layer] = event;
   }
   ASSERT_EQ(forward.size(), 4u);
   ASSERT_EQ(backward.size(), 4u);
@@ -121,6 +121,21 @@ TEST_F(Profile, LayersRunForwardThenBackwardAndEachIsReplayedInItsBackward) {
     EXPECT_GE(own.begin + 0.001, backward[next].begin + backward[next].seconds);
   }
   for (const Event& event : of("X", 1)) EXPECT_NE(event.category, "replay");
+}
+
+TEST_F(Profile, ReplaysShowTheOperationsThatTheyRunAgain) {
+  std::map<std::string, std::multiset<std::string>> forward, replayed;
+  for (const Event& event : of("X", 2)) {
+    if (!event.layer.starts_with("h.") || event.name.ends_with(event.layer)) continue;
+    if (event.category == "forward") forward[event.layer].insert(event.name);
+    if (event.category == "replay") replayed[event.layer].insert(event.name);
+  }
+  ASSERT_EQ(replayed.size(), 4u);
+  for (auto& [layer, names] : replayed) {
+    EXPECT_TRUE(std::includes(forward[layer].begin(), forward[layer].end(), names.begin(), names.end()))
+        << layer;
+    EXPECT_EQ(names.count("layer_norm"), 2u) << layer;
+  }
 }
 
 TEST_F(Profile, EveryOperationOfALayerHasASliceForwardAndBackward) {
