@@ -5,6 +5,7 @@
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/offload.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/ema.h"
 #include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/nn/small_models.h"
 
@@ -34,22 +35,30 @@ struct Tiny {
   Tensor loss() { return cross_entropy(model(tokens), targets); }
 };
 
-// Losses and gradients of two updates, and the weights after them; `prepare` is called before each.
-TensorList two_updates(const std::function<void(Gpt&, int)>& prepare, double dropout) {
+// Losses and gradients of two updates from two micro-batches each, the weights after them and their averages;
+// `prepare` is called before each.
+TensorList two_updates(const std::function<void(Gpt&, int)>& prepare, double dropout,
+                       DType dtype = DType::f32) {
   Tiny tiny_model(tiny(dropout));
   Gpt& model = tiny_model.model;
+  model.to(dtype);
   optim::AdamW optimizer(optim::decay_matrices(model, 1e-2, 0.1));
+  optim::Ema ema(model, 0.9);
   TensorList bits;
   for (int step = 0; step < 2; ++step) {
     prepare(model, step);
-    Tensor loss = tiny_model.loss();
-    loss.backward();
-    bits.push_back(loss.detach());
+    for (int micro = 0; micro < 2; ++micro) {
+      Tensor loss = tiny_model.loss();  // another dropout each time
+      loss.backward();
+      bits.push_back(loss.detach());
+    }
     for (const Tensor& parameter : model.parameters()) bits.push_back(parameter.grad());
     optimizer.step();
     optimizer.zero_grad();
+    ema.update();
   }
   for (const auto& [name, tensor] : model.state_dict()) bits.push_back(tensor.detach());
+  for (const auto& [name, tensor] : ema.state_dict()) bits.push_back(tensor);
   return bits;
 }
 
@@ -73,6 +82,15 @@ TEST(GptRecompute, TrainsToTheSameBitsByEveryStrategy) {
 TEST(GptRecompute, TrainsToTheSameBitsWithTheFusedResidualsOfNoDropout) {
   TensorList want = two_updates([](Gpt&, int) {}, 0);
   for (const char* strategy : {"full", "every:2"}) expect_same_by(strategy, want, 0);
+}
+
+TEST(GptRecompute, TrainsToTheSameBitsInBf16WithMasterWeights) {
+  TensorList want = two_updates([](Gpt&, int) {}, 0.1, DType::bf16);
+  for (const char* strategy : {"full", "selective", "offload"}) {
+    SCOPED_TRACE(strategy);
+    auto prepare = [&](Gpt& model, int) { model.set_recompute(parse_strategy(strategy)); };
+    expect_same(two_updates(prepare, 0.1, DType::bf16), want);
+  }
 }
 
 TEST(GptRecompute, TakesAPlanWithRegionsInsideRegionsInBothModes) {
