@@ -45,10 +45,10 @@ class Gpt : public Module {
   /// with the cross entropy of all logits. Changes nothing (see profile.h).
   recompute::Chain profile_step(const Tensor& tokens, const recompute::ProfileOptions& options = {});
   /// Measures such a step and plays the blocks from now on by the fastest plan with which the allocator holds
-  /// at most `budget_bytes` at its peak: weights, gradients, optimizer state, data and all. What the step
-  /// will hold must be there already, or be in `later_bytes`, save what it makes itself. Error stating the
+  /// at most `budget_bytes` at its peak: weights, gradients, optimizer state, data and all. What is there
+  /// before the step is counted as it is, so let the optimizer make its state first. Error stating the
   /// minimum if there is no such plan.
-  recompute::Planned plan_recompute(const Tensor& tokens, size_t budget_bytes, size_t later_bytes = 0,
+  recompute::Planned plan_recompute(const Tensor& tokens, size_t budget_bytes,
                                     const recompute::ProfileOptions& options = {});
 
   const GptOptions& options() const { return options_; }

@@ -41,10 +41,9 @@ recompute::Chain Gpt::profile_step(const Tensor& tokens, const recompute::Profil
   return chain;
 }
 
-recompute::Planned Gpt::plan_recompute(const Tensor& tokens, size_t budget_bytes, size_t later_bytes,
+recompute::Planned Gpt::plan_recompute(const Tensor& tokens, size_t budget_bytes,
                                        const recompute::ProfileOptions& options) {
   recompute::Chain chain = profile_step(tokens, options);
-  chain.base_bytes += int64_t(later_bytes);
   recompute::Planned planned = recompute::plan_rotor(chain, int64_t(budget_bytes));
   set_recompute(planned.plan);
   options_.recompute = {.kind = automatic, .memory_budget = budget_bytes};
@@ -58,11 +57,11 @@ void Gpt::plan_automatically(const Tensor& tokens) {
   if (!autograd::grad_mode_enabled() || tokens.numel() <= planned_tokens_) return;
   MemoryStats stats = allocator(tokens.device()).stats();
   bool has_state = stats.by_category[size_t(MemoryCategory::optimizer)] > 0;
-  size_t later_bytes = 0;
+  TensorList later;  // stands for it meanwhile
   for (const Tensor& parameter : parameters())
-    if (!has_state) later_bytes += 2 * parameter.storage()->bytes();
-  plan_recompute(tokens, options_.recompute.memory_budget, later_bytes,
-                 {.gradients = recompute::GradientMemory::held});
+    for (int i = 0; i < 2 && !has_state; ++i)
+      later.push_back(Tensor::empty(parameter.shape(), DType::f32, parameter.device()));
+  plan_recompute(tokens, options_.recompute.memory_budget, {.gradients = recompute::GradientMemory::held});
 }
 
 }  // namespace reprise::nn

@@ -74,7 +74,7 @@ void plan_for_budget(const TrainCommand& c, nn::Gpt& model, optim::AdamW& optimi
   Tensor tokens = crops.batch(0, 0, c.batch).tokens.to(model.wte.weight.device());
   bool accumulates = c.trainer.accumulate > 1;
   recompute::Planned planned = model.plan_recompute(
-      tokens, budget, 0,
+      tokens, budget,
       {.gradients = accumulates ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
   fmt::print("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
              double(planned.cost.peak_bytes) / (1 << 20), double(budget) / (1 << 20));

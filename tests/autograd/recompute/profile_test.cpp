@@ -14,7 +14,8 @@ using testing::numbers;
 using testing::test_device;
 
 // The emulated device takes its time.
-int64_t rows() { return test_device().is_cuda() ? 16 : 512; }
+int64_t rows() { return test_device().is_cuda() ? 64 : 512; }
+int64_t scaled(int64_t width) { return test_device().is_cuda() ? width / 8 : width; }
 
 // Each moment it is asked for is one second later, so that no plan depends on the machine.
 std::function<double()> steps() {
@@ -25,12 +26,12 @@ std::function<double()> steps() {
 struct Network {
   TensorList parameters;
   std::vector<LayerFunction> layers;
-  Tensor input = numbers({rows(), 40});
+  Tensor input = numbers({rows(), scaled(40)});
   Generator generator{5};
   TrainingStep step{.before = [this] { return linear(input, first); },
                     .layers = layers,
                     .after = [](const Tensor& y) { return mean(square(y)); }};
-  Tensor first = parameter({96, 40});
+  Tensor first = parameter({scaled(96), scaled(40)});
 
   Tensor parameter(const Shape& shape) {
     parameters.push_back(leaf(shape, parameters.size() + 2));
@@ -54,15 +55,15 @@ struct Network {
   }
 
   Network() {
-    add_block(96, 384);
-    add_block(96, 64);
-    add_linear(96, 256, Activation::gelu);
-    add_dropout_block(256);
-    add_block(256, 512);
-    add_linear(256, 32, Activation::none);
-    add_block(32, 1024);
-    add_dropout_block(32);
-    add_block(32, 32);
+    add_block(scaled(96), scaled(384));
+    add_block(scaled(96), scaled(64));
+    add_linear(scaled(96), scaled(256), Activation::gelu);
+    add_dropout_block(scaled(256));
+    add_block(scaled(256), scaled(512));
+    add_linear(scaled(256), scaled(32), Activation::none);
+    add_block(scaled(32), scaled(1024));
+    add_dropout_block(scaled(32));
+    add_block(scaled(32), scaled(32));
   }
 
   Tensor loss(const Plan& plan) { return step.after(run_plan(plan, layers, step.before())); }
@@ -128,7 +129,7 @@ TEST(Profile, LeavesNoTrace) {
   {
     testing::NoLeaks no_leaks;
     profile_step(profiled.step, {.gradients = GradientMemory::held});
-    profile_chain(profiled.layers, numbers({rows(), 96}));
+    profile_chain(profiled.layers, numbers({rows(), scaled(96)}));
   }
   EXPECT_EQ(calls, 0);
   EXPECT_EQ(default_generator().state(), before);
