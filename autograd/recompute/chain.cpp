@@ -31,10 +31,7 @@ namespace {
 class Simulation {
  public:
   explicit Simulation(const Chain& chain)
-      : chain_(chain),
-        fresh_(chain.gradients == GradientMemory::fresh),
-        held_(chain.base_bytes + (fresh_ ? 0 : chain.gradient_bytes())),
-        peak_(held_) {}
+      : chain_(chain), held_(chain.base_bytes + chain.held_gradient_bytes()), peak_(held_) {}
 
   PlanCost run(const Plan& plan) {
     forward_stage(chain_.before);
@@ -64,7 +61,7 @@ class Simulation {
   void backward_stage(const Stage& s, int64_t input_bytes) {
     held_ -= s.saved_bytes + s.boundary_bytes;
     touch(s.saved_bytes + s.boundary_bytes + s.workspace_backward_bytes);
-    if (fresh_) held_ += s.gradient_bytes;
+    held_ += s.gradient_bytes;
     touch(input_bytes);
     seconds_ += s.backward_seconds;
   }
@@ -115,14 +112,14 @@ class Simulation {
   }
 
   const Chain& chain_;
-  bool fresh_;
   int64_t held_, peak_;
   double seconds_ = 0;
 };
 
 void check_stage(const Stage& s, const std::string& what) {
-  for (int64_t bytes : {s.saved_bytes, s.boundary_bytes, s.workspace_forward_bytes, s.workspace_unsaved_bytes,
-                        s.workspace_backward_bytes, s.gradient_bytes, s.early_stop_bytes})
+  for (int64_t bytes :
+       {s.saved_bytes, s.boundary_bytes, s.workspace_forward_bytes, s.workspace_unsaved_bytes,
+        s.workspace_backward_bytes, s.gradient_bytes, s.held_gradient_bytes, s.early_stop_bytes})
     check(bytes >= 0, "recompute: ", what, " of the chain has a negative number of bytes: ", bytes);
   for (double seconds : {s.forward_seconds, s.backward_seconds})
     check(std::isfinite(seconds) && seconds >= 0, "recompute: ", what, " of the chain takes ", seconds,
@@ -136,9 +133,9 @@ void check_stage(const Stage& s, const std::string& what) {
 
 }  // namespace
 
-int64_t Chain::gradient_bytes() const {
-  int64_t bytes = before.gradient_bytes + after.gradient_bytes;
-  for (const Stage& s : stages) bytes += s.gradient_bytes;
+int64_t Chain::held_gradient_bytes() const {
+  int64_t bytes = before.held_gradient_bytes + after.held_gradient_bytes;
+  for (const Stage& s : stages) bytes += s.held_gradient_bytes;
   return bytes;
 }
 

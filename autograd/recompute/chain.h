@@ -15,16 +15,11 @@ struct Stage {
   int64_t workspace_forward_bytes = 0;   ///< played plainly: its peak beyond input, output and saved_bytes
   int64_t workspace_unsaved_bytes = 0;   ///< played in a region's first run: its peak beyond input and output
   int64_t workspace_backward_bytes = 0;  ///< its peak beyond input, saved_bytes and the output's gradient
-  int64_t gradient_bytes = 0;            ///< gradients of its parameters, beside those that are in the base
+  int64_t gradient_bytes = 0;            ///< what its backward leaves behind: gradients of parameters
+  int64_t held_gradient_bytes = 0;       ///< gradients of parameters that are there all the time
   // As the last stage of a replay, which ends with the last tensor that somebody needs:
   double early_stop_seconds = 0;  ///< what is saved of forward_seconds
   int64_t early_stop_bytes = 0;   ///< and of the peak of forward
-};
-
-/// Whether the gradients of parameters are there when a step begins.
-enum class GradientMemory : uint8_t {
-  fresh,  ///< no: each stage's appear as its backward runs
-  held,   ///< yes, all: micro-batches after the first, or optimizers that write zeros
 };
 
 /// The stages that a plan is for, and what stands around them in a training step.
@@ -33,15 +28,13 @@ struct Chain {
   Stage before{};          ///< makes the chain's input; always played plainly. Alone: its boundary_bytes
   std::vector<Stage> stages{};
   Stage after{};  ///< from the chain's output to the loss; always played plainly
-  GradientMemory gradients = GradientMemory::fresh;
 
   int64_t size() const { return int64_t(stages.size()); }
   /// The bytes between stage i - 1 and stage i.
   int64_t boundary_before(int64_t i) const {
     return i == 0 ? before.boundary_bytes : stages[size_t(i - 1)].boundary_bytes;
   }
-  /// Of all gradients.
-  int64_t gradient_bytes() const;
+  int64_t held_gradient_bytes() const;  ///< of all stages
 };
 
 /// Of one training step: forward and backward.

@@ -78,9 +78,8 @@ void thin(Front& front) {
 class Rotor {
  public:
   explicit Rotor(const Chain& chain) : chain_(chain), n_(chain.size()), fronts_(size_t((n_ + 1) * (n_ + 1))) {
-    bool fresh = chain.gradients == GradientMemory::fresh;
-    gradients_.assign(size_t(n_ + 2), fresh ? 0 : chain.gradient_bytes());
-    for (int64_t i = n_; i >= 0 && fresh; --i)
+    gradients_.assign(size_t(n_ + 2), chain.held_gradient_bytes());
+    for (int64_t i = n_; i >= 0; --i)
       gradients_[size_t(i)] = gradients_[size_t(i + 1)] + stage(i).gradient_bytes;
     for (int64_t length = 0; length <= n_; ++length)
       for (int64_t i = 0; i + length <= n_; ++i) solve(i, i + length);

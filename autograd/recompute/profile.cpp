@@ -39,7 +39,7 @@ double median(std::vector<double> seconds) {
 struct Measured {
   int64_t forward_peak = 0, kept = 0;  // kept: by graph and caller, output included
   int64_t first_run_peak = 0, replay_peak = 0, backward_peak = 0;
-  int64_t boundary = 0, gradients = 0;
+  int64_t boundary = 0, gradients = 0, held_gradients = 0;
   std::vector<double> forward_seconds, replay_seconds, backward_seconds;
 
   Stage stage() const {
@@ -55,6 +55,7 @@ struct Measured {
             .workspace_unsaved_bytes = beyond(first_run_peak, boundary),
             .workspace_backward_bytes = beyond(backward_peak, saved + boundary),
             .gradient_bytes = std::max<int64_t>(0, gradients),
+            .held_gradient_bytes = held_gradients,
             .early_stop_seconds = replays ? std::max(0.0, seconds - median(replay_seconds)) : 0,
             .early_stop_bytes = replays ? std::max<int64_t>(0, forward_peak - replay_peak) : 0};
   }
@@ -90,7 +91,7 @@ class Profiler {
     y = {};
     for (int i = 0; i < options_.repeats; ++i) play(layer, x, m);
     for (int i = 0; i < 2; ++i) play_region(layer, x, m);
-    m.gradients += leaves_.added_bytes() - known;  // they were there in all plays
+    m.held_gradients = leaves_.added_bytes() - known;
     x = output_of(layer, x);
     return m.stage();
   }
@@ -103,7 +104,7 @@ class Profiler {
     before = after = {};
     before.boundary = chain.before.boundary_bytes;
     for (int i = 0; i < options_.repeats; ++i) play_around(step, x, before, after);
-    after.gradients += leaves_.added_bytes() - known;
+    after.held_gradients = leaves_.added_bytes() - known;
     chain.before = before.stage();
     chain.after = after.stage();
   }
@@ -256,7 +257,7 @@ void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& 
 Chain profile_chain(const std::vector<LayerFunction>& layers, const Tensor& x,
                     const ProfileOptions& options) {
   DryRun dry_run;
-  Chain chain{.gradients = options.gradients};
+  Chain chain;
   Profiler profiler(x.device(), options);
   Tensor next = x.detach();
   profiler.chain(layers, next, chain);
@@ -270,7 +271,7 @@ Chain profile_step(const TrainingStep& step, const ProfileOptions& options) {
     NoGrad guard;
     x = step.before();
   }
-  Chain chain{.gradients = options.gradients};
+  Chain chain;
   Profiler profiler(x.device(), options);
   profiler.chain(step.layers, x, chain);
   profiler.around(step, x, chain);

@@ -14,6 +14,12 @@
 
 namespace reprise::recompute {
 
+/// Whether the gradients of parameters are there when a step begins.
+enum class GradientMemory : uint8_t {
+  fresh,  ///< no: each stage's appear as its backward runs
+  held,   ///< yes, all: micro-batches after the first, or optimizers that write zeros
+};
+
 struct ProfileOptions {
   int repeats = 3;  ///< seconds are the median of as many runs
   GradientMemory gradients = GradientMemory::fresh;

@@ -18,6 +18,7 @@ inline recompute::Stage random_stage(std::mt19937& random) {
           .workspace_unsaved_bytes = below(40),
           .workspace_backward_bytes = below(60),
           .gradient_bytes = has_parameters ? below(20) : 0,
+          .held_gradient_bytes = has_parameters ? below(20) : 0,
           .early_stop_seconds = double(stops_early ? below(5) : 0),
           .early_stop_bytes = stops_early ? below(20) : 0};
 }
@@ -26,7 +27,6 @@ inline recompute::Chain random_chain(int64_t n, std::mt19937& random) {
   recompute::Chain chain{.base_bytes = int64_t(random() % 50), .before = random_stage(random)};
   for (int64_t i = 0; i < n; ++i) chain.stages.push_back(random_stage(random));
   chain.after = random_stage(random);
-  if (random() % 3 == 0) chain.gradients = recompute::GradientMemory::held;
   return chain;
 }
 
