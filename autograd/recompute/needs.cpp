@@ -15,8 +15,7 @@ Needs needs_of(const OpLog& log, const std::vector<bool>& rebuild, const std::se
     if (!rebuild[slot]) continue;
     const SlotSource& source = log.slots()[slot];
     if (source.result) needs.reads.insert(*source.result);
-    bool handed_on = source.input || (source.result && source.result->op == source.op);
-    if (!handed_on) needs.runs[source.op] = true;
+    if (!source.input) needs.runs[source.op] = true;
   }
   for (size_t k = log.ops().size(); k-- > 0;) {
     const OpRecord& op = log.ops()[k];

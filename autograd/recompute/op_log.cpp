@@ -10,7 +10,24 @@ namespace {
 
 bool shares_memory(const Tensor& y, const TensorList& others) {
   return std::any_of(others.begin(), others.end(),
-                     [&](const Tensor& x) { return x && x.storage() == y.storage(); });
+                     [&](const Tensor& x) { return x && y && x.storage() == y.storage(); });
+}
+
+bool same_form(const TensorView& a, const TensorView& b) {
+  return a.shape == b.shape && a.strides == b.strides && a.dtype == b.dtype;
+}
+
+size_t bytes_spanned(const TensorView& x) {
+  int64_t last = 0;
+  for (int d = 0; d < x.rank(); ++d) last += (x.shape[d] - 1) * x.strides[d];
+  return x.numel() == 0 ? 0 : size_t(last + 1) * size_of(x.dtype);
+}
+
+// Of such results one that is kept has not the bytes of the others.
+bool share_memory(const TensorList& results) {
+  for (size_t i = 1; i < results.size(); ++i)
+    if (shares_memory(results[i], {results.begin(), results.begin() + int64_t(i)})) return true;
+  return false;
 }
 
 std::vector<Shape> shapes_of(const TensorList& tensors) {
@@ -21,15 +38,27 @@ std::vector<Shape> shapes_of(const TensorList& tensors) {
 
 }  // namespace
 
-RelativeView::RelativeView(const TensorView& view, const void* base)
-    : layout(view), offset(static_cast<const char*>(view.data) - static_cast<const char*>(base)) {
-  layout.data = nullptr;
+RelativeView::RelativeView(const TensorView& view, const TensorView& of_base)
+    : layout(view),
+      base(of_base),
+      offset(static_cast<const char*>(view.data) - static_cast<const char*>(of_base.data)) {
+  layout.data = base.data = nullptr;
 }
 
-Tensor RelativeView::of(const Tensor& base) const {
-  TensorView view = layout;
-  view.data = static_cast<char*>(base.view().data) + offset;
-  return base.alias(view);
+bool RelativeView::is_whole() const { return offset == 0 && same_form(layout, base); }
+
+bool RelativeView::is_inside() const {
+  return offset >= 0 && size_t(offset) + bytes_spanned(layout) <= bytes_spanned(base);
+}
+
+bool RelativeView::fits(const Tensor& other) const {
+  return is_whole() || (is_inside() && !other.is_hollow() && same_form(other.view(), base));
+}
+
+Tensor RelativeView::of(const Tensor& other) const {
+  TensorView view = is_whole() ? other.view() : layout;
+  view.data = static_cast<char*>(other.view().data) + offset;
+  return other.alias(view);
 }
 
 void OpLog::ran(const char* name, const TensorList& inputs, const TensorList& results, size_t trace_size) {
@@ -37,20 +66,22 @@ void OpLog::ran(const char* name, const TensorList& inputs, const TensorList& re
   OpRecord op{.name = name, .inputs = shapes_of(inputs), .reads = std::exchange(reads_inside_, {})};
   op.trace_end = trace_size;
   op.first_slot = op.end_slot = slots_.size();
-  op.replaceable = std::exchange(asked_, false);
+  op.replaceable = std::exchange(asked_, false) &&
+                   std::all_of(results.begin(), results.end(), [](const Tensor& y) { return y.defined(); });
   op.is_view = !results.empty() && std::all_of(results.begin(), results.end(),
                                                [&](const Tensor& y) { return shares_memory(y, inputs); });
-  op.decision = op.replaceable && !op.is_view ? ask(op, results) : Decision::recompute;
+  op.decision =
+      op.replaceable && !op.is_view && !share_memory(results) ? ask(op, results) : Decision::recompute;
   inputs_.clear();
   for (const Tensor& x : inputs) {
-    inputs_.push_back(x ? Place{x.storage().get(), x.view().data} : Place{});
+    inputs_.push_back(x ? Place{x.storage().get(), x.view()} : Place{});
     const Produced* produced = x ? producer(x) : nullptr;
     if (!produced) continue;
     op.reads.push_back(produced->id);
     if (op.decision == Decision::recompute) hold(*produced, x);
   }
   for (const Tensor& y : results) {
-    op.results.push_back(y.view());
+    op.results.push_back(y ? y.view() : TensorView());
     op.results.back().data = nullptr;
   }
   ops_.push_back(std::move(op));
@@ -74,17 +105,14 @@ void OpLog::saved(const Tensor& x, size_t slot) {
   SlotSource source{.op = ops_.size() - 1};
   if (const Produced* produced = producer(x)) {
     source.result = produced->id;
-    const char* first = static_cast<const char*>(x.storage()->data()) + produced->view.offset;
-    source.of_result = RelativeView(x.view(), first);
+    TensorView result = produced->view.layout;
+    result.data = static_cast<char*>(x.storage()->data()) + produced->view.offset;
+    source.of_result = RelativeView(x.view(), result);
     hold(*produced, x);
   }
-  auto place = std::find_if(inputs_.begin(), inputs_.end(),
-                            [&](const Place& p) { return p.storage == x.storage().get(); });
-  if (place != inputs_.end()) {
-    source.input = size_t(place - inputs_.begin());
-    source.of_input = RelativeView(x.view(), place->data);
-  }
-  if (!source.result && !source.input && op.decision != Decision::recompute) inner_.emplace(slot, x);
+  find_input(x, source);
+  bool is_inner = !source.result || !source.of_result.is_inside();
+  if (is_inner && !source.input && op.decision != Decision::recompute) inner_.emplace(slot, x);
   slots_.push_back(std::move(source));
 }
 
@@ -110,6 +138,18 @@ const OpLog::Produced* OpLog::producer(const Tensor& x) const {
   return is_it ? &found->second : nullptr;
 }
 
+// An argument that shares the memory may lie elsewhere in a replay, or have other strides.
+void OpLog::find_input(const Tensor& x, SlotSource& source) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].storage != x.storage().get()) continue;
+    RelativeView view(x.view(), inputs_[i].view);
+    if (!view.is_whole() && (source.input || !view.is_inside())) continue;
+    source.input = i;
+    source.of_input = view;
+    if (view.is_whole()) return;
+  }
+}
+
 Decision OpLog::ask(const OpRecord& op, const TensorList& results) const {
   if (!policy_) return Decision::recompute;
   return policy_({op.name, op.inputs, shapes_of(results), is_replaying()});
@@ -118,10 +158,11 @@ Decision OpLog::ask(const OpRecord& op, const TensorList& results) const {
 void OpLog::note_results(const TensorList& inputs, const TensorList& results) {
   for (size_t i = 0; i < results.size(); ++i) {
     const Tensor& y = results[i];
-    if (shares_memory(y, inputs)) continue;
+    if (!y || shares_memory(y, inputs)) continue;
     const std::shared_ptr<Storage>& storage = y.storage();
-    produced_[storage.get()] = {
-        {ops_.size() - 1, i}, storage, y.version(), RelativeView(y.view(), storage->data())};
+    TensorView start = y.view();
+    start.data = storage->data();
+    produced_[storage.get()] = {{ops_.size() - 1, i}, storage, y.version(), RelativeView(y.view(), start)};
   }
 }
 

@@ -35,14 +35,21 @@ struct OpRecord {
   size_t trace_end = 0;                           ///< of its lines in the region's trace
 };
 
-/// A layout somewhere behind the first element of another tensor.
+/// A layout somewhere in the memory of another tensor, the base. What a replay, a store or hooks put in the
+/// place of the base has its values, but maybe other strides, and no bytes around it.
 struct RelativeView {
-  TensorView layout;     ///< without data
-  ptrdiff_t offset = 0;  ///< bytes
+  TensorView layout, base;  ///< without data
+  ptrdiff_t offset = 0;     ///< bytes from the base's first element
 
   RelativeView() = default;
-  RelativeView(const TensorView& view, const void* base);
-  Tensor of(const Tensor& base) const;
+  RelativeView(const TensorView& view, const TensorView& of_base);
+  /// Whether it is the base itself.
+  bool is_whole() const;
+  /// Whether it needs no bytes but the base's.
+  bool is_inside() const;
+  /// Whether `of` finds the same values in `other`.
+  bool fits(const Tensor& other) const;
+  Tensor of(const Tensor& other) const;
 };
 
 /// Where the tensor in a slot came from; if it is neither of these, from the inside of `op`.
@@ -50,7 +57,7 @@ struct SlotSource {
   size_t op = 0;                     ///< that saved it
   std::optional<ResultId> result{};  ///< of an operation of the region, of itself or an earlier one
   RelativeView of_result{};          ///< the tensor, there
-  std::optional<size_t> input{};     ///< an argument of `op`
+  std::optional<size_t> input{};     ///< an argument of `op` that has all its bytes
   RelativeView of_input{};           ///< the tensor, there
 };
 
@@ -92,10 +99,11 @@ class OpLog {
   };
   struct Place {
     const Storage* storage = nullptr;
-    const void* data = nullptr;
+    TensorView view;
   };
 
   const Produced* producer(const Tensor& x) const;
+  void find_input(const Tensor& x, SlotSource& source) const;
   Decision ask(const OpRecord& op, const TensorList& results) const;
   void note_results(const TensorList& inputs, const TensorList& results);
   void note_draws();

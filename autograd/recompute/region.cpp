@@ -62,16 +62,18 @@ void Region::keep_results() {
   std::set<ResultId> at_hand;
   for (const auto& [id, x] : results) at_hand.insert(id);
   std::vector<bool> rebuild(slots_.size());
+  bool may_move = autograd::SavedTensorHooks::active();  // they may give other strides back
   for (size_t i = 0; i < slots_.size(); ++i) {
     std::shared_ptr<Slot> slot = slots_[i].lock();
     const SlotSource& source = ops_.slots()[i];
     if (!slot) continue;
-    if (source.result && at_hand.contains(*source.result)) {
+    bool has_bytes = may_move ? source.of_result.is_whole() : source.of_result.is_inside();
+    if (source.result && at_hand.contains(*source.result) && has_bytes) {
       slot->kept = keep(*source.result);
       slot->view = source.of_result;
     } else if (auto made = inner.find(i); made != inner.end()) {
       slot->kept = kept_value(made->second, ops_.ops()[source.op]);
-      slot->view = RelativeView(made->second.view(), made->second.view().data);
+      slot->view = RelativeView(made->second.view(), made->second.view());
     } else {
       rebuild[i] = true;
     }

@@ -68,7 +68,7 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
   }
   auto is_hollow = [](const Tensor& x) { return x && x.is_hollow(); };
   bool runs = op.is_view ? std::none_of(inputs.begin(), inputs.end(), is_hollow) : needs_.runs[k];
-  if (runs) return {};
+  if (runs || !fits(op, inputs)) return {};
   op_name_ = op_name;
   ++next_op_;
   if (region_.keeps_trace()) {
@@ -83,6 +83,15 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
   }
   if (done_ && stops_early()) throw Stop();
   return results_of(k, inputs);
+}
+
+// Whether the arguments have what the operation saved, where the first run's had it.
+bool Replay::fits(const OpRecord& op, const TensorList& inputs) const {
+  for (size_t slot = op.first_slot; slot < op.end_slot; ++slot) {
+    const SlotSource& source = region_.ops_.slots()[slot];
+    if (wanted_[slot] && !(source.input && source.of_input.fits(inputs[*source.input]))) return false;
+  }
+  return true;
 }
 
 bool Replay::wants_results() {

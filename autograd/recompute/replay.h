@@ -32,6 +32,7 @@ class Replay final : public autograd::OpObserver {
   bool compares() const { return region_.options_.determinism != Determinism::none; }
   bool is_last(size_t op) const;
   void find_needs(Effort effort);
+  bool fits(const OpRecord& op, const TensorList& inputs) const;
   TensorList results_of(size_t op, const TensorList& inputs) const;
   void fill(size_t slot, const Tensor& x);
   void compare_values();
