@@ -35,11 +35,12 @@ class Worker:
 
     def run(self):
         try:
+            before = self.cpu_seconds()
             print("run", file=self.process.stdin, flush=True)
             for line in self.process.stdout:
                 record = json.loads(line)
                 if "seconds_per_step" in record:
-                    self.records.append(record)
+                    self.records.append({**record, "cpu_seconds": self.cpu_seconds() - before})
                     return
         except (BrokenPipeError, json.JSONDecodeError) as error:
             sys.exit(f"bench: {self.name}: {error}")

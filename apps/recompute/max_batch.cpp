@@ -24,7 +24,7 @@ class Search {
     memory.reset_peaks();
     try {
       trainee_.step(0, workload_.batch(0, rows));
-      peaks_.emplace_back(rows, memory.stats().peak_allocated);
+      peaks_.emplace_back(rows, memory.stats().peak_held);
       return true;
     } catch (const OutOfMemory& refusal) {
       if (rows < refused_) refusal_ = refusal.what();

@@ -38,12 +38,15 @@ std::vector<Planned> thinned(const std::vector<Planned>& plans) {
 void try_plan(Trainee& trainee, const Workload& workload, const Planned& planned, int64_t rounds) {
   io::TokenBatch batch = workload.batch(0, workload.rows);
   trainee.model.set_recompute(planned.plan);
-  StepMemory memory = record_step(trainee, 0, batch).memory();
+  Allocator& memory = allocator(workload.device);
+  memory.reset_peaks();
+  trainee.step(0, batch);
+  size_t peak = memory.stats().peak_held;
   std::vector<double> seconds;
   for (int64_t round = 0; round < rounds; ++round) seconds.push_back(trainee.step(round, batch));
-  double off = 100 * std::abs(double(planned.cost.peak_bytes) / double(memory.peak) - 1);
+  double off = 100 * std::abs(double(planned.cost.peak_bytes) / double(peak) - 1);
   fmt::print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n",
-             mib(int64_t(memory.peak)), 1e3 * median(seconds), off);
+             mib(int64_t(peak)), 1e3 * median(seconds), off);
 }
 
 std::string plan_page(const Workload& workload, const Chain& chain, const std::vector<Planned>& plans,
