@@ -10,6 +10,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/gradcheck.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/recompute/accounting.h"
 #include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/autograd/recompute/offload.h"
 #include "reprise/autograd/recompute/offload_saved.h"
