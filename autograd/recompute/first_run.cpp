@@ -6,8 +6,8 @@ namespace reprise::recompute {
 FirstRun::FirstRun(Region& region, const TensorList& inputs)
     : region_(region), counted_(region.log_, RegionLog::Run::first, inputs, region.captures_) {}
 
-std::optional<TensorList> FirstRun::replacement(const char*, const TensorList&) {
-  if (!is_inside_op()) region_.ops_.begins();
+std::optional<TensorList> FirstRun::replacement(const char*, const TensorList& inputs) {
+  if (!is_inside_op()) region_.ops_.begins(inputs);
   return {};
 }
 

@@ -61,12 +61,24 @@ Tensor RelativeView::of(const Tensor& other) const {
   return other.alias(view);
 }
 
+void OpLog::begins(const TensorList& inputs) {
+  asked_ = true;
+  versions_.clear();
+  for (const Tensor& x : inputs) versions_.push_back(x ? x.version() : 0);
+}
+
+bool OpLog::changed_an_argument(const TensorList& inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] && inputs[i].version() != versions_[i]) return true;
+  return false;
+}
+
 void OpLog::ran(const char* name, const TensorList& inputs, const TensorList& results, size_t trace_size) {
   if (!usable_) return;
   OpRecord op{.name = name, .inputs = shapes_of(inputs), .reads = std::exchange(reads_inside_, {})};
   op.trace_end = trace_size;
   op.first_slot = op.end_slot = slots_.size();
-  op.replaceable = std::exchange(asked_, false) &&
+  op.replaceable = std::exchange(asked_, false) && !changed_an_argument(inputs) &&
                    std::all_of(results.begin(), results.end(), [](const Tensor& y) { return y.defined(); });
   op.is_view = !results.empty() && std::all_of(results.begin(), results.end(),
                                                [&](const Tensor& y) { return shares_memory(y, inputs); });

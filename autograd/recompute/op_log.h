@@ -30,7 +30,7 @@ struct OpRecord {
   size_t first_slot = 0, end_slot = 0;  ///< of the tensors that it saved
   Decision decision = Decision::recompute;
   bool is_view = false;                           ///< its results lie in the memory of its inputs
-  bool replaceable = false;                       ///< it asked before it ran
+  bool replaceable = false;                       ///< it asked before it ran, and results are all it gave
   std::vector<autograd::DrawnGenerator> drawn{};  ///< the generators it drew from, as it left them
   size_t trace_end = 0;                           ///< of its lines in the region's trace
 };
@@ -68,7 +68,7 @@ class OpLog {
       : policy_(policy), drawn_(drawn) {}
 
   /// An operation is about to run that could be left out in a replay.
-  void begins() { asked_ = true; }
+  void begins(const TensorList& inputs);
   /// An operation of the region ran; `trace_size` counts the trace's lines up to it.
   void ran(const char* name, const TensorList& inputs, const TensorList& results, size_t trace_size);
   /// An operation ran inside another one, or inside a nested checkpoint.
@@ -106,6 +106,7 @@ class OpLog {
   void find_input(const Tensor& x, SlotSource& source) const;
   Decision ask(const OpRecord& op, const TensorList& results) const;
   void note_results(const TensorList& inputs, const TensorList& results);
+  bool changed_an_argument(const TensorList& inputs) const;
   void note_draws();
   void hold(const Produced& produced, const Tensor& x);
 
@@ -120,6 +121,7 @@ class OpLog {
   std::unordered_map<const Storage*, Produced> produced_;
   std::map<ResultId, Tensor> held_;
   std::map<size_t, Tensor> inner_;
+  std::vector<uint64_t> versions_;  // of the arguments of the operation that runs
   bool asked_ = false;
   bool usable_ = true;
 };

@@ -1,0 +1,67 @@
+// Bodies that do more than their results show: what they do is not left out of a replay.
+#include "reprise/autograd/function.h"
+#include "reprise/tests/autograd/recompute/support.h"
+
+namespace reprise {
+namespace {
+
+using testing::leaf;
+using testing::numbers;
+using testing::same_bits;
+
+// Compares the gradient of sum(fn(x)) with that through checkpoints of many policies.
+void expect_same_gradient(const std::function<Tensor(const Tensor&)>& fn) {
+  Tensor want = leaf({6}), x = leaf({6});
+  sum(fn(want)).backward();
+  Policy all([](const PolicyOp&) { return Decision::save; });
+  for (const Policy& policy :
+       {Policy(), all, Policy{"affine"}, Policy{"exp"}, Policy{"add"}, Policy{"sin"}}) {
+    x.set_grad({});
+    sum(checkpoint(fn, x, {.policy = policy})).backward();
+    EXPECT_TRUE(same_bits(x.grad(), want.grad()));
+  }
+}
+
+// Halves its argument in place, and gives one number.
+struct Halve : autograd::Function<Halve> {
+  static constexpr const char* name = "halve";
+  Tensor forward(const Tensor& x) {
+    x.mul_(0.5);
+    return Tensor::zeros({1}, x.dtype(), x.device());
+  }
+  TensorList backward(const TensorList&) { return {Tensor()}; }
+};
+
+TEST(LeftOut, NotAnOperationThatChangesItsArgument) {
+  Tensor scale = numbers({6}, 4);
+  expect_same_gradient([&](const Tensor& in) {
+    Tensor weights = scale * 2.0;
+    Halve::apply(weights);
+    return square(exp(in) * weights);
+  });
+  expect_same_gradient([&](const Tensor& in) {
+    Tensor weights = Tensor::zeros({6}, DType::f32, in.device());
+    weights.copy_(scale);
+    Halve::apply(weights);
+    return square(exp(in) * weights);
+  });
+}
+
+// exp(x), and nothing.
+struct Maybe : autograd::Function<Maybe> {
+  static constexpr const char* name = "maybe";
+  TensorList forward(const Tensor& x) { return {exp(x), Tensor()}; }
+  TensorList backward(const TensorList& dy) { return {dy[0]}; }
+};
+
+TEST(LeftOut, NotAnOperationWithAnUndefinedResult) {
+  Tensor scale = numbers({6}, 4);
+  expect_same_gradient([&](const Tensor& in) {
+    TensorList both = Maybe::apply(scale);  // outside of the graph, where that is allowed
+    EXPECT_FALSE(both[1].defined());
+    return square(sin(in) * both[0]);
+  });
+}
+
+}  // namespace
+}  // namespace reprise
