@@ -6,6 +6,7 @@
 #include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/replay_scope.h"
 #include "reprise/kernels/elementwise.h"
@@ -120,6 +121,7 @@ void GraphTask::find_needed(const std::vector<Node*>& children_first) {
 }
 
 void GraphTask::run() {
+  OpObserver::notify_backward();
   RunningScope scope(*this);
   count_dependencies();
   std::unordered_set<Node*> queued;

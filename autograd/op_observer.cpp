@@ -46,6 +46,10 @@ void OpObserver::notify_write(const char* method, const Tensor& x) {
     observer->will_write(method, x);
 }
 
+void OpObserver::notify_backward() {
+  for (OpObserver* observer = innermost; observer; observer = observer->outer_) observer->backward_begins();
+}
+
 HideOpObservers::HideOpObservers() : hidden_(std::exchange(innermost, nullptr)) {}
 HideOpObservers::~HideOpObservers() { innermost = hidden_; }
 

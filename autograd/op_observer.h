@@ -22,6 +22,8 @@ class OpObserver {
   virtual void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) = 0;
   /// A method of Tensor is about to change x in place.
   virtual void will_write(const char* method, const Tensor& x);
+  /// A backward pass is about to run.
+  virtual void backward_begins() {}
 
   /// Before an operation: the results to use in place of running it. Then it runs no forward, saves nothing,
   /// and `op_ran` is not called.
@@ -36,6 +38,7 @@ class OpObserver {
   static std::optional<TensorList> find_replacement(const char* op_name, const TensorList& inputs);
   static bool all_want_no_results();
   static void notify_write(const char* method, const Tensor& x);
+  static void notify_backward();
 
  private:
   OpObserver* outer_;

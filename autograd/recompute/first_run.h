@@ -13,6 +13,7 @@ class FirstRun final : public autograd::OpObserver {
   std::optional<TensorList> replacement(const char*, const TensorList&) override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
   void will_write(const char*, const Tensor& x) override { region_.captures_.note_write(x); }
+  void backward_begins() override { region_.ops_.give_up(); }  // it reads the graph around any result
   /// The pack hook.
   std::shared_ptr<Slot> keep(const Tensor& x);
   void finish();

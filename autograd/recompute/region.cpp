@@ -102,7 +102,6 @@ std::shared_ptr<KeptValue> Region::kept_value(const Tensor& x, const OpRecord& o
 
 Tensor Region::read(const Slot& slot) {
   if (slot.kept) return slot.view.of(slot.kept->read());
-  if (!complete_) ops_.give_up();  // a backward pass inside the first run
   size_t index = slot.index;
   std::shared_ptr<void>* pass = autograd::GraphTask::kept_in_pass(id_);
   if (!pass) return replay()->take(index, records_[index]);

@@ -63,5 +63,15 @@ TEST(LeftOut, NotAnOperationWithAnUndefinedResult) {
   });
 }
 
+TEST(LeftOut, NothingThatABackwardInsideTheBodyGoesThrough) {
+  expect_same_gradient([](const Tensor& in) {
+    Tensor at = in.detach().set_requires_grad();
+    Tensor part = at * 3.0;  // saves nothing, and what it gives is kept by some policies
+    Tensor y = part + at;
+    Tensor slope = autograd::grad({sum(y)}, {at})[0];
+    return exp(sin(in * slope) * y.detach());
+  });
+}
+
 }  // namespace
 }  // namespace reprise
