@@ -17,7 +17,8 @@ SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string
                 .first = i};
     for (size_t j = 0; j < i && input.first == i; ++j)
       if (inputs[i] && inputs[i].is_same(inputs[j])) input.first = j;
-    if (inputs[i] && input.first == i) {
+    // Around a region hooks see as many tensors in a replay, where what fn captured is not what it was given.
+    if (inputs[i] && (input.first == i || autograd::SavedTensorHooks::active())) {
       if (parked_ && is_worth_parking(inputs[i]))
         input.parked = parked_->add(inputs[i], input.label);
       else

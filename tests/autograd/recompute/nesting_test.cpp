@@ -197,5 +197,18 @@ TEST(ManyCheckpoints, OneRegionIsReplayedOnceForEachOfTwoThreadsPasses) {
   for (const Tensor& dx : got) EXPECT_TRUE(same_bits(dx, x.grad()));
 }
 
+TEST(Nesting, AnInnerRegionGetsATensorThatTheOuterOneWasGivenAndCaptured) {
+  Tensor x = leaf({6}), want = leaf({6});
+  auto inner = [](const TensorList& in) { return sin(in[0] * in[1]); };
+  sum(exp(inner({want, want}))).backward();
+  for (CheckpointMode mode : testing::kModes) {
+    x.set_grad({});
+    // In the replay `in` is another tensor than x.
+    auto outer = [&](const Tensor& in) { return exp(checkpoint(inner, {in, x}, {.mode = mode})); };
+    sum(checkpoint(outer, x)).backward();
+    EXPECT_TRUE(same_bits(x.grad(), want.grad())) << testing::name_of(mode);
+  }
+}
+
 }  // namespace
 }  // namespace reprise
