@@ -28,7 +28,8 @@ class Replay final : public autograd::OpObserver {
   struct Stop {};  // thrown through the body when nothing is left to rebuild
 
   bool is_inside_op() const { return autograd::InsideOp::depth() != depth_; }
-  bool stops_early() const { return region_.options_.early_stop; }
+  // For a backward pass inside the first run always: what comes after it has not happened yet.
+  bool stops_early() const { return region_.options_.early_stop || !region_.complete_; }
   bool compares() const { return region_.options_.determinism != Determinism::none; }
   bool is_last(size_t op) const;
   void find_needs(Effort effort);

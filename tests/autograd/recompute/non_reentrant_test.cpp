@@ -323,5 +323,26 @@ TEST(NonReentrant, EntersItsContextsInForwardAndReplay) {
   EXPECT_EQ(order, "f.Fr.R");
 }
 
+TEST(NonReentrant, ABackwardInsideTheFirstRunDrawsNothingThatComesAfterIt) {
+  Tensor x = leaf({50}), want = leaf({50});
+  Generator generator(3);
+  auto fn = [&](const Tensor& in) {
+    Tensor y = exp(in);
+    Tensor slope = autograd::grad({sum(y)}, {y}, {}, {.retain_graph = true})[0];
+    Tensor a = sin(y);
+    slope = autograd::grad({sum(a)}, {y}, {}, {.retain_graph = true})[0];
+    return dropout(a * slope, 0.5, &generator);
+  };
+  sum(fn(want)).backward();
+  Generator::State after = generator.state();
+  for (bool early_stop : {true, false}) {
+    generator = Generator(3);
+    x.set_grad({});
+    sum(checkpoint(fn, x, {.early_stop = early_stop})).backward();
+    EXPECT_EQ(generator.state(), after);
+    EXPECT_TRUE(same_bits(x.grad(), want.grad()));
+  }
+}
+
 }  // namespace
 }  // namespace reprise
