@@ -200,15 +200,25 @@ void GraphTask::deliver(Node& node, TensorList&& input_grads) {
   }
 }
 
-void GraphTask::add_gradient(const Edge& edge, Tensor gradient) {
+const Edge& GraphTask::redirected(const Edge& edge) const {
+  for (const auto& [from, to] : redirected_)
+    if (from.node == edge.node && from.input == edge.input) return to;
+  return edge;
+}
+
+Edge GraphTask::place_of(const Edge& edge) { return running ? running->redirected(edge) : edge; }
+
+void GraphTask::add_gradient(const Edge& asked, Tensor gradient) {
+  const Edge& edge = redirected(asked);
   TensorList& buffer = buffers_[edge.node.get()];
   buffer.resize(edge.node->outputs().size());
   Tensor& slot = buffer[size_t(edge.input)];
   slot = slot ? sum_of(std::move(slot), gradient) : std::move(gradient);
 }
 
-Tensor GraphTask::take_pending(const Edge& edge) {
+Tensor GraphTask::take_pending(const Edge& asked) {
   if (!running || grad_mode_enabled()) return {};
+  const Edge& edge = running->redirected(asked);
   auto buffer = running->buffers_.find(edge.node.get());
   if (buffer == running->buffers_.end()) return {};
   Tensor& slot = buffer->second[size_t(edge.input)];

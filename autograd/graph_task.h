@@ -29,16 +29,20 @@ class GraphTask {
   void run();
   TensorList take_captured();
 
-  /// For a node that runs and whose gradient for `edge` touches few elements of a large tensor: what has
+  /// For a node that runs and whose gradient for `asked` touches few elements of a large tensor: what has
   /// arrived for that edge so far, to be added to in place and returned as the node's own gradient. Undefined
   /// if nothing has, if somebody else holds it, or outside a backward pass.
-  static Tensor take_pending(const Edge& edge);
+  static Tensor take_pending(const Edge& asked);
 
   // For a pass that plays a part of the graph of the pass around it, with the same bits.
 
   /// The pass ends at the node of `edge`, which does not run; the sum for `edge` starts from `sum`, if any.
   void stop_at(const Edge& edge, Tensor sum);
   Tensor take_stopped(const Edge& edge);
+  /// Gradients for `from` are added to the sum for `to`, which is not redirected itself.
+  void redirect(const Edge& from, const Edge& to) { redirected_.emplace_back(from, to); }
+  /// Where the running pass adds gradients for `edge`.
+  static Edge place_of(const Edge& edge);
   /// Takes out of the running pass what has arrived for `edge` so far; undefined if nothing has.
   static Tensor take_sum(const Edge& edge);
   /// Whether the running pass leaves nodes out: grad(), or backward() with inputs.
@@ -55,13 +59,15 @@ class GraphTask {
   void find_needed(const std::vector<Node*>& children_first);
   bool is_done(Node& node) const;
   void step(const NodePtr& node);
-  void add_gradient(const Edge& edge, Tensor gradient);
+  void add_gradient(const Edge& asked, Tensor gradient);
+  const Edge& redirected(const Edge& edge) const;
   void finish_gradients(Node& node, TensorList& grads);
   void deliver(Node& node, TensorList&& input_grads);
 
   bool retain_graph_;
   std::unordered_map<uint64_t, std::shared_ptr<void>> kept_in_pass_;
   std::unordered_set<Node*> stops_;
+  std::vector<std::pair<Edge, Edge>> redirected_;
   bool restricted_ = false;           // some nodes are not needed
   std::unordered_set<Node*> kept_;    // targets that run (accumulators)
   std::unordered_set<Node*> needed_;  // what leads to a target, when restricted

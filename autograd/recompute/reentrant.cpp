@@ -105,6 +105,7 @@ class ReentrantNode final : public autograd::Node,
  private:
   void attach(TensorList& outputs, const TensorList& inputs);
   TensorList play_again(const TensorList& inputs);
+  std::vector<Edge> ends_of(GraphTask& task, const TensorList& inputs) const;
   void check_outputs(const TensorList& outputs) const;
 
   std::shared_ptr<Body> body_;
@@ -201,6 +202,27 @@ void ReentrantNode::check_outputs(const TensorList& outputs) const {
   check(any, "checkpoint: no output of fn requires grad; there is nothing to play again for");
 }
 
+// Where the nested pass ends: at its own leaves, and at captured tensors. An input that `fn` captured too has
+// both, which are one sum.
+std::vector<Edge> ReentrantNode::ends_of(GraphTask& task, const TensorList& inputs) const {
+  std::vector<Edge> inner(edges_.size()), outer;
+  for (size_t i = 0; i < edges_.size(); ++i) {
+    outer.push_back(edges_[i] ? GraphTask::place_of(edges_[i]) : Edge());
+    if (!edges_[i]) continue;
+    Edge end = i < input_count_ ? gradient_edge(inputs[i]) : edges_[i];
+    auto sum = size_t(std::find_if(outer.begin(), outer.end(), same_as(outer[i])) - outer.begin());
+    if (sum == i) {
+      inner[i] = end;
+      task.stop_at(end, GraphTask::take_sum(outer[i]));
+    }
+    for (const Edge& edge : {end, edges_[i]}) {
+      task.stop_at(edge, {});
+      if (!same_as(edge)(inner[sum])) task.redirect(edge, inner[sum]);
+    }
+  }
+  return inner;
+}
+
 TensorList ReentrantNode::run(TensorList&& output_grads) {
   check(!released_,
         "checkpoint: backward a second time through a graph whose saved tensors are gone; pass "
@@ -216,14 +238,7 @@ TensorList ReentrantNode::run(TensorList&& output_grads) {
   check_outputs(outputs);
 
   GraphTask task(/*retain_graph=*/false);
-  std::vector<Edge> inner = edges_;  // where the nested pass ends: at its own leaves, and at captured tensors
-  for (size_t i = 0; i < input_count_; ++i)
-    if (edges_[i]) inner[i] = gradient_edge(inputs[i]);
-  for (size_t i = 0; i < inner.size(); ++i) {
-    if (!inner[i]) continue;
-    task.stop_at(inner[i], GraphTask::take_sum(edges_[i]));
-    task.stop_at(edges_[i], {});
-  }
+  std::vector<Edge> inner = ends_of(task, inputs);
   for (size_t i = 0; i < places_.size(); ++i) {
     Edge edge = gradient_edge(outputs[places_[i]]);
     if (edge && output_grads[i]) task.add_root(edge, std::move(output_grads[i]));
@@ -231,11 +246,7 @@ TensorList ReentrantNode::run(TensorList&& output_grads) {
   outputs.clear();
   task.run();
   TensorList grads;
-  for (size_t i = 0; i < inner.size(); ++i) {
-    grads.push_back(inner[i] ? task.take_stopped(inner[i]) : Tensor());
-    Tensor captured = edges_[i] ? task.take_stopped(edges_[i]) : Tensor();  // an input that `fn` captured too
-    if (captured) grads[i] = grads[i] ? grads[i] + captured : captured;
-  }
+  for (const Edge& edge : inner) grads.push_back(edge ? task.take_stopped(edge) : Tensor());
   return grads;
 }
 

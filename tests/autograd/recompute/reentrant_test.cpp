@@ -96,5 +96,25 @@ TEST(Reentrant, DoesNotRunWhatGotNoGradient) {
   EXPECT_TRUE(same_bits(x.grad(), (x * 2.0).detach()));
 }
 
+TEST(Reentrant, AddsTheGradientsOfATensorThatItWasGivenAndCapturedInTheirOrder) {
+  Tensor x = leaf({50}), want = leaf({50});
+  auto fn = [](const Tensor& given, const Tensor& captured) {
+    return sin(given) * captured * exp(given) * tanh(captured) * given;
+  };
+  sum(fn(want, want) * want * 3.0).backward();
+  CheckpointOptions options{.mode = CheckpointMode::reentrant};
+  auto once = [&](const Tensor& in) { return fn(in, x); };
+  sum(checkpoint(once, x, options) * x * 3.0).backward();
+  EXPECT_TRUE(same_bits(x.grad(), want.grad()));
+  x.set_grad({});
+  auto nested = [&](const Tensor& in) {
+    return checkpoint([=](const Tensor& again) { return fn(again, in) * fn(x, again); }, in, options);
+  };
+  sum(checkpoint(nested, x, options)).backward();
+  want.set_grad({});
+  sum(fn(want, want) * fn(want, want)).backward();
+  EXPECT_TRUE(same_bits(x.grad(), want.grad()));
+}
+
 }  // namespace
 }  // namespace reprise
