@@ -1,0 +1,301 @@
+// The operations of random programs, making programs, and playing them.
+#include "reprise/tests/autograd/recompute/random_programs.h"
+
+#include <sstream>
+
+#include "reprise/autograd/function.h"
+
+namespace reprise::testing {
+namespace {
+
+constexpr int64_t kSide = 5;  // values are square, so that any fits any operation
+
+// sin and cos of x as two rows of one buffer, which is saved whole.
+struct SinCos : autograd::Function<SinCos> {
+  static constexpr const char* name = "sin_cos";
+  TensorList forward(const Tensor& x) {
+    Tensor both = Tensor::zeros({2, kSide, kSide}, x.dtype(), x.device());
+    both.select(0, 0).copy_(sin(x));
+    both.select(0, 1).copy_(cos(x));
+    save(both);
+    return {both.alias(both.select(0, 0).view()), both.alias(both.select(0, 1).view())};
+  }
+  TensorList backward(const TensorList& dy) {
+    Tensor both = saved(0);
+    return {dy[0] * both.select(0, 1) - dy[1] * both.select(0, 0)};
+  }
+};
+
+// tanh(x) * w, of several operations, which saves an intermediate and leaves its result out if it may.
+struct TanhTimes : autograd::Function<TanhTimes> {
+  static constexpr const char* name = "tanh_times";
+  Tensor forward(const Tensor& x, const Tensor& w) {
+    Tensor t = tanh(x);
+    save(t, w);
+    return results_wanted() ? t * w : Tensor::hollow(x.view());
+  }
+  TensorList backward(const TensorList& dy) {
+    Tensor t = saved(0), w = saved(1);
+    return {dy[0] * w * (1.0 - t * t), dy[0] * t};
+  }
+};
+
+// Halves its argument in place, and gives one number that nobody reads.
+struct HalveInPlace : autograd::Function<HalveInPlace> {
+  static constexpr const char* name = "halve_in_place";
+  Tensor forward(const Tensor& x) {
+    x.mul_(0.5);
+    return Tensor::zeros({1}, x.dtype(), x.device());
+  }
+  TensorList backward(const TensorList&) { return {Tensor()}; }
+};
+
+struct Arguments {
+  ProgramMachine& machine;
+  const Tensor &a, &b;
+  double number;
+  const Tensor& parameter() const { return machine.parameters[size_t(number * 3)]; }
+};
+using Operation = std::pair<const char*, Tensor (*)(const Arguments&)>;
+
+const std::vector<Operation>& simple_operations() {
+  static const std::vector<Operation> operations = {
+      {"sin", [](const Arguments& in) { return sin(in.a); }},
+      {"tanh", [](const Arguments& in) { return tanh(in.a); }},
+      {"exp", [](const Arguments& in) { return exp(tanh(in.a)); }},
+      {"gelu", [](const Arguments& in) { return gelu(in.a); }},
+      {"affine", [](const Arguments& in) { return in.a * in.number + 0.1; }},
+      {"add", [](const Arguments& in) { return in.a + in.b; }},
+      {"mul", [](const Arguments& in) { return in.a * tanh(in.b); }},
+      {"maximum", [](const Arguments& in) { return maximum(in.a, in.b); }},
+      {"where", [](const Arguments& in) { return where(greater(in.a, in.b), in.a, in.b * 0.5); }},
+      {"matmul", [](const Arguments& in) { return tanh(matmul(in.a, in.b)); }},
+      {"softmax", [](const Arguments& in) { return softmax(in.a); }},
+      {"layer_norm", [](const Arguments& in) { return layer_norm(in.a, select(in.parameter(), 0, 1), {}); }},
+      {"linear", [](const Arguments& in) { return linear(in.a, in.parameter()); }},
+      {"mlp",
+       [](const Arguments& in) { return mlp(in.a, in.parameter(), {}, in.machine.parameters[0], {}); }},
+      {"scale", [](const Arguments& in) { return in.a * in.parameter(); }},
+      {"mean", [](const Arguments& in) { return in.a - mean(in.a, {1}, true); }},
+      {"dropout", [](const Arguments& in) { return dropout(in.a, 0.3); }},
+      {"dropout by generator", [](const Arguments& in) { return dropout(in.a, 0.3, &in.machine.generator); }},
+      {"noise", [](const Arguments& in) { return in.a + randn(in.a.shape(), DType::f32, in.a.device()); }},
+      {"bf16", [](const Arguments& in) { return (in.a.to(DType::bf16) * 0.5).to(DType::f32); }},
+      {"tanh times", [](const Arguments& in) { return TanhTimes::apply(in.a, in.b); }},
+  };
+  return operations;
+}
+
+Tensor changed_in_place(const Arguments& in) {
+  Tensor m = sin(in.a.detach()), view = m.transpose(0, 1);
+  Tensor before = m + in.b;  // keeps nothing
+  m.mul_(0.5).add_(in.b.detach());
+  return before * 0.5 + in.b * view;
+}
+
+Tensor changed_by_an_operation(const Arguments& in) {
+  Tensor m = cos(in.a.detach());
+  HalveInPlace::apply(m);
+  return in.b * m;
+}
+
+Tensor filled_piece_by_piece(const Arguments& in) {
+  Tensor m = Tensor::zeros(in.a.shape(), DType::f32, in.a.device());
+  for (int64_t i = 0; i < kSide; i += 2) m.select(0, i).copy_(select(in.a, 1, i).detach());
+  return in.b * m + in.a;
+}
+
+Tensor slope(const Arguments& in) {
+  EnableGrad on;
+  Tensor at = in.a.detach().set_requires_grad(), part = at * 3.0;
+  Tensor y = in.number < 0.5 ? part + at : part + sin(at);
+  return in.b * autograd::grad({sum(y)}, {at})[0] + y.detach();
+}
+
+Tensor hooked(const Arguments& in) {
+  Tensor y = sin(in.a);
+  if (y.requires_grad())
+    y.register_hook([&machine = in.machine](const Tensor& dy) {
+      ++machine.hook_calls;
+      return dy * 1.5;
+    });
+  return tanh(y) * 0.5;
+}
+
+const std::vector<Operation>& other_operations() {
+  static const std::vector<Operation> operations = {
+      {"transpose", [](const Arguments& in) { return in.a.transpose(0, 1); }},
+      {"clone", [](const Arguments& in) { return in.a.transpose(0, 1).clone(); }},
+      {"flat",
+       [](const Arguments& in) {
+         return square(reshape(in.a, {-1})).reshape({kSide, kSide}) * 0.2;
+       }},
+      {"rows",
+       [](const Arguments& in) {
+         return concat({in.a.slice(0, 2, kSide), in.b.slice(0, 0, 2)}, 0);
+       }},
+      {"columns",
+       [](const Arguments& in) {
+         TensorList parts = split(in.a, 2, 1);
+         return concat({parts[2], sin(parts[0]), parts[1]}, 1);
+       }},
+      {"expand",
+       [](const Arguments& in) {
+         return in.a.select(0, 1).expand({kSide, kSide}) * in.b;
+       }},
+      {"sin cos",
+       [](const Arguments& in) {
+         TensorList both = SinCos::apply(in.a);
+         return both[0] * both[1] + sin(both[1]);
+       }},
+      {"detach", [](const Arguments& in) { return tanh(in.a).detach() * in.b; }},
+      {"no grad",
+       [](const Arguments& in) {
+         NoGrad off;
+         return sin(in.a) * in.b;
+       }},
+      {"branch on a value",
+       [](const Arguments& in) { return in.a.to_vector<float>()[3] > 0 ? sin(in.b) : cos(in.b); }},
+      {"one hot", [](const Arguments& in) { return in.b * one_hot(argmax(in.a), kSide); }},
+      {"empty",
+       [](const Arguments& in) {
+         Tensor none = in.a.slice(0, 0, 0);
+         return concat({sin(none) * 2.0, in.a}, 0);
+       }},
+      {"changed in place", changed_in_place},
+      {"changed by an operation", changed_by_an_operation},
+      {"filled piece by piece", filled_piece_by_piece},
+      {"slope", slope},
+      {"hooked", hooked},
+  };
+  return operations;
+}
+
+const Operation& operation(size_t i) {
+  size_t simple = simple_operations().size();
+  return i < simple ? simple_operations()[i] : other_operations()[i - simple];
+}
+
+size_t below(std::mt19937& random, size_t end) { return random() % end; }
+
+RandomRegion random_region(std::mt19937& random, const ProgramSize& size, size_t values) {
+  RandomRegion region;
+  for (int i = 0; i < 2; ++i) region.inputs.push_back(below(random, values));
+  for (size_t i = below(random, 3); i-- > 0;) region.captured.push_back(below(random, values));
+  region.body = std::make_shared<Program>(
+      random_program(random, {size.statements / 2 + 1, size.depth - 1}, 2 + region.captured.size()));
+  region.early_stop = below(random, 4) > 0;
+  region.offload = below(random, 3) == 0;
+  if (below(random, 5) == 0) {
+    region.mode = CheckpointMode::reentrant;
+    return region;
+  }
+  constexpr Determinism determinisms[] = {Determinism::metadata, Determinism::none, Determinism::values};
+  region.determinism = determinisms[below(random, 2) + (below(random, 6) == 0)];
+  region.debug = below(random, 5) == 0;
+  if (below(random, 3) > 0) region.policy = uint32_t(random());
+  return region;
+}
+
+std::string text_of(const RandomRegion& region, int indent) {
+  std::ostringstream text;
+  text << name_of(region.mode) << " region of";
+  for (size_t i : region.inputs) text << ' ' << i;
+  for (size_t i : region.captured) text << ", captures " << i;
+  if (region.policy) text << ", policy " << *region.policy;
+  if (region.determinism != Determinism::metadata) text << ", determinism " << int(region.determinism);
+  text << (region.early_stop ? "" : ", to the end") << (region.debug ? ", debug" : "")
+       << (region.offload ? ", offload" : "") << '\n'
+       << region.body->text(indent + 1);
+  return text.str();
+}
+
+}  // namespace
+
+std::string Program::text(int indent) const {
+  std::ostringstream text;
+  for (const Statement& s : statements) {
+    text << std::string(size_t(2 * indent), ' ');
+    if (s.region)
+      text << text_of(*s.region, indent);
+    else
+      text << operation(s.op).first << ' ' << s.a << ' ' << s.b << " by " << s.number << '\n';
+  }
+  text << std::string(size_t(2 * indent), ' ') << "returns the last, and " << output << '\n';
+  return text.str();
+}
+
+bool Program::has_reentrant() const {
+  for (const Statement& s : statements)
+    if (s.region && (s.region->mode == CheckpointMode::reentrant || s.region->body->has_reentrant()))
+      return true;
+  return false;
+}
+
+Program random_program(std::mt19937& random, const ProgramSize& size, size_t inputs) {
+  Program program;
+  size_t values = inputs;
+  for (size_t n = 2 + below(random, size_t(size.statements)); n-- > 0;) {
+    // Mostly new values, so that much depends on much.
+    auto place = [&] { return below(random, 3) ? values - 1 - below(random, 2) : below(random, values); };
+    Statement s{.op = below(random, simple_operations().size() + other_operations().size()),
+                .a = place(),
+                .b = place(),
+                .number = double(below(random, 100)) / 100};
+    if (size.depth > 0 && below(random, 4) == 0) s.region = random_region(random, size, values);
+    values += s.region ? 2 : 1;
+    program.statements.push_back(std::move(s));
+  }
+  program.output = below(random, values);
+  return program;
+}
+
+ProgramMachine::ProgramMachine(bool recomputes, uint64_t seed)
+    : generator(seed + 1), recomputes_(recomputes) {
+  manual_seed(seed);
+  for (uint64_t i = 0; i < 2; ++i) inputs.push_back(leaf({kSide, kSide}, 10 * seed + i));
+  for (uint64_t i = 2; i < 5; ++i) parameters.push_back(leaf({kSide, kSide}, 10 * seed + i));
+}
+
+TensorList ProgramMachine::play(const Program& program, TensorList values) {
+  Tensor first = values[0];
+  for (const Statement& s : program.statements) {
+    if (s.region) {
+      for (const Tensor& y : call(*s.region, values)) values.push_back(y);
+    } else {
+      values.push_back(operation(s.op).second({*this, values[s.a], values[s.b], s.number}));
+    }
+  }
+  return {values.back() + tanh(first * parameters[0]), values[program.output]};
+}
+
+TensorList ProgramMachine::call(const RandomRegion& region, const TensorList& values) {
+  TensorList given, captured;
+  for (size_t i : region.inputs) given.push_back(values[i]);
+  for (size_t i : region.captured) captured.push_back(values[i]);
+  auto fn = [this, captured, body = region.body](const TensorList& in) {
+    TensorList all = in;
+    all.insert(all.end(), captured.begin(), captured.end());
+    return play(*body, all);
+  };
+  return recomputes_ ? checkpoint(fn, given, options_of(region)) : fn(given);
+}
+
+CheckpointOptions ProgramMachine::options_of(const RandomRegion& region) const {
+  CheckpointOptions options{.mode = region.mode,
+                            .early_stop = region.early_stop,
+                            .determinism = region.determinism,
+                            .debug = region.debug};
+  if (region.offload) options.offload = store_;
+  if (!region.policy) return options;
+  options.policy = [salt = *region.policy, store = region.offload](const PolicyOp& op) {
+    uint32_t hash = salt;
+    for (char c : op.name) hash = (hash ^ uint32_t(c)) * 16777619u;  // FNV-1a (Fowler, Noll, Vo)
+    hash ^= hash >> 15;
+    if (hash % 3 == 0) return store ? Decision::offload : Decision::save;
+    return hash % 3 == 1 ? Decision::save : Decision::recompute;
+  };
+  return options;
+}
+
+}  // namespace reprise::testing
