@@ -40,6 +40,15 @@ struct TanhTimes : autograd::Function<TanhTimes> {
   }
 };
 
+// x plus numbers that it draws itself.
+struct Shaken : autograd::Function<Shaken> {
+  static constexpr const char* name = "shaken";
+  Tensor forward(const Tensor& x, Generator* generator) {
+    return x + randn(x.shape(), x.dtype(), x.device(), generator);
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0]}; }
+};
+
 // Halves its argument in place, and gives one number that nobody reads.
 struct HalveInPlace : autograd::Function<HalveInPlace> {
   static constexpr const char* name = "halve_in_place";
@@ -60,6 +69,15 @@ using Operation = std::pair<const char*, Tensor (*)(const Arguments&)>;
 
 const std::vector<Operation>& simple_operations() {
   static const std::vector<Operation> operations = {
+      // What draws comes first, and is read by what saves it.
+      {"dropout", [](const Arguments& in) { return sin(dropout(in.a, 0.3)); }},
+      {"dropout by generator",
+       [](const Arguments& in) { return sin(dropout(in.a, 0.3, &in.machine.generator)); }},
+      {"shaken", [](const Arguments& in) { return sin(Shaken::apply(in.a, nullptr)); }},
+      {"shaken by generator",
+       [](const Arguments& in) { return sin(Shaken::apply(in.a, &in.machine.generator)); }},
+      {"noise",
+       [](const Arguments& in) { return sin(in.a + randn(in.a.shape(), DType::f32, in.a.device())); }},
       {"sin", [](const Arguments& in) { return sin(in.a); }},
       {"tanh", [](const Arguments& in) { return tanh(in.a); }},
       {"exp", [](const Arguments& in) { return exp(tanh(in.a)); }},
@@ -77,9 +95,6 @@ const std::vector<Operation>& simple_operations() {
        [](const Arguments& in) { return mlp(in.a, in.parameter(), {}, in.machine.parameters[0], {}); }},
       {"scale", [](const Arguments& in) { return in.a * in.parameter(); }},
       {"mean", [](const Arguments& in) { return in.a - mean(in.a, {1}, true); }},
-      {"dropout", [](const Arguments& in) { return dropout(in.a, 0.3); }},
-      {"dropout by generator", [](const Arguments& in) { return dropout(in.a, 0.3, &in.machine.generator); }},
-      {"noise", [](const Arguments& in) { return in.a + randn(in.a.shape(), DType::f32, in.a.device()); }},
       {"bf16", [](const Arguments& in) { return (in.a.to(DType::bf16) * 0.5).to(DType::f32); }},
       {"tanh times", [](const Arguments& in) { return TanhTimes::apply(in.a, in.b); }},
   };
@@ -154,21 +169,29 @@ const std::vector<Operation>& other_operations() {
          NoGrad off;
          return sin(in.a) * in.b;
        }},
-      {"branch on a value",
-       [](const Arguments& in) { return in.a.to_vector<float>()[3] > 0 ? sin(in.b) : cos(in.b); }},
       {"one hot", [](const Arguments& in) { return in.b * one_hot(argmax(in.a), kSide); }},
       {"empty",
        [](const Arguments& in) {
          Tensor none = in.a.slice(0, 0, 0);
          return concat({sin(none) * 2.0, in.a}, 0);
        }},
+      {"hooked", hooked},
+      {"branch on a value",
+       [](const Arguments& in) { return in.a.to_vector<float>()[3] > 0 ? sin(in.b) : cos(in.b); }},
       {"changed in place", changed_in_place},
       {"changed by an operation", changed_by_an_operation},
       {"filled piece by piece", filled_piece_by_piece},
       {"slope", slope},
-      {"hooked", hooked},
   };
   return operations;
+}
+
+constexpr size_t kDraws = 5;             // the first of the table
+constexpr size_t kBeyondOperations = 5;  // the last of it
+
+size_t operation_count(const ProgramSize& size) {
+  return simple_operations().size() + other_operations().size() -
+         (size.of_operations_alone ? kBeyondOperations : 0);
 }
 
 const Operation& operation(size_t i) {
@@ -183,7 +206,8 @@ RandomRegion random_region(std::mt19937& random, const ProgramSize& size, size_t
   for (int i = 0; i < 2; ++i) region.inputs.push_back(below(random, values));
   for (size_t i = below(random, 3); i-- > 0;) region.captured.push_back(below(random, values));
   region.body = std::make_shared<Program>(
-      random_program(random, {size.statements / 2 + 1, size.depth - 1}, 2 + region.captured.size()));
+      random_program(random, {size.statements / 2 + 1, size.depth - 1, size.of_operations_alone},
+                     2 + region.captured.size()));
   region.early_stop = below(random, 4) > 0;
   region.offload = below(random, 3) == 0;
   if (below(random, 5) == 0) {
@@ -238,7 +262,7 @@ Program random_program(std::mt19937& random, const ProgramSize& size, size_t inp
   for (size_t n = 2 + below(random, size_t(size.statements)); n-- > 0;) {
     // Mostly new values, so that much depends on much.
     auto place = [&] { return below(random, 3) ? values - 1 - below(random, 2) : below(random, values); };
-    Statement s{.op = below(random, simple_operations().size() + other_operations().size()),
+    Statement s{.op = below(random, below(random, 5) ? operation_count(size) : kDraws),
                 .a = place(),
                 .b = place(),
                 .number = double(below(random, 100)) / 100};
@@ -288,8 +312,8 @@ CheckpointOptions ProgramMachine::options_of(const RandomRegion& region) const {
                             .debug = region.debug};
   if (region.offload) options.offload = store_;
   if (!region.policy) return options;
-  options.policy = [salt = *region.policy, store = region.offload](const PolicyOp& op) {
-    uint32_t hash = salt;
+  options.policy = [salt = *region.policy, store = region.offload](const PolicyOp& op) mutable {
+    uint32_t hash = salt += 97;                                      // each operation's own decision
     for (char c : op.name) hash = (hash ^ uint32_t(c)) * 16777619u;  // FNV-1a (Fowler, Noll, Vo)
     hash ^= hash >> 15;
     if (hash % 3 == 0) return store ? Decision::offload : Decision::save;

@@ -37,6 +37,7 @@ struct Program {
 
 struct ProgramSize {
   int statements = 12, depth = 3;
+  bool of_operations_alone = false;  ///< nothing that makes a replay run everything
 };
 Program random_program(std::mt19937& random, const ProgramSize& size = {}, size_t inputs = 2);
 
