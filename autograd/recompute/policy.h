@@ -33,7 +33,9 @@ struct PolicyOp {
   std::string_view name;      ///< as in the trace: "linear"
   std::vector<Shape> inputs;  ///< of its tensor arguments; rank 0 for an absent one
   std::vector<Shape> results;
-  bool replaying = false;  ///< this first run is itself part of the replay of a region around
+  /// This first run is itself part of the replay of a region around. If that is non-reentrant, the answer
+  /// must be that of its first run: what is kept then is compared like what is saved.
+  bool replaying = false;
 };
 
 class Policy {

@@ -170,6 +170,20 @@ TEST(Policy, KeepsNothingInsideOfARegionThatIsPlayedAgain) {
   EXPECT_TRUE(same_bits(x.grad(), want.grad()));
 }
 
+TEST(Policy, HoldsNothingOfARegionAroundAfterAPassThatRetainsTheGraph) {
+  Tensor x = leaf({1000});
+  auto inner = [](const Tensor& in) {
+    return checkpoint([](const Tensor& h) { return sin(exp(sin(h))); }, in, {.policy = save_everything()});
+  };
+  Tensor loss = sum(checkpoint([&](const Tensor& in) { return inner(inner(in)); }, x));
+  x.set_grad(zeros({1000}, DType::f32, testing::test_device()));
+  size_t before = held_bytes();
+  for (int pass = 0; pass < 2; ++pass) {
+    loss.backward({}, true);
+    EXPECT_EQ(held_bytes(), before);
+  }
+}
+
 TEST(Policy, GivesLeftOutDrawsTheirPlaceInTheOrder) {
   Tensor x = leaf({50});
   auto fn = [](const Tensor& in) {
