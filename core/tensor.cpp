@@ -10,6 +10,8 @@
 namespace reprise {
 namespace {
 
+thread_local uint64_t hollow_reads = 0;
+
 // Calls body(element) over a view in row-major order.
 template <class T, class Body>
 void for_each(const TensorView& x, Body&& body) {
@@ -28,6 +30,9 @@ void for_each(const TensorView& x, Body&& body) {
 }
 
 }  // namespace
+
+HollowRead::HollowRead(const std::string& message) : Error(message) { ++hollow_reads; }
+uint64_t HollowRead::count() { return hollow_reads; }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   int64_t bytes = 0;

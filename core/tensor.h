@@ -24,7 +24,8 @@ struct AutogradSlot {
 /// The data of a hollow tensor was asked for.
 class HollowRead : public Error {
  public:
-  using Error::Error;
+  explicit HollowRead(const std::string& message);
+  static uint64_t count();  ///< of those made on this thread: tells whether somebody caught one
 };
 
 /// A multi-dimensional array. Copies share the data; `clone` copies it. A default-constructed tensor is

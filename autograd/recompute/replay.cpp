@@ -53,6 +53,8 @@ void Replay::play(const TensorList& inputs) {
   try {
     region_.body_->play(inputs);
   } catch (const Stop&) {}
+  if (knows_needs_ && HollowRead::count() != hollow_reads_)  // fn may go another way after catching one
+    throw HollowRead("checkpoint: fn caught a HollowRead");
   if (failure_) std::rethrow_exception(failure_);
   if (!done_ || !stops_early()) check_complete();
   counted_.finish();

@@ -55,6 +55,7 @@ class Replay final : public autograd::OpObserver {
   bool done_ = false;
   std::exception_ptr failure_;  // in case the body catches what is thrown through it
   const char* op_name_ = "";
+  uint64_t hollow_reads_ = HollowRead::count();
   Trace trace_;
 };
 

@@ -63,6 +63,17 @@ TEST(LeftOut, NotAnOperationWithAnUndefinedResult) {
   });
 }
 
+TEST(LeftOut, NothingWhereTheBodyCatchesWhatReadingItThrows) {
+  expect_same_gradient([](const Tensor& in) {
+    Tensor a = exp(in) * 2.0;
+    double value = -1;
+    try {
+      value = a.to_vector<float>()[0];
+    } catch (const Error&) {}
+    return square(sin(exp(in * value)) * value);
+  });
+}
+
 TEST(LeftOut, NothingThatABackwardInsideTheBodyGoesThrough) {
   expect_same_gradient([](const Tensor& in) {
     Tensor at = in.detach().set_requires_grad();
