@@ -78,7 +78,7 @@ void Tensor::retain_grad() const {
                                     /*retains=*/true});
 }
 
-Tensor Tensor::detach() const { return alias(view()); }
+Tensor Tensor::detach() const { return alias(layout()); }  // reads no data
 
 void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph) const {
   autograd::backward({*this}, {gradient}, {.retain_graph = retain_graph, .create_graph = create_graph});

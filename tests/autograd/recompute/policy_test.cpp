@@ -170,6 +170,17 @@ TEST(Policy, KeepsNothingInsideOfARegionThatIsPlayedAgain) {
   EXPECT_TRUE(same_bits(x.grad(), want.grad()));
 }
 
+TEST(Policy, LeavesOutWhatIsDetachedToo) {
+  Tensor x = leaf({5}), w = leaf({5}, 2);
+  runs().clear();
+  auto fn = [&](const Tensor& in) {
+    Tensor a = Times<'a'>::apply(in, w);
+    return exp(sin(in)) + (a * 3.0).detach();
+  };
+  sum(checkpoint(fn, x, {.policy = {"exp"}})).backward();
+  EXPECT_EQ(runs()["a"], 1);
+}
+
 TEST(Policy, HoldsNothingOfARegionAroundAfterAPassThatRetainsTheGraph) {
   Tensor x = leaf({1000});
   auto inner = [](const Tensor& in) {
