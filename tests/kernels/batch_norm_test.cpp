@@ -162,7 +162,8 @@ TEST(BatchNorm, NormalizesByGivenStatistics) {
     c.inference();
     std::vector<double> y =
         reference_forward(c.x.values(), c.shape, running, c.gamma.values(), c.beta.values());
-    expect_near(c.y.values(), y, 4 * epsilon_of(c.x.view().dtype), "y " + what);
+    // Four roundings of a product of up to 4, of which beta may take most away.
+    expect_near(c.y.values(), y, 8 * epsilon_of(c.x.view().dtype), "y " + what);
   });
 }
 
