@@ -9,6 +9,7 @@ namespace {
 
 using testing::kModes;
 using testing::leaf;
+using testing::many;
 using testing::name_of;
 using testing::NoLeaks;
 using testing::numbers;
@@ -111,7 +112,7 @@ TEST(ManyCheckpoints, RunInOneBackwardWithoutRecursion) {
     auto run = [&](bool with) {
       Tensor x = leaf({3}, 1), w = leaf({3}, 2), h = x;
       auto fn = [&](const Tensor& a) { return sin(a * w) + a; };
-      for (int i = 0; i < 2000; ++i) h = with ? checkpoint(fn, h, {.mode = mode}) : fn(h);
+      for (int i = 0; i < many(); ++i) h = with ? checkpoint(fn, h, {.mode = mode}) : fn(h);
       h.sum().backward();
       return TensorList{x.grad(), w.grad()};
     };
@@ -122,11 +123,11 @@ TEST(ManyCheckpoints, RunInOneBackwardWithoutRecursion) {
   }
 }
 
-TEST(ManyCheckpoints, HoldTwoThousandOperationsInOne) {
+TEST(ManyCheckpoints, HoldThousandsOfOperationsInOne) {
   for (CheckpointMode mode : kModes) {
     auto fn = [](const Tensor& a) {
       Tensor h = a;
-      for (int i = 0; i < 2000; ++i) h = sin(h);
+      for (int i = 0; i < many(); ++i) h = sin(h);
       return h;
     };
     NoLeaks guard;

@@ -23,6 +23,9 @@ inline Tensor numbers(const Shape& shape, uint64_t seed = 1) {
 }
 inline Tensor leaf(const Shape& shape, uint64_t seed = 1) { return numbers(shape, seed).set_requires_grad(); }
 
+/// Two thousand; fewer where each operation costs the emulator's guard a walk over all memory.
+inline int64_t many() { return test_device().is_cuda() ? 200 : 2000; }
+
 /// Counts nodes and blocks of memory at its start, and expects as many at its end.
 class NoLeaks {
  public:
