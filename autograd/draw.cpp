@@ -13,6 +13,8 @@ Generator& resolve(Generator* generator) { return generator ? *generator : defau
 
 }  // namespace
 
+Generator& DrawnGenerator::resolve() const { return autograd::resolve(generator); }
+
 Generator::State draw(Generator* generator) {
   if (generator == &default_generator()) generator = nullptr;
   for (DrawRecorder* recorder = innermost; recorder && recorder->into_; recorder = recorder->outer_)

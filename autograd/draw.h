@@ -16,7 +16,7 @@ struct DrawnGenerator {
   Generator* generator = nullptr;  ///< null: the default generator of whichever thread plays the region
   Generator::State state;          ///< before the region's first draw
 
-  Generator& resolve() const { return generator ? *generator : default_generator(); }
+  Generator& resolve() const;
 };
 
 /// While it lives, notes each generator at its first draw on this thread; recorders around it go on too.

@@ -8,13 +8,10 @@ between steps: the peak, and what is held between forward and backward.
 The bytes of both are counted by allocation: Reprise's by its allocator, PyTorch's by its profiler's memory events.
 Writes build/bench/recompute.json.
 """
-import argparse
 import json
-import os
 import sys
-from pathlib import Path
 
-from bench_torch import ROOT, Worker, interleaved, peers
+from bench_torch import Worker, interleaved, parse_options, peers
 
 MODELS = ["gpt_6x384", "gpt2_124m_256"]
 MIB = 2**20
@@ -62,15 +59,7 @@ def print_rows(model, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary", nargs="?", type=Path, default=ROOT / "build/cpu/bin/gpt_bench")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--out", type=Path, default=ROOT / "build/bench/recompute.json")
-    options = parser.parse_args()
-    if not options.binary.exists():
-        sys.exit(f"bench: no program {options.binary}; build it with ./run build")
+    options = parse_options(__doc__, MODELS, 3, "recompute.json")
     found = peers(options.threads)
     if not found:
         sys.exit("bench: no PyTorch here; tools/setup_peers.sh installs it")

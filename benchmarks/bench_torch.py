@@ -132,16 +132,22 @@ def bench(model, binary, options):
             worker.stop()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse_options(description, models, rounds, out):
+    """The command line of a comparison with PyTorch."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", type=Path, default=ROOT / "build/cpu/bin/gpt_bench")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--models", nargs="+", choices=models, default=models)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--out", type=Path, default=ROOT / "build/bench/torch.json")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/bench" / out)
     options = parser.parse_args()
     if not options.binary.exists():
         sys.exit(f"bench: no program {options.binary}; build it with ./run build")
+    return options
+
+
+def main():
+    options = parse_options(__doc__, MODELS, 5, "torch.json")
     options.peers = peers(options.threads)
     if not options.peers:
         sys.exit("bench: no PyTorch here; tools/setup_peers.sh installs it")

@@ -1,10 +1,9 @@
 // Policy: which results of a region's operations stay in memory (selective recompute; Korthikanti et al.
 // 2022).
 //
-//   rp::checkpoint(fn, x, {.policy = {"linear", "attention"}});    // these are saved, all else is played
-//   again rp::checkpoint(fn, x, {.policy = rp::recompute_cheap()}); rp::checkpoint(fn, x, {.policy = [](const
-//   rp::PolicyOp& op) {
-//     return op.name == "mlp" ? rp::Decision::offload : rp::Decision::recompute; }});
+//   rp::checkpoint(fn, x, {.policy = {"linear", "attention"}});  // saves these, plays all else again
+//   rp::checkpoint(fn, x, {.policy = rp::recompute_cheap()});
+//   rp::checkpoint(fn, x, {.policy = [](const rp::PolicyOp& op) { ...; }});  // see Decision
 //
 // A policy is asked once for each operation of the first run. What it wants saved is kept only if backward or
 // an operation that is played again reads it.
@@ -60,7 +59,7 @@ class Policy {
 Policy save_matmuls();
 /// Saves what attention gives.
 Policy save_attention();
-/// Plays norms, activations, dropout and what else is done element by element again; saves all else.
+/// Plays norms, activations and dropout again; saves all else.
 Policy recompute_cheap();
 
 }  // namespace reprise::recompute
