@@ -179,6 +179,9 @@ struct CrossEntropyOptions {
 };
 /// Softmax cross-entropy of logits (..., V) against class indices i64 (...); loss and gradient in one pass.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+/// Logits that the caller gives away, as `cross_entropy(model(x), targets)` does: if nobody else holds them,
+/// their gradient takes their memory.
+Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
 /// The fused operations built from simpler ones: slower, differentiable to any order, and the tests'
 /// reference.

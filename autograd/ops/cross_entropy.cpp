@@ -1,6 +1,6 @@
 // Softmax cross-entropy as one operation: forward makes the loss and the gradient of the logits in one pass
-// and keeps the gradient only. The host reads nothing: how many targets a mean is taken over stays on the
-// device.
+// and keeps the gradient only, in the memory of logits that nobody else holds. The host reads nothing: how
+// many targets a mean is taken over stays on the device.
 #include "reprise/kernels/cross_entropy.h"
 
 #include "reprise/autograd/function.h"
@@ -42,7 +42,8 @@ struct CrossEntropy : Function<CrossEntropy> {
   CrossEntropyOptions options_;
   Shape logits_shape_;
 
-  Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
+                 bool overwrites) {
     check(logits.rank() >= 1 && rows_shape(logits) == targets.shape(), "cross_entropy: logits ",
           logits.shape(), " need targets ", rows_shape(logits), ", got ", targets.shape());
     check(targets.dtype() == DType::i64, "cross_entropy: targets must be i64, got ", targets.dtype());
@@ -53,7 +54,7 @@ struct CrossEntropy : Function<CrossEntropy> {
            scale;
     if (options.reduction == Reduction::mean) scale = mean_scale(labels, options.ignore_index);
     Tensor losses = Tensor::empty({rows}, statistics_dtype(logits), logits.device());
-    if (recording()) dlogits = empty_like(flat);
+    if (recording()) dlogits = overwrites ? flat.alias(flat.view()) : empty_like(flat);
     kernels::cross_entropy(current_stream(logits.device()), flat, labels,
                            {options.ignore_index, options.label_smoothing}, losses, optional_view(dlogits),
                            optional_view(scale));
@@ -100,7 +101,14 @@ struct CrossEntropy : Function<CrossEntropy> {
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  return CrossEntropy::apply(logits, targets, options);
+  return CrossEntropy::apply(logits, targets, options, false);
+}
+
+// What hooks were given to save may be in use elsewhere, on another stream.
+Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  Tensor given = std::move(logits);
+  bool overwrites = given && given.is_sole_owner() && given.is_contiguous() && !SavedTensorHooks::active();
+  return CrossEntropy::apply(given, targets, options, overwrites);
 }
 
 Tensor composite::cross_entropy(const Tensor& logits, const Tensor& targets,

@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/core/memory.h"
 #include "reprise/tests/support/op_case.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise {
 namespace {
@@ -36,6 +38,53 @@ TEST(CrossEntropy, PassesEveryCheckOfAnOp) {
   check_options("none", {.reduction = Reduction::none});
   check_options("smoothed mean", {.label_smoothing = 0.1});
   check_options("smoothed, none", {.label_smoothing = 0.3, .reduction = Reduction::none});
+}
+
+TEST(CrossEntropy, OfLogitsGivenAwayPassesEveryCheckOfAnOp) {
+  Tensor targets = targets_of({4, 0, -100, 2, 2, 1});
+  check_op(OpCase{
+      .name = "given away",
+      .inputs = {{{6, 5}}, {.shape = {6}, .values = targets}},
+      .fn = [](const TensorList& in) { return cross_entropy(in[0] * 2.0, in[1]); },
+      .composite = [](const TensorList& in) { return composite::cross_entropy(in[0] * 2.0, in[1], {}); },
+      .roundings = 16});
+}
+
+// What a call holds at its peak beyond what was held before it.
+size_t bytes_taken(const std::function<Tensor()>& call) {
+  Allocator& memory = allocator(testing::test_device());
+  memory.reset_peaks();
+  size_t before = memory.stats().held;
+  Tensor loss = call();
+  return memory.stats().peak_held - before;
+}
+
+TEST(CrossEntropy, PutsTheGradientInThePlaceOfLogitsThatNobodyElseHolds) {
+  Tensor x = ones({64, 512}, DType::f32, testing::test_device()).set_requires_grad();
+  Tensor targets = Tensor::zeros({64}, DType::i64, x.device());
+  size_t logits_bytes = 64 * 512 * 4;
+  auto given = [&] { return cross_entropy(x * 2.0, targets); };
+  auto held = [&] {
+    Tensor logits = x * 2.0;
+    return cross_entropy(logits, targets);
+  };
+  EXPECT_LT(bytes_taken(given), 2 * logits_bytes);
+  EXPECT_GE(bytes_taken(held), 2 * logits_bytes);
+}
+
+TEST(CrossEntropy, LeavesLogitsAloneThatSomebodyElseHolds) {
+  Tensor x = ones({2, 3}, DType::f32, testing::test_device()).set_requires_grad();
+  Tensor targets = targets_of({0, 2}).to(x.device());
+  Tensor logits = x * 2.0, handle = logits;
+  cross_entropy(std::move(logits), targets);
+  EXPECT_EQ(handle.to_vector<double>(), std::vector<double>(6, 2.0));
+  Tensor view = slice(handle, 0, 0, 2);
+  cross_entropy(std::move(handle), targets);
+  EXPECT_EQ(view.to_vector<double>(), std::vector<double>(6, 2.0));
+  Tensor saved = exp(x);  // for its backward
+  cross_entropy(std::move(saved), targets).backward();
+  double loss_gradient = x.grad().to_vector<double>()[0];
+  EXPECT_FLOAT_EQ(float(loss_gradient), float(std::exp(1.0) * (1.0 / 3 - 1) / 2));
 }
 
 TEST(CrossEntropy, OfUniformLogitsIsTheLogOfTheClassCount) {
