@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/op_observer.h"
@@ -54,6 +55,11 @@ void FunctionNode::describe(const TensorList& inputs, const char* op_name) {
   }
   text << ')';
   origin_ = text.str() + anomaly_location();
+}
+
+MemoryScope FunctionNode::gradient_memory(int i) const {
+  bool is_leaf = needs_grad(i) && dynamic_cast<AccumulateGrad*>(edges_[size_t(i)].node.get());
+  return MemoryScope(is_leaf ? MemoryCategory::gradients : current_memory_category());
 }
 
 Tensor FunctionNode::saved(int i) const {

@@ -22,6 +22,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/saved_tensor.h"
+#include "reprise/core/memory.h"
 
 namespace reprise::autograd {
 
@@ -41,6 +42,9 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
 
   /// Whether the gradient of the i-th tensor argument is wanted.
   bool needs_grad(int i) const { return size_t(i) < edges_.size() && bool(edges_[size_t(i)]); }
+  /// While it lives, memory is accounted to `gradients` if the i-th tensor argument is a leaf: for `backward`
+  /// to make the gradient of a parameter in.
+  MemoryScope gradient_memory(int i) const;
   /// Whether a graph is being recorded at all: if not, forward need not keep anything.
   bool recording() const { return recording_; }
   /// Whether anybody will read the results, or only what is saved: if not, forward may return

@@ -49,6 +49,7 @@ struct Conv2d : Function<Conv2d> {
       kernels::conv2d_dx(stream, dy, weight.contiguous(), options_, dx);
     }
     if (needs_grad(1)) {
+      MemoryScope memory = gradient_memory(1);
       dweight = empty_like(weight);
       kernels::conv2d_dweight(stream, dy, x.contiguous(), options_, dweight);
     }

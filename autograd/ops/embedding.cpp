@@ -51,6 +51,7 @@ struct Embedding : Function<Embedding> {
       EmbeddingBackward::add_rows(dy[0], saved(0), dweight);
       return {dweight, Tensor()};
     }
+    MemoryScope memory = gradient_memory(0);
     return {EmbeddingBackward::apply(dy[0], saved(0), table_), Tensor()};
   }
 };

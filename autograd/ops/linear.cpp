@@ -106,8 +106,10 @@ struct Linear : Function<Linear> {
     }
     if (needs_grad(0)) dx = raw_reshape(linear_dx(d, weight), x.shape());
     const bool wants_dbias = has_bias_ && needs_grad(2);
+    Tensor rows = as_rows(x);
+    MemoryScope memory = gradient_memory(1);
     if (needs_grad(1))
-      dweight = linear_dweight(d, as_rows(x), wants_dbias ? &dbias : nullptr);
+      dweight = linear_dweight(d, rows, wants_dbias ? &dbias : nullptr);
     else if (wants_dbias)
       dbias = linear_dbias(d);
     return {dx, dweight, dbias, needs_grad(3) ? dy[0] : Tensor()};

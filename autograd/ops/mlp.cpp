@@ -49,19 +49,20 @@ struct Mlp : Function<Mlp> {
     Tensor x = saved(0), weight1 = saved(1), weight2 = saved(3), pre = saved(5);
     Tensor dy_rows = as_rows(dy[0]), rows = as_rows(x);
     TensorList grads(6);
-    auto parameters = [&](int weight, int bias, const Tensor& d, auto&& input) {
+    auto parameters = [&](int weight, int bias, const Tensor& d, const Tensor& input) {
+      MemoryScope memory = gradient_memory(weight);
       Tensor* dbias = needs_grad(bias) ? &grads[size_t(bias)] : nullptr;
       if (needs_grad(weight))
-        grads[size_t(weight)] = linear_dweight(d, input(), dbias);
+        grads[size_t(weight)] = linear_dweight(d, input, dbias);
       else if (dbias)
         *dbias = linear_dbias(d);
     };
-    parameters(3, 4, dy_rows, [&] { return activated(pre); });
+    parameters(3, 4, dy_rows, needs_grad(3) ? activated(pre) : Tensor());
     if (needs_grad(5)) grads[5] = dy[0];
     kernels::Epilogue times_derivative{.activation = activation_};
     if (activation_ != Activation::none) times_derivative.dactivation = pre;
     Tensor dpre = linear_dx(dy_rows, weight2, times_derivative);  // (N, hidden)
-    parameters(1, 2, dpre, [&] { return rows; });
+    parameters(1, 2, dpre, rows);
     if (needs_grad(0)) grads[0] = raw_reshape(linear_dx(dpre, weight1), x.shape());
     return grads;
   }

@@ -301,5 +301,30 @@ TEST(Engine, AccountsGradientsToTheirCategory) {
   EXPECT_EQ(allocator({}).stats().by_category[size_t(MemoryCategory::gradients)], before + 400);
 }
 
+TEST(Engine, AccountsTheGradientOfAParameterToGradientsFromItsFirstByte) {
+  Tensor table = zeros({64, 256}).set_requires_grad(), filters = zeros({64, 4, 8, 8}).set_requires_grad();
+  Tensor narrow = zeros({256, 64}).set_requires_grad();
+  Tensor x = zeros({1, 256}).set_requires_grad(), image = zeros({1, 4, 8, 8}).set_requires_grad();
+  Tensor indices = Tensor::from<int64_t>({1, 2}, {2});
+  std::pair<const char*, std::function<Tensor()>> forwards[] = {
+      {"linear", [&] { return linear(x, table); }},
+      {"mlp", [&] { return mlp(x, table, {}, narrow, {}, Activation::gelu); }},
+      {"embedding", [&] { return embedding(table, indices); }},
+      {"conv2d", [&] { return conv2d(image, filters); }}};
+  Allocator& memory = allocator({});
+  for (const auto& [op, forward] : forwards) {
+    Tensor loss = forward().sum();
+    memory.reset_peaks();
+    MemoryStats before = memory.stats();
+    loss.backward();
+    auto risen = [&](MemoryCategory category) {
+      return memory.stats().peak_by_category[size_t(category)] - before.by_category[size_t(category)];
+    };
+    EXPECT_GE(risen(MemoryCategory::gradients), 65536u) << op;  // each parameter has as many bytes
+    EXPECT_LT(risen(MemoryCategory::activations), 65536u) << op;
+    for (const Tensor& leaf : {table, filters, narrow, x, image}) leaf.set_grad({});
+  }
+}
+
 }  // namespace
 }  // namespace reprise
