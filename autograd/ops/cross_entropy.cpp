@@ -104,7 +104,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   return CrossEntropy::apply(logits, targets, options, false);
 }
 
-// What hooks were given to save may be in use elsewhere, on another stream.
+// Where hooks take what is saved, a policy may keep the logits after the call: then they stay as they are.
 Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   Tensor given = std::move(logits);
   bool overwrites = given && given.is_sole_owner() && given.is_contiguous() && !SavedTensorHooks::active();

@@ -59,7 +59,8 @@ class Policy {
 Policy save_matmuls();
 /// Saves what attention gives.
 Policy save_attention();
-/// Plays norms, activations and dropout again; saves all else.
+/// Plays again what gives many bytes for few operations, and saves all else: norms, activations, dropout,
+/// attention where the sequence is no longer than the width, and projections that a residual is added to.
 Policy recompute_cheap();
 
 }  // namespace reprise::recompute

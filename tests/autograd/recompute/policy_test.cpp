@@ -420,33 +420,73 @@ TEST(Checkpoint, SkipsWhatOnlyADeadBranchNeeds) {
 }
 
 // Sees the names of all operations.
-struct Names : autograd::OpObserver {
-  std::set<std::string> seen;
-  void op_ran(const char* name, const TensorList&, const TensorList&) override { seen.insert(name); }
+// What a policy would be asked about the operations that run meanwhile.
+struct Asked : autograd::OpObserver {
+  std::vector<PolicyOp> ops;
+
+  void op_ran(const char* name, const TensorList& inputs, const TensorList& results) override {
+    ops.push_back({.name = name, .inputs = shapes(inputs), .results = shapes(results)});
+  }
+  static std::vector<Shape> shapes(const TensorList& tensors) {
+    std::vector<Shape> shapes;
+    for (const Tensor& x : tensors) shapes.push_back(x ? x.shape() : Shape());
+    return shapes;
+  }
+  int count(const Policy& policy, Decision decision) const {
+    return int(
+        std::count_if(ops.begin(), ops.end(), [&](const PolicyOp& op) { return policy(op) == decision; }));
+  }
+  std::set<std::string> decided(const Policy& policy, Decision decision) const {
+    std::set<std::string> names;
+    for (const PolicyOp& op : ops)
+      if (policy(op) == decision) names.emplace(op.name);
+    return names;
+  }
 };
 
 TEST(Policy, PresetsNameOperationsThatExist) {
-  Names names;
+  Asked asked;
   Tensor x = numbers({2, 3, 6}), w = numbers({6, 6}), g = numbers({6}), image = numbers({1, 2, 4, 4});
   matmul(x, w), linear(x, w), mlp(x, w, {}, w, {}), layer_norm(x, g, g), rms_norm(x, g), dropout(x, 0.5);
-  relu(x), gelu(x), gelu_tanh(x), silu(x), sigmoid(x), tanh(x), swiglu(x, x),
-      conv2d(image, numbers({2, 2, 3, 3}));
+  relu(x), gelu(x), gelu_tanh(x), silu(x), sigmoid(x), tanh(x), swiglu(x, x);
+  add_layer_norm(x, x, g, g), add_rms_norm(x, x, g), conv2d(image, numbers({2, 2, 3, 3}));
   packed_attention(numbers({2, 3, 18}), 2, {});
   Tensor heads = numbers({1, 2, 3, 8});
   attention(heads, heads, heads, {});
-  auto decides = [&](const Policy& policy, Decision decision) {
-    std::set<std::string> found;
-    for (const std::string& name : names.seen)
-      if (policy({.name = name, .inputs = {}, .results = {}}) == decision) found.insert(name);
-    return found;
-  };
-  EXPECT_EQ(decides(save_attention(), Decision::save),
+  EXPECT_EQ(asked.decided(save_attention(), Decision::save),
             (std::set<std::string>{"attention", "packed_attention"}));
-  EXPECT_EQ(decides(save_matmuls(), Decision::save),
+  EXPECT_EQ(asked.decided(save_matmuls(), Decision::save),
             (std::set<std::string>{"attention", "conv2d", "linear", "matmul", "mlp", "packed_attention"}));
-  EXPECT_EQ(decides(recompute_cheap(), Decision::recompute),
-            (std::set<std::string>{"dropout", "gelu", "gelu_tanh", "layer_norm", "relu", "rms_norm",
+  EXPECT_EQ(asked.decided(recompute_cheap(), Decision::recompute),
+            (std::set<std::string>{"add_layer_norm", "add_rms_norm", "attention", "dropout", "gelu",
+                                   "gelu_tanh", "layer_norm", "packed_attention", "relu", "rms_norm",
                                    "sigmoid", "silu", "swiglu", "tanh"}));
+}
+
+TEST(Policy, FindsAProjectionCheapThatAddsAResidualFromNoMoreChannels) {
+  auto is_cheap = [](const std::function<void()>& op) {
+    Asked asked;
+    op();
+    return asked.decided(recompute_cheap(), Decision::recompute).size() == 1;
+  };
+  Tensor x = numbers({2, 3, 6}), wide = numbers({2, 3, 24});
+  EXPECT_TRUE(is_cheap([&] { linear(x, numbers({6, 6}), {}, {.residual = x}); }));
+  EXPECT_FALSE(is_cheap([&] { linear(x, numbers({6, 6}), {}); }));
+  EXPECT_FALSE(is_cheap([&] { linear(wide, numbers({6, 24}), {}, {.residual = x}); }));
+}
+
+TEST(Policy, FindsAttentionCheapOverAsManyPositionsAsTheWidth) {
+  auto is_cheap = [](const Tensor& q, const Tensor& k) {
+    Asked asked;
+    attention(q, k, k, {});
+    return asked.decided(recompute_cheap(), Decision::recompute).size() == 1;
+  };
+  Tensor q = numbers({1, 2, 3, 8});  // width 16
+  EXPECT_TRUE(is_cheap(q, numbers({1, 1, 16, 8})));
+  EXPECT_FALSE(is_cheap(q, numbers({1, 1, 17, 8})));
+  Asked asked;
+  packed_attention(numbers({2, 6, 18}), 2, {}), packed_attention(numbers({2, 7, 18}), 2, {});
+  EXPECT_EQ(asked.count(recompute_cheap(), Decision::recompute), 1);
 }
 
 }  // namespace
