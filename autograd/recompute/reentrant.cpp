@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iostream>
+#include <unordered_map>
 
 #include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
@@ -26,36 +27,63 @@ auto same_as(const Tensor& x) {
   return [&x](const Tensor& other) { return x && other.is_same(x); };
 }
 
+auto shares_memory_with(const Tensor& x) {
+  return [&x](const Tensor& other) { return other && other.storage() == x.storage(); };
+}
+
 template <class T>
 bool contains(const std::vector<T>& all, const T& one) {
   return std::any_of(all.begin(), all.end(), same_as(one));
 }
 
-// Sees what the region reads that has a place in the graph: under NoGrad, only what was made before.
+// Whether `edge` was there before the region: `fn` may turn recording on, and make a graph for itself.
+bool is_from_outside(const Edge& edge, const autograd::Node& region) {
+  return edge && (edge.node->sequence() < region.sequence() || edge.node->sequence() == UINT64_MAX);
+}
+
+// The memory of tensors that a gradient can reach: what came into the region and requires grad, and what its
+// operations made.
+class Reached {
+ public:
+  void note(const TensorList& inputs, const TensorList& results) {
+    for (const Tensor& x : inputs)
+      if (x && x.requires_grad()) add(x);
+    for (const Tensor& y : results)
+      if (y && std::none_of(inputs.begin(), inputs.end(), shares_memory_with(y))) add(y);
+  }
+  bool has(const Tensor& x) const {
+    auto found = storages_.find(x.storage().get());
+    return found != storages_.end() && found->second.lock() == x.storage();
+  }
+
+ private:
+  void add(const Tensor& x) { storages_[x.storage().get()] = x.storage(); }
+
+  std::unordered_map<const Storage*, std::weak_ptr<Storage>> storages_;
+};
+
+// Sees what the region reads that has a place in the graph around it, and what it makes.
 class CaptureObserver final : public autograd::OpObserver {
  public:
-  CaptureObserver(const autograd::Node& node, std::vector<Edge>& edges, Captures& captures,
+  CaptureObserver(const autograd::Node& node, std::vector<Edge>& edges, Captures& captures, Reached& reached,
                   CountedRun& counted)
-      : node_(node), edges_(edges), captures_(captures), counted_(counted) {}
+      : node_(node), edges_(edges), captures_(captures), reached_(reached), counted_(counted) {}
   void op_ran(const char*, const TensorList& inputs, const TensorList& outputs) override {
     captures_.note(inputs, outputs);
+    reached_.note(inputs, outputs);
     counted_.saw_operation();
     for (const Tensor& x : inputs) {
       Edge edge = gradient_edge(x);
-      if (edge && is_older(*edge.node) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
+      if (is_from_outside(edge, node_) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
     }
   }
   void will_write(const char*, const Tensor& x) override { captures_.note_write(x); }
 
  private:
-  // Not of a graph that the region makes for itself.
-  bool is_older(const autograd::Node& other) const {
-    return other.sequence() < node_.sequence() || other.sequence() == UINT64_MAX;
-  }
-
   const autograd::Node& node_;
   std::vector<Edge>& edges_;
   Captures& captures_;
+  Reached& reached_;
   CountedRun& counted_;
 };
 
@@ -103,7 +131,7 @@ class ReentrantNode final : public autograd::Node,
   const char* op_name() const override { return "checkpoint"; }
 
  private:
-  void attach(TensorList& outputs, const TensorList& inputs);
+  void attach(TensorList& outputs, const TensorList& inputs, const Reached& reached);
   TensorList play_again(const TensorList& inputs);
   std::vector<Edge> ends_of(GraphTask& task, const TensorList& inputs) const;
   void check_outputs(const TensorList& outputs) const;
@@ -134,25 +162,27 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
   autograd::OpObserver::notify(op_name(), inputs, {});
   inputs_.emplace(inputs, paths, offload);
   captures_.emplace(inputs);
+  Reached reached;
+  reached.note(inputs, {});
   TensorList outputs;
   {
     NoGrad guard;
     autograd::InsideOp inside;  // for the regions around, this is one operation
     CountedRun counted(log_, RegionLog::Run::first, inputs, *captures_);
-    CaptureObserver observer(*this, edges_, *captures_, counted);
+    CaptureObserver observer(*this, edges_, *captures_, reached, counted);
     std::optional<autograd::DrawRecorder> recorder;
     if (preserve_rng_) recorder.emplace(&drawn_);
     outputs = body_->play(inputs);
     counted.finish();
   }
   captures_->finish();
-  attach(outputs, inputs);
+  attach(outputs, inputs, reached);
   return outputs;
 }
 
-// What `fn` made becomes the node's outputs, as new tensors: it may return what somebody else holds. Inputs
-// and tensors of the graph that it only passed on stay what they are.
-void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs) {
+// What `fn` made becomes the node's outputs, as new tensors: it may return what somebody else holds. Inputs,
+// tensors of the graph around that it only passed on, and those that no gradient reaches stay what they are.
+void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const Reached& reached) {
   result_count_ = outputs.size();
   bool any = false;
   for (const Edge& edge : edges_) any |= bool(edge);
@@ -160,7 +190,8 @@ void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs) {
   const TensorList returned = outputs;
   for (size_t i = 0; i < returned.size(); ++i) {
     const Tensor& y = returned[i];
-    if (!y || !is_floating(y.dtype()) || gradient_edge(y) || contains(inputs, y)) continue;
+    if (!y || !is_floating(y.dtype()) || contains(inputs, y)) continue;
+    if (is_from_outside(gradient_edge(y), *this) || !reached.has(y)) continue;
     size_t first = size_t(std::find_if(returned.begin(), returned.end(), same_as(y)) - returned.begin());
     if (first < i) {
       outputs[i] = outputs[first];

@@ -116,5 +116,31 @@ TEST(Reentrant, AddsTheGradientsOfATensorThatItWasGivenAndCapturedInTheirOrder) 
   EXPECT_TRUE(same_bits(x.grad(), want.grad()));
 }
 
+TEST(Reentrant, PassesATensorOnThatItCapturedAndThatNeedsNoGradient) {
+  Tensor x = leaf({4}), mask = numbers({4});
+  auto fn = [&](const Tensor& in) { return TensorList{square(in) * mask, mask, mask.slice(0, 0, 2)}; };
+  TensorList outputs = checkpoint(fn, x, kReentrant);
+  EXPECT_TRUE(outputs[0].requires_grad());
+  EXPECT_TRUE(outputs[1].is_same(mask));
+  EXPECT_FALSE(outputs[2].requires_grad());
+}
+
+TEST(Reentrant, GivesWhatFnMadeWithRecordingOnAGradientInItsPlaceInTheOrder) {
+  auto fn = [](const Tensor& in) {
+    Tensor late;
+    {
+      EnableGrad guard;
+      late = in * 1.1;
+    }
+    return TensorList{sin(in) * exp(in), late};
+  };
+  auto gradient = [](const TensorList& outputs, const Tensor& x) {
+    sum(outputs[0] * outputs[1] * outputs[1]).backward();
+    return x.grad();
+  };
+  Tensor x = leaf({50}), want = leaf({50});
+  EXPECT_TRUE(same_bits(gradient(checkpoint(fn, x, kReentrant), x), gradient(fn(want), want)));
+}
+
 }  // namespace
 }  // namespace reprise
