@@ -222,8 +222,9 @@ Tensor GraphTask::take_pending(const Edge& asked) {
   auto buffer = running->buffers_.find(edge.node.get());
   if (buffer == running->buffers_.end()) return {};
   Tensor& slot = buffer->second[size_t(edge.input)];
-  bool ours = slot && slot.is_sole_owner() && slot.is_contiguous();
-  return ours ? std::exchange(slot, Tensor()) : Tensor();
+  if (!slot) return {};
+  Tensor sum = std::exchange(slot, Tensor());  // copied if somebody holds it: the same bits whoever does
+  return sum.is_sole_owner() && sum.is_contiguous() ? sum : sum.clone();
 }
 
 void GraphTask::stop_at(const Edge& edge, Tensor sum) {

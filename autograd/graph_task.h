@@ -31,7 +31,7 @@ class GraphTask {
 
   /// For a node that runs and whose gradient for `asked` touches few elements of a large tensor: what has
   /// arrived for that edge so far, to be added to in place and returned as the node's own gradient. Undefined
-  /// if nothing has, if somebody else holds it, or outside a backward pass.
+  /// if nothing has, or outside a backward pass.
   static Tensor take_pending(const Edge& asked);
 
   // For a pass that plays a part of the graph of the pass around it, with the same bits.

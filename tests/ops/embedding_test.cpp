@@ -3,6 +3,7 @@
 #include "reprise/autograd/gradcheck.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/op_case.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise {
 namespace {
@@ -74,6 +75,19 @@ TEST(Embedding, RefusesWhatDoesNotFit) {
   expect_error([&] { embedding(table, Tensor::from<int64_t>({-1}, {1})); }, {"embedding", "-1"});
   expect_error([&] { embedding(table, Tensor::from<float>({1}, {1})); }, {"embedding", "i64", "f32"});
   expect_error([&] { embedding(zeros({5}), Tensor::from<int64_t>({1}, {1})); }, {"embedding", "(5,)"});
+}
+
+TEST(Embedding, AddsToAPendingGradientWithTheSameBitsWhoeverHoldsIt) {
+  auto gradient = [](bool is_held) {
+    Generator generator(3);
+    Tensor w = randn({4, 50}, DType::f32, testing::test_device(), &generator).set_requires_grad();
+    Tensor indices = Tensor::from<int64_t>({1, 1, 1, 2}, {4}).to(w.device());
+    Tensor rows = embedding(w, indices), shifted = w + 1.0;
+    if (is_held) shifted.retain_grad();
+    (sum(sin(rows)) + sum(square(shifted)) * 0.1).backward();
+    return w.grad();
+  };
+  EXPECT_TRUE(testing::same_bits(gradient(true), gradient(false)));
 }
 
 }  // namespace
