@@ -24,7 +24,7 @@ class DryRun {
 
  private:
   Captures none_{{}};
-  ReplayScope replay_{nullptr, none_, {}};
+  ReplayScope replay_{nullptr, none_, {}, {}};
   Accounting uncounted_;
   std::vector<autograd::DrawnGenerator> drawn_;
   autograd::DrawRecorder recorder_{&drawn_};

@@ -142,6 +142,7 @@ class ReentrantNode final : public autograd::Node,
   std::optional<SavedInputs> inputs_;
   std::optional<Captures> captures_;
   std::vector<autograd::DrawnGenerator> drawn_;
+  ThreadState thread_ = ThreadState::now();
   std::shared_ptr<RegionLog> log_ = RegionLog::open();
   size_t input_count_ = 0;   // the first edges; those of captured tensors follow
   size_t result_count_ = 0;  // what `fn` returns, in which the node's outputs are at:
@@ -205,7 +206,7 @@ void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const 
 }
 
 TensorList ReentrantNode::play_again(const TensorList& inputs) {
-  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, *captures_, {});
+  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, *captures_, thread_, {});
   CountedRun counted(log_, RegionLog::Run::replay, inputs, *captures_);
   std::optional<autograd::SavedTensorHooks> hooks;
   if (counted.counts()) hooks.emplace([&counted](const Tensor& x) { return seen(counted, x); }, unseen);

@@ -122,7 +122,7 @@ std::shared_ptr<Rebuilt> Region::replay() {
 
 std::shared_ptr<Rebuilt> Region::play_again(const TensorList& inputs, Effort effort) {
   auto rebuilt = std::make_shared<Rebuilt>(records_.size());
-  ReplayScope scope(options_.preserve_rng ? &drawn_ : nullptr, captures_, options_.context.replay);
+  ReplayScope scope(options_.preserve_rng ? &drawn_ : nullptr, captures_, thread_, options_.context.replay);
   Replay run(*this, *rebuilt, inputs, effort);
   autograd::SavedTensorHooks hooks([&run](const Tensor& x) { return run.keep(x); },
                                    [](const std::any& x) { return std::any_cast<Tensor>(x); });

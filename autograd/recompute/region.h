@@ -15,6 +15,7 @@
 #include "reprise/autograd/recompute/region_log.h"
 #include "reprise/autograd/recompute/saved_inputs.h"
 #include "reprise/autograd/recompute/slots.h"
+#include "reprise/autograd/recompute/thread_state.h"
 #include "reprise/autograd/recompute/trace.h"
 
 namespace reprise::recompute {
@@ -51,6 +52,7 @@ class Region : public std::enable_shared_from_this<Region> {
   SavedInputs inputs_;
   Captures captures_;
   std::vector<autograd::DrawnGenerator> drawn_;
+  ThreadState thread_ = ThreadState::now();
   std::vector<SlotRecord> records_;
   std::vector<std::weak_ptr<Slot>> slots_;
   OpLog ops_{options_.policy, drawn_};

@@ -15,8 +15,8 @@ void check_write(const char* method, const Tensor& x) {
 }
 
 ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const Captures& captures,
-                         const ScopeFactory& context)
-    : captures_(captures), outer_(innermost) {
+                         const ThreadState& thread, const ScopeFactory& context)
+    : captures_(captures), outer_(innermost), thread_(thread.enter()) {
   if (drawn) generators_.emplace(*drawn);
   if (context) context_ = context();
   innermost = this;

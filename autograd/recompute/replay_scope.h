@@ -5,17 +5,18 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/captures.h"
-#include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/autograd/recompute/thread_state.h"
 
 namespace reprise::recompute {
 
-/// Recording is on, generators are where the first run found them, memory counts as recompute, and nothing of
-/// the regions around is active. Everything returns to what it was when the scope ends.
+/// Recording is on, generators and the thread's state are what the first run found, memory counts as
+/// recompute, and nothing of the regions around is active. Everything returns to what it was when the scope
+/// ends.
 class ReplayScope {
  public:
-  /// `drawn`: null leaves the generators alone. `captures` of the first run.
+  /// `drawn`: null leaves the generators alone. `captures` and `thread` of the first run.
   ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const Captures& captures,
-              const ScopeFactory& context);
+              const ThreadState& thread, const ScopeFactory& context);
   ~ReplayScope();
   ReplayScope(const ReplayScope&) = delete;
 
@@ -34,6 +35,7 @@ class ReplayScope {
   autograd::HideOpObservers no_observers_;
   autograd::DrawRecorder no_recorders_{nullptr};
   std::optional<autograd::RestoreGenerators> generators_;
+  std::vector<std::shared_ptr<void>> thread_;
   std::shared_ptr<void> context_;
 };
 
