@@ -29,7 +29,7 @@ void print_table(const std::vector<StrategyResult>& results) {
   for (const StrategyResult& result : results)
     fmt::print("{:<26}{:>14}{:>14}{:>14}{:>10.1f} ms{:>8.1f} %{:>8.1f} %\n", result.strategy,
                in_mib(result.memory.peak), in_mib(result.memory.peak_activations), in_mib(result.memory.held),
-               1e3 * result.seconds, saved_percent(results[0], result), overhead_percent(results[0], result));
+               1e3 * result.seconds, saved_percent(results[0], result), overhead_percent(result));
   fmt::print(
       "\nactivations: the peak of activations and recompute; held: of these, between forward and backward;\n"
       "saved: of activations, against {}; overhead: of the step's time\n",
@@ -46,7 +46,7 @@ std::string as_json(const Workload& workload, const std::vector<StrategyResult>&
            ",\"held_bytes\":" + std::to_string(r.memory.held) +
            ",\"seconds_per_step\":" + io::json_number(r.seconds) +
            ",\"saved_percent\":" + io::json_number(saved_percent(results[0], r)) +
-           ",\"overhead_percent\":" + io::json_number(overhead_percent(results[0], r)) + "}";
+           ",\"overhead_percent\":" + io::json_number(overhead_percent(r)) + "}";
   }
   return out + "\n]}\n";
 }

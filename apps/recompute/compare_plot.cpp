@@ -40,7 +40,7 @@ std::string table(const std::vector<StrategyResult>& results) {
     for (const std::string& text :
          {escaped(r.strategy), number(mib(r.memory.peak)), number(mib(r.memory.peak_activations)),
           number(mib(r.memory.held)), number(1e3 * r.seconds), number(saved_percent(results[0], r)),
-          number(overhead_percent(results[0], r))})
+          number(overhead_percent(r))})
       out += "<td>" + text + "</td>";
     out += "</tr>\n";
   }
@@ -51,10 +51,6 @@ std::string table(const std::vector<StrategyResult>& results) {
 
 double saved_percent(const StrategyResult& plain, const StrategyResult& result) {
   return percent_below(double(plain.memory.peak_activations), double(result.memory.peak_activations));
-}
-
-double overhead_percent(const StrategyResult& plain, const StrategyResult& result) {
-  return percent_above(plain.seconds, result.seconds);
 }
 
 std::string compare_section(const std::vector<StrategyResult>& results) {

@@ -5,9 +5,8 @@
 
 namespace reprise::apps::recompute {
 
-/// Of the activations' peak, by how much less than `plain` a strategy needs; and by how much more time.
+/// Of the activations' peak, by how much less than `plain` a strategy needs.
 double saved_percent(const StrategyResult& plain, const StrategyResult& result);
-double overhead_percent(const StrategyResult& plain, const StrategyResult& result);
 
 /// HTML: a point for each strategy, activations to the right, time upwards, and the numbers as a table. The
 /// first result is the one that the others are compared with.

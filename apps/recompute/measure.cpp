@@ -42,7 +42,13 @@ std::vector<StrategyResult> measure(const Workload& workload, const std::vector<
       seconds[turn].push_back(trainee.step(round, batch));
     }
   }
-  for (size_t i = 0; i < results.size(); ++i) results[i].seconds = median(seconds[i]);
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::vector<double> ratios;
+    for (size_t round = 0; round < size_t(rounds); ++round)
+      ratios.push_back(seconds[i][round] / seconds[0][round]);
+    results[i].seconds = median(seconds[i]);
+    results[i].times_slower = median(ratios);
+  }
   return results;
 }
 
@@ -54,7 +60,7 @@ double median(std::vector<double> values) {
 }
 
 double percent_below(double base, double value) { return base > 0 ? 100 * (base - value) / base : 0; }
-double percent_above(double base, double value) { return base > 0 ? 100 * (value - base) / base : 0; }
+double overhead_percent(const StrategyResult& result) { return 100 * (result.times_slower - 1); }
 
 std::string in_mib(size_t bytes) { return fmt::format("{:.1f} MiB", double(bytes) / 1024 / 1024); }
 

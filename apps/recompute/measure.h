@@ -30,7 +30,9 @@ struct StrategyResult {
   std::string strategy;
   StepMemory memory;
   Prepared prepared;
-  double seconds = 0;  ///< the median of its steps
+  double seconds = 0;       ///< the median of its steps
+  double times_slower = 1;  ///< than the first strategy: the median over the rounds, in each of which the
+                            ///< machine is as busy for all
 };
 
 /// Trains one model: first a recorded step with each strategy, then `rounds` timed ones, in turns, so that
@@ -38,10 +40,12 @@ struct StrategyResult {
 std::vector<StrategyResult> measure(const Workload& workload, const std::vector<std::string>& strategies,
                                     int64_t rounds);
 
+/// By how many percent its steps take longer than those of the first strategy.
+double overhead_percent(const StrategyResult& result);
+
 double median(std::vector<double> values);
-/// By how many percent `value` is below, or above, `base`.
+/// By how many percent `value` is below `base`.
 double percent_below(double base, double value);
-double percent_above(double base, double value);
 /// "12.3 MiB".
 std::string in_mib(size_t bytes);
 

@@ -57,7 +57,7 @@ void print_measurements(const std::vector<StrategyResult>& results) {
   bytes("peak of activations + recompute", &StepMemory::peak_activations);
   bytes("held for backward", &StepMemory::held);
   row("time of a step", fmt::format("{:.1f} ms", 1e3 * plain.seconds),
-      fmt::format("{:.1f} ms", 1e3 * with.seconds), percent_above(plain.seconds, with.seconds), "more");
+      fmt::format("{:.1f} ms", 1e3 * with.seconds), overhead_percent(with), "more");
   double gain = percent_below(double(plain.memory.peak_activations), double(with.memory.peak_activations));
   if (gain < least_gain_percent)
     fmt::print(
