@@ -1,4 +1,5 @@
 // A Gpt whose blocks are recomputed trains to the same bits, in less memory, under the same names.
+#include <cmath>
 #include <string_view>
 
 #include "reprise/autograd/anomaly.h"
@@ -91,6 +92,50 @@ TEST(GptRecompute, TrainsToTheSameBitsInBf16WithMasterWeights) {
     auto prepare = [&](Gpt& model, int) { model.set_recompute(parse_strategy(strategy)); };
     expect_same(two_updates(prepare, 0.1, DType::bf16), want);
   }
+}
+
+// Training in f16 with dynamic loss scaling (Micikevicius et al. 2018): losses, scales, scaled gradients and
+// the weights after each update.
+TensorList scaled_updates(const std::function<void(Gpt&)>& prepare) {
+  Tiny tiny_model(tiny());
+  Gpt& model = tiny_model.model;
+  model.to(DType::f16);
+  prepare(model);
+  optim::AdamW optimizer(optim::decay_matrices(model, 1e-2, 0.1));
+  double scale = 131072;  // beyond f16: the first gradients overflow
+  TensorList bits;
+  int updates = 0, skipped = 0;
+  while (updates < 2 && skipped < 20) {
+    Tensor loss = tiny_model.loss();
+    (loss.to(DType::f32) * scale).backward();
+    bool finite = true;
+    for (const Tensor& parameter : model.parameters()) {
+      bits.push_back(parameter.grad());
+      for (double g : parameter.grad().to_vector<double>()) finite &= std::isfinite(g);
+      parameter.set_grad((parameter.grad().to(DType::f32) * (1 / scale)).to(DType::f16));
+    }
+    if (finite) optimizer.step();
+    (finite ? updates : skipped) += 1;
+    if (!finite) scale /= 2;
+    optimizer.zero_grad();
+    bits.push_back(loss.detach());
+  }
+  EXPECT_GT(skipped, 0);
+  EXPECT_EQ(updates, 2);
+  for (const auto& [name, tensor] : model.state_dict()) bits.push_back(tensor.detach());
+  return bits;
+}
+
+TEST(GptRecompute, TrainsToTheSameBitsInF16WithLossScaling) {
+  TensorList want = scaled_updates([](Gpt&) {});
+  for (const char* strategy : {"full", "selective", "offload"}) {
+    SCOPED_TRACE(strategy);
+    expect_same(scaled_updates([&](Gpt& model) { model.set_recompute(parse_strategy(strategy)); }), want);
+  }
+  Plan all = recompute::plan_every(kLayers, 1);
+  expect_same(
+      scaled_updates([&](Gpt& model) { model.set_recompute(all, {.mode = CheckpointMode::reentrant}); }),
+      want);
 }
 
 TEST(GptRecompute, TakesAPlanWithRegionsInsideRegionsInBothModes) {
