@@ -96,11 +96,12 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
   group->add_option("--attention", o.attention, attention_help);
   group->add_option("--recompute", o.recompute,
                     "Play blocks again in backward instead of keeping what they compute, to the\n"
-                    "same bits: none, full (all blocks), selective (only their norms, activations\n"
-                    "and dropout), selective:save_attention or :save_matmuls (all but these),\n"
-                    "every:N (each N-th), layers:2,5,8, segments:N (N groups, the last kept),\n"
-                    "sqrt (of the blocks as N), offload (full; inputs wait off the device), or\n"
-                    "auto (the fastest plan for --memory-budget, which is measured first)");
+                    "same bits: none, full (all blocks), selective (only what is cheap of them),\n"
+                    "selective:save_attention or :save_matmuls (all but these), every:N (each\n"
+                    "N-th), layers:2,5,8, segments:N (N groups, the last kept), sqrt (of the\n"
+                    "blocks as N), offload (full; inputs wait off the device), with a policy as\n"
+                    "offload:recompute_cheap, or auto (the fastest plan for --memory-budget, which\n"
+                    "is measured first)");
   group->add_option("--memory-budget", o.memory_budget,
                     "With --recompute auto: the most that a training step may take, such as 2GiB,\n"
                     "with weights, gradients and optimizer state; below the minimum it is refused");

@@ -19,7 +19,7 @@ std::vector<std::string> all_strategies(int64_t layers) {
                                   "selective:save_matmuls"};
   for (int64_t every : {2, 3})
     if (every <= layers) all.push_back("every:" + std::to_string(every));
-  all.insert(all.end(), {"sqrt", "offload", "auto:25%", "auto:50%"});
+  all.insert(all.end(), {"sqrt", "offload", "offload:recompute_cheap", "auto:25%", "auto:50%"});
   return all;
 }
 

@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* strategy_help =
     "none, full, selective, selective:POLICY, every:N, segments:N, sqrt, layers:I,J,...,\n"
-    "offload, auto:300MiB (the planner's plan for that memory) or auto:50% (halfway\n"
-    "between the least memory and what none needs)";
+    "offload, offload:POLICY, auto:300MiB (the planner's plan for that memory) or\n"
+    "auto:50% (halfway between the least memory and what none needs)";
 
 void add_workload(CLI::App& app, WorkloadOptions& o) {
   auto* model = app.add_option_group("Model");

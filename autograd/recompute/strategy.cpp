@@ -24,7 +24,7 @@ constexpr Form forms[] = {{Kind::none, "none"},
                           {Kind::segments, "segments", "4"},
                           {Kind::segments, "sqrt"},
                           {Kind::layers, "layers", "2,5,8"},
-                          {Kind::offload, "offload"},
+                          {Kind::offload, "offload", "recompute_cheap", true},
                           {Kind::automatic, "auto"}};
 
 struct Preset {
@@ -90,7 +90,7 @@ Strategy parse_strategy(std::string_view text) {
   std::string_view value = text.substr(colon + 1);
   if (form.kind == Kind::layers) {
     strategy.layers = parse_list(value, text);
-  } else if (form.kind == Kind::selective) {
+  } else if (form.kind == Kind::selective || form.kind == Kind::offload) {
     strategy.policy = value;
     check(!value.empty(), "recompute: '", text, "' names no policy");
     policy_named(value);
@@ -135,7 +135,8 @@ Plan plan_of(const Strategy& strategy, int64_t n) {
 CheckpointOptions options_of(const Strategy& strategy) {
   CheckpointOptions options;
   if (strategy.kind == Kind::offload) options.offload = std::make_shared<Offload>();
-  if (strategy.kind == Kind::selective) options.policy = policy_named(strategy.policy);
+  if (strategy.kind == Kind::selective || !strategy.policy.empty())
+    options.policy = policy_named(strategy.policy);
   return options;
 }
 

@@ -17,20 +17,21 @@ struct Strategy {
     every,      ///< each `count`-th layer is
     segments,   ///< `count` regions of nearly equal length, the last plain; 0: ceil(sqrt(layers))
     layers,     ///< the layers in `layers` are
-    offload,    ///< each layer is, and the regions' inputs wait off the device
+    offload,    ///< each layer is, with that policy if one is named, and the regions' inputs wait off the
+                ///< device
     automatic,  ///< what a planner finds for `memory_budget`
   };
   Kind kind = Kind::none;
   int64_t count = 0;
   std::vector<int64_t> layers{};
-  std::string policy{};      ///< of policy.h: "save_attention"; empty: recompute_cheap
+  std::string policy{};      ///< of policy.h: "save_attention"; empty: for selective, recompute_cheap
   size_t memory_budget = 0;  ///< bytes; 0: none given
 
   bool operator==(const Strategy&) const = default;
 };
 
 /// "none", "full", "selective", "selective:save_attention", "every:3", "segments:4", "sqrt", "layers:2,5,8",
-/// "offload" or "auto". Error naming what is wrong and what there is.
+/// "offload", "offload:recompute_cheap" or "auto". Error naming what is wrong and what there is.
 Strategy parse_strategy(std::string_view text);
 /// What parse_strategy reads. The budget is not part of it.
 std::string to_string(const Strategy& strategy);

@@ -21,7 +21,8 @@ using testing::same_bits;
 
 constexpr int64_t kLayers = 4;
 constexpr const char* kStrategies[] = {
-    "full", "selective", "selective:save_attention", "every:2", "segments:3", "layers:0,3", "offload"};
+    "full",       "selective", "selective:save_attention", "every:2", "segments:3",
+    "layers:0,3", "offload",   "offload:recompute_cheap"};
 
 GptOptions tiny(double dropout = 0.1) {
   return {.vocab_size = 23, .context = 7, .layers = kLayers, .heads = 3, .width = 15, .dropout = dropout};

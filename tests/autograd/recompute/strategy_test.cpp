@@ -28,6 +28,8 @@ TEST(Strategy, SelectsByThePolicyOfItsName) {
   EXPECT_EQ(to_string(plan_of(parse_strategy("selective"), 3)), "[0] [1] [2]");
   const std::pair<const char*, std::vector<bool>> cases[] = {
       {"full", {false, false, false, false}},
+      {"offload", {false, false, false, false}},
+      {"offload:save_matmuls", {true, true, false, false}},
       {"selective", {true, true, true, false}},
       {"selective:recompute_cheap", {true, true, true, false}},
       {"selective:save_matmuls", {true, true, false, false}},
@@ -46,11 +48,13 @@ TEST(Strategy, OffloadsTheInputsOfEachLayer) {
   EXPECT_NE(options_of(strategy).offload, options_of(strategy).offload)
       << "stores are not shared among models";
   EXPECT_FALSE(options_of(parse_strategy("full")).offload);
+  EXPECT_FALSE(options_of(strategy).policy);
+  EXPECT_TRUE(options_of(parse_strategy("offload:recompute_cheap")).offload);
 }
 
 TEST(Strategy, IsWrittenAsItIsRead) {
   for (const char* text : {"none", "full", "selective", "selective:save_matmuls", "every:3", "segments:2",
-                           "sqrt", "layers:2,5,8", "layers:0", "offload", "auto"})
+                           "sqrt", "layers:2,5,8", "layers:0", "offload", "offload:recompute_cheap", "auto"})
     EXPECT_EQ(to_string(parse_strategy(text)), text);
   EXPECT_EQ(to_string(parse_strategy("segments:0")), "sqrt");
   EXPECT_EQ(to_string(Strategy()), "none");
@@ -65,6 +69,7 @@ TEST(Strategy, RefusesWhatItCannotRead) {
       {"every", {"'every' needs a value, such as 'every:3'"}},
       {"full:2", {"'full' takes no value", "'full:2'"}},
       {"selective:", {"'selective:' names no policy"}},
+      {"offload:", {"'offload:' names no policy"}},
       {"selective:foo", {"unknown policy 'foo'; use recompute_cheap, save_matmuls, save_attention"}},
       {"every:", {"'' in 'every:' is not a whole number"}},
       {"every:x", {"'x' in 'every:x' is not a whole number"}},
