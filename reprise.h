@@ -17,6 +17,7 @@
 #include "reprise/autograd/recompute/plan.h"
 #include "reprise/autograd/recompute/planner.h"
 #include "reprise/autograd/recompute/profile.h"
+#include "reprise/autograd/recompute/thread_state.h"
 #include "reprise/autograd/recompute/update_state.h"
 #include "reprise/autograd/saved_tensor.h"
 #include "reprise/core/cuda/event.h"

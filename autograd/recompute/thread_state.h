@@ -10,7 +10,7 @@ namespace reprise::recompute {
 /// and what that gives makes the scopes that its replays run in. Each replay enters a new one: a cache in it
 /// belongs to that replay. Several states are independent of each other.
 ///
-///   rp::recompute::keep_in_replays([] {
+///   rp::keep_in_replays([] {
 ///     return [dtype = autocast_dtype()] { return std::make_shared<Autocast>(dtype); };
 ///   });
 void keep_in_replays(std::function<ScopeFactory()> note);
@@ -28,3 +28,7 @@ class ThreadState {
 };
 
 }  // namespace reprise::recompute
+
+namespace reprise {
+using recompute::keep_in_replays;
+}
