@@ -23,10 +23,9 @@ Policy recompute_cheap() {
       "relu",       "gelu",           "gelu_tanh", "silu",         "sigmoid",    "tanh",
       "swiglu",     "dropout"};
   auto is_cheap = [](const PolicyOp& op) {
-    auto is_short = [](int64_t length, int64_t width) { return length <= width; };
-    if (op.name == "packed_attention") return is_short(op.results[0][1], op.results[0][2]);  // (B, T, C)
+    if (op.name == "packed_attention") return op.results[0][1] <= op.results[0][2];  // (B, T, C)
     if (op.name == "attention" && op.inputs.size() == 3)  // k (B, H_kv, S, D) -> (B, H, T, D)
-      return is_short(op.inputs[1][2], op.results[0][1] * op.results[0][3]);
+      return op.inputs[1][2] <= op.results[0][1] * op.results[0][3];
     if (op.name == "linear" && op.inputs.size() == 4)  // with a residual, from no more channels than it has
       return op.inputs[3].size() > 0 && op.inputs[0].back() <= op.results[0].back();
     return always.contains(op.name);

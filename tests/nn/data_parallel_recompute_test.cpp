@@ -1,6 +1,6 @@
 // Data-parallel training as distributed data parallel does it, with threads as ranks: a hook marks each
 // parameter ready, gradients are averaged over the ranks. With checkpoints every bit stays, no parameter is
-// ready twice. labels: concurrency
+// ready twice.
 #include <barrier>
 #include <map>
 #include <thread>
@@ -50,13 +50,13 @@ struct Net : Module {
 class World {
  public:
   explicit World(int ranks) : ranks_(ranks), gradients_(size_t(ranks)), all_(ranks) {}
-  int ranks() const { return ranks_; }
 
   // The mean over the ranks, added up in their order, takes each gradient's place.
   void average(int rank, const TensorList& parameters) {
     TensorList& mine = gradients_[size_t(rank)];
     mine.clear();
     for (const Tensor& p : parameters) mine.push_back(p.grad());
+    synchronize(parameters[0].device());  // the others read them
     all_.arrive_and_wait();
     TensorList means;
     for (size_t i = 0; i < parameters.size(); ++i) {

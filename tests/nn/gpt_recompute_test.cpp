@@ -95,8 +95,8 @@ TEST(GptRecompute, TrainsToTheSameBitsInBf16WithMasterWeights) {
   }
 }
 
-// Training in f16 with dynamic loss scaling (Micikevicius et al. 2018): losses, scales, scaled gradients and
-// the weights after each update.
+// Training in f16 with dynamic loss scaling (Micikevicius et al. 2018): losses and scaled gradients of
+// each try, and the weights at the end.
 TensorList scaled_updates(const std::function<void(Gpt&)>& prepare) {
   Tiny tiny_model(tiny());
   Gpt& model = tiny_model.model;
