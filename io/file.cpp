@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "reprise/core/error.h"
@@ -128,12 +129,29 @@ std::string read_file(const std::string& path) {
 
 void sync_folder(const std::string& folder) {
   int descriptor = open_descriptor(folder, O_RDONLY | O_DIRECTORY, "sync");
-  int result = file_calls().fsync(descriptor);
+  int result = 0;
+  while ((result = file_calls().fsync(descriptor)) != 0 && errno == EINTR) {}
   int reason = errno;
-  file_calls().close(descriptor);
+  bool closed = file_calls().close(descriptor) == 0 || errno == EINTR;
+  if (result == 0 && !closed) fail_with_errno("close", folder);
   errno = reason;
   // Some network file systems cannot sync a folder and say EINVAL; there is nothing more to do there.
   if (result != 0 && reason != EINVAL) fail_with_errno("sync", folder);
+}
+
+void make_folders_durable(const std::string& folder) {
+  check(!folder.empty(), "make folder: the name is empty");
+  for (size_t end = 0; end < folder.size();) {
+    end = std::min(folder.find('/', end + 1), folder.size());
+    std::string path = folder.substr(0, end);
+    std::error_code unseen;  // what is wrong with a path that cannot be looked at, making it tells better
+    if (std::filesystem::is_directory(path, unseen)) continue;
+    // Another process may have made it meanwhile, but not yet durable.
+    bool is_made = file_calls().mkdir(path.c_str(), 0777) == 0 ||
+                   (errno == EEXIST && std::filesystem::is_directory(path, unseen));
+    if (!is_made) fail_with_errno("make folder", path);
+    sync_folder(parent_folder(path));
+  }
 }
 
 std::string parent_folder(const std::string& path) {

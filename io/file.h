@@ -50,6 +50,11 @@ std::string read_file(const std::string& path);
 /// Makes renames, creations and deletions in `folder` durable.
 void sync_folder(const std::string& folder);
 
+/// Makes `folder` and those above it that are missing, each durable in its parent before the next: after a
+/// loss of power they are there, as what is written into them will be. Error if something of that name is no
+/// folder.
+void make_folders_durable(const std::string& folder);
+
 /// The folder that `path` lies in: "." for a bare name.
 std::string parent_folder(const std::string& path);
 

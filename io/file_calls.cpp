@@ -2,6 +2,7 @@
 #include "reprise/io/file_calls.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,6 +25,7 @@ int FileCalls::fsync(int descriptor) { return ::fsync(descriptor); }
 int FileCalls::close(int descriptor) { return ::close(descriptor); }
 int FileCalls::rename(const char* from, const char* to) { return ::rename(from, to); }
 int FileCalls::unlink(const char* path) { return ::unlink(path); }
+int FileCalls::mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }
 
 FileCalls& file_calls() {
   static FileCalls real;  // holds no state

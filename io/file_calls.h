@@ -19,6 +19,7 @@ class FileCalls {
   virtual int close(int descriptor);
   virtual int rename(const char* from, const char* to);
   virtual int unlink(const char* path);
+  virtual int mkdir(const char* path, mode_t mode);
 };
 
 /// The calls in force on this thread.

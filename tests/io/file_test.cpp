@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "reprise/io/file_calls.h"
 #include "reprise/tests/io/temp_folder.h"
@@ -27,6 +28,10 @@ class ChoppyCalls : public FileCalls {
     if (interrupted()) return -1;
     return FileCalls::pread(descriptor, data, std::min<size_t>(bytes, 3), offset);
   }
+  int open(const char* path, int flags, mode_t mode) override {
+    return interrupted() ? -1 : FileCalls::open(path, flags, mode);
+  }
+  int fsync(int descriptor) override { return interrupted() ? -1 : FileCalls::fsync(descriptor); }
 
  private:
   bool interrupted() {
@@ -87,8 +92,10 @@ TEST(File, FinishesThroughShortAndInterruptedCalls) {
   FileCallsScope scope(calls);
   File file = File::create(folder / "data");
   file.write("0123456789");
+  file.sync();
   file.close();
   EXPECT_EQ(read_file(folder / "data"), "0123456789");
+  EXPECT_NO_THROW(sync_folder(folder.path()));
 }
 
 TEST(File, UseAfterCloseIsAnError) {
@@ -107,6 +114,65 @@ TEST(File, ADiskThatIsFullSaysSo) {
   FileCallsScope scope(calls);
   File file = File::create(folder / "data");
   expect_error([&] { file.write("x"); }, folder / "data", std::strerror(ENOSPC));
+}
+
+// Writes down which folders are made and synced, and can fail one of the calls.
+class FolderCalls : public FileCalls {
+ public:
+  int doomed = -1;
+  std::vector<std::string> seen;
+
+  int mkdir(const char* path, mode_t mode) override {
+    return note("make ", path) ? FileCalls::mkdir(path, mode) : -1;
+  }
+  int open(const char* path, int flags, mode_t mode) override {
+    last_ = path;
+    return FileCalls::open(path, flags, mode);
+  }
+  int fsync(int descriptor) override { return note("sync ", last_) ? FileCalls::fsync(descriptor) : -1; }
+  int close(int descriptor) override {
+    int result = FileCalls::close(descriptor);
+    return note("close ", last_) ? result : -1;
+  }
+
+ private:
+  bool note(const std::string& what, const std::string& path) {
+    seen.push_back(what + path);
+    errno = EIO;
+    return int(seen.size()) - 1 != doomed;
+  }
+  std::string last_;
+};
+
+TEST(File, NewFoldersAreDurableInTheirParentsBeforeTheNextIsMade) {
+  TempFolder folder;
+  FolderCalls calls;
+  FileCallsScope scope(calls);
+  make_folders_durable(folder / "a/b/");
+  std::string a = folder / "a";
+  EXPECT_EQ(calls.seen,
+            (std::vector<std::string>{"make " + a, "sync " + folder.path(), "close " + folder.path(),
+                                      "make " + a + "/b", "sync " + a, "close " + a}));
+  calls.seen.clear();
+  make_folders_durable(folder / "a/b");
+  EXPECT_TRUE(calls.seen.empty()) << "nothing is new";
+}
+
+TEST(File, MakingFoldersReportsEveryFailingCallAndWhatIsInTheWay) {
+  for (int doomed = 0; doomed < 6; ++doomed) {
+    TempFolder folder;
+    FolderCalls calls;
+    calls.doomed = doomed;
+    FileCallsScope scope(calls);
+    expect_error([&] { make_folders_durable(folder / "a/b"); }, folder.path(), "errno 5");
+  }
+  TempFolder folder;
+  std::string file = folder.write("file", "");
+  expect_error([&] { make_folders_durable(file); }, file, "exists");
+  expect_error([&] { make_folders_durable(file + "/inside"); }, file, "exists");
+  expect_error([&] { make_folders_durable(""); }, "empty");
+  std::string too_long = folder / std::string(300, 'x');
+  expect_error([&] { make_folders_durable(too_long); }, "make folder", "too long");
 }
 
 TEST(File, ParentFolders) {
