@@ -1,14 +1,11 @@
 // Saving and loading of checkpoints.
 #include "reprise/apps/common/checkpoint.h"
 
-#include <fmt/core.h>
-
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
+#include "reprise/apps/common/checkpoint_folder.h"
 #include "reprise/apps/common/manifest.h"
-#include "reprise/io/atomic_file.h"
 #include "reprise/io/safetensors.h"
 
 namespace reprise::apps {
@@ -16,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* step_prefix = "step-";
-constexpr const char* unfinished_prefix = ".unfinished-";
 constexpr const char* model_prefix = "model.";  // of the metadata keys that describe the model
 
 io::NamedViews views(const nn::NamedTensors& tensors) {
@@ -46,15 +41,6 @@ uint64_t number_in(const std::map<std::string, std::string>& metadata, const std
   return value;
 }
 
-std::vector<std::string> finished_checkpoints(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_directory() && entry.path().filename().string().starts_with(step_prefix))
-      names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 void write_parts(const std::string& folder, const Checkpoint& checkpoint) {
   std::map<std::string, std::string> metadata{{"step", std::to_string(checkpoint.step)},
                                               {"random_seed", std::to_string(checkpoint.random.seed)},
@@ -66,66 +52,41 @@ void write_parts(const std::string& folder, const Checkpoint& checkpoint) {
   write_manifest(folder);
 }
 
-// All but the newest `keep`, counted from the one that LATEST names. A crash can leave one of a later step
-// that LATEST never named: it does not count, and stays until training gets there again.
-void remove_old(const std::string& folder, const std::string& latest, int keep) {
-  std::vector<std::string> names = finished_checkpoints(folder);
-  names.erase(std::upper_bound(names.begin(), names.end(), latest), names.end());
-  for (size_t i = 0; i + size_t(keep) < names.size(); ++i) fs::remove_all(folder + "/" + names[i]);
-}
-
-// What earlier saves left that failed or were killed.
-void remove_unfinished(const std::string& folder) {
-  std::vector<fs::path> left;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().filename().string().starts_with(unfinished_prefix)) left.push_back(entry.path());
-  for (const fs::path& path : left) fs::remove_all(path);
-}
-
-// What LATEST holds, or nothing.
-std::string latest_name(const std::string& folder) {
-  std::string latest = folder + "/LATEST";
-  if (!fs::exists(latest)) return "";
-  std::string name = io::read_file(latest);
-  while (!name.empty() && name.back() == '\n') name.pop_back();
-  return name;
-}
-
 std::string newest(const std::string& run_folder) {
-  check(has_checkpoint(run_folder), run_folder, ": no checkpoint there (no checkpoints/LATEST)");
-  std::string folder = run_folder + "/checkpoints", name = latest_name(folder);
-  check(name.starts_with(step_prefix) && name.find('/') == std::string::npos, folder, "/LATEST: holds '",
-        name, "', not the name of a checkpoint");
-  return folder + "/" + name;
+  CheckpointFolder folder(run_folder);
+  std::string name = folder.newest();
+  check(!name.empty(), run_folder, ": no checkpoint there (no checkpoints/LATEST)");
+  return folder.path_of(name);
 }
 
 }  // namespace
 
-void save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
+std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
   check(keep >= 1, "checkpoint: must keep at least one, got ", keep);
-  std::string folder = run_folder + "/checkpoints",
-              name = fmt::format("{}{:08}", step_prefix, checkpoint.step);
+  CheckpointFolder folder(run_folder);
   try {
-    fs::create_directories(folder);
-    remove_unfinished(folder);
-    // The newest one stays where it is until LATEST names its successor, also when both are of one step.
-    if (name == latest_name(folder)) name += "-again";
-    std::string unfinished = folder + "/" + unfinished_prefix + name, finished = folder + "/" + name;
-    fs::create_directory(unfinished);
+    std::string name = folder.make_name(checkpoint.step), unfinished = folder.begin(name);
     write_parts(unfinished, checkpoint);
-    io::sync_folder(unfinished);
-    fs::remove_all(finished);  // of an earlier run that stopped here
-    fs::rename(unfinished, finished);
-    io::sync_folder(folder);
-    io::write_file(folder + "/LATEST", name + "\n");
-    remove_old(folder, name, keep);
-  } catch (const fs::filesystem_error& error) { fail("checkpoint: ", error.what()); }
+    folder.finish(unfinished, name);
+    return folder.clean(name, keep);
+  } catch (const Error&) {
+    folder.remove_unfinished();  // on a full disk its bytes are missed
+    throw;
+  } catch (const fs::filesystem_error& error) {
+    folder.remove_unfinished();
+    fail("checkpoint: ", error.what());
+  }
 }
 
-bool has_checkpoint(const std::string& run_folder) { return fs::exists(run_folder + "/checkpoints/LATEST"); }
+bool has_checkpoint(const std::string& run_folder) {
+  CheckpointFolder folder(run_folder);
+  std::error_code ignored;
+  return fs::exists(folder.path_of("LATEST"), ignored) || !folder.names().empty();
+}
 
 Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
-  check(fs::exists(path), path, ": no such run, checkpoint or file");
+  std::error_code error;
+  check(fs::exists(path, error), path, ": ", error ? error.message() : "no such run, checkpoint or file");
   Checkpoint checkpoint;
   if (!fs::is_directory(path)) {
     checkpoint.parameters = read_all(path);
@@ -135,7 +96,12 @@ Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
   check_manifest(folder);
   std::string model_path = folder + "/model.safetensors";
   io::SafetensorsFile model(model_path);
-  checkpoint.step = int64_t(number_in(model.metadata(), "step", model_path));
+  uint64_t step = number_in(model.metadata(), "step", model_path);
+  check(step <= uint64_t(INT64_MAX) / 2, model_path, ": step ", step, " is out of range");
+  checkpoint.step = int64_t(step);
+  int64_t named = CheckpointFolder::step_of(fs::path(folder).filename().string()).value_or(checkpoint.step);
+  check(named == checkpoint.step, model_path, ": is of step ", checkpoint.step,
+        ", not of the one that its folder names");
   checkpoint.random = {number_in(model.metadata(), "random_seed", model_path),
                        number_in(model.metadata(), "random_offset", model_path)};
   for (const auto& [key, value] : model.metadata())

@@ -33,6 +33,26 @@ void check_file(const std::string& path, int64_t bytes, int64_t crc) {
   check(checksum(file) == crc, path, ": damaged: its checksum is not the manifest's");
 }
 
+// The largest that this program writes has three entries.
+constexpr uint64_t largest_manifest = 1 << 20;
+
+// Calls `entry(name, bytes, checksum)` for each file listed.
+template <class Entry>
+void read_manifest(const std::string& folder, Entry&& entry) {
+  std::string path = folder + "/" + manifest_name;
+  check(io::File::open(path).size() <= largest_manifest, path, ": too large for a manifest");
+  std::string text = io::read_file(path);
+  io::JsonReader json(text, path);
+  json.object([&](const std::string& name) {
+    check(name.find('/') == std::string::npos, path, ": names a file outside its folder: ", name);
+    std::vector<int64_t> facts;
+    json.array([&] { facts.push_back(json.integer()); });
+    check(facts.size() == 2, path, ": ", name, " needs its bytes and checksum");
+    entry(name, facts[0], facts[1]);
+  });
+  json.end();
+}
+
 }  // namespace
 
 void write_manifest(const std::string& folder) {
@@ -44,22 +64,21 @@ void write_manifest(const std::string& folder) {
     text += io::json_quote(entry.path().filename().string()) + ": [" + std::to_string(file.size()) + ", " +
             std::to_string(checksum(file)) + "]";
   }
-  io::write_file(folder + "/manifest.json", text + "\n}\n");
+  io::write_file(folder + "/" + manifest_name, text + "\n}\n");
+}
+
+std::vector<std::string> manifest_files(const std::string& folder) {
+  std::vector<std::string> names;
+  read_manifest(folder, [&](const std::string& name, int64_t, int64_t) { names.push_back(name); });
+  return names;
 }
 
 void check_manifest(const std::string& folder) {
-  std::string path = folder + "/manifest.json", text = io::read_file(path);
-  io::JsonReader json(text, path);
   std::set<std::string> listed;
-  json.object([&](const std::string& name) {
-    check(name.find('/') == std::string::npos, path, ": names a file outside its folder: ", name);
-    std::vector<int64_t> facts;
-    json.array([&] { facts.push_back(json.integer()); });
-    check(facts.size() == 2, path, ": ", name, " needs its bytes and checksum");
-    check_file(folder + "/" + name, facts[0], facts[1]);
+  read_manifest(folder, [&](const std::string& name, int64_t bytes, int64_t crc) {
+    check_file(folder + "/" + name, bytes, crc);
     listed.insert(name);
   });
-  json.end();
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename();
     check(entry.path().extension() != ".safetensors" || listed.contains(name), folder, "/", name,

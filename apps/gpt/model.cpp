@@ -58,7 +58,9 @@ std::string newest_run() {
   if (fs::is_directory("runs")) {
     for (const auto& entry : fs::directory_iterator("runs")) {
       if (!entry.is_directory() || !has_checkpoint(entry.path())) continue;
-      auto written = fs::last_write_time(entry.path() / "checkpoints" / "LATEST");
+      std::error_code gone;  // a first save that was killed may have left no LATEST yet
+      auto written = fs::last_write_time(entry.path() / "checkpoints" / "LATEST", gone);
+      if (gone) written = fs::last_write_time(entry.path() / "checkpoints");
       if (newest.empty() || written > when) {
         newest = entry.path();
         when = written;

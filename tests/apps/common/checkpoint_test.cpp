@@ -3,6 +3,7 @@
 #include "reprise/apps/common/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <set>
@@ -106,6 +107,106 @@ TEST(Checkpoint, RotationNeverRemovesTheOneJustSaved) {
     save_checkpoint(run.path(), at_step(10), keep);
     expect_same(load_checkpoint(run.path(), true), at_step(10));
   }
+}
+
+// What a user keeps beside the checkpoints is neither deleted nor counted, under whatever name.
+TEST(Checkpoint, RotationRemovesOnlyWhatThisProgramMade) {
+  TempFolder run;
+  std::string folder = run / "checkpoints/";
+  save_checkpoint(run.path(), at_step(10), 1);
+  Names kept = {
+      "step-00000010-best", "step-00000003", "step-4",      "step-00000005-again-1", "step-",
+      "step-0000000x",      "step-00000006", "step-backup", ".unfinished-mine",      ".unfinished-step-1"};
+  for (const std::string& name : kept) fs::copy(folder + "step-00000010", folder + name);
+  for (std::string name : {"step-00000007", "step-00000008"}) {
+    save_checkpoint(run.path(), at_step(name[12] - '0'), 1);
+    run.write("checkpoints/" + name + "/KEEP", "");
+    kept.insert(name);
+  }
+  fs::create_directory_symlink(folder + "step-00000010-best", folder + "step-00000002");
+  kept.insert({"LATEST", "step-00000002"});
+  for (int64_t step : {11, 12, 13}) {
+    save_checkpoint(run.path(), at_step(step), 2);
+    expect_same(load_checkpoint(run.path(), true), at_step(step));
+  }
+  kept.insert({"step-00000012", "step-00000013"});
+  EXPECT_EQ(entries(run / "checkpoints"), kept);
+}
+
+TEST(Checkpoint, RotationCountsStepsAsNumbers) {
+  TempFolder run;
+  for (int64_t step : {99999999, 100000000, 100000001}) {
+    save_checkpoint(run.path(), at_step(step), 2);
+    expect_same(load_checkpoint(run.path(), true), at_step(step));
+  }
+  EXPECT_EQ(entries(run / "checkpoints"), (Names{"LATEST", "step-100000000", "step-100000001"}));
+}
+
+// A folder of the step to be saved that is somebody else's, such as a copy of another step.
+TEST(Checkpoint, AForeignFolderOfTheSameNameStays) {
+  TempFolder run;
+  save_checkpoint(run.path(), at_step(1), 1);
+  fs::copy(run / "checkpoints/step-00000001", run / "checkpoints/step-00000002");
+  run.write("checkpoints/step-00000003/notes", "mine");
+  for (int64_t step : {2, 3}) {
+    save_checkpoint(run.path(), at_step(step), 1);
+    expect_same(load_checkpoint(run.path(), true), at_step(step));
+  }
+  EXPECT_EQ(entries(run / "checkpoints"),
+            (Names{"LATEST", "step-00000002", "step-00000003", "step-00000003-again"}));
+  expect_same_tensors(load_checkpoint(run / "checkpoints/step-00000002/model.safetensors", false).parameters,
+                      at_step(1).parameters);
+}
+
+TEST(Checkpoint, WhatAnotherProcessIsWritingStays) {
+  TempFolder run;
+  std::string running = std::to_string(::getppid()), folder = run / "checkpoints/";
+  for (const std::string& process : {running, std::string("2147483646")}) {
+    run.write("checkpoints/.unfinished-step-00000002." + process + "/model.safetensors", "half");
+    run.write("checkpoints/LATEST.tmp." + process + ".0", "half");
+  }
+  save_checkpoint(run.path(), at_step(3), 2);
+  EXPECT_EQ(entries(run / "checkpoints"),
+            (Names{"LATEST", "step-00000003", ".unfinished-step-00000002." + running,
+                   "LATEST.tmp." + running + ".0"}));
+}
+
+// A first save that is killed between the last two of its steps.
+TEST(Checkpoint, WithoutLatestTheNewestThatIsThereIsTaken) {
+  TempFolder run;
+  for (int64_t step : {9, 10}) save_checkpoint(run.path(), at_step(step), 2);
+  fs::remove(run / "checkpoints/LATEST");
+  EXPECT_TRUE(has_checkpoint(run.path()));
+  expect_same(load_checkpoint(run.path(), true), at_step(10));
+}
+
+TEST(Checkpoint, AFolderThatHoldsAnotherStepThanItsNameSaysIsAnError) {
+  TempFolder run;
+  for (int64_t step : {1, 2}) save_checkpoint(run.path(), at_step(step), 2);
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "manifest.json"})
+    fs::copy_file(run / "checkpoints/step-00000001/" + file, run / "checkpoints/step-00000002/" + file,
+                  fs::copy_options::overwrite_existing);
+  testing::expect_error([&] { load_checkpoint(run.path(), true); }, {"step-00000002", "step 1"});
+}
+
+// The first checkpoint may not be renamed, and so not removed.
+class StubbornFirst : public io::FileCalls {
+ public:
+  int rename(const char* from, const char* to) override {
+    errno = EACCES;
+    return std::string(from).ends_with("step-00000001") ? -1 : FileCalls::rename(from, to);
+  }
+};
+
+TEST(Checkpoint, WhatCannotBeRemovedIsToldAndIsNoError) {
+  TempFolder run;
+  save_checkpoint(run.path(), at_step(1), 1);
+  StubbornFirst calls;
+  io::FileCallsScope scope(calls);
+  std::string told = save_checkpoint(run.path(), at_step(2), 1);
+  EXPECT_NE(told.find("step-00000001"), std::string::npos) << told;
+  EXPECT_NE(told.find("Permission denied"), std::string::npos) << told;
+  expect_same(load_checkpoint(run.path(), true), at_step(2));
 }
 
 TEST(Checkpoint, AnUnfinishedOneIsIgnoredAndCleanedUp) {
@@ -294,7 +395,10 @@ TEST(Checkpoint, ADamagedLatestIsAnErrorThatNamesIt) {
     testing::expect_error([&] { load_checkpoint(run.path(), true); }, {"LATEST"});
   }
   run.write("checkpoints/LATEST", "step-00000013\n");
-  testing::expect_error([&] { load_checkpoint(run.path(), true); }, {"step-00000013"});
+  testing::expect_error([&] { load_checkpoint(run.path(), true); },
+                        {"step-00000013", "there are step-00000012"});
+  run.write("checkpoints/LATEST", std::string(5000, 's'));
+  testing::expect_error([&] { load_checkpoint(run.path(), true); }, {"LATEST", "too long"});
 }
 
 TEST(Checkpoint, WhatIsNotThereIsAnErrorThatNamesIt) {
