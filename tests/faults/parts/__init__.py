@@ -1,0 +1,1 @@
+"""The parts of the attack: each module's `cases(world)` yields what it tries."""
