@@ -42,7 +42,7 @@ File File::open(const std::string& path) {
 }
 
 File File::create(const std::string& path) {
-  return File(path, open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL, "create"));
+  return File(path, open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, "create"));
 }
 
 File File::append(const std::string& path) {
@@ -106,6 +106,17 @@ void File::write(const void* data, size_t bytes) {
   }
 }
 
+void File::write_whole(std::string_view text) {
+  uint64_t before = size();
+  try {
+    write(text);
+  } catch (const Error&) {
+    // If this fails too, readers still skip the torn line; the first Error says more.
+    while (file_calls().ftruncate(descriptor_, off_t(before)) != 0 && errno == EINTR) {}
+    throw;
+  }
+}
+
 void File::sync() {
   check(descriptor_ >= 0, "sync: ", path_, ": the file is closed");
   while (file_calls().fsync(descriptor_) != 0) {
@@ -120,9 +131,16 @@ void File::close() {
     fail_with_errno("close", path_);
 }
 
-std::string read_file(const std::string& path) {
+std::string read_file(const std::string& path, uint64_t most) {
   File file = File::open(path);
-  std::string bytes(file.size(), '\0');
+  uint64_t size = file.size();
+  check(size <= most, "read: ", path, ": has ", size, " bytes; at most ", most, " make sense there");
+  std::string bytes;
+  try {
+    bytes.resize(size);
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    fail("read: ", path, ": no memory for its ", size, " bytes");
+  }
   file.read_at(0, bytes.data(), bytes.size());
   return bytes;
 }

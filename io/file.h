@@ -31,6 +31,9 @@ class File {
   /// Writes all of it, through interruptions and short writes.
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Writes all of `text` at the end or, if that fails, cuts off again what a full disk took of it: a log
+  /// stays whole, and can go on when there is room. For files that nobody else writes.
+  void write_whole(std::string_view text);
   /// Waits until what was written is on the disk.
   void sync();
   /// Closes; Error if the system reports a late write failure. Further use is an Error.
@@ -44,8 +47,8 @@ class File {
   int descriptor_ = -1;
 };
 
-/// A whole regular file.
-std::string read_file(const std::string& path);
+/// A whole regular file. Error if it has more than `most` bytes or more than memory can hold.
+std::string read_file(const std::string& path, uint64_t most = UINT64_MAX);
 
 /// Makes renames, creations and deletions in `folder` durable.
 void sync_folder(const std::string& folder);

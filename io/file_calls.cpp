@@ -22,6 +22,7 @@ ssize_t FileCalls::pread(int descriptor, void* data, size_t bytes, off_t offset)
   return ::pread(descriptor, data, bytes, offset);
 }
 int FileCalls::fsync(int descriptor) { return ::fsync(descriptor); }
+int FileCalls::ftruncate(int descriptor, off_t bytes) { return ::ftruncate(descriptor, bytes); }
 int FileCalls::close(int descriptor) { return ::close(descriptor); }
 int FileCalls::rename(const char* from, const char* to) { return ::rename(from, to); }
 int FileCalls::unlink(const char* path) { return ::unlink(path); }

@@ -16,6 +16,7 @@ class FileCalls {
   virtual ssize_t write(int descriptor, const void* data, size_t bytes);
   virtual ssize_t pread(int descriptor, void* data, size_t bytes, off_t offset);
   virtual int fsync(int descriptor);
+  virtual int ftruncate(int descriptor, off_t bytes);
   virtual int close(int descriptor);
   virtual int rename(const char* from, const char* to);
   virtual int unlink(const char* path);

@@ -9,6 +9,7 @@
 
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/plot_axis.h"
+#include "reprise/io/run_log.h"
 
 namespace reprise::io {
 namespace {
@@ -55,29 +56,30 @@ std::string line(double x1, double y1, double x2, double y2, const std::string& 
          number(y2) + "\" " + attributes + "/>\n";
 }
 
+bool is_finite(const Points::value_type& point) {
+  return std::abs(point.first) < 1e300 && std::abs(point.second) < 1e300;
+}
+
 Points finite(const Points& points) {
   Points kept;
-  for (auto [x, y] : points) {
-    if (std::abs(x) < 1e300 && std::abs(y) < 1e300) kept.emplace_back(x, y);
-  }
+  kept.reserve(points.size());
+  std::copy_if(points.begin(), points.end(), std::back_inserter(kept), is_finite);
   return kept;
 }
 
-// The mean under a window that falls off exponentially to both sides, so that the curve is not drawn late.
-Points smoothed(const Points& points) {
-  double decay = 1 - 1 / std::max(4.0, double(points.size()) / 100), sum = 0, weight = 0;
-  std::vector<std::pair<double, double>> before;  // (sum, weight) of the points up to each
-  for (const auto& point : points) {
-    before.emplace_back(sum = decay * sum + point.second, weight = decay * weight + 1);
-  }
-  Points out(points.size());
-  sum = weight = 0;  // of the points after each
+// Replaces the points by the mean under a window that falls off exponentially to both sides, so that the
+// curve is not drawn late.
+void smooth(Points& points) {
+  double decay = 1 - 1 / std::max(4.0, double(points.size()) / 100), sum = 0;
+  std::vector<double> sums(points.size());  // of the points up to each
+  for (size_t i = 0; i < points.size(); ++i) { sums[i] = sum = decay * sum + points[i].second; }
+  double after = 0, weight_after = 0;  // of the points after each
   for (size_t i = points.size(); i-- > 0;) {
-    out[i] = {points[i].first, (before[i].first + sum) / (before[i].second + weight)};
-    sum = decay * (sum + points[i].second);
-    weight = decay * (weight + 1);
+    double value = points[i].second, weight = (1 - std::pow(decay, double(i + 1))) / (1 - decay);
+    points[i].second = (sums[i] + after) / (weight + weight_after);
+    after = decay * (after + value);
+    weight_after = decay * (weight_after + 1);
   }
-  return out;
 }
 
 // At most about `most_points`: of each run of neighbours the lowest and the highest, so that spikes stay.
@@ -107,7 +109,9 @@ Frame frame_of(std::span<const Curve> curves) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   double x_low = infinity, x_high = -infinity, y_low = infinity, y_high = -infinity;
   for (const Curve& curve : curves) {
-    for (auto [x, y] : finite(curve.points)) {
+    for (const auto& point : curve.points) {
+      if (!is_finite(point)) continue;
+      auto [x, y] = point;
       x_low = std::min(x_low, x), x_high = std::max(x_high, x);
       y_low = std::min(y_low, y), y_high = std::max(y_high, y);
     }
@@ -145,7 +149,7 @@ std::string draw_curve(const Frame& frame, const Curve& curve, const std::string
   std::string stroke = "stroke=\"" + colour + "\" ", out;
   if (points.size() >= smoothed_from) {
     out += polyline(frame, points, stroke + "stroke-width=\"1\" stroke-opacity=\"0.28\"");
-    points = smoothed(points);
+    smooth(points);
   }
   out += polyline(frame, points, stroke + "stroke-width=\"2.2\"");
   if (points.size() > marked_up_to) return out;
@@ -188,19 +192,22 @@ std::string draw_curves(std::span<const Curve> curves, const std::string& title)
   return out + draw_legend(curves) + "</svg>\n";
 }
 
-void write_loss_plot(const std::string& path, const std::vector<RunRecord>& records,
-                     const std::string& title) {
-  Curve train{"train", {}}, validation{"validation", {}};
-  for (const RunRecord& record : records) {
-    for (const auto& [name, value] : record.metrics) {
-      if (name == "loss") train.points.emplace_back(double(record.step), value);
-      if (name == "val_loss") validation.points.emplace_back(double(record.step), value);
+void write_loss_plot(const std::string& path, const std::string& log_path, const std::string& title) {
+  std::vector<Curve> curves{{"train", {}}, {"validation", {}}};
+  auto for_each_value = [&](auto&& value_of_curve) {
+    for (const RunRecord& record : read_run_log(log_path)) {
+      for (const auto& [name, value] : record.metrics) {
+        if (name == "loss") value_of_curve(0, double(record.step), value);
+        if (name == "val_loss") value_of_curve(1, double(record.step), value);
+      }
     }
-  }
-  std::vector<Curve> curves;
-  for (const Curve& curve : {train, validation}) {
-    if (!curve.points.empty()) curves.push_back(curve);
-  }
+  };
+  std::array<size_t, 2> counts{};  // first, so that a long log's points are not moved as they grow
+  for_each_value([&](size_t curve, double, double) { ++counts[curve]; });
+  for (size_t curve : {0, 1}) curves[curve].points.reserve(counts[curve]);
+  for_each_value(
+      [&](size_t curve, double step, double value) { curves[curve].points.emplace_back(step, value); });
+  std::erase_if(curves, [](const Curve& curve) { return curve.points.empty(); });
   write_file(path, draw_curves(curves, title));
 }
 

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/io/run_log.h"
-
 namespace reprise::io {
 
 struct Curve {
@@ -19,9 +17,8 @@ struct Curve {
 /// and smoothed.
 std::string draw_curves(std::span<const Curve> curves, const std::string& title);
 
-/// Draws `loss` (training) and `val_loss` (validation) of `records` into an SVG file at `path`, replaced
-/// atomically.
-void write_loss_plot(const std::string& path, const std::vector<RunRecord>& records,
-                     const std::string& title = "Loss");
+/// Draws `loss` (training) and `val_loss` (validation) of the log at `log_path` into an SVG file at `path`,
+/// replaced atomically. Lines of the log that cannot be read are left out.
+void write_loss_plot(const std::string& path, const std::string& log_path, const std::string& title = "Loss");
 
 }  // namespace reprise::io

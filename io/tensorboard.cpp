@@ -77,8 +77,8 @@ void TensorBoardWriter::scalar(std::string_view tag, int64_t step, double value,
 
 void TensorBoardWriter::write_record(std::string_view data) {
   std::string length = little_endian(uint64_t(data.size()));
-  file_.write(length + little_endian(masked_crc32c(length)) + std::string(data) +
-              little_endian(masked_crc32c(data)));
+  file_.write_whole(length + little_endian(masked_crc32c(length)) + std::string(data) +
+                    little_endian(masked_crc32c(data)));
 }
 
 void TensorBoardWriter::close() {

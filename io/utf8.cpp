@@ -1,34 +1,15 @@
-// UTF-8 by the table of well-formed sequences in the Unicode standard (table 3-7).
+// Checking, taking apart and putting together UTF-8.
 #include "reprise/io/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 #include "reprise/core/error.h"
+#include "reprise/core/quote.h"
+#include "reprise/core/utf8_sequence.h"
 
 namespace reprise::io {
-namespace {
-
-// The length of the well-formed sequence at the start of `p`, which has `left` > 0 bytes; 0 if there is none.
-size_t sequence_length(const unsigned char* p, size_t left) {
-  unsigned char lead = p[0];
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (left < length) return 0;
-  // The second byte's range is narrower after four lead bytes: no overlong forms, surrogates or values too
-  // large.
-  unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  if (p[1] < low || p[1] > high) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    if ((p[i] & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
-
-}  // namespace
-
 size_t find_invalid_utf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
   size_t position = 0;
@@ -41,17 +22,17 @@ size_t find_invalid_utf8(std::string_view text) {
         continue;
       }
     }
-    size_t length = sequence_length(bytes + position, text.size() - position);
+    size_t length = utf8_sequence_length(bytes + position, text.size() - position);
     if (length == 0) return position;
     position += length;
   }
   return position;
 }
 
-void check_utf8(std::string_view text, std::string_view name) {
+void check_utf8(std::string_view text, std::string_view name, size_t base) {
   size_t position = find_invalid_utf8(text);
   if (position == text.size()) return;
-  fail("text: ", name, ": not UTF-8 at byte ", position, " (value ",
+  fail("text: ", name, ": not UTF-8 at byte ", base + position, " (value ",
        int(static_cast<unsigned char>(text[position])), ")");
 }
 
@@ -95,13 +76,51 @@ std::string describe_code_point(char32_t c) {
     digits.insert(digits.begin(), "0123456789ABCDEF"[rest & 15]);
   }
   std::string text = "U+" + digits;
-  bool printable = c > 0x20 && c != 0x7F && !(c >= 0x80 && c < 0xA1);
-  if (printable) {
-    text += " '";
-    append_utf8(text, c);
-    text += "'";
+  bool is_shown = c > 0x20 && c != 0x7F && !(c >= 0x80 && c < 0xA1);
+  if (is_shown) {
+    std::string character;
+    append_utf8(character, c);
+    text += " '" + printable(character) + "'";
   }
   return text;
+}
+
+namespace {
+
+// A byte that is not UTF-8 as a character of the private use area: U+EF80 to U+EFFF stand for 0x80 to 0xFF.
+constexpr char32_t stand_in = 0xEF00;
+bool stands_for_byte(char32_t c) { return c >= stand_in + 0x80 && c <= stand_in + 0xFF; }
+
+}  // namespace
+
+std::string bytes_as_utf8(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const auto* at = reinterpret_cast<const unsigned char*>(bytes.data());
+    size_t length = utf8_sequence_length(at, bytes.size()), position = 0;
+    if (length > 0 && !stands_for_byte(next_code_point(bytes, position))) {
+      text.append(bytes.substr(0, length));
+    } else {
+      length = std::max<size_t>(length, 1);
+      for (size_t i = 0; i < length; ++i) append_utf8(text, stand_in + at[i]);
+    }
+    bytes.remove_prefix(length);
+  }
+  return text;
+}
+
+std::string bytes_from_utf8(std::string_view text) {
+  check_utf8(text, "text");
+  std::string bytes;
+  for (size_t position = 0; position < text.size();) {
+    size_t start = position;
+    char32_t c = next_code_point(text, position);
+    if (stands_for_byte(c))
+      bytes += char(c - stand_in);
+    else
+      bytes.append(text.substr(start, position - start));
+  }
+  return bytes;
 }
 
 }  // namespace reprise::io

@@ -43,7 +43,7 @@ void RunRecords::add_sample(int64_t step, const std::string& text) {
 }
 
 void RunRecords::plot() {
-  io::write_loss_plot(files_->folder + "/loss.svg", io::read_run_log(files_->folder + "/metrics.jsonl"));
+  io::write_loss_plot(files_->folder + "/loss.svg", files_->folder + "/metrics.jsonl");
 }
 
 }  // namespace reprise::apps

@@ -59,9 +59,10 @@ TEST(LossPlot, EscapesNames) {
 
 TEST(LossPlot, DrawsTrainingAndValidation) {
   TempFolder folder;
-  std::vector<RunRecord> records = {
-      {1, {{"loss", 3}, {"lr", 99}}}, {2, {{"loss", 2}}}, {2, {{"val_loss", 2.5}}}};
-  write_loss_plot(folder / "loss.svg", records, "Shakespeare");
+  std::string log = folder.write("metrics.jsonl",
+                                 "{\"step\":1,\"loss\":3,\"lr\":99}\nnot a record\n{\"step\":2,\"loss\":2}\n"
+                                 "{\"step\":2,\"val_loss\":2.5}\n");
+  write_loss_plot(folder / "loss.svg", log, "Shakespeare");
   std::string svg = read_file(folder / "loss.svg");
   EXPECT_NE(svg.find(">train  2.0000<"), std::string::npos);
   EXPECT_NE(svg.find(">validation  2.5000<"), std::string::npos);

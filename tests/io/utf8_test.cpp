@@ -40,5 +40,26 @@ TEST(Utf8, RejectsIllFormedSequences) {
   }
 }
 
+TEST(Utf8, AnyBytesHaveAUtf8FormThatBringsThemBack) {
+  EXPECT_EQ(bytes_as_utf8("runs/\xc3\xa4"), "runs/\xc3\xa4") << "UTF-8 stays as it is";
+  EXPECT_EQ(bytes_as_utf8("a\xff"), "a\xee\xbf\xbf");
+  std::string stand_in = "\xee\xbf\xbf";  // a path may hold the character that stands for a byte
+  EXPECT_NE(bytes_as_utf8(stand_in), stand_in);
+  for (const std::string& bytes :
+       {std::string("a\xff"), stand_in, std::string("\xee\xbe"), std::string("\0\x80", 2),
+        std::string("\xed\xa0\x80"), std::string("\xf0\x9f\x98\x80\xf0\x9f")}) {
+    std::string text = bytes_as_utf8(bytes);
+    EXPECT_EQ(find_invalid_utf8(text), text.size()) << text;
+    EXPECT_EQ(bytes_from_utf8(text), bytes);
+  }
+  EXPECT_THROW(bytes_from_utf8("\xff"), Error);
+}
+
+TEST(Utf8, DescribesACharacterWithoutObeyingIt) {
+  EXPECT_EQ(describe_code_point(U'A'), "U+0041 'A'");
+  EXPECT_EQ(describe_code_point(0x1B), "U+001B");
+  EXPECT_EQ(describe_code_point(0x202E), "U+202E '\\u{202e}'");
+}
+
 }  // namespace
 }  // namespace reprise::io
