@@ -28,9 +28,12 @@ sys.path.insert(0, str(HERE))
 
 from harness import World  # noqa: E402: the path comes first
 
-PARTS = ["kills", "power_loss", "failing_calls", "signals", "streams", "sharing"]
+PARTS = ["kills", "power_loss", "failing_calls", "hostile_files", "signals", "cli", "streams", "sharing", "allocations",
+         "locale", "fork", "fuzz", "programs"]
 # A bug that the shim plants, and the part that must find it.
-PLANTED = [("late_rename", "kills"), ("no_fsync", "power_loss")]
+PLANTED = [("late_rename", "kills"), ("no_fsync", "power_loss"), ("silent", "failing_calls"), ("silent", "hostile_files"),
+           ("default_signals", "signals"), ("silent", "cli"), ("silent", "streams"),
+           ("no_lock", "sharing")]
 SHOWN = 5  # failures of a part that are told in full
 
 

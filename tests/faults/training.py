@@ -1,8 +1,8 @@
 """A tiny training run, and what must be true of its folder whatever happened to it."""
 
 import dataclasses
-import pathlib
 import random
+import shutil
 import threading
 
 TINY = ["--layers", "1", "--heads", "1", "--width", "8", "--context", "8", "--batch", "2", "--threads", "1",
@@ -29,22 +29,38 @@ class Training:
                 "--eval-every", self.eval_every, "--sample-every", self.sample_every, "--out", "r", *more]
 
 
-_references = {}
+_references, _prepared = {}, {}
 _lock = threading.Lock()
 
 
 def reference(world, training):
     """The final state of an undisturbed run: made once."""
     with _lock:
-        if training not in _references:
+        key = (training, world.plant)
+        if key not in _references:
             folder = world.scratch / f"reference-{len(_references)}"
             folder.mkdir()
             write_text(folder)
             outcome = world.run(training.words(world), folder)
             if outcome.code != 0:
                 raise RuntimeError(outcome.problem("an undisturbed run fails"))
-            _references[training] = final_state(folder)
-        return _references[training]
+            _references[key] = final_state(folder)
+        return _references[key]
+
+
+def prepared(world, training, stop_after, folder):
+    """Puts a run into `folder` that was stopped after some steps: made once, copied then."""
+    key = (training, stop_after, world.plant)
+    with _lock:
+        if key not in _prepared:
+            made = world.scratch / f"prepared-{len(_prepared)}"
+            made.mkdir()
+            write_text(made)
+            outcome = world.run(training.words(world, "--stop-after", stop_after), made)
+            if outcome.code != 0:
+                raise RuntimeError(outcome.problem("an undisturbed run fails"))
+            _prepared[key] = made
+    shutil.copytree(_prepared[key], folder, dirs_exist_ok=True)
 
 
 def latest(folder):

@@ -5,7 +5,7 @@ import pathlib
 
 from counting import count
 from harness import Case
-from training import Training, latest, saved_step, whole_afterwards, write_text
+from training import Training, latest, prepared, saved_step, whole_afterwards, write_text
 
 RUN = Training(steps=6, save_every=2, keep=1, eval_every=4, sample_every=5)
 SMALL = ["--layers", "1", "--heads", "1", "--width", "8", "--context", "8", "--batch", "2", "--threads", "1"]
@@ -79,17 +79,8 @@ def same_output(world, words, prepare):
     return lambda _, outcome: None if outcome.code == 2 or outcome.out == wanted else outcome.problem("another result")
 
 
-def prepare_halfway(world):
-    def prepare(folder):
-        write_text(folder)
-        outcome = world.run(RUN.words(world, "--stop-after", "4"), folder)
-        if outcome.code != 0:
-            raise RuntimeError(outcome.problem("an undisturbed run fails"))
-    return prepare
-
-
 def programs(world):
-    halfway = prepare_halfway(world)
+    halfway = lambda folder: prepared(world, RUN, 4, folder)
     yield Program("train", RUN.words(world), write_text, after_training(world, None))
     yield Program("resume", RUN.words(world, "--resume"), halfway, after_training(world, 4))
     sample, evaluate = [world.gpt, "sample", "--run", "r", "--sample-tokens", 8], [world.gpt, "eval", "--run", "r"]

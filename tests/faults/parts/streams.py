@@ -6,7 +6,7 @@ import os
 import shlex
 
 from harness import Case
-from training import Training, saved_step, whole_afterwards, write_text
+from training import Training, prepared, saved_step, whole_afterwards, write_text
 
 RUN = Training(steps=12, save_every=4, keep=2, eval_every=4, sample_every=6)
 
@@ -52,10 +52,7 @@ def training_into(world, redirection, codes):
 def lost_output(world, words, redirection):
     """What a user asked to see cannot be written: not 0."""
     def check(folder):
-        write_text(folder)
-        done = world.run(Training(steps=2, eval_every=0, sample_every=0).words(world), folder)
-        if done.code != 0:
-            return done.problem("an undisturbed run fails")
+        prepared(world, RUN, 12, folder)
         outcome = shell(world, folder, words, redirection)
         return outcome.problem("its output is lost, and it does not say so") if outcome.code in (0, None) else None
     return Case(f"{os.path.basename(words[0])} {' '.join(map(str, words[1:3]))} {redirection}", check)

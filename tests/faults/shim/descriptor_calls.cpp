@@ -106,6 +106,7 @@ int ftruncate64(int descriptor, off_t length) noexcept { return ftruncate(descri
 
 int flock(int descriptor, int operation) noexcept {
   static auto real = hidden("flock", static_cast<int (*)(int, int)>(nullptr));
+  if (planted("no_lock")) return 0;
   return on_descriptor("flock", descriptor, operation, [&] { return real(descriptor, operation); });
 }
 
