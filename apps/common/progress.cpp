@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "reprise/apps/common/output.h"
 #include "reprise/core/memory.h"
 
 namespace reprise::apps {
@@ -45,13 +46,12 @@ void Progress::update(int64_t step, double loss, std::optional<double> validatio
   line +=
       fmt::format("  lr {:.2e}  {:.0f} {}/s  memory {}  eta {}", lr, rate_, unit_,
                   format_bytes(double(allocator(device_).stats().peak_reserved)), format_duration(remaining));
-  fmt::print("{}{}{}", terminal_ ? "\r\x1b[K" : "", line, terminal_ ? "" : "\n");
-  std::fflush(stdout);
+  report("{}{}{}", terminal_ ? "\r\x1b[K" : "", line, terminal_ ? "" : "\n");
   shown_step_ = step;
 }
 
 void Progress::break_line() {
-  if (terminal_ && shown_step_ >= 0) fmt::print("\n");
+  if (terminal_ && shown_step_ >= 0) report_text("\n");
   shown_step_ = -1;
 }
 

@@ -42,6 +42,13 @@ void RunRecords::add_sample(int64_t step, const std::string& text) {
   file.close();
 }
 
+bool RunRecords::has(int64_t step, const std::string& name) const {
+  for (const io::RunRecord& record : io::read_run_log(files_->folder + "/metrics.jsonl"))
+    for (const auto& [key, value] : record.metrics)
+      if (record.step == step && key == name) return true;
+  return false;
+}
+
 void RunRecords::plot() {
   io::write_loss_plot(files_->folder + "/loss.svg", files_->folder + "/metrics.jsonl");
 }

@@ -17,6 +17,8 @@ class RunRecords {
 
   void add(int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void add_sample(int64_t step, const std::string& text);
+  /// Whether a value of this name was recorded for the step.
+  bool has(int64_t step, const std::string& name) const;
   void plot();  ///< draws loss.svg from everything recorded
 
  private:

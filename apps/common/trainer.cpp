@@ -1,13 +1,13 @@
 // The training loop.
 #include "reprise/apps/common/trainer.h"
 
-#include <fmt/core.h>
-
 #include <cmath>
 #include <optional>
 
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/interrupt.h"
+#include "reprise/apps/common/output.h"
+#include "reprise/apps/common/printable.h"
 #include "reprise/apps/common/progress.h"
 #include "reprise/apps/common/run_records.h"
 #include "reprise/autograd/anomaly.h"
@@ -32,24 +32,25 @@ class Trainer {
 
   TrainingResult run() {
     InterruptScope interrupts;
-    int64_t end = options_.schedule.steps;
+    int64_t first = step_, end = options_.schedule.steps;
     if (options_.stop_after > 0) end = std::min(end, step_ + options_.stop_after);
+    if (step_ > 0 && due(options_.eval_every) && !records_.has(step_, "val_loss"))
+      validate(false);  // cut short
     while (step_ < end && !interrupted()) {
       double loss = update();
       bool last = step_ == options_.schedule.steps;
       if (due(options_.eval_every) && !last) validate(false);
       progress_.update(step_, loss, validation_loss_, lr_, task_.units_per_step,
                        due(options_.eval_every) || last);
-      if (due(options_.sample_every) && !last) sample();
       if (due(options_.save_every) && !last) try_to_save();
+      if (due(options_.sample_every) && !last) sample();
     }
-    bool finished = step_ == options_.schedule.steps;
-    if (saved_step_ != step_) save();
-    if (finished) validate(true);
+    if (step_ > first && saved_step_ != step_) save();
+    bool complete = step_ == options_.schedule.steps && validate(true);
     progress_.break_line();
-    if (finished) sample();
+    complete = complete && sample();
     records_.plot();
-    return {step_, validation_loss_.value_or(0), !finished && interrupted()};
+    return {step_, step_ - first, validation_loss_.value_or(0), !complete && interrupted()};
   }
 
  private:
@@ -104,25 +105,36 @@ class Trainer {
     return "none among weights and gradients (run with --anomaly to name the operation)";
   }
 
-  void validate(bool whole) {
-    progress_.pause();
-    std::optional<optim::Ema::Scope> averages;
-    if (task_.ema) averages.emplace(*task_.ema);
-    validation_loss_ = task_.validation_loss(whole);
-    records_.add(step_, {{"val_loss", *validation_loss_}});
-    records_.plot();
-    progress_.resume();
+  // False if a signal ended it.
+  bool validate(bool whole) {
+    return with_averages([&] {
+      validation_loss_ = task_.validation_loss(whole);
+      records_.add(step_, {{"val_loss", *validation_loss_}});
+      records_.plot();
+    });
   }
 
-  void sample() {
-    progress_.pause();
+  // False if a signal ended it.
+  bool sample() {
     progress_.break_line();
+    return with_averages([&] {
+      std::string text = task_.sample();
+      report("\n--- sample after step {} ---\n{}\n---\n\n", step_, for_output(text));
+      records_.add_sample(step_, text);
+    });
+  }
+
+  // Runs `look` at the averaged weights, where there are any, off the clock; false if a signal ended it.
+  bool with_averages(const std::function<void()>& look) {
+    progress_.pause();
     std::optional<optim::Ema::Scope> averages;
     if (task_.ema) averages.emplace(*task_.ema);
-    std::string text = task_.sample();
-    fmt::print("\n--- sample after step {} ---\n{}\n---\n\n", step_, text);
-    records_.add_sample(step_, text);
+    bool done = true;
+    try {
+      look();
+    } catch (const Interrupted&) { done = false; }
     progress_.resume();
+    return done;
   }
 
   // A full disk now need not be one at the next save, and the last checkpoint is still there.
@@ -132,7 +144,7 @@ class Trainer {
     } catch (const Error& error) {
       progress_.resume();
       progress_.break_line();
-      fmt::print(stderr, "warning: step {} is not saved: {}\n", step_, error.what());
+      warn("warning: step {} is not saved: {}\n", step_, error.what());
     }
   }
 

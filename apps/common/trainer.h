@@ -38,6 +38,7 @@ struct Task {
   /// The loss of one micro-batch, a pure function of (step, micro) and the random state.
   std::function<Tensor(int64_t step, int64_t micro)> loss;
   /// The mean loss over the held-out split, or over a part of it while training goes on (`whole` = false).
+  /// This and `sample` may give up by `stop_if_interrupted` (interrupt.h).
   std::function<double(bool whole)> validation_loss;
   /// Shows what the model makes; the text also goes into the run folder.
   std::function<std::string()> sample;
@@ -45,8 +46,9 @@ struct Task {
 
 struct TrainingResult {
   int64_t step = 0;
+  int64_t updates = 0;  ///< of this call
   double validation_loss = 0;
-  bool interrupted = false;
+  bool interrupted = false;  ///< a signal came before all was done
 };
 
 /// Trains until `schedule.steps` updates are done, from the run folder's newest checkpoint if `resume`.

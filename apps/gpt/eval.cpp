@@ -1,11 +1,11 @@
 // reprise-gpt eval.
-#include <fmt/core.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/output.h"
+#include "reprise/apps/common/printable.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
@@ -42,8 +42,10 @@ int run_eval(const EvalCommand& command) {
   check(corpus.vocab_size == run.model->options().vocab_size, "eval: the data has a vocabulary of ",
         corpus.vocab_size, ", the model of ", run.folder, " one of ", run.model->options().vocab_size);
   double loss = evaluate(*run.model, *corpus.validation, command.batch, 0);
-  fmt::print("validation loss {:.4f} nats a token, perplexity {:.2f}, over {} tokens of {}\n", loss,
-             std::exp(loss), corpus.validation->size() - 1, data.data);
+  check(std::isfinite(loss), "eval: the loss of ", run.folder, " over ", data.data, " is ", loss,
+        ": its weights are not finite, or too large");
+  print("validation loss {:.4f} nats a token, perplexity {:.2f}, over {} tokens of {}\n", loss,
+        std::exp(loss), corpus.validation->size() - 1, for_output(data.data));
   return 0;
 }
 

@@ -12,7 +12,7 @@ namespace reprise::apps::gpt {
 
 /// Continues `options.prompt` by `options.tokens` tokens; `number` is the sample's, so that samples differ.
 /// The model sees the last `context` tokens. Without a tokenizer the prompt is ignored and the text is token
-/// ids. Error if the prompt cannot be encoded.
+/// ids. Error if the prompt cannot be encoded. Interrupted after a signal, as is `evaluate`.
 std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
                      int64_t number);
 

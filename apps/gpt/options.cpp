@@ -1,6 +1,7 @@
 // The command line of `reprise-gpt`.
 #include "reprise/apps/gpt/options.h"
 
+#include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/validators.h"
 
@@ -150,20 +151,14 @@ TrainCommand default_train() {
 Command parse_command_line(int argc, char** argv) {
   Command command;
   command.train = default_train();
-  CLI::App app("reprise-gpt: train a GPT on your text, sample from it, evaluate it");
+  CLI::App app("reprise-gpt: train a GPT on your text, sample from it, evaluate it", "reprise-gpt");
   app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   add_train(app, command.train);
   add_sample(app, command.sample);
   add_eval(app, command.eval);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    std::exit(app.exit(success));  // --help
-  } catch (const CLI::ParseError& error) {
-    fail(error.what(), " (see reprise-gpt ", argc > 1 && argv[1][0] != '-' ? argv[1] : "", " --help)");
-  }
+  parse_arguments(app, argc, argv);
   if (app.got_subcommand("train")) {
     command.kind = Command::Kind::train;
     apply_config(*app.get_subcommand("train"));

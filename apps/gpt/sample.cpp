@@ -1,6 +1,6 @@
 // reprise-gpt sample.
-#include <fmt/core.h>
-
+#include "reprise/apps/common/output.h"
+#include "reprise/apps/common/printable.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
@@ -12,9 +12,8 @@ int run_sample(const SampleCommand& command) {
   use_attention(command.attention, device);
   LoadedRun run = load_run(command.run, device);
   for (int64_t i = 0; i < command.generate.samples; ++i) {
-    if (i > 0) fmt::print("\n---\n");
-    fmt::print("{}\n", generate(*run.model, run.tokenizer.get(), command.generate, i));
-    std::fflush(stdout);
+    if (i > 0) print("\n---\n");
+    print("{}\n", for_output(generate(*run.model, run.tokenizer.get(), command.generate, i)));
   }
   return 0;
 }

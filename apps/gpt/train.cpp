@@ -1,33 +1,26 @@
 // reprise-gpt train.
-#include <fmt/core.h>
-
 #include <chrono>
-#include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "reprise/apps/common/checkpoint.h"
+#include "reprise/apps/common/interrupt.h"
+#include "reprise/apps/common/output.h"
+#include "reprise/apps/common/printable.h"
 #include "reprise/apps/common/progress.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
+#include "reprise/apps/gpt/run_folder.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/parallel.h"
-#include "reprise/io/atomic_file.h"
 #include "reprise/io/token_batches.h"
 #include "reprise/nn/optim/adamw.h"
 
 namespace reprise::apps::gpt {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string free_run_folder() {
-  std::string folder = "runs/gpt";
-  for (int i = 2; fs::exists(folder); ++i) folder = "runs/gpt-" + std::to_string(i);
-  return folder;
-}
 
 void check_numbers(const TrainCommand& c) {
   check(c.data.val_fraction > 0 && c.data.val_fraction < 1, "--val-fraction must be in (0, 1), got ",
@@ -38,20 +31,6 @@ void check_numbers(const TrainCommand& c) {
         " is above --lr ", c.trainer.schedule.lr);
   check(c.threads >= 0, "--threads must be at least 0, got ", c.threads);
   check_sampling(c.generate.sampling);
-}
-
-// Refuses to write over an earlier run; makes the folder and keeps the options and tokenizer in it.
-void prepare_folder(const TrainCommand& c, const std::string& folder, const Corpus& corpus) {
-  if (c.resume) return;
-  check(!fs::exists(folder) || fs::is_empty(folder), "--out ", folder,
-        " holds something already: choose another folder, or --resume to go on with the run in it");
-  std::error_code error;
-  fs::create_directories(folder, error);
-  check(!error, "--out ", folder, ": ", error.message());
-  io::write_file(folder + "/config.toml", c.resolved);
-  if (!corpus.tokenizer) return;
-  fs::create_directories(folder + "/tokenizer");
-  corpus.tokenizer->save(folder + "/tokenizer");
 }
 
 // The strategy of the options. Error if it needs a memory budget that is not there, or the other way round.
@@ -76,39 +55,47 @@ void plan_for_budget(const TrainCommand& c, nn::Gpt& model, optim::AdamW& optimi
   recompute::Planned planned = model.plan_recompute(
       tokens, budget,
       {.gradients = accumulates ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
-  fmt::print("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
-             double(planned.cost.peak_bytes) / (1 << 20), double(budget) / (1 << 20));
+  report("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
+         double(planned.cost.peak_bytes) / (1 << 20), double(budget) / (1 << 20));
 }
 
 void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus,
                   const std::string& folder) {
   const nn::GptOptions& o = model.options();
-  fmt::print("GPT: {} layers, {} heads, width {}, context {}, vocabulary {}: {:.2f} M parameters\n", o.layers,
-             o.heads, o.width, o.context, o.vocab_size, double(model.parameter_count()) / 1e6);
-  fmt::print("Data: {}: {} tokens to train on, {} held out\n", c.data.data, corpus.train->size(),
-             corpus.validation->size());
+  report("GPT: {} layers, {} heads, width {}, context {}, vocabulary {}: {:.2f} M parameters\n", o.layers,
+         o.heads, o.width, o.context, o.vocab_size, double(model.parameter_count()) / 1e6);
+  report("Data: {}: {} tokens to train on, {} held out\n", for_output(c.data.data), corpus.train->size(),
+         corpus.validation->size());
   if (o.recompute != RecomputeStrategy())
-    fmt::print("Recompute: {}: blocks {} (in brackets: played again in backward)\n", to_string(o.recompute),
-               to_string(model.recompute_plan()));
-  fmt::print("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n\n", c.trainer.schedule.steps,
-             c.batch * c.trainer.accumulate, o.context, to_string(model.wte.weight.device()), num_threads(),
-             folder);
+    report("Recompute: {}: blocks {} (in brackets: played again in backward)\n", to_string(o.recompute),
+           to_string(model.recompute_plan()));
+  report("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n\n", c.trainer.schedule.steps,
+         c.batch * c.trainer.accumulate, o.context, to_string(model.wte.weight.device()), num_threads(),
+         folder);
 }
 
-int finish(const TrainingResult& result, const std::string& folder, double seconds) {
-  if (result.interrupted) {
-    fmt::print("Stopped at step {}; saved. Go on with: reprise-gpt train --out {} --resume ...\n",
-               result.step, folder);
-    return 3;
+int finish(const TrainCommand& c, const TrainingResult& result, double seconds) {
+  const std::string& folder = c.trainer.run_folder;
+  int64_t steps = c.trainer.schedule.steps;
+  if (result.updates == 0) {
+    report("Stopped before the first step: there is nothing to save\n");
+  } else if (result.step < steps) {
+    report("Stopped at step {} of {}; saved. Go on with: reprise-gpt train --out {} --resume ...\n",
+           result.step, steps, folder);
+  } else if (result.interrupted) {
+    report("Stopped after the last step, {}; saved. Evaluate it with: reprise-gpt eval --run {}\n", steps,
+           folder);
+  } else {
+    report("Done: step {}, validation loss {:.4f}, {}. Loss curve: {}/loss.svg\n", result.step,
+           result.validation_loss, format_duration(seconds), folder);
   }
-  fmt::print("Done: step {}, validation loss {:.4f}, {}. Loss curve: {}/loss.svg\n", result.step,
-             result.validation_loss, format_duration(seconds), folder);
-  return 0;
+  return result.interrupted ? interrupted_exit_code : 0;
 }
 
 }  // namespace
 
 int run_train(const TrainCommand& given) {
+  InterruptScope interrupts(InterruptScope::Begin::at_once);
   TrainCommand c = given;
   check_numbers(c);
   if (c.threads > 0) set_num_threads(c.threads);
@@ -118,7 +105,10 @@ int run_train(const TrainCommand& given) {
   c.trainer.schedule.decay = optim::parse_decay(c.decay);
   if (c.trainer.run_folder.empty()) c.trainer.run_folder = free_run_folder();
   const std::string& folder = c.trainer.run_folder;
-  check(!c.resume || has_checkpoint(folder), "--resume: no checkpoint in ", folder);
+  if (c.resume)
+    check(has_checkpoint(folder), "--resume: no checkpoint in ", folder);
+  else
+    check_free(folder);
 
   Corpus corpus = load_corpus(c.data, c.resume ? saved_tokenizer(folder) : nullptr);
   if (corpus.tokenizer)
@@ -133,7 +123,9 @@ int run_train(const TrainCommand& given) {
   std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
   io::RandomCrops crops(*corpus.train, c.model.context, uint64_t(c.seed));
   plan_for_budget(c, model, optimizer, crops);
-  prepare_folder(c, folder, corpus);
+  interrupts.defer();
+  std::optional<NewRunFolder> new_folder;
+  if (!c.resume) new_folder.emplace(folder, c.resolved, corpus.tokenizer.get());
   print_header(c, model, corpus, folder);
 
   Task task{.model = model,
@@ -153,8 +145,7 @@ int run_train(const TrainCommand& given) {
             .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
   auto begin = std::chrono::steady_clock::now();
   TrainingResult result = train(task, c.trainer, c.resume);
-  return finish(result, folder,
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  return finish(c, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
 }  // namespace reprise::apps::gpt

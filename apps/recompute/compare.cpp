@@ -1,8 +1,7 @@
 // reprise-recompute compare: what each strategy needs, as a table, a page and JSON.
-#include <fmt/core.h>
-
 #include <filesystem>
 
+#include "reprise/apps/common/output.h"
 #include "reprise/apps/recompute/compare_plot.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
@@ -24,13 +23,13 @@ std::vector<std::string> all_strategies(int64_t layers) {
 }
 
 void print_table(const std::vector<StrategyResult>& results) {
-  fmt::print("{:<26}{:>14}{:>14}{:>14}{:>13}{:>10}{:>10}\n", "recompute", "peak memory", "activations",
-             "held", "step", "saved", "overhead");
+  print("{:<26}{:>14}{:>14}{:>14}{:>13}{:>10}{:>10}\n", "recompute", "peak memory", "activations", "held",
+        "step", "saved", "overhead");
   for (const StrategyResult& result : results)
-    fmt::print("{:<26}{:>14}{:>14}{:>14}{:>10.1f} ms{:>8.1f} %{:>8.1f} %\n", result.strategy,
-               in_mib(result.memory.peak), in_mib(result.memory.peak_activations), in_mib(result.memory.held),
-               1e3 * result.seconds, saved_percent(results[0], result), overhead_percent(result));
-  fmt::print(
+    print("{:<26}{:>14}{:>14}{:>14}{:>10.1f} ms{:>8.1f} %{:>8.1f} %\n", result.strategy,
+          in_mib(result.memory.peak), in_mib(result.memory.peak_activations), in_mib(result.memory.held),
+          1e3 * result.seconds, saved_percent(results[0], result), overhead_percent(result));
+  print(
       "\nactivations: the peak of activations and recompute; held: of these, between forward and backward;\n"
       "saved: of activations, against {}; overhead: of the step's time\n",
       results[0].strategy);
@@ -59,14 +58,14 @@ int run_compare(const CompareCommand& c) {
   if (strategies.empty()) strategies = all_strategies(workload.model.layers);
   if (strategies[0] != "none") strategies.insert(strategies.begin(), "none");
   for (const std::string& strategy : strategies) check_strategy(strategy, workload.model.layers);
-  fmt::print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
+  print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
   std::vector<StrategyResult> results = measure(workload, strategies, c.rounds);
   print_table(results);
   std::filesystem::create_directories(c.workload.folder);
   std::string html = c.workload.folder + "/compare.html", json = c.workload.folder + "/compare.json";
   io::write_file(html, page("Recompute strategies", workload.to_string(), compare_section(results)));
   io::write_file(json, as_json(workload, results));
-  fmt::print("written to {} and {}\n", html, json);
+  print("written to {} and {}\n", html, json);
   return 0;
 }
 

@@ -1,8 +1,8 @@
 // The command line of `reprise-recompute`.
 #include "reprise/apps/recompute/options.h"
 
+#include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/validators.h"
-#include "reprise/core/error.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -86,7 +86,8 @@ void add_plan(CLI::App& app, PlanCommand& o) {
 
 Command parse_command_line(int argc, char** argv) {
   Command command;
-  CLI::App app("reprise-recompute: what recompute saves, what it costs, and that it changes no bit");
+  CLI::App app("reprise-recompute: what recompute saves, what it costs, and that it changes no bit",
+               "reprise-recompute");
   app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
@@ -95,13 +96,7 @@ Command parse_command_line(int argc, char** argv) {
   add_max_batch(app, command.max_batch);
   add_profile(app, command.profile);
   add_plan(app, command.plan);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    std::exit(app.exit(success));  // --help
-  } catch (const CLI::ParseError& error) {
-    fail(error.what(), " (see reprise-recompute ", argc > 1 && argv[1][0] != '-' ? argv[1] : "", " --help)");
-  }
+  parse_arguments(app, argc, argv);
   using Kind = Command::Kind;
   if (app.got_subcommand("compare")) command.kind = Kind::compare;
   if (app.got_subcommand("max-batch")) command.kind = Kind::max_batch;

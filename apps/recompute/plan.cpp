@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "reprise/apps/common/output.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
@@ -45,8 +46,8 @@ void try_plan(Trainee& trainee, const Workload& workload, const Planned& planned
   std::vector<double> seconds;
   for (int64_t round = 0; round < rounds; ++round) seconds.push_back(trainee.step(round, batch));
   double off = 100 * std::abs(double(planned.cost.peak_bytes) / double(peak) - 1);
-  fmt::print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n",
-             mib(int64_t(peak)), 1e3 * median(seconds), off);
+  print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n", mib(int64_t(peak)),
+        1e3 * median(seconds), off);
 }
 
 std::string plan_page(const Workload& workload, const Chain& chain, const std::vector<Planned>& plans,
@@ -86,24 +87,24 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
 int run_plan(const PlanCommand& c) {
   Workload workload(c.workload);
   int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
-  fmt::print("{}\n\n", workload.to_string());
+  print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   io::TokenBatch batch = workload.batch(0, workload.rows);
   trainee.step(0, batch);  // makes the optimizer's moments
   Chain chain = trainee.model.profile_step(batch.tokens);
   std::vector<Planned> plans = thinned(reprise::recompute::frontier(chain));
-  fmt::print("predicted         peak memory          step   plan: blocks in brackets are recomputed\n");
-  for (const Planned& planned : plans) fmt::print("{:14}{}\n", "", describe(planned));
+  print("predicted         peak memory          step   plan: blocks in brackets are recomputed\n");
+  for (const Planned& planned : plans) print("{:14}{}\n", "", describe(planned));
   std::optional<Planned> chosen;
   if (budget > 0) {
     chosen = reprise::recompute::plan_rotor(chain, budget);
-    fmt::print("\nfor {:<10}{}\n", c.memory_budget, describe(*chosen));
+    print("\nfor {:<10}{}\n", c.memory_budget, describe(*chosen));
     try_plan(trainee, workload, *chosen, c.rounds);
   }
   std::filesystem::create_directories(c.workload.folder);
   std::string html = c.workload.folder + "/plan.html";
   io::write_file(html, plan_page(workload, chain, plans, chosen ? &*chosen : nullptr));
-  fmt::print("\nwritten to {}\n", html);
+  print("\nwritten to {}\n", html);
   return 0;
 }
 

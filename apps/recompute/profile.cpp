@@ -1,8 +1,7 @@
 // reprise-recompute profile: one step without recompute and one with it, as a page and as a trace.
-#include <fmt/core.h>
-
 #include <filesystem>
 
+#include "reprise/apps/common/output.h"
 #include "reprise/apps/recompute/chrome_trace.h"
 #include "reprise/apps/recompute/heat_map.h"
 #include "reprise/apps/recompute/options.h"
@@ -14,14 +13,13 @@ namespace reprise::apps::recompute {
 namespace {
 
 void print_regions(const ProfiledStep& step) {
-  fmt::print("{:<16}{:>8}{:>14}{:>14}{:>14}{:>12}\n", "region", "replays", "without", "kept", "recomputed",
-             "replay");
+  print("{:<16}{:>8}{:>14}{:>14}{:>14}{:>12}\n", "region", "replays", "without", "kept", "recomputed",
+        "replay");
   for (const auto& region : step.regions)
-    fmt::print("{:<16}{:>8}{:>14}{:>14}{:>14}{:>9.2f} ms\n", region.name, region.replays,
-               in_mib(region.bytes_saved), in_mib(region.bytes_kept), in_mib(region.bytes_recomputed),
-               1e3 * region.replay_seconds);
-  fmt::print(
-      "\nwithout: what backward would hold; kept: of it, what a policy holds; recomputed: made anew\n");
+    print("{:<16}{:>8}{:>14}{:>14}{:>14}{:>9.2f} ms\n", region.name, region.replays,
+          in_mib(region.bytes_saved), in_mib(region.bytes_kept), in_mib(region.bytes_recomputed),
+          1e3 * region.replay_seconds);
+  print("\nwithout: what backward would hold; kept: of it, what a policy holds; recomputed: made anew\n");
 }
 
 }  // namespace
@@ -29,7 +27,7 @@ void print_regions(const ProfiledStep& step) {
 int run_profile(const ProfileCommand& c) {
   Workload workload(c.workload);
   check_strategy(c.recompute, workload.model.layers);
-  fmt::print("{}\n\n", workload.to_string());
+  print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   std::vector<SavedCell> saved = saved_by_layer(trainee, workload);
   trainee.step(0, workload.batch(0, workload.rows));  // makes the optimizer's moments
@@ -41,8 +39,8 @@ int run_profile(const ProfileCommand& c) {
   for (const ProfiledStep& step : steps) {
     scale.seconds = std::max(scale.seconds, step.seconds);
     scale.bytes = std::max(scale.bytes, double(step.timeline.peak()));
-    fmt::print("\n{:<16}peak {}, of activations + recompute {}", step.strategy, in_mib(step.timeline.peak()),
-               in_mib(step.timeline.peak_activations()));
+    print("\n{:<16}peak {}, of activations + recompute {}", step.strategy, in_mib(step.timeline.peak()),
+          in_mib(step.timeline.peak_activations()));
   }
   std::string body = "<section>" + category_legend() + "</section>\n";
   for (const ProfiledStep& step : steps) body += timeline_section(step, scale);
@@ -51,8 +49,7 @@ int run_profile(const ProfileCommand& c) {
   std::string html = c.workload.folder + "/profile.html", trace = c.workload.folder + "/profile.trace.json";
   io::write_file(html, page("Memory over one training step", workload.to_string(), body));
   io::write_file(trace, chrome_trace(steps));
-  fmt::print("\n\nwritten to {} (for a browser) and {} (for chrome://tracing or ui.perfetto.dev)\n", html,
-             trace);
+  print("\n\nwritten to {} (for a browser) and {} (for chrome://tracing or ui.perfetto.dev)\n", html, trace);
   return 0;
 }
 

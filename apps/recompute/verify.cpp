@@ -1,6 +1,7 @@
 // reprise-recompute verify: two models from one seed, one of them with recompute, through the same steps.
 #include <fmt/core.h>
 
+#include "reprise/apps/common/output.h"
 #include "reprise/apps/common/same_bits.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
@@ -45,14 +46,12 @@ Findings train_both(const VerifyCommand& c, const Workload& workload, const Prep
 void print_measurements(const std::vector<StrategyResult>& results) {
   const StrategyResult &plain = results[0], &with = results[1];
   auto row = [](const char* what, const std::string& a, const std::string& b, double percent,
-                const char* side) {
-    fmt::print("{:<34}{:>12}{:>12}{:>8.1f} % {}\n", what, a, b, percent, side);
-  };
+                const char* side) { print("{:<34}{:>12}{:>12}{:>8.1f} % {}\n", what, a, b, percent, side); };
   auto bytes = [&](const char* what, size_t StepMemory::*field) {
     size_t a = plain.memory.*field, b = with.memory.*field;
     row(what, in_mib(a), in_mib(b), percent_below(double(a), double(b)), "less");
   };
-  fmt::print("{:<34}{:>12}{:>12}\n", "", "none", with.strategy);
+  print("{:<34}{:>12}{:>12}\n", "", "none", with.strategy);
   bytes("peak memory", &StepMemory::peak);
   bytes("peak of activations + recompute", &StepMemory::peak_activations);
   bytes("held for backward", &StepMemory::held);
@@ -60,7 +59,7 @@ void print_measurements(const std::vector<StrategyResult>& results) {
       fmt::format("{:.1f} ms", 1e3 * with.seconds), overhead_percent(with), "more");
   double gain = percent_below(double(plain.memory.peak_activations), double(with.memory.peak_activations));
   if (gain < least_gain_percent)
-    fmt::print(
+    print(
         "\nThis model is too small, or the strategy too weak, to gain: the peak of its activations is "
         "{:.1f} % lower.\n",
         gain);
@@ -71,18 +70,18 @@ void print_measurements(const std::vector<StrategyResult>& results) {
 int run_verify(const VerifyCommand& c) {
   Workload workload(c.workload);
   check_strategy(c.recompute, workload.model.layers);
-  fmt::print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
-             c.recompute);
+  print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
+        c.recompute);
   std::vector<StrategyResult> results = measure(workload, {"none", c.recompute}, c.steps);
   print_measurements(results);
   Findings findings = train_both(c, workload, results[1].prepared);
   if (findings.empty()) {
-    fmt::print("\nPASS: losses, gradients and weights are bit-equal in all {} steps.\n", c.steps);
+    print("\nPASS: losses, gradients and weights are bit-equal in all {} steps.\n", c.steps);
     return 0;
   }
-  fmt::print("\nFAIL: tensors that differ: {}\n", findings.size());
+  print("\nFAIL: tensors that differ: {}\n", findings.size());
   for (size_t i = 0; i < std::min(findings.size(), most_shown); ++i)
-    fmt::print("  step {}: {}: {}\n", findings[i].first, findings[i].second.name, findings[i].second.what);
+    print("  step {}: {}: {}\n", findings[i].first, findings[i].second.name, findings[i].second.what);
   return 1;
 }
 

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "reprise/apps/common/checkpoint.h"
+#include "reprise/apps/common/interrupt.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/io/file_calls.h"
 #include "reprise/io/run_log.h"
@@ -127,7 +128,7 @@ TEST(Train, EvaluatesWithTheAveragesAndTrainsOnWithTheWeights) {
 }
 
 TEST(Train, StopsAfterTheStepThatASignalComesIn) {
-  for (int number : {SIGTERM, SIGINT}) {
+  for (int number : {SIGTERM, SIGINT, SIGHUP}) {
     Fixture f;
     auto loss = f.task.loss;
     f.task.loss = [&](int64_t step, int64_t micro) {
@@ -140,6 +141,70 @@ TEST(Train, StopsAfterTheStepThatASignalComesIn) {
     EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 2);
     EXPECT_TRUE(f.validations.empty());
     EXPECT_EQ(f.samples, 0);
+  }
+}
+
+TEST(Train, ASecondInterruptDoesNotLoseTheSaveAndAThirdEndsAtOnce) {
+  auto train_with = [](int interrupts) {
+    Fixture f;
+    auto loss = f.task.loss;
+    f.task.loss = [&](int64_t step, int64_t micro) {
+      for (int i = 0; step == 1 && i < interrupts; ++i) std::raise(SIGINT);
+      return loss(step, micro);
+    };
+    TrainingResult result = train(f.task, f.options, false);
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 2);
+    std::exit(0);
+  };
+  EXPECT_EXIT(train_with(2), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(train_with(3), ::testing::ExitedWithCode(3), "");
+}
+
+TEST(Train, AHangUpThatWasIgnoredStaysIgnored) {
+  auto before = std::signal(SIGHUP, SIG_IGN);
+  Fixture f;
+  auto loss = f.task.loss;
+  f.task.loss = [&](int64_t step, int64_t micro) {
+    std::raise(SIGHUP);
+    return loss(step, micro);
+  };
+  EXPECT_EQ(train(f.task, f.options, false).step, 4);
+  EXPECT_EQ(std::signal(SIGHUP, before), SIG_IGN);
+}
+
+TEST(Train, ASignalBeforeTheFirstStepSavesNothing) {
+  Fixture f;
+  InterruptScope outer;
+  std::raise(SIGTERM);
+  TrainingResult result = train(f.task, f.options, false);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.updates, 0);
+  EXPECT_FALSE(has_checkpoint(f.folder.path()));
+}
+
+TEST(Train, ASignalEndsAnEvaluationAndASampleOnceTheStepIsSaved) {
+  for (bool in_sample : {false, true}) {
+    Fixture f;
+    f.options.save_every = 1;
+    auto stop = [&](bool here) {
+      if (here) std::raise(SIGTERM);
+      stop_if_interrupted();
+    };
+    f.task.validation_loss = [&](bool) {
+      stop(!in_sample);
+      return 1.0;
+    };
+    f.task.sample = [&] {
+      EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 4);
+      stop(in_sample);
+      return std::string();
+    };
+    TrainingResult result = train(f.task, f.options, false);
+    EXPECT_TRUE(result.interrupted) << in_sample;
+    EXPECT_EQ(result.step, 4);
+    EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 4);
+    EXPECT_EQ(f.values_of("val_loss").size(), in_sample ? 1u : 0u);
   }
 }
 

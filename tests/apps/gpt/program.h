@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ class Program {
   }
   Program(const Program&) = delete;
 
+  pid_t process() const { return process_; }
   void signal(int number) { kill(process_, number); }
   bool is_running() {
     int status = 0;

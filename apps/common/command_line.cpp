@@ -1,0 +1,27 @@
+// CLI11's parsing with our errors and output.
+#include "reprise/apps/common/command_line.h"
+
+#include <cstdlib>
+#include <sstream>
+
+#include "reprise/apps/common/output.h"
+#include "reprise/core/error.h"
+
+namespace reprise::apps {
+
+void parse_arguments(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help
+    std::ostringstream help, nothing;
+    app.exit(success, help, nothing);
+    print_text(help.str());
+    std::exit(0);
+  } catch (const CLI::ParseError& error) {
+    auto is_given = [&](const CLI::App* command) { return argc > 1 && command->get_name() == argv[1]; };
+    bool known = !app.get_subcommands(is_given).empty();
+    fail(error.what(), " (see ", app.get_name(), known ? " " : "", known ? argv[1] : "", " --help)");
+  }
+}
+
+}  // namespace reprise::apps

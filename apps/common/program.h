@@ -1,0 +1,18 @@
+// What the main function of every program does around its work.
+#pragma once
+
+#include <functional>
+
+namespace reprise::apps {
+
+/// Opens /dev/null on those of the descriptors 0 to 2 that are closed, the wrong way round, so that using
+/// them fails: no file of ours can become standard output, and what is written there cannot get into it. Call
+/// it before anything opens a file.
+void open_standard_streams();
+
+/// Runs `body` and returns its exit code; what it throws becomes a line on standard error, "NAME: what is
+/// wrong", and 2 where the caller can react (bad input, a file, memory, the system), 1 for a defect of the
+/// program.
+int run_program(const char* name, const std::function<int()>& body);
+
+}  // namespace reprise::apps

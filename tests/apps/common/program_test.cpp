@@ -1,0 +1,58 @@
+// What the main functions share: what was thrown as an exit code and one line.
+#include "reprise/apps/common/program.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <new>
+#include <system_error>
+
+#include "reprise/core/error.h"
+
+namespace reprise::apps {
+namespace {
+
+struct Ended {
+  int code;
+  std::string line;
+};
+
+template <class Thrown>
+Ended after(const Thrown& thrown) {
+  ::testing::internal::CaptureStderr();
+  int code = run_program("prog", [&]() -> int { throw thrown; });
+  return {code, ::testing::internal::GetCapturedStderr()};
+}
+
+TEST(RunProgram, GivesTheExitCodeOfItsBody) {
+  EXPECT_EQ(run_program("prog", [] { return 0; }), 0);
+  EXPECT_EQ(run_program("prog", [] { return 3; }), 3);
+}
+
+TEST(RunProgram, WhatACallerCanReactToEndsWithTwo) {
+  Ended ended = after(Error("--lr: no"));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.line, "prog: --lr: no\n");
+  ended = after(std::filesystem::filesystem_error("status", "some/path",
+                                                  std::make_error_code(std::errc::permission_denied)));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.line, "prog: some/path: Permission denied\n");
+  ended = after(std::bad_alloc());
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.line, "prog: out of memory\n");
+  EXPECT_EQ(after(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again))).code,
+            2);
+}
+
+TEST(RunProgram, ADefectEndsWithOneAndSaysThatItIsOne) {
+  Ended ended = after(Bug("broken"));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.line, "prog: internal error: broken\n");
+}
+
+TEST(RunProgram, ATerminalIsNotGivenTheControlCharactersOfAName) {
+  EXPECT_EQ(after(Error("open: \x1b[2J")).line, "prog: open: \\x1b[2J\n");
+}
+
+}  // namespace
+}  // namespace reprise::apps
