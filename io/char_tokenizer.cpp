@@ -34,6 +34,7 @@ CharTokenizer CharTokenizer::load(const std::string& path) {
   std::string text = read_file(path);
   JsonReader json(text, path);
   std::u32string characters;
+  characters.reserve(std::min<size_t>(text.size() / 4 + 1, 0x110000));  // an entry takes four bytes: "a",
   json.array([&] {
     size_t offset = json.offset(), position = 0;
     std::string entry = json.string();
@@ -66,16 +67,18 @@ int32_t CharTokenizer::find(char32_t character) const {
   return known ? int32_t(found - characters_.begin()) : -1;
 }
 
-std::vector<int32_t> CharTokenizer::encode(std::string_view text) const {
-  check_utf8(text, "char_tokenizer");
+std::vector<int32_t> CharTokenizer::encode(std::string_view text, const TextOrigin& origin) const {
+  check_utf8(text, origin, "char_tokenizer");
   std::vector<int32_t> ids;
   ids.reserve(text.size());
   for (size_t position = 0; position < text.size();) {
     size_t start = position;
     char32_t character = next_code_point(text, position);
     int32_t id = find(character);
-    check(id >= 0, "char_tokenizer: ", describe_code_point(character), " at byte ", start,
-          " is not in the vocabulary of ", vocab_size(), " characters");
+    if (id < 0) {
+      fail("char_tokenizer: ", describe_code_point(character), " ", origin.describe(start),
+           " is not in the vocabulary of ", vocab_size(), " characters");
+    }
     ids.push_back(id);
   }
   return ids;

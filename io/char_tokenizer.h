@@ -13,8 +13,8 @@ class CharTokenizer : public Tokenizer {
   /// Reads a JSON list of one-character strings, sorted by code point.
   static CharTokenizer load(const std::string& path);
 
-  /// Error with byte offset and character for one that is not in the vocabulary.
-  std::vector<int32_t> encode(std::string_view text) const override;
+  /// Error with file, byte and character for one that is not in the vocabulary.
+  std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   int64_t vocab_size() const override { return int64_t(characters_.size()); }
   void save(const std::string& folder) const override;  ///< vocab.json

@@ -2,6 +2,7 @@
 #include "reprise/io/gpt2_bpe.h"
 
 #include <queue>
+#include <unordered_map>
 
 #include "reprise/core/error.h"
 #include "reprise/io/utf8.h"
@@ -32,11 +33,6 @@ struct Candidate {
 
 }  // namespace
 
-const Gpt2Bpe::Merge* Gpt2Bpe::find_merge(int32_t left, int32_t right) const {
-  auto found = merges_.find(uint64_t(left) << 32 | uint32_t(right));
-  return found == merges_.end() ? nullptr : &found->second;
-}
-
 // A queue keeps this O(n log n): a word may be a megabyte of one letter.
 void Gpt2Bpe::append_word(std::string_view word, std::vector<int32_t>& ids) const {
   std::vector<Piece> pieces(word.size());
@@ -44,8 +40,8 @@ void Gpt2Bpe::append_word(std::string_view word, std::vector<int32_t>& ids) cons
   auto offer = [&](int64_t position) {
     if (position < 0 || pieces[size_t(position)].next < 0) return;
     int32_t left = pieces[size_t(position)].id, right = pieces[size_t(pieces[size_t(position)].next)].id;
-    if (const Merge* merge = find_merge(left, right)) {
-      candidates.push({merge->rank, position, left, right, merge->id});
+    if (int32_t rank = merges_.find(left, right); rank >= 0) {
+      candidates.push({rank, position, left, right, merges_[size_t(rank)].joined});
     }
   };
   auto length = int64_t(word.size());
@@ -87,17 +83,17 @@ void Gpt2Bpe::append_text(std::string_view text, std::vector<int32_t>& ids) cons
   });
 }
 
-std::vector<int32_t> Gpt2Bpe::encode(std::string_view text) const {
-  check_utf8(text, "gpt2_bpe");
+std::vector<int32_t> Gpt2Bpe::encode(std::string_view text, const TextOrigin& origin) const {
+  check_utf8(text, origin, "gpt2_bpe");
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3);
   append_text(text, ids);
   return ids;
 }
 
-std::vector<int32_t> Gpt2Bpe::encode_with_special(std::string_view text) const {
+std::vector<int32_t> Gpt2Bpe::encode_with_special(std::string_view text, const TextOrigin& origin) const {
   check(end_of_text_.has_value(), "gpt2_bpe: the vocabulary has no ", end_of_text_mark);
-  check_utf8(text, "gpt2_bpe");
+  check_utf8(text, origin, "gpt2_bpe");
   std::vector<int32_t> ids;
   for (size_t mark = 0; mark != std::string_view::npos;) {
     mark = text.find(end_of_text_mark);

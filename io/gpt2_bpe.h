@@ -4,8 +4,9 @@
 #pragma once
 
 #include <array>
-#include <unordered_map>
 
+#include "reprise/io/merge_table.h"
+#include "reprise/io/token_table.h"
 #include "reprise/io/tokenizer.h"
 #include "reprise/io/word_splitter.h"
 
@@ -14,14 +15,14 @@ namespace reprise::io {
 /// Reads the published files: vocab.json (token to id) and merges.txt (one merge a line, earliest first).
 class Gpt2Bpe : public Tokenizer {
  public:
-  /// Error with file and line or offset if they are damaged, do not fit each other or lack one of the 256
-  /// bytes.
+  /// Error with file and line or offset if they are damaged, do not fit each other, lack one of the 256 bytes
+  /// or have more merges than tokens.
   Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path);
 
   /// Treats "<|endoftext|>" as any other text, which is what untrusted text needs.
-  std::vector<int32_t> encode(std::string_view text) const override;
+  std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
   /// Takes each "<|endoftext|>" for the special token.
-  std::vector<int32_t> encode_with_special(std::string_view text) const;
+  std::vector<int32_t> encode_with_special(std::string_view text, const TextOrigin& origin = {}) const;
   /// The bytes of `ids`: parts of a character that the ids cut stay as they are.
   std::string decode(std::span<const int32_t> ids) const override;
   int64_t vocab_size() const override { return int64_t(tokens_.size()); }
@@ -29,22 +30,14 @@ class Gpt2Bpe : public Tokenizer {
   void save(const std::string& folder) const override;  ///< vocab.json and merges.txt
 
  private:
-  struct Merge {
-    int32_t rank;
-    int32_t id;  // of the joined token
-  };
-
-  void load_vocab(const std::string& path);
-  void load_merges(const std::string& path);
-  void add_merge(std::string_view line, const std::string& where);
+  void find_bytes(const TokenIndex& index, const std::string& path);
+  void load_merges(const TokenIndex& index, const std::string& path);
+  void add_merge(const TokenIndex& index, std::string_view line, const std::string& path, size_t line_number);
   void append_text(std::string_view text, std::vector<int32_t>& ids) const;
   void append_word(std::string_view word, std::vector<int32_t>& ids) const;
-  const Merge* find_merge(int32_t left, int32_t right) const;
 
-  std::vector<std::string> tokens_;                       // by id, as bytes
-  std::unordered_map<std::string_view, int32_t> ids_;     // by bytes; the views point into tokens_
-  std::unordered_map<uint64_t, Merge> merges_;            // by left << 32 | right
-  std::vector<std::pair<int32_t, int32_t>> merge_order_;  // by rank
+  TokenTable tokens_;
+  MergeTable merges_;
   std::array<int32_t, 256> byte_ids_{};
   std::optional<int32_t> end_of_text_;
   WordSplitter splitter_;

@@ -1,7 +1,10 @@
-// Reading and writing vocab.json and merges.txt.
+// Reading and writing vocab.json and merges.txt. Both are read more than once rather than into containers
+// that grow: whatever they hold, loading takes at most twice their bytes.
+#include <algorithm>
 #include <utility>
 
 #include "reprise/core/error.h"
+#include "reprise/core/quote.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/byte_alphabet.h"
 #include "reprise/io/file.h"
@@ -12,59 +15,93 @@ namespace reprise::io {
 namespace {
 
 constexpr std::string_view version_line = "#version: 0.2";
+constexpr size_t longest_token = 65536;       // bytes as written; GPT-2's longest has 256
+constexpr uint64_t largest_file = INT32_MAX;  // ids and offsets have 32 bits
 
-// The bytes of a token as the files write it; an Error says where it stands.
-std::string token_bytes(std::string_view written, const std::string& where) {
+// The bytes of a token as the files write it. `where` says where it stands, for an Error.
+template <class Where>
+std::string token_bytes(std::string_view written, const Where& where) {
+  if (written.size() > longest_token) fail("gpt2_bpe: ", where(), ": a token of ", written.size(), " bytes");
   try {
     return alphabet_to_bytes(written);
-  } catch (const Error& error) { fail("gpt2_bpe: ", where, ": ", error.what()); }
+  } catch (const Error& error) { fail("gpt2_bpe: ", where(), ": ", error.what()); }
+}
+
+std::string written(std::string_view token) { return quote(bytes_to_alphabet(token)); }
+
+size_t count_entries(const std::string& text, const std::string& path) {
+  JsonReader json(text, path);
+  size_t count = 0;
+  json.object([&](const std::string&) {
+    ++count;
+    json.integer();
+  });
+  json.end();
+  return count;
+}
+
+// Calls `body(id, token, offset of the id)`.
+template <class Body>
+void for_each_entry(const std::string& text, const std::string& path, Body&& body) {
+  JsonReader json(text, path);
+  json.object([&](const std::string& key) {
+    size_t offset = json.offset();
+    int64_t id = json.integer();
+    body(id, token_bytes(key, [&] { return detail::join(path, ": before byte ", offset); }), offset);
+  });
+}
+
+std::vector<uint32_t> token_sizes(const std::string& text, const std::string& path) {
+  constexpr uint32_t unset = UINT32_MAX;
+  std::vector<uint32_t> sizes;
+  size_t count = count_entries(text, path);
+  sizes.reserve(count + 1);  // TokenTable needs one more
+  sizes.resize(count, unset);
+  for_each_entry(text, path, [&](int64_t id, const std::string& token, size_t offset) {
+    if (id < 0 || id > INT32_MAX)
+      fail("gpt2_bpe: ", path, ": id ", id, " at byte ", offset, " is out of range");
+    if (size_t(id) >= sizes.size()) {
+      fail("gpt2_bpe: ", path, ": id ", id, " of ", sizes.size(), " tokens leaves a gap");
+    }
+    if (sizes[size_t(id)] != unset) fail("gpt2_bpe: ", path, ": id ", id, " stands for two tokens");
+    sizes[size_t(id)] = uint32_t(token.size());
+  });
+  check(!sizes.empty(), "gpt2_bpe: ", path, ": the vocabulary is empty");
+  return sizes;
+}
+
+TokenTable read_tokens(const std::string& path) {
+  std::string text = read_file(path, largest_file);
+  TokenTable tokens(token_sizes(text, path));
+  for_each_entry(text, path,
+                 [&](int64_t id, const std::string& token, size_t) { tokens.set(size_t(id), token); });
+  return tokens;
 }
 
 }  // namespace
 
-Gpt2Bpe::Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path) {
-  load_vocab(vocab_path);
-  load_merges(merges_path);
+Gpt2Bpe::Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path)
+    : tokens_(read_tokens(vocab_path)) {
+  TokenIndex index(tokens_);
+  find_bytes(index, vocab_path);
+  load_merges(index, merges_path);
 }
 
-void Gpt2Bpe::load_vocab(const std::string& path) {
-  std::string text = read_file(path);
-  JsonReader json(text, path);
-  std::vector<std::pair<int64_t, std::string>> entries;
-  // An entry takes at least six bytes (`"a":0,`), which bounds the ids before anything is sized by one.
-  auto largest = int64_t(text.size() / 6 + 1);
-  json.object([&](const std::string& key) {
-    size_t offset = json.offset();
-    int64_t id = json.integer();
-    check(id >= 0 && id < largest, "gpt2_bpe: ", path, ": id ", id, " at byte ", offset, " is out of range");
-    entries.emplace_back(id, token_bytes(key, detail::join(path, ": before byte ", offset)));
-  });
-  json.end();
-  check(!entries.empty(), "gpt2_bpe: ", path, ": the vocabulary is empty");
-  std::vector<bool> seen(entries.size());
-  tokens_.resize(entries.size());
-  for (auto& [id, token] : entries) {
-    check(size_t(id) < seen.size(), "gpt2_bpe: ", path, ": id ", id, " of ", seen.size(),
-          " tokens leaves a gap");
-    check(!seen[size_t(id)], "gpt2_bpe: ", path, ": id ", id, " stands for two tokens");
-    seen[size_t(id)] = true;
-    tokens_[size_t(id)] = std::move(token);
-  }
-  for (size_t id = 0; id < tokens_.size(); ++id) {
-    bool is_new = ids_.emplace(tokens_[id], int32_t(id)).second;
-    check(is_new, "gpt2_bpe: ", path, ": token ", json_quote(bytes_to_alphabet(tokens_[id])),
-          " stands there twice");
+void Gpt2Bpe::find_bytes(const TokenIndex& index, const std::string& path) {
+  if (int32_t twin = index.find_twin(); twin >= 0) {
+    fail("gpt2_bpe: ", path, ": token ", written(tokens_[size_t(twin)]), " stands there twice");
   }
   for (int byte = 0; byte < 256; ++byte) {
-    auto found = ids_.find(std::string(1, char(byte)));
-    check(found != ids_.end(), "gpt2_bpe: ", path, ": no token for byte ", byte);
-    byte_ids_[size_t(byte)] = found->second;
+    byte_ids_[size_t(byte)] = index.find(std::string(1, char(byte)));
+    check(byte_ids_[size_t(byte)] >= 0, "gpt2_bpe: ", path, ": no token for byte ", byte);
   }
-  if (auto found = ids_.find("<|endoftext|>"); found != ids_.end()) end_of_text_ = found->second;
+  if (int32_t id = index.find("<|endoftext|>"); id >= 0) end_of_text_ = id;
 }
 
-void Gpt2Bpe::load_merges(const std::string& path) {
-  std::string text = read_file(path);
+void Gpt2Bpe::load_merges(const TokenIndex& index, const std::string& path) {
+  std::string text = read_file(path, largest_file);
+  auto lines = size_t(std::count(text.begin(), text.end(), '\n')) + 1;
+  merges_ = MergeTable(std::min(lines, tokens_.size()));
   size_t line_number = 0;
   for (size_t start = 0; start < text.size();) {
     size_t stop = std::min(text.find('\n', start), text.size());
@@ -73,28 +110,30 @@ void Gpt2Bpe::load_merges(const std::string& path) {
     start = stop + 1;
     ++line_number;
     if (line.empty() || (line_number == 1 && line.starts_with("#version"))) continue;
-    add_merge(line, detail::join(path, ": line ", line_number));
+    add_merge(index, line, path, line_number);
   }
 }
 
-void Gpt2Bpe::add_merge(std::string_view line, const std::string& where) {
+void Gpt2Bpe::add_merge(const TokenIndex& index, std::string_view line, const std::string& path,
+                        size_t line_number) {
+  auto where = [&] { return detail::join(path, ": line ", line_number); };
   size_t space = line.find(' ');
   bool is_pair = space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
                  line.find(' ', space + 1) == std::string_view::npos;
-  check(is_pair, "gpt2_bpe: ", where, ": not two tokens with a space between");
+  if (!is_pair) fail("gpt2_bpe: ", where(), ": not two tokens with a space between");
   std::string left = token_bytes(line.substr(0, space), where),
               right = token_bytes(line.substr(space + 1), where);
   auto id_of = [&](const std::string& token) {
-    auto found = ids_.find(token);
-    check(found != ids_.end(), "gpt2_bpe: ", where, ": token ", json_quote(bytes_to_alphabet(token)),
-          " is not in the vocabulary");
-    return found->second;
+    int32_t id = index.find(token);
+    if (id < 0) fail("gpt2_bpe: ", where(), ": token ", written(token), " is not in the vocabulary");
+    return id;
   };
-  std::pair<int32_t, int32_t> pair(id_of(left), id_of(right));
-  Merge merge{int32_t(merge_order_.size()), id_of(left + right)};
-  bool is_new = merges_.emplace(uint64_t(pair.first) << 32 | uint32_t(pair.second), merge).second;
-  check(is_new, "gpt2_bpe: ", where, ": the merge stands there twice");
-  merge_order_.push_back(pair);
+  // Each merge of an encoding makes a token of its own, which bounds the table by the vocabulary.
+  if (merges_.size() == merges_.most()) {
+    fail("gpt2_bpe: ", where(), ": more merges than the ", tokens_.size(), " tokens of the vocabulary");
+  }
+  bool is_new = merges_.add({id_of(left), id_of(right), id_of(left + right)});
+  if (!is_new) fail("gpt2_bpe: ", where(), ": the merge stands there twice");
 }
 
 void Gpt2Bpe::save(const std::string& folder) const {
@@ -102,7 +141,8 @@ void Gpt2Bpe::save(const std::string& folder) const {
   for (size_t id = 0; id < tokens_.size(); ++id) {
     vocab += (id == 0 ? "" : ", ") + json_quote(bytes_to_alphabet(tokens_[id])) + ": " + std::to_string(id);
   }
-  for (auto [left, right] : merge_order_) {
+  for (size_t rank = 0; rank < merges_.size(); ++rank) {
+    auto [left, right, joined] = merges_[rank];
     merges +=
         "\n" + bytes_to_alphabet(tokens_[size_t(left)]) + " " + bytes_to_alphabet(tokens_[size_t(right)]);
   }

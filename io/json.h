@@ -60,6 +60,7 @@ class JsonReader {
   void open(char c);
   bool another(char close, bool first);
   bool take(std::string_view word);
+  size_t string_bytes() const;
   char32_t escaped_unit();
   void append_escape(std::string& out);
   std::string_view number_text();

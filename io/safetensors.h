@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,27 +13,26 @@
 
 #include "reprise/core/tensor.h"
 #include "reprise/io/file.h"
+#include "reprise/io/safetensors_header.h"
 
 namespace reprise::io {
-
-/// A tensor's place in a file.
-struct SafetensorInfo {
-  std::string name;
-  DType dtype;
-  Shape shape;
-  uint64_t begin, end;  ///< bytes, from the start of the data
-};
 
 /// An open file whose header was checked in full. Thread-safe.
 class SafetensorsFile {
  public:
-  /// Error with the path and the fact if the file breaks the format in any way.
+  /// Error with the path and the fact if the file breaks the format in any way, or has more than 4096 entries
+  /// of metadata. Takes at most twice the bytes of the header.
   explicit SafetensorsFile(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  const std::vector<SafetensorInfo>& tensors() const { return tensors_; }  ///< in the order of the data
-  const SafetensorInfo* find(std::string_view name) const;                 ///< null if there is none
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata(); }
+  /// Where each tensor is, in the order of the data: a range with size() and [].
+  auto tensors() const {
+    return std::views::iota(size_t(0), header_.size()) |
+           std::views::transform([this](size_t i) { return header_[i]; });
+  }
+  /// Nothing if there is none of that name.
+  std::optional<SafetensorInfo> find(std::string_view name) const { return header_.find(name); }
 
   /// A new tensor on the CPU. Error if there is none of that name.
   Tensor read(std::string_view name) const;
@@ -39,14 +40,11 @@ class SafetensorsFile {
   void read_into(std::string_view name, const TensorView& into) const;
 
  private:
-  void parse_header(const std::string& header);
-  void check_layout(uint64_t data_bytes);
+  SafetensorInfo info(std::string_view name) const;
 
   File file_;
   uint64_t data_start_ = 0;
-  std::map<std::string, std::string> metadata_;
-  std::vector<SafetensorInfo> tensors_;
-  std::vector<uint32_t> by_name_;  // positions in tensors_, sorted by name
+  SafetensorsHeader header_;
 };
 
 using NamedViews = std::vector<std::pair<std::string, TensorView>>;

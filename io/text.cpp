@@ -18,18 +18,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// In pieces that are put together once at the end: a string that grows would take thrice its bytes.
 std::string read_standard_input() {
-  std::string text;
-  size_t used = 0;
+  constexpr size_t piece_bytes = 1 << 18;
+  std::vector<std::string> pieces(1);
+  size_t total = 0;
   for (;;) {
-    if (text.size() - used < 65536) text.resize(std::max<size_t>(2 * text.size(), 131072));
-    ssize_t got = ::read(STDIN_FILENO, text.data() + used, text.size() - used);
-    if (got < 0 && errno == EINTR) continue;
-    check(got >= 0, "read: standard input: ", std::strerror(errno));
+    std::string& piece = pieces.back();
+    size_t used = piece.size();
+    piece.resize(piece_bytes);
+    ssize_t got = ::read(STDIN_FILENO, piece.data() + used, piece_bytes - used);
+    int reason = errno;
+    piece.resize(used + (got > 0 ? size_t(got) : 0));
+    if (got < 0 && reason == EINTR) continue;
+    check(got >= 0, "read: standard input: ", std::strerror(reason));
     if (got == 0) break;
-    used += size_t(got);
+    total += size_t(got);
+    if (piece.size() == piece_bytes) pieces.emplace_back();
   }
-  text.resize(used);
+  std::string text;
+  text.reserve(total);
+  for (std::string& piece : pieces) {
+    text += piece;
+    std::string().swap(piece);
+  }
   return text;
 }
 
@@ -50,35 +62,33 @@ std::vector<std::string> text_files(const std::string& folder) {
   return std::move(chosen);
 }
 
-std::string read_checked(const std::string& path) {
-  std::string text = read_file(path);
-  check_utf8(text, path);
-  return text;
-}
-
-std::string read_folder(const std::string& folder) {
+std::string read_folder(const std::string& folder, std::vector<TextPart>& parts) {
   std::string text;
   for (const std::string& path : text_files(folder)) {
     if (!text.empty() && text.back() != '\n') text += '\n';
-    text += read_checked(path);
+    parts.push_back({path, text.size()});
+    std::string next = read_file(path);
+    check_utf8(next, path);
+    text += next;
   }
   return text;
 }
 
 }  // namespace
 
-std::string read_text(const std::string& source) {
-  std::string text;
+std::string read_text(const std::string& source, std::vector<TextPart>* parts) {
+  std::string text, name = source == "-" ? "standard input" : source;
+  std::vector<TextPart> found;
   std::error_code error;  // what is wrong with a path that is no folder, reading it tells better
-  if (source == "-") {
-    text = read_standard_input();
-    check_utf8(text, "standard input");
-  } else if (fs::is_directory(source, error)) {
-    text = read_folder(source);
+  if (source != "-" && fs::is_directory(source, error)) {
+    text = read_folder(source, found);
   } else {
-    text = read_checked(source);
+    text = source == "-" ? read_standard_input() : read_file(source);
+    check_utf8(text, name);
+    found.push_back({name, 0});
   }
-  check(!text.empty(), "text: ", source == "-" ? "standard input" : source, ": holds no text");
+  check(!text.empty(), "text: ", name, ": holds no text");
+  if (parts) *parts = std::move(found);
   return text;
 }
 

@@ -9,14 +9,17 @@
 #include <string_view>
 #include <vector>
 
+#include "reprise/io/text_origin.h"
+
 namespace reprise::io {
 
 /// Ids are 0 to vocab_size() - 1. Thread-safe: nothing changes after construction.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// The ids of UTF-8 text. Error with the byte offset if it is not UTF-8 or cannot be expressed.
-  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  /// The ids of UTF-8 text. Error with the byte if it is not UTF-8 or cannot be expressed; `origin` lets it
+  /// name the file and the byte in there.
+  virtual std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const = 0;
   /// The text of `ids`. Error with the position of an id that is out of range.
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
   virtual int64_t vocab_size() const = 0;

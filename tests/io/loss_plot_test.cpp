@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "reprise/io/file.h"
 #include "reprise/tests/io/temp_folder.h"
 
 namespace reprise::io {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "reprise/core/error.h"
+
 namespace reprise::io {
 namespace {
 

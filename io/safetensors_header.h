@@ -1,0 +1,57 @@
+// The header of a safetensors file, checked in full. It is hostile until then, and may be all of the file: it
+// stays the text that it is, beside a table of 24 bytes a tensor (the shortest entry of a header takes 52).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reprise/core/dtype.h"
+#include "reprise/core/shape.h"
+
+namespace reprise::io {
+
+class JsonReader;
+
+/// A tensor's place in a file.
+struct SafetensorInfo {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  uint64_t begin, end;  ///< bytes, from the start of the data
+};
+
+class SafetensorsHeader {
+ public:
+  /// `text` is the JSON, which starts at byte `base` of the file `path`; `data_bytes` follow it. Error with
+  /// the path and the fact if anything breaks the format.
+  SafetensorsHeader(std::string text, const std::string& path, size_t base, uint64_t data_bytes);
+
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  size_t size() const { return entries_.size(); }
+  SafetensorInfo operator[](size_t index) const;  ///< in the order of the data
+  std::optional<SafetensorInfo> find(std::string_view name) const;
+
+ private:
+  struct Entry {
+    uint64_t begin, end;
+    uint32_t value;       // where its JSON object starts in text_; the decoded name ends there
+    uint32_t name_bytes;  // of that name
+  };
+
+  void parse(const std::string& path, size_t base);
+  void read_metadata(JsonReader& json);
+  void check_layout(const std::string& path, uint64_t data_bytes);
+  void sort_names(const std::string& path);
+  std::string_view name(const Entry& entry) const;
+
+  std::string text_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<Entry> entries_;     // in the order of the data
+  std::vector<uint32_t> by_name_;  // positions in entries_, sorted by name
+};
+
+}  // namespace reprise::io

@@ -1,0 +1,72 @@
+"""Writes the first inputs of the fuzzers: seeds.py FOLDER makes FOLDER/NAME/* for each tests/fuzz/NAME.cpp"""
+
+import json
+import pathlib
+import struct
+import sys
+
+FOLDER = pathlib.Path(sys.argv[1])
+
+
+def seed(name, *contents):
+    """One file for each of `contents`, bytes or text."""
+    (FOLDER / name).mkdir(parents=True, exist_ok=True)
+    for i, content in enumerate(contents):
+        (FOLDER / name / f"seed_{i}").write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def safetensors(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def alphabet():
+    """GPT-2's printable character for each byte."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(256, 512))
+    return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
+
+
+dtypes = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
+everything, at = {"__metadata__": {"step": "7", "k\n": "v"}}, 0
+for dtype, size in dtypes.items():
+    everything["t." + dtype] = tensor(dtype, [2, 1], at, at + 2 * size)
+    at += 2 * size
+everything["empty"] = tensor("F32", [0, 3], at, at)
+everything["scalar"] = tensor("U8", [], at, at + 1)
+seed("safetensors", safetensors({}), safetensors(everything, bytes(at + 1)),
+     safetensors({"a": tensor("U8", [1, 1, 1, 1, 1, 1, 1, 1], 0, 1)}, b"x"),
+     safetensors(b'{"\\u0061\\ud83d\\ude00":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}  ', b"abc"))
+
+seed("json", '{"a": [1, -2.5e3, true, false, null], "b\\u00e4\\n": {"c": "d"}}', "[]", '"\\ud83d\\ude00"', "0.1e-7",
+     "[" * 70)
+
+seed("char_tokenizer", '["\\n", " ", "a", "b", "\u00e4", "\U0001f600"]\n', '["a"]')
+
+vocabulary = {character: i for i, character in enumerate(alphabet())}
+vocabulary |= {"ab": 256, "abc": 257, "\u0120a": 258, "<|endoftext|>": 259}
+merges = "#version: 0.2\na b\nab c\n\u0120 a\n"
+seed("gpt2_bpe", json.dumps(vocabulary, ensure_ascii=False) + "\0" + merges, '+"th":256,"the":257}\0t h\nth e\n',
+     '+"aa":256,"aaaa":257,"<|endoftext|>":258}\0a a\naa aa\n')
+
+shard = [20240520, 1, 3] + [0] * 253
+seed("tokens", b"\xff" + struct.pack("<4H", 1, 2, 3, 65535), b"\x00" + struct.pack("<256i3H", *shard, 1, 2, 255))
+
+seed("run_log", '{"step":1,"loss":2.5}\n{"step":2,"loss":null,"val_loss":1}\n{"step":5}\n{"step":6,"lo',
+     b"\0" * 64 + b"\n" + b'{"step":1}\n\xff\n{"step":x}\n', "{" * 17000 + '\n{"step":3}\n')
+
+seed("config", 'steps = 10\nlr = 1e-3\ndata = "a\\u00e4.txt"\n[model]\nlayers = 2\nbias = true\n', "a = [1, [2, {b = 3}]]\n",
+     'a."b c".d = 1979-05-27T07:32:00Z\n[[t]]\nx = 0xff\ny = """\nz"""\n')
+
+seed("manifest", '{\n "model.safetensors": [3, 909783072],\n "optimizer.safetensors": [0, 0]\n}\n', "{}",
+     '{"../model.safetensors": [3, 1]}')
+
+seed("text", "It's 2 o'clock,  don't\n\n panic\u3000\u00e9\U0001f600", "\x1b[31mred\x07 \u202e", b"\xff\xc3(\xed\xa0\x80",
+     "\uef80")
+
+seed("options", "none", "selective:save_attention", "every:3", "segments:4", "sqrt", "layers:2,5,8", "offload:recompute_cheap",
+     "auto", "2GiB", "512kB", "1e3", "nan", "inf")
