@@ -4,6 +4,7 @@
 #include "reprise/kernels/elementwise.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "reprise/kernels/elementwise_ops.h"
 #include "reprise/kernels/elementwise_table.h"

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 namespace reprise::kernels::simd {
 
@@ -34,35 +33,49 @@ struct VectorOf {
 template <class T, int W>
 using Vector = typename VectorOf<T, W>::type;
 
+namespace detail {
+/// A vector at any address. A template argument loses the attributes of `Vector`; a member keeps these. Not
+/// memcpy: for some CPUs (-march=skylake-avx512) g++ copies in 32-byte pieces, through the stack.
+template <class V>
+struct [[gnu::packed, gnu::may_alias]] Unaligned {
+  V value;
+};
+}  // namespace detail
+
 template <class V, class T>
 [[gnu::always_inline]] inline V load(const T* from) {
-  V value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
+  return reinterpret_cast<const detail::Unaligned<V>*>(from)->value;
 }
 
 template <class V, class T>
 [[gnu::always_inline]] inline void store(T* to, V value) {
-  std::memcpy(to, &value, sizeof value);
+  reinterpret_cast<detail::Unaligned<V>*>(to)->value = value;
 }
 
 /// The sum of the lanes, as a fixed tree: halves are added until one is left.
 template <int W, class T>
 [[gnu::always_inline]] inline T sum_lanes(Vector<T, W> v) {
   T lanes[W];
-  std::memcpy(lanes, &v, sizeof lanes);
+  store(lanes, v);
   for (int half = W / 2; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   return lanes[0];
 }
 
 namespace detail {
+// Clang spells the width of its own vectors otherwise, and drops a whole target that has a word it does not know.
+#ifdef __clang__
+#define REPRISE_AVX512 \
+  gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2"), clang::min_vector_width(512)
+#else
+#define REPRISE_AVX512 \
+  gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2,prefer-vector-width=512")
+#endif
 template <class Body>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2,prefer-vector-width=512"), gnu::flatten,
-  gnu::noinline]] void
-run_avx512(Body& body) {
+[[REPRISE_AVX512, gnu::flatten, gnu::noinline]] void run_avx512(Body& body) {
   body.template operator()<16>();
 }
+#undef REPRISE_AVX512
 template <class Body>
 [[gnu::target("avx2,fma,f16c,bmi2"), gnu::flatten, gnu::noinline]] void run_avx2(Body& body) {
   body.template operator()<8>();
