@@ -9,6 +9,7 @@
 // self-contained: no calls into other translation units on hot paths, `parallel_for` outside, `run` inside.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace reprise::kernels::simd {
@@ -26,16 +27,16 @@ Isa isa();
 
 template <class T, int W>
 struct VectorOf {
-  typedef T type __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias));
+  typedef T type __attribute__((vector_size(W * sizeof(T))));
 };
-/// W values of T; arithmetic and comparisons are elementwise (GCC and Clang vector extensions). Loads and
-/// stores through pointers of this type need no alignment.
+/// W values of T; arithmetic and comparisons are elementwise (GCC and Clang vector extensions). Memory is
+/// read and written by `load` and `store`.
 template <class T, int W>
 using Vector = typename VectorOf<T, W>::type;
 
 namespace detail {
-/// A vector at any address. A template argument loses the attributes of `Vector`; a member keeps these. Not
-/// memcpy: for some CPUs (-march=skylake-avx512) g++ copies in 32-byte pieces, through the stack.
+/// A vector at any address. Not memcpy: for some CPUs (-march=skylake-avx512) g++ copies in 32-byte pieces,
+/// through the stack.
 template <class V>
 struct [[gnu::packed, gnu::may_alias]] Unaligned {
   V value;
@@ -55,7 +56,7 @@ template <class V, class T>
 /// The sum of the lanes, as a fixed tree: halves are added until one is left.
 template <int W, class T>
 [[gnu::always_inline]] inline T sum_lanes(Vector<T, W> v) {
-  T lanes[W];
+  T lanes[std::size_t(W)];
   store(lanes, v);
   for (int half = W / 2; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
@@ -63,7 +64,8 @@ template <int W, class T>
 }
 
 namespace detail {
-// Clang spells the width of its own vectors otherwise, and drops a whole target that has a word it does not know.
+// Clang spells the width of its own vectors otherwise, and drops a whole target that has a word it does not
+// know.
 #ifdef __clang__
 #define REPRISE_AVX512 \
   gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2"), clang::min_vector_width(512)

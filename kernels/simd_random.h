@@ -28,7 +28,7 @@ template <int W>
 [[gnu::always_inline]] inline void philox_blocks(uint64_t seed, uint64_t offset, uint64_t first_block,
                                                  Vector<uint32_t, W> (&words)[4]) {
   using U = Vector<uint32_t, W>;
-  uint32_t counter[W], carry[W];
+  uint32_t counter[size_t(W)], carry[size_t(W)];
   for (int i = 0; i < W; ++i) {
     counter[i] = uint32_t(first_block) + uint32_t(i);
     carry[i] = uint32_t(first_block >> 32) + (counter[i] < uint32_t(i));
@@ -63,7 +63,7 @@ template <class V, size_t... I>
 template <int W>
 [[gnu::always_inline]] inline void philox_draws(uint64_t seed, uint64_t offset, uint64_t first_block,
                                                 Vector<uint32_t, W> (&draws)[4]) {
-  constexpr auto lanes = std::make_index_sequence<W>();
+  constexpr auto lanes = std::make_index_sequence<size_t(W)>();
   Vector<uint32_t, W> words[4];
   philox_blocks<W>(seed, offset, first_block, words);
   detail::zip(words[0], words[2], lanes);  // of each block 0 2, in words[0] for the first half of the blocks

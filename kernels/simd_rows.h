@@ -19,7 +19,7 @@ template <class C, int L, class T>
 [[gnu::always_inline]] inline Vector<C, L> load_row(const T* from, int64_t count, C rest = 0) {
   if constexpr (std::is_same_v<C, T>)
     if (count >= L) return load<Vector<C, L>>(from);
-  C lanes[L];
+  C lanes[size_t(L)];
   if (count >= L) {
     for (int i = 0; i < L; ++i) lanes[i] = C(from[i]);
   } else {
@@ -33,7 +33,7 @@ template <class C, int L, class T>
 [[gnu::always_inline]] inline void store_row(T* to, Vector<C, L> value, int64_t count) {
   if constexpr (std::is_same_v<C, T>)
     if (count >= L) return store(to, value);
-  C lanes[L];
+  C lanes[size_t(L)];
   store(lanes, value);
   if (count >= L) {
     for (int i = 0; i < L; ++i) to[i] = T(lanes[i]);

@@ -18,5 +18,6 @@ get_filename_component(pc_folder "${pc_files}" DIRECTORY)
 execute_process(COMMAND "${CMAKE_COMMAND}" -E env "PKG_CONFIG_PATH=${pc_folder}" pkg-config --cflags --libs reprise
                 OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 separate_arguments(flags UNIX_COMMAND "${flags}")
-step("${compiler}" "${source}/tests/consumer/main.cpp" -o "${work}/by_pkg_config" ${flags})
+step("${compiler}" -Wall -Wextra -Wconversion -Wsign-conversion -Werror "${source}/tests/consumer/main.cpp"
+     "${source}/tests/consumer/vector_kernel.cpp" -o "${work}/by_pkg_config" ${flags})
 step("${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${pc_folder}/.." "${work}/by_pkg_config")

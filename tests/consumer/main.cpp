@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "vector_kernel.h"
+
 namespace rp = reprise;
 
 int main() {
@@ -20,5 +22,10 @@ int main() {
     optimizer.zero_grad();
   }
   std::printf("loss %.3f -> %.3f\n", first, last);
+  std::vector<float> ramp(1003);
+  for (size_t i = 0; i < ramp.size(); ++i) ramp[i] = float(i);
+  triple(ramp);
+  for (size_t i = 0; i < ramp.size(); ++i)
+    if (ramp[i] != 3.0f * float(i)) return 1;
   return last < 0.9 * first ? 0 : 1;
 }

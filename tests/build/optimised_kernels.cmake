@@ -1,0 +1,28 @@
+# In a project that uses Reprise, kernels are optimised whatever the project's build type: the last -O of each kernel's
+# compile command counts.
+include("${CMAKE_CURRENT_LIST_DIR}/steps.cmake")
+
+foreach(type "" Debug MinSizeRel RelWithDebInfo Release)
+  configure_consumer(subdirectory "-DREPRISE_SOURCE=${source}" "-DCMAKE_BUILD_TYPE=${type}"
+                     -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+  file(READ "${work}/build/compile_commands.json" commands)
+  string(JSON count LENGTH "${commands}")
+  math(EXPR last "${count} - 1")
+  set(kernels 0)
+  foreach(i RANGE ${last})
+    string(JSON file GET "${commands}" ${i} file)
+    if(NOT file MATCHES "/kernels/[^/]*\\.cpp$")
+      continue()
+    endif()
+    math(EXPR kernels "${kernels} + 1")
+    string(JSON command GET "${commands}" ${i} command)
+    string(REGEX MATCHALL " -O[^ ]*" levels "${command}")
+    list(POP_BACK levels level)
+    if(NOT level MATCHES "-O[23]")
+      message(FATAL_ERROR "build type '${type}': ${file} is compiled with '${level}'")
+    endif()
+  endforeach()
+  if(kernels LESS 20)
+    message(FATAL_ERROR "build type '${type}': only ${kernels} kernels found")
+  endif()
+endforeach()
