@@ -10,6 +10,19 @@
 #include "reprise/io/utf8.h"
 
 namespace reprise::io {
+namespace {
+
+size_t count_entries(const std::string& text, const std::string& path) {
+  JsonReader json(text, path);
+  size_t count = 0;
+  json.array([&] {
+    json.skip();
+    ++count;
+  });
+  return std::min<size_t>(count, 0x110000);  // there are no more characters
+}
+
+}  // namespace
 
 CharTokenizer::CharTokenizer(std::u32string characters)
     : characters_(std::move(characters)), ascii_ids_(128, -1) {
@@ -34,7 +47,7 @@ CharTokenizer CharTokenizer::load(const std::string& path) {
   std::string text = read_file(path);
   JsonReader json(text, path);
   std::u32string characters;
-  characters.reserve(std::min<size_t>(text.size() / 4 + 1, 0x110000));  // an entry takes four bytes: "a",
+  characters.reserve(count_entries(text, path));
   json.array([&] {
     size_t offset = json.offset(), position = 0;
     std::string entry = json.string();

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,11 +25,8 @@ class SafetensorsFile {
 
   const std::string& path() const { return file_.path(); }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata(); }
-  /// Where each tensor is, in the order of the data: a range with size() and [].
-  auto tensors() const {
-    return std::views::iota(size_t(0), header_.size()) |
-           std::views::transform([this](size_t i) { return header_[i]; });
-  }
+  /// Where each tensor is, in the order of the data: size(), [] and loops.
+  const SafetensorsHeader& tensors() const { return header_; }
   /// Nothing if there is none of that name.
   std::optional<SafetensorInfo> find(std::string_view name) const { return header_.find(name); }
 

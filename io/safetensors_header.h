@@ -2,6 +2,7 @@
 // stays the text that it is, beside a table of 24 bytes a tensor (the shortest entry of a header takes 52).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,7 +33,11 @@ class SafetensorsHeader {
 
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
   SafetensorInfo operator[](size_t index) const;  ///< in the order of the data
+  class Iterator;
+  Iterator begin() const;
+  Iterator end() const;
   std::optional<SafetensorInfo> find(std::string_view name) const;
 
  private:
@@ -53,5 +58,23 @@ class SafetensorsHeader {
   std::vector<Entry> entries_;     // in the order of the data
   std::vector<uint32_t> by_name_;  // positions in entries_, sorted by name
 };
+
+/// Makes each SafetensorInfo as a loop gets to it.
+class SafetensorsHeader::Iterator {
+ public:
+  using value_type = SafetensorInfo;
+  using difference_type = std::ptrdiff_t;
+  Iterator(const SafetensorsHeader& header, size_t index) : header_(&header), index_(index) {}
+  SafetensorInfo operator*() const { return (*header_)[index_]; }
+  Iterator& operator++() { return ++index_, *this; }
+  bool operator==(const Iterator& other) const { return index_ == other.index_; }
+
+ private:
+  const SafetensorsHeader* header_;
+  size_t index_;
+};
+
+inline SafetensorsHeader::Iterator SafetensorsHeader::begin() const { return {*this, 0}; }
+inline SafetensorsHeader::Iterator SafetensorsHeader::end() const { return {*this, size()}; }
 
 }  // namespace reprise::io

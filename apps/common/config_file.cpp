@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "reprise/core/error.h"
+#include "reprise/io/file.h"
 
 namespace reprise::apps {
 namespace {
@@ -61,9 +62,11 @@ void collect(std::map<std::string, std::string>& into, const toml::table& table)
   }
 }
 
+constexpr uint64_t largest_config = 1 << 15;  // a parsed table takes up to 30 times its text
+
 toml::table parse(const std::string& path) {
   try {
-    return toml::parse_file(path);
+    return toml::parse(io::read_file(path, largest_config), path);
   } catch (const toml::parse_error& error) {
     fail(path, ':', error.source().begin.line, ": ", error.description());
   }

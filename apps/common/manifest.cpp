@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reprise/core/error.h"
+#include "reprise/core/quote.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/crc32c.h"
 #include "reprise/io/json.h"
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 uint32_t checksum(const io::File& file) {
-  std::vector<char> chunk(1 << 20);
+  std::vector<char> chunk(1 << 18);
   uint32_t crc = 0;
   for (uint64_t at = 0; at < file.size(); at += chunk.size()) {
     size_t bytes = size_t(std::min<uint64_t>(chunk.size(), file.size() - at));
@@ -34,20 +35,24 @@ void check_file(const std::string& path, int64_t bytes, int64_t crc) {
 }
 
 // The largest that this program writes has three entries.
-constexpr uint64_t largest_manifest = 1 << 20;
+constexpr uint64_t largest_manifest = 1 << 16;
 
 // Calls `entry(name, bytes, checksum)` for each file listed.
 template <class Entry>
 void read_manifest(const std::string& folder, Entry&& entry) {
   std::string path = folder + "/" + manifest_name;
-  check(io::File::open(path).size() <= largest_manifest, path, ": too large for a manifest");
-  std::string text = io::read_file(path);
+  std::string text = io::read_file(path, largest_manifest);
   io::JsonReader json(text, path);
   json.object([&](const std::string& name) {
-    check(name.find('/') == std::string::npos, path, ": names a file outside its folder: ", name);
-    std::vector<int64_t> facts;
-    json.array([&] { facts.push_back(json.integer()); });
-    check(facts.size() == 2, path, ": ", name, " needs its bytes and checksum");
+    check(name.find('/') == std::string::npos, path, ": names a file outside its folder: ", quote(name));
+    int64_t facts[2] = {};
+    size_t count = 0;
+    json.array([&] {
+      int64_t fact = json.integer();
+      if (count < 2) facts[count] = fact;
+      ++count;
+    });
+    check(count == 2, path, ": ", quote(name), " needs its bytes and checksum");
     entry(name, facts[0], facts[1]);
   });
   json.end();
@@ -76,8 +81,9 @@ std::vector<std::string> manifest_files(const std::string& folder) {
 void check_manifest(const std::string& folder) {
   std::set<std::string> listed;
   read_manifest(folder, [&](const std::string& name, int64_t bytes, int64_t crc) {
+    // Twice would cost as much time again as reading the file does.
+    check(listed.insert(name).second, folder, "/", manifest_name, ": names ", quote(name), " twice");
     check_file(folder + "/" + name, bytes, crc);
-    listed.insert(name);
   });
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename();

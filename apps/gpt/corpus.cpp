@@ -31,14 +31,16 @@ std::unique_ptr<io::Tokenizer> tokenizer_for(const DataOptions& options, const s
 }
 
 Corpus from_text(const DataOptions& options, std::unique_ptr<io::Tokenizer> known) {
-  std::string text = io::read_text(options.data);
+  std::vector<io::TextPart> files;
+  std::string text = io::read_text(options.data, &files);
   Corpus corpus;
   corpus.tokenizer = known ? std::move(known) : tokenizer_for(options, &text);
   corpus.vocab_size = corpus.tokenizer->vocab_size();
   auto [train, validation] = io::split_text(text, 1 - options.val_fraction);
   auto encode = [&](std::string_view part, const char* split) {
-    return std::make_unique<io::TokenDataset>(io::TokenDataset::from_ids(
-        corpus.tokenizer->encode(part), corpus.vocab_size, options.data + " (" + split + ")"));
+    return std::make_unique<io::TokenDataset>(
+        io::TokenDataset::from_ids(corpus.tokenizer->encode(part, {files, size_t(part.data() - text.data())}),
+                                   corpus.vocab_size, options.data + " (" + split + ")"));
   };
   corpus.train = encode(train, "train");
   corpus.validation = encode(validation, "validation");

@@ -33,12 +33,17 @@ std::string as_text(const io::Tokenizer* tokenizer, const std::vector<int32_t>& 
 
 }  // namespace
 
+std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::string& prompt) {
+  const io::TextPart source[] = {{"--prompt"}};
+  return tokenizer.encode(prompt, {source});
+}
+
 std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
                      int64_t number) {
   check_sampling(options.sampling);
   EvalScope scope(model);
   std::vector<int32_t> ids;
-  if (tokenizer) ids = tokenizer->encode(options.prompt);
+  if (tokenizer) ids = prompt_ids(*tokenizer, options.prompt);
   if (ids.empty()) ids.push_back(tokenizer ? tokenizer->end_of_text().value_or(0) : 0);
   Generator generator(uint64_t(options.seed) + uint64_t(number));
   const Device device = model.wte.weight.device();

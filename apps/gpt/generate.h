@@ -10,6 +10,9 @@
 
 namespace reprise::apps::gpt {
 
+/// The ids of a prompt. Error naming --prompt if it cannot be encoded.
+std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::string& prompt);
+
 /// Continues `options.prompt` by `options.tokens` tokens; `number` is the sample's, so that samples differ.
 /// The model sees the last `context` tokens. Without a tokenizer the prompt is ignored and the text is token
 /// ids. Error if the prompt cannot be encoded. Interrupted after a signal, as is `evaluate`.

@@ -112,7 +112,7 @@ int run_train(const TrainCommand& given) {
 
   Corpus corpus = load_corpus(c.data, c.resume ? saved_tokenizer(folder) : nullptr);
   if (corpus.tokenizer)
-    corpus.tokenizer->encode(c.generate.prompt);  // a bad prompt is told now, not at the end
+    prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad prompt is told now, not at the end
   c.model.vocab_size = corpus.vocab_size;
   c.model.recompute = recompute_strategy(c);
   manual_seed(uint64_t(c.seed));

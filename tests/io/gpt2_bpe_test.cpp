@@ -148,6 +148,8 @@ TEST(Gpt2Bpe, RefusesDamagedMerges) {
   expect_error([&] { load("l \u4e00\n"); }, "line 1", "U+4E00");
   expect_error([&] { load("l \xff\n"); }, "line 1", "not UTF-8");
   expect_error([&] { Gpt2Bpe(vocab, folder / "absent.txt"); }, "absent.txt");
+  expect_error([&] { load("l " + std::string(70000, 'l') + "\n"); }, "line 1", "a token of 70000 bytes");
+  expect_error([&] { load("\x1b[31m z\n"); }, "line 1", "U+001B");
 }
 
 TEST(Gpt2Bpe, RefusesDamagedVocabularies) {

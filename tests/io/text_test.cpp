@@ -3,8 +3,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <thread>
+
+#include "reprise/io/char_tokenizer.h"
 #include "reprise/tests/io/temp_folder.h"
 
 namespace reprise::io {
@@ -78,6 +82,38 @@ TEST(Text, SplitsByCharacters) {
   EXPECT_EQ(validation, "x");
   expect_error([] { split_text("x", 0.9); }, "too few");
   expect_error([] { split_text("text", 1.0); }, "between 0 and 1");
+}
+
+TEST(Text, KnowsTheFileAndByteOfEveryPosition) {
+  TempFolder folder;
+  std::string first = folder.write("1.txt", "abc"), second = folder.write("2.txt", "d\u00e9Z");
+  std::vector<TextPart> parts;
+  std::string text = read_text(folder.path(), &parts);
+  ASSERT_EQ(text, "abc\nd\u00e9Z");
+  TextOrigin whole{parts}, tail{parts, 5};
+  EXPECT_EQ(whole.describe(0), "at byte 0 of " + first);
+  EXPECT_EQ(whole.describe(4), "at byte 0 of " + second);
+  EXPECT_EQ(tail.describe(2), "at byte 3 of " + second) << "the text at hand begins at byte 5";
+  EXPECT_EQ(TextOrigin().describe(7), "at byte 7");
+
+  CharTokenizer letters = CharTokenizer::from_text("abcd\u00e9\n");
+  expect_error([&] { letters.encode(std::string_view(text).substr(5), tail); },
+               "U+005A 'Z' at byte 3 of " + second);
+  expect_error([&] { letters.encode("ab\xff", {parts}); }, "not UTF-8 at byte 2 of " + first);
+}
+
+TEST(Text, ReadsAPipeOfManyPieces) {
+  TempFolder folder;
+  std::string text;
+  for (int i = 0; text.size() < 700000; ++i) text += std::to_string(i) + "\n";
+  std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(path) << text; });
+  {
+    StandardInput input(path);
+    EXPECT_EQ(read_text("-"), text);
+  }
+  writer.join();
 }
 
 }  // namespace
