@@ -19,7 +19,7 @@ TensorList AccumulateGrad::run(TensorList&& output_grads) {
   // take.
   if (grad_mode_enabled()) {
     Tensor before = leaf_gradient();
-    incoming = before ? before + incoming : clone(incoming);
+    incoming = before.defined() ? before + incoming : clone(incoming);
   }
   {
     std::lock_guard lock(leaf_->mutex);
@@ -27,7 +27,7 @@ TensorList AccumulateGrad::run(TensorList&& output_grads) {
     if (grad_mode_enabled()) {
       grad = std::move(incoming);
       grad.storage()->set_category(MemoryCategory::gradients);
-    } else if (!grad) {
+    } else if (!grad.defined()) {
       bool ours = incoming.is_sole_owner() && incoming.is_contiguous();
       grad = ours ? std::move(incoming) : incoming.detach().clone();
       grad.storage()->set_category(MemoryCategory::gradients);

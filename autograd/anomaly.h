@@ -27,6 +27,12 @@ class OpScope {
   explicit OpScope(std::string name);
   ~OpScope();
   OpScope(const OpScope&) = delete;
+  const std::string& name() const { return name_; }
+  const OpScope* outer() const { return outer_; }
+
+ private:
+  std::string name_;
+  const OpScope* outer_;
 };
 
 }  // namespace reprise::autograd

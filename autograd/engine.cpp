@@ -10,7 +10,7 @@ namespace {
 thread_local int backward_depth = 0;
 
 Tensor root_gradient(const Tensor& output, const TensorList& grads, size_t i, bool create_graph) {
-  bool given = i < grads.size() && grads[i];
+  bool given = i < grads.size() && grads[i].defined();
   if (!given) {
     check(output.numel() == 1, "backward: output ", i, " has shape ", output.shape(),
           "; only a one-element output needs no gradient of its own");

@@ -24,7 +24,8 @@ void FunctionNode::begin(const TensorList& inputs) {
 void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, const char* op_name) {
   for (const Tensor& y : outputs)
     for (const Tensor& x : inputs)
-      check(!(x && y.is_same(x)), op_name, ": forward returned one of its inputs; return x.alias(x.view())");
+      check(!(x.defined() && y.is_same(x)), op_name,
+            ": forward returned one of its inputs; return x.alias(x.view())");
   if (inference_mode_enabled())
     for (const Tensor& y : outputs) require_meta(y)->inference = true;
   OpObserver::notify(op_name, inputs, outputs);
@@ -39,18 +40,18 @@ void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, c
   saved_.reserve(to_save.size());
   for (const Tensor& x : to_save) {
     bool is_output = false;
-    for (const Tensor& y : outputs) is_output |= x && x.is_same(y);
+    for (const Tensor& y : outputs) is_output |= x.defined() && x.is_same(y);
     saved_.emplace_back(x, is_output, op_name);
   }
 }
 
 void FunctionNode::describe(const TensorList& inputs, const char* op_name) {
-  std::ostringstream text;
+  TextStream text;
   text << op_name << '(';
   const char* separator = "";
   for (const Tensor& x : inputs) {
     text << separator;
-    x ? text << x.dtype() << x.shape() : text << "none";
+    x.defined() ? text << x.dtype() << x.shape() : text << "none";
     separator = ", ";
   }
   text << ')';
@@ -86,7 +87,7 @@ TensorList composite_backward(const std::function<TensorList(const TensorList&)>
   TensorList own = inputs, wanted, grads(inputs.size());
   std::vector<size_t> places;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i] || !inputs[i].requires_grad()) continue;
+    if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
     own[i] =
         reshape(inputs[i], inputs[i].shape());  // a node of its own: the hooks of the input wait their turn
     wanted.push_back(own[i]);

@@ -16,7 +16,7 @@ TensorList fresh_leaves(const TensorList& inputs, const char* op) {
   TensorList leaves = inputs;
   bool any = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i] || !inputs[i].requires_grad()) continue;
+    if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
     check(inputs[i].dtype() == DType::f64, op, ": input ", i, " is ", inputs[i].dtype(),
           "; central differences need f64");
     leaves[i] = inputs[i].clone();
@@ -30,7 +30,7 @@ TensorList fresh_leaves(const TensorList& inputs, const char* op) {
 TensorList differentiable_outputs(const TensorFunction& fn, const TensorList& inputs) {
   TensorList outputs;
   for (const Tensor& y : fn(inputs))
-    if (y && y.requires_grad()) outputs.push_back(y);
+    if (y.defined() && y.requires_grad()) outputs.push_back(y);
   return outputs;
 }
 
@@ -73,14 +73,14 @@ void compare_recorded_with_plain(const TensorFunction& fn, const TensorList& inp
                                  const TensorList& weights, double tolerance) {
   TensorList wanted;
   for (const Tensor& x : inputs)
-    if (x && x.requires_grad()) wanted.push_back(x);
+    if (x.defined() && x.requires_grad()) wanted.push_back(x);
   TensorList outputs = differentiable_outputs(fn, inputs);
   TensorList recorded = grad(outputs, wanted, weights, {.create_graph = true, .allow_unused = true});
   TensorList plain = grad(outputs, wanted, weights, {.allow_unused = true});
   for (size_t k = 0; k < wanted.size(); ++k) {
     std::vector<double> zero(size_t(wanted[k].numel()), 0.0);
-    std::vector<double> a = recorded[k] ? recorded[k].to_vector<double>() : zero;
-    std::vector<double> b = plain[k] ? plain[k].to_vector<double>() : zero;
+    std::vector<double> a = recorded[k].defined() ? recorded[k].to_vector<double>() : zero;
+    std::vector<double> b = plain[k].defined() ? plain[k].to_vector<double>() : zero;
     for (size_t at = 0; at < a.size(); ++at)
       check(std::fabs(a[at] - b[at]) <= tolerance * std::max(1.0, std::fabs(b[at])), "gradgradcheck: input ",
             k, " of those that require grad, shape ", wanted[k].shape(), ", element ", at,
@@ -95,7 +95,7 @@ bool gradcheck(const TensorFunction& fn, const TensorList& inputs, const Gradche
   TensorList leaves = fresh_leaves(inputs, "gradcheck"), wanted;
   std::vector<size_t> places;
   for (size_t i = 0; i < leaves.size(); ++i) {
-    if (!leaves[i] || !leaves[i].requires_grad()) continue;
+    if (!leaves[i].defined() || !leaves[i].requires_grad()) continue;
     wanted.push_back(leaves[i]);
     places.push_back(i);
   }
@@ -106,7 +106,8 @@ bool gradcheck(const TensorFunction& fn, const TensorList& inputs, const Gradche
   outputs.clear();
   for (size_t k = 0; k < wanted.size(); ++k) {
     size_t count = size_t(wanted[k].numel());
-    std::vector<double> analytic = grads[k] ? grads[k].to_vector<double>() : std::vector<double>(count, 0.0);
+    std::vector<double> analytic =
+        grads[k].defined() ? grads[k].to_vector<double>() : std::vector<double>(count, 0.0);
     for (size_t at = 0; at < count; ++at) {
       double numeric = numeric_gradient(fn, leaves, places[k], at, weights, options.step);
       bool close = std::fabs(analytic[at] - numeric) <= options.tolerance * std::max(1.0, std::fabs(numeric));
@@ -131,7 +132,7 @@ bool gradgradcheck(const TensorFunction& fn, const TensorList& inputs, const Gra
     TensorList x(in.begin(), in.begin() + std::ptrdiff_t(input_count)), wanted;
     TensorList dy(in.begin() + std::ptrdiff_t(input_count), in.end());
     for (const Tensor& leaf : x)
-      if (leaf && leaf.requires_grad()) wanted.push_back(leaf);
+      if (leaf.defined() && leaf.requires_grad()) wanted.push_back(leaf);
     return grad(differentiable_outputs(fn, x), wanted, dy, {.create_graph = true, .allow_unused = true});
   };
   return gradcheck(gradient, all, options);

@@ -35,7 +35,7 @@ void check_gradients(const Node& node, const TensorList& input_grads) {
   for (size_t i = 0; i < input_grads.size(); ++i) {
     const Edge& edge = node.edges()[i];
     const Tensor& gradient = input_grads[i];
-    if (!edge || !gradient) continue;
+    if (!edge || !gradient.defined()) continue;
     const OutputMeta& expected = edge.node->outputs()[size_t(edge.input)];
     check(gradient.shape() == expected.shape && gradient.dtype() == expected.dtype, node.op_name(),
           ": backward gave argument ", i, " a gradient ", gradient.dtype(), gradient.shape(),
@@ -51,7 +51,7 @@ void check_gradients(const Node& node, const TensorList& input_grads) {
 // Calls a hook on the gradient of one of the node's outputs; what it returns replaces the gradient.
 void apply_hook(const Node& node, const Node::GradHook& hook, Tensor& gradient) {
   Tensor replaced = hook.call(gradient);
-  if (!replaced) return;
+  if (!replaced.defined()) return;
   const OutputMeta& meta = node.outputs()[size_t(hook.index)];
   check(replaced.shape() == meta.shape && replaced.dtype() == meta.dtype, node.op_name(),
         ": a hook returned ", replaced.dtype(), replaced.shape(), " for a gradient ", meta.dtype, meta.shape);
@@ -174,7 +174,7 @@ void GraphTask::finish_gradients(Node& node, TensorList& grads) {
   for (bool retaining : {false, true}) {
     for (auto hook : std::vector(node.hooks())) {
       Tensor& gradient = grads[size_t(hook.index)];
-      if (!gradient || hook.retains != retaining) continue;
+      if (!gradient.defined() || hook.retains != retaining) continue;
       apply_hook(node, hook, gradient);
     }
   }
@@ -186,7 +186,7 @@ void GraphTask::finish_gradients(Node& node, TensorList& grads) {
     captured_[it->second] = grads[size_t(capture_edges_[it->second].input)];
   for (size_t i = 0; i < grads.size(); ++i) {
     const OutputMeta& meta = node.outputs()[i];
-    if (!grads[i] && !dynamic_cast<TakesUndefinedGradients*>(&node))
+    if (!grads[i].defined() && !dynamic_cast<TakesUndefinedGradients*>(&node))
       grads[i] = Tensor::zeros(meta.shape, meta.dtype, meta.device);
   }
 }
@@ -195,7 +195,7 @@ void GraphTask::deliver(Node& node, TensorList&& input_grads) {
   const std::vector<Edge>& edges = node.edges();
   for (size_t i = 0; i < edges.size(); ++i) {
     if (!edges[i]) continue;
-    if (i < input_grads.size() && input_grads[i]) add_gradient(edges[i], std::move(input_grads[i]));
+    if (i < input_grads.size() && input_grads[i].defined()) add_gradient(edges[i], std::move(input_grads[i]));
     if (--dependencies_[edges[i].node.get()] == 0) ready_.push(edges[i].node);
   }
 }
@@ -213,7 +213,7 @@ void GraphTask::add_gradient(const Edge& asked, Tensor gradient) {
   TensorList& buffer = buffers_[edge.node.get()];
   buffer.resize(edge.node->outputs().size());
   Tensor& slot = buffer[size_t(edge.input)];
-  slot = slot ? sum_of(std::move(slot), gradient) : std::move(gradient);
+  slot = slot.defined() ? sum_of(std::move(slot), gradient) : std::move(gradient);
 }
 
 Tensor GraphTask::take_pending(const Edge& asked) {
@@ -222,14 +222,14 @@ Tensor GraphTask::take_pending(const Edge& asked) {
   auto buffer = running->buffers_.find(edge.node.get());
   if (buffer == running->buffers_.end()) return {};
   Tensor& slot = buffer->second[size_t(edge.input)];
-  if (!slot) return {};
+  if (!slot.defined()) return {};
   Tensor sum = std::exchange(slot, Tensor());  // copied if somebody holds it: the same bits whoever does
   return sum.is_sole_owner() && sum.is_contiguous() ? sum : sum.clone();
 }
 
 void GraphTask::stop_at(const Edge& edge, Tensor sum) {
   stops_.insert(edge.node.get());
-  if (sum) add_gradient(edge, std::move(sum));
+  if (sum.defined()) add_gradient(edge, std::move(sum));
 }
 
 Tensor GraphTask::take_stopped(const Edge& edge) {

@@ -17,7 +17,7 @@ std::shared_ptr<AutogradMeta> require_meta(const Tensor& x) {
 }
 
 Edge gradient_edge(const Tensor& x) {
-  if (!x) return {};
+  if (!x.defined()) return {};
   auto meta = find_meta(x);
   if (!meta) return {};
   if (meta->grad_fn) return {meta->grad_fn, meta->output_index};

@@ -2,6 +2,7 @@
 #include "reprise/autograd/node.h"
 
 #include <atomic>
+#include <utility>
 
 namespace reprise::autograd {
 namespace {
@@ -9,8 +10,10 @@ namespace {
 std::atomic<uint64_t> next_sequence{0};
 std::atomic<int64_t> live_count{0};
 
-// Nodes waiting to be deleted on this thread. Plain data: it outlives every other thread-local.
-thread_local std::vector<Node*>* waiting = nullptr;
+// Nodes waiting to be deleted on this thread, and whether one is being deleted. Plain data: it outlives every
+// other thread-local.
+thread_local Node* waiting = nullptr;
+thread_local bool deleting = false;
 
 }  // namespace
 
@@ -21,19 +24,13 @@ Node::Node(uint64_t sequence) : sequence_(sequence) { live_count.fetch_add(1); }
 // Deleting a node drops its edges and saved tensors, which may hold the last handles of earlier nodes. Those
 // land here again while the first call is still in its loop, and only join the queue.
 void detail::delete_later(Node* node) noexcept {
-  if (waiting) {
-    waiting->push_back(node);
-    return;
-  }
-  std::vector<Node*> queue{node};
-  waiting = &queue;
-  while (!queue.empty()) {
-    Node* last = queue.back();
-    queue.pop_back();
-    delete last;
+  node->deleted_after_ = std::exchange(waiting, node);
+  if (std::exchange(deleting, true)) return;
+  while (waiting) {
+    delete std::exchange(waiting, waiting->deleted_after_);
     live_count.fetch_sub(1);
   }
-  waiting = nullptr;
+  deleting = false;
 }
 
 int64_t live_nodes() { return live_count.load(); }

@@ -15,6 +15,12 @@ namespace reprise::autograd {
 class Node;
 using NodePtr = std::shared_ptr<Node>;
 
+namespace detail {
+/// Deletes nodes one by one, without a byte of new memory: a graph of any depth is destroyed without
+/// recursion.
+void delete_later(Node* node) noexcept;
+}  // namespace detail
+
 /// Where a gradient goes: slot `input` of `node`. An absent node means nobody wants it.
 struct Edge {
   NodePtr node;
@@ -67,14 +73,12 @@ class Node {
   std::string origin_;
 
  private:
+  friend void detail::delete_later(Node* node) noexcept;
+
   uint64_t sequence_;
   std::vector<GradHook> hooks_;
+  Node* deleted_after_ = nullptr;  // the next in the queue of those that nobody holds
 };
-
-namespace detail {
-/// Deletes nodes one by one: a graph of any depth is destroyed without recursion.
-void delete_later(Node* node) noexcept;
-}  // namespace detail
 
 template <class T, class... Args>
 std::shared_ptr<T> make_node(Args&&... args) {

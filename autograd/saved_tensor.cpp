@@ -26,7 +26,7 @@ SavedTensorHooks::~SavedTensorHooks() { innermost = outer_; }
 bool SavedTensorHooks::active() { return innermost != nullptr; }
 
 SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) : is_output_(is_output) {
-  if (!x) return;
+  if (!x.defined()) return;
   auto meta = find_meta(x);
   check(!(meta && meta->inference), op_name, ": a tensor made in InferenceMode cannot be saved for backward");
   requires_grad_ = x.requires_grad();
@@ -58,7 +58,7 @@ Tensor SavedTensor::unpack(const NodePtr& owner, const char* op_name) const {
     if (is_output_) return requires_grad_ ? with_edge(data, {owner, output_index_}) : data;
     return edge_ ? with_edge(data, edge_) : data;
   }
-  if (!tensor_) return {};
+  if (!tensor_.defined()) return {};
   check(tensor_.version() == version_, op_name, ": a tensor of shape ", tensor_.shape(),
         " that backward needs was changed in place: it is at version ", tensor_.version(), ", saved at ",
         version_);

@@ -58,10 +58,10 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::set_grad(const Tensor& gradient) const {
-  check(!gradient || (gradient.shape() == shape() && gradient.dtype() == dtype()),
+  check(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
         "set_grad: the gradient does not fit a tensor ", dtype(), shape());
-  check(!gradient || gradient.device() == device(), "set_grad: the gradient is on ",
-        gradient ? gradient.device() : Device(), ", the tensor on ", device());
+  check(!gradient.defined() || gradient.device() == device(), "set_grad: the gradient is on ",
+        gradient.defined() ? gradient.device() : Device(), ", the tensor on ", device());
   require_meta(*this)->grad = gradient;
 }
 
@@ -72,7 +72,8 @@ void Tensor::retain_grad() const {
   meta->grad_fn->hooks().push_back({next_hook_id(), meta->output_index,
                                     [weak = std::weak_ptr(meta)](const Tensor& gradient) {
                                       if (auto alive = weak.lock())
-                                        alive->grad = alive->grad ? alive->grad + gradient : gradient;
+                                        alive->grad =
+                                            alive->grad.defined() ? alive->grad + gradient : gradient;
                                       return Tensor();
                                     },
                                     /*retains=*/true});
@@ -107,7 +108,7 @@ void begin_in_place(const Tensor& x, const char* op, const Tensor& source = {}) 
   check(!(grad_mode_enabled() && x.requires_grad()), op,
         ": an in-place write to a tensor that requires grad is not recorded; use the out-of-place function, "
         "or NoGrad");
-  check(!(grad_mode_enabled() && source && source.requires_grad()), op,
+  check(!(grad_mode_enabled() && source.defined() && source.requires_grad()), op,
         ": the source requires grad and in-place writes are not recorded; detach() it, or use the "
         "out-of-place function");
   for (int d = 0; d < x.rank(); ++d)
@@ -155,8 +156,8 @@ void Tensor::set_data(const Tensor& source) const {
   check(!requires_grad() || is_floating(source.dtype()), "set_data: a tensor that requires grad needs a ",
         "floating dtype, got ", source.dtype());
   Tensor gradient = grad();
-  check(!gradient || (gradient.shape() == source.shape() && gradient.dtype() == source.dtype() &&
-                      gradient.device() == source.device()),
+  check(!gradient.defined() || (gradient.shape() == source.shape() && gradient.dtype() == source.dtype() &&
+                                gradient.device() == source.device()),
         "set_data: the gradient does not fit a tensor ", source.dtype(), source.shape());
   source.storage()->bump_version_past(version());
   impl_->storage = source.storage();

@@ -1,7 +1,20 @@
 // The bookkeeping of memory: reuse by pool and size, accounting by category, the limit, the event log.
 #include "reprise/core/caching_allocator.h"
 
+#include <algorithm>
+
 namespace reprise {
+namespace {
+
+// Of one request: no system has more, and sums of sizes stay below 2^64.
+constexpr size_t most_bytes = size_t(1) << 56;
+
+}  // namespace
+
+// Note [Releasing takes no memory]
+// Tensors go in destructors, also while an exception for want of memory is on its way. So whatever a release
+// will need is set aside while the block is taken or shared, where failing is an exception: room in the list
+// of free blocks of its size, in the event log, and for its fences.
 
 MemoryBlock CachingAllocator::allocate(size_t bytes, MemoryCategory category) {
   if (bytes == 0) return {.category = category};
@@ -9,14 +22,17 @@ MemoryBlock CachingAllocator::allocate(size_t bytes, MemoryCategory category) {
   uintptr_t stream = source_->current_pool();
   auto redirected = entered_.find(stream);
   uintptr_t pool = redirected == entered_.end() ? stream : redirected->second;
-  MemoryBlock block{nullptr, bytes, source_->rounded(bytes), category, stream, pool};
+  MemoryBlock block{nullptr, bytes, bytes, category, stream, pool};
+  if (bytes > most_bytes) refuse(block, "the system");
+  block.reserved_bytes = source_->rounded(bytes);
+  reserve_events(2);
   if (!waiting_.empty()) collect_waiting(false);
-  auto cached = free_.find({pool, block.reserved_bytes});
-  if (cached != free_.end()) {
-    block.data = cached->second;
-    free_.erase(cached);
+  Alike& alike = blocks_[{pool, block.reserved_bytes}];
+  if (alike.free.empty()) {
+    block.data = from_system(block, alike);
   } else {
-    block.data = from_system(block);
+    block.data = alike.free.back();
+    alike.free.pop_back();
   }
   source_->lend(block);
   account(int64_t(bytes), category);
@@ -33,30 +49,29 @@ void CachingAllocator::release(const MemoryBlock& block) noexcept {
   account(-int64_t(block.bytes), block.category);
   stats_.held -= block.reserved_bytes;
   --stats_.live_blocks;
-  auto [first, last] = other_streams_.equal_range(block.data);
-  if (first == last) {
+  auto shared = shared_.extract(block.data);
+  if (!shared) {
     keep(block);
     return;
   }
+  shared.mapped().block = block;
   // Fences cannot be asked about while a graph is captured, so what several streams of one share waits for
   // the graph's end.
   if (graph_pools_.contains(block.pool)) {
-    held_.emplace(block.pool, std::pair(block.data, block.reserved_bytes));
-    other_streams_.erase(first, last);
+    held_.insert(std::move(shared));
     return;
   }
-  Waiting waiting{block, {}};
   try {
-    for (auto i = first; i != last; ++i) waiting.fences.push_back(source_->fence(i->second));
-    waiting_.push_back(std::move(waiting));
+    for (uintptr_t stream : shared.mapped().streams) shared.mapped().fences.push_back(source_->fence(stream));
+    waiting_.insert(std::move(shared));
   } catch (const std::exception&) {
     // No fence, so nobody knows when the block is free: it stays reserved for good.
   }
-  other_streams_.erase(first, last);
 }
 
 void CachingAllocator::move_to_category(MemoryBlock& block, MemoryCategory category) {
   std::lock_guard lock(mutex_);
+  reserve_events(2);
   account(-int64_t(block.bytes), block.category);
   account(int64_t(block.bytes), category);
   block.category = category;
@@ -68,10 +83,10 @@ void CachingAllocator::record_stream(const MemoryBlock& block, const Stream& str
   uintptr_t handle = reinterpret_cast<uintptr_t>(stream.handle());
   if (!block.data || handle == block.stream) return;
   std::lock_guard lock(mutex_);
-  auto [first, last] = other_streams_.equal_range(block.data);
-  for (auto i = first; i != last; ++i)
-    if (i->second == handle) return;
-  other_streams_.emplace(block.data, handle);
+  Shared& shared = shared_[block.data];
+  if (std::ranges::find(shared.streams, handle) != shared.streams.end()) return;
+  shared.fences.reserve(shared.streams.size() + 1);
+  shared.streams.push_back(handle);
 }
 
 uintptr_t CachingAllocator::enter_pool(const Stream& stream) {
@@ -93,12 +108,15 @@ void CachingAllocator::leave_pool(const Stream& stream) {
 void CachingAllocator::dissolve_pool(uintptr_t pool) {
   std::lock_guard lock(mutex_);
   if (graph_pools_.erase(pool) == 0) return;
-  auto first = free_.lower_bound({pool, 0}), last = free_.lower_bound({pool + 1, 0});
-  for (auto i = first; i != last; ++i) give_back(i->second, i->first.second);
-  free_.erase(first, last);
-  auto [first_held, last_held] = held_.equal_range(pool);
-  for (auto i = first_held; i != last_held; ++i) give_back(i->second.first, i->second.second);
-  held_.erase(first_held, last_held);
+  for (auto& [data, shared] : held_)
+    if (shared.block.pool == pool) keep(shared.block);
+  std::erase_if(held_, [&](const auto& entry) { return entry.second.block.pool == pool; });
+  auto first = blocks_.lower_bound({pool, 0}), last = blocks_.lower_bound({pool + 1, 0});
+  while (first != last) {
+    for (void* data : first->second.free) give_back(first->first, first->second, data);
+    first->second.free.clear();
+    first = first->second.count ? std::next(first) : blocks_.erase(first);
+  }
 }
 
 MemoryStats CachingAllocator::stats() const {
@@ -132,8 +150,9 @@ void CachingAllocator::empty_cache() {
 
 void CachingAllocator::start_recording() {
   std::lock_guard lock(mutex_);
-  recording_ = true;
   events_.clear();
+  recording_ = true;
+  reserve_events(0);
   started_ = std::chrono::steady_clock::now();
 }
 
@@ -143,8 +162,9 @@ std::vector<MemoryEvent> CachingAllocator::stop_recording() {
   return std::move(events_);
 }
 
-void* CachingAllocator::from_system(const MemoryBlock& block) {
+void* CachingAllocator::from_system(const MemoryBlock& block, Alike& alike) {
   size_t bytes = block.reserved_bytes;
+  if (alike.free.capacity() <= alike.count) alike.free.reserve(2 * alike.count + 1);
   if (limit_ && stats_.reserved + bytes > limit_) drop_cache();
   if (limit_ && stats_.reserved + bytes > limit_) refuse(block, "the limit");
   void* data = source_->obtain(bytes);
@@ -153,6 +173,7 @@ void* CachingAllocator::from_system(const MemoryBlock& block) {
     data = source_->obtain(bytes);
   }
   if (!data) refuse(block, "the system");
+  ++alike.count;
   stats_.reserved += bytes;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
   ++stats_.system_allocations;
@@ -160,7 +181,7 @@ void* CachingAllocator::from_system(const MemoryBlock& block) {
 }
 
 void CachingAllocator::refuse(const MemoryBlock& block, const char* who) const {
-  std::ostringstream text;
+  TextStream text;
   text << "out of memory on " << source_->device() << ": " << block.bytes << " bytes of "
        << name_of(block.category) << " refused by " << who;
   if (limit_) text << " of " << limit_ << " bytes";
@@ -187,38 +208,52 @@ void CachingAllocator::account(int64_t bytes, MemoryCategory category) {
 // A graph's pool may be gone before its last block is: then nobody else may have the block.
 void CachingAllocator::keep(const MemoryBlock& block) {
   source_->take_back(block);
-  if (is_graph_pool(block.pool) && !graph_pools_.contains(block.pool))
-    give_back(block.data, block.reserved_bytes);
-  else
-    free_.emplace(Key{block.pool, block.reserved_bytes}, block.data);
+  auto alike = blocks_.find({block.pool, block.reserved_bytes});
+  if (!is_graph_pool(block.pool) || graph_pools_.contains(block.pool)) {
+    alike->second.free.push_back(block.data);
+    return;
+  }
+  give_back(alike->first, alike->second, block.data);
+  if (alike->second.count == 0) blocks_.erase(alike);
 }
 
-void CachingAllocator::give_back(void* data, size_t bytes) {
-  source_->give_back(data, bytes);
-  stats_.reserved -= bytes;
+void CachingAllocator::give_back(const Key& key, Alike& alike, void* data) {
+  source_->give_back(data, key.second);
+  stats_.reserved -= key.second;
+  --alike.count;
+}
+
+// While events are recorded there is room for `more` and for the release of every live block.
+void CachingAllocator::reserve_events(size_t more) {
+  if (!recording_) return;
+  size_t needed = events_.size() + size_t(stats_.live_blocks) + more;
+  if (events_.capacity() < needed) events_.reserve(2 * needed);
 }
 
 void CachingAllocator::collect_waiting(bool wait) {
-  std::erase_if(waiting_, [&](Waiting& waiting) {
-    std::erase_if(waiting.fences, [&](void* fence) {
+  for (auto i = waiting_.begin(); i != waiting_.end();) {
+    std::erase_if(i->second.fences, [&](void* fence) {
       if (!wait) return source_->has_passed(fence);
       source_->wait(fence);
       return true;
     });
-    if (!waiting.fences.empty()) return false;
-    keep(waiting.block);
-    return true;
-  });
+    if (i->second.fences.empty()) {
+      keep(i->second.block);
+      i = waiting_.erase(i);
+    } else {
+      ++i;
+    }
+  }
 }
 
 // What belongs to a graph stays: it runs on that memory again.
 void CachingAllocator::drop_cache() {
   collect_waiting(true);
-  std::erase_if(free_, [&](const auto& entry) {
-    if (is_graph_pool(entry.first.first)) return false;
-    give_back(entry.second, entry.first.second);
-    return true;
-  });
+  for (auto& [key, alike] : blocks_) {
+    if (is_graph_pool(key.first)) continue;
+    for (void* data : alike.free) give_back(key, alike, data);
+    alike.free.clear();
+  }
 }
 
 }  // namespace reprise

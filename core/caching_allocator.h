@@ -5,9 +5,9 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 
+#include "reprise/core/fork.h"
 #include "reprise/core/memory_source.h"
 
 namespace reprise {
@@ -35,30 +35,37 @@ class CachingAllocator final : public Allocator {
 
  private:
   using Key = std::pair<uintptr_t, size_t>;  // pool and size
-  struct Waiting {                           // released, but still in use on other streams
-    MemoryBlock block;
-    std::vector<void*> fences;
+  struct Alike {                             // blocks of one pool and size
+    std::vector<void*> free;                 // with room for all of them: releasing one takes no memory
+    size_t count = 0;                        // from the system, free or not
   };
+  struct Shared {  // in use on streams beside its own
+    MemoryBlock block;
+    std::vector<uintptr_t> streams;
+    std::vector<void*> fences;  // with room for one per stream
+  };
+  using SharedBlocks = std::map<void*, Shared>;  // by address
 
-  void* from_system(const MemoryBlock& block);
+  void* from_system(const MemoryBlock& block, Alike& alike);
   [[noreturn]] void refuse(const MemoryBlock& block, const char* who) const;
   void account(int64_t bytes, MemoryCategory category);
   void keep(const MemoryBlock& block);
-  void give_back(void* data, size_t bytes);
+  void give_back(const Key& key, Alike& alike, void* data);
+  void reserve_events(size_t more);
   void collect_waiting(bool wait);
   void drop_cache();
   bool is_graph_pool(uintptr_t pool) const { return pool % 2 == 1; }  // a stream's handle is an address
 
   const std::unique_ptr<MemorySource> source_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   MemoryStats stats_;
   size_t limit_ = 0;
-  std::multimap<Key, void*> free_;
-  std::multimap<void*, uintptr_t> other_streams_;  // by block: where it is used beside its own stream
-  std::vector<Waiting> waiting_;
+  std::map<Key, Alike> blocks_;
+  SharedBlocks shared_;                     // of live blocks
+  SharedBlocks waiting_;                    // released, but not past their fences
+  SharedBlocks held_;                       // released, but kept for a graph
   std::map<uintptr_t, uintptr_t> entered_;  // from a stream to the pool that it takes memory from
   std::set<uintptr_t> graph_pools_;
-  std::multimap<uintptr_t, std::pair<void*, size_t>> held_;  // by graph pool: released, but not reused
   uintptr_t next_graph_pool_ = 1;
   bool recording_ = false;
   std::chrono::steady_clock::time_point started_;

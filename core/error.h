@@ -1,6 +1,7 @@
 // Errors: `Error` for what a caller can react to, `Bug` for a broken invariant inside Reprise.
 #pragma once
 
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -20,10 +21,16 @@ class Bug : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+/// A string stream that writes the same under every locale: none groups its digits or moves its point.
+class TextStream : public std::ostringstream {
+ public:
+  TextStream() { imbue(std::locale::classic()); }
+};
+
 namespace detail {
 template <class... Parts>
 std::string join(const Parts&... parts) {
-  std::ostringstream out;
+  TextStream out;
   (out << ... << parts);
   return out.str();
 }

@@ -40,6 +40,13 @@ Allocator& allocator(Device device) {
   return *cpu;
 }
 
+namespace {
+
+// Made while there is one thread: a fork cannot meet it half made.
+[[maybe_unused]] const Allocator& made_early = allocator(Device::cpu());
+
+}  // namespace
+
 MemoryScope::MemoryScope(MemoryCategory category) : previous_(category_now) { category_now = category; }
 MemoryScope::~MemoryScope() { category_now = previous_; }
 MemoryCategory current_memory_category() { return category_now; }

@@ -9,11 +9,13 @@
 
 namespace reprise {
 
-/// Threads that `parallel_for` may use, the caller included. Starts at REPRISE_NUM_THREADS, else the CPUs
-/// this process may run on.
+/// Threads that `parallel_for` may use, the caller included. Starts at REPRISE_NUM_THREADS (Error if that is
+/// no number from 1 to 1024), else the CPUs this process may run on. Where the system refuses to start as
+/// many, there are fewer, and a warning on stderr says so once. The child of a fork starts its own.
 int num_threads();
 
-/// Sets the number of threads; Error if `count` < 1. Not to be called while a parallel_for runs.
+/// Sets the number of threads; Error if `count` is not from 1 to 1024, or inside a parallel_for. Waits for a
+/// parallel_for that another thread runs.
 void set_num_threads(int count);
 
 namespace detail {

@@ -68,7 +68,14 @@ void SpillFile::prefetch(const Extent& extent) const noexcept {
 void SpillFile::release(const Extent& extent) noexcept {
   if (extent.bytes == 0) return;
   std::lock_guard lock(mutex_);
-  int64_t begin = extent.offset, end = begin + (extent.bytes + page - 1) / page * page;
+  try {
+    add_room(extent.offset, extent.offset + (extent.bytes + page - 1) / page * page);
+  } catch (const std::bad_alloc&) {
+    // Nobody remembers the room: the file is larger than it need be, and all else is as it should.
+  }
+}
+
+void SpillFile::add_room(int64_t begin, int64_t end) {
   auto next = free_.lower_bound(begin);
   if (next != free_.end() && next->first == end) {
     end += next->second;
@@ -96,8 +103,8 @@ SpillFile::Extent SpillFile::take(int64_t bytes) {
     return {end_ - bytes, bytes};
   }
   auto [offset, room] = *best;
-  free_.erase(best);
   if (room > bytes) free_[offset + bytes] = room - bytes;
+  free_.erase(best);
   return {offset, bytes};
 }
 

@@ -33,6 +33,7 @@ class SpillFile {
 
  private:
   Extent take(int64_t bytes);
+  void add_room(int64_t begin, int64_t end);
 
   std::filesystem::path folder_;
   int file_ = -1;

@@ -7,16 +7,19 @@
 #include "reprise/core/cuda/error_slot.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/error.h"
+#include "reprise/core/thread_owned.h"
 
 namespace reprise {
 namespace {
 
-// This thread's streams by device index; null where it never had one.
-thread_local std::vector<void*> current_handles;
+struct CurrentStreams {
+  std::vector<void*> handles;  // by device index; null where the thread never had one
+};
 
 void*& current_handle(int index) {
-  if (current_handles.size() <= size_t(index)) current_handles.resize(size_t(index) + 1);
-  return current_handles[size_t(index)];
+  auto& handles = thread_owned<CurrentStreams>().handles;
+  if (handles.size() <= size_t(index)) handles.resize(size_t(index) + 1);
+  return handles[size_t(index)];
 }
 
 // The stream of a device that all threads start with. Never destroyed: work may be on it at exit.

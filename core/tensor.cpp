@@ -87,15 +87,24 @@ const TensorView& Tensor::layout() const {
   return impl_->view;
 }
 
-const TensorView& Tensor::view() const {
+const TensorView& Tensor::view() const& {
   if (is_hollow())
     throw HollowRead(detail::join("tensor: the data of a hollow tensor of shape ", shape(), " was read"));
   return layout();
 }
 
+TemporaryView Tensor::view() const&& { return {static_cast<const Tensor&>(*this).view()}; }
+
 double Tensor::item() const {
   check(numel() == 1, "item: needs one element, got shape ", shape());
   return to_vector<double>()[0];
+}
+
+Tensor::operator bool() const {
+  check(defined(), "bool: the tensor was never given a value; defined() tells whether there is one");
+  check(numel() == 1, "bool: the truth value of ", numel(), " elements, of shape ", shape(),
+        ", is ambiguous; it needs one element");
+  return item() != 0;
 }
 
 template <class T>

@@ -28,6 +28,9 @@ class HollowRead : public Error {
   static uint64_t count();  ///< of those made on this thread: tells whether somebody caught one
 };
 
+/// The view of a temporary tensor: for the call that it is an argument of, and not to be kept.
+struct TemporaryView : TensorView {};
+
 /// A multi-dimensional array. Copies share the data; `clone` copies it. A default-constructed tensor is
 /// undefined: it has no shape and no data, and stands for "no tensor".
 class Tensor {
@@ -46,7 +49,9 @@ class Tensor {
   static Tensor hollow(TensorView layout);
 
   bool defined() const { return impl_ != nullptr; }
-  explicit operator bool() const { return defined(); }
+  /// The value of a one-element tensor: `if (less(a, b))`. Error for more elements, for none, and for an
+  /// undefined tensor: `defined()` asks whether there is one.
+  explicit operator bool() const;
   const Shape& shape() const { return layout().shape; }
   const Strides& strides() const { return layout().strides; }
   int rank() const { return layout().rank(); }
@@ -58,8 +63,11 @@ class Tensor {
   bool is_hollow() const { return !layout().data && numel() > 0; }
 
   /// What kernels take. Valid while this tensor lives. Error if undefined.
-  const TensorView& view() const;
-  operator const TensorView&() const { return view(); }
+  const TensorView& view() const&;
+  TemporaryView view() const&&;
+  operator const TensorView&() const& { return view(); }
+  operator const TensorView&() const&& =
+      delete;  // it would outlive its memory; write `.view()` inside a call
   /// The first element, for the host to read and write. Error if T is not the dtype, or if the tensor is not
   /// on the CPU.
   template <class T>

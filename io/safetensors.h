@@ -43,7 +43,17 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-using NamedViews = std::vector<std::pair<std::string, TensorView>>;
+/// What is written: a tensor, held until then, or the view of one that the caller holds.
+class KeptView : public TensorView {
+ public:
+  KeptView(Tensor tensor) : TensorView(tensor.view()), tensor_(std::move(tensor)) {}
+  KeptView(const TensorView& view) : TensorView(view) {}
+  KeptView(const TemporaryView&) = delete;  // its memory is gone before it is written; give the tensor
+
+ private:
+  Tensor tensor_;
+};
+using NamedViews = std::vector<std::pair<std::string, KeptView>>;
 
 /// Writes `tensors` (on any device, with any strides) and `metadata` to `path`, atomically and durably. The
 /// file depends on the contents alone: tensors are sorted by element size, widest first so that all are

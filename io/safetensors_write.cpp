@@ -15,7 +15,7 @@ namespace {
 constexpr size_t alignment = 8;                   // of the data in the file
 constexpr size_t gather_bytes = size_t(1) << 20;  // written at once from a tensor that is not contiguous
 
-using Entry = std::pair<std::string, TensorView>;
+using Entry = NamedViews::value_type;
 
 std::vector<const Entry*> ordered(const std::string& path, const NamedViews& tensors) {
   std::vector<const Entry*> entries;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "reprise/core/dtype.h"
+#include "reprise/core/thread_owned.h"
 #include "reprise/kernels/attention_problem.h"
 #include "reprise/kernels/simd.h"
 #include "reprise/kernels/simd_math.h"
@@ -47,7 +48,10 @@ struct Rows {
 /// A buffer of this thread, aligned to a cache line, that grows and is never given back.
 template <class C>
 C* scratch(int64_t count) {
-  thread_local std::vector<C> buffer;
+  struct Buffer {
+    std::vector<C> values;
+  };
+  std::vector<C>& buffer = thread_owned<Buffer>().values;
   constexpr size_t slack = 64 / sizeof(C);
   if (buffer.size() < size_t(count) + slack) buffer.resize(size_t(count) + slack);
   auto address = reinterpret_cast<uintptr_t>(buffer.data());

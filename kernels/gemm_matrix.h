@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "reprise/core/parallel.h"
+#include "reprise/core/thread_owned.h"
 #include "reprise/kernels/gemm_epilogue.h"
 #include "reprise/kernels/gemm_pack.h"
 #include "reprise/kernels/gemm_tile.h"
@@ -31,6 +32,7 @@ class Scratch {
     const size_t bytes = size_t(count) * sizeof(T);
     if (bytes > bytes_) {
       memory_.reset();
+      bytes_ = 0;  // there may be no memory
       memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
       bytes_ = bytes;
     }
@@ -53,11 +55,12 @@ class PackedOperand {
   /// Forgets what was packed, unless it was this `block` (a name the caller gives).
   void start(int64_t block, int64_t pieces) {
     if (block == block_) return;
+    if (pieces > count_) {
+      states_ = std::make_unique<std::atomic<uint64_t>[]>(size_t(pieces));
+      count_ = pieces;
+    }
     block_ = block;
     ++round_;
-    if (pieces <= count_) return;
-    states_ = std::make_unique<std::atomic<uint64_t>[]>(size_t(pieces));
-    count_ = pieces;
   }
   void forget() { block_ = -1; }
 
@@ -91,10 +94,7 @@ struct Workspace {
   Scratch tile_sums;  ///< of the tile at hand
 };
 
-inline Workspace& workspace() {
-  thread_local Workspace space;
-  return space;
-}
+inline Workspace& workspace() { return thread_owned<Workspace>(); }
 
 /// How a product of this shape is cut. Sizes count elements.
 struct Blocks {

@@ -68,7 +68,7 @@ void Module::to(DType dtype) {
     Tensor gradient = tensor.grad();
     tensor.set_grad({});
     tensor.set_data(tensor.detach().to(dtype));
-    if (!gradient) continue;
+    if (!gradient.defined()) continue;
     MemoryScope of_gradients(MemoryCategory::gradients);
     tensor.set_grad(gradient.to(dtype));
   }
@@ -87,12 +87,12 @@ NamedTensors Module::state_dict() const {
 void Module::load_state_dict(const NamedTensors& state) {
   NamedTensors own = state_dict();
   std::map<std::string, Tensor> given(state.begin(), state.end());
-  std::ostringstream wrong;
+  TextStream wrong;
   for (const auto& [name, tensor] : own) {
     auto found = given.find(name);
     if (found == given.end()) {
       wrong << "\n  missing: " << name << ' ' << tensor.shape();
-    } else if (!found->second) {
+    } else if (!found->second.defined()) {
       wrong << "\n  " << name << ": given no tensor";
     } else if (found->second.shape() != tensor.shape()) {
       wrong << "\n  shape of " << name << ": given " << found->second.shape() << ", the module has "
@@ -105,7 +105,7 @@ void Module::load_state_dict(const NamedTensors& state) {
   std::map<std::string, int> times;
   for (const auto& [name, tensor] : state) {
     if (!has_name(own, name))
-      wrong << "\n  unknown: " << name << (tensor ? detail::join(' ', tensor.shape()) : "");
+      wrong << "\n  unknown: " << name << (tensor.defined() ? detail::join(' ', tensor.shape()) : "");
     if (++times[name] == 2) wrong << "\n  given twice: " << name;
   }
   check(wrong.str().empty(), "load_state_dict: the state does not fit the module:", wrong.str());

@@ -15,11 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* model_prefix = "model.";  // of the metadata keys that describe the model
 
-io::NamedViews views(const nn::NamedTensors& tensors) {
-  io::NamedViews out;
-  for (const auto& [name, tensor] : tensors) out.emplace_back(name, tensor.view());
-  return out;
-}
+io::NamedViews views(const nn::NamedTensors& tensors) { return {tensors.begin(), tensors.end()}; }
 
 nn::NamedTensors read_all(const std::string& path) {
   io::SafetensorsFile file(path);

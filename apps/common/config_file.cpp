@@ -5,9 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
-#include <cstdlib>
-#include <sstream>
+#include <charconv>
+#include <cmath>
 
 #include "reprise/core/error.h"
 #include "reprise/io/file.h"
@@ -17,16 +16,14 @@ namespace {
 
 std::string text_of(const toml::node& value) {
   if (auto text = value.as_string()) return text->get();
-  std::ostringstream out;
+  TextStream out;
   value.visit([&](const auto& typed) { out << typed; });
   return out.str();
 }
 
 // "FILE:3: layers"
 std::string place(const std::string& path, const toml::node& value, std::string_view key) {
-  std::ostringstream out;
-  out << path << ':' << value.source().begin.line << ": " << key;
-  return out.str();
+  return detail::join(path, ':', value.source().begin.line, ": ", key);
 }
 
 void set_option(CLI::App& command, const std::string& key, const toml::node& value, const std::string& path) {
@@ -73,15 +70,15 @@ toml::table parse(const std::string& path) {
 }
 
 std::string toml_string(const std::string& text) {
-  std::ostringstream out;
+  TextStream out;
   out << toml::value<std::string>(text);
   return out.str();
 }
 
 bool is_plain_number(const std::string& text) {
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0' && (std::isdigit(text[0]) || text[0] == '-');
+  double number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
 }
 
 // What starts or continues a run is not part of what it is.
@@ -118,7 +115,7 @@ std::map<std::string, std::string> read_config(const std::string& path) {
 }
 
 std::string resolved_config(const CLI::App& command) {
-  std::ostringstream out;
+  TextStream out;
   for (const CLI::App* group :
        command.get_subcommands([](const CLI::App* app) { return app->get_name().empty(); })) {
     out << "# " << group->get_group() << '\n';

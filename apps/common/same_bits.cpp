@@ -30,8 +30,9 @@ std::string differing_elements(const Tensor& got, const Tensor& want) {
 }
 
 std::string difference(const Tensor& got, const Tensor& want) {
-  if (got.defined() != want.defined()) return got ? "there is one, and should be none" : "there is none";
-  if (!got) return {};
+  if (got.defined() != want.defined())
+    return got.defined() ? "there is one, and should be none" : "there is none";
+  if (!got.defined()) return {};
   if (got.shape() != want.shape()) return join("shape ", got.shape(), " instead of ", want.shape());
   if (got.dtype() != want.dtype()) return join("dtype ", got.dtype(), " instead of ", want.dtype());
   NoGrad guard;

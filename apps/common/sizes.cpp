@@ -1,8 +1,7 @@
 // Sizes in bytes as people write them.
 #include "reprise/apps/common/sizes.h"
 
-#include <cstdlib>
-#include <string>
+#include <charconv>
 
 #include "reprise/core/error.h"
 
@@ -24,12 +23,12 @@ size_t parse_bytes(std::string_view text) {
                             {"MiB", 1024 * 1024.},
                             {"GiB", 1024 * 1024 * 1024.},
                             {"TiB", 1024 * 1024 * 1024 * 1024.}};
-  std::string copy(text);
-  char* end = nullptr;
-  double number = std::strtod(copy.c_str(), &end);
-  std::string unit = end;
+  double number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit = text.substr(size_t(end - text.data()));
   for (const Unit& known : units)
-    if (end != copy.c_str() && unit == known.name && number * known.bytes >= 1 && number * known.bytes < 1e18)
+    if (error == std::errc() && unit == known.name && number * known.bytes >= 1 &&
+        number * known.bytes < 1e18)
       return size_t(number * known.bytes);
   fail("size: '", text, "' is not a number of bytes such as 512MiB or 2GiB");
 }

@@ -97,7 +97,7 @@ class Trainer {
 
   std::string first_bad_tensor() const {
     NoGrad guard;
-    auto bad = [](const Tensor& x) { return x && !std::isfinite((x * 0.0).sum().item()); };
+    auto bad = [](const Tensor& x) { return x.defined() && !std::isfinite((x * 0.0).sum().item()); };
     for (auto& [name, parameter] : task_.model.named_parameters()) {
       if (bad(parameter)) return name;
       if (bad(parameter.grad())) return "the gradient of " + name;

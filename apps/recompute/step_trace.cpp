@@ -42,7 +42,7 @@ void StepTrace::op_ran(const char* op_name, const TensorList& inputs, const Tens
 // themselves until backward would change what is measured.
 void StepTrace::hook_producers(const TensorList& tensors) {
   for (const Tensor& x : tensors) {
-    if (!x || x.is_leaf()) continue;
+    if (!x.defined() || x.is_leaf()) continue;
     autograd::Edge edge = autograd::gradient_edge(x);
     if (!edge || !hooked_.insert(edge.node->sequence()).second) continue;
     auto layer = layers_.lower_bound(edge.node->sequence());

@@ -34,7 +34,7 @@ struct AddNorm : Function<Derived> {
     }
     // Kernels tell a view that is absent by its memory, which empty ones have none of.
     if (x.numel() > 0)
-      Derived::run_forward(current_stream(x.device()), unit_stride(x), unit_stride(residual),
+      Derived::run_forward(current_stream(x.device()), unit_stride(x).view(), unit_stride(residual).view(),
                            optional_view(gamma), optional_view(beta), eps, sum, y, optional_view(mean),
                            optional_view(rstd));
     this->save(sum, gamma, beta, mean, rstd);
@@ -56,10 +56,10 @@ struct AddNorm : Function<Derived> {
     if (this->needs_grad(0) || this->needs_grad(1)) dsum = empty_like(sum);
     if (this->needs_grad(2)) dgamma = empty_like(gamma);
     if (this->needs_grad(3)) dbeta = empty_like(beta);
-    Derived::run_backward(stream, unit_stride(d[1]), unit_stride(sum), optional_view(gamma),
-                          optional_view(this->saved(3)), this->saved(4), optional_view(dsum),
+    Derived::run_backward(stream, unit_stride(d[1]).view(), unit_stride(sum).view(), optional_view(gamma),
+                          optional_view(this->saved(3)), this->saved(4).view(), optional_view(dsum),
                           optional_view(dgamma), optional_view(dbeta));
-    if (dsum) kernels::add_scaled(stream, d[0], 1.0, dsum);
+    if (dsum.defined()) kernels::add_scaled(stream, d[0], 1.0, dsum);
     return {dsum, dsum, dgamma, dbeta};
   }
 };

@@ -73,8 +73,8 @@ struct Attention : Function<Attention> {
     if (grad_mode_enabled()) return differentiable_backward(q0, k0, v0, options_, dout[0]);
     Tensor q = unit_stride(q0), k = unit_stride(k0), v = unit_stride(v0);
     Tensor dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
-    kernels::attention_backward(current_stream(q.device()), unit_stride(dout[0]), q, k, v, saved(3), saved(4),
-                                options_, dq, dk, dv);
+    kernels::attention_backward(current_stream(q.device()), unit_stride(dout[0]).view(), q, k, v,
+                                saved(3).view(), saved(4).view(), options_, dq, dk, dv);
     return {dq, dk, dv};
   }
 };
@@ -117,7 +117,7 @@ struct PackedAttention : Function<PackedAttention> {
     Tensor qkv = packed.contiguous(), dqkv = empty_like(qkv), dy = dout[0].contiguous();
     kernels::attention_backward(current_stream(qkv.device()), by_heads(dy, heads_), third(qkv, 0, heads_),
                                 third(qkv, 1, heads_), third(qkv, 2, heads_), by_heads(saved(1), heads_),
-                                saved(2), options_, third(dqkv, 0, heads_), third(dqkv, 1, heads_),
+                                saved(2).view(), options_, third(dqkv, 0, heads_), third(dqkv, 1, heads_),
                                 third(dqkv, 2, heads_));
     return {dqkv};
   }
@@ -167,7 +167,7 @@ Tensor composite::attention(const Tensor& q, const Tensor& k, const Tensor& v,
     scores = where(visible, scores, scalar(-1e30, q.dtype(), q.device()));
   }
   Tensor probabilities = composite::softmax(scores);
-  if (keep) probabilities = probabilities * keep;
+  if (keep.defined()) probabilities = probabilities * keep;
   return matmul(probabilities, repeat(v));
 }
 

@@ -20,9 +20,9 @@ struct RunningStatistics {
   std::optional<double> momentum;
 
   void update(const Tensor& batch_mean, const Tensor& batch_variance, int64_t count) const {
-    if (!mean || count == 0 || recompute::is_replaying()) return;
+    if (!mean.defined() || count == 0 || recompute::is_replaying()) return;
     for (const Tensor& x : {mean, variance, batches})
-      if (x) x.storage()->bump_version();
+      if (x.defined()) x.storage()->bump_version();
     kernels::update_running_statistics(current_stream(mean.device()), batch_mean, batch_variance, count,
                                        momentum, mean, variance, optional_view(batches));
   }
@@ -58,7 +58,7 @@ struct BatchNormBackward : Function<Derived> {
     if (this->needs_grad(0)) dx = empty_like(x);
     if (this->needs_grad(1)) dgamma = empty_like(gamma);
     if (this->needs_grad(2)) dbeta = empty_like(beta);
-    kernels::batch_norm_backward(current_stream(x.device()), dy.contiguous(), x.contiguous(),
+    kernels::batch_norm_backward(current_stream(x.device()), dy.contiguous().view(), x.contiguous().view(),
                                  optional_view(gamma), mean, variance, eps_, statistics, optional_view(dx),
                                  optional_view(dgamma), optional_view(dbeta));
     return {dx, dgamma, dbeta};
@@ -74,11 +74,11 @@ struct BatchNorm : BatchNormBackward<BatchNorm> {
     Tensor y = results_wanted() ? empty_like(x) : Tensor();
     Tensor mean = Tensor::empty({x.size(1)}, DType::f64, x.device());
     Tensor variance = Tensor::empty({x.size(1)}, DType::f64, x.device());
-    kernels::batch_norm(current_stream(x.device()), x.contiguous(), optional_view(gamma), optional_view(beta),
-                        eps, optional_view(y), mean, variance);
+    kernels::batch_norm(current_stream(x.device()), x.contiguous().view(), optional_view(gamma),
+                        optional_view(beta), eps, optional_view(y), mean, variance);
     running.update(mean, variance, x.numel() == 0 ? 0 : x.numel() / x.size(1));
     save(x, gamma, beta, mean, variance);
-    return y ? y : hollow_like(x);
+    return y.defined() ? y : hollow_like(x);
   }
   TensorList backward(const TensorList& dy) { return gradients(dy[0], kernels::NormStatistics::batch); }
 };
@@ -92,7 +92,7 @@ struct BatchNormInference : BatchNormBackward<BatchNormInference> {
     save(x, gamma, beta, mean, variance);
     if (!results_wanted()) return hollow_like(x);
     Tensor y = empty_like(x);
-    kernels::batch_norm_inference(current_stream(x.device()), x.contiguous(), optional_view(gamma),
+    kernels::batch_norm_inference(current_stream(x.device()), x.contiguous().view(), optional_view(gamma),
                                   optional_view(beta), mean, variance, eps, y);
     return y;
   }
@@ -104,14 +104,14 @@ struct BatchNormInference : BatchNormBackward<BatchNormInference> {
 };
 
 void check_running(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& batches) {
-  check(bool(mean) == bool(variance), "batch_norm: running mean and variance go together");
+  check(mean.defined() == variance.defined(), "batch_norm: running mean and variance go together");
   for (const Tensor& statistic : {mean, variance}) {
-    if (!statistic) continue;
+    if (!statistic.defined()) continue;
     check(statistic.shape() == Shape{x.size(1)}, "batch_norm: running statistics of shape ",
           statistic.shape(), " do not fit the channels of ", x.shape());
     check(!statistic.requires_grad(), "batch_norm: running statistics must not require grad");
   }
-  check(!batches || (batches.dtype() == DType::i64 && batches.numel() == 1),
+  check(!batches.defined() || (batches.dtype() == DType::i64 && batches.numel() == 1),
         "batch_norm: batches needs to be one i64");
 }
 
@@ -121,11 +121,11 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, cons
                   const Tensor& running_variance, const BatchNormOptions& options) {
   check_arguments(x, gamma, beta, "batch_norm");
   check_running(x, running_mean, running_variance, options.batches);
-  if (!options.training && running_mean)
+  if (!options.training && running_mean.defined())
     return BatchNormInference::apply(x, gamma, beta, running_mean, running_variance, options.eps);
   check(x.numel() != x.size(1) || x.numel() == 0,
         "batch_norm: expected more than 1 value per channel when training, got ", x.shape());
-  check(options.momentum || options.batches || !running_mean,
+  check(options.momentum || options.batches.defined() || !running_mean.defined(),
         "batch_norm: without a momentum, batches must be given");
   return BatchNorm::apply(
       x, gamma, beta, options.eps,
@@ -139,12 +139,13 @@ Tensor composite::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor&
   per_channel[1] = x.size(1);
   for (int d = 2; d < x.rank(); ++d) others.push_back(d);
   auto at_channels = [&](const Tensor& vector) { return vector.reshape(per_channel); };
-  Tensor centred = x - (given_mean ? at_channels(cast(given_mean, x.dtype())) : mean(x, others, true));
-  Tensor variance =
-      given_variance ? at_channels(cast(given_variance, x.dtype())) : mean(square(centred), others, true);
+  Tensor centred =
+      x - (given_mean.defined() ? at_channels(cast(given_mean, x.dtype())) : mean(x, others, true));
+  Tensor variance = given_variance.defined() ? at_channels(cast(given_variance, x.dtype()))
+                                             : mean(square(centred), others, true);
   Tensor y = centred * rsqrt(variance + eps);
-  if (gamma) y = y * at_channels(gamma);
-  return beta ? y + at_channels(beta) : y;
+  if (gamma.defined()) y = y * at_channels(gamma);
+  return beta.defined() ? y + at_channels(beta) : y;
 }
 
 }  // namespace reprise

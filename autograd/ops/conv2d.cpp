@@ -15,8 +15,8 @@ void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   kernels::conv2d_shape(x.shape(), weight.shape(), options);
   check_dtype(x, weight, "conv2d");
   check_dtype(x, bias, "conv2d");
-  check(!bias || bias.shape() == Shape{weight.size(0)}, "conv2d: bias is ", bias ? bias.shape() : Shape(),
-        ", needs (", weight.size(0), ",)");
+  check(!bias.defined() || bias.shape() == Shape{weight.size(0)}, "conv2d: bias is ",
+        bias.defined() ? bias.shape() : Shape(), ", needs (", weight.size(0), ",)");
 }
 
 struct Conv2d : Function<Conv2d> {
@@ -28,8 +28,8 @@ struct Conv2d : Function<Conv2d> {
     options_ = options;
     Tensor y =
         Tensor::empty(kernels::conv2d_shape(x.shape(), weight.shape(), options), x.dtype(), x.device());
-    kernels::conv2d(current_stream(x.device()), x.contiguous(), weight.contiguous(),
-                    bias ? bias.contiguous().view() : TensorView(), options, y);
+    kernels::conv2d(current_stream(x.device()), x.contiguous().view(), weight.contiguous().view(),
+                    bias.defined() ? bias.contiguous().view() : TensorView(), options, y);
     save(x, weight, bias);
     return y;
   }
@@ -46,16 +46,16 @@ struct Conv2d : Function<Conv2d> {
     Tensor dy = dys[0].contiguous(), dx, dweight, dbias;
     if (needs_grad(0)) {
       dx = empty_like(x);
-      kernels::conv2d_dx(stream, dy, weight.contiguous(), options_, dx);
+      kernels::conv2d_dx(stream, dy, weight.contiguous().view(), options_, dx);
     }
     if (needs_grad(1)) {
       MemoryScope memory = gradient_memory(1);
       dweight = empty_like(weight);
-      kernels::conv2d_dweight(stream, dy, x.contiguous(), options_, dweight);
+      kernels::conv2d_dweight(stream, dy, x.contiguous().view(), options_, dweight);
     }
     if (needs_grad(2)) {
       dbias = empty_like(bias);
-      kernels::reduce(stream, kernels::ReduceOp::sum, dy, raw_reshape(dbias, {1, dy.size(1), 1, 1}));
+      kernels::reduce(stream, kernels::ReduceOp::sum, dy, raw_reshape(dbias, {1, dy.size(1), 1, 1}).view());
     }
     return {dx, dweight, dbias};
   }
@@ -94,10 +94,10 @@ Tensor composite::conv2d(const Tensor& x, const Tensor& weight, const Tensor& bi
       Tensor factor = reshape(select(select(weight, 3, q), 2, p), {groups, out / groups, in});
       Tensor term =
           matmul(factor, reshape(pixels, {images, groups, in, height * width}));  // (N, G, O/G, I J)
-      y = y ? y + term : term;
+      y = y.defined() ? y + term : term;
     }
   y = reshape(y, shape);
-  return bias ? y + reshape(bias, {out, 1, 1}) : y;
+  return bias.defined() ? y + reshape(bias, {out, 1, 1}) : y;
 }
 
 }  // namespace reprise

@@ -62,7 +62,7 @@ struct CrossEntropy : Function<CrossEntropy> {
     if (options.reduction == Reduction::none)
       return raw_reshape(cast(losses, logits.dtype()), targets.shape());
     Tensor total = sum(losses);
-    return cast(scale ? times(total, scale) : total, logits.dtype());
+    return cast(scale.defined() ? times(total, scale) : total, logits.dtype());
   }
 
   TensorList backward(const TensorList& dy) {
@@ -87,8 +87,8 @@ struct CrossEntropy : Function<CrossEntropy> {
       Tensor q = target_distribution(labels, dlogits.size(1), options_, dlogits.dtype());
       double smallest = dlogits.dtype() == DType::f16 ? 6e-8 : 1e-30;  // a logarithm of 0 would give NaN
       Tensor tiny = scalar(smallest, dlogits.dtype(), dlogits.device());
-      z = log(maximum((scale ? times(dlogits, reciprocal(scale)) : dlogits) + q, tiny));
-      z = z.alias(raw_reshape(z, logits_shape_));
+      z = log(maximum((scale.defined() ? times(dlogits, reciprocal(scale)) : dlogits) + q, tiny));
+      z = z.alias(raw_reshape(z, logits_shape_).view());
     }
     set_grad_fn(z, edges()[0].node, edges()[0].input);
     auto same = [&](const TensorList& in) {
@@ -107,7 +107,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 // Where hooks take what is saved, a policy may keep the logits after the call: then they stay as they are.
 Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   Tensor given = std::move(logits);
-  bool overwrites = given && given.is_sole_owner() && given.is_contiguous() && !SavedTensorHooks::active();
+  bool overwrites =
+      given.defined() && given.is_sole_owner() && given.is_contiguous() && !SavedTensorHooks::active();
   return CrossEntropy::apply(given, targets, options, overwrites);
 }
 

@@ -23,7 +23,7 @@ struct EmbeddingBackward : Function<EmbeddingBackward> {
   }
 
   static void add_rows(const Tensor& dy, const Tensor& indices, const Tensor& dweight) {
-    kernels::embedding_backward(current_stream(dy.device()), unit_stride(dy), indices, dweight);
+    kernels::embedding_backward(current_stream(dy.device()), unit_stride(dy).view(), indices, dweight);
   }
   TensorList backward(const TensorList& ddweight) { return {embedding(ddweight[0], saved(0)), Tensor()}; }
 };
@@ -47,7 +47,7 @@ struct Embedding : Function<Embedding> {
   // A table tied to the output layer has that layer's gradient already: the few rows are added to it, which
   // saves a table of zeros and a pass over it.
   TensorList backward(const TensorList& dy) {
-    if (Tensor dweight = GraphTask::take_pending(edges()[0])) {
+    if (Tensor dweight = GraphTask::take_pending(edges()[0]); dweight.defined()) {
       EmbeddingBackward::add_rows(dy[0], saved(0), dweight);
       return {dweight, Tensor()};
     }

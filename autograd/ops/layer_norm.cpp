@@ -24,8 +24,8 @@ struct LayerNorm : Function<LayerNorm> {
       mean = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
       rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
     }
-    kernels::layer_norm(current_stream(x.device()), unit_stride(x), optional_view(gamma), optional_view(beta),
-                        eps, y, optional_view(mean), optional_view(rstd));
+    kernels::layer_norm(current_stream(x.device()), unit_stride(x).view(), optional_view(gamma),
+                        optional_view(beta), eps, y, optional_view(mean), optional_view(rstd));
     save(x, gamma, beta, mean, rstd);
     return y;
   }
@@ -42,8 +42,8 @@ struct LayerNorm : Function<LayerNorm> {
     if (needs_grad(0)) dx = empty_like(x);
     if (needs_grad(1)) dgamma = empty_like(gamma);
     if (needs_grad(2)) dbeta = empty_like(beta);
-    kernels::layer_norm_backward(current_stream(x.device()), unit_stride(dy[0]), unit_stride(x),
-                                 optional_view(gamma), saved(3), saved(4), optional_view(dx),
+    kernels::layer_norm_backward(current_stream(x.device()), unit_stride(dy[0]).view(), unit_stride(x).view(),
+                                 optional_view(gamma), saved(3).view(), saved(4).view(), optional_view(dx),
                                  optional_view(dgamma), optional_view(dbeta));
     return {dx, dgamma, dbeta};
   }
@@ -58,8 +58,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
 Tensor composite::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
   Tensor centred = x - mean(x, {-1}, true);
   Tensor y = centred * rsqrt(mean(square(centred), {-1}, true) + eps);
-  if (gamma) y = y * gamma;
-  return beta ? y + beta : y;
+  if (gamma.defined()) y = y * gamma;
+  return beta.defined() ? y + beta : y;
 }
 
 }  // namespace reprise

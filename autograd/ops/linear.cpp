@@ -47,13 +47,13 @@ Tensor linear_dbias(const Tensor& dy) {
 }
 
 void check_bias(const Tensor& bias, const Tensor& weight, const char* op) {
-  if (!bias) return;
+  if (!bias.defined()) return;
   check(bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype(), op, ": bias ", bias.dtype(),
         bias.shape(), " does not fit weight ", weight.dtype(), weight.shape());
 }
 
 void check_residual(const Tensor& residual, const Tensor& x, int64_t width, const char* op) {
-  if (!residual) return;
+  if (!residual.defined()) return;
   check(residual.shape() == with_width(x, width) && residual.dtype() == x.dtype(), op, ": residual ",
         residual.dtype(), residual.shape(), " does not fit the result ", x.dtype(), with_width(x, width));
 }
@@ -83,9 +83,9 @@ struct Linear : Function<Linear> {
     activation_ = activation;
     has_bias_ = bias.defined();
     kernels::Epilogue epilogue{.activation = activation};
-    if (bias) epilogue.bias = bias;
-    Tensor residual_rows = residual ? as_rows(residual) : Tensor();
-    if (residual) epilogue.residual = residual_rows;
+    if (bias.defined()) epilogue.bias = bias;
+    Tensor residual_rows = residual.defined() ? as_rows(residual) : Tensor();
+    if (residual.defined()) epilogue.residual = residual_rows;
     Tensor rows = as_rows(x), pre;
     if (recording() && activation != Activation::none) {
       pre = Tensor::empty({rows.size(0), weight.size(0)}, x.dtype(), x.device());
@@ -101,7 +101,7 @@ struct Linear : Function<Linear> {
     Tensor d = as_rows(dy[0]), dx, dweight, dbias;
     if (activation_ != Activation::none) {
       Tensor dpre = empty_like(d);
-      kernels::unary_backward(current_stream(d.device()), unary_of(activation_), d, saved(3), dpre);
+      kernels::unary_backward(current_stream(d.device()), unary_of(activation_), d, saved(3).view(), dpre);
       d = dpre;
     }
     if (needs_grad(0)) dx = raw_reshape(linear_dx(d, weight), x.shape());
@@ -152,9 +152,9 @@ Tensor composite::linear(const Tensor& x, const Tensor& weight, const Tensor& bi
                          const LinearEpilogue& options) {
   Tensor y = x.rank() > 1 ? matmul(x, transpose(weight, 0, 1))
                           : squeeze(matmul(unsqueeze(x, 0), transpose(weight, 0, 1)), 0);
-  if (bias) y = y + bias;
+  if (bias.defined()) y = y + bias;
   y = composite::activate(y, options.activation);
-  return options.residual ? y + options.residual : y;
+  return options.residual.defined() ? y + options.residual : y;
 }
 
 }  // namespace reprise

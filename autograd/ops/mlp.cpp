@@ -24,7 +24,7 @@ struct Mlp : Function<Mlp> {
     activation_ = activation;
     Tensor rows = as_rows(x), pre;  // (N, C), (N, hidden)
     kernels::Epilogue first{.activation = activation}, second;
-    if (bias1) first.bias = bias1;
+    if (bias1.defined()) first.bias = bias1;
     if (!results_wanted()) {
       first.activation = Activation::none;
       save(x, weight1, bias1, weight2, bias2, linear_forward(rows, weight1, first));
@@ -36,9 +36,9 @@ struct Mlp : Function<Mlp> {
       first.pre_activation = pre;
     }
     Tensor hidden = linear_forward(rows, weight1, first);
-    Tensor residual_rows = residual ? as_rows(residual) : Tensor();
-    if (bias2) second.bias = bias2;
-    if (residual) second.residual = residual_rows;
+    Tensor residual_rows = residual.defined() ? as_rows(residual) : Tensor();
+    if (bias2.defined()) second.bias = bias2;
+    if (residual.defined()) second.residual = residual_rows;
     Tensor y = linear_forward(hidden, weight2, second);
     save(x, weight1, bias1, weight2, bias2, pre);
     return raw_reshape(y, with_width(x, weight2.size(0)));

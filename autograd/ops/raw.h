@@ -13,7 +13,7 @@ inline Tensor raw_reshape(const Tensor& x, const Shape& shape) {
 }
 
 /// An optional kernel argument.
-inline TensorView optional_view(const Tensor& x) { return x ? x.view() : TensorView(); }
+inline TensorView optional_view(const Tensor& x) { return x.defined() ? x.view() : TensorView(); }
 
 /// x, or a copy, with stride 1 in the last dimension, as row kernels need.
 inline Tensor unit_stride(const Tensor& x) {
@@ -23,8 +23,8 @@ inline Tensor unit_stride(const Tensor& x) {
 
 /// Error unless `other` is undefined or has the dtype of x.
 inline void check_dtype(const Tensor& x, const Tensor& other, const char* op) {
-  check(!other || other.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ",
-        other ? other.dtype() : x.dtype());
+  check(!other.defined() || other.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ",
+        other.defined() ? other.dtype() : x.dtype());
 }
 
 /// x.shape() without the last dimension.

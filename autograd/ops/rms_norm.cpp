@@ -20,7 +20,7 @@ struct RmsNorm : Function<RmsNorm> {
     eps_ = eps;
     Tensor y = empty_like(x), rstd;
     if (recording()) rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
-    kernels::rms_norm(current_stream(x.device()), unit_stride(x), optional_view(gamma), eps, y,
+    kernels::rms_norm(current_stream(x.device()), unit_stride(x).view(), optional_view(gamma), eps, y,
                       optional_view(rstd));
     save(x, gamma, rstd);
     return y;
@@ -35,8 +35,9 @@ struct RmsNorm : Function<RmsNorm> {
     Tensor dx, dgamma;
     if (needs_grad(0)) dx = empty_like(x);
     if (needs_grad(1)) dgamma = empty_like(gamma);
-    kernels::rms_norm_backward(current_stream(x.device()), unit_stride(dy[0]), unit_stride(x),
-                               optional_view(gamma), saved(2), optional_view(dx), optional_view(dgamma));
+    kernels::rms_norm_backward(current_stream(x.device()), unit_stride(dy[0]).view(), unit_stride(x).view(),
+                               optional_view(gamma), saved(2).view(), optional_view(dx),
+                               optional_view(dgamma));
     return {dx, dgamma};
   }
 };
@@ -47,7 +48,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps) { return RmsNo
 
 Tensor composite::rms_norm(const Tensor& x, const Tensor& gamma, double eps) {
   Tensor y = x * rsqrt(mean(square(x), {-1}, true) + eps);
-  return gamma ? y * gamma : y;
+  return gamma.defined() ? y * gamma : y;
 }
 
 }  // namespace reprise

@@ -16,7 +16,7 @@ struct Softmax : Function<Softmax> {
   Tensor forward(const Tensor& x) {
     check(x.rank() >= 1, "softmax: needs at least one dimension");
     Tensor y = empty_like(x);
-    kernels::softmax(current_stream(x.device()), unit_stride(x), y);
+    kernels::softmax(current_stream(x.device()), unit_stride(x).view(), y);
     save(y);
     return y;
   }
@@ -25,7 +25,7 @@ struct Softmax : Function<Softmax> {
     Tensor y = saved(0);
     if (grad_mode_enabled()) return {y * (dy[0] - sum(dy[0] * y, {-1}, true))};
     Tensor dx = empty_like(y);
-    kernels::softmax_backward(current_stream(y.device()), unit_stride(dy[0]), y, dx);
+    kernels::softmax_backward(current_stream(y.device()), unit_stride(dy[0]).view(), y, dx);
     return {dx};
   }
 };
@@ -36,7 +36,7 @@ struct LogSoftmax : Function<LogSoftmax> {
   Tensor forward(const Tensor& x) {
     check(x.rank() >= 1, "log_softmax: needs at least one dimension");
     Tensor y = empty_like(x);
-    kernels::log_softmax(current_stream(x.device()), unit_stride(x), y);
+    kernels::log_softmax(current_stream(x.device()), unit_stride(x).view(), y);
     save(y);
     return y;
   }
@@ -45,7 +45,7 @@ struct LogSoftmax : Function<LogSoftmax> {
     Tensor y = saved(0);
     if (grad_mode_enabled()) return {dy[0] - exp(y) * sum(dy[0], {-1}, true)};
     Tensor dx = empty_like(y);
-    kernels::log_softmax_backward(current_stream(y.device()), unit_stride(dy[0]), y, dx);
+    kernels::log_softmax_backward(current_stream(y.device()), unit_stride(dy[0]).view(), y, dx);
     return {dx};
   }
 };

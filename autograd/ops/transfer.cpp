@@ -37,7 +37,8 @@ void copy_across(const TensorView& source, const TensorView& target) {
     landing = arrived;
   }
   copy_bytes(leaving, landing);
-  if (arrived) kernels::copy(current_stream(target.device), expand(arrived.view(), target.shape), target);
+  if (arrived.defined())
+    kernels::copy(current_stream(target.device), expand(arrived.view(), target.shape), target);
 }
 
 Tensor copy_to(const Tensor& x, Device device) { return ToDevice::apply(x, device); }

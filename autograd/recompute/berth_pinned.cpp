@@ -108,7 +108,7 @@ class PinnedBerth final : public Berth {
   }
 
   Tensor end_read() override {
-    if (!incoming_) begin_read();
+    if (!incoming_.defined()) begin_read();
     Tensor bytes = std::exchange(incoming_, Tensor());
     join_read(*bytes.storage());
     return bytes;
@@ -123,7 +123,7 @@ class PinnedBerth final : public Berth {
   }
 
   void forget_read() noexcept override {
-    if (Tensor bytes = std::exchange(incoming_, Tensor()))
+    if (Tensor bytes = std::exchange(incoming_, Tensor()); bytes.defined())
       warn_instead([&] { arrived_->make_wait(bytes.storage()->stream()); });
   }
 

@@ -7,12 +7,12 @@ namespace reprise::recompute {
 
 Captures::Captures(const TensorList& region_inputs) {
   for (const Tensor& x : region_inputs)
-    if (x) own_.insert(x.storage().get());
+    if (x.defined()) own_.insert(x.storage().get());
 }
 
 void Captures::note(const TensorList& arguments, const TensorList& results) {
   for (const Tensor& x : arguments) {
-    if (!x) continue;
+    if (!x.defined()) continue;
     const std::shared_ptr<Storage>& storage = x.storage();
     if (!own_.contains(storage.get())) captures_.try_emplace(storage.get(), storage, x.version(), x.shape());
     if (!x.is_leaf() || !x.requires_grad()) continue;
@@ -20,7 +20,7 @@ void Captures::note(const TensorList& arguments, const TensorList& results) {
     if (!has_leaf(*meta)) leaves_.push_back(meta);
   }
   for (const Tensor& y : results)
-    if (y) own_.insert(y.storage().get());
+    if (y.defined()) own_.insert(y.storage().get());
 }
 
 void Captures::check_versions() const {

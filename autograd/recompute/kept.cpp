@@ -21,7 +21,7 @@ Tensor KeptValue::read() {
   if (store_) return store_->fetch(place_);
   std::lock_guard lock(mutex_);
   if (!saved_.is_packed()) return saved_.unpack(nullptr, op_name_);
-  if (unpacked_) return unpacked_;
+  if (unpacked_.defined()) return unpacked_;
   unpacked_ = saved_.unpack(nullptr, op_name_);
   if (auto* kept = autograd::GraphTask::kept_in_pass(reinterpret_cast<uintptr_t>(this)))
     *kept = std::make_shared<InPass>(weak_from_this());

@@ -10,7 +10,7 @@ namespace reprise::recompute {
 void LeafGradients::op_ran(const char* op_name, const TensorList& inputs, const TensorList&) {
   if (op_name == EntryProbe::name) return;
   for (const Tensor& x : inputs) {
-    if (!x || !x.is_leaf() || !x.requires_grad()) continue;
+    if (!x.defined() || !x.is_leaf() || !x.requires_grad()) continue;
     auto meta = autograd::find_meta(x);
     if (aside_.contains(meta.get())) continue;
     Aside& aside = aside_[meta.get()];
@@ -20,7 +20,7 @@ void LeafGradients::op_ran(const char* op_name, const TensorList& inputs, const 
     const Allocator& memory = allocator(x.device());
     size_t before = memory.stats().held;
     x.set_grad(Tensor::zeros(x.shape(), x.dtype(), x.device()));
-    if (!aside.gradient) added_bytes_ += int64_t(memory.stats().held - before);
+    if (!aside.gradient.defined()) added_bytes_ += int64_t(memory.stats().held - before);
   }
 }
 

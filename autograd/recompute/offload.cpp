@@ -60,7 +60,8 @@ std::shared_ptr<Parked> Offload::park(const Tensor& x, std::string label) {
 void Offload::put_aside(Parked& parked) {
   std::lock_guard lock(parked.mutex_);
   const Tensor& x = parked.held_;
-  if (!x || x.numel() == 0 || x.version() != parked.version_) return;  // changed: fetching it is an Error
+  if (!x.defined() || x.numel() == 0 || x.version() != parked.version_)
+    return;  // changed: fetching it is an Error
   ByteRange range = range_of(x);
   if (range.end - range.begin < options_.min_bytes || is_kept_anyway(x.storage()->category())) return;
   check(x.device().is_cpu() || !cuda::is_capturing(current_stream(x.device()).handle()),

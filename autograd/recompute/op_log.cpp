@@ -9,8 +9,9 @@ namespace reprise::recompute {
 namespace {
 
 bool shares_memory(const Tensor& y, const TensorList& others) {
-  return std::any_of(others.begin(), others.end(),
-                     [&](const Tensor& x) { return x && y && x.storage() == y.storage(); });
+  return std::any_of(others.begin(), others.end(), [&](const Tensor& x) {
+    return x.defined() && y.defined() && x.storage() == y.storage();
+  });
 }
 
 bool same_form(const TensorView& a, const TensorView& b) {
@@ -32,7 +33,7 @@ bool share_memory(const TensorList& results) {
 
 std::vector<Shape> shapes_of(const TensorList& tensors) {
   std::vector<Shape> shapes;
-  for (const Tensor& x : tensors) shapes.push_back(x ? x.shape() : Shape());
+  for (const Tensor& x : tensors) shapes.push_back(x.defined() ? x.shape() : Shape());
   return shapes;
 }
 
@@ -64,12 +65,12 @@ Tensor RelativeView::of(const Tensor& other) const {
 void OpLog::begins(const TensorList& inputs) {
   asked_ = true;
   versions_.clear();
-  for (const Tensor& x : inputs) versions_.push_back(x ? x.version() : 0);
+  for (const Tensor& x : inputs) versions_.push_back(x.defined() ? x.version() : 0);
 }
 
 bool OpLog::changed_an_argument(const TensorList& inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] && inputs[i].version() != versions_[i]) return true;
+    if (inputs[i].defined() && inputs[i].version() != versions_[i]) return true;
   return false;
 }
 
@@ -86,14 +87,14 @@ void OpLog::ran(const char* name, const TensorList& inputs, const TensorList& re
       op.replaceable && !op.is_view && !share_memory(results) ? ask(op, results) : Decision::recompute;
   inputs_.clear();
   for (const Tensor& x : inputs) {
-    inputs_.push_back(x ? Place{x.storage().get(), x.view()} : Place{});
-    const Produced* produced = x ? producer(x) : nullptr;
+    inputs_.push_back(x.defined() ? Place{x.storage().get(), x.view()} : Place{});
+    const Produced* produced = x.defined() ? producer(x) : nullptr;
     if (!produced) continue;
     op.reads.push_back(produced->id);
     if (op.decision == Decision::recompute) hold(*produced, x);
   }
   for (const Tensor& y : results) {
-    op.results.push_back(y ? y.view() : TensorView());
+    op.results.push_back(y.defined() ? y.view() : TensorView());
     op.results.back().data = nullptr;
   }
   ops_.push_back(std::move(op));
@@ -104,7 +105,7 @@ void OpLog::ran(const char* name, const TensorList& inputs, const TensorList& re
 void OpLog::ran_inside(const TensorList& inputs) {
   if (!usable_) return;
   for (const Tensor& x : inputs)
-    if (const Produced* produced = x ? producer(x) : nullptr) {
+    if (const Produced* produced = x.defined() ? producer(x) : nullptr) {
       (asked_ ? reads_inside_ : always_read_).push_back(produced->id);
       hold(*produced, x);
     }
@@ -170,7 +171,7 @@ Decision OpLog::ask(const OpRecord& op, const TensorList& results) const {
 void OpLog::note_results(const TensorList& inputs, const TensorList& results) {
   for (size_t i = 0; i < results.size(); ++i) {
     const Tensor& y = results[i];
-    if (!y || shares_memory(y, inputs)) continue;
+    if (!y.defined() || shares_memory(y, inputs)) continue;
     const std::shared_ptr<Storage>& storage = y.storage();
     TensorView start = y.view();
     start.data = storage->data();

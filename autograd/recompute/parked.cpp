@@ -23,7 +23,7 @@ Tensor Parked::over(std::shared_ptr<Storage> origin) const {
 
 void Parked::prefetch() {
   std::lock_guard lock(mutex_);
-  if (!berth_ || ahead_) return;
+  if (!berth_ || ahead_.defined()) return;
   if (std::shared_ptr<Storage> origin = origin_.lock())
     ahead_ = over(std::move(origin));
   else
@@ -38,7 +38,7 @@ void Parked::forget_prefetch() {
 
 Tensor Parked::fetch() {
   std::lock_guard lock(mutex_);
-  if (held_) {
+  if (held_.defined()) {
     check_version(held_.version());
     return held_.alias(held_.view());
   }

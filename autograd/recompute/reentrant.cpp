@@ -24,11 +24,11 @@ auto same_as(const Edge& edge) {
   return [&edge](const Edge& other) { return other.node == edge.node && other.input == edge.input; };
 }
 auto same_as(const Tensor& x) {
-  return [&x](const Tensor& other) { return x && other.is_same(x); };
+  return [&x](const Tensor& other) { return x.defined() && other.is_same(x); };
 }
 
 auto shares_memory_with(const Tensor& x) {
-  return [&x](const Tensor& other) { return other && other.storage() == x.storage(); };
+  return [&x](const Tensor& other) { return other.defined() && other.storage() == x.storage(); };
 }
 
 template <class T>
@@ -47,9 +47,9 @@ class Reached {
  public:
   void note(const TensorList& inputs, const TensorList& results) {
     for (const Tensor& x : inputs)
-      if (x && x.requires_grad()) add(x);
+      if (x.defined() && x.requires_grad()) add(x);
     for (const Tensor& y : results)
-      if (y && std::none_of(inputs.begin(), inputs.end(), shares_memory_with(y))) add(y);
+      if (y.defined() && std::none_of(inputs.begin(), inputs.end(), shares_memory_with(y))) add(y);
   }
   bool has(const Tensor& x) const {
     auto found = storages_.find(x.storage().get());
@@ -191,7 +191,7 @@ void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const 
   const TensorList returned = outputs;
   for (size_t i = 0; i < returned.size(); ++i) {
     const Tensor& y = returned[i];
-    if (!y || !is_floating(y.dtype()) || contains(inputs, y)) continue;
+    if (!y.defined() || !is_floating(y.dtype()) || contains(inputs, y)) continue;
     if (is_from_outside(gradient_edge(y), *this) || !reached.has(y)) continue;
     size_t first = size_t(std::find_if(returned.begin(), returned.end(), same_as(y)) - returned.begin());
     if (first < i) {
@@ -273,7 +273,7 @@ TensorList ReentrantNode::run(TensorList&& output_grads) {
   std::vector<Edge> inner = ends_of(task, inputs);
   for (size_t i = 0; i < places_.size(); ++i) {
     Edge edge = gradient_edge(outputs[places_[i]]);
-    if (edge && output_grads[i]) task.add_root(edge, std::move(output_grads[i]));
+    if (edge && output_grads[i].defined()) task.add_root(edge, std::move(output_grads[i]));
   }
   outputs.clear();
   task.run();

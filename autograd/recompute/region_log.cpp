@@ -9,7 +9,7 @@ namespace reprise::recompute {
 
 StorageTally::StorageTally(const TensorList& given, const Captures& captures) : captures_(captures) {
   for (const Tensor& x : given)
-    if (x) seen_.emplace(x.storage().get(), x.storage());
+    if (x.defined()) seen_.emplace(x.storage().get(), x.storage());
 }
 
 void StorageTally::add(const Tensor& x) {
@@ -66,7 +66,7 @@ CountedRun::CountedRun(const std::shared_ptr<RegionLog>& log, RegionLog::Run run
   if (!log_) return;
   tally_.emplace(inputs, captures);
   for (const Tensor& x : inputs)
-    if (x) device_ = x.device();
+    if (x.defined()) device_ = x.device();
   if (run == RegionLog::Run::replay) log_->wait(device_);
   begin_ = ReplayTime::Clock::now();
 }

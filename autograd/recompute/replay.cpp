@@ -17,7 +17,7 @@ bool is_same(const OpRecord& first, const char* name, const TensorList& inputs, 
   bool same = std::string_view(first.name) == name && first.first_slot == next_slot &&
               first.inputs.size() == inputs.size();
   for (size_t i = 0; same && i < inputs.size(); ++i)
-    same = first.inputs[i] == (inputs[i] ? inputs[i].shape() : Shape());
+    same = first.inputs[i] == (inputs[i].defined() ? inputs[i].shape() : Shape());
   return same;
 }
 
@@ -68,7 +68,7 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
     if (!leaves_out_) return {};
     start_over();
   }
-  auto is_hollow = [](const Tensor& x) { return x && x.is_hollow(); };
+  auto is_hollow = [](const Tensor& x) { return x.defined() && x.is_hollow(); };
   bool runs = op.is_view ? std::none_of(inputs.begin(), inputs.end(), is_hollow) : needs_.runs[k];
   if (runs || !fits(op, inputs)) return {};
   op_name_ = op_name;
@@ -136,9 +136,9 @@ void Replay::fill(size_t slot, const Tensor& x) {
 }
 
 TensorList Replay::results_of(size_t op, const TensorList& inputs) const {
-  bool requires_grad =
-      autograd::grad_mode_enabled() &&
-      std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x && x.requires_grad(); });
+  bool requires_grad = autograd::grad_mode_enabled() &&
+                       std::any_of(inputs.begin(), inputs.end(),
+                                   [](const Tensor& x) { return x.defined() && x.requires_grad(); });
   TensorList results;
   const std::vector<TensorView>& layouts = region_.ops_.ops()[op].results;
   for (size_t i = 0; i < layouts.size(); ++i) {

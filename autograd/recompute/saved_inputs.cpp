@@ -16,9 +16,9 @@ SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string
     Input input{.label = "checkpoint: input " + (paths[i].empty() ? reprise::detail::join(i) : paths[i]),
                 .first = i};
     for (size_t j = 0; j < i && input.first == i; ++j)
-      if (inputs[i] && inputs[i].is_same(inputs[j])) input.first = j;
+      if (inputs[i].defined() && inputs[i].is_same(inputs[j])) input.first = j;
     // Around a region hooks see as many tensors in a replay, where what fn captured is not what it was given.
-    if (inputs[i] && (input.first == i || autograd::SavedTensorHooks::active())) {
+    if (inputs[i].defined() && (input.first == i || autograd::SavedTensorHooks::active())) {
       if (parked_ && is_worth_parking(inputs[i]))
         input.parked = parked_->add(inputs[i], input.label);
       else
@@ -38,7 +38,7 @@ TensorList SavedInputs::rebuild() const {
     }
     Tensor x =
         input.parked ? parked_->fetch(*input.parked) : input.saved.unpack(nullptr, input.label.c_str());
-    rebuilt.push_back(x ? x.detach() : x);
+    rebuilt.push_back(x.defined() ? x.detach() : x);
     if (input.requires_grad) rebuilt.back().set_requires_grad();
   }
   return rebuilt;

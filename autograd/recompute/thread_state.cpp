@@ -3,17 +3,19 @@
 
 #include <mutex>
 
+#include "reprise/core/fork.h"
+
 namespace reprise::recompute {
 namespace {
 
 struct Kept {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::vector<std::function<ScopeFactory()>> notes;
 };
 
 Kept& kept() {
-  static Kept kept;
-  return kept;
+  static auto* one = new Kept;  // never destroyed: a static's destructor may compute
+  return *one;
 }
 
 }  // namespace
@@ -24,9 +26,13 @@ void keep_in_replays(std::function<ScopeFactory()> note) {
 }
 
 ThreadState ThreadState::now() {
-  std::lock_guard lock(kept().mutex);
+  std::vector<std::function<ScopeFactory()>> notes;
+  {
+    std::lock_guard lock(kept().mutex);
+    notes = kept().notes;  // they are the user's: not to be called under a lock
+  }
   ThreadState state;
-  for (const auto& note : kept().notes) state.scopes_.push_back(note());
+  for (const auto& note : notes) state.scopes_.push_back(note());
   return state;
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <iomanip>
-#include <sstream>
 
 #include "reprise/autograd/grad_mode.h"
 
@@ -42,9 +41,9 @@ uint64_t hash_of(const Tensor& x) {
 
 TracedOp traced(const char* name, const TensorList& results, bool with_hash) {
   TracedOp op{.name = name};
-  std::ostringstream text;
+  TextStream text;
   for (const Tensor& y : results) {
-    if (!y) continue;
+    if (!y.defined()) continue;
     text << (text.tellp() > 0 ? ", " : "") << y.dtype() << y.shape();
     if (with_hash) op.hash = mix(op.hash ^ hash_of(y));
   }
@@ -55,7 +54,7 @@ TracedOp traced(const char* name, const TensorList& results, bool with_hash) {
 std::string side_by_side(const Trace& first, const Trace& replay) {
   size_t width = 9;
   for (size_t i = 0; i < first.size(); ++i) width = std::max(width, line_of(first, i).size());
-  std::ostringstream text;
+  TextStream text;
   text << "\n  " << std::left << std::setw(int(width)) << "first run"
        << "   replay";
   for (size_t i = 0; i < std::max(first.size(), replay.size()); ++i) {

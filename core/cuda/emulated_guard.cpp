@@ -62,7 +62,9 @@ size_t in_pages(size_t bytes) { return (bytes + page - 1) / page * page; }
 bool guard_enabled() {
   static const bool enabled = [] {
     const char* text = std::getenv("REPRISE_EMULATOR_GUARD");
-    return text && std::string_view(text) == "1";
+    std::string_view value = text ? text : "0";
+    check(value == "0" || value == "1", "REPRISE_EMULATOR_GUARD: needs 0 or 1, got '", value, "'");
+    return value == "1";
   }();
   return enabled;
 }

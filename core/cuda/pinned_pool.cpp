@@ -21,10 +21,12 @@ PinnedBuffer PinnedPool::take(size_t bytes) {
   return buffer;
 }
 
-void PinnedPool::give_back(PinnedBuffer buffer) {
+void PinnedPool::give_back(PinnedBuffer buffer) noexcept {
   std::lock_guard lock(mutex_);
   size_t bytes = buffer.bytes();
-  idle_.emplace(bytes, std::move(buffer));
+  try {
+    idle_.emplace(bytes, std::move(buffer));
+  } catch (const std::bad_alloc&) { bytes_ -= bytes; }  // not kept: the runtime waits for copies as it frees
 }
 
 size_t PinnedPool::bytes() const {

@@ -14,7 +14,7 @@ class PinnedPool {
  public:
   /// At least `bytes`, less than twice that.
   PinnedBuffer take(size_t bytes);
-  void give_back(PinnedBuffer buffer);
+  void give_back(PinnedBuffer buffer) noexcept;
   size_t bytes() const;  ///< pinned through this pool, in use or not
 
  private:

@@ -3,8 +3,10 @@
 #include "reprise/core/cuda/runtime.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "reprise/core/cuda/emulated_memory.h"
@@ -30,7 +32,12 @@ DeviceProperties h200() {
 std::vector<DeviceProperties>& devices() {
   static auto* all = [] {
     const char* text = std::getenv("REPRISE_EMULATOR_DEVICES");
-    return new std::vector<DeviceProperties>(size_t(text ? std::clamp(std::atoi(text), 0, 16) : 1), h200());
+    std::string_view digits = text ? text : "1";
+    size_t count = 0;
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    check(error == std::errc() && end == digits.data() + digits.size() && count <= 16,
+          "REPRISE_EMULATOR_DEVICES: needs a number from 0 to 16, got '", digits, "'");
+    return new std::vector<DeviceProperties>(count, h200());
   }();
   return *all;
 }

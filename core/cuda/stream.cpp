@@ -39,7 +39,9 @@ OwnedStream::OwnedStream(Device device) : stream_(take_stream(device)) {}
 OwnedStream::~OwnedStream() {
   if (stream_.device().is_cpu()) return;
   std::lock_guard lock(idle().mutex);
-  idle().streams[stream_.device().index].push_back(stream_.handle());
+  try {
+    idle().streams[stream_.device().index].push_back(stream_.handle());
+  } catch (const std::bad_alloc&) { destroy_stream(stream_.handle()); }  // not kept for the next owner
 }
 
 }  // namespace reprise::cuda

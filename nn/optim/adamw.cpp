@@ -29,16 +29,16 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
 Tensor AdamW::updated_copy(const Tensor& parameter, size_t place) const {
   if (size_of(parameter.dtype()) != 2) return parameter;
   const Tensor& master = master_[place];
-  if (master && parameter.version() == written_[place]) return master;
+  if (master.defined() && parameter.version() == written_[place]) return master;
   NoGrad guard;
   Tensor given = parameter.detach();
-  if (!master) return given.to(DType::f32);
+  if (!master.defined()) return given.to(DType::f32);
   // Elements that are still the master's, rounded, keep the digits that the parameter has no room for.
   return where(equal(master.to(given.dtype()), given), master, given.to(DType::f32));
 }
 
 void AdamW::make_moments(const Tensor& parameter, size_t place) {
-  if (first_[place]) return;
+  if (first_[place].defined()) return;
   Tensor first = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
   second_[place] = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
   first_[place] = first;
@@ -61,7 +61,7 @@ void AdamW::step(double gradient_scale) {
   // All that may run out of memory comes first: an update is made whole or not begun.
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     Tensor gradient = parameter.grad();
-    if (!gradient) return;
+    if (!gradient.defined()) return;
     gradients[place] = gradient.detach().contiguous();
     copies[place] = updated_copy(parameter, place);
     make_moments(parameter, place);
@@ -69,7 +69,7 @@ void AdamW::step(double gradient_scale) {
   std::map<int64_t, std::vector<kernels::AdamWTensor>> by_updates;
   Device device;
   for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
-    if (!gradients[place]) return;
+    if (!gradients[place].defined()) return;
     device = parameter.device();
     kernels::AdamWTensor tensor{copies[place],  gradients[place], first_[place],
                                 second_[place], group.lr,         group.weight_decay};

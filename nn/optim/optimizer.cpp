@@ -49,7 +49,7 @@ nn::NamedTensors Optimizer::named_state(
   nn::NamedTensors state;
   for (const auto& [name, list] : lists)
     for (size_t i = 0; i < list->size(); ++i)
-      if ((*list)[i]) state.emplace_back(std::to_string(i) + "." + name, (*list)[i]);
+      if ((*list)[i].defined()) state.emplace_back(std::to_string(i) + "." + name, (*list)[i]);
   state.emplace_back("steps", Tensor::from<int64_t>({steps_}, {1}));
   return state;
 }
@@ -81,7 +81,7 @@ void Optimizer::load_named_state(const nn::NamedTensors& state, const std::vecto
   MemoryScope scope(MemoryCategory::optimizer);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     for (TensorList& list : found)
-      if (Tensor& value = list[place])
+      if (Tensor& value = list[place]; value.defined())
         value = value.device() == parameter.device() ? value.clone() : value.to(parameter.device());
   });
   for (size_t l = 0; l < lists.size(); ++l) *lists[l].tensors = std::move(found[l]);
@@ -99,7 +99,8 @@ double grad_norm(const TensorList& parameters) {
   std::vector<TensorView> gradients;
   TensorList kept;  // contiguous copies, alive until the kernel is done
   for (const Tensor& parameter : parameters) {
-    if (Tensor gradient = parameter.grad()) kept.push_back(gradient.detach().contiguous());
+    if (Tensor gradient = parameter.grad(); gradient.defined())
+      kept.push_back(gradient.detach().contiguous());
   }
   if (kept.empty()) return 0;
   for (const Tensor& gradient : kept) gradients.push_back(gradient);
@@ -116,7 +117,7 @@ double clip_grad_norm(const TensorList& parameters, double max_norm) {
   NoGrad guard;
   if (scale < 1)
     for (const Tensor& parameter : parameters)
-      if (Tensor gradient = parameter.grad()) gradient.mul_(scale);
+      if (Tensor gradient = parameter.grad(); gradient.defined()) gradient.mul_(scale);
   return norm;
 }
 

@@ -19,10 +19,10 @@ void Sgd::step(double gradient_scale) {
   TensorList gradients;
   for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
     Tensor gradient = parameter.grad();
-    if (!gradient) return;
+    if (!gradient.defined()) return;
     gradients.push_back(gradient.detach().contiguous());
     kernels::SgdTensor entry{parameter, gradients.back(), {}, group.lr, group.weight_decay};
-    bool first = options_.momentum > 0 && !velocity_[place];
+    bool first = options_.momentum > 0 && !velocity_[place].defined();
     if (first) velocity_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
     if (options_.momentum > 0) entry.velocity = velocity_[place];
     (first ? fresh : running).push_back(entry);

@@ -11,11 +11,42 @@ namespace {
 TEST(Tensor, IsUndefinedByDefaultAndSaysSo) {
   Tensor x;
   EXPECT_FALSE(x.defined());
-  EXPECT_FALSE(bool(x));
+  EXPECT_THROW((void)bool(x), Error);
   EXPECT_THROW(x.view(), Error);
   EXPECT_THROW(x.storage(), Error);
   EXPECT_THROW(x.numel(), Error);
 }
+
+TEST(Tensor, IsTrueOrFalseAsItsOneElementIs) {
+  for (DType dtype :
+       {DType::boolean, DType::u8, DType::i32, DType::i64, DType::bf16, DType::f32, DType::f64}) {
+    Tensor x = Tensor::zeros({1, 1}, dtype);
+    EXPECT_FALSE(bool(x)) << dtype;
+    static_cast<unsigned char*>(x.view().data)[size_of(dtype) - 1] = 1;  // a tiny number, not zero
+    EXPECT_TRUE(bool(x)) << dtype;
+  }
+  EXPECT_TRUE(bool(Tensor::from<double>({std::numeric_limits<double>::quiet_NaN()}, {})));
+  EXPECT_FALSE(bool(Tensor::from<double>({-0.0}, {})));
+}
+
+TEST(Tensor, HasNoTruthValueUnlessItHasOneElement) {
+  for (const Shape& shape : {Shape{2}, Shape{3, 1}, Shape{0}, Shape{0, 4}}) {
+    try {
+      (void)bool(Tensor::zeros(shape));
+      FAIL() << "no Error for " << shape;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("ambiguous"), std::string::npos) << error.what();
+    }
+  }
+}
+
+// A view of a temporary outlives its memory wherever it is kept.
+static_assert(std::is_convertible_v<Tensor&, TensorView>);
+static_assert(std::is_convertible_v<const Tensor&, const TensorView&>);
+static_assert(!std::is_constructible_v<TensorView, Tensor>);
+static_assert(!std::is_constructible_v<TensorView, const Tensor>);
+static_assert(!std::is_convertible_v<Tensor, const TensorView&>);
+static_assert(!std::is_constructible_v<std::pair<std::string, TensorView>, std::string, Tensor>);
 
 TEST(Tensor, KnowsItsShapeStridesDtypeAndDevice) {
   Tensor x = Tensor::empty({2, 3, 4}, DType::bf16);

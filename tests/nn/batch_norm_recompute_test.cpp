@@ -93,7 +93,7 @@ TensorList results_of(const Wrap& wrap, const Steps& steps, std::optional<double
   steps(block, wrap, results);
   for (const auto& [name, tensor] : block.state_dict()) {
     results.push_back(tensor.detach().clone());
-    if (tensor.grad()) results.push_back(tensor.grad());
+    if (tensor.grad().defined()) results.push_back(tensor.grad());
   }
   return results;
 }

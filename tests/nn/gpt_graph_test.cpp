@@ -111,7 +111,7 @@ struct AdamWOnDevice {
     std::vector<TensorView> gradients;
     std::vector<kernels::AdamWTensor> tensors;
     for (size_t i = 0; i < parameters.size(); ++i) {
-      gradients.push_back(parameters[i].grad());
+      gradients.push_back(parameters[i].grad().view());
       tensors.push_back({parameters[i], gradients[i], first[i], second[i], lr, decay});
     }
     Tensor norm = Tensor::empty({}, DType::f64, step.device());

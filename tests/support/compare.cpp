@@ -48,7 +48,8 @@ double unit_roundoff(DType dtype) {
 }
 
 ::testing::AssertionResult is_close(const Tensor& got, const Tensor& want, double tolerance) {
-  if (!got || !want) return ::testing::AssertionFailure() << (got ? "want" : "got") << " an undefined tensor";
+  if (!got.defined() || !want.defined())
+    return ::testing::AssertionFailure() << (got.defined() ? "want" : "got") << " an undefined tensor";
   if (!(got.shape() == want.shape()))
     return ::testing::AssertionFailure() << "shape " << got.shape() << ", want " << want.shape();
   return is_close(got.to_vector<double>(), want.to_vector<double>(), tolerance);
@@ -63,8 +64,9 @@ std::vector<unsigned char> bytes_of(const Tensor& x) {
 }
 
 ::testing::AssertionResult same_bits(const Tensor& got, const Tensor& want) {
-  if (!got && !want) return ::testing::AssertionSuccess();
-  if (!got || !want) return ::testing::AssertionFailure() << (got ? "want" : "got") << " an undefined tensor";
+  if (!got.defined() && !want.defined()) return ::testing::AssertionSuccess();
+  if (!got.defined() || !want.defined())
+    return ::testing::AssertionFailure() << (got.defined() ? "want" : "got") << " an undefined tensor";
   if (!(got.shape() == want.shape()) || got.dtype() != want.dtype())
     return ::testing::AssertionFailure()
            << got.dtype() << got.shape() << ", want " << want.dtype() << want.shape();

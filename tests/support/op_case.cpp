@@ -48,7 +48,7 @@ Tensor in_layout(const Tensor& x, Layout layout) {
 
 // The numbers of an input in f64, rounded to `dtype` so that the op and its oracle start from the same.
 Tensor numbers_of(const OpInput& input, size_t index, DType dtype) {
-  if (input.values) return input.values;
+  if (input.values.defined()) return input.values;
   std::vector<double> values(size_t(numel_of(input.shape)));
   for (size_t i = 0; i < values.size(); ++i) {
     auto bits = philox_block(1, index, i);
@@ -64,9 +64,9 @@ TensorList make_inputs(const std::vector<OpInput>& inputs, DType rounded_to, DTy
   TensorList made;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Tensor numbers = numbers_of(inputs[i], i, rounded_to);
-    if (!inputs[i].values) numbers = numbers.to(dtype);
+    if (!inputs[i].values.defined()) numbers = numbers.to(dtype);
     Tensor x = in_layout(numbers.to(device), layout);
-    if (!inputs[i].values && inputs[i].requires_grad) x.set_requires_grad();
+    if (!inputs[i].values.defined() && inputs[i].requires_grad) x.set_requires_grad();
     made.push_back(x);
   }
   return made;

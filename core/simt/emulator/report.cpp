@@ -1,7 +1,7 @@
 // What the emulator says when a kernel is wrong.
 #include <cstdio>
-#include <sstream>
 
+#include "reprise/core/error.h"
 #include "reprise/core/simt/emulator/block.h"
 
 namespace reprise::simt {
@@ -30,7 +30,7 @@ bool wait_alike(const Thread& a, const Thread& b) {
 }  // namespace
 
 void Block::fail(Where where, const std::string& message) const {
-  std::ostringstream text;
+  TextStream text;
   text << grid_->name << ": " << where.what << ": " << message << ", at " << where.here.file_name() << ":"
        << where.here.line() << ", block " << ::blockIdx << ", thread " << ::threadIdx;
   throw KernelError(text.str());
@@ -40,7 +40,7 @@ void Block::fail(Where where, const std::string& message) const {
 void Block::note_access(const void* address, size_t bytes, bool store) {
   std::string error = store ? shared_.note_store(address, bytes) : shared_.note_load(address, bytes);
   if (error.empty()) return;
-  std::ostringstream text;
+  TextStream text;
   text << grid_->name << ": " << error << ", ";
   if (current_->where.what) text << "after " << current_->where << ", ";
   text << "block " << ::blockIdx << ", thread " << ::threadIdx;
@@ -48,7 +48,7 @@ void Block::note_access(const void* address, size_t bytes, bool store) {
 }
 
 std::string Block::deadlock_report() const {
-  std::ostringstream text;
+  TextStream text;
   text << grid_->name << ": deadlock in block " << ::blockIdx;
   for (unsigned i = 0; i < n_warps_; ++i) text << lanes_report(*warps_[i]);
   return text.str();
@@ -56,7 +56,7 @@ std::string Block::deadlock_report() const {
 
 /// A line for each group of lanes that wait in the same place.
 std::string Block::lanes_report(const Warp& warp) const {
-  std::ostringstream text;
+  TextStream text;
   for (uint32_t left = warp.exist; left != 0;) {
     const Thread& thread = *warp.threads[unsigned(std::countr_zero(left))];
     uint32_t alike = 0;

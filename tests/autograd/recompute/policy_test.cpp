@@ -429,7 +429,7 @@ struct Asked : autograd::OpObserver {
   }
   static std::vector<Shape> shapes(const TensorList& tensors) {
     std::vector<Shape> shapes;
-    for (const Tensor& x : tensors) shapes.push_back(x ? x.shape() : Shape());
+    for (const Tensor& x : tensors) shapes.push_back(x.defined() ? x.shape() : Shape());
     return shapes;
   }
   int count(const Policy& policy, Decision decision) const {

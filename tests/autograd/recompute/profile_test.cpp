@@ -134,7 +134,7 @@ TEST(Profile, LeavesNoTrace) {
   EXPECT_EQ(calls, 0);
   EXPECT_EQ(default_generator().state(), before);
   EXPECT_TRUE(marked.grad().is_same(gradient));
-  EXPECT_FALSE(profiled.parameters[2].grad());
+  EXPECT_FALSE(profiled.parameters[2].grad().defined());
   remove();
   marked.set_grad({});
   EXPECT_TRUE(testing::same_bits(profiled.loss(plan_none(9)), plain.loss(plan_none(9))));

@@ -39,10 +39,10 @@ Outcome run(const Program& program, uint64_t seed, Use use, bool recomputes) {
       bool second = use == Use::second_order;
       TensorList dx = autograd::grad({loss}, machine.inputs, {},
                                      {.retain_graph = true, .create_graph = second, .allow_unused = true});
-      for (const Tensor& g : dx) outcome.tensors.push_back(g ? g.detach() : g);
+      for (const Tensor& g : dx) outcome.tensors.push_back(g.defined() ? g.detach() : g);
       if (second)
         for (const Tensor& g : dx)
-          if (g) loss = loss + sum(square(g));
+          if (g.defined()) loss = loss + sum(square(g));
     }
     loss.backward();
   }

@@ -28,7 +28,7 @@ TEST_F(CudaGraph, RunsOnlyWhenItIsLaunched) {
   EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{0, 0, 0}));
   graph.launch();
   EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{1, 2, 3}));
-  copy_bytes(Tensor::from<int32_t>({4, 5, 6}, {3}), source);
+  copy_bytes(Tensor::from<int32_t>({4, 5, 6}, {3}).view(), source);
   graph.launch();
   EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{4, 5, 6}));
 }

@@ -15,7 +15,7 @@ using namespace testing;
 double norm_of(const TensorList& parameters) {
   double squares = 0;
   for (const Tensor& parameter : parameters)
-    if (Tensor gradient = parameter.grad())
+    if (Tensor gradient = parameter.grad(); gradient.defined())
       for (double g : gradient.to_vector<double>()) squares += g * g;
   return std::sqrt(squares);
 }

@@ -1,0 +1,48 @@
+// A child process for one question: what it answers, or which signal ended it. A child that hangs is ended by
+// its alarm.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace reprise::testing {
+
+constexpr unsigned child_seconds = 60;
+
+/// ThreadSanitizer ends a child that starts threads.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool children_have_threads = false;
+#else
+constexpr bool children_have_threads = true;
+#endif
+
+inline std::string describe(int status) {
+  if (WIFEXITED(status)) return "exit " + std::to_string(WEXITSTATUS(status));
+  return "signal " + std::to_string(WTERMSIG(status));  // 14: its alarm
+}
+
+/// Forks. The child calls `body()` and ends by exit() with what it returns.
+template <class Body>
+std::string outcome_of_child(Body&& body) {
+  std::fflush(nullptr);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(child_seconds);
+    std::exit(body());
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return "no child";
+  return describe(status);
+}
+
+/// One that was forked already.
+inline std::string outcome_of(pid_t child) {
+  int status = 0;
+  return waitpid(child, &status, 0) == child ? describe(status) : "no child";
+}
+
+}  // namespace reprise::testing
