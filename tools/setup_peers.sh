@@ -1,32 +1,20 @@
 #!/usr/bin/env bash
-# Makes the virtual environment of the peers that Reprise is compared with: the newest PyTorch from PyPI (CPU use
-# only), NumPy and safetensors, in ${REPRISE_PEERS:-$HOME/.cache/reprise-peers}. Running it again is harmless.
+# Makes the virtual environment of the peers that Reprise is compared with: PyTorch from PyPI (CPU use only), NumPy
+# and safetensors, in ${REPRISE_PEERS:-$HOME/.cache/reprise-peers}. Running it again is harmless. Every wheel is named
+# by version and hash in tools/peers.txt and tools/peers_full.txt: pip refuses any other.
 #
 # PyPI's torch wheel is linked to CUDA libraries of several gigabytes that a CPU never calls, but does not load without
 # them. So torch goes in without its dependencies; three small NVIDIA packages that run code while loading are real;
 # the rest become empty libraries that only offer the symbols torch names. Pass --full for the real ones (about 3 GB).
 set -euo pipefail
 
+tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 peers=${REPRISE_PEERS:-$HOME/.cache/reprise-peers}
 base_python=${REPRISE_BASE_PYTHON:-/usr/bin/python3}
 [ -x "$base_python" ] || base_python=python3
 python=$peers/bin/python
 
 works() { "$python" -c 'import numpy, safetensors.torch, torch; torch.ones(2) + 1' 2>/dev/null; }
-
-# The wheel's own pins of the packages in "$@", as pip requirements.
-pinned() {
-  "$python" - "$@" <<'PY'
-import importlib.metadata as metadata, re, sys
-pins = {}
-for line in metadata.requires("torch"):
-    need = line.split(";")[0].strip()
-    name = re.split(r"[\[<>=~! ]", need)[0]
-    pins[name] = need[len(name):].split("]")[-1]
-cuda = re.sub(r"\.\d+$", ".*", pins["cuda-toolkit"])
-print(*(name + (cuda if name != "nvidia-cufile" else "") for name in sys.argv[1:]))
-PY
-}
 
 # The strong symbols that torch's libraries take from version $2 of some library, "none" for those without a version
 # that neither they nor the real packages define.
@@ -66,16 +54,12 @@ if [ -x "$python" ] && works; then
 fi
 "$base_python" -m venv "$peers" || { echo "peers: a virtual environment needs Debian's python3-venv" >&2; exit 1; }
 echo "peers: installing PyTorch in $peers"
+pip=("$python" -m pip install -q --no-deps --only-binary :all: --require-hashes)
 if [ "${1:-}" = --full ]; then
-  "$python" -m pip install -q torch numpy safetensors
+  "${pip[@]}" -r "$tools/peers.txt" -r "$tools/peers_full.txt"
 else
-  "$python" -m pip install -q -U numpy safetensors filelock typing-extensions sympy networkx jinja2 fsspec setuptools
-  "$python" -m pip install -q -U --no-deps torch
-  if ! works; then
-    # shellcheck disable=SC2046
-    "$python" -m pip install -q --no-deps $(pinned nvidia-cuda-runtime nvidia-cuda-cupti nvidia-cufile)
-    write_stubs "$("$python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch/lib"
-  fi
+  "${pip[@]}" -r "$tools/peers.txt"
+  works || write_stubs "$("$python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch/lib"
 fi
 works || { echo "peers: PyTorch in $peers does not import; try: $0 --full" >&2; exit 1; }
 echo "peers: $("$python" -c 'import torch; print("PyTorch", torch.__version__)') in $peers"
