@@ -12,7 +12,7 @@ SMALL = ["--layers", "1", "--heads", "1", "--width", "8", "--context", "8", "--b
 
 FAILURES = {
     "open": [errno.EMFILE, errno.EACCES, errno.EIO, errno.EINTR],
-    "opendir": [errno.EMFILE, errno.EACCES],
+    "opendir": [errno.EMFILE, errno.EACCES, errno.EIO],
     "read": [errno.EIO, errno.EINTR, "short"],
     "write": [errno.ENOSPC, errno.EIO, errno.EINTR, "short"],
     "fsync": [errno.EIO, errno.ENOSPC, errno.EINTR],
@@ -30,10 +30,13 @@ HARMLESS = {errno.EINTR, "short"}  # a program takes these as no failure at all
 
 def names_path(error, report, folder):
     """True if the message names the file that failed, or what the user calls it."""
-    path = pathlib.Path(report.read_text().splitlines()[0].split(" ", 2)[2])
-    inside = path.relative_to(folder)
-    names = {path.name.split(".tmp.")[0], *(str(parent) for parent in inside.parents if str(parent) != ".")}
-    return any(name in error for name in names if name) or inside == pathlib.Path(".")
+    for line in report.read_text().splitlines():
+        path = pathlib.Path(line.split(" ", 2)[2])
+        inside = path.relative_to(folder)
+        names = {path.name.split(".tmp.")[0], *(str(parent) for parent in inside.parents if str(parent) != ".")}
+        if inside == pathlib.Path(".") or any(name in error for name in names if name):
+            return True
+    return False
 
 
 class Program:

@@ -48,7 +48,7 @@ def odd_places(path):
     yield "a pipe", f"rm {path}; mkfifo {path}"
     yield "a link to itself", f"rm {path}; ln -s {os.path.basename(path)} {path}"
     yield "a link to /dev/zero", f"rm {path}; ln -s /dev/zero {path}"
-    yield "20 GB of nothing", f"truncate -s 20G {path}"
+    yield "3 GB of nothing", f"truncate -s 3G {path}"
 
 
 def numbers(text):
@@ -113,10 +113,11 @@ def judge(world, folder, path, name, outcome):
         return outcome.problem("neither 0 nor 2, or an internal error")
     if outcome.code == 0:
         return None
-    if path in LOGS:
+    if path in LOGS and (folder / path).is_file():
         return outcome.problem("a mere log keeps the run from going on")
     lines = [line for line in outcome.err.strip().splitlines() if not line.startswith("warning")]
-    if len(lines) != 1 or len(outcome.err) > 4000 or "\x1b" in outcome.err:
+    most = 30 if "load_state_dict" in outcome.err else 1  # that one lists all that does not fit
+    if not 1 <= len(lines) <= most or len(outcome.err) > 4000 or "\x1b" in outcome.err:
         return outcome.problem("not one readable line")
     names = [os.path.basename(path), path]
     if path.endswith(".safetensors") or path.endswith("manifest.json"):

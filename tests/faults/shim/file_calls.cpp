@@ -29,7 +29,7 @@ int open_in(int folder, const char* name, int flags, mode_t mode) {
   static auto real = hidden("openat", static_cast<int (*)(int, const char*, int, ...)>(nullptr));
   Path path(folder, name);
   if (!watched(path.text)) return real(folder, name, flags, mode);
-  if (decide("open", path.text) == Verdict::fail) return -1;
+  if (decide(flags & O_DIRECTORY ? "opendir" : "open", path.text) == Verdict::fail) return -1;
   bool there = ::faccessat(AT_FDCWD, path.text, F_OK, 0) == 0;
   int descriptor = real(folder, name, flags, mode);
   if (descriptor < 0) return descriptor;
