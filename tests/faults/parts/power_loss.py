@@ -58,7 +58,7 @@ def replay(world, model, number):
         top, operations = logged_run(world)
         end, reported = lose_power(operations, top, start, moments, model, first)
         told = f"power lost after operation {end} of {len(operations)}, step {reported} saved, {model}"
-        if reported is None or saved_step(first) is None or moments.random() < 0.67:
+        if reported is None or saved_step(first) in (None, RUN.steps) or moments.random() < 0.67:
             problem = whole_afterwards(world, first, RUN, reported)
             return problem and f"{told}: {problem}"
         copy = folder / "copy"
