@@ -61,8 +61,8 @@ std::string header_json(const std::vector<const Entry*>& entries,
     std::string shape;
     for (int64_t size : view.shape) shape += (shape.empty() ? "" : ",") + std::to_string(size);
     text += (text.size() == 1 ? "" : ",") + json_quote(entry->first);
-    text += detail::join(":{\"dtype\":\"", safetensors_name(view.dtype), "\",\"shape\":[", shape,
-                         "],\"data_offsets\":[", begin, ",", end, "]}");
+    text += ":{\"dtype\":\"" + std::string(safetensors_name(view.dtype)) + "\",\"shape\":[" + shape +
+            "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
     begin = end;
   }
   text += "}";

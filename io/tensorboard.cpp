@@ -56,7 +56,7 @@ File create_events_file(const std::string& folder) {
   int serial = 0;
   auto path = [&] { return stem + "." + std::to_string(serial); };
   std::error_code error;
-  while (std::filesystem::exists(path(), error)) ++serial;
+  while (std::filesystem::exists(path(), error) && !error) ++serial;  // what else is wrong, creating it tells
   return File::create(path());
 }
 

@@ -55,6 +55,28 @@ std::string newest(const std::string& run_folder) {
   return folder.path_of(name);
 }
 
+// The checkpoint in one folder, with the sizes and checksums of its manifest.
+Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
+  Checkpoint checkpoint;
+  check_manifest(folder);
+  std::string model_path = folder + "/model.safetensors";
+  io::SafetensorsFile model(model_path);
+  uint64_t step = number_in(model.metadata(), "step", model_path);
+  check(step <= uint64_t(INT64_MAX) / 2, model_path, ": step ", step, " is out of range");
+  checkpoint.step = int64_t(step);
+  int64_t named = CheckpointFolder::step_of(fs::path(folder).filename().string()).value_or(checkpoint.step);
+  check(named == checkpoint.step, model_path, ": is of step ", checkpoint.step,
+        ", not of the one that its folder names");
+  checkpoint.random = {number_in(model.metadata(), "random_seed", model_path),
+                       number_in(model.metadata(), "random_offset", model_path)};
+  for (const auto& [key, value] : model.metadata())
+    if (key.starts_with(model_prefix)) checkpoint.model[key.substr(std::string(model_prefix).size())] = value;
+  checkpoint.parameters = read_all(model_path);
+  if (with_optimizer) checkpoint.optimizer = read_all(folder + "/optimizer.safetensors");
+  if (fs::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
+  return checkpoint;
+}
+
 }  // namespace
 
 std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
@@ -83,29 +105,22 @@ bool has_checkpoint(const std::string& run_folder) {
 Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
   std::error_code error;
   check(fs::exists(path, error), path, ": ", error ? error.message() : "no such run, checkpoint or file");
-  Checkpoint checkpoint;
   if (!fs::is_directory(path)) {
-    checkpoint.parameters = read_all(path);
-    return checkpoint;
+    Checkpoint weights;
+    weights.parameters = read_all(path);
+    return weights;
   }
-  std::string folder = fs::exists(path + "/model.safetensors") ? path : newest(path);
-  check_manifest(folder);
-  std::string model_path = folder + "/model.safetensors";
-  io::SafetensorsFile model(model_path);
-  uint64_t step = number_in(model.metadata(), "step", model_path);
-  check(step <= uint64_t(INT64_MAX) / 2, model_path, ": step ", step, " is out of range");
-  checkpoint.step = int64_t(step);
-  int64_t named = CheckpointFolder::step_of(fs::path(folder).filename().string()).value_or(checkpoint.step);
-  check(named == checkpoint.step, model_path, ": is of step ", checkpoint.step,
-        ", not of the one that its folder names");
-  checkpoint.random = {number_in(model.metadata(), "random_seed", model_path),
-                       number_in(model.metadata(), "random_offset", model_path)};
-  for (const auto& [key, value] : model.metadata())
-    if (key.starts_with(model_prefix)) checkpoint.model[key.substr(std::string(model_prefix).size())] = value;
-  checkpoint.parameters = read_all(model_path);
-  if (with_optimizer) checkpoint.optimizer = read_all(folder + "/optimizer.safetensors");
-  if (fs::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
-  return checkpoint;
+  if (fs::exists(path + "/model.safetensors")) return read_folder(path, with_optimizer);
+  for (std::string folder = newest(path);;) {
+    try {
+      return read_folder(folder, with_optimizer);
+    } catch (const std::exception&) {
+      // A training run may have rotated it away meanwhile: then there is a newer one.
+      std::string newer = newest(path);
+      if (newer == folder) throw;
+      folder = newer;
+    }
+  }
 }
 
 }  // namespace reprise::apps

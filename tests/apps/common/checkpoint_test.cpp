@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "reprise/io/file_calls.h"
 #include "reprise/tests/io/temp_folder.h"
@@ -178,6 +180,27 @@ TEST(Checkpoint, WithoutLatestTheNewestThatIsThereIsTaken) {
   fs::remove(run / "checkpoints/LATEST");
   EXPECT_TRUE(has_checkpoint(run.path()));
   expect_same(load_checkpoint(run.path(), true), at_step(10));
+}
+
+// A training run that saves and rotates just as somebody reads: at the first call that opens the manifest.
+class SavesMeanwhile : public io::FileCalls {
+ public:
+  explicit SavesMeanwhile(std::function<void()> save) : save_(std::move(save)) {}
+  int open(const char* path, int flags, mode_t mode) override {
+    if (save_ && std::string(path).ends_with("manifest.json")) std::exchange(save_, nullptr)();
+    return io::FileCalls::open(path, flags, mode);
+  }
+
+ private:
+  std::function<void()> save_;
+};
+
+TEST(Checkpoint, WhereTheNewestIsRotatedAwayMeanwhileTheNextIsRead) {
+  TempFolder run;
+  save_checkpoint(run.path(), at_step(1), 1);
+  SavesMeanwhile calls([&] { save_checkpoint(run.path(), at_step(2), 1); });
+  io::FileCallsScope scope(calls);
+  expect_same(load_checkpoint(run.path(), true), at_step(2));
 }
 
 TEST(Checkpoint, AFolderThatHoldsAnotherStepThanItsNameSaysIsAnError) {
