@@ -48,6 +48,8 @@ def replaced(words, option, value):
     words = list(words)
     while option in words:
         del words[words.index(option):words.index(option) + 2]
+    if value == "":  # an empty word after = is none at all
+        return [*words, option, ""]
     return [words[0], option + "=" + value if isinstance(value, str) else os.fsencode(option + "=") + value, *words[1:]]
 
 
@@ -70,6 +72,14 @@ def complaint(outcome, named, folder):
     return None
 
 
+def names_of(option, value):
+    """What a message may call an option: by its name or by its value, with control characters written out. Where sizes
+    are too large for the machine, memory is all that can be named."""
+    text = os.fsdecode(value)
+    words = [word for word in re.findall(r"[\w./-]+", text, re.ASCII) if len(word) > 3]
+    return [option[2:], f"'{text}'", f" {text}:", "out of memory", *words, *(["\\xff"] if isinstance(value, bytes) else [])]
+
+
 def option_case(world, name, program, words, option, value, refused):
     def check(folder):
         prepare(world, folder)
@@ -81,8 +91,7 @@ def option_case(world, name, program, words, option, value, refused):
             return outcome.problem("not refused" if refused else "neither 0 nor 2")
         if "internal error" in outcome.err or "terminate" in outcome.err:
             return outcome.problem("an error of the program, not of its input")
-        text = os.fsdecode(value)
-        return complaint(outcome, [option, f"'{text}'", text if len(text) > 3 else option, "out of memory"], folder) if outcome.code == 2 else None
+        return complaint(outcome, names_of(option, value), folder) if outcome.code == 2 else None
     shown = os.fsdecode(value).encode("unicode_escape", "surrogateescape").decode()
     return Case(f"{name} {option}={shown if len(shown) < 40 else shown[:8] + f'... ({len(shown)})'}", check)
 
