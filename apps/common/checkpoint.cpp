@@ -6,6 +6,7 @@
 
 #include "reprise/apps/common/checkpoint_folder.h"
 #include "reprise/apps/common/manifest.h"
+#include "reprise/io/file.h"
 #include "reprise/io/safetensors.h"
 
 namespace reprise::apps {
@@ -77,6 +78,13 @@ Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
   return checkpoint;
 }
 
+// What LATEST holds now, whatever that is; empty without one.
+std::string named_newest(const std::string& run_folder) {
+  std::string latest = run_folder + "/checkpoints/LATEST";
+  std::error_code error;
+  return fs::exists(latest, error) && !error ? io::read_file(latest) : "";
+}
+
 }  // namespace
 
 std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
@@ -111,14 +119,13 @@ Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
     return weights;
   }
   if (fs::exists(path + "/model.safetensors")) return read_folder(path, with_optimizer);
-  for (std::string folder = newest(path);;) {
+  for (;;) {
+    std::string named = named_newest(path);
     try {
-      return read_folder(folder, with_optimizer);
+      return read_folder(newest(path), with_optimizer);
     } catch (const std::exception&) {
-      // A training run may have rotated it away meanwhile: then there is a newer one.
-      std::string newer = newest(path);
-      if (newer == folder) throw;
-      folder = newer;
+      // A training run may have rotated it away meanwhile: then LATEST names a newer one.
+      if (named == named_newest(path)) throw;
     }
   }
 }

@@ -2,10 +2,12 @@
 #include "reprise/apps/common/program.h"
 
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <string>
@@ -23,6 +25,29 @@ std::string explain(const std::filesystem::filesystem_error& error) {
   return error.path1().string() + ": " + error.code().message();
 }
 
+// Without memory there is none for a message either: this one is written from where it lies.
+int refuse_for_memory(const char* name) {
+  static char reason[] = ": out of memory\n";
+  iovec parts[] = {{const_cast<char*>(name), std::strlen(name)}, {reason, sizeof reason - 1}};
+  ssize_t ignored = ::writev(STDERR_FILENO, parts, 2);
+  (void)ignored;  // nobody is left to be told
+  return 2;
+}
+
+int refuse(const char* name, int code, const char* kind, const std::exception& error) {
+  try {
+    warn("{}: {}\n", name, printable(std::string(kind) + error.what()));
+    return code;
+  } catch (const std::bad_alloc&) { return refuse_for_memory(name); }
+}
+
+int refuse(const char* name, const std::filesystem::filesystem_error& error) {
+  try {
+    warn("{}: {}\n", name, printable(explain(error)));
+    return 2;
+  } catch (const std::bad_alloc&) { return refuse_for_memory(name); }
+}
+
 }  // namespace
 
 void open_standard_streams() {
@@ -34,20 +59,16 @@ void open_standard_streams() {
 }
 
 int run_program(const char* name, const std::function<int()>& body) {
-  auto refuse = [name](int code, const std::string& message) {
-    warn("{}: {}\n", name, printable(message));
-    return code;
-  };
   open_standard_streams();
   try {
     return body();
-  } catch (const Error& error) {
-    return refuse(2, error.what());
+  } catch (const std::bad_alloc&) {
+    return refuse_for_memory(name);
   } catch (const std::filesystem::filesystem_error& error) {
-    return refuse(2, explain(error));
-  } catch (const std::system_error& error) { return refuse(2, error.what()); } catch (const std::bad_alloc&) {
-    return refuse(2, "out of memory");
-  } catch (const std::exception& error) { return refuse(1, std::string("internal error: ") + error.what()); }
+    return refuse(name, error);
+  } catch (const Error& error) { return refuse(name, 2, "", error); } catch (const std::system_error& error) {
+    return refuse(name, 2, "", error);
+  } catch (const std::exception& error) { return refuse(name, 1, "internal error: ", error); }
 }
 
 }  // namespace reprise::apps
