@@ -18,6 +18,7 @@ int FileCalls::open(const char* path, int flags, mode_t mode) { return ::open(pa
 ssize_t FileCalls::write(int descriptor, const void* data, size_t bytes) {
   return ::write(descriptor, data, bytes);
 }
+ssize_t FileCalls::read(int descriptor, void* data, size_t bytes) { return ::read(descriptor, data, bytes); }
 ssize_t FileCalls::pread(int descriptor, void* data, size_t bytes, off_t offset) {
   return ::pread(descriptor, data, bytes, offset);
 }

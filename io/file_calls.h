@@ -1,5 +1,5 @@
-// The system calls that files are written with, behind one seam, so that tests can make each of them fail or
-// record their order. Everything else in Reprise writes files through io/file.h.
+// The system calls that files are read and written with, behind one seam, so that tests can make each of them
+// fail or record their order. Everything else in Reprise writes files through io/file.h.
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +14,7 @@ class FileCalls {
   virtual ~FileCalls() = default;
   virtual int open(const char* path, int flags, mode_t mode);
   virtual ssize_t write(int descriptor, const void* data, size_t bytes);
+  virtual ssize_t read(int descriptor, void* data, size_t bytes);
   virtual ssize_t pread(int descriptor, void* data, size_t bytes, off_t offset);
   virtual int fsync(int descriptor);
   virtual int ftruncate(int descriptor, off_t bytes);

@@ -15,7 +15,6 @@ namespace reprise::io {
 namespace {
 
 constexpr int64_t largest_safe_integer = (int64_t(1) << 53) - 1;  // what every JSON reader keeps exactly
-constexpr size_t most_metadata = 4096;  // a map's nodes cost more than their text; real files have a dozen
 
 int64_t size_value(JsonReader& json) {
   size_t offset = json.offset();
@@ -139,7 +138,8 @@ void SafetensorsHeader::parse(const std::string& path, size_t base) {
 void SafetensorsHeader::read_metadata(JsonReader& json) {
   json.object([&](std::string name) {
     size_t offset = json.offset();
-    if (metadata_.size() == most_metadata) json.fail_at(offset, "more than 4096 entries of metadata");
+    if (metadata_.size() == most_safetensors_metadata)
+      json.fail_at(offset, "more than 4096 entries of metadata");
     auto [entry, is_new] = metadata_.try_emplace(std::move(name));
     if (!is_new) json.fail_at(offset, "duplicate metadata " + quote(entry->first));
     entry->second = json.string();

@@ -17,6 +17,9 @@ namespace reprise::io {
 
 class JsonReader;
 
+/// Entries of metadata: a map's nodes cost more than their text, and real files have a dozen.
+inline constexpr size_t most_safetensors_metadata = 4096;
+
 /// A tensor's place in a file.
 struct SafetensorInfo {
   std::string name;

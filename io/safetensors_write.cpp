@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "reprise/core/error.h"
+#include "reprise/core/quote.h"
 #include "reprise/core/transfer.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/json.h"
@@ -37,14 +38,14 @@ void check_names_differ(const std::string& path, const NamedViews& tensors) {
   std::sort(names.begin(), names.end());
   auto twice = std::adjacent_find(names.begin(), names.end());
   check(twice == names.end(), "safetensors: ", path, ": two tensors are called ",
-        twice == names.end() ? "" : json_quote(*twice));
+        twice == names.end() ? "" : quote(*twice));
 }
 
 std::string metadata_json(const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
   for (const auto& [key, value] : metadata) {
     check_utf8(key, "a metadata key");
-    check_utf8(value, "metadata " + json_quote(key));
+    check_utf8(value, "metadata " + quote(key));
     text += (text.size() == 1 ? "" : ",") + json_quote(key) + ":" + json_quote(value);
   }
   return text + "}";
@@ -95,6 +96,8 @@ void write_strided(AtomicFile& file, const TensorView& view) {
 void write_safetensors(const std::string& path, const NamedViews& tensors,
                        const std::map<std::string, std::string>& metadata) {
   check_names_differ(path, tensors);
+  check(metadata.size() <= most_safetensors_metadata, "safetensors: ", path, ": ", metadata.size(),
+        " entries of metadata; at most ", most_safetensors_metadata, " are read again");
   std::vector<const Entry*> entries = ordered(path, tensors);
   std::string header = header_json(entries, metadata);
   check(header.size() <= 100'000'000, "safetensors: ", path, ": a header of ", header.size(),

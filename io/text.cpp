@@ -11,6 +11,7 @@
 
 #include "reprise/core/error.h"
 #include "reprise/io/file.h"
+#include "reprise/io/file_calls.h"
 #include "reprise/io/utf8.h"
 
 namespace reprise::io {
@@ -27,7 +28,7 @@ std::string read_standard_input() {
     std::string& piece = pieces.back();
     size_t used = piece.size();
     piece.resize(piece_bytes);
-    ssize_t got = ::read(STDIN_FILENO, piece.data() + used, piece_bytes - used);
+    ssize_t got = file_calls().read(STDIN_FILENO, piece.data() + used, piece_bytes - used);
     int reason = errno;
     piece.resize(used + (got > 0 ? size_t(got) : 0));
     if (got < 0 && reason == EINTR) continue;

@@ -218,7 +218,13 @@ TEST_F(Safetensors, RefusesToWriteWhatCannotBeRead) {
   expect_error([&] { write_safetensors(path, {{"__metadata__", x}}); }, path, "__metadata__");
   expect_error([&] { write_safetensors(path, {{"\xff", x}}); }, "not UTF-8");
   expect_error([&] { write_safetensors(path, {}, {{"k", "\xff"}}); }, "\"k\"", "not UTF-8");
+  std::map<std::string, std::string> much;
+  for (int i = 0; i < 4097; ++i) much[std::to_string(i)];
+  expect_error([&] { write_safetensors(path, {}, much); }, path, "4097 entries of metadata");
   EXPECT_EQ(read_file(path), "old");
+  much.erase("0");
+  write_safetensors(path, {}, much);
+  EXPECT_EQ(SafetensorsFile(path).metadata(), much);
 }
 
 }  // namespace

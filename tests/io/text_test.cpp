@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <thread>
 
 #include "reprise/io/char_tokenizer.h"
+#include "reprise/io/file_calls.h"
 #include "reprise/tests/io/temp_folder.h"
 
 namespace reprise::io {
@@ -100,6 +103,26 @@ TEST(Text, KnowsTheFileAndByteOfEveryPosition) {
   expect_error([&] { letters.encode(std::string_view(text).substr(5), tail); },
                "U+005A 'Z' at byte 3 of " + second);
   expect_error([&] { letters.encode("ab\xff", {parts}); }, "not UTF-8 at byte 2 of " + first);
+}
+
+TEST(Text, ReadsStandardInputThroughInterruptionsAndTellsFailures) {
+  class Calls : public FileCalls {
+   public:
+    int reason = EINTR;
+    ssize_t read(int descriptor, void* data, size_t bytes) override {
+      if (++calls_ % 2 == 1) return errno = reason, -1;
+      return FileCalls::read(descriptor, data, std::min<size_t>(bytes, 3));
+    }
+
+   private:
+    int calls_ = 0;
+  } calls;
+  TempFolder folder;
+  StandardInput input(folder.write("text", "0123456789"));
+  FileCallsScope scope(calls);
+  EXPECT_EQ(read_text("-"), "0123456789");
+  calls.reason = EIO;
+  expect_error([] { read_text("-"); }, "standard input", std::strerror(EIO));
 }
 
 TEST(Text, ReadsAPipeOfManyPieces) {
