@@ -16,6 +16,7 @@
 #include "reprise/core/error.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/file_calls.h"
+#include "reprise/io/folder.h"
 #include "reprise/io/safetensors.h"
 
 namespace reprise::apps {
@@ -70,12 +71,10 @@ bool is_there(const std::string& path) {
   return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
+// Nothing where there is no such folder yet. Error if it cannot be read to its end: what was not seen is not
+// known.
 std::vector<std::string> entries_of(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored))
-    names.push_back(at->path().filename());
-  return names;
+  return is_there(folder) ? io::names_in(folder) : std::vector<std::string>();
 }
 
 // Another process of this machine that still runs: what it writes is not for us to clean up.
@@ -202,13 +201,19 @@ bool CheckpointFolder::may_be_deleted(const std::string& name) const {
 void CheckpointFolder::remove(const std::string& name) const {
   std::string doomed = fmt::format("{}/{}{}.{}", path_, unfinished_prefix, name, ::getpid());
   rename_folder(path_of(name), doomed);
-  fs::remove_all(doomed);
+  io::remove_flat_folder(doomed);
 }
 
 std::string CheckpointFolder::remove_unfinished() const {
   std::string complaint;
-  for (const std::string& name : entries_of(path_))
-    if (is_left_over(name)) try_to_remove(complaint, [&] { fs::remove_all(path_of(name)); });
+  auto remove_one = [&](const std::string& path) {
+    if (fs::is_directory(fs::symlink_status(path))) return io::remove_flat_folder(path);
+    fs::remove(path);
+  };
+  try_to_remove(complaint, [&] {
+    for (const std::string& name : entries_of(path_))
+      if (is_left_over(name)) try_to_remove(complaint, [&] { remove_one(path_of(name)); });
+  });
   return complaint;
 }
 

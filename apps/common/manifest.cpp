@@ -2,7 +2,6 @@
 #include "reprise/apps/common/manifest.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <vector>
 
@@ -10,12 +9,11 @@
 #include "reprise/core/quote.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/crc32c.h"
+#include "reprise/io/folder.h"
 #include "reprise/io/json.h"
 
 namespace reprise::apps {
 namespace {
-
-namespace fs = std::filesystem;
 
 uint32_t checksum(const io::File& file) {
   std::vector<char> chunk(1 << 18);
@@ -62,11 +60,11 @@ void read_manifest(const std::string& folder, Entry&& entry) {
 
 void write_manifest(const std::string& folder) {
   std::string text = "{";
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() != ".safetensors") continue;
-    io::File file = io::File::open(entry.path());
+  for (const std::string& name : io::names_in(folder)) {
+    if (!name.ends_with(".safetensors")) continue;
+    io::File file = io::File::open(folder + "/" + name);
     text += text.size() > 1 ? ",\n " : "\n ";
-    text += io::json_quote(entry.path().filename().string()) + ": [" + std::to_string(file.size()) + ", " +
+    text += io::json_quote(name) + ": [" + std::to_string(file.size()) + ", " +
             std::to_string(checksum(file)) + "]";
   }
   io::write_file(folder + "/" + manifest_name, text + "\n}\n");
@@ -85,11 +83,9 @@ void check_manifest(const std::string& folder) {
     check(listed.insert(name).second, folder, "/", manifest_name, ": names ", quote(name), " twice");
     check_file(folder + "/" + name, bytes, crc);
   });
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    std::string name = entry.path().filename();
-    check(entry.path().extension() != ".safetensors" || listed.contains(name), folder, "/", name,
+  for (const std::string& name : io::names_in(folder))
+    check(!name.ends_with(".safetensors") || listed.contains(name), folder, "/", name,
           ": not in the manifest");
-  }
 }
 
 }  // namespace reprise::apps

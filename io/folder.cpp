@@ -1,0 +1,57 @@
+// Listing and removing folders.
+#include "reprise/io/folder.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "reprise/core/error.h"
+#include "reprise/io/file_calls.h"
+
+namespace reprise::io {
+namespace {
+
+[[noreturn]] void fail_with_errno(const char* operation, const std::string& path) {
+  int reason = errno;
+  fail(operation, ": ", path, ": ", std::strerror(reason), " (errno ", reason, ")");
+}
+
+struct Close {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+
+std::unique_ptr<DIR, Close> open_folder(const std::string& path) {
+  DIR* folder = nullptr;
+  do folder = ::opendir(path.c_str());
+  while (!folder && errno == EINTR);
+  if (!folder) fail_with_errno("list", path);
+  return std::unique_ptr<DIR, Close>(folder);
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::unique_ptr<DIR, Close> open = open_folder(folder);
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(open.get());
+    if (!entry && errno != 0) fail_with_errno("list", folder);
+    if (!entry) return names;
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+}
+
+void remove_flat_folder(const std::string& folder) {
+  for (const std::string& name : names_in(folder)) {
+    std::string path = folder + "/" + name;
+    if (file_calls().unlink(path.c_str()) != 0) fail_with_errno("remove", path);
+  }
+  if (::rmdir(folder.c_str()) != 0) fail_with_errno("remove", folder);
+}
+
+}  // namespace reprise::io

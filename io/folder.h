@@ -1,0 +1,17 @@
+// What lies in a folder. std::filesystem's iterators end the program where there is no memory (libstdc++
+// reads entries in a noexcept function), and those that take an error code are easily left half read: these
+// say so.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace reprise::io {
+
+/// The names in `folder` but "." and "..", in the system's order. Error if it cannot be read to its end.
+std::vector<std::string> names_in(const std::string& folder);
+
+/// Removes `folder` and the files in it. Error if one cannot be removed; a folder inside is not.
+void remove_flat_folder(const std::string& folder);
+
+}  // namespace reprise::io
