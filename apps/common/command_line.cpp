@@ -8,6 +8,15 @@
 #include "reprise/core/error.h"
 
 namespace reprise::apps {
+namespace {
+
+// A value with line breaks is shown in the message.
+std::string one_line(std::string message) {
+  for (size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, "\\n");
+  return message;
+}
+
+}  // namespace
 
 void parse_arguments(CLI::App& app, int argc, char** argv) {
   try {
@@ -20,7 +29,8 @@ void parse_arguments(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     auto is_given = [&](const CLI::App* command) { return argc > 1 && command->get_name() == argv[1]; };
     bool known = !app.get_subcommands(is_given).empty();
-    fail(error.what(), " (see ", app.get_name(), known ? " " : "", known ? argv[1] : "", " --help)");
+    fail(one_line(error.what()), " (see ", app.get_name(), known ? " " : "", known ? argv[1] : "",
+         " --help)");
   }
 }
 

@@ -1,84 +1,103 @@
 // TOML in and out for CLI11, through toml++.
 #include "reprise/apps/common/config_file.h"
 
+#include <fmt/core.h>
 #include <toml++/toml.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <cctype>
+#include <regex>
+#include <vector>
 
+#include "reprise/apps/common/validators.h"
 #include "reprise/core/error.h"
 #include "reprise/io/file.h"
+#include "reprise/io/utf8.h"
 
 namespace reprise::apps {
 namespace {
 
-std::string text_of(const toml::node& value) {
-  if (auto text = value.as_string()) return text->get();
-  TextStream out;
-  value.visit([&](const auto& typed) { out << typed; });
-  return out.str();
+constexpr uint64_t largest_config = 1 << 15;  // a parsed table takes up to 30 times its text
+
+constexpr std::ptrdiff_t most_dots = 4000;
+
+struct Entry {
+  std::string option;  // the long name, without "--"
+  std::string place;   // "FILE:3: layers"
+  std::string text;    // the value as the command line would have it
+};
+
+// "FILE:3"
+std::string line_of(const std::string& path, const toml::node& value) {
+  return path + ':' + std::to_string(value.source().begin.line);
 }
 
-// "FILE:3: layers"
-std::string place(const std::string& path, const toml::node& value, std::string_view key) {
-  return detail::join(path, ':', value.source().begin.line, ": ", key);
-}
-
-void set_option(CLI::App& command, const std::string& key, const toml::node& value, const std::string& path) {
-  std::string name = key;
-  std::replace(name.begin(), name.end(), '_', '-');
-  CLI::Option* option = command.get_option_no_throw("--" + name);
-  check(option && name != "config" && name != "help", place(path, value, key), ": there is no such option");
-  if (option->count() > 0) return;  // the command line wins
-  try {
-    option->add_result(text_of(value));
-    option->run_callback();
-  } catch (const CLI::Error& error) { fail(place(path, value, key), ": ", error.what()); }
+std::string text_of(const toml::node& value, const std::string& place) {
+  if (auto text = value.as_string()) return io::bytes_from_utf8(text->get());
+  if (auto whole = value.as_integer()) return std::to_string(whole->get());
+  if (auto number = value.as_floating_point()) return fmt::format("{}", number->get());
+  if (auto truth = value.as_boolean()) return truth->get() ? "true" : "false";
+  fail(place, ": holds no number, text, true or false");
 }
 
 // Keys at the top level and inside tables alike name options; tables only group them for the reader.
-void set_options(CLI::App& command, const toml::table& table, const std::string& path) {
+void collect(std::vector<Entry>& into, const toml::table& table, const std::string& path) {
   for (auto&& [key, value] : table) {
     if (auto inner = value.as_table()) {
-      set_options(command, *inner, path);
-    } else {
-      set_option(command, std::string(key.str()), value, path);
+      collect(into, *inner, path);
+      continue;
     }
+    std::string name(key.str()), place = line_of(path, value) + ": " + name;
+    std::replace(name.begin(), name.end(), '_', '-');
+    auto same =
+        std::find_if(into.begin(), into.end(), [&](const Entry& entry) { return entry.option == name; });
+    check(same == into.end(), place, ": this option is set twice, also at ",
+          same == into.end() ? "" : same->place);
+    into.push_back({name, place, text_of(value, place)});
   }
 }
-
-void collect(std::map<std::string, std::string>& into, const toml::table& table) {
-  for (auto&& [key, value] : table) {
-    if (auto inner = value.as_table()) {
-      collect(into, *inner);
-    } else {
-      into[std::string(key.str())] = text_of(value);
-    }
-  }
-}
-
-constexpr uint64_t largest_config = 1 << 15;  // a parsed table takes up to 30 times its text
 
 toml::table parse(const std::string& path) {
+  std::string text = io::read_file(path, largest_config);
+  // toml++ and its trees recurse over the parts of dotted keys.
+  check(std::count(text.begin(), text.end(), '.') <= most_dots, path, ": has more than ", most_dots,
+        " dots: keys may not nest so deeply");
   try {
-    return toml::parse(io::read_file(path, largest_config), path);
+    return toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     fail(path, ':', error.source().begin.line, ": ", error.description());
   }
 }
 
+std::vector<Entry> entries_of(const std::string& path) {
+  std::vector<Entry> entries;
+  collect(entries, parse(path), path);
+  return entries;
+}
+
+void set_option(CLI::App& command, const Entry& entry) {
+  CLI::Option* option = command.get_option_no_throw("--" + entry.option);
+  check(option && entry.option != "config" && entry.option != "help", entry.place,
+        ": there is no such option");
+  if (option->count() > 0) return;  // the command line wins
+  try {
+    bool is_flag = option->get_expected_max() == 0;
+    option->add_result(is_flag ? option->get_flag_value(entry.option, entry.text) : entry.text);
+    option->run_callback();
+  } catch (const CLI::Error& error) { fail(entry.place, ": ", error.what()); }
+}
+
 std::string toml_string(const std::string& text) {
   TextStream out;
-  out << toml::value<std::string>(text);
+  out << toml::value<std::string>(io::bytes_as_utf8(text));
   return out.str();
 }
 
+// What TOML reads as the number that it is: "1e-3", but neither "01" nor "5.".
 bool is_plain_number(const std::string& text) {
-  double number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
+  static const std::regex number("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
+  return std::regex_match(text, number);
 }
 
 // What starts or continues a run is not part of what it is.
@@ -90,27 +109,50 @@ void write_option(std::ostream& out, const CLI::Option& option) {
   if (option.get_lnames().empty() || is_about_the_call(option.get_lnames().front())) return;
   std::string value = option.count() ? CLI::detail::join(option.results(), " ") : option.get_default_str();
   if (value.empty()) return;
-  bool plain = is_plain_number(value) || value == "true" || value == "false";
+  bool is_text = option.get_type_name() == "TEXT";  // a file may be named 007, a prompt true
+  bool plain = !is_text && (is_plain_number(value) || value == "true" || value == "false");
   out << option.get_lnames().front() << " = " << (plain ? value : toml_string(value)) << '\n';
 }
 
 }  // namespace
 
 void add_config_option(CLI::App& command) {
-  command.add_option("--config", "Read options from a TOML file; the command line wins")
-      ->check(CLI::ExistingFile);
+  command.add_option("--config", "Read options from a TOML file; the command line wins")->check(not_empty());
 }
 
-void apply_config(CLI::App& command) {
+std::map<std::string, std::string> apply_config(CLI::App& command) {
   const CLI::Option* config = command.get_option("--config");
-  if (config->count() == 0) return;
-  std::string path = config->results().front();
-  set_options(command, parse(path), path);
+  std::map<std::string, std::string> places;
+  if (config->count() == 0) return places;
+  std::vector<Entry> entries;
+  try {
+    entries = entries_of(config->results().front());
+  } catch (const Error& error) { fail("--config: ", error.what()); }
+  for (const Entry& entry : entries) {
+    bool given = command.get_option_no_throw("--" + entry.option) && command.count("--" + entry.option) > 0;
+    set_option(command, entry);
+    if (!given) places["--" + entry.option] = entry.place;
+  }
+  return places;
+}
+
+std::string with_places(const std::string& message, const std::map<std::string, std::string>& places) {
+  auto names = [&](const std::string& option) {
+    for (size_t at = message.find(option); at != std::string::npos; at = message.find(option, at + 1)) {
+      char next = at + option.size() < message.size() ? message[at + option.size()] : ' ';
+      if (!std::isalnum(static_cast<unsigned char>(next)) && next != '-') return true;
+    }
+    return false;
+  };
+  std::string added;
+  for (const auto& [option, place] : places)
+    if (names(option)) added += (added.empty() ? " (from " : ", ") + place;
+  return added.empty() ? message : message + added + ")";
 }
 
 std::map<std::string, std::string> read_config(const std::string& path) {
   std::map<std::string, std::string> values;
-  collect(values, parse(path));
+  for (const Entry& entry : entries_of(path)) values[entry.option] = entry.text;
   return values;
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "reprise/core/error.h"
+#include "reprise/core/quote.h"
 
 namespace reprise::apps {
 namespace {
@@ -47,5 +48,7 @@ void report_text(std::string_view text) {
 void warn_text(std::string_view text) { write_all(STDERR_FILENO, text); }
 
 bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
+
+std::string for_output(std::string text) { return is_terminal() ? printable(text) : std::move(text); }
 
 }  // namespace reprise::apps

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -21,6 +22,9 @@ void warn_text(std::string_view text);
 
 /// Whether standard output is a terminal.
 bool is_terminal();
+
+/// `text` as standard output may be given it: `printable` on a terminal, as it is to a file or pipe.
+std::string for_output(std::string text);
 
 /// `print_text`, `report_text` and `warn_text` of what fmt makes of the arguments.
 template <class... Args>

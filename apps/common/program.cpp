@@ -14,8 +14,8 @@
 #include <system_error>
 
 #include "reprise/apps/common/output.h"
-#include "reprise/apps/common/printable.h"
 #include "reprise/core/error.h"
+#include "reprise/core/quote.h"
 
 namespace reprise::apps {
 namespace {

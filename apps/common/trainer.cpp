@@ -7,7 +7,6 @@
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/interrupt.h"
 #include "reprise/apps/common/output.h"
-#include "reprise/apps/common/printable.h"
 #include "reprise/apps/common/progress.h"
 #include "reprise/apps/common/run_records.h"
 #include "reprise/autograd/anomaly.h"

@@ -1,27 +1,50 @@
 // Checks of option values.
 #include "reprise/apps/common/validators.h"
 
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "reprise/core/error.h"
+#include "reprise/core/quote.h"
+
 namespace reprise::apps {
 namespace {
 
+// All of the text as a number, whatever the locale; nothing if it is not one or out of range.
+template <class Number>
+std::optional<Number> number_in(const std::string& text) {
+  Number value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
 CLI::Validator number(const char* wanted, bool (*fits)(double)) {
   auto complaint = [wanted, fits](const std::string& text) {
-    double value = 0;
-    bool ok = CLI::detail::lexical_cast(text, value) && fits(value);
-    return ok ? std::string() : "'" + text + "' is not " + wanted;
+    std::optional<double> value = number_in<double>(text);
+    bool ok = value && std::isfinite(*value) && fits(*value);
+    return ok ? std::string() : quote(text) + " is not " + wanted;
   };
   return {complaint, ""};
 }
 
 }  // namespace
 
-CLI::Validator whole_from(int64_t least) {
-  auto complaint = [least](const std::string& text) {
-    int64_t value = 0;
-    bool ok = CLI::detail::lexical_cast(text, value) && value >= least;
-    return ok ? std::string() : "'" + text + "' is not a whole number of at least " + std::to_string(least);
+CLI::Validator whole_from(int64_t least, int64_t most) {
+  auto complaint = [least, most](std::string& text) {
+    std::optional<int64_t> value = number_in<int64_t>(text);
+    if (!value || *value < least || *value > most)
+      return quote(text) + " is not a whole number from " + std::to_string(least) + " to " +
+             std::to_string(most);
+    text = std::to_string(*value);  // CLI11 would read 010 as octal
+    return std::string();
   };
   return {complaint, ""};
+}
+
+CLI::Validator any_number() {
+  return number("a finite number", [](double) { return true; });
 }
 
 CLI::Validator number_from_0() {
@@ -30,6 +53,24 @@ CLI::Validator number_from_0() {
 
 CLI::Validator probability() {
   return number("in [0, 1)", [](double value) { return value >= 0 && value < 1; });
+}
+
+CLI::Validator fraction() {
+  return number("in (0, 1)", [](double value) { return value > 0 && value < 1; });
+}
+
+CLI::Validator not_empty() {
+  return {[](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); }, ""};
+}
+
+CLI::Validator parsed_by(std::function<void(std::string_view)> parse) {
+  auto complaint = [parse = std::move(parse)](const std::string& text) {
+    try {
+      parse(text);
+    } catch (const Error& error) { return std::string(error.what()); }
+    return std::string();
+  };
+  return {complaint, ""};
 }
 
 }  // namespace reprise::apps

@@ -5,7 +5,6 @@
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/output.h"
-#include "reprise/apps/common/printable.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"

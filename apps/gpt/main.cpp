@@ -1,7 +1,9 @@
 // reprise-gpt: exit code 0 on success, 2 on bad input (one line that says what and where), 3 when
 // interrupted, 1 on a defect of the program.
+#include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/program.h"
 #include "reprise/apps/gpt/options.h"
+#include "reprise/core/error.h"
 
 int main(int argc, char** argv) {
   using namespace reprise::apps::gpt;
@@ -15,6 +17,10 @@ int main(int argc, char** argv) {
       case Command::Kind::train:
         break;
     }
-    return run_train(command.train);
+    try {
+      return run_train(command.train);
+    } catch (const reprise::Error& error) {
+      reprise::fail(reprise::apps::with_places(error.what(), command.places));
+    }
   });
 }

@@ -1,8 +1,11 @@
 // The command line of `reprise-gpt`.
 #include "reprise/apps/gpt/options.h"
 
+#include <climits>
+
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
 
 namespace reprise::apps::gpt {
@@ -15,36 +18,42 @@ constexpr const char* attention_help =
 
 void add_data_options(CLI::App& app, DataOptions& o) {
   auto* group = app.add_option_group("Data");
-  group->add_option("--data", o.data,
-                    "Text to learn from: a file, a folder, or - for standard input;\n"
-                    "or tokens: .bin files of nanoGPT or llm.c, or a folder of them");
+  group
+      ->add_option("--data", o.data,
+                   "Text to learn from: a file, a folder, or - for standard input;\n"
+                   "or tokens: .bin files of nanoGPT or llm.c, or a folder of them")
+      ->check(not_empty());
   group->add_option("--val-data", o.val_data, "Held-out tokens, when --data is token files");
-  group->add_option("--val-fraction", o.val_fraction, "Part of a text, at its end, that is held out");
+  group->add_option("--val-fraction", o.val_fraction, "Part of a text, at its end, that is held out")
+      ->check(fraction());
   group->add_option("--vocab", o.vocab, "GPT-2 BPE: vocab.json (without it: one token a character)");
   group->add_option("--merges", o.merges, "GPT-2 BPE: merges.txt");
   group->add_option("--vocab-size", o.vocab_size, "Vocabulary of token files (0: from the data)")
-      ->check(whole_from(0));
+      ->transform(whole_from(0));
 }
 
 void add_generate_options(CLI::App& app, GenerateOptions& o) {
   auto* group = app.add_option_group("Samples");
   group->add_option("--prompt", o.prompt, "Text to continue");
-  group->add_option("--sample-tokens", o.tokens, "Tokens to generate")->check(whole_from(1));
-  group->add_option("--samples", o.samples, "How many samples")->check(whole_from(1));
-  group->add_option("--temperature", o.sampling.temperature, "0: always the most likely token");
+  group->add_option("--sample-tokens", o.tokens, "Tokens to generate")->transform(whole_from(1));
+  group->add_option("--samples", o.samples, "How many samples")->transform(whole_from(1));
+  group->add_option("--temperature", o.sampling.temperature, "0: always the most likely token")
+      ->check(number_from_0());
   group->add_option("--top-k", o.sampling.top_k, "Choose among the k most likely tokens (0: all)")
-      ->check(whole_from(0));
-  group->add_option("--top-p", o.sampling.top_p,
-                    "Choose among the likeliest tokens that hold this probability");
-  group->add_option("--sample-seed", o.seed, "Seed of the samples");
+      ->transform(whole_from(0));
+  group
+      ->add_option("--top-p", o.sampling.top_p,
+                   "Choose among the likeliest tokens that hold this probability")
+      ->check(any_number());
+  group->add_option("--sample-seed", o.seed, "Seed of the samples")->transform(whole_from(0));
 }
 
 void add_model_options(CLI::App& app, nn::GptOptions& o) {
   auto* group = app.add_option_group("Model");
-  group->add_option("--layers", o.layers, "Transformer blocks")->check(whole_from(1));
-  group->add_option("--heads", o.heads, "Attention heads a block")->check(whole_from(1));
-  group->add_option("--width", o.width, "Size of the residual stream")->check(whole_from(1));
-  group->add_option("--context", o.context, "Tokens the model sees at once")->check(whole_from(1));
+  group->add_option("--layers", o.layers, "Transformer blocks")->transform(whole_from(1));
+  group->add_option("--heads", o.heads, "Attention heads a block")->transform(whole_from(1));
+  group->add_option("--width", o.width, "Size of the residual stream")->transform(whole_from(1));
+  group->add_option("--context", o.context, "Tokens the model sees at once")->transform(whole_from(1));
   group->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
   group->add_flag("--bias,!--no-bias", o.bias, "Biases in linear layers and norms")->default_str("true");
 }
@@ -52,13 +61,15 @@ void add_model_options(CLI::App& app, nn::GptOptions& o) {
 void add_optimizer_options(CLI::App& app, TrainCommand& o) {
   auto* group = app.add_option_group("Optimization");
   auto& schedule = o.trainer.schedule;
-  group->add_option("--steps", schedule.steps, "Updates in all")->check(whole_from(1));
-  group->add_option("--batch", o.batch, "Sequences a micro-batch")->check(whole_from(1));
-  group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches an update")->check(whole_from(1));
+  group->add_option("--steps", schedule.steps, "Updates in all")->transform(whole_from(1));
+  group->add_option("--batch", o.batch, "Sequences a micro-batch")->transform(whole_from(1));
+  group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches an update")
+      ->transform(whole_from(1));
   group->add_option("--lr", schedule.lr, "Peak learning rate")->check(number_from_0());
   group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end")->check(number_from_0());
   group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->check(number_from_0());
-  group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd");
+  group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd")
+      ->check(parsed_by(optim::parse_decay));
   group->add_option("--beta1", o.beta1, "AdamW's first decay")->check(probability());
   group->add_option("--beta2", o.beta2, "AdamW's second decay")->check(probability());
   group->add_option("--weight-decay", o.weight_decay, "Of matrices; vectors do not decay")
@@ -71,42 +82,52 @@ void add_optimizer_options(CLI::App& app, TrainCommand& o) {
 
 void add_run_options(CLI::App& app, TrainCommand& o) {
   auto* group = app.add_option_group("Run");
-  group->add_option("--out", o.trainer.run_folder,
-                    "Run folder (default: the first free of runs/gpt, runs/gpt-2, ...)");
+  group
+      ->add_option("--out", o.trainer.run_folder,
+                   "Run folder (default: the first free of runs/gpt, runs/gpt-2, ...)")
+      ->check(not_empty());
   group->add_flag("--resume", o.resume, "Go on from the newest checkpoint in --out");
-  group->add_option("--init-from", o.init_from,
-                    "Start from the weights of a run, a checkpoint or a .safetensors file");
+  group
+      ->add_option("--init-from", o.init_from,
+                   "Start from the weights of a run, a checkpoint or a .safetensors file")
+      ->check(not_empty());
   group->add_option("--eval-every", o.trainer.eval_every, "Steps between evaluations (0: at the end)")
-      ->check(whole_from(0));
+      ->transform(whole_from(0));
   group
       ->add_option("--eval-batches", o.eval_batches,
                    "Batches an evaluation sees before the end (0: the whole split)")
-      ->check(whole_from(0));
+      ->transform(whole_from(0));
   group->add_option("--sample-every", o.trainer.sample_every, "Steps between samples (0: at the end)")
-      ->check(whole_from(0));
+      ->transform(whole_from(0));
   group->add_option("--save-every", o.trainer.save_every, "Steps between checkpoints (0: at the end)")
-      ->check(whole_from(0));
+      ->transform(whole_from(0));
   group
       ->add_option("--stop-after", o.trainer.stop_after,
                    "Save and stop after this many steps (0: go to the end)")
-      ->check(whole_from(0));
-  group->add_option("--keep", o.trainer.keep, "Checkpoints to keep")->check(whole_from(1));
-  group->add_option("--seed", o.seed, "Seed of weights, batches and dropout")->check(whole_from(0));
-  group->add_option("--threads", o.threads, "Threads (0: one a CPU); results do not depend on it");
-  group->add_option("--device", o.device, device_help);
+      ->transform(whole_from(0));
+  group->add_option("--keep", o.trainer.keep, "Checkpoints to keep")->transform(whole_from(1, INT_MAX));
+  group->add_option("--seed", o.seed, "Seed of weights, batches and dropout")->transform(whole_from(0));
+  group->add_option("--threads", o.threads, "Threads (0: one a CPU); results do not depend on it")
+      ->transform(whole_from(0, INT_MAX));
+  group->add_option("--device", o.device, device_help)->check(parsed_by(Device::parse));
   group->add_option("--attention", o.attention, attention_help);
-  group->add_option("--recompute", o.recompute,
-                    "Play blocks again in backward instead of keeping what they compute, to the\n"
-                    "same bits: none, full (all blocks), selective (only what is cheap of them),\n"
-                    "selective:save_attention or :save_matmuls (all but these), every:N (each\n"
-                    "N-th), layers:2,5,8, segments:N (N groups, the last kept), sqrt (of the\n"
-                    "blocks as N), offload (full; inputs wait off the device), with a policy as\n"
-                    "offload:recompute_cheap, or auto (the fastest plan for --memory-budget, which\n"
-                    "is measured first)");
-  group->add_option("--memory-budget", o.memory_budget,
-                    "With --recompute auto: the most that a training step may take, such as 2GiB,\n"
-                    "with weights, gradients and optimizer state; below the minimum it is refused");
-  group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB");
+  group
+      ->add_option("--recompute", o.recompute,
+                   "Play blocks again in backward instead of keeping what they compute, to the\n"
+                   "same bits: none, full (all blocks), selective (only what is cheap of them),\n"
+                   "selective:save_attention or :save_matmuls (all but these), every:N (each\n"
+                   "N-th), layers:2,5,8, segments:N (N groups, the last kept), sqrt (of the\n"
+                   "blocks as N), offload (full; inputs wait off the device), with a policy as\n"
+                   "offload:recompute_cheap, or auto (the fastest plan for --memory-budget, which\n"
+                   "is measured first)")
+      ->check(parsed_by(parse_strategy));
+  group
+      ->add_option("--memory-budget", o.memory_budget,
+                   "With --recompute auto: the most that a training step may take, such as 2GiB,\n"
+                   "with weights, gradients and optimizer state; below the minimum it is refused")
+      ->check(parsed_by(parse_bytes));
+  group->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB")
+      ->check(parsed_by(parse_bytes));
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }
 
@@ -123,17 +144,19 @@ void add_train(CLI::App& app, TrainCommand& o) {
 
 void add_sample(CLI::App& app, SampleCommand& o) {
   auto* sample = app.add_subcommand("sample", "Write text with a trained model");
-  sample->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)");
-  sample->add_option("--device", o.device, device_help);
+  sample->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)")
+      ->check(not_empty());
+  sample->add_option("--device", o.device, device_help)->check(parsed_by(Device::parse));
   sample->add_option("--attention", o.attention, attention_help);
   add_generate_options(*sample, o.generate);
 }
 
 void add_eval(CLI::App& app, EvalCommand& o) {
   auto* eval = app.add_subcommand("eval", "Loss of a trained model over a whole held-out split");
-  eval->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)");
-  eval->add_option("--batch", o.batch, "Sequences at once")->check(whole_from(1));
-  eval->add_option("--device", o.device, device_help);
+  eval->add_option("--run", o.run, "Run folder or checkpoint (default: the newest in runs/)")
+      ->check(not_empty());
+  eval->add_option("--batch", o.batch, "Sequences at once")->transform(whole_from(1));
+  eval->add_option("--device", o.device, device_help)->check(parsed_by(Device::parse));
   eval->add_option("--attention", o.attention, attention_help);
   add_data_options(*eval, o.data);
 }
@@ -161,7 +184,7 @@ Command parse_command_line(int argc, char** argv) {
   parse_arguments(app, argc, argv);
   if (app.got_subcommand("train")) {
     command.kind = Command::Kind::train;
-    apply_config(*app.get_subcommand("train"));
+    command.places = apply_config(*app.get_subcommand("train"));
     command.train.resolved = resolved_config(*app.get_subcommand("train"));
   } else {
     command.kind = app.got_subcommand("sample") ? Command::Kind::sample : Command::Kind::eval;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "reprise/apps/common/sampler.h"
@@ -64,6 +65,7 @@ struct Command {
   TrainCommand train;
   SampleCommand sample;
   EvalCommand eval;
+  std::map<std::string, std::string> places;  ///< of the options that are from --config
 };
 
 /// Parses the command line. Prints help and exits the process with 0 where asked; throws Error on bad

@@ -1,6 +1,5 @@
 // reprise-gpt sample.
 #include "reprise/apps/common/output.h"
-#include "reprise/apps/common/printable.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"

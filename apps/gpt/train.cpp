@@ -6,7 +6,6 @@
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/interrupt.h"
 #include "reprise/apps/common/output.h"
-#include "reprise/apps/common/printable.h"
 #include "reprise/apps/common/progress.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/gpt/corpus.h"

@@ -1,8 +1,12 @@
 // The command line of `reprise-recompute`.
 #include "reprise/apps/recompute/options.h"
 
+#include <climits>
+
 #include "reprise/apps/common/command_line.h"
+#include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
+#include "reprise/core/device.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -15,43 +19,46 @@ constexpr const char* strategy_help =
 void add_workload(CLI::App& app, WorkloadOptions& o) {
   auto* model = app.add_option_group("Model");
   model->add_option("--model", o.model, "A preset: tiny, gpt_6x384 or gpt2_124m");
-  model->add_option("--layers", o.layers, "Transformer blocks (0: the preset's)")->check(whole_from(0));
+  model->add_option("--layers", o.layers, "Transformer blocks (0: the preset's)")->transform(whole_from(0));
   model->add_option("--width", o.width, "Size of the residual stream (0: the preset's)")
-      ->check(whole_from(0));
-  model->add_option("--heads", o.heads, "Attention heads a block (0: the preset's)")->check(whole_from(0));
+      ->transform(whole_from(0));
+  model->add_option("--heads", o.heads, "Attention heads a block (0: the preset's)")
+      ->transform(whole_from(0));
   model->add_option("--context", o.context, "Tokens the model can see (0: the preset's)")
-      ->check(whole_from(0));
-  model->add_option("--vocab", o.vocab, "Size of the vocabulary (0: the preset's)")->check(whole_from(0));
+      ->transform(whole_from(0));
+  model->add_option("--vocab", o.vocab, "Size of the vocabulary (0: the preset's)")->transform(whole_from(0));
   model->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
   auto* data = app.add_option_group("Data");
-  data->add_option("--batch", o.batch, "Sequences a step (0: the preset's)")->check(whole_from(0));
+  data->add_option("--batch", o.batch, "Sequences a step (0: the preset's)")->transform(whole_from(0));
   data->add_option("--length", o.length, "Tokens a sequence (0: the preset's, at most the context)")
-      ->check(whole_from(0));
-  data->add_option("--data", o.data, "A text to train on, by characters (without it: random tokens)");
-  data->add_option("--seed", o.seed, "Seed of weights, tokens and dropout")->check(whole_from(0));
+      ->transform(whole_from(0));
+  data->add_option("--data", o.data, "A text to train on, by characters (without it: random tokens)")
+      ->check(not_empty());
+  data->add_option("--seed", o.seed, "Seed of weights, tokens and dropout")->transform(whole_from(0));
   auto* run = app.add_option_group("Run");
-  run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one");
+  run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
+      ->check(parsed_by(Device::parse));
   run->add_option("--threads", o.threads, "Threads (0: one a CPU); no bit depends on it")
-      ->check(whole_from(0));
+      ->transform(whole_from(0, INT_MAX));
 }
 
 void add_out(CLI::App& app, WorkloadOptions& o, const char* files) {
   o.folder = "runs/recompute";
-  app.add_option("--out", o.folder, std::string("Folder for ") + files);
+  app.add_option("--out", o.folder, std::string("Folder for ") + files)->check(not_empty());
 }
 
 void add_verify(CLI::App& app, VerifyCommand& o) {
   auto* verify = app.add_subcommand("verify", "Train with and without recompute; every bit must be the same");
   add_workload(*verify, o.workload);
   verify->add_option("--recompute", o.recompute, strategy_help);
-  verify->add_option("--steps", o.steps, "Updates")->check(whole_from(1));
+  verify->add_option("--steps", o.steps, "Updates")->transform(whole_from(1));
 }
 
 void add_compare(CLI::App& app, CompareCommand& o) {
   auto* compare = app.add_subcommand("compare", "Memory and time of the strategies, as a table and a plot");
   add_workload(*compare, o.workload);
   compare->add_option("--recompute", o.strategies, "Strategies to compare (default: all)");
-  compare->add_option("--rounds", o.rounds, "Timed steps of each, in turns")->check(whole_from(1));
+  compare->add_option("--rounds", o.rounds, "Timed steps of each, in turns")->transform(whole_from(1));
   add_out(*compare, o.workload, "compare.html and compare.json");
 }
 
@@ -60,9 +67,10 @@ void add_max_batch(CLI::App& app, MaxBatchCommand& o) {
   add_workload(*max_batch, o.workload);
   max_batch->add_option("--recompute", o.recompute, "As for verify, without auto");
   max_batch->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB")
-      ->required();
-  max_batch->add_option("--largest", o.largest, "Where the search ends")->check(whole_from(1));
-  max_batch->add_option("--steps", o.steps, "Timed steps at the largest batch")->check(whole_from(1));
+      ->required()
+      ->check(parsed_by(parse_bytes));
+  max_batch->add_option("--largest", o.largest, "Where the search ends")->transform(whole_from(1));
+  max_batch->add_option("--steps", o.steps, "Timed steps at the largest batch")->transform(whole_from(1));
 }
 
 void add_profile(CLI::App& app, ProfileCommand& o) {
@@ -77,8 +85,9 @@ void add_plan(CLI::App& app, PlanCommand& o) {
       app.add_subcommand("plan", "Plans by memory budget: the fastest for each, and the one for yours");
   add_workload(*plan, o.workload);
   plan->add_option("--memory-budget", o.memory_budget,
-                   "Largest memory for tensors in a step, such as 2GiB (without it: all plans)");
-  plan->add_option("--rounds", o.rounds, "Timed steps of the plan for the budget")->check(whole_from(1));
+                   "Largest memory for tensors in a step, such as 2GiB (without it: all plans)")
+      ->check(parsed_by(parse_bytes));
+  plan->add_option("--rounds", o.rounds, "Timed steps of the plan for the budget")->transform(whole_from(1));
   add_out(*plan, o.workload, "plan.html");
 }
 
