@@ -26,11 +26,17 @@ int make_file(const std::filesystem::path& folder) {
   return file;
 }
 
+std::filesystem::path temporary_folder() {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  check(!error, "spill file: no temporary folder (TMPDIR): ", error.message());
+  return folder;
+}
+
 }  // namespace
 
 SpillFile::SpillFile(std::filesystem::path folder)
-    : folder_(folder.empty() ? std::filesystem::temp_directory_path() : std::move(folder)),
-      file_(make_file(folder_)) {}
+    : folder_(folder.empty() ? temporary_folder() : std::move(folder)), file_(make_file(folder_)) {}
 
 SpillFile::~SpillFile() { close(file_); }
 

@@ -2,10 +2,13 @@
 #include "reprise/apps/common/output.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "reprise/core/error.h"
@@ -48,6 +51,17 @@ void report_text(std::string_view text) {
 void warn_text(std::string_view text) { write_all(STDERR_FILENO, text); }
 
 bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
+
+int terminal_columns() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  int columns = 0;
+  const char* text = std::getenv("COLUMNS");
+  std::string_view digits = text ? text : "";
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), columns);
+  bool ok = error == std::errc() && end == digits.data() + digits.size() && columns > 0;
+  return ok ? columns : 80;
+}
 
 std::string for_output(std::string text) { return is_terminal() ? printable(text) : std::move(text); }
 

@@ -23,6 +23,9 @@ void warn_text(std::string_view text);
 /// Whether standard output is a terminal.
 bool is_terminal();
 
+/// The columns of that terminal; where it does not say, those of COLUMNS, or 80.
+int terminal_columns();
+
 /// `text` as standard output may be given it: `printable` on a terminal, as it is to a file or pipe.
 std::string for_output(std::string text);
 

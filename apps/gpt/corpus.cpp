@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "reprise/apps/common/option_error.h"
 #include "reprise/io/char_tokenizer.h"
 #include "reprise/io/gpt2_bpe.h"
 #include "reprise/io/text.h"
@@ -25,7 +26,9 @@ bool is_token_data(const std::string& path) {
 std::unique_ptr<io::Tokenizer> tokenizer_for(const DataOptions& options, const std::string* text) {
   check(options.vocab.empty() == options.merges.empty(),
         "--vocab and --merges belong together: give both or none");
-  if (!options.vocab.empty()) return std::make_unique<io::Gpt2Bpe>(options.vocab, options.merges);
+  if (!options.vocab.empty())
+    return under_option("--vocab and --merges",
+                        [&] { return std::make_unique<io::Gpt2Bpe>(options.vocab, options.merges); });
   if (!text) return nullptr;
   return std::make_unique<io::CharTokenizer>(io::CharTokenizer::from_text(*text));
 }
@@ -38,13 +41,22 @@ Corpus from_text(const DataOptions& options, std::unique_ptr<io::Tokenizer> know
   corpus.vocab_size = corpus.tokenizer->vocab_size();
   auto [train, validation] = io::split_text(text, 1 - options.val_fraction);
   auto encode = [&](std::string_view part, const char* split) {
-    return std::make_unique<io::TokenDataset>(
-        io::TokenDataset::from_ids(corpus.tokenizer->encode(part, {files, size_t(part.data() - text.data())}),
-                                   corpus.vocab_size, options.data + " (" + split + ")"));
+    io::TextOrigin origin{files, size_t(part.data() - text.data())};
+    return std::make_unique<io::TokenDataset>(io::TokenDataset::from_ids(
+        corpus.tokenizer->encode(part, origin), corpus.vocab_size, options.data + " (" + split + ")"));
   };
   corpus.train = encode(train, "train");
   corpus.validation = encode(validation, "validation");
+  check(corpus.validation->size() >= 2, "--val-fraction ", options.val_fraction, " of ", options.data,
+        " holds out one token, which leaves nothing to predict");
   return corpus;
+}
+
+// "t.txt (20 bytes)", or standard input.
+std::string with_size(const std::string& path) {
+  std::error_code error;
+  uintmax_t bytes = fs::file_size(path, error);
+  return path == "-" ? "standard input" : error ? path : path + " (" + std::to_string(bytes) + " bytes)";
 }
 
 constexpr int64_t largest_vocabulary = 65536;  // of uint16 token files
@@ -69,8 +81,11 @@ Corpus from_tokens(const DataOptions& options, std::unique_ptr<io::Tokenizer> kn
   if (corpus.vocab_size == 0)
     corpus.vocab_size = vocabulary_in(io::TokenDataset::open(options.data, largest_vocabulary));
   corpus.train = std::make_unique<io::TokenDataset>(io::TokenDataset::open(options.data, corpus.vocab_size));
-  corpus.validation =
-      std::make_unique<io::TokenDataset>(io::TokenDataset::open(options.val_data, corpus.vocab_size));
+  corpus.validation = under_option("--val-data", [&] {
+    return std::make_unique<io::TokenDataset>(io::TokenDataset::open(options.val_data, corpus.vocab_size));
+  });
+  check(corpus.validation->size() >= 2, "--val-data ", options.val_data,
+        " holds one token, which leaves nothing to predict");
   return corpus;
 }
 
@@ -79,9 +94,13 @@ Corpus from_tokens(const DataOptions& options, std::unique_ptr<io::Tokenizer> kn
 Corpus load_corpus(const DataOptions& options, std::unique_ptr<io::Tokenizer> known) {
   check(!options.data.empty(),
         "--data is missing: name a text file, a folder, - for standard input, or .bin files");
-  if (is_token_data(options.data)) return from_tokens(options, std::move(known));
-  check(options.val_data.empty(), "--val-data is for token files; a text is split by --val-fraction");
-  return from_text(options, std::move(known));
+  return under_option("--data", [&] {
+    try {
+      if (is_token_data(options.data)) return from_tokens(options, std::move(known));
+      check(options.val_data.empty(), "--val-data is for token files; a text is split by --val-fraction");
+      return from_text(options, std::move(known));
+    } catch (const std::bad_alloc&) { fail("out of memory reading ", with_size(options.data)); }
+  });
 }
 
 }  // namespace reprise::apps::gpt

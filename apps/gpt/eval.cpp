@@ -5,6 +5,7 @@
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/output.h"
+#include "reprise/apps/common/validators.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
@@ -17,7 +18,9 @@ namespace {
 // The data options that a run was started with.
 DataOptions trained_on(const std::string& run_folder) {
   std::string path = run_folder + "/config.toml";
-  check(std::filesystem::exists(path), "--data is missing, and there is no ", path, " that says what it was");
+  std::error_code ignored;
+  check(std::filesystem::exists(path, ignored), "--data is missing, and there is no ", path,
+        " that says what it was");
   std::map<std::string, std::string> config = read_config(path);
   DataOptions data{.data = config["data"],
                    .val_data = config["val-data"],
@@ -25,7 +28,11 @@ DataOptions trained_on(const std::string& run_folder) {
                    .merges = config["merges"]};
   check(!data.data.empty() && data.data != "-", "--data is missing, and ", run_folder,
         " learned from standard input");
-  if (config.contains("val-fraction")) data.val_fraction = std::atof(config["val-fraction"].c_str());
+  if (config.contains("val-fraction")) {
+    std::string complaint = fraction()(config["val-fraction"]);
+    check(complaint.empty(), path, ": val-fraction: ", complaint);
+    data.val_fraction = std::strtod(config["val-fraction"].c_str(), nullptr);
+  }
   return data;
 }
 

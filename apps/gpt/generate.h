@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "reprise/apps/gpt/options.h"
 #include "reprise/io/token_dataset.h"

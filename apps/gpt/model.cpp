@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "reprise/apps/common/checkpoint.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/kernels/attention_backend.h"
 
@@ -55,20 +56,56 @@ nn::NamedTensors from_hugging_face(const nn::NamedTensors& tensors) {
 std::string newest_run() {
   std::string newest;
   fs::file_time_type when{};
-  if (fs::is_directory("runs")) {
-    for (const auto& entry : fs::directory_iterator("runs")) {
-      if (!entry.is_directory() || !has_checkpoint(entry.path())) continue;
-      std::error_code gone;  // a first save that was killed may have left no LATEST yet
-      auto written = fs::last_write_time(entry.path() / "checkpoints" / "LATEST", gone);
-      if (gone) written = fs::last_write_time(entry.path() / "checkpoints");
-      if (newest.empty() || written > when) {
-        newest = entry.path();
-        when = written;
-      }
-    }
+  std::error_code error, ignored;
+  fs::directory_iterator entry("runs", error), end;
+  check(!error || error == std::errc::no_such_file_or_directory,
+        "--run is missing, and runs/: ", error.message());
+  for (; !error && entry != end; entry.increment(error)) {
+    if (!entry->is_directory(ignored) || !has_checkpoint(entry->path())) continue;
+    auto written = fs::last_write_time(entry->path() / "checkpoints" / "LATEST", ignored);
+    if (!newest.empty() && written <= when) continue;
+    newest = entry->path();
+    when = written;
   }
   check(!newest.empty(), "--run is missing, and there is no trained model in runs/");
   return newest;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// The run folder of RUN, RUN/checkpoints/step-00000002 or the model.safetensors in it, wherever that is named
+// from.
+fs::path run_folder_of(const fs::path& weights) {
+  std::error_code ignored;
+  fs::path path = fs::canonical(weights, ignored);
+  if (path.filename() == "model.safetensors") path = path.parent_path();
+  bool is_checkpoint = is_there(path / "model.safetensors") && path.parent_path().filename() == "checkpoints";
+  return is_checkpoint ? path.parent_path().parent_path() : path;
+}
+
+// Sizes that the description gives and the tensors do not have would be allocated before `load_state_dict`
+// compares them.
+void check_described(const nn::GptOptions& described, const nn::NamedTensors& tensors,
+                     const std::string& path) {
+  auto shape_of = [&](const std::string& name) {
+    auto found =
+        std::find_if(tensors.begin(), tensors.end(), [&](const auto& entry) { return entry.first == name; });
+    return found == tensors.end() ? Shape{} : found->second.shape();
+  };
+  int64_t layers = 0;
+  for (const auto& [name, tensor] : tensors)
+    layers += name.starts_with("h.") && name.ends_with(".ln_1.weight");
+  auto expect = [&](const char* what, const Shape& got, const Shape& want) {
+    check(got == want, path, ": its description has ", what, " ", want, ", its tensors ", got);
+  };
+  expect("vocabulary and width", shape_of("wte.weight"), {described.vocab_size, described.width});
+  expect("context and width", shape_of("wpe.weight"), {described.context, described.width});
+  expect("layers", {layers}, {described.layers});
+  check(described.heads > 0 && described.width % described.heads == 0, path, ": its description has ",
+        described.heads, " heads for a width of ", described.width);
 }
 
 }  // namespace
@@ -102,7 +139,16 @@ void load_weights(nn::Gpt& model, const std::string& from) {
 
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
   std::string folder = run_folder + "/tokenizer";
-  return fs::is_directory(folder) ? io::load_tokenizer(folder) : nullptr;
+  return is_there(folder) ? io::load_tokenizer(folder) : nullptr;
+}
+
+std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights) {
+  if (auto tokenizer = saved_tokenizer(run_folder_of(weights))) return tokenizer;
+  fs::path folder = fs::path(weights).parent_path();
+  if (is_there(folder / "tokenizer")) return io::load_tokenizer(folder / "tokenizer");
+  bool is_gpt2 =
+      is_there(folder / "vocab.json") && is_there(folder / "merges.txt");  // as Hugging Face has them
+  return is_gpt2 ? io::load_tokenizer(folder) : nullptr;
 }
 
 void use_attention(const std::string& name, Device device) {
@@ -121,15 +167,19 @@ LoadedRun load_run(const std::string& run, Device device) {
   LoadedRun loaded;
   std::string path = run.empty() ? newest_run() : run;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  Checkpoint checkpoint = load_checkpoint(path, false);
-  check(!checkpoint.model.empty(), path,
-        ": holds weights only, not a run: give a run folder or a checkpoint");
-  loaded.model = std::make_unique<nn::Gpt>(options_from(checkpoint.model), device);
-  loaded.model->load_state_dict(checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema);
-  bool is_checkpoint = fs::exists(path + "/model.safetensors");
-  loaded.folder = is_checkpoint ? fs::path(path).parent_path().parent_path().string() : path;
-  loaded.tokenizer = saved_tokenizer(loaded.folder);
-  return loaded;
+  return under_option("--run", [&] {
+    Checkpoint checkpoint = load_checkpoint(path, false);
+    check(!checkpoint.model.empty(), path,
+          ": holds weights only, not a run: give a run folder or a checkpoint");
+    const nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
+    nn::GptOptions described = options_from(checkpoint.model);
+    check_described(described, weights, path);
+    loaded.model = std::make_unique<nn::Gpt>(described, device);
+    loaded.model->load_state_dict(weights);
+    loaded.folder = is_there(path + "/model.safetensors") ? run_folder_of(path).string() : path;
+    loaded.tokenizer = saved_tokenizer(loaded.folder);
+    return std::move(loaded);
+  });
 }
 
 }  // namespace reprise::apps::gpt

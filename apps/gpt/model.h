@@ -21,6 +21,10 @@ void load_weights(nn::Gpt& model, const std::string& from);
 /// The tokenizer in a run folder, or null if it has none.
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder);
 
+/// The tokenizer that lies beside weights as `load_weights` takes them: in their run folder, or in the folder
+/// of the file; or null.
+std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights);
+
 struct LoadedRun {
   std::string folder;
   std::unique_ptr<nn::Gpt> model;

@@ -4,26 +4,12 @@
 #include <filesystem>
 
 #include "reprise/apps/common/checkpoint.h"
-#include "reprise/core/error.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/file.h"
 
 namespace reprise::apps::gpt {
-namespace {
-
 namespace fs = std::filesystem;
-
-// The folders of the path that are missing, the innermost first.
-std::vector<std::string> missing_folders(const std::string& folder) {
-  std::vector<std::string> missing;
-  std::error_code ignored;
-  for (fs::path path = fs::absolute(folder, ignored);
-       !path.empty() && !fs::exists(fs::symlink_status(path, ignored)); path = path.parent_path())
-    if (path.has_filename()) missing.push_back(path);  // not for the part after a trailing slash
-  return missing;
-}
-
-}  // namespace
 
 std::string free_run_folder() {
   std::string folder = "runs/gpt";
@@ -46,15 +32,18 @@ void check_free(const std::string& folder) {
 }
 
 NewRunFolder::NewRunFolder(std::string folder, const std::string& config, const io::Tokenizer* tokenizer)
-    : folder_(std::move(folder)) {
-  check_free(folder_);
-  made_ = missing_folders(folder_);
-  try {
-    fill(config, tokenizer);
-  } catch (const Error& error) {
-    clear();
-    fail("--out ", folder_, ": ", error.what());
-  }
+    : folder_(std::move(folder)), made_(under_option("--out " + folder_, [&] {
+        check_free(folder_);
+        return std::make_unique<MadeFolders>(folder_);
+      })) {
+  under_option("--out " + folder_, [&] {
+    try {
+      fill(config, tokenizer);
+    } catch (const Error&) {
+      clear();
+      throw;
+    }
+  });
 }
 
 NewRunFolder::~NewRunFolder() {
@@ -65,14 +54,13 @@ NewRunFolder::~NewRunFolder() {
 }
 
 void NewRunFolder::fill(const std::string& config, const io::Tokenizer* tokenizer) {
-  io::make_folders_durable(folder_);
   io::write_file(folder_ + "/config.toml", config);
   if (!tokenizer) return;
   io::make_folders_durable(folder_ + "/tokenizer");
   tokenizer->save(folder_ + "/tokenizer");
 }
 
-// It was empty, so all in it is ours; of the folders above it, only those that we made and that are empty go.
+// It was empty, so all in it is ours.
 void NewRunFolder::clear() noexcept {
   std::error_code ignored;
   for (fs::directory_iterator entry(folder_, ignored), end; !ignored && entry != end;
@@ -80,7 +68,6 @@ void NewRunFolder::clear() noexcept {
     std::error_code stays;
     fs::remove_all(entry->path(), stays);
   }
-  for (const std::string& made : made_) fs::remove(made, ignored);
 }
 
 }  // namespace reprise::apps::gpt

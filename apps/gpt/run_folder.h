@@ -1,9 +1,10 @@
 // The folder of a new run.
 #pragma once
 
+#include <memory>
 #include <string>
-#include <vector>
 
+#include "reprise/apps/common/made_folders.h"
 #include "reprise/io/tokenizer.h"
 
 namespace reprise::apps::gpt {
@@ -28,7 +29,7 @@ class NewRunFolder {
   void clear() noexcept;
 
   std::string folder_;
-  std::vector<std::string> made_;  // folders that were not there, the innermost first
+  std::unique_ptr<MadeFolders> made_;
 };
 
 }  // namespace reprise::apps::gpt

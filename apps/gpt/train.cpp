@@ -5,6 +5,8 @@
 
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/interrupt.h"
+#include "reprise/apps/common/model_size.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/apps/common/output.h"
 #include "reprise/apps/common/progress.h"
 #include "reprise/apps/common/sizes.h"
@@ -15,6 +17,7 @@
 #include "reprise/apps/gpt/run_folder.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/parallel.h"
+#include "reprise/core/quote.h"
 #include "reprise/io/token_batches.h"
 #include "reprise/nn/optim/adamw.h"
 
@@ -22,14 +25,16 @@ namespace reprise::apps::gpt {
 namespace {
 
 void check_numbers(const TrainCommand& c) {
-  check(c.data.val_fraction > 0 && c.data.val_fraction < 1, "--val-fraction must be in (0, 1), got ",
-        c.data.val_fraction);
   check(c.model.width % c.model.heads == 0, "--width ", c.model.width, " is not a multiple of --heads ",
         c.model.heads);
   check(c.trainer.schedule.min_lr <= c.trainer.schedule.lr, "--min-lr ", c.trainer.schedule.min_lr,
         " is above --lr ", c.trainer.schedule.lr);
-  check(c.threads >= 0, "--threads must be at least 0, got ", c.threads);
   check_sampling(c.generate.sampling);
+  int64_t tokens = 0;
+  check(!__builtin_mul_overflow(c.batch, c.trainer.accumulate, &tokens) &&
+            !__builtin_mul_overflow(tokens, c.model.context, &tokens),
+        "--batch ", c.batch, ", --accumulate ", c.trainer.accumulate, " and --context ", c.model.context,
+        ": a step of so many tokens cannot be counted");
 }
 
 // The strategy of the options. Error if it needs a memory budget that is not there, or the other way round.
@@ -41,6 +46,24 @@ RecomputeStrategy recompute_strategy(const TrainCommand& c) {
         c.recompute);
   if (automatic) strategy.memory_budget = parse_bytes(c.memory_budget);
   return strategy;
+}
+
+// The tokenizer that the weights to start from, or to go on with, were trained with: their ids mean its
+// tokens.
+std::unique_ptr<io::Tokenizer> known_tokenizer(const TrainCommand& c) {
+  if (c.resume) return saved_tokenizer(c.trainer.run_folder);
+  if (c.init_from.empty() || !c.data.vocab.empty()) return nullptr;
+  return under_option("--init-from", [&] { return tokenizer_beside(c.init_from); });
+}
+
+void start_from_weights(const TrainCommand& c, nn::Gpt& model, const Corpus& corpus) {
+  under_option("--init-from", [&] { load_weights(model, c.init_from); });
+  if (corpus.tokenizer && c.data.vocab.empty() && !tokenizer_beside(c.init_from))
+    warn(
+        "warning: --init-from {}: no tokenizer beside these weights: their ids may be other characters than "
+        "those "
+        "of {}\n",
+        printable(c.init_from), printable(c.data.data));
 }
 
 // Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there.
@@ -97,7 +120,7 @@ int run_train(const TrainCommand& given) {
   InterruptScope interrupts(InterruptScope::Begin::at_once);
   TrainCommand c = given;
   check_numbers(c);
-  if (c.threads > 0) set_num_threads(c.threads);
+  if (c.threads > 0) under_option("--threads", [&] { set_num_threads(c.threads); });
   Device device = Device::parse(c.device);
   use_attention(c.attention, device);
   if (!c.memory_limit.empty()) allocator(device).set_limit(parse_bytes(c.memory_limit));
@@ -109,18 +132,20 @@ int run_train(const TrainCommand& given) {
   else
     check_free(folder);
 
-  Corpus corpus = load_corpus(c.data, c.resume ? saved_tokenizer(folder) : nullptr);
-  if (corpus.tokenizer)
-    prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad prompt is told now, not at the end
+  Corpus corpus = load_corpus(c.data, known_tokenizer(c));
+  if (corpus.tokenizer) prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad one is told now
   c.model.vocab_size = corpus.vocab_size;
   c.model.recompute = recompute_strategy(c);
+  check_fits(c.model, c.batch, c.model.context, device);
   manual_seed(uint64_t(c.seed));
   nn::Gpt model(c.model, device);
-  if (!c.init_from.empty() && !c.resume) load_weights(model, c.init_from);
+  if (!c.init_from.empty() && !c.resume) start_from_weights(c, model, corpus);
   optim::AdamW optimizer(optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay),
                          {.beta1 = c.beta1, .beta2 = c.beta2});
   std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
-  io::RandomCrops crops(*corpus.train, c.model.context, uint64_t(c.seed));
+  io::RandomCrops crops = under_option("--context and --data", [&] {
+    return io::RandomCrops(*corpus.train, c.model.context, uint64_t(c.seed));
+  });
   plan_for_budget(c, model, optimizer, crops);
   interrupts.defer();
   std::optional<NewRunFolder> new_folder;

@@ -1,6 +1,7 @@
 // reprise-recompute compare: what each strategy needs, as a table, a page and JSON.
-#include <filesystem>
 
+#include "reprise/apps/common/made_folders.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/apps/common/output.h"
 #include "reprise/apps/recompute/compare_plot.h"
 #include "reprise/apps/recompute/measure.h"
@@ -54,6 +55,7 @@ std::string as_json(const Workload& workload, const std::vector<StrategyResult>&
 
 int run_compare(const CompareCommand& c) {
   Workload workload(c.workload);
+  MadeFolders out = under_option("--out", [&] { return MadeFolders(c.workload.folder); });
   std::vector<std::string> strategies = c.strategies;
   if (strategies.empty()) strategies = all_strategies(workload.model.layers);
   if (strategies[0] != "none") strategies.insert(strategies.begin(), "none");
@@ -61,7 +63,6 @@ int run_compare(const CompareCommand& c) {
   print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
   std::vector<StrategyResult> results = measure(workload, strategies, c.rounds);
   print_table(results);
-  std::filesystem::create_directories(c.workload.folder);
   std::string html = c.workload.folder + "/compare.html", json = c.workload.folder + "/compare.json";
   io::write_file(html, page("Recompute strategies", workload.to_string(), compare_section(results)));
   io::write_file(json, as_json(workload, results));

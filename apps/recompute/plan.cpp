@@ -2,8 +2,9 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <filesystem>
 
+#include "reprise/apps/common/made_folders.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/apps/common/output.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/recompute/measure.h"
@@ -86,6 +87,7 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
 
 int run_plan(const PlanCommand& c) {
   Workload workload(c.workload);
+  MadeFolders out = under_option("--out", [&] { return MadeFolders(c.workload.folder); });
   int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
   print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
@@ -101,7 +103,6 @@ int run_plan(const PlanCommand& c) {
     print("\nfor {:<10}{}\n", c.memory_budget, describe(*chosen));
     try_plan(trainee, workload, *chosen, c.rounds);
   }
-  std::filesystem::create_directories(c.workload.folder);
   std::string html = c.workload.folder + "/plan.html";
   io::write_file(html, plan_page(workload, chain, plans, chosen ? &*chosen : nullptr));
   print("\nwritten to {}\n", html);

@@ -1,6 +1,7 @@
 // reprise-recompute profile: one step without recompute and one with it, as a page and as a trace.
-#include <filesystem>
 
+#include "reprise/apps/common/made_folders.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/apps/common/output.h"
 #include "reprise/apps/recompute/chrome_trace.h"
 #include "reprise/apps/recompute/heat_map.h"
@@ -26,6 +27,7 @@ void print_regions(const ProfiledStep& step) {
 
 int run_profile(const ProfileCommand& c) {
   Workload workload(c.workload);
+  MadeFolders out = under_option("--out", [&] { return MadeFolders(c.workload.folder); });
   check_strategy(c.recompute, workload.model.layers);
   print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
@@ -45,7 +47,6 @@ int run_profile(const ProfileCommand& c) {
   std::string body = "<section>" + category_legend() + "</section>\n";
   for (const ProfiledStep& step : steps) body += timeline_section(step, scale);
   body += heat_map_section(saved, steps[0], steps[1]) + timeline_script();
-  std::filesystem::create_directories(c.workload.folder);
   std::string html = c.workload.folder + "/profile.html", trace = c.workload.folder + "/profile.trace.json";
   io::write_file(html, page("Memory over one training step", workload.to_string(), body));
   io::write_file(trace, chrome_trace(steps));

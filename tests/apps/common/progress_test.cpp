@@ -8,6 +8,18 @@
 namespace reprise::apps {
 namespace {
 
+TEST(FitLine, DropsWhatMattersLeastAndNeverIsLongerThanTheColumns) {
+  std::vector<LinePart> parts = {{"step 123/4000", 0}, {"loss 1.2345", 1}, {"lr 1e-3", 4}, {"eta 1:02", 2}};
+  std::string whole = "step 123/4000  loss 1.2345  lr 1e-3  eta 1:02";
+  EXPECT_EQ(fit_line(parts, 1000), whole);
+  EXPECT_EQ(fit_line(parts, whole.size()), whole);
+  EXPECT_EQ(fit_line(parts, whole.size() - 1), "step 123/4000  loss 1.2345  eta 1:02");
+  EXPECT_EQ(fit_line(parts, 35), "step 123/4000  loss 1.2345");
+  EXPECT_EQ(fit_line(parts, 20), "step 123/4000");
+  EXPECT_EQ(fit_line(parts, 6), "step 1");
+  EXPECT_EQ(fit_line(parts, 0), "");
+}
+
 TEST(FormatBytes, ChoosesAUnitAndKeepsTwoDigits) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(999), "999 B");

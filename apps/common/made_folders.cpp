@@ -1,0 +1,44 @@
+// Making folders, and undoing that.
+#include "reprise/apps/common/made_folders.h"
+
+#include <filesystem>
+
+#include "reprise/core/error.h"
+#include "reprise/io/file.h"
+
+namespace reprise::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+void remove_empty(const std::vector<std::string>& folders) noexcept {
+  std::error_code ignored;  // above all: not empty
+  for (const std::string& folder : folders) fs::remove(folder, ignored);
+}
+
+// The folders of the path that are missing, the innermost first.
+std::vector<std::string> missing_folders(const std::string& folder) {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (fs::path path = fs::absolute(folder, ignored); !fs::exists(fs::symlink_status(path, ignored));
+       path = path.parent_path()) {
+    if (path.has_filename()) missing.push_back(path);  // not for the part after a trailing slash
+    if (path == path.parent_path()) break;
+  }
+  return missing;
+}
+
+}  // namespace
+
+MadeFolders::MadeFolders(const std::string& folder) : made_(missing_folders(folder)) {
+  try {
+    io::make_folders_durable(folder);
+  } catch (const Error&) {
+    remove_empty(made_);
+    throw;
+  }
+}
+
+MadeFolders::~MadeFolders() { remove_empty(made_); }
+
+}  // namespace reprise::apps

@@ -1,0 +1,24 @@
+// Errors that name the option they come from.
+#pragma once
+
+#include <new>
+#include <string>
+
+#include "reprise/core/error.h"
+
+namespace reprise::apps {
+
+/// What `work` returns. An Error of it, or a lack of memory, begins with the option: "--data: open: t.txt: No
+/// such file", unless it names one already.
+template <class Work>
+auto under_option(const std::string& option, Work&& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    std::string message = error.what();
+    if (message.starts_with("--")) throw;
+    fail(option, ": ", message);
+  } catch (const std::bad_alloc&) { fail(option, ": out of memory"); }
+}
+
+}  // namespace reprise::apps
