@@ -26,7 +26,9 @@ Tensor arange(int64_t count, DType dtype = DType::i64, Device device = {});  ///
 Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = {}, Generator* generator = nullptr);
 Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
              Generator* generator = nullptr);
-Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype = DType::f32);  ///< (..., classes)
+/// 1 at each index, else 0: indices i64 or i32 (...) -> (..., classes). Error on an index outside [0,
+/// classes).
+Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype = DType::f32);
 
 // Elementwise, two arguments.
 Tensor operator+(const Tensor& a, const Tensor& b);
@@ -73,7 +75,7 @@ Tensor gelu_tanh(const Tensor& x);  ///< the tanh approximation, as GPT-2 has it
 Tensor silu(const Tensor& x);       ///< x * sigmoid(x)
 Tensor activate(const Tensor& x, Activation activation);
 
-// Reductions; an empty list of dims means all.
+// Reductions; an empty list of dims means all. Error on a dimension listed twice.
 Tensor sum(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 Tensor variance(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);  ///< the biased one: / n
@@ -85,19 +87,21 @@ Tensor sum_to(const Tensor& x, const Shape& shape);  ///< sums what broadcasting
 
 // Shapes. Views share data where strides allow.
 Tensor reshape(const Tensor& x, const Shape& shape);  ///< one size may be -1
-Tensor transpose(const Tensor& x, int dim0, int dim1);
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
 Tensor permute(const Tensor& x, const Dims& order);
-Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end, int64_t step = 1);
-Tensor select(const Tensor& x, int dim, int64_t index);
+/// Elements begin, begin + step, ... before end. Negative bounds count from the end; Error where one lies
+/// outside: nothing is clamped.
+Tensor slice(const Tensor& x, int64_t dim, int64_t begin, int64_t end, int64_t step = 1);
+Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor expand(const Tensor& x, const Shape& shape);
-Tensor unsqueeze(const Tensor& x, int dim);
-Tensor squeeze(const Tensor& x, int dim);
+Tensor unsqueeze(const Tensor& x, int64_t dim);
+Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor clone(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
-Tensor concat(const TensorList& parts, int dim);
-Tensor stack(const TensorList& parts, int dim);
-TensorList split(const Tensor& x, int64_t size, int dim);  ///< pieces of `size`, the last may be smaller
-Tensor gather(const Tensor& x, const Tensor& index);       ///< along the last dimension
+Tensor concat(const TensorList& parts, int64_t dim);
+Tensor stack(const TensorList& parts, int64_t dim);
+TensorList split(const Tensor& x, int64_t size, int64_t dim);  ///< pieces of `size`, the last may be smaller
+Tensor gather(const Tensor& x, const Tensor& index);           ///< along the last dimension
 
 // Linear algebra.
 /// (..., M, K) x (..., K, N) -> (..., M, N); batch dimensions broadcast.

@@ -13,15 +13,15 @@ namespace reprise {
 using namespace autograd;
 
 Tensor Tensor::reshape(const Shape& shape) const { return reprise::reshape(*this, shape); }
-Tensor Tensor::transpose(int dim0, int dim1) const { return reprise::transpose(*this, dim0, dim1); }
+Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const { return reprise::transpose(*this, dim0, dim1); }
 Tensor Tensor::permute(const Dims& order) const { return reprise::permute(*this, order); }
-Tensor Tensor::slice(int dim, int64_t begin, int64_t end, int64_t step) const {
+Tensor Tensor::slice(int64_t dim, int64_t begin, int64_t end, int64_t step) const {
   return reprise::slice(*this, dim, begin, end, step);
 }
-Tensor Tensor::select(int dim, int64_t index) const { return reprise::select(*this, dim, index); }
+Tensor Tensor::select(int64_t dim, int64_t index) const { return reprise::select(*this, dim, index); }
 Tensor Tensor::expand(const Shape& shape) const { return reprise::expand(*this, shape); }
-Tensor Tensor::unsqueeze(int dim) const { return reprise::unsqueeze(*this, dim); }
-Tensor Tensor::squeeze(int dim) const { return reprise::squeeze(*this, dim); }
+Tensor Tensor::unsqueeze(int64_t dim) const { return reprise::unsqueeze(*this, dim); }
+Tensor Tensor::squeeze(int64_t dim) const { return reprise::squeeze(*this, dim); }
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 Tensor Tensor::clone() const { return reprise::clone(*this); }
 Tensor Tensor::to(DType dtype) const { return cast(*this, dtype); }
@@ -128,7 +128,7 @@ const Tensor& Tensor::fill_(double value) const {
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
-  TensorView from = reprise::expand(source.view(), shape());
+  TensorView from = reprise::expand(source.view(), shape(), "copy_");
   begin_in_place(*this, "copy_", source);
   if (source.device() == device())
     kernels::copy(current_stream(device()), from, view());
@@ -139,7 +139,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
 
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
-  TensorView addend = reprise::expand(other.view(), shape());
+  TensorView addend = reprise::expand(other.view(), shape(), "add_");
   begin_in_place(*this, "add_", other);
   kernels::add_scaled(current_stream(device()), addend, alpha, view());
   return *this;
@@ -147,7 +147,7 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
 
 const Tensor& Tensor::mul_(double value) const {
   begin_in_place(*this, "mul_");
-  kernels::affine(current_stream(device()), view(), value, 0, view());
+  kernels::affine(current_stream(device()), view(), value, -0.0, view());
   return *this;
 }
 

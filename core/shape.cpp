@@ -12,17 +12,35 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
   return out << (dims.size() == 1 ? ",)" : ")");
 }
 
-int64_t numel_of(const Shape& shape) {
+int64_t numel_of(const Shape& shape, const char* op) {
   int64_t count = 1;
   bool empty = false;
   for (int64_t size : shape) {
-    check(size >= 0, "shape: negative size in ", shape);
+    check(size >= 0, op, ": negative size in ", shape);
     empty |= size == 0;
+    const bool fits = !__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count);
+    check(fits && count <= max_elements, op, ": too many elements in ", shape);
   }
-  if (empty) return 0;
-  for (int64_t size : shape)
-    check(!__builtin_mul_overflow(count, size, &count), "shape: too many elements in ", shape);
-  return count;
+  return empty ? 0 : count;
+}
+
+Shape resolve_shape(const Shape& from, const Shape& shape, const char* op) {
+  Shape out = shape;
+  int unknown = -1;
+  for (int d = 0; d < shape.size(); ++d) {
+    if (shape[d] != -1) continue;
+    check(unknown < 0, op, ": more than one -1 in ", shape);
+    unknown = d;
+    out[d] = 1;
+  }
+  const int64_t wanted = numel_of(out, op), there = numel_of(from, op);
+  if (unknown >= 0) {
+    check(wanted > 0 && there % wanted == 0, op, ": ", from, " does not fit ", shape);
+    out[unknown] = there / wanted;
+  } else {
+    check(wanted == there, op, ": ", from, " has ", there, " elements, ", shape, " has ", wanted);
+  }
+  return out;
 }
 
 Strides contiguous_strides(const Shape& shape) {
@@ -42,12 +60,23 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op) {
           " do not broadcast");
     out[i] = size_a == 1 ? size_b : size_a;
   }
+  numel_of(out, op);
   return out;
 }
 
-int normalize_dim(int dim, int rank, const char* op) {
+int normalize_dim(int64_t dim, int rank, const char* op) {
   check(dim >= -rank && dim < rank, op, ": dimension ", dim, " is outside a tensor of rank ", rank);
-  return dim < 0 ? dim + rank : dim;
+  return int(dim < 0 ? dim + rank : dim);
+}
+
+unsigned dims_mask(const Dims& dims, int rank, const char* op) {
+  unsigned mask = 0;
+  for (int64_t given : dims) {
+    const int dim = normalize_dim(given, rank, op);
+    check(!(mask >> dim & 1), op, ": dimension ", dim, " twice in ", dims);
+    mask |= 1u << dim;
+  }
+  return mask;
 }
 
 }  // namespace reprise

@@ -56,8 +56,17 @@ using Strides = Dims;
 
 std::ostream& operator<<(std::ostream& out, const Dims& dims);  ///< "(2, 3)"
 
-/// The product of the dimensions; 1 for a scalar. Error if it does not fit in int64.
-int64_t numel_of(const Shape& shape);
+/// The most elements that a shape may have. Offsets in bytes, and the product of any of its sizes, fit in
+/// int64 then: code that has a shape multiplies sizes without looking again.
+inline constexpr int64_t max_elements = int64_t(1) << 60;
+
+/// The product of the sizes; 1 for a scalar. Error naming `op` on a negative size, or if the sizes other than
+/// 0 multiply to more than `max_elements`: an empty tensor keeps the rule too, as in NumPy.
+int64_t numel_of(const Shape& shape, const char* op = "shape");
+
+/// `shape` with its one -1, if there is one, replaced so that it has the elements of `from`. Error naming
+/// `op` if it cannot have them.
+Shape resolve_shape(const Shape& from, const Shape& shape, const char* op);
 
 /// Row-major strides, in elements.
 Strides contiguous_strides(const Shape& shape);
@@ -66,6 +75,9 @@ Strides contiguous_strides(const Shape& shape);
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op);
 
 /// Maps a dimension in [-rank, rank) to [0, rank). Error naming `op` otherwise.
-int normalize_dim(int dim, int rank, const char* op);
+int normalize_dim(int64_t dim, int rank, const char* op);
+
+/// The listed dimensions, each in [-rank, rank), as bits. Error naming `op` on one outside or listed twice.
+unsigned dims_mask(const Dims& dims, int rank, const char* op);
 
 }  // namespace reprise

@@ -72,7 +72,7 @@ template Tensor Tensor::from(const std::vector<int64_t>&, const Shape&, Device);
 template Tensor Tensor::from(const std::vector<int32_t>&, const Shape&, Device);
 template Tensor Tensor::from(const std::vector<uint8_t>&, const Shape&, Device);
 
-int64_t Tensor::size(int dim) const { return shape()[normalize_dim(dim, rank(), "size")]; }
+int64_t Tensor::size(int64_t dim) const { return shape()[normalize_dim(dim, rank(), "size")]; }
 
 Tensor Tensor::hollow(TensorView layout) {
   layout.data = nullptr;

@@ -55,7 +55,7 @@ class Tensor {
   const Shape& shape() const { return layout().shape; }
   const Strides& strides() const { return layout().strides; }
   int rank() const { return layout().rank(); }
-  int64_t size(int dim) const;  ///< dim may be negative
+  int64_t size(int64_t dim) const;  ///< dim may be negative
   int64_t numel() const { return layout().numel(); }
   DType dtype() const { return layout().dtype; }
   Device device() const { return layout().device; }
@@ -98,13 +98,13 @@ class Tensor {
 
   // Differentiable methods; each is the function of the same name in autograd/ops.h.
   Tensor reshape(const Shape& shape) const;  ///< one size may be -1
-  Tensor transpose(int dim0, int dim1) const;
+  Tensor transpose(int64_t dim0, int64_t dim1) const;
   Tensor permute(const Dims& order) const;
-  Tensor slice(int dim, int64_t begin, int64_t end, int64_t step = 1) const;
-  Tensor select(int dim, int64_t index) const;
+  Tensor slice(int64_t dim, int64_t begin, int64_t end, int64_t step = 1) const;
+  Tensor select(int64_t dim, int64_t index) const;
   Tensor expand(const Shape& shape) const;
-  Tensor unsqueeze(int dim) const;
-  Tensor squeeze(int dim) const;
+  Tensor unsqueeze(int64_t dim) const;
+  Tensor squeeze(int64_t dim) const;
   Tensor contiguous() const;  ///< itself if contiguous already
   Tensor clone() const;       ///< always a copy
   Tensor to(DType dtype) const;

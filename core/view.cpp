@@ -22,33 +22,35 @@ bool TensorView::is_contiguous() const {
   return true;
 }
 
-TensorView transpose(const TensorView& x, int dim0, int dim1) {
-  dim0 = normalize_dim(dim0, x.rank(), "transpose");
-  dim1 = normalize_dim(dim1, x.rank(), "transpose");
+TensorView transpose(const TensorView& x, int64_t dim0, int64_t dim1) {
+  const int first = normalize_dim(dim0, x.rank(), "transpose");
+  const int second = normalize_dim(dim1, x.rank(), "transpose");
   TensorView out = x;
-  std::swap(out.shape[dim0], out.shape[dim1]);
-  std::swap(out.strides[dim0], out.strides[dim1]);
+  std::swap(out.shape[first], out.shape[second]);
+  std::swap(out.strides[first], out.strides[second]);
   return out;
 }
 
-TensorView slice(const TensorView& x, int dim, int64_t begin, int64_t end, int64_t step) {
-  dim = normalize_dim(dim, x.rank(), "slice");
-  int64_t size = x.shape[dim];
-  if (begin < 0) begin += size;
-  if (end < 0) end += size;
-  check(step >= 1 && begin >= 0 && begin <= end && end <= size, "slice: [", begin, ", ", end, ") step ", step,
-        " is outside dimension ", dim, " of ", x.shape);
+TensorView slice(const TensorView& x, int64_t given_dim, int64_t given_begin, int64_t given_end,
+                 int64_t step) {
+  const int dim = normalize_dim(given_dim, x.rank(), "slice");
+  const int64_t size = x.shape[dim];
+  const int64_t begin = given_begin < 0 ? given_begin + size : given_begin;
+  const int64_t end = given_end < 0 ? given_end + size : given_end;
+  check(step >= 1 && begin >= 0 && begin <= end && end <= size, "slice: [", given_begin, ", ", given_end,
+        ") step ", step, " is outside dimension ", dim, " of ", x.shape);
   TensorView out = x;
-  out.shape[dim] = (end - begin + step - 1) / step;
-  out.strides[dim] *= step;
+  const int64_t span = end - begin;
+  out.shape[dim] = span / step + (span % step != 0);
+  if (out.shape[dim] > 1) out.strides[dim] *= step;  // of one element it means nothing, and could overflow
   if (begin < size) advance(out, begin * x.strides[dim]);
   return out;
 }
 
-TensorView select(const TensorView& x, int dim, int64_t index) {
-  dim = normalize_dim(dim, x.rank(), "select");
-  int64_t size = x.shape[dim];
-  int64_t i = index < 0 ? index + size : index;
+TensorView select(const TensorView& x, int64_t given_dim, int64_t index) {
+  const int dim = normalize_dim(given_dim, x.rank(), "select");
+  const int64_t size = x.shape[dim];
+  const int64_t i = index < 0 ? index + size : index;
   check(i >= 0 && i < size, "select: index ", index, " is outside dimension ", dim, " of ", x.shape);
   TensorView out = x;
   out.shape = {};
@@ -62,16 +64,16 @@ TensorView select(const TensorView& x, int dim, int64_t index) {
   return out;
 }
 
-TensorView expand(const TensorView& x, const Shape& shape) {
-  for (int64_t size : shape) check(size >= 0, "expand: negative size in ", shape);
-  check(shape.size() >= x.rank(), "expand: ", x.shape, " has more dimensions than ", shape);
+TensorView expand(const TensorView& x, const Shape& shape, const char* op) {
+  numel_of(shape, op);
+  check(shape.size() >= x.rank(), op, ": ", x.shape, " has more dimensions than ", shape);
   TensorView out = x;
   out.shape = shape;
   out.strides = Dims::filled(shape.size(), 0);
   int added = shape.size() - x.rank();
   for (int i = 0; i < x.rank(); ++i) {
     int64_t wanted = shape[i + added];
-    check(x.shape[i] == wanted || x.shape[i] == 1, "expand: ", x.shape, " does not broadcast to ", shape);
+    check(x.shape[i] == wanted || x.shape[i] == 1, op, ": ", x.shape, " does not broadcast to ", shape);
     out.strides[i + added] = x.shape[i] == wanted ? x.strides[i] : 0;
   }
   return out;
@@ -79,12 +81,10 @@ TensorView expand(const TensorView& x, const Shape& shape) {
 
 TensorView permute(const TensorView& x, const Dims& order) {
   check(order.size() == x.rank(), "permute: order ", order, " for a tensor of rank ", x.rank());
+  dims_mask(order, x.rank(), "permute");
   TensorView out = x;
-  unsigned seen = 0;
   for (int i = 0; i < x.rank(); ++i) {
-    int dim = normalize_dim(int(order[i]), x.rank(), "permute");
-    check(!(seen >> dim & 1), "permute: dimension ", dim, " twice in ", order);
-    seen |= 1u << dim;
+    const int dim = normalize_dim(order[i], x.rank(), "permute");
     out.shape[i] = x.shape[dim];
     out.strides[i] = x.strides[dim];
   }

@@ -34,10 +34,13 @@ struct TensorView {
 };
 
 /// Views of the same memory.
-TensorView transpose(const TensorView& x, int dim0, int dim1);
-TensorView slice(const TensorView& x, int dim, int64_t begin, int64_t end, int64_t step = 1);
-TensorView select(const TensorView& x, int dim, int64_t index);  ///< drops the dimension
-TensorView expand(const TensorView& x, const Shape& shape);      ///< broadcast: stride 0
+TensorView transpose(const TensorView& x, int64_t dim0, int64_t dim1);
+/// Elements begin, begin + step, ... before end; negative bounds count from the end. Error where a bound lies
+/// outside the dimension: nothing is clamped.
+TensorView slice(const TensorView& x, int64_t dim, int64_t begin, int64_t end, int64_t step = 1);
+TensorView select(const TensorView& x, int64_t dim, int64_t index);  ///< drops the dimension
+/// Broadcast: stride 0. Error naming `op`.
+TensorView expand(const TensorView& x, const Shape& shape, const char* op = "expand");
 TensorView permute(const TensorView& x, const Dims& order);
 /// A view with another shape. False if the strides do not allow it without a copy.
 bool try_reshape(const TensorView& x, const Shape& shape, TensorView& out);

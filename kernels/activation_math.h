@@ -39,8 +39,8 @@ template <class V>
 [[gnu::always_inline]] inline V gelu_tanh_gradient(V x) {
   using T = simd::Lane<V>;
   V t = simd::tanh(gelu_scale<T> * (x + gelu_cubic<T> * x * x * x));
-  V du = gelu_scale<T> * (T(1) + T(3) * gelu_cubic<T> * x * x);
-  return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * du;
+  V slope = x * (T(1) - t * t);  // 0 far out, and so all that it is multiplied by: x^2 alone would overflow
+  return T(0.5) * (T(1) + t) + (T(0.5) * gelu_scale<T>)*(slope + (T(3) * gelu_cubic<T>)*(slope * x * x));
 }
 
 }  // namespace detail
@@ -63,25 +63,25 @@ template <class V>
   return x;
 }
 
-/// f'(x); relu's is 0 at 0.
+/// dy f'(x). relu passes dy on where x > 0 or is NaN, and keeps an infinite dy out elsewhere, as in PyTorch.
 template <class V>
-[[gnu::always_inline]] inline V activation_gradient(Activation activation, V x) {
+[[gnu::always_inline]] inline V activation_gradient(Activation activation, V dy, V x) {
   using T = simd::Lane<V>;
   switch (activation) {
     case Activation::none:
-      return V{} + T(1);
+      return dy;
     case Activation::relu:
-      return x > V{} ? V{} + T(1) : V{};
+      return x <= V{} ? V{} : dy;
     case Activation::gelu:
-      return detail::normal_cdf(x) + x * detail::normal_density(x);
+      return dy * (detail::normal_cdf(x) + x * detail::normal_density(x));
     case Activation::gelu_tanh:
-      return detail::gelu_tanh_gradient(x);
+      return dy * detail::gelu_tanh_gradient(x);
     case Activation::silu: {
       V s = simd::sigmoid(x);
-      return s * (T(1) + x * (T(1) - s));
+      return dy * (s * (T(1) + x * (T(1) - s)));
     }
   }
-  return V{} + T(1);
+  return dy;
 }
 
 }  // namespace reprise::kernels

@@ -164,6 +164,11 @@ struct LogicalOr {
 };
 
 // Each differentiable unary op is f(x) and gradient(dy, x) = dy f'(x).
+//
+// Note [Gradients at extreme values]
+// A gradient whose value has a place in the dtype must come out, also where f' alone, or a square inside it,
+// would overflow or underflow. So dy is divided step by step instead of by a product, a factor of 2 comes
+// last, where it is exact, and 1 - tanh^2 and s (1 - s), which cancel far out, are made of e^-|x|.
 struct Neg {
   template <class V>
   V operator()(V x) const {
@@ -204,7 +209,8 @@ struct Square {
   }
   template <Floating V>
   V gradient(V dy, V x) const {
-    return dy * (x + x);
+    V half = dy * x;
+    return half + half;
   }
 };
 struct Reciprocal {
@@ -214,7 +220,7 @@ struct Reciprocal {
   }
   template <Floating V>
   V gradient(V dy, V x) const {
-    return -dy / (x * x);
+    return -(dy / x) / x;
   }
 };
 struct Sqrt {
@@ -234,7 +240,7 @@ struct Rsqrt {
   }
   template <Floating V>
   V gradient(V dy, V x) const {
-    return Element<V>(-0.5) * dy / (x * square_root(x));
+    return -(dy / Abs{}(x)) / (Element<V>(2) * square_root(x));  // |x| gives -0 the sign PyTorch gives it
   }
 };
 struct Exp {
@@ -284,8 +290,8 @@ struct Tanh {
   }
   template <Floating V>
   V gradient(V dy, V x) const {
-    V t = simd::tanh(x);
-    return dy * (all<V>(1) - t * t);
+    V t = simd::exp(Element<V>(-2) * Abs{}(x)), sum = all<V>(1) + t;
+    return dy * (Element<V>(4) * t / (sum * sum));
   }
 };
 struct Sigmoid {
@@ -295,8 +301,8 @@ struct Sigmoid {
   }
   template <Floating V>
   V gradient(V dy, V x) const {
-    V s = simd::sigmoid(x);
-    return dy * (s * (all<V>(1) - s));
+    V t = simd::exp(-Abs{}(x)), sum = all<V>(1) + t;
+    return dy * (t / (sum * sum));
   }
 };
 struct Erf {
@@ -317,7 +323,7 @@ struct Activate {
   }
   template <Floating V>
   V gradient(V dy, V x) const {
-    return dy * activation_gradient(activation, x);
+    return activation_gradient(activation, dy, x);
   }
 };
 struct Relu : Activate<Activation::relu> {

@@ -40,7 +40,8 @@ template <int L, class T, class V>
                                             int64_t left) {
   using C = Accumulator<T>;
   if (out.dactivation.data) {
-    v *= activation_gradient(out.activation, V(simd::load_row<C, L>(out.dactivation.at(row, column), left)));
+    V pre = simd::load_row<C, L>(out.dactivation.at(row, column), left);
+    v = activation_gradient(out.activation, v, pre);
   } else {
     if (out.bias) v += simd::load_row<C, L>(out.bias + column, left);
     if (out.pre_activation.data) simd::store_row<C, L>(out.pre_activation.at(row, column), v, left);

@@ -1,4 +1,5 @@
-// Gather and scatter along the last dimension, and arange. Indices are checked before anything is written.
+// Gather and scatter along the last dimension, one-hot codes, and arange. Indices are checked before anything
+// is written.
 #include "reprise/kernels/index.h"
 
 #include <atomic>
@@ -105,6 +106,26 @@ void scatter_add_cpu(const Stream&, const TensorView& x, const TensorView& index
   });
 }
 
+void one_hot_cpu(const Stream&, const TensorView& index, const TensorView& y) {
+  check_one_hot(index, y);
+  if (y.numel() == 0) return;
+  const int64_t classes = y.shape.back();
+  check_indices("one_hot", index, classes);
+  parallel_for(index.numel(), std::max<int64_t>(1, kPiece / classes), [&](int64_t begin, int64_t end) {
+    Reader<int64_t> reader(index, begin);
+    Writer<int64_t> writer(y, begin * classes);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t hot = *reader.read(1);
+      for_each_chunk(0, classes, [&](int64_t first, int64_t count) {
+        int64_t* codes = writer.next(count);
+        std::fill_n(codes, count, int64_t(0));
+        if (hot >= first && hot < first + count) codes[hot - first] = 1;
+        writer.commit(count);
+      });
+    }
+  });
+}
+
 void arange_cpu(const Stream&, const TensorView& y) {
   parallel_for(y.numel(), kPiece, [&](int64_t begin, int64_t end) {
     Writer<int64_t> writer(y, begin);
@@ -121,6 +142,7 @@ void arange_cpu(const Stream&, const TensorView& y) {
 Kernel<void(const TensorView& x, const TensorView& index, const TensorView& y)> gather{"gather", gather_cpu};
 Kernel<void(const TensorView& x, const TensorView& index, const TensorView& y)> scatter_add{"scatter_add",
                                                                                             scatter_add_cpu};
+Kernel<void(const TensorView& index, const TensorView& y)> one_hot{"one_hot", one_hot_cpu};
 Kernel<void(const TensorView& y)> arange{"arange", arange_cpu};
 
 }  // namespace reprise::kernels

@@ -1,9 +1,10 @@
-// Gather, scatter and arange on CUDA. Each element of the outputs and of the index is touched once; gather
-// and arange are bound by memory.
+// Gather, scatter, one_hot and arange on CUDA. Each element of the outputs and of the index is touched once;
+// gather and arange are bound by memory.
 //
 //   gather       y[r, i] = x[r, index[r, i]]         a thread an element
 //   scatter_add  y[r, index[r, i]] += x[r, i]        a warp a row, 32 elements at a time in the order of i;
 //                                                    equal indices among them are added up by one lane
+//   one_hot      y[r, c] = c == index[r]             a thread an element
 //   arange       y[i] = i                            a thread an element
 #include "reprise/core/cuda/device_errors.h"
 #include "reprise/core/simt/simt.h"
@@ -20,6 +21,7 @@ using namespace device;
 constexpr int block_threads = 256;
 
 const cuda::ErrorCode bad_gather("gather: index {value} at element {row} is outside [0, {limit})");
+const cuda::ErrorCode bad_one_hot("one_hot: index {value} at element {row} is outside [0, {limit})");
 const cuda::ErrorCode bad_scatter("scatter_add: index {value} at element {row} is outside [0, {limit})");
 
 unsigned blocks_for(const char* kernel, int64_t threads) {
@@ -170,6 +172,34 @@ void scatter_add_cuda(const Stream& stream, const TensorView& x, const TensorVie
 
 template <class E>
 __global__ void __launch_bounds__(block_threads)
+    one_hot_kernel(IndexList index, Extents rows, Steps index_steps, E* y, Extents extents, Steps y_steps,
+                   int64_t count) {
+  const int64_t i = this_thread();
+  if (i >= count) return;
+  const int64_t row = i / index.limit, column = i - row * index.limit;
+  const int64_t hot = index.at(offset_of(row, rows, index_steps));
+  y[offset_of(i, extents, y_steps)] = from<E>(int64_t(hot == column));
+  if (column == 0) index.accepts(hot, row);
+}
+
+void one_hot_cuda(const Stream& stream, const TensorView& index, const TensorView& y) {
+  check_one_hot(index, y);
+  const int64_t count = y.numel();
+  if (count == 0) return;
+  TensorView rows = index, codes = y;
+  collapse({&rows, 1});
+  collapse({&codes, 1});
+  const IndexList list = index_list(stream, index, y.shape.back(), bad_one_hot);
+  dispatch_all(y.dtype, [&]<class T>() {
+    simt::launch(
+        {.name = "one_hot", .grid = blocks_for("one_hot", count), .block = block_threads, .stream = stream},
+        one_hot_kernel<Element<T>>, list, extents_of(rows), steps_of(rows), data_of<T>(y), extents_of(codes),
+        steps_of(codes), count);
+  });
+}
+
+template <class E>
+__global__ void __launch_bounds__(block_threads)
     arange_kernel(E* y, Extents extents, Steps steps, int64_t count) {
   const int64_t i = this_thread();
   if (i < count) y[offset_of(i, extents, steps)] = from<E>(i);
@@ -189,6 +219,7 @@ void arange_cuda(const Stream& stream, const TensorView& y) {
 
 const OnCuda gather_on_cuda{gather, gather_cuda};
 const OnCuda scatter_add_on_cuda{scatter_add, scatter_add_cuda};
+const OnCuda one_hot_on_cuda{one_hot, one_hot_cuda};
 const OnCuda arange_on_cuda{arange, arange_cuda};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What gather and scatter_add check, on any device.
+// What gather, scatter_add and one_hot check, on any device.
 #pragma once
 
 #include "reprise/kernels/strided.h"
@@ -17,6 +17,16 @@ inline void check_index_views(const char* op, const TensorView& data, const Tens
   for (int dim = 0; dim + 1 < data.rank(); ++dim)
     check(data.shape[dim] == index.shape[dim], op, ": leading dimensions differ: ", data.shape, " and ",
           index.shape);
+}
+
+/// Error unless `index` is one, and y has a row of classes for each element of it.
+inline void check_one_hot(const TensorView& index, const TensorView& y) {
+  check(index.dtype == DType::i64 || index.dtype == DType::i32, "one_hot: the index is ", index.dtype,
+        ", not i64 or i32");
+  Shape shape = index.shape;
+  shape.push_back(y.rank() > 0 ? y.shape.back() : 0);
+  check(y.shape == shape, "one_hot: y has shape ", y.shape, ", should have ", shape);
+  check(y.numel() > 0 || index.numel() == 0, "one_hot: no classes for the indices ", index.shape);
 }
 
 }  // namespace reprise::kernels

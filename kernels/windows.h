@@ -20,7 +20,7 @@ struct Windows {
   Size2 padding = 0;
   Size2 dilation = 1;
 
-  /// How many windows fit an image.
+  /// How many windows fit an image; none too where the sizes pass the range of int64.
   constexpr Size2 count(int64_t height, int64_t width) const {
     return {count_along(height, kernel.height, stride.height, padding.height, dilation.height),
             count_along(width, kernel.width, stride.width, padding.width, dilation.width)};
@@ -29,8 +29,13 @@ struct Windows {
  private:
   static constexpr int64_t count_along(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
                                        int64_t dilation) {
-    const int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
-    return room < 0 ? 0 : room / stride + 1;
+    int64_t padded = 0, covered = 0, room = 0;
+    if (__builtin_mul_overflow(int64_t(2), padding, &padded) ||
+        __builtin_add_overflow(padded, size, &padded) ||
+        __builtin_mul_overflow(dilation, kernel - 1, &covered) ||
+        __builtin_sub_overflow(padded, covered, &room) || room < 1)
+      return 0;
+    return (room - 1) / stride + 1;
   }
 };
 

@@ -7,6 +7,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/dropout.h"
 
 namespace reprise {
@@ -51,6 +52,9 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
         " do not fit (B, H, T, D), (B, H_kv, S, D), (B, H_kv, S, D)");
   check_dtype(q, k, "attention");
   check_dtype(q, v, "attention");
+  check_floating("attention", q);
+  check_device("attention", q, k);
+  check_device("attention", q, v);
 }
 
 struct Attention : Function<Attention> {
@@ -149,9 +153,10 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, const AttentionOptions
   return PackedAttention::apply(qkv, heads, options);
 }
 
-Tensor composite::attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                            const AttentionOptions& options, const Tensor& keep) {
-  check_heads(q, k, v);
+namespace {
+
+Tensor attention_wide(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                      const Tensor& keep) {
   int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), keys = k.size(2), dim = q.size(3);
   int64_t group = heads / k.size(1);
   auto repeat = [&](const Tensor& x) {  // (B, H_kv, S, D) -> (B, H, S, D)
@@ -160,15 +165,31 @@ Tensor composite::attention(const Tensor& q, const Tensor& k, const Tensor& v,
   };
   double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(dim));
   Tensor scores = matmul(q, transpose(repeat(k), -2, -1)) * scale;  // (B, H, T, S)
+  Tensor visible;
   if (options.causal) {
     Tensor row = reshape(arange(queries, DType::i64, q.device()), {queries, 1}),
            column = arange(keys, DType::i64, q.device());
-    Tensor visible = less_equal(column, row + double(keys - queries));
+    visible = less_equal(column, row + double(keys - queries));
     scores = where(visible, scores, scalar(-1e30, q.dtype(), q.device()));
   }
-  Tensor probabilities = composite::softmax(scores);
+  Tensor probabilities = keys > 0 ? composite::softmax(scores) : scores;
+  // A row that sees no key, where there are more queries than keys, is nothing and not the mean of all
+  // values.
+  if (keys < queries && options.causal)
+    probabilities = where(visible, probabilities, scalar(0, q.dtype(), q.device()));
   if (keep.defined()) probabilities = probabilities * keep;
   return matmul(probabilities, repeat(v));
+}
+
+}  // namespace
+
+Tensor composite::attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                            const AttentionOptions& options, const Tensor& keep) {
+  check_heads(q, k, v);
+  auto wide = [&](const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& mask) {
+    return attention_wide(queries, keys, values, options, mask);
+  };
+  return in_f32(wide, q, k, v, keep);
 }
 
 }  // namespace reprise

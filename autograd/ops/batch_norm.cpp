@@ -7,6 +7,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/autograd/recompute/scopes.h"
 
 namespace reprise {
@@ -139,13 +140,15 @@ Tensor composite::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor&
   per_channel[1] = x.size(1);
   for (int d = 2; d < x.rank(); ++d) others.push_back(d);
   auto at_channels = [&](const Tensor& vector) { return vector.reshape(per_channel); };
-  Tensor centred =
-      x - (given_mean.defined() ? at_channels(cast(given_mean, x.dtype())) : mean(x, others, true));
-  Tensor variance = given_variance.defined() ? at_channels(cast(given_variance, x.dtype()))
-                                             : mean(square(centred), others, true);
-  Tensor y = centred * rsqrt(variance + eps);
-  if (gamma.defined()) y = y * at_channels(gamma);
-  return beta.defined() ? y + at_channels(beta) : y;
+  auto wide = [&](const Tensor& values, const Tensor& scale, const Tensor& shift) {
+    auto given = [&](const Tensor& statistic) { return at_channels(cast(statistic, values.dtype())); };
+    Tensor centred = values - (given_mean.defined() ? given(given_mean) : mean(values, others, true));
+    Tensor variance = given_variance.defined() ? given(given_variance) : mean(square(centred), others, true);
+    Tensor y = centred * rsqrt(variance + eps);
+    if (scale.defined()) y = y * at_channels(scale);
+    return shift.defined() ? y + at_channels(shift) : y;
+  };
+  return in_f32(wide, x, gamma, beta);
 }
 
 }  // namespace reprise

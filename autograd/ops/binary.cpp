@@ -1,15 +1,21 @@
 // Elementwise functions of two tensors, with NumPy broadcasting; comparisons; where.
+#include <cmath>
+#include <optional>
+
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise.h"
 
 namespace reprise {
 namespace {
 
 using kernels::BinaryOp;
+using kernels::UnaryOp;
 
 Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, DType result, const char* name) {
-  check(a.device() == b.device(), name, ": tensors on ", a.device(), " and ", b.device());
+  autograd::check_device(name, a, b);
   Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
   Tensor y = Tensor::empty(shape, result, a.device());
   kernels::binary(current_stream(a.device()), op, expand(a.view(), shape), expand(b.view(), shape), y);
@@ -46,22 +52,28 @@ struct Derivative<BinaryOp::div> {
   static constexpr const char* name = "div";
   static constexpr bool reads_inputs = true;
   static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor& b) { return dy / b; }
-  static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor& b) { return -dy * a / square(b); }
+  // Never b^2, which overflows or vanishes long before the quotient does.
+  static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor& b) {
+    auto wide = [](const Tensor& d, const Tensor& x, const Tensor& y) { return -d * ((x / y) / y); };
+    return autograd::in_f32(wide, dy, a, b);
+  }
 };
 
-// The share of dy that `mine` gets when the larger (or smaller) of two wins and equals split.
-Tensor winner_share(const Tensor& dy, const Tensor& wins, const Tensor& ties) {
-  return dy * (cast(wins, dy.dtype()) + cast(ties, dy.dtype()) * 0.5);
+// The share of dy that one side gets when the larger (or smaller) of two wins and equals split. NaN loses to
+// nothing: both sides get dy then, as in PyTorch.
+Tensor winner_share(const Tensor& dy, const Tensor& loses, const Tensor& ties) {
+  Tensor zero = scalar(0, dy.dtype(), dy.device());
+  return where(loses, zero, where(ties, dy * 0.5, dy));
 }
 template <>
 struct Derivative<BinaryOp::maximum> {
   static constexpr const char* name = "maximum";
   static constexpr bool reads_inputs = true;
   static Tensor of_a(const Tensor& dy, const Tensor& a, const Tensor& b) {
-    return winner_share(dy, greater(a, b), equal(a, b));
+    return winner_share(dy, less(a, b), equal(a, b));
   }
   static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor& b) {
-    return winner_share(dy, less(a, b), equal(a, b));
+    return winner_share(dy, greater(a, b), equal(a, b));
   }
 };
 template <>
@@ -69,10 +81,10 @@ struct Derivative<BinaryOp::minimum> {
   static constexpr const char* name = "minimum";
   static constexpr bool reads_inputs = true;
   static Tensor of_a(const Tensor& dy, const Tensor& a, const Tensor& b) {
-    return winner_share(dy, less(a, b), equal(a, b));
+    return winner_share(dy, greater(a, b), equal(a, b));
   }
   static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor& b) {
-    return winner_share(dy, greater(a, b), equal(a, b));
+    return winner_share(dy, less(a, b), equal(a, b));
   }
 };
 
@@ -127,18 +139,50 @@ struct Affine : autograd::Function<Affine> {
   TensorList backward(const TensorList& dy) { return {scale_ == 1 ? dy[0] : dy[0] * scale_}; }
 };
 
+constexpr double nothing = -0.0;  // -0 + 0 would be 0
+
+// The number beside a tensor of integers must be a whole one: the tensor keeps its dtype.
+double operand(const char* op, const Tensor& x, double value) {
+  check(is_floating(x.dtype()) || (value == std::nearbyint(value) && std::fabs(value) < 0x1p63), op, ": ",
+        value, " is not a whole number, and the tensor is ", x.dtype(),
+        "; cast it to a floating dtype first");
+  return value;
+}
+
+// The powers that have an operation of their own: quicker, and sqrt(-inf) is NaN, as it is in PyTorch's pow.
+std::optional<UnaryOp> own_operation(double exponent) {
+  if (exponent == 2) return UnaryOp::square;
+  if (exponent == 0.5) return UnaryOp::sqrt;
+  if (exponent == -0.5) return UnaryOp::rsqrt;
+  if (exponent == -1) return UnaryOp::reciprocal;
+  return {};
+}
+
 struct Pow : autograd::Function<Pow> {
   static constexpr const char* name = "pow";
   double exponent_ = 1;
 
   Tensor forward(const Tensor& x, double exponent) {
+    autograd::check_floating(name, x);
     exponent_ = exponent;
     if (exponent != 0) save(x);
-    return run_binary(BinaryOp::pow, x, scalar(exponent, x.dtype(), x.device()), x.dtype(), name);
+    if (auto op = own_operation(exponent)) {
+      Tensor y = autograd::empty_like(x);
+      kernels::unary(current_stream(x.device()), *op, x, y);
+      return y;
+    }
+    auto power = [&](const Tensor& wide) {  // an exponent in a half type would be another number
+      return run_binary(BinaryOp::pow, wide, scalar(exponent, wide.dtype(), wide.device()), wide.dtype(),
+                        name);
+    };
+    return autograd::in_f32(power, x);
   }
   TensorList backward(const TensorList& dy) {
     if (exponent_ == 0) return {zeros(dy[0].shape(), dy[0].dtype(), dy[0].device())};
-    return {dy[0] * pow(saved(0), exponent_ - 1) * exponent_};
+    auto wide = [&](const Tensor& d, const Tensor& x) {
+      return d * (exponent_ == 2 ? x : pow(x, exponent_ - 1)) * exponent_;
+    };
+    return {autograd::in_f32(wide, dy[0], saved(0))};
   }
 };
 
@@ -149,6 +193,8 @@ struct Where : autograd::Function<Where> {
   Tensor forward(const Tensor& condition, const Tensor& a, const Tensor& b) {
     check(condition.dtype() == DType::boolean, "where: condition must be bool, got ", condition.dtype());
     check(a.dtype() == b.dtype(), "where: dtypes differ: ", a.dtype(), " and ", b.dtype());
+    autograd::check_device(name, a, b);
+    autograd::check_device(name, a, condition);
     shape_a = a.shape();
     shape_b = b.shape();
     save(condition);
@@ -175,14 +221,20 @@ Tensor operator/(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::d
 Tensor maximum(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::maximum>(a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::minimum>(a, b); }
 
-Tensor operator+(const Tensor& a, double b) { return Affine::apply(a, 1.0, b); }
-Tensor operator-(const Tensor& a, double b) { return Affine::apply(a, 1.0, -b); }
-Tensor operator*(const Tensor& a, double b) { return Affine::apply(a, b, 0.0); }
-Tensor operator/(const Tensor& a, double b) { return Affine::apply(a, 1.0 / b, 0.0); }
+Tensor operator+(const Tensor& a, double b) { return Affine::apply(a, 1.0, operand("add", a, b)); }
+Tensor operator-(const Tensor& a, double b) { return Affine::apply(a, 1.0, -operand("sub", a, b)); }
+Tensor operator*(const Tensor& a, double b) { return Affine::apply(a, operand("mul", a, b), nothing); }
+Tensor operator/(const Tensor& a, double b) {
+  autograd::check_floating("div", a);
+  return Affine::apply(a, 1.0 / b, nothing);
+}
 Tensor operator+(double a, const Tensor& b) { return b + a; }
-Tensor operator-(double a, const Tensor& b) { return Affine::apply(b, -1.0, a); }
+Tensor operator-(double a, const Tensor& b) { return Affine::apply(b, -1.0, operand("sub", b, a)); }
 Tensor operator*(double a, const Tensor& b) { return b * a; }
-Tensor operator/(double a, const Tensor& b) { return reciprocal(b) * a; }
+Tensor operator/(double a, const Tensor& b) {
+  autograd::check_floating("div", b);
+  return reciprocal(b) * a;
+}
 Tensor pow(const Tensor& x, double exponent) { return Pow::apply(x, exponent); }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return Where::apply(condition, a, b);

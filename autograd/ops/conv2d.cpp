@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/reduce.h"
 
 namespace reprise {
@@ -15,6 +16,9 @@ void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   kernels::conv2d_shape(x.shape(), weight.shape(), options);
   check_dtype(x, weight, "conv2d");
   check_dtype(x, bias, "conv2d");
+  check_floating("conv2d", x);
+  check_device("conv2d", x, weight);
+  check_device("conv2d", x, bias);
   check(!bias.defined() || bias.shape() == Shape{weight.size(0)}, "conv2d: bias is ",
         bias.defined() ? bias.shape() : Shape(), ", needs (", weight.size(0), ",)");
 }
@@ -84,20 +88,23 @@ Tensor composite::conv2d(const Tensor& x, const Tensor& weight, const Tensor& bi
   const Shape shape = kernels::conv2d_shape(x.shape(), weight.shape(), options);
   const int64_t images = shape[0], out = shape[1], height = shape[2], width = shape[3];
   const int64_t groups = options.groups, in = weight.size(1);
-  const auto [stride, padding, dilation, same_groups] = options;
-  Tensor padded = pad(x, padding), y;
-  for (int64_t p = 0; p < weight.size(2); ++p)
-    for (int64_t q = 0; q < weight.size(3); ++q) {
-      const int64_t row = p * dilation.height, column = q * dilation.width;
-      Tensor rows = slice(padded, 2, row, row + (height - 1) * stride.height + 1, stride.height);
-      Tensor pixels = slice(rows, 3, column, column + (width - 1) * stride.width + 1, stride.width);
-      Tensor factor = reshape(select(select(weight, 3, q), 2, p), {groups, out / groups, in});
-      Tensor term =
-          matmul(factor, reshape(pixels, {images, groups, in, height * width}));  // (N, G, O/G, I J)
-      y = y.defined() ? y + term : term;
-    }
-  y = reshape(y, shape);
-  return bias.defined() ? y + reshape(bias, {out, 1, 1}) : y;
+  auto wide = [&](const Tensor& pixels, const Tensor& weights, const Tensor& shift) {
+    const auto [stride, padding, dilation, same_groups] = options;
+    Tensor padded = pad(pixels, padding), y;
+    for (int64_t p = 0; p < weight.size(2); ++p)
+      for (int64_t q = 0; q < weight.size(3); ++q) {
+        const int64_t row = p * dilation.height, column = q * dilation.width;
+        Tensor rows = slice(padded, 2, row, row + (height - 1) * stride.height + 1, stride.height);
+        Tensor seen = slice(rows, 3, column, column + (width - 1) * stride.width + 1, stride.width);
+        Tensor factor = reshape(select(select(weights, 3, q), 2, p), {groups, out / groups, in});
+        Tensor term =
+            matmul(factor, reshape(seen, {images, groups, in, height * width}));  // (N, G, O/G, I J)
+        y = y.defined() ? y + term : term;
+      }
+    y = reshape(y, shape);
+    return shift.defined() ? y + reshape(shift, {out, 1, 1}) : y;
+  };
+  return in_f32(wide, x, weight, bias);
 }
 
 }  // namespace reprise

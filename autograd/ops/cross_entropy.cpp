@@ -6,6 +6,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -30,11 +31,11 @@ Tensor times(const Tensor& x, const Tensor& factor) {
 Tensor target_distribution(const Tensor& targets, int64_t classes, const CrossEntropyOptions& options,
                            DType dtype) {
   NoGrad guard;
-  Tensor counts =
-      cast(not_equal(targets, scalar(double(options.ignore_index), DType::i64, targets.device())), dtype);
-  Tensor smooth = one_hot(targets, classes, dtype) * (1 - options.label_smoothing) +
+  Tensor zero = scalar(0, DType::i64, targets.device());
+  Tensor counts = not_equal(targets, zero + double(options.ignore_index));
+  Tensor smooth = one_hot(where(counts, targets, zero), classes, dtype) * (1 - options.label_smoothing) +
                   options.label_smoothing / double(classes);
-  return smooth * unsqueeze(counts, -1);
+  return smooth * unsqueeze(cast(counts, dtype), -1);
 }
 
 struct CrossEntropy : Function<CrossEntropy> {
@@ -84,11 +85,10 @@ struct CrossEntropy : Function<CrossEntropy> {
     Tensor dlogits = saved(0), labels = saved(1), scale = saved(2), z;
     {
       NoGrad guard;
-      Tensor q = target_distribution(labels, dlogits.size(1), options_, dlogits.dtype());
-      double smallest = dlogits.dtype() == DType::f16 ? 6e-8 : 1e-30;  // a logarithm of 0 would give NaN
-      Tensor tiny = scalar(smallest, dlogits.dtype(), dlogits.device());
-      z = log(maximum((scale.defined() ? times(dlogits, reciprocal(scale)) : dlogits) + q, tiny));
-      z = z.alias(raw_reshape(z, logits_shape_).view());
+      Tensor d = widened(dlogits), q = target_distribution(labels, d.size(1), options_, d.dtype());
+      Tensor tiny = scalar(1e-30, d.dtype(), d.device());  // a logarithm of 0 would give NaN
+      z = log(maximum((scale.defined() ? times(d, reciprocal(scale)) : d) + q, tiny));
+      z = raw_reshape(cast(z, dlogits.dtype()), logits_shape_);
     }
     set_grad_fn(z, edges()[0].node, edges()[0].input);
     auto same = [&](const TensorList& in) {
@@ -114,11 +114,15 @@ Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyO
 
 Tensor composite::cross_entropy(const Tensor& logits, const Tensor& targets,
                                 const CrossEntropyOptions& options) {
-  Tensor q = target_distribution(targets, logits.size(-1), options, logits.dtype());
-  Tensor losses = -sum(q * composite::log_softmax(logits), {-1});
-  if (options.reduction == Reduction::none) return losses;
-  if (options.reduction == Reduction::sum) return sum(losses);
-  return times(sum(losses), mean_scale(targets, options.ignore_index));
+  auto wide = [&](const Tensor& z) {
+    Tensor q = target_distribution(targets, z.size(-1), options, z.dtype());
+    Tensor none = scalar(0, z.dtype(), z.device());  // where q is 0, also times a log-probability of -inf
+    Tensor losses = -sum(where(greater(q, none), q * composite::log_softmax(z), none), {-1});
+    if (options.reduction == Reduction::none) return losses;
+    if (options.reduction == Reduction::sum) return sum(losses);
+    return times(sum(losses), mean_scale(targets, options.ignore_index));
+  };
+  return in_f32(wide, logits);
 }
 
 }  // namespace reprise

@@ -21,6 +21,7 @@ Tensor full(const Shape& shape, double value, DType dtype, Device device) {
 Tensor scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
 
 Tensor arange(int64_t count, DType dtype, Device device) {
+  check(count >= 0, "arange: count must be at least 0, got ", count);
   Tensor out = Tensor::empty({count}, dtype, device);
   kernels::arange(current_stream(device), out);
   return out;
@@ -41,8 +42,14 @@ Tensor randn(const Shape& shape, DType dtype, Device device, Generator* generato
 }
 
 Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype) {
-  NoGrad guard;
-  Tensor codes = cast(equal(unsqueeze(indices, -1), arange(classes, DType::i64, indices.device())), dtype);
+  check(indices.dtype() == DType::i64 || indices.dtype() == DType::i32,
+        "one_hot: indices must be i64 or i32, got ", indices.dtype());
+  check(classes >= 0, "one_hot: classes must be at least 0, got ", classes);
+  Shape shape = indices.shape();
+  shape.push_back(classes);
+  numel_of(shape, "one_hot");
+  Tensor codes = Tensor::empty(shape, dtype, indices.device());
+  kernels::one_hot(current_stream(indices.device()), indices, codes);
   return codes;
 }
 

@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -56,10 +57,13 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
 }
 
 Tensor composite::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
-  Tensor centred = x - mean(x, {-1}, true);
-  Tensor y = centred * rsqrt(mean(square(centred), {-1}, true) + eps);
-  if (gamma.defined()) y = y * gamma;
-  return beta.defined() ? y + beta : y;
+  auto wide = [&](const Tensor& rows, const Tensor& scale, const Tensor& shift) {
+    Tensor centred = rows - mean(rows, {-1}, true);
+    Tensor y = centred * rsqrt(mean(square(centred), {-1}, true) + eps);
+    if (scale.defined()) y = y * scale;
+    return shift.defined() ? y + shift : y;
+  };
+  return in_f32(wide, x, gamma, beta);
 }
 
 }  // namespace reprise

@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise.h"
 #include "reprise/kernels/reduce.h"
 
@@ -16,6 +17,9 @@ Tensor as_rows(const Tensor& x) {
   NoGrad guard;
   return reshape(clone(x), shape);
 }
+
+Tensor bias_of(const Tensor& bias) { return bias ? bias.contiguous() : bias; }
+Tensor residual_rows(const Tensor& residual) { return residual ? unit_stride(as_rows(residual)) : residual; }
 
 Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue) {
   Tensor y = Tensor::empty({x.size(0), weight.size(0)}, x.dtype(), x.device());
@@ -48,12 +52,14 @@ Tensor linear_dbias(const Tensor& dy) {
 
 void check_bias(const Tensor& bias, const Tensor& weight, const char* op) {
   if (!bias.defined()) return;
+  check_device(op, weight, bias);
   check(bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype(), op, ": bias ", bias.dtype(),
         bias.shape(), " does not fit weight ", weight.dtype(), weight.shape());
 }
 
 void check_residual(const Tensor& residual, const Tensor& x, int64_t width, const char* op) {
   if (!residual.defined()) return;
+  check_device(op, x, residual);
   check(residual.shape() == with_width(x, width) && residual.dtype() == x.dtype(), op, ": residual ",
         residual.dtype(), residual.shape(), " does not fit the result ", x.dtype(), with_width(x, width));
 }
@@ -62,6 +68,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   check(x.rank() >= 1 && weight.rank() == 2 && x.size(-1) == weight.size(1), op, ": input ", x.shape(),
         " does not fit weight ", weight.shape(), " (out, in)");
   check(x.dtype() == weight.dtype(), op, ": input is ", x.dtype(), ", weight ", weight.dtype());
+  check_floating(op, x);
+  check_device(op, x, weight);
   check_bias(bias, weight, op);
 }
 
@@ -83,9 +91,9 @@ struct Linear : Function<Linear> {
     activation_ = activation;
     has_bias_ = bias.defined();
     kernels::Epilogue epilogue{.activation = activation};
-    if (bias.defined()) epilogue.bias = bias;
-    Tensor residual_rows = residual.defined() ? as_rows(residual) : Tensor();
-    if (residual.defined()) epilogue.residual = residual_rows;
+    Tensor flat_bias = bias_of(bias), rows_of_residual = residual_rows(residual);
+    if (bias.defined()) epilogue.bias = flat_bias;
+    if (residual.defined()) epilogue.residual = rows_of_residual;
     Tensor rows = as_rows(x), pre;
     if (recording() && activation != Activation::none) {
       pre = Tensor::empty({rows.size(0), weight.size(0)}, x.dtype(), x.device());
@@ -150,11 +158,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const L
 
 Tensor composite::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const LinearEpilogue& options) {
-  Tensor y = x.rank() > 1 ? matmul(x, transpose(weight, 0, 1))
-                          : squeeze(matmul(unsqueeze(x, 0), transpose(weight, 0, 1)), 0);
-  if (bias.defined()) y = y + bias;
-  y = composite::activate(y, options.activation);
-  return options.residual.defined() ? y + options.residual : y;
+  auto wide = [&](const Tensor& in, const Tensor& factor, const Tensor& shift, const Tensor& residual) {
+    Tensor across = transpose(factor, 0, 1);
+    Tensor y = in.rank() > 1 ? matmul(in, across) : squeeze(matmul(unsqueeze(in, 0), across), 0);
+    if (shift.defined()) y = y + shift;
+    y = composite::activate(y, options.activation);
+    return residual.defined() ? y + residual : y;
+  };
+  return in_f32(wide, x, weight, bias, options.residual);
 }
 
 }  // namespace reprise

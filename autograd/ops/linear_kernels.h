@@ -10,6 +10,11 @@ namespace reprise::autograd {
 /// (..., C) as a matrix (rows, C); copies only if the strides force it.
 Tensor as_rows(const Tensor& x);
 
+// What an epilogue reads must have rows of stride 1: the argument, or a copy that the caller keeps for the
+// call.
+Tensor bias_of(const Tensor& bias);
+Tensor residual_rows(const Tensor& residual);
+
 /// activation(x W^T + bias) + residual -> (rows, out); pre_activation (rows, out) is optional.
 Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue);
 

@@ -1,6 +1,8 @@
 // Matrix product, batched and broadcast.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/kernels/gemm.h"
 
 namespace reprise {
 namespace {
@@ -22,9 +24,6 @@ struct Matmul : autograd::Function<Matmul> {
   Shape shape_a, shape_b;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    check(a.rank() >= 2 && b.rank() >= 2, "matmul: needs matrices, got ", a.shape(), " and ", b.shape());
-    check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: ", a.shape(), " and ", b.shape());
-    check(a.dtype() == b.dtype(), "matmul: dtypes differ: ", a.dtype(), " and ", b.dtype());
     save(a, b);
     shape_a = a.shape();
     shape_b = b.shape();
@@ -47,10 +46,16 @@ struct Matmul : autograd::Function<Matmul> {
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   check(a.rank() >= 2 && b.rank() >= 2, "matmul: needs matrices, got ", a.shape(), " and ", b.shape());
+  check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: ", a.shape(), " and ", b.shape());
+  check(a.dtype() == b.dtype(), "matmul: dtypes differ: ", a.dtype(), " and ", b.dtype());
+  autograd::check_floating("matmul", a);
+  autograd::check_device("matmul", a, b);
   if (b.rank() > 2 || a.rank() == 2) return Matmul::apply(a, b);
   Shape shape = a.shape();  // one matrix b for all of a: a single product of many rows
   shape[a.rank() - 1] = b.size(-1);
-  return reshape(Matmul::apply(reshape(a, {-1, a.size(-1)}), b), shape);
+  int64_t rows = a.size(-2);
+  for (int64_t size : batch_of(a)) rows *= size;
+  return reshape(Matmul::apply(reshape(a, {rows, a.size(-1)}), b), shape);
 }
 
 }  // namespace reprise

@@ -3,6 +3,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/linear_kernels.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -19,12 +20,14 @@ struct Mlp : Function<Mlp> {
     check(weight2.rank() == 2 && weight2.size(1) == weight1.size(0) && weight2.dtype() == weight1.dtype(),
           "mlp: weights ", weight1.dtype(), weight1.shape(), " and ", weight2.dtype(), weight2.shape(),
           " do not follow each other");
+    check_device(name, weight1, weight2);
     check_bias(bias2, weight2, name);
     check_residual(residual, x, weight2.size(0), name);
     activation_ = activation;
     Tensor rows = as_rows(x), pre;  // (N, C), (N, hidden)
     kernels::Epilogue first{.activation = activation}, second;
-    if (bias1.defined()) first.bias = bias1;
+    Tensor flat_bias1 = bias_of(bias1);
+    if (bias1.defined()) first.bias = flat_bias1;
     if (!results_wanted()) {
       first.activation = Activation::none;
       save(x, weight1, bias1, weight2, bias2, linear_forward(rows, weight1, first));
@@ -36,9 +39,9 @@ struct Mlp : Function<Mlp> {
       first.pre_activation = pre;
     }
     Tensor hidden = linear_forward(rows, weight1, first);
-    Tensor residual_rows = residual.defined() ? as_rows(residual) : Tensor();
-    if (bias2.defined()) second.bias = bias2;
-    if (residual.defined()) second.residual = residual_rows;
+    Tensor flat_bias2 = bias_of(bias2), rows_of_residual = residual_rows(residual);
+    if (bias2.defined()) second.bias = flat_bias2;
+    if (residual.defined()) second.residual = rows_of_residual;
     Tensor y = linear_forward(hidden, weight2, second);
     save(x, weight1, bias1, weight2, bias2, pre);
     return raw_reshape(y, with_width(x, weight2.size(0)));
@@ -91,8 +94,12 @@ Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Te
 
 Tensor composite::mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
                       const Tensor& bias2, Activation activation, const Tensor& residual) {
-  Tensor hidden = composite::linear(x, weight1, bias1, {.activation = activation});
-  return composite::linear(hidden, weight2, bias2, {.activation = Activation::none, .residual = residual});
+  auto wide = [&](const Tensor& in, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2,
+                  const Tensor& added) {
+    Tensor hidden = composite::linear(in, w1, b1, {.activation = activation});
+    return composite::linear(hidden, w2, b2, {.activation = Activation::none, .residual = added});
+  };
+  return in_f32(wide, x, weight1, bias1, weight2, bias2, residual);
 }
 
 }  // namespace reprise

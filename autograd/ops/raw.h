@@ -27,6 +27,16 @@ inline void check_dtype(const Tensor& x, const Tensor& other, const char* op) {
         other.defined() ? other.dtype() : x.dtype());
 }
 
+/// Error unless `other` is undefined or lies where x does.
+inline void check_device(const char* op, const Tensor& x, const Tensor& other) {
+  check(!other || other.device() == x.device(), op, ": tensors on ", x.device(), " and ",
+        other ? other.device() : x.device());
+}
+
+inline void check_floating(const char* op, const Tensor& x) {
+  check(is_floating(x.dtype()), op, ": needs a floating dtype, got ", x.dtype());
+}
+
 /// x.shape() without the last dimension.
 inline Shape rows_shape(const Tensor& x) {
   Shape shape;

@@ -2,25 +2,24 @@
 #include "reprise/kernels/reduce.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
 
-// x.shape() with size 1 in the reduced dimensions.
-Shape reduced_shape(const Tensor& x, const Dims& dims, const char* op) {
-  if (dims.empty()) return Dims::filled(x.rank(), 1);
+// x.shape() with size 1 in the dimensions of the mask.
+Shape reduced_shape(const Tensor& x, unsigned reduced) {
   Shape shape = x.shape();
-  for (int64_t dim : dims) shape[normalize_dim(int(dim), x.rank(), op)] = 1;
+  for (int d = 0; d < x.rank(); ++d)
+    if (reduced >> d & 1) shape[d] = 1;
   return shape;
 }
 
-Shape without_reduced(const Tensor& x, const Dims& dims) {
+Shape without_reduced(const Tensor& x, unsigned reduced) {
   Shape shape;
-  for (int d = 0; d < x.rank(); ++d) {
-    bool reduced = dims.empty();
-    for (int64_t dim : dims) reduced |= (dim < 0 ? dim + x.rank() : dim) == d;
-    if (!reduced) shape.push_back(x.shape()[d]);
-  }
+  for (int d = 0; d < x.rank(); ++d)
+    if (!(reduced >> d & 1)) shape.push_back(x.shape()[d]);
   return shape;
 }
 
@@ -30,9 +29,6 @@ Tensor run_reduce(kernels::ReduceOp op, const Tensor& x, const Shape& kept) {
   kernels::reduce(current_stream(x.device()), op, x, y);
   return y;
 }
-
-// Sums of half types overflow (f16) or coarsen (bf16) before they are scaled; their mean is taken in f32.
-bool is_half(const Tensor& x) { return x.dtype() == DType::bf16 || x.dtype() == DType::f16; }
 
 // Sum with every dimension kept.
 struct Sum : autograd::Function<Sum> {
@@ -51,45 +47,55 @@ struct Extremum : autograd::Function<Extremum<op>> {
   static constexpr const char* name = op == kernels::ReduceOp::max ? "max" : "min";
 
   Tensor forward(const Tensor& x, const Shape& kept) {
+    check(x.numel() > 0 || numel_of(kept) == 0, name, ": of no elements, in shape ", x.shape());
     Tensor y = run_reduce(op, x, kept);
     this->save(x, y);
     return y;
   }
   TensorList backward(const TensorList& dy) {
     Tensor x = this->saved(0), y = this->saved(1).detach();
-    Tensor hits = cast(equal(x, y), x.dtype());
-    return {hits * (dy[0] / sum_to(hits, y.shape()))};
+    Tensor hits = cast(equal(x, y), autograd::statistics_dtype(x));  // f16 cannot count beyond 2048
+    return {cast(hits * (dy[0] / sum_to(hits, y.shape())), x.dtype())};
   }
 };
 
 template <class Op>
-Tensor apply_reduce(const Tensor& x, const Dims& dims, bool keep_dims) {
-  Tensor y = Op::apply(x, reduced_shape(x, dims, Op::name));
-  return keep_dims ? y : reshape(y, without_reduced(x, dims));
+Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
+  const unsigned reduced = dims.empty() ? ~0u : dims_mask(dims, x.rank(), op);
+  Tensor y = Op::apply(x, reduced_shape(x, reduced));
+  return keep_dims ? y : reshape(y, without_reduced(x, reduced));
+}
+
+// For the operations that are made of a mean; errors name `op`.
+Tensor mean_as(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
+  autograd::check_floating(op, x);
+  // Sums of half types overflow (f16) or coarsen (bf16) before they are scaled.
+  auto scaled_sum = [&](const Tensor& wide) {
+    Tensor total = apply_reduce<Sum>(op, wide, dims, keep_dims);
+    return total * (double(total.numel()) / double(wide.numel()));
+  };
+  return autograd::in_f32(scaled_sum, x);
 }
 
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keep_dims) {
-  return apply_reduce<Sum>(x, dims, keep_dims);
+  return apply_reduce<Sum>("sum", x, dims, keep_dims);
 }
 Tensor max(const Tensor& x, const Dims& dims, bool keep_dims) {
-  return apply_reduce<Extremum<kernels::ReduceOp::max>>(x, dims, keep_dims);
+  return apply_reduce<Extremum<kernels::ReduceOp::max>>("max", x, dims, keep_dims);
 }
 Tensor min(const Tensor& x, const Dims& dims, bool keep_dims) {
-  return apply_reduce<Extremum<kernels::ReduceOp::min>>(x, dims, keep_dims);
+  return apply_reduce<Extremum<kernels::ReduceOp::min>>("min", x, dims, keep_dims);
 }
-
-Tensor mean(const Tensor& x, const Dims& dims, bool keep_dims) {
-  check(is_floating(x.dtype()), "mean: needs a floating dtype, got ", x.dtype());
-  if (is_half(x)) return cast(mean(cast(x, DType::f32), dims, keep_dims), x.dtype());
-  Tensor total = sum(x, dims, keep_dims);
-  return total * (double(total.numel()) / double(x.numel()));
-}
+Tensor mean(const Tensor& x, const Dims& dims, bool keep_dims) { return mean_as("mean", x, dims, keep_dims); }
 
 Tensor variance(const Tensor& x, const Dims& dims, bool keep_dims) {
-  if (is_half(x)) return cast(variance(cast(x, DType::f32), dims, keep_dims), x.dtype());
-  return mean(square(x - mean(x, dims, true)), dims, keep_dims);
+  constexpr auto op = "variance";
+  auto mean_square = [&](const Tensor& wide) {
+    return mean_as(op, square(wide - mean_as(op, wide, dims, true)), dims, keep_dims);
+  };
+  return autograd::in_f32(mean_square, x);
 }
 
 Tensor argmax(const Tensor& x) {

@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -47,8 +48,11 @@ struct RmsNorm : Function<RmsNorm> {
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps) { return RmsNorm::apply(x, gamma, eps); }
 
 Tensor composite::rms_norm(const Tensor& x, const Tensor& gamma, double eps) {
-  Tensor y = x * rsqrt(mean(square(x), {-1}, true) + eps);
-  return gamma.defined() ? y * gamma : y;
+  auto wide = [&](const Tensor& rows, const Tensor& scale) {
+    Tensor y = rows * rsqrt(mean(square(rows), {-1}, true) + eps);
+    return scale.defined() ? y * scale : y;
+  };
+  return in_f32(wide, x, gamma);
 }
 
 }  // namespace reprise

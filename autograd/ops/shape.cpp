@@ -1,6 +1,7 @@
 // Views, copies and casts. A view's backward is the inverse view; a slice's backward writes into zeros.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
 #include "reprise/kernels/copy.h"
 
 namespace reprise {
@@ -12,25 +13,7 @@ Tensor copy_of(const TensorView& x, const Tensor& like, DType dtype) {
   return y;
 }
 
-Shape infer_shape(const Tensor& x, Shape shape) {
-  int unknown = -1;
-  int64_t known = 1;
-  for (int d = 0; d < shape.size(); ++d) {
-    if (shape[d] == -1) {
-      check(unknown < 0, "reshape: more than one -1 in ", shape);
-      unknown = d;
-    } else {
-      known *= shape[d];
-    }
-  }
-  if (unknown >= 0) {
-    check(known > 0 && x.numel() % known == 0, "reshape: ", x.shape(), " does not fit ", shape);
-    shape[unknown] = x.numel() / known;
-  }
-  check(numel_of(shape) == x.numel(), "reshape: ", x.shape(), " has ", x.numel(), " elements, ", shape,
-        " has ", numel_of(shape));
-  return shape;
-}
+using autograd::check_device;
 
 struct Reshape : autograd::Function<Reshape> {
   static constexpr const char* name = "reshape";
@@ -54,14 +37,14 @@ struct Permute : autograd::Function<Permute> {
   Tensor forward(const Tensor& x, const Dims& order) {
     inverse_ = Dims::filled(x.rank(), 0);
     TensorView view = permute(x.view(), order);
-    for (int d = 0; d < x.rank(); ++d) inverse_[normalize_dim(int(order[d]), x.rank(), name)] = d;
+    for (int d = 0; d < x.rank(); ++d) inverse_[normalize_dim(order[d], x.rank(), name)] = d;
     return x.alias(view);
   }
   TensorList backward(const TensorList& dy) { return {permute(dy[0], inverse_)}; }
 };
 
 struct Range {
-  int dim;
+  int64_t dim;
   int64_t begin, end, step;
 };
 
@@ -137,9 +120,11 @@ struct Concat : autograd::Function<Concat> {
       check(other.size() == shape.size(), "concat: ranks differ: ", other, " and ", parts[0].shape());
       sizes_.push_back(other[dim]);
       shape[dim] += other[dim];
+      numel_of(shape, name);
       other[dim] = parts[0].shape()[dim];
       check(other == parts[0].shape() && part.dtype() == parts[0].dtype(), "concat: ", part.dtype(),
             part.shape(), " does not join ", parts[0].dtype(), parts[0].shape(), " along ", dim);
+      check_device(name, parts[0], part);
     }
     Tensor y = Tensor::empty(shape, parts[0].dtype(), parts[0].device());
     int64_t at = 0;
@@ -162,10 +147,12 @@ struct Concat : autograd::Function<Concat> {
 
 }  // namespace
 
-Tensor reshape(const Tensor& x, const Shape& shape) { return Reshape::apply(x, infer_shape(x, shape)); }
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  return Reshape::apply(x, resolve_shape(x.shape(), shape, "reshape"));
+}
 Tensor permute(const Tensor& x, const Dims& order) { return Permute::apply(x, order); }
 
-Tensor transpose(const Tensor& x, int dim0, int dim1) {
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
   Dims order = Dims::filled(x.rank(), 0);
   for (int d = 0; d < x.rank(); ++d) order[d] = d;
   std::swap(order[normalize_dim(dim0, x.rank(), "transpose")],
@@ -173,14 +160,12 @@ Tensor transpose(const Tensor& x, int dim0, int dim1) {
   return permute(x, order);
 }
 
-Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end, int64_t step) {
-  dim = normalize_dim(dim, x.rank(), "slice");
-  int64_t size = x.shape()[dim];
-  return Slice::apply(x, Range{dim, begin < 0 ? begin + size : begin, end < 0 ? end + size : end, step});
+Tensor slice(const Tensor& x, int64_t dim, int64_t begin, int64_t end, int64_t step) {
+  return Slice::apply(x, Range{dim, begin, end, step});
 }
 
-Tensor select(const Tensor& x, int dim, int64_t index) {
-  dim = normalize_dim(dim, x.rank(), "select");
+Tensor select(const Tensor& x, int64_t given_dim, int64_t index) {
+  const int dim = normalize_dim(given_dim, x.rank(), "select");
   int64_t i = index < 0 ? index + x.shape()[dim] : index;
   check(i >= 0 && i < x.shape()[dim], "select: index ", index, " is outside dimension ", dim, " of ",
         x.shape());
@@ -191,8 +176,8 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   return x.shape() == shape ? x : Expand::apply(x, shape);
 }
 
-Tensor unsqueeze(const Tensor& x, int dim) {
-  dim = normalize_dim(dim, x.rank() + 1, "unsqueeze");
+Tensor unsqueeze(const Tensor& x, int64_t given_dim) {
+  const int dim = normalize_dim(given_dim, x.rank() + 1, "unsqueeze");
   Shape shape;
   for (int d = 0; d <= x.rank(); ++d) {
     if (d == dim) shape.push_back(1);
@@ -201,8 +186,8 @@ Tensor unsqueeze(const Tensor& x, int dim) {
   return reshape(x, shape);
 }
 
-Tensor squeeze(const Tensor& x, int dim) {
-  dim = normalize_dim(dim, x.rank(), "squeeze");
+Tensor squeeze(const Tensor& x, int64_t given_dim) {
+  const int dim = normalize_dim(given_dim, x.rank(), "squeeze");
   check(x.shape()[dim] == 1, "squeeze: dimension ", dim, " of ", x.shape(), " is not 1");
   Shape shape;
   for (int d = 0; d < x.rank(); ++d)
@@ -213,23 +198,31 @@ Tensor squeeze(const Tensor& x, int dim) {
 Tensor clone(const Tensor& x) { return Clone::apply(x); }
 Tensor cast(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : Cast::apply(x, dtype); }
 
-Tensor concat(const TensorList& parts, int dim) {
+Tensor concat(const TensorList& parts, int64_t dim) {
   check(!parts.empty(), "concat: no tensors");
   return Concat::apply(parts, normalize_dim(dim, parts[0].rank(), "concat"));
 }
 
-Tensor stack(const TensorList& parts, int dim) {
+Tensor stack(const TensorList& parts, int64_t given_dim) {
+  check(!parts.empty(), "stack: no tensors");
+  const int dim = normalize_dim(given_dim, parts[0].rank() + 1, "stack");
   TensorList rows;
-  for (const Tensor& part : parts) rows.push_back(unsqueeze(part, dim));
+  for (const Tensor& part : parts) {
+    check(part.shape() == parts[0].shape() && part.dtype() == parts[0].dtype(), "stack: ", part.dtype(),
+          part.shape(), " differs from ", parts[0].dtype(), parts[0].shape());
+    rows.push_back(unsqueeze(part, dim));
+  }
   return concat(rows, dim);
 }
 
-TensorList split(const Tensor& x, int64_t size, int dim) {
-  dim = normalize_dim(dim, x.rank(), "split");
+TensorList split(const Tensor& x, int64_t size, int64_t given_dim) {
+  const int dim = normalize_dim(given_dim, x.rank(), "split");
   check(size >= 1, "split: size must be at least 1, got ", size);
+  const int64_t length = x.shape()[dim];
+  if (length == 0) return {slice(x, dim, 0, 0)};
   TensorList parts;
-  for (int64_t at = 0; at < x.shape()[dim]; at += size)
-    parts.push_back(slice(x, dim, at, std::min(at + size, x.shape()[dim])));
+  for (int64_t at = 0; at < length; at += std::min(size, length - at))
+    parts.push_back(slice(x, dim, at, at + std::min(size, length - at)));
   return parts;
 }
 

@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -23,7 +24,10 @@ struct Softmax : Function<Softmax> {
 
   TensorList backward(const TensorList& dy) {
     Tensor y = saved(0);
-    if (grad_mode_enabled()) return {y * (dy[0] - sum(dy[0] * y, {-1}, true))};
+    if (grad_mode_enabled()) {
+      auto wide = [](const Tensor& d, const Tensor& p) { return p * (d - sum(d * p, {-1}, true)); };
+      return {in_f32(wide, dy[0], y)};
+    }
     Tensor dx = empty_like(y);
     kernels::softmax_backward(current_stream(y.device()), unit_stride(dy[0]).view(), y, dx);
     return {dx};
@@ -43,7 +47,10 @@ struct LogSoftmax : Function<LogSoftmax> {
 
   TensorList backward(const TensorList& dy) {
     Tensor y = saved(0);
-    if (grad_mode_enabled()) return {dy[0] - exp(y) * sum(dy[0], {-1}, true)};
+    if (grad_mode_enabled()) {
+      auto wide = [](const Tensor& d, const Tensor& log_p) { return d - exp(log_p) * sum(d, {-1}, true); };
+      return {in_f32(wide, dy[0], y)};
+    }
     Tensor dx = empty_like(y);
     kernels::log_softmax_backward(current_stream(y.device()), unit_stride(dy[0]).view(), y, dx);
     return {dx};
@@ -56,13 +63,19 @@ Tensor softmax(const Tensor& x) { return Softmax::apply(x); }
 Tensor log_softmax(const Tensor& x) { return LogSoftmax::apply(x); }
 
 Tensor composite::softmax(const Tensor& x) {
-  Tensor e = exp(x - max(x, {-1}, true).detach());
-  return e / sum(e, {-1}, true);
+  auto wide = [](const Tensor& rows) {
+    Tensor e = exp(rows - max(rows, {-1}, true).detach());
+    return e / sum(e, {-1}, true);
+  };
+  return in_f32(wide, x);
 }
 
 Tensor composite::log_softmax(const Tensor& x) {
-  Tensor shifted = x - max(x, {-1}, true).detach();
-  return shifted - log(sum(exp(shifted), {-1}, true));
+  auto wide = [](const Tensor& rows) {
+    Tensor shifted = rows - max(rows, {-1}, true).detach();
+    return shifted - log(sum(exp(shifted), {-1}, true));
+  };
+  return in_f32(wide, x);
 }
 
 }  // namespace reprise

@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -16,6 +17,7 @@ struct Swiglu : Function<Swiglu> {
   Tensor forward(const Tensor& gate, const Tensor& up) {
     check(gate.shape() == up.shape(), "swiglu: shapes differ: ", gate.shape(), " and ", up.shape());
     check_dtype(gate, up, name);
+    check_device(name, gate, up);
     save(gate, up);
     Tensor y = empty_like(gate);
     kernels::swiglu(current_stream(gate.device()), gate, up, y);
@@ -39,7 +41,8 @@ struct Swiglu : Function<Swiglu> {
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return Swiglu::apply(gate, up); }
 
 Tensor composite::swiglu(const Tensor& gate, const Tensor& up) {
-  return composite::activate(gate, Activation::silu) * up;
+  auto wide = [](const Tensor& g, const Tensor& u) { return composite::activate(g, Activation::silu) * u; };
+  return in_f32(wide, gate, up);
 }
 
 }  // namespace reprise

@@ -5,6 +5,8 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise.h"
 
 namespace reprise {
@@ -15,54 +17,62 @@ using kernels::UnaryOp;
 Tensor normal_density(const Tensor& x) { return exp(square(x) * -0.5) * std::sqrt(0.5 / std::numbers::pi); }
 Tensor normal_cdf(const Tensor& x) { return (erf(x * std::numbers::sqrt2 * 0.5) + 1.0) * 0.5; }
 
-// tanh of the cubic inside gelu_tanh, and the cubic's derivative.
+// tanh of the cubic inside gelu_tanh. Beyond 10 it is 1 in every dtype, and a cube may be infinite.
 Tensor gelu_tanh_inner(const Tensor& x) {
-  return tanh((x + square(x) * x * 0.044715) * std::sqrt(2 / std::numbers::pi));
+  auto limit = [&](double value) { return scalar(value, x.dtype(), x.device()); };
+  Tensor near = minimum(maximum(x, limit(-10)), limit(10));
+  return tanh((near + square(near) * near * 0.044715) * std::sqrt(2 / std::numbers::pi));
 }
 Tensor gelu_tanh_derivative(const Tensor& x) {
   Tensor t = gelu_tanh_inner(x);
-  Tensor slope = (square(x) * (3 * 0.044715) + 1.0) * std::sqrt(2 / std::numbers::pi);
-  return (t + 1.0) * 0.5 + x * 0.5 * (1.0 - square(t)) * slope;
+  Tensor slope = x * (1.0 - square(t));  // 0 far out, and so all that it is multiplied by
+  return (t + 1.0) * 0.5 + (slope + slope * x * x * (3 * 0.044715)) * (0.5 * std::sqrt(2 / std::numbers::pi));
 }
 
-// op'(x) as a graph.
-Tensor derivative(UnaryOp op, const Tensor& x) {
+Tensor sign_of(const Tensor& x) {
+  Tensor y = autograd::empty_like(x);
+  kernels::unary(current_stream(x.device()), UnaryOp::sign, x, y);
+  return y;
+}
+
+// dy op'(x) as a graph, by the formulas of the kernels: Note [Gradients at extreme values] in
+// kernels/elementwise_ops.h. 1 - tanh^2 is made of sigmoids, which do not cancel and have no kink.
+Tensor gradient(UnaryOp op, const Tensor& dy, const Tensor& x) {
   switch (op) {
     case UnaryOp::neg:
-      return full(x.shape(), -1, x.dtype(), x.device());
+      return -dy;
     case UnaryOp::abs:
-      return where(less(x, scalar(0, x.dtype(), x.device())), scalar(-1, x.dtype(), x.device()),
-                   scalar(1, x.dtype(), x.device()));
+      return dy * sign_of(x);
     case UnaryOp::square:
-      return x * 2.0;
+      return dy * x * 2.0;
     case UnaryOp::reciprocal:
-      return -square(reciprocal(x));
+      return -(dy / x) / x;
     case UnaryOp::sqrt:
-      return rsqrt(x) * 0.5;
+      return dy / (sqrt(x) * 2.0);
     case UnaryOp::rsqrt:
-      return rsqrt(x) * reciprocal(x) * -0.5;
+      return -(dy / abs(x)) / (sqrt(x) * 2.0);
     case UnaryOp::exp:
-      return exp(x);
+      return dy * exp(x);
     case UnaryOp::log:
-      return reciprocal(x);
+      return dy / x;
     case UnaryOp::sin:
-      return cos(x);
+      return dy * cos(x);
     case UnaryOp::cos:
-      return -sin(x);
+      return -dy * sin(x);
     case UnaryOp::tanh:
-      return 1.0 - square(tanh(x));
+      return dy * (sigmoid(x * 2.0) * sigmoid(x * -2.0) * 4.0);
     case UnaryOp::sigmoid:
-      return sigmoid(x) * (1.0 - sigmoid(x));
+      return dy * (sigmoid(x) * sigmoid(-x));
     case UnaryOp::erf:
-      return exp(-square(x)) * (2 / std::sqrt(std::numbers::pi));
+      return dy * (exp(-square(x)) * (2 / std::sqrt(std::numbers::pi)));
     case UnaryOp::relu:
-      return cast(greater(x, scalar(0, x.dtype(), x.device())), x.dtype());
+      return where(less_equal(x, scalar(0, x.dtype(), x.device())), scalar(0, x.dtype(), x.device()), dy);
     case UnaryOp::gelu:
-      return normal_cdf(x) + x * normal_density(x);
+      return dy * (normal_cdf(x) + x * normal_density(x));
     case UnaryOp::gelu_tanh:
-      return gelu_tanh_derivative(x);
+      return dy * gelu_tanh_derivative(x);
     case UnaryOp::silu:
-      return sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x)));
+      return dy * (sigmoid(x) * (1.0 + x * sigmoid(-x)));
     default:
       break;
   }
@@ -90,12 +100,32 @@ struct Unary : autograd::Function<Unary<op>> {
 
   TensorList backward(const TensorList& dy) {
     Tensor x = this->saved(0);
-    if (autograd::grad_mode_enabled()) return {dy[0] * derivative(op, x)};
+    if (autograd::grad_mode_enabled()) {
+      auto wide = [](const Tensor& d, const Tensor& at) { return gradient(op, d, at); };
+      return {autograd::in_f32(wide, dy[0], x)};
+    }
     Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
     kernels::unary_backward(current_stream(x.device()), op, dy[0], x, dx);
     return {dx};
   }
 };
+
+// activation(x) from simpler operations.
+Tensor activate_wide(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return where(less_equal(x, scalar(0, x.dtype(), x.device())), scalar(0, x.dtype(), x.device()), x);
+    case Activation::gelu:
+      return x * normal_cdf(x);
+    case Activation::gelu_tanh:
+      return x * (gelu_tanh_inner(x) + 1.0) * 0.5;
+    case Activation::silu:
+      return x * sigmoid(x);
+  }
+  throw Bug("activate: unknown activation");
+}
 
 }  // namespace
 
@@ -133,20 +163,9 @@ Tensor activate(const Tensor& x, Activation activation) {
   throw Bug("activate: unknown activation");
 }
 
-Tensor composite::activate(const Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::none:
-      return x;
-    case Activation::relu:
-      return maximum(x, scalar(0, x.dtype(), x.device()));
-    case Activation::gelu:
-      return x * normal_cdf(x);
-    case Activation::gelu_tanh:
-      return x * (gelu_tanh_inner(x) + 1.0) * 0.5;
-    case Activation::silu:
-      return x / (exp(-x) + 1.0);
-  }
-  throw Bug("activate: unknown activation");
+Tensor composite::activate(const Tensor& given, Activation activation) {
+  auto wide = [&](const Tensor& x) { return activate_wide(x, activation); };
+  return autograd::in_f32(wide, given);
 }
 
 }  // namespace reprise

@@ -115,7 +115,8 @@ struct LogicalOr {
   }
 };
 
-// Each differentiable unary op is f(x) and gradient(dy, x) = dy f'(x).
+// Each differentiable unary op is f(x) and gradient(dy, x) = dy f'(x): Note [Gradients at extreme values] in
+// kernels/elementwise_ops.h.
 struct Neg {
   template <class C>
   __device__ C operator()(C x) const {
@@ -156,7 +157,8 @@ struct Square {
   }
   template <Floating C>
   __device__ C gradient(C dy, C x) const {
-    return dy * (x + x);
+    C half = dy * x;
+    return half + half;
   }
 };
 struct Reciprocal {
@@ -166,7 +168,7 @@ struct Reciprocal {
   }
   template <Floating C>
   __device__ C gradient(C dy, C x) const {
-    return -dy / (x * x);
+    return -(dy / x) / x;
   }
 };
 struct Sqrt {
@@ -186,7 +188,7 @@ struct Rsqrt {
   }
   template <Floating C>
   __device__ C gradient(C dy, C x) const {
-    return C(-0.5) * dy / (x * std::sqrt(x));
+    return -(dy / std::fabs(x)) / (C(2) * std::sqrt(x));
   }
 };
 struct Exp {
@@ -236,8 +238,8 @@ struct Tanh {
   }
   template <Floating C>
   __device__ C gradient(C dy, C x) const {
-    C t = std::tanh(x);
-    return dy * (C(1) - t * t);
+    C t = std::exp(C(-2) * std::fabs(x)), sum = C(1) + t;
+    return dy * (C(4) * t / (sum * sum));
   }
 };
 struct Sigmoid {
@@ -247,8 +249,8 @@ struct Sigmoid {
   }
   template <Floating C>
   __device__ C gradient(C dy, C x) const {
-    C s = sigmoid(x);
-    return dy * (s * (C(1) - s));
+    C t = std::exp(-std::fabs(x)), sum = C(1) + t;
+    return dy * (t / (sum * sum));
   }
 };
 struct Erf {
@@ -269,7 +271,7 @@ struct Activate {
   }
   template <Floating C>
   __device__ C gradient(C dy, C x) const {
-    return dy * activation_gradient(activation, x);
+    return activation_gradient(activation, dy, x);
   }
 };
 struct Relu : Activate<Activation::relu> {

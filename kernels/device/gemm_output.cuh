@@ -45,7 +45,7 @@ struct GemmOutput {
     if (dactivation) {
       with_activation(activation, [&]<Activation known>() {
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] *= activation_gradient(known, to<C>(factor.at[i]));
+        for (int i = 0; i < N; ++i) v[i] = activation_gradient(known, v[i], to<C>(factor.at[i]));
       });
     } else {
       if (bias) add(load_pack<N>(bias + column), v);

@@ -38,8 +38,8 @@ __device__ __forceinline__ C gelu_tanh_gate(C x) {
 template <class C>
 __device__ __forceinline__ C gelu_tanh_gradient(C x) {
   C s = gelu_tanh_gate(x);
-  C du = C(2 * 0.79788456080286535588) * (C(1) + C(3 * 0.044715) * x * x);
-  return s + x * (s * (C(1) - s)) * du;
+  C slope = x * (s * (C(1) - s));  // 0 far out, and so all that it is multiplied by: x^2 alone would overflow
+  return s + C(2 * 0.79788456080286535588) * (slope + C(3 * 0.044715) * (slope * x * x));
 }
 
 /// Calls body.operator()<activation>(): one branch for all the elements that it works on.
@@ -77,24 +77,24 @@ __device__ __forceinline__ C activate(Activation activation, C x) {
   return x;
 }
 
-/// f'(x); relu's is 0 at 0.
+/// dy f'(x). relu passes dy on where x > 0 or is NaN, and keeps an infinite dy out elsewhere, as in PyTorch.
 template <class C>
-__device__ __forceinline__ C activation_gradient(Activation activation, C x) {
+__device__ __forceinline__ C activation_gradient(Activation activation, C dy, C x) {
   switch (activation) {
     case Activation::none:
-      return C(1);
+      return dy;
     case Activation::relu:
-      return x > C(0) ? C(1) : C(0);
+      return x <= C(0) ? C(0) : dy;
     case Activation::gelu:
-      return normal_cdf(x) + x * normal_density(x);
+      return dy * (normal_cdf(x) + x * normal_density(x));
     case Activation::gelu_tanh:
-      return gelu_tanh_gradient(x);
+      return dy * gelu_tanh_gradient(x);
     case Activation::silu: {
       C s = sigmoid(x);
-      return s * (C(1) + x * (C(1) - s));
+      return dy * (s * (C(1) + x * (C(1) - s)));
     }
   }
-  return C(1);
+  return dy;
 }
 
 }  // namespace reprise::kernels::device

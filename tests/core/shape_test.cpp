@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <sstream>
 
 namespace reprise {
@@ -48,7 +49,13 @@ TEST(Numel, RefusesNegativeSizesAndOverflow) {
               numel_of({large, large});
             }),
             "shape: too many elements in (4294967296, 4294967296)");
-  EXPECT_EQ(numel_of({large, large, 0}), 0);
+  EXPECT_EQ(numel_of({large, 0, 3}), 0);
+  EXPECT_THROW(numel_of({large, large, 0}), Error) << "products of its sizes do not fit in int64";
+  EXPECT_EQ(numel_of({max_elements}), max_elements);
+  EXPECT_EQ(message_of([] {
+              numel_of({max_elements, 2}, "expand");
+            }).substr(0, 27),
+            "expand: too many elements i");
 }
 
 TEST(ContiguousStrides, AreRowMajor) {
@@ -76,6 +83,31 @@ TEST(NormalizeDim, CountsFromTheEndToo) {
   EXPECT_EQ(message_of([] { normalize_dim(3, 3, "sum"); }), "sum: dimension 3 is outside a tensor of rank 3");
   EXPECT_THROW(normalize_dim(-4, 3, "sum"), Error);
   EXPECT_THROW(normalize_dim(0, 0, "sum"), Error);
+}
+
+TEST(NormalizeDim, DoesNotCutADimensionToThirtyTwoBits) {
+  const int64_t wrapped = (int64_t(1) << 32) + 1;
+  EXPECT_EQ(message_of([&] { normalize_dim(wrapped, 2, "sum"); }),
+            "sum: dimension 4294967297 is outside a tensor of rank 2");
+  EXPECT_THROW(normalize_dim(std::numeric_limits<int64_t>::min(), 2, "sum"), Error);
+}
+
+TEST(DimsMask, RefusesADimensionListedTwice) {
+  EXPECT_EQ(dims_mask({}, 3, "sum"), 0u);
+  EXPECT_EQ(dims_mask({0, -1}, 3, "sum"), 5u);
+  EXPECT_EQ(message_of([] { dims_mask({1, -2}, 3, "sum"); }), "sum: dimension 1 twice in (1, -2)");
+}
+
+TEST(ResolveShape, FillsInOneSize) {
+  EXPECT_EQ(resolve_shape({4, 6}, {-1, 3}, "reshape"), (Shape{8, 3}));
+  EXPECT_EQ(resolve_shape({0, 6}, {-1, 3}, "reshape"), (Shape{0, 3}));
+  const int64_t large = int64_t(1) << 40;
+  EXPECT_EQ(message_of([&] {
+              resolve_shape({4, 6}, {large, large, -1}, "reshape");
+            }),
+            "reshape: too many elements in (1099511627776, 1099511627776, 1)");
+  EXPECT_THROW(resolve_shape({6}, {-2, -3, -1}, "reshape"), Error);
+  EXPECT_THROW(resolve_shape({0, 6}, {-1, 0}, "reshape"), Error) << "any size would fit";
 }
 
 }  // namespace

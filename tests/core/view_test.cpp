@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -57,6 +58,16 @@ TEST_F(Views, SliceTakesARangeWithAStep) {
   EXPECT_THROW(slice(view({7}), 0, 2, 8), Error);
   EXPECT_THROW(slice(view({7}), 0, 4, 2), Error);
   EXPECT_THROW(slice(view({7}), 0, 0, 7, 0), Error);
+}
+
+TEST_F(Views, SliceCountsANegativeBoundFromTheEndOnceAndRefusesOneBeforeTheBeginning) {
+  EXPECT_EQ(read(slice(view({7}), 0, -7, -5)), (std::vector<int32_t>{0, 1}));
+  EXPECT_THROW(slice(view({7}), 0, -8, 7), Error);
+  EXPECT_THROW(slice(view({7}), 0, -12, 7), Error);
+  const int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  EXPECT_THROW(slice(view({7}), 0, least, 7), Error);
+  EXPECT_THROW(slice(view({7}), 0, 0, most), Error);
+  EXPECT_EQ(read(slice(view({7}), 0, 0, 7, most)), (std::vector<int32_t>{0}));
 }
 
 TEST_F(Views, SelectDropsADimension) {

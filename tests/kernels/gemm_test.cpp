@@ -56,7 +56,7 @@ Expected reference(const TensorView& a, const TensorView& b, const TensorView& c
       sum += element(a, at_a) * element(b, at_b);
     }
     if (e.dactivation) {
-      sum *= activation_gradient(e.activation, element(e.dactivation, index));
+      sum = activation_gradient(e.activation, sum, element(e.dactivation, index));
     } else {
       if (e.bias) sum += element(e.bias, index);
       out.pre_activation.push_back(sum);

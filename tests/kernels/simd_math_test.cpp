@@ -101,7 +101,7 @@ TEST(ActivationMath, GradientMatchesCentralDifference) {
     for (double x = -6.05; x < 6; x += 0.1) {
       double h = 1e-5;
       double slope = (activate(activation, x + h) - activate(activation, x - h)) / (2 * h);
-      EXPECT_NEAR(activation_gradient(activation, x), slope, 1e-9) << int(activation) << " at " << x;
+      EXPECT_NEAR(activation_gradient(activation, 1.0, x), slope, 1e-9) << int(activation) << " at " << x;
     }
 }
 
@@ -117,10 +117,11 @@ TEST(ActivationMath, VectorsOfFloatMatchDouble) {
   for (Activation activation : all_activations) {
     std::vector<float> xs = points(8.0f);
     std::vector<float> ys = map_points(xs, [&](auto x) { return activate(activation, x); });
-    std::vector<float> gs = map_points(xs, [&](auto x) { return activation_gradient(activation, x); });
+    std::vector<float> gs =
+        map_points(xs, [&](auto x) { return activation_gradient(activation, decltype(x){} + 1, x); });
     for (size_t i = 0; i < xs.size(); ++i) {
       ASSERT_NEAR(ys[i], activate(activation, double(xs[i])), 2e-6) << int(activation) << " at " << xs[i];
-      ASSERT_NEAR(gs[i], activation_gradient(activation, double(xs[i])), 2e-6)
+      ASSERT_NEAR(gs[i], activation_gradient(activation, 1.0, double(xs[i])), 2e-6)
           << int(activation) << " at " << xs[i];
     }
   }
