@@ -24,10 +24,10 @@ using Element = typename ElementOf<V>::type;
 template <class V>
 concept Floating = !std::integral<V>;
 
-/// All lanes hold `value`.
+/// All lanes hold `value`, a -0 too.
 template <class V>
 [[gnu::always_inline]] inline V all(Element<V> value) {
-  return V{} + value;
+  return value - V{};
 }
 
 template <class V, class Mask>

@@ -101,8 +101,9 @@ struct PackedAttention : Function<PackedAttention> {
   int64_t heads_ = 1;
 
   Tensor forward(const Tensor& packed, int64_t heads, const AttentionOptions& options) {
-    check(packed.rank() == 3 && heads >= 1 && packed.size(2) % (3 * heads) == 0,
+    check(packed.rank() == 3 && heads >= 1 && packed.size(2) % 3 == 0 && packed.size(2) / 3 % heads == 0,
           "packed_attention: ", packed.shape(), " is not (B, T, 3 C) with C a multiple of ", heads, " heads");
+    check_floating(name, packed);
     options_ = kernel_options(options);
     heads_ = heads;
     Tensor qkv = packed.contiguous(), lse;

@@ -32,6 +32,23 @@ TEST(Gather, MatchesTheLoop) {
         }
 }
 
+TEST(OneHot, MatchesTheLoopForManyClassesToo) {
+  for (DType dtype : {DType::f32, DType::f16, DType::i64, DType::boolean})
+    for (DType index_dtype : {DType::i64, DType::i32})
+      for (const Shape& leading : leading_shapes)
+        for (int64_t classes : {1, 5, 2500})
+          for (Layout layout : layouts) {
+            Array index(leading, index_dtype, Layout::reversed),
+                y(with_last(leading, classes), dtype, layout);
+            index.randomize(2, 0, double(classes));
+            run_kernel(one_hot, index.view(), y.view());
+            std::vector<double> at = index.values(), want(at.size() * size_t(classes));
+            for (size_t i = 0; i < at.size(); ++i) want[i * size_t(classes) + size_t(at[i])] = 1;
+            EXPECT_EQ(y.values(), want) << describe(leading, dtype, layout);
+            EXPECT_TRUE(y.surroundings_untouched()) << describe(leading, dtype, layout);
+          }
+}
+
 TEST(ScatterAdd, MatchesTheLoopWithRepeatedIndices) {
   for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::i64})
     for (const Shape& leading : leading_shapes)
@@ -122,6 +139,13 @@ TEST(Index, RefusesABadIndex) {
       EXPECT_EQ(error_of(scatter_add, y.view(), index.view(), z.view()), "scatter_add: " + fact);
       if (!on_cpu) sums[4] += 0 + 1 + 2 + 3, sums[9] += 4 + 5 + 7, sums[14] += 8 + 9 + 10 + 11;
       EXPECT_EQ(z.values(), sums);
+      Array codes({3, 4, 5}, DType::f32);
+      EXPECT_EQ(error_of(one_hot, index.view(), codes.view()), "one_hot: " + fact);
+      if (!on_cpu) {
+        std::vector<double> row(5);
+        for (size_t i = 0; i < 5; ++i) row[i] = codes.values()[size_t(6 * 5) + i];
+        EXPECT_EQ(row, std::vector<double>(5));
+      }
       EXPECT_EQ(error_of(arange, y.view()), "");  // the error was thrown once
     }
 }

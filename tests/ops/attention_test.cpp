@@ -1,7 +1,9 @@
 // Attention, packed or not, against matmul and softmax over the whole matrix of scores.
+#include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/kernels/dropout.h"
 #include "reprise/tests/support/op_case.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise {
 namespace {
@@ -10,6 +12,7 @@ using testing::check_op;
 using testing::expect_error;
 using testing::is_close;
 using testing::OpCase;
+using testing::test_device;
 
 // Scores, probabilities and their gradients are rounded in half types by the kernel's own tiles.
 constexpr double kRoundings = 32;
@@ -114,6 +117,29 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   expect_error([&] { attention(q, q, zeros({1, 2, 3, 4}, DType::f64)); }, {"attention", "f64"});
   expect_error([&] { attention(q, q, q, {.dropout = 1}); }, {"attention", "dropout"});
   expect_error([&] { packed_attention(zeros({1, 3, 10}), 2); }, {"packed_attention", "(1, 3, 10)"});
+}
+
+// PyTorch 2.15's math backend: a row without a key is 0, and so are its gradients.
+TEST(Attention, GivesRowsThatSeeNoKeyNothingInThePlainPassAndUnderCreateGraph) {
+  Generator generator(5);
+  for (int64_t keys : {3, 1, 0}) {
+    auto leaf = [&](const Shape& shape) {
+      return randn(shape, DType::f64, {}, &generator).to(test_device()).detach().set_requires_grad();
+    };
+    Tensor q = leaf({1, 2, 5, 4}), k = leaf({1, 1, keys, 4}), v = leaf({1, 1, keys, 4});
+    Tensor dy = randn({1, 2, 5, 4}, DType::f64, {}, &generator).to(test_device());
+    Tensor y = attention(q, k, v);
+    for (const Tensor& out : {y, composite::attention(q, k, v, {})})
+      EXPECT_EQ(out.detach().slice(2, 0, 5 - keys).to_vector<double>(),
+                std::vector<double>(size_t(2 * (5 - keys) * 4), 0.0));
+    EXPECT_TRUE(is_close(composite::attention(q, k, v, {}).detach(), y.detach(), 1e-14));
+    TensorList plain = grad({y}, {q, k, v}, {dy}, {.retain_graph = true});
+    TensorList graph = grad({y}, {q, k, v}, {dy}, {.create_graph = true});
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(is_close(graph[i].detach(), plain[i], 1e-14)) << keys << " keys, " << i;
+    EXPECT_EQ(plain[0].slice(2, 0, 5 - keys).to_vector<double>(),
+              std::vector<double>(size_t(2 * (5 - keys) * 4), 0.0));
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 namespace reprise {
 namespace {
 
+using testing::expect_error;
 using testing::same_bits;
 
 TEST(Factories, GiveTheValuesTheyName) {
@@ -20,8 +21,22 @@ TEST(Factories, GiveTheValuesTheyName) {
 }
 
 TEST(Factories, OneHotMarksTheClassAndLeavesOthersZero) {
-  Tensor y = one_hot(Tensor::from<int64_t>({2, -100, 0}, {3}), 3);
-  EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 1, 0, 0, 0, 1, 0, 0}));
+  Tensor y = one_hot(Tensor::from<int64_t>({2, 1, 0}, {3}), 3);
+  EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 1, 0, 1, 0, 1, 0, 0}));
+  EXPECT_EQ(one_hot(Tensor::from<int32_t>({1}, {}), 2, DType::boolean).dtype(), DType::boolean);
+  EXPECT_EQ(one_hot(Tensor::from<int64_t>({}, {0}), 0).shape(), (Shape{0, 0}));
+}
+
+TEST(Factories, OneHotRefusesAnIndexOutsideWithItsValueAndPlace) {
+  expect_error(
+      [] {
+        one_hot(Tensor::from<int64_t>({2, 0, 1, -100}, {2, 2}), 3);
+      },
+      {"one_hot", "-100", "(1, 1)", "[0, 3)"});
+  expect_error([] { one_hot(Tensor::from<int64_t>({3}, {1}), 3); }, {"one_hot", "index 3", "(0,)"});
+  expect_error([] { one_hot(Tensor::from<int64_t>({0}, {1}), 0); }, {"one_hot", "no classes"});
+  expect_error([] { one_hot(Tensor::from<int64_t>({0}, {1}), -1); }, {"one_hot", "-1"});
+  expect_error([] { one_hot(Tensor::from<float>({0.5f}, {1}), 3); }, {"one_hot", "f32"});
 }
 
 TEST(Factories, RandIsTheSameForTheSameSeedAndInRange) {

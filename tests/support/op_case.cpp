@@ -18,19 +18,21 @@ constexpr DType kDTypes[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 
 enum class Layout {
   contiguous,
-  transposed,  // column-major storage
-  unaligned,   // starts one element into its storage
+  transposed,    // column-major storage
+  unaligned,     // starts one element into its storage
+  every_second,  // stride 2 in the last dimension
 };
-constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::unaligned};
+constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::unaligned,
+                               Layout::every_second};
 const char* name_of(Layout layout) {
-  constexpr const char* names[] = {"contiguous", "transposed", "unaligned"};
+  constexpr const char* names[] = {"contiguous", "transposed", "unaligned", "every_second"};
   return names[size_t(layout)];
 }
 
 // A copy of x with other storage.
 Tensor in_layout(const Tensor& x, Layout layout) {
   NoGrad guard;
-  if (layout == Layout::contiguous) return x.clone();
+  if (layout == Layout::contiguous || (layout == Layout::every_second && x.rank() == 0)) return x.clone();
   Tensor y;
   if (layout == Layout::transposed) {
     Dims order, reversed;
@@ -39,6 +41,10 @@ Tensor in_layout(const Tensor& x, Layout layout) {
       reversed.push_back(x.shape()[d]);
     }
     y = Tensor::empty(reversed, x.dtype(), x.device()).permute(order);
+  } else if (layout == Layout::every_second) {
+    Shape wide = x.shape();
+    wide[x.rank() - 1] *= 2;
+    y = full(wide, 77, x.dtype(), x.device()).slice(-1, 0, wide.back(), 2);
   } else {
     y = Tensor::empty({x.numel() + 1}, x.dtype(), x.device()).slice(0, 1, x.numel() + 1).reshape(x.shape());
   }
