@@ -3,6 +3,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/transfer.h"
 #include "reprise/autograd/recompute/scopes.h"
 #include "reprise/kernels/copy.h"
@@ -122,6 +123,7 @@ void begin_in_place(const Tensor& x, const char* op, const Tensor& source = {}) 
 }  // namespace
 
 const Tensor& Tensor::fill_(double value) const {
+  element("fill_", value, dtype());
   begin_in_place(*this, "fill_");
   kernels::fill(current_stream(device()), view(), value);
   return *this;
@@ -139,6 +141,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
 
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
+  whole_number("add_", alpha, dtype());
   TensorView addend = reprise::expand(other.view(), shape(), "add_");
   begin_in_place(*this, "add_", other);
   kernels::add_scaled(current_stream(device()), addend, alpha, view());
@@ -146,6 +149,7 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
 }
 
 const Tensor& Tensor::mul_(double value) const {
+  whole_number("mul_", value, dtype());
   begin_in_place(*this, "mul_");
   kernels::affine(current_stream(device()), view(), value, -0.0, view());
   return *this;

@@ -1,9 +1,9 @@
 // Elementwise functions of two tensors, with NumPy broadcasting; comparisons; where.
-#include <cmath>
 #include <optional>
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise.h"
@@ -141,12 +141,8 @@ struct Affine : autograd::Function<Affine> {
 
 constexpr double nothing = -0.0;  // -0 + 0 would be 0
 
-// The number beside a tensor of integers must be a whole one: the tensor keeps its dtype.
 double operand(const char* op, const Tensor& x, double value) {
-  check(is_floating(x.dtype()) || (value == std::nearbyint(value) && std::fabs(value) < 0x1p63), op, ": ",
-        value, " is not a whole number, and the tensor is ", x.dtype(),
-        "; cast it to a floating dtype first");
-  return value;
+  return autograd::whole_number(op, value, x.dtype());
 }
 
 // The powers that have an operation of their own: quicker, and sqrt(-inf) is NaN, as it is in PyTorch's pow.

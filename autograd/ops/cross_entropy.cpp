@@ -32,7 +32,8 @@ Tensor target_distribution(const Tensor& targets, int64_t classes, const CrossEn
                            DType dtype) {
   NoGrad guard;
   Tensor zero = scalar(0, DType::i64, targets.device());
-  Tensor counts = not_equal(targets, zero + double(options.ignore_index));
+  Tensor ignored = Tensor::from<int64_t>({options.ignore_index}, {}, targets.device());
+  Tensor counts = not_equal(targets, ignored);
   Tensor smooth = one_hot(where(counts, targets, zero), classes, dtype) * (1 - options.label_smoothing) +
                   options.label_smoothing / double(classes);
   return smooth * unsqueeze(cast(counts, dtype), -1);

@@ -2,6 +2,7 @@
 #include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/number.h"
 #include "reprise/kernels/copy.h"
 #include "reprise/kernels/index.h"
 #include "reprise/kernels/random_fill.h"
@@ -14,7 +15,7 @@ Tensor ones(const Shape& shape, DType dtype, Device device) { return full(shape,
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
   Tensor out = Tensor::empty(shape, dtype, device);
-  kernels::fill(current_stream(device), out, value);
+  kernels::fill(current_stream(device), out, autograd::element("full", value, dtype));
   return out;
 }
 

@@ -29,8 +29,8 @@ inline void check_dtype(const Tensor& x, const Tensor& other, const char* op) {
 
 /// Error unless `other` is undefined or lies where x does.
 inline void check_device(const char* op, const Tensor& x, const Tensor& other) {
-  check(!other || other.device() == x.device(), op, ": tensors on ", x.device(), " and ",
-        other ? other.device() : x.device());
+  check(!other.defined() || other.device() == x.device(), op, ": tensors on ", x.device(), " and ",
+        other.defined() ? other.device() : x.device());
 }
 
 inline void check_floating(const char* op, const Tensor& x) {

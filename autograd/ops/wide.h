@@ -9,7 +9,7 @@ namespace reprise::autograd {
 inline bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 
 /// x, in f32 if its dtype is a half type; an undefined tensor stays undefined.
-inline Tensor widened(const Tensor& x) { return x && is_half(x.dtype()) ? cast(x, DType::f32) : x; }
+inline Tensor widened(const Tensor& x) { return x.defined() && is_half(x.dtype()) ? cast(x, DType::f32) : x; }
 
 /// f(x, more...), computed in f32 if x is of a half type, and rounded once to the dtype of x.
 template <class F, class... More>

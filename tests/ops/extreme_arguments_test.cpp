@@ -187,6 +187,20 @@ TEST(ExtremeArguments, OfLayersAreRefusedByName) {
   }
 }
 
+TEST(ExtremeArguments, AsNumbersInIntegerTensorsAreRefusedByName) {
+  Tensor x = arange(3);
+  for (double value : {std::nan(""), 0.5, 1e300, -1e300, 0x1p63, double(INFINITY)}) {
+    EXPECT_TRUE(refuses("full", [&] { full({2}, value, DType::i64); })) << value;
+    EXPECT_TRUE(refuses("fill_", [&] { x.fill_(value); })) << value;
+    EXPECT_TRUE(refuses("mul_", [&] { x.mul_(value); })) << value;
+    EXPECT_TRUE(refuses("add_", [&] { x.add_(arange(3), value); })) << value;
+  }
+  EXPECT_TRUE(refuses("full", [&] { full({2}, 0x1p31, DType::i32); }));
+  EXPECT_EQ(full({1}, -0x1p31, DType::i32).item(), -0x1p31);
+  EXPECT_EQ(full({1}, -0x1p63, DType::i64).item(), -0x1p63);
+  EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2})) << "nothing was written";
+}
+
 TEST(ExtremeArguments, OfIntegerTensorsAreRefusedByTheOpTheUserCalled) {
   Tensor i = arange(6).reshape({2, 3}), square_ = arange(9).reshape({3, 3});
   EXPECT_TRUE(refuses("matmul", [&] { matmul(i, square_); }));
