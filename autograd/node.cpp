@@ -19,6 +19,7 @@ thread_local bool deleting = false;
 
 Node::Node() : Node(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
 Node::Node(uint64_t sequence) : sequence_(sequence) { live_count.fetch_add(1); }
+Node::~Node() { live_count.fetch_sub(1); }
 
 // Note [Destruction without recursion]
 // Deleting a node drops its edges and saved tensors, which may hold the last handles of earlier nodes. Those
@@ -28,7 +29,6 @@ void detail::delete_later(Node* node) noexcept {
   if (std::exchange(deleting, true)) return;
   while (waiting) {
     delete std::exchange(waiting, waiting->deleted_after_);
-    live_count.fetch_sub(1);
   }
   deleting = false;
 }

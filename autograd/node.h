@@ -37,7 +37,7 @@ struct OutputMeta {
 
 class Node {
  public:
-  virtual ~Node() = default;
+  virtual ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 

@@ -66,25 +66,34 @@ void AdamW::step(double gradient_scale) {
     copies[place] = updated_copy(parameter, place);
     make_moments(parameter, place);
   });
-  std::map<int64_t, std::vector<kernels::AdamWTensor>> by_updates;
+  struct Alike {  // parameters with as many updates
+    std::vector<kernels::AdamWTensor> tensors;
+    std::vector<std::pair<Storage*, size_t>> written;  // of which parameter, and its place
+  };
+  std::map<int64_t, Alike> by_updates;
   Device device;
   for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
     if (!gradients[place].defined()) return;
     device = parameter.device();
     kernels::AdamWTensor tensor{copies[place],  gradients[place], first_[place],
                                 second_[place], group.lr,         group.weight_decay};
-    parameter.storage()->bump_version();
-    if (!copies[place].is_same(parameter)) {
-      tensor.rounded = parameter;
-      master_[place] = copies[place];
-      written_[place] = parameter.version();
-    }
-    by_updates[++updates_[place]].push_back(tensor);
+    if (!copies[place].is_same(parameter)) tensor.rounded = parameter;
+    Alike& alike = by_updates[updates_[place] + 1];
+    alike.tensors.push_back(tensor);
+    alike.written.emplace_back(parameter.storage().get(), place);
   });
-  ++steps_;
-  for (const auto& [updates, tensors] : by_updates)
-    kernels::adamw(current_stream(device), tensors,
+  for (const auto& [updates, alike] : by_updates) {
+    kernels::adamw(current_stream(device), alike.tensors,
                    {options_.beta1, options_.beta2, options_.eps, updates, gradient_scale});
+    for (auto [storage, place] : alike.written) {
+      storage->bump_version();
+      updates_[place] = updates;
+      if (copies[place].storage().get() == storage) continue;
+      master_[place] = std::move(copies[place]);
+      written_[place] = storage->version();
+    }
+  }
+  ++steps_;
 }
 
 nn::NamedTensors AdamW::state_dict() const {

@@ -17,6 +17,7 @@ void Sgd::step(double gradient_scale) {
   MemoryScope scope(MemoryCategory::optimizer);
   std::vector<kernels::SgdTensor> fresh, running;
   TensorList gradients;
+  std::vector<Storage*> written;
   for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
     Tensor gradient = parameter.grad();
     if (!gradient.defined()) return;
@@ -26,15 +27,16 @@ void Sgd::step(double gradient_scale) {
     if (first) velocity_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
     if (options_.momentum > 0) entry.velocity = velocity_[place];
     (first ? fresh : running).push_back(entry);
-    parameter.storage()->bump_version();
+    written.push_back(parameter.storage().get());
   });
-  ++steps_;
   for (bool first : {true, false}) {
     auto& tensors = first ? fresh : running;
     if (tensors.empty()) continue;
     kernels::sgd(current_stream(gradients[0].device()), tensors,
                  {options_.momentum, options_.nesterov, first, gradient_scale});
   }
+  for (Storage* storage : written) storage->bump_version();
+  ++steps_;
 }
 
 nn::NamedTensors Sgd::state_dict() const { return named_state({{"velocity", &velocity_}}); }

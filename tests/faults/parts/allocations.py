@@ -10,7 +10,7 @@ from training import Training, prepared, saved_step, whole_afterwards, write_tex
 RUN = Training(steps=4, save_every=2, keep=1, eval_every=2, sample_every=3)
 POINTS = 400
 TESTS = [(program, "*OutOfMemory*:*BadAlloc*:*Allocation*:*NoMemory*")
-         for program in ("core_tests", "autograd_tests", "nn_tests", "io_tests")]
+         for program in ("core_tests", "autograd_tests", "nn_tests", "io_tests", "no_memory_tests")]
 
 
 def allocations(world, words, prepare, name):
