@@ -19,7 +19,9 @@ Tensor as_rows(const Tensor& x) {
 }
 
 Tensor bias_of(const Tensor& bias) { return bias.defined() ? bias.contiguous() : bias; }
-Tensor residual_rows(const Tensor& residual) { return residual.defined() ? unit_stride(as_rows(residual)) : residual; }
+Tensor residual_rows(const Tensor& residual) {
+  return residual.defined() ? unit_stride(as_rows(residual)) : residual;
+}
 
 Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue) {
   Tensor y = Tensor::empty({x.size(0), weight.size(0)}, x.dtype(), x.device());
