@@ -10,6 +10,7 @@
 #include <regex>
 #include <vector>
 
+#include "reprise/apps/common/toml_text.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/core/error.h"
 #include "reprise/io/file.h"
@@ -17,10 +18,6 @@
 
 namespace reprise::apps {
 namespace {
-
-constexpr uint64_t largest_config = 1 << 15;  // a parsed table takes up to 30 times its text
-
-constexpr std::ptrdiff_t most_dots = 4000;
 
 struct Entry {
   std::string option;  // the long name, without "--"
@@ -59,10 +56,8 @@ void collect(std::vector<Entry>& into, const toml::table& table, const std::stri
 }
 
 toml::table parse(const std::string& path) {
-  std::string text = io::read_file(path, largest_config);
-  // toml++ and its trees recurse over the parts of dotted keys.
-  check(std::count(text.begin(), text.end(), '.') <= most_dots, path, ": has more than ", most_dots,
-        " dots: keys may not nest so deeply");
+  std::string text = io::read_file(path, largest_toml);
+  check_toml_text(text, path);
   try {
     return toml::parse(text, path);
   } catch (const toml::parse_error& error) {
