@@ -88,33 +88,103 @@ void compare_recorded_with_plain(const TensorFunction& fn, const TensorList& inp
   }
 }
 
+// A copy of x with a NaN after each element: what reads it as if it were contiguous shows.
+Tensor with_gaps(const Tensor& x) {
+  NoGrad guard;
+  if (x.rank() == Shape::max_rank) return x.clone();
+  Shape shape = x.shape();
+  shape.push_back(2);
+  Tensor copy = full(shape, std::nan(""), x.dtype(), x.device()).select(x.rank(), 0);
+  return copy.copy_(x);
+}
+
+// What fn gives for some layout of its inputs.
+struct Run {
+  TensorList outputs, gradients;
+};
+
+Run run(const TensorFunction& fn, const TensorList& inputs, const TensorList& weights) {
+  TensorList wanted;
+  for (const Tensor& x : inputs)
+    if (x.defined() && x.requires_grad()) wanted.push_back(x);
+  Run made{.outputs = differentiable_outputs(fn, inputs), .gradients = {}};
+  check(made.outputs.size() == weights.size(), "gradcheck: fn gave ", weights.size(),
+        " outputs that require grad, called again ", made.outputs.size());
+  made.gradients = grad(made.outputs, wanted, weights, {.allow_unused = true});
+  return made;
+}
+
+void compare(const TensorList& got, const TensorList& want, double tolerance, const char* what,
+             const char* which) {
+  for (size_t k = 0; k < want.size(); ++k) {
+    auto values_of = [&](const Tensor& x) {
+      size_t count = size_t((x.defined() ? x : got[k].defined() ? got[k] : want[k]).numel());
+      return x.defined() ? x.to_vector<double>() : std::vector<double>(count, 0.0);
+    };
+    if (!got[k].defined() && !want[k].defined()) continue;
+    std::vector<double> a = values_of(got[k]), b = values_of(want[k]);
+    check(a.size() == b.size(), "gradcheck: ", what, ' ', k, ' ', which, " has ", a.size(),
+          " elements instead of ", b.size());
+    for (size_t at = 0; at < a.size(); ++at) {
+      bool same = a[at] == b[at] || (std::isnan(a[at]) && std::isnan(b[at])) ||
+                  std::fabs(a[at] - b[at]) <= tolerance * std::max(1.0, std::fabs(b[at]));
+      check(same, "gradcheck: ", what, ' ', k, ", element ", at, ", is ", a[at], ' ', which, ", before ",
+            b[at]);
+    }
+  }
+}
+
+void check_repetition(const TensorFunction& fn, const TensorList& leaves, const TensorList& weights,
+                      double tolerance) {
+  if (tolerance < 0) return;
+  Run first = run(fn, leaves, weights), second = run(fn, leaves, weights);
+  constexpr auto which = "when fn runs again on the same inputs";
+  compare(second.outputs, first.outputs, tolerance, "output", which);
+  compare(second.gradients, first.gradients, tolerance, "gradient", which);
+}
+
+void check_strides(const TensorFunction& fn, const TensorList& leaves, const TensorList& weights,
+                   double tolerance) {
+  Run plain = run(fn, leaves, weights);
+  TensorList inputs = leaves, strided_weights;
+  for (Tensor& x : inputs)
+    if (x.defined() && x.requires_grad()) x = with_gaps(x).set_requires_grad();
+  for (const Tensor& weight : weights) strided_weights.push_back(with_gaps(weight));
+  Run strided = run(fn, inputs, strided_weights);
+  constexpr auto which = "for inputs that are not contiguous";
+  compare(strided.outputs, plain.outputs, tolerance, "output", which);
+  compare(strided.gradients, plain.gradients, tolerance, "gradient", which);
+}
+
+void check_numerically(const TensorFunction& fn, const TensorList& leaves, const TensorList& weights,
+                       const GradcheckOptions& options) {
+  TensorList grads = run(fn, leaves, weights).gradients;
+  size_t k = 0;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (!leaves[i].defined() || !leaves[i].requires_grad()) continue;
+    size_t count = size_t(leaves[i].numel());
+    std::vector<double> analytic =
+        grads[k].defined() ? grads[k].to_vector<double>() : std::vector<double>(count, 0.0);
+    ++k;
+    for (size_t at = 0; at < count; ++at) {
+      double numeric = numeric_gradient(fn, leaves, i, at, weights, options.step);
+      bool close = std::fabs(analytic[at] - numeric) <= options.tolerance * std::max(1.0, std::fabs(numeric));
+      check(close, "gradcheck: input ", i, " of shape ", leaves[i].shape(), ", element ", at,
+            ": analytic gradient ", analytic[at], ", numeric ", numeric);
+    }
+  }
+}
+
 }  // namespace
 
 bool gradcheck(const TensorFunction& fn, const TensorList& inputs, const GradcheckOptions& options) {
   EnableGrad guard;
-  TensorList leaves = fresh_leaves(inputs, "gradcheck"), wanted;
-  std::vector<size_t> places;
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    if (!leaves[i].defined() || !leaves[i].requires_grad()) continue;
-    wanted.push_back(leaves[i]);
-    places.push_back(i);
-  }
-  TensorList outputs = differentiable_outputs(fn, leaves);
-  check(!outputs.empty(), "gradcheck: no output depends on an input that requires grad");
-  TensorList weights = random_gradients(outputs, options.seed);
-  TensorList grads = grad(outputs, wanted, weights, {.allow_unused = true});
-  outputs.clear();
-  for (size_t k = 0; k < wanted.size(); ++k) {
-    size_t count = size_t(wanted[k].numel());
-    std::vector<double> analytic =
-        grads[k].defined() ? grads[k].to_vector<double>() : std::vector<double>(count, 0.0);
-    for (size_t at = 0; at < count; ++at) {
-      double numeric = numeric_gradient(fn, leaves, places[k], at, weights, options.step);
-      bool close = std::fabs(analytic[at] - numeric) <= options.tolerance * std::max(1.0, std::fabs(numeric));
-      check(close, "gradcheck: input ", places[k], " of shape ", wanted[k].shape(), ", element ", at,
-            ": analytic gradient ", analytic[at], ", numeric ", numeric);
-    }
-  }
+  TensorList leaves = fresh_leaves(inputs, "gradcheck");
+  TensorList weights = random_gradients(differentiable_outputs(fn, leaves), options.seed);
+  check(!weights.empty(), "gradcheck: no output depends on an input that requires grad");
+  check_repetition(fn, leaves, weights, options.nondeterminism);
+  check_numerically(fn, leaves, weights, options);
+  if (options.strided) check_strides(fn, leaves, weights, options.tolerance);
   return true;
 }
 

@@ -13,6 +13,12 @@ struct GradcheckOptions {
   double step = 1e-5;       ///< h of (f(x + h) - f(x - h)) / 2h, times max(1, |x|)
   double tolerance = 1e-6;  ///< on |analytic - numeric|, times max(1, |numeric|)
   uint64_t seed = 0;        ///< of the output gradients
+  /// Also runs fn and backward on inputs and output gradients that are not contiguous: the same numbers, with
+  /// gaps between them, must give the same gradients within `tolerance`.
+  bool strided = true;
+  /// Also runs fn and backward twice more on the same inputs: outputs and gradients may differ by at most
+  /// `nondeterminism`; below 0, this is not checked.
+  double nondeterminism = 0;
 };
 
 /// Several tensors to several tensors. Called many times: it must give the same values for the same inputs.
@@ -20,8 +26,9 @@ using TensorFunction = std::function<TensorList(const TensorList&)>;
 
 /// Checks the gradient of every element of every input that requires grad, for random output gradients. The
 /// inputs that require grad must be f64; they are copied, no `grad` is touched. True, or throws Error naming
-/// the input, the element, and both gradients. (h = 1e-5 balances the two errors of a central difference in
-/// f64: truncation, about h^2, and cancellation, about 1e-16 / h.)
+/// the input, the element, and both gradients. Error as well if layout or repetition change them. (h = 1e-5
+/// balances the two errors of a central difference in f64: truncation, about h^2, and cancellation, about
+/// 1e-16 / h.)
 bool gradcheck(const TensorFunction& fn, const TensorList& inputs, const GradcheckOptions& options = {});
 
 /// Gradcheck of the gradient: differentiates backward itself, in the inputs and in the output gradients. Also

@@ -84,6 +84,71 @@ TEST(Gradgradcheck, FindsARecordedGradientThatIsNotThePlainOne) {
   expect_error([&] { gradgradcheck(fn, {leaf({1, 2})}); }, {"gradgradcheck", "element 0", "create_graph"});
 }
 
+// x^2, but it takes the elements in memory for the elements of x.
+struct Contiguous : autograd::Function<Contiguous> {
+  static constexpr const char* name = "contiguous_only";
+  Tensor forward(const Tensor& x) {
+    save(x);
+    std::vector<double> y(x.data<double>(), x.data<double>() + x.numel());
+    for (double& value : y) value *= value;
+    return Tensor::from(y, x.shape());
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0] * saved(0) * 2.0}; }
+};
+
+// As it should be, but its backward reads dy in memory.
+struct ContiguousGradient : autograd::Function<ContiguousGradient> {
+  static constexpr const char* name = "contiguous_gradient";
+  Tensor forward(const Tensor& x) { return x * 3.0; }
+  TensorList backward(const TensorList& dy) {
+    std::vector<double> dx(dy[0].data<double>(), dy[0].data<double>() + dy[0].numel());
+    return {Tensor::from(dx, dy[0].shape()) * 3.0};
+  }
+};
+
+TEST(Gradcheck, FindsAFunctionThatIsWrongForInputsOfAnotherLayout) {
+  auto forward = [](const TensorList& in) { return TensorList{Contiguous::apply(in[0])}; };
+  expect_error([&] { gradcheck(forward, {leaf({1, 2, 3})}); }, {"gradcheck", "output 0", "not contiguous"});
+  EXPECT_TRUE(gradcheck(forward, {leaf({1, 2, 3})}, {.strided = false}));
+  auto backward = [](const TensorList& in) { return TensorList{ContiguousGradient::apply(in[0])}; };
+  expect_error(
+      [&] {
+        gradcheck(backward, {leaf({1, 2, 3})});
+      },
+      {"gradcheck", "gradient 0", "not contiguous"});
+}
+
+// Its gradient, or its value, is a little larger every time.
+struct Drifting : autograd::Function<Drifting> {
+  static constexpr const char* name = "drifting";
+  double *forward_ = nullptr, *backward_ = nullptr;
+  Tensor forward(const Tensor& x, double* in_forward, double* in_backward) {
+    backward_ = in_backward;
+    return x * 1.0 + (*in_forward += 1e-12);
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0] * (1 + (*backward_ += 1e-12))}; }
+};
+
+TEST(Gradcheck, FindsWhatDiffersFromRunToRun) {
+  double drift = 0, none = 0;
+  for (bool in_forward : {true, false}) {
+    auto fn = [&](const TensorList& in) {
+      none = -1e-12;
+      return TensorList{Drifting::apply(in[0], in_forward ? &drift : &none, in_forward ? &none : &drift)};
+    };
+    drift = 0;
+    expect_error(
+        [&] {
+          gradcheck(fn, {leaf({1, 2})});
+        },
+        {"gradcheck", in_forward ? "output 0" : "gradient 0", "again"});
+    drift = 0;
+    EXPECT_TRUE(gradcheck(fn, {leaf({1, 2})}, {.nondeterminism = 1e-9}));
+    drift = 0;
+    EXPECT_TRUE(gradcheck(fn, {leaf({1, 2})}, {.nondeterminism = -1}));
+  }
+}
+
 TEST(Gradcheck, TakesInputsThatNeedNoGradientOfAnyDtype) {
   auto fn = [](const TensorList& in) { return TensorList{gather(in[0], in[1])}; };
   EXPECT_TRUE(gradcheck(fn, {leaf({1, 2}), Tensor::from<int64_t>({1, 1, 0}, {3})}));
