@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/core/overlap.h"
 #include "reprise/kernels/elementwise.h"
 
 namespace reprise::autograd {
@@ -15,34 +16,32 @@ AccumulateGrad::AccumulateGrad(std::shared_ptr<AutogradMeta> leaf, OutputMeta sh
 TensorList AccumulateGrad::run(TensorList&& output_grads) {
   Tensor incoming = std::move(output_grads[0]);
   output_grads.clear();
-  // create_graph: a gradient of the leaf's own, part of a graph; made before the lock, which recording may
-  // take.
-  if (grad_mode_enabled()) {
-    Tensor before = leaf_gradient();
-    incoming = before.defined() ? before + incoming : clone(incoming);
-  }
-  {
-    std::lock_guard lock(leaf_->mutex);
-    Tensor& grad = leaf_->grad;
-    if (grad_mode_enabled()) {
-      grad = std::move(incoming);
-      grad.storage()->set_category(MemoryCategory::gradients);
-    } else if (!grad.defined()) {
-      bool ours = incoming.is_sole_owner() && incoming.is_contiguous();
-      grad = ours ? std::move(incoming) : incoming.detach().clone();
-      grad.storage()->set_category(MemoryCategory::gradients);
-    } else {
-      kernels::add_scaled(current_stream(grad.device()), incoming, 1.0, grad);
-      grad.storage()->bump_version();
-    }
-  }
+  if (!leaf_->requires_grad) return {};  // frozen since forward
+  check(!retired_, "backward: set_data gave a leaf another shape, dtype or device than the ",
+        outputs_[0].dtype, outputs_[0].shape, " that forward used; its gradient does not fit");
+  add(std::move(incoming));
   for (auto hook : std::vector(leaf_->post_accumulate_hooks)) hook.call();  // a hook may remove itself
   return {};
 }
 
-Tensor AccumulateGrad::leaf_gradient() const {
-  std::lock_guard lock(leaf_->mutex);
-  return leaf_->grad;
+void AccumulateGrad::add(Tensor incoming) {
+  Tensor before;  // goes after the lock
+  std::lock_guard lock(leaf_->grad_mutex);
+  Tensor& grad = leaf_->grad;
+  before = grad;
+  if (grad_mode_enabled()) {  // create_graph: a gradient of the leaf's own, part of a graph
+    grad = before.defined() ? before + incoming : clone(incoming);
+  } else if (!before.defined()) {
+    bool ours = incoming.is_sole_owner() && incoming.is_contiguous();
+    grad = ours ? std::move(incoming) : incoming.detach().clone();
+  } else if (overlaps_itself(before)) {  // an expanded one, from set_grad
+    grad = before + incoming;
+  } else {
+    kernels::add_scaled(current_stream(before.device()), incoming, 1.0, before);
+    before.storage()->bump_version();
+    return;
+  }
+  grad.storage()->set_category(MemoryCategory::gradients);
 }
 
 }  // namespace reprise::autograd

@@ -1,6 +1,8 @@
 // AccumulateGrad: the end of the graph at a leaf. It adds the arriving gradient to the leaf's `grad`.
 #pragma once
 
+#include <atomic>
+
 #include "reprise/autograd/meta.h"
 
 namespace reprise::autograd {
@@ -11,10 +13,13 @@ class AccumulateGrad final : public Node {
   TensorList run(TensorList&& output_grads) override;
   const char* op_name() const override { return "accumulate_grad"; }
   AutogradMeta& leaf() { return *leaf_; }
+  /// The leaf was given data of another form: the gradient of what it was before fits it no more.
+  void retire() { retired_ = true; }
 
  private:
-  Tensor leaf_gradient() const;
+  void add(Tensor incoming);
   std::shared_ptr<AutogradMeta> leaf_;
+  std::atomic<bool> retired_{false};
 };
 
 }  // namespace reprise::autograd

@@ -7,9 +7,11 @@ namespace reprise::autograd {
 
 struct BackwardOptions {
   std::optional<bool>
-      retain_graph{};         ///< keep what was saved for another pass; default: the value of create_graph
-  bool create_graph = false;  ///< record the backward pass, so that gradients can be differentiated again
-  TensorList inputs{};        ///< accumulate into these leaves only; empty: into all
+      retain_graph{};  ///< keep what was saved for another pass; default: the value of create_graph
+  /// Record the backward pass, so that gradients can be differentiated again. The `grad` of a leaf then holds
+  /// the graph, which holds the leaf: drop it with `set_grad({})`, or use `grad`, which leaves no such cycle.
+  bool create_graph = false;
+  TensorList inputs{};  ///< accumulate into these leaves only; empty: into all
 };
 
 /// Adds d(sum outputs * output_grads)/d(leaf) to the `grad` of every leaf. An undefined or absent output

@@ -5,11 +5,20 @@
 
 #include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/anomaly.h"
-#include "reprise/autograd/engine.h"
+#include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 
 namespace reprise::autograd {
+
+void FunctionNode::throw_undefined(const char* op_name, const UndefinedTensor& error,
+                                   const TensorList& inputs) {
+  std::ostringstream which;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].defined())
+      which << (which.tellp() > 0 ? ", " : "; undefined among its tensor arguments: ") << i;
+  fail(op_name, ": ", error.what(), which.str());
+}
 
 void FunctionNode::begin(const TensorList& inputs) {
   results_wanted_ = !OpObserver::all_want_no_results();
@@ -21,18 +30,31 @@ void FunctionNode::begin(const TensorList& inputs) {
   }
 }
 
-void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, const char* op_name) {
-  for (const Tensor& y : outputs)
+void FunctionNode::check_outputs(const TensorList& outputs, const TensorList& inputs, const char* op_name) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& y = outputs[i];
+    if (!y.defined()) continue;
     for (const Tensor& x : inputs)
-      check(!(x.defined() && y.is_same(x)), op_name,
-            ": forward returned one of its inputs; return x.alias(x.view())");
-  if (inference_mode_enabled())
-    for (const Tensor& y : outputs) require_meta(y)->inference = true;
+      check(!y.is_same(x), op_name, ": forward returned one of its inputs; return x.alias(x.view())");
+    for (size_t other = 0; other < i; ++other)
+      check(!y.is_same(outputs[other]), op_name, ": forward returned one tensor as outputs ", other, " and ",
+            i, "; return y.alias(y.view()) as one of them");
+    check(!y.requires_grad(), op_name, ": forward returned a tensor that is in a graph already as output ", i,
+          "; give it to apply() as an argument, or return x.alias(x.view())");
+  }
+}
+
+void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, const char* op_name) {
+  check_outputs(outputs, inputs, op_name);
   OpObserver::notify(op_name, inputs, outputs);
   if (!recording_) return;
   if (anomaly_mode_enabled()) describe(inputs, op_name);
   for (int i = 0; i < int(outputs.size()); ++i) {
     const Tensor& y = outputs[size_t(i)];
+    if (!y.defined()) {
+      outputs_.push_back({.shape = {}, .dtype = DType::f32, .device = {}, .absent = true});
+      continue;
+    }
     outputs_.push_back({y.shape(), y.dtype(), y.device()});
     if (is_floating(y.dtype())) set_grad_fn(y, shared_from_this(), i);
   }
@@ -67,7 +89,8 @@ Tensor FunctionNode::saved(int i) const {
   check(!released_, op_name(),
         ": backward a second time through a graph whose saved tensors are gone; pass retain_graph = true to "
         "the first");
-  invariant(size_t(i) < saved_.size(), op_name(), ": saved tensor ", i, " of ", saved_.size());
+  check(size_t(i) < saved_.size(), op_name(), ": backward asked for saved(", i, "), forward saved ",
+        saved_.size(), " tensors");
   return saved_[size_t(i)].unpack(std::const_pointer_cast<FunctionNode>(shared_from_this()), op_name());
 }
 
@@ -84,17 +107,28 @@ void FunctionNode::check_gradient_count(const char* op_name, size_t got, size_t 
 TensorList composite_backward(const std::function<TensorList(const TensorList&)>& composite,
                               const TensorList& inputs, const TensorList& output_grads) {
   EnableGrad guard;
-  TensorList own = inputs, wanted, grads(inputs.size());
+  GraphTask task(/*retain_graph=*/true);
+  task.end_at_captures();  // what is above the inputs may be deep, and is no business of this pass
+  TensorList own = inputs, grads(inputs.size());
   std::vector<size_t> places;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
     own[i] =
         reshape(inputs[i], inputs[i].shape());  // a node of its own: the hooks of the input wait their turn
-    wanted.push_back(own[i]);
+    task.capture(gradient_edge(own[i]));
     places.push_back(i);
   }
+  if (places.empty()) return grads;
   TensorList outputs = composite(own);
-  TensorList found = grad(outputs, wanted, output_grads, {.create_graph = true, .allow_unused = true});
+  check(outputs.size() == output_grads.size(), "composite_backward: the composite has ", outputs.size(),
+        " outputs for ", output_grads.size(), " gradients");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    check(outputs[i].shape() == output_grads[i].shape(), "composite_backward: the composite's output ", i,
+          " has shape ", outputs[i].shape(), ", its gradient ", output_grads[i].shape());
+    if (Edge edge = gradient_edge(outputs[i])) task.add_root(edge, output_grads[i]);
+  }
+  task.run();
+  TensorList found = task.take_captured();
   for (size_t i = 0; i < places.size(); ++i) grads[places[i]] = found[i];
   return grads;
 }

@@ -14,9 +14,10 @@
 //   rp::Tensor y = Cube::apply(x);
 //
 // `forward` takes tensors (an undefined one for an absent argument), lists of tensors and anything else, and
-// returns a tensor or a list. State that backward needs goes into members. `backward` returns a gradient for
-// each tensor argument in order, undefined where none is due; written with differentiable operations it can
-// be differentiated again.
+// returns a tensor or a list, of which some may be undefined: nothing there. Tensors that backward needs go
+// through `save`; numbers and shapes go into members. An output kept in a member would hold its own node,
+// which holds it: a cycle that is never freed. `backward` returns a gradient for each tensor argument in
+// order, undefined where none is due; written with differentiable operations it can be differentiated again.
 #pragma once
 
 #include "reprise/autograd/grad_mode.h"
@@ -37,7 +38,7 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
   void save(const Tensors&... tensors) {
     if (recording_) (to_save_.push_back(tensors), ...);
   }
-  /// The i-th saved tensor; call it in `backward`. Each call unpacks again.
+  /// The i-th saved tensor; call it in `backward`. Each call unpacks again. Error if forward saved fewer.
   Tensor saved(int i) const;
 
   /// Whether the gradient of the i-th tensor argument is wanted.
@@ -53,9 +54,12 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
 
   void begin(const TensorList& inputs);
   void finish(const TensorList& outputs, const TensorList& inputs, const char* op_name);
+  [[noreturn]] static void throw_undefined(const char* op_name, const UndefinedTensor& error,
+                                           const TensorList& inputs);
   static void check_gradient_count(const char* op_name, size_t got, size_t expected);
 
  private:
+  static void check_outputs(const TensorList& outputs, const TensorList& inputs, const char* op_name);
   void describe(const TensorList& inputs, const char* op_name);
 
   bool recording_ = false;
@@ -101,7 +105,9 @@ class Function : public FunctionNode {
     Result result = [&] {
       NoGrad guard;
       InsideOp inside;
-      return node->forward(args...);
+      try {
+        return node->forward(args...);
+      } catch (const UndefinedTensor& error) { throw_undefined(Derived::name, error, inputs); }
     }();
     self.finish(detail::as_list(result), inputs, Derived::name);
     return result;
@@ -110,7 +116,10 @@ class Function : public FunctionNode {
   const char* op_name() const final { return Derived::name; }
 
   TensorList run(TensorList&& output_grads) final {
-    TensorList grads = static_cast<Derived*>(this)->backward(output_grads);
+    TensorList grads;
+    try {
+      grads = static_cast<Derived*>(this)->backward(output_grads);
+    } catch (const UndefinedTensor& error) { throw_undefined(Derived::name, error, {}); }
     check_gradient_count(Derived::name, grads.size(), edges_.size());
     return grads;
   }

@@ -18,8 +18,9 @@ class GradMode {
 
 bool inference_mode_enabled();
 
-/// Like NoGrad, and a promise that no graph will ever use the tensors made inside: saving one for backward
-/// later is an Error, so evaluation code cannot leak into training unseen.
+/// Like NoGrad, and a promise that no graph will ever use what is made inside, by operations or otherwise, or
+/// a view of it: saving it for backward later is an Error, so evaluation code cannot leak into training
+/// unseen. Views of tensors from outside, and copies made outside, are ordinary tensors.
 class InferenceMode {
  public:
   InferenceMode();

@@ -50,7 +50,11 @@ void check_gradients(const Node& node, const TensorList& input_grads) {
 
 // Calls a hook on the gradient of one of the node's outputs; what it returns replaces the gradient.
 void apply_hook(const Node& node, const Node::GradHook& hook, Tensor& gradient) {
+  uint64_t version = gradient.version();
   Tensor replaced = hook.call(gradient);
+  check(gradient.version() == version, node.op_name(),
+        ": a hook changed the gradient it was given in place, which others may share; it must return a new "
+        "one");
   if (!replaced.defined()) return;
   const OutputMeta& meta = node.outputs()[size_t(hook.index)];
   check(replaced.shape() == meta.shape && replaced.dtype() == meta.dtype, node.op_name(),
@@ -61,6 +65,7 @@ void apply_hook(const Node& node, const Node::GradHook& hook, Tensor& gradient) 
 }
 
 thread_local GraphTask* running = nullptr;
+thread_local uint64_t visited = 0;
 
 struct RunningScope {
   explicit RunningScope(GraphTask& task) : outer(running) { running = &task; }
@@ -98,7 +103,7 @@ void GraphTask::count_dependencies() {
     if (seen.insert(root.get()).second) stack.emplace_back(root.get(), 0);
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
-      if (next == node->edges().size() || stops_.contains(node)) {
+      if (next == node->edges().size() || ends_at(node)) {
         post_order.push_back(node);
         stack.pop_back();
         continue;
@@ -109,8 +114,15 @@ void GraphTask::count_dependencies() {
       if (seen.insert(edge.node.get()).second) stack.emplace_back(edge.node.get(), 0);
     }
   }
+  visited += post_order.size();
   if (restricted_) find_needed(post_order);
 }
+
+bool GraphTask::ends_at(Node* node) const {
+  return stops_.contains(node) || (ends_at_captures_ && captures_at_.contains(node));
+}
+
+uint64_t GraphTask::nodes_visited() { return visited; }
 
 void GraphTask::find_needed(const std::vector<Node*>& children_first) {
   for (Node* node : children_first) {
@@ -166,7 +178,7 @@ void GraphTask::step(const NodePtr& node) {
     }
   }
   grads.clear();
-  deliver(*node, std::move(input_grads));
+  if (!ends_at(node.get())) deliver(*node, std::move(input_grads));
 }
 
 // Hooks, then captures; then outputs that got no gradient get zeros, so that backward sees none undefined.
@@ -186,7 +198,7 @@ void GraphTask::finish_gradients(Node& node, TensorList& grads) {
     captured_[it->second] = grads[size_t(capture_edges_[it->second].input)];
   for (size_t i = 0; i < grads.size(); ++i) {
     const OutputMeta& meta = node.outputs()[i];
-    if (!grads[i].defined() && !dynamic_cast<TakesUndefinedGradients*>(&node))
+    if (!grads[i].defined() && !meta.absent && !dynamic_cast<TakesUndefinedGradients*>(&node))
       grads[i] = Tensor::zeros(meta.shape, meta.dtype, meta.device);
   }
 }

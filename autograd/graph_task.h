@@ -25,9 +25,14 @@ class GraphTask {
   void keep_only(const NodePtr& accumulator);
   /// Restricts the pass to what leads to the edges named here, and takes the gradients that arrive there.
   void capture(const Edge& edge);
+  /// The pass looks at nothing behind the edges to capture: it is one over a part of a larger graph, and
+  /// costs what that part costs.
+  void end_at_captures() { ends_at_captures_ = true; }
   /// Runs nodes, newest ready node first, until none is left.
   void run();
   TensorList take_captured();
+  /// How many nodes the passes of this thread have looked at so far.
+  static uint64_t nodes_visited();
 
   /// For a node that runs and whose gradient for `asked` touches few elements of a large tensor: what has
   /// arrived for that edge so far, to be added to in place and returned as the node's own gradient. Undefined
@@ -56,6 +61,7 @@ class GraphTask {
   };
 
   void count_dependencies();
+  bool ends_at(Node* node) const;
   void find_needed(const std::vector<Node*>& children_first);
   bool is_done(Node& node) const;
   void step(const NodePtr& node);
@@ -68,6 +74,7 @@ class GraphTask {
   std::unordered_map<uint64_t, std::shared_ptr<void>> kept_in_pass_;
   std::unordered_set<Node*> stops_;
   std::vector<std::pair<Edge, Edge>> redirected_;
+  bool ends_at_captures_ = false;
   bool restricted_ = false;           // some nodes are not needed
   std::unordered_set<Node*> kept_;    // targets that run (accumulators)
   std::unordered_set<Node*> needed_;  // what leads to a target, when restricted

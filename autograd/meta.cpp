@@ -35,6 +35,7 @@ void set_grad_fn(const Tensor& x, NodePtr node, int index) {
   auto meta = require_meta(x);
   meta->grad_fn = std::move(node);
   meta->output_index = index;
+  meta->retains_grad = false;
 }
 
 uint64_t next_hook_id() {

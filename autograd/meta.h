@@ -11,7 +11,6 @@ struct AutogradMeta final : AutogradSlot {
   bool requires_grad = false;  ///< of a leaf; a tensor with a grad_fn always requires grad
   NodePtr grad_fn;             ///< the node that made this tensor; null for a leaf
   int output_index = 0;        ///< which of its outputs this is
-  bool inference = false;      ///< made in InferenceMode
 
   // Of leaves.
   std::weak_ptr<Node> accumulator;  ///< the AccumulateGrad of this leaf, while a graph uses it
@@ -23,7 +22,10 @@ struct AutogradMeta final : AutogradSlot {
   std::vector<PostHook> post_accumulate_hooks;
 
   Tensor grad;
-  std::mutex mutex;  ///< guards grad and accumulator: two backward passes may meet at one leaf
+  bool retains_grad = false;  ///< of a non-leaf: `grad` gets its gradient
+  // Two backward passes may meet at one leaf. Summing under create_graph asks for edges, so there are two.
+  std::mutex grad_mutex;  ///< guards grad, from before a sum until after it
+  std::mutex mutex;       ///< guards accumulator
 };
 
 /// The meta of a tensor; null if autograd knows nothing about it.

@@ -33,6 +33,7 @@ struct OutputMeta {
   Shape shape;
   DType dtype = DType::f32;
   Device device;
+  bool absent = false;  ///< forward returned no tensor there: its gradient is always undefined
 };
 
 class Node {
@@ -41,8 +42,8 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// The gradients of the inputs, one for each edge (undefined: none), from the gradients of the outputs, all
-  /// defined.
+  /// The gradients of the inputs, one for each edge (undefined: none), from the gradients of the outputs:
+  /// zeros where none arrived, undefined where forward returned no tensor.
   virtual TensorList run(TensorList&& output_grads) = 0;
   virtual const char* op_name() const = 0;
   /// Frees what was kept for backward; running the node again is then an Error.

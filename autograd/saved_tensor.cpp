@@ -28,7 +28,8 @@ bool SavedTensorHooks::active() { return innermost != nullptr; }
 SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) : is_output_(is_output) {
   if (!x.defined()) return;
   auto meta = find_meta(x);
-  check(!(meta && meta->inference), op_name, ": a tensor made in InferenceMode cannot be saved for backward");
+  check(!x.storage()->is_for_inference(), op_name, ": a tensor of shape ", x.shape(),
+        " made in InferenceMode cannot be saved for backward; clone() it outside");
   requires_grad_ = x.requires_grad();
   version_ = x.version();
   if (is_output && meta) output_index_ = meta->output_index;
@@ -49,6 +50,8 @@ SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) :
     throw;
   }
   innermost = outer;
+  check(x.version() == version_, op_name, ": a pack hook changed the tensor it was given in place, shape ",
+        x.shape(), "; it may only read it");
 }
 
 Tensor SavedTensor::unpack(const NodePtr& owner, const char* op_name) const {

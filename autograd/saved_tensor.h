@@ -10,7 +10,8 @@
 namespace reprise::autograd {
 
 /// While it lives, tensors saved for backward on this thread become `pack(tensor)`, and backward reads
-/// `unpack(packed)`. The innermost scope wins. (PyTorch: torch.autograd.graph.saved_tensors_hooks.)
+/// `unpack(packed)`. The innermost scope wins. Error if `pack` changes its tensor in place: it is the one
+/// that the program computes with. (PyTorch: torch.autograd.graph.saved_tensors_hooks.)
 class SavedTensorHooks {
  public:
   using Pack = std::function<std::any(const Tensor&)>;

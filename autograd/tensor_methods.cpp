@@ -1,4 +1,7 @@
 // Tensor's differentiable methods, its autograd state and its in-place writes.
+#include <utility>
+
+#include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
@@ -6,12 +9,22 @@
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/transfer.h"
 #include "reprise/autograd/recompute/scopes.h"
+#include "reprise/core/overlap.h"
 #include "reprise/kernels/copy.h"
 #include "reprise/kernels/elementwise.h"
 
 namespace reprise {
 
 using namespace autograd;
+
+namespace {
+
+void check_self(const Tensor& x, const char* method) {
+  if (!x.defined())
+    throw UndefinedTensor(reprise::detail::join(method, ": the tensor was never given a value"));
+}
+
+}  // namespace
 
 Tensor Tensor::reshape(const Shape& shape) const { return reprise::reshape(*this, shape); }
 Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const { return reprise::transpose(*this, dim0, dim1); }
@@ -23,10 +36,16 @@ Tensor Tensor::select(int64_t dim, int64_t index) const { return reprise::select
 Tensor Tensor::expand(const Shape& shape) const { return reprise::expand(*this, shape); }
 Tensor Tensor::unsqueeze(int64_t dim) const { return reprise::unsqueeze(*this, dim); }
 Tensor Tensor::squeeze(int64_t dim) const { return reprise::squeeze(*this, dim); }
-Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+Tensor Tensor::contiguous() const {
+  check_self(*this, "contiguous");
+  return is_contiguous() ? *this : clone();
+}
 Tensor Tensor::clone() const { return reprise::clone(*this); }
 Tensor Tensor::to(DType dtype) const { return cast(*this, dtype); }
-Tensor Tensor::to(Device device) const { return device == this->device() ? *this : copy_to(*this, device); }
+Tensor Tensor::to(Device device) const {
+  check_self(*this, "to");
+  return device == this->device() ? *this : copy_to(*this, device);
+}
 Tensor Tensor::sum() const { return reprise::sum(*this); }
 Tensor Tensor::sum(const Dims& dims, bool keep_dims) const { return reprise::sum(*this, dims, keep_dims); }
 Tensor Tensor::mean() const { return reprise::mean(*this); }
@@ -34,59 +53,76 @@ Tensor Tensor::mean(const Dims& dims, bool keep_dims) const { return reprise::me
 Tensor Tensor::matmul(const Tensor& other) const { return reprise::matmul(*this, other); }
 
 bool Tensor::requires_grad() const {
+  check_self(*this, "requires_grad");
   auto meta = find_meta(*this);
   return meta && (meta->requires_grad || meta->grad_fn);
 }
 
 const Tensor& Tensor::set_requires_grad(bool value) const {
+  check_self(*this, "set_requires_grad");
   check(is_leaf(),
         "set_requires_grad: only a leaf can be set, and this tensor came out of an operation; use detach()");
   check(!value || is_floating(dtype()), "set_requires_grad: needs a floating dtype, got ", dtype());
-  auto meta = require_meta(*this);
-  check(!(value && meta->inference), "set_requires_grad: the tensor was made in InferenceMode");
-  meta->requires_grad = value;
+  check(!value || !storage()->is_for_inference() || inference_mode_enabled(),
+        "set_requires_grad: the tensor was made in InferenceMode");
+  require_meta(*this)->requires_grad = value;
   return *this;
 }
 
 bool Tensor::is_leaf() const {
+  check_self(*this, "is_leaf");
   auto meta = find_meta(*this);
   return !meta || !meta->grad_fn;
 }
 
 Tensor Tensor::grad() const {
+  check_self(*this, "grad");
   auto meta = find_meta(*this);
   return meta ? meta->grad : Tensor();
 }
 
 void Tensor::set_grad(const Tensor& gradient) const {
+  check_self(*this, "set_grad");
   check(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
         "set_grad: the gradient does not fit a tensor ", dtype(), shape());
   check(!gradient.defined() || gradient.device() == device(), "set_grad: the gradient is on ",
         gradient.defined() ? gradient.device() : Device(), ", the tensor on ", device());
+  bool shares =
+      gradient.defined() &&
+      (gradient.is_same(*this) || (gradient.storage() == storage() && ranges_meet(gradient.view(), view())));
+  check(!shares, "set_grad: the gradient shares the memory of the tensor ", dtype(), shape(),
+        ", which backward would then change; clone it");
   require_meta(*this)->grad = gradient;
 }
 
 void Tensor::retain_grad() const {
+  check_self(*this, "retain_grad");
   auto meta = find_meta(*this);
   check(meta && requires_grad(), "retain_grad: the tensor does not require grad");
-  if (!meta->grad_fn) return;
-  meta->grad_fn->hooks().push_back({next_hook_id(), meta->output_index,
-                                    [weak = std::weak_ptr(meta)](const Tensor& gradient) {
-                                      if (auto alive = weak.lock())
-                                        alive->grad =
-                                            alive->grad.defined() ? alive->grad + gradient : gradient;
-                                      return Tensor();
-                                    },
-                                    /*retains=*/true});
+  if (!meta->grad_fn || std::exchange(meta->retains_grad, true)) return;
+  auto keep = [weak = std::weak_ptr(meta)](const Tensor& gradient) {
+    if (auto alive = weak.lock()) {
+      std::lock_guard lock(alive->grad_mutex);
+      alive->grad = alive->grad.defined() ? alive->grad + gradient : gradient.clone();
+    }
+    return Tensor();
+  };
+  meta->grad_fn->hooks().push_back(
+      {.id = next_hook_id(), .index = meta->output_index, .call = keep, .retains = true});
 }
 
-Tensor Tensor::detach() const { return alias(layout()); }  // reads no data
+Tensor Tensor::detach() const {
+  check_self(*this, "detach");
+  return alias(layout());  // reads no data
+}
 
 void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph) const {
   autograd::backward({*this}, {gradient}, {.retain_graph = retain_graph, .create_graph = create_graph});
 }
 
 std::function<void()> Tensor::register_hook(TensorHook hook) const {
+  check_self(*this, "register_hook");
+  check(bool(hook), "register_hook: the hook is empty");
   check(requires_grad(), "register_hook: the tensor does not require grad");
   auto meta = find_meta(*this);
   uint64_t id = next_hook_id();
@@ -105,6 +141,19 @@ std::function<void()> Tensor::register_hook(TensorHook hook) const {
 
 namespace {
 
+void check_source(const Tensor& source, const char* op) {
+  check(source.defined(), op, ": the source is undefined: a tensor that was never given a value");
+}
+
+void check_source(const Tensor& source, const Tensor& target, const char* op) {
+  check_source(source, op);
+  int added = target.rank() - source.rank();
+  bool fits = added >= 0;
+  for (int d = 0; fits && d < source.rank(); ++d)
+    fits = source.shape()[d] == 1 || source.shape()[d] == target.shape()[d + added];
+  check(fits, op, ": the source ", source.shape(), " does not broadcast to the target ", target.shape());
+}
+
 void begin_in_place(const Tensor& x, const char* op, const Tensor& source = {}) {
   check(!(grad_mode_enabled() && x.requires_grad()), op,
         ": an in-place write to a tensor that requires grad is not recorded; use the out-of-place function, "
@@ -112,17 +161,26 @@ void begin_in_place(const Tensor& x, const char* op, const Tensor& source = {}) 
   check(!(grad_mode_enabled() && source.defined() && source.requires_grad()), op,
         ": the source requires grad and in-place writes are not recorded; detach() it, or use the "
         "out-of-place function");
-  for (int d = 0; d < x.rank(); ++d)
-    check(x.strides()[d] != 0 || x.shape()[d] <= 1, op,
-          ": the target is expanded: several elements share memory");
+  check(!overlaps_itself(x.view()), op, ": the target is expanded: several elements share memory");
   recompute::check_write(op, x);
   OpObserver::notify_write(op, x);
   x.storage()->bump_version();
 }
 
+// What to read while `target` is written: a copy if elements that are still to be read lie in it.
+Tensor apart_from(const Tensor& target, const Tensor& source) {
+  const TensorView &to = target.view(), &from = source.view();
+  bool same =
+      to.data == from.data && to.shape == from.shape && to.strides == from.strides && to.dtype == from.dtype;
+  if (same || source.storage() != target.storage() || !ranges_meet(to, from)) return source;
+  NoGrad guard;
+  return source.clone();
+}
+
 }  // namespace
 
 const Tensor& Tensor::fill_(double value) const {
+  check_self(*this, "fill_");
   element("fill_", value, dtype());
   begin_in_place(*this, "fill_");
   kernels::fill(current_stream(device()), view(), value);
@@ -130,25 +188,31 @@ const Tensor& Tensor::fill_(double value) const {
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
-  TensorView from = reprise::expand(source.view(), shape(), "copy_");
+  check_self(*this, "copy_");
+  check_source(source, *this, "copy_");
   begin_in_place(*this, "copy_", source);
+  Tensor from = apart_from(*this, source);
   if (source.device() == device())
-    kernels::copy(current_stream(device()), from, view());
+    kernels::copy(current_stream(device()), reprise::expand(from.view(), shape()), view());
   else
     copy_across(source, view());
   return *this;
 }
 
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
+  check_self(*this, "add_");
+  check_source(other, *this, "add_");
   check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
   whole_number("add_", alpha, dtype());
-  TensorView addend = reprise::expand(other.view(), shape(), "add_");
+  check(other.device() == device(), "add_: the target is on ", device(), ", the source on ", other.device());
   begin_in_place(*this, "add_", other);
-  kernels::add_scaled(current_stream(device()), addend, alpha, view());
+  Tensor addend = apart_from(*this, other);
+  kernels::add_scaled(current_stream(device()), reprise::expand(addend.view(), shape()), alpha, view());
   return *this;
 }
 
 const Tensor& Tensor::mul_(double value) const {
+  check_self(*this, "mul_");
   whole_number("mul_", value, dtype());
   begin_in_place(*this, "mul_");
   kernels::affine(current_stream(device()), view(), value, -0.0, view());
@@ -156,6 +220,8 @@ const Tensor& Tensor::mul_(double value) const {
 }
 
 void Tensor::set_data(const Tensor& source) const {
+  check_self(*this, "set_data");
+  check_source(source, "set_data");
   check(is_leaf(), "set_data: only a leaf's data can be set, and this tensor came out of an operation");
   check(!requires_grad() || is_floating(source.dtype()), "set_data: a tensor that requires grad needs a ",
         "floating dtype, got ", source.dtype());
@@ -163,11 +229,14 @@ void Tensor::set_data(const Tensor& source) const {
   check(!gradient.defined() || (gradient.shape() == source.shape() && gradient.dtype() == source.dtype() &&
                                 gradient.device() == source.device()),
         "set_data: the gradient does not fit a tensor ", source.dtype(), source.shape());
+  bool same_form = source.shape() == shape() && source.dtype() == dtype() && source.device() == device();
   source.storage()->bump_version_past(version());
   impl_->storage = source.storage();
   impl_->view = source.view();
   if (auto meta = find_meta(*this)) {
     std::lock_guard lock(meta->mutex);
+    NodePtr accumulator = meta->accumulator.lock();
+    if (accumulator && !same_form) static_cast<AccumulateGrad&>(*accumulator).retire();
     meta->accumulator.reset();  // it knows the old shape and dtype
   }
 }

@@ -9,6 +9,11 @@
 
 namespace reprise {
 
+namespace detail {
+/// Whether this thread makes storages for inference; InferenceMode alone sets it.
+inline thread_local bool storages_are_for_inference = false;
+}  // namespace detail
+
 class Storage {
  public:
   Storage(size_t bytes, Device device)
@@ -26,6 +31,8 @@ class Storage {
   void set_category(MemoryCategory category) { allocator(device_).move_to_category(block_, category); }
   /// Work on `stream` uses this memory, beside the stream it was made on: see Allocator.
   void record_stream(const Stream& stream) const { allocator(device_).record_stream(block_, stream); }
+  /// Made in InferenceMode: no graph may keep it.
+  bool is_for_inference() const { return is_for_inference_; }
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
   /// The version is then beyond `other` as well: for memory that takes another's place.
@@ -37,6 +44,7 @@ class Storage {
   Device device_;
   MemoryBlock block_;
   std::atomic<uint64_t> version_{0};
+  bool is_for_inference_ = detail::storages_are_for_inference;
 };
 
 }  // namespace reprise

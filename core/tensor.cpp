@@ -82,8 +82,11 @@ Tensor Tensor::hollow(TensorView layout) {
   return Tensor(std::move(impl));
 }
 
+void Tensor::throw_undefined() { throw UndefinedTensor("tensor: used before it was given a value"); }
+
 const TensorView& Tensor::layout() const {
-  check(defined(), "tensor: used before it was given a value");
+  if (!defined()) [[unlikely]]
+    throw_undefined();
   return impl_->view;
 }
 
@@ -140,14 +143,16 @@ Tensor Tensor::over(std::shared_ptr<Storage> storage, const TensorView& view) {
 }
 
 const std::shared_ptr<Storage>& Tensor::storage() const {
-  check(defined(), "tensor: used before it was given a value");
+  if (!defined()) [[unlikely]]
+    throw_undefined();
   return impl_->storage;
 }
 
 bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
 
 std::shared_ptr<AutogradSlot>& Tensor::autograd_slot() const {
-  check(defined(), "tensor: used before it was given a value");
+  if (!defined()) [[unlikely]]
+    throw_undefined();
   return impl_->autograd;
 }
 

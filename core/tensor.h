@@ -21,6 +21,12 @@ struct AutogradSlot {
   virtual ~AutogradSlot() = default;
 };
 
+/// A tensor was used that was never given a value.
+class UndefinedTensor : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The data of a hollow tensor was asked for.
 class HollowRead : public Error {
  public:
@@ -150,6 +156,7 @@ class Tensor {
   };
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   const TensorView& layout() const;
+  [[noreturn, gnu::cold]] static void throw_undefined();
   std::shared_ptr<Impl> impl_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/autograd/recompute/scopes.h"
@@ -120,6 +121,7 @@ void check_running(const Tensor& x, const Tensor& mean, const Tensor& variance, 
 
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
                   const Tensor& running_variance, const BatchNormOptions& options) {
+  check_given("batch_norm", x);
   check_arguments(x, gamma, beta, "batch_norm");
   check_running(x, running_mean, running_variance, options.batches);
   if (!options.training && running_mean.defined())

@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
@@ -116,11 +117,13 @@ struct Binary : autograd::Function<Binary<op>> {
 // Mixed dtypes meet in the wider one; the casts are part of the graph.
 template <BinaryOp op>
 Tensor promoted(const Tensor& a, const Tensor& b) {
+  autograd::check_given(Derivative<op>::name, a, b);
   DType dtype = promote(a.dtype(), b.dtype());
   return Binary<op>::apply(cast(a, dtype), cast(b, dtype));
 }
 
 Tensor compare(BinaryOp op, const Tensor& a, const Tensor& b, const char* name) {
+  autograd::check_given(name, a, b);
   NoGrad guard;
   DType dtype = promote(a.dtype(), b.dtype());
   return run_binary(op, cast(a, dtype), cast(b, dtype), DType::boolean, name);

@@ -2,6 +2,7 @@
 #include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/kernels/copy.h"
 #include "reprise/kernels/index.h"
@@ -43,6 +44,7 @@ Tensor randn(const Shape& shape, DType dtype, Device device, Generator* generato
 }
 
 Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype) {
+  autograd::check_given("one_hot", indices);
   check(indices.dtype() == DType::i64 || indices.dtype() == DType::i32,
         "one_hot: indices must be i64 or i32, got ", indices.dtype());
   check(classes >= 0, "one_hot: classes must be at least 0, got ", classes);

@@ -1,6 +1,7 @@
 // Matrix product, batched and broadcast.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/kernels/gemm.h"
 
@@ -45,6 +46,7 @@ struct Matmul : autograd::Function<Matmul> {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  autograd::check_given("matmul", a, b);
   check(a.rank() >= 2 && b.rank() >= 2, "matmul: needs matrices, got ", a.shape(), " and ", b.shape());
   check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: ", a.shape(), " and ", b.shape());
   check(a.dtype() == b.dtype(), "matmul: dtypes differ: ", a.dtype(), " and ", b.dtype());

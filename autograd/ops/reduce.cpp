@@ -2,6 +2,7 @@
 #include "reprise/kernels/reduce.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
 
@@ -61,6 +62,7 @@ struct Extremum : autograd::Function<Extremum<op>> {
 
 template <class Op>
 Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
+  autograd::check_given(op, x);
   const unsigned reduced = dims.empty() ? ~0u : dims_mask(dims, x.rank(), op);
   Tensor y = Op::apply(x, reduced_shape(x, reduced));
   return keep_dims ? y : reshape(y, without_reduced(x, reduced));
@@ -68,6 +70,7 @@ Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep
 
 // For the operations that are made of a mean; errors name `op`.
 Tensor mean_as(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
+  autograd::check_given(op, x);
   autograd::check_floating(op, x);
   // Sums of half types overflow (f16) or coarsen (bf16) before they are scaled.
   auto scaled_sum = [&](const Tensor& wide) {
@@ -92,6 +95,7 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keep_dims) { return mean_as(
 
 Tensor variance(const Tensor& x, const Dims& dims, bool keep_dims) {
   constexpr auto op = "variance";
+  autograd::check_given(op, x);
   auto mean_square = [&](const Tensor& wide) {
     return mean_as(op, square(wide - mean_as(op, wide, dims, true)), dims, keep_dims);
   };
@@ -99,6 +103,7 @@ Tensor variance(const Tensor& x, const Dims& dims, bool keep_dims) {
 }
 
 Tensor argmax(const Tensor& x) {
+  autograd::check_given("argmax", x);
   check(x.rank() >= 1, "argmax: needs at least one dimension");
   Shape shape = x.shape();
   shape[x.rank() - 1] = 1;
@@ -108,6 +113,7 @@ Tensor argmax(const Tensor& x) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  autograd::check_given("sum_to", x);
   if (x.shape() == shape) return x;
   int added = x.rank() - shape.size();
   bool fits = added >= 0;

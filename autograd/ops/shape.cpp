@@ -1,6 +1,7 @@
 // Views, copies and casts. A view's backward is the inverse view; a slice's backward writes into zeros.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/kernels/copy.h"
 
@@ -148,11 +149,13 @@ struct Concat : autograd::Function<Concat> {
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
+  autograd::check_given("reshape", x);
   return Reshape::apply(x, resolve_shape(x.shape(), shape, "reshape"));
 }
 Tensor permute(const Tensor& x, const Dims& order) { return Permute::apply(x, order); }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
+  autograd::check_given("transpose", x);
   Dims order = Dims::filled(x.rank(), 0);
   for (int d = 0; d < x.rank(); ++d) order[d] = d;
   std::swap(order[normalize_dim(dim0, x.rank(), "transpose")],
@@ -161,10 +164,12 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
 }
 
 Tensor slice(const Tensor& x, int64_t dim, int64_t begin, int64_t end, int64_t step) {
+  autograd::check_given("slice", x);
   return Slice::apply(x, Range{dim, begin, end, step});
 }
 
 Tensor select(const Tensor& x, int64_t given_dim, int64_t index) {
+  autograd::check_given("select", x);
   const int dim = normalize_dim(given_dim, x.rank(), "select");
   int64_t i = index < 0 ? index + x.shape()[dim] : index;
   check(i >= 0 && i < x.shape()[dim], "select: index ", index, " is outside dimension ", dim, " of ",
@@ -173,10 +178,12 @@ Tensor select(const Tensor& x, int64_t given_dim, int64_t index) {
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
+  autograd::check_given("expand", x);
   return x.shape() == shape ? x : Expand::apply(x, shape);
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t given_dim) {
+  autograd::check_given("unsqueeze", x);
   const int dim = normalize_dim(given_dim, x.rank() + 1, "unsqueeze");
   Shape shape;
   for (int d = 0; d <= x.rank(); ++d) {
@@ -187,6 +194,7 @@ Tensor unsqueeze(const Tensor& x, int64_t given_dim) {
 }
 
 Tensor squeeze(const Tensor& x, int64_t given_dim) {
+  autograd::check_given("squeeze", x);
   const int dim = normalize_dim(given_dim, x.rank(), "squeeze");
   check(x.shape()[dim] == 1, "squeeze: dimension ", dim, " of ", x.shape(), " is not 1");
   Shape shape;
@@ -196,15 +204,20 @@ Tensor squeeze(const Tensor& x, int64_t given_dim) {
 }
 
 Tensor clone(const Tensor& x) { return Clone::apply(x); }
-Tensor cast(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : Cast::apply(x, dtype); }
+Tensor cast(const Tensor& x, DType dtype) {
+  autograd::check_given("cast", x);
+  return x.dtype() == dtype ? x : Cast::apply(x, dtype);
+}
 
 Tensor concat(const TensorList& parts, int64_t dim) {
   check(!parts.empty(), "concat: no tensors");
+  for (const Tensor& part : parts) autograd::check_given("concat", part);
   return Concat::apply(parts, normalize_dim(dim, parts[0].rank(), "concat"));
 }
 
 Tensor stack(const TensorList& parts, int64_t given_dim) {
   check(!parts.empty(), "stack: no tensors");
+  for (const Tensor& part : parts) autograd::check_given("stack", part);
   const int dim = normalize_dim(given_dim, parts[0].rank() + 1, "stack");
   TensorList rows;
   for (const Tensor& part : parts) {
@@ -216,6 +229,7 @@ Tensor stack(const TensorList& parts, int64_t given_dim) {
 }
 
 TensorList split(const Tensor& x, int64_t size, int64_t given_dim) {
+  autograd::check_given("split", x);
   const int dim = normalize_dim(given_dim, x.rank(), "split");
   check(size >= 1, "split: size must be at least 1, got ", size);
   const int64_t length = x.shape()[dim];

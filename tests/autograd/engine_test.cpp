@@ -326,5 +326,21 @@ TEST(Engine, AccountsTheGradientOfAParameterToGradientsFromItsFirstByte) {
   }
 }
 
+TEST(Engine, NamesTheFunctionThatWasCalled) {
+  Tensor x = leaf({1, 2}), y = square(x);
+  using Options = autograd::GradOptions;
+  expect_error([&] { grad({y}, {x}); }, {"grad: output 0 has shape (2,)"});
+  expect_error([&] { grad({y}, {x}, {ones({2})}); }, {"grad: gradient 0 is f32(2,)", "f64(2,)"});
+  expect_error([&] { grad({y}, {x}, {ones({1}, DType::f64)}); }, {"grad: gradient 0 is f64(1,)"});
+  expect_error([&] { grad({y}, {}); }, {"grad: no inputs given"});
+  expect_error([&] { grad({y}, {Tensor()}); }, {"grad: input 0 is undefined"});
+  expect_error([&] { grad({Tensor()}, {x}); }, {"grad: output 0 is undefined"});
+  expect_error([&] { grad({y.detach()}, {x}, {}, Options{}); }, {"grad: output 0", "not part of a graph"});
+  expect_error([&] { y.backward(); }, {"backward: output 0 has shape (2,)"});
+  expect_error([&] { y.backward(ones({2})); }, {"backward: gradient 0"});
+  expect_error([&] { autograd::backward({y.sum()}, {}, {.inputs = {Tensor()}}); },
+               {"backward", "inputs is undefined"});
+}
+
 }  // namespace
 }  // namespace reprise

@@ -190,5 +190,95 @@ TEST(Function, SavesIntermediatesAndOutputs) {
   EXPECT_EQ(autograd::live_nodes(), nodes);
 }
 
+// x^2, nothing, and x^3.
+struct Gaps : Function<Gaps> {
+  static constexpr const char* name = "gaps";
+  TensorList forward(const Tensor& x) {
+    save(x);
+    return {x * x, Tensor(), x * x * x};
+  }
+  TensorList backward(const TensorList& dy) {
+    EXPECT_TRUE(dy[0].defined() && !dy[1].defined() && dy[2].defined());
+    Tensor x = saved(0);
+    return {dy[0] * x * 2.0 + dy[2] * x * x * 3.0};
+  }
+};
+
+struct Nothing : Function<Nothing> {
+  static constexpr const char* name = "nothing";
+  Tensor forward(const Tensor&) { return {}; }
+  TensorList backward(const TensorList&) { return {Tensor()}; }
+};
+
+TEST(Function, MayReturnNothingInThePlaceOfAnOutput) {
+  auto fn = [](const TensorList& in) { return Gaps::apply(in[0]); };
+  EXPECT_TRUE(gradcheck(fn, {leaf({1, -2, 3})}));
+  EXPECT_TRUE(gradgradcheck(fn, {leaf({1, -2, 3})}));
+  Tensor x = leaf({2});
+  TensorList y = Gaps::apply(x);
+  EXPECT_FALSE(y[1].defined());
+  y[2].backward();  // zeros for the first, still nothing for the second
+  EXPECT_EQ(x.grad().item(), 12);
+  EXPECT_FALSE(Nothing::apply(x).defined());
+}
+
+struct SameTwice : Function<SameTwice> {
+  static constexpr const char* name = "same_twice";
+  TensorList forward(const Tensor& x) {
+    Tensor y = x * 1.0;
+    return {y, y};
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0] + dy[1]}; }
+};
+
+struct Captured : Function<Captured> {
+  static constexpr const char* name = "captured";
+  Tensor forward(const Tensor&, std::shared_ptr<Tensor> captured) { return *captured; }
+  TensorList backward(const TensorList& dy) { return {dy[0]}; }
+};
+
+TEST(Function, RefusesOutputsThatCannotBeItsOwn) {
+  Tensor x = leaf({1}), weight = leaf({2});
+  for (bool recording : {true, false}) {
+    autograd::GradMode mode(recording);
+    expect_error([&] { SameTwice::apply(x); }, {"same_twice", "outputs 0 and 1"});
+    expect_error([&] { Captured::apply(x, std::make_shared<Tensor>(weight)); }, {"captured", "graph"});
+  }
+  EXPECT_TRUE(weight.is_leaf());
+}
+
+struct Careless : Function<Careless> {
+  static constexpr const char* name = "careless";
+  bool in_backward_ = false;
+  Tensor forward(const Tensor& x, const Tensor& extra, bool in_backward) {
+    in_backward_ = in_backward;
+    save(x);
+    return in_backward ? x * 1.0 : x.alias(extra.view());
+  }
+  TensorList backward(const TensorList& dy) {
+    Tensor nothing;
+    return {nothing.contiguous() * dy[0], Tensor()};
+  }
+};
+
+struct AsksForTooMuch : Function<AsksForTooMuch> {
+  static constexpr const char* name = "asks_for_too_much";
+  Tensor forward(const Tensor& x) {
+    save(x);
+    return x * 1.0;
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0] * saved(3)}; }
+};
+
+TEST(Function, IsNamedByTheErrorsOfItsForwardAndBackward) {
+  Tensor x = leaf({1});
+  expect_error([&] { Careless::apply(x, Tensor(), false); },
+               {"careless: ", "before it was given a value", "tensor arguments: 1"});
+  Tensor y = Careless::apply(x, Tensor(), true);
+  expect_error([&] { y.backward(); }, {"careless: ", "contiguous", "never given a value"});
+  expect_error([&] { AsksForTooMuch::apply(x).backward(); },
+               {"asks_for_too_much", "saved(3)", "saved 1 tensors"});
+}
+
 }  // namespace
 }  // namespace reprise

@@ -81,5 +81,45 @@ TEST(InferenceMode, RecordsNothingAndItsTensorsCannotEnterAGraph) {
   EXPECT_NO_THROW(x * y.clone());        // a copy made outside is an ordinary tensor
 }
 
+TEST(InferenceMode, MarksWhatIsMadeInItHoweverItIsMade) {
+  Tensor x = leaf(), outside = ones({2});
+  std::vector<Tensor> made;
+  {
+    InferenceMode mode;
+    made = {zeros({2}),          ones({2}),
+            full({2}, 3),        rand({2}),
+            randn({2}),          Tensor::from<float>({1, 2}, {2}),
+            Tensor::empty({2}),  Tensor::zeros({2}),
+            outside.clone(),     cast(arange(2), DType::f32),
+            zeros({2}).detach(), zeros({4}).slice(0, 0, 2),
+            outside + 1.0,       one_hot(scalar(0, DType::i64), 2)};
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_error([&] { x* made[i]; }, {"mul", "InferenceMode", "clone"});
+    expect_error([&] { made[i].set_requires_grad(); }, {"set_requires_grad", "InferenceMode"});
+    expect_error([&] { x* made[i].detach(); }, {"mul", "InferenceMode"});
+  }
+}
+
+TEST(InferenceMode, LeavesViewsOfTensorsFromOutsideOrdinary) {
+  Tensor x = leaf(), outside = ones({4}), view;
+  {
+    InferenceMode mode;
+    view = outside.slice(0, 0, 2);
+  }
+  EXPECT_TRUE((x * view).requires_grad());
+}
+
+TEST(InferenceMode, LetsAModelBeMadeInItThatCannotBeTrained) {
+  Tensor x = leaf(), weight;
+  {
+    InferenceMode mode;
+    weight = ones({2}).set_requires_grad();
+    EXPECT_EQ((x * weight).sum().item(), 3);
+  }
+  expect_error([&] { x* weight; }, {"mul", "InferenceMode"});
+}
+
 }  // namespace
 }  // namespace reprise

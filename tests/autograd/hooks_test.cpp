@@ -1,5 +1,6 @@
 // Hooks on leaves, on intermediate tensors and after accumulation; retained gradients.
 #include "reprise/autograd/engine.h"
+#include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/compare.h"
@@ -119,6 +120,61 @@ TEST(RetainGrad, HoldsAValueThatLaterSumsDoNotChange) {
   (z + y * 4.0).backward();  // the gradient of z is summed into that of y
   EXPECT_EQ(z.grad().item(), 1);
   EXPECT_EQ(x.grad().item(), 5);
+}
+
+TEST(RetainGrad, TwiceIsOnce) {
+  Tensor x = leaf(3), y = x * 2.0, view = y.reshape({1, 1});
+  Tensor handle = y;
+  for (int times = 0; times < 3; ++times) {
+    y.retain_grad();
+    handle.retain_grad();
+    view.retain_grad();
+  }
+  Tensor z = y + view.reshape({1});
+  for (int pass = 1; pass < 4; ++pass) {
+    z.backward({}, /*retain_graph=*/true);
+    EXPECT_EQ(y.grad().item(), 2 * pass);
+    EXPECT_EQ(view.grad().item(), pass);
+  }
+}
+
+TEST(RetainGrad, KeepsAGradientOfItsOwn) {
+  Tensor x = Tensor::from<double>({1, 2}, {2}).set_requires_grad(), y = x * 1.0, z = y + 0.0;
+  y.retain_grad();
+  z.retain_grad();
+  z.sum().backward();  // the gradient of a sum is expanded, and passes through z to y
+  z.grad().mul_(5);
+  EXPECT_EQ(z.grad().to_vector<double>(), (std::vector<double>{5, 5}));
+  EXPECT_EQ(y.grad().to_vector<double>(), (std::vector<double>{1, 1}));
+}
+
+TEST(Hooks, RegisteredTwiceRunTwice) {
+  Tensor x = leaf(3);
+  auto twice = [](const Tensor& dy) { return dy * 2.0; };
+  x.register_hook(twice);
+  x.register_hook(twice);
+  x.backward();
+  EXPECT_EQ(x.grad().item(), 4);
+}
+
+TEST(Hooks, ThatChangeTheirGradientInPlaceAreErrors) {
+  for (bool on_leaf : {true, false}) {
+    Tensor a = leaf(3), b = leaf(4), c = square(a);
+    (on_leaf ? a : c).register_hook([](const Tensor& dy) { return dy.mul_(2), Tensor(); });
+    expect_error([&] { (c + b).backward(); }, {on_leaf ? "accumulate_grad" : "square", "hook", "in place"});
+  }
+}
+
+TEST(Hooks, MayRunBackwardOnAnotherGraph) {
+  Tensor x = leaf(3), other = leaf(5);
+  x.register_hook([&](const Tensor&) {
+    EnableGrad recording;
+    square(other).backward();
+    return Tensor();
+  });
+  square(x).backward();
+  EXPECT_EQ(x.grad().item(), 6);
+  EXPECT_EQ(other.grad().item(), 10);
 }
 
 }  // namespace

@@ -131,6 +131,14 @@ TEST(SavedTensorHooks, ErrorIfUnpackGivesNothing) {
   expect_error([&] { y.backward(); }, {"square", "unpack"});
 }
 
+TEST(SavedTensorHooks, MayNotChangeWhatTheyPack) {
+  Tensor x = leaf();
+  SavedTensorHooks hooks([](const Tensor& kept) { return std::any(kept.mul_(2).clone()); },
+                         [](const std::any& kept) { return std::any_cast<Tensor>(kept); });
+  expect_error([&] { square(x); }, {"square", "pack hook", "in place", "(3,)"});
+  expect_error([&] { softmax(x); }, {"softmax", "pack hook", "in place"});
+}
+
 TEST(SavedTensorHooks, KeepThePlaceInTheGraphForGradientsOfGradients) {
   Tensor x = Tensor::from<double>({3}, {1}).set_requires_grad(), y;
   {

@@ -121,6 +121,50 @@ TEST(InPlace, RefusesASourceThatRequiresGradAndAnExpandedTarget) {
   expect_error([] { ones({1, 3}).expand({4, 3}).fill_(2); }, {"fill_", "expanded"});
 }
 
+TEST(InPlace, ReadsASourceThatLiesInTheTargetBeforeItWrites) {
+  auto matrix = [] { return Tensor::from<double>({1, 2, 3, 4, 5, 6, 7, 8, 9}, {3, 3}); };
+  using Doubles = std::vector<double>;
+  Tensor x = matrix();
+  x.slice(0, 1, 3).copy_(x.slice(0, 0, 2));
+  EXPECT_EQ(x.to_vector<double>(), (Doubles{1, 2, 3, 1, 2, 3, 4, 5, 6}));
+  x = matrix();
+  x.copy_(x.transpose(0, 1));
+  EXPECT_EQ(x.to_vector<double>(), (Doubles{1, 4, 7, 2, 5, 8, 3, 6, 9}));
+  x = matrix();
+  x.add_(x.transpose(0, 1));
+  EXPECT_EQ(x.to_vector<double>(), (Doubles{2, 6, 10, 6, 10, 14, 10, 14, 18}));
+  x = matrix();
+  x.add_(x.select(0, 0), 10);  // one row, added to itself and the others
+  EXPECT_EQ(x.to_vector<double>(), (Doubles{11, 22, 33, 14, 25, 36, 17, 28, 39}));
+  x = matrix();
+  x.add_(x);
+  x.copy_(x);
+  EXPECT_EQ(x.to_vector<double>(), (Doubles{2, 4, 6, 8, 10, 12, 14, 16, 18}));
+}
+
+TEST(InPlace, RefusesTargetsWhoseElementsShareMemory) {
+  Tensor line = ones({5});
+  TensorView window = line.view();
+  window.shape = {3, 3};
+  window.strides = {1, 1};
+  for (const Tensor& target : {line.alias(window), ones({1, 3}).expand({3, 3})}) {
+    expect_error([&] { target.fill_(0); }, {"fill_", "share memory"});
+    expect_error([&] { target.zero_(); }, {"share memory"});
+    expect_error([&] { target.mul_(2); }, {"mul_", "share memory"});
+    expect_error([&] { target.add_(ones({3, 3})); }, {"add_", "share memory"});
+    expect_error([&] { target.copy_(ones({3, 3})); }, {"copy_", "share memory"});
+  }
+}
+
+TEST(InPlace, NamesItselfWhereTheSourceDoesNotFit) {
+  Tensor x = zeros({2});
+  expect_error([&] { x.copy_(zeros({3})); }, {"copy_", "(3,)", "(2,)"});
+  expect_error([&] { x.add_(zeros({2, 2})); }, {"add_", "(2, 2)", "(2,)"});
+  expect_error([&] { x.copy_({}); }, {"copy_", "undefined"});
+  expect_error([&] { x.add_({}); }, {"add_", "undefined"});
+  expect_error([&] { x.set_data({}); }, {"set_data", "undefined"});
+}
+
 TEST(CreateGraph, GivesEachLeafAGradientOfItsOwn) {
   Tensor a = leaf(), b = leaf();
   (a + b).sum().backward({}, {}, true);
