@@ -48,4 +48,5 @@
 #include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/schedule.h"
 #include "reprise/nn/optim/sgd.h"
+#include "reprise/nn/registration.h"
 #include "reprise/nn/transformer.h"

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/core/listing.h"
+#include "reprise/nn/registration.h"
 
 namespace reprise::nn {
 namespace {
@@ -33,6 +35,9 @@ void Module::collect(NamedTensors& into, const std::string& prefix, Kind kind) c
 NamedTensors Module::named_parameters() const {
   NamedTensors found;
   collect(found, "", Kind::parameter);
+  TensorList tensors;
+  for (const auto& [name, tensor] : found) tensors.push_back(tensor);
+  detail::note_known(tensors);
   return found;
 }
 
@@ -86,36 +91,35 @@ NamedTensors Module::state_dict() const {
 
 void Module::load_state_dict(const NamedTensors& state) {
   NamedTensors own = state_dict();
-  std::map<std::string, Tensor> given(state.begin(), state.end());
-  TextStream wrong;
+  std::map<std::string, Tensor> known(own.begin(), own.end()), given(state.begin(), state.end());
+  Listing wrong;
   for (const auto& [name, tensor] : own) {
     auto found = given.find(name);
-    if (found == given.end()) {
-      wrong << "\n  missing: " << name << ' ' << tensor.shape();
-    } else if (!found->second.defined()) {
-      wrong << "\n  " << name << ": given no tensor";
-    } else if (found->second.shape() != tensor.shape()) {
-      wrong << "\n  shape of " << name << ": given " << found->second.shape() << ", the module has "
-            << tensor.shape();
-    } else if (found->second.dtype() != tensor.dtype()) {
-      wrong << "\n  dtype of " << name << ": given " << found->second.dtype() << ", the module has "
-            << tensor.dtype();
-    }
+    if (found == given.end())
+      wrong.add("missing: ", name, ' ', tensor.shape());
+    else if (!found->second.defined())
+      wrong.add(name, ": given no tensor");
+    else if (found->second.shape() != tensor.shape())
+      wrong.add("shape of ", name, ": given ", found->second.shape(), ", the module has ", tensor.shape());
+    else if (found->second.dtype() != tensor.dtype())
+      wrong.add("dtype of ", name, ": given ", found->second.dtype(), ", the module has ", tensor.dtype());
   }
   std::map<std::string, int> times;
   for (const auto& [name, tensor] : state) {
-    if (!has_name(own, name))
-      wrong << "\n  unknown: " << name << (tensor.defined() ? detail::join(' ', tensor.shape()) : "");
-    if (++times[name] == 2) wrong << "\n  given twice: " << name;
+    if (!known.contains(name))
+      wrong.add("unknown: ", name, tensor.defined() ? reprise::detail::join(' ', tensor.shape()) : "");
+    if (++times[name] == 2) wrong.add("given twice: ", name);
   }
-  check(wrong.str().empty(), "load_state_dict: the state does not fit the module:", wrong.str());
+  check(wrong.empty(), "load_state_dict: the state does not fit the module:", wrong.str());
   NoGrad guard;
   for (const auto& [name, tensor] : own) tensor.copy_(given.at(name));
 }
 
 Tensor Module::register_parameter(std::string name, const Tensor& value) {
   check_free(name);
+  check(value.defined(), "Module: the parameter \"", name, "\" is undefined");
   value.set_requires_grad();
+  detail::note_made(*this, name, value);
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
   parameters_.emplace_back(std::move(name), value);
   return value;
@@ -123,6 +127,7 @@ Tensor Module::register_parameter(std::string name, const Tensor& value) {
 
 Tensor Module::register_buffer(std::string name, const Tensor& value) {
   check_free(name);
+  check(value.defined(), "Module: the buffer \"", name, "\" is undefined");
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
   buffers_.emplace_back(std::move(name), value);
   return value;
@@ -130,6 +135,7 @@ Tensor Module::register_buffer(std::string name, const Tensor& value) {
 
 void Module::register_module(std::string name, Module& child) {
   check_free(name);
+  check(&child != this, "Module: \"", name, "\" is the module itself");
   children_.emplace_back(std::move(name), &child);
 }
 

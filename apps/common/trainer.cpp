@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/interrupt.h"
@@ -14,6 +15,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting.h"
 #include "reprise/core/memory.h"
+#include "reprise/nn/registration.h"
 
 namespace reprise::apps {
 namespace {
@@ -65,6 +67,7 @@ class Trainer {
       AnomalyMode anomaly(options_.anomaly);
       Tensor loss = task_.loss(step_, micro);
       double value = loss.item();
+      if (!std::exchange(checked_, true)) nn::check_registered(task_.model, loss);
       check(std::isfinite(value), "train: the loss is ", value, " at step ", step_,
             "; first bad tensor: ", first_bad_tensor());
       total += value;
@@ -163,6 +166,7 @@ class Trainer {
   Task& task_;
   const TrainerOptions& options_;
   int64_t step_, saved_step_;
+  bool checked_ = false;  // that the model knows all layers of the loss
   TensorList parameters_;
   RunRecords records_;
   Progress progress_;

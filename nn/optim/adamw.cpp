@@ -2,6 +2,7 @@
 #include "reprise/nn/optim/adamw.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "reprise/autograd/grad_mode.h"
@@ -11,10 +12,13 @@
 namespace reprise::optim {
 
 AdamW::AdamW(TensorList parameters, const AdamWOptions& options)
-    : AdamW(std::vector<ParameterGroup>{{std::move(parameters), options.lr, options.weight_decay}}, options) {
-}
+    : AdamW(Checked(), std::vector<ParameterGroup>{{std::move(parameters), options.lr, options.weight_decay}},
+            options) {}
 
 AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
+    : AdamW(Checked(), checked("AdamW", std::move(groups), options.lr, options.weight_decay), options) {}
+
+AdamW::AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& options)
     : Optimizer(std::move(groups)),
       options_(options),
       first_(parameter_count()),
@@ -24,6 +28,8 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
       updates_(parameter_count()) {
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "AdamW: betas must be in [0, 1), got ", options.beta1, " and ", options.beta2);
+  check(options.eps >= 0 && std::isfinite(options.eps),
+        "AdamW: eps must be a finite number of at least 0, got ", options.eps);
 }
 
 Tensor AdamW::updated_copy(const Tensor& parameter, size_t place) const {
@@ -56,6 +62,7 @@ void AdamW::allocate_state() {
 }
 
 void AdamW::step(double gradient_scale) {
+  check_step(gradient_scale);
   MemoryScope scope(MemoryCategory::optimizer);
   TensorList gradients(parameter_count()), copies(parameter_count());  // by place
   // All that may run out of memory comes first: an update is made whole or not begun.
@@ -76,7 +83,7 @@ void AdamW::step(double gradient_scale) {
     if (!gradients[place].defined()) return;
     device = parameter.device();
     kernels::AdamWTensor tensor{copies[place],  gradients[place], first_[place],
-                                second_[place], group.lr,         group.weight_decay};
+                                second_[place], rate_of(group),   group.weight_decay};
     if (!copies[place].is_same(parameter)) tensor.rounded = parameter;
     Alike& alike = by_updates[updates_[place] + 1];
     alike.tensors.push_back(tensor);
@@ -107,11 +114,14 @@ void AdamW::load_state_dict(const nn::NamedTensors& state) {
   nn::NamedTensors moments = state;
   auto found = std::find_if(moments.begin(), moments.end(),
                             [](const auto& entry) { return entry.first == "updates"; });
-  check(found != moments.end() && found->second.dtype() == DType::i64 &&
+  check(found != moments.end() && found->second.defined() && found->second.dtype() == DType::i64 &&
             found->second.shape() == Shape{int64_t(updates_.size())},
         "AdamW: the state has no \"updates\" of its ", updates_.size(), " parameters");
   std::vector<int64_t> updates = found->second.to_vector<int64_t>();
   moments.erase(found);
+  for (size_t place = 0; place < updates.size(); ++place)
+    check(updates[place] >= 0 && updates[place] <= most_steps, "AdamW: the state has ", updates[place],
+          " \"updates\" of parameter ", place);
   load_named_state(moments,
                    {{"first_moment", &first_}, {"second_moment", &second_}, {"master", &master_, true}});
   updates_ = std::move(updates);

@@ -4,21 +4,22 @@
 #pragma once
 
 #include "reprise/nn/optim/optimizer.h"
+#include "reprise/nn/optim/setting.h"
 
 namespace reprise::optim {
 
 struct AdamWOptions {
-  double lr = 1e-3;
+  Setting lr = Setting::by_default(1e-3);
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0.01;
+  Setting weight_decay = Setting::by_default(0.01);
 };
 
 class AdamW final : public Optimizer {
  public:
   AdamW(TensorList parameters, const AdamWOptions& options = {});
-  /// Groups bring their own lr and weight decay.
+  /// Groups bring their own lr and weight decay: Error if the options give one.
   AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options = {});
 
   void step(double gradient_scale = 1) override;
@@ -28,6 +29,8 @@ class AdamW final : public Optimizer {
   void load_state_dict(const nn::NamedTensors& state) override;
 
  private:
+  struct Checked {};  // the options fit the groups
+  AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& options);
   void make_moments(const Tensor& parameter, size_t place);
   /// The parameter, or its master copy with what others wrote to the parameter since the last step.
   Tensor updated_copy(const Tensor& parameter, size_t place) const;

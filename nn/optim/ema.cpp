@@ -1,4 +1,4 @@
-// Exponential moving average of parameters.
+// Exponential moving average of a module.
 #include "reprise/nn/optim/ema.h"
 
 #include <map>
@@ -12,21 +12,26 @@ Ema::Ema(const nn::Module& module, double decay) : decay_(decay) {
   check(decay >= 0 && decay < 1, "Ema: decay must be in [0, 1), got ", decay);
   MemoryScope scope(MemoryCategory::optimizer);
   NoGrad guard;
-  for (auto& [name, parameter] : module.named_parameters()) {
-    parameters_.push_back(parameter);
-    averages_.emplace_back(name, parameter.clone());
+  for (auto& [name, tensor] : module.state_dict()) {
+    followed_.push_back(tensor);
+    averages_.emplace_back(name, tensor.clone());
   }
 }
 
 void Ema::update() {
   NoGrad guard;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    averages_[i].second.mul_(decay_);
-    averages_[i].second.add_(parameters_[i], 1 - decay_);
+  for (size_t i = 0; i < followed_.size(); ++i) {
+    Tensor& average = averages_[i].second;
+    if (is_floating(average.dtype()))
+      average.mul_(decay_).add_(followed_[i], 1 - decay_);
+    else
+      average.copy_(followed_[i]);
   }
 }
 
 void Ema::load_state_dict(const nn::NamedTensors& state) {
+  for (const auto& [name, average] : state)
+    check(average.defined(), "Ema: the average of ", name, " is undefined");
   check(state.size() == averages_.size(), "Ema: ", state.size(), " averages given for ", averages_.size());
   std::map<std::string, Tensor> given(state.begin(), state.end());
   for (const auto& [name, average] : averages_) {
@@ -40,13 +45,16 @@ void Ema::load_state_dict(const nn::NamedTensors& state) {
   for (auto& [name, average] : averages_) average.copy_(given.at(name));
 }
 
-void Ema::swap() {
+Ema::Scope::Scope(const Ema& ema) : ema_(ema) {
+  MemoryScope scope(MemoryCategory::optimizer);
   NoGrad guard;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    Tensor held = parameters_[i].clone();
-    parameters_[i].copy_(averages_[i].second);
-    averages_[i].second.copy_(held);
-  }
+  for (const Tensor& value : ema_.followed_) held_.push_back(value.clone());
+  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].copy_(ema_.averages_[i].second);
+}
+
+Ema::Scope::~Scope() {
+  NoGrad guard;
+  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].copy_(held_[i]);
 }
 
 }  // namespace reprise::optim

@@ -1,26 +1,30 @@
-// Exponential moving average of parameters (Polyak and Juditsky 1992).
+// Exponential moving average of a module's parameters and buffers (Polyak and Juditsky 1992).
 #pragma once
 
 #include "reprise/nn/module.h"
 
 namespace reprise::optim {
 
-/// Averages follow the parameters: average = decay * average + (1 - decay) * parameter at each `update`.
+/// Averages follow all that the state dict holds: average = decay * average + (1 - decay) * value at each
+/// `update`, for parameters and floating buffers alike, such as the running statistics of batch norm; buffers
+/// of integers, such as its count of batches, are copied. (PyTorch: AveragedModel with use_buffers = True.)
 class Ema {
  public:
   explicit Ema(const nn::Module& module, double decay = 0.999);
 
   void update();
 
-  /// Puts the averages into the module while it lives, for evaluation.
+  /// Puts the averages into the module while it lives, for evaluation; a copy of what was there is held
+  /// aside.
   class Scope {
    public:
-    explicit Scope(Ema& ema) : ema_(ema) { ema_.swap(); }
-    ~Scope() { ema_.swap(); }
+    explicit Scope(const Ema& ema);
+    ~Scope();
     Scope(const Scope&) = delete;
 
    private:
-    Ema& ema_;
+    const Ema& ema_;
+    TensorList held_;
   };
 
   const nn::NamedTensors& state_dict() const { return averages_; }
@@ -28,9 +32,8 @@ class Ema {
   void load_state_dict(const nn::NamedTensors& state);
 
  private:
-  void swap();
   double decay_;
-  TensorList parameters_;
+  TensorList followed_;
   nn::NamedTensors averages_;
 };
 

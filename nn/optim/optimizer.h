@@ -2,14 +2,20 @@
 #pragma once
 
 #include "reprise/nn/module.h"
+#include "reprise/nn/optim/setting.h"
 
 namespace reprise::optim {
 
-/// Parameters that share a learning rate and a weight decay.
+/// Parameters that share a learning rate and a weight decay. Their rate is `lr * lr_scale`: a schedule sets
+/// `lr` of all groups by `set_lr`, and each keeps its share of it:
+///
+///   AdamW optimizer({{.parameters = backbone.parameters(), .lr_scale = 0.1}, {.parameters =
+///   head.parameters()}}); optimizer.set_lr(schedule(step));
 struct ParameterGroup {
   TensorList parameters{};
   double lr = 1e-3;
   double weight_decay = 0;
+  double lr_scale = 1;
 };
 
 /// Of what an optimizer keeps with a parameter: f64 for f64, f32 for all others.
@@ -27,8 +33,10 @@ class Optimizer {
   /// scale). Parameters without a gradient are left alone.
   virtual void step(double gradient_scale = 1) = 0;
 
-  void zero_grad();        ///< drops all gradients
-  void set_lr(double lr);  ///< of every group
+  void zero_grad();  ///< drops all gradients
+  /// Sets `lr` of every group; their `lr_scale` stays. Error if groups have an `lr` each, which one for all
+  /// would make equal.
+  void set_lr(double lr);
   std::vector<ParameterGroup>& groups() { return groups_; }
   int64_t steps() const { return steps_; }  ///< updates so far
 
@@ -39,6 +47,14 @@ class Optimizer {
 
  protected:
   explicit Optimizer(std::vector<ParameterGroup> groups);
+  /// Groups, of which the options say neither rate nor decay: Error naming `op` if they do.
+  static std::vector<ParameterGroup> checked(const char* op, std::vector<ParameterGroup> groups,
+                                             const Setting& lr, const Setting& weight_decay);
+  /// What each step checks: Error if a rate or a weight decay is negative or not finite, or the scale is not
+  /// finite. The first one warns of layers that no model registered.
+  void check_step(double gradient_scale);
+  static constexpr int64_t most_steps = int64_t(1) << 53;  // more than any run takes: counting on is safe
+  static double rate_of(const ParameterGroup& group) { return group.lr * group.lr_scale; }
   /// Visits every parameter with its group and its place.
   template <class Body>
   void for_each(Body&& body) {
@@ -58,6 +74,11 @@ class Optimizer {
 
   std::vector<ParameterGroup> groups_;
   int64_t steps_ = 0;
+
+ private:
+  void check_groups() const;
+
+  bool has_stepped_ = false;
 };
 
 /// Two groups: matrices and tables decay, vectors (biases, norms) do not.
@@ -67,6 +88,7 @@ std::vector<ParameterGroup> decay_matrices(const nn::Module& module, double lr, 
 double grad_norm(const TensorList& parameters);
 
 /// What to multiply gradients by so that their norm is at most `max_norm`: min(1, max_norm / (norm + 1e-6)).
+/// Error if the norm is NaN or inf: no factor helps then, and the update would spoil every parameter.
 double clip_scale(double norm, double max_norm);
 
 /// Scales the gradients in place so that their norm is at most `max_norm`; returns the norm before.

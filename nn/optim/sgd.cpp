@@ -1,19 +1,28 @@
 // SGD: parameters that meet their first gradient, and the others, in one launch each.
 #include "reprise/nn/optim/sgd.h"
 
+#include <cmath>
+
 #include "reprise/kernels/optimizer_step.h"
 
 namespace reprise::optim {
 
 Sgd::Sgd(TensorList parameters, const SgdOptions& options)
-    : Sgd(std::vector<ParameterGroup>{{std::move(parameters), options.lr, options.weight_decay}}, options) {}
+    : Sgd(Checked(), std::vector<ParameterGroup>{{std::move(parameters), options.lr, options.weight_decay}},
+          options) {}
 
 Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
+    : Sgd(Checked(), checked("Sgd", std::move(groups), options.lr, options.weight_decay), options) {}
+
+Sgd::Sgd(Checked, std::vector<ParameterGroup> groups, const SgdOptions& options)
     : Optimizer(std::move(groups)), options_(options), velocity_(parameter_count()) {
+  check(options.momentum >= 0 && std::isfinite(options.momentum),
+        "Sgd: momentum must be a finite number of at least 0, got ", options.momentum);
   check(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs momentum");
 }
 
 void Sgd::step(double gradient_scale) {
+  check_step(gradient_scale);
   MemoryScope scope(MemoryCategory::optimizer);
   std::vector<kernels::SgdTensor> fresh, running;
   TensorList gradients;
@@ -22,7 +31,7 @@ void Sgd::step(double gradient_scale) {
     Tensor gradient = parameter.grad();
     if (!gradient.defined()) return;
     gradients.push_back(gradient.detach().contiguous());
-    kernels::SgdTensor entry{parameter, gradients.back(), {}, group.lr, group.weight_decay};
+    kernels::SgdTensor entry{parameter, gradients.back(), {}, rate_of(group), group.weight_decay};
     bool first = options_.momentum > 0 && !velocity_[place].defined();
     if (first) velocity_[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
     if (options_.momentum > 0) entry.velocity = velocity_[place];

@@ -2,20 +2,21 @@
 #pragma once
 
 #include "reprise/nn/optim/optimizer.h"
+#include "reprise/nn/optim/setting.h"
 
 namespace reprise::optim {
 
 struct SgdOptions {
-  double lr = 1e-2;
+  Setting lr = Setting::by_default(1e-2);
   double momentum = 0;
-  bool nesterov = false;    ///< needs momentum
-  double weight_decay = 0;  ///< coupled: added to the gradient
+  bool nesterov = false;                          ///< needs momentum
+  Setting weight_decay = Setting::by_default(0);  ///< coupled: added to the gradient
 };
 
 class Sgd final : public Optimizer {
  public:
   Sgd(TensorList parameters, const SgdOptions& options = {});
-  /// Groups bring their own lr and weight decay.
+  /// Groups bring their own lr and weight decay: Error if the options give one.
   Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options = {});
 
   void step(double gradient_scale = 1) override;
@@ -23,6 +24,8 @@ class Sgd final : public Optimizer {
   void load_state_dict(const nn::NamedTensors& state) override;
 
  private:
+  struct Checked {};  // the options fit the groups
+  Sgd(Checked, std::vector<ParameterGroup> groups, const SgdOptions& options);
   SgdOptions options_;
   TensorList velocity_;  // by place; undefined until the parameter's first gradient
 };

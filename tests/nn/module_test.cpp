@@ -192,5 +192,29 @@ TEST(StateDict, OneErrorListsAllThatDoesNotFitAndNothingChanges) {
     EXPECT_TRUE(same_bits(after[i].second.detach(), before[i].second)) << before[i].first;
 }
 
+TEST(StateDict, AListOfWhatDoesNotFitEndsWithACountOfTheRest) {
+  Renamed net;
+  NamedTensors state{{"a", zeros({2})}};
+  for (int i = 0; i < 100'000; ++i) state.emplace_back("stranger." + std::to_string(i), Tensor());
+  std::string message;
+  try {
+    net.load_state_dict(state);
+  } catch (const Error& error) { message = error.what(); }
+  EXPECT_NE(message.find("unknown: stranger.0\n"), std::string::npos) << message;
+  EXPECT_NE(message.find("and 99980 more"), std::string::npos) << message;
+  EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 21);
+}
+
+TEST(Module, RefusesWhatHasNoValueAndItself) {
+  struct Odd : Module {
+    void add(const Tensor& x) { register_parameter("p", x); }
+    void add_buffer(const Tensor& x) { register_buffer("b", x); }
+    void add_self() { register_module("m", *this); }
+  } net;
+  expect_error([&] { net.add({}); }, {"Module", "\"p\"", "undefined"});
+  expect_error([&] { net.add_buffer({}); }, {"Module", "\"b\"", "undefined"});
+  expect_error([&] { net.add_self(); }, {"Module", "\"m\"", "itself"});
+}
+
 }  // namespace
 }  // namespace reprise::nn

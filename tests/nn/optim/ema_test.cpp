@@ -48,6 +48,8 @@ TEST(Ema, PutsTheAveragesIntoTheModuleForAScopeOnly) {
     for (size_t i = 0; i < 2; ++i)
       EXPECT_TRUE(same_bits(net.state_dict()[i].second.detach(), averages[i].second));
     EXPECT_TRUE(net.weight.requires_grad());
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(same_bits(ema.state_dict()[i].second, averages[i].second)) << "what a save would write";
   }
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_TRUE(same_bits(net.state_dict()[i].second.detach(), weights[i].second));
@@ -70,6 +72,39 @@ TEST(Ema, ResumesFromItsStateInAnyOrder) {
   resumed.update();
   for (size_t i = 0; i < 2; ++i)
     EXPECT_TRUE(same_bits(resumed.state_dict()[i].second, ema.state_dict()[i].second));
+}
+
+// One float and one integer buffer beside a parameter.
+struct Counted : nn::Module {
+  Tensor weight = register_parameter("weight", zeros({2}));
+  Tensor mean = register_buffer("mean", zeros({2}));
+  Tensor count = register_buffer("count", Tensor::from<int64_t>({0}, {1}));
+};
+
+TEST(Ema, AveragesFloatingBuffersAndCopiesIntegers) {
+  Counted net;
+  Ema ema(net, 0.75);
+  ASSERT_EQ(ema.state_dict().size(), 3u);
+  double want = 0;
+  for (int step = 1; step <= 4; ++step) {
+    net.mean.fill_(step);
+    net.count.fill_(step);
+    ema.update();
+    want = 0.75 * want + 0.25 * step;
+  }
+  EXPECT_EQ(ema.state_dict()[1].first, "mean");
+  EXPECT_TRUE(is_close(values(ema.state_dict()[1].second), Doubles(2, want), 1e-6));
+  EXPECT_EQ(ema.state_dict()[2].second.dtype(), DType::i64);
+  EXPECT_EQ(ema.state_dict()[2].second.item(), 4);
+  net.count.fill_(9);
+  {
+    Ema::Scope scope(ema);
+    EXPECT_TRUE(is_close(values(net.mean), Doubles(2, want), 1e-6));
+    EXPECT_EQ(net.count.item(), 4);
+  }
+  EXPECT_EQ(values(net.mean), Doubles(2, 4));
+  EXPECT_EQ(net.count.item(), 9);
+  EXPECT_EQ(ema.state_dict()[2].second.item(), 4);
 }
 
 TEST(Ema, RefusesAStateThatDoesNotFitAndKeepsItsOwn) {

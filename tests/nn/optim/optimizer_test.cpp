@@ -5,6 +5,7 @@
 
 #include "reprise/nn/gpt.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/nn/optim/parameters.h"
 
 namespace reprise::optim {
@@ -74,7 +75,7 @@ TEST(Optimizer, GradientScaleIsWhatClippingInPlaceWouldBe) {
 
 TEST(Optimizer, DropsGradientsAndSetsTheRateOfEveryGroup) {
   TensorList parameters = odd_parameters();
-  AdamW optimizer(std::vector<ParameterGroup>{{{parameters[0]}, 0.1, 0}, {{parameters[1]}, 0.2, 0}});
+  AdamW optimizer(std::vector<ParameterGroup>{{{parameters[0]}, 0.1, 0}, {{parameters[1]}, 0.1, 0.5}});
   set_gradients(parameters, 0);
   optimizer.zero_grad();
   EXPECT_FALSE(parameters[0].grad().defined() || parameters[1].grad().defined());
@@ -82,6 +83,116 @@ TEST(Optimizer, DropsGradientsAndSetsTheRateOfEveryGroup) {
   optimizer.set_lr(0.3);
   EXPECT_EQ(optimizer.groups()[0].lr, 0.3);
   EXPECT_EQ(optimizer.groups()[1].lr, 0.3);
+}
+
+TEST(Optimizer, KeepsEachGroupsShareOfTheRateThatAScheduleSets) {
+  for (bool adamw : {false, true}) {
+    TensorList given = odd_parameters(), want = odd_parameters();
+    auto make = [&](std::vector<ParameterGroup> groups) -> std::unique_ptr<Optimizer> {
+      if (adamw) return std::make_unique<AdamW>(std::move(groups));
+      return std::make_unique<Sgd>(std::move(groups));
+    };
+    auto scaled = make({{.parameters = {given[0], given[2]}}, {.parameters = {given[1]}, .lr_scale = 0.25}});
+    auto first = make({{.parameters = {want[0], want[2]}}}), second = make({{.parameters = {want[1]}}});
+    for (uint64_t step = 0; step < 3; ++step) {
+      set_gradients(given, step);
+      set_gradients(want, step);
+      double lr = 0.5 / double(step + 1);
+      scaled->set_lr(lr);
+      first->set_lr(lr);
+      second->set_lr(0.25 * lr);
+      for (Optimizer* optimizer : {scaled.get(), first.get(), second.get()}) optimizer->step();
+    }
+    for (size_t p = 0; p < 3; ++p) EXPECT_TRUE(same_bits(given[p].detach(), want[p].detach())) << p;
+    EXPECT_EQ(scaled->groups()[1].lr_scale, 0.25);
+  }
+}
+
+TEST(Optimizer, RefusesToFlattenRatesThatGroupsHaveOfTheirOwn) {
+  TensorList parameters = odd_parameters();
+  Sgd optimizer(std::vector<ParameterGroup>{{{parameters[0]}, 0.1}, {{parameters[1]}, 0.001}});
+  expect_error([&] { optimizer.set_lr(0.3); }, {"set_lr", "0.1", "0.001", "lr_scale"});
+  EXPECT_EQ(optimizer.groups()[1].lr, 0.001);
+  optimizer.groups()[1].lr = 0.1;
+  optimizer.set_lr(0.3);
+  for (double lr : {-1.0, double(NAN), double(INFINITY)})
+    expect_error([&] { optimizer.set_lr(lr); }, {"set_lr", "rate"});
+}
+
+TEST(Optimizer, RefusesOptionsThatGroupsWouldMakeItIgnore) {
+  Tensor x = parameter_of({3}, 1);
+  auto groups = [&] { return std::vector<ParameterGroup>{{{x}, 0.1}}; };
+  expect_error([&] { AdamW optimizer(groups(), {.lr = 1e-3}); }, {"AdamW", "lr 0.001", "groups"});
+  expect_error([&] { AdamW optimizer(groups(), {.weight_decay = 0.01}); }, {"AdamW", "weight_decay 0.01"});
+  expect_error([&] { Sgd optimizer(groups(), {.lr = 1e-2}); }, {"Sgd", "lr 0.01", "groups"});
+  expect_error([&] { Sgd optimizer(groups(), {.weight_decay = 0}); }, {"Sgd", "weight_decay 0"});
+  EXPECT_NO_THROW(AdamW(groups(), {.beta1 = 0.8}));
+  EXPECT_NO_THROW(Sgd(groups(), {.momentum = 0.8}));
+}
+
+TEST(Optimizer, RefusesNumbersThatSpoilParameters) {
+  Tensor x = parameter_of({3}, 1);
+  const double nan = double(NAN), inf = double(INFINITY);
+  for (double bad : {-1.0, nan, inf}) {
+    expect_error([&] { AdamW optimizer({x}, {.lr = bad}); }, {"optimizer", "lr"});
+    expect_error([&] { AdamW optimizer({x}, {.beta1 = bad}); }, {"AdamW", "betas"});
+    expect_error([&] { AdamW optimizer({x}, {.beta2 = bad}); }, {"AdamW", "betas"});
+    expect_error([&] { AdamW optimizer({x}, {.eps = bad}); }, {"AdamW", "eps"});
+    expect_error([&] { AdamW optimizer({x}, {.weight_decay = bad}); }, {"optimizer", "weight decay"});
+    expect_error([&] { Sgd optimizer({x}, {.momentum = bad}); }, {"Sgd", "momentum"});
+    expect_error([&] { Sgd optimizer({ParameterGroup{.parameters = {x}, .lr_scale = bad}}); },
+                 {"optimizer", "lr_scale"});
+  }
+  expect_error([&] { AdamW optimizer({x}, {.beta1 = 1}); }, {"AdamW", "betas"});
+  Sgd optimizer({x}, {.lr = 0.1});
+  x.set_grad(ones({3}));
+  Tensor before = x.detach().clone();
+  for (double bad : {nan, inf}) expect_error([&] { optimizer.step(bad); }, {"step", "gradient_scale"});
+  optimizer.groups()[0].lr = nan;
+  expect_error([&] { optimizer.step(); }, {"optimizer", "group 0", "nan"});
+  EXPECT_TRUE(same_bits(x.detach(), before));
+  EXPECT_EQ(optimizer.steps(), 0);
+}
+
+TEST(ClipGradNorm, RefusesANormThatIsNotFinite) {
+  Tensor x = parameter_of({3}, 1);
+  x.set_grad(Tensor::from<float>({1, float(NAN), 1}, {3}));
+  expect_error([&] { clip_grad_norm({x}, 1); }, {"clip", "nan"});
+  expect_error([&] { clip_scale(double(INFINITY), 1); }, {"clip", "inf"});
+  expect_error([&] { clip_scale(1, -1); }, {"clip", "max_norm", "-1"});
+}
+
+TEST(ClipGradNorm, ScalesAnExpandedGradientElementByElement) {
+  Tensor x = parameter_of({3}, 1);
+  x.set_grad(Tensor::from<float>({4}, {1}).expand({3}));
+  EXPECT_NEAR(clip_grad_norm({x}, 1), 4 * std::sqrt(3.0), 1e-12);
+  EXPECT_TRUE(is_close(x.grad().to_vector<double>(), Doubles(3, 1 / std::sqrt(3.0)), 1e-6));
+}
+
+TEST(Optimizer, TakesAnExpandedGradient) {
+  Tensor x = tensor_of({1, 2, 3}, {3}).set_requires_grad();
+  x.set_grad(Tensor::from<float>({4}, {1}).expand({3}));
+  Sgd optimizer({x}, {.lr = 0.25});
+  optimizer.step();
+  EXPECT_EQ(x.detach().to_vector<double>(), (Doubles{0, 1, 2}));
+}
+
+TEST(Optimizer, RefusesCountsThatNoRunReaches) {
+  Tensor x = parameter_of({3}, 1);
+  AdamW optimizer(TensorList{x});
+  x.set_grad(ones({3}));
+  optimizer.step();
+  for (int64_t bad : {int64_t(-1), INT64_MAX})
+    for (const char* which : {"updates", "steps"}) {
+      nn::NamedTensors state = copy_of(optimizer.state_dict());
+      for (auto& [name, tensor] : state)
+        if (name == which) tensor = Tensor::from<int64_t>({bad}, {1});
+      expect_error([&] { optimizer.load_state_dict(state); }, {which, std::to_string(bad)});
+    }
+  nn::NamedTensors state = copy_of(optimizer.state_dict());
+  state[0].second = Tensor();
+  expect_error([&] { optimizer.load_state_dict(state); }, {"optimizer", "undefined"});
+  EXPECT_EQ(optimizer.steps(), 1);
 }
 
 TEST(Optimizer, AnUpdateMakesSavedValuesOfTheParameterStale) {

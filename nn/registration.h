@@ -1,0 +1,24 @@
+// Layers that no model registered: their parameters get gradients, and are neither trained nor saved.
+#pragma once
+
+#include "reprise/nn/module.h"
+
+namespace reprise::nn {
+
+/// Error if `loss` depends on a parameter of a layer that `model` does not know, naming layer, parameter and
+/// shape: a forgotten `register_module`. It walks the graph of `loss`: once, before the first backward, will
+/// do. Tensors that no module made are the caller's own business.
+void check_registered(const Module& model, const Tensor& loss);
+
+namespace detail {
+
+/// A module has made `parameter`.
+void note_made(const Module& owner, const std::string& name, const Tensor& parameter);
+/// Somebody knows these: a module that was asked for its parameters, or an optimizer.
+void note_known(const TensorList& parameters);
+/// Warns of parameters of modules that got a gradient and that nobody knows, once of each: no optimizer
+/// will ever change them.
+void warn_of_strays();
+
+}  // namespace detail
+}  // namespace reprise::nn
