@@ -14,6 +14,7 @@
 
 #include "reprise/apps/common/manifest.h"
 #include "reprise/core/error.h"
+#include "reprise/core/quote.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/file_calls.h"
 #include "reprise/io/folder.h"
@@ -147,8 +148,10 @@ std::string CheckpointFolder::newest() const {
   std::string name = latest(), there;
   for (const std::string& other : all) there += (there.empty() ? "; there are " : ", ") + other;
   std::string cure = there + "; put the name of a good one into it, or remove it to take the newest";
-  check(name.starts_with(step_prefix) && name.find('/') == std::string::npos, path_, "/LATEST: holds '",
-        name.substr(0, 80), "', not the name of a checkpoint", cure);
+  bool is_name = name.starts_with(step_prefix) && std::all_of(name.begin(), name.end(), [](char letter) {
+                   return letter > ' ' && letter <= '~' && letter != '/';
+                 });
+  check(is_name, path_, "/LATEST: holds ", quote(name), ", not the name of a checkpoint", cure);
   check(is_there(path_of(name)), path_, "/LATEST: names ", name, ", which is not there", cure);
   return name;
 }

@@ -76,7 +76,8 @@ def while_sampling(world, number):
     """Long texts are left where a signal asks to stop."""
     def check(folder):
         write_text(folder)
-        words = RUN.words(world, "--sample-tokens", 1_000_000)
+        words = RUN.words(world)
+        words[words.index("--sample-tokens") + 1] = 1_000_000
         process, command = world.start(words, folder)
         begun = wait_until(lambda: saved_step(folder) and saved_step(folder) >= RUN.sample_every - RUN.save_every)
         time.sleep(0.3)
