@@ -10,6 +10,7 @@
 #include "reprise/apps/common/output.h"
 #include "reprise/apps/common/progress.h"
 #include "reprise/apps/common/run_records.h"
+#include "reprise/apps/common/saver.h"
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
@@ -22,14 +23,14 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(Task& task, const TrainerOptions& options, int64_t first_step)
+  Trainer(Task& task, const TrainerOptions& options, int64_t first_step, bool resume)
       : task_(task),
         options_(options),
         step_(first_step),
-        saved_step_(first_step > 0 ? first_step : -1),
         parameters_(task.model.parameters()),
-        records_(options.run_folder, first_step),
-        progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()) {}
+        progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
+        saver_({options.run_folder, options.keep, options.retry_seconds}, resume ? first_step : -1, tell()),
+        records_(options.run_folder, first_step, resume, tell()) {}
 
   TrainingResult run() {
     InterruptScope interrupts;
@@ -43,14 +44,15 @@ class Trainer {
       if (due(options_.eval_every) && !last) validate(false);
       progress_.update(step_, loss, validation_loss_, lr_, task_.units_per_step,
                        due(options_.eval_every) || last);
-      if (due(options_.save_every) && !last) try_to_save();
+      if ((due(options_.save_every) || saver_.wants_another_try(step_)) && !last) save(false);
       if (due(options_.sample_every) && !last) sample();
     }
-    if (step_ > first && saved_step_ != step_) save();
+    if (step_ > first && saver_.saved_step() != step_) save(true);
     bool complete = step_ == options_.schedule.steps && validate(true);
     progress_.break_line();
     complete = complete && sample();
     records_.plot();
+    records_.close();
     return {step_, step_ - first, validation_loss_.value_or(0), !complete && interrupted()};
   }
 
@@ -139,18 +141,7 @@ class Trainer {
     return done;
   }
 
-  // A full disk now need not be one at the next save, and the last checkpoint is still there.
-  void try_to_save() {
-    try {
-      save();
-    } catch (const Error& error) {
-      progress_.resume();
-      progress_.break_line();
-      warn("warning: step {} is not saved: {}\n", step_, error.what());
-    }
-  }
-
-  void save() {
+  void save(bool last) {
     progress_.pause();
     Checkpoint checkpoint{.step = step_,
                           .random = default_generator().state(),
@@ -158,18 +149,25 @@ class Trainer {
                           .parameters = task_.model.state_dict(),
                           .optimizer = task_.optimizer.state_dict()};
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
-    save_checkpoint(options_.run_folder, checkpoint, options_.keep);
-    saved_step_ = step_;
+    last ? saver_.save_last(checkpoint) : saver_.try_to_save(checkpoint);
     progress_.resume();
+  }
+
+  std::function<void(const std::string&)> tell() {
+    return [this](const std::string& text) {
+      progress_.break_line();
+      warn("warning: {}\n", text);
+    };
   }
 
   Task& task_;
   const TrainerOptions& options_;
-  int64_t step_, saved_step_;
+  int64_t step_;
   bool checked_ = false;  // that the model knows all layers of the loss
   TensorList parameters_;
-  RunRecords records_;
   Progress progress_;
+  Saver saver_;
+  RunRecords records_;
   double lr_ = 0;
   std::optional<double> validation_loss_;
 };
@@ -193,7 +191,7 @@ TrainingResult train(Task& task, const TrainerOptions& options, bool resume) {
   int64_t first_step = resume ? restore(task, options.run_folder) : 0;
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
         " already and --steps is ", options.schedule.steps);
-  return Trainer(task, options, first_step).run();
+  return Trainer(task, options, first_step, resume).run();
 }
 
 }  // namespace reprise::apps

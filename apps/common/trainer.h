@@ -17,14 +17,15 @@ namespace reprise::apps {
 struct TrainerOptions {
   std::string run_folder;
   optim::Schedule schedule;
-  int64_t accumulate = 1;    ///< micro-batches an update
-  double clip = 1.0;         ///< largest gradient norm; 0: no clipping
-  int64_t eval_every = 250;  ///< steps; 0: only at the end
-  int64_t sample_every = 0;  ///< steps; 0: only at the end
-  int64_t save_every = 500;  ///< steps; 0: only at the end
-  int64_t stop_after = 0;    ///< stop (and save) after this many updates of this call; 0: never
-  int keep = 2;              ///< checkpoints kept
-  bool anomaly = false;      ///< check every gradient for NaN and inf, naming the operation
+  int64_t accumulate = 1;       ///< micro-batches an update
+  double clip = 1.0;            ///< largest gradient norm; 0: no clipping
+  int64_t eval_every = 250;     ///< steps; 0: only at the end
+  int64_t sample_every = 0;     ///< steps; 0: only at the end
+  int64_t save_every = 500;     ///< steps; 0: only at the end
+  int64_t stop_after = 0;       ///< stop (and save) after this many updates of this call; 0: never
+  int keep = 2;                 ///< checkpoints kept
+  bool anomaly = false;         ///< check every gradient for NaN and inf, naming the operation
+  double retry_seconds = 0.25;  ///< of the last save: before its second try; each later wait is twice as long
 };
 
 /// What an app trains.
@@ -54,7 +55,10 @@ struct TrainingResult {
 /// Trains until `schedule.steps` updates are done, from the run folder's newest checkpoint if `resume`.
 /// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
 /// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
-/// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor.
+/// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor. The
+/// same before any save, if a weight, an average or the optimizer's state is not: nothing that is not finite
+/// is saved. A record or checkpoint that cannot be written is told and tried again; only if the last
+/// checkpoint cannot be saved, in several tries, it is an Error.
 TrainingResult train(Task& task, const TrainerOptions& options, bool resume);
 
 }  // namespace reprise::apps

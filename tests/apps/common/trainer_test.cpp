@@ -1,8 +1,10 @@
 // The training loop around a model of two numbers: what it calls when, what it writes, and when it stops.
 #include "reprise/apps/common/trainer.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -56,7 +58,8 @@ struct Fixture {
                          .schedule = {.lr = 0.1, .steps = 4, .decay = optim::Decay::constant},
                          .clip = 0,
                          .eval_every = 0,
-                         .save_every = 0};
+                         .save_every = 0,
+                         .retry_seconds = 1e-4};
 
   std::vector<double> values_of(const std::string& name) const {
     std::vector<double> found;
@@ -227,40 +230,181 @@ TEST(Train, AnInfiniteLossOrGradientStopsBeforeTheUpdateAndNamesTheTensor) {
   }
 }
 
-// Writing the checkpoint of step `doomed` fails: the disk is full.
+// Opening a file whose path holds `part` fails `times` times: the disk is full.
 class FullDisk : public io::FileCalls {
  public:
-  explicit FullDisk(int doomed) : part_("step-0000000" + std::to_string(doomed)) {}
+  explicit FullDisk(std::string part, int times = 1000) : part_(std::move(part)), left_(times) {}
   int open(const char* path, int flags, mode_t mode) override {
-    if (std::string(path).find(part_) == std::string::npos) return FileCalls::open(path, flags, mode);
+    bool full = std::string(path).find(part_) != std::string::npos && left_ > 0;
+    if (!full) return FileCalls::open(path, flags, mode);
+    --left_;
     errno = ENOSPC;
     return -1;
   }
 
  private:
   std::string part_;
+  int left_;
 };
+
+// What `train` says on standard error while opening files like `part` fails.
+std::string warnings_of(Fixture& f, const std::string& part, int times = 1000) {
+  FullDisk disk(part, times);
+  io::FileCallsScope scope(disk);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(train(f.task, f.options, false).step, f.options.schedule.steps);
+  return ::testing::internal::GetCapturedStderr();
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t times = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
+  return times;
+}
 
 TEST(Train, GoesOnWhenACheckpointCannotBeSavedAndSavesTheNext) {
   Fixture f;
   f.options.save_every = 1;
-  FullDisk disk(2);
-  io::FileCallsScope scope(disk);
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(train(f.task, f.options, false).step, 4);
-  std::string warning = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(warning.find("step 2"), std::string::npos) << warning;
-  EXPECT_NE(warning.find("errno 28"), std::string::npos) << warning;
+  std::string warning = warnings_of(f, "step-00000002");
+  EXPECT_EQ(count(warning, "step 2 is not saved"), 1u) << warning;
+  EXPECT_EQ(count(warning, "errno 28"), 1u) << warning;
+  EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 4);
+}
+
+TEST(Train, ASaveThatFailedIsTriedAgainAfterTheNextSteps) {
+  Fixture f;
+  f.options.save_every = 10;
+  f.options.keep = 10;
+  f.options.schedule.steps = 19;
+  std::vector<bool> there;  // is there a checkpoint when step s begins?
+  f.task.loss = [&, loss = f.task.loss](int64_t step, int64_t micro) {
+    there.push_back(has_checkpoint(f.folder.path()));
+    return loss(step, micro);
+  };
+  // Fails after steps 10, 11 and 13; the wait is doubled each time.
+  std::string warning = warnings_of(f, "model.safetensors", 3);
+  EXPECT_EQ(count(warning, "warning: "), 2u) << "once that it fails, once that it works again: " << warning;
+  EXPECT_EQ(count(warning, "step 17 is saved"), 1u) << warning;
+  EXPECT_EQ(std::find(there.begin(), there.end(), true) - there.begin(), 17);
+}
+
+TEST(Train, TheLastSaveIsTriedSeveralTimes) {
+  Fixture f;
+  std::string warning = warnings_of(f, "model.safetensors", 4);
+  EXPECT_EQ(count(warning, "errno 28"), 1u) << warning;
   EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 4);
 }
 
 TEST(Train, FailsWhenTheLastCheckpointCannotBeSaved) {
   Fixture f;
   f.options.save_every = 1;
-  FullDisk disk(4);
+  FullDisk disk("step-00000004");
   io::FileCallsScope scope(disk);
-  expect_error([&] { train(f.task, f.options, false); }, {"step-00000004", "errno 28"});
+  expect_error([&] { train(f.task, f.options, false); },
+               {"step 4 is not saved", "5 tries", "step-00000004", "errno 28", "of step 3"});
   EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 3);
+}
+
+// The disk takes nothing for `path` from write number `first` on, `count` times, and half of a line first.
+class FullFile : public io::FileCalls {
+ public:
+  FullFile(std::string path, int first, int count)
+      : path_(std::move(path)), first_(first), last_(first + count) {}
+  int open(const char* path, int flags, mode_t mode) override {
+    int descriptor = FileCalls::open(path, flags, mode);
+    if ((flags & O_WRONLY) && std::string(path).find(path_) != std::string::npos) doomed_ = descriptor;
+    return descriptor;
+  }
+  int close(int descriptor) override {
+    if (descriptor == doomed_) doomed_ = -1;
+    return FileCalls::close(descriptor);
+  }
+  ssize_t write(int descriptor, const void* data, size_t bytes) override {
+    if (descriptor != doomed_) return FileCalls::write(descriptor, data, bytes);
+    int number = writes_++;
+    if (number == first_) return FileCalls::write(descriptor, data, bytes / 2);
+    if (number < first_ || number > last_) return FileCalls::write(descriptor, data, bytes);
+    errno = ENOSPC;
+    return -1;
+  }
+
+ private:
+  std::string path_;
+  int first_, last_, doomed_ = -1, writes_ = 0;
+};
+
+TEST(Train, ALogThatCannotBeWrittenIsToldOnceAndGetsWhatItMissed) {
+  for (const char* name : {"metrics.jsonl", "events.out", "samples.txt"}) {
+    Fixture f;
+    f.options.sample_every = 1;
+    f.options.eval_every = 1;
+    FullFile disk(name, 1, 3);
+    io::FileCallsScope scope(disk);
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(train(f.task, f.options, false).step, 4);
+    std::string warning = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(count(warning, "errno 28"), 1u) << warning;
+    EXPECT_EQ(count(warning, "warning: "), 2u) << "that it fails, and that it works again: " << warning;
+    EXPECT_NE(warning.find(name), std::string::npos) << warning;
+    expect_near(f.values_of("loss"), {5, 5 * 0.81, 5 * std::pow(0.9, 4), 5 * std::pow(0.9, 6)});
+    EXPECT_EQ(f.values_of("val_loss").size(), 4u);
+    std::ifstream samples(f.folder / "samples.txt");
+    std::string text{std::istreambuf_iterator<char>(samples), {}};
+    for (int step = 1; step <= 4; ++step)
+      EXPECT_EQ(count(text, "--- step " + std::to_string(step) + " ---\ntext\n\n"), 1u) << text;
+    EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 4);
+  }
+}
+
+TEST(Train, RecordsThatCannotBeOpenedOrDrawnDoNotEndTraining) {
+  for (const char* name : {"metrics.jsonl", "events.out", "samples.txt", "loss.svg"}) {
+    Fixture f;
+    f.options.eval_every = 1;
+    std::string warning = warnings_of(f, name);
+    EXPECT_NE(warning.find(name), std::string::npos) << warning;
+    EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 4);
+  }
+}
+
+// Without clipping, a rate of 1e38 makes infinities of the first update.
+TEST(Train, WeightsThatAreNotFiniteAreNeverSaved) {
+  for (int64_t steps : {1, 4}) {
+    Fixture f;
+    f.options.save_every = 1;
+    f.options.keep = 1;
+    f.options.schedule.steps = steps;
+    f.options.stop_after = steps == 1 ? 0 : 1;
+    train(f.task, f.options, false);
+    f.options.schedule = {.lr = 3e38, .steps = 2 * steps, .decay = optim::Decay::constant};
+    std::vector<double> before =
+        load_checkpoint(f.folder.path(), true).parameters[0].second.to_vector<double>();
+    expect_error([&] { train(f.task, f.options, true); }, {"step 2", "first bad tensor: x", "of step 1"});
+    Checkpoint left = load_checkpoint(f.folder.path(), true);
+    EXPECT_EQ(left.step, 1);
+    EXPECT_EQ(left.parameters[0].second.to_vector<double>(), before);
+  }
+}
+
+struct WithBuffer : Line {
+  Tensor statistic = register_buffer("statistic", Tensor::from<double>({0, 0}, {2}));
+};
+
+TEST(Train, BuffersAndAveragesThatAreNotFiniteAreNotSaved) {
+  Fixture f;
+  WithBuffer model;
+  Task task{
+      .model = model, .optimizer = f.optimizer, .loss = f.task.loss, .validation_loss = {}, .sample = {}};
+  model.statistic.fill_(std::numeric_limits<double>::quiet_NaN());
+  expect_error([&] { train(task, f.options, false); },
+               {"step 4", "first bad tensor: statistic", "nothing is saved"});
+  EXPECT_FALSE(has_checkpoint(f.folder.path()));
+
+  Fixture g;
+  optim::Ema ema(g.model, 0.5);
+  ema.state_dict()[0].second.fill_(INFINITY);
+  g.task.ema = &ema;
+  expect_error([&] { train(g.task, g.options, false); }, {"step 4", "the average of x"});
+  EXPECT_FALSE(has_checkpoint(g.folder.path()));
 }
 
 TEST(Train, ResumesOnlyWhatItsTaskDescribes) {
