@@ -24,7 +24,6 @@ class TensorBoardWriter {
   const std::string& path() const { return file_.path(); }
 
  private:
-  void write_record(std::string_view event);
   File file_;
 };
 

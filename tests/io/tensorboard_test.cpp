@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include <cstring>
 #include <vector>
 
 #include "reprise/io/crc32c.h"
+#include "reprise/io/file_calls.h"
 #include "reprise/tests/io/temp_folder.h"
 
 namespace reprise::io {
@@ -73,6 +76,35 @@ TEST(TensorBoard, ResumingPurgesLaterSteps) {
   std::vector<std::string> records = records_of(second.path());
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[1].substr(9), "\x10\x65\x3a\x02\x08\x01");  // step 101, session_log {status: START}
+}
+
+// TensorBoard reads files by name: two runs within a second, or a clock that was put back, change no order.
+TEST(TensorBoard, ALaterFileHasALaterName) {
+  TempFolder folder;
+  std::string last = folder.write("events.out.tfevents.4000000000.host.1.0", "");
+  folder.write("events.out.tfevents.", "");
+  folder.write("events.out.tfevents.99999999999999999999.x", "");
+  for (int i = 0; i < 3; ++i) {
+    TensorBoardWriter writer(folder.path());
+    EXPECT_LT(last, writer.path());
+    last = writer.path();
+  }
+}
+
+// No write works: the disk is full.
+struct NoWrite : FileCalls {
+  ssize_t write(int, const void*, size_t) override {
+    errno = ENOSPC;
+    return -1;
+  }
+};
+
+TEST(TensorBoard, AFileThatCannotBeBegunIsNotLeftEmpty) {
+  TempFolder folder;
+  NoWrite calls;
+  FileCallsScope scope(calls);
+  testing::expect_error([&] { TensorBoardWriter writer(folder.path()); }, "errno 28");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(TensorBoard, NamesAFolderThatIsMissing) {
