@@ -27,9 +27,7 @@ Node::~Node() { live_count.fetch_sub(1); }
 void detail::delete_later(Node* node) noexcept {
   node->deleted_after_ = std::exchange(waiting, node);
   if (std::exchange(deleting, true)) return;
-  while (waiting) {
-    delete std::exchange(waiting, waiting->deleted_after_);
-  }
+  while (waiting) { delete std::exchange(waiting, waiting->deleted_after_); }
   deleting = false;
 }
 

@@ -1,6 +1,7 @@
 // Memory that is not there: wherever an allocation of a training step fails, the step ends in an exception,
 // leaves nothing behind, and can be tried again. This program has an operator new of its own, which fails
 // when it is told to.
+// labels: slow
 #include <gtest/gtest.h>
 
 #include <new>
