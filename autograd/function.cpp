@@ -13,7 +13,7 @@ namespace reprise::autograd {
 
 void FunctionNode::throw_undefined(const char* op_name, const UndefinedTensor& error,
                                    const TensorList& inputs) {
-  std::ostringstream which;
+  TextStream which;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i].defined())
       which << (which.tellp() > 0 ? ", " : "; undefined among its tensor arguments: ") << i;
