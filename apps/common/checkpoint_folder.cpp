@@ -179,7 +179,20 @@ void CheckpointFolder::finish(const std::string& unfinished, const std::string& 
   io::sync_folder(unfinished);
   rename_folder(unfinished, path_of(name));
   io::sync_folder(path_);
-  io::write_file(path_of("LATEST"), name + "\n");
+  try {
+    io::write_file(path_of("LATEST"), name + "\n");
+  } catch (const Error&) {
+    discard(name);
+    throw;
+  }
+}
+
+// What LATEST does not name is no use, and takes the room that the next try needs.
+void CheckpointFolder::discard(const std::string& name) const {
+  std::string complaint;
+  try_to_remove(complaint, [&] {
+    if (latest() != name) remove(name);
+  });
 }
 
 // It has its own step inside, and nothing but the files of its manifest.

@@ -42,6 +42,7 @@ class CheckpointFolder {
 
  private:
   std::string latest() const;
+  void discard(const std::string& name) const;
   bool may_be_deleted(const std::string& name) const;
   void remove(const std::string& name) const;
 

@@ -95,11 +95,6 @@ bool is_plain_number(const std::string& text) {
   return std::regex_match(text, number);
 }
 
-// What starts or continues a run is not part of what it is.
-bool is_about_the_call(const std::string& name) {
-  return name == "resume" || name == "out" || name == "stop-after";
-}
-
 void write_option(std::ostream& out, const CLI::Option& option) {
   if (option.get_lnames().empty() || is_about_the_call(option.get_lnames().front())) return;
   std::string value = option.count() ? CLI::detail::join(option.results(), " ") : option.get_default_str();
@@ -110,6 +105,10 @@ void write_option(std::ostream& out, const CLI::Option& option) {
 }
 
 }  // namespace
+
+bool is_about_the_call(const std::string& name) {
+  return name == "resume" || name == "change" || name == "out" || name == "stop-after";
+}
 
 void add_config_option(CLI::App& command) {
   command.add_option("--config", "Read options from a TOML file; the command line wins")->check(not_empty());

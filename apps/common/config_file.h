@@ -22,6 +22,10 @@ std::map<std::string, std::string> apply_config(CLI::App& command);
 /// The message with the places of the options that it names, where they are from a file.
 std::string with_places(const std::string& message, const std::map<std::string, std::string>& places);
 
+/// Whether an option, by its long name, says what to do with a run rather than what it is: config files do
+/// not keep it.
+bool is_about_the_call(const std::string& name);
+
 /// The options of a command as they were resolved, as TOML: what the run folder keeps. A path that is not
 /// UTF-8 is written as `io::bytes_as_utf8` has it, and read back to the same bytes.
 std::string resolved_config(const CLI::App& command);

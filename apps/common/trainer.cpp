@@ -29,7 +29,8 @@ class Trainer {
         step_(first_step),
         parameters_(task.model.parameters()),
         progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
-        saver_({options.run_folder, options.keep, options.retry_seconds}, resume ? first_step : -1, tell()),
+        saver_({options.run_folder, options.keep, options.retry_seconds}, first_step > 0 ? first_step : -1,
+               tell()),
         records_(options.run_folder, first_step, resume, tell()) {}
 
   TrainingResult run() {
@@ -172,10 +173,26 @@ class Trainer {
   std::optional<double> validation_loss_;
 };
 
+// One Error that lists all that differs.
+void check_description(const Task& task, std::map<std::string, std::string> saved,
+                       const std::string& run_folder) {
+  std::string differences;
+  auto add = [&](const std::string& key, const std::string& was, const std::string& now) {
+    if (was != now && !task.changeable.contains(key))
+      differences += (differences.empty() ? "" : ", ") + key + " " + was + " (now " + now + ")";
+  };
+  for (const auto& [key, now] : task.description) {
+    auto found = saved.extract(key);
+    add(key, found.empty() ? "none" : found.mapped(), now);
+  }
+  for (const auto& [key, was] : saved) add(key, was, "none");
+  check(differences.empty(), "resume: the model of ", run_folder,
+        " is not the one the options describe: ", differences);
+}
+
 int64_t restore(Task& task, const std::string& run_folder) {
   Checkpoint checkpoint = load_checkpoint(run_folder, true);
-  check(checkpoint.model == task.description, "resume: the model of ", run_folder,
-        " is not the one the options describe; give the options it was started with");
+  check_description(task, checkpoint.model, run_folder);
   task.model.load_state_dict(checkpoint.parameters);
   task.optimizer.load_state_dict(checkpoint.optimizer);
   check(!task.ema == checkpoint.ema.empty(), "resume: ", run_folder, task.ema ? " has no" : " has",
@@ -188,9 +205,10 @@ int64_t restore(Task& task, const std::string& run_folder) {
 }  // namespace
 
 TrainingResult train(Task& task, const TrainerOptions& options, bool resume) {
-  int64_t first_step = resume ? restore(task, options.run_folder) : 0;
+  int64_t first_step = resume && has_checkpoint(options.run_folder) ? restore(task, options.run_folder) : 0;
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
-        " already and --steps is ", options.schedule.steps);
+        " already and --steps is ", options.schedule.steps, "; with more --steps it goes on");
+  if (task.begin) task.begin(first_step);
   return Trainer(task, options, first_step, resume).run();
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "reprise/core/random.h"
@@ -34,6 +35,9 @@ struct Task {
   optim::Optimizer& optimizer;
   optim::Ema* ema = nullptr;
   std::map<std::string, std::string> description{};  ///< kept in checkpoints, to build the model again
+  std::set<std::string> changeable{};  ///< keys of it that may be other than the resumed checkpoint's
+  /// Called when all is checked and restored, before anything is written or updated.
+  std::function<void(int64_t first_step)> begin{};
   std::string unit = "tokens";
   int64_t units_per_step = 0;
   /// The loss of one micro-batch, a pure function of (step, micro) and the random state.
@@ -52,7 +56,8 @@ struct TrainingResult {
   bool interrupted = false;  ///< a signal came before all was done
 };
 
-/// Trains until `schedule.steps` updates are done, from the run folder's newest checkpoint if `resume`.
+/// Trains until `schedule.steps` updates are done; with `resume` from the run folder's newest checkpoint, or
+/// from the beginning if the run was stopped before it had one.
 /// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
 /// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
 /// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor. The

@@ -2,11 +2,13 @@
 #include "reprise/apps/gpt/options.h"
 
 #include <climits>
+#include <filesystem>
 
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
+#include "reprise/apps/gpt/resume.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -86,7 +88,10 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
       ->add_option("--out", o.trainer.run_folder,
                    "Run folder (default: the first free of runs/gpt, runs/gpt-2, ...)")
       ->check(not_empty());
-  group->add_flag("--resume", o.resume, "Go on from the newest checkpoint in --out");
+  group->add_flag("--resume", o.resume,
+                  "Go on from the newest checkpoint in --out, with the options that the run has\n"
+                  "(config.toml); what changes no bit of the steps done may be given anew");
+  group->add_flag("--change", o.change, "With --resume: go on with other options than the run has");
   group
       ->add_option("--init-from", o.init_from,
                    "Start from the weights of a run, a checkpoint or a .safetensors file")
@@ -169,6 +174,19 @@ TrainCommand default_train() {
   return o;
 }
 
+// What a resumed run has and the command line leaves open.
+void resume_options(CLI::App& train, TrainCommand& o) {
+  std::string& folder = o.trainer.run_folder;
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  check(o.resume || !o.change, "--change is for --resume");
+  if (!o.resume) return;
+  check(!folder.empty(), "--resume: say which run goes on by --out");
+  std::string config = folder + "/config.toml";
+  std::error_code ignored;
+  if (std::filesystem::exists(config, ignored)) o.changes = take_run_config(train, config);
+  drop_free_changes(o.changes);
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -185,6 +203,7 @@ Command parse_command_line(int argc, char** argv) {
   if (app.got_subcommand("train")) {
     command.kind = Command::Kind::train;
     command.places = apply_config(*app.get_subcommand("train"));
+    resume_options(*app.get_subcommand("train"), command.train);
     command.train.resolved = resolved_config(*app.get_subcommand("train"));
   } else {
     command.kind = app.got_subcommand("sample") ? Command::Kind::sample : Command::Kind::eval;

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "reprise/apps/common/run_config.h"
 #include "reprise/apps/common/sampler.h"
 #include "reprise/apps/common/trainer.h"
 #include "reprise/nn/gpt.h"
@@ -35,6 +37,8 @@ struct TrainCommand {
   std::string decay = "cosine";
   std::string init_from;  ///< a run folder, a checkpoint or a .safetensors file to start from
   bool resume = false;
+  bool change = false;                  ///< go on with options that are not the run's
+  std::vector<OptionChange> changes{};  ///< those of --resume that are not, and may change bits
   int64_t batch = 12;
   int64_t eval_batches = 20;  ///< while training; the end always sees the whole split
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, ema = 0;

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/interrupt.h"
@@ -9,12 +10,13 @@
 #include "reprise/apps/common/option_error.h"
 #include "reprise/apps/common/output.h"
 #include "reprise/apps/common/progress.h"
+#include "reprise/apps/common/run_folder.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
-#include "reprise/apps/gpt/run_folder.h"
+#include "reprise/apps/gpt/resume.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/parallel.h"
 #include "reprise/core/quote.h"
@@ -23,6 +25,8 @@
 
 namespace reprise::apps::gpt {
 namespace {
+
+void tell(const std::string& text) { warn("warning: {}\n", text); }
 
 void check_numbers(const TrainCommand& c) {
   check(c.model.width % c.model.heads == 0, "--width ", c.model.width, " is not a multiple of --heads ",
@@ -35,6 +39,19 @@ void check_numbers(const TrainCommand& c) {
             !__builtin_mul_overflow(tokens, c.model.context, &tokens),
         "--batch ", c.batch, ", --accumulate ", c.trainer.accumulate, " and --context ", c.model.context,
         ": a step of so many tokens cannot be counted");
+}
+
+// What lies there fits a new run, or one that goes on. The lock of the latter, before anything of it is read.
+std::optional<RunLock> check_folder(const TrainCommand& c) {
+  const std::string& folder = c.trainer.run_folder;
+  if (!c.resume) {
+    if (!folder.empty()) check_free(folder);
+    return {};
+  }
+  FolderState state = state_of(folder);
+  check(state == FolderState::saved || state == FolderState::begun, "--resume: no checkpoint in ", folder,
+        ", and no config.toml of a run that was only begun");
+  return RunLock(folder, tell);
 }
 
 // The strategy of the options. Error if it needs a memory budget that is not there, or the other way round.
@@ -50,8 +67,8 @@ RecomputeStrategy recompute_strategy(const TrainCommand& c) {
 
 // The tokenizer that the weights to start from, or to go on with, were trained with: their ids mean its
 // tokens.
-std::unique_ptr<io::Tokenizer> known_tokenizer(const TrainCommand& c) {
-  if (c.resume) return saved_tokenizer(c.trainer.run_folder);
+std::unique_ptr<io::Tokenizer> known_tokenizer(const TrainCommand& c, bool goes_on) {
+  if (goes_on) return saved_tokenizer(c.trainer.run_folder);
   if (c.init_from.empty() || !c.data.vocab.empty()) return nullptr;
   return under_option("--init-from", [&] { return tokenizer_beside(c.init_from); });
 }
@@ -82,7 +99,7 @@ void plan_for_budget(const TrainCommand& c, nn::Gpt& model, optim::AdamW& optimi
 }
 
 void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus,
-                  const std::string& folder) {
+                  const std::string& folder, int64_t first_step) {
   const nn::GptOptions& o = model.options();
   report("GPT: {} layers, {} heads, width {}, context {}, vocabulary {}: {:.2f} M parameters\n", o.layers,
          o.heads, o.width, o.context, o.vocab_size, double(model.parameter_count()) / 1e6);
@@ -91,9 +108,13 @@ void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& cor
   if (o.recompute != RecomputeStrategy())
     report("Recompute: {}: blocks {} (in brackets: played again in backward)\n", to_string(o.recompute),
            to_string(model.recompute_plan()));
-  report("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n\n", c.trainer.schedule.steps,
+  report("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n", c.trainer.schedule.steps,
          c.batch * c.trainer.accumulate, o.context, to_string(model.wte.weight.device()), num_threads(),
          folder);
+  if (!c.changes.empty()) report("Changed: {}\n", for_output(to_string(c.changes)));
+  if (c.resume && first_step > 0) report("It goes on after step {}\n", first_step);
+  if (c.resume && first_step == 0) report("It has no checkpoint yet, and starts from its beginning\n");
+  report("\n");
 }
 
 int finish(const TrainCommand& c, const TrainingResult& result, double seconds) {
@@ -102,8 +123,8 @@ int finish(const TrainCommand& c, const TrainingResult& result, double seconds) 
   if (result.updates == 0) {
     report("Stopped before the first step: there is nothing to save\n");
   } else if (result.step < steps) {
-    report("Stopped at step {} of {}; saved. Go on with: reprise-gpt train --out {} --resume ...\n",
-           result.step, steps, folder);
+    report("Stopped at step {} of {}; saved. Go on with: reprise-gpt train --out {} --resume\n", result.step,
+           steps, folder);
   } else if (result.interrupted) {
     report("Stopped after the last step, {}; saved. Evaluate it with: reprise-gpt eval --run {}\n", steps,
            folder);
@@ -125,21 +146,19 @@ int run_train(const TrainCommand& given) {
   use_attention(c.attention, device);
   if (!c.memory_limit.empty()) allocator(device).set_limit(parse_bytes(c.memory_limit));
   c.trainer.schedule.decay = optim::parse_decay(c.decay);
-  if (c.trainer.run_folder.empty()) c.trainer.run_folder = free_run_folder();
-  const std::string& folder = c.trainer.run_folder;
-  if (c.resume)
-    check(has_checkpoint(folder), "--resume: no checkpoint in ", folder);
-  else
-    check_free(folder);
+  std::string& folder = c.trainer.run_folder;
+  std::optional<RunLock> lock = check_folder(c);
+  bool goes_on = c.resume && has_checkpoint(folder);
 
-  Corpus corpus = load_corpus(c.data, known_tokenizer(c));
+  Corpus corpus = load_corpus(c.data, known_tokenizer(c, goes_on));
+  if (c.resume) check_changes(c, corpus);
   if (corpus.tokenizer) prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad one is told now
   c.model.vocab_size = corpus.vocab_size;
   c.model.recompute = recompute_strategy(c);
   check_fits(c.model, c.batch, c.model.context, device);
   manual_seed(uint64_t(c.seed));
   nn::Gpt model(c.model, device);
-  if (!c.init_from.empty() && !c.resume) start_from_weights(c, model, corpus);
+  if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);
   optim::AdamW optimizer(optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay),
                          {.beta1 = c.beta1, .beta2 = c.beta2});
   std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
@@ -149,13 +168,18 @@ int run_train(const TrainCommand& given) {
   plan_for_budget(c, model, optimizer, crops);
   interrupts.defer();
   std::optional<NewRunFolder> new_folder;
-  if (!c.resume) new_folder.emplace(folder, c.resolved, corpus.tokenizer.get());
-  print_header(c, model, corpus, folder);
+  if (!c.resume) folder = new_folder.emplace(folder, "gpt", tell).path();
 
   Task task{.model = model,
             .optimizer = optimizer,
             .ema = ema.get(),
             .description = describe(c.model),
+            .changeable = c.change ? std::set<std::string>{"dropout"} : std::set<std::string>{},
+            .begin =
+                [&](int64_t first_step) {
+                  keep_options(c, corpus, first_step);
+                  print_header(c, model, corpus, folder, first_step);
+                },
             .units_per_step = c.batch * c.trainer.accumulate * c.model.context,
             .loss =
                 [&](int64_t step, int64_t micro) {

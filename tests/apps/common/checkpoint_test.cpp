@@ -232,6 +232,25 @@ TEST(Checkpoint, WhatCannotBeRemovedIsToldAndIsNoError) {
   expect_same(load_checkpoint(run.path(), true), at_step(2));
 }
 
+// Writing LATEST fails: the disk is full. The checkpoint that it would name must not take up the room there
+// is.
+struct NoLatest : io::FileCalls {
+  int open(const char* path, int flags, mode_t mode) override {
+    errno = ENOSPC;
+    return std::string(path).find("LATEST.tmp") != std::string::npos ? -1
+                                                                     : FileCalls::open(path, flags, mode);
+  }
+};
+
+TEST(Checkpoint, OneThatLatestCannotNameIsRemovedAgain) {
+  TempFolder run;
+  save_checkpoint(run.path(), at_step(1), 1);
+  NoLatest calls;
+  io::FileCallsScope scope(calls);
+  testing::expect_error([&] { save_checkpoint(run.path(), at_step(2), 1); }, {"LATEST", "errno 28"});
+  EXPECT_EQ(entries(run / "checkpoints"), (Names{"LATEST", "step-00000001"}));
+}
+
 TEST(Checkpoint, AnUnfinishedOneIsIgnoredAndCleanedUp) {
   TempFolder run;
   save_checkpoint(run.path(), at_step(1), 2);

@@ -1,0 +1,122 @@
+// Free, begun, saved or somebody else's.
+#include "reprise/apps/common/run_folder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "reprise/apps/common/checkpoint.h"
+#include "reprise/io/file.h"
+#include "reprise/io/file_calls.h"
+
+namespace reprise::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run that was killed at its very start leaves, before anything is in it.
+bool means_nothing(const std::string& name) {
+  return name == RunLock::file_name || name.starts_with("config.toml.tmp.");
+}
+
+// Makes the first free of runs/NAME, runs/NAME-2, ...: mkdir succeeds for one process only.
+std::string make_free_folder(const std::string& name) {
+  io::make_folders_durable("runs");
+  for (int i = 1;; ++i) {
+    std::string folder = "runs/" + name + (i == 1 ? "" : "-" + std::to_string(i));
+    if (io::file_calls().mkdir(folder.c_str(), 0777) == 0) {
+      io::sync_folder("runs");
+      return folder;
+    }
+    int reason = errno;
+    check(reason == EEXIST, "mkdir: ", folder, ": ", std::strerror(reason), " (errno ", reason, ")");
+  }
+}
+
+// The folders of the path that are missing, the innermost first.
+std::vector<std::string> missing_folders(const std::string& folder) {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (fs::path path = fs::absolute(folder, ignored);
+       !path.empty() && !fs::exists(fs::symlink_status(path, ignored)); path = path.parent_path())
+    if (path.has_filename()) missing.push_back(path);  // not for the part after a trailing slash
+  return missing;
+}
+
+}  // namespace
+
+FolderState state_of(const std::string& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) {
+    check(!error, "--out ", folder, ": ", error.message());
+    return FolderState::free;
+  }
+  check(fs::is_directory(folder, error), "--out ", folder, ": is there already, and no folder");
+  if (has_checkpoint(folder)) return FolderState::saved;
+  if (fs::exists(folder + "/config.toml", error)) return FolderState::begun;
+  for (fs::directory_iterator at(folder, error), end; at != end; at.increment(error))
+    if (!means_nothing(at->path().filename().string())) return FolderState::foreign;
+  check(!error, "--out ", folder, ": ", error.message());
+  return FolderState::free;
+}
+
+void check_free(const std::string& folder) {
+  switch (state_of(folder)) {
+    case FolderState::free:
+      return;
+    case FolderState::foreign:
+      fail("--out ", folder,
+           " holds something already that is no run: choose another folder (--resume is for runs)");
+    case FolderState::begun:
+      fail("--out ", folder,
+           " holds a run that was stopped before its first checkpoint: --resume starts it again "
+           "with its own options, or choose another folder");
+    case FolderState::saved:
+      fail("--out ", folder, " holds a run already: --resume goes on with it, or choose another folder");
+  }
+}
+
+NewRunFolder::NewRunFolder(const std::string& folder, const std::string& name, const RunLock::Tell& tell)
+    : path_(folder) {
+  if (!folder.empty()) check_free(folder);
+  made_ = missing_folders(folder.empty() ? "runs" : folder);
+  try {
+    if (folder.empty()) {
+      path_ = make_free_folder(name);
+      made_.insert(made_.begin(), path_);
+    } else {
+      io::make_folders_durable(folder);
+    }
+    lock_.emplace(path_, tell);
+    check_free(path_);  // until it was locked, another process may have begun and ended a run there
+  } catch (const Error& error) {
+    std::error_code ignored;
+    if (!lock_)
+      for (const std::string& made : made_) fs::remove(made, ignored);  // if empty
+    std::string text = error.what();
+    fail(text.starts_with("--out") ? "" : "--out ", text);
+  }
+}
+
+NewRunFolder::~NewRunFolder() {
+  std::error_code error;
+  bool recorded = fs::file_size(path_ + "/metrics.jsonl", error) > 0 && !error;
+  bool saved = fs::exists(path_ + "/checkpoints", error) || error;
+  if (!recorded && !saved) clear();
+}
+
+// Only what training makes, and of the folders only those that are empty then.
+void NewRunFolder::clear() noexcept {
+  std::error_code ignored;
+  for (const char* name : {"config.toml", "data.toml", "metrics.jsonl", "tokenizer"})
+    fs::remove_all(path_ + "/" + name, ignored);
+  for (fs::directory_iterator entry(path_, ignored), end; !ignored && entry != end; entry.increment(ignored))
+    if (entry->path().filename().string().starts_with("events.out.tfevents.")) {
+      std::error_code stays;
+      fs::remove(entry->path(), stays);
+    }
+  fs::remove(path_ + "/" + RunLock::file_name, ignored);
+  for (const std::string& made : made_) fs::remove(made, ignored);
+}
+
+}  // namespace reprise::apps
