@@ -8,6 +8,7 @@
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/io/file.h"
 #include "reprise/io/file_calls.h"
+#include "reprise/io/folder.h"
 
 namespace reprise::apps {
 namespace {
@@ -99,22 +100,23 @@ NewRunFolder::NewRunFolder(const std::string& folder, const std::string& name, c
 }
 
 NewRunFolder::~NewRunFolder() {
-  std::error_code error;
-  bool recorded = fs::file_size(path_ + "/metrics.jsonl", error) > 0 && !error;
-  bool saved = fs::exists(path_ + "/checkpoints", error) || error;
-  if (!recorded && !saved) clear();
+  try {
+    std::error_code error;
+    bool recorded = fs::file_size(path_ + "/metrics.jsonl", error) > 0 && !error;
+    bool saved = fs::exists(path_ + "/checkpoints", error) || error;
+    if (!recorded && !saved) clear();
+  } catch (const std::exception&) {
+    // Without memory, or the folder unreadable: what stays is a run that --resume starts again.
+  }
 }
 
 // Only what training makes, and of the folders only those that are empty then.
-void NewRunFolder::clear() noexcept {
+void NewRunFolder::clear() {
   std::error_code ignored;
   for (const char* name : {"config.toml", "data.toml", "metrics.jsonl", "tokenizer"})
     fs::remove_all(path_ + "/" + name, ignored);
-  for (fs::directory_iterator entry(path_, ignored), end; !ignored && entry != end; entry.increment(ignored))
-    if (entry->path().filename().string().starts_with("events.out.tfevents.")) {
-      std::error_code stays;
-      fs::remove(entry->path(), stays);
-    }
+  for (const std::string& name : io::names_in(path_))
+    if (name.starts_with("events.out.tfevents.")) fs::remove(path_ + "/" + name, ignored);
   fs::remove(path_ + "/" + RunLock::file_name, ignored);
   for (const std::string& made : made_) fs::remove(made, ignored);
 }

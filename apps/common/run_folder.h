@@ -34,7 +34,7 @@ class NewRunFolder {
   const std::string& path() const { return path_; }
 
  private:
-  void clear() noexcept;
+  void clear();
 
   std::string path_;
   std::vector<std::string> made_;  // folders that were not there, the innermost first
