@@ -33,7 +33,8 @@ std::string line_of(const std::string& path, const toml::node& value) {
 std::string text_of(const toml::node& value, const std::string& place) {
   if (auto text = value.as_string()) return io::bytes_from_utf8(text->get());
   if (auto whole = value.as_integer()) return std::to_string(whole->get());
-  if (auto number = value.as_floating_point()) return fmt::format("{}", number->get());
+  if (auto number = value.as_floating_point())
+    return fmt::format("{:#}", number->get());  // 1e3 is no integer
   if (auto truth = value.as_boolean()) return truth->get() ? "true" : "false";
   fail(place, ": holds no number, text, true or false");
 }
