@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "reprise/core/hash.h"
+
 namespace reprise::autograd {
 namespace {
 
 thread_local DrawRecorder* innermost = nullptr;
+thread_local uint64_t drawn = 0;
 
 Generator& resolve(Generator* generator) { return generator ? *generator : default_generator(); }
 
@@ -19,8 +22,12 @@ Generator::State draw(Generator* generator) {
   if (generator == &default_generator()) generator = nullptr;
   for (DrawRecorder* recorder = innermost; recorder && recorder->into_; recorder = recorder->outer_)
     recorder->note(generator);
-  return resolve(generator).next();
+  Generator::State state = resolve(generator).next();
+  drawn += mix(mix(state.seed), state.offset);
+  return state;
 }
+
+uint64_t sum_of_draws() { return drawn; }
 
 DrawRecorder::DrawRecorder(std::vector<DrawnGenerator>* into)
     : into_(into), outer_(std::exchange(innermost, this)) {}

@@ -11,6 +11,9 @@ namespace reprise::autograd {
 /// The (seed, offset) of one operation's draws from `generator`; null means the thread's default.
 Generator::State draw(Generator* generator);
 
+/// A sum of hashes of what this thread has drawn so far: its growth tells what was drawn meanwhile.
+uint64_t sum_of_draws();
+
 /// A generator as a region found it.
 struct DrawnGenerator {
   Generator* generator = nullptr;  ///< null: the default generator of whichever thread plays the region

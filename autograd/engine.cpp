@@ -10,7 +10,7 @@
 namespace reprise::autograd {
 namespace {
 
-thread_local int backward_depth = 0;
+thread_local int passes_around = 0;
 
 Tensor root_gradient(const Tensor& output, const TensorList& grads, size_t i, bool create_graph,
                      const char* op) {
@@ -39,8 +39,8 @@ void warn_of_cycles() {
 }
 
 struct DepthScope {
-  DepthScope() { ++backward_depth; }
-  ~DepthScope() { --backward_depth; }
+  DepthScope() { ++passes_around; }
+  ~DepthScope() { --passes_around; }
 };
 
 void seed(GraphTask& task, const TensorList& outputs, const TensorList& output_grads, bool create_graph,
@@ -59,7 +59,8 @@ void seed(GraphTask& task, const TensorList& outputs, const TensorList& output_g
 
 }  // namespace
 
-bool in_backward() { return backward_depth > 0; }
+int backward_depth() { return passes_around; }
+bool in_backward() { return passes_around > 0; }
 
 void backward(const TensorList& outputs, const TensorList& output_grads, const BackwardOptions& options) {
   if (options.create_graph) warn_of_cycles();

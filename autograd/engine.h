@@ -30,6 +30,8 @@ struct GradOptions {
 TensorList grad(const TensorList& outputs, const TensorList& inputs, const TensorList& output_grads = {},
                 const GradOptions& options = {});
 
+/// How many backward passes this thread is inside of.
+int backward_depth();
 /// Whether this thread is inside a backward pass.
 bool in_backward();
 

@@ -18,6 +18,8 @@
 // through `save`; numbers and shapes go into members. An output kept in a member would hold its own node,
 // which holds it: a cycle that is never freed. `backward` returns a gradient for each tensor argument in
 // order, undefined where none is due; written with differentiable operations it can be differentiated again.
+// A checkpoint compares the arguments of its two runs: numbers, flags, enums, sizes, texts, and structs that
+// say what is in them (see attributes.h).
 #pragma once
 
 #include "reprise/autograd/grad_mode.h"
@@ -97,6 +99,7 @@ class Function : public FunctionNode {
     using Result = decltype(std::declval<Derived&>().forward(args...));
     TensorList inputs;
     (detail::collect(inputs, args), ...);
+    if (OpObserver::any()) OpObserver::notify_begin({Derived::name, inputs, attributes_of(args...)});
     if (auto results = OpObserver::find_replacement(Derived::name, inputs))
       return detail::from_list<Result>(std::move(*results));
     std::shared_ptr<Derived> node = make_node<Derived>();

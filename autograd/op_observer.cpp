@@ -5,12 +5,28 @@
 
 namespace reprise::autograd {
 namespace {
+
 thread_local OpObserver* innermost = nullptr;
-thread_local int ops_around = 0;
+thread_local int ops_around = 0, operations_around = 0;
+
+// Hands what core sees on to the chain of the thread that it happens on.
+class DataChain final : public DataObserver {
+ public:
+  void data_asked(const Tensor& x) override { OpObserver::notify_data(x); }
+};
+DataChain data_chain;
+
 }  // namespace
 
-OpObserver::OpObserver() : outer_(std::exchange(innermost, this)) {}
+OpObserver::OpObserver() : outer_(std::exchange(innermost, this)), data_(&data_chain) {}
 OpObserver::~OpObserver() { innermost = outer_; }
+bool OpObserver::any() { return innermost != nullptr; }
+
+void OpObserver::notify_begin(const OpCall& call) {
+  OpObserver* first = innermost;
+  HideOpObservers guard;
+  for (OpObserver* observer = first; observer; observer = observer->outer_) observer->op_begins(call);
+}
 
 void OpObserver::notify(const char* op_name, const TensorList& inputs, const TensorList& outputs) {
   if (!innermost) return;
@@ -18,6 +34,13 @@ void OpObserver::notify(const char* op_name, const TensorList& inputs, const Ten
   HideOpObservers guard;
   for (OpObserver* observer = first; observer; observer = observer->outer_)
     observer->op_ran(op_name, inputs, outputs);
+}
+
+void OpObserver::notify_made(const char* factory, const Tensor& y, const Attributes& attributes) {
+  OpObserver* first = innermost;
+  HideOpObservers guard;
+  for (OpObserver* observer = first; observer; observer = observer->outer_)
+    observer->made({factory, {}, attributes}, y);
 }
 
 std::optional<TensorList> OpObserver::find_replacement(const char* op_name, const TensorList& inputs) {
@@ -35,19 +58,33 @@ bool OpObserver::all_want_no_results() {
   return innermost != nullptr;
 }
 
-InsideOp::InsideOp() { ++ops_around; }
-InsideOp::~InsideOp() { --ops_around; }
+InsideOp::InsideOp(Of what) : what_(what) {
+  ++ops_around;
+  if (what_ == Of::region) return;
+  ++operations_around;
+  no_data_.emplace(nullptr);
+}
+InsideOp::~InsideOp() {
+  --ops_around;
+  if (what_ == Of::operation) --operations_around;
+}
 int InsideOp::depth() { return ops_around; }
+int InsideOp::operation_depth() { return operations_around; }
 
-void OpObserver::will_write(const char*, const Tensor&) {}
-
-void OpObserver::notify_write(const char* method, const Tensor& x) {
-  for (OpObserver* observer = innermost; observer; observer = observer->outer_)
-    observer->will_write(method, x);
+void OpObserver::notify_write(const OpCall& call) {
+  OpObserver* first = innermost;
+  HideOpObservers guard;
+  for (OpObserver* observer = first; observer; observer = observer->outer_) observer->will_write(call);
 }
 
 void OpObserver::notify_backward() {
   for (OpObserver* observer = innermost; observer; observer = observer->outer_) observer->backward_begins();
+}
+
+void OpObserver::notify_data(const Tensor& x) {
+  OpObserver* first = innermost;
+  HideOpObservers guard;
+  for (OpObserver* observer = first; observer; observer = observer->outer_) observer->data_asked(x);
 }
 
 HideOpObservers::HideOpObservers() : hidden_(std::exchange(innermost, nullptr)) {}

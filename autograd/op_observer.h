@@ -5,9 +5,18 @@
 
 #include <optional>
 
+#include "reprise/autograd/attributes.h"
+#include "reprise/core/data_observer.h"
 #include "reprise/core/tensor.h"
 
 namespace reprise::autograd {
+
+/// What is asked of an operation.
+struct OpCall {
+  const char* name;  ///< lives as long as the program
+  const TensorList& inputs;
+  Attributes attributes{};
+};
 
 /// Observes while it lives; those around it go on observing. What an observer computes is not itself
 /// observed.
@@ -18,10 +27,15 @@ class OpObserver {
   OpObserver(const OpObserver&) = delete;
   OpObserver& operator=(const OpObserver&) = delete;
 
-  /// `op_name` lives as long as the program.
+  /// An operation is called: before anything else.
+  virtual void op_begins(const OpCall&) {}
   virtual void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) = 0;
-  /// A method of Tensor is about to change x in place.
-  virtual void will_write(const char* method, const Tensor& x);
+  /// A factory made `y`, of no tensors: `call` has none.
+  virtual void made(const OpCall&, const Tensor&) {}
+  /// A method of Tensor is about to change the first input in place; it reads the second, if there is one.
+  virtual void will_write(const OpCall&) {}
+  /// Code outside of operations is about to read or write the data of x.
+  virtual void data_asked(const Tensor&) {}
   /// A backward pass is about to run.
   virtual void backward_begins() {}
 
@@ -33,24 +47,35 @@ class OpObserver {
   virtual bool wants_results() { return true; }
 
   /// Tells all observers of this thread.
+  static void notify_begin(const OpCall& call);
   static void notify(const char* op_name, const TensorList& inputs, const TensorList& outputs);
+  static void notify_made(const char* factory, const Tensor& y, const Attributes& attributes);
+  static void notify_write(const OpCall& call);
+  static void notify_data(const Tensor& x);
+  static void notify_backward();
   /// Asks all observers of this thread, the innermost first.
   static std::optional<TensorList> find_replacement(const char* op_name, const TensorList& inputs);
   static bool all_want_no_results();
-  static void notify_write(const char* method, const Tensor& x);
-  static void notify_backward();
+  static bool any();  ///< whether there are any on this thread
 
  private:
   OpObserver* outer_;
+  SetDataObserver data_;
 };
 
 /// While it lives, operations that run on this thread are parts of another one.
 class InsideOp {
  public:
-  InsideOp();
+  enum class Of : uint8_t { operation, region };
+  explicit InsideOp(Of what = Of::operation);
   ~InsideOp();
   InsideOp(const InsideOp&) = delete;
-  static int depth();  ///< how many live on this thread
+  static int depth();            ///< how many live on this thread
+  static int operation_depth();  ///< ... that are of operations
+
+ private:
+  Of what_;
+  std::optional<SetDataObserver> no_data_;  // an operation's own
 };
 
 /// While it lives, the observers around it see nothing.
@@ -62,6 +87,7 @@ class HideOpObservers {
 
  private:
   OpObserver* hidden_;
+  SetDataObserver no_data_{nullptr};
 };
 
 }  // namespace reprise::autograd

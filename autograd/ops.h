@@ -169,6 +169,9 @@ struct AttentionOptions {
   double dropout = 0;  ///< of the probabilities
   Generator* generator = nullptr;
 };
+void for_each_attribute(const AttentionOptions& options, const auto& visit) {
+  visit(options.causal), visit(options.scale), visit(options.dropout);
+}
 /// Scaled dot-product attention: q (B, H, T, D), k and v (B, H_kv, S, D) -> (B, H, T, D). Grouped-query heads
 /// where H_kv < H. No T x S matrix is kept (Dao 2023).
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
@@ -181,6 +184,9 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;  ///< mean: over the rows that count; if none does, the loss is 0
 };
+void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
+  visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction);
+}
 /// Softmax cross-entropy of logits (..., V) against class indices i64 (...); loss and gradient in one pass.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 /// Logits that the caller gives away, as `cross_entropy(model(x), targets)` does: if nobody else holds them,

@@ -2,6 +2,7 @@
 #include "reprise/autograd/saved_tensor.h"
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/core/data_observer.h"
 
 namespace reprise::autograd {
 namespace {
@@ -27,6 +28,7 @@ bool SavedTensorHooks::active() { return innermost != nullptr; }
 
 SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) : is_output_(is_output) {
   if (!x.defined()) return;
+  SetDataObserver unseen(nullptr);  // keeping is not reading
   auto meta = find_meta(x);
   check(!x.storage()->is_for_inference(), op_name, ": a tensor of shape ", x.shape(),
         " made in InferenceMode cannot be saved for backward; clone() it outside");

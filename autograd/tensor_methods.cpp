@@ -154,7 +154,10 @@ void check_source(const Tensor& source, const Tensor& target, const char* op) {
   check(fits, op, ": the source ", source.shape(), " does not broadcast to the target ", target.shape());
 }
 
-void begin_in_place(const Tensor& x, const char* op, const Tensor& source = {}) {
+// While it lives, nobody is told that the method's own kernels ask for data.
+using OwnKernels = SetDataObserver;
+
+void begin_in_place(const Tensor& x, const char* op, const Tensor& source, const Attributes& attributes) {
   check(!(grad_mode_enabled() && x.requires_grad()), op,
         ": an in-place write to a tensor that requires grad is not recorded; use the out-of-place function, "
         "or NoGrad");
@@ -163,7 +166,7 @@ void begin_in_place(const Tensor& x, const char* op, const Tensor& source = {}) 
         "out-of-place function");
   check(!overlaps_itself(x.view()), op, ": the target is expanded: several elements share memory");
   recompute::check_write(op, x);
-  OpObserver::notify_write(op, x);
+  if (OpObserver::any()) OpObserver::notify_write({op, {x, source}, attributes});
   x.storage()->bump_version();
 }
 
@@ -182,7 +185,8 @@ Tensor apart_from(const Tensor& target, const Tensor& source) {
 const Tensor& Tensor::fill_(double value) const {
   check_self(*this, "fill_");
   element("fill_", value, dtype());
-  begin_in_place(*this, "fill_");
+  OwnKernels unseen(nullptr);
+  begin_in_place(*this, "fill_", {}, attributes_of(value));
   kernels::fill(current_stream(device()), view(), value);
   return *this;
 }
@@ -190,7 +194,8 @@ const Tensor& Tensor::fill_(double value) const {
 const Tensor& Tensor::copy_(const Tensor& source) const {
   check_self(*this, "copy_");
   check_source(source, *this, "copy_");
-  begin_in_place(*this, "copy_", source);
+  OwnKernels unseen(nullptr);
+  begin_in_place(*this, "copy_", source, {});
   Tensor from = apart_from(*this, source);
   if (source.device() == device())
     kernels::copy(current_stream(device()), reprise::expand(from.view(), shape()), view());
@@ -205,7 +210,8 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
   whole_number("add_", alpha, dtype());
   check(other.device() == device(), "add_: the target is on ", device(), ", the source on ", other.device());
-  begin_in_place(*this, "add_", other);
+  OwnKernels unseen(nullptr);
+  begin_in_place(*this, "add_", other, attributes_of(alpha));
   Tensor addend = apart_from(*this, other);
   kernels::add_scaled(current_stream(device()), reprise::expand(addend.view(), shape()), alpha, view());
   return *this;
@@ -214,7 +220,8 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
 const Tensor& Tensor::mul_(double value) const {
   check_self(*this, "mul_");
   whole_number("mul_", value, dtype());
-  begin_in_place(*this, "mul_");
+  OwnKernels unseen(nullptr);
+  begin_in_place(*this, "mul_", {}, attributes_of(value));
   kernels::affine(current_stream(device()), view(), value, -0.0, view());
   return *this;
 }

@@ -33,6 +33,9 @@ class Storage {
   void record_stream(const Stream& stream) const { allocator(device_).record_stream(block_, stream); }
   /// Made in InferenceMode: no graph may keep it.
   bool is_for_inference() const { return is_for_inference_; }
+  /// No other storage has or had it; one that was made later has a larger one.
+  uint64_t id() const { return id_; }
+  static uint64_t last_id() { return made_.load(std::memory_order_relaxed); }
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
   /// The version is then beyond `other` as well: for memory that takes another's place.
@@ -43,8 +46,10 @@ class Storage {
  private:
   Device device_;
   MemoryBlock block_;
+  uint64_t id_ = made_.fetch_add(1, std::memory_order_relaxed) + 1;
   std::atomic<uint64_t> version_{0};
   bool is_for_inference_ = detail::storages_are_for_inference;
+  inline static std::atomic<uint64_t> made_{0};
 };
 
 }  // namespace reprise

@@ -3,14 +3,17 @@
 #include "reprise/core/tensor.h"
 
 #include <cstring>
+#include <utility>
 
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/data_observer.h"
 #include "reprise/core/transfer.h"
 
 namespace reprise {
 namespace {
 
 thread_local uint64_t hollow_reads = 0;
+thread_local DataObserver* data_observer = nullptr;
 
 // Calls body(element) over a view in row-major order.
 template <class T, class Body>
@@ -31,6 +34,11 @@ void for_each(const TensorView& x, Body&& body) {
 
 }  // namespace
 
+DataObserver* DataObserver::current() { return data_observer; }
+DataObserver* DataObserver::exchange(DataObserver* observer) {
+  return std::exchange(data_observer, observer);
+}
+
 HollowRead::HollowRead(const std::string& message) : Error(message) { ++hollow_reads; }
 uint64_t HollowRead::count() { return hollow_reads; }
 
@@ -49,9 +57,9 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
   size_t bytes = out.storage()->bytes();
   if (bytes == 0) return out;
   if (device.is_cpu())
-    std::memset(out.view().data, 0, bytes);
+    std::memset(out.layout().data, 0, bytes);
   else
-    cuda::set_bytes_async(out.view().data, 0, bytes, current_stream(device).handle());
+    cuda::set_bytes_async(out.layout().data, 0, bytes, current_stream(device).handle());
   return out;
 }
 
@@ -93,6 +101,7 @@ const TensorView& Tensor::layout() const {
 const TensorView& Tensor::view() const& {
   if (is_hollow())
     throw HollowRead(detail::join("tensor: the data of a hollow tensor of shape ", shape(), " was read"));
+  if (data_observer) data_observer->data_asked(*this);
   return layout();
 }
 

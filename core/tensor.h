@@ -149,6 +149,7 @@ class Tensor {
   void set_data(const Tensor& source) const;
 
  private:
+  friend class WeakTensor;
   struct Impl {
     std::shared_ptr<Storage> storage;
     TensorView view;
@@ -161,5 +162,15 @@ class Tensor {
 };
 
 using TensorList = std::vector<Tensor>;
+
+/// Refers to a tensor without keeping it.
+class WeakTensor {
+ public:
+  explicit WeakTensor(const Tensor& x) : impl_(x.impl_) {}
+  Tensor lock() const { return Tensor(impl_.lock()); }  ///< undefined if it is gone
+
+ private:
+  std::weak_ptr<Tensor::Impl> impl_;
+};
 
 }  // namespace reprise

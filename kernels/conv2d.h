@@ -18,6 +18,9 @@ struct Conv2dOptions {
   Size2 dilation = 1;
   int64_t groups = 1;
 };
+void for_each_attribute(const Conv2dOptions& options, const auto& visit) {
+  visit(options.stride), visit(options.padding), visit(options.dilation), visit(options.groups);
+}
 
 /// The shape of y. Error if x (N, C, H, W) and weight do not fit, or no window does.
 Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options);

@@ -11,6 +11,7 @@ struct Size2 {
   constexpr Size2(int64_t both) : height(both), width(both) {}
   constexpr Size2(int64_t h, int64_t w) : height(h), width(w) {}
 };
+void for_each_attribute(const Size2& size, const auto& visit) { visit(size.height), visit(size.width); }
 
 /// Window (i, j) covers the pixels (i stride - padding + p dilation, j stride - padding + q dilation), (p, q)
 /// in the kernel's size. Pixels outside the image are zeros.

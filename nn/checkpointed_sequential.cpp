@@ -4,10 +4,11 @@
 namespace reprise::nn {
 namespace {
 
+// They own the layers: a graph may play them when the chain is gone.
 std::vector<recompute::LayerFunction> functions_of(Sequential& layers) {
   std::vector<recompute::LayerFunction> functions;
   for (int64_t i = 0; i < layers.size(); ++i)
-    functions.emplace_back([layer = &layers[i]](const Tensor& x) { return layer->forward(x); });
+    functions.emplace_back([layer = layers.share(i)](const Tensor& x) { return layer->forward(x); });
   return functions;
 }
 

@@ -7,7 +7,7 @@
 namespace reprise::nn {
 
 /// Layers one after the other, as `strategy` says: rp::parse_strategy("every:3"). Only in training mode with
-/// recording on; else there are no regions and it costs nothing. It must live until backward is done.
+/// recording on; else there are no regions and it costs nothing. It may go before backward.
 class CheckpointedSequential : public Sequential {
  public:
   /// `options` replaces what the strategy implies.
@@ -21,8 +21,8 @@ class CheckpointedSequential : public Sequential {
   CheckpointOptions options_;
 };
 
-/// x through the layers in segments, in any mode: see recompute::plan_segments. The layers must live until
-/// backward is done.
+/// x through the layers in segments, in any mode: see recompute::plan_segments. `layers` may go before
+/// backward.
 Tensor checkpoint_sequential(Sequential& layers, int64_t segments, const Tensor& x,
                              const CheckpointOptions& options = {}, LastSegment last = LastSegment::plain);
 

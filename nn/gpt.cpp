@@ -33,11 +33,12 @@ Gpt::Gpt(const GptOptions& options, Device device)
   register_module("wpe", wpe);
   register_module("drop", drop);
   for (int64_t i = 0; i < options.layers; ++i) {
-    h.push_back(std::make_unique<TransformerBlock>(block_options(options), device));
-    register_module("h." + std::to_string(i), *h.back());
-    blocks_.emplace_back([this, i](const Tensor& x) {
-      OpScope scope("h." + std::to_string(i));
-      return h[size_t(i)]->forward(x);
+    std::string name = "h." + std::to_string(i);
+    h.push_back(std::make_shared<TransformerBlock>(block_options(options), device));
+    register_module(name, *h.back());
+    blocks_.emplace_back([block = h.back(), name](const Tensor& x) {  // the model may go before backward
+      OpScope scope(name);
+      return block->forward(x);
     });
   }
   register_module("ln_f", ln_f);

@@ -59,7 +59,7 @@ class Gpt : public Module {
 
   Embedding wte, wpe;
   Dropout drop;
-  std::vector<std::unique_ptr<TransformerBlock>> h;
+  std::vector<std::shared_ptr<TransformerBlock>> h;  ///< graphs that play them again hold them too
   LayerNorm ln_f;
 
  private:

@@ -68,13 +68,13 @@ class DropPath : public Layer {
   Generator* generator_;
 };
 
-/// Layers one after the other; it owns them.
+/// Layers one after the other; it owns them, as do the graphs of checkpoints that play them again.
 class Sequential : public Layer {
  public:
   /// Adds a layer made from `args` and returns it: `net.add<Linear>(784, 128)`.
   template <class L, class... Args>
   L& add(Args&&... args) {
-    auto layer = std::make_unique<L>(std::forward<Args>(args)...);
+    auto layer = std::make_shared<L>(std::forward<Args>(args)...);
     L& added = *layer;
     register_module(std::to_string(layers_.size()), added);
     layers_.push_back(std::move(layer));
@@ -83,9 +83,11 @@ class Sequential : public Layer {
   Tensor forward(const Tensor& x) override;
   int64_t size() const { return int64_t(layers_.size()); }
   Layer& operator[](int64_t i) { return *layers_[size_t(i)]; }
+  /// For who plays it after the chain may be gone.
+  std::shared_ptr<Layer> share(int64_t i) { return layers_[size_t(i)]; }
 
  private:
-  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<std::shared_ptr<Layer>> layers_;
 };
 
 /// An activation as a layer.

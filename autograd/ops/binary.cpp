@@ -122,11 +122,27 @@ Tensor promoted(const Tensor& a, const Tensor& b) {
   return Binary<op>::apply(cast(a, dtype), cast(b, dtype));
 }
 
-Tensor compare(BinaryOp op, const Tensor& a, const Tensor& b, const char* name) {
-  autograd::check_given(name, a, b);
+template <BinaryOp op>
+constexpr const char* comparison_name() {
+  constexpr const char* names[] = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"};
+  return names[size_t(op) - size_t(BinaryOp::equal)];
+}
+
+// No gradient flows through it; it is an operation for those who observe them.
+template <BinaryOp op>
+struct Comparison : autograd::Function<Comparison<op>> {
+  static constexpr const char* name = comparison_name<op>();
+
+  Tensor forward(const Tensor& a, const Tensor& b) { return run_binary(op, a, b, DType::boolean, name); }
+  TensorList backward(const TensorList&) { return {Tensor(), Tensor()}; }
+};
+
+template <BinaryOp op>
+Tensor compare(const Tensor& a, const Tensor& b) {
+  autograd::check_given(comparison_name<op>(), a, b);
   NoGrad guard;
   DType dtype = promote(a.dtype(), b.dtype());
-  return run_binary(op, cast(a, dtype), cast(b, dtype), DType::boolean, name);
+  return Comparison<op>::apply(cast(a, dtype), cast(b, dtype));
 }
 
 struct Affine : autograd::Function<Affine> {
@@ -239,15 +255,11 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return Where::apply(condition, a, b);
 }
 
-Tensor equal(const Tensor& a, const Tensor& b) { return compare(BinaryOp::equal, a, b, "equal"); }
-Tensor not_equal(const Tensor& a, const Tensor& b) { return compare(BinaryOp::not_equal, a, b, "not_equal"); }
-Tensor less(const Tensor& a, const Tensor& b) { return compare(BinaryOp::less, a, b, "less"); }
-Tensor less_equal(const Tensor& a, const Tensor& b) {
-  return compare(BinaryOp::less_equal, a, b, "less_equal");
-}
-Tensor greater(const Tensor& a, const Tensor& b) { return compare(BinaryOp::greater, a, b, "greater"); }
-Tensor greater_equal(const Tensor& a, const Tensor& b) {
-  return compare(BinaryOp::greater_equal, a, b, "greater_equal");
-}
+Tensor equal(const Tensor& a, const Tensor& b) { return compare<BinaryOp::equal>(a, b); }
+Tensor not_equal(const Tensor& a, const Tensor& b) { return compare<BinaryOp::not_equal>(a, b); }
+Tensor less(const Tensor& a, const Tensor& b) { return compare<BinaryOp::less>(a, b); }
+Tensor less_equal(const Tensor& a, const Tensor& b) { return compare<BinaryOp::less_equal>(a, b); }
+Tensor greater(const Tensor& a, const Tensor& b) { return compare<BinaryOp::greater>(a, b); }
+Tensor greater_equal(const Tensor& a, const Tensor& b) { return compare<BinaryOp::greater_equal>(a, b); }
 
 }  // namespace reprise

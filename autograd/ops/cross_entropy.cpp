@@ -39,13 +39,18 @@ Tensor target_distribution(const Tensor& targets, int64_t classes, const CrossEn
   return smooth * unsqueeze(cast(counts, dtype), -1);
 }
 
+// Whether the logits may be written over: no attribute of the operation, as it changes no result.
+struct GivenAway {
+  bool logits = false;
+};
+
 struct CrossEntropy : Function<CrossEntropy> {
   static constexpr const char* name = "cross_entropy";
   CrossEntropyOptions options_;
   Shape logits_shape_;
 
   Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
-                 bool overwrites) {
+                 const GivenAway& given_away) {
     check(logits.rank() >= 1 && rows_shape(logits) == targets.shape(), "cross_entropy: logits ",
           logits.shape(), " need targets ", rows_shape(logits), ", got ", targets.shape());
     check(targets.dtype() == DType::i64, "cross_entropy: targets must be i64, got ", targets.dtype());
@@ -56,7 +61,7 @@ struct CrossEntropy : Function<CrossEntropy> {
            scale;
     if (options.reduction == Reduction::mean) scale = mean_scale(labels, options.ignore_index);
     Tensor losses = Tensor::empty({rows}, statistics_dtype(logits), logits.device());
-    if (recording()) dlogits = overwrites ? flat.alias(flat.view()) : empty_like(flat);
+    if (recording()) dlogits = given_away.logits ? flat.alias(flat.view()) : empty_like(flat);
     kernels::cross_entropy(current_stream(logits.device()), flat, labels,
                            {options.ignore_index, options.label_smoothing}, losses, optional_view(dlogits),
                            optional_view(scale));
@@ -102,7 +107,7 @@ struct CrossEntropy : Function<CrossEntropy> {
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  return CrossEntropy::apply(logits, targets, options, false);
+  return CrossEntropy::apply(logits, targets, options, GivenAway{});
 }
 
 // Where hooks take what is saved, a policy may keep the logits after the call: then they stay as they are.
@@ -110,7 +115,7 @@ Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyO
   Tensor given = std::move(logits);
   bool overwrites =
       given.defined() && given.is_sole_owner() && given.is_contiguous() && !SavedTensorHooks::active();
-  return CrossEntropy::apply(given, targets, options, overwrites);
+  return CrossEntropy::apply(given, targets, options, GivenAway{overwrites});
 }
 
 Tensor composite::cross_entropy(const Tensor& logits, const Tensor& targets,

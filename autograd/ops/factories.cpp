@@ -1,6 +1,7 @@
 // Making tensors: constants, ranges and random numbers.
 #include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
@@ -9,38 +10,55 @@
 #include "reprise/kernels/random_fill.h"
 
 namespace reprise {
+namespace {
+
+// For observers: the kernels that fill it are not asked for by others, and it is known by what it was made
+// of.
+template <class Fill, class... Args>
+Tensor made(const char* factory, const Tensor& y, const Fill& fill, const Args&... args) {
+  SetDataObserver unseen(nullptr);
+  fill(current_stream(y.device()), y.view());
+  if (autograd::OpObserver::any())
+    autograd::OpObserver::notify_made(factory, y, autograd::attributes_of(y.shape(), y.dtype(), args...));
+  return y;
+}
+
+}  // namespace
 
 Tensor zeros(const Shape& shape, DType dtype, Device device) { return Tensor::zeros(shape, dtype, device); }
 
 Tensor ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
-  Tensor out = Tensor::empty(shape, dtype, device);
-  kernels::fill(current_stream(device), out, autograd::element("full", value, dtype));
-  return out;
+  double element = autograd::element("full", value, dtype);
+  auto fill = [&](const Stream& stream, const TensorView& y) { kernels::fill(stream, y, element); };
+  return made("full", Tensor::empty(shape, dtype, device), fill, value);
 }
 
 Tensor scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
 
 Tensor arange(int64_t count, DType dtype, Device device) {
   check(count >= 0, "arange: count must be at least 0, got ", count);
-  Tensor out = Tensor::empty({count}, dtype, device);
-  kernels::arange(current_stream(device), out);
-  return out;
+  auto fill = [](const Stream& stream, const TensorView& y) { kernels::arange(stream, y); };
+  return made("arange", Tensor::empty({count}, dtype, device), fill);
 }
 
 Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator) {
-  Tensor out = Tensor::empty(shape, dtype, device);
-  auto [seed, offset] = autograd::draw(generator);
-  kernels::fill_uniform(current_stream(device), out, 0, 1, seed, offset);
-  return out;
+  Tensor y = Tensor::empty(shape, dtype, device);
+  Generator::State draw = autograd::draw(generator);
+  auto fill = [&](const Stream& stream, const TensorView& view) {
+    kernels::fill_uniform(stream, view, 0, 1, draw.seed, draw.offset);
+  };
+  return made("rand", y, fill, draw);
 }
 
 Tensor randn(const Shape& shape, DType dtype, Device device, Generator* generator) {
-  Tensor out = Tensor::empty(shape, dtype, device);
-  auto [seed, offset] = autograd::draw(generator);
-  kernels::fill_normal(current_stream(device), out, 0, 1, seed, offset);
-  return out;
+  Tensor y = Tensor::empty(shape, dtype, device);
+  Generator::State draw = autograd::draw(generator);
+  auto fill = [&](const Stream& stream, const TensorView& view) {
+    kernels::fill_normal(stream, view, 0, 1, draw.seed, draw.offset);
+  };
+  return made("randn", y, fill, draw);
 }
 
 Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype) {

@@ -60,6 +60,20 @@ struct Extremum : autograd::Function<Extremum<op>> {
   }
 };
 
+// Along the last dimension, which stays with size 1. No gradient flows through it.
+struct Argmax : autograd::Function<Argmax> {
+  static constexpr const char* name = "argmax";
+
+  Tensor forward(const Tensor& x) {
+    Shape shape = x.shape();
+    shape[x.rank() - 1] = 1;
+    Tensor y = Tensor::empty(shape, DType::i64, x.device());
+    kernels::argmax(current_stream(x.device()), x, y);
+    return y;
+  }
+  TensorList backward(const TensorList&) { return {Tensor()}; }
+};
+
 template <class Op>
 Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
   autograd::check_given(op, x);
@@ -105,11 +119,8 @@ Tensor variance(const Tensor& x, const Dims& dims, bool keep_dims) {
 Tensor argmax(const Tensor& x) {
   autograd::check_given("argmax", x);
   check(x.rank() >= 1, "argmax: needs at least one dimension");
-  Shape shape = x.shape();
-  shape[x.rank() - 1] = 1;
-  Tensor y = Tensor::empty(shape, DType::i64, x.device());
-  kernels::argmax(current_stream(x.device()), x, y);
-  return squeeze(y, -1);
+  NoGrad guard;
+  return squeeze(Argmax::apply(x), -1);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

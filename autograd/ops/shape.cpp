@@ -48,6 +48,9 @@ struct Range {
   int64_t dim;
   int64_t begin, end, step;
 };
+void for_each_attribute(const Range& range, const auto& visit) {
+  visit(range.dim), visit(range.begin), visit(range.end), visit(range.step);
+}
 
 // The inverse of a slice: x inside zeros of `shape`.
 struct Embed : autograd::Function<Embed> {

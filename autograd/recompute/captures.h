@@ -12,18 +12,19 @@ namespace reprise::recompute {
 
 class Captures {
  public:
+  /// Before the first run: what is made from now on was not captured.
   explicit Captures(const TensorList& region_inputs);
-  /// One operation of the first run. What is neither an input of the region nor made by it, was captured.
-  void note(const TensorList& arguments, const TensorList& results);
+  /// The arguments of an operation of the first run, of the reader with this name.
+  void note(const TensorList& arguments, const char* reader);
+  /// Code outside of operations read x in the first run, or may have.
+  void note_read(const Tensor& x) { note_capture(x, "code outside of operations"); }
   /// The first run changes x in place.
   void note_write(const Tensor& x) { written_.push_back(x.storage()); }
-  /// After the first run.
-  void finish() { own_.clear(); }
 
-  /// Error if a captured tensor was changed in place since the first run read it.
+  /// Error if a captured tensor was changed in place, or got other data, since the first run read it.
   void check_versions() const;
   /// Whether the region reached this memory by itself.
-  bool has(const Storage& storage) const { return captures_.contains(&storage); }
+  bool has(const Storage& storage) const { return captures_.contains(storage.id()); }
   /// Whether the first run changed x, or what shares its storage, in place.
   bool wrote(const Tensor& x) const;
   /// Whether `leaf` was among the arguments of the first run's operations.
@@ -31,12 +32,18 @@ class Captures {
 
  private:
   struct Capture {
+    WeakTensor tensor;
     std::weak_ptr<Storage> storage;
     uint64_t version = 0;
     Shape shape;
+    const char* reader = "";
   };
-  std::unordered_set<const Storage*> own_;  // of the region's inputs and of what it made
-  std::unordered_map<const Storage*, Capture> captures_;
+  void note_capture(const Tensor& x, const char* reader);
+  static void check_version(uint64_t id, const Capture& capture);
+
+  uint64_t last_before_ = Storage::last_id();
+  std::unordered_set<uint64_t> inputs_;             // storages of the region's inputs
+  std::unordered_map<uint64_t, Capture> captures_;  // by storage
   std::vector<std::weak_ptr<autograd::AutogradMeta>> leaves_;
   std::vector<std::weak_ptr<Storage>> written_;
 };

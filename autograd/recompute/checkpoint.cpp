@@ -1,6 +1,8 @@
 // From the call to its mode, with the overrides of scopes.
 #include "reprise/autograd/recompute/checkpoint.h"
 
+#include <algorithm>
+
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/reentrant.h"
@@ -21,8 +23,16 @@ TensorList run_non_reentrant(const std::shared_ptr<Body>& body, const TensorList
                              const std::vector<std::string>& paths, CheckpointOptions options) {
   options.early_stop = early_stop_override().value_or(options.early_stop);
   options.debug = debug_override().value_or(options.debug);
+  autograd::OpObserver::notify_begin({"checkpoint", inputs});
   autograd::OpObserver::notify("checkpoint", inputs, {});  // an enclosing region saves the inputs for us
   return std::make_shared<Region>(body, inputs, paths, options)->first_run(inputs);
+}
+
+TensorList with_a_result(TensorList results) {
+  auto is_there = [](const Tensor& y) { return y.defined(); };
+  check(results.empty() || std::any_of(results.begin(), results.end(), is_there),
+        "checkpoint: fn returned an undefined tensor", results.size() > 1 ? " in each place" : "");
+  return results;
 }
 
 }  // namespace
@@ -31,9 +41,9 @@ TensorList run_checkpoint(const std::shared_ptr<Body>& body, const TensorList& i
                           const std::vector<std::string>& paths, const CheckpointOptions& options) {
   bool reentrant = options.mode == CheckpointMode::reentrant;
   if (reentrant) check_reentrant(options);
-  if (!autograd::grad_mode_enabled()) return body->play(inputs);
-  return reentrant ? run_reentrant(body, inputs, paths, options)
-                   : run_non_reentrant(body, inputs, paths, options);
+  if (!autograd::grad_mode_enabled()) return with_a_result(body->play(inputs));
+  return with_a_result(reentrant ? run_reentrant(body, inputs, paths, options)
+                                 : run_non_reentrant(body, inputs, paths, options));
 }
 
 }  // namespace reprise::recompute

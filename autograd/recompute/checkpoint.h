@@ -26,7 +26,8 @@ class Offload;
 /// What a replay is compared by with the first run. Error where they differ.
 enum class Determinism : uint8_t {
   none,
-  metadata,  ///< count, order, shapes, dtypes and devices of saved tensors
+  metadata,  ///< count, order, shapes, dtypes and devices of saved tensors; and what they were made of: the
+             ///< operations that led to them, with all arguments, captured tensors and random draws
   values,    ///< these, and the bits of every operation's result: slow, to find what is not deterministic
 };
 
@@ -52,6 +53,8 @@ class Body {
  public:
   virtual ~Body() = default;
   virtual TensorList play(const TensorList& inputs) = 0;
+  /// Nothing may be thrown through it: a replay plays to the end, and leaves nothing out.
+  virtual bool is_noexcept() const { return false; }
 };
 
 /// `checkpoint` for a Body; `paths` name the inputs in messages.
@@ -66,6 +69,19 @@ decltype(auto) call(Fn& fn, In& in) {
     return fn(in);
   else
     return std::apply(fn, in);
+}
+
+template <class Fn, class... Items>
+constexpr bool takes_noexcept(const std::tuple<Items...>*) {
+  return std::is_nothrow_invocable_v<Fn&, Items&...>;
+}
+template <class Fn>
+constexpr bool takes_noexcept(const void*) {
+  return false;
+}
+template <class Fn, class In>
+constexpr bool is_noexcept() {
+  return std::is_nothrow_invocable_v<Fn&, In&> || takes_noexcept<Fn>(static_cast<const In*>(nullptr));
 }
 
 /// A function of any form as a Body. It holds the forms of input and output, never their tensors.
@@ -83,6 +99,7 @@ class FormedBody final : public Body {
     result_.emplace(std::move(out));
     return tensors;
   }
+  bool is_noexcept() const override { return detail::is_noexcept<Fn, In>(); }
   /// What the last call returned, with these tensors in it.
   Out result(const TensorList& tensors) const {
     Out out = *result_;

@@ -74,10 +74,10 @@ bool OpLog::changed_an_argument(const TensorList& inputs) const {
   return false;
 }
 
-void OpLog::ran(const char* name, const TensorList& inputs, const TensorList& results, size_t trace_size) {
+void OpLog::ran(const char* name, const TensorList& inputs, const TensorList& results, const OpPlace& place) {
   if (!usable_) return;
   OpRecord op{.name = name, .inputs = shapes_of(inputs), .reads = std::exchange(reads_inside_, {})};
-  op.trace_end = trace_size;
+  op.place = place;
   op.first_slot = op.end_slot = slots_.size();
   op.replaceable = std::exchange(asked_, false) && !changed_an_argument(inputs) &&
                    std::all_of(results.begin(), results.end(), [](const Tensor& y) { return y.defined(); });

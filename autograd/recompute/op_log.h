@@ -22,6 +22,12 @@ struct ResultId {
   friend auto operator<=>(const ResultId&, const ResultId&) = default;
 };
 
+/// Where else an operation is noted.
+struct OpPlace {
+  size_t trace_end = 0;           ///< of its lines in the region's trace
+  uint64_t call = 0, origin = 0;  ///< its provenance, without and with what it drew
+};
+
 struct OpRecord {
   const char* name = "";
   std::vector<Shape> inputs{};          ///< rank 0 for an absent one
@@ -32,7 +38,7 @@ struct OpRecord {
   bool is_view = false;                           ///< its results lie in the memory of its inputs
   bool replaceable = false;                       ///< it asked before it ran, and results are all it gave
   std::vector<autograd::DrawnGenerator> drawn{};  ///< the generators it drew from, as it left them
-  size_t trace_end = 0;                           ///< of its lines in the region's trace
+  OpPlace place{};
 };
 
 /// A layout somewhere in the memory of another tensor, the base. What a replay, a store or hooks put in the
@@ -69,8 +75,8 @@ class OpLog {
 
   /// An operation is about to run that could be left out in a replay.
   void begins(const TensorList& inputs);
-  /// An operation of the region ran; `trace_size` counts the trace's lines up to it.
-  void ran(const char* name, const TensorList& inputs, const TensorList& results, size_t trace_size);
+  /// An operation of the region ran.
+  void ran(const char* name, const TensorList& inputs, const TensorList& results, const OpPlace& place);
   /// An operation ran inside another one, or inside a nested checkpoint.
   void ran_inside(const TensorList& inputs);
   /// The last operation saved `x` in `slot`.

@@ -6,9 +6,11 @@
 #include <iostream>
 #include <unordered_map>
 
+#include "reprise/autograd/engine.h"
 #include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/captures.h"
+#include "reprise/autograd/recompute/provenance.h"
 #include "reprise/autograd/recompute/region_log.h"
 #include "reprise/autograd/recompute/replay_scope.h"
 #include "reprise/autograd/recompute/saved_inputs.h"
@@ -62,14 +64,44 @@ class Reached {
   std::unordered_map<const Storage*, std::weak_ptr<Storage>> storages_;
 };
 
-// Sees what the region reads that has a place in the graph around it, and what it makes.
-class CaptureObserver final : public autograd::OpObserver {
+// Follows what a run makes of what.
+class RunObserver : public autograd::OpObserver {
  public:
-  CaptureObserver(const autograd::Node& node, std::vector<Edge>& edges, Captures& captures, Reached& reached,
-                  CountedRun& counted)
-      : node_(node), edges_(edges), captures_(captures), reached_(reached), counted_(counted) {}
-  void op_ran(const char*, const TensorList& inputs, const TensorList& outputs) override {
-    captures_.note(inputs, outputs);
+  explicit RunObserver(std::optional<Provenance>& provenance) : provenance_(provenance) {}
+  void op_begins(const autograd::OpCall& call) override {
+    if (provenance_) provenance_->op_begins(call);
+  }
+  void op_ran(const char*, const TensorList&, const TensorList& outputs) override {
+    if (provenance_) provenance_->op_ran(outputs);
+  }
+  void made(const autograd::OpCall& call, const Tensor& y) override {
+    if (provenance_) provenance_->made(call, y);
+  }
+  void will_write(const autograd::OpCall& call) override {
+    if (provenance_) provenance_->will_write(call);
+  }
+  void data_asked(const Tensor& x) override {
+    if (provenance_) provenance_->data_asked(x);
+  }
+
+ private:
+  std::optional<Provenance>& provenance_;
+};
+
+// Sees what the region reads that has a place in the graph around it, and what it makes.
+class CaptureObserver final : public RunObserver {
+ public:
+  CaptureObserver(std::optional<Provenance>& provenance, const autograd::Node& node, std::vector<Edge>& edges,
+                  Captures& captures, Reached& reached, CountedRun& counted)
+      : RunObserver(provenance),
+        node_(node),
+        edges_(edges),
+        captures_(captures),
+        reached_(reached),
+        counted_(counted) {}
+  void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override {
+    RunObserver::op_ran(op_name, inputs, outputs);
+    captures_.note(inputs, op_name);
     reached_.note(inputs, outputs);
     counted_.saw_operation();
     for (const Tensor& x : inputs) {
@@ -77,7 +109,16 @@ class CaptureObserver final : public autograd::OpObserver {
       if (is_from_outside(edge, node_) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
     }
   }
-  void will_write(const char*, const Tensor& x) override { captures_.note_write(x); }
+  void will_write(const autograd::OpCall& call) override {
+    RunObserver::will_write(call);
+    captures_.note_write(call.inputs[0]);
+    captures_.note({call.inputs[1]}, call.name);
+  }
+  // A backward pass in between writes gradients, which is not what fn reads.
+  void data_asked(const Tensor& x) override {
+    RunObserver::data_asked(x);
+    if (autograd::backward_depth() == passes_) captures_.note_read(x);
+  }
 
  private:
   const autograd::Node& node_;
@@ -85,6 +126,7 @@ class CaptureObserver final : public autograd::OpObserver {
   Captures& captures_;
   Reached& reached_;
   CountedRun& counted_;
+  int passes_ = autograd::backward_depth();
 };
 
 // Hooks that leave saved tensors, and the check of their versions, as they are, but count them.
@@ -107,7 +149,9 @@ Tensor unseen(const std::any& packed) {
 void warn_once() {
   static std::atomic<bool> warned{false};
   if (warned.exchange(true)) return;
-  std::cerr << "checkpoint: warning: no input of a reentrant checkpoint requires grad\n";
+  std::cerr
+      << "checkpoint: warning: nothing that a reentrant checkpoint was given or captured requires grad: "
+         "its outputs have no gradient\n";
 }
 
 // Note [Same sums]
@@ -121,8 +165,10 @@ class ReentrantNode final : public autograd::Node,
                             public autograd::TakesUndefinedGradients,
                             public std::enable_shared_from_this<ReentrantNode> {
  public:
-  ReentrantNode(std::shared_ptr<Body> body, bool preserve_rng)
-      : body_(std::move(body)), preserve_rng_(preserve_rng) {}
+  ReentrantNode(std::shared_ptr<Body> body, const CheckpointOptions& options)
+      : body_(std::move(body)),
+        preserve_rng_(options.preserve_rng),
+        compares_(options.determinism != Determinism::none) {}
 
   TensorList first_run(const TensorList& inputs, const std::vector<std::string>& paths,
                        const std::shared_ptr<Offload>& offload);
@@ -135,9 +181,11 @@ class ReentrantNode final : public autograd::Node,
   TensorList play_again(const TensorList& inputs);
   std::vector<Edge> ends_of(GraphTask& task, const TensorList& inputs) const;
   void check_outputs(const TensorList& outputs) const;
+  void check_origins(const TensorList& outputs, std::optional<Provenance>& replay) const;
+  std::optional<Provenance> new_provenance(const TensorList& inputs) const;
 
   std::shared_ptr<Body> body_;
-  bool preserve_rng_;
+  bool preserve_rng_, compares_;
   bool released_ = false;
   std::optional<SavedInputs> inputs_;
   std::optional<Captures> captures_;
@@ -147,19 +195,19 @@ class ReentrantNode final : public autograd::Node,
   size_t input_count_ = 0;   // the first edges; those of captured tensors follow
   size_t result_count_ = 0;  // what `fn` returns, in which the node's outputs are at:
   std::vector<size_t> places_;
+  std::optional<Provenance> provenance_;  // of the first run, if replays are compared with it
+  std::vector<uint64_t> origins_;         // of what it returned
 };
 
 TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<std::string>& paths,
                                     const std::shared_ptr<Offload>& offload) {
-  bool any_input = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     auto here = inputs.begin() + int64_t(i);
     bool again = std::any_of(inputs.begin(), here, same_as(*here));  // the first one stands for both
     edges_.push_back(again ? Edge() : gradient_edge(inputs[i]));
-    any_input |= bool(edges_.back());
   }
-  if (!any_input) warn_once();
   input_count_ = inputs.size();
+  autograd::OpObserver::notify_begin({op_name(), inputs});
   autograd::OpObserver::notify(op_name(), inputs, {});
   inputs_.emplace(inputs, paths, offload);
   captures_.emplace(inputs);
@@ -168,15 +216,18 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
   TensorList outputs;
   {
     NoGrad guard;
-    autograd::InsideOp inside;  // for the regions around, this is one operation
+    autograd::InsideOp inside(
+        autograd::InsideOp::Of::region);  // for the regions around, this is one operation
     CountedRun counted(log_, RegionLog::Run::first, inputs, *captures_);
-    CaptureObserver observer(*this, edges_, *captures_, reached, counted);
+    provenance_ = new_provenance(inputs);
+    CaptureObserver observer(provenance_, *this, edges_, *captures_, reached, counted);
     std::optional<autograd::DrawRecorder> recorder;
     if (preserve_rng_) recorder.emplace(&drawn_);
     outputs = body_->play(inputs);
     counted.finish();
+    autograd::HideOpObservers unseen;
+    for (const Tensor& y : outputs) origins_.push_back(provenance_ ? provenance_->of(y) : 0);
   }
-  captures_->finish();
   attach(outputs, inputs, reached);
   return outputs;
 }
@@ -185,9 +236,13 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
 // tensors of the graph around that it only passed on, and those that no gradient reaches stay what they are.
 void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const Reached& reached) {
   result_count_ = outputs.size();
+  SetDataObserver unseen(nullptr);
   bool any = false;
   for (const Edge& edge : edges_) any |= bool(edge);
-  if (!any) return;
+  if (!any) {
+    warn_once();
+    return;
+  }
   const TensorList returned = outputs;
   for (size_t i = 0; i < returned.size(); ++i) {
     const Tensor& y = returned[i];
@@ -210,9 +265,33 @@ TensorList ReentrantNode::play_again(const TensorList& inputs) {
   CountedRun counted(log_, RegionLog::Run::replay, inputs, *captures_);
   std::optional<autograd::SavedTensorHooks> hooks;
   if (counted.counts()) hooks.emplace([&counted](const Tensor& x) { return seen(counted, x); }, unseen);
-  TensorList outputs = body_->play(inputs);
+  std::optional<Provenance> provenance = new_provenance(inputs);
+  TensorList outputs;
+  {
+    RunObserver observer(provenance);
+    outputs = body_->play(inputs);
+  }
   counted.finish();
+  check_outputs(outputs);
+  check_origins(outputs, provenance);
   return outputs;
+}
+
+std::optional<Provenance> ReentrantNode::new_provenance(const TensorList& inputs) const {
+  if (!compares_) return {};
+  auto draws = preserve_rng_ ? Provenance::Draws::compared : Provenance::Draws::ignored;
+  return Provenance(inputs, draws, provenance_ ? &*provenance_ : nullptr);
+}
+
+void ReentrantNode::check_origins(const TensorList& outputs, std::optional<Provenance>& replay) const {
+  if (!provenance_) return;
+  for (size_t i : places_) {
+    uint64_t now = replay->of(outputs[i]);
+    check(now == origins_[i], "checkpoint: fn did something else when it was played again: ",
+          now == origins_[i]
+              ? ""
+              : provenance_->difference(reprise::detail::join("output ", i), origins_[i], *replay, now));
+  }
 }
 
 void ReentrantNode::check_outputs(const TensorList& outputs) const {
@@ -267,7 +346,6 @@ TensorList ReentrantNode::run(TensorList&& output_grads) {
   TensorList inputs = inputs_->rebuild();
   captures_->check_versions();
   TensorList outputs = play_again(inputs);
-  check_outputs(outputs);
 
   GraphTask task(/*retain_graph=*/false);
   std::vector<Edge> inner = ends_of(task, inputs);
@@ -292,8 +370,7 @@ void ReentrantNode::release() {
 
 TensorList run_reentrant(const std::shared_ptr<Body>& body, const TensorList& inputs,
                          const std::vector<std::string>& paths, const CheckpointOptions& options) {
-  return autograd::make_node<ReentrantNode>(body, options.preserve_rng)
-      ->first_run(inputs, paths, options.offload);
+  return autograd::make_node<ReentrantNode>(body, options)->first_run(inputs, paths, options.offload);
 }
 
 }  // namespace reprise::recompute

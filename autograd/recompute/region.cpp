@@ -30,7 +30,8 @@ Region::Region(std::shared_ptr<Body> body, const TensorList& inputs, const std::
 TensorList Region::first_run(const TensorList& inputs) {
   TensorList outputs;
   {
-    autograd::InsideOp inside;  // for the regions around, this is one operation
+    autograd::InsideOp inside(
+        autograd::InsideOp::Of::region);  // for the regions around, this is one operation
     FirstRun run(*this, inputs);
     std::optional<autograd::DrawRecorder> recorder;
     if (options_.preserve_rng) recorder.emplace(&drawn_);
@@ -50,6 +51,7 @@ TensorList Region::first_run(const TensorList& inputs) {
 // What the policy wants kept goes to the slots that read it, or whose rebuilding does. With the last of them
 // it is let go.
 void Region::keep_results() {
+  SetDataObserver unseen(nullptr);
   std::map<ResultId, Tensor> results = ops_.take_results();
   std::map<size_t, Tensor> inner = ops_.take_inner();
   if (!ops_.is_usable()) return;
@@ -106,13 +108,16 @@ Tensor Region::read(const Slot& slot) {
   std::shared_ptr<void>* pass = autograd::GraphTask::kept_in_pass(id_);
   if (!pass) return replay()->take(index, records_[index]);
   if (!*pass) *pass = replay();
-  return static_cast<Rebuilt*>(pass->get())->take(index, records_[index]);
+  Tensor x = static_cast<Rebuilt*>(pass->get())->take(index, records_[index]);
+  if (!complete_ && provenance_) provenance_->stands_for(x, records_[index].origin);
+  return x;
 }
 
 std::shared_ptr<Rebuilt> Region::replay() {
   TensorList inputs = inputs_.rebuild();
   captures_.check_versions();
   std::lock_guard lock(mutex_);
+  if (body_->is_noexcept()) return play_again(inputs, Effort::everything);
   try {
     return play_again(inputs, Effort::needed);
   } catch (const HollowRead&) {  // fn reads values outside of operations

@@ -12,6 +12,7 @@
 #include "reprise/autograd/recompute/captures.h"
 #include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/autograd/recompute/needs.h"
+#include "reprise/autograd/recompute/provenance.h"
 #include "reprise/autograd/recompute/region_log.h"
 #include "reprise/autograd/recompute/saved_inputs.h"
 #include "reprise/autograd/recompute/slots.h"
@@ -45,6 +46,9 @@ class Region : public std::enable_shared_from_this<Region> {
   std::shared_ptr<KeptValue> kept_value(const Tensor& x, const OpRecord& op) const;
   std::shared_ptr<Rebuilt> replay();
   std::shared_ptr<Rebuilt> play_again(const TensorList& inputs, Effort effort);
+  Provenance::Draws compared_draws() const {
+    return options_.preserve_rng ? Provenance::Draws::compared : Provenance::Draws::ignored;
+  }
   bool keeps_trace() const { return options_.debug || options_.determinism == Determinism::values; }
 
   std::shared_ptr<Body> body_;
@@ -58,6 +62,7 @@ class Region : public std::enable_shared_from_this<Region> {
   OpLog ops_{options_.policy, drawn_};
   std::map<ResultId, std::weak_ptr<KeptValue>> kept_;
   Trace trace_;
+  std::optional<Provenance> provenance_;  // of the first run, where replays are compared with it
   std::shared_ptr<RegionLog> log_ = RegionLog::open();
   bool complete_ = false;  // the first run is over; a backward pass inside it reads slots before
   uint64_t id_;

@@ -33,7 +33,24 @@ Replay::Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs, Effor
     wanted_[i] = slot && !slot->kept;
     if (wanted_[i]) last_wanted_ = i;
   }
+  if (region.provenance_) provenance_.emplace(inputs, region.compared_draws(), &*region.provenance_);
   find_needs(effort);
+}
+
+void Replay::op_begins(const autograd::OpCall& call) {
+  if (provenance_) provenance_->op_begins(call);
+}
+
+void Replay::made(const autograd::OpCall& call, const Tensor& y) {
+  if (provenance_) provenance_->made(call, y);
+}
+
+void Replay::will_write(const autograd::OpCall& call) {
+  if (provenance_) provenance_->will_write(call);
+}
+
+void Replay::data_asked(const Tensor& x) {
+  if (provenance_) provenance_->data_asked(x);
 }
 
 // Values are compared operation by operation: then all of them run.
@@ -57,6 +74,7 @@ void Replay::play(const TensorList& inputs) {
     throw HollowRead("checkpoint: fn caught a HollowRead");
   if (failure_) std::rethrow_exception(failure_);
   if (!done_ || !stops_early()) check_complete();
+  if (failure_) std::rethrow_exception(failure_);
   counted_.finish();
 }
 
@@ -64,7 +82,9 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
   size_t k = next_op_;
   if (!(leaves_out_ || is_last(k)) || is_inside_op() || k >= region_.ops_.ops().size()) return {};
   const OpRecord& op = region_.ops_.ops()[k];
-  if (!is_same(op, op_name, inputs, next_)) {
+  bool same =
+      is_same(op, op_name, inputs, next_) && (!provenance_ || provenance_->of_call() == op.place.call);
+  if (!same) {
     if (!leaves_out_) return {};
     start_over();
   }
@@ -74,9 +94,9 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
   op_name_ = op_name;
   ++next_op_;
   if (region_.keeps_trace()) {
-    size_t begin = k ? region_.ops_.ops()[k - 1].trace_end : 0;
+    size_t begin = k ? region_.ops_.ops()[k - 1].place.trace_end : 0;
     trace_.insert(trace_.end(), region_.trace_.begin() + int64_t(begin),
-                  region_.trace_.begin() + int64_t(op.trace_end));
+                  region_.trace_.begin() + int64_t(op.place.trace_end));
   }
   for (const autograd::DrawnGenerator& drawn : op.drawn) drawn.resolve().set_state(drawn.state);
   for (; next_ < op.end_slot; ++next_) {
@@ -84,7 +104,9 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
     if (wanted_[next_]) fill(next_, source.of_input.of(inputs[*source.input]));
   }
   if (done_ && stops_early()) throw Stop();
-  return results_of(k, inputs);
+  TensorList results = results_of(k, inputs);
+  if (provenance_) provenance_->op_was_left_out(op.place.origin, results);
+  return results;
 }
 
 // Whether the arguments have what the operation saved, where the first run's had it.
@@ -108,6 +130,7 @@ bool Replay::is_last(size_t op) const {
 
 void Replay::op_ran(const char* op_name, const TensorList&, const TensorList& outputs) {
   op_name_ = op_name;
+  if (provenance_) provenance_->op_ran(outputs);
   if (!is_inside_op()) ++next_op_;
   if (!region_.keeps_trace()) return;
   bool with_values = region_.options_.determinism == Determinism::values;
@@ -123,10 +146,21 @@ std::any Replay::keep(const Tensor& x) {
       if (!differs.empty()) reject(join("saved tensor ", index, " of ", op_name_, ": ", differs));
     }
     if (wanted_[index] && x.is_hollow()) start_over();
+    if (provenance_) compare_origin(index, provenance_->of_saved(x));
     if (wanted_[index]) fill(index, x);
   }
   if (done_ && stops_early()) throw Stop();
   return x;
+}
+
+// A body that catches what reading a hollow tensor throws goes another way, and plays again.
+void Replay::compare_origin(size_t slot, uint64_t origin) {
+  const SlotRecord& record = region_.records_[slot];
+  if (!wanted_[slot] || origin == record.origin) return;
+  if (knows_needs_ && HollowRead::count() != hollow_reads_) start_over();
+  reject(
+      region_.provenance_->difference(join("saved tensor ", slot, ", of ", provenance_->place_of_last(), ","),
+                                      record.origin, *provenance_, origin));
 }
 
 void Replay::fill(size_t slot, const Tensor& x) {
@@ -178,7 +212,7 @@ void Replay::reject(const std::string& message) {
     failure_ = std::make_exception_ptr(
         Error("checkpoint: fn did something else when it was played again: " + message +
               (region_.options_.debug ? side_by_side(region_.trace_, trace_) : std::string())));
-  std::rethrow_exception(failure_);
+  if (!region_.body_->is_noexcept()) std::rethrow_exception(failure_);
 }
 
 }  // namespace reprise::recompute

@@ -18,9 +18,13 @@ class Replay final : public autograd::OpObserver {
   /// does not do what the first run did; HollowRead if it reads what was left out.
   void play(const TensorList& inputs);
 
+  void op_begins(const autograd::OpCall& call) override;
   std::optional<TensorList> replacement(const char* op_name, const TensorList& inputs) override;
   bool wants_results() override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
+  void made(const autograd::OpCall& call, const Tensor& y) override;
+  void will_write(const autograd::OpCall& call) override;
+  void data_asked(const Tensor& x) override;
   /// The pack hook of the replay's own graph, which a backward pass inside the body may use.
   std::any keep(const Tensor& x);
 
@@ -29,16 +33,20 @@ class Replay final : public autograd::OpObserver {
 
   bool is_inside_op() const { return autograd::InsideOp::depth() != depth_; }
   // For a backward pass inside the first run always: what comes after it has not happened yet.
-  bool stops_early() const { return region_.options_.early_stop || !region_.complete_; }
+  bool stops_early() const {
+    return (region_.options_.early_stop || !region_.complete_) && !region_.body_->is_noexcept();
+  }
   bool compares() const { return region_.options_.determinism != Determinism::none; }
   bool is_last(size_t op) const;
   void find_needs(Effort effort);
   bool fits(const OpRecord& op, const TensorList& inputs) const;
   TensorList results_of(size_t op, const TensorList& inputs) const;
   void fill(size_t slot, const Tensor& x);
+  void compare_origin(size_t slot, uint64_t origin);
   void compare_values();
   [[noreturn]] static void start_over();
-  [[noreturn]] void reject(const std::string& message);
+  /// Through fn, or at its end if nothing may be thrown through it.
+  void reject(const std::string& message);
   void check_complete();
 
   Region& region_;
@@ -57,6 +65,7 @@ class Replay final : public autograd::OpObserver {
   const char* op_name_ = "";
   uint64_t hollow_reads_ = HollowRead::count();
   Trace trace_;
+  std::optional<Provenance> provenance_;
 };
 
 }  // namespace reprise::recompute

@@ -1,6 +1,8 @@
 // Saving and rebuilding inputs.
 #include "reprise/autograd/recompute/saved_inputs.h"
 
+#include "reprise/core/data_observer.h"
+
 namespace reprise::recompute {
 namespace {
 
@@ -11,6 +13,7 @@ bool is_worth_parking(const Tensor& x) { return !(x.requires_grad() && x.is_leaf
 
 SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths,
                          const std::shared_ptr<Offload>& offload) {
+  SetDataObserver unseen(nullptr);  // keeping is not reading
   if (offload && !autograd::SavedTensorHooks::active()) parked_ = offload->begin_region();
   for (size_t i = 0; i < inputs.size(); ++i) {
     Input input{.label = "checkpoint: input " + (paths[i].empty() ? reprise::detail::join(i) : paths[i]),

@@ -30,6 +30,7 @@ struct SlotRecord {
   Shape shape;
   DType dtype = DType::f32;
   Device device;
+  uint64_t origin = 0;  ///< its provenance
 };
 
 SlotRecord record_of(const Tensor& x, const char* op_name);

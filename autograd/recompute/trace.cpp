@@ -5,18 +5,10 @@
 #include <iomanip>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/core/hash.h"
 
 namespace reprise::recompute {
 namespace {
-
-// The finaliser of MurmurHash3 (Appleby 2011).
-uint64_t mix(uint64_t h) {
-  h ^= h >> 33;
-  h *= 0xFF51AFD7ED558CCDull;
-  h ^= h >> 33;
-  h *= 0xC4CEB9FE1A85EC53ull;
-  return h ^ (h >> 33);
-}
 
 std::string line_of(const Trace& trace, size_t i) {
   return i < trace.size() ? std::string(trace[i].name) + " " + trace[i].results : std::string("-");

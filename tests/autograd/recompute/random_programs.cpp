@@ -2,6 +2,7 @@
 #include "reprise/tests/autograd/recompute/random_programs.h"
 
 #include <sstream>
+#include <utility>
 
 #include "reprise/autograd/function.h"
 
@@ -63,7 +64,9 @@ struct Arguments {
   ProgramMachine& machine;
   const Tensor &a, &b;
   double number;
-  const Tensor& parameter() const { return machine.parameters[size_t(number * 3)]; }
+  const Tensor& parameter() const { return machine.parameter(size_t(number * 3)); }
+  const Tensor& buffer() const { return machine.buffer(size_t(number * 2)); }
+  double outside() const { return machine.number(size_t(number * 2)); }
 };
 using Operation = std::pair<const char*, Tensor (*)(const Arguments&)>;
 
@@ -91,12 +94,25 @@ const std::vector<Operation>& simple_operations() {
       {"softmax", [](const Arguments& in) { return softmax(in.a); }},
       {"layer_norm", [](const Arguments& in) { return layer_norm(in.a, select(in.parameter(), 0, 1), {}); }},
       {"linear", [](const Arguments& in) { return linear(in.a, in.parameter()); }},
-      {"mlp",
-       [](const Arguments& in) { return mlp(in.a, in.parameter(), {}, in.machine.parameters[0], {}); }},
+      {"mlp", [](const Arguments& in) { return mlp(in.a, in.parameter(), {}, in.machine.parameter(0), {}); }},
       {"scale", [](const Arguments& in) { return in.a * in.parameter(); }},
       {"mean", [](const Arguments& in) { return in.a - mean(in.a, {1}, true); }},
       {"bf16", [](const Arguments& in) { return (in.a.to(DType::bf16) * 0.5).to(DType::f32); }},
       {"tanh times", [](const Arguments& in) { return TanhTimes::apply(in.a, in.b); }},
+      {"threshold", [](const Arguments& in) { return where(greater(in.a, in.buffer()), in.a * in.b, in.a); }},
+      {"not equal",
+       [](const Arguments& in) { return where(not_equal(in.buffer(), in.b), tanh(in.b), in.a); }},
+      {"best of a buffer", [](const Arguments& in) { return in.b * one_hot(argmax(in.buffer()), kSide); }},
+      {"in training",
+       [](const Arguments& in) { return in.machine.is_training() ? dropout(in.a, 0.3) : in.a; }},
+      {"scaled from outside", [](const Arguments& in) { return in.a * in.outside(); }},
+      {"tensor from outside",
+       [](const Arguments& in) { return sin(in.a * scalar(in.outside(), DType::f32, in.a.device())); }},
+      {"part from outside",
+       [](const Arguments& in) {
+         auto begin = int64_t(in.outside());
+         return concat({in.a.slice(1, begin, kSide), in.b.slice(1, 0, begin)}, 1);
+       }},
   };
   return operations;
 }
@@ -175,6 +191,21 @@ const std::vector<Operation>& other_operations() {
          Tensor none = in.a.slice(0, 0, 0);
          return concat({sin(none) * 2.0, in.a}, 0);
        }},
+      {"item of a buffer",
+       [](const Arguments& in) { return in.a * in.buffer().select(0, 1).select(0, 2).item(); }},
+      {"branch on a buffer",
+       [](const Arguments& in) { return in.buffer().to_vector<float>()[3] > 0 ? sin(in.b) : in.b * 2.0; }},
+      {"by hand from outside",
+       [](const Arguments& in) {
+         auto row = Tensor::from(std::vector<float>(kSide, float(in.outside())), {kSide}, in.a.device());
+         return in.a * row;
+       }},
+      {"filled from a buffer",
+       [](const Arguments& in) {
+         Tensor own = Tensor::zeros(in.a.shape(), DType::f32, in.a.device());
+         own.copy_(in.buffer()).add_(in.buffer(), in.outside());
+         return in.a * own;
+       }},
       {"hooked", hooked},
       {"branch on a value",
        [](const Arguments& in) { return in.a.to_vector<float>()[3] > 0 ? sin(in.b) : cos(in.b); }},
@@ -198,6 +229,14 @@ const Operation& operation(size_t i) {
   size_t simple = simple_operations().size();
   return i < simple ? simple_operations()[i] : other_operations()[i - simple];
 }
+
+// A replay may end by what is thrown.
+struct Entered {
+  explicit Entered(int& around) : depth(around) { ++depth; }
+  ~Entered() { --depth; }
+  Entered(const Entered&) = delete;
+  int& depth;
+};
 
 size_t below(std::mt19937& random, size_t end) { return random() % end; }
 
@@ -279,6 +318,55 @@ ProgramMachine::ProgramMachine(bool recomputes, uint64_t seed)
   manual_seed(seed);
   for (uint64_t i = 0; i < 2; ++i) inputs.push_back(leaf({kSide, kSide}, 10 * seed + i));
   for (uint64_t i = 2; i < 5; ++i) parameters.push_back(leaf({kSide, kSide}, 10 * seed + i));
+  for (uint64_t i = 5; i < 7; ++i) buffers.push_back(numbers({kSide, kSide}, 10 * seed + i));
+}
+
+void ProgramMachine::note(Reached what, size_t index) {
+  if (regions_around_ > 0) read_.emplace(what, index);
+}
+const Tensor& ProgramMachine::parameter(size_t i) { return note(Reached::parameter, i), parameters[i]; }
+const Tensor& ProgramMachine::buffer(size_t i) { return note(Reached::buffer, i), buffers[i]; }
+double ProgramMachine::number(size_t i) { return note(Reached::number, i), numbers_[i]; }
+bool ProgramMachine::is_training() { return note(Reached::mode, 0), training_; }
+
+Change random_change(std::mt19937& random) {
+  Change change{.kind = Change::Kind(1 + below(random, 5)), .what = Reached(below(random, 4))};
+  bool is_tensor = change.what == Reached::parameter || change.what == Reached::buffer;
+  if (!is_tensor && change.kind != Change::Kind::and_back) change.kind = Change::Kind::assigned;
+  if (change.what == Reached::parameter && change.kind == Change::Kind::assigned)
+    change.kind = Change::Kind::new_data;  // its gradient is wanted
+  change.index = change.what == Reached::mode ? 0 : below(random, change.what == Reached::parameter ? 3 : 2);
+  return change;
+}
+
+std::string Change::text() const {
+  constexpr const char* kinds[] = {"none",     "written",           "new data",
+                                   "assigned", "assigned and back", "same data"};
+  constexpr const char* whats[] = {"parameter", "buffer", "number", "mode"};
+  if (kind == Kind::none) return "none";
+  return std::string(kinds[int(kind)]) + ", " + whats[int(what)] + ' ' + std::to_string(index);
+}
+
+void ProgramMachine::apply(const Change& change) {
+  using Kind = Change::Kind;
+  if (change.kind == Kind::none) return;
+  NoGrad off;
+  if (change.what == Reached::number) {
+    double was = std::exchange(numbers_[change.index], 2.25);
+    if (change.kind == Kind::and_back) numbers_[change.index] = was;
+    return;
+  }
+  if (change.what == Reached::mode) {
+    training_ = change.kind == Kind::and_back;
+    return;
+  }
+  Tensor& x = (change.what == Reached::buffer ? buffers : parameters)[change.index];
+  Tensor was = x, other = numbers(x.shape(), 77);
+  if (change.kind == Kind::written) x.copy_(other);
+  if (change.kind == Kind::new_data) x.set_data(other);
+  if (change.kind == Kind::assigned || change.kind == Kind::and_back) x = other;
+  if (change.kind == Kind::and_back) x = was;
+  if (change.kind == Kind::same_data && change.what == Reached::buffer) x = was.detach();
 }
 
 TensorList ProgramMachine::play(const Program& program, TensorList values) {
@@ -300,6 +388,7 @@ TensorList ProgramMachine::call(const RandomRegion& region, const TensorList& va
   auto fn = [this, captured, body = region.body](const TensorList& in) {
     TensorList all = in;
     all.insert(all.end(), captured.begin(), captured.end());
+    Entered entered(regions_around_);
     return play(*body, all);
   };
   return recomputes_ ? checkpoint(fn, given, options_of(region)) : fn(given);
@@ -308,7 +397,9 @@ TensorList ProgramMachine::call(const RandomRegion& region, const TensorList& va
 CheckpointOptions ProgramMachine::options_of(const RandomRegion& region) const {
   CheckpointOptions options{.mode = region.mode,
                             .early_stop = region.early_stop,
-                            .determinism = region.determinism,
+                            .determinism = compares_all && region.determinism == Determinism::none
+                                               ? Determinism::metadata
+                                               : region.determinism,
                             .debug = region.debug};
   if (region.offload) options.offload = store_;
   if (!region.policy) return options;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <random>
+#include <set>
 
 #include "reprise/autograd/recompute/offload.h"
 #include "reprise/tests/autograd/recompute/support.h"
@@ -41,6 +42,26 @@ struct ProgramSize {
 };
 Program random_program(std::mt19937& random, const ProgramSize& size = {}, size_t inputs = 2);
 
+/// What programs reach by themselves, beside their inputs.
+enum class Reached : uint8_t { parameter, buffer, number, mode };
+
+/// What happens to it between forward and backward.
+struct Change {
+  enum class Kind : uint8_t {
+    none,
+    written,    ///< in place
+    new_data,   ///< by set_data
+    assigned,   ///< another tensor, or number, or mode
+    and_back,   ///< assigned, and assigned again what it was
+    same_data,  ///< a tensor is assigned that shares its data
+  } kind = Kind::none;
+  Reached what = Reached::buffer;
+  size_t index = 0;
+  bool changes_anything() const { return kind >= Kind::written && kind <= Kind::assigned; }
+  std::string text() const;
+};
+Change random_change(std::mt19937& random);
+
 /// What a program runs on.
 class ProgramMachine {
  public:
@@ -48,16 +69,31 @@ class ProgramMachine {
 
   /// Two results of two inputs.
   TensorList play(const Program& program, TensorList values);
+  void apply(const Change& change);
+  /// Whether a region has read it.
+  bool was_read_in_a_region(const Change& change) const {
+    return read_.contains({change.what, change.index});
+  }
 
-  TensorList inputs, parameters;
+  const Tensor& parameter(size_t i);
+  const Tensor& buffer(size_t i);
+  double number(size_t i);
+  bool is_training();
+
+  bool compares_all = false;  ///< no region has determinism none
+  TensorList inputs, parameters, buffers;
   Generator generator;  ///< beside the default one
   int hook_calls = 0;
 
  private:
+  void note(Reached what, size_t index);
   TensorList call(const RandomRegion& region, const TensorList& values);
   CheckpointOptions options_of(const RandomRegion& region) const;
 
-  bool recomputes_;
+  bool recomputes_, training_ = true;
+  int regions_around_ = 0;
+  std::vector<double> numbers_{0.75, 1.5};
+  std::set<std::pair<Reached, size_t>> read_;
   std::shared_ptr<Offload> store_ = std::make_shared<Offload>(OffloadOptions{.keep_last = 0, .min_bytes = 1});
 };
 

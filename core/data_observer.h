@@ -1,0 +1,35 @@
+// DataObserver: is told when code on this thread asks where the data of a tensor is, to read or write it.
+// Recompute sees by it what a function reads outside of operations.
+#pragma once
+
+#include <utility>
+
+namespace reprise {
+
+class Tensor;
+
+class DataObserver {
+ public:
+  virtual ~DataObserver() = default;
+  virtual void data_asked(const Tensor& x) = 0;
+
+  /// Who is told on this thread; null: nobody.
+  static DataObserver* current();
+
+ private:
+  friend class SetDataObserver;
+  static DataObserver* exchange(DataObserver* observer);
+};
+
+/// While it lives, `observer` is told in place of whoever was; null: nobody.
+class SetDataObserver {
+ public:
+  explicit SetDataObserver(DataObserver* observer) : before_(DataObserver::exchange(observer)) {}
+  ~SetDataObserver() { DataObserver::exchange(before_); }
+  SetDataObserver(const SetDataObserver&) = delete;
+
+ private:
+  DataObserver* before_;
+};
+
+}  // namespace reprise
