@@ -31,10 +31,10 @@ uint32_t checksum(const io::TokenDataset& data) {
 }
 
 std::map<std::string, std::string> values_of(const Corpus& corpus) {
-  return {{"train_tokens", std::to_string(corpus.train->size())},
-          {"train_crc32c", fmt::format("{:08x}", checksum(*corpus.train))},
-          {"validation_tokens", std::to_string(corpus.validation->size())},
-          {"validation_crc32c", fmt::format("{:08x}", checksum(*corpus.validation))}};
+  return {{"train-tokens", std::to_string(corpus.train->size())},
+          {"train-crc32c", fmt::format("{:08x}", checksum(*corpus.train))},
+          {"validation-tokens", std::to_string(corpus.validation->size())},
+          {"validation-crc32c", fmt::format("{:08x}", checksum(*corpus.validation))}};
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ std::string difference_of_data(const std::string& run_folder, const Corpus& corp
   std::map<std::string, std::string> own = read_config(path_in(run_folder)), now = values_of(corpus);
   std::string text;
   for (const char* part : {"train", "validation"}) {
-    std::string tokens = std::string(part) + "_tokens", crc = std::string(part) + "_crc32c";
+    std::string tokens = std::string(part) + "-tokens", crc = std::string(part) + "-crc32c";
     if (own[tokens] == now[tokens] && own[crc] == now[crc]) continue;
     text += fmt::format("{}{} tokens {} with checksum {}, now {} with {}", text.empty() ? "" : "; ",
                         own[tokens], part == std::string("train") ? "to train on" : "held out", own[crc],
