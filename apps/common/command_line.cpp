@@ -6,6 +6,7 @@
 
 #include "reprise/apps/common/output.h"
 #include "reprise/core/error.h"
+#include "reprise/core/quote.h"
 
 namespace reprise::apps {
 namespace {
@@ -29,6 +30,8 @@ void parse_arguments(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     auto is_given = [&](const CLI::App* command) { return argc > 1 && command->get_name() == argv[1]; };
     bool known = !app.get_subcommands(is_given).empty();
+    check(known || argc < 2 || argv[1][0] == '-' || app.get_subcommands({}).empty(), "there is no command '",
+          printable(argc < 2 ? "" : argv[1]), "' (see ", app.get_name(), " --help)");
     fail(one_line(error.what()), " (see ", app.get_name(), known ? " " : "", known ? argv[1] : "",
          " --help)");
   }

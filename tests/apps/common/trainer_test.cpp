@@ -392,8 +392,12 @@ struct WithBuffer : Line {
 TEST(Train, BuffersAndAveragesThatAreNotFiniteAreNotSaved) {
   Fixture f;
   WithBuffer model;
-  Task task{
-      .model = model, .optimizer = f.optimizer, .loss = f.task.loss, .validation_loss = {}, .sample = {}};
+  optim::Sgd optimizer(model.parameters());
+  Task task{.model = model,
+            .optimizer = optimizer,
+            .loss = [&](int64_t, int64_t) { return square(model.x).sum(); },
+            .validation_loss = {},
+            .sample = {}};
   model.statistic.fill_(std::numeric_limits<double>::quiet_NaN());
   expect_error([&] { train(task, f.options, false); },
                {"step 4", "first bad tensor: statistic", "nothing is saved"});

@@ -67,7 +67,7 @@ TEST_F(ResumeOptions, WhatDiffersIsNamedWithBothValuesAndNothingIsTouched) {
   expect_refused(
       resume({"--lr", "0.1", "--seed", "8", "--batch", "2", "--beta1", "0.7", "--bias", "--min-lr", "0"}),
       {part, "--lr 0.002 (now 0.1)", "--seed 7 (now 8)", "--batch 3 (now 2)", "--beta1 0.8 (now 0.7)",
-       "--bias false (now true)", "--min-lr 1e-04 (now 0)", "--change"});
+       "--bias false (now true)", "--min-lr 0.0001 (now 0)", "--change"});
   std::string config = folder.write("other.toml", "decay = \"cosine\"\nthreads = 1\n");
   expect_refused(resume({"--config", config}), {"--decay linear (now cosine)", "--change"});
   std::string other = folder.write("other", tiny_text(2000));
