@@ -22,9 +22,13 @@ class Bug : public std::logic_error {
 };
 
 /// A string stream that writes the same under every locale: none groups its digits or moves its point.
+/// Without memory it throws std::bad_alloc, where others end the text early without a word.
 class TextStream : public std::ostringstream {
  public:
-  TextStream() { imbue(std::locale::classic()); }
+  TextStream() {
+    imbue(std::locale::classic());
+    exceptions(std::ios::badbit);
+  }
 };
 
 namespace detail {
