@@ -42,19 +42,25 @@ size_t end_of_comment(std::string_view text, size_t start) {
 
 void check_toml_text(std::string_view text, const std::string& path) {
   int marks = 0;
+  char before = '\n';  // the last character that is no space
   auto refuse = [&](size_t at, const char* fact) {
     fail(path, ":", 1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(at), '\n'), ": ", fact);
   };
   for (size_t i = text.starts_with(byte_order_mark) ? 3 : 0; i < text.size();) {
     char c = text[i];
     if (c == '"' || c == '\'') {
+      // In a key these are an empty string and the begin of another.
+      if (before != '=' && text.substr(i, 3) == std::string(3, c))
+        refuse(i, "three quotation marks that begin no value");
       i = end_of_string(text, i);
+      before = c;
     } else if (c == '#') {
       i = end_of_comment(text, i);
     } else {
       if ((c & 0x80) != 0) refuse(i, "a character that is not ASCII, outside of quotation marks");
       if (std::string_view(".,=[{").find(c) != std::string_view::npos && ++marks > most_marks)
         refuse(i, "more keys and values than a config has");
+      if (c != ' ' && c != '\t') before = c;
       ++i;
     }
   }

@@ -29,6 +29,9 @@ TEST(TomlText, RefusesOthersElsewhereWithTheirLine) {
   refuses("a = \"\"\"x\"\"\"\"\" \u045F", "c.toml:1");
   refuses("a = '\\' \u045F '", "c.toml:1");
   refuses("a = \"\" \u045F", "c.toml:1");
+  for (const char* quotes : {"\"\"\"\"\"", "\'\'\'\'\'"})  // in a key: an empty string, then another
+    expect_error([&] { check_toml_text(std::string("\nsteps = 10a.") + quotes + "\u0374\n", "c"); }, "c:2",
+                 "begin no value");
   refuses("# comment \u2028 b = 1", "c.toml:1");
 }
 
