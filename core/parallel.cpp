@@ -42,7 +42,10 @@ struct Job {
   std::exception_ptr error;
 
   void work() {
+    const uint64_t process = forked.load(std::memory_order_relaxed);
     for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+      if (process != forked.load(std::memory_order_relaxed))
+        return;  // the child of a task: it ends with that
       try {
         task(i);
       } catch (...) {

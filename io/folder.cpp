@@ -2,6 +2,7 @@
 #include "reprise/io/folder.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -31,7 +32,24 @@ std::unique_ptr<DIR, Close> open_folder(const std::string& path) {
   return std::unique_ptr<DIR, Close>(folder);
 }
 
+// The answer of a call of the family of stat.
+bool is_found(int answer, const std::string& path) {
+  if (answer == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  fail_with_errno("stat", path);
+}
+
 }  // namespace
+
+bool exists(const std::string& path) {
+  struct stat unused {};
+  return is_found(::stat(path.c_str(), &unused), path);
+}
+
+bool exists_or_links(const std::string& path) {
+  struct stat unused {};
+  return is_found(::lstat(path.c_str(), &unused), path);
+}
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::unique_ptr<DIR, Close> open = open_folder(folder);

@@ -8,6 +8,12 @@
 
 namespace reprise::io {
 
+/// Whether something is at `path`, at the end of its links. Error if that cannot be known: a folder or disk
+/// that does not answer has not said no.
+bool exists(const std::string& path);
+/// The same, of a link itself, wherever it leads.
+bool exists_or_links(const std::string& path);
+
 /// The names in `folder` but "." and "..", in the system's order. Error if it cannot be read to its end.
 std::vector<std::string> names_in(const std::string& folder);
 

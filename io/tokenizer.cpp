@@ -1,17 +1,15 @@
 // Choosing a tokenizer by its files.
 #include "reprise/io/tokenizer.h"
 
-#include <filesystem>
-
 #include "reprise/core/error.h"
 #include "reprise/io/char_tokenizer.h"
+#include "reprise/io/folder.h"
 #include "reprise/io/gpt2_bpe.h"
 
 namespace reprise::io {
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& folder) {
-  std::error_code error;  // a folder that cannot be looked into fails below, with its reason
-  if (std::filesystem::exists(folder + "/merges.txt", error)) {
+  if (exists(folder + "/merges.txt")) {
     return std::make_unique<Gpt2Bpe>(folder + "/vocab.json", folder + "/merges.txt");
   }
   return std::make_unique<CharTokenizer>(CharTokenizer::load(folder + "/vocab.json"));

@@ -7,6 +7,7 @@
 #include "reprise/apps/common/checkpoint_folder.h"
 #include "reprise/apps/common/manifest.h"
 #include "reprise/io/file.h"
+#include "reprise/io/folder.h"
 #include "reprise/io/safetensors.h"
 
 namespace reprise::apps {
@@ -74,15 +75,14 @@ Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
     if (key.starts_with(model_prefix)) checkpoint.model[key.substr(std::string(model_prefix).size())] = value;
   checkpoint.parameters = read_all(model_path);
   if (with_optimizer) checkpoint.optimizer = read_all(folder + "/optimizer.safetensors");
-  if (fs::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
+  if (io::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
   return checkpoint;
 }
 
 // What LATEST holds now, whatever that is; empty without one.
 std::string named_newest(const std::string& run_folder) {
   std::string latest = run_folder + "/checkpoints/LATEST";
-  std::error_code error;
-  return fs::exists(latest, error) && !error ? io::read_file(latest) : "";
+  return io::exists(latest) ? io::read_file(latest) : "";
 }
 
 }  // namespace
@@ -106,19 +106,17 @@ std::string save_checkpoint(const std::string& run_folder, const Checkpoint& che
 
 bool has_checkpoint(const std::string& run_folder) {
   CheckpointFolder folder(run_folder);
-  std::error_code ignored;
-  return fs::exists(folder.path_of("LATEST"), ignored) || !folder.names().empty();
+  return io::exists_or_links(folder.path_of("LATEST")) || !folder.names().empty();
 }
 
 Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
-  std::error_code error;
-  check(fs::exists(path, error), path, ": ", error ? error.message() : "no such run, checkpoint or file");
+  check(io::exists(path), path, ": no such run, checkpoint or file");
   if (!fs::is_directory(path)) {
     Checkpoint weights;
     weights.parameters = read_all(path);
     return weights;
   }
-  if (fs::exists(path + "/model.safetensors")) return read_folder(path, with_optimizer);
+  if (io::exists(path + "/model.safetensors")) return read_folder(path, with_optimizer);
   for (;;) {
     std::string named = named_newest(path);
     try {

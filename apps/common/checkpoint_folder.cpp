@@ -67,15 +67,10 @@ std::optional<Name> parse(std::string_view text) {
   return text_of(name) == text ? std::optional(name) : std::nullopt;
 }
 
-bool is_there(const std::string& path) {
-  std::error_code ignored;
-  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
-}
-
 // Nothing where there is no such folder yet. Error if it cannot be read to its end: what was not seen is not
 // known.
 std::vector<std::string> entries_of(const std::string& folder) {
-  return is_there(folder) ? io::names_in(folder) : std::vector<std::string>();
+  return io::exists_or_links(folder) ? io::names_in(folder) : std::vector<std::string>();
 }
 
 // Another process of this machine that still runs: what it writes is not for us to clean up.
@@ -135,7 +130,7 @@ std::vector<std::string> CheckpointFolder::names() const {
 // What LATEST holds, or nothing.
 std::string CheckpointFolder::latest() const {
   std::string latest = path_of("LATEST");
-  if (!is_there(latest)) return "";
+  if (!io::exists_or_links(latest)) return "";
   check(io::File::open(latest).size() <= 4096, latest, ": too long for the name of a checkpoint");
   std::string name = io::read_file(latest);
   while (!name.empty() && name.back() == '\n') name.pop_back();
@@ -144,7 +139,7 @@ std::string CheckpointFolder::latest() const {
 
 std::string CheckpointFolder::newest() const {
   std::vector<std::string> all = names();
-  if (!is_there(path_of("LATEST"))) return all.empty() ? "" : all.back();
+  if (!io::exists_or_links(path_of("LATEST"))) return all.empty() ? "" : all.back();
   std::string name = latest(), there;
   for (const std::string& other : all) there += (there.empty() ? "; there are " : ", ") + other;
   std::string cure = there + "; put the name of a good one into it, or remove it to take the newest";
@@ -152,7 +147,7 @@ std::string CheckpointFolder::newest() const {
                    return letter > ' ' && letter <= '~' && letter != '/';
                  });
   check(is_name, path_, "/LATEST: holds ", quote(name), ", not the name of a checkpoint", cure);
-  check(is_there(path_of(name)), path_, "/LATEST: names ", name, ", which is not there", cure);
+  check(io::exists_or_links(path_of(name)), path_, "/LATEST: names ", name, ", which is not there", cure);
   return name;
 }
 
@@ -160,7 +155,7 @@ std::string CheckpointFolder::make_name(int64_t step) const {
   std::string newest = latest();
   for (Name name{step, 0};; ++name.time) {
     std::string text = text_of(name);
-    if (!is_there(path_of(text))) return text;
+    if (!io::exists_or_links(path_of(text))) return text;
     if (text == newest || !may_be_deleted(text)) continue;
     remove(text);
     return text;

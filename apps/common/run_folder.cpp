@@ -54,7 +54,7 @@ FolderState state_of(const std::string& folder) {
   }
   check(fs::is_directory(folder, error), "--out ", folder, ": is there already, and no folder");
   if (has_checkpoint(folder)) return FolderState::saved;
-  if (fs::exists(folder + "/config.toml", error)) return FolderState::begun;
+  if (io::exists(folder + "/config.toml")) return FolderState::begun;
   for (fs::directory_iterator at(folder, error), end; at != end; at.increment(error))
     if (!means_nothing(at->path().filename().string())) return FolderState::foreign;
   check(!error, "--out ", folder, ": ", error.message());
@@ -113,7 +113,8 @@ NewRunFolder::~NewRunFolder() {
 // Only what training makes, and of the folders only those that are empty then.
 void NewRunFolder::clear() {
   std::error_code ignored;
-  for (const char* name : {"config.toml", "data.toml", "metrics.jsonl", "tokenizer"})
+  for (const char* name :
+       {"config.toml", "data.toml", "metrics.jsonl", "loss.svg", "samples.txt", "tokenizer"})
     fs::remove_all(path_ + "/" + name, ignored);
   for (const std::string& name : io::names_in(path_))
     if (name.starts_with("events.out.tfevents.")) fs::remove(path_ + "/" + name, ignored);

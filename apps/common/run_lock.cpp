@@ -38,8 +38,12 @@ int open_lock(const std::string& path) {
 // Whether `path` is still the file that was opened: whoever removed it may have locked another one.
 bool is_still(const std::string& path, int descriptor) {
   struct stat opened, there;
-  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &there) == 0 &&
-         opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
+  if (::fstat(descriptor, &opened) != 0) fail_with_errno("lock", path);
+  if (::lstat(path.c_str(), &there) != 0) {
+    if (errno != ENOENT) fail_with_errno("lock", path);
+    return false;
+  }
+  return opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
 }
 
 std::string contents(int descriptor) {

@@ -4,12 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <vector>
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/io/crc32c.h"
+#include "reprise/io/folder.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -47,10 +47,7 @@ std::string data_record(const Corpus& corpus) {
   return text;
 }
 
-bool has_data_record(const std::string& run_folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(path_in(run_folder), ignored);
-}
+bool has_data_record(const std::string& run_folder) { return io::exists(path_in(run_folder)); }
 
 std::string difference_of_data(const std::string& run_folder, const Corpus& corpus) {
   std::map<std::string, std::string> own = read_config(path_in(run_folder)), now = values_of(corpus);

@@ -1,7 +1,6 @@
 // reprise-gpt eval.
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/output.h"
@@ -10,6 +9,7 @@
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
+#include "reprise/io/folder.h"
 
 namespace reprise::apps::gpt {
 
@@ -18,9 +18,7 @@ namespace {
 // The data options that a run was started with.
 DataOptions trained_on(const std::string& run_folder) {
   std::string path = run_folder + "/config.toml";
-  std::error_code ignored;
-  check(std::filesystem::exists(path, ignored), "--data is missing, and there is no ", path,
-        " that says what it was");
+  check(io::exists(path), "--data is missing, and there is no ", path, " that says what it was");
   std::map<std::string, std::string> config = read_config(path);
   DataOptions data{.data = config["data"],
                    .val_data = config["val-data"],

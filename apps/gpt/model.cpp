@@ -8,6 +8,7 @@
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/option_error.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/io/folder.h"
 #include "reprise/kernels/attention_backend.h"
 
 namespace reprise::apps::gpt {
@@ -71,18 +72,14 @@ std::string newest_run() {
   return newest;
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 // The run folder of RUN, RUN/checkpoints/step-00000002 or the model.safetensors in it, wherever that is named
 // from.
 fs::path run_folder_of(const fs::path& weights) {
   std::error_code ignored;
   fs::path path = fs::canonical(weights, ignored);
   if (path.filename() == "model.safetensors") path = path.parent_path();
-  bool is_checkpoint = is_there(path / "model.safetensors") && path.parent_path().filename() == "checkpoints";
+  bool is_checkpoint =
+      io::exists(path / "model.safetensors") && path.parent_path().filename() == "checkpoints";
   return is_checkpoint ? path.parent_path().parent_path() : path;
 }
 
@@ -139,15 +136,15 @@ void load_weights(nn::Gpt& model, const std::string& from) {
 
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
   std::string folder = run_folder + "/tokenizer";
-  return is_there(folder) ? io::load_tokenizer(folder) : nullptr;
+  return io::exists(folder) ? io::load_tokenizer(folder) : nullptr;
 }
 
 std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights) {
   if (auto tokenizer = saved_tokenizer(run_folder_of(weights))) return tokenizer;
   fs::path folder = fs::path(weights).parent_path();
-  if (is_there(folder / "tokenizer")) return io::load_tokenizer(folder / "tokenizer");
+  if (io::exists(folder / "tokenizer")) return io::load_tokenizer(folder / "tokenizer");
   bool is_gpt2 =
-      is_there(folder / "vocab.json") && is_there(folder / "merges.txt");  // as Hugging Face has them
+      io::exists(folder / "vocab.json") && io::exists(folder / "merges.txt");  // as Hugging Face has them
   return is_gpt2 ? io::load_tokenizer(folder) : nullptr;
 }
 
@@ -176,7 +173,7 @@ LoadedRun load_run(const std::string& run, Device device) {
     check_described(described, weights, path);
     loaded.model = std::make_unique<nn::Gpt>(described, device);
     loaded.model->load_state_dict(weights);
-    loaded.folder = is_there(path + "/model.safetensors") ? run_folder_of(path).string() : path;
+    loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path).string() : path;
     loaded.tokenizer = saved_tokenizer(loaded.folder);
     return std::move(loaded);
   });

@@ -2,13 +2,13 @@
 #include "reprise/apps/gpt/options.h"
 
 #include <climits>
-#include <filesystem>
 
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/gpt/resume.h"
+#include "reprise/io/folder.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -182,8 +182,7 @@ void resume_options(CLI::App& train, TrainCommand& o) {
   if (!o.resume) return;
   check(!folder.empty(), "--resume: say which run goes on by --out");
   std::string config = folder + "/config.toml";
-  std::error_code ignored;
-  if (std::filesystem::exists(config, ignored)) o.changes = take_run_config(train, config);
+  if (io::exists(config)) o.changes = take_run_config(train, config);
   drop_free_changes(o.changes);
 }
 

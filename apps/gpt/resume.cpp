@@ -4,17 +4,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "reprise/apps/gpt/data_record.h"
 #include "reprise/core/device.h"
 #include "reprise/io/atomic_file.h"
+#include "reprise/io/folder.h"
 
 namespace reprise::apps::gpt {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Note: --device and --attention are not free, since kernels of two devices round differently.
 const std::set<std::string> free_options = {
@@ -64,7 +62,7 @@ void check_changes(const TrainCommand& c, const Corpus& corpus) {
 
 void keep_options(const TrainCommand& c, const Corpus& corpus, int64_t first_step) {
   const std::string &folder = c.trainer.run_folder, path = folder + "/config.toml";
-  std::string before = fs::exists(path) ? io::read_file(path) : "";
+  std::string before = io::exists(path) ? io::read_file(path) : "";
   if (c.change && !before.empty() && before != c.resolved)
     io::write_file(fmt::format("{}/config-until-step-{:08}.toml", folder, first_step), before);
   if (before != c.resolved) io::write_file(path, c.resolved);

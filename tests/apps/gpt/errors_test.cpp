@@ -47,7 +47,7 @@ TEST(Refusals, NameTheOptionThatIsUnknownOrDoesNotFit) {
   expect({"--resume"}, {"--resume", "no checkpoint", folder / "run"});
   expect({"--prompt", "Zebra"}, {"Z"});
   expect_refused({}, {"subcommand"});
-  expect_refused({"trian", "--steps", "4"}, {"unknown command \"trian\"", "--help"});
+  expect_refused({"trian", "--steps", "4"}, {"no command 'trian'", "--help"});
   expect_refused({"fly"}, {"fly"});
 }
 

@@ -43,6 +43,8 @@ def at_random(world, number, first, second=None):
         outcome = finish(process, command)
         if outcome.code == -first and not (folder / "r").exists():
             return None  # before main had said what it wants of signals
+        if outcome.code == -first and saved_step(folder) == RUN.steps:
+            return whole_afterwards(world, folder, RUN)  # after main
         return stopped_well(world, folder, outcome)
     both = signal.Signals(first).name + (f" and {signal.Signals(second).name}" if second else "")
     return Case(f"{both} {number}", check)
