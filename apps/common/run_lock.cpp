@@ -73,7 +73,12 @@ RunLock::RunLock(const std::string& run_folder, const Tell& tell) {
   for (int tries = 0;;) {
     descriptor_ = open_lock(path);
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
-      if (is_still(path, descriptor_)) break;
+      try {
+        if (is_still(path, descriptor_)) break;
+      } catch (const Error&) {
+        ::close(std::exchange(descriptor_, -1));
+        throw;
+      }
     } else if (errno == EWOULDBLOCK && tries++ < patience) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     } else if (errno == EWOULDBLOCK) {
