@@ -168,6 +168,10 @@ struct Reciprocal {
   }
   template <Floating C>
   __device__ C gradient(C dy, C x) const {
+    if constexpr (sizeof(C) == 8) {  // a second division in f64 spills registers
+      C r = C(1) / x;
+      return -(dy * r) * r;
+    }
     return -(dy / x) / x;
   }
 };
@@ -188,6 +192,10 @@ struct Rsqrt {
   }
   template <Floating C>
   __device__ C gradient(C dy, C x) const {
+    if constexpr (sizeof(C) == 8) {
+      C r = C(1) / std::sqrt(x);
+      return C(-0.5) * (dy * r) * r * r;
+    }
     return -(dy / std::fabs(x)) / (C(2) * std::sqrt(x));
   }
 };
