@@ -2,6 +2,9 @@
 # Arguments: program, entries, tests_folder, cuda_runs (cuda, cuda-forward, ...: the ways a test that follows
 # REPRISE_TEST_DEVICE runs on the device `cuda`, each an entry of its own). The program lies in the build folder's bin;
 # a compiler cache may have made the names of source files relative to that folder.
+cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/TestLabels.cmake")
+
 cmake_path(GET program PARENT_PATH bin)
 cmake_path(GET bin PARENT_PATH build_folder)
 set(listing "${entries}.json")
@@ -40,30 +43,18 @@ foreach(file IN LISTS files)
   string(REGEX REPLACE "(_test)?\\.(cpp|cu)$" "" name "${name}")
   list(REMOVE_DUPLICATES "suites of ${file}")
   list(JOIN "suites of ${file}" ":" filter)
-  file(STRINGS "${file}" labels REGEX "^// labels: " LIMIT_COUNT 1)
-  string(REGEX REPLACE "^// labels: *" "" labels "${labels}")
-  string(REGEX REPLACE "[ ,]+" ";" labels "${labels}")
-  file(STRINGS "${file}" threads REGEX "set_num_threads|std::j?thread|parallel_for" LIMIT_COUNT 1)
-  if(threads)
-    list(APPEND labels concurrency)
-    list(REMOVE_DUPLICATES labels)
-  endif()
-  file(STRINGS "${file}" cuda REGEX "reprise/core/(cuda|simt)/|Device::cuda" LIMIT_COUNT 1)
-  if(cuda)
-    list(APPEND labels cuda)
-    list(REMOVE_DUPLICATES labels)
-  endif()
+  reprise_test_labels(labels "${file}")
   set(command "[==[${program}]==] --gtest_brief=1 [==[--gtest_filter=${filter}]==]")
   string(APPEND text "add_test([==[${name}]==] ${command})\n"
                      "set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\")\n")
   # With the emulator, what needs the device runs once more with streams as late and memory as closed as on a GPU.
   set(like_a_gpu "REPRISE_EMULATOR_STREAMS=deferred;REPRISE_EMULATOR_GUARD=1")
-  if(cuda AND NOT name MATCHES "simt/" AND "${cuda_runs}" MATCHES "cuda-")
+  if("cuda" IN_LIST labels AND NOT name MATCHES "simt/" AND "${cuda_runs}" MATCHES "cuda-")
     string(APPEND text "add_test([==[cuda-deferred/${name}]==] ${command})\n"
                        "set_tests_properties([==[cuda-deferred/${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\"\n"
                        "  ENVIRONMENT \"${like_a_gpu}\")\n")
   endif()
-  file(STRINGS "${file}" follows REGEX "tests/support/op_case\\.h|tests/autograd/recompute/support\\.h|tests/kernels/(run|views|row_views)\\.h|test_device" LIMIT_COUNT 1)
+  reprise_follows_test_device(follows "${file}")
   if(NOT follows)
     continue()
   endif()

@@ -36,6 +36,18 @@ target_compile_options(reprise_compiler INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${r
 if(REPRISE_SANITIZE)
   add_compile_options(-fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${REPRISE_SANITIZE})
+  # AddressSanitizer's checks as calls and not inline: the same checks, a third less to compile.
+  if(REPRISE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    add_compile_options(--param=asan-instrumentation-with-call-threshold=0)
+  endif()
+endif()
+
+# Kernels and tests take twice as long to compile with all of UndefinedBehaviorSanitizer: they go without its checks of
+# pointers, which AddressSanitizer mostly makes too. Arithmetic, shifts, bounds and (in kernels) alignment stay.
+set(reprise_fewer_pointer_checks "")
+if(REPRISE_SANITIZE MATCHES "undefined")
+  set(reprise_fewer_pointer_checks
+      -fno-sanitize=null,object-size,vptr,nonnull-attribute,returns-nonnull-attribute,return,pointer-overflow)
 endif()
 
 # reprise_optimise(SOURCES...): these files get -O3 in a build of any type: kernels at -O0 make a training step 50 times

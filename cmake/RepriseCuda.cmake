@@ -135,6 +135,7 @@ function(reprise_kernels_whole out)
   target_compile_features(reprise_kernels PUBLIC cxx_std_20)
   target_include_directories(reprise_kernels PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/include")
   target_link_libraries(reprise_kernels PRIVATE reprise_compiler)
+  target_compile_options(reprise_kernels PRIVATE ${reprise_fewer_pointer_checks})
   reprise_link_cuda(reprise_kernels)
   set(whole "${CMAKE_CURRENT_BINARY_DIR}/kernels.o")
   add_custom_command(OUTPUT "${whole}" COMMAND "${CMAKE_LINKER}" -r -o "${whole}" $<TARGET_OBJECTS:reprise_kernels>

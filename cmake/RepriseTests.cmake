@@ -2,9 +2,22 @@
 #
 # The entries come from the program itself, after each build, so no test that it holds can be forgotten; and a
 # file's tests share a process, so that thousands of tests start quickly.
+include(TestLabels)
+
 function(reprise_add_tests folder)
   set(program ${folder}_tests)
-  add_executable(${program} ${ARGN})
+  set(cuda_runs ${REPRISE_CUDA_TEST_RUNS})
+  set(sources ${ARGN})
+  if(REPRISE_SANITIZE MATCHES "thread")
+    if(NOT folder STREQUAL "kernels")
+      set(cuda_runs "")  # a hundred times slower: races are a kernel's own, its tests show them
+    endif()
+    reprise_keep_tests_with_threads(sources "${cuda_runs}")
+    if(NOT sources)
+      return()
+    endif()
+  endif()
+  add_executable(${program} ${sources})
   target_link_libraries(${program} PRIVATE reprise_test_support reprise reprise_compiler GTest::gtest
                                            GTest::gtest_main)
   if(TARGET reprise-gpt AND folder STREQUAL apps)
@@ -15,18 +28,40 @@ function(reprise_add_tests folder)
   endif()
   reprise_link_cuda(${program})
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more
-  set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
-  set(cuda_runs ${REPRISE_CUDA_TEST_RUNS})
-  if(REPRISE_SANITIZE MATCHES "thread" AND NOT folder STREQUAL "kernels")
-    set(cuda_runs "")  # a hundred times slower: races are a kernel's own, its tests show them
+  if(reprise_fewer_pointer_checks)
+    target_compile_options(${program} PRIVATE ${reprise_fewer_pointer_checks} -fno-sanitize=alignment)
   endif()
+  set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
   add_custom_command(TARGET ${program} POST_BUILD VERBATIM
     COMMAND "${CMAKE_COMMAND}" -D "program=$<TARGET_FILE:${program}>" -D "entries=${entries}"
             -D "tests_folder=${PROJECT_SOURCE_DIR}/tests" -D "cuda_runs=${cuda_runs}"
             -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
-  set_property(TARGET ${program} APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
+  set_property(TARGET ${program} APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake"
+               "${PROJECT_SOURCE_DIR}/cmake/TestLabels.cmake")
   # A program that is not built yet is a failing entry, not a silent gap.
   file(CONFIGURE OUTPUT "${entries}.default" @ONLY CONTENT
        "if(EXISTS \"@entries@\")\n  include(\"@entries@\")\nelse()\n  add_test(@folder@_NOT_BUILT @program@)\nendif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${entries}.default")
+endfunction()
+
+# reprise_keep_tests_with_threads(LIST CUDA_RUNS): leaves the test files out that neither start threads nor run on the
+# device `cuda`: ThreadSanitizer has nothing to say about them. Without any test left, what they share goes too.
+function(reprise_keep_tests_with_threads list cuda_runs)
+  set(kept "")
+  set(shared "")
+  foreach(file IN LISTS ${list})
+    if(NOT file MATCHES "_test\\.(cpp|cu)$")
+      list(APPEND shared "${file}")
+      continue()
+    endif()
+    reprise_test_labels(labels "${file}")
+    reprise_follows_test_device(follows "${file}")
+    if("concurrency" IN_LIST labels OR "cuda" IN_LIST labels OR (follows AND cuda_runs))
+      list(APPEND kept "${file}")
+    endif()
+  endforeach()
+  if(kept)
+    list(APPEND kept ${shared})
+  endif()
+  set(${list} ${kept} PARENT_SCOPE)
 endfunction()

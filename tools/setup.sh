@@ -8,7 +8,7 @@ packages=(
   bible-kjv bible-kjv-text                           # the default corpus
   libgtest-dev libbenchmark-dev python3              # tests and benchmarks
 )
-extras=(libopenblas-dev clang-format)  # a yardstick and a style check: the tests pass without
+extras=(libopenblas-dev clang-format ccache)  # a yardstick, a style check, shared objects: the tests pass without
 packages+=("${extras[@]}")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
