@@ -210,7 +210,7 @@ class Pool {
   Job* job_ = nullptr;
   bool stopping_ = false, warned_ = false;
   std::vector<std::thread> workers_;
-  Pool* const of_parent_;  // before the fork: left alone, but not lost
+  [[maybe_unused]] Pool* const of_parent_;  // before the fork: left alone, but not lost
 };
 
 constinit std::atomic<Pool*> current{nullptr};

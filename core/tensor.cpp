@@ -108,6 +108,7 @@ const TensorView& Tensor::view() const& {
 TemporaryView Tensor::view() const&& { return {static_cast<const Tensor&>(*this).view()}; }
 
 double Tensor::item() const {
+  if (!defined()) throw UndefinedTensor("item: the tensor was never given a value");
   check(numel() == 1, "item: needs one element, got shape ", shape());
   return to_vector<double>()[0];
 }
@@ -121,6 +122,7 @@ Tensor::operator bool() const {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  if (!defined()) throw UndefinedTensor("to_vector: the tensor was never given a value");
   std::vector<T> out;
   out.reserve(size_t(numel()));
   HostCopy host(view());

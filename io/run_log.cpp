@@ -89,22 +89,23 @@ RunLog RunLog::resume(const std::string& path, int64_t step) {
   std::error_code error;  // what is wrong with the path, opening it tells better
   if (!std::filesystem::exists(path, error)) return RunLog(File::append(path));
   int64_t unreadable = 0;
+  bool ended = true;  // the last line that stays, which may be one that is too long and was cut
   // Calls `keep(line)` with what stays; says whether that is all.
   auto for_each_kept = [&](auto&& keep) {
     using Line = RunLogReader::Line;
     RunLogReader log(path);
-    bool all = true, ended = true;
+    bool all = true;
+    ended = true;
     for (Line kind = log.read_line(); kind != Line::none; kind = log.read_line()) {
       bool is_record = kind == Line::whole && parse_record(log.line_, log.record_);
       bool stays = kind != Line::cut && !(is_record && log.record_.step > step);
       if (kind == Line::whole && !is_record && !is_blank(log.line_)) ++log.unreadable_;
       if (stays) keep(log.line_);
-      ended = !stays || log.line_.back() == '\n';
+      if (stays) ended = log.line_.back() == '\n';
       all = all && stays;
     }
-    if (!ended) keep("\n");  // of a line that was too long to be kept apart, and cut
     unreadable = log.unreadable_;
-    return all && ended;
+    return all;
   };
   if (!for_each_kept([](std::string_view) {})) {
     AtomicFile kept(path);
@@ -112,6 +113,7 @@ RunLog RunLog::resume(const std::string& path, int64_t step) {
     kept.commit();
   }
   RunLog log(File::append(path));
+  if (!ended) log.file_.write_whole("\n");
   log.unreadable_ = unreadable;
   return log;
 }

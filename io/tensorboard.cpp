@@ -8,11 +8,11 @@
 #include <bit>
 #include <charconv>
 #include <chrono>
-#include <filesystem>
 
 #include "reprise/core/error.h"
 #include "reprise/io/crc32c.h"
 #include "reprise/io/file_calls.h"
+#include "reprise/io/folder.h"
 
 namespace reprise::io {
 namespace {
@@ -56,9 +56,7 @@ constexpr std::string_view file_prefix = "events.out.tfevents.";
 // The time in the name of the newest events file of `folder`, or 0.
 int64_t newest_time(const std::string& folder) {
   int64_t newest = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder, error), end; at != end; at.increment(error)) {
-    std::string name = at->path().filename().string();
+  for (const std::string& name : names_in(folder)) {
     if (!name.starts_with(file_prefix)) continue;
     int64_t time = 0;
     std::from_chars(name.data() + file_prefix.size(), name.data() + name.size(), time);

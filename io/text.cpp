@@ -12,6 +12,7 @@
 #include "reprise/core/error.h"
 #include "reprise/io/file.h"
 #include "reprise/io/file_calls.h"
+#include "reprise/io/folder.h"
 #include "reprise/io/utf8.h"
 
 namespace reprise::io {
@@ -47,16 +48,19 @@ std::string read_standard_input() {
 }
 
 std::vector<std::string> text_files(const std::string& folder) {
-  std::vector<std::string> all, txt;
-  std::error_code error;
-  fs::recursive_directory_iterator entry(folder, error), end;
-  for (; !error && entry != end; entry.increment(error)) {
-    std::error_code broken_link;
-    if (!entry->is_regular_file(broken_link)) continue;
-    all.push_back(entry->path().string());
-    if (entry->path().extension() == ".txt") txt.push_back(all.back());
+  std::vector<std::string> all, txt, folders{folder};
+  while (!folders.empty()) {
+    fs::path at = std::move(folders.back());
+    folders.pop_back();
+    for (const std::string& name : names_in(at)) {
+      fs::path path = at / name;
+      std::error_code broken_link;
+      if (fs::is_directory(fs::symlink_status(path, broken_link))) folders.push_back(path);
+      if (!fs::is_regular_file(path, broken_link)) continue;
+      all.push_back(path.string());
+      if (path.extension() == ".txt") txt.push_back(all.back());
+    }
   }
-  check(!error, "text: ", folder, ": ", error.message());
   check(!all.empty(), "text: ", folder, ": the folder holds no regular file");
   std::vector<std::string>& chosen = txt.empty() ? all : txt;
   std::sort(chosen.begin(), chosen.end());

@@ -47,11 +47,12 @@ int64_t RandomCrops::start(uint64_t step, uint64_t row) const {
   return int64_t(high_product(uint64_t(draw[1]) << 32 | draw[0], starts));
 }
 
-TokenBatch RandomCrops::batch(uint64_t step, int64_t first_row, int64_t rows) const {
-  check(first_row >= 0 && rows > 0, "random_crops: ", rows, " rows from row ", first_row);
+TokenBatch RandomCrops::batch(int64_t step, int64_t first_row, int64_t rows) const {
+  check(step >= 0 && first_row >= 0 && rows > 0, "random_crops: ", rows, " rows from row ", first_row,
+        " of step ", step);
   TokenBatch batch = empty_batch(rows, context_);
   for (int64_t row = 0; row < rows; ++row) {
-    fill_row(*data_, start(step, uint64_t(first_row + row)), row, batch);
+    fill_row(*data_, start(uint64_t(step), uint64_t(first_row + row)), row, batch);
   }
   return batch;
 }

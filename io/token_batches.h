@@ -24,8 +24,8 @@ class RandomCrops {
 
   /// The position in the data of the first token of a row.
   int64_t start(uint64_t step, uint64_t row) const;
-  /// Rows `first_row` to `first_row + rows` of a step, on the CPU.
-  TokenBatch batch(uint64_t step, int64_t first_row, int64_t rows) const;
+  /// Rows `first_row` to `first_row + rows` of a step, on the CPU. Error if step or row is below 0.
+  TokenBatch batch(int64_t step, int64_t first_row, int64_t rows) const;
 
  private:
   const TokenDataset* data_;

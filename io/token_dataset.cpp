@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "reprise/core/error.h"
+#include "reprise/io/folder.h"
 #include "reprise/io/tokenizer.h"
 
 namespace reprise::io {
@@ -21,12 +22,10 @@ constexpr int64_t tokens_per_read = 4096;
 
 std::vector<std::string> bin_files(const std::string& folder) {
   std::vector<std::string> paths;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(folder, error), end;
-  for (; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".bin") paths.push_back(entry->path().string());
+  for (const std::string& name : names_in(folder)) {
+    std::filesystem::path path = std::filesystem::path(folder) / name;
+    if (path.extension() == ".bin") paths.push_back(path.string());
   }
-  check(!error, "token_dataset: ", folder, ": ", error.message());
   check(!paths.empty(), "token_dataset: ", folder, ": the folder holds no .bin file");
   std::sort(paths.begin(), paths.end());
   return paths;

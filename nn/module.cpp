@@ -1,51 +1,41 @@
 // Names, modes and state of modules.
 #include "reprise/nn/module.h"
 
-#include <algorithm>
 #include <map>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/core/listing.h"
+#include "reprise/core/tensor_set.h"
 #include "reprise/nn/registration.h"
 
 namespace reprise::nn {
-namespace {
-
-bool has_name(const auto& list, const std::string& name) {
-  return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
-}
-
-}  // namespace
 
 void Module::check_free(const std::string& name) const {
-  check(!has_name(parameters_, name) && !has_name(buffers_, name) && !has_name(children_, name),
-        "Module: the name \"", name, "\" is taken");
+  check(!names_.contains(name), "Module: the name \"", name, "\" is taken");
 }
 
-void Module::collect(NamedTensors& into, const std::string& prefix, Kind kind) const {
-  for (const auto& [name, tensor] : kind == Kind::parameter ? parameters_ : buffers_) {
-    const Tensor& found = tensor;
-    bool known =
-        std::any_of(into.begin(), into.end(), [&](const auto& other) { return other.second.is_same(found); });
-    if (!known) into.emplace_back(prefix + name, tensor);
-  }
-  for (const auto& [name, child] : children_) child->collect(into, prefix + name + ".", kind);
+void Module::collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const {
+  for (const auto& [name, tensor] : kind == Kind::parameter ? parameters_ : buffers_)
+    if (known.insert(tensor)) into.emplace_back(prefix + name, tensor);
+  for (const auto& [name, child] : children_) child->collect(into, known, prefix + name + ".", kind);
+}
+
+NamedTensors Module::collect(Kind kind) const {
+  NamedTensors found;
+  TensorSet known;
+  collect(found, known, "", kind);
+  return found;
 }
 
 NamedTensors Module::named_parameters() const {
-  NamedTensors found;
-  collect(found, "", Kind::parameter);
+  NamedTensors found = collect(Kind::parameter);
   TensorList tensors;
   for (const auto& [name, tensor] : found) tensors.push_back(tensor);
   detail::note_known(tensors);
   return found;
 }
 
-NamedTensors Module::named_buffers() const {
-  NamedTensors found;
-  collect(found, "", Kind::buffer);
-  return found;
-}
+NamedTensors Module::named_buffers() const { return collect(Kind::buffer); }
 
 TensorList Module::parameters() const {
   TensorList tensors;
@@ -85,7 +75,9 @@ void Module::zero_grad() {
 
 NamedTensors Module::state_dict() const {
   NamedTensors state = named_parameters();
-  collect(state, "", Kind::buffer);
+  TensorSet known;
+  for (const auto& [name, tensor] : state) known.insert(tensor);
+  collect(state, known, "", Kind::buffer);
   return state;
 }
 
@@ -121,6 +113,7 @@ Tensor Module::register_parameter(std::string name, const Tensor& value) {
   value.set_requires_grad();
   detail::note_made(*this, name, value);
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
+  names_.insert(name);
   parameters_.emplace_back(std::move(name), value);
   return value;
 }
@@ -129,6 +122,7 @@ Tensor Module::register_buffer(std::string name, const Tensor& value) {
   check_free(name);
   check(value.defined(), "Module: the buffer \"", name, "\" is undefined");
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
+  names_.insert(name);
   buffers_.emplace_back(std::move(name), value);
   return value;
 }
@@ -136,6 +130,7 @@ Tensor Module::register_buffer(std::string name, const Tensor& value) {
 void Module::register_module(std::string name, Module& child) {
   check_free(name);
   check(&child != this, "Module: \"", name, "\" is the module itself");
+  names_.insert(name);
   children_.emplace_back(std::move(name), &child);
 }
 

@@ -3,10 +3,15 @@
 
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "reprise/core/tensor.h"
+
+namespace reprise {
+class TensorSet;
+}
 
 namespace reprise::nn {
 
@@ -66,10 +71,12 @@ class Module {
  private:
   enum class Kind : uint8_t { parameter, buffer };
   void check_free(const std::string& name) const;
-  void collect(NamedTensors& into, const std::string& prefix, Kind kind) const;
+  NamedTensors collect(Kind kind) const;
+  void collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const;
 
   NamedTensors parameters_, buffers_;
   std::vector<std::pair<std::string, Module*>> children_;
+  std::unordered_set<std::string> names_;  // of all three
   bool training_ = true;
 };
 

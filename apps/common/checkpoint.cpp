@@ -59,9 +59,9 @@ std::string newest(const std::string& run_folder) {
 
 // The checkpoint in one folder, with the sizes and checksums of its manifest.
 Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
-  Checkpoint checkpoint;
   check_manifest(folder);
   std::string model_path = folder + "/model.safetensors";
+  Checkpoint checkpoint{.path = model_path};
   io::SafetensorsFile model(model_path);
   uint64_t step = number_in(model.metadata(), "step", model_path);
   check(step <= uint64_t(INT64_MAX) / 2, model_path, ": step ", step, " is out of range");
@@ -112,7 +112,7 @@ bool has_checkpoint(const std::string& run_folder) {
 Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
   check(io::exists(path), path, ": no such run, checkpoint or file");
   if (!fs::is_directory(path)) {
-    Checkpoint weights;
+    Checkpoint weights{.path = path};
     weights.parameters = read_all(path);
     return weights;
   }

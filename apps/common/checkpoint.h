@@ -18,7 +18,8 @@
 namespace reprise::apps {
 
 struct Checkpoint {
-  int64_t step = 0;  ///< updates done
+  std::string path{};  ///< once read: the file with the model, for messages
+  int64_t step = 0;    ///< updates done
   Generator::State random{};
   std::map<std::string, std::string> model{};  ///< what the app needs to build the model again
   nn::NamedTensors parameters{}, optimizer{}, ema{};

@@ -14,6 +14,9 @@ class MadeFolders {
   ~MadeFolders();
   MadeFolders(const MadeFolders&) = delete;
 
+  /// Counts `folder`, inside the others, among those that it made.
+  void add(const std::string& folder) { made_.insert(made_.begin(), folder); }
+
  private:
   std::vector<std::string> made_;  // the innermost first
 };

@@ -1,11 +1,13 @@
 // Free, begun, saved or somebody else's.
 #include "reprise/apps/common/run_folder.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "reprise/apps/common/checkpoint.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/io/file.h"
 #include "reprise/io/file_calls.h"
 #include "reprise/io/folder.h"
@@ -22,7 +24,6 @@ bool means_nothing(const std::string& name) {
 
 // Makes the first free of runs/NAME, runs/NAME-2, ...: mkdir succeeds for one process only.
 std::string make_free_folder(const std::string& name) {
-  io::make_folders_durable("runs");
   for (int i = 1;; ++i) {
     std::string folder = "runs/" + name + (i == 1 ? "" : "-" + std::to_string(i));
     if (io::file_calls().mkdir(folder.c_str(), 0777) == 0) {
@@ -32,16 +33,6 @@ std::string make_free_folder(const std::string& name) {
     int reason = errno;
     check(reason == EEXIST, "mkdir: ", folder, ": ", std::strerror(reason), " (errno ", reason, ")");
   }
-}
-
-// The folders of the path that are missing, the innermost first.
-std::vector<std::string> missing_folders(const std::string& folder) {
-  std::vector<std::string> missing;
-  std::error_code ignored;
-  for (fs::path path = fs::absolute(folder, ignored);
-       !path.empty() && !fs::exists(fs::symlink_status(path, ignored)); path = path.parent_path())
-    if (path.has_filename()) missing.push_back(path);  // not for the part after a trailing slash
-  return missing;
 }
 
 }  // namespace
@@ -55,10 +46,8 @@ FolderState state_of(const std::string& folder) {
   check(fs::is_directory(folder, error), "--out ", folder, ": is there already, and no folder");
   if (has_checkpoint(folder)) return FolderState::saved;
   if (io::exists(folder + "/config.toml")) return FolderState::begun;
-  for (fs::directory_iterator at(folder, error), end; at != end; at.increment(error))
-    if (!means_nothing(at->path().filename().string())) return FolderState::foreign;
-  check(!error, "--out ", folder, ": ", error.message());
-  return FolderState::free;
+  std::vector<std::string> names = under_option("--out", [&] { return io::names_in(folder); });
+  return std::all_of(names.begin(), names.end(), means_nothing) ? FolderState::free : FolderState::foreign;
 }
 
 void check_free(const std::string& folder) {
@@ -80,20 +69,15 @@ void check_free(const std::string& folder) {
 NewRunFolder::NewRunFolder(const std::string& folder, const std::string& name, const RunLock::Tell& tell)
     : path_(folder) {
   if (!folder.empty()) check_free(folder);
-  made_ = missing_folders(folder.empty() ? "runs" : folder);
   try {
+    made_.emplace(folder.empty() ? "runs" : folder);
     if (folder.empty()) {
       path_ = make_free_folder(name);
-      made_.insert(made_.begin(), path_);
-    } else {
-      io::make_folders_durable(folder);
+      made_->add(path_);
     }
     lock_.emplace(path_, tell);
     check_free(path_);  // until it was locked, another process may have begun and ended a run there
   } catch (const Error& error) {
-    std::error_code ignored;
-    if (!lock_)
-      for (const std::string& made : made_) fs::remove(made, ignored);  // if empty
     std::string text = error.what();
     fail(text.starts_with("--out") ? "" : "--out ", text);
   }
@@ -119,7 +103,6 @@ void NewRunFolder::clear() {
   for (const std::string& name : io::names_in(path_))
     if (name.starts_with("events.out.tfevents.")) fs::remove(path_ + "/" + name, ignored);
   fs::remove(path_ + "/" + RunLock::file_name, ignored);
-  for (const std::string& made : made_) fs::remove(made, ignored);
 }
 
 }  // namespace reprise::apps

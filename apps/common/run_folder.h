@@ -3,8 +3,8 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "reprise/apps/common/made_folders.h"
 #include "reprise/apps/common/run_lock.h"
 
 namespace reprise::apps {
@@ -37,7 +37,7 @@ class NewRunFolder {
   void clear();
 
   std::string path_;
-  std::vector<std::string> made_;  // folders that were not there, the innermost first
+  std::optional<MadeFolders> made_;
   std::optional<RunLock> lock_;
 };
 

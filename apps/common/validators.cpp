@@ -43,10 +43,6 @@ CLI::Validator whole_from(int64_t least, int64_t most) {
   return {complaint, ""};
 }
 
-CLI::Validator any_number() {
-  return number("a finite number", [](double) { return true; });
-}
-
 CLI::Validator number_from_0() {
   return number("a number of at least 0", [](double value) { return value >= 0 && value < 1e300; });
 }
@@ -57,6 +53,10 @@ CLI::Validator probability() {
 
 CLI::Validator fraction() {
   return number("in (0, 1)", [](double value) { return value > 0 && value < 1; });
+}
+
+CLI::Validator above_0_to_1() {
+  return number("in (0, 1]", [](double value) { return value > 0 && value <= 1; });
 }
 
 CLI::Validator not_empty() {

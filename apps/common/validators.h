@@ -12,10 +12,10 @@ namespace reprise::apps {
 /// Whole numbers in decimal digits, and nothing else: no "1e3", "0x10", " 5", "+5" or "010" as octal.
 CLI::Validator whole_from(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
 /// Finite numbers, in decimal.
-CLI::Validator any_number();
 CLI::Validator number_from_0();
 CLI::Validator probability();  ///< in [0, 1)
 CLI::Validator fraction();     ///< in (0, 1)
+CLI::Validator above_0_to_1();
 /// What a path has to be.
 CLI::Validator not_empty();
 /// What `parse` does not throw an Error at; its message is the complaint.

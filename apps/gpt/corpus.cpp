@@ -6,6 +6,7 @@
 
 #include "reprise/apps/common/option_error.h"
 #include "reprise/io/char_tokenizer.h"
+#include "reprise/io/folder.h"
 #include "reprise/io/gpt2_bpe.h"
 #include "reprise/io/text.h"
 
@@ -18,9 +19,9 @@ bool is_token_data(const std::string& path) {
   if (path.ends_with(".bin")) return true;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return false;
-  for (const auto& entry : fs::directory_iterator(path, ignored))
-    if (entry.path().extension() == ".bin") return true;
-  return false;
+  std::vector<std::string> names = io::names_in(path);
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return fs::path(name).extension() == ".bin"; });
 }
 
 std::unique_ptr<io::Tokenizer> tokenizer_for(const DataOptions& options, const std::string* text) {

@@ -8,6 +8,7 @@
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/option_error.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/core/quote.h"
 #include "reprise/io/folder.h"
 #include "reprise/kernels/attention_backend.h"
 
@@ -16,15 +17,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
-double number_in(const std::map<std::string, std::string>& description, const std::string& key) {
-  auto found = description.find(key);
-  check(found != description.end(), "checkpoint: its description of the model lacks \"", key, "\"");
-  double value = 0;
-  const std::string& text = found->second;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check(error == std::errc() && end == text.data() + text.size() && value >= 0 && value < 1e9,
-        "checkpoint: \"", key, "\" of the model is '", text, "'");
-  return value;
+// What checkpoint.model tells of the model. Error naming the file, and the key that is missing or no such
+// number.
+class Description {
+ public:
+  explicit Description(const Checkpoint& checkpoint) : keys_(checkpoint.model), path_(checkpoint.path) {}
+
+  double number(const char* key) const { return parse<double>(key, "a number from 0 to 1e9"); }
+  int64_t whole(const char* key) const { return parse<int64_t>(key, "a whole number from 0 to 1e9"); }
+
+ private:
+  template <class Number>
+  Number parse(const char* key, const char* wanted) const {
+    auto found = keys_.find(key);
+    check(found != keys_.end(), path_, ": its description of the model lacks \"", key, "\"");
+    Number value = 0;
+    const std::string& text = found->second;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    check(error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= Number(1e9),
+          path_, ": \"", key, "\" of the model is ", quote(text), ", not ", wanted);
+    return value;
+  }
+
+  const std::map<std::string, std::string>& keys_;
+  const std::string& path_;
+};
+
+nn::GptOptions options_from(const Checkpoint& checkpoint) {
+  Description model(checkpoint);
+  return {.vocab_size = model.whole("vocab_size"),
+          .context = model.whole("context"),
+          .layers = model.whole("layers"),
+          .heads = model.whole("heads"),
+          .width = model.whole("width"),
+          .dropout = model.number("dropout"),
+          .bias = model.whole("bias") != 0};
 }
 
 std::string short_text(double value) {
@@ -57,15 +84,13 @@ nn::NamedTensors from_hugging_face(const nn::NamedTensors& tensors) {
 std::string newest_run() {
   std::string newest;
   fs::file_time_type when{};
-  std::error_code error, ignored;
-  fs::directory_iterator entry("runs", error), end;
-  check(!error || error == std::errc::no_such_file_or_directory,
-        "--run is missing, and runs/: ", error.message());
-  for (; !error && entry != end; entry.increment(error)) {
-    if (!entry->is_directory(ignored) || !has_checkpoint(entry->path())) continue;
-    auto written = fs::last_write_time(entry->path() / "checkpoints" / "LATEST", ignored);
+  std::error_code ignored;
+  for (const std::string& name : io::exists("runs") ? io::names_in("runs") : std::vector<std::string>()) {
+    fs::path run = fs::path("runs") / name;
+    if (!fs::is_directory(run, ignored) || !has_checkpoint(run)) continue;
+    auto written = fs::last_write_time(run / "checkpoints" / "LATEST", ignored);
     if (!newest.empty() && written <= when) continue;
-    newest = entry->path();
+    newest = run;
     when = written;
   }
   check(!newest.empty(), "--run is missing, and there is no trained model in runs/");
@@ -117,17 +142,6 @@ std::map<std::string, std::string> describe(const nn::GptOptions& o) {
           {"bias", o.bias ? "1" : "0"}};
 }
 
-nn::GptOptions options_from(const std::map<std::string, std::string>& description) {
-  auto whole = [&](const char* key) { return int64_t(number_in(description, key)); };
-  return {.vocab_size = whole("vocab_size"),
-          .context = whole("context"),
-          .layers = whole("layers"),
-          .heads = whole("heads"),
-          .width = whole("width"),
-          .dropout = number_in(description, "dropout"),
-          .bias = whole("bias") != 0};
-}
-
 void load_weights(nn::Gpt& model, const std::string& from) {
   Checkpoint checkpoint = load_checkpoint(from, false);
   nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
@@ -169,8 +183,8 @@ LoadedRun load_run(const std::string& run, Device device) {
     check(!checkpoint.model.empty(), path,
           ": holds weights only, not a run: give a run folder or a checkpoint");
     const nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
-    nn::GptOptions described = options_from(checkpoint.model);
-    check_described(described, weights, path);
+    nn::GptOptions described = options_from(checkpoint);
+    check_described(described, weights, checkpoint.path);
     loaded.model = std::make_unique<nn::Gpt>(described, device);
     loaded.model->load_state_dict(weights);
     loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path).string() : path;

@@ -10,9 +10,8 @@
 
 namespace reprise::apps::gpt {
 
-/// The model's options as text, and back. Error naming a key that is missing or not a number.
+/// The model's options as text, for a checkpoint.
 std::map<std::string, std::string> describe(const nn::GptOptions& options);
-nn::GptOptions options_from(const std::map<std::string, std::string>& description);
 
 /// Copies weights from a run, a checkpoint or a .safetensors file; a file from Hugging Face's GPT-2 is
 /// recognised. Error listing all that does not fit.

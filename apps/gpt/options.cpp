@@ -46,7 +46,7 @@ void add_generate_options(CLI::App& app, GenerateOptions& o) {
   group
       ->add_option("--top-p", o.sampling.top_p,
                    "Choose among the likeliest tokens that hold this probability")
-      ->check(any_number());
+      ->check(above_0_to_1());
   group->add_option("--sample-seed", o.seed, "Seed of the samples")->transform(whole_from(0));
 }
 

@@ -183,7 +183,7 @@ int run_train(const TrainCommand& given) {
             .units_per_step = c.batch * c.trainer.accumulate * c.model.context,
             .loss =
                 [&](int64_t step, int64_t micro) {
-                  io::TokenBatch batch = crops.batch(uint64_t(step), micro * c.batch, c.batch);
+                  io::TokenBatch batch = crops.batch(step, micro * c.batch, c.batch);
                   return cross_entropy(model(batch.tokens.to(device)), batch.targets.to(device));
                 },
             .validation_loss =

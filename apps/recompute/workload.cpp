@@ -68,7 +68,7 @@ void Workload::read_text(const std::string& path) {
 io::TokenBatch Workload::batch(int64_t step, int64_t n) const {
   MemoryScope scope(MemoryCategory::data);
   if (text_) {
-    io::TokenBatch batch = io::RandomCrops(*text_, length, seed).batch(uint64_t(step), 0, n);
+    io::TokenBatch batch = io::RandomCrops(*text_, length, seed).batch(step, 0, n);
     return {batch.tokens.to(device), batch.targets.to(device)};
   }
   Generator generator(philox_block(seed, uint64_t(step), 0)[0]);

@@ -23,7 +23,7 @@ void Captures::note(const TensorList& arguments, const char* reader) {
 void Captures::note_capture(const Tensor& x, const char* reader) {
   const std::shared_ptr<Storage>& storage = x.storage();
   if (storage->id() > last_before_ || inputs_.contains(storage->id())) return;
-  captures_.try_emplace(storage->id(), WeakTensor(x), storage, x.version(), x.shape(), reader);
+  captures_.try_emplace(storage->id(), Capture{WeakTensor(x), storage, x.version(), x.shape(), reader});
 }
 
 void Captures::check_versions() const {

@@ -58,7 +58,7 @@ OpPlace FirstRun::place_of_op() const {
 std::shared_ptr<Slot> FirstRun::keep(const Tensor& x) {
   counted_.saved(x);
   size_t index = region_.records_.size();
-  auto slot = std::make_shared<Slot>(region_.shared_from_this(), index);
+  auto slot = std::make_shared<Slot>(Slot{region_.shared_from_this(), index});
   region_.records_.push_back(record_of(x, op_name_));
   if (region_.provenance_) region_.records_.back().origin = region_.provenance_->of_saved(x);
   region_.slots_.push_back(slot);

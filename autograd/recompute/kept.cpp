@@ -9,6 +9,7 @@ namespace reprise::recompute {
 struct KeptValue::InPass {
   std::weak_ptr<KeptValue> value;
 
+  explicit InPass(std::weak_ptr<KeptValue> kept) : value(std::move(kept)) {}
   ~InPass() {
     std::shared_ptr<KeptValue> alive = value.lock();
     if (!alive) return;

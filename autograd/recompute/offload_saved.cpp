@@ -14,7 +14,7 @@ struct Saved {
 autograd::SavedTensorHooks::Pack packing_into(std::shared_ptr<Offload> offload) {
   check(offload != nullptr, "OffloadSaved: no store to park in");
   return [offload = std::move(offload), newest = std::weak_ptr<Saved>()](const Tensor& x) mutable {
-    auto saved = std::make_shared<Saved>(offload->park(x, "OffloadSaved"), newest);
+    auto saved = std::make_shared<Saved>(Saved{offload->park(x, "OffloadSaved"), newest});
     newest = saved;
     return std::any(std::move(saved));
   };

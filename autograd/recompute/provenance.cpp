@@ -113,10 +113,14 @@ void Provenance::made(const OpCall& call, const Tensor& y) {
   note_results({y});
 }
 
-// A view that is known already stays what it was: x.T.T is x. Unless the operation wrote there.
+// A view that is known already stays what it was: x.T.T is x. Unless the operation wrote there. A replay may
+// have one view of the first run twice: its inputs lie where they were kept, each by itself.
 void Provenance::know(const Tensor& x, uint64_t origin) {
-  Known& known = known_.try_emplace(key_of(x), origin, x.version()).first->second;
+  if (first_)
+    if (auto one = first_->same_as_.find(origin); one != first_->same_as_.end()) origin = one->second;
+  Known& known = known_.try_emplace(key_of(x), Known{origin, x.version()}).first->second;
   if (known.version != x.version()) known = {origin, x.version()};
+  if (known.origin != origin) same_as_.emplace(origin, known.origin);
 }
 
 void Provenance::stands_for(const Tensor& x, uint64_t origin) {

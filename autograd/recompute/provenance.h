@@ -99,9 +99,10 @@ class Provenance {
   std::unordered_set<uint64_t> given_,
       touched_;                                // storages: of inputs and of kept results; asked for by hand
   std::unordered_map<uint64_t, Known> known_;  // by view
-  std::unordered_map<uint64_t, uint64_t> writes_;  // by storage: a hash of all writes
-  std::unordered_map<uint64_t, size_t> makers_;    // steps, by what they made
-  std::unordered_map<uint64_t, Source> sources_;   // by origin
+  std::unordered_map<uint64_t, uint64_t> same_as_;  // of a view with two origins: the known one, by the other
+  std::unordered_map<uint64_t, uint64_t> writes_;   // by storage: a hash of all writes
+  std::unordered_map<uint64_t, size_t> makers_;     // steps, by what they made
+  std::unordered_map<uint64_t, Source> sources_;    // by origin
   std::vector<Step> steps_;
 };
 

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/overlap.h"
+#include "reprise/core/tensor_set.h"
 #include "reprise/kernels/optimizer_step.h"
 #include "reprise/nn/registration.h"
 
@@ -24,14 +26,14 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(gro
   });
   check_groups();
   for (const ParameterGroup& group : groups_) nn::detail::note_known(group.parameters);
-  TensorList seen;
+  std::optional<Device> device;
+  TensorSet seen;
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    check(seen.empty() || seen[0].device() == parameter.device(), "optimizer: parameter ", place, " is on ",
-          parameter.device(), ", the first on ", seen.empty() ? Device() : seen[0].device());
-    for (const Tensor& other : seen)
-      check(!parameter.is_same(other), "optimizer: parameter ", place, " of shape ", parameter.shape(),
-            " is given twice");
-    seen.push_back(parameter);
+    if (!device) device = parameter.device();
+    check(parameter.device() == *device, "optimizer: parameter ", place, " is on ", parameter.device(),
+          ", the first on ", *device);
+    check(seen.insert(parameter), "optimizer: parameter ", place, " of shape ", parameter.shape(),
+          " is given twice");
   });
 }
 

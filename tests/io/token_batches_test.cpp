@@ -70,6 +70,7 @@ TEST(RandomCrops, RefusesDataShorterThanARow) {
   expect_error([&] { RandomCrops(data, 8, 0); }, "8 tokens", "context of 8");
   expect_error([&] { RandomCrops(data, 0, 0); }, "context of 0");
   expect_error([&] { RandomCrops(data, 4, 0).batch(0, 0, 0); }, "0 rows");
+  expect_error([&] { RandomCrops(data, 4, 0).batch(-1, 0, 1); }, "step -1");
 }
 
 TEST(SequentialWindows, PredictEveryTokenExactlyOnce) {

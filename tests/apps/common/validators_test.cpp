@@ -30,11 +30,14 @@ TEST(Numbers, AreFiniteDecimalsInTheirRange) {
   for (const char* text : {"0", "0.5", "1e-3", ".5", "5."}) EXPECT_TRUE(takes(number_from_0(), text)) << text;
   for (const char* text : {"", "nan", "-nan", "inf", "-inf", "1e400", "-1", "0x1p3", " 1", "+1", "1,5", "1e"})
     EXPECT_FALSE(takes(number_from_0(), text)) << text;
-  EXPECT_TRUE(takes(any_number(), "-1.5"));
   EXPECT_TRUE(takes(probability(), "0"));
   EXPECT_FALSE(takes(probability(), "1"));
   EXPECT_FALSE(takes(fraction(), "0"));
   EXPECT_FALSE(takes(fraction(), "nan"));
+  EXPECT_FALSE(takes(fraction(), "1"));
+  EXPECT_FALSE(takes(above_0_to_1(), "0"));
+  EXPECT_TRUE(takes(above_0_to_1(), "1"));
+  EXPECT_FALSE(takes(above_0_to_1(), "1.0000001"));
 }
 
 TEST(ParsedBy, ComplainsWithTheErrorOfTheParser) {

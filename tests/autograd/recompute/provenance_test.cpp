@@ -212,6 +212,32 @@ struct Times : autograd::Function<Times> {
   TensorList backward(const TensorList& dy) { return {dy[0] * factor_}; }
 };
 
+// Inside of `inner`, x and y lie in one memory in the first run and each by itself in a replay.
+TEST(Provenance, LetsPassTwoViewsOfOneMemoryThatAReplayHasApart) {
+  for (CheckpointMode mode : kModes)
+    for (int depth : {1, 2, 3}) {
+      SCOPED_TRACE(std::string(testing::name_of(mode)) + ", depth " + std::to_string(depth));
+      NoLeaks guard;
+      auto gradient = [&](bool recompute) {
+        Body inner_most = [&](const Tensor& x) {
+          Tensor y = x.transpose(0, 1);
+          Body inner = [x](const Tensor& given) { return exp(x.transpose(0, 1) * given) * given; };
+          return recompute ? checkpoint(inner, y, {.mode = mode}) : inner(y);
+        };
+        Body body = inner_most;
+        for (int level = 1; level < depth; ++level)
+          body = [&, inside = body](const Tensor& x) {
+            Tensor scaled = x * 0.5;
+            return recompute ? checkpoint(inside, scaled, {.mode = mode}) : inside(scaled);
+          };
+        Tensor x = leaf({4, 4});
+        body(x).sum().backward();
+        return x.grad();
+      };
+      EXPECT_TRUE(same_bits(gradient(true), gradient(false)));
+    }
+}
+
 TEST(Provenance, ComparesTheArgumentsOfAUsersOperation) {
   for (int which : {0, 1, 2})
     expect_difference(

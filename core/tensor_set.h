@@ -1,0 +1,25 @@
+// A set of tensors, told apart by identity and not by value.
+#pragma once
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "reprise/core/tensor.h"
+
+namespace reprise {
+
+class TensorSet {
+ public:
+  /// Adds x, which is defined; false if it is there already.
+  bool insert(const Tensor& x) {
+    auto [first, last] = tensors_.equal_range(x.storage().get());
+    if (std::any_of(first, last, [&](const auto& entry) { return entry.second.is_same(x); })) return false;
+    tensors_.emplace(x.storage().get(), x);
+    return true;
+  }
+
+ private:
+  std::unordered_multimap<const Storage*, Tensor> tensors_;  // by memory, which few tensors share
+};
+
+}  // namespace reprise
