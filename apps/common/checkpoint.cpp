@@ -61,7 +61,7 @@ std::string newest(const std::string& run_folder) {
 Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
   check_manifest(folder);
   std::string model_path = folder + "/model.safetensors";
-  Checkpoint checkpoint{.path = model_path};
+  Checkpoint checkpoint{.path = folder};
   io::SafetensorsFile model(model_path);
   uint64_t step = number_in(model.metadata(), "step", model_path);
   check(step <= uint64_t(INT64_MAX) / 2, model_path, ": step ", step, " is out of range");

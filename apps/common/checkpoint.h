@@ -18,7 +18,7 @@
 namespace reprise::apps {
 
 struct Checkpoint {
-  std::string path{};  ///< once read: the file with the model, for messages
+  std::string path{};  ///< once read: its folder, or the file that the weights are from
   int64_t step = 0;    ///< updates done
   Generator::State random{};
   std::map<std::string, std::string> model{};  ///< what the app needs to build the model again

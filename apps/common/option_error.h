@@ -21,4 +21,13 @@ auto under_option(const std::string& option, Work&& work) {
   } catch (const std::bad_alloc&) { fail(option, ": out of memory"); }
 }
 
+/// What `work` returns; an Error of it begins with its subject: the file that holds what `work` uses, the
+/// step it belongs to.
+template <class Work>
+auto about(const std::string& subject, Work&& work) {
+  try {
+    return work();
+  } catch (const Error& error) { fail(subject, ": ", error.what()); }
+}
+
 }  // namespace reprise::apps

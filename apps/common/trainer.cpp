@@ -7,6 +7,7 @@
 
 #include "reprise/apps/common/checkpoint.h"
 #include "reprise/apps/common/interrupt.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/apps/common/output.h"
 #include "reprise/apps/common/progress.h"
 #include "reprise/apps/common/run_records.h"
@@ -123,7 +124,7 @@ class Trainer {
   bool sample() {
     progress_.break_line();
     return with_averages([&] {
-      std::string text = task_.sample();
+      std::string text = about("train: after step " + std::to_string(step_), task_.sample);
       report("\n--- sample after step {} ---\n{}\n---\n\n", step_, for_output(text));
       records_.add_sample(step_, text);
     });
@@ -174,8 +175,7 @@ class Trainer {
 };
 
 // One Error that lists all that differs.
-void check_description(const Task& task, std::map<std::string, std::string> saved,
-                       const std::string& run_folder) {
+void check_description(const Task& task, std::map<std::string, std::string> saved) {
   std::string differences;
   auto add = [&](const std::string& key, const std::string& was, const std::string& now) {
     if (was != now && !task.changeable.contains(key))
@@ -186,15 +186,16 @@ void check_description(const Task& task, std::map<std::string, std::string> save
     add(key, found.empty() ? "none" : found.mapped(), now);
   }
   for (const auto& [key, was] : saved) add(key, was, "none");
-  check(differences.empty(), "resume: the model of ", run_folder,
-        " is not the one the options describe: ", differences);
+  check(differences.empty(), "resume: its model is not the one that the options describe: ", differences);
 }
 
 int64_t restore(Task& task, const std::string& run_folder) {
   Checkpoint checkpoint = load_checkpoint(run_folder, true);
-  check_description(task, checkpoint.model, run_folder);
-  task.model.load_state_dict(checkpoint.parameters);
-  task.optimizer.load_state_dict(checkpoint.optimizer);
+  about(checkpoint.path, [&] {
+    check_description(task, checkpoint.model);
+    task.model.load_state_dict(checkpoint.parameters);
+    task.optimizer.load_state_dict(checkpoint.optimizer);
+  });
   check(!task.ema == checkpoint.ema.empty(), "resume: ", run_folder, task.ema ? " has no" : " has",
         " averages of the weights; start it with the same --ema");
   if (task.ema) task.ema->load_state_dict(checkpoint.ema);

@@ -17,41 +17,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What checkpoint.model tells of the model. Error naming the file, and the key that is missing or no such
-// number.
-class Description {
- public:
-  explicit Description(const Checkpoint& checkpoint) : keys_(checkpoint.model), path_(checkpoint.path) {}
+template <class Number>
+Number number_in(const std::map<std::string, std::string>& description, const char* key) {
+  auto found = description.find(key);
+  check(found != description.end(), "its description of the model lacks \"", key, "\"");
+  Number value = 0;
+  const std::string& text = found->second;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check(error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= Number(1e9), "\"",
+        key, "\" of the model is ", quote(text), ", not ",
+        std::is_integral_v<Number> ? "a whole number" : "a number", " from 0 to 1e9");
+  return value;
+}
 
-  double number(const char* key) const { return parse<double>(key, "a number from 0 to 1e9"); }
-  int64_t whole(const char* key) const { return parse<int64_t>(key, "a whole number from 0 to 1e9"); }
-
- private:
-  template <class Number>
-  Number parse(const char* key, const char* wanted) const {
-    auto found = keys_.find(key);
-    check(found != keys_.end(), path_, ": its description of the model lacks \"", key, "\"");
-    Number value = 0;
-    const std::string& text = found->second;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    check(error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= Number(1e9),
-          path_, ": \"", key, "\" of the model is ", quote(text), ", not ", wanted);
-    return value;
-  }
-
-  const std::map<std::string, std::string>& keys_;
-  const std::string& path_;
-};
-
-nn::GptOptions options_from(const Checkpoint& checkpoint) {
-  Description model(checkpoint);
-  return {.vocab_size = model.whole("vocab_size"),
-          .context = model.whole("context"),
-          .layers = model.whole("layers"),
-          .heads = model.whole("heads"),
-          .width = model.whole("width"),
-          .dropout = model.number("dropout"),
-          .bias = model.whole("bias") != 0};
+nn::GptOptions options_from(const std::map<std::string, std::string>& description) {
+  auto whole = [&](const char* key) { return number_in<int64_t>(description, key); };
+  return {.vocab_size = whole("vocab_size"),
+          .context = whole("context"),
+          .layers = whole("layers"),
+          .heads = whole("heads"),
+          .width = whole("width"),
+          .dropout = number_in<double>(description, "dropout"),
+          .bias = whole("bias") != 0};
 }
 
 std::string short_text(double value) {
@@ -110,8 +97,7 @@ fs::path run_folder_of(const fs::path& weights) {
 
 // Sizes that the description gives and the tensors do not have would be allocated before `load_state_dict`
 // compares them.
-void check_described(const nn::GptOptions& described, const nn::NamedTensors& tensors,
-                     const std::string& path) {
+void check_described(const nn::GptOptions& described, const nn::NamedTensors& tensors) {
   auto shape_of = [&](const std::string& name) {
     auto found =
         std::find_if(tensors.begin(), tensors.end(), [&](const auto& entry) { return entry.first == name; });
@@ -121,12 +107,12 @@ void check_described(const nn::GptOptions& described, const nn::NamedTensors& te
   for (const auto& [name, tensor] : tensors)
     layers += name.starts_with("h.") && name.ends_with(".ln_1.weight");
   auto expect = [&](const char* what, const Shape& got, const Shape& want) {
-    check(got == want, path, ": its description has ", what, " ", want, ", its tensors ", got);
+    check(got == want, "its description of the model has ", what, " ", want, ", its tensors ", got);
   };
   expect("vocabulary and width", shape_of("wte.weight"), {described.vocab_size, described.width});
   expect("context and width", shape_of("wpe.weight"), {described.context, described.width});
   expect("layers", {layers}, {described.layers});
-  check(described.heads > 0 && described.width % described.heads == 0, path, ": its description has ",
+  check(described.heads > 0 && described.width % described.heads == 0, "its description of the model has ",
         described.heads, " heads for a width of ", described.width);
 }
 
@@ -183,10 +169,12 @@ LoadedRun load_run(const std::string& run, Device device) {
     check(!checkpoint.model.empty(), path,
           ": holds weights only, not a run: give a run folder or a checkpoint");
     const nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
-    nn::GptOptions described = options_from(checkpoint);
-    check_described(described, weights, checkpoint.path);
-    loaded.model = std::make_unique<nn::Gpt>(described, device);
-    loaded.model->load_state_dict(weights);
+    about(checkpoint.path, [&] {
+      nn::GptOptions described = options_from(checkpoint.model);
+      check_described(described, weights);
+      loaded.model = std::make_unique<nn::Gpt>(described, device);
+      loaded.model->load_state_dict(weights);
+    });
     loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path).string() : path;
     loaded.tokenizer = saved_tokenizer(loaded.folder);
     return std::move(loaded);

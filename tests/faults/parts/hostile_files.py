@@ -119,8 +119,8 @@ def judge(world, folder, path, name, outcome):
     most = 30 if "load_state_dict" in outcome.err else 1  # that one lists all that does not fit
     if not 1 <= len(lines) <= most or len(outcome.err) > 4000 or "\x1b" in outcome.err:
         return outcome.problem("not one readable line")
-    if path in FREE and "--" in outcome.err:
-        return None  # what is written there is an option like any other, and told by its name
+    if path in FREE and ("--" in outcome.err or "train: after step" in outcome.err):
+        return None  # what is written there is an option like any other, and told by its name, or by what it led to
     names = [os.path.basename(path), path]
     if path.endswith(".safetensors") or path.endswith("manifest.json"):
         names.append("r/checkpoints")  # it may name the checkpoint
