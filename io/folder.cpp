@@ -64,6 +64,24 @@ std::vector<std::string> names_in(const std::string& folder) {
   }
 }
 
+std::vector<std::string> files_below(const std::string& folder) {
+  std::vector<std::string> files, folders{folder};
+  struct stat top {
+  }, link{}, end{};
+  if (::stat(folder.c_str(), &top) != 0) fail_with_errno("stat", folder);
+  while (!folders.empty()) {
+    std::string at = std::move(folders.back());
+    folders.pop_back();
+    for (const std::string& name : names_in(at)) {
+      std::string path = at.ends_with('/') ? at + name : at + '/' + name;
+      if (::lstat(path.c_str(), &link) != 0) continue;  // gone meanwhile
+      if (S_ISDIR(link.st_mode) && link.st_dev == top.st_dev) folders.push_back(path);
+      if (::stat(path.c_str(), &end) == 0 && S_ISREG(end.st_mode)) files.push_back(path);
+    }
+  }
+  return files;
+}
+
 void remove_flat_folder(const std::string& folder) {
   for (const std::string& name : names_in(folder)) {
     std::string path = folder + "/" + name;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <vector>
 
 #include "reprise/core/error.h"
@@ -48,19 +49,9 @@ std::string read_standard_input() {
 }
 
 std::vector<std::string> text_files(const std::string& folder) {
-  std::vector<std::string> all, txt, folders{folder};
-  while (!folders.empty()) {
-    fs::path at = std::move(folders.back());
-    folders.pop_back();
-    for (const std::string& name : names_in(at)) {
-      fs::path path = at / name;
-      std::error_code broken_link;
-      if (fs::is_directory(fs::symlink_status(path, broken_link))) folders.push_back(path);
-      if (!fs::is_regular_file(path, broken_link)) continue;
-      all.push_back(path.string());
-      if (path.extension() == ".txt") txt.push_back(all.back());
-    }
-  }
+  std::vector<std::string> all = files_below(folder), txt;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(txt),
+               [](const std::string& path) { return fs::path(path).extension() == ".txt"; });
   check(!all.empty(), "text: ", folder, ": the folder holds no regular file");
   std::vector<std::string>& chosen = txt.empty() ? all : txt;
   std::sort(chosen.begin(), chosen.end());

@@ -72,8 +72,18 @@ std::vector<Entry> entries_of(const std::string& path) {
   return entries;
 }
 
+// Null if there is none. CLI11's own search ends the program where it finds no memory.
+CLI::Option* find_option(CLI::App& command, const std::string& name) {
+  for (CLI::App* group : command.get_subcommands([](const CLI::App* app) { return app->get_name().empty(); }))
+    for (CLI::Option* option : group->get_options()) {
+      const std::vector<std::string>& names = option->get_lnames();
+      if (std::find(names.begin(), names.end(), name) != names.end()) return option;
+    }
+  return nullptr;
+}
+
 void set_option(CLI::App& command, const Entry& entry) {
-  CLI::Option* option = command.get_option_no_throw("--" + entry.option);
+  CLI::Option* option = find_option(command, entry.option);
   check(option && entry.option != "config" && entry.option != "help", entry.place,
         ": there is no such option");
   if (option->count() > 0) return;  // the command line wins
@@ -124,7 +134,8 @@ std::map<std::string, std::string> apply_config(CLI::App& command) {
     entries = entries_of(config->results().front());
   } catch (const Error& error) { fail("--config: ", error.what()); }
   for (const Entry& entry : entries) {
-    bool given = command.get_option_no_throw("--" + entry.option) && command.count("--" + entry.option) > 0;
+    const CLI::Option* option = find_option(command, entry.option);
+    bool given = option && option->count() > 0;
     set_option(command, entry);
     if (!given) places["--" + entry.option] = entry.place;
   }

@@ -1,9 +1,11 @@
 // Making folders, and undoing that.
 #include "reprise/apps/common/made_folders.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 
-#include "reprise/core/error.h"
+#include "reprise/apps/common/option_error.h"
 #include "reprise/io/file.h"
 
 namespace reprise::apps {
@@ -11,9 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Needs no memory. What fails is ignored: above all, that a folder is not empty.
 void remove_empty(const std::vector<std::string>& folders) noexcept {
-  std::error_code ignored;  // above all: not empty
-  for (const std::string& folder : folders) fs::remove(folder, ignored);
+  for (const std::string& folder : folders) ::rmdir(folder.c_str());
 }
 
 // The folders of the path that are missing, the innermost first.
@@ -32,7 +34,7 @@ std::vector<std::string> missing_folders(const std::string& folder) {
 
 MadeFolders::MadeFolders(const std::string& folder) : made_(missing_folders(folder)) {
   try {
-    io::make_folders_durable(folder);
+    about(folder, [&] { io::make_folders_durable(folder); });
   } catch (const Error&) {
     remove_empty(made_);
     throw;

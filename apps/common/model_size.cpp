@@ -26,9 +26,9 @@ void check_fits(const nn::GptOptions& o, int64_t rows, int64_t length, Device de
   // Attention has 4 width^2, the MLP 8; each weight has a gradient and two moments beside it.
   double weights = (double(o.vocab_size) + double(o.context) + 12 * double(o.layers) * width) * width;
   double model_bytes = 4 * 4 * weights;
-  check(model_bytes <= memory, "--layers ", o.layers, ", --width ", o.width, " and --context ", o.context,
-        ": weights, gradients and moments take ", format_bytes(model_bytes), ", the machine has ",
-        format_bytes(memory));
+  check(model_bytes <= memory, "--layers ", o.layers, ", --width ", o.width, ", --context ", o.context,
+        " and a vocabulary of ", o.vocab_size, ": weights, gradients and moments take ",
+        format_bytes(model_bytes), ", the machine has ", format_bytes(memory));
   double logit_bytes = 4 * double(rows) * double(length) * double(o.vocab_size);
   check(logit_bytes <= memory, "--batch ", rows, " of ", length, " tokens: the logits alone take ",
         format_bytes(logit_bytes), ", the machine has ", format_bytes(memory));

@@ -5,12 +5,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "reprise/apps/common/output.h"
@@ -34,18 +36,19 @@ int refuse_for_memory(const char* name) {
   return 2;
 }
 
-int refuse(const char* name, int code, const char* kind, const std::exception& error) {
-  try {
-    warn("{}: {}\n", name, printable(std::string(kind) + error.what()));
-    return code;
-  } catch (const std::bad_alloc&) { return refuse_for_memory(name); }
-}
-
-int refuse(const char* name, const std::filesystem::filesystem_error& error) {
-  try {
-    warn("{}: {}\n", name, printable(explain(error)));
-    return 2;
-  } catch (const std::bad_alloc&) { return refuse_for_memory(name); }
+// A message is as many lines as it has, whatever was typed: line breaks of an argument, or of its part after
+// =, become \n.
+std::string without_breaks(std::string message, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string_view typed = argv[i];
+    if (typed.starts_with("--")) typed.remove_prefix(std::min(typed.find('=') + 1, typed.size()));
+    if (typed.find('\n') == std::string_view::npos) continue;
+    std::string shown;
+    for (char c : typed) c == '\n' ? shown += "\\n" : shown += c;
+    for (size_t at = 0; (at = message.find(typed, at)) != std::string::npos; at += shown.size())
+      message.replace(at, typed.size(), shown);
+  }
+  return message;
 }
 
 }  // namespace
@@ -58,17 +61,23 @@ void open_standard_streams() {
   }
 }
 
-int run_program(const char* name, const std::function<int()>& body) {
+int run_program(const char* name, int argc, char** argv, const std::function<int()>& body) {
   open_standard_streams();
+  auto refuse = [&](int code, const std::string& message) {
+    warn("{}: {}\n", name, printable(without_breaks(message, argc, argv)));
+    return code;
+  };
   try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return refuse_for_memory(name);
-  } catch (const std::filesystem::filesystem_error& error) {
-    return refuse(name, error);
-  } catch (const Error& error) { return refuse(name, 2, "", error); } catch (const std::system_error& error) {
-    return refuse(name, 2, "", error);
-  } catch (const std::exception& error) { return refuse(name, 1, "internal error: ", error); }
+    try {
+      return body();
+    } catch (const std::bad_alloc&) { throw; } catch (const std::filesystem::filesystem_error& error) {
+      return refuse(2, explain(error));
+    } catch (const Error& error) { return refuse(2, error.what()); } catch (const std::system_error& error) {
+      return refuse(2, error.what());
+    } catch (const std::exception& error) {
+      return refuse(1, std::string("internal error: ") + error.what());
+    }
+  } catch (const std::bad_alloc&) { return refuse_for_memory(name); }
 }
 
 }  // namespace reprise::apps

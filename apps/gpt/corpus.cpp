@@ -40,7 +40,9 @@ Corpus from_text(const DataOptions& options, std::unique_ptr<io::Tokenizer> know
   Corpus corpus;
   corpus.tokenizer = known ? std::move(known) : tokenizer_for(options, &text);
   corpus.vocab_size = corpus.tokenizer->vocab_size();
-  auto [train, validation] = io::split_text(text, 1 - options.val_fraction);
+  check(1 - options.val_fraction < 1, "--val-fraction ", options.val_fraction, " holds nothing out");
+  auto [train, validation] =
+      about(options.data, [&] { return io::split_text(text, 1 - options.val_fraction); });
   auto encode = [&](std::string_view part, const char* split) {
     io::TextOrigin origin{files, size_t(part.data() - text.data())};
     return std::make_unique<io::TokenDataset>(io::TokenDataset::from_ids(

@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   using namespace reprise::apps::gpt;
-  return reprise::apps::run_program("reprise-gpt", [&] {
+  return reprise::apps::run_program("reprise-gpt", argc, argv, [&] {
     Command command = parse_command_line(argc, argv);
     switch (command.kind) {
       case Command::Kind::sample:

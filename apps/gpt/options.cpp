@@ -69,7 +69,7 @@ void add_optimizer_options(CLI::App& app, TrainCommand& o) {
       ->transform(whole_from(1));
   group->add_option("--lr", schedule.lr, "Peak learning rate")->check(number_from_0());
   group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end")->check(number_from_0());
-  group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->check(number_from_0());
+  group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->transform(whole_from(0));
   group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd")
       ->check(parsed_by(optim::parse_decay));
   group->add_option("--beta1", o.beta1, "AdamW's first decay")->check(probability());

@@ -5,7 +5,7 @@
 
 int main(int argc, char** argv) {
   using namespace reprise::apps::recompute;
-  return reprise::apps::run_program("reprise-recompute", [&] {
+  return reprise::apps::run_program("reprise-recompute", argc, argv, [&] {
     Command command = parse_command_line(argc, argv);
     switch (command.kind) {
       case Command::Kind::compare:

@@ -10,7 +10,7 @@
 namespace reprise::optim {
 
 double Schedule::operator()(int64_t step) const {
-  if (step < warmup) return lr * double(step + 1) / double(warmup + 1);
+  if (step < warmup) return lr * double(step + 1) / (double(warmup) + 1);
   if (decay == Decay::constant) return lr;
   int64_t start = warmup;
   if (decay == Decay::wsd)

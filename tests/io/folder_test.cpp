@@ -43,6 +43,22 @@ TEST(Folder, WhatCannotBeListedIsAnErrorThatNamesIt) {
             std::string::npos);
 }
 
+TEST(Folder, FilesBelowItAreFoundOnceAndLinksToFoldersAreNotFollowed) {
+  TempFolder folder;
+  std::string top = folder.path();
+  fs::create_directories(top + "/a/b");
+  fs::create_directory(folder.path() + "/empty");
+  for (const char* name : {"/one", "/a/two", "/a/b/three"}) write_file(top + name, "x");
+  fs::create_directory_symlink(top, top + "/a/loop");
+  fs::create_symlink(top + "/one", top + "/a/link");
+  fs::create_symlink(top + "/none", top + "/broken");
+  std::vector<std::string> files = files_below(top);
+  std::sort(files.begin(), files.end());
+  EXPECT_EQ(files,
+            (std::vector<std::string>{top + "/a/b/three", top + "/a/link", top + "/a/two", top + "/one"}));
+  EXPECT_NE(message_of([&] { files_below(top + "/gone"); }).find("/gone: No such file"), std::string::npos);
+}
+
 TEST(Folder, IsRemovedWithItsFilesButNotWithAFolderInside) {
   TempFolder folder;
   std::string flat = folder.path() + "/flat", nested = folder.path() + "/nested";

@@ -20,13 +20,22 @@ struct Ended {
 template <class Thrown>
 Ended after(const Thrown& thrown) {
   ::testing::internal::CaptureStderr();
-  int code = run_program("prog", [&]() -> int { throw thrown; });
+  int code = run_program("prog", 0, nullptr, [&]() -> int { throw thrown; });
   return {code, ::testing::internal::GetCapturedStderr()};
 }
 
 TEST(RunProgram, GivesTheExitCodeOfItsBody) {
-  EXPECT_EQ(run_program("prog", [] { return 0; }), 0);
-  EXPECT_EQ(run_program("prog", [] { return 3; }), 3);
+  EXPECT_EQ(run_program("prog", 0, nullptr, [] { return 0; }), 0);
+  EXPECT_EQ(run_program("prog", 0, nullptr, [] { return 3; }), 3);
+}
+
+TEST(RunProgram, LineBreaksOfArgumentsAreShown) {
+  std::string name = "prog", option = "--data=a\nb", run = "c\nd";
+  char* typed[] = {name.data(), option.data(), run.data()};
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run_program("prog", 3, typed, []() -> int { throw Error("--data: a\nb: c\nd, a\nb:\na list"); }),
+            2);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "prog: --data: a\\nb: c\\nd, a\\nb:\na list\n");
 }
 
 TEST(RunProgram, WhatACallerCanReactToEndsWithTwo) {

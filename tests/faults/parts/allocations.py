@@ -9,6 +9,9 @@ from training import Training, prepared, saved_step, whole_afterwards, write_tex
 
 RUN = Training(steps=4, save_every=2, keep=1, eval_every=2, sample_every=3)
 POINTS = 400
+# What libraries make of no memory: toml++ takes a number that libstdc++ has no memory to read for a wrong one, and glibc
+# ends a program for which it cannot note a thread's destructor.
+OTHERS = ("Error while parsing floating-point", "failed to register TLS destructor")
 TESTS = [(program, "*OutOfMemory*:*BadAlloc*:*Allocation*:*NoMemory*")
          for program in ("core_tests", "autograd_tests", "nn_tests", "io_tests", "no_memory_tests")]
 
@@ -29,6 +32,8 @@ def starve(world, name, words, prepare, at, always, least):
     def check(folder):
         prepare(folder)
         outcome = world.run(words, folder, {"FAULT_ALLOC": at} | ({"FAULT_ALWAYS": 1} if always else {}))
+        if any(text in outcome.err for text in OTHERS):
+            return whole_afterwards(world, folder, RUN, least)
         if outcome.code not in (0, 2) or "internal error" in outcome.err:
             return outcome.problem("neither 0 nor 2, or an internal error")
         if outcome.code == 2 and "memory" not in outcome.err and not always:

@@ -26,7 +26,7 @@ STRANGE = {
     "TEXT": ["", "x", b"\xff\xfe", "a" * 300, "a" * 5000, "/", "/dev/null", "/dev/full", "/nowhere/at/all", ".", "..",
              "t.txt/x", "\x1b[31mred", "a\nb", "9" * 400, "-1", "nan"],
 }
-ENDLESS = {"--steps", "--samples", "--sample-tokens", "--accumulate", "--eval-batches", "--rounds"}  # large ones are just long
+ENDLESS = {"--steps", "--samples", "--sample-tokens", "--accumulate", "--batch", "--eval-batches", "--rounds"}  # large ones are just long
 OPTION = re.compile(r"^\s+(?:-\w,)?(--[a-z0-9-]+)(?:,!--\S+)? +(TEXT|INT|UINT|FLOAT)", re.MULTILINE)
 
 
