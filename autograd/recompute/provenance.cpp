@@ -159,10 +159,7 @@ void Provenance::data_asked(const Tensor& x) {
 
 const uint64_t* Provenance::known(const Tensor& x, uint64_t key) const {
   auto found = known_.find(key);
-  if (found == known_.end() || found->second.version != x.version()) return nullptr;
-  auto source = sources_.find(found->second.origin);
-  bool was_given = source != sources_.end() && source->second.kind == Source::Kind::input;
-  return was_given || !is_older(*x.storage()) ? &found->second.origin : nullptr;
+  return found != known_.end() && found->second.version == x.version() ? &found->second.origin : nullptr;
 }
 
 uint64_t Provenance::of(const Tensor& x) {
@@ -181,7 +178,8 @@ uint64_t Provenance::of(const Tensor& x) {
 }
 
 // What no operation of this run made. What the first run made and somebody kept, a mask for all layers say, a
-// replay may read.
+// replay may read; and where the first run found captured memory under another name, an input's say, it has
+// that here.
 uint64_t Provenance::source_of(const Tensor& x, uint64_t key) {
   if (const uint64_t* kept = first_ ? first_->known(x, key) : nullptr) {
     know(x, *kept);

@@ -83,7 +83,7 @@ class Provenance {
   void note_results(const TensorList& results);
   void know(const Tensor& x, uint64_t origin);
   uint64_t source_of(const Tensor& x, uint64_t key);
-  /// What the run was given or made, if x is that still.
+  /// What x is to this run, if it is that still; null if it never met x.
   const uint64_t* known(const Tensor& x, uint64_t key) const;
   const Step* maker(uint64_t origin) const;
   std::string place_of(const Step& step) const;

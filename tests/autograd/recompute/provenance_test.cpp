@@ -221,7 +221,10 @@ TEST(Provenance, LetsPassTwoViewsOfOneMemoryThatAReplayHasApart) {
       auto gradient = [&](bool recompute) {
         Body inner_most = [&](const Tensor& x) {
           Tensor y = x.transpose(0, 1);
-          Body inner = [x](const Tensor& given) { return exp(x.transpose(0, 1) * given) * given; };
+          Body inner = [x](const Tensor& given) {
+            Tensor same = exp(x.transpose(0, 1) * given) * given;  // makes what was given
+            return same + exp(given.transpose(0, 1)) * x;          // makes what was captured
+          };
           return recompute ? checkpoint(inner, y, {.mode = mode}) : inner(y);
         };
         Body body = inner_most;
