@@ -3,8 +3,11 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
+#include <string>
 
+#include "reprise/core/error.h"
 #include "reprise/core/parallel.h"
 #include "reprise/core/tensor.h"
 #include "reprise/tests/support/child.h"
@@ -44,6 +47,29 @@ TEST(ThreadLimit, LeavesFewerThreadsAndMemoryForTheRestAndSaysSoOnce) {
     return said.find("not all of 1000 threads") == 9 && said.find('\n') == said.size() - 1 ? 0 : 3;
   };
   EXPECT_EQ(testing::outcome_of_child(more_threads_than_fit), "exit 0");
+}
+
+// What a program that starts with this environment ends with: its number of threads, or 99 for the Error.
+[[noreturn]] void end_with_threads() {
+  try {
+    std::_Exit(num_threads());
+  } catch (const Error& error) {
+    bool named = std::string(error.what()).find("REPRISE_NUM_THREADS: needs a number from 1 to 1024") == 0;
+    std::_Exit(named ? 99 : 98);
+  }
+}
+
+TEST(ThreadLimitDeathTest, TheEnvironmentIsANumberOfThreadsOrAnError) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a new process, whose pool has not started
+  auto expect = [](const char* text, int code) {
+    setenv("REPRISE_NUM_THREADS", text, 1);
+    EXPECT_EXIT(end_with_threads(), ::testing::ExitedWithCode(code), "") << text;
+    unsetenv("REPRISE_NUM_THREADS");
+  };
+  expect("1", 1);
+  expect("3", 3);
+  for (const char* wrong : {"", "0", "-1", "1025", "two", "2 ", " 2", "+2", "2.0", "99999999999999999999"})
+    expect(wrong, 99);
 }
 
 }  // namespace
