@@ -22,8 +22,6 @@ function(reprise_add_tests folder)
                                            GTest::gtest_main)
   if(TARGET reprise-gpt AND folder STREQUAL apps)
     target_link_libraries(${program} PRIVATE reprise_apps)
-    target_compile_definitions(${program} PRIVATE REPRISE_GPT_PROGRAM="$<TARGET_FILE:reprise-gpt>"
-                               REPRISE_RECOMPUTE_PROGRAM="$<TARGET_FILE:reprise-recompute>")
     add_dependencies(${program} reprise-gpt reprise-recompute)
   endif()
   reprise_link_cuda(${program})

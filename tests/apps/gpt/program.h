@@ -17,6 +17,7 @@
 
 #include "reprise/core/random.h"
 #include "reprise/io/run_log.h"
+#include "reprise/tests/apps/built_programs.h"
 #include "reprise/tests/io/temp_folder.h"
 
 namespace reprise::testing {
@@ -28,7 +29,7 @@ class Program {
  public:
   /// `input` stands on standard input.
   explicit Program(const Arguments& arguments, const std::string& input = "",
-                   const char* program = REPRISE_GPT_PROGRAM) {
+                   const char* program = gpt_program()) {
     folder_.write("in", input);
     std::vector<const char*> argv = {program};
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());

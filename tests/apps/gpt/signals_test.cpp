@@ -38,7 +38,7 @@ TEST(Signals, WhileLoadingEndTheRunAtOnceAndLeaveNothing) {
     std::string command = "exec \"$0\"";
     for (const std::string& argument : train_arguments("-", folder / "run", 2))
       command += " '" + argument + "'";
-    Program program({"-c", command + " <>" + folder / "pipe", REPRISE_GPT_PROGRAM}, "", "/bin/bash");
+    Program program({"-c", command + " <>" + folder / "pipe", testing::gpt_program()}, "", "/bin/bash");
     wait_until(program, [&] { return handles_signals(program.process()); });
     program.signal(signal);
     EXPECT_EQ(program.wait(), 3) << signal;

@@ -16,7 +16,7 @@ std::string quoted(const Arguments& arguments) {
 }
 
 // A shell's command with the program as "$0".
-ProgramResult shell(const std::string& command, const char* program = REPRISE_GPT_PROGRAM) {
+ProgramResult shell(const std::string& command, const char* program = testing::gpt_program()) {
   Program process({"-c", command, program}, "", "/bin/bash");
   int code = process.wait();
   return {code, process.out(), process.err()};
@@ -63,14 +63,14 @@ TEST(FullStandardOutput, IsAnErrorWhereOutputIsWhatWasAskedFor) {
       EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     }
   };
-  expect({"--help"}, REPRISE_GPT_PROGRAM);
-  expect({"train", "--help"}, REPRISE_GPT_PROGRAM);
-  expect({"sample", "--run", out, "--sample-tokens", "3"}, REPRISE_GPT_PROGRAM);
-  expect({"eval", "--run", out}, REPRISE_GPT_PROGRAM);
-  expect({"--help"}, REPRISE_RECOMPUTE_PROGRAM);
-  expect(recompute_arguments("verify", {"--steps", "1"}), REPRISE_RECOMPUTE_PROGRAM);
+  expect({"--help"}, testing::gpt_program());
+  expect({"train", "--help"}, testing::gpt_program());
+  expect({"sample", "--run", out, "--sample-tokens", "3"}, testing::gpt_program());
+  expect({"eval", "--run", out}, testing::gpt_program());
+  expect({"--help"}, testing::recompute_program());
+  expect(recompute_arguments("verify", {"--steps", "1"}), testing::recompute_program());
   expect(recompute_arguments("compare", {"--recompute", "full", "--rounds", "1", "--out", folder / "c"}),
-         REPRISE_RECOMPUTE_PROGRAM);
+         testing::recompute_program());
 }
 
 TEST(BrokenStandardOutput, DoesNotEndTraining) {

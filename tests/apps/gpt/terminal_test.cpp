@@ -11,7 +11,7 @@ using testing::TempFolder;
 
 // All that the program writes to a terminal of this width.
 std::string on_terminal(const Arguments& arguments, unsigned short columns) {
-  std::vector<const char*> argv = {REPRISE_GPT_PROGRAM};
+  std::vector<const char*> argv = {testing::gpt_program()};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   argv.push_back(nullptr);
   winsize size{24, columns, 0, 0};

@@ -17,7 +17,7 @@ struct ProgramResult {
   std::string out, err;
 };
 inline ProgramResult run_recompute(const Arguments& arguments) {
-  Program program(arguments, "", REPRISE_RECOMPUTE_PROGRAM);
+  Program program(arguments, "", recompute_program());
   int code = program.wait();
   return {code, program.out(), program.err()};
 }
