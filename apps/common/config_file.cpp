@@ -74,7 +74,10 @@ std::vector<Entry> entries_of(const std::string& path) {
 
 // Null if there is none. CLI11's own search ends the program where it finds no memory.
 CLI::Option* find_option(CLI::App& command, const std::string& name) {
-  for (CLI::App* group : command.get_subcommands([](const CLI::App* app) { return app->get_name().empty(); }))
+  std::vector<CLI::App*> groups =
+      command.get_subcommands([](const CLI::App* app) { return app->get_name().empty(); });
+  groups.push_back(&command);
+  for (CLI::App* group : groups)
     for (CLI::Option* option : group->get_options()) {
       const std::vector<std::string>& names = option->get_lnames();
       if (std::find(names.begin(), names.end(), name) != names.end()) return option;
@@ -126,7 +129,7 @@ void add_config_option(CLI::App& command) {
 }
 
 std::map<std::string, std::string> apply_config(CLI::App& command) {
-  const CLI::Option* config = command.get_option("--config");
+  const CLI::Option* config = find_option(command, "config");
   std::map<std::string, std::string> places;
   if (config->count() == 0) return places;
   std::vector<Entry> entries;

@@ -1,6 +1,7 @@
 // Standard descriptors, and exceptions as exit codes.
 #include "reprise/apps/common/program.h"
 
+#include <cxxabi.h>
 #include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -9,11 +10,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <typeinfo>
 
 #include "reprise/apps/common/output.h"
 #include "reprise/core/error.h"
@@ -34,6 +37,16 @@ int refuse_for_memory(const char* name) {
   ssize_t ignored = ::writev(STDERR_FILENO, parts, 2);
   (void)ignored;  // nobody is left to be told
   return 2;
+}
+
+const char* running = "";
+
+// A library's function that may not throw, and found no memory, ends the program here.
+[[noreturn]] void end_without_handler() {
+  const std::type_info* thrown = abi::__cxa_current_exception_type();
+  if (thrown && *thrown == typeid(std::bad_alloc)) std::_Exit(refuse_for_memory(running));
+  __gnu_cxx::__verbose_terminate_handler();
+  std::abort();
 }
 
 // A message is as many lines as it has, whatever was typed: line breaks of an argument, or of its part after
@@ -63,6 +76,8 @@ void open_standard_streams() {
 
 int run_program(const char* name, int argc, char** argv, const std::function<int()>& body) {
   open_standard_streams();
+  running = name;
+  std::set_terminate(end_without_handler);
   auto refuse = [&](int code, const std::string& message) {
     warn("{}: {}\n", name, printable(without_breaks(message, argc, argv)));
     return code;

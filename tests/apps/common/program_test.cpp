@@ -2,9 +2,11 @@
 #include "reprise/apps/common/program.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <filesystem>
 #include <new>
+#include <stdexcept>
 #include <system_error>
 
 #include "reprise/core/error.h"
@@ -27,6 +29,25 @@ Ended after(const Thrown& thrown) {
 TEST(RunProgram, GivesTheExitCodeOfItsBody) {
   EXPECT_EQ(run_program("prog", 0, nullptr, [] { return 0; }), 0);
   EXPECT_EQ(run_program("prog", 0, nullptr, [] { return 3; }), 3);
+}
+
+TEST(RunProgramDeathTest, NoMemoryWhereNothingMayBeThrownIsToldToo) {
+  auto throws_no_memory = [] { throw std::bad_alloc(); };
+  auto throws = [] { throw std::logic_error("why"); };
+  auto starved = [&]() noexcept { throws_no_memory(); };
+  auto broken = [&]() noexcept { throws(); };
+  EXPECT_EXIT(run_program("prog", 0, nullptr,
+                          [&] {
+                            starved();
+                            return 0;
+                          }),
+              ::testing::ExitedWithCode(2), "prog: out of memory");
+  EXPECT_EXIT(run_program("prog", 0, nullptr,
+                          [&] {
+                            broken();
+                            return 0;
+                          }),
+              ::testing::KilledBySignal(SIGABRT), "why");
 }
 
 TEST(RunProgram, LineBreaksOfArgumentsAreShown) {
