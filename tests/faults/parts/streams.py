@@ -50,11 +50,12 @@ def training_into(world, redirection, codes):
 
 
 def lost_output(world, words, redirection):
-    """What a user asked to see cannot be written: not 0."""
+    """What a user asked to see cannot be written: not 0, and a line that says so."""
     def check(folder):
         prepared(world, RUN, 12, folder)
         outcome = shell(world, folder, words, redirection)
-        return outcome.problem("its output is lost, and it does not say so") if outcome.code in (0, None) else None
+        silent = outcome.code in (0, None) or not outcome.err.strip()
+        return outcome.problem("its output is lost, and it does not say so") if silent else None
     return Case(f"{os.path.basename(words[0])} {' '.join(map(str, words[1:3]))} {redirection}", check)
 
 
