@@ -52,11 +52,16 @@ void check_toml_text(std::string_view text, const std::string& path) {
       // In a key these are an empty string and the begin of another.
       if (before != '=' && text.substr(i, 3) == std::string(3, c))
         refuse(i, "three quotation marks that begin no value");
+      // toml++ would go on as if it were no string.
+      if (std::string_view("\n.,=[{").find(before) == std::string_view::npos)
+        refuse(i, "a quotation mark that begins neither a key nor a value");
       i = end_of_string(text, i);
       before = c;
     } else if (c == '#') {
       i = end_of_comment(text, i);
     } else {
+      if (static_cast<unsigned char>(c) < ' ' && std::string_view("\t\n\r").find(c) == std::string_view::npos)
+        refuse(i, "a control character");
       if ((c & 0x80) != 0) refuse(i, "a character that is not ASCII, outside of quotation marks");
       if (std::string_view(".,=[{").find(c) != std::string_view::npos && ++marks > most_marks)
         refuse(i, "more keys and values than a config has");

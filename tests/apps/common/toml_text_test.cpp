@@ -35,6 +35,16 @@ TEST(TomlText, RefusesOthersElsewhereWithTheirLine) {
   refuses("# comment \u2028 b = 1", "c.toml:1");
 }
 
+TEST(TomlText, RefusesWhatItWouldTakeForAStringAndTheParserNot) {
+  for (const char* text :
+       {"a = 1\nb = -'\u045F'", "a = 1\nb = x\"\u045F\"", "a = 1\nb = ''\"\u045F\"", "\nb '\u045F'"})
+    expect_error([&] { check_toml_text(text, "c"); }, "c:2", "quotation mark");
+  for (const char* text : {"a = 1\nb = -\x01'\u045F'", "\n\x7F\x1F", "\n\v"})
+    expect_error([&] { check_toml_text(text, "c"); }, "c:2", "control character");
+  for (const char* text : {"a = ['x', \"y\",\r\n\t'z']", "a.'b'.\"c\" = {'d' = 'e'}\r\n\"f\" = 1"})
+    EXPECT_NO_THROW(check_toml_text(text, "c")) << text;
+}
+
 TEST(TomlText, RefusesMoreThanAConfigHas) {
   std::string keys;
   for (int i = 0; i < 2000; ++i) keys += "a" + std::to_string(i) + "=1\n";
