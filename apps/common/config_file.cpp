@@ -31,7 +31,7 @@ std::string line_of(const std::string& path, const toml::node& value) {
 }
 
 std::string text_of(const toml::node& value, const std::string& place) {
-  if (auto text = value.as_string()) return io::bytes_from_utf8(text->get());
+  if (auto text = value.as_string()) return io::bytes_from_utf8(toml_from_ascii(text->get()));
   if (auto whole = value.as_integer()) return std::to_string(whole->get());
   if (auto number = value.as_floating_point())
     return fmt::format("{:#}", number->get());  // 1e3 is no integer
@@ -46,7 +46,7 @@ void collect(std::vector<Entry>& into, const toml::table& table, const std::stri
       collect(into, *inner, path);
       continue;
     }
-    std::string name(key.str()), place = line_of(path, value) + ": " + name;
+    std::string name = toml_from_ascii(key.str()), place = line_of(path, value) + ": " + name;
     std::replace(name.begin(), name.end(), '_', '-');
     auto same =
         std::find_if(into.begin(), into.end(), [&](const Entry& entry) { return entry.option == name; });
@@ -60,9 +60,9 @@ toml::table parse(const std::string& path) {
   std::string text = io::read_file(path, largest_toml);
   check_toml_text(text, path);
   try {
-    return toml::parse(text, path);
+    return toml::parse(toml_in_ascii(text), path);
   } catch (const toml::parse_error& error) {
-    fail(path, ':', error.source().begin.line, ": ", error.description());
+    fail(path, ':', error.source().begin.line, ": ", toml_from_ascii(error.description()));
   }
 }
 

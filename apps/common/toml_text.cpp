@@ -1,15 +1,17 @@
-// A scan over strings, comments and the rest.
+// A scan over strings, comments and the rest; and bytes as letters.
 #include "reprise/apps/common/toml_text.h"
 
 #include <algorithm>
 
 #include "reprise/core/error.h"
+#include "reprise/io/utf8.h"
 
 namespace reprise::apps {
 namespace {
 
 constexpr int most_marks = 2000;  // of those that begin a key or a value
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF", hex_digits = "0123456789abcdef";
+constexpr char escape = 'Z';  // no number of a config has it
 
 // Where the string that begins at `start` ends.
 size_t end_of_string(std::string_view text, size_t start) {
@@ -30,45 +32,54 @@ size_t end_of_string(std::string_view text, size_t start) {
   return text.size();
 }
 
-// toml++ ends a comment at Unicode's line breaks, too.
-size_t end_of_comment(std::string_view text, size_t start) {
-  size_t end = text.find('\n', start);
-  for (std::string_view other : {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9"})
-    end = std::min(end, text.find(other, start));
-  return std::min(end, text.size());
-}
-
 }  // namespace
 
 void check_toml_text(std::string_view text, const std::string& path) {
+  io::check_utf8(text, path);
   int marks = 0;
-  char before = '\n';  // the last character that is no space
-  auto refuse = [&](size_t at, const char* fact) {
-    fail(path, ":", 1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(at), '\n'), ": ", fact);
-  };
-  for (size_t i = text.starts_with(byte_order_mark) ? 3 : 0; i < text.size();) {
+  for (size_t i = 0; i < text.size();) {
     char c = text[i];
     if (c == '"' || c == '\'') {
-      // In a key these are an empty string and the begin of another.
-      if (before != '=' && text.substr(i, 3) == std::string(3, c))
-        refuse(i, "three quotation marks that begin no value");
-      // toml++ would go on as if it were no string.
-      if (std::string_view("\n.,=[{").find(before) == std::string_view::npos)
-        refuse(i, "a quotation mark that begins neither a key nor a value");
       i = end_of_string(text, i);
-      before = c;
     } else if (c == '#') {
-      i = end_of_comment(text, i);
+      i = std::min(text.find('\n', i), text.size());
     } else {
-      if (static_cast<unsigned char>(c) < ' ' && std::string_view("\t\n\r").find(c) == std::string_view::npos)
-        refuse(i, "a control character");
-      if ((c & 0x80) != 0) refuse(i, "a character that is not ASCII, outside of quotation marks");
-      if (std::string_view(".,=[{").find(c) != std::string_view::npos && ++marks > most_marks)
-        refuse(i, "more keys and values than a config has");
-      if (c != ' ' && c != '\t') before = c;
+      check(std::string_view(".,=[{").find(c) == std::string_view::npos || ++marks <= most_marks, path, ":",
+            1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(i), '\n'),
+            ": more keys and values than a config has");
       ++i;
     }
   }
+}
+
+std::string toml_in_ascii(std::string_view text) {
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  std::string ascii;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x80) {
+      ascii += {escape, hex_digits[byte >> 4], hex_digits[byte & 15]};
+    } else {
+      ascii.append(c == escape ? 2 : 1, c);
+    }
+  }
+  return ascii;
+}
+
+std::string toml_from_ascii(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    size_t high = i + 2 < text.size() ? hex_digits.find(text[i + 1]) : std::string_view::npos;
+    size_t low = i + 2 < text.size() ? hex_digits.find(text[i + 2]) : std::string_view::npos;
+    if (text[i] == escape && high != std::string_view::npos && low != std::string_view::npos) {
+      out += char(high << 4 | low);
+      i += 2;
+    } else {
+      out += text[i];
+      if (text[i] == escape && i + 1 < text.size() && text[i + 1] == escape) ++i;
+    }
+  }
+  return out;
 }
 
 }  // namespace reprise::apps
