@@ -18,6 +18,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -127,6 +128,7 @@ def parse_arguments():
 
 def main():
     given = parse_arguments()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the programs would inherit that they ignore it
     memory = pathlib.Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30 else None
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="reprise-attack-", dir=place))
