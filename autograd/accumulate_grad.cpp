@@ -4,7 +4,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/overlap.h"
-#include "reprise/kernels/elementwise.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise::autograd {
 

@@ -8,9 +8,9 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/autograd/recompute/replay_scope.h"
-#include "reprise/kernels/elementwise.h"
-#include "reprise/kernels/reduce.h"
+#include "reprise/autograd/recompute/replay/replay_scope.h"
+#include "reprise/kernels/elementwise/elementwise.h"
+#include "reprise/kernels/reduce/reduce.h"
 
 namespace reprise::autograd {
 namespace {

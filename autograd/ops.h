@@ -7,8 +7,8 @@
 
 #include "reprise/core/random.h"
 #include "reprise/core/tensor.h"
-#include "reprise/kernels/conv2d.h"
-#include "reprise/kernels/gemm.h"
+#include "reprise/kernels/conv/conv2d.h"
+#include "reprise/kernels/gemm/gemm.h"
 
 namespace reprise {
 

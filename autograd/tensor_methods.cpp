@@ -10,8 +10,8 @@
 #include "reprise/autograd/ops/transfer.h"
 #include "reprise/autograd/recompute/scopes.h"
 #include "reprise/core/overlap.h"
-#include "reprise/kernels/copy.h"
-#include "reprise/kernels/elementwise.h"
+#include "reprise/kernels/elementwise/copy.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "reprise/core/parallel.h"
-#include "reprise/kernels/attention.h"
+#include "reprise/kernels/attention/attention.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "reprise/core/parallel.h"
-#include "reprise/kernels/gemm.h"
+#include "reprise/kernels/gemm/gemm.h"
 
 #ifdef REPRISE_HAS_OPENBLAS
 #include <cblas.h>

@@ -13,9 +13,9 @@
 #include <string>
 
 #include "reprise/autograd/engine.h"
-#include "reprise/kernels/attention_backend.h"
-#include "reprise/kernels/gemm_backend.h"
-#include "reprise/nn/gpt.h"
+#include "reprise/kernels/attention/backend.h"
+#include "reprise/kernels/gemm/backend.h"
+#include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 
 namespace rp = reprise;

@@ -17,7 +17,7 @@ add_library(reprise_compiler INTERFACE)
 # psabi and ignored-attributes speak of vector types, which Reprise passes between inlined functions only.
 # restrict: g++ 12 warns falsely about "x" + std::string (GCC PR 105651).
 # contract=fast lets a * b + c be one rounding on every machine that has it; errno is never read after maths,
-# nor are floating-point exceptions. Partial inlining would split functions that must be inlined whole (kernels/simd.h).
+# nor are floating-point exceptions. Partial inlining would split functions that must be inlined whole (kernels/cpu/simd.h).
 set(gcc_warnings "")
 set(gcc_options "")
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -29,30 +29,30 @@ if(REPRISE_CUDA STREQUAL ON)
 endif()
 
 # reprise_select_cuda_sources(LIST): leaves the sources that this build does not take out of the list.
-# A library of NVIDIA's has two files, X_cublaslt.cpp and X_cublaslt_none.cpp; a build takes one.
+# A library of NVIDIA's has two files, cublaslt.cpp and cublaslt_none.cpp; a build takes one.
 function(reprise_select_cuda_sources list)
   set(sources ${${list}})
   if(REPRISE_CUDA STREQUAL OFF)
-    list(FILTER sources EXCLUDE REGEX "core/(simt/|cuda/(runtime_gpu|runtime_emulated|emulated_))|\\.cu$")
+    list(FILTER sources EXCLUDE REGEX "^simt/|^core/cuda/(runtime_gpu|runtime_emulated|emulated_)|\\.cu$")
   elseif(REPRISE_CUDA STREQUAL EMULATED)
-    list(FILTER sources EXCLUDE REGEX "core/cuda/runtime_(gpu|none)")
+    list(FILTER sources EXCLUDE REGEX "^core/cuda/runtime_(gpu|none)")
   else()
-    list(FILTER sources EXCLUDE REGEX "core/(simt/|cuda/(runtime_none|runtime_emulated|emulated_))")
-    list(FILTER sources EXCLUDE REGEX "_cublaslt_none\\.cpp$|_sm90_none\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "^simt/|^core/cuda/(runtime_none|runtime_emulated|emulated_)")
+    list(FILTER sources EXCLUDE REGEX "/cublaslt_none\\.cpp$")
     if(CUDNN_LIBRARY AND CUDNN_INCLUDE_DIR)
-      list(FILTER sources EXCLUDE REGEX "_cudnn_none\\.cpp$")
+      list(FILTER sources EXCLUDE REGEX "/cudnn_none\\.cpp$")
     else()
-      list(FILTER sources EXCLUDE REGEX "_cudnn\\.cpp$")
+      list(FILTER sources EXCLUDE REGEX "/cudnn(_handle|_graph)?\\.cpp$")
     endif()
   endif()
   if(NOT REPRISE_CUDA STREQUAL ON)
-    list(FILTER sources EXCLUDE REGEX "_(cublaslt|cudnn)\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "/(cublaslt|cudnn|cudnn_handle|cudnn_graph)\\.cpp$")
   endif()
   set(${list} ${sources} PARENT_SCOPE)
 endfunction()
 
 # Kernels for the emulator tell it of every access, so that it reports loads of shared memory that nobody has written
-# (core/simt/emulator/access_hooks.cpp). A sanitizer has that place in its own builds.
+# (simt/emulator/access_hooks.cpp). A sanitizer has that place in its own builds.
 set(REPRISE_SIMT_CHECKS "")
 if(REPRISE_CUDA STREQUAL EMULATED AND NOT REPRISE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(REPRISE_SIMT_CHECKS -fsanitize=kernel-address --param=asan-instrumentation-with-call-threshold=0
@@ -103,7 +103,7 @@ endfunction()
 
 # The emulator switches stacks under the sanitizers' feet: its runtime is built without them and tells them by hand.
 if(REPRISE_CUDA STREQUAL EMULATED AND REPRISE_SANITIZE)
-  file(GLOB_RECURSE emulator_sources CONFIGURE_DEPENDS core/simt/*.cpp)
+  file(GLOB_RECURSE emulator_sources CONFIGURE_DEPENDS simt/*.cpp)
   set(simt_sanitizer REPRISE_SIMT_ASAN)
   if(REPRISE_SANITIZE MATCHES "thread")
     set(simt_sanitizer REPRISE_SIMT_TSAN)
@@ -149,7 +149,7 @@ endfunction()
 function(reprise_select_cuda_tests list)
   set(sources ${${list}})
   if(REPRISE_CUDA STREQUAL OFF)
-    list(FILTER sources EXCLUDE REGEX "/simt/|/emulated_|\\.cu$")
+    list(FILTER sources EXCLUDE REGEX "tests/simt/|/emulated_|\\.cu$")
   elseif(REPRISE_CUDA STREQUAL ON)
     list(FILTER sources EXCLUDE REGEX "/emulated_")
   endif()

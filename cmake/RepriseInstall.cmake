@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS reprise EXPORT RepriseTargets)
-foreach(folder core kernels autograd nn io distributed)
+foreach(folder core simt kernels autograd nn io distributed)
   install(DIRECTORY ${folder}/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise/${folder}"
           FILES_MATCHING PATTERN "*.h")
 endforeach()

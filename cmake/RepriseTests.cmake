@@ -20,15 +20,17 @@ function(reprise_add_tests folder)
   add_executable(${program} ${sources})
   target_link_libraries(${program} PRIVATE reprise_test_support reprise reprise_compiler GTest::gtest
                                            GTest::gtest_main)
+  if(TARGET reprise_${folder})
+    target_link_libraries(${program} PRIVATE reprise_${folder})
+  endif()
   if(TARGET reprise-gpt AND folder STREQUAL apps)
-    target_link_libraries(${program} PRIVATE reprise_apps)
     add_dependencies(${program} reprise-gpt reprise-recompute)
   endif()
   reprise_link_cuda(${program})
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more
   if(reprise_fewer_pointer_checks)
     target_compile_options(${program} PRIVATE ${reprise_fewer_pointer_checks})
-    if(NOT folder STREQUAL "core")  # which tests that a kernel's misaligned access is found
+    if(NOT folder STREQUAL "simt")  # which tests that a kernel's misaligned access is found
       target_compile_options(${program} PRIVATE -fno-sanitize=alignment)
     endif()
   endif()

@@ -1,7 +1,7 @@
 // Sequential whose layers run as checkpointed regions.
 #pragma once
 
-#include "reprise/autograd/recompute/strategy.h"
+#include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/nn/layers.h"
 
 namespace reprise::nn {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "reprise/kernels/random_fill.h"
+#include "reprise/kernels/elementwise/random_fill.h"
 
 namespace reprise::nn {
 

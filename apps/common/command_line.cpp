@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "reprise/apps/common/output.h"
 #include "reprise/core/error.h"
 #include "reprise/core/quote.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps {
 namespace {
@@ -25,7 +25,7 @@ void parse_arguments(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help
     std::ostringstream help, nothing;
     app.exit(success, help, nothing);
-    print_text(help.str());
+    train::print_text(help.str());
     std::exit(0);
   } catch (const CLI::ParseError& error) {
     auto is_given = [&](const CLI::App* command) { return argc > 1 && command->get_name() == argv[1]; };

@@ -18,9 +18,9 @@
 #include <system_error>
 #include <typeinfo>
 
-#include "reprise/apps/common/output.h"
 #include "reprise/core/error.h"
 #include "reprise/core/quote.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps {
 namespace {
@@ -79,7 +79,7 @@ int run_program(const char* name, int argc, char** argv, const std::function<int
   running = name;
   std::set_terminate(end_without_handler);
   auto refuse = [&](int code, const std::string& message) {
-    warn("{}: {}\n", name, printable(without_breaks(message, argc, argv)));
+    train::warn("{}: {}\n", name, printable(without_breaks(message, argc, argv)));
     return code;
   };
   try {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "reprise/apps/common/option_error.h"
-#include "reprise/io/char_tokenizer.h"
 #include "reprise/io/folder.h"
-#include "reprise/io/gpt2_bpe.h"
-#include "reprise/io/text.h"
+#include "reprise/io/text/char_tokenizer.h"
+#include "reprise/io/text/gpt2_bpe.h"
+#include "reprise/io/text/text.h"
+#include "reprise/train/option_error.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -28,8 +28,8 @@ std::unique_ptr<io::Tokenizer> tokenizer_for(const DataOptions& options, const s
   check(options.vocab.empty() == options.merges.empty(),
         "--vocab and --merges belong together: give both or none");
   if (!options.vocab.empty())
-    return under_option("--vocab and --merges",
-                        [&] { return std::make_unique<io::Gpt2Bpe>(options.vocab, options.merges); });
+    return train::under_option("--vocab and --merges",
+                               [&] { return std::make_unique<io::Gpt2Bpe>(options.vocab, options.merges); });
   if (!text) return nullptr;
   return std::make_unique<io::CharTokenizer>(io::CharTokenizer::from_text(*text));
 }
@@ -42,7 +42,7 @@ Corpus from_text(const DataOptions& options, std::unique_ptr<io::Tokenizer> know
   corpus.vocab_size = corpus.tokenizer->vocab_size();
   check(1 - options.val_fraction < 1, "--val-fraction ", options.val_fraction, " holds nothing out");
   auto [train, validation] =
-      about(options.data, [&] { return io::split_text(text, 1 - options.val_fraction); });
+      train::about(options.data, [&] { return io::split_text(text, 1 - options.val_fraction); });
   auto encode = [&](std::string_view part, const char* split) {
     io::TextOrigin origin{files, size_t(part.data() - text.data())};
     return std::make_unique<io::TokenDataset>(io::TokenDataset::from_ids(
@@ -84,7 +84,7 @@ Corpus from_tokens(const DataOptions& options, std::unique_ptr<io::Tokenizer> kn
   if (corpus.vocab_size == 0)
     corpus.vocab_size = vocabulary_in(io::TokenDataset::open(options.data, largest_vocabulary));
   corpus.train = std::make_unique<io::TokenDataset>(io::TokenDataset::open(options.data, corpus.vocab_size));
-  corpus.validation = under_option("--val-data", [&] {
+  corpus.validation = train::under_option("--val-data", [&] {
     return std::make_unique<io::TokenDataset>(io::TokenDataset::open(options.val_data, corpus.vocab_size));
   });
   check(corpus.validation->size() >= 2, "--val-data ", options.val_data,
@@ -97,7 +97,7 @@ Corpus from_tokens(const DataOptions& options, std::unique_ptr<io::Tokenizer> kn
 Corpus load_corpus(const DataOptions& options, std::unique_ptr<io::Tokenizer> known) {
   check(!options.data.empty(),
         "--data is missing: name a text file, a folder, - for standard input, or .bin files");
-  return under_option("--data", [&] {
+  return train::under_option("--data", [&] {
     try {
       if (is_token_data(options.data)) return from_tokens(options, std::move(known));
       check(options.val_data.empty(), "--val-data is for token files; a text is split by --val-fraction");

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "reprise/apps/gpt/options.h"
-#include "reprise/io/token_dataset.h"
-#include "reprise/io/tokenizer.h"
+#include "reprise/io/text/token_dataset.h"
+#include "reprise/io/text/tokenizer.h"
 
 namespace reprise::apps::gpt {
 

@@ -3,13 +3,13 @@
 #include <cstdlib>
 
 #include "reprise/apps/common/config_file.h"
-#include "reprise/apps/common/output.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
 #include "reprise/io/folder.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps::gpt {
 
@@ -48,8 +48,8 @@ int run_eval(const EvalCommand& command) {
   double loss = evaluate(*run.model, *corpus.validation, command.batch, 0);
   check(std::isfinite(loss), "eval: the loss of ", run.folder, " over ", data.data, " is ", loss,
         ": its weights are not finite, or too large");
-  print("validation loss {:.4f} nats a token, perplexity {:.2f}, over {} tokens of {}\n", loss,
-        std::exp(loss), corpus.validation->size() - 1, for_output(data.data));
+  train::print("validation loss {:.4f} nats a token, perplexity {:.2f}, over {} tokens of {}\n", loss,
+               std::exp(loss), corpus.validation->size() - 1, train::for_output(data.data));
   return 0;
 }
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "reprise/apps/common/interrupt.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/io/token_batches.h"
+#include "reprise/io/text/token_batches.h"
+#include "reprise/train/interrupt.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -48,7 +48,7 @@ std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const Gener
   Generator generator(uint64_t(options.seed) + uint64_t(number));
   const Device device = model.wte.weight.device();
   for (int64_t i = 0; i < options.tokens; ++i) {
-    stop_if_interrupted();
+    train::stop_if_interrupted();
     size_t seen = std::min(ids.size(), size_t(model.options().context));
     std::vector<int64_t> window(ids.end() - std::ptrdiff_t(seen), ids.end());
     Tensor logits = model.next_logits(Tensor::from(window, {1, int64_t(seen)}, device));  // (1, V)
@@ -65,7 +65,7 @@ double evaluate(nn::Gpt& model, const io::TokenDataset& data, int64_t batch, int
   double total = 0;
   int64_t tokens = 0;
   for (int64_t i = 0; i < used; ++i) {
-    stop_if_interrupted();
+    train::stop_if_interrupted();
     io::TokenBatch part = windows.batch(i * all / used);
     Tensor loss = cross_entropy(model(part.tokens.to(device)), part.targets.to(device));
     total += loss.item() * double(part.targets.numel());

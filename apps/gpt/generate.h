@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "reprise/apps/gpt/options.h"
-#include "reprise/io/token_dataset.h"
-#include "reprise/io/tokenizer.h"
+#include "reprise/io/text/token_dataset.h"
+#include "reprise/io/text/tokenizer.h"
 
 namespace reprise::apps::gpt {
 
@@ -16,7 +16,7 @@ std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::strin
 
 /// Continues `options.prompt` by `options.tokens` tokens; `number` is the sample's, so that samples differ.
 /// The model sees the last `context` tokens. Without a tokenizer the prompt is ignored and the text is token
-/// ids. Error if the prompt cannot be encoded. Interrupted after a signal, as is `evaluate`.
+/// ids. Error if the prompt cannot be encoded. train::Interrupted after a signal, as is `evaluate`.
 std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
                      int64_t number);
 

@@ -5,12 +5,12 @@
 #include <charconv>
 #include <filesystem>
 
-#include "reprise/apps/common/checkpoint.h"
-#include "reprise/apps/common/option_error.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/folder.h"
-#include "reprise/kernels/attention_backend.h"
+#include "reprise/kernels/attention/backend.h"
+#include "reprise/train/checkpoint.h"
+#include "reprise/train/option_error.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -74,7 +74,7 @@ std::string newest_run() {
   std::error_code ignored;
   for (const std::string& name : io::exists("runs") ? io::names_in("runs") : std::vector<std::string>()) {
     fs::path run = fs::path("runs") / name;
-    if (!fs::is_directory(run, ignored) || !has_checkpoint(run)) continue;
+    if (!fs::is_directory(run, ignored) || !train::has_checkpoint(run)) continue;
     auto written = fs::last_write_time(run / "checkpoints" / "LATEST", ignored);
     if (!newest.empty() && written <= when) continue;
     newest = run;
@@ -129,7 +129,7 @@ std::map<std::string, std::string> describe(const nn::GptOptions& o) {
 }
 
 void load_weights(nn::Gpt& model, const std::string& from) {
-  Checkpoint checkpoint = load_checkpoint(from, false);
+  train::Checkpoint checkpoint = train::load_checkpoint(from, false);
   nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
   model.load_state_dict(is_hugging_face(weights) ? from_hugging_face(weights) : weights);
 }
@@ -164,12 +164,12 @@ LoadedRun load_run(const std::string& run, Device device) {
   LoadedRun loaded;
   std::string path = run.empty() ? newest_run() : run;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return under_option("--run", [&] {
-    Checkpoint checkpoint = load_checkpoint(path, false);
+  return train::under_option("--run", [&] {
+    train::Checkpoint checkpoint = train::load_checkpoint(path, false);
     check(!checkpoint.model.empty(), path,
           ": holds weights only, not a run: give a run folder or a checkpoint");
     const nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
-    about(checkpoint.path, [&] {
+    train::about(checkpoint.path, [&] {
       nn::GptOptions described = options_from(checkpoint.model);
       check_described(described, weights);
       loaded.model = std::make_unique<nn::Gpt>(described, device);

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "reprise/io/tokenizer.h"
-#include "reprise/nn/gpt.h"
+#include "reprise/io/text/tokenizer.h"
+#include "reprise/nn/models/gpt.h"
 
 namespace reprise::apps::gpt {
 

@@ -8,8 +8,8 @@
 
 #include "reprise/apps/common/run_config.h"
 #include "reprise/apps/common/sampler.h"
-#include "reprise/apps/common/trainer.h"
-#include "reprise/nn/gpt.h"
+#include "reprise/nn/models/gpt.h"
+#include "reprise/train/trainer.h"
 
 namespace reprise::apps::gpt {
 
@@ -32,7 +32,7 @@ struct GenerateOptions {
 struct TrainCommand {
   DataOptions data;
   nn::GptOptions model;
-  TrainerOptions trainer;
+  train::TrainerOptions trainer;
   GenerateOptions generate;
   std::string decay = "cosine";
   std::string init_from;  ///< a run folder, a checkpoint or a .safetensors file to start from

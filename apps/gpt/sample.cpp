@@ -1,8 +1,8 @@
 // reprise-gpt sample.
-#include "reprise/apps/common/output.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps::gpt {
 
@@ -11,8 +11,8 @@ int run_sample(const SampleCommand& command) {
   use_attention(command.attention, device);
   LoadedRun run = load_run(command.run, device);
   for (int64_t i = 0; i < command.generate.samples; ++i) {
-    if (i > 0) print("\n---\n");
-    print("{}\n", for_output(generate(*run.model, run.tokenizer.get(), command.generate, i)));
+    if (i > 0) train::print("\n---\n");
+    train::print("{}\n", train::for_output(generate(*run.model, run.tokenizer.get(), command.generate, i)));
   }
   return 0;
 }

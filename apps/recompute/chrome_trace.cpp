@@ -1,13 +1,13 @@
 // Writing trace events.
 #include "reprise/apps/recompute/chrome_trace.h"
 
-#include "reprise/apps/recompute/page.h"
 #include "reprise/io/json.h"
+#include "reprise/plot/page.h"
 
 namespace reprise::apps::recompute {
 namespace {
 
-std::string microseconds(double seconds) { return number(1e6 * seconds, 3); }
+std::string microseconds(double seconds) { return plot::number(1e6 * seconds, 3); }
 
 std::string process_name(size_t process, const std::string& strategy) {
   return "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + std::to_string(process) +
@@ -21,7 +21,7 @@ std::string slice_event(size_t process, const Slice& slice, const std::string& n
          ",\"args\":{\"layer\":" + io::json_quote(slice.layer) + "}},\n";
 }
 
-std::string memory_event(size_t process, const MemoryPoint& point) {
+std::string memory_event(size_t process, const train::MemoryPoint& point) {
   std::string values;
   for (int i = 0; i < memory_category_count; ++i)
     values += (i ? ",\"" : "\"") + std::string(name_of(MemoryCategory(i))) +
@@ -43,7 +43,7 @@ std::string chrome_trace(const std::vector<ProfiledStep>& steps) {
     for (const Slice& slice : step.slices)
       if (slice.phase != Phase::update)
         out += slice_event(i + 1, slice, slice.name == "region" ? "replay " + slice.layer : slice.name);
-    for (const MemoryPoint& point : step.timeline.points()) out += memory_event(i + 1, point);
+    for (const train::MemoryPoint& point : step.timeline.points()) out += memory_event(i + 1, point);
   }
   out.resize(out.size() - 2);  // the last comma
   return out + "\n]}\n";

@@ -1,14 +1,14 @@
 // reprise-recompute compare: what each strategy needs, as a table, a page and JSON.
 
-#include "reprise/apps/common/made_folders.h"
-#include "reprise/apps/common/option_error.h"
-#include "reprise/apps/common/output.h"
 #include "reprise/apps/recompute/compare_plot.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
-#include "reprise/apps/recompute/page.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/json.h"
+#include "reprise/plot/page.h"
+#include "reprise/train/made_folders.h"
+#include "reprise/train/option_error.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -24,13 +24,14 @@ std::vector<std::string> all_strategies(int64_t layers) {
 }
 
 void print_table(const std::vector<StrategyResult>& results) {
-  print("{:<26}{:>14}{:>14}{:>14}{:>13}{:>10}{:>10}\n", "recompute", "peak memory", "activations", "held",
-        "step", "saved", "overhead");
+  train::print("{:<26}{:>14}{:>14}{:>14}{:>13}{:>10}{:>10}\n", "recompute", "peak memory", "activations",
+               "held", "step", "saved", "overhead");
   for (const StrategyResult& result : results)
-    print("{:<26}{:>14}{:>14}{:>14}{:>10.1f} ms{:>8.1f} %{:>8.1f} %\n", result.strategy,
-          in_mib(result.memory.peak), in_mib(result.memory.peak_activations), in_mib(result.memory.held),
-          1e3 * result.seconds, saved_percent(results[0], result), overhead_percent(result));
-  print(
+    train::print("{:<26}{:>14}{:>14}{:>14}{:>10.1f} ms{:>8.1f} %{:>8.1f} %\n", result.strategy,
+                 in_mib(result.memory.peak), in_mib(result.memory.peak_activations),
+                 in_mib(result.memory.held), 1e3 * result.seconds, saved_percent(results[0], result),
+                 overhead_percent(result));
+  train::print(
       "\nactivations: the peak of activations and recompute; held: of these, between forward and backward;\n"
       "saved: of activations, against {}; overhead: of the step's time\n",
       results[0].strategy);
@@ -55,18 +56,19 @@ std::string as_json(const Workload& workload, const std::vector<StrategyResult>&
 
 int run_compare(const CompareCommand& c) {
   Workload workload(c.workload);
-  MadeFolders out = under_option("--out", [&] { return MadeFolders(c.workload.folder); });
+  train::MadeFolders out =
+      train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
   std::vector<std::string> strategies = c.strategies;
   if (strategies.empty()) strategies = all_strategies(workload.model.layers);
   if (strategies[0] != "none") strategies.insert(strategies.begin(), "none");
   for (const std::string& strategy : strategies) check_strategy(strategy, workload.model.layers);
-  print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
+  train::print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
   std::vector<StrategyResult> results = measure(workload, strategies, c.rounds);
   print_table(results);
   std::string html = c.workload.folder + "/compare.html", json = c.workload.folder + "/compare.json";
-  io::write_file(html, page("Recompute strategies", workload.to_string(), compare_section(results)));
+  io::write_file(html, plot::page("Recompute strategies", workload.to_string(), compare_section(results)));
   io::write_file(json, as_json(workload, results));
-  print("written to {} and {}\n", html, json);
+  train::print("written to {} and {}\n", html, json);
   return 0;
 }
 

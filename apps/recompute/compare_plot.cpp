@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "reprise/apps/recompute/page.h"
-#include "reprise/apps/recompute/xy_plot.h"
+#include "reprise/plot/page.h"
+#include "reprise/plot/xy_plot.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -21,7 +21,7 @@ bool is_best(const std::vector<StrategyResult>& results, const StrategyResult& o
 }
 
 std::string plot(const std::vector<StrategyResult>& results) {
-  XyPlot plot{"peak of activations + recompute, MiB", "ms a step"};
+  plot::XyPlot plot{"peak of activations + recompute, MiB", "ms a step"};
   for (const StrategyResult& r : results)
     plot.points.push_back(
         {mib(r.memory.peak_activations), 1e3 * r.seconds, r.strategy,
@@ -38,9 +38,10 @@ std::string table(const std::vector<StrategyResult>& results) {
   for (const StrategyResult& r : results) {
     out += is_best(results, r) ? "<tr class=\"best\">" : "<tr>";
     for (const std::string& text :
-         {escaped(r.strategy), number(mib(r.memory.peak)), number(mib(r.memory.peak_activations)),
-          number(mib(r.memory.held)), number(1e3 * r.seconds), number(saved_percent(results[0], r)),
-          number(overhead_percent(r))})
+         {plot::escaped(r.strategy), plot::number(mib(r.memory.peak)),
+          plot::number(mib(r.memory.peak_activations)), plot::number(mib(r.memory.held)),
+          plot::number(1e3 * r.seconds), plot::number(saved_percent(results[0], r)),
+          plot::number(overhead_percent(r))})
       out += "<td>" + text + "</td>";
     out += "</tr>\n";
   }

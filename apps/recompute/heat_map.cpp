@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include "reprise/apps/recompute/page.h"
+#include "reprise/plot/page.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -51,8 +51,8 @@ const reprise::recompute::RegionAccount* region_of(const ProfiledStep& step, con
 
 std::string header(const std::vector<std::string>& columns, const std::vector<std::string>& more) {
   std::string out = "<tr><th>layer</th>";
-  for (const std::string& name : columns) out += "<th>" + escaped(name) + "</th>";
-  for (const std::string& name : more) out += "<th>" + escaped(name) + "</th>";
+  for (const std::string& name : columns) out += "<th>" + plot::escaped(name) + "</th>";
+  for (const std::string& name : more) out += "<th>" + plot::escaped(name) + "</th>";
   return out + "</tr>\n";
 }
 
@@ -77,13 +77,13 @@ std::string table(const Cells& cells, const ProfiledStep& plain, double unit, in
   double largest = largest_in(cells);
   std::string out = "<table>\n" + header(columns, more);
   for (const std::string& layer : layers_of(plain)) {
-    out += "<tr><td>" + escaped(label_of(layer)) + "</td>";
+    out += "<tr><td>" + plot::escaped(label_of(layer)) + "</td>";
     for (const std::string& column : columns) {
       auto found = cells.find({layer, column});
       double value = found == cells.end() ? 0 : found->second;
-      out += cell(value, largest, number(value / unit, decimals));
+      out += cell(value, largest, plot::number(value / unit, decimals));
     }
-    out += "<td>" + number(sum_of_layer(cells, layer) / unit, decimals) + "</td>" + more_cells(layer) +
+    out += "<td>" + plot::number(sum_of_layer(cells, layer) / unit, decimals) + "</td>" + more_cells(layer) +
            "</tr>\n";
   }
   return out + "</table>\n";
@@ -117,18 +117,19 @@ std::string heat_map_section(const std::vector<SavedCell>& saved, const Profiled
   auto region_bytes = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
     if (!region) return std::string("<td></td><td></td>");
-    return "<td>" + number(double(region->bytes_kept) / mib) + "</td><td>" +
-           number(double(region->bytes_recomputed) / mib) + "</td>";
+    return "<td>" + plot::number(double(region->bytes_kept) / mib) + "</td><td>" +
+           plot::number(double(region->bytes_recomputed) / mib) + "</td>";
   };
   auto region_seconds = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
-    return "<td>" + number(forward[layer] / ms, 2) + "</td><td>" + number(backward[layer] / ms, 2) +
-           "</td><td>" + (region ? number(region->replay_seconds / ms, 2) : "") + "</td>";
+    return "<td>" + plot::number(forward[layer] / ms, 2) + "</td><td>" +
+           plot::number(backward[layer] / ms, 2) + "</td><td>" +
+           (region ? plot::number(region->replay_seconds / ms, 2) : "") + "</td>";
   };
   return "<section><h2>Layers and operations</h2>\n<p>Without recompute: what backward keeps, and time "
          "forward "
          "and backward. On the right: the regions of " +
-         escaped(with.strategy) +
+         plot::escaped(with.strategy) +
          ". <button class=\"on\" data-show=\"saved\">MiB saved</button> <button "
          "data-show=\"seconds\">ms</button></p>\n<div id=\"saved\">" +
          table(bytes, plain, mib, 1, {"all", "kept", "recomputed"}, region_bytes) +

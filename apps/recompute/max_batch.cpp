@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "reprise/apps/common/output.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -82,19 +82,19 @@ void report(const MaxBatchCommand& c, const Workload& workload, Trainee& trainee
   Search search(workload, trainee, c.largest);
   int64_t rows = search.run(limit);
   if (rows == 0) {
-    print("{:<16}{:>12}   {}\n", strategy, "none", search.refusal());
+    train::print("{:<16}{:>12}   {}\n", strategy, "none", search.refusal());
     return;
   }
   std::vector<double> seconds;
   for (int64_t step = 0; step < c.steps; ++step)
     seconds.push_back(trainee.step(step, workload.batch(step, rows)));
   double middle = median(seconds);
-  print("{:<16}{:>12}{:>14}{:>12.1f} ms{:>12.0f}\n", strategy, rows, in_mib(search.peak(rows)), 1e3 * middle,
-        double(rows * workload.length) / middle);
+  train::print("{:<16}{:>12}{:>14}{:>12.1f} ms{:>12.0f}\n", strategy, rows, in_mib(search.peak(rows)),
+               1e3 * middle, double(rows * workload.length) / middle);
   if (rows == c.largest)
-    print("  the search ended at --largest\n");
+    train::print("  the search ended at --largest\n");
   else
-    print("  with {}: {}\n", rows + 1, search.refusal());
+    train::print("  with {}: {}\n", rows + 1, search.refusal());
 }
 
 }  // namespace
@@ -103,12 +103,12 @@ int run_max_batch(const MaxBatchCommand& c) {
   size_t limit = parse_bytes(c.memory_limit);
   Workload workload(c.workload);
   reprise::recompute::plan_of(parse_strategy(c.recompute), workload.model.layers);  // a wrong one is told now
-  print("{}\nThe largest batch in {}\n\n", workload.to_string(), in_mib(limit));
+  train::print("{}\nThe largest batch in {}\n\n", workload.to_string(), in_mib(limit));
   Allocator& memory = allocator(workload.device);
   memory.set_limit(limit);
   Trainee trainee(workload);
   trainee.step(0, workload.batch(0, 1));  // makes the optimizer's moments, before anything can be refused
-  print("{:<16}{:>12}{:>14}{:>15}{:>12}\n", "recompute", "batch", "peak memory", "step", "tokens/s");
+  train::print("{:<16}{:>12}{:>14}{:>15}{:>12}\n", "recompute", "batch", "peak memory", "step", "tokens/s");
   report(c, workload, trainee, "none", limit);
   report(c, workload, trainee, c.recompute, limit);
   return 0;

@@ -9,10 +9,10 @@ namespace reprise::apps::recompute {
 RecordedStep record_step(Trainee& trainee, int64_t step, const io::TokenBatch& batch) {
   RecordedStep recorded;
   Device device = batch.tokens.device();
-  MemoryRecorder recorder(device);
+  train::MemoryRecorder recorder(device);
   {
     Tensor loss = trainee.forward(step, batch);
-    recorded.held = MemoryPoint{0, allocator(device).stats().by_category}.activations();
+    recorded.held = train::MemoryPoint{0, allocator(device).stats().by_category}.activations();
     loss.backward();
     recorded.loss = loss.item();
   }

@@ -3,15 +3,15 @@
 
 #include <cmath>
 
-#include "reprise/apps/common/made_folders.h"
-#include "reprise/apps/common/option_error.h"
-#include "reprise/apps/common/output.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
-#include "reprise/apps/recompute/page.h"
-#include "reprise/apps/recompute/xy_plot.h"
 #include "reprise/io/atomic_file.h"
+#include "reprise/plot/page.h"
+#include "reprise/plot/xy_plot.h"
+#include "reprise/train/made_folders.h"
+#include "reprise/train/option_error.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -47,13 +47,13 @@ void try_plan(Trainee& trainee, const Workload& workload, const Planned& planned
   std::vector<double> seconds;
   for (int64_t round = 0; round < rounds; ++round) seconds.push_back(trainee.step(round, batch));
   double off = 100 * std::abs(double(planned.cost.peak_bytes) / double(peak) - 1);
-  print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n", mib(int64_t(peak)),
-        1e3 * median(seconds), off);
+  train::print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n",
+               mib(int64_t(peak)), 1e3 * median(seconds), off);
 }
 
 std::string plan_page(const Workload& workload, const Chain& chain, const std::vector<Planned>& plans,
                       const Planned* chosen) {
-  XyPlot plot{"peak memory, MiB", "ms a step, predicted"};
+  plot::XyPlot plot{"peak memory, MiB", "ms a step, predicted"};
   for (const Planned& planned : plans)
     plot.line.emplace_back(mib(planned.cost.peak_bytes), 1e3 * planned.cost.seconds);
   auto add = [&](const Planned& planned, const std::string& label, bool strong) {
@@ -70,10 +70,11 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
   for (const Planned& planned : plans) {
     bool is_chosen = chosen && planned.plan == chosen->plan;
     rows += std::string(is_chosen ? "<tr class=\"best\">" : "<tr>") + "<td>" +
-            number(mib(planned.cost.peak_bytes)) + "</td><td>" + number(1e3 * planned.cost.seconds) +
-            "</td><td>" + escaped(reprise::recompute::to_string(planned.plan)) + "</td></tr>\n";
+            plot::number(mib(planned.cost.peak_bytes)) + "</td><td>" +
+            plot::number(1e3 * planned.cost.seconds) + "</td><td>" +
+            plot::escaped(reprise::recompute::to_string(planned.plan)) + "</td></tr>\n";
   }
-  return page(
+  return plot::page(
       "Recompute plans", workload.to_string(),
       "<section><h2>The fastest step for each memory budget</h2>\n<p>Weights, optimizer state, gradients "
       "and data are part of the memory.</p>\n" +
@@ -87,25 +88,26 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
 
 int run_plan(const PlanCommand& c) {
   Workload workload(c.workload);
-  MadeFolders out = under_option("--out", [&] { return MadeFolders(c.workload.folder); });
+  train::MadeFolders out =
+      train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
   int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
-  print("{}\n\n", workload.to_string());
+  train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   io::TokenBatch batch = workload.batch(0, workload.rows);
   trainee.step(0, batch);  // makes the optimizer's moments
   Chain chain = trainee.model.profile_step(batch.tokens);
   std::vector<Planned> plans = thinned(reprise::recompute::frontier(chain));
-  print("predicted         peak memory          step   plan: blocks in brackets are recomputed\n");
-  for (const Planned& planned : plans) print("{:14}{}\n", "", describe(planned));
+  train::print("predicted         peak memory          step   plan: blocks in brackets are recomputed\n");
+  for (const Planned& planned : plans) train::print("{:14}{}\n", "", describe(planned));
   std::optional<Planned> chosen;
   if (budget > 0) {
     chosen = reprise::recompute::plan_rotor(chain, budget);
-    print("\nfor {:<10}{}\n", c.memory_budget, describe(*chosen));
+    train::print("\nfor {:<10}{}\n", c.memory_budget, describe(*chosen));
     try_plan(trainee, workload, *chosen, c.rounds);
   }
   std::string html = c.workload.folder + "/plan.html";
   io::write_file(html, plan_page(workload, chain, plans, chosen ? &*chosen : nullptr));
-  print("\nwritten to {}\n", html);
+  train::print("\nwritten to {}\n", html);
   return 0;
 }
 

@@ -1,35 +1,37 @@
 // reprise-recompute profile: one step without recompute and one with it, as a page and as a trace.
 
-#include "reprise/apps/common/made_folders.h"
-#include "reprise/apps/common/option_error.h"
-#include "reprise/apps/common/output.h"
 #include "reprise/apps/recompute/chrome_trace.h"
 #include "reprise/apps/recompute/heat_map.h"
 #include "reprise/apps/recompute/options.h"
-#include "reprise/apps/recompute/page.h"
 #include "reprise/apps/recompute/timeline_plot.h"
 #include "reprise/io/atomic_file.h"
+#include "reprise/plot/page.h"
+#include "reprise/train/made_folders.h"
+#include "reprise/train/option_error.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps::recompute {
 namespace {
 
 void print_regions(const ProfiledStep& step) {
-  print("{:<16}{:>8}{:>14}{:>14}{:>14}{:>12}\n", "region", "replays", "without", "kept", "recomputed",
-        "replay");
+  train::print("{:<16}{:>8}{:>14}{:>14}{:>14}{:>12}\n", "region", "replays", "without", "kept", "recomputed",
+               "replay");
   for (const auto& region : step.regions)
-    print("{:<16}{:>8}{:>14}{:>14}{:>14}{:>9.2f} ms\n", region.name, region.replays,
-          in_mib(region.bytes_saved), in_mib(region.bytes_kept), in_mib(region.bytes_recomputed),
-          1e3 * region.replay_seconds);
-  print("\nwithout: what backward would hold; kept: of it, what a policy holds; recomputed: made anew\n");
+    train::print("{:<16}{:>8}{:>14}{:>14}{:>14}{:>9.2f} ms\n", region.name, region.replays,
+                 in_mib(region.bytes_saved), in_mib(region.bytes_kept), in_mib(region.bytes_recomputed),
+                 1e3 * region.replay_seconds);
+  train::print(
+      "\nwithout: what backward would hold; kept: of it, what a policy holds; recomputed: made anew\n");
 }
 
 }  // namespace
 
 int run_profile(const ProfileCommand& c) {
   Workload workload(c.workload);
-  MadeFolders out = under_option("--out", [&] { return MadeFolders(c.workload.folder); });
+  train::MadeFolders out =
+      train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
   check_strategy(c.recompute, workload.model.layers);
-  print("{}\n\n", workload.to_string());
+  train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   std::vector<SavedCell> saved = saved_by_layer(trainee, workload);
   trainee.step(0, workload.batch(0, workload.rows));  // makes the optimizer's moments
@@ -41,16 +43,17 @@ int run_profile(const ProfileCommand& c) {
   for (const ProfiledStep& step : steps) {
     scale.seconds = std::max(scale.seconds, step.seconds);
     scale.bytes = std::max(scale.bytes, double(step.timeline.peak()));
-    print("\n{:<16}peak {}, of activations + recompute {}", step.strategy, in_mib(step.timeline.peak()),
-          in_mib(step.timeline.peak_activations()));
+    train::print("\n{:<16}peak {}, of activations + recompute {}", step.strategy,
+                 in_mib(step.timeline.peak()), in_mib(step.timeline.peak_activations()));
   }
   std::string body = "<section>" + category_legend() + "</section>\n";
   for (const ProfiledStep& step : steps) body += timeline_section(step, scale);
   body += heat_map_section(saved, steps[0], steps[1]) + timeline_script();
   std::string html = c.workload.folder + "/profile.html", trace = c.workload.folder + "/profile.trace.json";
-  io::write_file(html, page("Memory over one training step", workload.to_string(), body));
+  io::write_file(html, plot::page("Memory over one training step", workload.to_string(), body));
   io::write_file(trace, chrome_trace(steps));
-  print("\n\nwritten to {} (for a browser) and {} (for chrome://tracing or ui.perfetto.dev)\n", html, trace);
+  train::print("\n\nwritten to {} (for a browser) and {} (for chrome://tracing or ui.perfetto.dev)\n", html,
+               trace);
   return 0;
 }
 

@@ -10,7 +10,7 @@ ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std:
   StepTrace trace(workload.device);
   prepared.options.context.replay = [&trace] { return trace.observe_replay(); };
   trainee.model.set_recompute(prepared.plan, prepared.options);
-  MemoryRecorder recorder(workload.device);
+  train::MemoryRecorder recorder(workload.device);
   {
     Tensor loss = trainee.forward(0, batch);
     trace.begin_backward(loss);

@@ -9,7 +9,7 @@ namespace reprise::apps::recompute {
 
 struct ProfiledStep {
   std::string strategy;
-  MemoryTimeline timeline;  ///< its times and those of the slices begin together
+  train::MemoryTimeline timeline;  ///< its times and those of the slices begin together
   std::vector<Slice> slices;
   std::vector<reprise::recompute::RegionAccount> regions;
   double seconds = 0;

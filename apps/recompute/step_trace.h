@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/recompute/accounting.h"
+#include "reprise/autograd/recompute/accounting/accounting.h"
 
 namespace reprise::apps::recompute {
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "reprise/apps/recompute/page.h"
-#include "reprise/io/plot_axis.h"
+#include "reprise/plot/axis.h"
+#include "reprise/plot/page.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -31,7 +31,7 @@ const char* colour_of(Phase phase) {
 }
 
 struct Frame {
-  io::PlotAxis x, y;
+  plot::PlotAxis x, y;
   double px(double ms) const { return left + x.fraction(ms) * (right - left); }
   double py(double mib) const { return bottom - y.fraction(mib) * (bottom - top); }
 };
@@ -41,25 +41,25 @@ double mib(size_t bytes) { return double(bytes) / 1024 / 1024; }
 std::string axes(const Frame& frame) {
   std::string out;
   for (double tick : frame.y.ticks()) {
-    out += svg_line(left, frame.py(tick), right, frame.py(tick), "stroke=\"#e7eaee\"");
-    out += svg_text(left - 8, frame.py(tick) + 4, frame.y.label(tick), "text-anchor=\"end\"");
+    out += plot::svg_line(left, frame.py(tick), right, frame.py(tick), "stroke=\"#e7eaee\"");
+    out += plot::svg_text(left - 8, frame.py(tick) + 4, frame.y.label(tick), "text-anchor=\"end\"");
   }
   for (double tick : frame.x.ticks()) {
-    out += svg_line(frame.px(tick), bottom, frame.px(tick), bottom + 5, "stroke=\"#9aa4af\"");
-    out += svg_text(frame.px(tick), bottom + 18, frame.x.label(tick), "text-anchor=\"middle\"");
+    out += plot::svg_line(frame.px(tick), bottom, frame.px(tick), bottom + 5, "stroke=\"#9aa4af\"");
+    out += plot::svg_text(frame.px(tick), bottom + 18, frame.x.label(tick), "text-anchor=\"middle\"");
   }
-  return out + svg_text(left - 8, bottom + 18, "MiB \\ ms", "text-anchor=\"end\"");
+  return out + plot::svg_text(left - 8, bottom + 18, "MiB \\ ms", "text-anchor=\"end\"");
 }
 
 // The area between what lies below a category and that with the category on top, in steps.
-std::string area(const Frame& frame, const std::vector<MemoryPoint>& points, std::vector<size_t>& below,
-                 const Layer& layer) {
+std::string area(const Frame& frame, const std::vector<train::MemoryPoint>& points,
+                 std::vector<size_t>& below, const Layer& layer) {
   std::string upper, lower;
   for (size_t i = 0; i < points.size(); ++i) {
     double x = frame.px(1e3 * points[i].seconds);
     double next = i + 1 < points.size() ? frame.px(1e3 * points[i + 1].seconds) : x;
     size_t above = below[i] + points[i].by_category[size_t(layer.category)];
-    std::string y = number(frame.py(mib(above)));
+    std::string y = plot::number(frame.py(mib(above)));
     upper += fmt::format("L{:.1f} {}H{:.1f}", x, y, next);
     lower = fmt::format("L{:.1f} {:.1f}H{:.1f}", next, frame.py(mib(below[i])), x) + lower;
     below[i] = above;
@@ -75,20 +75,20 @@ std::string lane(const Frame& frame, const std::vector<Slice>& slices) {
     bool replay = slice.phase == Phase::replay;
     std::string label =
         fmt::format("{} {}: {:.2f} ms", name_of(slice.phase), slice.layer, 1e3 * (slice.end - slice.begin));
-    out += svg_rect(
+    out += plot::svg_rect(
         x, lane_top + (replay ? 13 : 0), w, replay ? 13 : lane_height,
         std::string("stroke=\"#fff\" stroke-width=\"0.5\" fill=\"") + colour_of(slice.phase) + "\"", label);
     bool has_room = w > 7.0 * double(slice.name.size()) && !replay;
-    if (has_room) out += svg_text(x + 3, lane_top + 11, slice.name, "font-size=\"11\"");
+    if (has_room) out += plot::svg_text(x + 3, lane_top + 11, slice.name, "font-size=\"11\"");
   }
   return out;
 }
 
-std::string data_of(const std::vector<MemoryPoint>& points) {
-  std::string out = "<script type=\"application/json\">{\"left\":" + number(left) +
-                    ",\"right\":" + number(right) + ",\"points\":[";
+std::string data_of(const std::vector<train::MemoryPoint>& points) {
+  std::string out = "<script type=\"application/json\">{\"left\":" + plot::number(left) +
+                    ",\"right\":" + plot::number(right) + ",\"points\":[";
   for (size_t i = 0; i < points.size(); ++i) {
-    out += (i ? ",[" : "[") + number(1e3 * points[i].seconds, 3);
+    out += (i ? ",[" : "[") + plot::number(1e3 * points[i].seconds, 3);
     for (const Layer& layer : stack)
       out += "," + std::to_string(points[i].by_category[size_t(layer.category)]);
     out += "]";
@@ -98,10 +98,10 @@ std::string data_of(const std::vector<MemoryPoint>& points) {
 
 }  // namespace
 
-std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& points, size_t most) {
+std::vector<train::MemoryPoint> thinned(const std::vector<train::MemoryPoint>& points, size_t most) {
   if (points.size() <= most) return points;
   double stretch = points.back().seconds / double(most);
-  std::vector<MemoryPoint> kept{points.front()};
+  std::vector<train::MemoryPoint> kept{points.front()};
   double end = stretch;
   for (size_t i = 1; i + 1 < points.size(); ++i) {
     if (points[i].seconds >= end || kept.size() == 1) {
@@ -116,33 +116,35 @@ std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& points, size_t 
 }
 
 std::string timeline_section(const ProfiledStep& step, const TimelineScale& scale) {
-  Frame frame{io::PlotAxis(0, 1e3 * scale.seconds, 10), io::PlotAxis(0, scale.bytes / 1024 / 1024, 6)};
-  std::vector<MemoryPoint> points = thinned(step.timeline.points(), drawn_points);
+  Frame frame{plot::PlotAxis(0, 1e3 * scale.seconds, 10), plot::PlotAxis(0, scale.bytes / 1024 / 1024, 6)};
+  std::vector<train::MemoryPoint> points = thinned(step.timeline.points(), drawn_points);
   std::vector<size_t> below(points.size());
   std::string body = axes(frame);
   for (const Layer& layer : stack) body += area(frame, points, below, layer);
   body += lane(frame, step.slices);
-  body += "<line class=\"cursor\" y1=\"" + number(top) + "\" y2=\"" + number(lane_top + lane_height) +
-          "\" stroke=\"#1f2328\" visibility=\"hidden\"/>\n";
+  body += "<line class=\"cursor\" y1=\"" + plot::number(top) + "\" y2=\"" +
+          plot::number(lane_top + lane_height) + "\" stroke=\"#1f2328\" visibility=\"hidden\"/>\n";
   std::string heading =
       fmt::format("recompute {}: peak {}, activations + recompute {}, {:.1f} ms", step.strategy,
                   in_mib(step.timeline.peak()), in_mib(step.timeline.peak_activations()), 1e3 * step.seconds);
-  return "<section class=\"timeline\" data-ms=\"" + number(frame.x.high(), 6) + "\"><h2>" + escaped(heading) +
-         "</h2>\n" + svg(width, height, body) + data_of(points) + "</section>\n";
+  return "<section class=\"timeline\" data-ms=\"" + plot::number(frame.x.high(), 6) + "\"><h2>" +
+         plot::escaped(heading) + "</h2>\n" + plot::svg(width, height, body) + data_of(points) +
+         "</section>\n";
 }
 
 std::string category_legend() {
   std::string out;
   double x = 0;
   auto add = [&](const char* colour, const std::string& name) {
-    out += svg_rect(x, 4, 12, 12, std::string("fill=\"") + colour + "\"") + svg_text(x + 17, 14, name);
+    out += plot::svg_rect(x, 4, 12, 12, std::string("fill=\"") + colour + "\"") +
+           plot::svg_text(x + 17, 14, name);
     x += 34 + 7.2 * double(name.size());
   };
   for (const Layer& layer : stack) add(layer.colour, std::string(name_of(layer.category)));
   x += 30;
   for (Phase phase : {Phase::forward, Phase::backward, Phase::replay, Phase::update})
     add(colour_of(phase), name_of(phase));
-  return svg(width, 20, out);
+  return plot::svg(width, 20, out);
 }
 
 std::string timeline_script() {

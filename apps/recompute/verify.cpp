@@ -1,10 +1,10 @@
 // reprise-recompute verify: two models from one seed, one of them with recompute, through the same steps.
 #include <fmt/core.h>
 
-#include "reprise/apps/common/output.h"
-#include "reprise/apps/common/same_bits.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
+#include "reprise/train/output.h"
+#include "reprise/train/same_bits.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -14,10 +14,11 @@ constexpr double least_gain_percent = 5;
 constexpr size_t most_shown = 8;
 
 // What differs, with the step at which it did.
-using Findings = std::vector<std::pair<int64_t, Difference>>;
+using Findings = std::vector<std::pair<int64_t, train::Difference>>;
 
 void add(Findings& findings, int64_t step, const nn::NamedTensors& got, const nn::NamedTensors& want) {
-  for (Difference& difference : differences(got, want)) findings.emplace_back(step, std::move(difference));
+  for (train::Difference& difference : train::differences(got, want))
+    findings.emplace_back(step, std::move(difference));
 }
 
 // Trains both and compares losses and gradients of every step, weights at the end.
@@ -46,12 +47,14 @@ Findings train_both(const VerifyCommand& c, const Workload& workload, const Prep
 void print_measurements(const std::vector<StrategyResult>& results) {
   const StrategyResult &plain = results[0], &with = results[1];
   auto row = [](const char* what, const std::string& a, const std::string& b, double percent,
-                const char* side) { print("{:<34}{:>12}{:>12}{:>8.1f} % {}\n", what, a, b, percent, side); };
+                const char* side) {
+    train::print("{:<34}{:>12}{:>12}{:>8.1f} % {}\n", what, a, b, percent, side);
+  };
   auto bytes = [&](const char* what, size_t StepMemory::*field) {
     size_t a = plain.memory.*field, b = with.memory.*field;
     row(what, in_mib(a), in_mib(b), percent_below(double(a), double(b)), "less");
   };
-  print("{:<34}{:>12}{:>12}\n", "", "none", with.strategy);
+  train::print("{:<34}{:>12}{:>12}\n", "", "none", with.strategy);
   bytes("peak memory", &StepMemory::peak);
   bytes("peak of activations + recompute", &StepMemory::peak_activations);
   bytes("held for backward", &StepMemory::held);
@@ -59,7 +62,7 @@ void print_measurements(const std::vector<StrategyResult>& results) {
       fmt::format("{:.1f} ms", 1e3 * with.seconds), overhead_percent(with), "more");
   double gain = percent_below(double(plain.memory.peak_activations), double(with.memory.peak_activations));
   if (gain < least_gain_percent)
-    print(
+    train::print(
         "\nThis model is too small, or the strategy too weak, to gain: the peak of its activations is "
         "{:.1f} % lower.\n",
         gain);
@@ -70,18 +73,18 @@ void print_measurements(const std::vector<StrategyResult>& results) {
 int run_verify(const VerifyCommand& c) {
   Workload workload(c.workload);
   check_strategy(c.recompute, workload.model.layers);
-  print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
-        c.recompute);
+  train::print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
+               c.recompute);
   std::vector<StrategyResult> results = measure(workload, {"none", c.recompute}, c.steps);
   print_measurements(results);
   Findings findings = train_both(c, workload, results[1].prepared);
   if (findings.empty()) {
-    print("\nPASS: losses, gradients and weights are bit-equal in all {} steps.\n", c.steps);
+    train::print("\nPASS: losses, gradients and weights are bit-equal in all {} steps.\n", c.steps);
     return 0;
   }
-  print("\nFAIL: tensors that differ: {}\n", findings.size());
+  train::print("\nFAIL: tensors that differ: {}\n", findings.size());
   for (size_t i = 0; i < std::min(findings.size(), most_shown); ++i)
-    print("  step {}: {}: {}\n", findings[i].first, findings[i].second.name, findings[i].second.what);
+    train::print("  step {}: {}: {}\n", findings[i].first, findings[i].second.name, findings[i].second.what);
   return 1;
 }
 

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <iterator>
 
-#include "reprise/apps/common/model_size.h"
-#include "reprise/apps/common/option_error.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/parallel.h"
-#include "reprise/io/char_tokenizer.h"
-#include "reprise/io/text.h"
+#include "reprise/io/text/char_tokenizer.h"
+#include "reprise/io/text/text.h"
+#include "reprise/train/model_size.h"
+#include "reprise/train/option_error.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -50,12 +50,12 @@ Workload::Workload(const WorkloadOptions& o) : device(Device::parse(o.device)), 
   check(model.width % model.heads == 0, "--width ", model.width, " is not a multiple of --heads ",
         model.heads);
   check(length <= model.context, "--length ", length, " is more than the --context of ", model.context);
-  if (o.threads > 0) under_option("--threads", [&] { set_num_threads(o.threads); });
+  if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
   if (!o.data.empty()) {
     check(o.vocab == 0, "--vocab and --data do not go together: the text has a vocabulary");
-    under_option("--data", [&] { read_text(o.data); });
+    train::under_option("--data", [&] { read_text(o.data); });
   }
-  check_fits(model, rows, length, device);
+  train::check_fits(model, rows, length, device);
 }
 
 void Workload::read_text(const std::string& path) {

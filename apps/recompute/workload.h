@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "reprise/apps/recompute/options.h"
-#include "reprise/io/token_batches.h"
-#include "reprise/nn/gpt.h"
+#include "reprise/io/text/token_batches.h"
+#include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 
 namespace reprise::apps::recompute {

@@ -3,9 +3,9 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
-#include "reprise/kernels/elementwise.h"
-#include "reprise/kernels/layer_norm.h"
-#include "reprise/kernels/rms_norm.h"
+#include "reprise/kernels/elementwise/elementwise.h"
+#include "reprise/kernels/norm/layer_norm.h"
+#include "reprise/kernels/norm/rms_norm.h"
 
 namespace reprise {
 namespace {

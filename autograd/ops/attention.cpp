@@ -1,5 +1,5 @@
 // Attention as one operation: keeps q, k, v, the output and one log-sum-exp a row.
-#include "reprise/kernels/attention.h"
+#include "reprise/kernels/attention/attention.h"
 
 #include <cmath>
 
@@ -8,7 +8,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/dropout.h"
+#include "reprise/kernels/elementwise/dropout.h"
 
 namespace reprise {
 namespace {

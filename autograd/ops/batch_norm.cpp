@@ -2,7 +2,7 @@
 // by given ones it is two operations, as only the second reads the running statistics. They are updated here,
 // in the first run of a checkpointed region only; the region does not see them read, so it allows its own
 // update of them and still refuses anybody's between an inference in the region and the replay of it.
-#include "reprise/kernels/batch_norm.h"
+#include "reprise/kernels/norm/batch_norm.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"

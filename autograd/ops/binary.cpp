@@ -7,7 +7,7 @@
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/elementwise.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise {
 namespace {

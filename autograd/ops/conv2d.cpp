@@ -1,11 +1,11 @@
 // Convolution as one operation: keeps x and the weight.
-#include "reprise/kernels/conv2d.h"
+#include "reprise/kernels/conv/conv2d.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/reduce.h"
+#include "reprise/kernels/reduce/reduce.h"
 
 namespace reprise {
 namespace {

@@ -1,5 +1,5 @@
 // Dropout: linear in x, so its backward is the same draw applied to dy. Nothing is kept but two integers.
-#include "reprise/kernels/dropout.h"
+#include "reprise/kernels/elementwise/dropout.h"
 
 #include "reprise/autograd/draw.h"
 #include "reprise/autograd/function.h"

@@ -1,5 +1,5 @@
 // Rows of a table.
-#include "reprise/kernels/embedding.h"
+#include "reprise/kernels/index/embedding.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/graph_task.h"

@@ -5,9 +5,9 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
-#include "reprise/kernels/copy.h"
-#include "reprise/kernels/index.h"
-#include "reprise/kernels/random_fill.h"
+#include "reprise/kernels/elementwise/copy.h"
+#include "reprise/kernels/elementwise/random_fill.h"
+#include "reprise/kernels/index/index.h"
 
 namespace reprise {
 namespace {

@@ -1,5 +1,5 @@
 // Gather along the last dimension, and its transpose.
-#include "reprise/kernels/index.h"
+#include "reprise/kernels/index/index.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"

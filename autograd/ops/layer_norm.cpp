@@ -1,5 +1,5 @@
 // Layer normalisation as one operation: keeps x and two numbers a row.
-#include "reprise/kernels/layer_norm.h"
+#include "reprise/kernels/norm/layer_norm.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"

@@ -4,8 +4,8 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/elementwise.h"
-#include "reprise/kernels/reduce.h"
+#include "reprise/kernels/elementwise/elementwise.h"
+#include "reprise/kernels/reduce/reduce.h"
 
 namespace reprise {
 namespace autograd {

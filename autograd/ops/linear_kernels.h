@@ -3,7 +3,7 @@
 #pragma once
 
 #include "reprise/autograd/ops/raw.h"
-#include "reprise/kernels/gemm.h"
+#include "reprise/kernels/gemm/gemm.h"
 
 namespace reprise::autograd {
 

@@ -3,7 +3,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
-#include "reprise/kernels/gemm.h"
+#include "reprise/kernels/gemm/gemm.h"
 
 namespace reprise {
 namespace {

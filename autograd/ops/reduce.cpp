@@ -1,5 +1,5 @@
 // Sums, means, maxima over dimensions.
-#include "reprise/kernels/reduce.h"
+#include "reprise/kernels/reduce/reduce.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"

@@ -1,5 +1,5 @@
 // Root-mean-square normalisation as one operation: keeps x and one number a row.
-#include "reprise/kernels/rms_norm.h"
+#include "reprise/kernels/norm/rms_norm.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"

@@ -3,7 +3,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
-#include "reprise/kernels/copy.h"
+#include "reprise/kernels/elementwise/copy.h"
 
 namespace reprise {
 namespace {

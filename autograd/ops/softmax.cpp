@@ -1,5 +1,5 @@
 // Softmax and log-softmax over the last dimension; both keep their output only.
-#include "reprise/kernels/softmax.h"
+#include "reprise/kernels/softmax/softmax.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"

@@ -1,5 +1,5 @@
 // SwiGLU's elementwise part as one operation.
-#include "reprise/kernels/swiglu.h"
+#include "reprise/kernels/elementwise/swiglu.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"

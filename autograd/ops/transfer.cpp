@@ -4,7 +4,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/core/transfer.h"
-#include "reprise/kernels/copy.h"
+#include "reprise/kernels/elementwise/copy.h"
 
 namespace reprise::autograd {
 namespace {

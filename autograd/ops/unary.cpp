@@ -7,7 +7,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/elementwise.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise {
 namespace {
@@ -36,7 +36,8 @@ Tensor sign_of(const Tensor& x) {
 }
 
 // dy op'(x) as a graph, by the formulas of the kernels: Note [Gradients at extreme values] in
-// kernels/elementwise_ops.h. 1 - tanh^2 is made of sigmoids, which do not cancel and have no kink.
+// kernels/elementwise/elementwise_ops.h. 1 - tanh^2 is made of sigmoids, which do not cancel and have no
+// kink.
 Tensor gradient(UnaryOp op, const Tensor& dy, const Tensor& x) {
   switch (op) {
     case UnaryOp::neg:

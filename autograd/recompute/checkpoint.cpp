@@ -5,8 +5,8 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/recompute/reentrant.h"
-#include "reprise/autograd/recompute/region.h"
+#include "reprise/autograd/recompute/replay/reentrant.h"
+#include "reprise/autograd/recompute/replay/region.h"
 
 namespace reprise::recompute {
 namespace {

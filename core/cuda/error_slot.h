@@ -1,5 +1,5 @@
 // What a kernel found wrong in its input: the host's side. A kernel cannot throw, so it leaves the first
-// error in its device's slot (core/cuda/device_errors.h), and the host throws it where it next waits for the
+// error in its device's slot (simt/device_errors.h), and the host throws it where it next waits for the
 // device: in `synchronize`, `item`, `to_vector`, and every other copy to the host.
 #pragma once
 

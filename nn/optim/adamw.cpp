@@ -7,7 +7,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/kernels/optimizer_step.h"
+#include "reprise/kernels/optimizer/optimizer_step.h"
 
 namespace reprise::optim {
 

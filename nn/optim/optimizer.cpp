@@ -11,7 +11,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/core/overlap.h"
 #include "reprise/core/tensor_set.h"
-#include "reprise/kernels/optimizer_step.h"
+#include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/nn/registration.h"
 
 namespace reprise::optim {

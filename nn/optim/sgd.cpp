@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "reprise/kernels/optimizer_step.h"
+#include "reprise/kernels/optimizer/optimizer_step.h"
 
 namespace reprise::optim {
 

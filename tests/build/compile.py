@@ -7,12 +7,12 @@ import pathlib
 import subprocess
 import sys
 
-HEADER_FOLDERS = ["core", "kernels", "autograd", "nn", "io", "distributed"]
+HEADER_FOLDERS = ["core", "simt", "kernels", "autograd", "nn", "io", "distributed"]
 
 
 def for_device_code(path):
     """Whether a header is for .cu files: those need CUDA's headers, which a machine without CUDA lacks."""
-    return "core/simt" in path.as_posix() or "reprise/core/simt/" in path.read_text()
+    return "simt" in path.parts or "reprise/simt/" in path.read_text()
 
 
 def public_headers(source):

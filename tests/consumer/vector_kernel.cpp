@@ -1,7 +1,7 @@
 // A user's own vector kernel, compiled with every warning as an error.
 #include "vector_kernel.h"
 
-#include <reprise/kernels/simd.h>
+#include <reprise/kernels/cpu/simd.h>
 
 namespace simd = reprise::kernels::simd;
 

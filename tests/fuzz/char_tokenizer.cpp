@@ -1,5 +1,5 @@
 // The character tokenizer's file: what loads can be saved and loaded again, and decodes what it encodes.
-#include "reprise/io/char_tokenizer.h"
+#include "reprise/io/text/char_tokenizer.h"
 
 #include <numeric>
 

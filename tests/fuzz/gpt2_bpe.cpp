@@ -2,11 +2,11 @@
 // starts with
 // '+' holds more tokens and merges for a small vocabulary that is there, so that the fuzzer need not find 256
 // bytes.
-#include "reprise/io/gpt2_bpe.h"
+#include "reprise/io/text/gpt2_bpe.h"
 
-#include "reprise/io/byte_alphabet.h"
 #include "reprise/io/file.h"
 #include "reprise/io/json.h"
+#include "reprise/io/text/byte_alphabet.h"
 #include "reprise/io/utf8.h"
 #include "reprise/tests/fuzz/fuzz.h"
 

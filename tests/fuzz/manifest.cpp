@@ -1,5 +1,5 @@
 // manifest.json of a checkpoint, beside files of known contents.
-#include "reprise/apps/common/manifest.h"
+#include "reprise/train/manifest.h"
 
 #include "reprise/tests/fuzz/fuzz.h"
 
@@ -12,6 +12,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     return true;
   }();
   fuzz::write("manifest.json", fuzz::text_of(data, bytes));
-  fuzz::reads(bytes + 3 * written, [&] { apps::check_manifest(fuzz::folder()); });
+  fuzz::reads(bytes + 3 * written, [&] { train::check_manifest(fuzz::folder()); });
   return 0;
 }

@@ -1,6 +1,6 @@
 // What is parsed out of options: recompute strategies, their plans, and sizes in bytes.
 #include "reprise/apps/common/sizes.h"
-#include "reprise/autograd/recompute/strategy.h"
+#include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/tests/fuzz/fuzz.h"
 
 using namespace reprise;

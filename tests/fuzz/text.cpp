@@ -1,9 +1,9 @@
 // Text: UTF-8, the form that any bytes have in it, quoting, and GPT-2's words.
-#include "reprise/io/text.h"
+#include "reprise/io/text/text.h"
 
 #include "reprise/core/quote.h"
+#include "reprise/io/text/word_splitter.h"
 #include "reprise/io/utf8.h"
-#include "reprise/io/word_splitter.h"
 #include "reprise/tests/fuzz/fuzz.h"
 
 using namespace reprise;

@@ -1,5 +1,5 @@
 // Token files (.bin): no id beyond the vocabulary ever comes out. The first byte chooses the vocabulary.
-#include "reprise/io/token_dataset.h"
+#include "reprise/io/text/token_dataset.h"
 #include "reprise/tests/fuzz/fuzz.h"
 
 using namespace reprise;

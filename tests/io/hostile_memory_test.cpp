@@ -4,13 +4,12 @@
 
 #include <cstring>
 
-#include "reprise/io/byte_alphabet.h"
-#include "reprise/io/char_tokenizer.h"
-#include "reprise/io/gpt2_bpe.h"
 #include "reprise/io/json.h"
-#include "reprise/io/loss_plot.h"
 #include "reprise/io/run_log.h"
 #include "reprise/io/safetensors.h"
+#include "reprise/io/text/byte_alphabet.h"
+#include "reprise/io/text/char_tokenizer.h"
+#include "reprise/io/text/gpt2_bpe.h"
 #include "reprise/io/utf8.h"
 #include "reprise/tests/io/memory_counter.h"
 #include "reprise/tests/io/temp_folder.h"
@@ -168,7 +167,6 @@ TEST(HostileMemory, RunLogs) {
     expect_modest(what + ", read", text.size(), true, [&] {
       for (const RunRecord& record : read_run_log(path)) EXPECT_GE(record.step, 0);
     });
-    expect_modest(what + ", drawn", text.size(), true, [&] { write_loss_plot(folder / "loss.svg", path); });
     expect_modest(what + ", gone on with", text.size(), true, [&] { RunLog::resume(path, 1); });
   };
   auto lines = [](const std::string& line) {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "reprise/io/json.h"
-#include "reprise/io/loss_plot.h"
 #include "reprise/io/run_log.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/io/tensorboard.h"
@@ -34,18 +33,17 @@ TEST_F(Locale, ChangesNoByteOfSafetensors) {
   EXPECT_EQ(file.metadata().at("step"), "1234567");
 }
 
-TEST_F(Locale, ChangesNoByteOfTheRunLogAndItsPlot) {
+TEST_F(Locale, ChangesNoByteOfTheRunLog) {
   auto write = [&] {
     std::filesystem::remove(std::string(folder_ / "log"));
     RunLog log(folder_ / "log");
     for (int64_t step : {1000, 200000, 3000000})
       log.write(step, {{"loss", 1234.5 / double(step)}, {"val_loss", 0.1}, {"tokens", 1e6}});
     log.close();
-    write_loss_plot(folder_ / "plot", folder_ / "log");
     double sum = 0;
     for (const RunRecord& record : read_run_log(folder_ / "log")) sum += record.metrics.front().second;
     EXPECT_DOUBLE_EQ(sum, 1.2345 + 0.0061725 + 0.0004115);
-    return read_file(folder_ / "log") + read_file(folder_ / "plot");
+    return read_file(folder_ / "log");
   };
   auto [plain, grouped] = reprise::testing::under_both_locales(write);
   EXPECT_EQ(plain, grouped);

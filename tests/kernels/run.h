@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "reprise/kernels/gemm.h"
+#include "reprise/kernels/gemm/gemm.h"
 #include "reprise/kernels/kernel.h"
-#include "reprise/kernels/optimizer_step.h"
+#include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/tests/support/test_device.h"
 
 namespace reprise::kernels::testing {

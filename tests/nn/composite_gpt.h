@@ -5,7 +5,7 @@
 #include <string>
 
 #include "reprise/autograd/ops.h"
-#include "reprise/nn/gpt.h"
+#include "reprise/nn/models/gpt.h"
 
 namespace reprise::testing {
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "reprise/autograd/meta.h"
-#include "reprise/autograd/recompute/plan.h"
+#include "reprise/autograd/recompute/planner/plan.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/transformer.h"

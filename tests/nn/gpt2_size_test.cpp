@@ -2,7 +2,7 @@
 // labels: slow
 #include <gtest/gtest.h>
 
-#include "reprise/nn/gpt.h"
+#include "reprise/nn/models/gpt.h"
 
 namespace reprise::nn {
 namespace {

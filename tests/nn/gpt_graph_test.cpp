@@ -4,7 +4,7 @@
 
 #include "reprise/core/cuda/graph.h"
 #include "reprise/core/cuda/runtime.h"
-#include "reprise/kernels/optimizer_step.h"
+#include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"

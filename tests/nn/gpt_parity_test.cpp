@@ -10,7 +10,7 @@
 
 #include "reprise/autograd/engine.h"
 #include "reprise/io/safetensors.h"
-#include "reprise/nn/gpt.h"
+#include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/support/golden.h"
 

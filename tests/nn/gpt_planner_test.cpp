@@ -2,7 +2,7 @@
 // and no bit of training depends on it.
 #include <gtest/gtest.h>
 
-#include "reprise/nn/gpt.h"
+#include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/autograd/recompute/support.h"
 

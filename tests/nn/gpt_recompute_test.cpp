@@ -4,7 +4,7 @@
 
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/recompute/offload.h"
+#include "reprise/autograd/recompute/offload/offload.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/tests/autograd/recompute/support.h"

@@ -1,5 +1,5 @@
 // Gpt: its function, size and initialisation.
-#include "reprise/nn/gpt.h"
+#include "reprise/nn/models/gpt.h"
 
 #include <cmath>
 

@@ -3,8 +3,8 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/nn/gpt.h"
 #include "reprise/nn/init.h"
+#include "reprise/nn/models/gpt.h"
 
 namespace reprise::testing {
 

@@ -1,7 +1,7 @@
 // Attention, packed or not, against matmul and softmax over the whole matrix of scores.
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/kernels/dropout.h"
+#include "reprise/kernels/elementwise/dropout.h"
 #include "reprise/tests/support/op_case.h"
 #include "reprise/tests/support/test_device.h"
 

@@ -1,8 +1,8 @@
 // train, sample and eval from end to end: what they leave behind and print.
 // labels: end-to-end
-#include "reprise/apps/common/checkpoint.h"
 #include "reprise/io/json.h"
 #include "reprise/tests/apps/gpt/program.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::apps {
 namespace {
@@ -185,7 +185,7 @@ TEST(Train, TheCommandLineWinsOverTheConfig) {
                          "--sample-tokens",
                          "2"};
   run(arguments);
-  Checkpoint checkpoint = load_checkpoint(folder / "run", false);
+  train::Checkpoint checkpoint = train::load_checkpoint(folder / "run", false);
   EXPECT_EQ(checkpoint.step, 2);
   EXPECT_EQ(checkpoint.model.at("width"), "32");
   EXPECT_EQ(checkpoint.model.at("bias"), "0");
@@ -202,7 +202,8 @@ TEST(Train, StartsFromTheWeightsOfAnotherRun) {
     arguments.push_back(from);
     fs::remove_all(folder / "b");
     run(train_arguments(data, folder / "b", 1, arguments));
-    Checkpoint a = load_checkpoint(folder / "a", false), b = load_checkpoint(folder / "b", false);
+    train::Checkpoint a = train::load_checkpoint(folder / "a", false),
+                      b = train::load_checkpoint(folder / "b", false);
     ASSERT_EQ(a.parameters.size(), b.parameters.size());
     for (size_t i = 0; i < a.parameters.size(); ++i)
       EXPECT_EQ(a.parameters[i].second.to_vector<double>(), b.parameters[i].second.to_vector<double>());
@@ -219,7 +220,7 @@ TEST(Train, LearnsFromTokenFiles) {
   train += std::string("\x0c\0", 2);
   run(train_arguments(folder.write("t.bin", train), folder / "run", 2,
                       {"--val-data", folder.write("v.bin", validation)}));
-  EXPECT_EQ(load_checkpoint(folder / "run", false).model.at("vocab_size"), "13");
+  EXPECT_EQ(train::load_checkpoint(folder / "run", false).model.at("vocab_size"), "13");
   std::string ids = run({"sample", "--run", folder / "run", "--sample-tokens", "4"});
   EXPECT_EQ(std::count(ids.begin(), ids.end(), ' '), 5) << ids;
   EXPECT_EQ(run({"eval", "--run", folder / "run"}), run({"eval", "--run", folder / "run", "--data",

@@ -1,7 +1,7 @@
 // Bad input: exit code 2 and one line that says what and where; nothing is overwritten.
 // labels: end-to-end
-#include "reprise/apps/common/checkpoint.h"
 #include "reprise/tests/apps/gpt/program.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::apps {
 namespace {
@@ -179,7 +179,7 @@ TEST(Refusals, ALossThatIsNotANumberStopsBeforeTheUpdate) {
   expect_refused(
       train_arguments(data, out, 50, {"--lr", "1e38", "--min-lr", "0", "--save-every", "1", "--clip", "0"}),
       {"step", "first bad tensor"});
-  for (const auto& [name, tensor] : load_checkpoint(out, true).parameters)
+  for (const auto& [name, tensor] : train::load_checkpoint(out, true).parameters)
     for (double value : tensor.to_vector<double>()) ASSERT_TRUE(std::isfinite(value)) << name;
 }
 

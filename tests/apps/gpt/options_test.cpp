@@ -1,7 +1,7 @@
 // Options from the command line and from TOML: read strictly, refused before anything is written, with the
 // place. labels: end-to-end
-#include "reprise/apps/common/checkpoint.h"
 #include "reprise/tests/apps/gpt/program.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::apps {
 namespace {
@@ -63,7 +63,7 @@ TEST(Config, ANegatedFlagAndAnyPathComeBackAsTheyWere) {
   std::string data = folder.write("a\xff\"\\\x01", tiny_text());
   std::string config = folder.write("c.toml", "no_bias = true\n");
   run(train_arguments(data, folder / "run", 2, {"--config", config, "--prompt", "a"}));
-  EXPECT_EQ(load_checkpoint(folder / "run", false).model.at("bias"), "0");
+  EXPECT_EQ(train::load_checkpoint(folder / "run", false).model.at("bias"), "0");
   EXPECT_NE(run({"eval", "--run", folder / "run"}).find(data), std::string::npos);
 }
 

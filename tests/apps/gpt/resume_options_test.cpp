@@ -1,7 +1,7 @@
 // What a run that goes on takes from its folder, what it may be given anew, and who may go on with it.
 // labels: end-to-end
-#include "reprise/apps/common/checkpoint.h"
 #include "reprise/tests/apps/gpt/program.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::apps {
 namespace {
@@ -53,7 +53,7 @@ TEST_F(ResumeOptions, WhatChangesNoBitIsFreeAndKept) {
   expect_exact();
   EXPECT_NE(bytes_of_file(part + "/config.toml").find("recompute = 'full'"), std::string::npos);
   run(resume({"--steps", "6"}));
-  EXPECT_EQ(load_checkpoint(part, true).step, 6);
+  EXPECT_EQ(train::load_checkpoint(part, true).step, 6);
 }
 
 TEST_F(ResumeOptions, WhatDiffersIsNamedWithBothValuesAndNothingIsTouched) {
@@ -87,8 +87,8 @@ TEST_F(ResumeOptions, ChangeTakesTheNewOnesAndKeepsTheOldOnesBeside) {
   EXPECT_EQ(bytes_of_file(part + "/config-until-step-00000002.toml"), before);
   EXPECT_NE(bytes_of_file(part + "/config.toml").find("dropout = 0.3"), std::string::npos);
   run(resume());  // goes on with the new ones
-  EXPECT_EQ(load_checkpoint(part, true).step, steps);
-  EXPECT_EQ(load_checkpoint(part, true).model.at("dropout"), "0.3");
+  EXPECT_EQ(train::load_checkpoint(part, true).step, steps);
+  EXPECT_EQ(train::load_checkpoint(part, true).model.at("dropout"), "0.3");
 }
 
 TEST_F(ResumeOptions, DataThatChangedIsNoticed) {
@@ -97,7 +97,7 @@ TEST_F(ResumeOptions, DataThatChangedIsNoticed) {
   folder.write("text", text);
   expect_refused(resume(), {data, "1200 tokens to train on", "--change"});
   run(resume({"--change"}));
-  EXPECT_EQ(load_checkpoint(part, true).step, steps);
+  EXPECT_EQ(train::load_checkpoint(part, true).step, steps);
 }
 
 TEST_F(ResumeOptions, AFinishedRunSaysHowToGoOn) {
@@ -148,7 +148,7 @@ TEST(TwoProcesses, OnlyOneTrainsInAFolder) {
   TempFolder folder;
   std::string data = folder.write("text", tiny_text()), part = folder / "part";
   Program first(train_arguments(data, part, 1000000, {"--save-every", "1"}));
-  while (first.is_running() && !has_checkpoint(part))
+  while (first.is_running() && !train::has_checkpoint(part))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   expect_refused({"train", "--out", part, "--resume"}, {part, "process ", "trains there"});
   run({"sample", "--run", part, "--sample-tokens", "2"});
@@ -174,7 +174,7 @@ TEST(TwoProcesses, OfSeveralThatWantAFolderOneGetsItAndTheOthersTheNext) {
   EXPECT_EQ(done, 1);
   for (auto& program : next_free) EXPECT_EQ(program->wait(), 0) << program->err();
   for (const char* name : {"runs/gpt", "runs/gpt-2", "runs/gpt-3", "runs/gpt-4"})
-    EXPECT_EQ(load_checkpoint(name, true).step, 2) << name;
+    EXPECT_EQ(train::load_checkpoint(name, true).step, 2) << name;
   fs::current_path(here);
 }
 

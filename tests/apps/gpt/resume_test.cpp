@@ -2,8 +2,8 @@
 // labels: end-to-end
 #include <functional>
 
-#include "reprise/apps/common/checkpoint.h"
 #include "reprise/tests/apps/gpt/program.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::apps {
 namespace {
@@ -28,7 +28,7 @@ TEST_P(Resume, AfterAnyStepGivesTheBitsOfAnUninterruptedRun) {
     std::string part = folder / std::to_string(k);
     Arguments arguments = train_arguments(data, part, steps, GetParam());
     run(with(arguments, {"--stop-after", std::to_string(k)}));
-    EXPECT_EQ(load_checkpoint(part, true).step, k);
+    EXPECT_EQ(train::load_checkpoint(part, true).step, k);
     run(with(arguments, {"--resume"}));
     expect_same_checkpoints(part, whole);
     EXPECT_EQ(measurements(part), want) << "stopped after " << k;
@@ -97,7 +97,7 @@ TEST(Signals, TerminateSavesAndExitsWithCode3AndTheRunGoesOnExactly) {
     program.signal(number);
     ASSERT_EQ(program.wait(), 3) << program.err();
     EXPECT_NE(program.out().find("--resume"), std::string::npos) << "it says how to go on";
-    int64_t step = load_checkpoint(part, true).step;
+    int64_t step = train::load_checkpoint(part, true).step;
     run(with(arguments, {"--resume", "--stop-after", "3"}));
     run(train_arguments(data, folder / "whole", 1000000,
                         {"--dropout", "0.1", "--stop-after", std::to_string(step + 3)}));
@@ -115,12 +115,13 @@ TEST(Signals, KillAtAnyMomentOfConstantSavingLosesNoCheckpoint) {
   for (uint64_t round = 0; round < 10; ++round) {
     Program program(round == 0 ? arguments : with(arguments, {"--resume"}));
     std::string before = round == 0 ? "" : bytes_of_file(part + "/checkpoints/LATEST");
-    wait_for(program,
-             [&] { return has_checkpoint(part) && bytes_of_file(part + "/checkpoints/LATEST") != before; });
+    wait_for(program, [&] {
+      return train::has_checkpoint(part) && bytes_of_file(part + "/checkpoints/LATEST") != before;
+    });
     std::this_thread::sleep_for(std::chrono::microseconds(philox_block(1, 0, round)[0] % 20000));
     program.signal(SIGKILL);
     ASSERT_EQ(program.wait(), 128 + SIGKILL) << program.err();
-    int64_t step = load_checkpoint(part, true).step;
+    int64_t step = train::load_checkpoint(part, true).step;
     EXPECT_GT(step, last) << "round " << round;
     last = step;
   }

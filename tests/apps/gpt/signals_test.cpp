@@ -1,7 +1,7 @@
 // A signal in each phase of a run: what was trained is saved, the exit code is 3, and the end comes soon.
 // labels: end-to-end
-#include "reprise/apps/common/checkpoint.h"
 #include "reprise/tests/apps/gpt/program.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::apps {
 namespace {
@@ -57,7 +57,7 @@ void expect_saved_and_stopped(const Arguments& more) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     program.signal(signal);
     EXPECT_EQ(program.wait(), 3) << signal << program.err();
-    EXPECT_EQ(load_checkpoint(out, true).step, 1);
+    EXPECT_EQ(train::load_checkpoint(out, true).step, 1);
     EXPECT_NE(program.out().find("--resume"), std::string::npos) << program.out();
     fs::remove_all(out);
   }
@@ -79,7 +79,7 @@ TEST(Signals, WhileSamplingAtTheEndFindEverythingSaved) {
   EXPECT_TRUE(program.is_running()) << "the last step is saved before the sample";
   program.signal(SIGTERM);
   EXPECT_EQ(program.wait(), 3) << program.err();
-  EXPECT_EQ(load_checkpoint(out, true).step, 2);
+  EXPECT_EQ(train::load_checkpoint(out, true).step, 2);
   EXPECT_NE(program.out().find("reprise-gpt eval --run " + out), std::string::npos) << program.out();
 }
 
@@ -90,7 +90,7 @@ TEST(Signals, ACheckpointThatIsDueIsSavedBeforeTheSample) {
       data, out, 9, {"--sample-every", "2", "--save-every", "2", "--sample-tokens", "100000000"}));
   wait_until(program, [&] { return fs::exists(out + "/checkpoints/LATEST"); });
   EXPECT_TRUE(program.is_running());
-  EXPECT_EQ(load_checkpoint(out, true).step, 2);
+  EXPECT_EQ(train::load_checkpoint(out, true).step, 2);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Standard streams that are closed, full or broken: what a program was asked for is never lost in silence,
 // and training goes on without them. labels: end-to-end
-#include "reprise/apps/common/checkpoint.h"
 #include "reprise/tests/apps/recompute/program.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::apps {
 namespace {
@@ -80,7 +80,7 @@ TEST(BrokenStandardOutput, DoesNotEndTraining) {
     std::string out = folder / "run";
     ProgramResult result = shell("set -o pipefail; \"$0\"" + quoted(train_arguments(data, out, 6)) + broken);
     EXPECT_EQ(result.code, 0) << broken << result.err;
-    EXPECT_EQ(load_checkpoint(out, false).step, 6);
+    EXPECT_EQ(train::load_checkpoint(out, false).step, 6);
     EXPECT_FALSE(measurements(out).empty());
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << "told once: " << result.err;
     EXPECT_NE(result.err.find("standard output: "), std::string::npos) << result.err;

@@ -5,8 +5,8 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/recompute/accounting.h"
-#include "reprise/tests/autograd/recompute/offload_support.h"
+#include "reprise/autograd/recompute/accounting/accounting.h"
+#include "reprise/tests/autograd/recompute/offload/offload_support.h"
 
 namespace reprise {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "reprise/autograd/recompute/offload.h"
+#include "reprise/autograd/recompute/offload/offload.h"
 #include "reprise/tests/autograd/recompute/support.h"
 
 namespace reprise::testing {

@@ -1,5 +1,5 @@
 // A lookup that reports what is outside of its table.
-#include "reprise/core/cuda/device_errors.h"
+#include "reprise/simt/device_errors.h"
 #include "reprise/tests/core/cuda/report_kernels.h"
 
 namespace reprise {

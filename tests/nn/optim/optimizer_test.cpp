@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "reprise/nn/gpt.h"
+#include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/nn/optim/parameters.h"

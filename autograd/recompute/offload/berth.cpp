@@ -1,0 +1,48 @@
+// What berths of all kinds have in common: counting, and sharing what was fetched.
+#include "reprise/autograd/recompute/offload/berth.h"
+
+#include <utility>
+
+namespace reprise::recompute {
+
+Berth::Berth(size_t bytes, MemoryCategory category, std::shared_ptr<OffloadTally> tally)
+    : bytes_(bytes), category_(category), tally_(std::move(tally)) {
+  tally_->parked(bytes_);
+}
+
+Berth::~Berth() { tally_->let_go(bytes_); }
+
+void Berth::prefetch() {
+  std::lock_guard lock(mutex_);
+  if (begun_ || !back_.expired()) return;
+  MemoryScope scope(category_);
+  try {
+    begin_read();
+    begun_ = true;
+  } catch (const OutOfMemory&) {
+    // There is room again when what comes before has been let go; `fetch` reads then.
+  }
+}
+
+void Berth::forget() {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(begun_, false)) forget_read();
+}
+
+Tensor Berth::fetch() {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<Storage> back = back_.lock();
+  if (back && back->version() == back_version_) {
+    join_read(*back);
+    TensorView view{back->data(), {int64_t(bytes_)}, {1}, DType::u8, back->device()};
+    return Tensor::over(std::move(back), view);
+  }
+  MemoryScope scope(category_);
+  Tensor bytes = end_read();
+  tally_->fetched(std::exchange(begun_, false));
+  back_ = bytes.storage();
+  back_version_ = bytes.version();
+  return bytes;
+}
+
+}  // namespace reprise::recompute

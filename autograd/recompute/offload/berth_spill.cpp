@@ -1,0 +1,63 @@
+// Parking for the CPU: a spill file. Writing ends in the system's page cache, and so does reading ahead.
+#include <chrono>
+
+#include "reprise/autograd/recompute/offload/berth.h"
+#include "reprise/core/spill_file.h"
+
+namespace reprise::recompute {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+class SpillBerth final : public Berth {
+ public:
+  SpillBerth(std::shared_ptr<SpillFile> file, SpillFile::Extent extent, MemoryCategory category,
+             std::shared_ptr<OffloadTally> tally)
+      : Berth(size_t(extent.bytes), category, std::move(tally)), file_(std::move(file)), extent_(extent) {}
+  ~SpillBerth() override { file_->release(extent_); }
+
+ private:
+  void begin_read() override { file_->prefetch(extent_); }
+
+  Tensor end_read() override {
+    auto start = std::chrono::steady_clock::now();
+    Tensor bytes = Tensor::empty({extent_.bytes}, DType::u8);
+    file_->read(extent_, bytes.view().data);
+    tally().waited(seconds_since(start));
+    tally().read(size_t(extent_.bytes));
+    return bytes;
+  }
+
+  std::shared_ptr<SpillFile> file_;
+  SpillFile::Extent extent_;
+};
+
+class SpillPlace final : public ParkingPlace {
+ public:
+  SpillPlace(std::filesystem::path folder, std::shared_ptr<OffloadTally> tally)
+      : file_(std::make_shared<SpillFile>(std::move(folder))), tally_(std::move(tally)) {}
+
+  std::shared_ptr<Berth> park(const Tensor& bytes) override {
+    auto start = std::chrono::steady_clock::now();
+    SpillFile::Extent extent = file_->write(bytes.view().data, size_t(bytes.numel()));
+    tally_->waited(seconds_since(start));
+    return std::make_shared<SpillBerth>(file_, extent, bytes.storage()->category(), tally_);
+  }
+  void settle(size_t) override {}  // it is written, and nobody here holds it
+  size_t reserved_bytes() const override { return size_t(file_->size()); }
+
+ private:
+  std::shared_ptr<SpillFile> file_;
+  std::shared_ptr<OffloadTally> tally_;
+};
+
+}  // namespace
+
+std::shared_ptr<ParkingPlace> make_spill_place(std::filesystem::path folder,
+                                               std::shared_ptr<OffloadTally> tally) {
+  return std::make_shared<SpillPlace>(std::move(folder), std::move(tally));
+}
+
+}  // namespace reprise::recompute

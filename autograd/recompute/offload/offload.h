@@ -1,0 +1,99 @@
+// Offload: tensors that backward needs, kept off their device meanwhile: in pinned host memory for CUDA, in a
+// spill file for the CPU. Outputs, gradients and random draws keep their bits.
+//
+//   auto offload = std::make_shared<rp::Offload>();   // one for the regions of a model
+//   for (auto& block : blocks)
+//     x = rp::checkpoint([&](const rp::Tensor& x) { return block(x); }, x, {.offload = offload});
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include "reprise/autograd/recompute/offload/parked.h"
+
+namespace reprise::recompute {
+
+class ParkedRegion;
+
+struct OffloadOptions {
+  int64_t keep_last = 1;           ///< regions whose tensors stay: the newest ones, backward wants them first
+  size_t min_bytes = 16 << 10;     ///< smaller tensors stay
+  std::filesystem::path folder{};  ///< of the CPU's spill file; empty: the system's temporary folder
+};
+
+/// The store. Several threads may use one, but its order of regions is that of one chain. Memory that held
+/// parked tensors is kept for the next ones until the store goes.
+class Offload : public std::enable_shared_from_this<Offload> {
+ public:
+  /// Error on a negative keep_last.
+  explicit Offload(OffloadOptions options = {});
+  const OffloadOptions& options() const { return options_; }
+  OffloadStats stats() const;
+
+  /// Parks a tensor at once. It stays in memory if it is small, a parameter, a gradient or of the optimizer,
+  /// or if there is no room elsewhere; the first time there is a warning. Others who hold it see no
+  /// difference. Error while a CUDA graph is captured.
+  std::shared_ptr<Parked> park(const Tensor& x, std::string label = "offload");
+
+  /// A region begins, whose tensors are parked when `keep_last` more have begun.
+  std::shared_ptr<ParkedRegion> begin_region();
+
+ private:
+  friend class ParkedRegion;
+  struct Known {  // a berth in use
+    std::weak_ptr<Storage> storage;
+    uint64_t version = 0;
+    size_t end = 0;
+    std::weak_ptr<Berth> berth;
+  };
+
+  void put_aside(Parked& parked);
+  std::shared_ptr<Berth> berth_for(const Tensor& x, size_t begin, size_t end);
+  ParkingPlace& place_for(Device device);
+  void settle(size_t under_way);
+  /// Backward is at `here` and will want `before` next; returns what was prefetched and is no longer wanted.
+  std::shared_ptr<ParkedRegion> look_ahead(const ParkedRegion& here,
+                                           const std::shared_ptr<ParkedRegion>& before);
+
+  OffloadOptions options_;
+  std::shared_ptr<OffloadTally> tally_ = std::make_shared<OffloadTally>();
+  mutable std::mutex mutex_;
+  std::map<std::pair<DeviceType, int>, std::shared_ptr<ParkingPlace>> places_;
+  std::map<std::pair<const Storage*, size_t>, Known> known_;  // by storage and first byte
+  size_t sweep_at_ = 64;
+  std::deque<std::weak_ptr<ParkedRegion>> young_;  // regions that are not parked yet, the newest last
+  std::weak_ptr<ParkedRegion> newest_, ahead_;     // ahead: prefetched, not fetched
+};
+
+/// What one region keeps in a store. When backward comes for it, the region before is prefetched.
+class ParkedRegion {
+ public:
+  ParkedRegion(std::shared_ptr<Offload> offload, std::weak_ptr<ParkedRegion> before)
+      : offload_(std::move(offload)), before_(std::move(before)) {}
+
+  /// Keeps `x`, now or later off the device; returns its index.
+  size_t add(const Tensor& x, std::string label);
+  /// See Parked.
+  Tensor fetch(size_t index);
+  void prefetch();
+
+ private:
+  friend class Offload;
+  void put_aside();
+  void forget_prefetch();
+
+  std::shared_ptr<Offload> offload_;
+  std::weak_ptr<ParkedRegion> before_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Parked>> tensors_;
+  bool aside_ = false;    // what is added is put aside at once
+  bool reached_ = false;  // by backward: what is still in memory stays
+};
+
+}  // namespace reprise::recompute
+
+namespace reprise {
+using recompute::Offload;
+using recompute::OffloadOptions;
+using recompute::OffloadStats;
+}  // namespace reprise

@@ -1,0 +1,54 @@
+// When a region's tensors leave and come back.
+#include <utility>
+
+#include "reprise/autograd/graph_task.h"
+#include "reprise/autograd/recompute/offload/offload.h"
+
+namespace reprise::recompute {
+
+size_t ParkedRegion::add(const Tensor& x, std::string label) {
+  std::lock_guard lock(mutex_);
+  tensors_.push_back(std::make_shared<Parked>(x, std::move(label)));
+  if (aside_) offload_->put_aside(*tensors_.back());
+  return tensors_.size() - 1;
+}
+
+void ParkedRegion::put_aside() {
+  std::lock_guard lock(mutex_);
+  if (reached_) return;
+  aside_ = true;
+  for (const auto& x : tensors_) offload_->put_aside(*x);
+}
+
+void ParkedRegion::prefetch() {
+  std::lock_guard lock(mutex_);
+  for (const auto& x : tensors_) x->prefetch();
+}
+
+void ParkedRegion::forget_prefetch() {
+  std::lock_guard lock(mutex_);
+  for (const auto& x : tensors_) x->forget_prefetch();
+}
+
+// The first tensor that a pass takes brings the others of its region along, the newest first, and those of
+// the region before.
+Tensor ParkedRegion::fetch(size_t index) {
+  std::shared_ptr<void>* pass = autograd::GraphTask::kept_in_pass(reinterpret_cast<uintptr_t>(this));
+  bool first = pass && !std::exchange(*pass, offload_);
+  std::vector<std::shared_ptr<Parked>> tensors;
+  {
+    std::lock_guard lock(mutex_);
+    reached_ = true;
+    tensors = tensors_;
+  }
+  Tensor fetched = tensors.at(index)->fetch();
+  for (size_t i = first ? tensors.size() : 0; i-- > 0;)
+    if (i != index) tensors[i]->prefetch();
+  std::shared_ptr<ParkedRegion> before = before_.lock(), stale = offload_->look_ahead(*this, before);
+  if (stale) stale->forget_prefetch();
+  if (before) before->prefetch();
+  offload_->settle(0);  // what is still leaving, and wanted next, is held now
+  return fetched;
+}
+
+}  // namespace reprise::recompute

@@ -1,0 +1,52 @@
+// The cost model of recompute: what a chain of stages costs in time and memory when it is played by a plan.
+// Note [What a step holds] in chain.cpp says what is held when; planners and tests use this one model.
+#pragma once
+
+#include "reprise/autograd/recompute/planner/plan.h"
+
+namespace reprise::recompute {
+
+/// One stage of a chain, as a rule one layer. Bytes are those of the allocator's blocks; profile_chain
+/// measures them.
+struct Stage {
+  double forward_seconds = 0, backward_seconds = 0;
+  int64_t saved_bytes = 0;  ///< what the graph keeps when the stage is played plainly, save input and output
+  int64_t boundary_bytes = 0;            ///< its output, and the gradient of it
+  int64_t workspace_forward_bytes = 0;   ///< played plainly: its peak beyond input, output and saved_bytes
+  int64_t workspace_unsaved_bytes = 0;   ///< played in a region's first run: its peak beyond input and output
+  int64_t workspace_backward_bytes = 0;  ///< its peak beyond input, saved_bytes and the output's gradient
+  int64_t gradient_bytes = 0;            ///< what its backward leaves behind: gradients of parameters
+  int64_t held_gradient_bytes = 0;       ///< gradients of parameters that are there all the time
+  // As the last stage of a replay, which ends with the last tensor that somebody needs:
+  double early_stop_seconds = 0;  ///< what is saved of forward_seconds
+  int64_t early_stop_bytes = 0;   ///< and of the peak of forward
+};
+
+/// The stages that a plan is for, and what stands around them in a training step.
+struct Chain {
+  int64_t base_bytes = 0;  ///< held all the time: weights, optimizer state, data
+  Stage before{};          ///< makes the chain's input; always played plainly. Alone: its boundary_bytes
+  std::vector<Stage> stages{};
+  Stage after{};  ///< from the chain's output to the loss; always played plainly
+
+  int64_t size() const { return int64_t(stages.size()); }
+  /// The bytes between stage i - 1 and stage i.
+  int64_t boundary_before(int64_t i) const {
+    return i == 0 ? before.boundary_bytes : stages[size_t(i - 1)].boundary_bytes;
+  }
+  int64_t held_gradient_bytes() const;  ///< of all stages
+};
+
+/// Of one training step: forward and backward.
+struct PlanCost {
+  int64_t peak_bytes = 0;
+  double seconds = 0;
+};
+
+/// What a step costs when run_plan plays `plan`. Error if the plan does not fit the chain.
+PlanCost simulate(const Plan& plan, const Chain& chain);
+
+/// Error if the chain is empty, or a number in it is negative or not finite.
+void check_chain(const Chain& chain);
+
+}  // namespace reprise::recompute

@@ -1,0 +1,133 @@
+// Making plans, checking them and running layers by them.
+#include "reprise/autograd/recompute/planner/plan.h"
+
+#include "reprise/autograd/grad_mode.h"
+
+namespace reprise::recompute {
+namespace {
+
+void check_layers(int64_t n) { check(n >= 0, "recompute: a chain of ", n, " layers"); }
+
+std::string range_of(const Segment& s) { return reprise::detail::join("[", s.begin, ", ", s.end, ")"); }
+
+// That the segments are [begin, end) in order, here and inside.
+void check_covers(const Plan& plan, int64_t begin, int64_t end, const std::string& what) {
+  int64_t next = begin;
+  for (const Segment& s : plan) {
+    check(s.begin == next, "recompute: the plan's segment ", range_of(s), " of ", what, " should begin at ",
+          next, ": segments cover all layers in order");
+    check(s.end > s.begin, "recompute: the plan's segment ", range_of(s), " of ", what, " is empty");
+    check(s.end <= end, "recompute: the plan's segment ", range_of(s), " goes beyond ", what);
+    check(s.checkpointed || s.inside.empty(), "recompute: the plan's segment ", range_of(s), " of ", what,
+          " has segments inside and is not checkpointed");
+    if (!s.inside.empty()) check_covers(s.inside, s.begin, s.end, "segment " + range_of(s));
+    next = s.end;
+  }
+  check(next == end, "recompute: the plan ends at layer ", next, " of ", what);
+}
+
+// Plays a checked plan; layers[0] is the chain's layer `first`.
+Tensor play(const Plan& plan, std::span<const LayerFunction> layers, int64_t first, const Tensor& x,
+            const CheckpointOptions& options) {
+  Tensor y = x;
+  for (const Segment& s : plan) {
+    auto part = layers.subspan(size_t(s.begin - first), size_t(s.end - s.begin));
+    if (!s.checkpointed) {
+      y = run_layers(part, y);
+      continue;
+    }
+    auto region = [own = std::vector(part.begin(), part.end()), s, options](const Tensor& in) {
+      return s.inside.empty() ? run_layers(own, in) : play(s.inside, own, s.begin, in, options);
+    };
+    y = checkpoint(std::move(region), y, options);
+  }
+  return y;
+}
+
+void print(const Plan& plan, std::string& text) {
+  for (const Segment& s : plan) {
+    if (&s != plan.data()) text += ' ';
+    if (s.checkpointed) text += '[';
+    text += std::to_string(s.begin);
+    if (s.end > s.begin + 1) text += "-" + std::to_string(s.end - 1);
+    if (!s.inside.empty()) text += ": ", print(s.inside, text);
+    if (s.checkpointed) text += ']';
+  }
+}
+
+}  // namespace
+
+Plan plan_none(int64_t n) {
+  check_layers(n);
+  return n == 0 ? Plan() : Plan{{.begin = 0, .end = n}};
+}
+
+Plan plan_segments(int64_t n, int64_t segments, LastSegment last) {
+  check_layers(n);
+  check(segments >= 0, "recompute: ", segments,
+        " segments; they are at least 1, or 0 for ceil(sqrt(layers))");
+  if (segments == 0)
+    while (segments * segments < n) ++segments;
+  check(segments <= n, "recompute: ", segments, " segments of only ", n, " layers");
+  Plan plan;
+  for (int64_t i = 0; i < segments; ++i)
+    plan.push_back({.begin = i * n / segments,
+                    .end = (i + 1) * n / segments,
+                    .checkpointed = i + 1 < segments || last == LastSegment::checkpointed});
+  return plan;
+}
+
+Plan plan_every(int64_t n, int64_t every) {
+  check(every >= 1, "recompute: every ", every, "-th layer; it is at least 1");
+  std::vector<int64_t> layers;
+  for (int64_t i = every - 1; i < n; i += every) layers.push_back(i);
+  return plan_selected(n, layers);
+}
+
+Plan plan_selected(int64_t n, const std::vector<int64_t>& layers) {
+  check_layers(n);
+  std::vector<bool> selected(size_t(n), false);
+  for (int64_t layer : layers) {
+    check(layer >= 0 && layer < n, "recompute: layer ", layer, " was selected, there are ", n);
+    selected[size_t(layer)] = true;
+  }
+  Plan plan;
+  for (int64_t i = 0; i < n; ++i) {
+    bool checkpointed = selected[size_t(i)];
+    if (!checkpointed && !plan.empty() && !plan.back().checkpointed)
+      plan.back().end = i + 1;
+    else
+      plan.push_back({.begin = i, .end = i + 1, .checkpointed = checkpointed});
+  }
+  return plan;
+}
+
+std::string to_string(const Plan& plan) {
+  std::string text;
+  print(plan, text);
+  return text;
+}
+
+void check_plan(const Plan& plan, int64_t n) {
+  check_covers(plan, 0, n, reprise::detail::join("a chain of ", n, " layers"));
+}
+
+Tensor run_layers(std::span<const LayerFunction> layers, const Tensor& x) {
+  Tensor y = x;
+  for (const LayerFunction& layer : layers) y = layer(y);
+  return y;
+}
+
+Tensor run_plan(const Plan& plan, const std::vector<LayerFunction>& layers, const Tensor& x,
+                const CheckpointOptions& options) {
+  check_plan(plan, int64_t(layers.size()));
+  if (autograd::grad_mode_enabled()) return play(plan, layers, 0, x, options);
+  return run_layers(layers, x);
+}
+
+Tensor checkpoint_sequential(const std::vector<LayerFunction>& layers, int64_t segments, const Tensor& x,
+                             const CheckpointOptions& options, LastSegment last) {
+  return run_plan(plan_segments(int64_t(layers.size()), segments, last), layers, x, options);
+}
+
+}  // namespace reprise::recompute

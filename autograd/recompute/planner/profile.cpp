@@ -1,0 +1,281 @@
+// Measuring a chain, stage by stage.
+#include "reprise/autograd/recompute/planner/profile.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/recompute/accounting/accounting.h"
+#include "reprise/autograd/recompute/planner/leaf_gradients.h"
+#include "reprise/autograd/recompute/planner/profile_probe.h"
+#include "reprise/autograd/recompute/replay/replay_scope.h"
+
+namespace reprise::recompute {
+namespace {
+
+/// What a dry run changes of the thread, and gives back: buffers do not change as in a replay, regions are
+/// not counted, generators return to where they were.
+class DryRun {
+ public:
+  ~DryRun() {
+    for (const autograd::DrawnGenerator& one : drawn_)
+      (one.generator ? *one.generator : default_generator()).set_state(one.state);
+  }
+
+ private:
+  Captures none_{{}};
+  ReplayScope replay_{nullptr, none_, {}, {}};
+  Accounting uncounted_;
+  std::vector<autograd::DrawnGenerator> drawn_;
+  autograd::DrawRecorder recorder_{&drawn_};
+};
+
+double median(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+/// A stage's numbers as they are measured: peaks beyond what was there before it, its input included.
+struct Measured {
+  int64_t forward_peak = 0, kept = 0;  // kept: by graph and caller, output included
+  int64_t first_run_peak = 0, replay_peak = 0, backward_peak = 0;
+  int64_t boundary = 0, gradients = 0, held_gradients = 0;
+  std::vector<double> forward_seconds, replay_seconds, backward_seconds;
+
+  Stage stage() const {
+    int64_t saved = std::max<int64_t>(0, kept - boundary);
+    auto beyond = [](int64_t peak, int64_t rest) { return std::max<int64_t>(0, peak - rest); };
+    double seconds = median(forward_seconds);
+    bool replays = !replay_seconds.empty();
+    return {.forward_seconds = seconds,
+            .backward_seconds = median(backward_seconds),
+            .saved_bytes = saved,
+            .boundary_bytes = boundary,
+            .workspace_forward_bytes = beyond(forward_peak, saved + boundary),
+            .workspace_unsaved_bytes = beyond(first_run_peak, boundary),
+            .workspace_backward_bytes = beyond(backward_peak, saved + boundary),
+            .gradient_bytes = std::max<int64_t>(0, gradients),
+            .held_gradient_bytes = held_gradients,
+            .early_stop_seconds = replays ? std::max(0.0, seconds - median(replay_seconds)) : 0,
+            .early_stop_bytes = replays ? std::max<int64_t>(0, forward_peak - replay_peak) : 0};
+  }
+};
+
+class Profiler {
+ public:
+  Profiler(Device device, const ProfileOptions& options)
+      : device_(device),
+        memory_(allocator(device)),
+        options_(options),
+        token_(Tensor::zeros({1}, DType::f32, device).set_requires_grad()),
+        leaves_(options.gradients == GradientMemory::held) {
+    check(options.repeats >= 1, "profile: ", options.repeats, " repeats; at least 1 is needed");
+  }
+
+  /// The stages from `x` on, and what is held beside it. `x` becomes the chain's output.
+  void chain(const std::vector<LayerFunction>& layers, Tensor& x, Chain& chain) {
+    check(!layers.empty(), "profile: the chain has no layers");
+    chain.before.boundary_bytes = bytes_like(x);
+    chain.base_bytes = held() - chain.before.boundary_bytes;
+    for (const LayerFunction& layer : layers) chain.stages.push_back(stage(layer, x));
+  }
+
+  /// `x` becomes the stage's output.
+  Stage stage(const LayerFunction& layer, Tensor& x) {
+    Measured m;
+    int64_t known = leaves_.added_bytes();
+    output_of(layer, x);  // finds the leaves, and makes what is made once
+    int64_t base = held();
+    Tensor y = output_of(layer, x);
+    m.boundary = held() - base;
+    y = {};
+    for (int i = 0; i < options_.repeats; ++i) play(layer, x, m);
+    for (int i = 0; i < 2; ++i) play_region(layer, x, m);
+    m.held_gradients = leaves_.added_bytes() - known;
+    x = output_of(layer, x);
+    return m.stage();
+  }
+
+  /// What stands around a chain whose output is `x`.
+  void around(const TrainingStep& step, const Tensor& x, Chain& chain) {
+    Measured before, after;
+    int64_t known = leaves_.added_bytes();
+    play_around(step, x, before, after);
+    before = after = {};
+    before.boundary = chain.before.boundary_bytes;
+    for (int i = 0; i < options_.repeats; ++i) play_around(step, x, before, after);
+    after.held_gradients = leaves_.added_bytes() - known;
+    chain.before = before.stage();
+    chain.after = after.stage();
+  }
+
+ private:
+  int64_t bytes_like(const Tensor& x) const {
+    int64_t before = held();
+    Tensor same = Tensor::empty(x.shape(), x.dtype(), x.device());
+    return held() - before;
+  }
+
+  int64_t held() const { return int64_t(memory_.stats().held); }
+  int64_t peak() const { return int64_t(memory_.stats().peak_held); }
+  double now() const {
+    synchronize(device_);
+    if (options_.clock) return options_.clock();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+
+  static Tensor output_of(const LayerFunction& layer, const Tensor& x) {
+    NoGrad guard;
+    return layer(x).detach();
+  }
+
+  // A gradient as it comes out of the next stage. From here on its stage's backward is measured.
+  Tensor gradient_like(const Shape& shape, DType dtype, double& begin) {
+    Tensor dy = Tensor::empty(shape, dtype, device_);
+    dy.fill_(1e-3);
+    begin = now();
+    memory_.reset_peaks();
+    return dy;
+  }
+
+  // x on its way into a stage, behind a leaf that wants a gradient; `arrived` is called when x's does.
+  Tensor entry_of(const Tensor& x, const std::function<void()>& arrived) const {
+    Tensor data = x.detach();
+    if (!is_floating(x.dtype())) return data;
+    return EntryProbe::apply(token_, data, [arrived] {
+      arrived();
+      return Tensor();
+    });
+  }
+
+  void play(const LayerFunction& layer, const Tensor& x, Measured& m) {
+    leaves_.reset();
+    double begin = now(), end = 0, backward_begin = 0;
+    int64_t base = held();
+    memory_.reset_peaks();
+    Tensor y = layer(entry_of(x, [&] { end = now(); }));
+    m.forward_seconds.push_back(now() - begin);
+    m.forward_peak = peak() - base;
+    m.kept = held() - base;
+    Tensor exit = exit_of(y, backward_begin);
+    int64_t overhead = held() - base - m.kept;
+    y = {};
+    if (!exit.requires_grad()) {  // nothing to train and no input to pass a gradient to
+      m.backward_seconds.push_back(0);
+      return;
+    }
+    autograd::backward({exit}, {}, {});
+    if (end == 0) end = now();
+    m.backward_seconds.push_back(end - backward_begin);
+    m.backward_peak = peak() - base - overhead;
+    m.gradients = held() - base - overhead;
+  }
+
+  // The stage as a region: its first run, and its replay, which stops early.
+  void play_region(const LayerFunction& layer, const Tensor& x, Measured& m) {
+    leaves_.reset();
+    double begin = 0, backward_begin = 0;
+    int64_t base = held();
+    ScopeFactory around_replay = [&]() -> std::shared_ptr<void> {
+      base = held();
+      memory_.reset_peaks();
+      begin = now();
+      return {this, [&](Profiler*) {
+                m.replay_seconds.push_back(now() - begin);
+                m.replay_peak = peak() - base;
+              }};
+    };
+    memory_.reset_peaks();
+    Tensor y = checkpoint([&layer](const Tensor& t) { return layer(t); }, entry_of(x, [] {}),
+                          {.context = {.replay = around_replay}});
+    m.first_run_peak = peak() - base;
+    Tensor exit = exit_of(y, backward_begin);
+    y = {};
+    if (exit.requires_grad()) autograd::backward({exit}, {}, {});
+  }
+
+  Tensor exit_of(const Tensor& y, double& backward_begin) {
+    return ExitProbe::apply(y, [this, shape = y.shape(), dtype = y.dtype(), &backward_begin] {
+      return gradient_like(shape, dtype, backward_begin);
+    });
+  }
+
+  void play_around(const TrainingStep& step, const Tensor& x, Measured& before, Measured& after);
+
+  Device device_;
+  Allocator& memory_;
+  const ProfileOptions& options_;
+  Tensor token_;  // wants a gradient, never gets one
+  LeafGradients leaves_;
+};
+
+// One graph, with x in the chain's place: a parameter may be used on both sides.
+void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& before, Measured& after) {
+  leaves_.reset();
+  int64_t base = held();
+  memory_.reset_peaks();
+  double begin = now(), passed = 0, backward_begin = 0;
+  Tensor x0 = step.before();
+  before.forward_seconds.push_back(now() - begin);
+  before.forward_peak = peak() - base;
+  before.kept = held() - base;
+  int64_t after_gradients = 0, middle = 0;
+  Tensor exit = ExitProbe::apply(x0, [&, shape = x0.shape(), dtype = x0.dtype()] {
+    after_gradients = held() - middle;
+    return gradient_like(shape, dtype, backward_begin);
+  });
+  x0 = {};
+  bool goes_on = exit.requires_grad();
+  Tensor in = EntryProbe::apply(goes_on ? exit : token_, x.detach(), [&] {
+    passed = now();
+    after.backward_peak = peak() - middle;
+    return goes_on ? Tensor::zeros({1}, DType::f32, device_) : Tensor();
+  });
+  exit = {};
+  middle = held();
+  memory_.reset_peaks();
+  begin = now();
+  Tensor loss = step.after(in);
+  in = {};
+  after.forward_seconds.push_back(now() - begin);
+  after.forward_peak = peak() - middle;
+  after.kept = held() - middle;
+  after.boundary = bytes_like(loss);
+  memory_.reset_peaks();
+  begin = now();
+  autograd::backward({loss}, {}, {});
+  double end = now();
+  after.backward_seconds.push_back(passed - begin);
+  before.backward_seconds.push_back(goes_on ? end - backward_begin : 0);
+  if (goes_on) before.backward_peak = peak() - base - after_gradients;
+  after.gradients = goes_on ? after_gradients : held() - middle;
+  before.gradients = held() - base - after.gradients - after.boundary;
+}
+
+}  // namespace
+
+Chain profile_chain(const std::vector<LayerFunction>& layers, const Tensor& x,
+                    const ProfileOptions& options) {
+  DryRun dry_run;
+  Chain chain;
+  Profiler profiler(x.device(), options);
+  Tensor next = x.detach();
+  profiler.chain(layers, next, chain);
+  return chain;
+}
+
+Chain profile_step(const TrainingStep& step, const ProfileOptions& options) {
+  DryRun dry_run;
+  Tensor x;
+  {
+    NoGrad guard;
+    x = step.before();
+  }
+  Chain chain;
+  Profiler profiler(x.device(), options);
+  profiler.chain(step.layers, x, chain);
+  profiler.around(step, x, chain);
+  return chain;
+}
+
+}  // namespace reprise::recompute

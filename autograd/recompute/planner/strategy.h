@@ -1,0 +1,50 @@
+// Strategy: what a model's `recompute` option says, as text and as a plan for its chain of layers.
+//
+//   rp::nn::Gpt model({.recompute = rp::parse_strategy("every:3")});
+#pragma once
+
+#include <string_view>
+
+#include "reprise/autograd/recompute/planner/plan.h"
+
+namespace reprise::recompute {
+
+struct Strategy {
+  enum class Kind : uint8_t {
+    none,
+    full,       ///< each layer is a region
+    selective,  ///< each layer is, with the policy named `policy`
+    every,      ///< each `count`-th layer is
+    segments,   ///< `count` regions of nearly equal length, the last plain; 0: ceil(sqrt(layers))
+    layers,     ///< the layers in `layers` are
+    offload,    ///< each layer is, with that policy if one is named, and the regions' inputs wait off the
+                ///< device
+    automatic,  ///< what a planner finds for `memory_budget`
+  };
+  Kind kind = Kind::none;
+  int64_t count = 0;
+  std::vector<int64_t> layers{};
+  std::string policy{};      ///< of policy.h: "save_attention"; empty: for selective, recompute_cheap
+  size_t memory_budget = 0;  ///< bytes; 0: none given
+
+  bool operator==(const Strategy&) const = default;
+};
+
+/// "none", "full", "selective", "selective:save_attention", "every:3", "segments:4", "sqrt", "layers:2,5,8",
+/// "offload", "offload:recompute_cheap" or "auto". Error naming what is wrong and what there is.
+Strategy parse_strategy(std::string_view text);
+/// What parse_strategy reads. The budget is not part of it.
+std::string to_string(const Strategy& strategy);
+
+/// The plan for a chain of n layers. Error if they are too few, and for `automatic`, which needs
+/// measurements.
+Plan plan_of(const Strategy& strategy, int64_t n);
+/// What the regions of that plan are called with; `offload` gets a store of its own.
+CheckpointOptions options_of(const Strategy& strategy);
+
+}  // namespace reprise::recompute
+
+namespace reprise {
+using RecomputeStrategy = recompute::Strategy;
+using recompute::parse_strategy;
+}  // namespace reprise

@@ -1,0 +1,56 @@
+// Finding captured tensors and checking their versions.
+#include "reprise/autograd/recompute/replay/captures.h"
+
+#include <algorithm>
+
+namespace reprise::recompute {
+
+Captures::Captures(const TensorList& region_inputs) {
+  for (const Tensor& x : region_inputs)
+    if (x.defined()) inputs_.insert(x.storage()->id());
+}
+
+void Captures::note(const TensorList& arguments, const char* reader) {
+  for (const Tensor& x : arguments) {
+    if (!x.defined()) continue;
+    note_capture(x, reader);
+    if (!x.is_leaf() || !x.requires_grad()) continue;
+    auto meta = autograd::find_meta(x);
+    if (!has_leaf(*meta)) leaves_.push_back(meta);
+  }
+}
+
+void Captures::note_capture(const Tensor& x, const char* reader) {
+  const std::shared_ptr<Storage>& storage = x.storage();
+  if (storage->id() > last_before_ || inputs_.contains(storage->id())) return;
+  captures_.try_emplace(storage->id(), Capture{WeakTensor(x), storage, x.version(), x.shape(), reader});
+}
+
+void Captures::check_versions() const {
+  for (const auto& [id, capture] : captures_) check_version(id, capture);
+}
+
+void Captures::check_version(uint64_t id, const Capture& capture) {
+  Tensor x = capture.tensor.lock();
+  check(!x.defined() || x.storage()->id() == id, "checkpoint: a tensor of shape ", capture.shape,
+        " that fn captured got other data (set_data, or the module's dtype changed) between the first run, "
+        "where ",
+        capture.reader, " read it, and the replay");
+  std::shared_ptr<Storage> storage = capture.storage.lock();
+  check(!storage || storage->version() == capture.version, "checkpoint: a tensor of shape ", capture.shape,
+        " that fn captured was changed in place between the first run and the replay: it is at version ",
+        storage ? storage->version() : 0, ", was at ", capture.version, " when ", capture.reader,
+        " read it first");
+}
+
+bool Captures::wrote(const Tensor& x) const {
+  return std::any_of(written_.begin(), written_.end(),
+                     [&](const auto& written) { return written.lock() == x.storage(); });
+}
+
+bool Captures::has_leaf(const autograd::AutogradMeta& leaf) const {
+  return std::any_of(leaves_.begin(), leaves_.end(),
+                     [&](const auto& known) { return known.lock().get() == &leaf; });
+}
+
+}  // namespace reprise::recompute

@@ -1,0 +1,215 @@
+// Following tensors through the operations of a run.
+#include "reprise/autograd/recompute/replay/provenance.h"
+
+#include <string_view>
+
+#include "reprise/autograd/draw.h"
+#include "reprise/autograd/recompute/replay/trace.h"
+
+namespace reprise::recompute {
+namespace {
+
+using autograd::InsideOp;
+using autograd::OpCall;
+
+enum Kind : uint64_t { absent = 1, input, captured, fresh, inner };
+
+// Tells the views of a run apart: nothing else has these bytes in this order.
+uint64_t key_of(const Tensor& x) {
+  SetDataObserver unseen(nullptr);
+  uint64_t key = mix(mix(x.storage()->id()), uint64_t(x.dtype()));
+  if (!x.is_hollow()) key = mix(key, reinterpret_cast<uintptr_t>(x.view().data));
+  for (int d = 0; d < x.rank(); ++d) {
+    int64_t size = x.shape()[d];
+    key = mix(mix(key, uint64_t(size)), size > 1 ? uint64_t(x.strides()[d]) : 0);
+  }
+  return key;
+}
+
+uint64_t hash_of_name(const char* name) {
+  uint64_t hash = 0;
+  for (; *name; ++name) hash = mix(hash, uint64_t(*name));
+  return hash;
+}
+
+uint64_t content_of(const Tensor& x) {
+  autograd::HideOpObservers unseen;
+  return hash_of(x);
+}
+
+}  // namespace
+
+Provenance::Provenance(const TensorList& inputs, Draws draws, const Provenance* first)
+    : depth_(InsideOp::operation_depth()), draws_(draws), first_(first) {
+  if (first) given_ = first->given_;  // fn may have captured an input as well, which lies elsewhere now
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& x = inputs[i];
+    if (!x.defined()) continue;
+    given_.insert(x.storage()->id());
+    uint64_t origin = mix(mix(Kind::input), i);
+    sources_.emplace(origin, Source{Source::Kind::input, i, form_of(x)});
+    know(x, origin);
+  }
+}
+
+bool Provenance::is_inside_operation() const { return InsideOp::operation_depth() != depth_; }
+
+bool Provenance::is_captured(const Storage& storage) const {
+  return is_older(storage) && !given_.contains(storage.id());
+}
+
+void Provenance::begin(const OpCall& call) {
+  Step step{.name = call.name,
+            .attributes = call.attributes,
+            .last_storage = Storage::last_id(),
+            .draws = autograd::sum_of_draws()};
+  if (draws_ == Draws::ignored) step.attributes.draws = 0;
+  step.call = mix(mix(hash_of_name(call.name), step.attributes.values), step.attributes.draws);
+  step.arguments.reserve(call.inputs.size());
+  for (const Tensor& x : call.inputs) {
+    step.arguments.push_back({of(x), form_of(x)});
+    step.call = mix(step.call, step.arguments.back().origin);
+  }
+  step.op = step.call;
+  steps_.push_back(std::move(step));
+}
+
+void Provenance::op_begins(const OpCall& call) {
+  if (!is_inside_operation()) begin(call);
+}
+
+void Provenance::op_ran(const TensorList& results) {
+  if (is_inside_operation() || steps_.empty()) return;
+  Step& step = steps_.back();
+  step.draws = draws_ == Draws::compared ? autograd::sum_of_draws() - step.draws : 0;
+  step.op = mix(step.call, step.draws);
+  note_results(results);
+}
+
+void Provenance::op_was_left_out(uint64_t op, const TensorList& results) {
+  steps_.back().op = op;
+  for (const Tensor& y : results)  // a policy kept it since the first run
+    if (y.defined()) given_.insert(y.storage()->id());
+  note_results(results);
+}
+
+// A copy is what it is of: contiguous() makes one or not, as the strides are, which may be others in a
+// replay.
+void Provenance::note_results(const TensorList& results) {
+  if (std::string_view(steps_.back().name) == "clone")
+    return know(results[0], steps_.back().arguments[0].origin);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined()) continue;
+    uint64_t origin = mix(steps_.back().op, i);
+    makers_.emplace(origin, steps_.size() - 1);
+    if (!is_captured(*results[i].storage())) know(results[i], origin);
+  }
+}
+
+void Provenance::made(const OpCall& call, const Tensor& y) {
+  if (is_inside_operation()) return;
+  begin(call);
+  steps_.back().draws = 0;
+  note_results({y});
+}
+
+// A view that is known already stays what it was: x.T.T is x. Unless the operation wrote there. A replay may
+// have one view of the first run twice: its inputs lie where they were kept, each by itself.
+void Provenance::know(const Tensor& x, uint64_t origin) {
+  if (first_)
+    if (auto one = first_->same_as_.find(origin); one != first_->same_as_.end()) origin = one->second;
+  Known& known = known_.try_emplace(key_of(x), Known{origin, x.version()}).first->second;
+  if (known.version != x.version()) known = {origin, x.version()};
+  if (known.origin != origin) same_as_.emplace(origin, known.origin);
+}
+
+void Provenance::stands_for(const Tensor& x, uint64_t origin) {
+  if (x.defined() && !is_captured(*x.storage())) know(x, origin);
+}
+
+// What an operation makes for itself is not yet anything; what it was given is.
+void Provenance::will_write(const OpCall& call) {
+  const Storage& storage = *call.inputs[0].storage();
+  if (is_captured(storage)) return;  // its version tells
+  if (is_inside_operation()) {
+    if (steps_.empty() || storage.id() > steps_.back().last_storage) return;
+    uint64_t& writes = writes_[storage.id()];
+    writes = mix(mix(writes, steps_.back().call), call.attributes.values);
+    return;
+  }
+  begin(call);
+  steps_.back().draws = 0;
+  writes_[storage.id()] = steps_.back().op = mix(steps_.back().call, writes_[storage.id()]);
+  makers_.emplace(steps_.back().op, steps_.size() - 1);
+}
+
+// Whoever asks may write. What is not an operation's result is known by its values from then on.
+void Provenance::data_asked(const Tensor& x) {
+  if (is_older(*x.storage())) return;
+  auto found = known_.find(key_of(x));
+  if (found != known_.end()) {
+    const Step* step = maker(found->second.origin);
+    auto source = sources_.find(found->second.origin);
+    bool is_fresh = source != sources_.end() && source->second.kind == Source::Kind::fresh;
+    if (step ? !step->arguments.empty() : !is_fresh) return;
+    known_.erase(found);
+  }
+  touched_.insert(x.storage()->id());
+}
+
+const uint64_t* Provenance::known(const Tensor& x, uint64_t key) const {
+  auto found = known_.find(key);
+  return found != known_.end() && found->second.version == x.version() ? &found->second.origin : nullptr;
+}
+
+uint64_t Provenance::of(const Tensor& x) {
+  if (!x.defined()) return mix(Kind::absent);
+  uint64_t key = key_of(x);
+  auto found = known_.find(key);
+  if (found == known_.end()) return source_of(x, key);
+  auto [origin, version] = found->second;
+  if (version == x.version()) return origin;
+  auto written = writes_.find(x.storage()->id());
+  uint64_t write = written == writes_.end() ? 0 : written->second;
+  uint64_t now = mix(mix(origin, write), x.version() - version);
+  auto writer = makers_.find(makers_.contains(write) ? write : origin);
+  if (writer != makers_.end()) makers_.emplace(now, writer->second);
+  return now;
+}
+
+// What no operation of this run made. What the first run made and somebody kept, a mask for all layers say, a
+// replay may read; and where the first run found captured memory under another name, an input's say, it has
+// that here.
+uint64_t Provenance::source_of(const Tensor& x, uint64_t key) {
+  if (const uint64_t* kept = first_ ? first_->known(x, key) : nullptr) {
+    know(x, *kept);
+    return *kept;
+  }
+  const Storage& storage = *x.storage();
+  if (is_older(storage)) {
+    uint64_t origin = mix(mix(mix(Kind::captured), key), x.version());
+    sources_.try_emplace(origin, Source{Source::Kind::captured, storage.id(), form_of(x)});
+    if (!is_captured(storage)) know(x, origin);
+    return origin;
+  }
+  uint64_t origin = mix(mix(Kind::fresh), uint64_t(x.dtype()));
+  for (int64_t size : x.shape()) origin = mix(origin, uint64_t(size));
+  if (touched_.contains(storage.id()) && !x.is_hollow()) origin = mix(origin, content_of(x));
+  sources_.try_emplace(origin, Source{Source::Kind::fresh, storage.id(), form_of(x)});
+  know(x, origin);
+  return origin;
+}
+
+uint64_t Provenance::of_saved(const Tensor& x) {
+  if (!x.defined()) return mix(Kind::absent);
+  if (is_older(*x.storage()) || known_.contains(key_of(x)) || steps_.empty()) return of(x);
+  uint64_t origin = mix(mix(mix(Kind::inner), steps_.back().op), steps_.back().saved++);
+  makers_.emplace(origin, steps_.size() - 1);
+  return origin;
+}
+
+Provenance::Form Provenance::form_of(const Tensor& x) {
+  return x.defined() ? Form{x.dtype(), x.shape()} : Form{};
+}
+
+}  // namespace reprise::recompute

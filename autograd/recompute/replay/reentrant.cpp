@@ -1,0 +1,376 @@
+// The node of a reentrant checkpoint.
+#include "reprise/autograd/recompute/replay/reentrant.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iostream>
+#include <unordered_map>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/graph_task.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/recompute/replay/captures.h"
+#include "reprise/autograd/recompute/replay/provenance.h"
+#include "reprise/autograd/recompute/replay/region_log.h"
+#include "reprise/autograd/recompute/replay/replay_scope.h"
+#include "reprise/autograd/recompute/replay/saved_inputs.h"
+
+namespace reprise::recompute {
+namespace {
+
+using autograd::Edge;
+using autograd::gradient_edge;
+using autograd::GraphTask;
+
+auto same_as(const Edge& edge) {
+  return [&edge](const Edge& other) { return other.node == edge.node && other.input == edge.input; };
+}
+auto same_as(const Tensor& x) {
+  return [&x](const Tensor& other) { return x.defined() && other.is_same(x); };
+}
+
+auto shares_memory_with(const Tensor& x) {
+  return [&x](const Tensor& other) { return other.defined() && other.storage() == x.storage(); };
+}
+
+template <class T>
+bool contains(const std::vector<T>& all, const T& one) {
+  return std::any_of(all.begin(), all.end(), same_as(one));
+}
+
+// Whether `edge` was there before the region: `fn` may turn recording on, and make a graph for itself.
+bool is_from_outside(const Edge& edge, const autograd::Node& region) {
+  return edge && (edge.node->sequence() < region.sequence() || edge.node->sequence() == UINT64_MAX);
+}
+
+// The memory of tensors that a gradient can reach: what came into the region and requires grad, and what its
+// operations made.
+class Reached {
+ public:
+  void note(const TensorList& inputs, const TensorList& results) {
+    for (const Tensor& x : inputs)
+      if (x.defined() && x.requires_grad()) add(x);
+    for (const Tensor& y : results)
+      if (y.defined() && std::none_of(inputs.begin(), inputs.end(), shares_memory_with(y))) add(y);
+  }
+  bool has(const Tensor& x) const {
+    auto found = storages_.find(x.storage().get());
+    return found != storages_.end() && found->second.lock() == x.storage();
+  }
+
+ private:
+  void add(const Tensor& x) { storages_[x.storage().get()] = x.storage(); }
+
+  std::unordered_map<const Storage*, std::weak_ptr<Storage>> storages_;
+};
+
+// Follows what a run makes of what.
+class RunObserver : public autograd::OpObserver {
+ public:
+  explicit RunObserver(std::optional<Provenance>& provenance) : provenance_(provenance) {}
+  void op_begins(const autograd::OpCall& call) override {
+    if (provenance_) provenance_->op_begins(call);
+  }
+  void op_ran(const char*, const TensorList&, const TensorList& outputs) override {
+    if (provenance_) provenance_->op_ran(outputs);
+  }
+  void made(const autograd::OpCall& call, const Tensor& y) override {
+    if (provenance_) provenance_->made(call, y);
+  }
+  void will_write(const autograd::OpCall& call) override {
+    if (provenance_) provenance_->will_write(call);
+  }
+  void data_asked(const Tensor& x) override {
+    if (provenance_) provenance_->data_asked(x);
+  }
+
+ private:
+  std::optional<Provenance>& provenance_;
+};
+
+// Sees what the region reads that has a place in the graph around it, and what it makes.
+class CaptureObserver final : public RunObserver {
+ public:
+  CaptureObserver(std::optional<Provenance>& provenance, const autograd::Node& node, std::vector<Edge>& edges,
+                  Captures& captures, Reached& reached, CountedRun& counted)
+      : RunObserver(provenance),
+        node_(node),
+        edges_(edges),
+        captures_(captures),
+        reached_(reached),
+        counted_(counted) {}
+  void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override {
+    RunObserver::op_ran(op_name, inputs, outputs);
+    captures_.note(inputs, op_name);
+    reached_.note(inputs, outputs);
+    counted_.saw_operation();
+    for (const Tensor& x : inputs) {
+      Edge edge = gradient_edge(x);
+      if (is_from_outside(edge, node_) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
+    }
+  }
+  void will_write(const autograd::OpCall& call) override {
+    RunObserver::will_write(call);
+    captures_.note_write(call.inputs[0]);
+    captures_.note({call.inputs[1]}, call.name);
+  }
+  // A backward pass in between writes gradients, which is not what fn reads.
+  void data_asked(const Tensor& x) override {
+    RunObserver::data_asked(x);
+    if (autograd::backward_depth() == passes_) captures_.note_read(x);
+  }
+
+ private:
+  const autograd::Node& node_;
+  std::vector<Edge>& edges_;
+  Captures& captures_;
+  Reached& reached_;
+  CountedRun& counted_;
+  int passes_ = autograd::backward_depth();
+};
+
+// Hooks that leave saved tensors, and the check of their versions, as they are, but count them.
+struct Seen {
+  Tensor tensor;
+  uint64_t version;
+};
+std::any seen(CountedRun& counted, const Tensor& x) {
+  counted.saved(x);
+  return Seen{x, x.version()};
+}
+Tensor unseen(const std::any& packed) {
+  const auto& [x, version] = std::any_cast<const Seen&>(packed);
+  check(x.version() == version, "checkpoint: a tensor of shape ", x.shape(),
+        " that backward needs was changed in place inside the checkpoint: it is at version ", x.version(),
+        ", saved at ", version);
+  return x;
+}
+
+void warn_once() {
+  static std::atomic<bool> warned{false};
+  if (warned.exchange(true)) return;
+  std::cerr
+      << "checkpoint: warning: nothing that a reentrant checkpoint was given or captured requires grad: "
+         "its outputs have no gradient\n";
+}
+
+// Note [Same sums]
+// The gradient of a tensor that is used inside and outside of the region is a sum, and floating sums depend
+// on their order. In a graph without checkpoints the region's operations would add their parts one by one to
+// what has arrived from newer operations. So the nested pass takes the sums over from the pass around it,
+// goes on adding, and gives them back as the node's gradients. For that the node has an edge for each tensor
+// that the region reads: its inputs, and all that `fn` captured. A leaf so gets its gradient once a pass, its
+// hooks run once.
+class ReentrantNode final : public autograd::Node,
+                            public autograd::TakesUndefinedGradients,
+                            public std::enable_shared_from_this<ReentrantNode> {
+ public:
+  ReentrantNode(std::shared_ptr<Body> body, const CheckpointOptions& options)
+      : body_(std::move(body)),
+        preserve_rng_(options.preserve_rng),
+        compares_(options.determinism != Determinism::none) {}
+
+  TensorList first_run(const TensorList& inputs, const std::vector<std::string>& paths,
+                       const std::shared_ptr<Offload>& offload);
+  TensorList run(TensorList&& output_grads) override;
+  void release() override;
+  const char* op_name() const override { return "checkpoint"; }
+
+ private:
+  void attach(TensorList& outputs, const TensorList& inputs, const Reached& reached);
+  TensorList play_again(const TensorList& inputs);
+  std::vector<Edge> ends_of(GraphTask& task, const TensorList& inputs) const;
+  void check_outputs(const TensorList& outputs) const;
+  void check_origins(const TensorList& outputs, std::optional<Provenance>& replay) const;
+  std::optional<Provenance> new_provenance(const TensorList& inputs) const;
+
+  std::shared_ptr<Body> body_;
+  bool preserve_rng_, compares_;
+  bool released_ = false;
+  std::optional<SavedInputs> inputs_;
+  std::optional<Captures> captures_;
+  std::vector<autograd::DrawnGenerator> drawn_;
+  ThreadState thread_ = ThreadState::now();
+  std::shared_ptr<RegionLog> log_ = RegionLog::open();
+  size_t input_count_ = 0;   // the first edges; those of captured tensors follow
+  size_t result_count_ = 0;  // what `fn` returns, in which the node's outputs are at:
+  std::vector<size_t> places_;
+  std::optional<Provenance> provenance_;  // of the first run, if replays are compared with it
+  std::vector<uint64_t> origins_;         // of what it returned
+};
+
+TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<std::string>& paths,
+                                    const std::shared_ptr<Offload>& offload) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    auto here = inputs.begin() + int64_t(i);
+    bool again = std::any_of(inputs.begin(), here, same_as(*here));  // the first one stands for both
+    edges_.push_back(again ? Edge() : gradient_edge(inputs[i]));
+  }
+  input_count_ = inputs.size();
+  autograd::OpObserver::notify_begin({op_name(), inputs});
+  autograd::OpObserver::notify(op_name(), inputs, {});
+  inputs_.emplace(inputs, paths, offload);
+  captures_.emplace(inputs);
+  Reached reached;
+  reached.note(inputs, {});
+  TensorList outputs;
+  {
+    NoGrad guard;
+    autograd::InsideOp inside(
+        autograd::InsideOp::Of::region);  // for the regions around, this is one operation
+    CountedRun counted(log_, RegionLog::Run::first, inputs, *captures_);
+    provenance_ = new_provenance(inputs);
+    CaptureObserver observer(provenance_, *this, edges_, *captures_, reached, counted);
+    std::optional<autograd::DrawRecorder> recorder;
+    if (preserve_rng_) recorder.emplace(&drawn_);
+    outputs = body_->play(inputs);
+    counted.finish();
+    autograd::HideOpObservers unseen;
+    for (const Tensor& y : outputs) origins_.push_back(provenance_ ? provenance_->of(y) : 0);
+  }
+  attach(outputs, inputs, reached);
+  return outputs;
+}
+
+// What `fn` made becomes the node's outputs, as new tensors: it may return what somebody else holds. Inputs,
+// tensors of the graph around that it only passed on, and those that no gradient reaches stay what they are.
+void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const Reached& reached) {
+  result_count_ = outputs.size();
+  SetDataObserver unseen(nullptr);
+  bool any = false;
+  for (const Edge& edge : edges_) any |= bool(edge);
+  if (!any) {
+    warn_once();
+    return;
+  }
+  const TensorList returned = outputs;
+  for (size_t i = 0; i < returned.size(); ++i) {
+    const Tensor& y = returned[i];
+    if (!y.defined() || !is_floating(y.dtype()) || contains(inputs, y)) continue;
+    if (is_from_outside(gradient_edge(y), *this) || !reached.has(y)) continue;
+    size_t first = size_t(std::find_if(returned.begin(), returned.end(), same_as(y)) - returned.begin());
+    if (first < i) {
+      outputs[i] = outputs[first];
+      continue;
+    }
+    outputs[i] = y.alias(y.view());
+    set_grad_fn(outputs[i], shared_from_this(), int(places_.size()));
+    places_.push_back(i);
+    outputs_.push_back({y.shape(), y.dtype(), y.device()});
+  }
+}
+
+TensorList ReentrantNode::play_again(const TensorList& inputs) {
+  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, *captures_, thread_, {});
+  CountedRun counted(log_, RegionLog::Run::replay, inputs, *captures_);
+  std::optional<autograd::SavedTensorHooks> hooks;
+  if (counted.counts()) hooks.emplace([&counted](const Tensor& x) { return seen(counted, x); }, unseen);
+  std::optional<Provenance> provenance = new_provenance(inputs);
+  TensorList outputs;
+  {
+    RunObserver observer(provenance);
+    outputs = body_->play(inputs);
+  }
+  counted.finish();
+  check_outputs(outputs);
+  check_origins(outputs, provenance);
+  return outputs;
+}
+
+std::optional<Provenance> ReentrantNode::new_provenance(const TensorList& inputs) const {
+  if (!compares_) return {};
+  auto draws = preserve_rng_ ? Provenance::Draws::compared : Provenance::Draws::ignored;
+  return Provenance(inputs, draws, provenance_ ? &*provenance_ : nullptr);
+}
+
+void ReentrantNode::check_origins(const TensorList& outputs, std::optional<Provenance>& replay) const {
+  if (!provenance_) return;
+  for (size_t i : places_) {
+    uint64_t now = replay->of(outputs[i]);
+    check(now == origins_[i], "checkpoint: fn did something else when it was played again: ",
+          now == origins_[i]
+              ? ""
+              : provenance_->difference(reprise::detail::join("output ", i), origins_[i], *replay, now));
+  }
+}
+
+void ReentrantNode::check_outputs(const TensorList& outputs) const {
+  check(outputs.size() == result_count_, "checkpoint: fn returned ", result_count_,
+        " tensors in the first run, ", outputs.size(), " in the replay");
+  bool any = false;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Tensor& y = outputs[places_[i]];
+    const autograd::OutputMeta& first = outputs_[i];
+    check(y.defined(), "checkpoint: output ", places_[i], " is undefined in the replay");
+    check(y.shape() == first.shape, "checkpoint: output ", places_[i], " had shape ", first.shape,
+          ", in the replay it has ", y.shape());
+    check(y.dtype() == first.dtype, "checkpoint: output ", places_[i], " was ", first.dtype,
+          ", in the replay it is ", y.dtype());
+    check(y.device() == first.device, "checkpoint: output ", places_[i], " was on ", first.device,
+          ", in the replay it is on ", y.device());
+    any |= y.requires_grad();
+  }
+  check(any, "checkpoint: no output of fn requires grad; there is nothing to play again for");
+}
+
+// Where the nested pass ends: at its own leaves, and at captured tensors. An input that `fn` captured too has
+// both, which are one sum.
+std::vector<Edge> ReentrantNode::ends_of(GraphTask& task, const TensorList& inputs) const {
+  std::vector<Edge> inner(edges_.size()), outer;
+  for (size_t i = 0; i < edges_.size(); ++i) {
+    outer.push_back(edges_[i] ? GraphTask::place_of(edges_[i]) : Edge());
+    if (!edges_[i]) continue;
+    Edge end = i < input_count_ ? gradient_edge(inputs[i]) : edges_[i];
+    auto sum = size_t(std::find_if(outer.begin(), outer.end(), same_as(outer[i])) - outer.begin());
+    if (sum == i) {
+      inner[i] = end;
+      task.stop_at(end, GraphTask::take_sum(outer[i]));
+    }
+    for (const Edge& edge : {end, edges_[i]}) {
+      task.stop_at(edge, {});
+      if (!same_as(edge)(inner[sum])) task.redirect(edge, inner[sum]);
+    }
+  }
+  return inner;
+}
+
+TensorList ReentrantNode::run(TensorList&& output_grads) {
+  check(!released_,
+        "checkpoint: backward a second time through a graph whose saved tensors are gone; pass "
+        "retain_graph = true to the first");
+  check(!autograd::grad_mode_enabled(),
+        "checkpoint: reentrant checkpoint is incompatible with create_graph; use mode non_reentrant");
+  check(!GraphTask::running_is_restricted(),
+        "checkpoint: reentrant checkpoint is incompatible with grad() or backward(inputs); use mode "
+        "non_reentrant");
+  TensorList inputs = inputs_->rebuild();
+  captures_->check_versions();
+  TensorList outputs = play_again(inputs);
+
+  GraphTask task(/*retain_graph=*/false);
+  std::vector<Edge> inner = ends_of(task, inputs);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    Edge edge = gradient_edge(outputs[places_[i]]);
+    if (edge && output_grads[i].defined()) task.add_root(edge, std::move(output_grads[i]));
+  }
+  outputs.clear();
+  task.run();
+  TensorList grads;
+  for (const Edge& edge : inner) grads.push_back(edge ? task.take_stopped(edge) : Tensor());
+  return grads;
+}
+
+void ReentrantNode::release() {
+  released_ = true;
+  inputs_.reset();
+  body_.reset();
+}
+
+}  // namespace
+
+TensorList run_reentrant(const std::shared_ptr<Body>& body, const TensorList& inputs,
+                         const std::vector<std::string>& paths, const CheckpointOptions& options) {
+  return autograd::make_node<ReentrantNode>(body, options)->first_run(inputs, paths, options.offload);
+}
+
+}  // namespace reprise::recompute

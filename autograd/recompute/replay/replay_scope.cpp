@@ -1,0 +1,41 @@
+// Entering and leaving a replay.
+#include "reprise/autograd/recompute/replay/replay_scope.h"
+
+namespace reprise::recompute {
+namespace {
+thread_local const ReplayScope* innermost = nullptr;
+}  // namespace
+
+bool is_replaying() { return ReplayScope::active(); }
+
+void check_write(const char* method, const Tensor& x) {
+  check(!ReplayScope::first_run_wrote(x), method,
+        ": a checkpoint plays its region again, and fn changes a tensor of shape ", x.shape(),
+        " in place that its first run has changed; change state by rp::update_state");
+}
+
+ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const Captures& captures,
+                         const ThreadState& thread, const ScopeFactory& context)
+    : captures_(captures), outer_(innermost), thread_(thread.enter()) {
+  if (drawn) generators_.emplace(*drawn);
+  if (context) context_ = context();
+  innermost = this;
+}
+
+ReplayScope::~ReplayScope() { innermost = outer_; }
+
+bool ReplayScope::active() { return innermost != nullptr; }
+
+bool ReplayScope::first_run_wrote(const Tensor& x) {
+  for (const ReplayScope* scope = innermost; scope; scope = scope->outer_)
+    if (scope->captures_.wrote(x)) return true;
+  return false;
+}
+
+bool ReplayScope::first_run_used(const autograd::AutogradMeta& leaf) {
+  for (const ReplayScope* scope = innermost; scope; scope = scope->outer_)
+    if (scope->captures_.has_leaf(leaf)) return true;
+  return false;
+}
+
+}  // namespace reprise::recompute

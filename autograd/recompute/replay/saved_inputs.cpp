@@ -1,0 +1,50 @@
+// Saving and rebuilding inputs.
+#include "reprise/autograd/recompute/replay/saved_inputs.h"
+
+#include "reprise/core/data_observer.h"
+
+namespace reprise::recompute {
+namespace {
+
+// A leaf's owner holds it anyway.
+bool is_worth_parking(const Tensor& x) { return !(x.requires_grad() && x.is_leaf()); }
+
+}  // namespace
+
+SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths,
+                         const std::shared_ptr<Offload>& offload) {
+  SetDataObserver unseen(nullptr);  // keeping is not reading
+  if (offload && !autograd::SavedTensorHooks::active()) parked_ = offload->begin_region();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Input input{.label = "checkpoint: input " + (paths[i].empty() ? reprise::detail::join(i) : paths[i]),
+                .first = i};
+    for (size_t j = 0; j < i && input.first == i; ++j)
+      if (inputs[i].defined() && inputs[i].is_same(inputs[j])) input.first = j;
+    // Around a region hooks see as many tensors in a replay, where what fn captured is not what it was given.
+    if (inputs[i].defined() && (input.first == i || autograd::SavedTensorHooks::active())) {
+      if (parked_ && is_worth_parking(inputs[i]))
+        input.parked = parked_->add(inputs[i], input.label);
+      else
+        input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
+      input.requires_grad = inputs[i].requires_grad();
+    }
+    inputs_.push_back(std::move(input));
+  }
+}
+
+TensorList SavedInputs::rebuild() const {
+  TensorList rebuilt;
+  for (const Input& input : inputs_) {
+    if (input.first < rebuilt.size()) {
+      rebuilt.push_back(rebuilt[input.first]);
+      continue;
+    }
+    Tensor x =
+        input.parked ? parked_->fetch(*input.parked) : input.saved.unpack(nullptr, input.label.c_str());
+    rebuilt.push_back(x.defined() ? x.detach() : x);
+    if (input.requires_grad) rebuilt.back().set_requires_grad();
+  }
+  return rebuilt;
+}
+
+}  // namespace reprise::recompute

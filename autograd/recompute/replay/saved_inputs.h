@@ -1,0 +1,38 @@
+// What a region keeps from its call: its inputs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reprise/autograd/recompute/offload/offload.h"
+#include "reprise/autograd/saved_tensor.h"
+
+namespace reprise::recompute {
+
+/// The inputs of a region, saved like tensors that an operation saves: an enclosing region rebuilds them.
+class SavedInputs {
+ public:
+  /// `offload`: null keeps them where they are. It is left alone where hooks take what is saved.
+  SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths,
+              const std::shared_ptr<Offload>& offload);
+
+  /// The inputs to play with: leaves outside the graph that require grad where the inputs do. A tensor that
+  /// was given twice is one tensor again. Error naming an input that was changed in place.
+  TensorList rebuild() const;
+
+  /// What the region keeps in its store, for more of its tensors to be added; null without one.
+  const std::shared_ptr<ParkedRegion>& parked() const { return parked_; }
+
+ private:
+  struct Input {
+    autograd::SavedTensor saved{};
+    std::optional<size_t> parked{};  ///< instead of `saved`: the index in `parked_`
+    std::string label;
+    bool requires_grad = false;
+    size_t first = 0;  ///< the first input that is the same tensor
+  };
+  std::vector<Input> inputs_;
+  std::shared_ptr<ParkedRegion> parked_;
+};
+
+}  // namespace reprise::recompute

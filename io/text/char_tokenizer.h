@@ -1,0 +1,30 @@
+// One token a character: the vocabulary is the sorted set of Unicode code points of a text, as in nanoGPT's
+// shakespeare_char.
+#pragma once
+
+#include "reprise/io/text/tokenizer.h"
+
+namespace reprise::io {
+
+class CharTokenizer : public Tokenizer {
+ public:
+  /// The vocabulary of `text`. Error if it is empty or not UTF-8.
+  static CharTokenizer from_text(std::string_view text);
+  /// Reads a JSON list of one-character strings, sorted by code point.
+  static CharTokenizer load(const std::string& path);
+
+  /// Error with file, byte and character for one that is not in the vocabulary.
+  std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
+  std::string decode(std::span<const int32_t> ids) const override;
+  int64_t vocab_size() const override { return int64_t(characters_.size()); }
+  void save(const std::string& folder) const override;  ///< vocab.json
+
+ private:
+  explicit CharTokenizer(std::u32string characters);
+  int32_t find(char32_t character) const;  // -1 if there is none
+
+  std::u32string characters_;  // sorted; the index is the id
+  std::vector<int32_t> ascii_ids_;
+};
+
+}  // namespace reprise::io

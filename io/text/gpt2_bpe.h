@@ -1,0 +1,46 @@
+// GPT-2's byte-level byte-pair encoding (Radford et al. 2019; merging by Sennrich et al. 2016): text is split
+// into words by a pattern, and in each word the neighbours with the earliest merge are joined until none is
+// left.
+#pragma once
+
+#include <array>
+
+#include "reprise/io/text/merge_table.h"
+#include "reprise/io/text/token_table.h"
+#include "reprise/io/text/tokenizer.h"
+#include "reprise/io/text/word_splitter.h"
+
+namespace reprise::io {
+
+/// Reads the published files: vocab.json (token to id) and merges.txt (one merge a line, earliest first).
+class Gpt2Bpe : public Tokenizer {
+ public:
+  /// Error with file and line or offset if they are damaged, do not fit each other, lack one of the 256 bytes
+  /// or have more merges than tokens.
+  Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path);
+
+  /// Treats "<|endoftext|>" as any other text, which is what untrusted text needs.
+  std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
+  /// Takes each "<|endoftext|>" for the special token.
+  std::vector<int32_t> encode_with_special(std::string_view text, const TextOrigin& origin = {}) const;
+  /// The bytes of `ids`: parts of a character that the ids cut stay as they are.
+  std::string decode(std::span<const int32_t> ids) const override;
+  int64_t vocab_size() const override { return int64_t(tokens_.size()); }
+  std::optional<int32_t> end_of_text() const override { return end_of_text_; }
+  void save(const std::string& folder) const override;  ///< vocab.json and merges.txt
+
+ private:
+  void find_bytes(const TokenIndex& index, const std::string& path);
+  void load_merges(const TokenIndex& index, const std::string& path);
+  void add_merge(const TokenIndex& index, std::string_view line, const std::string& path, size_t line_number);
+  void append_text(std::string_view text, std::vector<int32_t>& ids) const;
+  void append_word(std::string_view word, std::vector<int32_t>& ids) const;
+
+  TokenTable tokens_;
+  MergeTable merges_;
+  std::array<int32_t, 256> byte_ids_{};
+  std::optional<int32_t> end_of_text_;
+  WordSplitter splitter_;
+};
+
+}  // namespace reprise::io

@@ -1,0 +1,293 @@
+// Attention backward. Blocks of 64 queries meet blocks of 64 keys; vectors run over keys, then over D, so
+// that only K and V are transposed, once for each block of keys. With delta = rowsum(dO * O), for each pair
+// of blocks:
+//   P = exp(Q K^T - lse),  dS = P * (dO V^T - delta),  dV += P^T dO,  dK += dS^T Q,  dQ += dS K
+// where Q is already scaled. Sums over keys and over queries run in one order, whatever task they are in.
+#include "reprise/core/parallel.h"
+#include "reprise/kernels/attention/attention.h"
+#include "reprise/kernels/attention/cpu_tile.h"
+
+namespace reprise::kernels {
+namespace attention_detail {
+namespace {
+
+template <class T>
+struct Views {
+  const TensorView &dout, &q, &k, &v, &out, &lse, &dq, &dk, &dv;
+};
+
+/// The part of one kv head's gradients that a task computes: of the query heads [first_head, end_head) that
+/// share it, the queries [first_query, end_query), against the keys [first_key, end_key).
+struct Part {
+  int64_t b, kv_head;
+  int64_t first_head, end_head, first_query, end_query, first_key, end_key;
+  bool wants_dq, wants_dkv;
+};
+
+template <class T, int L>
+class BackwardPart {
+ public:
+  using C = Accumulator<T>;
+  using V = simd::Vector<C, L>;
+
+  static int64_t scratch_size(const Problem& problem, const Part& part) {
+    int64_t width = padded_width<L>(problem.head_dim);
+    return kBlock * (5 * width + 3 * kBlock) + query_rows(part) * (3 * width + 2);
+  }
+
+  BackwardPart(const Problem& problem, const Views<T>& views, const Part& part, C* memory)
+      : problem_(problem), views_(views), part_(part), width_(padded_width<L>(problem.head_dim)) {
+    auto take = [&](int64_t rows, int64_t cols) { return std::exchange(memory, memory + rows * cols); };
+    for (C** block : {&k_columns_, &v_columns_, &k_, &dk_, &dv_}) *block = take(kBlock, width_);
+    for (C** square : {&p_, &ds_, &keep_}) *square = take(kBlock, kBlock);
+    for (C** rows : {&q_, &dout_, &dq_}) *rows = take(query_rows(part), width_);
+    for (C** row : {&lse_, &delta_}) *row = take(query_rows(part), 1);
+  }
+
+  void run() {
+    if (part_.wants_dq)
+      each_query_block([&](int64_t head, int64_t query, int64_t n) { pack(head, query, n); });
+    for (int64_t key = part_.first_key; key < part_.end_key; key += kBlock) add_keys(key);
+    if (!part_.wants_dq) return;
+    each_query_block([&](int64_t head, int64_t query, int64_t n) {
+      write(dq_ + row_of(head, query) * width_, Rows<T>(views_.dq, part_.b, head), query, n,
+            C(problem_.scale));
+    });
+  }
+
+ private:
+  /// Rows of the query side's buffers: all blocks, padded to whole ones, or one block that all take in turn.
+  static int64_t query_rows(const Part& part) {
+    if (!part.wants_dq) return kBlock;
+    return (part.end_head - part.first_head) * round_up(part.end_query - part.first_query, kBlock);
+  }
+
+  int64_t row_of(int64_t head, int64_t query) const {
+    if (!part_.wants_dq) return 0;
+    return (head - part_.first_head) * round_up(part_.end_query - part_.first_query, kBlock) + query -
+           part_.first_query;
+  }
+
+  template <class Body>
+  void each_query_block(Body&& body) {
+    for (int64_t head = part_.first_head; head < part_.end_head; ++head)
+      for (int64_t query = part_.first_query; query < part_.end_query; query += kBlock)
+        body(head, query, std::min(kBlock, part_.end_query - query));
+  }
+
+  /// Copies a block of queries with their lse and delta, and sets dQ = 0. Rows of padding get P = 0.
+  void pack(int64_t head, int64_t first_query, int64_t queries) {
+    Rows<T> q(views_.q, part_.b, head), dout(views_.dout, part_.b, head), out(views_.out, part_.b, head);
+    int64_t row = row_of(head, first_query), head_dim = problem_.head_dim;
+    C *packed_dout = dout_ + row * width_, *delta = delta_ + row, *lse = lse_ + row;
+    pack_rows<C, L>(q, first_query, queries, head_dim, C(problem_.scale), q_ + row * width_, width_);
+    pack_rows<C, L>(dout, first_query, queries, head_dim, C(1), packed_dout, width_);
+    for (int64_t i = 0; i < queries; ++i) {
+      V sum{};
+      for (int64_t d = 0; d < head_dim; d += L)
+        sum += simd::load_row<C, L>(out[first_query + i] + d, head_dim - d) *
+               simd::load<V>(packed_dout + i * width_ + d);
+      delta[i] = simd::sum_lanes<L, C>(sum);
+    }
+    const C* saved_lse = views_.lse.template as<C>() + (part_.b * problem_.heads + head) * problem_.queries;
+    std::copy(saved_lse + first_query, saved_lse + first_query + queries, lse);
+    std::fill(lse + queries, lse + kBlock, std::numeric_limits<C>::infinity());
+    std::fill(delta + queries, delta + kBlock, C(0));
+    if (part_.wants_dq) std::fill(dq_ + row * width_, dq_ + (row + kBlock) * width_, C(0));
+  }
+
+  void add_keys(int64_t first_key) {
+    first_key_ = first_key;
+    keys_ = std::min(kBlock, problem_.keys - first_key);
+    Rows<T> k(views_.k, part_.b, part_.kv_head), v(views_.v, part_.b, part_.kv_head);
+    pack_columns<C, L>(k, first_key, keys_, problem_.head_dim, C(1), k_columns_, width_);
+    pack_columns<C, L>(v, first_key, keys_, problem_.head_dim, C(1), v_columns_, width_);
+    pack_rows<C, L>(k, first_key, keys_, problem_.head_dim, C(1), k_, width_);
+    std::fill(dk_, dk_ + kBlock * width_, C(0));
+    std::fill(dv_, dv_ + kBlock * width_, C(0));
+    each_query_block([&](int64_t head, int64_t query, int64_t n) {
+      if (problem_.visible_keys(query + n - 1) <= first_key) return;
+      if (!part_.wants_dq) pack(head, query, n);
+      add_queries(head, query, n);
+    });
+    if (!part_.wants_dkv) return;
+    write(dk_, Rows<T>(views_.dk, part_.b, part_.kv_head), first_key, keys_, C(1));
+    write(dv_, Rows<T>(views_.dv, part_.b, part_.kv_head), first_key, keys_, C(1));
+  }
+
+  void add_queries(int64_t head, int64_t first_query, int64_t queries) {
+    first_query_ = first_query;
+    queries_ = queries;
+    row_ = row_of(head, first_query);
+    if (problem_.dropout > 0)
+      dropout_factors<C, L>(problem_, part_.b * problem_.heads + head, first_query, queries, first_key_,
+                            keep_);
+    Product<C> scores{q_ + row_ * width_, width_, 1, k_columns_, kBlock, p_, kBlock};
+    Product<C> dprobabilities{dout_ + row_ * width_, width_, 1, v_columns_, kBlock, ds_, kBlock};
+    for (int64_t i = 0; i < queries; i += 4) {
+      Extent extent{0, problem_.head_dim, 0, (visible(i + 3) + L - 1) / L};
+      multiply_rows<L>(scores, i, extent, false);
+      multiply_rows<L>(dprobabilities, i, extent, false);
+      for (int64_t r = i; r < i + 4; ++r) dscores(r, extent.end_vector);
+    }
+    if (part_.wants_dq) add_dq();
+    if (part_.wants_dkv) add_dkv();
+  }
+
+  /// Keys of the block that query `i` of the block sees; the rows of padding see what the last query sees.
+  int64_t visible(int64_t i) const {
+    i = std::min(i, queries_ - 1);
+    return std::clamp<int64_t>(problem_.visible_keys(first_query_ + i) - first_key_, 0, keys_);
+  }
+
+  /// Row `i` of P (as dV needs it, after dropout) and of dS, from the row's scores and dP in `vectors`
+  /// vectors.
+  void dscores(int64_t i, int64_t vectors) {
+    C *p = p_ + i * kBlock, *ds = ds_ + i * kBlock, *keep = keep_ + i * kBlock;
+    C lse = lse_[row_ + i], delta = delta_[row_ + i];
+    int64_t end = visible(i);
+    for (int64_t j = 0; j < vectors * L; j += L) {
+      V probability = simd::exp_of_nonpositive(V(simd::load<V>(p + j) - lse));
+      V dprobability = simd::load<V>(ds + j), dropped = probability;
+      if (problem_.dropout > 0) {
+        dprobability *= simd::load<V>(keep + j);
+        dropped *= simd::load<V>(keep + j);
+      }
+      V dscore = probability * (dprobability - delta);
+      if (j + L > end) {
+        auto seen = first_lanes<V>(end - j);
+        dropped = reinterpret_cast<V>(reinterpret_cast<decltype(seen)>(dropped) & seen);
+        dscore = reinterpret_cast<V>(reinterpret_cast<decltype(seen)>(dscore) & seen);
+      }
+      simd::store(p + j, dropped);
+      simd::store(ds + j, dscore);
+    }
+    for (int64_t j = vectors * L; j < kBlock; j += L) {
+      simd::store(p + j, V{});
+      simd::store(ds + j, V{});
+    }
+  }
+
+  void add_dq() {
+    Product<C> product{ds_, kBlock, 1, k_, width_, dq_ + row_ * width_, width_};
+    for (int64_t i = 0; i < queries_; i += 4)
+      multiply_rows<L>(product, i, {0, visible(i + 3), 0, width_ / L}, true);
+  }
+
+  void add_dkv() {
+    Product<C> dv{p_, 1, kBlock, dout_ + row_ * width_, width_, dv_, width_};
+    Product<C> dk{ds_, 1, kBlock, q_ + row_ * width_, width_, dk_, width_};
+    for (const Product<C>& product : {dv, dk}) {
+      int64_t first = 0;  // query that sees a key of the four rows
+      for (int64_t key = 0; key < keys_; key += 4) {
+        while (first < queries_ && visible(first) <= key) ++first;
+        multiply_rows<L>(product, key, {first, queries_, 0, width_ / L}, true);
+      }
+    }
+  }
+
+  void write(const C* from, const Rows<T>& to, int64_t first, int64_t rows, C scale) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t d = 0; d < width_; d += L)
+        simd::store_row<C, L>(to[first + r] + d, V(simd::load<V>(from + r * width_ + d) * scale),
+                              problem_.head_dim - d);
+  }
+
+  const Problem& problem_;
+  const Views<T>& views_;
+  const Part& part_;
+  int64_t width_;                               // head_dim, padded
+  C *k_columns_, *v_columns_, *k_, *dk_, *dv_;  // of the keys: (width, kBlock), then (kBlock, width)
+  C *p_, *ds_, *keep_;                          // (queries, keys)
+  C *q_, *dout_, *dq_, *lse_, *delta_;          // (query_rows, width), then (query_rows)
+  int64_t first_key_ = 0, keys_ = 0, first_query_ = 0, queries_ = 0;
+  int64_t row_ = 0;  // of the block's first query
+};
+
+template <class T>
+void run_part(const Problem& problem, const Views<T>& views, const Part& part) {
+  using C = Accumulator<T>;
+  simd::run([&]<int W>() {
+    constexpr int L = simd::lanes_of<T, W>;
+    C* memory = scratch<C>(BackwardPart<T, L>::scratch_size(problem, part));
+    BackwardPart<T, L>(problem, views, part, memory).run();
+  });
+}
+
+/// One task for each kv head if that is enough work to share out and its dQ stays in the cache; else tasks
+/// for blocks of queries (dQ) and then of keys (dK, dV), which compute P and dS twice. The bits are the same.
+template <class T>
+void backward(const Problem& problem, const Views<T>& views) {
+  int64_t tasks = problem.batch * problem.kv_heads, group = problem.heads / problem.kv_heads;
+  auto part_of = [&](int64_t task) {
+    return Part{task / problem.kv_heads,
+                task % problem.kv_heads,
+                (task % problem.kv_heads) * group,
+                (task % problem.kv_heads + 1) * group,
+                0,
+                problem.queries,
+                0,
+                problem.keys,
+                true,
+                true};
+  };
+  constexpr int64_t most_dq = 1 << 19;  // values
+  if (tasks >= 2 * num_threads() && group * problem.queries * problem.head_dim <= most_dq) {
+    parallel_tasks(tasks, [&](int64_t task) { run_part(problem, views, part_of(task)); });
+    return;
+  }
+  int64_t query_blocks = (problem.queries + kBlock - 1) / kBlock,
+          key_blocks = (problem.keys + kBlock - 1) / kBlock;
+  parallel_tasks(tasks * group * query_blocks, [&](int64_t i) {
+    Part part = part_of(i / (group * query_blocks));
+    part.first_head += i / query_blocks % group;
+    part.end_head = part.first_head + 1;
+    part.first_query = i % query_blocks * kBlock;
+    part.end_query = std::min(part.first_query + kBlock, problem.queries);
+    part.wants_dkv = false;
+    run_part(problem, views, part);
+  });
+  parallel_tasks(tasks * key_blocks, [&](int64_t i) {
+    Part part = part_of(i / key_blocks);
+    part.first_key = i % key_blocks * kBlock;
+    part.end_key = std::min(part.first_key + kBlock, problem.keys);
+    part.wants_dq = false;
+    run_part(problem, views, part);
+  });
+}
+
+void attention_backward_cpu(const Stream&, const TensorView& dout, const TensorView& q, const TensorView& k,
+                            const TensorView& v, const TensorView& out, const TensorView& lse,
+                            const AttentionOptions& options, const TensorView& dq, const TensorView& dk,
+                            const TensorView& dv) {
+  Problem problem = check_attention_backward(dout, q, k, v, out, lse, options, dq, dk, dv);
+  dispatch_floating(q.dtype, "attention_backward", [&]<class T>() {
+    backward<T>(problem, Views<T>{dout, q, k, v, out, lse, dq, dk, dv});
+  });
+}
+
+}  // namespace
+
+Problem check_attention_backward(const TensorView& dout, const TensorView& q, const TensorView& k,
+                                 const TensorView& v, const TensorView& out, const TensorView& lse,
+                                 const AttentionOptions& options, const TensorView& dq, const TensorView& dk,
+                                 const TensorView& dv) {
+  const char* op = "attention_backward";
+  Problem problem = check_attention(op, q, k, v, options, out, lse);
+  check_attention(op, dq, dk, dv, options, dout, lse);
+  check(dq.shape == q.shape && dk.shape == k.shape, op, ": gradients have shapes ", dq.shape, " and ",
+        dk.shape, ", inputs ", q.shape, " and ", k.shape);
+  check(dq.dtype == q.dtype, op, ": gradients are ", dq.dtype, ", inputs ", q.dtype);
+  check(lse || problem.batch * problem.heads * problem.queries == 0, op,
+        ": needs the lse that forward saved");
+  return problem;
+}
+
+}  // namespace attention_detail
+
+Kernel<void(const TensorView&, const TensorView&, const TensorView&, const TensorView&, const TensorView&,
+            const TensorView&, const AttentionOptions&, const TensorView&, const TensorView&,
+            const TensorView&)>
+    attention_backward{"attention_backward", attention_detail::attention_backward_cpu};
+
+}  // namespace reprise::kernels

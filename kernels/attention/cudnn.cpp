@@ -1,0 +1,274 @@
+// Attention by cuDNN's fused kernels, the backend `cudnn`: the graph of FlashAttention, forward and backward,
+// as cuDNN recognises it. Gradients of q are summed in a fixed order (cuDNN then keeps the gradient of the
+// probabilities in its workspace: 2 bytes a score), so results are the same every time.
+//
+// Takes half types without dropout whose rows are aligned to 16 bytes; with the causal mask as many queries
+// as keys. Everything else is left to our own kernels.
+#include <cudnn.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "reprise/kernels/attention/backend.h"
+#include "reprise/kernels/cuda/cudnn_graph.h"
+#include "reprise/kernels/cuda/workspace.h"
+
+namespace reprise::kernels::vendor {
+namespace {
+
+using Graph = CudnnGraph;
+using Id = Graph::Id;
+using Kind = Graph::Kind;
+using Mode = Graph::Mode;
+using Sum = Graph::Sum;
+
+float scale_of(const TensorView& q, const AttentionOptions& options) {
+  return float(options.scale != 0 ? options.scale : 1 / std::sqrt(double(q.size(-1))));
+}
+
+/// What takes the place of a score that the mask hides; cuDNN's older kernels want a finite one.
+float hidden_score() {
+  return cudnnGetVersion() >= 91000 ? -std::numeric_limits<float>::infinity()
+                                    : std::numeric_limits<float>::lowest();
+}
+
+bool is_aligned(const TensorView& x) {
+  bool aligned = reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.stride(-1) == 1;
+  for (int dim = 0; dim + 1 < x.rank(); ++dim) aligned = aligned && x.stride(dim) % 8 == 0;
+  return aligned;
+}
+
+bool takes(const TensorView& q, const TensorView& k, const AttentionOptions& options,
+           std::initializer_list<const TensorView*> views) {
+  for (const TensorView* view : views)
+    if (!is_aligned(*view)) return false;
+  return (q.dtype == DType::bf16 || q.dtype == DType::f16) && options.dropout == 0 && q.size(-1) % 8 == 0 &&
+         q.size(-1) <= 256 && scale_of(q, options) > 0 && k.size(2) > 0 &&
+         (!options.causal || q.size(2) == k.size(2));
+}
+
+/// A graph with the shapes that both directions need.
+struct Parts {
+  Graph graph;
+  Kind half;
+  Shape scores, rows;  ///< (B, H, T_q, T_k), (B, H, T_q, 1)
+  bool causal;
+
+  Parts(const TensorView& q, const TensorView& k, const AttentionOptions& options)
+      : half(q.dtype == DType::bf16 ? Kind::bf16 : Kind::f16),
+        scores{q.size(0), q.size(1), q.size(2), k.size(2)},
+        rows{q.size(0), q.size(1), q.size(2), 1},
+        causal(options.causal) {}
+
+  Id binary(Mode mode, Id a, Id b) {
+    const Id y = graph.temporary(scores);
+    graph.pointwise(mode, {a, b}, y);
+    return y;
+  }
+
+  /// x where the query's index is at least the key's.
+  Id masked(Id x) {
+    if (!causal) return x;
+    const Id row = graph.temporary(scores, Kind::i32), column = graph.temporary(scores, Kind::i32);
+    const Id seen = graph.temporary(scores, Kind::boolean), y = graph.temporary(scores);
+    graph.pointwise(Mode::index, {x}, row, 2);
+    graph.pointwise(Mode::index, {x}, column, 3);
+    graph.pointwise(Mode::greater_equal, {row, column}, seen);
+    graph.pointwise(Mode::select, {x, graph.number(hidden_score()), seen}, y);
+    return y;
+  }
+
+  /// x (B, H, T_q, T_k), transposed and rounded for a product: (B, H, T_k, T_q).
+  Id transposed(Id x) {
+    const int64_t queries = scores[2], keys = scores[3], head = queries * keys;
+    const Id y =
+        graph.temporary({scores[0], scores[1], keys, queries}, half, {scores[1] * head, head, 1, keys});
+    graph.reshape(x, y);
+    return y;
+  }
+};
+
+struct Forward : Parts {
+  static constexpr const char* name = "forward pass";
+  Id q, k, v, out, lse;  ///< lse is 0 if absent
+
+  Forward(const TensorView& q_view, const TensorView& k_view, const TensorView& v_view,
+          const AttentionOptions& options, const TensorView& out_view, const TensorView& lse_view)
+      : Parts(q_view, k_view, options),
+        q(graph.memory(q_view)),
+        k(graph.memory(transpose(k_view, 2, 3))),  // (B, H_kv, D, T_k)
+        v(graph.memory(v_view)),
+        out(graph.memory(out_view)),
+        lse(lse_view ? graph.memory(as_rows(lse_view)) : 0) {
+    const Id raw = graph.temporary(scores);
+    graph.matmul(q, k, raw);
+    const Id x = masked(binary(Mode::mul, raw, graph.number(scale_of(q_view, options))));
+    const Id largest = graph.temporary(rows), sum = graph.temporary(rows);
+    graph.reduce(Sum::max, x, largest);
+    const Id difference = binary(Mode::sub, x, largest), exponential = graph.temporary(scores);
+    graph.pointwise(Mode::exp, {difference}, exponential);
+    graph.reduce(Sum::add, exponential, sum);
+    // cuDNN looks for the log-sum-exp even where nobody wants it.
+    const Id logarithm = graph.temporary(rows), statistics = lse_view ? lse : graph.temporary(rows);
+    graph.pointwise(Mode::log, {sum}, logarithm);
+    graph.pointwise(Mode::add, {largest, logarithm}, statistics);
+    const Id probabilities = graph.temporary(scores, half);
+    graph.pointwise(Mode::div, {exponential, sum}, probabilities);
+    graph.matmul(probabilities, v, out);
+  }
+
+  /// lse (B, H, T_q) as (B, H, T_q, 1).
+  static TensorView as_rows(const TensorView& lse) {
+    TensorView view = lse;
+    view.shape.push_back(1);
+    view.strides.push_back(1);
+    return view;
+  }
+};
+
+struct Backward : Parts {
+  static constexpr const char* name = "backward pass";
+  Id dout, q, k, v, out, lse, dq, dk, dv, row_sums;
+
+  /// With P the probabilities: dV = P^T dO, dS = P (dO V^T - sum(dO O)) scale, dQ = dS K, dK = dS^T Q.
+  Backward(const TensorView& dout_view, const TensorView& q_view, const TensorView& k_view,
+           const TensorView& v_view, const TensorView& out_view, const TensorView& lse_view,
+           const AttentionOptions& options, const TensorView& dq_view, const TensorView& dk_view,
+           const TensorView& dv_view)
+      : Parts(q_view, k_view, options),
+        dout(graph.memory(dout_view)),
+        q(graph.memory(q_view)),
+        k(graph.memory(transpose(k_view, 2, 3))),
+        v(graph.memory(transpose(v_view, 2, 3))),
+        out(graph.memory(out_view)),
+        lse(graph.memory(Forward::as_rows(lse_view))),
+        dq(graph.memory(dq_view)),
+        dk(graph.memory(dk_view)),
+        dv(graph.memory(dv_view)),
+        row_sums(graph.memory({nullptr, rows, contiguous_strides(rows), DType::f32, q_view.device})) {
+    const Id scale = graph.number(scale_of(q_view, options));
+    sum_rows(out_view.shape);
+
+    const Id raw = graph.temporary(scores), p = graph.temporary(scores);
+    graph.matmul(q, k, raw);
+    const Id exponent = masked(binary(Mode::sub, binary(Mode::mul, raw, scale), lse));
+    graph.pointwise(Mode::exp, {exponent}, p);
+    product_of_keys(transposed(p), dout, dv, dv_view);
+
+    const Id dp = graph.temporary(scores);
+    graph.matmul(dout, v, dp);
+    const Id ds = binary(Mode::mul, binary(Mode::mul, binary(Mode::sub, dp, row_sums), p), scale);
+    product_of_keys(transposed(ds), q, dk, dk_view);
+
+    const Id keys = graph.temporary(k_view.shape, half, k_view.strides);
+    graph.reshape(k, keys);
+    graph.matmul(ds, keys, dq);
+  }
+
+ private:
+  /// row_sums = sum over D of dO O. The factor is the place of dropout's; cuDNN looks for it.
+  void sum_rows(const Shape& shape) {
+    const Id product = graph.temporary(shape), sum = graph.temporary(rows);
+    graph.pointwise(Mode::mul, {dout, out}, product);
+    graph.reduce(Sum::add, product, sum);
+    graph.pointwise(Mode::mul, {sum, graph.number(1)}, row_sums);
+  }
+
+  /// y = a b, summed over the heads that share a head of keys.
+  void product_of_keys(Id a, Id b, Id y, const TensorView& y_view) {
+    if (y_view.size(1) == scores[1]) return graph.matmul(a, b, y);
+    const Id all = graph.temporary({scores[0], scores[1], scores[3], y_view.size(3)}, half);
+    graph.matmul(a, b, all);
+    graph.reduce(Sum::add, all, y);
+  }
+};
+
+/// What a graph depends on: the device, options, and each view's dtype, shape and strides.
+std::vector<int64_t> key_of(const Stream& stream, const AttentionOptions& options, float scale,
+                            std::initializer_list<const TensorView*> views) {
+  std::vector<int64_t> key{stream.device().index, options.causal, std::bit_cast<int32_t>(scale),
+                           int64_t(views.size())};
+  for (const TensorView* view : views) {
+    key.push_back(view->data ? int64_t(view->dtype) : -1);
+    key.insert(key.end(), view->shape.begin(), view->shape.end());
+    key.insert(key.end(), view->strides.begin(), view->strides.end());
+  }
+  return key;
+}
+
+/// The built graph; null if cuDNN does not take it, which is said once a process and direction, since who
+/// chose this backend wants to know.
+template <class Direction, class... Args>
+std::unique_ptr<Direction> made_graph(const CudnnScope& scope, const Args&... args) {
+  std::string reason = "no deterministic engine takes the graph";
+  try {
+    auto made = std::make_unique<Direction>(args...);
+    if (made->graph.build(scope)) return made;
+  } catch (const CudnnRefusal& refusal) { reason = refusal.what(); }
+  static std::once_flag said;
+  std::call_once(said, [&] {
+    std::fprintf(stderr, "attention: cuDNN refuses its %s, our own kernels run instead: %s\n",
+                 Direction::name, reason.c_str());
+  });
+  return nullptr;
+}
+
+/// The built graph for a key; null if cuDNN does not take it. Called while the CudnnScope is held.
+template <class Direction, class... Args>
+const Direction* graph_of(const CudnnScope& scope, const std::vector<int64_t>& key, const Args&... args) {
+  static auto& known = *new std::map<std::vector<int64_t>, std::unique_ptr<Direction>>;
+  auto at = known.find(key);
+  if (at == known.end()) at = known.emplace(key, made_graph<Direction>(scope, args...)).first;
+  return at->second.get();
+}
+
+bool attention_cudnn(const Stream& stream, const TensorView& q, const TensorView& k, const TensorView& v,
+                     const AttentionOptions& options, const TensorView& out, const TensorView& lse) {
+  if (!takes(q, k, options, {&q, &k, &v, &out})) return false;
+  CudnnScope scope(stream);
+  const auto key = key_of(stream, options, scale_of(q, options), {&q, &k, &v, &out, &lse});
+  const Forward* f = graph_of<Forward>(scope, key, q, k, v, options, out, lse);
+  if (!f) return false;
+  device::Workspace workspace(stream, f->graph.workspace_bytes());
+  std::vector<Graph::Pointer> pointers{{f->q, q.data}, {f->k, k.data}, {f->v, v.data}, {f->out, out.data}};
+  if (f->lse) pointers.push_back({f->lse, lse.data});
+  f->graph.run(scope, pointers, workspace.as<void>());
+  return true;
+}
+
+bool attention_backward_cudnn(const Stream& stream, const TensorView& dout, const TensorView& q,
+                              const TensorView& k, const TensorView& v, const TensorView& out,
+                              const TensorView& lse, const AttentionOptions& options, const TensorView& dq,
+                              const TensorView& dk, const TensorView& dv) {
+  if (!takes(q, k, options, {&dout, &q, &k, &v, &out, &dq, &dk, &dv})) return false;
+  CudnnScope scope(stream);
+  const auto key =
+      key_of(stream, options, scale_of(q, options), {&dout, &q, &k, &v, &out, &lse, &dq, &dk, &dv});
+  const Backward* b = graph_of<Backward>(scope, key, dout, q, k, v, out, lse, options, dq, dk, dv);
+  if (!b) return false;
+  device::Workspace workspace(stream, b->graph.workspace_bytes());
+  device::Workspace row_sums(stream, size_t(numel_of(b->rows)) * sizeof(float));
+  b->graph.run(scope,
+               {{b->dout, dout.data},
+                {b->q, q.data},
+                {b->k, k.data},
+                {b->v, v.data},
+                {b->out, out.data},
+                {b->lse, lse.data},
+                {b->dq, dq.data},
+                {b->dk, dk.data},
+                {b->dv, dv.data},
+                {b->row_sums, row_sums.as<void>()}},
+               workspace.as<void>());
+  return true;
+}
+
+const AttentionOnBackend attention_on_cudnn{
+    AttentionBackend::cudnn, {.forward = attention_cudnn, .backward = attention_backward_cudnn}};
+
+}  // namespace
+}  // namespace reprise::kernels::vendor

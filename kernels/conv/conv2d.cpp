@@ -1,0 +1,70 @@
+// Convolution on the CPU, and the shapes of convolutions anywhere.
+#include "reprise/kernels/conv/conv2d.h"
+
+#include <algorithm>
+
+#include "reprise/kernels/conv/conv2d_by_gemm.h"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace conv2d_detail;
+
+void check_sizes(Size2 size, int64_t smallest, const char* what) {
+  constexpr int64_t largest = (int64_t(1) << 31) - 1;  // so that sums and products with an image's sizes fit
+  check(std::min(size.height, size.width) >= smallest && std::max(size.height, size.width) <= largest,
+        "conv2d: ", what, " must be in [", smallest, ", ", largest, "], got (", size.height, ", ", size.width,
+        ")");
+}
+
+void conv2d_cpu(const Stream& stream, const TensorView& x, const TensorView& weight, const TensorView& bias,
+                const Conv2dOptions& options, const TensorView& y) {
+  check_conv2d(x, weight, bias, options, y);
+  conv2d_by_gemm(stream, x, weight, bias, options, y);
+}
+void conv2d_dx_cpu(const Stream& stream, const TensorView& dy, const TensorView& weight,
+                   const Conv2dOptions& options, const TensorView& dx) {
+  check_conv2d(dx, weight, {}, options, dy);
+  conv2d_dx_by_gemm(stream, dy, weight, options, dx);
+}
+void conv2d_dweight_cpu(const Stream& stream, const TensorView& dy, const TensorView& x,
+                        const Conv2dOptions& options, const TensorView& dweight) {
+  check_conv2d(x, dweight, {}, options, dy);
+  conv2d_dweight_by_gemm(stream, dy, x, options, dweight);
+}
+
+}  // namespace
+
+Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options) {
+  check(x.size() == 4 && weight.size() == 4,
+        "conv2d: needs images (N, C, H, W) and a weight (O, C/G, P, Q), got ", x, " and ", weight);
+  check_sizes(options.stride, 1, "stride");
+  check_sizes(options.dilation, 1, "dilation");
+  check_sizes(options.padding, 0, "padding");
+  check_sizes({weight[2], weight[3]}, 1, "the kernel's size");
+  check(options.groups >= 1 && x[1] % options.groups == 0 && x[1] / options.groups == weight[1] &&
+            weight[0] % options.groups == 0,
+        "conv2d: channels of x ", x, " and weight ", weight, " do not fit ", options.groups, " groups");
+  const Windows windows{{weight[2], weight[3]}, options.stride, options.padding, options.dilation};
+  numel_of(x, "conv2d");
+  numel_of(weight, "conv2d");
+  const Size2 count = windows.count(x[2], x[3]);
+  check(count.height >= 1 && count.width >= 1, "conv2d: images ", x, " are smaller than the kernel of ",
+        weight);
+  const Shape result{x[0], weight[0], count.height, count.width};
+  numel_of(result, "conv2d");
+  numel_of({x[0], count.height, count.width, x[1], weight[2], weight[3]}, "conv2d");  // unfolded
+  return result;
+}
+
+Kernel<void(const TensorView& x, const TensorView& weight, const TensorView& bias,
+            const Conv2dOptions& options, const TensorView& y)>
+    conv2d{"conv2d", conv2d_cpu};
+Kernel<void(const TensorView& dy, const TensorView& weight, const Conv2dOptions& options,
+            const TensorView& dx)>
+    conv2d_dx{"conv2d_dx", conv2d_dx_cpu};
+Kernel<void(const TensorView& dy, const TensorView& x, const Conv2dOptions& options,
+            const TensorView& dweight)>
+    conv2d_dweight{"conv2d_dweight", conv2d_dweight_cpu};
+
+}  // namespace reprise::kernels

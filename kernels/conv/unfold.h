@@ -1,0 +1,20 @@
+// The windows of images as rows of a matrix (im2col), and its transpose.
+//
+//   columns[(n, i, j), (c, p, q)] = x[n, c, i stride - padding + p dilation, j stride - padding + q dilation]
+//
+// x (N, C, H, W), columns (N I J, C P Q) for I x J windows of P x Q pixels; both contiguous, of one floating
+// dtype.
+#pragma once
+
+#include "reprise/kernels/conv/windows.h"
+#include "reprise/kernels/kernel.h"
+
+namespace reprise::kernels {
+
+extern Kernel<void(const TensorView& x, const Windows& windows, const TensorView& columns)> unfold;
+
+/// x = for each pixel the sum of all places of `columns` that unfold would write it to, in the order of the
+/// windows, in f32 (f64 for f64). The same bits on every device.
+extern Kernel<void(const TensorView& columns, const Windows& windows, const TensorView& x)> fold;
+
+}  // namespace reprise::kernels

@@ -1,0 +1,45 @@
+// Rows of any floating dtype as vectors of the type they are computed in, for the bodies of `simd::run`.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "reprise/core/dtype.h"
+#include "reprise/kernels/cpu/simd.h"
+
+namespace reprise::kernels::simd {
+
+/// Lanes of T's accumulator in a vector that holds W floats.
+template <class T, int W>
+inline constexpr int lanes_of = W* int(sizeof(float)) / int(sizeof(Accumulator<T>));
+
+/// The next L values of a row that has `count` left, as a vector of C; lanes behind the end hold `rest`.
+template <class C, int L, class T>
+[[gnu::always_inline]] inline Vector<C, L> load_row(const T* from, int64_t count, C rest = 0) {
+  if constexpr (std::is_same_v<C, T>)
+    if (count >= L) return load<Vector<C, L>>(from);
+  C lanes[size_t(L)];
+  if (count >= L) {
+    for (int i = 0; i < L; ++i) lanes[i] = C(from[i]);
+  } else {
+    for (int i = 0; i < L; ++i) lanes[i] = i < count ? C(from[i]) : rest;
+  }
+  return load<Vector<C, L>>(lanes);
+}
+
+/// Stores the lanes that the row has room for.
+template <class C, int L, class T>
+[[gnu::always_inline]] inline void store_row(T* to, Vector<C, L> value, int64_t count) {
+  if constexpr (std::is_same_v<C, T>)
+    if (count >= L) return store(to, value);
+  C lanes[size_t(L)];
+  store(lanes, value);
+  if (count >= L) {
+    for (int i = 0; i < L; ++i) to[i] = T(lanes[i]);
+  } else {
+    for (int i = 0; i < count; ++i) to[i] = T(lanes[i]);
+  }
+}
+
+}  // namespace reprise::kernels::simd

@@ -1,0 +1,17 @@
+// A build without a BLAS.
+#include "reprise/kernels/gemm/blas.h"
+
+namespace reprise::kernels::vendor {
+
+bool blas_is_built() { return false; }
+
+bool blas_gemm(int64_t, int64_t, int64_t, BlasMatrix<const float>, BlasMatrix<const float>, BlasMatrix<float>,
+               bool) {
+  return false;
+}
+bool blas_gemm(int64_t, int64_t, int64_t, BlasMatrix<const double>, BlasMatrix<const double>,
+               BlasMatrix<double>, bool) {
+  return false;
+}
+
+}  // namespace reprise::kernels::vendor

@@ -1,0 +1,13 @@
+// Matrix products by cuBLASLt, where the build has it: cublaslt.cpp or cublaslt_none.cpp.
+#pragma once
+
+#include "reprise/kernels/gemm/operands.h"
+
+namespace reprise::kernels::vendor {
+
+/// The whole product, epilogue included; K > 0 and nothing empty. False, and nothing done, if cuBLASLt does
+/// not take it: neither rows nor columns have stride 1, an alignment or a size it has no algorithm for; or
+/// it does not compute a bias_gradient together with the product.
+bool cublaslt_gemm(const Stream& stream, const gemm_detail::Operands& x, const Epilogue& epilogue);
+
+}  // namespace reprise::kernels::vendor

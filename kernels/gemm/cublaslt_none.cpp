@@ -1,0 +1,8 @@
+// A build without cuBLASLt.
+#include "reprise/kernels/gemm/cublaslt.h"
+
+namespace reprise::kernels::vendor {
+
+bool cublaslt_gemm(const Stream&, const gemm_detail::Operands&, const Epilogue&) { return false; }
+
+}  // namespace reprise::kernels::vendor

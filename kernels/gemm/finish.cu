@@ -1,0 +1,69 @@
+// C = activation(sums + bias) + residual, or sums * activation'(dactivation), element by element.
+//
+// Bytes: the sums once, each present tensor of the epilogue once, C once (twice if it accumulates). By packs
+// of 16 bytes where they fit all of them: one element a thread would keep too few bytes on their way.
+#include "reprise/kernels/gemm/finish.h"
+
+#include "reprise/kernels/cuda/reduce.cuh"
+#include "reprise/kernels/gemm/output.cuh"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace device;
+
+constexpr int max_threads = 256;
+
+/// A block takes a row at a time, a thread packs of N columns. Each element is read and written by one
+/// thread, so views may coincide.
+template <class T, int N>
+__global__ void __launch_bounds__(max_threads)
+    gemm_finish_kernel(const __grid_constant__ GemmOutput<T> output, const Element<T>* sums,
+                       int64_t sums_step, const __grid_constant__ Steps sums_batch,
+                       const __grid_constant__ Extents batch, int64_t rows, int64_t matrix_rows, int64_t n) {
+  using C = Accumulator<T>;
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t matrix = row / matrix_rows, i = row - matrix * matrix_rows;
+    GemmOutput<T> out = output;
+    out.select(matrix, batch);
+    const Element<T>* from = sums ? sums + offset_of(matrix, batch, sums_batch) + i * sums_step : nullptr;
+    for (int64_t j = int64_t(threadIdx.x) * N; j < n; j += int64_t(blockDim.x) * N) {
+      Pack<Element<T>, N> pack{};
+      if (from) pack = load_pack<N>(from + j);
+      C v[N];
+#pragma unroll
+      for (int k = 0; k < N; ++k) v[k] = to<C>(pack.at[k]);
+      out.write(i, j, v);
+    }
+  }
+}
+
+/// As many threads as share the items of a row evenly.
+unsigned threads_of_row(int64_t items) {
+  const int64_t rounds = ceil_div<int64_t>(items, max_threads);
+  return unsigned(ceil_div<int64_t>(ceil_div(items, rounds), warp_threads) * warp_threads);
+}
+
+}  // namespace
+
+void finish_gemm(const Stream& stream, const TensorView& sums, const gemm_detail::Operands& x,
+                 const Epilogue& epilogue) {
+  const int64_t m = x.c.size(-2), n = x.c.size(-1), rows = x.c.numel() / n;
+  const TensorView batch = batch_of(x.c);
+  const bool packed =
+      all_rows_fit_packs({&sums, &x.c, &x.pre_activation, &x.residual, &x.dactivation, &epilogue.bias});
+  dispatch_floating(x.c.dtype, "gemm", [&]<class T>() {
+    auto run = [&]<int N>() {
+      simt::launch({.name = "gemm_finish",
+                    .grid = unsigned(std::min<int64_t>(rows, 1 << 20)),
+                    .block = threads_of_row(n / N),
+                    .stream = stream},
+                   gemm_finish_kernel<T, N>, gemm_output_of<T>(x, epilogue), data_of<T>(sums),
+                   sums ? sums.stride(-2) : 0, steps_of(batch_of(sums)), extents_of(batch), rows, m, n);
+    };
+    constexpr int width = sizeof(T) == 8 ? 1 : pack_size<T>;  // two of f64's erf take too many registers
+    packed ? run.template operator()<width>() : run.template operator()<1>();
+  });
+}
+
+}  // namespace reprise::kernels

@@ -1,0 +1,13 @@
+// The epilogue of a matrix multiply on CUDA as a kernel of its own, for sums that somebody else has computed.
+#pragma once
+
+#include "reprise/kernels/gemm/operands.h"
+
+namespace reprise::kernels {
+
+/// x.c = epilogue(sums), where `sums` has C's shape and dtype, rows of stride 1, and may be C's own memory;
+/// absent sums are zeros. x.a and x.b are not read.
+void finish_gemm(const Stream& stream, const TensorView& sums, const gemm_detail::Operands& x,
+                 const Epilogue& epilogue);
+
+}  // namespace reprise::kernels

@@ -1,0 +1,81 @@
+// The CPU's matrix multiply: spreads matrices over the threads.
+#include "reprise/kernels/gemm/gemm.h"
+
+#include "reprise/core/parallel.h"
+#include "reprise/kernels/gemm/backend.h"
+#include "reprise/kernels/gemm/blas_product.h"
+#include "reprise/kernels/gemm/matrix.h"
+#include "reprise/kernels/gemm/operands.h"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace gemm_detail;
+
+/// The first element of matrix `index` of the batch.
+template <class T>
+T* matrix_at(const TensorView& x, int64_t index) {
+  if (!x) return nullptr;
+  T* data = x.as<std::remove_const_t<T>>();
+  for (int dim = x.rank() - 3; dim >= 0; --dim) {
+    data += index % x.shape[dim] * x.strides[dim];
+    index /= x.shape[dim];
+  }
+  return data;
+}
+
+template <class T>
+Rows<T> rows_of(const TensorView& x, int64_t index) {
+  return {matrix_at<T>(x, index), x ? x.stride(-2) : 0};
+}
+
+template <class T>
+void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index) {
+  Output<T> out{.c = rows_of<T>(x.c, index),
+                .bias = epilogue.bias ? epilogue.bias.as<T>() : nullptr,
+                .pre_activation = rows_of<T>(x.pre_activation, index),
+                .residual = rows_of<const T>(x.residual, index),
+                .dactivation = rows_of<const T>(x.dactivation, index),
+                .activation = epilogue.activation,
+                .accumulate = epilogue.accumulate};
+  PackSource<T> a{matrix_at<const T>(x.a, index), x.a.stride(-2), x.a.stride(-1)};
+  PackSource<T> b{matrix_at<const T>(x.b, index), x.b.stride(-1), x.b.stride(-2)};
+  const int64_t m = x.c.size(-2), n = x.c.size(-1), k = x.a.size(-1);
+  if (gemm_backend() == GemmBackend::blas && multiply_by_blas(a, b, out, m, n, k)) return;
+  MatrixMultiply<T>(a, b, out, m, n, k).run();
+}
+
+/// Threads work on different matrices if there are enough of them to keep all busy, else together on each; a
+/// BLAS brings its own threads.
+template <class T>
+void multiply_batch(const Operands& x, const Epilogue& epilogue) {
+  int64_t count = 1;
+  for (int dim = 0; dim < x.c.rank() - 2; ++dim) count *= x.c.size(dim);
+  const int64_t work = x.c.size(-2) * x.c.size(-1) * std::max<int64_t>(1, x.a.size(-1));
+  constexpr int64_t small = 1 << 20, task = 1 << 18;  // multiply-adds
+  const bool own = gemm_backend() == GemmBackend::own;
+  if (own && count > 1 && (count >= 4 * num_threads() || work <= small)) {
+    parallel_for(count, std::max<int64_t>(1, task / std::max<int64_t>(1, work)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) multiply_matrix<T>(x, epilogue, i);
+                 });
+  } else {
+    for (int64_t i = 0; i < count; ++i) multiply_matrix<T>(x, epilogue, i);
+  }
+}
+
+void gemm_cpu(const Stream& stream, const TensorView& a, const TensorView& b, const TensorView& c,
+              const Epilogue& epilogue) {
+  Operands x = fit_operands(a, b, c, epilogue);
+  if (epilogue.bias_gradient) sum_rows(stream, a, epilogue.bias_gradient);
+  if (c.numel() == 0) return;
+  join_batches(x);
+  dispatch_floating(c.dtype, "gemm", [&]<class T>() { multiply_batch<T>(x, epilogue); });
+}
+
+}  // namespace
+
+Kernel<void(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& epilogue)> gemm{
+    "gemm", gemm_cpu};
+
+}  // namespace reprise::kernels

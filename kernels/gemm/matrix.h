@@ -1,0 +1,271 @@
+// One matrix multiply by all threads: C = epilogue(A B), (M, N) = (M, K) (K, N).
+//
+// Note [Blocks]. C is cut into blocks whose share of A and B, packed, is a few megabytes, and these into
+// tiles, the tasks of the threads. The first thread that needs a piece of A or B packs it for all;
+// `PackedOperand` keeps count. The sum over K runs in panels of at most 384, in order, whatever the tiles
+// are: results depend on the shape alone. A tile's sums stay in the cache until K is done; only K > 1152
+// makes them wait for another round.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <thread>
+
+#include "reprise/core/parallel.h"
+#include "reprise/core/thread_owned.h"
+#include "reprise/kernels/gemm/epilogue.h"
+#include "reprise/kernels/gemm/pack.h"
+#include "reprise/kernels/gemm/tile.h"
+
+namespace reprise::kernels::gemm_detail {
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Memory aligned to cache lines that grows and is kept for the next call.
+class Scratch {
+ public:
+  template <class T>
+  T* ensure(int64_t count) {
+    const size_t bytes = size_t(count) * sizeof(T);
+    if (bytes > bytes_) {
+      memory_.reset();
+      bytes_ = 0;  // there may be no memory
+      memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
+      bytes_ = bytes;
+    }
+    return reinterpret_cast<T*>(memory_.get());
+  }
+
+ private:
+  static constexpr std::align_val_t alignment{64};
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete(p, alignment); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  size_t bytes_ = 0;
+};
+
+/// The packed pieces of one operand and which of them are ready. A piece is packed by the first who asks for
+/// it.
+class PackedOperand {
+ public:
+  /// Forgets what was packed, unless it was this `block` (a name the caller gives).
+  void start(int64_t block, int64_t pieces) {
+    if (block == block_) return;
+    if (pieces > count_) {
+      states_ = std::make_unique<std::atomic<uint64_t>[]>(size_t(pieces));
+      count_ = pieces;
+    }
+    block_ = block;
+    ++round_;
+  }
+  void forget() { block_ = -1; }
+
+  /// Calls `pack()` if this piece is new; returns when it is ready.
+  template <class Pack>
+  void ensure(int64_t piece, Pack&& pack) {
+    std::atomic<uint64_t>& state = states_[size_t(piece)];
+    const uint64_t ready = 2 * round_, busy = ready - 1;
+    uint64_t seen = state.load(std::memory_order_acquire);
+    if (seen == ready) return;
+    if (seen < busy && state.compare_exchange_strong(seen, busy, std::memory_order_acquire)) {
+      pack();
+      state.store(ready, std::memory_order_release);
+      return;
+    }
+    for (int spin = 0; state.load(std::memory_order_acquire) != ready; ++spin)
+      if (spin > 1000) std::this_thread::yield();
+  }
+
+  Scratch memory;
+
+ private:
+  std::unique_ptr<std::atomic<uint64_t>[]> states_;
+  int64_t count_ = 0, block_ = -1;
+  uint64_t round_ = 0;
+};
+
+struct Workspace {
+  PackedOperand a, b;
+  Scratch sums;       ///< of the tiles that wait for the next round of K
+  Scratch tile_sums;  ///< of the tile at hand
+};
+
+inline Workspace& workspace() { return thread_owned<Workspace>(); }
+
+/// How a product of this shape is cut. Sizes count elements.
+struct Blocks {
+  static constexpr int64_t max_k_panel = 256, max_panels_in_round = 4, packed_elements = 1 << 20;
+
+  int64_t k_panel;           ///< a panel's depth
+  int64_t k_round;           ///< K in one round, a multiple of k_panel
+  int64_t tile_m, tile_n;    ///< multiples of the panels' widths
+  int64_t block_m, block_n;  ///< multiples of the tile's
+
+  Blocks(int64_t m, int64_t n, int64_t k, int64_t rows, int64_t columns) {
+    k_panel =
+        std::max<int64_t>(1, ceil_div(ceil_div(k, std::max<int64_t>(1, ceil_div(k, max_k_panel))), 16) * 16);
+    k_round = k_panel * std::clamp<int64_t>(ceil_div(k, k_panel), 1, max_panels_in_round);
+    int64_t panels_m = 8, panels_n = 4;
+    const int64_t wanted = 8 * num_threads();
+    auto tiles = [&] { return ceil_div(m, panels_m * rows) * ceil_div(n, panels_n * columns); };
+    while (tiles() < wanted && panels_m * panels_n * rows * columns * k > smallest_task && panels_m > 1)
+      (panels_n > 1 && panels_m * rows <= panels_n * columns ? panels_n : panels_m) /= 2;
+    tile_m = panels_m * rows;
+    tile_n = panels_n * columns;
+    const int64_t side = packed_elements / k_round;
+    block_m = std::max<int64_t>(1, side / tile_m) * tile_m;
+    block_n = std::max<int64_t>(1, side / tile_n) * tile_n;
+  }
+
+ private:
+  static constexpr int64_t smallest_task = 1 << 18;  // multiply-adds: about 2 us of one core
+};
+
+template <class T>
+class MatrixMultiply {
+ public:
+  using C = Accumulator<T>;
+
+  MatrixMultiply(PackSource<T> a, PackSource<T> b, const Output<T>& out, int64_t m, int64_t n, int64_t k)
+      : a_(a),
+        b_(b),
+        out_(out),
+        m_(m),
+        n_(n),
+        k_(k),
+        rows_(width([]<int W>() { return panel_rows<W>; })),
+        columns_(width([]<int W>() { return panel_columns<C, W>; })),
+        blocks_(m, n, k, rows_, columns_) {}
+
+  void run() {
+    Workspace& space = workspace();
+    space.a.forget();
+    space.b.forget();
+    const int64_t rounds = std::max<int64_t>(1, ceil_div(k_, blocks_.k_round));
+    for (int64_t n0 = 0; n0 < n_; n0 += blocks_.block_n)
+      for (int64_t m0 = 0; m0 < m_; m0 += blocks_.block_m)
+        for (int64_t round = 0; round < rounds; ++round)
+          run_block(space,
+                    {m0, std::min(blocks_.block_m, m_ - m0), n0, std::min(blocks_.block_n, n_ - n0),
+                     round * blocks_.k_round, std::min(blocks_.k_round, k_ - round * blocks_.k_round)},
+                    rounds);
+  }
+
+ private:
+  struct Block {
+    int64_t m0, m, n0, n, k0, k;
+  };
+
+  template <class Of>
+  static int64_t width(Of of) {
+    switch (simd::isa()) {
+      case simd::Isa::avx512:
+        return of.template operator()<16>();
+      case simd::Isa::avx2:
+        return of.template operator()<8>();
+      case simd::Isa::portable:
+        return of.template operator()<4>();
+    }
+    return 0;
+  }
+
+  /// Elements of one packed piece: a tile's rows (or columns), one panel deep.
+  int64_t piece_a() const { return blocks_.tile_m / rows_ * panel_stride(rows_, blocks_.k_panel); }
+  int64_t piece_b() const { return blocks_.tile_n / columns_ * panel_stride(columns_, blocks_.k_panel); }
+
+  void run_block(Workspace& space, const Block& block, int64_t rounds) {
+    const int64_t tiles_m = ceil_div(block.m, blocks_.tile_m), tiles_n = ceil_div(block.n, blocks_.tile_n);
+    const int64_t panels = std::max<int64_t>(1, ceil_div(block.k, blocks_.k_panel));
+    const int64_t round = block.k0 / blocks_.k_round;
+    space.a.start(block.m0 * rounds + round, tiles_m * panels);
+    space.b.start(block.n0 * rounds + round, tiles_n * panels);
+    C* packed_a = space.a.memory.ensure<C>(tiles_m * panels * piece_a());
+    C* packed_b = space.b.memory.ensure<C>(tiles_n * panels * piece_b());
+    const int64_t tile_size = blocks_.tile_m * blocks_.tile_n;
+    C* waiting = rounds > 1 ? space.sums.ensure<C>(tiles_m * tiles_n * tile_size) : nullptr;
+    auto task = [&](int64_t tile) {
+      const int64_t i = tile % tiles_m, j = tile / tiles_m;
+      C* sums = waiting ? waiting + tile * tile_size : workspace().tile_sums.template ensure<C>(tile_size);
+      for (int64_t panel = 0; panel < panels; ++panel) {
+        const int64_t piece_i = i * panels + panel, piece_j = j * panels + panel;
+        C* a = packed_a + piece_i * piece_a();
+        C* b = packed_b + piece_j * piece_b();
+        space.a.ensure(piece_i, [&] { pack_a(block, i, panel, a); });
+        space.b.ensure(piece_j, [&] { pack_b(block, j, panel, b); });
+        multiply(block, i, j, panel, a, b, sums);
+      }
+    };
+    parallel_tasks(tiles_m * tiles_n, task);
+  }
+
+  int64_t depth(const Block& block, int64_t panel) const {
+    return std::min(blocks_.k_panel, block.k - panel * blocks_.k_panel);
+  }
+
+  void pack_a(const Block& block, int64_t tile, int64_t panel, C* to) const {
+    const int64_t row = tile * blocks_.tile_m, rows = std::min(blocks_.tile_m, block.m - row);
+    const int64_t k0 = block.k0 + panel * blocks_.k_panel, k = depth(block, panel);
+    PackSource<T> from{a_.data + (block.m0 + row) * a_.step + k0 * a_.k_step, a_.step, a_.k_step};
+    simd::run([&]<int W>() { pack_panels<C, W, panel_rows<W>>(from, rows, k, to); });
+  }
+
+  void pack_b(const Block& block, int64_t tile, int64_t panel, C* to) const {
+    const int64_t column = tile * blocks_.tile_n, columns = std::min(blocks_.tile_n, block.n - column);
+    const int64_t k0 = block.k0 + panel * blocks_.k_panel, k = depth(block, panel);
+    PackSource<T> from{b_.data + (block.n0 + column) * b_.step + k0 * b_.k_step, b_.step, b_.k_step};
+    simd::run([&]<int W>() { pack_panels<C, W, panel_columns<C, W>>(from, columns, k, to); });
+  }
+
+  /// One panel of K for one tile: strips as wide as a panel of B; A's panels stay in the second-level cache.
+  void multiply(const Block& block, int64_t i, int64_t j, int64_t panel, const C* a, const C* b,
+                C* sums) const {
+    const int64_t row = i * blocks_.tile_m, rows = std::min(blocks_.tile_m, block.m - row);
+    const int64_t column = j * blocks_.tile_n, columns = std::min(blocks_.tile_n, block.n - column);
+    const int64_t k = depth(block, panel), k_end = block.k0 + panel * blocks_.k_panel + k;
+    const bool add = block.k0 + panel > 0, last = k_end == k_, single = !add && last;
+    for (int64_t strip = 0; strip * columns_ < columns; ++strip) {
+      C* strip_sums = sums + (single ? 0 : strip * blocks_.tile_m * columns_);
+      const C* strip_b = b + strip * panel_stride(columns_, k);
+      const int64_t strip_columns = std::min(columns_, columns - strip * columns_);
+      multiply_strip(rows, strip_columns, k, a, strip_b, strip_sums, add,
+                     last ? out_.c.at(block.m0 + row, block.n0 + column + strip * columns_) : nullptr);
+      if (last)
+        write_strip(strip_sums, block.m0 + row, block.n0 + column + strip * columns_, rows, strip_columns);
+    }
+  }
+
+  void multiply_strip(int64_t rows, int64_t columns, int64_t k, const C* a, const C* b, C* sums, bool add,
+                      const T* c) const {
+    const int64_t c_step = out_.c.step;
+    simd::run([=]<int W>() {
+      constexpr int R = panel_rows<W>, N = panel_columns<C, W>;
+      const int64_t a_step = panel_stride(R, k);
+      const bool narrow = columns <= lanes<C, W>;
+      for (int64_t i = 0; i < rows; i += R) {
+        const C* panel = a + i / R * a_step;
+        if (c) prefetch_rows<N>(c + i * c_step, std::min<int64_t>(R, rows - i), c_step);
+        if (narrow)
+          multiply_rows<C, W, 1>(rows - i, k, panel, b, sums + i * N, add);
+        else
+          multiply_rows<C, W, 2>(rows - i, k, panel, b, sums + i * N, add);
+      }
+    });
+  }
+
+  void write_strip(const C* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
+    simd::run([&]<int W>() {
+      write_sums<lanes<C, W>>(out_, sums, panel_columns<C, W>, row, column, rows, columns);
+    });
+  }
+
+  PackSource<T> a_, b_;
+  Output<T> out_;
+  int64_t m_, n_, k_, rows_, columns_;
+  Blocks blocks_;
+};
+
+}  // namespace reprise::kernels::gemm_detail

@@ -1,0 +1,70 @@
+// The register tile of the matrix multiply: a panel of rows of A times a panel of columns of B.
+//
+// Packed panels hold, for each k, the values of all their rows (or columns) side by side. The tile's sums
+// stay in registers over the whole panel: 14 x 32 floats fill 28 of AVX-512's 32 registers, 6 x 16 12 of
+// AVX2's 16, 4 x 8 8 of the 16 of plain x86-64.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "reprise/kernels/cpu/simd.h"
+
+namespace reprise::kernels::gemm_detail {
+
+/// Rows of A in a panel, where vectors hold W floats.
+template <int W>
+inline constexpr int panel_rows = W == 16  ? 14
+                                  : W == 8 ? 6
+                                           : 4;
+
+/// Lanes of C in a vector that holds W floats, and columns of B in a panel.
+template <class C, int W>
+inline constexpr int lanes = W* int(sizeof(float)) / int(sizeof(C));
+template <class C, int W>
+inline constexpr int panel_columns = 2 * lanes<C, W>;
+
+/// sums[R][vectors * lanes] (+)= A B over `k`. The panels' strides are `panel_rows` and `panel_columns`.
+template <class C, int W, int R, int vectors>
+[[gnu::always_inline]] inline void multiply_tile(int64_t k, const C* a, const C* b, C* sums, bool add) {
+  constexpr int L = lanes<C, W>, a_step = panel_rows<W>, b_step = panel_columns<C, W>;
+  using V = simd::Vector<C, L>;
+  constexpr auto rows = std::make_index_sequence<R>();
+  V total[R][vectors] = {};
+  for (; k > 0; --k, a += a_step, b += b_step) {
+    V left = simd::load<V>(b), right = simd::load<V>(b + (vectors - 1) * L);
+    [&]<size_t... r>(std::index_sequence<r...>) {
+      auto row = [&](C x, V* sum) {
+        sum[0] += left * x;
+        if constexpr (vectors == 2) sum[1] += right * x;
+      };
+      (row(a[r], total[r]), ...);
+    }
+    (rows);
+  }
+  auto finish = [&](C* to, V sum) { simd::store(to, add ? V(simd::load<V>(to) + sum) : sum); };
+  [&]<size_t... r>(std::index_sequence<r...>) {
+    (finish(sums + r * b_step, total[r][0]), ...);
+    if constexpr (vectors == 2) (finish(sums + r * b_step + L, total[r][1]), ...);
+  }
+  (rows);
+}
+
+/// Asks for the lines that the rows' first `columns` elements lie in, which will be written soon.
+template <int columns, class T>
+[[gnu::always_inline]] inline void prefetch_rows(const T* to, int64_t rows, int64_t step) {
+  constexpr int line = 64 / int(sizeof(T));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; j += line) __builtin_prefetch(to + i * step + j, 1);
+}
+
+/// multiply_tile for a run-time number of rows, rounded up to an even one.
+template <class C, int W, int vectors, int R = panel_rows<W>>
+[[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t k, const C* a, const C* b, C* sums,
+                                                 bool add) {
+  if constexpr (R > 2)
+    if (rows <= R - 2) return multiply_rows<C, W, vectors, R - 2>(rows, k, a, b, sums, add);
+  multiply_tile<C, W, R, vectors>(k, a, b, sums, add);
+}
+
+}  // namespace reprise::kernels::gemm_detail

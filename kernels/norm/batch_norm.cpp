@@ -1,0 +1,318 @@
+// Batch normalisation on the CPU. The samples are cut into pieces by the shape alone; a piece of a channel
+// stays in the cache while it is read for its mean and for its deviations from it, and the pieces are joined
+// in order. Where a channel has one value a sample, the lanes of a vector are neighbouring channels, else
+// neighbouring places.
+#include "reprise/kernels/norm/batch_norm.h"
+
+#include <cmath>
+
+#include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/norm/batch_norm_checks.h"
+#include "reprise/kernels/norm/batch_norm_math.h"
+
+namespace reprise::kernels {
+namespace {
+
+/// How (N, C, ...) is cut into tasks: a piece is a run of places in some samples, of 1024 numbers a channel
+/// at most, so that sums of f32 stay short.
+struct ChannelCut {
+  ChannelShape shape;
+  bool columns;       ///< one value a sample: lanes lie along channels
+  int64_t width;      ///< channels of one task
+  int64_t run, runs;  ///< places of a piece, and pieces along the places of a sample
+  int64_t samples;    ///< of a piece
+  int64_t pieces, tasks, grain;
+
+  explicit ChannelCut(const ChannelShape& the_shape)
+      : shape(the_shape),
+        columns(shape.spatial == 1),
+        width(columns ? 16 : 1),
+        run(std::clamp<int64_t>(shape.spatial, 1, 1024)),
+        runs((shape.spatial + run - 1) / run),
+        samples(columns ? 64 : 1024 / run),
+        pieces((shape.samples + samples - 1) / samples * runs),
+        tasks((shape.channels + width - 1) / width * pieces),
+        grain(row_grain(samples * run * width)) {}
+
+  /// Calls body(first, count) for the places of a piece in each of its samples: the offset of the first one.
+  template <class Body>
+  [[gnu::always_inline]] void each_run(int64_t channel, int64_t piece, Body&& body) const {
+    const int64_t place = piece % runs * run, count = std::min(run, shape.spatial - place);
+    const int64_t begin = piece / runs * samples, end = std::min(shape.samples, begin + samples);
+    for (int64_t sample = begin; sample < end; ++sample)
+      body((sample * shape.channels + channel) * shape.spatial + place, count);
+  }
+  int64_t count(int64_t piece) const {  ///< values of a channel in a piece
+    int64_t total = 0;
+    each_run(0, piece, [&](int64_t, int64_t count) { total += count; });
+    return total;
+  }
+  /// Channels whose numbers are in a vector of L that starts at `channel`.
+  int64_t channels(int64_t channel, int L) const {
+    return columns ? std::min<int64_t>(L, shape.channels - channel) : 1;
+  }
+};
+
+/// Calls body<L>(channel, piece) for each piece and each vector of channels, or each channel.
+template <class T, class Body>
+void each_piece(const ChannelCut& cut, Body&& body) {
+  parallel_for(cut.tasks, cut.grain, [&](int64_t begin, int64_t end) {
+    simd::run([&]<int W>() {
+      constexpr int L = simd::lanes_of<T, W>;
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = task / cut.pieces * cut.width;
+        const int64_t last = std::min(cut.shape.channels, first + cut.width);
+        for (int64_t channel = first; channel < last; channel += cut.columns ? L : 1)
+          body.template operator()<L>(channel, task % cut.pieces);
+      }
+    });
+  });
+}
+
+/// Calls body(at, left) for each vector of a piece: the offset of its first number, and how many there are.
+template <int L, class Body>
+[[gnu::always_inline]] inline void each_vector(const ChannelCut& cut, int64_t channel, int64_t piece,
+                                               Body&& body) {
+  cut.each_run(channel, piece, [&](int64_t first, int64_t count) {
+    if (cut.columns)
+      body(first, cut.channels(channel, L));
+    else
+      for_each_vector<L>(count, [&](int64_t j, int64_t left) { body(first + j, left); });
+  });
+}
+
+/// The sums of the channels of a vector.
+template <int L, class C>
+struct ChannelSums {
+  C at[L];
+
+  [[gnu::always_inline]] ChannelSums(const ChannelCut& cut, simd::Vector<C, L> lanes) {
+    simd::store(at, lanes);
+    if (!cut.columns) at[0] = simd::sum_lanes<L, C>(lanes);
+  }
+  /// Each in the lanes of its channel.
+  [[gnu::always_inline]] simd::Vector<C, L> lanes(const ChannelCut& cut) const {
+    simd::Vector<C, L> none{};
+    return cut.columns ? simd::load<simd::Vector<C, L>>(at) : none + at[0];
+  }
+};
+
+/// ChannelMap of each channel, its numbers apart.
+template <class C>
+class ChannelMaps {
+ public:
+  explicit ChannelMaps(int64_t channels) : channels_(channels), numbers_(size_t(5 * channels)) {}
+
+  void set(int64_t channel, const ChannelMap<C>& map) {
+    const C values[] = {map.high, map.low, map.scale, map.slope, map.shift};
+    for (int64_t i = 0; i < 5; ++i) numbers_[size_t(i * channels_ + channel)] = values[i];
+  }
+  /// Of the channels of a vector.
+  template <int L>
+  [[gnu::always_inline]] ChannelMap<simd::Vector<C, L>> lanes(const ChannelCut& cut, int64_t channel) const {
+    auto load = [&](int64_t i) {
+      const C* from = numbers_.data() + i * channels_ + channel;
+      simd::Vector<C, L> none{};
+      return cut.columns ? simd::load_row<C, L>(from, channels_ - channel) : none + *from;
+    };
+    return {load(0), load(1), load(2), load(3), load(4)};
+  }
+
+ private:
+  int64_t channels_;
+  std::vector<C> numbers_;
+};
+
+double rstd_of(double variance, double eps) { return 1 / std::sqrt(variance + eps); }
+
+/// Moments of each channel. The rounding error of a piece's mean is summed beside the squares and taken off
+/// again: see Note [Accurate mean] in layer_norm.cpp.
+template <class T, class C = Accumulator<T>>
+void statistics(const ChannelCut& cut, const T* x, double* mean, double* variance) {
+  std::vector<Moments> parts(size_t(cut.shape.channels * cut.pieces));
+  each_piece<T>(cut, [&]<int L>(int64_t channel, int64_t piece) {
+    using V = simd::Vector<C, L>;
+    const C n = C(cut.count(piece));
+    V total{}, deviations{}, squares{};
+    each_vector<L>(cut, channel, piece,
+                   [&](int64_t at, int64_t left) { total += simd::load_row<C, L>(x + at, left); });
+    const ChannelSums<L, C> sums(cut, total);
+    const V centre = sums.lanes(cut) / n;
+    const C rest = cut.columns ? C(0) : sums.at[0] / n;  // lanes that add nothing
+    each_vector<L>(cut, channel, piece, [&](int64_t at, int64_t left) {
+      V deviation = simd::load_row<C, L>(x + at, left, rest) - centre;
+      deviations += deviation;
+      squares += deviation * deviation;
+    });
+    const ChannelSums<L, C> first(cut, deviations), second(cut, squares);
+    for (int64_t i = 0; i < cut.channels(channel, L); ++i) {
+      const double offset = double(first.at[i]) / double(n);
+      const double left = double(second.at[i]) - offset * double(first.at[i]);
+      parts[size_t((channel + i) * cut.pieces + piece)] = {double(n), double(sums.at[i] / n) + offset,
+                                                           left < 0 ? 0 : left};
+    }
+  });
+  for (int64_t channel = 0; channel < cut.shape.channels; ++channel) {
+    Moments all{};
+    for (int64_t i = 0; i < cut.pieces; ++i) all = join(all, parts[size_t(channel * cut.pieces + i)]);
+    mean[channel] = all.mean;
+    variance[channel] = all.count > 0 ? all.squares / all.count : 0;
+  }
+}
+
+template <class T, class C = Accumulator<T>>
+void normalize(const ChannelCut& cut, const T* x, T* y, const ChannelMaps<C>& maps) {
+  each_piece<T>(cut, [&]<int L>(int64_t channel, int64_t piece) {
+    using V = simd::Vector<C, L>;
+    const ChannelMap<V> map = maps.template lanes<L>(cut, channel);
+    each_vector<L>(cut, channel, piece, [&](int64_t at, int64_t left) {
+      V value = map.centred(simd::load_row<C, L>(x + at, left)) * map.scale + map.shift;
+      simd::store_row<C, L>(y + at, value, left);
+    });
+  });
+}
+
+/// y from x and the statistics of each channel.
+template <class T, class C = Accumulator<T>>
+void normalize_by(const ChannelCut& cut, const BatchNormViews& v, double eps) {
+  const int64_t channels = cut.shape.channels;
+  ParameterRow<double> gamma(v.gamma, channels, 1), beta(v.beta, channels, 0), mean(v.mean, channels, 0),
+      variance(v.variance, channels, 0);
+  ChannelMaps<C> maps(channels);
+  for (int64_t c = 0; c < channels; ++c)
+    maps.set(
+        c, forward_map<C>(mean.data()[c], rstd_of(variance.data()[c], eps), gamma.data()[c], beta.data()[c]));
+  normalize(cut, v.x.as<T>(), v.y.as<T>(), maps);
+}
+
+void batch_norm_cpu(const Stream&, const TensorView& x, const TensorView& gamma, const TensorView& beta,
+                    double eps, const TensorView& y, const TensorView& mean, const TensorView& variance) {
+  const BatchNormViews views{x, gamma, mean, variance, beta, y};
+  const ChannelCut cut(check_batch_norm("batch_norm", views, true));
+  dispatch_floating(x.dtype, "batch_norm", [&]<class T>() {
+    if (cut.shape.channels > 0) statistics(cut, x.as<T>(), mean.as<double>(), variance.as<double>());
+    if (y) normalize_by<T>(cut, views, eps);
+  });
+}
+
+void batch_norm_inference_cpu(const Stream&, const TensorView& x, const TensorView& gamma,
+                              const TensorView& beta, const TensorView& mean, const TensorView& variance,
+                              double eps, const TensorView& y) {
+  const BatchNormViews views{x, gamma, mean, variance, beta, y};
+  const ChannelCut cut(check_batch_norm("batch_norm_inference", views, false));
+  dispatch_floating(x.dtype, "batch_norm_inference", [&]<class T>() { normalize_by<T>(cut, views, eps); });
+}
+
+/// Sums over the values of each channel; `maps` has the means.
+template <class T, class C = Accumulator<T>>
+std::vector<GradientSums> gradient_sums(const ChannelCut& cut, const T* dy, const T* x,
+                                        const ChannelMaps<C>& maps) {
+  std::vector<GradientSums> parts(size_t(cut.shape.channels * cut.pieces));
+  each_piece<T>(cut, [&]<int L>(int64_t channel, int64_t piece) {
+    using V = simd::Vector<C, L>;
+    const ChannelMap<V> map = maps.template lanes<L>(cut, channel);
+    V gradients{}, products{};
+    each_vector<L>(cut, channel, piece, [&](int64_t at, int64_t left) {
+      V gradient = simd::load_row<C, L>(dy + at, left);
+      gradients += gradient;
+      products += gradient * map.centred(simd::load_row<C, L>(x + at, left));
+    });
+    const ChannelSums<L, C> first(cut, gradients), second(cut, products);
+    for (int64_t i = 0; i < cut.channels(channel, L); ++i)
+      parts[size_t((channel + i) * cut.pieces + piece)] = {double(first.at[i]), double(second.at[i])};
+  });
+  std::vector<GradientSums> sums(size_t(cut.shape.channels));
+  for (size_t c = 0; c < sums.size(); ++c)
+    for (size_t i = 0; i < size_t(cut.pieces); ++i)
+      sums[c] = join(sums[c], parts[c * size_t(cut.pieces) + i]);
+  return sums;
+}
+
+template <class T, class C = Accumulator<T>>
+void map_gradients(const ChannelCut& cut, const T* dy, const T* x, T* dx, NormStatistics statistics,
+                   const ChannelMaps<C>& maps) {
+  const bool constant = statistics == NormStatistics::running;
+  each_piece<T>(cut, [&]<int L>(int64_t channel, int64_t piece) {
+    using V = simd::Vector<C, L>;
+    const ChannelMap<V> map = maps.template lanes<L>(cut, channel);
+    each_vector<L>(cut, channel, piece, [&](int64_t at, int64_t left) {
+      V value = simd::load_row<C, L>(dy + at, left) * map.scale;
+      if (!constant) value += map.centred(simd::load_row<C, L>(x + at, left)) * map.slope + map.shift;
+      simd::store_row<C, L>(dx + at, value, left);
+    });
+  });
+}
+
+void write_parameter(const TensorView& into, int64_t channel, double value) {
+  if (!into) return;
+  dispatch_floating(into.dtype, "batch_norm_backward",
+                    [&]<class T>() { into.as<T>()[channel * into.strides[0]] = T(Accumulator<T>(value)); });
+}
+
+template <class T, class C = Accumulator<T>>
+void backward(const ChannelCut& cut, const BatchNormViews& v, double eps, NormStatistics statistics) {
+  const int64_t channels = cut.shape.channels;
+  const bool batch = statistics == NormStatistics::batch;
+  ParameterRow<double> gamma(v.gamma, channels, 1), mean(v.mean, channels, 0),
+      variance(v.variance, channels, 0);
+  ChannelMaps<C> maps(channels);
+  for (int64_t c = 0; c < channels; ++c) maps.set(c, forward_map<C>(mean.data()[c], 1, 1, 0));
+  std::vector<GradientSums> sums(static_cast<size_t>(channels));
+  if (batch || v.dgamma || v.dbeta) sums = gradient_sums(cut, v.dy.as<T>(), v.x.as<T>(), maps);
+  for (int64_t c = 0; c < channels; ++c) {
+    const double rstd = rstd_of(variance.data()[c], eps);
+    const GradientSums& sum = sums[size_t(c)];
+    write_parameter(v.dgamma, c, sum.product * rstd);
+    write_parameter(v.dbeta, c, sum.dy);
+    maps.set(c, backward_map<C>(mean.data()[c], rstd, gamma.data()[c], sum, batch ? cut.shape.count() : 0));
+  }
+  if (v.dx) map_gradients(cut, v.dy.as<T>(), v.x.as<T>(), v.dx.as<T>(), statistics, maps);
+}
+
+void batch_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorView& x,
+                             const TensorView& gamma, const TensorView& mean, const TensorView& variance,
+                             double eps, NormStatistics statistics, const TensorView& dx,
+                             const TensorView& dgamma, const TensorView& dbeta) {
+  const BatchNormViews views{x, gamma, mean, variance, {}, {}, dy, dx, dgamma, dbeta};
+  const ChannelCut cut(check_batch_norm("batch_norm_backward", views, false));
+  dispatch_floating(x.dtype, "batch_norm_backward",
+                    [&]<class T>() { backward<T>(cut, views, eps, statistics); });
+}
+
+void blend_into(const TensorView& running, int64_t channel, double value, double momentum) {
+  dispatch_floating(running.dtype, "update_running_statistics", [&]<class T>() {
+    T& entry = running.as<T>()[channel * running.strides[0]];
+    entry = T(Accumulator<T>(blended(double(Accumulator<T>(entry)), value, momentum)));
+  });
+}
+
+void update_running_statistics_cpu(const Stream&, const TensorView& mean, const TensorView& variance,
+                                   int64_t count, std::optional<double> momentum,
+                                   const TensorView& running_mean, const TensorView& running_variance,
+                                   const TensorView& batches) {
+  check_running_statistics(mean, variance, count, momentum, running_mean, running_variance, batches);
+  const int64_t batch = batches ? ++*batches.as<int64_t>() : 0;
+  const double share = momentum ? *momentum : 1 / double(batch);
+  for (int64_t c = 0; c < mean.numel(); ++c) {
+    blend_into(running_mean, c, mean.as<double>()[c], share);
+    blend_into(running_variance, c, unbiased(variance.as<double>()[c], count), share);
+  }
+}
+
+}  // namespace
+
+Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
+            const TensorView& y, const TensorView& mean, const TensorView& variance)>
+    batch_norm{"batch_norm", batch_norm_cpu};
+Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, const TensorView& mean,
+            const TensorView& variance, double eps, const TensorView& y)>
+    batch_norm_inference{"batch_norm_inference", batch_norm_inference_cpu};
+Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& mean,
+            const TensorView& variance, double eps, NormStatistics statistics, const TensorView& dx,
+            const TensorView& dgamma, const TensorView& dbeta)>
+    batch_norm_backward{"batch_norm_backward", batch_norm_backward_cpu};
+Kernel<void(const TensorView& mean, const TensorView& variance, int64_t count, std::optional<double> momentum,
+            const TensorView& running_mean, const TensorView& running_variance, const TensorView& batches)>
+    update_running_statistics{"update_running_statistics", update_running_statistics_cpu};
+
+}  // namespace reprise::kernels

@@ -1,0 +1,126 @@
+// Root-mean-square normalisation on the CPU. A row stays in L1 while it is read twice.
+#include "reprise/kernels/norm/rms_norm.h"
+
+#include <cmath>
+
+#include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/norm/views.h"
+
+namespace reprise::kernels {
+namespace {
+
+template <int L, class T, class C = Accumulator<T>>
+C normalize_row(const T* x, const C* gamma, T* y, int64_t width, C eps) {
+  using V = simd::Vector<C, L>;
+  C squares = sum_terms<L, C>(width, [&](int64_t j, int64_t left) {
+    V value = simd::load_row<C, L>(x + j, left);
+    return V(value * value);
+  });
+  C rstd = C(1) / std::sqrt(squares / C(width) + eps);
+  for_each_vector<L>(width, [&](int64_t j, int64_t left) {
+    V value = simd::load_row<C, L>(x + j, left) * rstd * simd::load_row<C, L>(gamma + j, left);
+    simd::store_row<C, L>(y + j, value, left);
+  });
+  return rstd;
+}
+
+template <class T>
+void forward(const NormViews& v, double eps) {
+  using C = Accumulator<T>;
+  int64_t width = v.x.size(-1);
+  ParameterRow<C> scale(v.gamma, width, C(1));
+  parallel_for(rows_of(v.x), row_grain(width), [&](int64_t begin, int64_t end) {
+    simd::run([&]<int W>() {
+      constexpr int L = simd::lanes_of<T, W>;
+      for (int64_t row = begin; row < end; ++row) {
+        const T* from = row_at<T>(v.x, row);
+        if (v.residual) {
+          T* sum = row_at<T>(v.sum, row);
+          add_rows<L>(from, row_at<const T>(v.residual, row), sum, width);
+          from = sum;
+        }
+        C value = normalize_row<L>(from, scale.data(), row_at<T>(v.y, row), width, C(eps));
+        if (v.rstd) static_cast<C*>(v.rstd.data)[row] = value;
+      }
+    });
+  });
+}
+
+void forward_checked(const char* op, const NormViews& views, double eps) {
+  check_norm(op, views);
+  dispatch_floating(views.x.dtype, op, [&]<class T>() { forward<T>(views, eps); });
+}
+
+void rms_norm_cpu(const Stream&, const TensorView& x, const TensorView& gamma, double eps,
+                  const TensorView& y, const TensorView& rstd) {
+  const TensorView none;
+  forward_checked("rms_norm", {x, none, gamma, none, none, y, none, rstd}, eps);
+}
+
+void add_rms_norm_cpu(const Stream&, const TensorView& x, const TensorView& residual, const TensorView& gamma,
+                      double eps, const TensorView& sum, const TensorView& y, const TensorView& rstd) {
+  const TensorView none;
+  forward_checked("add_rms_norm", {x, residual, gamma, none, sum, y, none, rstd}, eps);
+}
+
+/// One row of the backward pass; null outputs are skipped. With h = x rstd and g = dy gamma:
+///   dx = rstd (g - h mean(g h)),  dgamma += dy h
+template <int L, class T, class C = Accumulator<T>>
+void backward_row(const T* dy, const T* x, const C* gamma, int64_t width, C rstd, T* dx, C* dgamma) {
+  using V = simd::Vector<C, L>;
+  C products = sum_terms<L, C>(width, [&](int64_t j, int64_t left) {
+    V dgamma_term = simd::load_row<C, L>(dy + j, left) * (simd::load_row<C, L>(x + j, left) * rstd);
+    if (dgamma)
+      simd::store_row<C, L>(dgamma + j, V(simd::load_row<C, L>(dgamma + j, left) + dgamma_term), left);
+    return V(dgamma_term * simd::load_row<C, L>(gamma + j, left));
+  });
+  if (!dx) return;
+  C mean_gh = products / C(width);
+  for_each_vector<L>(width, [&](int64_t j, int64_t left) {
+    V g = simd::load_row<C, L>(dy + j, left) * simd::load_row<C, L>(gamma + j, left);
+    V h = simd::load_row<C, L>(x + j, left) * rstd;
+    simd::store_row<C, L>(dx + j, V((g - h * mean_gh) * rstd), left);
+  });
+}
+
+template <class T>
+void backward(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& rstd,
+              const TensorView& dx, const TensorView& dgamma) {
+  using C = Accumulator<T>;
+  int64_t width = x.size(-1), rows = rows_of(x);
+  ParameterRow<C> scale(gamma, width, C(1));
+  PartialRows<C> dgamma_rows(rows, dgamma ? width : 0);
+  parallel_for(rows, dgamma_rows.grain(), [&](int64_t begin, int64_t end) {
+    C* dgamma_piece = dgamma ? dgamma_rows.piece(begin) : nullptr;
+    simd::run([&]<int W>() {
+      constexpr int L = simd::lanes_of<T, W>;
+      for (int64_t row = begin; row < end; ++row)
+        backward_row<L>(row_at<T>(dy, row), row_at<T>(x, row), scale.data(), width,
+                        static_cast<const C*>(rstd.data)[row], dx ? row_at<T>(dx, row) : nullptr,
+                        dgamma_piece);
+    });
+  });
+  if (dgamma) dgamma_rows.write(dgamma);
+}
+
+void rms_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorView& x, const TensorView& gamma,
+                           const TensorView& rstd, const TensorView& dx, const TensorView& dgamma) {
+  constexpr auto op = "rms_norm_backward";
+  const TensorView none;
+  check_norm_backward(op, {dy, x, gamma, none, rstd, dx, dgamma, none}, false);
+  dispatch_floating(x.dtype, op, [&]<class T>() { backward<T>(dy, x, gamma, rstd, dx, dgamma); });
+}
+
+}  // namespace
+
+Kernel<void(const TensorView& x, const TensorView& gamma, double eps, const TensorView& y,
+            const TensorView& rstd)>
+    rms_norm{"rms_norm", rms_norm_cpu};
+Kernel<void(const TensorView& x, const TensorView& residual, const TensorView& gamma, double eps,
+            const TensorView& sum, const TensorView& y, const TensorView& rstd)>
+    add_rms_norm{"add_rms_norm", add_rms_norm_cpu};
+Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& rstd,
+            const TensorView& dx, const TensorView& dgamma)>
+    rms_norm_backward{"rms_norm_backward", rms_norm_backward_cpu};
+
+}  // namespace reprise::kernels

@@ -1,0 +1,49 @@
+// Checks of the views that layer norm and RMS norm take.
+#include "reprise/kernels/norm/views.h"
+
+#include "reprise/kernels/row_checks.h"
+
+namespace reprise::kernels {
+namespace {
+
+void check_like(const char* op, std::string_view name, const TensorView& view, const TensorView& x) {
+  check_view(op, name, view, x.shape, x.dtype);
+  check_rows(op, name, view);
+}
+
+DType statistics_dtype(const TensorView& x) { return x.dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+void check_floating(const char* op, const TensorView& x) {
+  check(is_floating(x.dtype), op, ": needs a floating dtype, got ", x.dtype);
+}
+
+}  // namespace
+
+void check_norm(const char* op, const NormViews& v) {
+  check_rows(op, "x", v.x);
+  check_like(op, "y", v.y, v.x);
+  check(bool(v.residual) == bool(v.sum), op, ": residual and sum go together");
+  if (v.residual) check_like(op, "residual", v.residual, v.x);
+  if (v.sum) check_like(op, "sum", v.sum, v.x);
+  check_parameter(op, "gamma", v.gamma, v.x.size(-1));
+  check_parameter(op, "beta", v.beta, v.x.size(-1));
+  check_floating(op, v.x);
+  check_statistic(op, "mean", v.mean, v.x, statistics_dtype(v.x));
+  check_statistic(op, "rstd", v.rstd, v.x, statistics_dtype(v.x));
+}
+
+void check_norm_backward(const char* op, const NormBackwardViews& v, bool centred) {
+  check_rows(op, "x", v.x);
+  check_like(op, "dy", v.dy, v.x);
+  if (v.dx) check_like(op, "dx", v.dx, v.x);
+  check_parameter(op, "gamma", v.gamma, v.x.size(-1));
+  check_parameter(op, "dgamma", v.dgamma, v.x.size(-1));
+  check_parameter(op, "dbeta", v.dbeta, v.x.size(-1));
+  check(v.x.numel() == 0 || (v.rstd && (v.mean || !centred)), op, ": needs the ", centred ? "mean and " : "",
+        "rstd of the forward pass");
+  check_floating(op, v.x);
+  check_statistic(op, "mean", v.mean, v.x, statistics_dtype(v.x));
+  check_statistic(op, "rstd", v.rstd, v.x, statistics_dtype(v.x));
+}
+
+}  // namespace reprise::kernels

@@ -1,0 +1,184 @@
+// Softmax cross-entropy on the CPU. Logits are read once for the maximum and the sum: a block is scanned for
+// its maximum and, while it is in L1, summed; what was summed before is rescaled when the maximum rises
+// (online softmax, Milakov and Gimelshein 2018). The gradient reads them again, which costs less than keeping
+// exp(x).
+#include "reprise/kernels/softmax/cross_entropy.h"
+
+#include <cmath>
+#include <limits>
+
+#include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/cpu/simd_math.h"
+
+namespace reprise::kernels {
+namespace {
+
+constexpr int64_t kBlock = 2048;  // logits in one block
+
+template <class C>
+struct RowSums {
+  C max = -std::numeric_limits<C>::infinity();
+  double exponentials = 0;  // sum of exp(x - max)
+  double logits = 0;        // sum of x; kept for label smoothing only
+};
+
+template <int L, class T, class C = Accumulator<T>>
+[[gnu::always_inline]] inline C max_of(const T* x, int64_t n) {
+  using V = simd::Vector<C, L>;
+  constexpr C lowest = -std::numeric_limits<C>::infinity();
+  V max[2] = {V{} + lowest, V{} + lowest};
+  int64_t j = 0;
+  for (; j + 2 * L <= n; j += 2 * L)
+    for (int k = 0; k < 2; ++k) {
+      V value = simd::load_row<C, L>(x + j + k * L, L);
+      max[k] = value > max[k] ? value : max[k];
+    }
+  for (; j < n; j += L) {
+    V value = simd::load_row<C, L>(x + j, n - j, lowest);
+    max[0] = value > max[0] ? value : max[0];
+  }
+  V both = max[0] > max[1] ? max[0] : max[1];
+  C result = both[0];
+  for (int i = 1; i < L; ++i) result = std::max(result, C(both[i]));
+  return result;
+}
+
+/// NaN and +inf logits make `exponentials` NaN, and so the loss, as they should.
+template <int L, class T, class C = Accumulator<T>>
+RowSums<C> sums_of(const T* x, int64_t n, bool sum_logits) {
+  using V = simd::Vector<C, L>;
+  constexpr C lowest = -std::numeric_limits<C>::infinity();
+  RowSums<C> sums;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const T* block = x + begin;
+    int64_t count = std::min(kBlock, n - begin);
+    C max = max_of<L>(block, count);
+    if (max > sums.max) {
+      sums.exponentials *= std::exp(double(sums.max) - double(max));
+      sums.max = max;
+    }
+    C shift = sums.max == lowest ? C(0) : sums.max;  // only -inf so far: exp gives 0, not NaN
+    sums.exponentials += double(sum_terms<L, C>(count, [&](int64_t j, int64_t left) {
+      return simd::exp(V(simd::load_row<C, L>(block + j, left, lowest) - shift));
+    }));
+    if (sum_logits)
+      sums.logits += double(sum_terms<L, C>(
+          count, [&](int64_t j, int64_t left) { return simd::load_row<C, L>(block + j, left); }));
+  }
+  return sums;
+}
+
+struct Row {
+  int64_t width, target;
+  double smoothing, scale;
+};
+
+template <int L, class T, class C = Accumulator<T>>
+double loss_and_gradient(const Row& row, const T* x, T* dx) {
+  using V = simd::Vector<C, L>;
+  double n = double(row.width);
+  RowSums<C> sums = sums_of<L>(x, row.width, row.smoothing > 0);
+  double target = double(C(x[row.target])) - double(sums.max);
+  double log_sum = std::log(sums.exponentials);
+  double loss = log_sum - (1 - row.smoothing) * target;
+  if (row.smoothing > 0) loss -= row.smoothing / n * (sums.logits - n * double(sums.max));
+  if (!dx) return loss;
+  C factor = C(row.scale / sums.exponentials), uniform = C(row.scale * row.smoothing / n);
+  for_each_vector<L>(row.width, [&](int64_t j, int64_t left) {
+    V value = simd::exp(V(simd::load_row<C, L>(x + j, left) - sums.max)) * factor - uniform;
+    simd::store_row<C, L>(dx + j, value, left);
+  });
+  double probability = std::exp(target - log_sum);
+  dx[row.target] = T(C(row.scale * (probability - row.smoothing / n - (1 - row.smoothing))));
+  return loss;
+}
+
+void check_scale(const char* op, const TensorView& scale) {
+  check(scale.numel() == 1 && scale.dtype == DType::f64, op, ": scale needs one f64, has ", scale.shape, " ",
+        scale.dtype);
+}
+
+void check_targets(const TensorView& targets, int64_t classes, int64_t ignore_index) {
+  for (int64_t i = 0; i < targets.size(0); ++i) {
+    int64_t target = targets.as<int64_t>()[i * targets.stride(0)];
+    check(target == ignore_index || (target >= 0 && target < classes), "cross_entropy: target ", target,
+          " in row ", i, " is outside [0, ", classes, ")");
+  }
+}
+
+template <class T>
+void each_row(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
+              const TensorView& losses, const TensorView& dlogits, double scale) {
+  using C = Accumulator<T>;
+  int64_t width = logits.size(1);
+  int64_t grain = std::max<int64_t>(1, row_grain(width) / 4);  // an exp or two for each element
+  parallel_for(logits.size(0), grain, [&](int64_t begin, int64_t end) {
+    simd::run([&]<int W>() {
+      for (int64_t row = begin; row < end; ++row) {
+        int64_t target = static_cast<const int64_t*>(targets.data)[row * targets.stride(0)];
+        C& loss = static_cast<C*>(losses.data)[row * losses.stride(0)];
+        T* gradient = dlogits ? row_at<T>(dlogits, row) : nullptr;
+        if (target == options.ignore_index) {
+          loss = 0;
+          if (gradient) std::fill_n(gradient, width, T(0));
+          continue;
+        }
+        Row facts = {width, target, options.label_smoothing, scale};
+        loss = C(loss_and_gradient<simd::lanes_of<T, W>>(facts, row_at<const T>(logits, row), gradient));
+      }
+    });
+  });
+}
+
+void cross_entropy_cpu(const Stream&, const TensorView& logits, const TensorView& targets,
+                       const CrossEntropyOptions& options, const TensorView& losses,
+                       const TensorView& dlogits, const TensorView& scale) {
+  constexpr auto op = "cross_entropy";
+  check_cross_entropy(logits, targets, options, losses, dlogits, scale);
+  dispatch_floating(logits.dtype, op, [&]<class T>() {
+    check_targets(targets, logits.size(1), options.ignore_index);
+    each_row<T>(logits, targets, options, losses, dlogits, scale ? *scale.as<double>() : 1.0);
+  });
+}
+
+void mean_scale_cpu(const Stream&, const TensorView& targets, int64_t ignore_index, const TensorView& scale) {
+  check_mean_scale(targets, scale);
+  int64_t count = 0;
+  for (int64_t i = 0; i < targets.size(0); ++i)
+    count += targets.as<int64_t>()[i * targets.stride(0)] != ignore_index;
+  *scale.as<double>() = 1.0 / double(std::max<int64_t>(1, count));
+}
+
+}  // namespace
+
+void check_cross_entropy(const TensorView& logits, const TensorView& targets,
+                         const CrossEntropyOptions& options, const TensorView& losses,
+                         const TensorView& dlogits, const TensorView& scale) {
+  constexpr auto op = "cross_entropy";
+  check(logits.rank() == 2, op, ": logits need shape (N, V), have ", logits.shape);
+  check(options.label_smoothing >= 0 && options.label_smoothing <= 1, op, ": label_smoothing is ",
+        options.label_smoothing, ", should be in [0, 1]");
+  check_rows(op, "logits", logits);
+  check_view(op, "targets", targets, Shape{logits.size(0)}, DType::i64);
+  if (dlogits) check_view(op, "dlogits", dlogits, logits.shape, logits.dtype);
+  if (dlogits) check_rows(op, "dlogits", dlogits);
+  check(is_floating(logits.dtype), op, ": needs a floating dtype, got ", logits.dtype);
+  check_view(op, "losses", losses, Shape{logits.size(0)},
+             logits.dtype == DType::f64 ? DType::f64 : DType::f32);
+  if (scale) check_scale(op, scale);
+}
+
+void check_mean_scale(const TensorView& targets, const TensorView& scale) {
+  constexpr auto op = "cross_entropy_mean_scale";
+  check(targets.rank() == 1, op, ": targets need shape (N), have ", targets.shape);
+  check_view(op, "targets", targets, targets.shape, DType::i64);
+  check_scale(op, scale);
+}
+
+Kernel<void(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
+            const TensorView& losses, const TensorView& dlogits, const TensorView& scale)>
+    cross_entropy{"cross_entropy", cross_entropy_cpu};
+Kernel<void(const TensorView& targets, int64_t ignore_index, const TensorView& scale)>
+    cross_entropy_mean_scale{"cross_entropy_mean_scale", mean_scale_cpu};
+
+}  // namespace reprise::kernels

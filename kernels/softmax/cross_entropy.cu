@@ -1,0 +1,149 @@
+// Softmax cross-entropy on CUDA, loss and gradient in one kernel (cross_entropy.h has the formula). Moves the
+// logits and their gradient once, 2 * N * V elements, for V up to 16,384, kept in registers; longer rows,
+// such as GPT-2's 50,304, are read a second time, last columns first, from the cache that still holds them.
+// Two exponentials an element.
+#include "reprise/kernels/softmax/cross_entropy.h"
+
+#include "reprise/kernels/softmax/row.cuh"
+#include "reprise/simt/device_errors.h"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace device;
+
+const cuda::ErrorCode target_outside("cross_entropy: target {value} in row {row} is outside [0, {limit})");
+
+template <class T, class C>
+struct Arguments {
+  Rows<T> logits, dlogits;  ///< dlogits is optional and may be the logits
+  const int64_t* targets;
+  C* losses;
+  int64_t target_stride, loss_stride;
+  int64_t rows, width, ignore_index;
+  C smoothing;
+  const double* scale;  ///< optional
+  cuda::ErrorSlot* errors;
+  int error_code;
+};
+
+/// A row without a target that counts: no gradient; no loss if ignored, else NaN, and an error.
+template <class Cut, class T>
+__device__ __forceinline__ void skip_row(const typename Cut::Team& team,
+                                         const Arguments<T, typename Cut::C>& p, int64_t row,
+                                         int64_t target) {
+  using C = typename Cut::C;
+  if (team.thread() == 0) {
+    const bool ignored = target == p.ignore_index;
+    p.losses[row * p.loss_stride] = ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();
+    if (!ignored) cuda::report_error(p.errors, p.error_code, row, target, p.width);
+  }
+  if (!p.dlogits) return;
+  T* dx = p.dlogits.at(row);
+  if constexpr (Cut::shifted)
+    for (int64_t j = team.thread(); j < p.width; j += team.threads()) dx[j] = from<T>(C(0));
+  else
+    each_pack<Cut>(team, p.width,
+                   [&](int, int64_t j) { store_pack(dx + j, pack_of<T>(Numbers<C, Cut::N>{})); });
+}
+
+template <class Cut, class T>
+__global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
+    cross_entropy_kernel(Arguments<T, typename Cut::C> p) {
+  using C = typename Cut::C;
+  REPRISE_SHARED(C, scratch, [2 * warp_threads]);
+  const typename Cut::Team team(scratch);
+  const C scale = p.scale ? C(*p.scale) : C(1);
+  for (int64_t row = team.first_row(); row < p.rows; row += team.row_step()) {
+    const int64_t target = p.targets[row * p.target_stride];
+    if (target == p.ignore_index || target < 0 || target >= p.width) {
+      skip_row<Cut>(team, p, row, target);
+      continue;
+    }
+    const int shift = shift_of<Cut>(p.logits.at(row));
+    const int64_t end = p.width + shift, column = target + shift;  // from the boundary before the row on
+    const T* logits = p.logits.at(row) - shift;
+    const Row<T, Cut> x(team, logits, end, shift);
+    const Exponentials<C> e = exponentials_of(team, x, end, p.smoothing > C(0));
+    const C uniform = p.smoothing / C(p.width), log_sum = std::log(e.sum);
+    // The thread whose column the target is reads its logit here, before it may write over it.
+    const bool owns_target = int(column) / Cut::N % team.threads() == team.thread();
+    const C below = owns_target ? to<C>(logits[column]) - e.max : C(0);
+    if (owns_target) {
+      C loss = log_sum - (C(1) - p.smoothing) * below;
+      if (p.smoothing > C(0)) loss -= p.smoothing * (e.logits / C(p.width) - e.max);
+      p.losses[row * p.loss_stride] = loss;
+    }
+    if (!p.dlogits) continue;
+    T* dx = p.dlogits.at(row) - shift;
+    const C factor = scale / e.sum;
+    each_pack_backwards<Cut>(team, end, [&](int k, int64_t j) {
+      Numbers<C, Cut::N> value = x(k, j);
+#pragma unroll
+      for (int i = 0; i < Cut::N; ++i)
+        value.at[i] = exp_below(value.at[i] - e.max) * factor - scale * uniform;
+      x.store(dx, j, pack_of<T>(value));
+    });
+    if (owns_target)
+      dx[column] = from<T>(scale * (exp_below(below - log_sum) - uniform - (C(1) - p.smoothing)));
+  }
+}
+
+constexpr int count_threads = 1024;
+
+/// Moves 8 bytes a row. One block: the targets are little beside the logits.
+__global__ void __launch_bounds__(count_threads)
+    mean_scale_kernel(const int64_t* targets, int64_t stride, int64_t rows, int64_t ignore_index,
+                      double* scale) {
+  REPRISE_SHARED(int64_t, scratch, [warp_threads]);
+  int64_t count = 0;
+#pragma unroll 8
+  for (int64_t i = threadIdx.x; i < rows; i += count_threads) count += targets[i * stride] != ignore_index;
+  count = block_reduce(Sum{}, count, int64_t(0), scratch);
+  if (threadIdx.x == 0) *scale = 1.0 / double(max(count, int64_t(1)));
+}
+
+void mean_scale_cuda(const Stream& stream, const TensorView& targets, int64_t ignore_index,
+                     const TensorView& scale) {
+  check_mean_scale(targets, scale);
+  simt::launch({.name = "cross_entropy_mean_scale", .grid = 1, .block = count_threads, .stream = stream},
+               mean_scale_kernel, targets.as<int64_t>(), targets.stride(0), targets.size(0), ignore_index,
+               scale.as<double>());
+}
+
+void cross_entropy_cuda(const Stream& stream, const TensorView& logits, const TensorView& targets,
+                        const CrossEntropyOptions& options, const TensorView& losses,
+                        const TensorView& dlogits, const TensorView& scale) {
+  check_cross_entropy(logits, targets, options, losses, dlogits, scale);
+  check(logits.size(1) < max_short_row / 2, "cross_entropy: too many classes: ", logits.size(1));
+  dispatch_floating(logits.dtype, "cross_entropy", [&]<class T>() {
+    using C = Accumulator<T>;
+    const int64_t rows = logits.size(0), width = logits.size(1);
+    if (rows == 0) return;
+    Arguments<Element<T>, C> arguments = {
+        .logits = rows_at<T>(logits),
+        .dlogits = rows_at<T>(dlogits),
+        .targets = targets.as<int64_t>(),
+        .losses = losses.as<C>(),
+        .target_stride = targets.stride(0),
+        .loss_stride = losses.stride(0),
+        .rows = rows,
+        .width = width,
+        .ignore_index = options.ignore_index,
+        .smoothing = C(options.label_smoothing),
+        .scale = data_of<double>(scale),
+        .errors = cuda::error_slot(stream.device()),
+        .error_code = target_outside,
+    };
+    dispatch_rows<T, 32, true>(rows, width, fit_of({&logits, &dlogits}), [&]<class Cut>(const RowGrid& grid) {
+      simt::launch({.name = "cross_entropy", .grid = grid.grid, .block = grid.block, .stream = stream},
+                   cross_entropy_kernel<Cut, Element<T>>, arguments);
+    });
+  });
+}
+
+const OnCuda cross_entropy_on_cuda{cross_entropy, cross_entropy_cuda};
+const OnCuda mean_scale_on_cuda{cross_entropy_mean_scale, mean_scale_cuda};
+
+}  // namespace
+}  // namespace reprise::kernels

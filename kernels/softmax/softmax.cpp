@@ -1,0 +1,164 @@
+// Softmax and log-softmax on the CPU: a task is some rows; each row is read once for its maximum, once for
+// its sum and once for the result. A NaN reaches the whole row through the sum; a row of -inf alone gives
+// NaN.
+#include "reprise/kernels/softmax/softmax.h"
+
+#include <cmath>
+#include <limits>
+
+#include "reprise/core/parallel.h"
+#include "reprise/kernels/cpu/simd.h"
+#include "reprise/kernels/cpu/simd_math.h"
+#include "reprise/kernels/cpu/simd_rows.h"
+#include "reprise/kernels/row_checks.h"
+
+namespace reprise::kernels {
+namespace {
+
+template <class T, int L>
+using RowVector = simd::Vector<Accumulator<T>, L>;
+
+/// Calls body(x, j) for each vector of a row: its values, with `rest` behind the end, and its first column.
+template <int L, class T, class Body>
+void each_vector(const T* x, int64_t count, Accumulator<T> rest, Body&& body) {
+  for (int64_t j = 0; j < count; j += L) body(simd::load_row<Accumulator<T>, L>(x + j, count - j, rest), j);
+}
+
+template <int L, class T>
+Accumulator<T> max_of(const T* x, int64_t count) {
+  using C = Accumulator<T>;
+  constexpr C lowest = -std::numeric_limits<C>::infinity();
+  RowVector<T, L> max = RowVector<T, L>{} + lowest;
+  each_vector<L>(x, count, lowest, [&](auto value, int64_t) { max = value > max ? value : max; });
+  C result = lowest;
+  for (int i = 0; i < L; ++i) result = max[i] > result ? max[i] : result;
+  return result;
+}
+
+template <int L, class T>
+void softmax_row(const T* x, T* y, int64_t count) {
+  using C = Accumulator<T>;
+  using V = RowVector<T, L>;
+  constexpr C lowest = -std::numeric_limits<C>::infinity();
+  C max = max_of<L>(x, count);
+  V sum{};
+  each_vector<L>(x, count, lowest, [&](V value, int64_t j) {
+    V e = simd::exp(V(value - max));
+    if constexpr (std::is_same_v<C, T>) simd::store_row<C, L>(y + j, e, count - j);
+    // Behind the end lowest - max is NaN if the row is -inf alone, as the sum is then anyway.
+    sum += e;
+  });
+  C inverse = 1 / simd::sum_lanes<L, C>(sum);
+  const T* numerators =
+      std::is_same_v<C, T> ? y : x;  // half types would round them, so they compute them again
+  each_vector<L>(numerators, count, C(0), [&](V value, int64_t j) {
+    if constexpr (!std::is_same_v<C, T>) value = simd::exp(V(value - max));
+    simd::store_row<C, L>(y + j, V(value * inverse), count - j);
+  });
+}
+
+template <int L, class T>
+void log_softmax_row(const T* x, T* y, int64_t count) {
+  using C = Accumulator<T>;
+  using V = RowVector<T, L>;
+  C max = max_of<L>(x, count);
+  V sum{};
+  each_vector<L>(x, count, -std::numeric_limits<C>::infinity(),
+                 [&](V value, int64_t) { sum += simd::exp(V(value - max)); });
+  C log_sum = std::log(simd::sum_lanes<L, C>(sum));
+  each_vector<L>(x, count, C(0), [&](V value, int64_t j) {
+    simd::store_row<C, L>(y + j, V((value - max) - log_sum), count - j);
+  });
+}
+
+template <int L, class T>
+void softmax_backward_row(const T* dy, const T* y, T* dx, int64_t count) {
+  using C = Accumulator<T>;
+  using V = RowVector<T, L>;
+  V sum{};
+  each_vector<L>(y, count, C(0),
+                 [&](V value, int64_t j) { sum += value * simd::load_row<C, L>(dy + j, count - j); });
+  C dot = simd::sum_lanes<L, C>(sum);
+  each_vector<L>(y, count, C(0), [&](V value, int64_t j) {
+    simd::store_row<C, L>(dx + j, V(value * (simd::load_row<C, L>(dy + j, count - j) - dot)), count - j);
+  });
+}
+
+template <int L, class T>
+void log_softmax_backward_row(const T* dy, const T* y, T* dx, int64_t count) {
+  using C = Accumulator<T>;
+  using V = RowVector<T, L>;
+  V sum{};
+  each_vector<L>(dy, count, C(0), [&](V value, int64_t) { sum += value; });
+  C total = simd::sum_lanes<L, C>(sum);
+  each_vector<L>(y, count, C(0), [&](V value, int64_t j) {
+    V result = simd::load_row<C, L>(dy + j, count - j) - simd::exp(value) * total;
+    simd::store_row<C, L>(dx + j, result, count - j);
+  });
+}
+
+/// Where row `row` (row-major over all dimensions but the last) starts.
+template <class T>
+T* row_of(const TensorView& x, int64_t row) {
+  T* data = x.as<T>();
+  for (int dim = x.rank() - 2; dim >= 0; --dim) {
+    data += row % x.size(dim) * x.stride(dim);
+    row /= x.size(dim);
+  }
+  return data;
+}
+
+/// Calls body.operator()<T, L>(row) for each row, some thousand elements a task.
+template <class Body>
+void each_row(const char* op, const TensorView& x, Body&& body) {
+  int64_t count = x.numel();
+  dispatch_floating(x.dtype, op, [&]<class T>() {
+    if (count == 0) return;
+    int64_t cols = x.size(-1), grain = std::max<int64_t>(1, 8192 / cols);
+    parallel_for(count / cols, grain, [&](int64_t begin, int64_t end) {
+      simd::run([&]<int W>() {
+        for (int64_t row = begin; row < end; ++row) body.template operator()<T, simd::lanes_of<T, W>>(row);
+      });
+    });
+  });
+}
+
+void softmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
+  check_same_rows("softmax", x, {&x, &y});
+  each_row("softmax", x, [&]<class T, int L>(int64_t row) {
+    softmax_row<L, T>(row_of<T>(x, row), row_of<T>(y, row), x.size(-1));
+  });
+}
+
+void softmax_backward_cpu(const Stream&, const TensorView& dy, const TensorView& y, const TensorView& dx) {
+  check_same_rows("softmax_backward", dy, {&dy, &y, &dx});
+  each_row("softmax_backward", dy, [&]<class T, int L>(int64_t row) {
+    softmax_backward_row<L, T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), dy.size(-1));
+  });
+}
+
+void log_softmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
+  check_same_rows("log_softmax", x, {&x, &y});
+  each_row("log_softmax", x, [&]<class T, int L>(int64_t row) {
+    log_softmax_row<L, T>(row_of<T>(x, row), row_of<T>(y, row), x.size(-1));
+  });
+}
+
+void log_softmax_backward_cpu(const Stream&, const TensorView& dy, const TensorView& y,
+                              const TensorView& dx) {
+  check_same_rows("log_softmax_backward", dy, {&dy, &y, &dx});
+  each_row("log_softmax_backward", dy, [&]<class T, int L>(int64_t row) {
+    log_softmax_backward_row<L, T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), dy.size(-1));
+  });
+}
+
+}  // namespace
+
+Kernel<void(const TensorView&, const TensorView&)> softmax{"softmax", softmax_cpu};
+Kernel<void(const TensorView&, const TensorView&, const TensorView&)> softmax_backward{"softmax_backward",
+                                                                                       softmax_backward_cpu};
+Kernel<void(const TensorView&, const TensorView&)> log_softmax{"log_softmax", log_softmax_cpu};
+Kernel<void(const TensorView&, const TensorView&, const TensorView&)> log_softmax_backward{
+    "log_softmax_backward", log_softmax_backward_cpu};
+
+}  // namespace reprise::kernels

@@ -1,0 +1,77 @@
+// The GPT-2 model.
+#include "reprise/nn/models/gpt.h"
+
+#include <cmath>
+
+#include "reprise/autograd/anomaly.h"
+
+namespace reprise::nn {
+namespace {
+
+constexpr double init_stddev = 0.02;
+
+BlockOptions block_options(const GptOptions& options) {
+  return {.width = options.width,
+          .heads = options.heads,
+          .bias = options.bias,
+          .dropout = options.dropout,
+          .init_stddev = init_stddev,
+          .output_stddev = init_stddev / std::sqrt(2.0 * double(options.layers)),
+          .activation = options.activation};
+}
+
+}  // namespace
+
+Gpt::Gpt(const GptOptions& options, Device device)
+    : wte(options.vocab_size, options.width, init_stddev, device),
+      wpe(options.context, options.width, init_stddev, device),
+      drop(options.dropout),
+      ln_f(options.width, options.bias, 1e-5, device),
+      options_(options) {
+  check(options.layers >= 1, "Gpt: needs at least one layer, got ", options.layers);
+  register_module("wte", wte);
+  register_module("wpe", wpe);
+  register_module("drop", drop);
+  for (int64_t i = 0; i < options.layers; ++i) {
+    std::string name = "h." + std::to_string(i);
+    h.push_back(std::make_shared<TransformerBlock>(block_options(options), device));
+    register_module(name, *h.back());
+    blocks_.emplace_back([block = h.back(), name](const Tensor& x) {  // the model may go before backward
+      OpScope scope(name);
+      return block->forward(x);
+    });
+  }
+  register_module("ln_f", ln_f);
+  set_recompute(options.recompute);
+}
+
+Tensor Gpt::features(const Tensor& tokens) {
+  check(tokens.rank() == 2, "Gpt: tokens must be (B, T), got ", tokens.shape());
+  int64_t length = tokens.size(1);
+  check(length >= 1 && length <= options_.context, "Gpt: sequence of ", length, " tokens, the context holds ",
+        options_.context);
+  if (training() && options_.recompute.kind == RecomputeStrategy::Kind::automatic) plan_automatically(tokens);
+  Tensor x = embed(tokens);
+  x = training() ? recompute::run_plan(plan_, blocks_, x, checkpoint_options_)
+                 : recompute::run_layers(blocks_, x);
+  return ln_f(x);
+}
+
+Tensor Gpt::embed(const Tensor& tokens) {
+  return drop(wte(tokens) + slice(wpe.weight, 0, 0, tokens.size(1)));  // (B, T, width)
+}
+
+Tensor Gpt::operator()(const Tensor& tokens) { return linear(features(tokens), wte.weight); }
+
+Tensor Gpt::next_logits(const Tensor& tokens) {
+  Tensor last = select(features(tokens), 1, -1);  // (B, width)
+  return linear(last, wte.weight);
+}
+
+double Gpt::flops_per_token() const {
+  double matrices = double(parameter_count() - options_.context * options_.width);
+  double attention = 12.0 * double(options_.layers * options_.width) * double(options_.context);
+  return 6 * matrices + attention;
+}
+
+}  // namespace reprise::nn

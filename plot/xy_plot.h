@@ -1,0 +1,26 @@
+// Points and lines over two axes.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::plot {
+
+struct XyPoint {
+  double x, y;
+  std::string label;  ///< beside it
+  std::string title;  ///< under the pointer
+  bool strong = false;
+};
+
+struct XyPlot {
+  std::string x_name, y_name;
+  std::vector<XyPoint> points{};
+  std::vector<std::pair<double, double>> line{};  ///< by rising x; drawn as steps
+};
+
+/// As an SVG picture. The x axis begins at 0.
+std::string draw(const XyPlot& plot);
+
+}  // namespace reprise::plot

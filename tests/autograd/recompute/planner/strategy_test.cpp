@@ -1,0 +1,93 @@
+// Strategies: reading them, writing them, and the plans they stand for.
+#include "reprise/autograd/recompute/planner/strategy.h"
+
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::recompute {
+namespace {
+
+using testing::expect_error;
+
+TEST(Strategy, StandsForAPlan) {
+  const std::pair<const char*, const char*> cases[] = {{"none", "0-9"},
+                                                       {"full", "[0] [1] [2] [3] [4] [5] [6] [7] [8] [9]"},
+                                                       {"every:3", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
+                                                       {"segments:2", "[0-4] 5-9"},
+                                                       {"segments:1", "0-9"},
+                                                       {"sqrt", "[0-1] [2-4] [5-6] 7-9"},
+                                                       {"layers:2,5,8", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
+                                                       {"layers:0", "[0] 1-9"}};
+  for (auto [text, plan] : cases) EXPECT_EQ(to_string(plan_of(parse_strategy(text), 10)), plan) << text;
+}
+
+TEST(Strategy, SelectsByThePolicyOfItsName) {
+  auto saves = [](const char* text, const char* op) {
+    CheckpointOptions options = options_of(parse_strategy(text));
+    return options.policy && options.policy({op, {}, {}}) == Decision::save;
+  };
+  EXPECT_EQ(to_string(plan_of(parse_strategy("selective"), 3)), "[0] [1] [2]");
+  const std::pair<const char*, std::vector<bool>> cases[] = {
+      {"full", {false, false, false, false}},
+      {"offload", {false, false, false, false}},
+      {"offload:save_matmuls", {true, true, false, false}},
+      {"selective", {true, true, true, false}},
+      {"selective:recompute_cheap", {true, true, true, false}},
+      {"selective:save_matmuls", {true, true, false, false}},
+      {"selective:save_attention", {false, true, false, false}}};
+  for (const auto& [text, want] : cases) {
+    std::vector<bool> got;
+    for (const char* op : {"linear", "attention", "embedding", "layer_norm"}) got.push_back(saves(text, op));
+    EXPECT_EQ(got, want) << text;
+  }
+}
+
+TEST(Strategy, OffloadsTheInputsOfEachLayer) {
+  Strategy strategy = parse_strategy("offload");
+  EXPECT_EQ(to_string(plan_of(strategy, 3)), "[0] [1] [2]");
+  EXPECT_TRUE(options_of(strategy).offload);
+  EXPECT_NE(options_of(strategy).offload, options_of(strategy).offload)
+      << "stores are not shared among models";
+  EXPECT_FALSE(options_of(parse_strategy("full")).offload);
+  EXPECT_FALSE(options_of(strategy).policy);
+  EXPECT_TRUE(options_of(parse_strategy("offload:recompute_cheap")).offload);
+}
+
+TEST(Strategy, IsWrittenAsItIsRead) {
+  for (const char* text : {"none", "full", "selective", "selective:save_matmuls", "every:3", "segments:2",
+                           "sqrt", "layers:2,5,8", "layers:0", "offload", "offload:recompute_cheap", "auto"})
+    EXPECT_EQ(to_string(parse_strategy(text)), text);
+  EXPECT_EQ(to_string(parse_strategy("segments:0")), "sqrt");
+  EXPECT_EQ(to_string(Strategy()), "none");
+}
+
+TEST(Strategy, RefusesWhatItCannotRead) {
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"foo", {"recompute: unknown strategy 'foo'; use none, full, selective:save_attention, every:3"}},
+      {"", {"unknown strategy ''"}},
+      {"Full", {"unknown strategy 'Full'"}},
+      {"foo:3", {"unknown strategy 'foo:3'"}},
+      {"every", {"'every' needs a value, such as 'every:3'"}},
+      {"full:2", {"'full' takes no value", "'full:2'"}},
+      {"selective:", {"'selective:' names no policy"}},
+      {"offload:", {"'offload:' names no policy"}},
+      {"selective:foo", {"unknown policy 'foo'; use recompute_cheap, save_matmuls, save_attention"}},
+      {"every:", {"'' in 'every:' is not a whole number"}},
+      {"every:x", {"'x' in 'every:x' is not a whole number"}},
+      {"every:2x", {"'2x'"}},
+      {"every:0", {"'every:0'", "at least 1"}},
+      {"segments:-1", {"'-1' in 'segments:-1'"}},
+      {"segments:99999999999999999999", {"99999999999999999999"}},
+      {"layers:", {"'' in 'layers:'"}},
+      {"layers:1,,2", {"'' in 'layers:1,,2'"}},
+      {"layers:1,", {"'' in 'layers:1,'"}}};
+  for (const auto& [text, parts] : cases) expect_error([t = text] { parse_strategy(t); }, parts);
+}
+
+TEST(Strategy, RefusesAChainThatItDoesNotFit) {
+  expect_error([] { plan_of(parse_strategy("segments:4"), 3); }, {"4 segments of only 3 layers"});
+  expect_error([] { plan_of(parse_strategy("layers:2,3"), 3); }, {"layer 3 was selected, there are 3"});
+  expect_error([] { plan_of(parse_strategy("auto"), 3); }, {"'auto'", "measured"});
+}
+
+}  // namespace
+}  // namespace reprise::recompute

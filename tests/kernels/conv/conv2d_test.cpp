@@ -1,0 +1,182 @@
+// Convolution and its gradients against loops in f64 over strides, paddings, dilations, groups and dtypes.
+#include "reprise/kernels/conv/conv2d.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "reprise/kernels/conv/unfold.h"
+#include "reprise/tests/kernels/run.h"
+#include "reprise/tests/kernels/views.h"
+
+namespace reprise::kernels::testing {
+namespace {
+
+struct Case {
+  Shape x, weight;
+  Conv2dOptions options;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {{2, 3, 8, 12}, {5, 3, 4, 4}, {.stride = 4}},  // patches
+      {{2, 3, 7, 9}, {4, 3, 3, 3}, {.padding = 1}},  // the common one
+      {{1, 2, 9, 7}, {3, 2, 3, 2}, {.stride = {2, 3}, .padding = {2, 1}}},
+      {{2, 2, 11, 10}, {2, 2, 3, 3}, {.padding = 2, .dilation = {2, 3}}},
+      {{2, 6, 5, 6}, {4, 3, 3, 3}, {.padding = 1, .groups = 2}},
+      {{1, 5, 6, 5}, {5, 1, 3, 3}, {.stride = 2, .padding = 1, .groups = 5}},  // depthwise
+      {{3, 7, 4, 5}, {2, 7, 1, 1}, {}},
+      {{1, 1, 10, 10}, {1, 1, 2, 2}, {.stride = 5}},  // pixels that no window covers
+      {{1, 1, 2, 2}, {2, 1, 5, 5}, {.padding = 4}},   // windows larger than the image
+  };
+  return all;
+}
+
+/// Calls body(n, o, i, j, c, p, q, row, column) for each product of the convolution, c within its group.
+template <class Body>
+void each_product(const Case& k, Body&& body) {
+  const Shape y = conv2d_shape(k.x, k.weight, k.options);
+  for (int64_t n = 0; n < y[0]; ++n)
+    for (int64_t o = 0; o < y[1]; ++o)
+      for (int64_t i = 0; i < y[2]; ++i)
+        for (int64_t j = 0; j < y[3]; ++j)
+          for (int64_t c = 0; c < k.weight[1]; ++c)
+            for (int64_t p = 0; p < k.weight[2]; ++p)
+              for (int64_t q = 0; q < k.weight[3]; ++q) {
+                const auto& [stride, padding, dilation, groups] = k.options;
+                const int64_t row = i * stride.height - padding.height + p * dilation.height;
+                const int64_t column = j * stride.width - padding.width + q * dilation.width;
+                if (row < 0 || row >= k.x[2] || column < 0 || column >= k.x[3]) continue;
+                const int64_t channel = o / (k.weight[0] / groups) * k.weight[1] + c;
+                const int64_t at_x = ((n * k.x[1] + channel) * k.x[2] + row) * k.x[3] + column;
+                const int64_t at_w = ((o * k.weight[1] + c) * k.weight[2] + p) * k.weight[3] + q;
+                const int64_t at_y = ((n * y[1] + o) * y[2] + i) * y[3] + j;
+                body(size_t(at_x), size_t(at_w), size_t(at_y));
+              }
+}
+
+/// For sums of a few hundred products up to 1; half types round the unfolded gradient before it is summed
+/// too.
+double tolerance_of(DType dtype) {
+  return (dtype == DType::f64 || dtype == DType::f32 ? 50 : 4) * epsilon_of(dtype);
+}
+
+void expect_forward(const Case& k, DType dtype, bool with_bias, double tolerance) {
+  Array x(k.x, dtype), w(k.weight, dtype), bias({k.weight[0]}, dtype);
+  Array y(conv2d_shape(k.x, k.weight, k.options), dtype);
+  x.randomize(1, -1, 1), w.randomize(2, -1, 1), bias.randomize(3, -1, 1);
+  const auto xs = x.values(), ws = w.values(), biases = bias.values();
+  std::vector<double> want(size_t(y.view().numel()));
+  const size_t plane = size_t(y.view().size(2) * y.view().size(3)), out = size_t(k.weight[0]);
+  for (size_t i = 0; i < want.size(); ++i) want[i] = with_bias ? biases[i / plane % out] : 0;
+  each_product(k, [&](size_t at_x, size_t at_w, size_t at_y) { want[at_y] += xs[at_x] * ws[at_w]; });
+  run_kernel(conv2d, x.view(), w.view(), with_bias ? bias.view() : TensorView(), k.options, y.view());
+  expect_near(y.values(), want, tolerance, "y");
+  EXPECT_TRUE(y.surroundings_untouched());
+}
+
+void expect_gradients(const Case& k, DType dtype, double tolerance) {
+  Array x(k.x, dtype), w(k.weight, dtype), dy(conv2d_shape(k.x, k.weight, k.options), dtype);
+  Array dx(k.x, dtype), dw(k.weight, dtype);
+  x.randomize(1, -1, 1), w.randomize(2, -1, 1), dy.randomize(3, -1, 1);
+  const auto xs = x.values(), ws = w.values(), dys = dy.values();
+  std::vector<double> want_dx(xs.size()), want_dw(ws.size());
+  each_product(k, [&](size_t at_x, size_t at_w, size_t at_y) {
+    want_dx[at_x] += dys[at_y] * ws[at_w];
+    want_dw[at_w] += dys[at_y] * xs[at_x];
+  });
+  run_kernel(conv2d_dx, dy.view(), w.view(), k.options, dx.view());
+  expect_near(dx.values(), want_dx, tolerance, "dx");
+  EXPECT_TRUE(dx.surroundings_untouched());
+  run_kernel(conv2d_dweight, dy.view(), x.view(), k.options, dw.view());
+  expect_near(dw.values(), want_dw, tolerance, "dweight");
+  EXPECT_TRUE(dw.surroundings_untouched());
+}
+
+TEST(Conv2d, MatchesLoops) {
+  for (const Case& k : cases())
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+      SCOPED_TRACE(::testing::Message() << k.x << " by " << k.weight << " " << dtype);
+      expect_forward(k, dtype, true, tolerance_of(dtype));
+      expect_gradients(k, dtype, tolerance_of(dtype));
+    }
+  expect_forward(cases()[1], DType::f32, false, tolerance_of(DType::f32));
+}
+
+TEST(Conv2d, TakesManyImagesInSlabs) {
+  // 9 MB of unfolded windows an image: three images in a slab on the CPU, and a slab of one is left over.
+  const Case k{{4, 64, 64, 64}, {1, 64, 3, 3}, {.padding = 1}};
+  if (reprise::testing::test_device().type == DeviceType::cuda) GTEST_SKIP() << "slow in the emulator";
+  const double of_16k_products = 1e-4;
+  expect_forward(k, DType::f32, true, of_16k_products);
+  expect_gradients(k, DType::f32, of_16k_products);
+}
+
+TEST(Conv2d, TakesNoImages) {
+  const Conv2dOptions options{.padding = 1};
+  Array x({0, 3, 5, 5}, DType::f32), w({4, 3, 3, 3}, DType::f32), y({0, 4, 5, 5}, DType::f32);
+  Array dw({4, 3, 3, 3}, DType::f32);
+  w.randomize(1);
+  run_kernel(conv2d, x.view(), w.view(), TensorView(), options, y.view());
+  run_kernel(conv2d_dx, y.view(), w.view(), options, x.view());
+  run_kernel(conv2d_dweight, y.view(), x.view(), options, dw.view());
+  expect_near(dw.values(), std::vector<double>(108), 0, "dweight");
+}
+
+TEST(Conv2d, TakesImagesWithoutChannels) {
+  const Conv2dOptions options{};
+  Array x({2, 0, 5, 5}, DType::f32), w({1, 0, 3, 3}, DType::f32), y({2, 1, 3, 3}, DType::f32);
+  Array bias({1}, DType::f32);
+  bias.randomize(1);
+  run_kernel(conv2d, x.view(), w.view(), bias.view(), options, y.view());
+  expect_near(y.values(), std::vector<double>(18, bias.values()[0]), 0, "y");
+}
+
+TEST(Unfold, KeepsBitsAndFoldSumsInOrder) {
+  const Windows windows{.kernel = {2, 3}, .stride = {1, 2}, .padding = {1, 0}, .dilation = {2, 1}};
+  Array x({2, 3, 6, 9}, DType::f32), back({2, 3, 6, 9}, DType::f32);
+  const Size2 count = windows.count(6, 9);
+  Array columns({2 * count.height * count.width, 3 * 2 * 3}, DType::f32);
+  x.fill_with([](int64_t i) { return double(i + 1); });
+  run_kernel(unfold, x.view(), windows, columns.view());
+  const auto values = columns.values();
+  // Window (i, j) = (1, 2) of image 1: its first row of pixels is row 0, its first column is 4.
+  const int64_t window = (count.height + 1) * count.width + 2;
+  for (int64_t c = 0; c < 3; ++c)
+    for (int64_t p = 0; p < 2; ++p)
+      for (int64_t q = 0; q < 3; ++q)
+        EXPECT_EQ(values[size_t(window * 18 + (c * 2 + p) * 3 + q)],
+                  double(((3 + c) * 6 + 2 * p) * 9 + 4 + q + 1));
+  run_kernel(fold, columns.view(), windows, back.view());
+  std::vector<double> want = x.values();
+  for (size_t i = 0; i < want.size(); ++i) {
+    const size_t column = i % 9, row = i / 9 % 6;
+    const int across = column % 2 == 0 && column > 0 && column < 8 ? 2 : 1;
+    const int down =
+        (row + 1 < size_t(count.height) ? 1 : 0) + (row >= 1 && row - 1 < size_t(count.height) ? 1 : 0);
+    want[i] *= across * down;
+  }
+  expect_near(back.values(), want, 0, "fold");
+}
+
+TEST(Conv2d, RefusesWhatDoesNotFit) {
+  const Shape x{1, 4, 5, 5}, weight{6, 2, 3, 3};
+  EXPECT_THROW(conv2d_shape(x, weight, {}), Error);
+  EXPECT_THROW(conv2d_shape({4, 5, 5}, weight, {}), Error);
+  EXPECT_THROW(conv2d_shape(x, weight, {.stride = 0, .groups = 2}), Error);
+  EXPECT_THROW(conv2d_shape(x, weight, {.padding = -1, .groups = 2}), Error);
+  EXPECT_THROW(conv2d_shape(x, weight, {.dilation = 3, .groups = 2}), Error);
+  EXPECT_THROW(conv2d_shape(x, {5, 2, 3, 3}, {.groups = 2}), Error);
+  EXPECT_EQ(conv2d_shape(x, weight, {.groups = 2}), (Shape{1, 6, 3, 3}));
+  Array a(x, DType::f32), w(weight, DType::f32), y({1, 6, 3, 3}, DType::f32), wrong({1, 6, 3, 4}, DType::f32);
+  Array bias({4}, DType::f32), wide({6}, DType::f64);
+  const Conv2dOptions options{.groups = 2};
+  EXPECT_THROW(run_kernel(conv2d, a.view(), w.view(), TensorView(), options, wrong.view()), Error);
+  EXPECT_THROW(run_kernel(conv2d, a.view(), w.view(), bias.view(), options, y.view()), Error);
+  EXPECT_THROW(run_kernel(conv2d, a.view(), w.view(), wide.view(), options, y.view()), Error);
+  Array turned(x, DType::f32, Layout::reversed);
+  EXPECT_THROW(run_kernel(conv2d, turned.view(), w.view(), TensorView(), options, y.view()), Error);
+}
+
+}  // namespace
+}  // namespace reprise::kernels::testing

@@ -1,0 +1,324 @@
+// gemm against three loops in f64, over layouts, dtypes, epilogues and thread counts.
+#include "reprise/kernels/gemm/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "reprise/core/parallel.h"
+#include "reprise/kernels/elementwise/activation_math.h"
+#include "reprise/tests/kernels/run.h"
+
+namespace reprise::kernels {
+namespace {
+
+using testing::run_kernel;
+
+/// A tensor that owns its memory; `view` may be rearranged freely.
+template <class T>
+struct Array {
+  std::vector<T> values;
+  TensorView view;
+
+  explicit Array(const Shape& shape, uint32_t seed = 0) : values(size_t(numel_of(shape))) {
+    std::mt19937 random(seed + 1);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (T& value : values) value = T(uniform(random));
+    view = {values.data(), shape, contiguous_strides(shape), dtype_of<T>, Device::cpu()};
+  }
+};
+
+double element(const TensorView& x, const Dims& index) {
+  int64_t at = 0;
+  for (int d = 0; d < x.rank(); ++d)
+    at += (x.size(d) == 1 ? 0 : index[index.size() - x.rank() + d]) * x.stride(d);
+  return dispatch_floating(x.dtype, "element", [&]<class T>() { return double(x.as<T>()[at]); });
+}
+
+/// What C and pre_activation have to hold, in the order of C's elements.
+struct Expected {
+  std::vector<double> c, pre_activation;
+};
+
+Expected reference(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& e) {
+  Expected out;
+  Dims index = Dims::filled(c.rank(), 0);
+  for (int64_t flat = 0; flat < c.numel(); ++flat) {
+    int64_t left = flat;
+    for (int d = c.rank() - 1; d >= 0; left /= c.size(d--)) index[d] = left % c.size(d);
+    double sum = 0;
+    Dims at_a = index, at_b = index;
+    for (int64_t k = 0; k < a.size(-1); ++k) {
+      at_a[c.rank() - 1] = at_b[c.rank() - 2] = k;
+      sum += element(a, at_a) * element(b, at_b);
+    }
+    if (e.dactivation) {
+      sum = activation_gradient(e.activation, sum, element(e.dactivation, index));
+    } else {
+      if (e.bias) sum += element(e.bias, index);
+      out.pre_activation.push_back(sum);
+      sum = activate(e.activation, sum);
+      if (e.residual) sum += element(e.residual, index);
+    }
+    if (e.accumulate) sum += element(c, index);
+    out.c.push_back(sum);
+  }
+  return out;
+}
+
+void expect_equal(const TensorView& got, const std::vector<double>& want, double tolerance,
+                  const char* what) {
+  Dims index = Dims::filled(got.rank(), 0);
+  for (int64_t flat = 0; flat < got.numel(); ++flat) {
+    int64_t left = flat;
+    for (int d = got.rank() - 1; d >= 0; left /= got.size(d--)) index[d] = left % got.size(d);
+    ASSERT_NEAR(element(got, index), want[size_t(flat)], tolerance * (1 + std::abs(want[size_t(flat)])))
+        << what << " at " << index << " of " << got.shape;
+  }
+}
+
+/// Partial sums of K products grow to sqrt(K) and each of K additions rounds by a random unit: the error is
+/// about K / 6 units, up to five times that among thousands of elements. Storing adds half a unit of the
+/// storage type; where cuBLASLt leaves the epilogue to us, its sums, of up to sqrt(K), are rounded before it
+/// too.
+template <class T>
+double tolerance(int64_t k) {
+  double unit = std::is_same_v<T, double> ? 1e-16 : 6e-8;
+  double storage = std::is_same_v<T, BFloat16> ? 0.004 : std::is_same_v<T, Float16> ? 5e-4 : 0;
+  return unit * (10 + double(k)) + 4 * storage;
+}
+
+template <class T>
+void expect_product(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& e = {}) {
+  Expected want = reference(a, b, c, e);
+  run_kernel(gemm, a, b, c, e);
+  double limit = tolerance<T>(a.size(-1));
+  expect_equal(c, want.c, limit, "C");
+  if (e.pre_activation) expect_equal(e.pre_activation, want.pre_activation, limit, "pre_activation");
+}
+
+/// Each operand plain or transposed.
+template <class T>
+void expect_all_layouts(int64_t m, int64_t n, int64_t k) {
+  for (bool transpose_a : {false, true})
+    for (bool transpose_b : {false, true}) {
+      SCOPED_TRACE(::testing::Message()
+                   << m << " x " << n << " x " << k << " " << transpose_a << transpose_b);
+      Array<T> a(transpose_a ? Shape{k, m} : Shape{m, k}, 1), b(transpose_b ? Shape{n, k} : Shape{k, n}, 2);
+      Array<T> c({m, n}, 3);
+      expect_product<T>(transpose_a ? transpose(a.view, 0, 1) : a.view,
+                        transpose_b ? transpose(b.view, 0, 1) : b.view, c.view);
+    }
+}
+
+TEST(Gemm, MatchesLoopsForOddSizesAndAllLayouts) {
+  const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},     {14, 32, 16}, {15, 33, 17},
+                              {13, 65, 31}, {1, 97, 40},   {113, 1, 9},  {29, 129, 3},
+                              {6, 16, 385}, {127, 66, 50}, {4, 8, 1200}};
+  for (auto [m, n, k] : sizes) {
+    expect_all_layouts<float>(m, n, k);
+    expect_all_layouts<double>(m, n, k);
+    expect_all_layouts<BFloat16>(m, n, k);
+    expect_all_layouts<Float16>(m, n, k);
+  }
+}
+
+TEST(Gemm, SumsOverManyPanels) {
+  // Three panels of 384; then four, which do not fit one round.
+  expect_all_layouts<float>(31, 70, 1000);
+  expect_all_layouts<float>(17, 37, 1400);
+  expect_all_layouts<double>(17, 37, 1400);
+  expect_all_layouts<BFloat16>(17, 37, 1400);
+}
+
+TEST(Gemm, CutsLargeMatricesIntoBlocks) {
+  // K of 1152 leaves blocks of 896 rows or columns; sampled against a dot product because the loops would be
+  // slow.
+  for (bool tall : {true, false}) {
+    int64_t m = tall ? 1000 : 9, n = tall ? 9 : 1000, k = 1300;
+    Array<float> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3);
+    run_kernel(gemm, a.view, b.view, c.view, {});
+    for (int64_t i = 0; i < m; i += 7)
+      for (int64_t j = 0; j < n; j += 7) {
+        double sum = 0;
+        for (int64_t p = 0; p < k; ++p)
+          sum += double(a.values[size_t(i * k + p)]) * b.values[size_t(p * n + j)];
+        ASSERT_NEAR(c.values[size_t(i * n + j)], sum, 1e-4)
+            << i << ", " << j;  // see `tolerance`; sums reach 40
+      }
+  }
+}
+
+template <class T>
+void expect_epilogues(int64_t m, int64_t n, int64_t k) {
+  for (Activation activation :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu})
+    for (int options = 0; options < 16; ++options) {
+      SCOPED_TRACE(::testing::Message() << "activation " << int(activation) << " options " << options);
+      Array<T> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3), bias({n}, 4), pre({m, n}, 5), residual({m, n}, 6);
+      Epilogue e{.activation = activation, .accumulate = bool(options & 8)};
+      if (options & 1) e.bias = bias.view;
+      if (options & 2) e.pre_activation = pre.view;
+      if (options & 4) e.residual = residual.view;
+      expect_product<T>(a.view, b.view, c.view, e);
+      Epilogue backward{.activation = activation, .dactivation = pre.view, .accumulate = bool(options & 8)};
+      expect_product<T>(a.view, b.view, c.view, backward);
+    }
+}
+
+TEST(Gemm, AppliesEpilogues) {
+  expect_epilogues<float>(17, 37, 20);
+  expect_epilogues<double>(5, 19, 7);
+  expect_epilogues<BFloat16>(5, 19, 7);
+  expect_epilogues<Float16>(5, 19, 7);
+  if (reprise::testing::test_device().type == DeviceType::cuda) return;  // sums there come in one piece
+  expect_epilogues<float>(3, 5, 1200);                                   // after two rounds of K
+  expect_epilogues<BFloat16>(3, 5, 1200);
+}
+
+TEST(Gemm, AppliesEpiloguesToEmptySums) {
+  for (int m : {1, 33}) expect_epilogues<float>(m, 300, 0);
+  expect_epilogues<double>(3, 5, 0);
+  expect_epilogues<BFloat16>(3, 5, 0);
+}
+
+template <class T>
+void expect_epilogues_of_batches(int64_t k) {
+  // Rows of C and of what its epilogue takes are parts of wider ones; batch dimensions are in another order.
+  Array<T> a({3, 2, 70, k}, 1), b({2, k, 66}, 2), c({3, 2, 70, 80}, 3), pre({2, 3, 70, 66}, 4),
+      residual({70, 90}, 5), bias({66}, 6);
+  auto part = [](const TensorView& x, int64_t begin) { return slice(x, -1 + x.rank(), begin, begin + 66); };
+  Epilogue e{.bias = bias.view,
+             .activation = Activation::gelu_tanh,
+             .pre_activation = transpose(pre.view, 0, 1),
+             .residual = part(residual.view, 11),
+             .accumulate = true};
+  expect_product<T>(a.view, b.view, part(c.view, 7), e);
+  expect_product<T>(a.view, b.view, part(c.view, 7),
+                    {.activation = Activation::silu, .dactivation = transpose(pre.view, 0, 1)});
+}
+
+TEST(Gemm, AppliesEpiloguesToBatches) {
+  expect_epilogues_of_batches<float>(9);
+  expect_epilogues_of_batches<float>(0);
+  expect_epilogues_of_batches<Float16>(9);
+}
+
+TEST(Gemm, BroadcastsBatches) {
+  Array<float> a({4, 1, 5, 7}, 1), b({3, 7, 6}, 2), c({4, 3, 5, 6}, 3);
+  expect_product<float>(a.view, b.view, c.view);
+  Array<float> weight({7, 6}, 2), residual({3, 5, 6}, 4), bias({6}, 5);
+  expect_product<float>(a.view, weight.view, slice(c.view, 1, 0, 1));
+  expect_product<float>(a.view, weight.view, c.view, {.bias = bias.view, .residual = residual.view});
+  Array<float> rows({4, 3, 5, 7}, 6);
+  expect_product<float>(rows.view, weight.view, c.view, {.bias = bias.view});
+}
+
+TEST(Gemm, TakesManySmallMatricesAndHeadsInterleaved) {
+  // (B, T, H, D) seen as (B, H, T, D), as attention has it.
+  Array<float> q({2, 9, 3, 8}, 1), k({2, 9, 3, 8}, 2), c({2, 3, 9, 9}, 3);
+  expect_product<float>(transpose(q.view, 1, 2), transpose(permute(k.view, {0, 2, 1, 3}), 2, 3), c.view);
+  Array<float> many_a({70, 11, 13}, 4), many_b({70, 13, 5}, 5), many_c({70, 11, 5}, 6);
+  expect_product<float>(many_a.view, many_b.view, many_c.view);
+}
+
+TEST(Gemm, TakesAnyStrides) {
+  Array<float> a({20, 30}, 1), b({30, 40}, 2), c({20, 40}, 3), row({1, 15}, 4), column({15, 1}, 5);
+  expect_product<float>(slice(a.view, 1, 0, 30, 2), slice(slice(b.view, 0, 0, 30, 2), 1, 0, 40, 3),
+                        slice(c.view, 1, 5, 19));
+  expect_product<float>(expand(row.view, {20, 15}), expand(column.view, {15, 40}), c.view);
+}
+
+TEST(Gemm, HandlesEmptySizes) {
+  Array<float> a({3, 0}), b({0, 4}), c({3, 4}, 1), bias({4}, 2), residual({3, 4}, 3);
+  run_kernel(gemm, a.view, b.view, c.view, {.bias = bias.view, .residual = residual.view});
+  for (int i = 0; i < 12; ++i)
+    EXPECT_EQ(c.values[size_t(i)], bias.values[size_t(i % 4)] + residual.values[size_t(i)]);
+  run_kernel(gemm, Array<float>({0, 5}).view, Array<float>({5, 4}).view, Array<float>({0, 4}).view, {});
+  run_kernel(gemm, Array<float>({2, 5}).view, Array<float>({5, 0}).view, Array<float>({2, 0}).view, {});
+}
+
+TEST(Gemm, IsExactAcrossThreadCounts) {
+  int threads = num_threads();
+  const int64_t sizes[][3] = {{100, 70, 50}, {257, 300, 1300}, {33, 1025, 130}};
+  for (auto [m, n, k] : sizes) {
+    Array<float> a({m, k}, 1), b({k, n}, 2), one({m, n}), other({m, n});
+    set_num_threads(1);
+    run_kernel(gemm, a.view, b.view, one.view, {.activation = Activation::gelu});
+    for (int count : {2, 3, 7}) {
+      set_num_threads(count);
+      run_kernel(gemm, a.view, b.view, other.view, {.activation = Activation::gelu});
+      EXPECT_EQ(std::memcmp(one.values.data(), other.values.data(), one.values.size() * sizeof(float)), 0)
+          << count;
+    }
+  }
+  set_num_threads(threads);
+}
+
+/// With `row_step`, dY's rows lie that far apart.
+template <class T>
+void expect_bias_gradient(int64_t rows, int64_t out, int64_t in, int64_t row_step) {
+  SCOPED_TRACE(::testing::Message() << rows << " rows, " << out << " x " << in << ", step " << row_step);
+  Array<T> dy({rows, row_step}, 1), x({rows, in}, 2), dweight({out, in}, 3), dbias({out}, 4);
+  dy.view.shape = {rows, out};
+  std::vector<double> sums(static_cast<size_t>(out));
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < out; ++i) sums[size_t(i)] += element(dy.view, {row, i});
+  const TensorView a = transpose(dy.view, 0, 1);
+  expect_product<T>(a, x.view, dweight.view, {.bias_gradient = dbias.view});
+  expect_equal(dbias.view, sums, tolerance<T>(rows), "bias_gradient");
+}
+
+TEST(Gemm, SumsTheGradientOfABiasBesideThatOfItsWeight) {
+  for (auto [rows, out, in] : {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {65, 33, 17}, {300, 129, 8}})
+    for (int64_t row_step : {out, out + 3}) {
+      expect_bias_gradient<float>(rows, out, in, row_step);
+      expect_bias_gradient<double>(rows, out, in, row_step);
+      expect_bias_gradient<BFloat16>(rows, out, in, row_step);
+      expect_bias_gradient<Float16>(rows, out, in, row_step);
+    }
+}
+
+TEST(Gemm, SumsTheGradientOfABiasWhereTheProductIsEmpty) {
+  Array<float> dy({4, 3}, 1), sums({3}, 2), zeros({3}, 3);
+  const TensorView a = transpose(dy.view, 0, 1);
+  run_kernel(gemm, a, Array<float>({4, 0}).view, Array<float>({3, 0}).view, {.bias_gradient = sums.view});
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(sums.values[i], dy.values[i] + dy.values[i + 3] + dy.values[i + 6] + dy.values[i + 9], 1e-6);
+  Array<float> none({3, 0}), x({0, 2}), dweight({3, 2}, 4);
+  run_kernel(gemm, none.view, x.view, dweight.view, {.bias_gradient = zeros.view});
+  EXPECT_EQ(zeros.values, std::vector<float>(3));
+  EXPECT_EQ(dweight.values, std::vector<float>(6));
+}
+
+TEST(Gemm, KeepsNanAndInfinity) {
+  Array<float> a({3, 5}, 1), b({5, 4}, 2), c({3, 4});
+  a.values[7] = std::nanf("");
+  run_kernel(gemm, a.view, b.view, c.view, {.activation = Activation::relu});
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(c.values[size_t(i)]), i / 4 == 1) << i;
+}
+
+TEST(Gemm, RejectsWhatDoesNotFit) {
+  Array<float> a({3, 5}), b({5, 4}), c({3, 4}), wrong({2, 4}), bias({3});
+  Array<double> d({5, 4});
+  Array<int32_t> integers({3, 4});
+  EXPECT_THROW(run_kernel(gemm, a.view, a.view, c.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, wrong.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, d.view, c.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, integers.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, bias.view, b.view, c.view, {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias = bias.view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.residual = wrong.view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.residual = c.view, .dactivation = c.view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias_gradient = Array<float>({4}).view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias_gradient = Array<double>({3}).view}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.accumulate = true, .bias_gradient = bias.view}),
+               Error);
+  EXPECT_THROW(run_kernel(gemm, a.view, b.view, transpose(Array<float>({4, 3}).view, 0, 1), {}), Error);
+}
+
+}  // namespace
+}  // namespace reprise::kernels

@@ -1,0 +1,335 @@
+// Optimizer steps and the global norm against loops in f64.
+#include "reprise/kernels/optimizer/optimizer_step.h"
+
+#include <deque>
+
+#include "reprise/tests/kernels/row_views.h"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace testing;
+
+const std::vector<Shape> kShapes = {{}, {7}, {3, 5}, {0}, {2, 3, 5, 7}, {129}, {5, 3391}};
+
+/// A parameter with its gradient and two states; `layout` may put the first two one element off any
+/// alignment.
+struct State {
+  Array parameter, gradient, first, second;
+
+  State(const Shape& shape, DType dtype, DType gradient_dtype, uint64_t seed, Layout layout = Layout::offset)
+      : parameter(shape, dtype, layout),
+        gradient(shape, gradient_dtype, layout),
+        first(shape, dtype),
+        second(shape, dtype) {
+    parameter.randomize(seed);
+    gradient.randomize(seed + 100);
+    first.fill_with([](int64_t) { return 0.0; });
+    second.fill_with([](int64_t) { return 0.0; });
+  }
+};
+
+std::deque<State> states(DType dtype, DType gradient_dtype) {
+  std::deque<State> all;
+  for (const Shape& shape : kShapes)
+    for (Layout layout : {Layout::offset, Layout::contiguous})
+      all.emplace_back(shape, dtype, gradient_dtype, all.size(), layout);
+  return all;
+}
+
+// f32 rounds each of a few steps; weights stay below 10.
+double tolerance_for(DType dtype) { return 16 * epsilon_of(dtype); }
+
+constexpr std::pair<DType, DType> kDTypes[] = {
+    {DType::f64, DType::f64}, {DType::f32, DType::f32}, {DType::f32, DType::bf16}, {DType::f32, DType::f16}};
+
+TEST(AdamW, MatchesThePapersUpdateOverSeveralSteps) {
+  for (auto [dtype, gradient_dtype] : kDTypes) {
+    std::deque<State> all = states(dtype, gradient_dtype);
+    std::vector<AdamWTensor> tensors;
+    for (State& s : all)
+      tensors.push_back({s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(),
+                         0.01 * double(tensors.size() + 1), tensors.size() % 2 ? 0.1 : 0.0});
+    std::vector<std::vector<double>> p, m, v;
+    for (State& s : all) p.push_back(s.parameter.values());
+    for (State& s : all) m.push_back(s.first.values());
+    v = m;
+    AdamWOptions options = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .gradient_scale = 0.5};
+    for (options.step = 1; options.step <= 3; ++options.step) {
+      run_kernel(adamw, tensors, options);
+      for (size_t t = 0; t < all.size(); ++t) {
+        std::vector<double> g = all[t].gradient.values();
+        for (size_t i = 0; i < g.size(); ++i) {
+          double scaled = g[i] * 0.5, lr = tensors[t].lr;
+          m[t][i] = 0.8 * m[t][i] + 0.2 * scaled;
+          v[t][i] = 0.95 * v[t][i] + 0.05 * scaled * scaled;
+          double m_hat = m[t][i] / (1 - std::pow(0.8, options.step));
+          double v_hat = v[t][i] / (1 - std::pow(0.95, options.step));
+          p[t][i] = p[t][i] * (1 - lr * tensors[t].weight_decay) - lr * m_hat / (std::sqrt(v_hat) + 1e-3);
+        }
+      }
+    }
+    for (size_t t = 0; t < all.size(); ++t) {
+      expect_near(all[t].parameter.values(), p[t], tolerance_for(dtype), "parameter");
+      expect_near(all[t].first.values(), m[t], tolerance_for(dtype), "first moment");
+      expect_near(all[t].second.values(), v[t], tolerance_for(dtype), "second moment");
+      EXPECT_TRUE(all[t].parameter.surroundings_untouched() && all[t].first.surroundings_untouched());
+    }
+  }
+}
+
+TEST(AdamW, WritesTheParameterRoundedToTheGradientsDtypeAsWell) {
+  for (DType half : {DType::bf16, DType::f16}) {
+    std::deque<State> all = states(DType::f32, half), alone = states(DType::f32, half);
+    std::deque<Array> rounded;
+    std::vector<AdamWTensor> with, without;
+    for (size_t t = 0; t < all.size(); ++t) {
+      State &s = all[t], &o = alone[t];
+      Layout layout = t % 3 == 1 ? Layout::offset : Layout::contiguous;
+      Array& low = rounded.emplace_back(s.parameter.view().shape, half, layout);
+      with.push_back({s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), 0.01, 0.1});
+      without.push_back({o.parameter.view(), o.gradient.view(), o.first.view(), o.second.view(), 0.01, 0.1});
+      if (t % 4 != 3) with.back().rounded = low.view();
+    }
+    run_kernel(adamw, with, AdamWOptions{.step = 3});
+    run_kernel(adamw, without, AdamWOptions{.step = 3});
+    for (size_t t = 0; t < all.size(); ++t) {
+      std::vector<double> want = alone[t].parameter.values();
+      EXPECT_EQ(all[t].parameter.values(), want) << "the master copy does not depend on it";
+      for (double& x : want) x = half == DType::bf16 ? float(BFloat16(float(x))) : float(Float16(float(x)));
+      EXPECT_TRUE(rounded[t].surroundings_untouched());
+      if (with[t].rounded) { EXPECT_EQ(rounded[t].values(), want) << half << " tensor " << t; }
+    }
+  }
+}
+
+TEST(AdamW, RefusesARoundedParameterThatDoesNotFit) {
+  State s({3, 5}, DType::f32, DType::bf16, 1);
+  auto error = [&](const Array& rounded) {
+    std::vector<AdamWTensor> tensors = {
+        {s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), 0, 0, rounded.view()}};
+    return error_of(adamw, tensors, AdamWOptions{});
+  };
+  EXPECT_NE(error(Array({3, 5}, DType::f16)).find("rounded parameter 0 is f16"), std::string::npos);
+  EXPECT_NE(error(Array({5, 3}, DType::bf16)).find("rounded parameter 0 has shape"), std::string::npos);
+}
+
+TEST(Sgd, MatchesTheTextbookWithMomentumNesterovAndDecay) {
+  for (auto [dtype, gradient_dtype] : kDTypes)
+    for (double momentum : {0.0, 0.9})
+      for (bool nesterov : {false, true}) {
+        std::deque<State> all = states(dtype, gradient_dtype);
+        std::vector<SgdTensor> tensors;
+        std::vector<std::vector<double>> p, v;
+        for (State& s : all) {
+          s.first.fill_with([](int64_t) { return 5.0; });  // what the first step must not read
+          tensors.push_back(
+              {s.parameter.view(), s.gradient.view(), momentum ? s.first.view() : TensorView{}, 0.05, 0.1});
+          p.push_back(s.parameter.values());
+          v.push_back(s.first.values());
+        }
+        for (bool first : {true, false}) {
+          run_kernel(
+              sgd, tensors,
+              {.momentum = momentum, .nesterov = nesterov, .first_step = first, .gradient_scale = 0.5});
+          for (size_t t = 0; t < all.size(); ++t) {
+            std::vector<double> gradient = all[t].gradient.values();
+            for (size_t i = 0; i < gradient.size(); ++i) {
+              double g = gradient[i] * 0.5 + 0.1 * p[t][i], step = g;
+              if (momentum > 0) {
+                v[t][i] = first ? g : momentum * v[t][i] + g;
+                step = nesterov ? g + momentum * v[t][i] : v[t][i];
+              }
+              p[t][i] -= 0.05 * step;
+            }
+          }
+        }
+        for (size_t t = 0; t < all.size(); ++t) {
+          expect_near(all[t].parameter.values(), p[t], tolerance_for(dtype), "parameter");
+          expect_near(all[t].first.values(), v[t], tolerance_for(dtype), "velocity");
+        }
+      }
+}
+
+TEST(OptimizerStep, TakesMoreTensorsThanATableHolds) {
+  std::deque<State> all;
+  std::vector<AdamWTensor> tensors;
+  std::vector<SgdTensor> plain;
+  for (int t = 0; t < 500; ++t) {
+    State& s = all.emplace_back(Shape{t % 7}, DType::f32, DType::f32, t);
+    tensors.push_back({s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), 0.5, 0});
+    plain.push_back({s.parameter.view(), s.gradient.view(), {}, 0.5, 0});
+  }
+  // The first step of AdamW without decay moves each parameter by lr against the sign of its gradient.
+  std::vector<std::vector<double>> before;
+  for (State& s : all) before.push_back(s.parameter.values());
+  run_kernel(adamw, tensors, AdamWOptions{.eps = 0});
+  for (size_t t = 0; t < all.size(); ++t) {
+    std::vector<double> g = all[t].gradient.values();
+    for (size_t i = 0; i < g.size(); ++i) before[t][i] -= std::copysign(0.5, g[i]);
+    expect_near(all[t].parameter.values(), before[t], tolerance_for(DType::f32), "adamw");
+  }
+  run_kernel(sgd, plain, SgdOptions{});
+  for (size_t t = 0; t < all.size(); ++t) {
+    std::vector<double> g = all[t].gradient.values();
+    for (size_t i = 0; i < g.size(); ++i) before[t][i] -= 0.5 * g[i];
+    expect_near(all[t].parameter.values(), before[t], tolerance_for(DType::f32), "sgd");
+  }
+}
+
+TEST(OptimizerStep, ReadsItsNumbersFromMemory) {
+  Array factor({}, DType::f64), scale({}, DType::f64), count({}, DType::i64), go({}, DType::i32),
+      stop({}, DType::i32);
+  set_element(factor.view(), 0, 0.25), set_element(scale.view(), 0, 0.5), set_element(count.view(), 0, 3);
+  set_element(go.view(), 0, 0), set_element(stop.view(), 0, 1);
+  // Once with the numbers given, once with other ones given and those in memory.
+  auto updated = [&](bool in_memory, bool with_adamw, const Array* skip) {
+    State s({129}, DType::f32, DType::f32, 1);
+    s.first.randomize(5, 0, 1), s.second.randomize(6, 0, 1);
+    StepNumbers numbers;
+    if (in_memory) numbers = {factor.view(), scale.view(), with_adamw ? count.view() : TensorView{}, {}};
+    if (skip) numbers.skip = skip->view();
+    double lr = in_memory ? 0.4 : 0.1, given_scale = in_memory ? 7 : 0.5;
+    if (with_adamw) {
+      std::vector<AdamWTensor> tensors = {
+          {s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), lr, 0.1}};
+      run_kernel(
+          adamw, tensors,
+          AdamWOptions{.step = in_memory ? 9 : 3, .gradient_scale = given_scale, .in_memory = numbers});
+    } else {
+      std::vector<SgdTensor> tensors = {{s.parameter.view(), s.gradient.view(), s.first.view(), lr, 0.1}};
+      run_kernel(sgd, tensors,
+                 SgdOptions{.momentum = 0.9, .gradient_scale = given_scale, .in_memory = numbers});
+    }
+    return joined(joined(s.parameter.values(), s.first.values()), s.second.values());
+  };
+  State untouched({129}, DType::f32, DType::f32, 1);
+  untouched.first.randomize(5, 0, 1), untouched.second.randomize(6, 0, 1);
+  for (bool with_adamw : {true, false}) {
+    std::vector<double> want = updated(false, with_adamw, nullptr);
+    expect_near(updated(true, with_adamw, nullptr), want, tolerance_for(DType::f32), "numbers in memory");
+    expect_near(updated(true, with_adamw, &go), want, tolerance_for(DType::f32), "not skipped");
+    EXPECT_EQ(
+        updated(true, with_adamw, &stop),
+        joined(joined(untouched.parameter.values(), untouched.first.values()), untouched.second.values()));
+  }
+}
+
+TEST(GlobalNorm, IsTheRootOfTheSumOfSquaresOnEveryDtypeAndLayout) {
+  for (Layout layout : layouts) {
+    std::deque<Array> arrays;
+    std::vector<TensorView> views;
+    double want = 0;
+    for (const Shape& shape : kShapes)
+      for (DType dtype : floating_dtypes) {
+        views.push_back(arrays.emplace_back(shape, dtype, layout).randomize(arrays.size()).view());
+        for (double x : arrays.back().values()) want += x * x;
+      }
+    Array norm({}, DType::f64);
+    run_kernel(global_norm, views, norm.view());
+    EXPECT_NEAR(norm.values()[0], std::sqrt(want), 1e-10 * std::sqrt(want));  // f64 sums in another order
+  }
+}
+
+TEST(GlobalNorm, OfNothingIsZeroAndCarriesInfinity) {
+  Array norm({1}, DType::f64), x({3}, DType::f32);
+  run_kernel(global_norm, {}, norm.view());
+  EXPECT_EQ(norm.values()[0], 0);
+  x.fill_with([](int64_t i) { return i == 1 ? std::numeric_limits<double>::infinity() : 1e30; });
+  std::vector<TensorView> views = {x.view()};
+  run_kernel(global_norm, views, norm.view());
+  EXPECT_TRUE(std::isinf(norm.values()[0]));
+  set_element(x.view(), 1, 1e30);  // its square overflows f32
+  run_kernel(global_norm, views, norm.view());
+  EXPECT_NEAR(norm.values()[0], std::sqrt(3.0) * 1e30, 1e24);
+}
+
+TEST(GlobalNorm, TakesMoreTensorsThanATableHoldsAndLongOnes) {
+  std::deque<Array> arrays;
+  std::vector<TensorView> views;
+  double want = 0;
+  for (int t = 0; t < 1000; ++t) {
+    views.push_back(arrays.emplace_back(Shape{t == 500 ? 70001 : t % 4}, DType::f32).randomize(t).view());
+    for (double x : arrays.back().values()) want += x * x;
+  }
+  Array norm({}, DType::f64);
+  run_kernel(global_norm, views, norm.view());
+  EXPECT_NEAR(norm.values()[0], std::sqrt(want), 1e-10 * std::sqrt(want));  // f64 sums in another order
+}
+
+TEST(CheckFinite, FindsOneInfinityOrNanAnywhere) {
+  double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  Array found({}, DType::i32);
+  for (DType dtype : floating_dtypes)
+    for (Layout layout : layouts) {
+      std::deque<Array> arrays;
+      std::vector<TensorView> views;
+      for (const Shape& shape : kShapes)
+        views.push_back(arrays.emplace_back(shape, dtype, layout).randomize(arrays.size()).view());
+      auto check = [&](bool want, const char* what) {
+        run_kernel(check_finite, views, found.view());
+        EXPECT_EQ(found.values()[0], want) << what << " " << dtype << " layout " << int(layout);
+      };
+      check(false, "finite numbers");
+      double largest = dtype == DType::f16 ? 65504.0 : dtype == DType::f64 ? 1e308 : 3.38e38;
+      set_element(views[1], offset_of(views[1], 3), -largest);
+      check(false, "the largest number");
+      for (size_t t : {0, 1, 4, 6})
+        for (int64_t at : {int64_t(0), views[t].numel() / 2, views[t].numel() - 1})
+          for (double bad : {inf, -inf, nan}) {
+            int64_t offset = offset_of(views[t], at);
+            double before = element(views[t], offset);
+            set_element(views[t], offset, bad);
+            check(true, "a bad number");
+            set_element(views[t], offset, before);
+          }
+      check(false, "finite numbers again");
+    }
+  run_kernel(check_finite, {}, found.view());
+  EXPECT_EQ(found.values()[0], 0);
+}
+
+TEST(OptimizerStep, IsExactAcrossThreadCounts) {
+  expect_same_at_any_thread_count([] {
+    State a({257, 129}, DType::f32, DType::f32, 1), b({65}, DType::f32, DType::bf16, 2);
+    std::vector<AdamWTensor> tensors;
+    std::vector<TensorView> gradients = {a.gradient.view(), b.gradient.view()};
+    for (State* s : {&a, &b})
+      tensors.push_back(
+          {s->parameter.view(), s->gradient.view(), s->first.view(), s->second.view(), 0.01, 0.1});
+    run_kernel(adamw, tensors, {});
+    std::vector<SgdTensor> plain = {{a.parameter.view(), a.gradient.view(), a.first.view(), 0.01, 0.1}};
+    run_kernel(sgd, plain, {.momentum = 0.9});
+    Array norm({}, DType::f64);
+    run_kernel(global_norm, gradients, norm.view());
+    return joined(joined(a.parameter.values(), b.parameter.values()), norm.values());
+  });
+}
+
+TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
+  State s({3, 5}, DType::f32, DType::f32, 1), other({5, 3}, DType::f32, DType::f32, 1);
+  State wide({3, 5}, DType::f64, DType::f64, 1), half({3, 5}, DType::bf16, DType::bf16, 1);
+  Array turned({3, 5}, DType::f32, Layout::reversed), norm({}, DType::f32);
+  auto step = [](const TensorView& p, const TensorView& g, const TensorView& m, const TensorView& v) {
+    std::vector<AdamWTensor> tensors = {{p, g, m, v, 0.1, 0}};
+    run_kernel(adamw, tensors, {});
+  };
+  TensorView p = s.parameter.view(), g = s.gradient.view(), m = s.first.view();
+  expect_error([&] { step(p, other.gradient.view(), m, m); }, "adamw: gradient 0 has shape (5, 3)");
+  expect_error([&] { step(p, wide.gradient.view(), m, m); }, "adamw: gradient 0 is f64");
+  expect_error([&] { step(p, g, wide.first.view(), m); }, "adamw: first moment 0 is f64");
+  expect_error([&] { step(p, g, m, turned.view()); }, "adamw: second moment 0 is not contiguous");
+  expect_error([&] { step(half.parameter.view(), half.gradient.view(), m, m); },
+               "parameter 0 needs f32 or f64");
+  expect_error([&] { run_kernel(adamw, {}, {.step = 0}); }, "adamw: step is 0");
+  std::vector<SgdTensor> plain = {{p, g, {}, 0.1, 0}};
+  expect_error([&] { run_kernel(sgd, plain, {.momentum = 0.9}); },
+               "sgd: momentum is 0.9, but tensor 0 has no velocity");
+  expect_error([&] { run_kernel(global_norm, {}, norm.view()); }, "global_norm: norm needs one f64");
+  expect_error([&] { run_kernel(check_finite, {}, norm.view()); }, "check_finite: found needs one i32");
+  expect_error([&] { run_kernel(adamw, {}, AdamWOptions{.in_memory = {.step = norm.view()}}); },
+               "adamw: step needs one i64, has () f32");
+}
+
+}  // namespace
+}  // namespace reprise::kernels

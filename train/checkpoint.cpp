@@ -1,0 +1,131 @@
+// Saving and loading of checkpoints.
+#include "reprise/train/checkpoint.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "reprise/io/file.h"
+#include "reprise/io/folder.h"
+#include "reprise/io/safetensors.h"
+#include "reprise/train/checkpoint_folder.h"
+#include "reprise/train/manifest.h"
+
+namespace reprise::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* model_prefix = "model.";  // of the metadata keys that describe the model
+
+io::NamedViews views(const nn::NamedTensors& tensors) { return {tensors.begin(), tensors.end()}; }
+
+nn::NamedTensors read_all(const std::string& path) {
+  io::SafetensorsFile file(path);
+  nn::NamedTensors tensors;
+  for (const io::SafetensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.read(info.name));
+  return tensors;
+}
+
+uint64_t number_in(const std::map<std::string, std::string>& metadata, const std::string& key,
+                   const std::string& path) {
+  auto found = metadata.find(key);
+  check(found != metadata.end(), path, ": no \"", key,
+        "\" in its metadata: not a checkpoint of this program");
+  uint64_t value = 0;
+  const std::string& text = found->second;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check(error == std::errc() && end == text.data() + text.size(), path, ": \"", key, "\" is '", text,
+        "', not a number");
+  return value;
+}
+
+void write_parts(const std::string& folder, const Checkpoint& checkpoint) {
+  std::map<std::string, std::string> metadata{{"step", std::to_string(checkpoint.step)},
+                                              {"random_seed", std::to_string(checkpoint.random.seed)},
+                                              {"random_offset", std::to_string(checkpoint.random.offset)}};
+  for (const auto& [key, value] : checkpoint.model) metadata[model_prefix + key] = value;
+  io::write_safetensors(folder + "/model.safetensors", views(checkpoint.parameters), metadata);
+  io::write_safetensors(folder + "/optimizer.safetensors", views(checkpoint.optimizer));
+  if (!checkpoint.ema.empty()) io::write_safetensors(folder + "/ema.safetensors", views(checkpoint.ema));
+  write_manifest(folder);
+}
+
+std::string newest(const std::string& run_folder) {
+  CheckpointFolder folder(run_folder);
+  std::string name = folder.newest();
+  check(!name.empty(), run_folder, ": no checkpoint there (no checkpoints/LATEST)");
+  return folder.path_of(name);
+}
+
+// The checkpoint in one folder, with the sizes and checksums of its manifest.
+Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
+  check_manifest(folder);
+  std::string model_path = folder + "/model.safetensors";
+  Checkpoint checkpoint{.path = folder};
+  io::SafetensorsFile model(model_path);
+  uint64_t step = number_in(model.metadata(), "step", model_path);
+  check(step <= uint64_t(INT64_MAX) / 2, model_path, ": step ", step, " is out of range");
+  checkpoint.step = int64_t(step);
+  int64_t named = CheckpointFolder::step_of(fs::path(folder).filename().string()).value_or(checkpoint.step);
+  check(named == checkpoint.step, model_path, ": is of step ", checkpoint.step,
+        ", not of the one that its folder names");
+  checkpoint.random = {number_in(model.metadata(), "random_seed", model_path),
+                       number_in(model.metadata(), "random_offset", model_path)};
+  for (const auto& [key, value] : model.metadata())
+    if (key.starts_with(model_prefix)) checkpoint.model[key.substr(std::string(model_prefix).size())] = value;
+  checkpoint.parameters = read_all(model_path);
+  if (with_optimizer) checkpoint.optimizer = read_all(folder + "/optimizer.safetensors");
+  if (io::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
+  return checkpoint;
+}
+
+// What LATEST holds now, whatever that is; empty without one.
+std::string named_newest(const std::string& run_folder) {
+  std::string latest = run_folder + "/checkpoints/LATEST";
+  return io::exists(latest) ? io::read_file(latest) : "";
+}
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
+  check(keep >= 1, "checkpoint: must keep at least one, got ", keep);
+  CheckpointFolder folder(run_folder);
+  try {
+    std::string name = folder.make_name(checkpoint.step), unfinished = folder.begin(name);
+    write_parts(unfinished, checkpoint);
+    folder.finish(unfinished, name);
+    return folder.clean(name, keep);
+  } catch (const Error&) {
+    folder.remove_unfinished();  // on a full disk its bytes are missed
+    throw;
+  } catch (const fs::filesystem_error& error) {
+    folder.remove_unfinished();
+    fail("checkpoint: ", error.what());
+  }
+}
+
+bool has_checkpoint(const std::string& run_folder) {
+  CheckpointFolder folder(run_folder);
+  return io::exists_or_links(folder.path_of("LATEST")) || !folder.names().empty();
+}
+
+Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
+  check(io::exists(path), path, ": no such run, checkpoint or file");
+  if (!fs::is_directory(path)) {
+    Checkpoint weights{.path = path};
+    weights.parameters = read_all(path);
+    return weights;
+  }
+  if (io::exists(path + "/model.safetensors")) return read_folder(path, with_optimizer);
+  for (;;) {
+    std::string named = named_newest(path);
+    try {
+      return read_folder(newest(path), with_optimizer);
+    } catch (const std::exception&) {
+      // A training run may have rotated it away meanwhile: then LATEST names a newer one.
+      if (named == named_newest(path)) throw;
+    }
+  }
+}
+
+}  // namespace reprise::train

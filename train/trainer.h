@@ -1,0 +1,69 @@
+// The training loop that every app shares: schedule, accumulation, clipping, evaluation, logs, progress,
+// checkpoints.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "reprise/core/random.h"
+#include "reprise/nn/module.h"
+#include "reprise/nn/optim/ema.h"
+#include "reprise/nn/optim/optimizer.h"
+#include "reprise/nn/optim/schedule.h"
+
+namespace reprise::train {
+
+struct TrainerOptions {
+  std::string run_folder;
+  optim::Schedule schedule;
+  int64_t accumulate = 1;       ///< micro-batches an update
+  double clip = 1.0;            ///< largest gradient norm; 0: no clipping
+  int64_t eval_every = 250;     ///< steps; 0: only at the end
+  int64_t sample_every = 0;     ///< steps; 0: only at the end
+  int64_t save_every = 500;     ///< steps; 0: only at the end
+  int64_t stop_after = 0;       ///< stop (and save) after this many updates of this call; 0: never
+  int keep = 2;                 ///< checkpoints kept
+  bool anomaly = false;         ///< check every gradient for NaN and inf, naming the operation
+  double retry_seconds = 0.25;  ///< of the last save: before its second try; each later wait is twice as long
+};
+
+/// What an app trains.
+struct Task {
+  nn::Module& model;
+  optim::Optimizer& optimizer;
+  optim::Ema* ema = nullptr;
+  std::map<std::string, std::string> description{};  ///< kept in checkpoints, to build the model again
+  std::set<std::string> changeable{};  ///< keys of it that may be other than the resumed checkpoint's
+  /// Called when all is checked and restored, before anything is written or updated.
+  std::function<void(int64_t first_step)> begin{};
+  std::string unit = "tokens";
+  int64_t units_per_step = 0;
+  /// The loss of one micro-batch, a pure function of (step, micro) and the random state.
+  std::function<Tensor(int64_t step, int64_t micro)> loss;
+  /// The mean loss over the held-out split, or over a part of it while training goes on (`whole` = false).
+  /// This and `sample` may give up by `stop_if_interrupted` (interrupt.h).
+  std::function<double(bool whole)> validation_loss;
+  /// Shows what the model makes; the text also goes into the run folder.
+  std::function<std::string()> sample;
+};
+
+struct TrainingResult {
+  int64_t step = 0;
+  int64_t updates = 0;  ///< of this call
+  double validation_loss = 0;
+  bool interrupted = false;  ///< a signal came before all was done
+};
+
+/// Trains until `schedule.steps` updates are done; with `resume` from the run folder's newest checkpoint, or
+/// from the beginning if the run was stopped before it had one.
+/// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
+/// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
+/// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor. The
+/// same before any save, if a weight, an average or the optimizer's state is not: nothing that is not finite
+/// is saved. A record or checkpoint that cannot be written is told and tried again; only if the last
+/// checkpoint cannot be saved, in several tries, it is an Error.
+TrainingResult train(Task& task, const TrainerOptions& options, bool resume);
+
+}  // namespace reprise::train
