@@ -1,15 +1,14 @@
-// Drawing curves as SVG.
 #include "reprise/plot/loss_plot.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/run_log.h"
-#include "reprise/plot/axis.h"
+#include "reprise/plot/frame.h"
+#include "reprise/plot/svg.h"
 
 namespace reprise::plot {
 namespace {
@@ -24,37 +23,6 @@ constexpr std::array<const char*, 4> colours = {"#2563a8", "#d9591c", "#2a8a57",
 constexpr size_t most_points = 1500;  // more cannot be told apart on the canvas
 constexpr size_t smoothed_from = 40;  // shorter curves are drawn as they are
 constexpr size_t marked_up_to = 40;   // and have a dot at each point
-
-std::string number(double value, int decimals = 2) {
-  char text[64];
-  return std::string(text,
-                     std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed, decimals).ptr);
-}
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      out += c;
-  }
-  return out;
-}
-
-std::string text_at(double x, double y, const std::string& text, const std::string& attributes) {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + attributes + ">" + escaped(text) +
-         "</text>\n";
-}
-
-std::string line(double x1, double y1, double x2, double y2, const std::string& attributes) {
-  return "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" +
-         number(y2) + "\" " + attributes + "/>\n";
-}
 
 bool is_finite(const Points::value_type& point) {
   return std::abs(point.first) < 1e300 && std::abs(point.second) < 1e300;
@@ -99,12 +67,6 @@ Points thinned(const Points& points) {
   return out;
 }
 
-struct Frame {
-  PlotAxis x, y;
-  double px(double step) const { return left + x.fraction(step) * (right - left); }
-  double py(double value) const { return bottom - y.fraction(value) * (bottom - top); }
-};
-
 Frame frame_of(std::span<const Curve> curves) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   double x_low = infinity, x_high = -infinity, y_low = infinity, y_high = -infinity;
@@ -116,47 +78,27 @@ Frame frame_of(std::span<const Curve> curves) {
       y_low = std::min(y_low, y), y_high = std::max(y_high, y);
     }
   }
-  return {PlotAxis(x_low, x_high, 8), PlotAxis(y_low, y_high, 6)};
+  return {PlotAxis(x_low, x_high, 8), PlotAxis(y_low, y_high, 6), left, right, top, bottom};
 }
 
-std::string draw_axes(const Frame& frame) {
-  std::string out = "<g font-size=\"12\" fill=\"#59636e\" stroke-width=\"1\">\n";
-  for (double tick : frame.y.ticks()) {
-    double y = frame.py(tick);
-    out += line(left, y, right, y, "stroke=\"#e7eaee\"");
-    out += text_at(left - 10, y + 4, frame.y.label(tick), "text-anchor=\"end\"");
-  }
-  for (double tick : frame.x.ticks()) {
-    double x = frame.px(tick);
-    out +=
-        line(x, top, x, bottom, "stroke=\"#f1f3f5\"") + line(x, bottom, x, bottom + 5, "stroke=\"#9aa4af\"");
-    out += text_at(x, bottom + 20, frame.x.label(tick), "text-anchor=\"middle\"");
-  }
-  out += line(left, bottom, right, bottom, "stroke=\"#9aa4af\"");
-  out += text_at((left + right) / 2, height - 16, "step", "text-anchor=\"middle\"");
-  return out + "</g>\n";
-}
-
-std::string polyline(const Frame& frame, const Points& points, const std::string& attributes) {
-  std::string out = "<polyline fill=\"none\" stroke-linejoin=\"round\" stroke-linecap=\"round\" " +
-                    attributes + " points=\"";
-  for (auto [x, y] : thinned(points)) out += number(frame.px(x), 1) + "," + number(frame.py(y), 1) + " ";
-  return out + "\"/>\n";
+// Where the curve's points stand in the picture.
+Points placed(const Frame& frame, Points points) {
+  for (auto& [x, y] : points) x = frame.px(x), y = frame.py(y);
+  return points;
 }
 
 std::string draw_curve(const Frame& frame, const Curve& curve, const std::string& colour) {
   Points points = finite(curve.points);
-  std::string stroke = "stroke=\"" + colour + "\" ", out;
+  std::string stroke = "stroke-linejoin=\"round\" stroke-linecap=\"round\" stroke=\"" + colour + "\" ", out;
   if (points.size() >= smoothed_from) {
-    out += polyline(frame, points, stroke + "stroke-width=\"1\" stroke-opacity=\"0.28\"");
+    out +=
+        svg_polyline(placed(frame, thinned(points)), stroke + "stroke-width=\"1\" stroke-opacity=\"0.28\"");
     smooth(points);
   }
-  out += polyline(frame, points, stroke + "stroke-width=\"2.2\"");
+  out += svg_polyline(placed(frame, thinned(points)), stroke + "stroke-width=\"2.2\"");
   if (points.size() > marked_up_to) return out;
-  for (auto [x, y] : points) {
-    out += "<circle cx=\"" + number(frame.px(x), 1) + "\" cy=\"" + number(frame.py(y), 1) +
-           "\" r=\"3.2\" stroke=\"#ffffff\" stroke-width=\"1.2\" fill=\"" + colour + "\"/>\n";
-  }
+  for (auto [x, y] : placed(frame, points))
+    out += svg_circle(x, y, 3.2, "stroke=\"#ffffff\" stroke-width=\"1.2\" fill=\"" + colour + "\"");
   return out;
 }
 
@@ -167,11 +109,11 @@ std::string draw_legend(std::span<const Curve> curves) {
   for (size_t i = curves.size(); i-- > 0;) {
     Points points = finite(curves[i].points);
     std::string text = curves[i].name + (points.empty() ? "" : "  " + number(points.back().second, 4));
-    out += text_at(x, 35, text, "text-anchor=\"end\"");
+    out += svg_text(x, 35, text, "text-anchor=\"end\"");
     x -= 6.8 * double(text.size()) + 8;
-    out += line(x - 22, 31, x, 31,
-                std::string("stroke-width=\"3\" stroke-linecap=\"round\" stroke=\"") +
-                    colours[i % colours.size()] + "\"");
+    out += svg_line(x - 22, 31, x, 31,
+                    std::string("stroke-width=\"3\" stroke-linecap=\"round\" stroke=\"") +
+                        colours[i % colours.size()] + "\"");
     x -= 46;
   }
   return out + "</g>\n";
@@ -181,15 +123,17 @@ std::string draw_legend(std::span<const Curve> curves) {
 
 std::string draw_curves(std::span<const Curve> curves, const std::string& title) {
   Frame frame = frame_of(curves);
-  std::string size = "width=\"" + number(width, 0) + "\" height=\"" + number(height, 0) + "\"";
-  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" " + size + " viewBox=\"0 0 " +
-                    number(width, 0) + " " + number(height, 0) +
-                    "\" font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\">\n";
-  out += "<title>" + escaped(title) + "</title>\n<rect " + size + " rx=\"8\" fill=\"#ffffff\"/>\n";
-  out += text_at(left, 36, title, "font-size=\"18\" font-weight=\"600\" fill=\"#1f2328\"");
-  out += draw_axes(frame);
-  for (size_t i = 0; i < curves.size(); ++i) out += draw_curve(frame, curves[i], colours[i % colours.size()]);
-  return out + draw_legend(curves) + "</svg>\n";
+  std::string body = "<title>" + escaped(title) + "</title>\n";
+  body += svg_rect(0, 0, width, height, "rx=\"8\" fill=\"#ffffff\"");
+  body += svg_text(left, 36, title, "font-size=\"18\" font-weight=\"600\" fill=\"#1f2328\"");
+  body += "<g font-size=\"12\" fill=\"#59636e\" stroke-width=\"1\">\n";
+  for (double tick : frame.x.ticks())
+    body += svg_line(frame.px(tick), top, frame.px(tick), bottom, "stroke=\"#f1f3f5\"");
+  body += draw_axes(frame, "step") + "</g>\n";
+  for (size_t i = 0; i < curves.size(); ++i)
+    body += draw_curve(frame, curves[i], colours[i % colours.size()]);
+  return svg(width, height, body + draw_legend(curves),
+             "font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\"");
 }
 
 void write_loss_plot(const std::string& path, const std::string& log_path, const std::string& title) {

@@ -2,7 +2,7 @@
 #include "reprise/apps/recompute/chrome_trace.h"
 
 #include "reprise/io/json.h"
-#include "reprise/plot/page.h"
+#include "reprise/plot/svg.h"
 
 namespace reprise::apps::recompute {
 namespace {

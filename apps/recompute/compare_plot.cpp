@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "reprise/plot/page.h"
+#include "reprise/plot/svg.h"
 #include "reprise/plot/xy_plot.h"
 
 namespace reprise::apps::recompute {

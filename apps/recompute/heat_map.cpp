@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include "reprise/plot/page.h"
+#include "reprise/plot/svg.h"
 
 namespace reprise::apps::recompute {
 namespace {

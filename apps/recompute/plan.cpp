@@ -8,6 +8,7 @@
 #include "reprise/apps/recompute/options.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/plot/page.h"
+#include "reprise/plot/svg.h"
 #include "reprise/plot/xy_plot.h"
 #include "reprise/train/made_folders.h"
 #include "reprise/train/option_error.h"

@@ -1,12 +1,11 @@
-// Drawing a timeline.
 #include "reprise/apps/recompute/timeline_plot.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "reprise/plot/axis.h"
-#include "reprise/plot/page.h"
+#include "reprise/plot/frame.h"
+#include "reprise/plot/svg.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -30,29 +29,10 @@ const char* colour_of(Phase phase) {
   return colours[size_t(phase)];
 }
 
-struct Frame {
-  plot::PlotAxis x, y;
-  double px(double ms) const { return left + x.fraction(ms) * (right - left); }
-  double py(double mib) const { return bottom - y.fraction(mib) * (bottom - top); }
-};
-
 double mib(size_t bytes) { return double(bytes) / 1024 / 1024; }
 
-std::string axes(const Frame& frame) {
-  std::string out;
-  for (double tick : frame.y.ticks()) {
-    out += plot::svg_line(left, frame.py(tick), right, frame.py(tick), "stroke=\"#e7eaee\"");
-    out += plot::svg_text(left - 8, frame.py(tick) + 4, frame.y.label(tick), "text-anchor=\"end\"");
-  }
-  for (double tick : frame.x.ticks()) {
-    out += plot::svg_line(frame.px(tick), bottom, frame.px(tick), bottom + 5, "stroke=\"#9aa4af\"");
-    out += plot::svg_text(frame.px(tick), bottom + 18, frame.x.label(tick), "text-anchor=\"middle\"");
-  }
-  return out + plot::svg_text(left - 8, bottom + 18, "MiB \\ ms", "text-anchor=\"end\"");
-}
-
 // The area between what lies below a category and that with the category on top, in steps.
-std::string area(const Frame& frame, const std::vector<train::MemoryPoint>& points,
+std::string area(const plot::Frame& frame, const std::vector<train::MemoryPoint>& points,
                  std::vector<size_t>& below, const Layer& layer) {
   std::string upper, lower;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -65,10 +45,10 @@ std::string area(const Frame& frame, const std::vector<train::MemoryPoint>& poin
     below[i] = above;
   }
   upper[0] = 'M';
-  return "<path fill=\"" + std::string(layer.colour) + "\" d=\"" + upper + lower + "Z\"/>\n";
+  return plot::svg_path(upper + lower + "Z", "fill=\"" + std::string(layer.colour) + "\"");
 }
 
-std::string lane(const Frame& frame, const std::vector<Slice>& slices) {
+std::string lane(const plot::Frame& frame, const std::vector<Slice>& slices) {
   std::string out;
   for (const Slice& slice : by_layer(slices)) {
     double x = frame.px(1e3 * slice.begin), w = frame.px(1e3 * slice.end) - x;
@@ -116,10 +96,16 @@ std::vector<train::MemoryPoint> thinned(const std::vector<train::MemoryPoint>& p
 }
 
 std::string timeline_section(const ProfiledStep& step, const TimelineScale& scale) {
-  Frame frame{plot::PlotAxis(0, 1e3 * scale.seconds, 10), plot::PlotAxis(0, scale.bytes / 1024 / 1024, 6)};
+  plot::Frame frame{plot::PlotAxis(0, 1e3 * scale.seconds, 10),
+                    plot::PlotAxis(0, scale.bytes / 1024 / 1024, 6),
+                    left,
+                    right,
+                    top,
+                    bottom};
   std::vector<train::MemoryPoint> points = thinned(step.timeline.points(), drawn_points);
   std::vector<size_t> below(points.size());
-  std::string body = axes(frame);
+  std::string body =
+      draw_axes(frame) + plot::svg_text(left - 8, bottom + 19, "MiB \\ ms", "text-anchor=\"end\"");
   for (const Layer& layer : stack) body += area(frame, points, below, layer);
   body += lane(frame, step.slices);
   body += "<line class=\"cursor\" y1=\"" + plot::number(top) + "\" y2=\"" +
