@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "reprise/autograd/recompute/replay/op_log.h"
+#include "reprise/autograd/recompute/replay/op_recorder.h"
 
 namespace reprise::recompute {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "reprise/autograd/recompute/replay/kept.h"
-#include "reprise/autograd/recompute/replay/op_log.h"
+#include "reprise/autograd/recompute/replay/op_recorder.h"
 
 namespace reprise::recompute {
 

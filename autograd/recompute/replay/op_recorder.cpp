@@ -1,5 +1,5 @@
 // Following results from operation to operation by the storage they lie in.
-#include "reprise/autograd/recompute/replay/op_log.h"
+#include "reprise/autograd/recompute/replay/op_recorder.h"
 
 #include <algorithm>
 
