@@ -23,8 +23,8 @@ class DryRun {
   }
 
  private:
-  Captures none_{{}};
-  ReplayScope replay_{nullptr, none_, {}, {}};
+  Recording empty_{nullptr, {}, {}, {.preserve_rng = false}};
+  ReplayScope replay_{empty_};
   Accounting uncounted_;
   std::vector<autograd::DrawnGenerator> drawn_;
   autograd::DrawRecorder recorder_{&drawn_};

@@ -1,34 +1,29 @@
-// FirstRun: sees the operations of a region's first run, and puts slots in the place of what they save.
+// FirstRun: sees the operations of a non-reentrant region's first run, and puts slots in the place of what
+// they save.
 #pragma once
 
-#include "reprise/autograd/engine.h"
-#include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/recompute/replay/region.h"
+#include "reprise/autograd/recompute/replay/op_recorder.h"
+#include "reprise/autograd/recompute/replay/run_observer.h"
 
 namespace reprise::recompute {
 
-class FirstRun final : public autograd::OpObserver {
+class FirstRun final : public FirstRunObserver {
  public:
-  FirstRun(Region& region, const TensorList& inputs);
+  FirstRun(Recording& recording, OpRecorder& ops, const TensorList& inputs)
+      : FirstRunObserver(recording, inputs), ops_(ops) {}
 
-  void op_begins(const autograd::OpCall& call) override;
   std::optional<TensorList> replacement(const char*, const TensorList&) override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
-  void made(const autograd::OpCall& call, const Tensor& y) override;
-  void will_write(const autograd::OpCall& call) override;
-  void data_asked(const Tensor& x) override;
-  void backward_begins() override { region_.ops_.give_up(); }  // it reads the graph around any result
+  void backward_begins() override { ops_.give_up(); }  // it reads the graph around any result
   /// The pack hook.
-  std::shared_ptr<Slot> keep(const Tensor& x);
-  void finish();
+  std::shared_ptr<Slot> save(const Tensor& x, std::shared_ptr<Region> region);
 
  private:
   bool is_inside_op() const { return autograd::InsideOp::depth() != depth_; }
   OpPlace place_of_op() const;
 
-  Region& region_;
-  CountedRun counted_;
-  int depth_ = autograd::InsideOp::depth(), passes_ = autograd::backward_depth();
+  OpRecorder& ops_;
+  int depth_ = autograd::InsideOp::depth();
   const char* op_name_ = "";
 };
 

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "reprise/autograd/recompute/offload/offload.h"
+#include "reprise/autograd/recompute/replay/op_recorder.h"
 #include "reprise/autograd/saved_tensor.h"
 
 namespace reprise::recompute {
@@ -33,5 +34,9 @@ class KeptValue : public std::enable_shared_from_this<KeptValue> {
   std::mutex mutex_;
   Tensor unpacked_;  // an enclosing region hands a value out once in a pass; gone when the pass ends
 };
+
+/// After a first run: what the policy wants kept goes to the slots that read it, or whose rebuilding does.
+/// With the last of them it is let go.
+void keep_results(Recording& recording, OpRecorder& ops);
 
 }  // namespace reprise::recompute

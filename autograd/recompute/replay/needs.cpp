@@ -8,17 +8,17 @@ bool Needs::reads_results_of(size_t op) const {
   return first != reads.end() && first->op == op;
 }
 
-Needs needs_of(const OpLog& log, const std::vector<bool>& rebuild, const std::set<ResultId>& at_hand) {
-  Needs needs{.runs = std::vector<bool>(log.ops().size()), .reads = {}};
-  needs.reads.insert(log.always_read().begin(), log.always_read().end());
+Needs needs_of(const Recording& run, const std::vector<bool>& rebuild, const std::set<ResultId>& at_hand) {
+  Needs needs{.runs = std::vector<bool>(run.ops.size()), .reads = {}};
+  needs.reads.insert(run.always_read.begin(), run.always_read.end());
   for (size_t slot = 0; slot < rebuild.size(); ++slot) {
     if (!rebuild[slot]) continue;
-    const SlotSource& source = log.slots()[slot];
+    const SlotSource& source = run.slots[slot].source;
     if (source.result) needs.reads.insert(*source.result);
     if (!source.input) needs.runs[source.op] = true;
   }
-  for (size_t k = log.ops().size(); k-- > 0;) {
-    const OpRecord& op = log.ops()[k];
+  for (size_t k = run.ops.size(); k-- > 0;) {
+    const OpRecord& op = run.ops[k];
     bool runs = needs.runs[k] || !op.replaceable;
     for (size_t i = 0; i < op.results.size(); ++i) {
       ResultId id{k, i};

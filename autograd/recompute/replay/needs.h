@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "reprise/autograd/recompute/replay/op_recorder.h"
+#include "reprise/autograd/recompute/replay/recording.h"
 
 namespace reprise::recompute {
 
@@ -17,6 +17,6 @@ struct Needs {
 };
 
 /// `rebuild`: the slots wanted. Results that are `at_hand` need no operation to run.
-Needs needs_of(const OpLog& log, const std::vector<bool>& rebuild, const std::set<ResultId>& at_hand);
+Needs needs_of(const Recording& run, const std::vector<bool>& rebuild, const std::set<ResultId>& at_hand);
 
 }  // namespace reprise::recompute

@@ -9,11 +9,8 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/autograd/recompute/replay/captures.h"
-#include "reprise/autograd/recompute/replay/provenance.h"
-#include "reprise/autograd/recompute/replay/region_log.h"
 #include "reprise/autograd/recompute/replay/replay_scope.h"
-#include "reprise/autograd/recompute/replay/saved_inputs.h"
+#include "reprise/autograd/recompute/replay/run_observer.h"
 
 namespace reprise::recompute {
 namespace {
@@ -64,69 +61,25 @@ class Reached {
   std::unordered_map<const Storage*, std::weak_ptr<Storage>> storages_;
 };
 
-// Follows what a run makes of what.
-class RunObserver : public autograd::OpObserver {
- public:
-  explicit RunObserver(std::optional<Provenance>& provenance) : provenance_(provenance) {}
-  void op_begins(const autograd::OpCall& call) override {
-    if (provenance_) provenance_->op_begins(call);
-  }
-  void op_ran(const char*, const TensorList&, const TensorList& outputs) override {
-    if (provenance_) provenance_->op_ran(outputs);
-  }
-  void made(const autograd::OpCall& call, const Tensor& y) override {
-    if (provenance_) provenance_->made(call, y);
-  }
-  void will_write(const autograd::OpCall& call) override {
-    if (provenance_) provenance_->will_write(call);
-  }
-  void data_asked(const Tensor& x) override {
-    if (provenance_) provenance_->data_asked(x);
-  }
-
- private:
-  std::optional<Provenance>& provenance_;
-};
-
 // Sees what the region reads that has a place in the graph around it, and what it makes.
-class CaptureObserver final : public RunObserver {
+class CaptureObserver final : public FirstRunObserver {
  public:
-  CaptureObserver(std::optional<Provenance>& provenance, const autograd::Node& node, std::vector<Edge>& edges,
-                  Captures& captures, Reached& reached, CountedRun& counted)
-      : RunObserver(provenance),
-        node_(node),
-        edges_(edges),
-        captures_(captures),
-        reached_(reached),
-        counted_(counted) {}
+  CaptureObserver(Recording& recording, const TensorList& inputs, const autograd::Node& node,
+                  std::vector<Edge>& edges, Reached& reached)
+      : FirstRunObserver(recording, inputs), node_(node), edges_(edges), reached_(reached) {}
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override {
-    RunObserver::op_ran(op_name, inputs, outputs);
-    captures_.note(inputs, op_name);
+    FirstRunObserver::op_ran(op_name, inputs, outputs);
     reached_.note(inputs, outputs);
-    counted_.saw_operation();
     for (const Tensor& x : inputs) {
       Edge edge = gradient_edge(x);
       if (is_from_outside(edge, node_) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
     }
   }
-  void will_write(const autograd::OpCall& call) override {
-    RunObserver::will_write(call);
-    captures_.note_write(call.inputs[0]);
-    captures_.note({call.inputs[1]}, call.name);
-  }
-  // A backward pass in between writes gradients, which is not what fn reads.
-  void data_asked(const Tensor& x) override {
-    RunObserver::data_asked(x);
-    if (autograd::backward_depth() == passes_) captures_.note_read(x);
-  }
 
  private:
   const autograd::Node& node_;
   std::vector<Edge>& edges_;
-  Captures& captures_;
   Reached& reached_;
-  CountedRun& counted_;
-  int passes_ = autograd::backward_depth();
 };
 
 // Hooks that leave saved tensors, and the check of their versions, as they are, but count them.
@@ -165,15 +118,10 @@ class ReentrantNode final : public autograd::Node,
                             public autograd::TakesUndefinedGradients,
                             public std::enable_shared_from_this<ReentrantNode> {
  public:
-  ReentrantNode(std::shared_ptr<Body> body, const CheckpointOptions& options)
-      : body_(std::move(body)),
-        preserve_rng_(options.preserve_rng),
-        compares_(options.determinism != Determinism::none) {}
-
-  TensorList first_run(const TensorList& inputs, const std::vector<std::string>& paths,
-                       const std::shared_ptr<Offload>& offload);
+  TensorList first_run(const std::shared_ptr<Body>& body, const TensorList& inputs,
+                       const std::vector<std::string>& paths, const CheckpointOptions& options);
   TensorList run(TensorList&& output_grads) override;
-  void release() override;
+  void release() override { recording_.reset(); }
   const char* op_name() const override { return "checkpoint"; }
 
  private:
@@ -182,25 +130,16 @@ class ReentrantNode final : public autograd::Node,
   std::vector<Edge> ends_of(GraphTask& task, const TensorList& inputs) const;
   void check_outputs(const TensorList& outputs) const;
   void check_origins(const TensorList& outputs, std::optional<Provenance>& replay) const;
-  std::optional<Provenance> new_provenance(const TensorList& inputs) const;
 
-  std::shared_ptr<Body> body_;
-  bool preserve_rng_, compares_;
-  bool released_ = false;
-  std::optional<SavedInputs> inputs_;
-  std::optional<Captures> captures_;
-  std::vector<autograd::DrawnGenerator> drawn_;
-  ThreadState thread_ = ThreadState::now();
-  std::shared_ptr<RegionLog> log_ = RegionLog::open();
-  size_t input_count_ = 0;   // the first edges; those of captured tensors follow
-  size_t result_count_ = 0;  // what `fn` returns, in which the node's outputs are at:
+  std::optional<Recording> recording_;  // until it is released
+  size_t input_count_ = 0;              // the first edges; those of captured tensors follow
+  size_t result_count_ = 0;             // what `fn` returns, in which the node's outputs are at:
   std::vector<size_t> places_;
-  std::optional<Provenance> provenance_;  // of the first run, if replays are compared with it
-  std::vector<uint64_t> origins_;         // of what it returned
+  std::vector<uint64_t> origins_;  // of what the first run returned
 };
 
-TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<std::string>& paths,
-                                    const std::shared_ptr<Offload>& offload) {
+TensorList ReentrantNode::first_run(const std::shared_ptr<Body>& body, const TensorList& inputs,
+                                    const std::vector<std::string>& paths, const CheckpointOptions& options) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     auto here = inputs.begin() + int64_t(i);
     bool again = std::any_of(inputs.begin(), here, same_as(*here));  // the first one stands for both
@@ -209,8 +148,7 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
   input_count_ = inputs.size();
   autograd::OpObserver::notify_begin({op_name(), inputs});
   autograd::OpObserver::notify(op_name(), inputs, {});
-  inputs_.emplace(inputs, paths, offload);
-  captures_.emplace(inputs);
+  Recording& recording = recording_.emplace(body, inputs, paths, options);
   Reached reached;
   reached.note(inputs, {});
   TensorList outputs;
@@ -218,15 +156,14 @@ TensorList ReentrantNode::first_run(const TensorList& inputs, const std::vector<
     NoGrad guard;
     autograd::InsideOp inside(
         autograd::InsideOp::Of::region);  // for the regions around, this is one operation
-    CountedRun counted(log_, RegionLog::Run::first, inputs, *captures_);
-    provenance_ = new_provenance(inputs);
-    CaptureObserver observer(provenance_, *this, edges_, *captures_, reached, counted);
+    CaptureObserver observer(recording, inputs, *this, edges_, reached);
     std::optional<autograd::DrawRecorder> recorder;
-    if (preserve_rng_) recorder.emplace(&drawn_);
-    outputs = body_->play(inputs);
-    counted.finish();
+    if (options.preserve_rng) recorder.emplace(&recording.drawn);
+    outputs = body->play(inputs);
+    observer.finish();
     autograd::HideOpObservers unseen;
-    for (const Tensor& y : outputs) origins_.push_back(provenance_ ? provenance_->of(y) : 0);
+    for (const Tensor& y : outputs)
+      origins_.push_back(recording.provenance ? recording.provenance->of(y) : 0);
   }
   attach(outputs, inputs, reached);
   return outputs;
@@ -261,15 +198,15 @@ void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const 
 }
 
 TensorList ReentrantNode::play_again(const TensorList& inputs) {
-  ReplayScope scope(preserve_rng_ ? &drawn_ : nullptr, *captures_, thread_, {});
-  CountedRun counted(log_, RegionLog::Run::replay, inputs, *captures_);
+  ReplayScope scope(*recording_);
+  CountedRun counted(recording_->log, RegionLog::Run::replay, inputs, recording_->captures);
   std::optional<autograd::SavedTensorHooks> hooks;
   if (counted.counts()) hooks.emplace([&counted](const Tensor& x) { return seen(counted, x); }, unseen);
-  std::optional<Provenance> provenance = new_provenance(inputs);
+  std::optional<Provenance> provenance = recording_->new_provenance(inputs);
   TensorList outputs;
   {
     RunObserver observer(provenance);
-    outputs = body_->play(inputs);
+    outputs = recording_->body->play(inputs);
   }
   counted.finish();
   check_outputs(outputs);
@@ -277,20 +214,15 @@ TensorList ReentrantNode::play_again(const TensorList& inputs) {
   return outputs;
 }
 
-std::optional<Provenance> ReentrantNode::new_provenance(const TensorList& inputs) const {
-  if (!compares_) return {};
-  auto draws = preserve_rng_ ? Provenance::Draws::compared : Provenance::Draws::ignored;
-  return Provenance(inputs, draws, provenance_ ? &*provenance_ : nullptr);
-}
-
 void ReentrantNode::check_origins(const TensorList& outputs, std::optional<Provenance>& replay) const {
-  if (!provenance_) return;
+  const std::optional<Provenance>& first = recording_->provenance;
+  if (!first) return;
   for (size_t i : places_) {
     uint64_t now = replay->of(outputs[i]);
     check(now == origins_[i], "checkpoint: fn did something else when it was played again: ",
           now == origins_[i]
               ? ""
-              : provenance_->difference(reprise::detail::join("output ", i), origins_[i], *replay, now));
+              : first->difference(reprise::detail::join("output ", i), origins_[i], *replay, now));
   }
 }
 
@@ -335,7 +267,7 @@ std::vector<Edge> ReentrantNode::ends_of(GraphTask& task, const TensorList& inpu
 }
 
 TensorList ReentrantNode::run(TensorList&& output_grads) {
-  check(!released_,
+  check(recording_.has_value(),
         "checkpoint: backward a second time through a graph whose saved tensors are gone; pass "
         "retain_graph = true to the first");
   check(!autograd::grad_mode_enabled(),
@@ -343,8 +275,8 @@ TensorList ReentrantNode::run(TensorList&& output_grads) {
   check(!GraphTask::running_is_restricted(),
         "checkpoint: reentrant checkpoint is incompatible with grad() or backward(inputs); use mode "
         "non_reentrant");
-  TensorList inputs = inputs_->rebuild();
-  captures_->check_versions();
+  TensorList inputs = recording_->inputs.rebuild();
+  recording_->captures.check_versions();
   TensorList outputs = play_again(inputs);
 
   GraphTask task(/*retain_graph=*/false);
@@ -360,17 +292,11 @@ TensorList ReentrantNode::run(TensorList&& output_grads) {
   return grads;
 }
 
-void ReentrantNode::release() {
-  released_ = true;
-  inputs_.reset();
-  body_.reset();
-}
-
 }  // namespace
 
 TensorList run_reentrant(const std::shared_ptr<Body>& body, const TensorList& inputs,
                          const std::vector<std::string>& paths, const CheckpointOptions& options) {
-  return autograd::make_node<ReentrantNode>(body, options)->first_run(inputs, paths, options.offload);
+  return autograd::make_node<ReentrantNode>()->first_run(body, inputs, paths, options);
 }
 
 }  // namespace reprise::recompute

@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/recompute/replay/kept.h"
+#include "reprise/autograd/recompute/replay/replay_scope.h"
 
 namespace reprise::recompute {
 
@@ -23,52 +25,58 @@ bool is_same(const OpRecord& first, const char* name, const TensorList& inputs, 
 
 }  // namespace
 
-Replay::Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs, Effort effort)
-    : region_(region),
+std::shared_ptr<Rebuilt> play_again(const Recording& first, const TensorList& inputs, Effort effort) {
+  auto rebuilt = std::make_shared<Rebuilt>(first.slots.size());
+  ReplayScope scope(first);
+  Replay run(first, *rebuilt, inputs, effort);
+  autograd::SavedTensorHooks hooks([&run](const Tensor& x) { return run.save(x); },
+                                   [](const std::any& x) { return std::any_cast<Tensor>(x); });
+  run.play(inputs);
+  return rebuilt;
+}
+
+Tensor Rebuilt::take(size_t index, const SavedSlot& saved) {
+  Value& value = values_[index];
+  check(value.state != State::taken, "checkpoint: saved tensor ", index, ", of ", saved.op_name,
+        ", is unpacked twice in one backward pass, and was let go after the first time; call saved(i) once");
+  invariant(value.state == State::rebuilt, "checkpoint: saved tensor ", index, " was not rebuilt");
+  check(value.tensor.version() == value.version, saved.op_name, ": a tensor of shape ", saved.shape,
+        " that backward needs was changed in place inside the checkpoint: it is at version ",
+        value.tensor.version(), ", saved at ", value.version);
+  value.state = State::taken;
+  return std::exchange(value.tensor, Tensor());
+}
+
+Replay::Replay(const Recording& first, Rebuilt& rebuilt, const TensorList& inputs, Effort effort)
+    : RunObserver(own_provenance_),
+      first_(first),
       rebuilt_(rebuilt),
-      counted_(region.log_, RegionLog::Run::replay, inputs, region.captures_),
-      wanted_(region.slots_.size()) {
+      counted_(first.log, RegionLog::Run::replay, inputs, first.captures),
+      wanted_(first.slots.size()) {
   for (size_t i = 0; i < wanted_.size(); ++i) {
-    std::shared_ptr<Slot> slot = region.slots_[i].lock();
+    std::shared_ptr<Slot> slot = first.slots[i].in_graph.lock();
     wanted_[i] = slot && !slot->kept;
     if (wanted_[i]) last_wanted_ = i;
   }
-  if (region.provenance_) provenance_.emplace(inputs, region.compared_draws(), &*region.provenance_);
+  if (first.provenance) provenance_ = first.new_provenance(inputs);
   find_needs(effort);
-}
-
-void Replay::op_begins(const autograd::OpCall& call) {
-  if (provenance_) provenance_->op_begins(call);
-}
-
-void Replay::made(const autograd::OpCall& call, const Tensor& y) {
-  if (provenance_) provenance_->made(call, y);
-}
-
-void Replay::will_write(const autograd::OpCall& call) {
-  if (provenance_) provenance_->will_write(call);
-}
-
-void Replay::data_asked(const Tensor& x) {
-  if (provenance_) provenance_->data_asked(x);
 }
 
 // Values are compared operation by operation: then all of them run.
 void Replay::find_needs(Effort effort) {
-  knows_needs_ = region_.complete_ && region_.ops_.is_usable() && effort == Effort::needed &&
-                 region_.options_.determinism != Determinism::values;
+  knows_needs_ = first_.complete && first_.knows_ops && effort == Effort::needed && !first_.compares_values();
   if (!knows_needs_) return;
   std::set<ResultId> at_hand;
-  for (const auto& [id, kept] : region_.kept_)
+  for (const auto& [id, kept] : first_.kept)
     if (!kept.expired()) at_hand.insert(id);
-  needs_ = needs_of(region_.ops_, wanted_, at_hand);
+  needs_ = needs_of(first_, wanted_, at_hand);
   bool dead_slots = std::find(wanted_.begin(), wanted_.end(), false) != wanted_.end();
-  leaves_out_ = region_.options_.policy || (stops_early() && dead_slots);
+  leaves_out_ = first_.options.policy || (stops_early() && dead_slots);
 }
 
 void Replay::play(const TensorList& inputs) {
   try {
-    region_.body_->play(inputs);
+    first_.body->play(inputs);
   } catch (const Stop&) {}
   if (knows_needs_ && HollowRead::count() != hollow_reads_)  // fn may go another way after catching one
     throw HollowRead("checkpoint: fn caught a HollowRead");
@@ -80,8 +88,8 @@ void Replay::play(const TensorList& inputs) {
 
 std::optional<TensorList> Replay::replacement(const char* op_name, const TensorList& inputs) {
   size_t k = next_op_;
-  if (!(leaves_out_ || is_last(k)) || is_inside_op() || k >= region_.ops_.ops().size()) return {};
-  const OpRecord& op = region_.ops_.ops()[k];
+  if (!(leaves_out_ || is_last(k)) || is_inside_op() || k >= first_.ops.size()) return {};
+  const OpRecord& op = first_.ops[k];
   bool same =
       is_same(op, op_name, inputs, next_) && (!provenance_ || provenance_->of_call() == op.place.call);
   if (!same) {
@@ -93,14 +101,14 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
   if (runs || !fits(op, inputs)) return {};
   op_name_ = op_name;
   ++next_op_;
-  if (region_.keeps_trace()) {
-    size_t begin = k ? region_.ops_.ops()[k - 1].place.trace_end : 0;
-    trace_.insert(trace_.end(), region_.trace_.begin() + int64_t(begin),
-                  region_.trace_.begin() + int64_t(op.place.trace_end));
+  if (first_.keeps_trace()) {
+    size_t begin = k ? first_.ops[k - 1].place.trace_end : 0;
+    trace_.insert(trace_.end(), first_.trace.begin() + int64_t(begin),
+                  first_.trace.begin() + int64_t(op.place.trace_end));
   }
   for (const autograd::DrawnGenerator& drawn : op.drawn) drawn.resolve().set_state(drawn.state);
   for (; next_ < op.end_slot; ++next_) {
-    const SlotSource& source = region_.ops_.slots()[next_];
+    const SlotSource& source = first_.slots[next_].source;
     if (wanted_[next_]) fill(next_, source.of_input.of(inputs[*source.input]));
   }
   if (done_ && stops_early()) throw Stop();
@@ -112,7 +120,7 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
 // Whether the arguments have what the operation saved, where the first run's had it.
 bool Replay::fits(const OpRecord& op, const TensorList& inputs) const {
   for (size_t slot = op.first_slot; slot < op.end_slot; ++slot) {
-    const SlotSource& source = region_.ops_.slots()[slot];
+    const SlotSource& source = first_.slots[slot].source;
     if (wanted_[slot] && !(source.input && source.of_input.fits(inputs[*source.input]))) return false;
   }
   return true;
@@ -125,24 +133,23 @@ bool Replay::wants_results() {
 
 // Whether the replay ends with what this operation saves.
 bool Replay::is_last(size_t op) const {
-  return knows_needs_ && stops_early() && region_.ops_.slots()[last_wanted_].op == op;
+  return knows_needs_ && stops_early() && first_.slots[last_wanted_].source.op == op;
 }
 
-void Replay::op_ran(const char* op_name, const TensorList&, const TensorList& outputs) {
+void Replay::op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) {
+  RunObserver::op_ran(op_name, inputs, outputs);
   op_name_ = op_name;
-  if (provenance_) provenance_->op_ran(outputs);
   if (!is_inside_op()) ++next_op_;
-  if (!region_.keeps_trace()) return;
-  bool with_values = region_.options_.determinism == Determinism::values;
-  trace_.push_back(traced(op_name, outputs, with_values));
-  if (with_values) compare_values();
+  if (!first_.keeps_trace()) return;
+  trace_.push_back(traced(op_name, outputs, first_.compares_values()));
+  if (first_.compares_values()) compare_values();
 }
 
-std::any Replay::keep(const Tensor& x) {
+std::any Replay::save(const Tensor& x) {
   size_t index = next_++;
   if (index < wanted_.size() && !done_) {
     if (compares()) {
-      std::string differs = recompute::difference(region_.records_[index], record_of(x, op_name_));
+      std::string differs = difference(first_.slots[index], SavedSlot(x, op_name_));
       if (!differs.empty()) reject(join("saved tensor ", index, " of ", op_name_, ": ", differs));
     }
     if (wanted_[index] && x.is_hollow()) start_over();
@@ -155,12 +162,12 @@ std::any Replay::keep(const Tensor& x) {
 
 // A body that catches what reading a hollow tensor throws goes another way, and plays again.
 void Replay::compare_origin(size_t slot, uint64_t origin) {
-  const SlotRecord& record = region_.records_[slot];
-  if (!wanted_[slot] || origin == record.origin) return;
+  const SavedSlot& saved = first_.slots[slot];
+  if (!wanted_[slot] || origin == saved.origin) return;
   if (knows_needs_ && HollowRead::count() != hollow_reads_) start_over();
   reject(
-      region_.provenance_->difference(join("saved tensor ", slot, ", of ", provenance_->place_of_last(), ","),
-                                      record.origin, *provenance_, origin));
+      first_.provenance->difference(join("saved tensor ", slot, ", of ", provenance_->place_of_last(), ","),
+                                    saved.origin, *provenance_, origin));
 }
 
 void Replay::fill(size_t slot, const Tensor& x) {
@@ -174,10 +181,10 @@ TensorList Replay::results_of(size_t op, const TensorList& inputs) const {
                        std::any_of(inputs.begin(), inputs.end(),
                                    [](const Tensor& x) { return x.defined() && x.requires_grad(); });
   TensorList results;
-  const std::vector<TensorView>& layouts = region_.ops_.ops()[op].results;
+  const std::vector<TensorView>& layouts = first_.ops[op].results;
   for (size_t i = 0; i < layouts.size(); ++i) {
-    auto found = region_.kept_.find({op, i});
-    std::shared_ptr<KeptValue> kept = found == region_.kept_.end() ? nullptr : found->second.lock();
+    auto found = first_.kept.find({op, i});
+    std::shared_ptr<KeptValue> kept = found == first_.kept.end() ? nullptr : found->second.lock();
     results.push_back(kept ? kept->read().detach() : Tensor::hollow(layouts[i]));
     if (requires_grad && is_floating(layouts[i].dtype)) results.back().set_requires_grad();
   }
@@ -186,8 +193,8 @@ TensorList Replay::results_of(size_t op, const TensorList& inputs) const {
 
 void Replay::compare_values() {
   size_t index = trace_.size() - 1;
-  if (index >= region_.trace_.size()) return;
-  const TracedOp &first = region_.trace_[index], &replay = trace_[index];
+  if (index >= first_.trace.size()) return;
+  const TracedOp &first = first_.trace[index], &replay = trace_[index];
   if (std::string_view(first.name) != replay.name)
     reject(join("operation ", index, " was ", first.name, ", in the replay it is ", replay.name));
   if (first.hash != replay.hash)
@@ -201,8 +208,8 @@ void Replay::start_over() { throw HollowRead("checkpoint: the replay's operation
 
 void Replay::check_complete() {
   if (leaves_out_ && !done_) start_over();
-  size_t saved = region_.records_.size();
-  bool must_match = region_.complete_ && region_.options_.determinism != Determinism::none;
+  size_t saved = first_.slots.size();
+  bool must_match = first_.complete && compares();
   if (must_match ? next_ != saved : !done_)
     reject(join("the first run saved ", saved, " tensors for backward, the replay ", next_));
 }
@@ -211,8 +218,8 @@ void Replay::reject(const std::string& message) {
   if (!failure_)
     failure_ = std::make_exception_ptr(
         Error("checkpoint: fn did something else when it was played again: " + message +
-              (region_.options_.debug ? side_by_side(region_.trace_, trace_) : std::string())));
-  if (!region_.body_->is_noexcept()) std::rethrow_exception(failure_);
+              (first_.options.debug ? side_by_side(first_.trace, trace_) : std::string())));
+  if (!first_.body->is_noexcept()) std::rethrow_exception(failure_);
 }
 
 }  // namespace reprise::recompute

@@ -5,28 +5,51 @@
 
 #include <any>
 
-#include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/recompute/replay/region.h"
+#include "reprise/autograd/recompute/replay/needs.h"
+#include "reprise/autograd/recompute/replay/run_observer.h"
 
 namespace reprise::recompute {
 
-class Replay final : public autograd::OpObserver {
+/// The tensors that one replay rebuilt, for one backward pass. Each is handed out once and then forgotten.
+class Rebuilt {
  public:
-  Replay(Region& region, Rebuilt& rebuilt, const TensorList& inputs, Effort effort);
+  explicit Rebuilt(size_t count) : values_(count) {}
+  void put(size_t index, const Tensor& x) { values_[index] = {x, x.version(), State::rebuilt}; }
+  /// Error if it was taken before, or changed in place by what the replay ran afterwards.
+  Tensor take(size_t index, const SavedSlot& saved);
+
+ private:
+  enum class State : uint8_t { absent, rebuilt, taken };
+  struct Value {
+    Tensor tensor;
+    uint64_t version = 0;
+    State state = State::absent;
+  };
+  std::vector<Value> values_;
+};
+
+/// What a replay does.
+enum class Effort : uint8_t {
+  needed,      ///< what slots that somebody may still read depend on
+  everything,  ///< all of fn, up to the last such slot
+};
+
+/// Plays the body again. HollowRead if it reads what was left out: then it needs everything.
+std::shared_ptr<Rebuilt> play_again(const Recording& first, const TensorList& inputs, Effort effort);
+
+class Replay final : public RunObserver {
+ public:
+  Replay(const Recording& first, Rebuilt& rebuilt, const TensorList& inputs, Effort effort);
 
   /// Runs the body, until the last slot that somebody may still read if the region stops early. Error if it
   /// does not do what the first run did; HollowRead if it reads what was left out.
   void play(const TensorList& inputs);
 
-  void op_begins(const autograd::OpCall& call) override;
   std::optional<TensorList> replacement(const char* op_name, const TensorList& inputs) override;
   bool wants_results() override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
-  void made(const autograd::OpCall& call, const Tensor& y) override;
-  void will_write(const autograd::OpCall& call) override;
-  void data_asked(const Tensor& x) override;
   /// The pack hook of the replay's own graph, which a backward pass inside the body may use.
-  std::any keep(const Tensor& x);
+  std::any save(const Tensor& x);
 
  private:
   struct Stop {};  // thrown through the body when nothing is left to rebuild
@@ -34,9 +57,9 @@ class Replay final : public autograd::OpObserver {
   bool is_inside_op() const { return autograd::InsideOp::depth() != depth_; }
   // For a backward pass inside the first run always: what comes after it has not happened yet.
   bool stops_early() const {
-    return (region_.options_.early_stop || !region_.complete_) && !region_.body_->is_noexcept();
+    return (first_.options.early_stop || !first_.complete) && !first_.body->is_noexcept();
   }
-  bool compares() const { return region_.options_.determinism != Determinism::none; }
+  bool compares() const { return first_.options.determinism != Determinism::none; }
   bool is_last(size_t op) const;
   void find_needs(Effort effort);
   bool fits(const OpRecord& op, const TensorList& inputs) const;
@@ -49,7 +72,7 @@ class Replay final : public autograd::OpObserver {
   void reject(const std::string& message);
   void check_complete();
 
-  Region& region_;
+  const Recording& first_;
   Rebuilt& rebuilt_;
   CountedRun counted_;
   int depth_ = autograd::InsideOp::depth();
@@ -65,7 +88,7 @@ class Replay final : public autograd::OpObserver {
   const char* op_name_ = "";
   uint64_t hollow_reads_ = HollowRead::count();
   Trace trace_;
-  std::optional<Provenance> provenance_;
+  std::optional<Provenance> own_provenance_;
 };
 
 }  // namespace reprise::recompute

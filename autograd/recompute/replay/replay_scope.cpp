@@ -14,11 +14,10 @@ void check_write(const char* method, const Tensor& x) {
         " in place that its first run has changed; change state by rp::update_state");
 }
 
-ReplayScope::ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const Captures& captures,
-                         const ThreadState& thread, const ScopeFactory& context)
-    : captures_(captures), outer_(innermost), thread_(thread.enter()) {
-  if (drawn) generators_.emplace(*drawn);
-  if (context) context_ = context();
+ReplayScope::ReplayScope(const Recording& first)
+    : captures_(first.captures), outer_(innermost), thread_(first.thread.enter()) {
+  if (first.options.preserve_rng) generators_.emplace(first.drawn);
+  if (first.options.context.replay) context_ = first.options.context.replay();
   innermost = this;
 }
 

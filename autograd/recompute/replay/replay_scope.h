@@ -1,11 +1,8 @@
 // ReplayScope: the state of the thread in which a region is played again.
 #pragma once
 
-#include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
-#include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/recompute/replay/captures.h"
-#include "reprise/autograd/recompute/thread_state.h"
+#include "reprise/autograd/recompute/replay/recording.h"
 
 namespace reprise::recompute {
 
@@ -14,9 +11,7 @@ namespace reprise::recompute {
 /// ends.
 class ReplayScope {
  public:
-  /// `drawn`: null leaves the generators alone. `captures` and `thread` of the first run.
-  ReplayScope(const std::vector<autograd::DrawnGenerator>* drawn, const Captures& captures,
-              const ThreadState& thread, const ScopeFactory& context);
+  explicit ReplayScope(const Recording& first);
   ~ReplayScope();
   ReplayScope(const ReplayScope&) = delete;
 

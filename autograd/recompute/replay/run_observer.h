@@ -1,0 +1,70 @@
+// What observes a region's runs, in both modes: what is made of what, and what a first run reaches by itself.
+#pragma once
+
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/recompute/replay/recording.h"
+
+namespace reprise::recompute {
+
+/// Follows what a run makes of what.
+class RunObserver : public autograd::OpObserver {
+ public:
+  explicit RunObserver(std::optional<Provenance>& provenance) : provenance_(provenance) {}
+  void op_begins(const autograd::OpCall& call) override {
+    if (provenance_) provenance_->op_begins(call);
+  }
+  void op_ran(const char*, const TensorList&, const TensorList& outputs) override {
+    if (provenance_) provenance_->op_ran(outputs);
+  }
+  void made(const autograd::OpCall& call, const Tensor& y) override {
+    if (provenance_) provenance_->made(call, y);
+  }
+  void will_write(const autograd::OpCall& call) override {
+    if (provenance_) provenance_->will_write(call);
+  }
+  void data_asked(const Tensor& x) override {
+    if (provenance_) provenance_->data_asked(x);
+  }
+
+ protected:
+  std::optional<Provenance>& provenance_;
+};
+
+/// Notes what a first run captures and saves.
+class FirstRunObserver : public RunObserver {
+ public:
+  FirstRunObserver(Recording& recording, const TensorList& inputs)
+      : RunObserver(recording.provenance),
+        recording_(recording),
+        counted_(recording.log, RegionLog::Run::first, inputs, recording.captures) {
+    recording.provenance = recording.new_provenance(inputs);
+  }
+  void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override {
+    RunObserver::op_ran(op_name, inputs, outputs);
+    recording_.captures.note(inputs, op_name);
+    counted_.saw_operation();
+  }
+  void will_write(const autograd::OpCall& call) override {
+    RunObserver::will_write(call);
+    recording_.captures.note_write(call.inputs[0]);
+    recording_.captures.note({call.inputs[1]}, call.name);
+  }
+  // A backward pass in between writes gradients, which is not what fn reads.
+  void data_asked(const Tensor& x) override {
+    RunObserver::data_asked(x);
+    if (autograd::backward_depth() == passes_) recording_.captures.note_read(x);
+  }
+  void finish() {
+    counted_.finish();
+    recording_.complete = true;
+  }
+
+ protected:
+  Recording& recording_;
+  CountedRun counted_;
+
+ private:
+  int passes_ = autograd::backward_depth();
+};
+
+}  // namespace reprise::recompute
