@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants bugs in the code, one at a time, and shows that the test named with each catches it.
 
-    ./run plant-bugs [WORDS...]     only the bugs whose file or description holds one of the words
+    ./run plant-bugs [WORDS...]     only the bugs whose list, file or description holds one of the words
     ./run plant-bugs --list
     ./run plant-bugs --check        plants nothing: every bug still has its place in the code, and its test
 
@@ -92,7 +92,7 @@ def main():
     arguments = parser.parse_args()
     bugs = read_bugs()
     if arguments.words:
-        bugs = [bug for bug in bugs if any(word in bug["file"] + " " + bug["what"] for word in arguments.words)]
+        bugs = [bug for bug in bugs if any(word in " ".join((bug["list"], bug["file"], bug["what"])) for word in arguments.words)]
     if not bugs:
         refuse("no bug matches")
     if arguments.list:
