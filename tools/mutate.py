@@ -166,7 +166,7 @@ def chosen_files(words):
     names = subprocess.run(["git", "ls-files"], cwd=SOURCE, check=True, text=True, capture_output=True).stdout.split()
     groups = collections.defaultdict(list)
     for name in names:
-        if group_of(name) and (not words or any(name == word or name.startswith(word.rstrip("/") + "/") for word in words)):
+        if group_of(name) and (not words or any(f"{name}/".startswith(word.rstrip("/") + "/") for word in words)):
             groups[group_of(name)].append(name)
     if not groups:
         refuse("no file to mutate matches")
