@@ -37,7 +37,7 @@
 #include "reprise/io/text/token_batches.h"
 #include "reprise/io/text/token_dataset.h"
 #include "reprise/nn/batch_norm.h"
-#include "reprise/nn/checkpointed_sequential.h"
+#include "reprise/nn/block_stack.h"
 #include "reprise/nn/conv.h"
 #include "reprise/nn/init.h"
 #include "reprise/nn/layers.h"

@@ -1,7 +1,7 @@
 // Models that go before backward: a graph needs no model, with recompute as without.
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/nn/batch_norm.h"
-#include "reprise/nn/checkpointed_sequential.h"
+#include "reprise/nn/block_stack.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/tests/support/compare.h"

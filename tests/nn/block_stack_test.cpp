@@ -1,6 +1,6 @@
 // CheckpointedSequential is Sequential to the bit, plays its regions twice in training and makes none in
 // evaluation.
-#include "reprise/nn/checkpointed_sequential.h"
+#include "reprise/nn/block_stack.h"
 
 #include "reprise/nn/transformer.h"
 #include "reprise/tests/autograd/recompute/support.h"

@@ -1,5 +1,5 @@
 // Sequential by a plan.
-#include "reprise/nn/checkpointed_sequential.h"
+#include "reprise/nn/block_stack.h"
 
 namespace reprise::nn {
 namespace {
