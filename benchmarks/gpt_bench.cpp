@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   int64_t steps = options.steps > 0 ? options.steps : chosen.steps;
   rp::manual_seed(1);
   rp::nn::Gpt model(chosen.model, device);
-  model.set_recompute(options.recompute);
+  model.h.set_recompute(options.recompute);
   if (options.bf16) model.to(rp::DType::bf16);
   rp::optim::AdamW optimizer(rp::optim::decay_matrices(model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95});
   rp::Tensor tokens = random_tokens(chosen, device), targets = random_tokens(chosen, device);

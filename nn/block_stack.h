@@ -1,33 +1,67 @@
-// Sequential whose layers run as checkpointed regions.
+// BlockStack: the blocks of a model, one after the other, and how they are recomputed in training.
 #pragma once
 
+#include "reprise/autograd/recompute/planner/planner.h"
+#include "reprise/autograd/recompute/planner/profile.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/nn/layers.h"
 
 namespace reprise::nn {
 
-/// Layers one after the other, as `strategy` says: rp::parse_strategy("every:3"). Only in training mode with
-/// recording on; else there are no regions and it costs nothing. It may go before backward.
-class CheckpointedSequential : public Sequential {
- public:
-  /// `options` replaces what the strategy implies.
-  explicit CheckpointedSequential(RecomputeStrategy strategy);
-  CheckpointedSequential(RecomputeStrategy strategy, const CheckpointOptions& options);
-  /// Error if there are fewer layers than the strategy needs.
-  Tensor forward(const Tensor& x) override;
-
- private:
-  RecomputeStrategy strategy_;
-  CheckpointOptions options_;
+struct BlockStackOptions {
+  std::string name = "blocks";  ///< messages and accounts call block 3 "blocks.3"
+  bool alike = false;           ///< all blocks cost the same: the planner measures one
+  /// Makes the first block's input from what the stack is called with; empty: that is it.
+  std::function<Tensor(const Tensor& input)> before{};
+  /// Makes the loss that a training step ends with, for the planner; empty: the sum of the output.
+  std::function<Tensor(const Tensor& x, const Tensor& input)> after{};
+  const Module* model = nullptr;  ///< whose parameters a step updates; null: the stack itself
 };
 
-/// x through the layers in segments, in any mode: see recompute::plan_segments. `layers` may go before
-/// backward.
-Tensor checkpoint_sequential(Sequential& layers, int64_t segments, const Tensor& x,
-                             const CheckpointOptions& options = {}, LastSegment last = LastSegment::plain);
+/// A Sequential whose blocks may run as checkpointed regions, in training mode with recording on; else there
+/// are no regions and nothing to pay. No bit depends on it. The graph owns the blocks too, so the stack may
+/// go before backward.
+///
+///   rp::nn::BlockStack net;
+///   for (int i = 0; i < 9; ++i) net.add<rp::nn::TransformerBlock>(rp::nn::BlockOptions{.width = 64});
+///   net.set_recompute(rp::parse_strategy("every:3"));
+///   rp::Tensor y = net(x);
+///
+/// A model that gives `before` and `after` can be planned: `profile`, `plan` and the strategy `auto` then
+/// count the whole training step.
+class BlockStack : public Sequential {
+ public:
+  explicit BlockStack(BlockStackOptions options = {}) : options_(std::move(options)) {}
+  /// The last block's output. Error if blocks were added after a plan was set.
+  Tensor forward(const Tensor& input) override;
+
+  /// How the blocks that are there now run from here on. Error if the strategy needs more of them, or the
+  /// plan is not for as many. `auto` plans in the first training step, and again if one has a larger input.
+  void set_recompute(const RecomputeStrategy& strategy);
+  void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
+  const RecomputeStrategy& strategy() const { return strategy_; }  ///< `none` if a plan was set
+  recompute::Plan recompute_plan() const;
+
+  /// What a training step on `input` costs: the blocks as a chain, measured on the device. Changes nothing
+  /// (see profile.h).
+  recompute::Chain profile(const Tensor& input, const recompute::ProfileOptions& options = {});
+  /// Measures such a step and sets the fastest plan with which the allocator holds at most `budget_bytes` at
+  /// its peak: weights, gradients, optimizer state, data and all. What is there before the step is counted as
+  /// it is, so let the optimizer make its state first. Error stating the minimum if there is no such plan.
+  recompute::Planned plan(const Tensor& input, size_t budget_bytes,
+                          const recompute::ProfileOptions& options = {});
+
+  /// Each block as a function that owns it.
+  std::vector<recompute::LayerFunction> functions() const;
+
+ private:
+  void plan_automatically(const Tensor& input);
+
+  BlockStackOptions options_;
+  RecomputeStrategy strategy_;
+  recompute::Plan plan_;  // empty: no regions, however many blocks there are
+  CheckpointOptions checkpoint_options_;
+  int64_t planned_numel_ = 0;  // of the input that the automatic plan is for
+};
 
 }  // namespace reprise::nn
-
-namespace reprise {
-using nn::checkpoint_sequential;
-}

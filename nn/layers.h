@@ -83,8 +83,10 @@ class Sequential : public Layer {
   Tensor forward(const Tensor& x) override;
   int64_t size() const { return int64_t(layers_.size()); }
   Layer& operator[](int64_t i) { return *layers_[size_t(i)]; }
-  /// For who plays it after the chain may be gone.
-  std::shared_ptr<Layer> share(int64_t i) { return layers_[size_t(i)]; }
+
+ protected:
+  /// A layer for those that play it when the chain may be gone.
+  std::shared_ptr<Layer> share(int64_t i) const { return layers_[size_t(i)]; }
 
  private:
   std::vector<std::shared_ptr<Layer>> layers_;

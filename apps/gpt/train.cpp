@@ -86,12 +86,12 @@ void start_from_weights(const TrainCommand& c, nn::Gpt& model, const Corpus& cor
 // Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there.
 void plan_for_budget(const TrainCommand& c, nn::Gpt& model, optim::AdamW& optimizer,
                      const io::RandomCrops& crops) {
-  size_t budget = model.options().recompute.memory_budget;
+  size_t budget = model.h.strategy().memory_budget;
   if (budget == 0) return;
   optimizer.allocate_state();
   Tensor tokens = crops.batch(0, 0, c.batch).tokens.to(model.wte.weight.device());
   bool accumulates = c.trainer.accumulate > 1;
-  recompute::Planned planned = model.plan_recompute(
+  recompute::Planned planned = model.h.plan(
       tokens, budget,
       {.gradients = accumulates ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
   train::report("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
@@ -105,9 +105,9 @@ void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& cor
                 o.layers, o.heads, o.width, o.context, o.vocab_size, double(model.parameter_count()) / 1e6);
   train::report("Data: {}: {} tokens to train on, {} held out\n", train::for_output(c.data.data),
                 corpus.train->size(), corpus.validation->size());
-  if (o.recompute != RecomputeStrategy())
+  if (model.h.strategy() != RecomputeStrategy())
     train::report("Recompute: {}: blocks {} (in brackets: played again in backward)\n",
-                  to_string(o.recompute), to_string(model.recompute_plan()));
+                  to_string(model.h.strategy()), to_string(model.h.recompute_plan()));
   train::report("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n", c.trainer.schedule.steps,
                 c.batch * c.trainer.accumulate, o.context, to_string(model.wte.weight.device()),
                 num_threads(), folder);

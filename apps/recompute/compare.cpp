@@ -55,13 +55,14 @@ std::string as_json(const Workload& workload, const std::vector<StrategyResult>&
 }  // namespace
 
 int run_compare(const CompareCommand& c) {
-  Workload workload(c.workload);
+  std::unique_ptr<Workload> made = make_workload(c.workload);
+  const Workload& workload = *made;
   train::MadeFolders out =
       train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
   std::vector<std::string> strategies = c.strategies;
-  if (strategies.empty()) strategies = all_strategies(workload.model.layers);
+  if (strategies.empty()) strategies = all_strategies(workload.blocks);
   if (strategies[0] != "none") strategies.insert(strategies.begin(), "none");
-  for (const std::string& strategy : strategies) check_strategy(strategy, workload.model.layers);
+  for (const std::string& strategy : strategies) check_strategy(strategy, workload.blocks);
   train::print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
   std::vector<StrategyResult> results = measure(workload, strategies, c.rounds);
   print_table(results);

@@ -1,13 +1,14 @@
-// Presets, random tokens and the training step.
+// GPTs on random tokens or a text.
+#include <algorithm>
+#include <optional>
+
 #include "reprise/apps/recompute/workload.h"
-
-#include <chrono>
-#include <iterator>
-
 #include "reprise/autograd/ops.h"
 #include "reprise/core/parallel.h"
 #include "reprise/io/text/char_tokenizer.h"
 #include "reprise/io/text/text.h"
+#include "reprise/io/text/token_batches.h"
+#include "reprise/nn/models/gpt.h"
 #include "reprise/train/model_size.h"
 #include "reprise/train/option_error.h"
 
@@ -34,93 +35,84 @@ const Preset& find_preset(const std::string& name) {
 
 int64_t or_else(int64_t given, int64_t preset) { return given > 0 ? given : preset; }
 
-}  // namespace
+class GptWorkload final : public Workload {
+ public:
+  explicit GptWorkload(const WorkloadOptions& options);
+  Model make_model() const override;
+  Batch batch(int64_t step, int64_t n) const override;
+  std::string to_string() const override;
 
-Workload::Workload(const WorkloadOptions& o) : device(Device::parse(o.device)), seed(uint64_t(o.seed)) {
+ private:
+  void read_text(const std::string& path);
+
+  nn::GptOptions model_;
+  std::optional<io::TokenDataset> text_;
+};
+
+GptWorkload::GptWorkload(const WorkloadOptions& o) {
+  device = Device::parse(o.device);
+  seed = uint64_t(o.seed);
   const Preset& preset = find_preset(o.model);
-  model = preset.model;
-  model.layers = or_else(o.layers, model.layers);
-  model.width = or_else(o.width, model.width);
-  model.heads = or_else(o.heads, model.heads);
-  model.context = or_else(o.context, model.context);
-  model.vocab_size = or_else(o.vocab, model.vocab_size);
-  model.dropout = o.dropout;
+  model_ = preset.model;
+  model_.layers = or_else(o.layers, model_.layers);
+  model_.width = or_else(o.width, model_.width);
+  model_.heads = or_else(o.heads, model_.heads);
+  model_.context = or_else(o.context, model_.context);
+  model_.vocab_size = or_else(o.vocab, model_.vocab_size);
+  model_.dropout = o.dropout;
   rows = or_else(o.batch, preset.rows);
-  length = or_else(o.length, std::min(preset.length, model.context));
-  check(model.width % model.heads == 0, "--width ", model.width, " is not a multiple of --heads ",
-        model.heads);
-  check(length <= model.context, "--length ", length, " is more than the --context of ", model.context);
+  units_per_row = or_else(o.length, std::min(preset.length, model_.context));
+  check(model_.width % model_.heads == 0, "--width ", model_.width, " is not a multiple of --heads ",
+        model_.heads);
+  check(units_per_row <= model_.context, "--length ", units_per_row, " is more than the --context of ",
+        model_.context);
   if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
   if (!o.data.empty()) {
     check(o.vocab == 0, "--vocab and --data do not go together: the text has a vocabulary");
     train::under_option("--data", [&] { read_text(o.data); });
   }
-  train::check_fits(model, rows, length, device);
+  blocks = model_.layers;
+  train::check_fits(model_, rows, units_per_row, device);
 }
 
-void Workload::read_text(const std::string& path) {
+void GptWorkload::read_text(const std::string& path) {
   std::string text = io::read_text(path);
   auto tokenizer = io::CharTokenizer::from_text(text);
   text_.emplace(io::TokenDataset::from_ids(tokenizer.encode(text), tokenizer.vocab_size(), path));
-  model.vocab_size = tokenizer.vocab_size();
+  model_.vocab_size = tokenizer.vocab_size();
 }
 
-io::TokenBatch Workload::batch(int64_t step, int64_t n) const {
+Batch GptWorkload::batch(int64_t step, int64_t n) const {
   MemoryScope scope(MemoryCategory::data);
   if (text_) {
-    io::TokenBatch batch = io::RandomCrops(*text_, length, seed).batch(step, 0, n);
+    io::TokenBatch batch = io::RandomCrops(*text_, units_per_row, seed).batch(step, 0, n);
     return {batch.tokens.to(device), batch.targets.to(device)};
   }
   Generator generator(philox_block(seed, uint64_t(step), 0)[0]);
   auto draw = [&] {
-    Tensor uniform = rand({n, length}, DType::f32, device, &generator);
-    return cast(uniform * double(model.vocab_size), DType::i64);
+    Tensor uniform = rand({n, units_per_row}, DType::f32, device, &generator);
+    return cast(uniform * double(model_.vocab_size), DType::i64);
   };
   Tensor tokens = draw();
   return {tokens, draw()};
 }
 
-std::string Workload::to_string() const {
-  return detail::join("GPT: ", model.layers, " layers, ", model.heads, " heads, width ", model.width,
-                      ", context ", model.context, ", vocabulary ", model.vocab_size, "; ", rows, " x ",
-                      length, " tokens a step, on ", device, " (", num_threads(), " threads)");
+std::string GptWorkload::to_string() const {
+  return detail::join("GPT: ", model_.layers, " layers, ", model_.heads, " heads, width ", model_.width,
+                      ", context ", model_.context, ", vocabulary ", model_.vocab_size, "; ", rows, " x ",
+                      units_per_row, " tokens a step, on ", device, " (", num_threads(), " threads)");
 }
 
-namespace {
-nn::GptOptions seeded(const Workload& workload) {
-  manual_seed(workload.seed);
-  return workload.model;
+Workload::Model GptWorkload::make_model() const {
+  auto gpt = std::make_shared<nn::Gpt>(model_, device);
+  return {gpt, gpt->h,
+          [gpt](const Batch& batch) { return cross_entropy((*gpt)(batch.input), batch.targets); }};
 }
+
 }  // namespace
 
-Trainee::Trainee(const Workload& workload)
-    : model(seeded(workload), workload.device),
-      workload_(workload),
-      optimizer_(optim::decay_matrices(model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95}) {}
-
-Tensor Trainee::forward(int64_t step, const io::TokenBatch& batch) {
-  manual_seed(workload_.seed + 1 + uint64_t(step));
-  return cross_entropy(model(batch.tokens), batch.targets);
-}
-
-void Trainee::update() {
-  optimizer_.step();
-  optimizer_.zero_grad();
-}
-
-double Trainee::step(int64_t step, const io::TokenBatch& batch) {
-  using Clock = std::chrono::steady_clock;
-  auto begin = Clock::now();
-  forward(step, batch).backward();
-  update();
-  synchronize(workload_.device);
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-nn::NamedTensors Trainee::gradients() const {
-  nn::NamedTensors all = model.named_parameters();
-  for (auto& [name, tensor] : all) tensor = tensor.grad();
-  return all;
+std::unique_ptr<Workload> make_workload(const WorkloadOptions& options) {
+  return std::make_unique<GptWorkload>(options);
 }
 
 }  // namespace reprise::apps::recompute

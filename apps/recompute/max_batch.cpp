@@ -29,7 +29,7 @@ class Search {
       if (rows < refused_) refusal_ = refusal.what();
       refused_ = std::min(refused_, rows);
     }
-    trainee_.model.zero_grad();  // those that backward had got to
+    trainee_.model.module->zero_grad();  // those that backward had got to
     return false;
   }
 
@@ -78,7 +78,7 @@ class Search {
 
 void report(const MaxBatchCommand& c, const Workload& workload, Trainee& trainee, const std::string& strategy,
             size_t limit) {
-  trainee.model.set_recompute(parse_strategy(strategy));
+  trainee.model.blocks.set_recompute(parse_strategy(strategy));
   Search search(workload, trainee, c.largest);
   int64_t rows = search.run(limit);
   if (rows == 0) {
@@ -90,7 +90,7 @@ void report(const MaxBatchCommand& c, const Workload& workload, Trainee& trainee
     seconds.push_back(trainee.step(step, workload.batch(step, rows)));
   double middle = median(seconds);
   train::print("{:<16}{:>12}{:>14}{:>12.1f} ms{:>12.0f}\n", strategy, rows, in_mib(search.peak(rows)),
-               1e3 * middle, double(rows * workload.length) / middle);
+               1e3 * middle, double(rows * workload.units_per_row) / middle);
   if (rows == c.largest)
     train::print("  the search ended at --largest\n");
   else
@@ -101,8 +101,9 @@ void report(const MaxBatchCommand& c, const Workload& workload, Trainee& trainee
 
 int run_max_batch(const MaxBatchCommand& c) {
   size_t limit = parse_bytes(c.memory_limit);
-  Workload workload(c.workload);
-  reprise::recompute::plan_of(parse_strategy(c.recompute), workload.model.layers);  // a wrong one is told now
+  std::unique_ptr<Workload> made = make_workload(c.workload);
+  const Workload& workload = *made;
+  reprise::recompute::plan_of(parse_strategy(c.recompute), workload.blocks);  // a wrong one is told now
   train::print("{}\nThe largest batch in {}\n\n", workload.to_string(), in_mib(limit));
   Allocator& memory = allocator(workload.device);
   memory.set_limit(limit);

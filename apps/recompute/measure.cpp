@@ -6,9 +6,9 @@
 #include <algorithm>
 
 namespace reprise::apps::recompute {
-RecordedStep record_step(Trainee& trainee, int64_t step, const io::TokenBatch& batch) {
+RecordedStep record_step(Trainee& trainee, int64_t step, const Batch& batch) {
   RecordedStep recorded;
-  Device device = batch.tokens.device();
+  Device device = batch.input.device();
   train::MemoryRecorder recorder(device);
   {
     Tensor loss = trainee.forward(step, batch);
@@ -25,20 +25,20 @@ RecordedStep record_step(Trainee& trainee, int64_t step, const io::TokenBatch& b
 std::vector<StrategyResult> measure(const Workload& workload, const std::vector<std::string>& strategies,
                                     int64_t rounds) {
   Trainee trainee(workload);
-  io::TokenBatch batch = workload.batch(0, workload.rows);
+  Batch batch = workload.batch(0, workload.rows);
   trainee.step(0, batch);  // makes the optimizer's moments
   std::vector<StrategyResult> results;
   std::vector<std::vector<double>> seconds(strategies.size());
   for (const std::string& strategy : strategies) {
     Prepared prepared = prepare(trainee, strategy, batch);
-    trainee.model.set_recompute(prepared.plan, prepared.options);
+    trainee.model.blocks.set_recompute(prepared.plan, prepared.options);
     StepMemory memory = record_step(trainee, 0, batch).memory();
     results.push_back({strategy, memory, std::move(prepared)});
   }
   for (int64_t round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < strategies.size(); ++i) {
       size_t turn = (i + size_t(round)) % strategies.size();
-      trainee.model.set_recompute(results[turn].prepared.plan, results[turn].prepared.options);
+      trainee.model.blocks.set_recompute(results[turn].prepared.plan, results[turn].prepared.options);
       seconds[turn].push_back(trainee.step(round, batch));
     }
   }

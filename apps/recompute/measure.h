@@ -23,7 +23,7 @@ struct RecordedStep {
   size_t held = 0;
   StepMemory memory() const { return {timeline.peak(), timeline.peak_activations(), held}; }
 };
-RecordedStep record_step(Trainee& trainee, int64_t step, const io::TokenBatch& batch);
+RecordedStep record_step(Trainee& trainee, int64_t step, const Batch& batch);
 
 /// What a strategy needs for a step.
 struct StrategyResult {

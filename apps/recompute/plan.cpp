@@ -39,8 +39,8 @@ std::vector<Planned> thinned(const std::vector<Planned>& plans) {
 
 // Trains by the plan: its peak, which the prediction is held against, and its time.
 void try_plan(Trainee& trainee, const Workload& workload, const Planned& planned, int64_t rounds) {
-  io::TokenBatch batch = workload.batch(0, workload.rows);
-  trainee.model.set_recompute(planned.plan);
+  Batch batch = workload.batch(0, workload.rows);
+  trainee.model.blocks.set_recompute(planned.plan);
   Allocator& memory = allocator(workload.device);
   memory.reset_peaks();
   trainee.step(0, batch);
@@ -88,15 +88,16 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
 }  // namespace
 
 int run_plan(const PlanCommand& c) {
-  Workload workload(c.workload);
+  std::unique_ptr<Workload> made = make_workload(c.workload);
+  const Workload& workload = *made;
   train::MadeFolders out =
       train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
   int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
-  io::TokenBatch batch = workload.batch(0, workload.rows);
+  Batch batch = workload.batch(0, workload.rows);
   trainee.step(0, batch);  // makes the optimizer's moments
-  Chain chain = trainee.model.profile_step(batch.tokens);
+  Chain chain = trainee.model.blocks.profile(batch.input);
   std::vector<Planned> plans = thinned(reprise::recompute::frontier(chain));
   train::print("predicted         peak memory          step   plan: blocks in brackets are recomputed\n");
   for (const Planned& planned : plans) train::print("{:14}{}\n", "", describe(planned));

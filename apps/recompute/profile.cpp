@@ -27,10 +27,11 @@ void print_regions(const ProfiledStep& step) {
 }  // namespace
 
 int run_profile(const ProfileCommand& c) {
-  Workload workload(c.workload);
+  std::unique_ptr<Workload> made = make_workload(c.workload);
+  const Workload& workload = *made;
   train::MadeFolders out =
       train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
-  check_strategy(c.recompute, workload.model.layers);
+  check_strategy(c.recompute, workload.blocks);
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   std::vector<SavedCell> saved = saved_by_layer(trainee, workload);

@@ -4,12 +4,12 @@
 namespace reprise::apps::recompute {
 
 ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std::string& strategy) {
-  io::TokenBatch batch = workload.batch(0, workload.rows);
+  Batch batch = workload.batch(0, workload.rows);
   Prepared prepared = prepare(trainee, strategy, batch);
   reprise::recompute::Accounting accounting(reprise::recompute::ReplayClock::device);
   StepTrace trace(workload.device);
   prepared.options.context.replay = [&trace] { return trace.observe_replay(); };
-  trainee.model.set_recompute(prepared.plan, prepared.options);
+  trainee.model.blocks.set_recompute(prepared.plan, prepared.options);
   train::MemoryRecorder recorder(workload.device);
   {
     Tensor loss = trainee.forward(0, batch);
@@ -20,7 +20,7 @@ ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std:
   trainee.update();
   ProfiledStep profiled{strategy, {}, trace.finish(accounting.replays()), accounting.regions()};
   profiled.timeline = recorder.finish();
-  trainee.model.set_recompute(RecomputeStrategy{});  // the trace ends here
+  trainee.model.blocks.set_recompute(RecomputeStrategy{});  // the trace ends here
   for (const Slice& slice : profiled.slices) profiled.seconds = std::max(profiled.seconds, slice.end);
   return profiled;
 }
@@ -42,9 +42,9 @@ std::vector<Slice> by_layer(const std::vector<Slice>& slices) {
 }
 
 std::vector<SavedCell> saved_by_layer(Trainee& trainee, const Workload& workload) {
-  trainee.model.set_recompute(RecomputeStrategy{});
-  io::TokenBatch batch = workload.batch(0, workload.rows);
-  SavedBytes saved(trainee.model.parameters());
+  trainee.model.blocks.set_recompute(RecomputeStrategy{});
+  Batch batch = workload.batch(0, workload.rows);
+  SavedBytes saved(trainee.model.module->parameters());
   trainee.forward(0, batch);
   return saved.cells();
 }

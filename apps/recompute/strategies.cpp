@@ -38,13 +38,13 @@ void check_strategy(const std::string& strategy, int64_t layers) {
   if (percent_in(budget) < 0) parse_bytes(budget);
 }
 
-Prepared prepare(Trainee& trainee, const std::string& strategy, const io::TokenBatch& batch) {
+Prepared prepare(Trainee& trainee, const std::string& strategy, const Batch& batch) {
   if (!strategy.starts_with(automatic)) {
     RecomputeStrategy parsed = parse_strategy(strategy);
-    return {reprise::recompute::plan_of(parsed, trainee.model.options().layers),
+    return {reprise::recompute::plan_of(parsed, trainee.model.blocks.size()),
             reprise::recompute::options_of(parsed)};
   }
-  reprise::recompute::Chain chain = trainee.model.profile_step(batch.tokens);
+  reprise::recompute::Chain chain = trainee.model.blocks.profile(batch.input);
   return {plan_rotor(chain, budget_of(std::string_view(strategy).substr(automatic.size()), chain)).plan, {}};
 }
 

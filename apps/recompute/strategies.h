@@ -17,6 +17,6 @@ void check_strategy(const std::string& strategy, int64_t layers);
 /// What parse_strategy reads; or "auto:300MiB", the planner's plan for that budget; or "auto:50%", for the
 /// budget halfway between the least memory and what no recompute needs. The planner measures the trainee,
 /// whose optimizer must have its state.
-Prepared prepare(Trainee& trainee, const std::string& strategy, const io::TokenBatch& batch);
+Prepared prepare(Trainee& trainee, const std::string& strategy, const Batch& batch);
 
 }  // namespace reprise::apps::recompute

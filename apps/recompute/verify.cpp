@@ -24,10 +24,10 @@ void add(Findings& findings, int64_t step, const nn::NamedTensors& got, const nn
 // Trains both and compares losses and gradients of every step, weights at the end.
 Findings train_both(const VerifyCommand& c, const Workload& workload, const Prepared& prepared) {
   Trainee plain(workload), recomputed(workload);
-  recomputed.model.set_recompute(prepared.plan, prepared.options);
+  recomputed.model.blocks.set_recompute(prepared.plan, prepared.options);
   Findings findings;
   for (int64_t step = 0; step < c.steps; ++step) {
-    io::TokenBatch batch = workload.batch(step, workload.rows);
+    Batch batch = workload.batch(step, workload.rows);
     Tensor want = plain.forward(step, batch), got = recomputed.forward(step, batch);
     want.backward();
     got.backward();
@@ -40,7 +40,7 @@ Findings train_both(const VerifyCommand& c, const Workload& workload, const Prep
     plain.update();
     recomputed.update();
   }
-  add(findings, c.steps, recomputed.model.state_dict(), plain.model.state_dict());
+  add(findings, c.steps, recomputed.model.module->state_dict(), plain.model.module->state_dict());
   return findings;
 }
 
@@ -71,8 +71,9 @@ void print_measurements(const std::vector<StrategyResult>& results) {
 }  // namespace
 
 int run_verify(const VerifyCommand& c) {
-  Workload workload(c.workload);
-  check_strategy(c.recompute, workload.model.layers);
+  std::unique_ptr<Workload> made = make_workload(c.workload);
+  const Workload& workload = *made;
+  check_strategy(c.recompute, workload.blocks);
   train::print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
                c.recompute);
   std::vector<StrategyResult> results = measure(workload, {"none", c.recompute}, c.steps);

@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "reprise/autograd/anomaly.h"
-
 namespace reprise::nn {
 namespace {
 
@@ -26,23 +24,21 @@ Gpt::Gpt(const GptOptions& options, Device device)
     : wte(options.vocab_size, options.width, init_stddev, device),
       wpe(options.context, options.width, init_stddev, device),
       drop(options.dropout),
+      h({.name = "h",
+         .alike = true,
+         .before = [this](const Tensor& tokens) { return embed(tokens); },
+         .after = [this](const Tensor& x, const Tensor& tokens) { return loss_after(x, tokens); },
+         .model = this}),
       ln_f(options.width, options.bias, 1e-5, device),
       options_(options) {
   check(options.layers >= 1, "Gpt: needs at least one layer, got ", options.layers);
   register_module("wte", wte);
   register_module("wpe", wpe);
   register_module("drop", drop);
-  for (int64_t i = 0; i < options.layers; ++i) {
-    std::string name = "h." + std::to_string(i);
-    h.push_back(std::make_shared<TransformerBlock>(block_options(options), device));
-    register_module(name, *h.back());
-    blocks_.emplace_back([block = h.back(), name](const Tensor& x) {  // the model may go before backward
-      OpScope scope(name);
-      return block->forward(x);
-    });
-  }
+  register_module("h", h);
   register_module("ln_f", ln_f);
-  set_recompute(options.recompute);
+  for (int64_t i = 0; i < options.layers; ++i) h.add<TransformerBlock>(block_options(options), device);
+  h.set_recompute(options.recompute);
 }
 
 Tensor Gpt::features(const Tensor& tokens) {
@@ -50,15 +46,17 @@ Tensor Gpt::features(const Tensor& tokens) {
   int64_t length = tokens.size(1);
   check(length >= 1 && length <= options_.context, "Gpt: sequence of ", length, " tokens, the context holds ",
         options_.context);
-  if (training() && options_.recompute.kind == RecomputeStrategy::Kind::automatic) plan_automatically(tokens);
-  Tensor x = embed(tokens);
-  x = training() ? recompute::run_plan(plan_, blocks_, x, checkpoint_options_)
-                 : recompute::run_layers(blocks_, x);
-  return ln_f(x);
+  return ln_f(h(tokens));
 }
 
 Tensor Gpt::embed(const Tensor& tokens) {
   return drop(wte(tokens) + slice(wpe.weight, 0, 0, tokens.size(1)));  // (B, T, width)
+}
+
+// The cross entropy of all logits; which targets they have changes no cost.
+Tensor Gpt::loss_after(const Tensor& x, const Tensor& tokens) {
+  Tensor targets = Tensor::zeros(tokens.shape(), DType::i64, tokens.device());
+  return cross_entropy(linear(ln_f(x), wte.weight), targets);
 }
 
 Tensor Gpt::operator()(const Tensor& tokens) { return linear(features(tokens), wte.weight); }

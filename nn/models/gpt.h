@@ -2,9 +2,7 @@
 // table.
 #pragma once
 
-#include "reprise/autograd/recompute/planner/planner.h"
-#include "reprise/autograd/recompute/planner/profile.h"
-#include "reprise/autograd/recompute/planner/strategy.h"
+#include "reprise/nn/block_stack.h"
 #include "reprise/nn/transformer.h"
 
 namespace reprise::nn {
@@ -18,7 +16,7 @@ struct GptOptions {
   double dropout = 0;
   bool bias = true;  ///< in linear layers and layer norms
   Activation activation = Activation::gelu_tanh;
-  RecomputeStrategy recompute{};  ///< of the blocks, in training mode
+  RecomputeStrategy recompute{};  ///< of the blocks at first; later `model.h.set_recompute`
 };
 
 class Gpt : public Module {
@@ -35,22 +33,6 @@ class Gpt : public Module {
   /// Logits of the last position only, (B, vocab_size): what sampling needs.
   Tensor next_logits(const Tensor& tokens);
 
-  /// From now on the blocks are played so in training mode; no bit depends on it. Evaluation and NoGrad have
-  /// no regions. Error if the strategy needs more blocks, or the plan is not for as many.
-  void set_recompute(const RecomputeStrategy& strategy);
-  void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
-  const recompute::Plan& recompute_plan() const { return plan_; }
-
-  /// What a training step on `tokens` costs: the blocks as a chain, measured on the device. The step ends
-  /// with the cross entropy of all logits. Changes nothing (see profile.h).
-  recompute::Chain profile_step(const Tensor& tokens, const recompute::ProfileOptions& options = {});
-  /// Measures such a step and plays the blocks from now on by the fastest plan with which the allocator holds
-  /// at most `budget_bytes` at its peak: weights, gradients, optimizer state, data and all. What is there
-  /// before the step is counted as it is, so let the optimizer make its state first. Error stating the
-  /// minimum if there is no such plan.
-  recompute::Planned plan_recompute(const Tensor& tokens, size_t budget_bytes,
-                                    const recompute::ProfileOptions& options = {});
-
   const GptOptions& options() const { return options_; }
 
   /// Floating-point operations of one training step for one token: 6 parameters + attention (Chowdhery et al.
@@ -59,18 +41,14 @@ class Gpt : public Module {
 
   Embedding wte, wpe;
   Dropout drop;
-  std::vector<std::shared_ptr<TransformerBlock>> h;  ///< graphs that play them again hold them too
+  BlockStack h;  ///< of TransformerBlocks; called with tokens, it embeds them first
   LayerNorm ln_f;
 
  private:
   Tensor embed(const Tensor& tokens);
-  void plan_automatically(const Tensor& tokens);
+  Tensor loss_after(const Tensor& x, const Tensor& tokens);
 
   GptOptions options_;
-  std::vector<recompute::LayerFunction> blocks_;  // `h`, each under its name for messages
-  recompute::Plan plan_;
-  CheckpointOptions checkpoint_options_;
-  int64_t planned_tokens_ = 0;  // how many a step has that the automatic plan is for
 };
 
 }  // namespace reprise::nn

@@ -1,4 +1,4 @@
-// CheckpointedSequential is Sequential to the bit, plays its regions twice in training and makes none in
+// BlockStack is Sequential to the bit, plays its regions twice in training and makes none in
 // evaluation.
 #include "reprise/nn/block_stack.h"
 
@@ -64,7 +64,7 @@ std::vector<int> calls_of(Sequential& net) {
   return calls;
 }
 
-TEST(CheckpointedSequential, IsSequentialToTheBitWithDropoutAndDropPath) {
+TEST(BlockStack, IsSequentialToTheBitWithDropoutAndDropPath) {
   Sequential plain;
   TensorList want = step(with_branches(plain, 4));
   const std::pair<const char*, std::vector<int>> cases[] = {
@@ -74,19 +74,21 @@ TEST(CheckpointedSequential, IsSequentialToTheBitWithDropoutAndDropPath) {
     for (CheckpointMode mode : testing::kModes) {
       SCOPED_TRACE(text);
       NoLeaks guard;
-      CheckpointedSequential net(parse_strategy(text), {.mode = mode});
-      expect_same(step(with_branches(net, 4)), want);
+      BlockStack net;
+      with_branches(net, 4).set_recompute(recompute::plan_of(parse_strategy(text), 4), {.mode = mode});
+      expect_same(step(net), want);
       EXPECT_EQ(calls_of(net), calls);
     }
 }
 
-TEST(CheckpointedSequential, HoldsTransformerBlocksWithDropoutAndDropPath) {
+TEST(BlockStack, HoldsTransformerBlocksWithDropoutAndDropPath) {
   auto bits = [](const char* text) {
-    CheckpointedSequential net(parse_strategy(text));
+    BlockStack net;
     manual_seed(4);
     for (int i = 0; i < 4; ++i)
       net.add<TransformerBlock>(BlockOptions{.width = 6, .heads = 2, .dropout = 0.2, .drop_path = 0.3},
                                 testing::test_device());
+    net.set_recompute(parse_strategy(text));
     manual_seed(6);
     Tensor x = leaf({4, 5, 6}, 2), y = net(x);
     square(y).sum().backward();
@@ -99,32 +101,85 @@ TEST(CheckpointedSequential, HoldsTransformerBlocksWithDropoutAndDropPath) {
     expect_same(bits(text), want);
 }
 
-TEST(CheckpointedSequential, HasTheNamesOfSequential) {
+TEST(BlockStack, HasTheNamesOfSequential) {
   Sequential plain;
-  CheckpointedSequential net(parse_strategy("full"));
+  BlockStack net;
   NamedTensors want = with_branches(plain, 2).state_dict(), got = with_branches(net, 2).state_dict();
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].first, want[i].first);
 }
 
-TEST(CheckpointedSequential, MakesNoRegionsInEvaluation) {
-  CheckpointedSequential net(parse_strategy("full"));
-  with_branches(net, 3).eval();
+TEST(BlockStack, MakesNoRegionsInEvaluation) {
+  BlockStack net;
+  with_branches(net, 3).set_recompute(parse_strategy("full"));
+  net.eval();
   step(net);
   EXPECT_EQ(calls_of(net), std::vector<int>(3, 1));
 }
 
-TEST(CheckpointedSequential, RefusesFewerLayersThanSegments) {
-  CheckpointedSequential net(parse_strategy("segments:3"));
+TEST(BlockStack, RefusesWhatDoesNotFitItsBlocks) {
+  BlockStack net;
   with_branches(net, 2);
-  expect_error([&] { net(leaf({8, 5})); }, {"3 segments of only 2 layers"});
+  expect_error([&] { net.set_recompute(parse_strategy("segments:3")); }, {"3 segments of only 2 layers"});
+  expect_error(
+      [&] {
+        net.set_recompute(recompute::Plan{{0, 1, true}});
+      },
+      {"ends at layer 1 of a chain of 2"});
+  expect_error([&] { net.set_recompute(parse_strategy("auto")); }, {"'auto' needs a memory budget"});
+  expect_error([&] { net.set_recompute({.kind = RecomputeStrategy::Kind::full, .memory_budget = 4096}); },
+               {"'full'", "4096"});
+  EXPECT_EQ(to_string(net.recompute_plan()), "0-1");
+  net.add<Branch>();
+  EXPECT_EQ(step(net).size(), 2u + 3 * 2);
+  net.set_recompute(parse_strategy("full"));
+  net.add<Branch>();
+  expect_error([&] { net(leaf({8, 5})); }, {"ends at layer 3 of a chain of 4"});
 }
 
-TEST(CheckpointSequential, TakesASequential) {
-  Sequential net;
+TEST(BlockStack, GivesItsBlocksAsFunctions) {
+  BlockStack net;
   TensorList want = step(with_branches(net, 4));
-  expect_same(step(net, [&](const Tensor& x) { return checkpoint_sequential(net, 2, x); }), want);
+  expect_same(step(net, [&](const Tensor& x) { return checkpoint_sequential(net.functions(), 2, x); }), want);
   EXPECT_EQ(calls_of(net), (std::vector<int>{3, 3, 2, 2}));
+}
+
+// Unlike blocks, of which the planner measures each; what is around them is the model's.
+struct Net : Module {
+  Linear in{5, 12, {}, testing::test_device()};
+  BlockStack blocks{
+      {.before = [this](const Tensor& x) { return in(x); },
+       .after = [](const Tensor& x, const Tensor& input) { return sum(square(x)) + sum(input); },
+       .model = this}};
+  Net() {
+    register_module("in", in);
+    register_module("blocks", blocks);
+    blocks.add<Linear>(12, 4096, LinearOptions{}, testing::test_device());
+    blocks.add<Activate>(Activation::gelu);
+    blocks.add<Linear>(4096, 12, LinearOptions{}, testing::test_device());
+  }
+};
+
+TEST(BlockStack, MeasuresEachOfUnlikeBlocksAndPlansForABudget) {
+  auto grads = [](bool planned) {
+    manual_seed(4);
+    Net net;
+    Tensor x = leaf({32, 5}, 2).detach();
+    if (planned) {
+      recompute::Chain chain = net.blocks.profile(x);
+      EXPECT_EQ(chain.size(), 3);
+      int64_t wide = 32 * 4096 * 4, narrow = 32 * 12 * 4;
+      EXPECT_EQ(chain.stages[1].boundary_bytes, wide);
+      EXPECT_EQ(chain.stages[2].boundary_bytes, narrow);
+      net.blocks.plan(x, size_t(recompute::minimum_bytes(chain)));
+      EXPECT_NE(to_string(net.blocks.recompute_plan()), "0-2");
+    }
+    sum(square(net.blocks(x))).backward();
+    TensorList all;
+    for (const Tensor& parameter : net.parameters()) all.push_back(parameter.grad());
+    return all;
+  };
+  expect_same(grads(true), grads(false));
 }
 
 }  // namespace

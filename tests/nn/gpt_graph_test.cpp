@@ -70,7 +70,7 @@ class GptGraph : public ::testing::Test {
 
   void expect_replays_forward_and_backward(const char* recompute) {
     Trained got(device);
-    got.gpt.set_recompute(parse_strategy(recompute));
+    got.gpt.h.set_recompute(parse_strategy(recompute));
     optim::AdamW optimizer(got.gpt.parameters(), {.weight_decay = decay});
     Tensor loss;
     cuda::Graph graph(current_stream(device), [&] {

@@ -80,13 +80,13 @@ TEST(GptPlanner, PredictsTheAllocatorsPeakOfAStep) {
   training.run(1);
   for (int micro_batches : {1, 2}) {
     auto gradients = micro_batches == 1 ? GradientMemory::fresh : GradientMemory::held;
-    recompute::Chain chain = training.model.profile_step(training.tokens, {.gradients = gradients});
+    recompute::Chain chain = training.model.h.profile(training.tokens, {.gradients = gradients});
     int64_t n = chain.size();
     std::vector<Plan> plans{recompute::plan_none(n), recompute::plan_every(n, 1),
                             recompute::plan_segments(n, 2)};
     for (const recompute::Planned& planned : recompute::frontier(chain)) plans.push_back(planned.plan);
     for (const Plan& plan : plans) {
-      training.model.set_recompute(plan);
+      training.model.h.set_recompute(plan);
       auto predicted = double(simulate(plan, chain).peak_bytes);
       auto measured = double(training.measured_peak(micro_batches));
       EXPECT_NEAR(predicted / measured, 1, 0.01)
@@ -101,7 +101,7 @@ TensorList plain_losses(int steps, int micro_batches) { return Training().run(st
 std::vector<recompute::Planned> frontier_of_a_model(GradientMemory gradients) {
   Training training;
   training.optimizer.allocate_state();
-  return recompute::frontier(training.model.profile_step(training.tokens, {.gradients = gradients}));
+  return recompute::frontier(training.model.h.profile(training.tokens, {.gradients = gradients}));
 }
 
 TEST(GptPlanner, TrainsToTheSameBitsWithinAHardLimit) {
@@ -112,7 +112,7 @@ TEST(GptPlanner, TrainsToTheSameBitsWithinAHardLimit) {
     Training training;
     training.optimizer.allocate_state();
     auto budget = size_t(all[i].cost.peak_bytes);
-    recompute::Planned chosen = training.model.plan_recompute(training.tokens, budget);
+    recompute::Planned chosen = training.model.h.plan(training.tokens, budget);
     EXPECT_LE(chosen.cost.peak_bytes, int64_t(budget));
     EXPECT_NE(chosen.plan, recompute::plan_none(training.options.layers));
     memory().empty_cache();
@@ -127,20 +127,20 @@ TEST(GptPlanner, PlansByItselfInTheFirstTrainingStep) {
   size_t budget = size_t(all.front().cost.peak_bytes + all.back().cost.peak_bytes) / 2;
   Training training({.kind = automatic, .memory_budget = budget});
   Plan none = recompute::plan_none(training.options.layers);
-  EXPECT_EQ(training.model.recompute_plan(), none);
+  EXPECT_EQ(training.model.h.recompute_plan(), none);
   memory().empty_cache();
   Limit limit(budget);
   expect_same(training.run(2, 2), want);
-  EXPECT_NE(training.model.recompute_plan(), none);
-  EXPECT_EQ(training.model.options().recompute.kind, automatic);
-  EXPECT_EQ(training.model.options().recompute.memory_budget, budget);
+  EXPECT_NE(training.model.h.recompute_plan(), none);
+  EXPECT_EQ(training.model.h.strategy().kind, automatic);
+  EXPECT_EQ(training.model.h.strategy().memory_budget, budget);
 }
 
 TEST(GptPlanner, RefusesABudgetBelowTheMinimumAndSaysIt) {
   Training training({.kind = automatic, .memory_budget = 1000});
   testing::expect_error([&] { training.run(1); },
                         {"recompute: a budget of 0.00 MiB is below the minimum", "MiB of"});
-  EXPECT_THROW(training.model.set_recompute(parse_strategy("auto")), Error);
+  EXPECT_THROW(training.model.h.set_recompute(parse_strategy("auto")), Error);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ void expect_same(const TensorList& got, const TensorList& want) {
 void expect_same_by(const char* strategy, const TensorList& want, double dropout) {
   SCOPED_TRACE(strategy);
   NoLeaks guard;
-  auto prepare = [&](Gpt& model, int) { model.set_recompute(parse_strategy(strategy)); };
+  auto prepare = [&](Gpt& model, int) { model.h.set_recompute(parse_strategy(strategy)); };
   expect_same(two_updates(prepare, dropout), want);
 }
 
@@ -90,7 +90,7 @@ TEST(GptRecompute, TrainsToTheSameBitsInBf16WithMasterWeights) {
   TensorList want = two_updates([](Gpt&, int) {}, 0.1, DType::bf16);
   for (const char* strategy : {"full", "selective", "offload"}) {
     SCOPED_TRACE(strategy);
-    auto prepare = [&](Gpt& model, int) { model.set_recompute(parse_strategy(strategy)); };
+    auto prepare = [&](Gpt& model, int) { model.h.set_recompute(parse_strategy(strategy)); };
     expect_same(two_updates(prepare, 0.1, DType::bf16), want);
   }
 }
@@ -131,11 +131,11 @@ TEST(GptRecompute, TrainsToTheSameBitsInF16WithLossScaling) {
   TensorList want = scaled_updates([](Gpt&) {});
   for (const char* strategy : {"full", "selective", "offload"}) {
     SCOPED_TRACE(strategy);
-    expect_same(scaled_updates([&](Gpt& model) { model.set_recompute(parse_strategy(strategy)); }), want);
+    expect_same(scaled_updates([&](Gpt& model) { model.h.set_recompute(parse_strategy(strategy)); }), want);
   }
   Plan all = recompute::plan_every(kLayers, 1);
   expect_same(
-      scaled_updates([&](Gpt& model) { model.set_recompute(all, {.mode = CheckpointMode::reentrant}); }),
+      scaled_updates([&](Gpt& model) { model.h.set_recompute(all, {.mode = CheckpointMode::reentrant}); }),
       want);
 }
 
@@ -143,7 +143,8 @@ TEST(GptRecompute, TakesAPlanWithRegionsInsideRegionsInBothModes) {
   Plan plan = {{0, 3, true, {{0, 2, true}, {2, 3}}}, {3, 4, true}};
   TensorList want = two_updates([](Gpt&, int) {}, 0.1);
   for (CheckpointMode mode : testing::kModes)
-    expect_same(two_updates([&](Gpt& model, int) { model.set_recompute(plan, {.mode = mode}); }, 0.1), want);
+    expect_same(two_updates([&](Gpt& model, int) { model.h.set_recompute(plan, {.mode = mode}); }, 0.1),
+                want);
 }
 
 TEST(GptRecompute, OffloadsTheInputsOfItsBlocks) {
@@ -151,7 +152,7 @@ TEST(GptRecompute, OffloadsTheInputsOfItsBlocks) {
   for (CheckpointMode mode : testing::kModes) {
     auto store = std::make_shared<Offload>(OffloadOptions{.min_bytes = 1});
     auto prepare = [&](Gpt& model, int) {
-      model.set_recompute(recompute::plan_every(kLayers, 1), {.mode = mode, .offload = store});
+      model.h.set_recompute(recompute::plan_every(kLayers, 1), {.mode = mode, .offload = store});
     };
     expect_same(two_updates(prepare, 0.1), want);
     EXPECT_GT(store->stats().read_bytes, 0u);
@@ -161,8 +162,8 @@ TEST(GptRecompute, OffloadsTheInputsOfItsBlocks) {
 TEST(GptRecompute, MayChangeBetweenUpdates) {
   TensorList want = two_updates([](Gpt&, int) {}, 0.1);
   auto change = [](Gpt& model, int step) {
-    model.set_recompute(parse_strategy(step == 0 ? "full" : "layers:2"));
-    EXPECT_EQ(to_string(model.options().recompute), step == 0 ? "full" : "layers:2");
+    model.h.set_recompute(parse_strategy(step == 0 ? "full" : "layers:2"));
+    EXPECT_EQ(to_string(model.h.strategy()), step == 0 ? "full" : "layers:2");
   };
   expect_same(two_updates(change, 0.1), want);
 }
@@ -195,7 +196,7 @@ TEST(GptRecompute, HasRegionsInTrainingWithRecordingOnly) {
 TEST(GptRecompute, HoldsLessUntilBackward) {
   auto held = [](const char* text) {
     Tiny tiny_model(tiny());
-    tiny_model.model.set_recompute(parse_strategy(text));
+    tiny_model.model.h.set_recompute(parse_strategy(text));
     const Allocator& memory = allocator(testing::test_device());
     size_t before = memory.stats().allocated;
     Tensor features = tiny_model.model.features(tiny_model.tokens);
@@ -223,8 +224,8 @@ TEST(GptRecompute, LeavesTheStateDictAlone) {
 // A gradient in block 3 overflows: its norm scales up by 1e30 what its MLP scales down again.
 std::string overflow_message(const char* strategy) {
   Tiny tiny_model(tiny(0));
-  tiny_model.model.set_recompute(parse_strategy(strategy));
-  TransformerBlock& block = *tiny_model.model.h[3];
+  tiny_model.model.h.set_recompute(parse_strategy(strategy));
+  auto& block = static_cast<TransformerBlock&>(tiny_model.model.h[3]);
   {
     NoGrad guard;
     block.ln_2.weight.copy_(block.ln_2.weight * 1e30);
@@ -248,9 +249,9 @@ TEST(GptRecompute, RefusesWhatItsBlocksCannotDo) {
   options.recompute = parse_strategy("segments:6");
   expect_error([&] { Gpt model(options); }, {"6 segments of only 4 layers"});
   Gpt model(tiny());
-  expect_error([&] { model.set_recompute(Plan{{0, 3, true}}); }, {"ends at layer 3 of a chain of 4"});
-  expect_error([&] { model.set_recompute(parse_strategy("layers:4")); }, {"layer 4"});
-  EXPECT_EQ(to_string(model.recompute_plan()), "0-3");
+  expect_error([&] { model.h.set_recompute(Plan{{0, 3, true}}); }, {"ends at layer 3 of a chain of 4"});
+  expect_error([&] { model.h.set_recompute(parse_strategy("layers:4")); }, {"layer 4"});
+  EXPECT_EQ(to_string(model.h.recompute_plan()), "0-3");
 }
 
 }  // namespace

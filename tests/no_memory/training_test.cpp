@@ -22,7 +22,7 @@ struct Training {
       : model(
             (manual_seed(3), GptOptions{.vocab_size = 7, .context = 5, .layers = 1, .heads = 2, .width = 8})),
         optimizer(model.parameters(), {.lr = 0.01}) {
-    if (*strategy) model.set_recompute(recompute::parse_strategy(strategy));
+    if (*strategy) model.h.set_recompute(recompute::parse_strategy(strategy));
   }
   Gpt model;
   optim::AdamW optimizer;
