@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "reprise/autograd/attributes.h"
+#include "reprise/autograd/op_cost.h"
 #include "reprise/core/data_observer.h"
 #include "reprise/core/tensor.h"
 
@@ -16,6 +17,7 @@ struct OpCall {
   const char* name;  ///< lives as long as the program
   const TensorList& inputs;
   Attributes attributes{};
+  OpCost cost{};
 };
 
 /// Observes while it lives; those around it go on observing. What an observer computes is not itself

@@ -15,6 +15,7 @@ using namespace autograd;
 /// Derived has `name`, `centred`, `run_forward`, `run_backward` and `composite`.
 template <class Derived>
 struct AddNorm : Function<Derived> {
+  static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
   /// {x + residual, norm(x + residual)}

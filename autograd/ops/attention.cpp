@@ -59,6 +59,11 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 struct Attention : Function<Attention> {
   static constexpr const char* name = "attention";
+  static constexpr OpCost cost{OpCost::Kind::attention, [](const OpShapes& of) {
+                                 const Shape &k = of.inputs[1],
+                                             &y = of.results[0];  // (B, H, S, D), (B, H, T, D)
+                                 return OpCost::Sums{.length = k[2], .channels = y[1] * y[3]};
+                               }};
   kernels::AttentionOptions options_;
 
   Tensor forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& options) {
@@ -97,6 +102,10 @@ TensorView by_heads(const Tensor& x, int64_t heads) {
 
 struct PackedAttention : Function<PackedAttention> {
   static constexpr const char* name = "packed_attention";
+  static constexpr OpCost cost{OpCost::Kind::attention, [](const OpShapes& of) {
+                                 const Shape& y = of.results[0];  // (B, T, C)
+                                 return OpCost::Sums{.length = y[1], .channels = y[2]};
+                               }};
   kernels::AttentionOptions options_;
   int64_t heads_ = 1;
 

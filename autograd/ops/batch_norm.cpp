@@ -43,6 +43,7 @@ void check_arguments(const Tensor& x, const Tensor& gamma, const Tensor& beta, c
 /// The gradients of batch_norm from what it saved: x, gamma, beta, mean and variance.
 template <class Derived>
 struct BatchNormBackward : Function<Derived> {
+  static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
   TensorList gradients(const Tensor& dy, kernels::NormStatistics statistics) {

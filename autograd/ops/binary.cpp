@@ -93,6 +93,7 @@ template <BinaryOp op>
 struct Binary : autograd::Function<Binary<op>> {
   using D = Derivative<op>;
   static constexpr const char* name = D::name;
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   Shape shape_a, shape_b;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
@@ -132,6 +133,7 @@ constexpr const char* comparison_name() {
 template <BinaryOp op>
 struct Comparison : autograd::Function<Comparison<op>> {
   static constexpr const char* name = comparison_name<op>();
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 
   Tensor forward(const Tensor& a, const Tensor& b) { return run_binary(op, a, b, DType::boolean, name); }
   TensorList backward(const TensorList&) { return {Tensor(), Tensor()}; }
@@ -147,6 +149,7 @@ Tensor compare(const Tensor& a, const Tensor& b) {
 
 struct Affine : autograd::Function<Affine> {
   static constexpr const char* name = "affine";
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   double scale_ = 1;
 
   Tensor forward(const Tensor& x, double scale, double shift) {
@@ -175,6 +178,7 @@ std::optional<UnaryOp> own_operation(double exponent) {
 
 struct Pow : autograd::Function<Pow> {
   static constexpr const char* name = "pow";
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   double exponent_ = 1;
 
   Tensor forward(const Tensor& x, double exponent) {
@@ -203,6 +207,7 @@ struct Pow : autograd::Function<Pow> {
 
 struct Where : autograd::Function<Where> {
   static constexpr const char* name = "where";
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   Shape shape_a, shape_b;
 
   Tensor forward(const Tensor& condition, const Tensor& a, const Tensor& b) {

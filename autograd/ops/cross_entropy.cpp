@@ -46,6 +46,7 @@ struct GivenAway {
 
 struct CrossEntropy : Function<CrossEntropy> {
   static constexpr const char* name = "cross_entropy";
+  static constexpr OpCost cost = OpCost::reduction();
   CrossEntropyOptions options_;
   Shape logits_shape_;
 

@@ -9,6 +9,7 @@ namespace {
 
 struct ScatterAdd : autograd::Function<ScatterAdd> {
   static constexpr const char* name = "scatter_add";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
 
   Tensor forward(const Tensor& x, const Tensor& index, const Shape& shape) {
     save(index);
@@ -21,6 +22,7 @@ struct ScatterAdd : autograd::Function<ScatterAdd> {
 
 struct Gather : autograd::Function<Gather> {
   static constexpr const char* name = "gather";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Shape from_;
 
   Tensor forward(const Tensor& x, const Tensor& index) {

@@ -13,6 +13,7 @@ using namespace autograd;
 
 struct LayerNorm : Function<LayerNorm> {
   static constexpr const char* name = "layer_norm";
+  static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
   Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {

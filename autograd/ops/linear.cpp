@@ -83,6 +83,11 @@ using namespace autograd;
 
 struct Linear : Function<Linear> {
   static constexpr const char* name = "linear";
+  static constexpr OpCost cost{OpCost::Kind::product,
+                               [](const OpShapes& of) {
+                                 return OpCost::Sums{of.inputs[0].back(), of.results[0].back()};
+                               },
+                               /*residual=*/3};
   Activation activation_ = Activation::none;
   bool has_bias_ = false;
 

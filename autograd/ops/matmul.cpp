@@ -22,6 +22,7 @@ Shape with_matrix(Shape batch, int64_t rows, int64_t columns) {
 
 struct Matmul : autograd::Function<Matmul> {
   static constexpr const char* name = "matmul";
+  static constexpr autograd::OpCost cost = autograd::OpCost::product();
   Shape shape_a, shape_b;
 
   Tensor forward(const Tensor& a, const Tensor& b) {

@@ -12,6 +12,7 @@ using namespace autograd;
 
 struct Mlp : Function<Mlp> {
   static constexpr const char* name = "mlp";
+  static constexpr OpCost cost = OpCost::product();
   Activation activation_ = Activation::none;
 
   Tensor forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,

@@ -34,6 +34,7 @@ Tensor run_reduce(kernels::ReduceOp op, const Tensor& x, const Shape& kept) {
 // Sum with every dimension kept.
 struct Sum : autograd::Function<Sum> {
   static constexpr const char* name = "sum";
+  static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
   Shape shape_;
 
   Tensor forward(const Tensor& x, const Shape& kept) {
@@ -46,6 +47,7 @@ struct Sum : autograd::Function<Sum> {
 template <kernels::ReduceOp op>
 struct Extremum : autograd::Function<Extremum<op>> {
   static constexpr const char* name = op == kernels::ReduceOp::max ? "max" : "min";
+  static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
 
   Tensor forward(const Tensor& x, const Shape& kept) {
     check(x.numel() > 0 || numel_of(kept) == 0, name, ": of no elements, in shape ", x.shape());
@@ -63,6 +65,7 @@ struct Extremum : autograd::Function<Extremum<op>> {
 // Along the last dimension, which stays with size 1. No gradient flows through it.
 struct Argmax : autograd::Function<Argmax> {
   static constexpr const char* name = "argmax";
+  static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
 
   Tensor forward(const Tensor& x) {
     Shape shape = x.shape();

@@ -18,6 +18,7 @@ using autograd::check_device;
 
 struct Reshape : autograd::Function<Reshape> {
   static constexpr const char* name = "reshape";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Shape from_;
 
   Tensor forward(const Tensor& x, const Shape& shape) {
@@ -33,6 +34,7 @@ struct Reshape : autograd::Function<Reshape> {
 
 struct Permute : autograd::Function<Permute> {
   static constexpr const char* name = "permute";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Dims inverse_;
 
   Tensor forward(const Tensor& x, const Dims& order) {
@@ -55,6 +57,7 @@ void for_each_attribute(const Range& range, const auto& visit) {
 // The inverse of a slice: x inside zeros of `shape`.
 struct Embed : autograd::Function<Embed> {
   static constexpr const char* name = "slice_backward";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Range range_{};
 
   Tensor forward(const Tensor& x, const Shape& shape, const Range& range) {
@@ -71,6 +74,7 @@ struct Embed : autograd::Function<Embed> {
 
 struct Slice : autograd::Function<Slice> {
   static constexpr const char* name = "slice";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Shape from_;
   Range range_{};
 
@@ -84,6 +88,7 @@ struct Slice : autograd::Function<Slice> {
 
 struct Expand : autograd::Function<Expand> {
   static constexpr const char* name = "expand";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Shape from_;
 
   Tensor forward(const Tensor& x, const Shape& shape) {
@@ -95,12 +100,14 @@ struct Expand : autograd::Function<Expand> {
 
 struct Clone : autograd::Function<Clone> {
   static constexpr const char* name = "clone";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Tensor forward(const Tensor& x) { return copy_of(x, x, x.dtype()); }
   TensorList backward(const TensorList& dy) { return {dy[0]}; }
 };
 
 struct Cast : autograd::Function<Cast> {
   static constexpr const char* name = "cast";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   DType from_ = DType::f32;
 
   Tensor forward(const Tensor& x, DType dtype) {
@@ -112,6 +119,7 @@ struct Cast : autograd::Function<Cast> {
 
 struct Concat : autograd::Function<Concat> {
   static constexpr const char* name = "concat";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   int dim_ = 0;
   std::vector<int64_t> sizes_;
 

@@ -13,6 +13,7 @@ using namespace autograd;
 
 struct Softmax : Function<Softmax> {
   static constexpr const char* name = "softmax";
+  static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& x) {
     check(x.rank() >= 1, "softmax: needs at least one dimension");
@@ -36,6 +37,7 @@ struct Softmax : Function<Softmax> {
 
 struct LogSoftmax : Function<LogSoftmax> {
   static constexpr const char* name = "log_softmax";
+  static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& x) {
     check(x.rank() >= 1, "log_softmax: needs at least one dimension");

@@ -11,6 +11,7 @@ namespace {
 
 struct ToDevice : Function<ToDevice> {
   static constexpr const char* name = "to";
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Device from_;
 
   Tensor forward(const Tensor& x, Device device) {

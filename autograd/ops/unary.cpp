@@ -91,6 +91,7 @@ constexpr const char* unary_name() {
 template <UnaryOp op>
 struct Unary : autograd::Function<Unary<op>> {
   static constexpr const char* name = unary_name<op>();
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 
   Tensor forward(const Tensor& x) {
     this->save(x);

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reprise/core/shape.h"
+#include "reprise/autograd/op_cost.h"
 
 namespace reprise::recompute {
 
@@ -32,6 +32,7 @@ struct PolicyOp {
   std::string_view name;      ///< as in the trace: "linear"
   std::vector<Shape> inputs;  ///< of its tensor arguments; rank 0 for an absent one
   std::vector<Shape> results;
+  autograd::OpCost cost{};  ///< as the operation declares it
   /// This first run is itself part of the replay of a region around. If that is non-reentrant, the answer
   /// must be that of its first run: what is kept then is compared like what is saved.
   bool replaying = false;
