@@ -78,6 +78,14 @@ inline void collect(TensorList& into, const TensorList& list) {
 }
 template <class T>
 void collect(TensorList&, const T&) {}
+/// What a Function declares as its cost; unknown where it says nothing.
+template <class F>
+constexpr OpCost cost_of() {
+  if constexpr (requires { F::cost; })
+    return F::cost;
+  else
+    return {};
+}
 inline TensorList as_list(const Tensor& x) { return {x}; }
 inline const TensorList& as_list(const TensorList& list) { return list; }
 template <class Result>
@@ -99,7 +107,8 @@ class Function : public FunctionNode {
     using Result = decltype(std::declval<Derived&>().forward(args...));
     TensorList inputs;
     (detail::collect(inputs, args), ...);
-    if (OpObserver::any()) OpObserver::notify_begin({Derived::name, inputs, attributes_of(args...)});
+    if (OpObserver::any())
+      OpObserver::notify_begin({Derived::name, inputs, attributes_of(args...), detail::cost_of<Derived>()});
     if (auto results = OpObserver::find_replacement(Derived::name, inputs))
       return detail::from_list<Result>(std::move(*results));
     std::shared_ptr<Derived> node = make_node<Derived>();

@@ -29,9 +29,9 @@ enum class Decision : uint8_t {
 
 /// One operation of a region.
 struct PolicyOp {
-  std::string_view name;      ///< as in the trace: "linear"
-  std::vector<Shape> inputs;  ///< of its tensor arguments; rank 0 for an absent one
-  std::vector<Shape> results;
+  std::string_view name{};      ///< as in the trace: "linear"
+  std::vector<Shape> inputs{};  ///< of its tensor arguments; rank 0 for an absent one
+  std::vector<Shape> results{};
   autograd::OpCost cost{};  ///< as the operation declares it
   /// This first run is itself part of the replay of a region around. If that is non-reentrant, the answer
   /// must be that of its first run: what is kept then is compared like what is saved.

@@ -26,6 +26,7 @@ struct OpPlace {
 
 struct OpRecord {
   const char* name = "";
+  autograd::OpCost cost{};              ///< as it declares it
   std::vector<Shape> inputs{};          ///< rank 0 for an absent one
   std::vector<TensorView> results{};    ///< their layouts, without data
   std::vector<ResultId> reads{};        ///< results of the region's earlier operations

@@ -41,10 +41,11 @@ bool OpRecorder::changed_an_argument(const TensorList& inputs) const {
   return false;
 }
 
-void OpRecorder::ran(const char* name, const TensorList& inputs, const TensorList& results,
-                     const OpPlace& place) {
+void OpRecorder::ran(const char* name, const autograd::OpCost& cost, const TensorList& inputs,
+                     const TensorList& results, const OpPlace& place) {
   if (!recording_.knows_ops) return;
-  OpRecord op{.name = name, .inputs = shapes_of(inputs), .reads = std::exchange(reads_inside_, {})};
+  OpRecord op{
+      .name = name, .cost = cost, .inputs = shapes_of(inputs), .reads = std::exchange(reads_inside_, {})};
   op.place = place;
   op.first_slot = op.end_slot = recording_.slots.size();
   op.replaceable = std::exchange(asked_, false) && !changed_an_argument(inputs) &&
@@ -134,7 +135,7 @@ void OpRecorder::find_input(const Tensor& x, SlotSource& source) const {
 Decision OpRecorder::ask(const OpRecord& op, const TensorList& results) const {
   const Policy& policy = recording_.options.policy;
   if (!policy) return Decision::recompute;
-  return policy({op.name, op.inputs, shapes_of(results), is_replaying()});
+  return policy({op.name, op.inputs, shapes_of(results), op.cost, is_replaying()});
 }
 
 void OpRecorder::note_results(const TensorList& inputs, const TensorList& results) {

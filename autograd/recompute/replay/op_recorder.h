@@ -17,7 +17,8 @@ class OpRecorder {
   /// An operation is about to run that could be left out in a replay.
   void begins(const TensorList& inputs);
   /// An operation of the region ran.
-  void ran(const char* name, const TensorList& inputs, const TensorList& results, const OpPlace& place);
+  void ran(const char* name, const autograd::OpCost& cost, const TensorList& inputs,
+           const TensorList& results, const OpPlace& place);
   /// An operation ran inside another one, or inside a nested checkpoint.
   void ran_inside(const TensorList& inputs);
   /// The last operation saved `x`, in the recording's last slot.

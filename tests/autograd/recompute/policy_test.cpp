@@ -423,9 +423,11 @@ TEST(Checkpoint, SkipsWhatOnlyADeadBranchNeeds) {
 // What a policy would be asked about the operations that run meanwhile.
 struct Asked : autograd::OpObserver {
   std::vector<PolicyOp> ops;
+  std::map<std::string, autograd::OpCost> costs;
 
+  void op_begins(const autograd::OpCall& call) override { costs[call.name] = call.cost; }
   void op_ran(const char* name, const TensorList& inputs, const TensorList& results) override {
-    ops.push_back({.name = name, .inputs = shapes(inputs), .results = shapes(results)});
+    ops.push_back({.name = name, .inputs = shapes(inputs), .results = shapes(results), .cost = costs[name]});
   }
   static std::vector<Shape> shapes(const TensorList& tensors) {
     std::vector<Shape> shapes;

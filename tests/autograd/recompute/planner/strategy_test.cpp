@@ -21,9 +21,15 @@ TEST(Strategy, StandsForAPlan) {
 }
 
 TEST(Strategy, SelectsByThePolicyOfItsName) {
-  auto saves = [](const char* text, const char* op) {
+  using autograd::OpCost;
+  auto longer_than_wide = [](const autograd::OpShapes&) { return OpCost::Sums{.length = 9, .channels = 8}; };
+  const PolicyOp ops[] = {{.name = "linear", .cost = OpCost::product()},
+                          {.name = "attention", .cost = {OpCost::Kind::attention, longer_than_wide}},
+                          {.name = "embedding", .cost = OpCost::moves()},
+                          {.name = "layer_norm", .cost = OpCost::pointwise()}};
+  auto saves = [](const char* text, const PolicyOp& op) {
     CheckpointOptions options = options_of(parse_strategy(text));
-    return options.policy && options.policy({op, {}, {}}) == Decision::save;
+    return options.policy && options.policy(op) == Decision::save;
   };
   EXPECT_EQ(to_string(plan_of(parse_strategy("selective"), 3)), "[0] [1] [2]");
   const std::pair<const char*, std::vector<bool>> cases[] = {
@@ -36,7 +42,7 @@ TEST(Strategy, SelectsByThePolicyOfItsName) {
       {"selective:save_attention", {false, true, false, false}}};
   for (const auto& [text, want] : cases) {
     std::vector<bool> got;
-    for (const char* op : {"linear", "attention", "embedding", "layer_norm"}) got.push_back(saves(text, op));
+    for (const PolicyOp& op : ops) got.push_back(saves(text, op));
     EXPECT_EQ(got, want) << text;
   }
 }

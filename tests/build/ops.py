@@ -1,0 +1,59 @@
+"""Every op is complete: a row in docs/ops.md whose cost is the one its Function declares, and an OpCase if it is
+differentiable; every kernel is described in docs/kernels.md and called by a test of its family: ops.py SOURCE"""
+
+import pathlib
+import re
+import sys
+
+source = pathlib.Path(sys.argv[1])
+wrong = []
+
+
+def texts(folder, pattern):
+    return {path: path.read_text() for path in sorted((source / folder).rglob(pattern))}
+
+
+# {op: the cost its row says}
+rows = {}
+for line in (source / "docs/ops.md").read_text().splitlines():
+    if match := re.match(r"\| (`.*?) \| .* \| ([\w ]+) \|$", line):
+        for op in re.findall(r"`([^`]+)`", match[1]):
+            rows[op] = match[2]
+
+header = (source / "autograd/ops.h").read_text().split("namespace composite")[0]
+header = re.sub(r"//.*", "", header)
+declared = set(re.findall(r"^(?:Tensor|TensorList|SumAndNorm) (?:operator)?(\w+|[-+*/])\(", header, re.MULTILINE))
+wrong += [f"docs/ops.md: no row for {op}" for op in sorted(declared - rows.keys())]
+wrong += [f"docs/ops.md: {op} is not in autograd/ops.h" for op in sorted(rows.keys() - declared)]
+
+# {op: the cost its Function declares}: by its name, or for a template by its public functions' calls of apply
+kinds = {"unknown", "moves", "pointwise", "reduction", "product", "attention"}
+for path, text in texts("autograd/ops", "*.cpp").items():
+    functions = re.findall(r"^struct (\w+) : (?:autograd::)?Function<", text, re.MULTILINE)
+    for function in functions:
+        body = text[text.index(f"struct {function} :"):]
+        cost = re.search(r"OpCost cost\b.*?(?:OpCost::Kind::|OpCost::)(\w+)", body.split("\n};")[0], re.DOTALL)
+        if not cost or cost[1] not in kinds - {"unknown"}:
+            wrong.append(f"{path.relative_to(source)}: {function} declares no cost")
+            continue
+        named = re.search(r'name = "(\w+)"', body.split("\n};")[0])
+        if named and named[1] in rows and rows[named[1]] not in (cost[1], "not differentiable"):
+            wrong.append(f"docs/ops.md: {named[1]} is {rows[named[1]]}, its Function says {cost[1]}")
+
+cases = "\n".join(text for text in texts("tests/ops", "*_test.cpp").values() if "check_op" in text)
+for op in sorted(declared):
+    called = rf"\b{op}\b" if op.isidentifier() else rf"\] {re.escape(op)} |\b(a|x) {re.escape(op)} "
+    if rows.get(op) != "not differentiable" and not re.search(called, cases):
+        wrong.append(f"tests/ops: no OpCase calls {op}")
+
+described = (source / "docs/kernels.md").read_text()
+kernel_tests = "\n".join(texts("tests/kernels", "*.*").values())
+for path, text in texts("kernels", "*.h").items():
+    for kernel in re.findall(r"^extern Kernel<.*?>\s+(\w+);", text, re.MULTILINE | re.DOTALL):
+        if not re.search(rf"\b({kernel}|{path.stem})\b", described):
+            wrong.append(f"docs/kernels.md: {kernel} of {path.relative_to(source)} is not described")
+        if not re.search(rf"\b{kernel}\b", kernel_tests):
+            wrong.append(f"tests/kernels: no test calls {kernel} of {path.relative_to(source)}")
+
+print("\n".join(wrong) or f"{len(declared)} operations are complete")
+sys.exit(bool(wrong))
