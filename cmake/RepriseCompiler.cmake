@@ -29,21 +29,22 @@ set(reprise_options -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi -Wno-ignored-at
 if(PROJECT_IS_TOP_LEVEL)
   list(APPEND reprise_options -Werror)
 endif()
-if(REPRISE_SANITIZE)
-  list(APPEND reprise_options -Wno-maybe-uninitialized)  # g++ 12 warns falsely in instrumented code
-endif()
 target_compile_options(reprise_compiler INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${reprise_options}>")
+set(reprise_sanitizer_options "")
 if(REPRISE_SANITIZE)
-  add_compile_options(-fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  add_link_options(-fsanitize=${REPRISE_SANITIZE})
+  # g++ 12 warns falsely of uninitialised variables in instrumented code.
+  set(reprise_sanitizer_options -fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
+                                -Wno-maybe-uninitialized)
   # AddressSanitizer's checks as calls and not inline: the same checks, a third less to compile.
   if(REPRISE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    add_compile_options(--param=asan-instrumentation-with-call-threshold=0)
+    list(APPEND reprise_sanitizer_options --param=asan-instrumentation-with-call-threshold=0)
   endif()
+  add_compile_options(${reprise_sanitizer_options})
+  add_link_options(-fsanitize=${REPRISE_SANITIZE})
 endif()
 
-# Kernels and tests take twice as long to compile with all of UndefinedBehaviorSanitizer: they go without its checks of
-# pointers, which AddressSanitizer mostly makes too. Arithmetic, shifts, bounds and (in kernels) alignment stay.
+# Kernels take twice as long to compile with all of UndefinedBehaviorSanitizer: they go without its checks of pointers,
+# which AddressSanitizer mostly makes too. Arithmetic, shifts, bounds and alignment stay.
 set(reprise_fewer_pointer_checks "")
 if(REPRISE_SANITIZE MATCHES "undefined")
   set(reprise_fewer_pointer_checks

@@ -28,11 +28,13 @@ function(reprise_add_tests folder)
   endif()
   reprise_link_cuda(${program})
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more
-  if(reprise_fewer_pointer_checks)
-    target_compile_options(${program} PRIVATE ${reprise_fewer_pointer_checks})
-    if(NOT folder STREQUAL "simt")  # which tests that a kernel's misaligned access is found
-      target_compile_options(${program} PRIVATE -fno-sanitize=alignment)
+  if(REPRISE_SANITIZE MATCHES "address")
+    set(watched ${sources})
+    if(NOT folder STREQUAL "simt")
+      list(FILTER watched INCLUDE REGEX "\\.cu$")
     endif()
+    set_property(SOURCE ${watched} APPEND PROPERTY COMPILE_OPTIONS ${reprise_sanitizer_options}
+                 ${reprise_fewer_pointer_checks})
   endif()
   set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
   add_custom_command(TARGET ${program} POST_BUILD VERBATIM
