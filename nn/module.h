@@ -36,7 +36,7 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// All parameters, children included, each once, under dotted names such as "h.0.attn.c_attn.weight".
+  /// All parameters, children included, each once, under dotted names such as "h.0.attn.qkv.weight".
   NamedTensors named_parameters() const;
   NamedTensors named_buffers() const;
   TensorList parameters() const;
@@ -53,10 +53,11 @@ class Module {
 
   void zero_grad();  ///< drops the gradients of all parameters
 
-  /// Parameters and buffers by name; the tensors are the module's own.
-  NamedTensors state_dict() const;
-  /// Copies values in. One Error lists every missing, unknown and mismatched name; the module is then
-  /// unchanged.
+  /// Parameters and buffers under the names that files have, which a model may choose; else those above. The
+  /// tensors are the module's own.
+  virtual NamedTensors state_dict() const;
+  /// Copies values in, by the names of `state_dict`. One Error lists every missing, unknown and mismatched
+  /// name; the module is then unchanged.
   void load_state_dict(const NamedTensors& state);
 
  protected:

@@ -27,8 +27,8 @@ class MultiHeadAttention : public Module {
   /// attention(x) + residual; the residual is optional.
   Tensor operator()(const Tensor& x, const Tensor& residual = {});
 
-  Linear c_attn;  ///< (3 width, width)
-  Linear c_proj;
+  Linear qkv;  ///< (3 width, width)
+  Linear proj;
 
  private:
   BlockOptions options_;
@@ -41,21 +41,22 @@ class Mlp : public Module {
   /// mlp(x) + residual; the residual is optional.
   Tensor operator()(const Tensor& x, const Tensor& residual = {});
 
-  Linear c_fc, c_proj;
+  Linear fc1, fc2;
 
  private:
   Activation activation_;
 };
 
-/// x + attention(norm(x)), then x + mlp(norm(x)).
+/// x + attention(norm(x)), then x + mlp(norm(x)). Names are timm's: norm1, attn.qkv, attn.proj, norm2,
+/// mlp.fc1, mlp.fc2.
 class TransformerBlock : public Layer {
  public:
   explicit TransformerBlock(const BlockOptions& options, Device device = {});
   Tensor forward(const Tensor& x) override;
 
-  LayerNorm ln_1;
+  LayerNorm norm1;
   MultiHeadAttention attn;
-  LayerNorm ln_2;
+  LayerNorm norm2;
   Mlp mlp;
 
  private:

@@ -2,11 +2,17 @@
 #include "reprise/nn/models/gpt.h"
 
 #include <cmath>
+#include <string_view>
 
 namespace reprise::nn {
 namespace {
 
 constexpr double init_stddev = 0.02;
+
+// The parts of a block: our name and GPT-2's.
+constexpr std::pair<std::string_view, std::string_view> gpt2_names[] = {
+    {".norm1.", ".ln_1."}, {".attn.qkv.", ".attn.c_attn."}, {".attn.proj.", ".attn.c_proj."},
+    {".norm2.", ".ln_2."}, {".mlp.fc1.", ".mlp.c_fc."},     {".mlp.fc2.", ".mlp.c_proj."}};
 
 BlockOptions block_options(const GptOptions& options) {
   return {.width = options.width,
@@ -64,6 +70,14 @@ Tensor Gpt::operator()(const Tensor& tokens) { return linear(features(tokens), w
 Tensor Gpt::next_logits(const Tensor& tokens) {
   Tensor last = select(features(tokens), 1, -1);  // (B, width)
   return linear(last, wte.weight);
+}
+
+NamedTensors Gpt::state_dict() const {
+  NamedTensors state = Module::state_dict();
+  for (auto& [name, tensor] : state)
+    for (auto [ours, gpt2] : gpt2_names)
+      if (size_t at = name.find(ours); at != std::string::npos) name.replace(at, ours.size(), gpt2);
+  return state;
 }
 
 double Gpt::flops_per_token() const {

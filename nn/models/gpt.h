@@ -33,6 +33,9 @@ class Gpt : public Module {
   /// Logits of the last position only, (B, vocab_size): what sampling needs.
   Tensor next_logits(const Tensor& tokens);
 
+  /// Under GPT-2's names, such as "h.0.attn.c_attn.weight" for h.0.attn.qkv.weight.
+  NamedTensors state_dict() const override;
+
   const GptOptions& options() const { return options_; }
 
   /// Floating-point operations of one training step for one token: 6 parameters + attention (Chowdhery et al.

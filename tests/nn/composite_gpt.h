@@ -30,7 +30,7 @@ inline Tensor weight_of(const Weights& w, const std::string& name) {
 inline Tensor composite_attention(const Weights& w, const std::string& prefix, const Tensor& x, int64_t heads,
                                   bool causal = true) {
   int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-  Tensor qkv = composite::linear(x, w.at(prefix + "c_attn.weight"), weight_of(w, prefix + "c_attn.bias"), {});
+  Tensor qkv = composite::linear(x, w.at(prefix + "qkv.weight"), weight_of(w, prefix + "qkv.bias"), {});
   auto part = [&](int64_t i) {
     return slice(qkv, 2, i * width, (i + 1) * width)
         .reshape({batch, length, heads, width / heads})
@@ -38,14 +38,14 @@ inline Tensor composite_attention(const Weights& w, const std::string& prefix, c
   };
   Tensor y = composite::attention(part(0), part(1), part(2), {.causal = causal});
   y = y.transpose(1, 2).reshape({batch, length, width});
-  return composite::linear(y, w.at(prefix + "c_proj.weight"), weight_of(w, prefix + "c_proj.bias"), {});
+  return composite::linear(y, w.at(prefix + "proj.weight"), weight_of(w, prefix + "proj.bias"), {});
 }
 
 inline Tensor composite_mlp(const Weights& w, const std::string& prefix, const Tensor& x,
                             Activation activation = Activation::gelu_tanh) {
-  Tensor hidden = composite::linear(x, w.at(prefix + "c_fc.weight"), weight_of(w, prefix + "c_fc.bias"), {});
+  Tensor hidden = composite::linear(x, w.at(prefix + "fc1.weight"), weight_of(w, prefix + "fc1.bias"), {});
   hidden = composite::activate(hidden, activation);
-  return composite::linear(hidden, w.at(prefix + "c_proj.weight"), weight_of(w, prefix + "c_proj.bias"), {});
+  return composite::linear(hidden, w.at(prefix + "fc2.weight"), weight_of(w, prefix + "fc2.bias"), {});
 }
 
 inline Tensor composite_norm(const Weights& w, const std::string& prefix, const Tensor& x,
@@ -56,8 +56,8 @@ inline Tensor composite_norm(const Weights& w, const std::string& prefix, const 
 inline Tensor composite_block(const Weights& w, const std::string& prefix, const Tensor& x, int64_t heads,
                               bool causal = true, Activation activation = Activation::gelu_tanh) {
   Tensor middle =
-      x + composite_attention(w, prefix + "attn.", composite_norm(w, prefix + "ln_1.", x), heads, causal);
-  return middle + composite_mlp(w, prefix + "mlp.", composite_norm(w, prefix + "ln_2.", middle), activation);
+      x + composite_attention(w, prefix + "attn.", composite_norm(w, prefix + "norm1.", x), heads, causal);
+  return middle + composite_mlp(w, prefix + "mlp.", composite_norm(w, prefix + "norm2.", middle), activation);
 }
 
 /// tokens (B, T) -> logits (B, T, V).

@@ -28,8 +28,7 @@ struct Parity {
 
   Parity() {
     nn::NamedTensors state;
-    for (const auto& [name, parameter] : model.named_parameters())
-      state.emplace_back(name, golden.read(name));
+    for (const auto& [name, parameter] : model.state_dict()) state.emplace_back(name, golden.read(name));
     model.load_state_dict(state);
   }
 
@@ -60,7 +59,7 @@ void expect_close(const std::string& name, const Tensor& got, const Tensor& want
 TEST(GptParity, LossAndGradientsAreThoseOfPyTorch) {
   Parity parity;
   expect_close("loss", parity.backward().detach(), parity.golden.read("loss"));
-  for (const auto& [name, parameter] : parity.model.named_parameters())
+  for (const auto& [name, parameter] : parity.model.state_dict())
     expect_close("grad." + name, parameter.grad(), parity.golden.read("grad." + name));
 }
 
@@ -73,7 +72,7 @@ TEST(GptParity, TenAdamWStepsLeadToPyTorchsWeights) {
     optimizer.step();
     optimizer.zero_grad();
   }
-  for (const auto& [name, parameter] : parity.model.named_parameters()) {
+  for (const auto& [name, parameter] : parity.model.state_dict()) {
     Tensor got = parameter.detach(), want = parity.golden.read("after." + name);
     if (!name.ends_with("c_attn.bias")) {
       expect_close("after." + name, got, want);
@@ -91,20 +90,20 @@ TEST(GptParity, WritesItsValuesForPyTorchToCheck) {
   if (path == nullptr) GTEST_SKIP() << "REPRISE_PARITY_FILE is not set";
   Parity parity;
   nn::NamedTensors kept{{"tokens", parity.tokens}, {"targets", parity.targets}};
-  for (const auto& [name, parameter] : parity.model.named_parameters())
+  for (const auto& [name, parameter] : parity.model.state_dict())
     kept.emplace_back(name, parameter.detach().clone());
   optim::AdamW optimizer(optim::decay_matrices(parity.model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95});
   for (int step = 0; step < 10; ++step) {
     Tensor loss = parity.backward();
     if (step == 0) {
       kept.emplace_back("loss", loss.detach().clone());
-      for (const auto& [name, parameter] : parity.model.named_parameters())
+      for (const auto& [name, parameter] : parity.model.state_dict())
         kept.emplace_back("grad." + name, parameter.grad().clone());
     }
     optimizer.step();
     optimizer.zero_grad();
   }
-  for (const auto& [name, parameter] : parity.model.named_parameters())
+  for (const auto& [name, parameter] : parity.model.state_dict())
     kept.emplace_back("after." + name, parameter.detach());
   io::NamedViews views;
   for (const auto& [name, tensor] : kept) views.emplace_back(name, tensor.view());

@@ -228,8 +228,8 @@ std::string overflow_message(const char* strategy) {
   auto& block = static_cast<TransformerBlock&>(tiny_model.model.h[3]);
   {
     NoGrad guard;
-    block.ln_2.weight.copy_(block.ln_2.weight * 1e30);
-    block.mlp.c_fc.weight.copy_(block.mlp.c_fc.weight * 1e-30);
+    block.norm2.weight.copy_(block.norm2.weight * 1e30);
+    block.mlp.fc1.weight.copy_(block.mlp.fc1.weight * 1e-30);
   }
   AnomalyMode anomaly;
   try {

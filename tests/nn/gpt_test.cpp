@@ -44,33 +44,49 @@ TEST(Gpt, AgreesWithItsCompositeInLogitsLossAndEveryGradient) {
     }
 }
 
-TEST(Gpt, NamesItsParametersAsGpt2Does) {
-  Gpt model({.vocab_size = 7, .context = 3, .layers = 1, .heads = 1, .width = 2});
-  std::vector<std::string> names, want = {"wte.weight",
-                                          "wpe.weight",
-                                          "h.0.ln_1.weight",
-                                          "h.0.ln_1.bias",
-                                          "h.0.attn.c_attn.weight",
-                                          "h.0.attn.c_attn.bias",
-                                          "h.0.attn.c_proj.weight",
-                                          "h.0.attn.c_proj.bias",
-                                          "h.0.ln_2.weight",
-                                          "h.0.ln_2.bias",
-                                          "h.0.mlp.c_fc.weight",
-                                          "h.0.mlp.c_fc.bias",
-                                          "h.0.mlp.c_proj.weight",
-                                          "h.0.mlp.c_proj.bias",
-                                          "ln_f.weight",
-                                          "ln_f.bias"};
-  for (auto& [name, parameter] : model.named_parameters()) names.push_back(name);
-  EXPECT_EQ(names, want);
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> with_biases(const std::vector<std::string>& layers) {
+  std::vector<std::string> names{"wte.weight", "wpe.weight"};
+  for (const std::string& layer : layers)
+    for (const char* part : {".weight", ".bias"}) names.push_back(layer + part);
+  return names;
+}
+
+TEST(Gpt, HasGpt2sNamesInFilesAndTimmsInMemory) {
+  Gpt model({.vocab_size = 7, .context = 3, .layers = 2, .heads = 1, .width = 2});
+  EXPECT_EQ(names_of(model.named_parameters()),
+            with_biases({"h.0.norm1", "h.0.attn.qkv", "h.0.attn.proj", "h.0.norm2", "h.0.mlp.fc1",
+                         "h.0.mlp.fc2", "h.1.norm1", "h.1.attn.qkv", "h.1.attn.proj", "h.1.norm2",
+                         "h.1.mlp.fc1", "h.1.mlp.fc2", "ln_f"}));
+  EXPECT_EQ(names_of(model.state_dict()),
+            with_biases({"h.0.ln_1", "h.0.attn.c_attn", "h.0.attn.c_proj", "h.0.ln_2", "h.0.mlp.c_fc",
+                         "h.0.mlp.c_proj", "h.1.ln_1", "h.1.attn.c_attn", "h.1.attn.c_proj", "h.1.ln_2",
+                         "h.1.mlp.c_fc", "h.1.mlp.c_proj", "ln_f"}));
+}
+
+TEST(Gpt, LoadsTheNamesOfItsFilesAlone) {
+  GptOptions options = odd_gpt();
+  options.layers = 1;
+  Gpt model(options), other(options);
+  randomize(model);
+  other.load_state_dict(model.state_dict());
+  NamedTensors want = model.named_parameters(), got = other.named_parameters();
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_TRUE(same_bits(got[i].second, want[i].second)) << want[i].first;
+  expect_error([&] { other.load_state_dict(want); },
+               {"missing: h.0.attn.c_attn.weight", "unknown: h.0.attn.qkv.weight"});
 }
 
 TEST(Gpt, StartsAsGpt2Does) {
   constexpr int64_t layers = 3;
   manual_seed(11);
   Gpt model({.vocab_size = 199, .context = 64, .layers = layers, .heads = 4, .width = 64});
-  for (auto& [name, parameter] : model.named_parameters()) {
+  for (auto& [name, parameter] : model.state_dict()) {
     std::vector<double> v = parameter.to_vector<double>();
     double n = double(v.size()), sum = 0, squares = 0;
     for (double value : v) sum += value, squares += value * value;

@@ -65,7 +65,7 @@ TEST(Mlp, AgreesWithItsComposite) {
   for (Activation activation : {Activation::gelu_tanh, Activation::gelu, Activation::relu})
     for (int64_t hidden : {0, 7}) {
       nn::Mlp net({.width = 5, .hidden = hidden, .activation = activation});
-      EXPECT_EQ(net.c_fc.weight.size(0), hidden == 0 ? 20 : 7);
+      EXPECT_EQ(net.fc1.weight.size(0), hidden == 0 ? 20 : 7);
       randomize(net);
       expect_same_function(
           net, random_input({2, 7, 5}), [&](const Tensor& x) { return net(x, x); },
