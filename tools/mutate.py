@@ -104,7 +104,7 @@ class Trial:
         self.limits = json.loads(self.limits_file.read_text()) if self.limits_file.exists() else {}
 
     def prepare(self, program, runs):
-        """Builds the program without a mutant and runs its tests: returns its machine code's hash and a time limit."""
+        """Builds the program without a mutant and runs its tests, once: returns a time limit for those of a mutant."""
         if program not in self.ready:
             print(f"building {program} without a mutant", flush=True)
             self.tree.configure(PRESET)
@@ -122,27 +122,35 @@ class Trial:
                 refuse(f"{program} fails without a mutant: {how}")
             self.limits[key] = 60 + 3 * (time.monotonic() - begin) / len(runs)
             self.limits_file.write_text(json.dumps(self.limits))
-        return code, self.limits[key]
+        return self.limits[key]
 
     def verdict(self, group, mutant, text):
         """What became of the mutant, and how."""
         program, runs = program_for(mutant.file), RUNS[group]
-        code, limit = self.prepare(program, runs)
+        limit = self.prepare(program, runs)
         with self.tree.broken(mutant.file, mutant.applied(text)):
             error = self.tree.build(PRESET, program, broken=True)
             if error and "error: " in error:
                 return "does not compile", ""
             if error:
                 return "caught", "the program does not list its tests"
-            if self.tree.binaries(PRESET, program) == code:
-                return "equivalent", "the same machine code"
-            suites = self.tree.suites(PRESET, program)
-            near = ":".join(suites[name] for name in nearest_tests(mutant.file, suites))
-            for stage in [near, f"*-{near}"] if near else ["*"]:
-                how = self.tree.caught_by(PRESET, program, stage, runs, limit)
-                if how:
-                    return "caught", how
+            how = self.caught_by(program, mutant.file, runs, limit)
+            code = self.tree.binaries(PRESET, program)
+        if how:
+            return "caught", how
+        self.tree.build(PRESET, program, broken=True)
+        if self.tree.binaries(PRESET, program) == code:
+            return "equivalent", "the same machine code"
         return "survived", ""
+
+    def caught_by(self, program, file, runs, limit):
+        suites = self.tree.suites(PRESET, program)
+        near = ":".join(suites[name] for name in nearest_tests(file, suites))
+        for tests in [near, f"*-{near}"] if near else ["*"]:
+            how = self.tree.caught_by(PRESET, program, tests, runs, limit)
+            if how:
+                return how
+        return None
 
 
 def draw(group, files, seed):
