@@ -1,10 +1,7 @@
 // One matrix multiply by all threads: C = epilogue(A B), (M, N) = (M, K) (K, N).
 //
-// Note [Blocks]. C is cut into blocks whose share of A and B, packed, is a few megabytes, and these into
-// tiles, the tasks of the threads. The first thread that needs a piece of A or B packs it for all;
-// `PackedOperand` keeps count. The sum over K runs in panels of at most 384, in order, whatever the tiles
-// are: results depend on the shape alone. A tile's sums stay in the cache until K is done; only K > 1152
-// makes them wait for another round.
+// The tiles of Note [Blocks] (blocks.h) are the tasks of the threads. The first thread that needs a piece of
+// A or B packs it for all; `PackedOperand` keeps count.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +11,12 @@
 #include <new>
 #include <thread>
 
-#include "reprise/core/parallel.h"
 #include "reprise/core/thread_owned.h"
+#include "reprise/kernels/gemm/blocks.h"
 #include "reprise/kernels/gemm/epilogue.h"
 #include "reprise/kernels/gemm/pack.h"
-#include "reprise/kernels/gemm/tile.h"
 
 namespace reprise::kernels::gemm_detail {
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Memory aligned to cache lines that grows and is kept for the next call.
 class Scratch {
@@ -96,50 +90,13 @@ struct Workspace {
 
 inline Workspace& workspace() { return thread_owned<Workspace>(); }
 
-/// How a product of this shape is cut. Sizes count elements.
-struct Blocks {
-  static constexpr int64_t max_k_panel = 256, max_panels_in_round = 4, packed_elements = 1 << 20;
-
-  int64_t k_panel;           ///< a panel's depth
-  int64_t k_round;           ///< K in one round, a multiple of k_panel
-  int64_t tile_m, tile_n;    ///< multiples of the panels' widths
-  int64_t block_m, block_n;  ///< multiples of the tile's
-
-  Blocks(int64_t m, int64_t n, int64_t k, int64_t rows, int64_t columns) {
-    k_panel =
-        std::max<int64_t>(1, ceil_div(ceil_div(k, std::max<int64_t>(1, ceil_div(k, max_k_panel))), 16) * 16);
-    k_round = k_panel * std::clamp<int64_t>(ceil_div(k, k_panel), 1, max_panels_in_round);
-    int64_t panels_m = 8, panels_n = 4;
-    const int64_t wanted = 8 * num_threads();
-    auto tiles = [&] { return ceil_div(m, panels_m * rows) * ceil_div(n, panels_n * columns); };
-    while (tiles() < wanted && panels_m * panels_n * rows * columns * k > smallest_task && panels_m > 1)
-      (panels_n > 1 && panels_m * rows <= panels_n * columns ? panels_n : panels_m) /= 2;
-    tile_m = panels_m * rows;
-    tile_n = panels_n * columns;
-    const int64_t side = packed_elements / k_round;
-    block_m = std::max<int64_t>(1, side / tile_m) * tile_m;
-    block_n = std::max<int64_t>(1, side / tile_n) * tile_n;
-  }
-
- private:
-  static constexpr int64_t smallest_task = 1 << 18;  // multiply-adds: about 2 us of one core
-};
-
 template <class T>
 class MatrixMultiply {
  public:
   using C = Accumulator<T>;
 
   MatrixMultiply(PackSource<T> a, PackSource<T> b, const Output<T>& out, int64_t m, int64_t n, int64_t k)
-      : a_(a),
-        b_(b),
-        out_(out),
-        m_(m),
-        n_(n),
-        k_(k),
-        rows_(width([]<int W>() { return panel_rows<W>; })),
-        columns_(width([]<int W>() { return panel_columns<C, W>; })),
-        blocks_(m, n, k, rows_, columns_) {}
+      : a_(a), b_(b), out_(out), m_(m), n_(n), k_(k), blocks_(Blocks::of<C>(m, n, k)) {}
 
   void run() {
     Workspace& space = workspace();
@@ -160,22 +117,13 @@ class MatrixMultiply {
     int64_t m0, m, n0, n, k0, k;
   };
 
-  template <class Of>
-  static int64_t width(Of of) {
-    switch (simd::isa()) {
-      case simd::Isa::avx512:
-        return of.template operator()<16>();
-      case simd::Isa::avx2:
-        return of.template operator()<8>();
-      case simd::Isa::portable:
-        return of.template operator()<4>();
-    }
-    return 0;
-  }
-
   /// Elements of one packed piece: a tile's rows (or columns), one panel deep.
-  int64_t piece_a() const { return blocks_.tile_m / rows_ * panel_stride(rows_, blocks_.k_panel); }
-  int64_t piece_b() const { return blocks_.tile_n / columns_ * panel_stride(columns_, blocks_.k_panel); }
+  int64_t piece_a() const {
+    return blocks_.tile_m / blocks_.rows * panel_stride(blocks_.rows, blocks_.k_panel);
+  }
+  int64_t piece_b() const {
+    return blocks_.tile_n / blocks_.columns * panel_stride(blocks_.columns, blocks_.k_panel);
+  }
 
   void run_block(Workspace& space, const Block& block, int64_t rounds) {
     const int64_t tiles_m = ceil_div(block.m, blocks_.tile_m), tiles_n = ceil_div(block.n, blocks_.tile_n);
@@ -227,14 +175,15 @@ class MatrixMultiply {
     const int64_t column = j * blocks_.tile_n, columns = std::min(blocks_.tile_n, block.n - column);
     const int64_t k = depth(block, panel), k_end = block.k0 + panel * blocks_.k_panel + k;
     const bool add = block.k0 + panel > 0, last = k_end == k_, single = !add && last;
-    for (int64_t strip = 0; strip * columns_ < columns; ++strip) {
-      C* strip_sums = sums + (single ? 0 : strip * blocks_.tile_m * columns_);
-      const C* strip_b = b + strip * panel_stride(columns_, k);
-      const int64_t strip_columns = std::min(columns_, columns - strip * columns_);
+    for (int64_t strip = 0; strip * blocks_.columns < columns; ++strip) {
+      C* strip_sums = sums + (single ? 0 : strip * blocks_.tile_m * blocks_.columns);
+      const C* strip_b = b + strip * panel_stride(blocks_.columns, k);
+      const int64_t strip_columns = std::min(blocks_.columns, columns - strip * blocks_.columns);
       multiply_strip(rows, strip_columns, k, a, strip_b, strip_sums, add,
-                     last ? out_.c.at(block.m0 + row, block.n0 + column + strip * columns_) : nullptr);
+                     last ? out_.c.at(block.m0 + row, block.n0 + column + strip * blocks_.columns) : nullptr);
       if (last)
-        write_strip(strip_sums, block.m0 + row, block.n0 + column + strip * columns_, rows, strip_columns);
+        write_strip(strip_sums, block.m0 + row, block.n0 + column + strip * blocks_.columns, rows,
+                    strip_columns);
     }
   }
 
@@ -264,7 +213,7 @@ class MatrixMultiply {
 
   PackSource<T> a_, b_;
   Output<T> out_;
-  int64_t m_, n_, k_, rows_, columns_;
+  int64_t m_, n_, k_;
   Blocks blocks_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/elementwise/activation_math.h"
+#include "reprise/kernels/gemm/blocks.h"
 #include "reprise/tests/kernels/run.h"
 
 namespace reprise::kernels {
@@ -126,30 +127,41 @@ TEST(Gemm, MatchesLoopsForOddSizesAndAllLayouts) {
   }
 }
 
+using gemm_detail::Blocks;
+constexpr int64_t one_round = Blocks::max_k_panel * Blocks::max_panels_in_round;  // the deepest K of one
+
 TEST(Gemm, SumsOverManyPanels) {
-  // Three panels of 384; then four, which do not fit one round.
-  expect_all_layouts<float>(31, 70, 1000);
-  expect_all_layouts<float>(17, 37, 1400);
-  expect_all_layouts<double>(17, 37, 1400);
-  expect_all_layouts<BFloat16>(17, 37, 1400);
+  expect_all_layouts<float>(31, 70, 3 * Blocks::max_k_panel - 24);
+  expect_all_layouts<float>(17, 37, one_round + 1);
+  expect_all_layouts<double>(17, 37, one_round + 1);
+  expect_all_layouts<BFloat16>(17, 37, one_round + 1);
+  expect_all_layouts<float>(5, 37, 2 * one_round + 1);
+}
+
+/// Every 7th row and column of C against a dot product: loops over all would be slow.
+void expect_sampled_product(int64_t m, int64_t n, int64_t k) {
+  SCOPED_TRACE(::testing::Message() << m << " x " << n << " x " << k);
+  Array<float> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3);
+  run_kernel(gemm, a.view, b.view, c.view, {});
+  for (int64_t i = 0; i < m; i += 7)
+    for (int64_t j = 0; j < n; j += 7) {
+      double sum = 0;
+      for (int64_t p = 0; p < k; ++p)
+        sum += double(a.values[size_t(i * k + p)]) * b.values[size_t(p * n + j)];
+      ASSERT_NEAR(c.values[size_t(i * n + j)], sum, 1e-4)
+          << i << ", " << j;  // see `tolerance`; sums reach 40
+    }
 }
 
 TEST(Gemm, CutsLargeMatricesIntoBlocks) {
-  // K of 1152 leaves blocks of 896 rows or columns; sampled against a dot product because the loops would be
-  // slow.
-  for (bool tall : {true, false}) {
-    int64_t m = tall ? 1000 : 9, n = tall ? 9 : 1000, k = 1300;
-    Array<float> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3);
-    run_kernel(gemm, a.view, b.view, c.view, {});
-    for (int64_t i = 0; i < m; i += 7)
-      for (int64_t j = 0; j < n; j += 7) {
-        double sum = 0;
-        for (int64_t p = 0; p < k; ++p)
-          sum += double(a.values[size_t(i * k + p)]) * b.values[size_t(p * n + j)];
-        ASSERT_NEAR(c.values[size_t(i * n + j)], sum, 1e-4)
-            << i << ", " << j;  // see `tolerance`; sums reach 40
-      }
+  for (int64_t k : {one_round, one_round + 1}) {
+    const Blocks tall = Blocks::of<float>(1 << 20, 9, k), wide = Blocks::of<float>(9, 1 << 20, k);
+    expect_sampled_product(2 * tall.block_m + 5, 9, k);
+    expect_sampled_product(9, 2 * wide.block_n + 5, k);
   }
+  if (reprise::testing::test_device().type == DeviceType::cuda) return;  // has no such blocks
+  const Blocks square = Blocks::of<float>(1 << 20, 1 << 20, one_round);
+  expect_sampled_product(square.block_m + square.tile_m, square.block_n + square.tile_n, one_round);
 }
 
 template <class T>
@@ -175,8 +187,8 @@ TEST(Gemm, AppliesEpilogues) {
   expect_epilogues<BFloat16>(5, 19, 7);
   expect_epilogues<Float16>(5, 19, 7);
   if (reprise::testing::test_device().type == DeviceType::cuda) return;  // sums there come in one piece
-  expect_epilogues<float>(3, 5, 1200);                                   // after two rounds of K
-  expect_epilogues<BFloat16>(3, 5, 1200);
+  expect_epilogues<float>(3, 5, one_round + 1);
+  expect_epilogues<BFloat16>(3, 5, one_round + 1);
 }
 
 TEST(Gemm, AppliesEpiloguesToEmptySums) {
@@ -243,7 +255,7 @@ TEST(Gemm, HandlesEmptySizes) {
 
 TEST(Gemm, IsExactAcrossThreadCounts) {
   int threads = num_threads();
-  const int64_t sizes[][3] = {{100, 70, 50}, {257, 300, 1300}, {33, 1025, 130}};
+  const int64_t sizes[][3] = {{100, 70, 50}, {257, 300, one_round + 1}, {33, 1025, 130}};
   for (auto [m, n, k] : sizes) {
     Array<float> a({m, k}, 1), b({k, n}, 2), one({m, n}), other({m, n});
     set_num_threads(1);
