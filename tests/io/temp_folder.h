@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "reprise/core/error.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::testing {
 
@@ -44,24 +45,5 @@ class TempFolder {
  private:
   std::string path_;
 };
-
-/// The message of the Error that `body` throws; a failed expectation if it throws none.
-template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  ADD_FAILURE() << "no Error was thrown";
-  return "";
-}
-
-/// Expects that `body` throws an Error whose message holds each of `parts`.
-template <class Body, class... Parts>
-void expect_error(Body&& body, const Parts&... parts) {
-  std::string message = error_of(body);
-  for (const std::string& part : {std::string(parts)...}) {
-    EXPECT_NE(message.find(part), std::string::npos) << "message: " << message << "\nlacks: " << part;
-  }
-}
 
 }  // namespace reprise::testing

@@ -10,6 +10,7 @@
 
 #include "reprise/core/parallel.h"
 #include "reprise/tests/kernels/views.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::kernels::testing {
 
@@ -104,14 +105,6 @@ inline std::vector<double> joined(std::vector<double> a, const std::vector<doubl
   return a;
 }
 
-template <class Call>
-void expect_error(Call&& call, const std::string& part) {
-  try {
-    call();
-    FAIL() << "no error; expected: " << part;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
-}
+using reprise::testing::expect_error;
 
 }  // namespace reprise::kernels::testing

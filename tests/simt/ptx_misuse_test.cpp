@@ -5,6 +5,7 @@
 
 #include "reprise/core/error.h"
 #include "reprise/tests/simt/ptx_kernels.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::simt::testing {
 namespace {
@@ -24,19 +25,11 @@ class PtxMisuse : public ::testing::Test {
     for (size_t i = 0; i < to_.size(); ++i) wrong += to_[i] != from_[i];
     return wrong;
   }
-  /// The error's text; fails if there is none.
   std::string error_of(Misuse misuse) {
-    try {
-      run(misuse);
-    } catch (const Error& error) { return error.what(); }
-    ADD_FAILURE() << "no error";
-    return "";
+    return reprise::testing::error_of([&] { run(misuse); });
   }
-  void expect_error(Misuse misuse, const char* instruction, const char* fact) {
-    const std::string text = error_of(misuse);
-    EXPECT_NE(text.find(instruction), std::string::npos) << text;
-    EXPECT_NE(text.find(fact), std::string::npos) << text;
-    EXPECT_NE(text.find("ptx_kernels.cu:"), std::string::npos) << text;
+  void expect_misuse(Misuse misuse, const char* instruction, const char* fact) {
+    reprise::testing::expect_error([&] { run(misuse); }, instruction, fact, "ptx_kernels.cu:");
   }
 
   Stream stream_{Device::cuda(0)};
@@ -61,19 +54,19 @@ TEST_F(PtxMisuse, CopiesThatWereNotWaitedForAreNotThere) {
 }
 
 TEST_F(PtxMisuse, UnalignedAddressesAreReported) {
-  expect_error(Misuse::unaligned_destination, "cp.async", "16-byte aligned");
-  expect_error(Misuse::unaligned_source, "cp.async", "16-byte aligned");
-  expect_error(Misuse::unaligned_row, "ldmatrix", "16-byte aligned");
+  expect_misuse(Misuse::unaligned_destination, "cp.async", "16-byte aligned");
+  expect_misuse(Misuse::unaligned_source, "cp.async", "16-byte aligned");
+  expect_misuse(Misuse::unaligned_row, "ldmatrix", "16-byte aligned");
 }
 
 TEST_F(PtxMisuse, RowsOutsideSharedMemoryAreReported) {
-  expect_error(Misuse::row_in_global_memory, "ldmatrix", "shared memory");
+  expect_misuse(Misuse::row_in_global_memory, "ldmatrix", "shared memory");
 }
 
 TEST_F(PtxMisuse, PartsOfWarpsAreReported) {
-  expect_error(Misuse::partial_warp, "ldmatrix", "not complete");
-  expect_error(Misuse::barrier_of_part_of_a_warp, "bar.sync", "24 threads");
-  expect_error(Misuse::barrier_id, "bar.sync", "barrier 16");
+  expect_misuse(Misuse::partial_warp, "ldmatrix", "not complete");
+  expect_misuse(Misuse::barrier_of_part_of_a_warp, "bar.sync", "24 threads");
+  expect_misuse(Misuse::barrier_id, "bar.sync", "barrier 16");
 }
 
 }  // namespace

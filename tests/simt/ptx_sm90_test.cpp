@@ -12,11 +12,13 @@
 #include "reprise/core/dtype.h"
 #include "reprise/core/error.h"
 #include "reprise/tests/simt/ptx_sm90_kernels.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::simt::testing {
 namespace {
 
 using ptx::Swizzle, ptx::TensorTiles;
+using reprise::testing::expect_error;
 
 class PtxSm90 : public ::testing::Test {
  protected:
@@ -200,14 +202,6 @@ class PtxSm90Misuse : public PtxSm90 {
   void SetUp() override {
     if (!cuda::is_emulated()) GTEST_SKIP() << "only the emulator reports misuse";
   }
-  void expect_error(const char* fact, const std::function<void()>& body) {
-    try {
-      body();
-      ADD_FAILURE() << "no error: " << fact;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(fact), std::string::npos) << error.what();
-    }
-  }
 };
 
 TEST_F(PtxSm90Misuse, IsReported) {
@@ -222,7 +216,7 @@ TEST_F(PtxSm90Misuse, IsReported) {
   };
   for (const auto& [misuse, fact] : cases) {
     Products products(TileType::bf16, 64, 64);
-    expect_error(fact, [&, the_misuse = misuse] { products.run(stream_, the_misuse); });
+    expect_error([&, the_misuse = misuse] { products.run(stream_, the_misuse); }, fact);
   }
 }
 
@@ -234,11 +228,12 @@ TEST_F(PtxSm90Misuse, AccumulatorsAreLostUntilTheWait) {
 
 TEST_F(PtxSm90Misuse, StoresNeedTheProxyFence) {
   PinnedArray<uint16_t> from(Strided::length), to(Strided::length);
-  expect_error("fence_proxy_async", [&] {
+  auto copy = [&] {
     run_tma_copy(stream_, Strided::tiles(from.data(), 2, Swizzle::none), {0, 0, 0, 0},
                  Strided::tiles(to.data(), 2, Swizzle::none), {0, 0, 0, 0}, false);
     synchronize(stream_);
-  });
+  };
+  expect_error(copy, "fence_proxy_async");
 }
 
 }  // namespace

@@ -78,16 +78,4 @@ std::vector<unsigned char> bytes_of(const Tensor& x) {
                                        << ", want the same bits as " << want.to_vector<double>()[at];
 }
 
-void expect_error(const std::function<void()>& body, const std::vector<std::string>& parts) {
-  try {
-    body();
-  } catch (const Error& error) {
-    for (const std::string& part : parts)
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
-          << "no \"" << part << "\" in: " << error.what();
-    return;
-  }
-  FAIL() << "no Error was thrown";
-}
-
 }  // namespace reprise::testing

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reprise/core/tensor.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::testing {
 
@@ -21,9 +22,6 @@ double unit_roundoff(DType dtype);
 
 /// Shape, dtype and every bit are the same; both may be undefined.
 ::testing::AssertionResult same_bits(const Tensor& got, const Tensor& want);
-
-/// Expects `body` to throw Error, with each of `parts` in its message.
-void expect_error(const std::function<void()>& body, const std::vector<std::string>& parts);
 
 /// The bytes of a tensor's elements in row-major order.
 std::vector<unsigned char> bytes_of(const Tensor& x);
