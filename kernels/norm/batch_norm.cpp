@@ -13,8 +13,7 @@
 namespace reprise::kernels {
 namespace {
 
-/// How (N, C, ...) is cut into tasks: a piece is a run of places in some samples, of 1024 numbers a channel
-/// at most, so that sums of f32 stay short.
+/// How (N, C, ...) is cut into tasks: a piece is a run of places in some samples.
 struct ChannelCut {
   ChannelShape shape;
   bool columns;       ///< one value a sample: lanes lie along channels
@@ -26,10 +25,10 @@ struct ChannelCut {
   explicit ChannelCut(const ChannelShape& the_shape)
       : shape(the_shape),
         columns(shape.spatial == 1),
-        width(columns ? 16 : 1),
-        run(std::clamp<int64_t>(shape.spatial, 1, 1024)),
+        width(columns ? kColumnChannels : 1),
+        run(std::clamp<int64_t>(shape.spatial, 1, kChannelPiece)),
         runs((shape.spatial + run - 1) / run),
-        samples(columns ? 64 : 1024 / run),
+        samples(columns ? kColumnSamples : kChannelPiece / run),
         pieces((shape.samples + samples - 1) / samples * runs),
         tasks((shape.channels + width - 1) / width * pieces),
         grain(row_grain(samples * run * width)) {}

@@ -6,6 +6,12 @@
 
 namespace reprise::kernels {
 
+// How the CPU cuts the samples into pieces.
+inline constexpr int64_t kChannelPiece =
+    1024;  ///< numbers of a channel in one, at most: sums of f32 stay short
+inline constexpr int64_t kColumnSamples = 64;   ///< where a sample has one number per channel
+inline constexpr int64_t kColumnChannels = 16;  ///< of one task there
+
 /// Count, mean and summed squared deviations from the mean of some numbers.
 struct Moments {
   double count, mean, squares;

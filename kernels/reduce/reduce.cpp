@@ -119,8 +119,6 @@ void reduce_long_rows(const TensorView& x, int64_t length, const TensorView& y) 
   }
 }
 
-constexpr int64_t kRowsOfColumns = 64;  // rows in one piece of a reduction by columns: the longest f32 chain
-
 /// sums[j] = op(sums[j], rows[0][j], ... rows[count - 1][j]) for j < n; four rows a pass, so that `sums` is
 /// read and written a quarter as often.
 template <class C, class Op>
@@ -209,8 +207,6 @@ void reduce_columns(TensorView places, const TensorView& reduced, int64_t width,
   };
   parallel_for(n_outer * width, std::max<int64_t>(kChunk, kPiece / pieces), combine);
 }
-
-constexpr int64_t kLeastWidth = 16;  // narrower rows are better read down each column
 
 template <class C, class Op>
 void reduce_views(const TensorView& x, const TensorView& y) {

@@ -8,6 +8,11 @@
 
 namespace reprise::kernels {
 
+// On the CPU.
+inline constexpr int64_t kRowsOfColumns =
+    64;                                     ///< in one piece of a reduction by columns: the longest f32 chain
+inline constexpr int64_t kLeastWidth = 16;  ///< narrower rows are better read down each column
+
 /// Error unless `reduce` can write x into y.
 inline void check_reduction(ReduceOp op, const TensorView& x, const TensorView& y) {
   check(x.rank() == y.rank(), "reduce: ranks differ: ", x.shape, " and ", y.shape);

@@ -13,8 +13,6 @@
 namespace reprise::kernels {
 namespace {
 
-constexpr int64_t kBlock = 2048;  // logits in one block
-
 template <class C>
 struct RowSums {
   C max = -std::numeric_limits<C>::infinity();
@@ -49,9 +47,9 @@ RowSums<C> sums_of(const T* x, int64_t n, bool sum_logits) {
   using V = simd::Vector<C, L>;
   constexpr C lowest = -std::numeric_limits<C>::infinity();
   RowSums<C> sums;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
+  for (int64_t begin = 0; begin < n; begin += kCrossEntropyBlock) {
     const T* block = x + begin;
-    int64_t count = std::min(kBlock, n - begin);
+    int64_t count = std::min(kCrossEntropyBlock, n - begin);
     C max = max_of<L>(block, count);
     if (max > sums.max) {
       sums.exponentials *= std::exp(double(sums.max) - double(max));

@@ -8,6 +8,8 @@
 
 namespace reprise::kernels {
 
+inline constexpr int64_t kCrossEntropyBlock = 2048;  ///< logits that the CPU sums at once, within L1
+
 struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   double label_smoothing = 0;  ///< in [0, 1]

@@ -1,5 +1,6 @@
 // Attention against naive loops in f64, on odd sizes, packed strided views, grouped heads and dropout.
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/attention/cpu_tile.h"
 #include "reprise/tests/kernels/attention/reference.h"
 
 namespace reprise::kernels {
@@ -11,22 +12,24 @@ using namespace testing;
 constexpr double kTolerance = 2e-5;
 constexpr double kTolerance64 = 1e-13;
 
+constexpr int64_t block = attention_detail::kBlock;  // queries or keys of one, on the CPU
+
 std::vector<Case> odd_cases() {
   constexpr int64_t head_dims[2][2] = {{1, 17}, {3, 16}};  // in turn
   std::vector<Case> cases;
   for (bool causal : {true, false})
-    for (auto [queries, keys] : {std::pair{1, 1},
+    for (auto [queries, keys] : {std::pair<int64_t, int64_t>{1, 1},
                                  {3, 3},
                                  {5, 17},
                                  {17, 5},
                                  {33, 33},
-                                 {7, 130},
-                                 {65, 64},
-                                 {64, 64},
-                                 {130, 129},
-                                 {1, 200},
-                                 {128, 1},
-                                 {200, 73}})
+                                 {7, 2 * block + 2},
+                                 {block + 1, block},
+                                 {block, block},
+                                 {2 * block + 2, 2 * block + 1},
+                                 {1, 3 * block + 8},
+                                 {2 * block, 1},
+                                 {3 * block + 8, block + 9}})
       for (int64_t head_dim : head_dims[cases.size() / 2 % 2])
         cases.push_back({1, 2, 1, queries, keys, head_dim, {.causal = causal}});
   return cases;
@@ -59,7 +62,8 @@ TEST(Attention, TakesItsScaleFromTheOptions) {
 
 TEST(Attention, DropsWhatPhiloxSays) {
   for (double p : {0.1, 0.5, 0.9})
-    for (auto [queries, keys] : {std::pair{5, 7}, {70, 68}, {33, 129}}) {
+    for (auto [queries, keys] :
+         {std::pair<int64_t, int64_t>{5, 7}, {block + 6, block + 4}, {33, 2 * block + 1}}) {
       Case c{2, 2, 1, queries, keys, 16, {.causal = false, .dropout = p, .seed = 7, .offset = 5}};
       // 1 / (1 - p) enlarges the terms tenfold at most
       expect_matches_reference<float>(c, 10 * kTolerance);
@@ -134,9 +138,9 @@ TEST(Attention, RunsWithoutLse) {
 
 TEST(Attention, IsExactAcrossThreadCounts) {
   int before = num_threads();
-  for (const Case& c : {Case{1, 1, 1, 150, 150, 32, {}},
-                        {2, 6, 2, 130, 70, 24, {.dropout = 0.2}},
-                        {1, 4, 4, 65, 200, 16, {.causal = false}}}) {
+  for (const Case& c : {Case{1, 1, 1, 2 * block + 22, 2 * block + 22, 32, {}},
+                        {2, 6, 2, 2 * block + 2, block + 6, 24, {.dropout = 0.2}},
+                        {1, 4, 4, block + 1, 3 * block + 8, 16, {.causal = false}}}) {
     set_num_threads(1);
     Call<float> one(c);
     one.forward();

@@ -1,6 +1,7 @@
 // Batch normalisation against loops in f64.
 #include "reprise/kernels/norm/batch_norm.h"
 
+#include "reprise/kernels/norm/batch_norm_math.h"
 #include "reprise/tests/kernels/row_views.h"
 
 namespace reprise::kernels {
@@ -14,9 +15,21 @@ constexpr Layout kLayouts[] = {Layout::contiguous,
 
 /// Odd sizes, sizes that 16-byte packs fit, one value a sample, several pieces, nothing at all.
 const std::vector<Shape>& channel_shapes() {
-  static const std::vector<Shape> shapes = {
-      {3, 5},      {7, 65},   {9, 16},      {531, 40},    {1100, 3},    {2, 3, 5},     {5, 3, 8},
-      {67, 2, 33}, {1, 1, 2}, {3, 2, 4097}, {2, 3, 3, 5}, {3, 2, 4, 6}, {70, 2, 8, 8}, {2, 2, 2, 3, 2}};
+  constexpr int64_t samples = kColumnSamples, channels = kColumnChannels, piece = kChannelPiece;
+  static const std::vector<Shape> shapes = {{3, 5},
+                                            {7, 4 * channels + 1},
+                                            {9, channels},
+                                            {8 * samples + 19, 2 * channels + 8},
+                                            {17 * samples + 12, 3},
+                                            {2, 3, 5},
+                                            {5, 3, 8},
+                                            {2 * (piece / 33) + 5, 2, 33},
+                                            {1, 1, 2},
+                                            {3, 2, 4 * piece + 1},
+                                            {2, 3, 3, 5},
+                                            {3, 2, 4, 6},
+                                            {4 * (piece / 64) + 6, 2, 8, 8},
+                                            {2, 2, 2, 3, 2}};
   return shapes;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/reduce/split.h"
 #include "reprise/tests/kernels/views.h"
 
 namespace reprise::kernels::testing {
@@ -76,10 +77,13 @@ TEST(Reduce, SumsLargeTensorsTheSameAtAnyNumberOfThreads) {
     Shape shape;
     unsigned dims;
   };
+  constexpr int64_t rows = kRowsOfColumns, width = kLeastWidth;
   const std::vector<Case> cases = {
-      {{100003}, 1},        {{3, 33001}, 2},       {{3001, 33}, 2},    {{3001, 33}, 1},    {{517, 1537}, 1},
-      {{65, 1025}, 1},      {{20011, 3}, 1},       {{20011, 3}, 2},    {{7, 101, 129}, 2}, {{7, 101, 129}, 5},
-      {{11, 63, 5, 17}, 5}, {{11, 63, 5, 17}, 10}, {{2, 1024, 64}, 4}, {{2, 17000, 3}, 6}};
+      {{6 * kPiece + 1699}, 1},   {{3, 2 * kPiece + 233}, 2},        {{3001, 2 * width + 1}, 2},
+      {{3001, 2 * width + 1}, 1}, {{8 * rows + 5, kChunk + 513}, 1}, {{rows + 1, kChunk + 1}, 1},
+      {{kPiece + 3627, 3}, 1},    {{kPiece + 3627, 3}, 2},           {{7, 101, 129}, 2},
+      {{7, 101, 129}, 5},         {{11, rows - 1, 5, width + 1}, 5}, {{11, rows - 1, 5, width + 1}, 10},
+      {{2, kChunk, 64}, 4},       {{2, kPiece + 616, 3}, 6}};
   int threads = num_threads();
   bool on_cpu = reprise::testing::test_device() == Device::cpu();
   for (const Case& c : cases)
