@@ -7,7 +7,7 @@
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/elementwise/elementwise.h"
+#include "reprise/kernels/elementwise/elementwise_table.h"
 
 namespace reprise {
 namespace {
@@ -29,28 +29,24 @@ struct Derivative;
 
 template <>
 struct Derivative<BinaryOp::add> {
-  static constexpr const char* name = "add";
   static constexpr bool reads_inputs = false;
   static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor&) { return dy; }
   static Tensor of_b(const Tensor& dy, const Tensor&, const Tensor&) { return dy; }
 };
 template <>
 struct Derivative<BinaryOp::sub> {
-  static constexpr const char* name = "sub";
   static constexpr bool reads_inputs = false;
   static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor&) { return dy; }
   static Tensor of_b(const Tensor& dy, const Tensor&, const Tensor&) { return -dy; }
 };
 template <>
 struct Derivative<BinaryOp::mul> {
-  static constexpr const char* name = "mul";
   static constexpr bool reads_inputs = true;
   static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor& b) { return dy * b; }
   static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor&) { return dy * a; }
 };
 template <>
 struct Derivative<BinaryOp::div> {
-  static constexpr const char* name = "div";
   static constexpr bool reads_inputs = true;
   static Tensor of_a(const Tensor& dy, const Tensor&, const Tensor& b) { return dy / b; }
   // Never b^2, which overflows or vanishes long before the quotient does.
@@ -68,7 +64,6 @@ Tensor winner_share(const Tensor& dy, const Tensor& loses, const Tensor& ties) {
 }
 template <>
 struct Derivative<BinaryOp::maximum> {
-  static constexpr const char* name = "maximum";
   static constexpr bool reads_inputs = true;
   static Tensor of_a(const Tensor& dy, const Tensor& a, const Tensor& b) {
     return winner_share(dy, less(a, b), equal(a, b));
@@ -79,7 +74,6 @@ struct Derivative<BinaryOp::maximum> {
 };
 template <>
 struct Derivative<BinaryOp::minimum> {
-  static constexpr const char* name = "minimum";
   static constexpr bool reads_inputs = true;
   static Tensor of_a(const Tensor& dy, const Tensor& a, const Tensor& b) {
     return winner_share(dy, greater(a, b), equal(a, b));
@@ -92,7 +86,7 @@ struct Derivative<BinaryOp::minimum> {
 template <BinaryOp op>
 struct Binary : autograd::Function<Binary<op>> {
   using D = Derivative<op>;
-  static constexpr const char* name = D::name;
+  static constexpr const char* name = kernels::name_of(op);
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   Shape shape_a, shape_b;
 
@@ -118,21 +112,15 @@ struct Binary : autograd::Function<Binary<op>> {
 // Mixed dtypes meet in the wider one; the casts are part of the graph.
 template <BinaryOp op>
 Tensor promoted(const Tensor& a, const Tensor& b) {
-  autograd::check_given(Derivative<op>::name, a, b);
+  autograd::check_given(kernels::name_of(op), a, b);
   DType dtype = promote(a.dtype(), b.dtype());
   return Binary<op>::apply(cast(a, dtype), cast(b, dtype));
-}
-
-template <BinaryOp op>
-constexpr const char* comparison_name() {
-  constexpr const char* names[] = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"};
-  return names[size_t(op) - size_t(BinaryOp::equal)];
 }
 
 // No gradient flows through it; it is an operation for those who observe them.
 template <BinaryOp op>
 struct Comparison : autograd::Function<Comparison<op>> {
-  static constexpr const char* name = comparison_name<op>();
+  static constexpr const char* name = kernels::name_of(op);
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 
   Tensor forward(const Tensor& a, const Tensor& b) { return run_binary(op, a, b, DType::boolean, name); }
@@ -141,7 +129,7 @@ struct Comparison : autograd::Function<Comparison<op>> {
 
 template <BinaryOp op>
 Tensor compare(const Tensor& a, const Tensor& b) {
-  autograd::check_given(comparison_name<op>(), a, b);
+  autograd::check_given(kernels::name_of(op), a, b);
   NoGrad guard;
   DType dtype = promote(a.dtype(), b.dtype());
   return Comparison<op>::apply(cast(a, dtype), cast(b, dtype));

@@ -4,7 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/elementwise/elementwise.h"
+#include "reprise/kernels/elementwise/elementwise_table.h"
 #include "reprise/kernels/reduce/reduce.h"
 
 namespace reprise {
@@ -116,7 +116,8 @@ struct Linear : Function<Linear> {
     Tensor d = as_rows(dy[0]), dx, dweight, dbias;
     if (activation_ != Activation::none) {
       Tensor dpre = empty_like(d);
-      kernels::unary_backward(current_stream(d.device()), unary_of(activation_), d, saved(3).view(), dpre);
+      kernels::unary_backward(current_stream(d.device()), kernels::unary_of(activation_), d, saved(3).view(),
+                              dpre);
       d = dpre;
     }
     if (needs_grad(0)) dx = raw_reshape(linear_dx(d, weight), x.shape());
@@ -138,22 +139,6 @@ struct Linear : Function<Linear> {
     TensorList grads = composite_backward(same, {x, weight, bias}, {dy});
     grads.push_back(needs_grad(3) ? dy : Tensor());
     return grads;
-  }
-
-  static kernels::UnaryOp unary_of(Activation activation) {
-    switch (activation) {
-      case Activation::relu:
-        return kernels::UnaryOp::relu;
-      case Activation::gelu:
-        return kernels::UnaryOp::gelu;
-      case Activation::gelu_tanh:
-        return kernels::UnaryOp::gelu_tanh;
-      case Activation::silu:
-        return kernels::UnaryOp::silu;
-      case Activation::none:
-        break;
-    }
-    throw Bug("linear: no activation to differentiate");
   }
 };
 

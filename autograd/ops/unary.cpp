@@ -7,7 +7,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/elementwise/elementwise.h"
+#include "reprise/kernels/elementwise/elementwise_table.h"
 
 namespace reprise {
 namespace {
@@ -29,14 +29,15 @@ Tensor gelu_tanh_derivative(const Tensor& x) {
   return (t + 1.0) * 0.5 + (slope + slope * x * x * (3 * 0.044715)) * (0.5 * std::sqrt(2 / std::numbers::pi));
 }
 
+// The gradient of |x| by dy = 1.
 Tensor sign_of(const Tensor& x) {
-  Tensor y = autograd::empty_like(x);
-  kernels::unary(current_stream(x.device()), UnaryOp::sign, x, y);
+  Tensor y = autograd::empty_like(x), one = scalar(1, x.dtype(), x.device());
+  kernels::unary_backward(current_stream(x.device()), UnaryOp::abs, expand(one.view(), x.shape()), x, y);
   return y;
 }
 
 // dy op'(x) as a graph, by the formulas of the kernels: Note [Gradients at extreme values] in
-// kernels/elementwise/elementwise_ops.h. 1 - tanh^2 is made of sigmoids, which do not cancel and have no
+// kernels/elementwise/formulas.h. 1 - tanh^2 is made of sigmoids, which do not cancel and have no
 // kink.
 Tensor gradient(UnaryOp op, const Tensor& dy, const Tensor& x) {
   switch (op) {
@@ -81,16 +82,8 @@ Tensor gradient(UnaryOp op, const Tensor& dy, const Tensor& x) {
 }
 
 template <UnaryOp op>
-constexpr const char* unary_name() {
-  constexpr const char* names[] = {"neg",     "abs", "sign", "square", "reciprocal", "sqrt",
-                                   "rsqrt",   "exp", "log",  "sin",    "cos",        "tanh",
-                                   "sigmoid", "erf", "relu", "gelu",   "gelu_tanh",  "silu"};
-  return names[size_t(op)];
-}
-
-template <UnaryOp op>
 struct Unary : autograd::Function<Unary<op>> {
-  static constexpr const char* name = unary_name<op>();
+  static constexpr const char* name = kernels::name_of(op);
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 
   Tensor forward(const Tensor& x) {
@@ -150,19 +143,12 @@ Tensor gelu_tanh(const Tensor& x) { return Unary<UnaryOp::gelu_tanh>::apply(x); 
 Tensor silu(const Tensor& x) { return Unary<UnaryOp::silu>::apply(x); }
 
 Tensor activate(const Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::none:
+  return with_activation(activation, [&]<Activation known>() -> Tensor {
+    if constexpr (known == Activation::none)
       return x;
-    case Activation::relu:
-      return relu(x);
-    case Activation::gelu:
-      return gelu(x);
-    case Activation::gelu_tanh:
-      return gelu_tanh(x);
-    case Activation::silu:
-      return silu(x);
-  }
-  throw Bug("activate: unknown activation");
+    else
+      return Unary<kernels::unary_of(known)>::apply(x);
+  });
 }
 
 Tensor composite::activate(const Tensor& given, Activation activation) {

@@ -6,19 +6,18 @@
 #include <cmath>
 #include <cstring>
 
-#include "reprise/kernels/elementwise/elementwise_ops.h"
-#include "reprise/kernels/elementwise/elementwise_table.h"
+#include "reprise/kernels/elementwise/cpu_math.h"
 #include "reprise/kernels/strided.h"
 
 namespace reprise::kernels {
 namespace {
 
-using namespace elementwise;
+using F = CpuFormulas;
 
 /// y[i] = f(x[i]...) for i < n. The last, partial vector takes the same path as the others, so that an
 /// element's result does not depend on where it lies.
-template <class F, class... Inputs>
-void map_contiguous(const F& f, int64_t n, float* y, const Inputs*... x) {
+template <class Formula, class... Inputs>
+void map_contiguous(const Formula& f, int64_t n, float* y, const Inputs*... x) {
   simd::run([&]<int W>() {
     using V = simd::Vector<float, W>;
     int64_t i = 0;
@@ -33,8 +32,8 @@ void map_contiguous(const F& f, int64_t n, float* y, const Inputs*... x) {
     std::memcpy(y + i, &result, size_t(n - i) * sizeof(float));
   });
 }
-template <class F, class C, class... Inputs>
-requires(!std::same_as<C, float>) void map_contiguous(const F& f, int64_t n, C* y, const Inputs*... x) {
+template <class Formula, class C, class... Inputs>
+requires(!std::same_as<C, float>) void map_contiguous(const Formula& f, int64_t n, C* y, const Inputs*... x) {
   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
 }
 
@@ -64,51 +63,35 @@ void map_views(const Loop& loop, const TensorView& y, const Inputs&... inputs) {
   });
 }
 
-template <class C>
-using UnaryLoop = void (*)(int64_t n, C* y, const C* x);
-template <class C>
-using BinaryLoop = void (*)(int64_t n, C* y, const C* a, const C* b);
-
-/// The loop of F on C; null where F is not defined on C.
-template <class C, class F>
-UnaryLoop<C> unary_loop() {
-  if constexpr (std::invocable<F, C>)
-    return [](int64_t n, C* y, const C* x) { map_contiguous(F{}, n, y, x); };
-  return nullptr;
-}
-template <class C, class F>
-BinaryLoop<C> binary_loop() {
-  if constexpr (std::invocable<F, C, C>)
-    return [](int64_t n, C* y, const C* a, const C* b) { map_contiguous(F{}, n, y, a, b); };
-  return nullptr;
+/// y = formula `op` of x..., views of one dtype.
+template <class Formulas, class... Views>
+void map_formula(size_t op, DType dtype, const TensorView& y, const Views&... x) {
+  dispatch_compute(dtype, [&]<class C>() {
+    void (*loop)(int64_t n, C * y, ForEach<const C*, Views>... x) = nullptr;
+    dispatch_formula<Formulas>(op, [&]<class Formula>() {
+      if constexpr (std::invocable<Formula, ForEach<C, Views>...>)
+        loop = [](int64_t n, C* to, ForEach<const C*, Views>... from) {
+          map_contiguous(Formula{}, n, to, from...);
+        };
+    });
+    map_views<C>(loop, y, x...);
+  });
 }
 
 void unary_cpu(const Stream&, UnaryOp op, const TensorView& x, const TensorView& y) {
-  dispatch_compute(x.dtype, [&]<class C>() {
-    UnaryLoop<C> loop = nullptr;
-    dispatch_formula<UnaryFormulas>(size_t(op), [&]<class F>() { loop = unary_loop<C, F>(); });
-    check_unary(op, x, y, loop != nullptr);
-    map_views<C>(loop, y, x);
-  });
+  check_unary(op, x, y);
+  map_formula<F::Unary>(size_t(op), x.dtype, y, x);
 }
 
 void unary_backward_cpu(const Stream&, UnaryOp op, const TensorView& dy, const TensorView& x,
                         const TensorView& dx) {
-  dispatch_compute(x.dtype, [&]<class C>() {
-    BinaryLoop<C> loop = nullptr;
-    dispatch_formula<UnaryFormulas>(size_t(op), [&]<class F>() { loop = binary_loop<C, GradientOf<F>>(); });
-    check_unary_backward(op, dy, x, dx, loop != nullptr);
-    map_views<C>(loop, dx, dy, x);
-  });
+  check_unary_backward(op, dy, x, dx);
+  map_formula<F::Gradients>(size_t(op), x.dtype, dx, dy, x);
 }
 
 void binary_cpu(const Stream&, BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y) {
-  dispatch_compute(a.dtype, [&]<class C>() {
-    BinaryLoop<C> loop = nullptr;
-    dispatch_formula<BinaryFormulas>(size_t(op), [&]<class F>() { loop = binary_loop<C, F>(); });
-    check_binary(op, a, b, y, loop != nullptr);
-    map_views<C>(loop, y, a, b);
-  });
+  check_binary(op, a, b, y);
+  map_formula<F::Binary>(size_t(op), a.dtype, y, a, b);
 }
 
 void affine_cpu(const Stream&, const TensorView& x, double scale, double shift, const TensorView& y) {
@@ -116,7 +99,7 @@ void affine_cpu(const Stream&, const TensorView& x, double scale, double shift, 
   check_same_dtype("affine", x, y);
   dispatch_compute(x.dtype, [&]<class C>() {
     C a = scalar_operand<C>("affine", scale, x.dtype), b = scalar_operand<C>("affine", shift, x.dtype);
-    auto f = [a, b](auto v) { return Add{}(Mul{}(v, all<decltype(v)>(a)), all<decltype(v)>(b)); };
+    auto f = [a, b](auto v) { return F::Add{}(F::Mul{}(v, all<decltype(v)>(a)), all<decltype(v)>(b)); };
     map_views<C>([&](int64_t n, C* to, const C* from) { map_contiguous(f, n, to, from); }, y, x);
   });
 }
@@ -126,7 +109,7 @@ void add_scaled_cpu(const Stream&, const TensorView& x, double alpha, const Tens
   check_same_dtype("add_scaled", x, y);
   dispatch_compute(x.dtype, [&]<class C>() {
     C a = scalar_operand<C>("add_scaled", alpha, x.dtype);
-    auto f = [a](auto v, auto sum) { return Add{}(sum, Mul{}(v, all<decltype(v)>(a))); };
+    auto f = [a](auto v, auto sum) { return F::Add{}(sum, F::Mul{}(v, all<decltype(v)>(a))); };
     auto loop = [&](int64_t n, C* to, const C* from, const C* old) { map_contiguous(f, n, to, from, old); };
     map_views<C>(loop, y, x, y);
   });
@@ -146,15 +129,11 @@ void where_cpu(const Stream&, const TensorView& condition, const TensorView& a, 
 
 }  // namespace
 
-Kernel<void(UnaryOp op, const TensorView& x, const TensorView& y)> unary{"unary", unary_cpu};
-Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)> unary_backward{
-    "unary_backward", unary_backward_cpu};
-Kernel<void(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y)> binary{"binary",
-                                                                                                binary_cpu};
-Kernel<void(const TensorView& x, double scale, double shift, const TensorView& y)> affine{"affine",
-                                                                                          affine_cpu};
-Kernel<void(const TensorView& x, double alpha, const TensorView& y)> add_scaled{"add_scaled", add_scaled_cpu};
-Kernel<void(const TensorView& condition, const TensorView& a, const TensorView& b, const TensorView& y)>
-    where{"where", where_cpu};
+decltype(unary) unary{"unary", unary_cpu};
+decltype(unary_backward) unary_backward{"unary_backward", unary_backward_cpu};
+decltype(binary) binary{"binary", binary_cpu};
+decltype(affine) affine{"affine", affine_cpu};
+decltype(add_scaled) add_scaled{"add_scaled", add_scaled_cpu};
+decltype(where) where{"where", where_cpu};
 
 }  // namespace reprise::kernels

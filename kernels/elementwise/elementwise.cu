@@ -3,26 +3,15 @@
 // the formula as they run.
 #include "reprise/kernels/elementwise/elementwise.h"
 
+#include "reprise/kernels/elementwise/cuda_math.cuh"
 #include "reprise/kernels/elementwise/elementwise.cuh"
-#include "reprise/kernels/elementwise/elementwise_ops.cuh"
-#include "reprise/kernels/elementwise/elementwise_table.h"
 
 namespace reprise::kernels {
 namespace {
 
 using namespace device;
 
-using Gradients = decltype([]<class... F>(std::tuple<F...>*) {
-  return std::tuple<GradientOf<F>...>();
-}(static_cast<UnaryFormulas*>(nullptr)));
-
-/// T, once for each V.
-template <class T, class V>
-struct ForEachOf {
-  using type = T;
-};
-template <class T, class V>
-using ForEach = typename ForEachOf<T, V>::type;
+using F = CudaFormulas;
 
 /// Formula number `op`; 1 and 0 where it gives bool.
 template <class C, class Formulas>
@@ -32,28 +21,21 @@ struct AnyFormula {
   template <class... X>
   __device__ C operator()(X... x) const {
     C y{};
-    dispatch_formula<Formulas>(op, [&]<class F>() {
-      if constexpr (std::invocable<F, X...>) y = C(F{}(x...));
+    dispatch_formula<Formulas>(op, [&]<class Formula>() {
+      if constexpr (std::invocable<Formula, X...>) y = C(Formula{}(x...));
     });
     return y;
   }
 };
 
-template <class Formulas, class... X>
-bool is_defined(size_t op) {
-  bool defined = false;
-  dispatch_formula<Formulas>(op, [&]<class F>() { defined = std::invocable<F, X...>; });
-  return defined;
-}
-
 /// y = formula `op` of x..., views of one dtype. One kernel for each formula.
 template <class Formulas, class T, class... Views>
 void map_each(const char* name, const Stream& stream, size_t op, const TensorView& y, const Views&... x) {
-  dispatch_formula<Formulas>(op, [&]<class F>() {
-    if constexpr (std::invocable<F, ForEach<float, Views>...>) {
-      constexpr bool is_bool = std::is_same_v<std::invoke_result_t<F, ForEach<float, Views>...>, bool>;
+  dispatch_formula<Formulas>(op, [&]<class Formula>() {
+    if constexpr (std::invocable<Formula, ForEach<float, Views>...>) {
+      constexpr bool is_bool = std::is_same_v<std::invoke_result_t<Formula, ForEach<float, Views>...>, bool>;
       using Y = std::conditional_t<is_bool, bool, T>;
-      map(name, stream, Pointwise<float, F, Y, ForEach<T, Views>...>{}, x..., y);
+      map(name, stream, Pointwise<float, Formula, Y, ForEach<T, Views>...>{}, x..., y);
     }
   });
 }
@@ -82,30 +64,26 @@ void map_formula(const char* name, const Stream& stream, size_t op, DType dtype,
 }
 
 void unary_cuda(const Stream& stream, UnaryOp op, const TensorView& x, const TensorView& y) {
-  dispatch_compute(x.dtype,
-                   [&]<class C>() { check_unary(op, x, y, is_defined<UnaryFormulas, C>(size_t(op))); });
-  map_formula<UnaryFormulas>(name_of(op), stream, size_t(op), x.dtype, y, x);
+  check_unary(op, x, y);
+  map_formula<F::Unary>(name_of(op), stream, size_t(op), x.dtype, y, x);
 }
 
 void unary_backward_cuda(const Stream& stream, UnaryOp op, const TensorView& dy, const TensorView& x,
                          const TensorView& dx) {
-  dispatch_compute(x.dtype, [&]<class C>() {
-    check_unary_backward(op, dy, x, dx, is_defined<Gradients, C, C>(size_t(op)));
-  });
-  map_formula<Gradients>(name_of(op), stream, size_t(op), x.dtype, dx, dy, x);
+  check_unary_backward(op, dy, x, dx);
+  map_formula<F::Gradients>(name_of(op), stream, size_t(op), x.dtype, dx, dy, x);
 }
 
 void binary_cuda(const Stream& stream, BinaryOp op, const TensorView& a, const TensorView& b,
                  const TensorView& y) {
-  dispatch_compute(
-      a.dtype, [&]<class C>() { check_binary(op, a, b, y, is_defined<BinaryFormulas, C, C>(size_t(op))); });
-  map_formula<BinaryFormulas>(name_of(op), stream, size_t(op), a.dtype, y, a, b);
+  check_binary(op, a, b, y);
+  map_formula<F::Binary>(name_of(op), stream, size_t(op), a.dtype, y, a, b);
 }
 
 template <class C>
 struct Affine {
   C scale, shift;
-  __device__ C operator()(C x) const { return Add{}(Mul{}(x, scale), shift); }
+  __device__ C operator()(C x) const { return F::Add{}(F::Mul{}(x, scale), shift); }
 };
 
 void affine_cuda(const Stream& stream, const TensorView& x, double scale, double shift, const TensorView& y) {
@@ -121,7 +99,7 @@ void affine_cuda(const Stream& stream, const TensorView& x, double scale, double
 template <class C>
 struct AddScaled {
   C alpha;
-  __device__ C operator()(C x, C y) const { return Add{}(y, Mul{}(x, alpha)); }
+  __device__ C operator()(C x, C y) const { return F::Add{}(y, F::Mul{}(x, alpha)); }
 };
 
 void add_scaled_cuda(const Stream& stream, const TensorView& x, double alpha, const TensorView& y) {

@@ -199,16 +199,13 @@ void map(const char* name, const Stream& stream, const Op& op, const Views&... v
                map_kernel<Op>, op, plan);
 }
 
-/// Whether the formula F has so many instructions that it is written once a thread, not once an element.
-template <class F>
-inline constexpr bool is_long = false;
-
 /// y = f(x...), element by element, in the compute type C.
 template <class C, class F, class Y, class... X>
 struct Pointwise {
   using Inputs = Types<X...>;
   using Outputs = Types<Y>;
-  static constexpr bool uses_index = false, by_element = is_long<F>;
+  static constexpr bool uses_index = false;
+  static constexpr bool by_element = requires { requires F::is_long; };
   F f;
 
   template <int N>

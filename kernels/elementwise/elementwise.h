@@ -9,7 +9,6 @@ namespace reprise::kernels {
 enum class UnaryOp : uint8_t {
   neg,
   abs,
-  sign,
   square,
   reciprocal,
   sqrt,
@@ -25,7 +24,6 @@ enum class UnaryOp : uint8_t {
   gelu,
   gelu_tanh,
   silu,
-  logical_not,
   is_finite
 };
 enum class BinaryOp : uint8_t {
@@ -41,19 +39,17 @@ enum class BinaryOp : uint8_t {
   less,
   less_equal,
   greater,
-  greater_equal,
-  logical_and,
-  logical_or
+  greater_equal
 };
 
-/// y = op(x). logical_not and is_finite write bool.
+/// y = op(x). is_finite writes bool.
 extern Kernel<void(UnaryOp op, const TensorView& x, const TensorView& y)> unary;
 
 /// dx = dy * op'(x), for the differentiable ops. x, dy and dx have one shape and dtype.
 extern Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)>
     unary_backward;
 
-/// y = op(a, b). a and b have one dtype; comparisons and logic write bool.
+/// y = op(a, b). a and b have one dtype; comparisons write bool.
 extern Kernel<void(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y)> binary;
 
 /// y = x * scale + shift.

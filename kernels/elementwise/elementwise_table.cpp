@@ -1,4 +1,4 @@
-// Names and checks of the elementwise ops.
+// Checks of the elementwise ops.
 #include "reprise/kernels/elementwise/elementwise_table.h"
 
 #include "reprise/kernels/strided.h"
@@ -6,52 +6,39 @@
 namespace reprise::kernels {
 namespace {
 
-constexpr const char* unary_names[] = {"neg",  "abs",       "sign",    "square",      "reciprocal",
-                                       "sqrt", "rsqrt",     "exp",     "log",         "sin",
-                                       "cos",  "tanh",      "sigmoid", "erf",         "relu",
-                                       "gelu", "gelu_tanh", "silu",    "logical_not", "is_finite"};
-constexpr const char* binary_names[] = {
-    "add",       "sub",  "mul",        "div",     "pow",           "maximum",     "minimum",   "equal",
-    "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or"};
-static_assert(std::size(unary_names) == n_unary_ops && std::size(binary_names) == n_binary_ops);
-
 void check_output(const char* op, const TensorView& y, DType expected) {
   check(y.dtype == expected, op, ": writes ", expected, ", the output is ", y.dtype);
 }
 
+void check_input(const char* op, const TensorView& x, int traits) {
+  check(traits & takes_integers || is_floating(x.dtype), op, ": needs a floating dtype, got ", x.dtype);
+}
+
 }  // namespace
 
-const char* name_of(UnaryOp op) {
-  invariant(size_t(op) < n_unary_ops, "unary: unknown op ", int(op));
-  return unary_names[size_t(op)];
+void check_unary(UnaryOp op, const TensorView& x, const TensorView& y) {
+  const auto& [_, name, traits] = row_of(op);
+  check_same_shape(name, x, y);
+  check_output(name, y, traits & writes_bool ? DType::boolean : x.dtype);
+  check_input(name, x, traits);
 }
 
-const char* name_of(BinaryOp op) {
-  invariant(size_t(op) < n_binary_ops, "binary: unknown op ", int(op));
-  return binary_names[size_t(op)];
+void check_unary_backward(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx) {
+  const auto& [_, name, traits] = row_of(op);
+  check_same_shape(name, dy, x);
+  check_same_shape(name, x, dx);
+  check_same_dtype(name, dy, x);
+  check_output(name, dx, x.dtype);
+  check(traits & differentiable && is_floating(x.dtype), name, ": has no gradient for ", x.dtype);
 }
 
-void check_unary(UnaryOp op, const TensorView& x, const TensorView& y, bool defined) {
-  check_same_shape(name_of(op), x, y);
-  check_output(name_of(op), y, writes_bool(op) ? DType::boolean : x.dtype);
-  check(defined, name_of(op), ": needs a floating dtype, got ", x.dtype);
-}
-
-void check_unary_backward(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx,
-                          bool defined) {
-  check_same_shape(name_of(op), dy, x);
-  check_same_shape(name_of(op), x, dx);
-  check_same_dtype(name_of(op), dy, x);
-  check_output(name_of(op), dx, x.dtype);
-  check(defined, name_of(op), ": has no gradient for ", x.dtype);
-}
-
-void check_binary(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y, bool defined) {
-  check_same_shape(name_of(op), a, b);
-  check_same_shape(name_of(op), a, y);
-  check_same_dtype(name_of(op), a, b);
-  check_output(name_of(op), y, writes_bool(op) ? DType::boolean : a.dtype);
-  check(defined, name_of(op), ": needs a floating dtype, got ", a.dtype);
+void check_binary(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y) {
+  const auto& [_, name, traits] = row_of(op);
+  check_same_shape(name, a, b);
+  check_same_shape(name, a, y);
+  check_same_dtype(name, a, b);
+  check_output(name, y, traits & writes_bool ? DType::boolean : a.dtype);
+  check_input(name, a, traits);
 }
 
 void check_where(const TensorView& condition, const TensorView& a, const TensorView& b, const TensorView& y) {

@@ -1,32 +1,92 @@
-// What the elementwise ops have in common on all devices: their names, what they ask of their views, and the
-// way from an op to its formula. A device lists its formulas in a tuple, in the order of the enumerators.
+// What the elementwise ops have in common on all devices: the table of them, what they ask of their views,
+// and the way from an op to its formula (formulas.h).
 #pragma once
 
 #include <cmath>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "reprise/kernels/elementwise/activation.h"
 #include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise::kernels {
 
-inline constexpr size_t n_unary_ops = size_t(UnaryOp::is_finite) + 1;
-inline constexpr size_t n_binary_ops = size_t(BinaryOp::logical_or) + 1;
+enum OpTraits : uint8_t { takes_integers = 1, differentiable = 2, writes_bool = 4 };
 
-const char* name_of(UnaryOp op);
-const char* name_of(BinaryOp op);
+template <class Op>
+struct OpRow {
+  Op op;
+  const char* name;
+  int traits = 0;
+};
 
-constexpr bool writes_bool(UnaryOp op) { return op >= UnaryOp::logical_not; }
-constexpr bool writes_bool(BinaryOp op) { return op >= BinaryOp::equal; }
+/// In the order of the enumerators.
+inline constexpr OpRow<UnaryOp> unary_table[] = {
+    {UnaryOp::neg, "neg", takes_integers | differentiable},
+    {UnaryOp::abs, "abs", takes_integers | differentiable},
+    {UnaryOp::square, "square", takes_integers | differentiable},
+    {UnaryOp::reciprocal, "reciprocal", differentiable},
+    {UnaryOp::sqrt, "sqrt", differentiable},
+    {UnaryOp::rsqrt, "rsqrt", differentiable},
+    {UnaryOp::exp, "exp", differentiable},
+    {UnaryOp::log, "log", differentiable},
+    {UnaryOp::sin, "sin", differentiable},
+    {UnaryOp::cos, "cos", differentiable},
+    {UnaryOp::tanh, "tanh", differentiable},
+    {UnaryOp::sigmoid, "sigmoid", differentiable},
+    {UnaryOp::erf, "erf", differentiable},
+    {UnaryOp::relu, "relu", takes_integers | differentiable},
+    {UnaryOp::gelu, "gelu", differentiable},
+    {UnaryOp::gelu_tanh, "gelu_tanh", differentiable},
+    {UnaryOp::silu, "silu", differentiable},
+    {UnaryOp::is_finite, "is_finite", takes_integers | writes_bool}};
+inline constexpr OpRow<BinaryOp> binary_table[] = {
+    {BinaryOp::add, "add", takes_integers},
+    {BinaryOp::sub, "sub", takes_integers},
+    {BinaryOp::mul, "mul", takes_integers},
+    {BinaryOp::div, "div"},
+    {BinaryOp::pow, "pow"},
+    {BinaryOp::maximum, "maximum", takes_integers},
+    {BinaryOp::minimum, "minimum", takes_integers},
+    {BinaryOp::equal, "equal", takes_integers | writes_bool},
+    {BinaryOp::not_equal, "not_equal", takes_integers | writes_bool},
+    {BinaryOp::less, "less", takes_integers | writes_bool},
+    {BinaryOp::less_equal, "less_equal", takes_integers | writes_bool},
+    {BinaryOp::greater, "greater", takes_integers | writes_bool},
+    {BinaryOp::greater_equal, "greater_equal", takes_integers | writes_bool}};
 
-// Errors name the op and what does not fit. `defined` says whether the op has a formula for the input's
-// dtype.
-void check_unary(UnaryOp op, const TensorView& x, const TensorView& y, bool defined);
-void check_unary_backward(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx,
-                          bool defined);
-void check_binary(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y, bool defined);
+template <class Op, size_t n>
+constexpr const OpRow<Op>& row_of(const OpRow<Op> (&table)[n], Op op) {
+  if (size_t(op) >= n) throw Bug(detail::join("elementwise: unknown op ", int(op)));
+  return table[size_t(op)];
+}
+constexpr const OpRow<UnaryOp>& row_of(UnaryOp op) { return row_of(unary_table, op); }
+constexpr const OpRow<BinaryOp>& row_of(BinaryOp op) { return row_of(binary_table, op); }
+constexpr const char* name_of(auto op) { return row_of(op).name; }
+
+/// The op that applies `activation`, which is not none.
+constexpr UnaryOp unary_of(Activation activation) {
+  return UnaryOp(int(UnaryOp::relu) + int(activation) - int(Activation::relu));
+}
+static_assert(unary_of(Activation::gelu) == UnaryOp::gelu &&
+              unary_of(Activation::gelu_tanh) == UnaryOp::gelu_tanh &&
+              unary_of(Activation::silu) == UnaryOp::silu);
+
+// Errors name the op and what does not fit.
+void check_unary(UnaryOp op, const TensorView& x, const TensorView& y);
+void check_unary_backward(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx);
+void check_binary(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y);
 void check_where(const TensorView& condition, const TensorView& a, const TensorView& b, const TensorView& y);
+
+/// T, once for each V.
+template <class T, class V>
+struct ForEachOf {
+  using type = T;
+};
+template <class T, class V>
+using ForEach = typename ForEachOf<T, V>::type;
 
 /// The scalar of an op on C. Integer ops take whole numbers only: a fraction would be lost silently.
 template <class C>

@@ -1,15 +1,15 @@
 // SwiGLU on the CPU. Forward reads 2 and writes 1 element, backward reads 3 and writes 2.
 #include "reprise/kernels/elementwise/swiglu.h"
 
-#include "reprise/kernels/cpu/simd_math.h"
 #include "reprise/kernels/cpu/simd_rows.h"
+#include "reprise/kernels/elementwise/cpu_math.h"
 #include "reprise/kernels/strided.h"
 
 namespace reprise::kernels {
 namespace {
 
-/// y[i] = f(vectors of x[i]...), vectors of L.
-template <int L, class C, class F>
+/// f(i, left) for each vector of L numbers at i, of which `left` are there.
+template <int L, class F>
 [[gnu::always_inline]] inline void for_each_vector_of(int64_t n, F&& f) {
   int64_t i = 0;
   for (; i + L <= n; i += L) f(i, L);
@@ -20,9 +20,9 @@ template <class C>
 void forward_chunk(const C* gate, const C* up, C* y, int64_t n) {
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<C, W>;
-    for_each_vector_of<L, C>(n, [&](int64_t i, int64_t left) {
-      auto g = simd::load_row<C, L>(gate + i, left);
-      simd::store_row<C, L>(y + i, g * simd::sigmoid(g) * simd::load_row<C, L>(up + i, left), left);
+    for_each_vector_of<L>(n, [&](int64_t i, int64_t left) {
+      auto g = simd::load_row<C, L>(gate + i, left), u = simd::load_row<C, L>(up + i, left);
+      simd::store_row<C, L>(y + i, CpuFormulas::SwiGlu{}(g, u), left);
     });
   });
 }
@@ -31,11 +31,11 @@ template <class C>
 void backward_chunk(const C* dy, const C* gate, const C* up, C* dgate, C* dup, int64_t n) {
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<C, W>;
-    for_each_vector_of<L, C>(n, [&](int64_t i, int64_t left) {
+    for_each_vector_of<L>(n, [&](int64_t i, int64_t left) {
       auto g = simd::load_row<C, L>(gate + i, left), u = simd::load_row<C, L>(up + i, left);
-      auto d = simd::load_row<C, L>(dy + i, left), s = simd::sigmoid(g);
-      simd::store_row<C, L>(dgate + i, d * u * s * (C(1) + g * (C(1) - s)), left);
-      simd::store_row<C, L>(dup + i, d * g * s, left);
+      auto [dg, du] = CpuFormulas::SwiGlu{}.gradients(simd::load_row<C, L>(dy + i, left), g, u);
+      simd::store_row<C, L>(dgate + i, dg, left);
+      simd::store_row<C, L>(dup + i, du, left);
     });
   });
 }
@@ -83,9 +83,7 @@ void swiglu_backward_cpu(const Stream&, const TensorView& dy, const TensorView& 
 
 }  // namespace
 
-Kernel<void(const TensorView& gate, const TensorView& up, const TensorView& y)> swiglu{"swiglu", swiglu_cpu};
-Kernel<void(const TensorView& dy, const TensorView& gate, const TensorView& up, const TensorView& dgate,
-            const TensorView& dup)>
-    swiglu_backward{"swiglu_backward", swiglu_backward_cpu};
+decltype(swiglu) swiglu{"swiglu", swiglu_cpu};
+decltype(swiglu_backward) swiglu_backward{"swiglu_backward", swiglu_backward_cpu};
 
 }  // namespace reprise::kernels

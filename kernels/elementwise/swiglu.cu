@@ -2,18 +2,13 @@
 // instructions each, about what the memory of an H200 leaves time for in bf16.
 #include "reprise/kernels/elementwise/swiglu.h"
 
+#include "reprise/kernels/elementwise/cuda_math.cuh"
 #include "reprise/kernels/elementwise/elementwise.cuh"
-#include "reprise/kernels/elementwise/math.cuh"
 
 namespace reprise::kernels {
 namespace {
 
 using namespace device;
-
-template <class C>
-struct Forward {
-  __device__ C operator()(C gate, C up) const { return gate * sigmoid(gate) * up; }
-};
 
 template <class T, class C>
 struct Backward {
@@ -26,9 +21,10 @@ struct Backward {
                              Pack<T, N>& dgate, Pack<T, N>& dup) const {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const C d = to<C>(dy.at[i]), g = to<C>(gate.at[i]), u = to<C>(up.at[i]), s = sigmoid(g);
-      dgate.at[i] = from<T>(d * u * s * (C(1) + g * (C(1) - s)));
-      dup.at[i] = from<T>(d * g * s);
+      const auto [dg, du] =
+          CudaFormulas::SwiGlu{}.gradients(to<C>(dy.at[i]), to<C>(gate.at[i]), to<C>(up.at[i]));
+      dgate.at[i] = from<T>(dg);
+      dup.at[i] = from<T>(du);
     }
   }
 };
@@ -45,7 +41,7 @@ void swiglu_cuda(const Stream& stream, const TensorView& gate, const TensorView&
   dispatch_floating(gate.dtype, "swiglu", [&]<class T>() {
     using C = Accumulator<T>;
     using E = Element<T>;
-    map("swiglu", stream, Pointwise<C, Forward<C>, E, E, E>{}, gate, up, y);
+    map("swiglu", stream, Pointwise<C, CudaFormulas::SwiGlu, E, E, E>{}, gate, up, y);
   });
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "reprise/kernels/cpu/simd_rows.h"
-#include "reprise/kernels/elementwise/activation_math.h"
+#include "reprise/kernels/elementwise/cpu_math.h"
 
 namespace reprise::kernels::gemm_detail {
 
@@ -41,11 +41,12 @@ template <int L, class T, class V>
   using C = Accumulator<T>;
   if (out.dactivation.data) {
     V pre = simd::load_row<C, L>(out.dactivation.at(row, column), left);
-    v = activation_gradient(out.activation, v, pre);
+    with_activation(out.activation,
+                    [&]<Activation known>() { v = CpuFormulas::Activate<known>{}.gradient(v, pre); });
   } else {
     if (out.bias) v += simd::load_row<C, L>(out.bias + column, left);
     if (out.pre_activation.data) simd::store_row<C, L>(out.pre_activation.at(row, column), v, left);
-    v = activate(out.activation, v);
+    with_activation(out.activation, [&]<Activation known>() { v = CpuFormulas::Activate<known>{}(v); });
     if (out.residual.data) v += simd::load_row<C, L>(out.residual.at(row, column), left);
   }
   if (out.accumulate) v += simd::load_row<C, L>(out.c.at(row, column), left);

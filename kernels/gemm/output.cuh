@@ -3,7 +3,7 @@
 
 #include "reprise/kernels/cuda/pack.cuh"
 #include "reprise/kernels/cuda/strided.cuh"
-#include "reprise/kernels/elementwise/math.cuh"
+#include "reprise/kernels/elementwise/cuda_math.cuh"
 #include "reprise/kernels/gemm/operands.h"
 
 namespace reprise::kernels::device {
@@ -45,14 +45,15 @@ struct GemmOutput {
     if (dactivation) {
       with_activation(activation, [&]<Activation known>() {
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = activation_gradient(known, v[i], to<C>(factor.at[i]));
+        for (int i = 0; i < N; ++i)
+          v[i] = CudaFormulas::Activate<known>{}.gradient(v[i], to<C>(factor.at[i]));
       });
     } else {
       if (bias) add(load_pack<N>(bias + column), v);
       if (pre_activation) store_pack(pre_activation + row * pre_activation_step + column, rounded(v));
       with_activation(activation, [&]<Activation known>() {
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = activate(known, v[i]);
+        for (int i = 0; i < N; ++i) v[i] = CudaFormulas::Activate<known>{}(v[i]);
       });
       if (residual) add(added, v);
     }

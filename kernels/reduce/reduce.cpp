@@ -16,15 +16,15 @@
 #include <vector>
 
 #include "reprise/kernels/elementwise/copy.h"
-#include "reprise/kernels/elementwise/elementwise_ops.h"
+#include "reprise/kernels/elementwise/cpu_math.h"
 #include "reprise/kernels/reduce/split.h"
 
 namespace reprise::kernels {
 namespace {
 
-using elementwise::Add;
-using elementwise::Maximum;
-using elementwise::Minimum;
+using Add = CpuFormulas::Add;
+using Maximum = CpuFormulas::Maximum;
+using Minimum = CpuFormulas::Minimum;
 
 /// What partial results are kept in: f64 for sums of floats, else the compute type.
 template <class C, class Op>

@@ -1,4 +1,4 @@
-// simd_math.h and activation_math.h against std:: in double, over the whole range of float.
+// simd_math.h and the formulas of activations against std:: in double, over the whole range of float.
 #include "reprise/kernels/cpu/simd_math.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/kernels/elementwise/activation_math.h"
+#include "reprise/kernels/elementwise/cpu_math.h"
 
 namespace reprise::kernels {
 namespace {
@@ -89,7 +89,17 @@ TEST(SimdMath, ExtremesAndNan) {
   EXPECT_EQ(simd::sigmoid(infinity), 1.0f);
   for (float y : {simd::exp(nan), simd::tanh(nan), simd::erf(nan), simd::sigmoid(nan)})
     EXPECT_TRUE(std::isnan(y));
-  EXPECT_TRUE(std::isnan(activate(Activation::relu, nan)));
+  EXPECT_TRUE(std::isnan(CpuFormulas::Relu{}(nan)));
+}
+
+[[gnu::always_inline]] inline auto activate(Activation activation, auto x) {
+  with_activation(activation, [&]<Activation known>() { x = CpuFormulas::Activate<known>{}(x); });
+  return x;
+}
+[[gnu::always_inline]] inline auto activation_gradient(Activation activation, auto dy, auto x) {
+  with_activation(activation,
+                  [&]<Activation known>() { x = CpuFormulas::Activate<known>{}.gradient(dy, x); });
+  return x;
 }
 
 constexpr Activation all_activations[] = {Activation::none, Activation::relu, Activation::gelu,

@@ -29,9 +29,6 @@ const std::vector<UnaryCase>& unary_cases() {
   static const std::vector<UnaryCase> cases = {
       {"neg", UnaryOp::neg, [](double x) { return -x; }},
       {"abs", UnaryOp::abs, [](double x) { return std::fabs(x); }},
-      {"sign", UnaryOp::sign, [](double x) { return x > 0   ? 1.0
-                                                    : x < 0 ? -1.0
-                                                            : 0.0; }},
       {"square", UnaryOp::square, [](double x) { return x * x; }},
       {"reciprocal", UnaryOp::reciprocal, [](double x) { return 1 / x; }, true, 0.25},
       {"sqrt", UnaryOp::sqrt, [](double x) { return std::sqrt(x); }, true, 0.25},
@@ -47,7 +44,6 @@ const std::vector<UnaryCase>& unary_cases() {
       {"gelu", UnaryOp::gelu, [](double x) { return x * normal_cdf(x); }},
       {"gelu_tanh", UnaryOp::gelu_tanh, gelu_tanh},
       {"silu", UnaryOp::silu, [](double x) { return x * logistic(x); }},
-      {"logical_not", UnaryOp::logical_not, [](double x) { return x == 0; }, false},
       {"is_finite", UnaryOp::is_finite, [](double x) { return std::isfinite(x); }, false},
   };
   return cases;
@@ -133,8 +129,6 @@ const std::vector<BinaryCase>& binary_cases() {
       {"less_equal", BinaryOp::less_equal, [](double a, double b) { return a <= b; }},
       {"greater", BinaryOp::greater, [](double a, double b) { return a > b; }},
       {"greater_equal", BinaryOp::greater_equal, [](double a, double b) { return a >= b; }},
-      {"logical_and", BinaryOp::logical_and, [](double a, double b) { return a != 0 && b != 0; }},
-      {"logical_or", BinaryOp::logical_or, [](double a, double b) { return a != 0 || b != 0; }},
   };
   return cases;
 }
@@ -280,9 +274,7 @@ TEST(Elementwise, CarriesNanAndInfinity) {
     return y.values();
   };
   expect_near(apply(UnaryOp::relu, DType::f32), {nan, inf, 0, 0, 1}, 0, "relu");
-  expect_near(apply(UnaryOp::sign, DType::f32), {nan, 1, -1, 0, 1}, 0, "sign");
   expect_near(apply(UnaryOp::is_finite, DType::boolean), {0, 0, 0, 1, 1}, 0, "is_finite");
-  expect_near(apply(UnaryOp::logical_not, DType::boolean), {0, 0, 0, 1, 0}, 0, "logical_not");
   expect_near(apply(UnaryOp::rsqrt, DType::f32), {nan, 0, nan, -double(inf), 1}, 0, "rsqrt");
 
   Array a({4}, DType::f32), b({4}, DType::f32), y({4}, DType::f32);
@@ -305,8 +297,6 @@ TEST(Elementwise, GradientsAtZeroAndNan) {
     expect_near(dx.values(), {0, 0, nan, -3, 3}, 0, "abs");
     run_kernel(unary_backward, UnaryOp::relu, dy.view(), x.view(), dx.view());
     expect_near(dx.values(), {0, 0, 3, 0, 3}, 0, "relu");  // PyTorch's threshold_backward: 0 where x <= 0
-    run_kernel(unary_backward, UnaryOp::sign, dy.view(), x.view(), dx.view());
-    expect_near(dx.values(), {0, 0, 0, 0, 0}, 0, "sign");
   }
 }
 

@@ -2,6 +2,7 @@
 // against its formula in f64: by packs and by elements.
 #include "reprise/kernels/gemm/finish.h"
 
+#include "reprise/tests/kernels/gemm/activation_reference.h"
 #include "reprise/tests/kernels/views.h"
 
 namespace reprise::kernels::testing {
@@ -13,32 +14,6 @@ void finish_cuda(const Stream& stream, const TensorView& sums, const TensorView&
 
 Kernel<void(const TensorView& sums, const TensorView& c, const Epilogue& e)> finish{"finish", nullptr};
 const OnCuda finish_on_cuda{finish, finish_cuda};
-
-double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-
-double value_of(Activation activation, double x) {
-  switch (activation) {
-    case Activation::none:
-      return x;
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::gelu:
-      return x * normal_cdf(x);
-    case Activation::gelu_tanh:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-  }
-  return x;
-}
-
-/// By central differences, good to about 1e-10 where there is no corner.
-double slope_of(Activation activation, double x) {
-  if (activation == Activation::relu) return x > 0;
-  constexpr double h = 1e-3;
-  auto f = [&](double at) { return value_of(activation, at); };
-  return (8 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12 * h);
-}
 
 struct Case {
   Array sums, c, pre, residual, bias;
@@ -59,8 +34,6 @@ struct Case {
 double tolerance_of(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 ? 32 * epsilon_of(dtype) : epsilon_of(dtype);
 }
-/// For f64 that of the differences, times 4.
-double slope_tolerance_of(DType dtype) { return std::max(tolerance_of(dtype), 1e-9); }
 
 void expect_forward(const Shape& shape, DType dtype, Layout layout, Activation activation, bool accumulate) {
   Case x(shape, dtype, layout);
@@ -69,7 +42,7 @@ void expect_forward(const Shape& shape, DType dtype, Layout layout, Activation a
   const std::vector<double> bias = x.bias.values(), residual = x.residual.values();
   for (size_t i = 0; i < want.size(); ++i) {
     before[i] = want[i] + bias[i % width];
-    want[i] = value_of(activation, before[i]) + residual[i] + (accumulate ? old[i] : 0);
+    want[i] = activation_at(activation, before[i]).value + residual[i] + (accumulate ? old[i] : 0);
   }
   const Epilogue epilogue{.bias = x.bias.view(),
                           .activation = activation,
@@ -87,10 +60,10 @@ void expect_forward(const Shape& shape, DType dtype, Layout layout, Activation a
 void expect_backward(const Shape& shape, DType dtype, Layout layout, Activation activation) {
   Case x(shape, dtype, layout);
   std::vector<double> want = x.c.values(), factor = x.residual.values();
-  for (size_t i = 0; i < want.size(); ++i) want[i] *= slope_of(activation, factor[i]);
+  for (size_t i = 0; i < want.size(); ++i) want[i] *= activation_at(activation, factor[i]).slope;
   const Epilogue epilogue{.activation = activation, .dactivation = x.residual.view()};
   run_kernel(finish, x.c.view(), x.c.view(), epilogue);
-  expect_near(x.c.values(), want, slope_tolerance_of(dtype), "dC " + describe(shape, dtype, layout));
+  expect_near(x.c.values(), want, tolerance_of(dtype), "dC " + describe(shape, dtype, layout));
 }
 
 TEST(GemmFinish, MatchesItsFormulaByPacksAndByElements) {

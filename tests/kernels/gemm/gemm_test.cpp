@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "reprise/core/parallel.h"
-#include "reprise/kernels/elementwise/activation_math.h"
 #include "reprise/kernels/gemm/blocks.h"
+#include "reprise/tests/kernels/gemm/activation_reference.h"
 #include "reprise/tests/kernels/run.h"
 
 namespace reprise::kernels {
@@ -57,11 +57,11 @@ Expected reference(const TensorView& a, const TensorView& b, const TensorView& c
       sum += element(a, at_a) * element(b, at_b);
     }
     if (e.dactivation) {
-      sum = activation_gradient(e.activation, sum, element(e.dactivation, index));
+      sum *= testing::activation_at(e.activation, element(e.dactivation, index)).slope;
     } else {
       if (e.bias) sum += element(e.bias, index);
       out.pre_activation.push_back(sum);
-      sum = activate(e.activation, sum);
+      sum = testing::activation_at(e.activation, sum).value;
       if (e.residual) sum += element(e.residual, index);
     }
     if (e.accumulate) sum += element(c, index);
