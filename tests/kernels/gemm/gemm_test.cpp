@@ -4,32 +4,25 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <random>
 #include <vector>
 
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/gemm/blocks.h"
 #include "reprise/tests/kernels/gemm/activation_reference.h"
-#include "reprise/tests/kernels/run.h"
+#include "reprise/tests/kernels/views.h"
 
 namespace reprise::kernels {
 namespace {
 
 using testing::run_kernel;
 
-/// A tensor that owns its memory; `view` may be rearranged freely.
+/// An array of numbers in [-1, 1).
 template <class T>
-struct Array {
-  std::vector<T> values;
-  TensorView view;
-
-  explicit Array(const Shape& shape, uint32_t seed = 0) : values(size_t(numel_of(shape))) {
-    std::mt19937 random(seed + 1);
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    for (T& value : values) value = T(uniform(random));
-    view = {values.data(), shape, contiguous_strides(shape), dtype_of<T>, Device::cpu()};
+struct Random : testing::Array {
+  explicit Random(const Shape& shape, uint64_t seed = 0) : Array(shape, dtype_of<T>) {
+    randomize(seed, -1, 1);
   }
+  T* data() const { return view().as<T>(); }
 };
 
 double element(const TensorView& x, const Dims& index) {
@@ -108,10 +101,10 @@ void expect_all_layouts(int64_t m, int64_t n, int64_t k) {
     for (bool transpose_b : {false, true}) {
       SCOPED_TRACE(::testing::Message()
                    << m << " x " << n << " x " << k << " " << transpose_a << transpose_b);
-      Array<T> a(transpose_a ? Shape{k, m} : Shape{m, k}, 1), b(transpose_b ? Shape{n, k} : Shape{k, n}, 2);
-      Array<T> c({m, n}, 3);
-      expect_product<T>(transpose_a ? transpose(a.view, 0, 1) : a.view,
-                        transpose_b ? transpose(b.view, 0, 1) : b.view, c.view);
+      Random<T> a(transpose_a ? Shape{k, m} : Shape{m, k}, 1), b(transpose_b ? Shape{n, k} : Shape{k, n}, 2);
+      Random<T> c({m, n}, 3);
+      expect_product<T>(transpose_a ? transpose(a.view(), 0, 1) : a.view(),
+                        transpose_b ? transpose(b.view(), 0, 1) : b.view(), c.view());
     }
 }
 
@@ -141,15 +134,13 @@ TEST(Gemm, SumsOverManyPanels) {
 /// Every 7th row and column of C against a dot product: loops over all would be slow.
 void expect_sampled_product(int64_t m, int64_t n, int64_t k) {
   SCOPED_TRACE(::testing::Message() << m << " x " << n << " x " << k);
-  Array<float> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3);
-  run_kernel(gemm, a.view, b.view, c.view, {});
+  Random<float> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3);
+  run_kernel(gemm, a.view(), b.view(), c.view(), {});
   for (int64_t i = 0; i < m; i += 7)
     for (int64_t j = 0; j < n; j += 7) {
       double sum = 0;
-      for (int64_t p = 0; p < k; ++p)
-        sum += double(a.values[size_t(i * k + p)]) * b.values[size_t(p * n + j)];
-      ASSERT_NEAR(c.values[size_t(i * n + j)], sum, 1e-4)
-          << i << ", " << j;  // see `tolerance`; sums reach 40
+      for (int64_t p = 0; p < k; ++p) sum += double(a.data()[i * k + p]) * b.data()[p * n + j];
+      ASSERT_NEAR(c.data()[i * n + j], sum, 1e-4) << i << ", " << j;  // see `tolerance`; sums reach 40
     }
 }
 
@@ -170,14 +161,14 @@ void expect_epilogues(int64_t m, int64_t n, int64_t k) {
        {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu})
     for (int options = 0; options < 16; ++options) {
       SCOPED_TRACE(::testing::Message() << "activation " << int(activation) << " options " << options);
-      Array<T> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3), bias({n}, 4), pre({m, n}, 5), residual({m, n}, 6);
+      Random<T> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3), bias({n}, 4), pre({m, n}, 5), residual({m, n}, 6);
       Epilogue e{.activation = activation, .accumulate = bool(options & 8)};
-      if (options & 1) e.bias = bias.view;
-      if (options & 2) e.pre_activation = pre.view;
-      if (options & 4) e.residual = residual.view;
-      expect_product<T>(a.view, b.view, c.view, e);
-      Epilogue backward{.activation = activation, .dactivation = pre.view, .accumulate = bool(options & 8)};
-      expect_product<T>(a.view, b.view, c.view, backward);
+      if (options & 1) e.bias = bias.view();
+      if (options & 2) e.pre_activation = pre.view();
+      if (options & 4) e.residual = residual.view();
+      expect_product<T>(a.view(), b.view(), c.view(), e);
+      Epilogue backward{.activation = activation, .dactivation = pre.view(), .accumulate = bool(options & 8)};
+      expect_product<T>(a.view(), b.view(), c.view(), backward);
     }
 }
 
@@ -200,17 +191,17 @@ TEST(Gemm, AppliesEpiloguesToEmptySums) {
 template <class T>
 void expect_epilogues_of_batches(int64_t k) {
   // Rows of C and of what its epilogue takes are parts of wider ones; batch dimensions are in another order.
-  Array<T> a({3, 2, 70, k}, 1), b({2, k, 66}, 2), c({3, 2, 70, 80}, 3), pre({2, 3, 70, 66}, 4),
+  Random<T> a({3, 2, 70, k}, 1), b({2, k, 66}, 2), c({3, 2, 70, 80}, 3), pre({2, 3, 70, 66}, 4),
       residual({70, 90}, 5), bias({66}, 6);
   auto part = [](const TensorView& x, int64_t begin) { return slice(x, -1 + x.rank(), begin, begin + 66); };
-  Epilogue e{.bias = bias.view,
+  Epilogue e{.bias = bias.view(),
              .activation = Activation::gelu_tanh,
-             .pre_activation = transpose(pre.view, 0, 1),
-             .residual = part(residual.view, 11),
+             .pre_activation = transpose(pre.view(), 0, 1),
+             .residual = part(residual.view(), 11),
              .accumulate = true};
-  expect_product<T>(a.view, b.view, part(c.view, 7), e);
-  expect_product<T>(a.view, b.view, part(c.view, 7),
-                    {.activation = Activation::silu, .dactivation = transpose(pre.view, 0, 1)});
+  expect_product<T>(a.view(), b.view(), part(c.view(), 7), e);
+  expect_product<T>(a.view(), b.view(), part(c.view(), 7),
+                    {.activation = Activation::silu, .dactivation = transpose(pre.view(), 0, 1)});
 }
 
 TEST(Gemm, AppliesEpiloguesToBatches) {
@@ -220,51 +211,53 @@ TEST(Gemm, AppliesEpiloguesToBatches) {
 }
 
 TEST(Gemm, BroadcastsBatches) {
-  Array<float> a({4, 1, 5, 7}, 1), b({3, 7, 6}, 2), c({4, 3, 5, 6}, 3);
-  expect_product<float>(a.view, b.view, c.view);
-  Array<float> weight({7, 6}, 2), residual({3, 5, 6}, 4), bias({6}, 5);
-  expect_product<float>(a.view, weight.view, slice(c.view, 1, 0, 1));
-  expect_product<float>(a.view, weight.view, c.view, {.bias = bias.view, .residual = residual.view});
-  Array<float> rows({4, 3, 5, 7}, 6);
-  expect_product<float>(rows.view, weight.view, c.view, {.bias = bias.view});
+  Random<float> a({4, 1, 5, 7}, 1), b({3, 7, 6}, 2), c({4, 3, 5, 6}, 3);
+  expect_product<float>(a.view(), b.view(), c.view());
+  Random<float> weight({7, 6}, 2), residual({3, 5, 6}, 4), bias({6}, 5);
+  expect_product<float>(a.view(), weight.view(), slice(c.view(), 1, 0, 1));
+  expect_product<float>(a.view(), weight.view(), c.view(),
+                        {.bias = bias.view(), .residual = residual.view()});
+  Random<float> rows({4, 3, 5, 7}, 6);
+  expect_product<float>(rows.view(), weight.view(), c.view(), {.bias = bias.view()});
 }
 
 TEST(Gemm, TakesManySmallMatricesAndHeadsInterleaved) {
   // (B, T, H, D) seen as (B, H, T, D), as attention has it.
-  Array<float> q({2, 9, 3, 8}, 1), k({2, 9, 3, 8}, 2), c({2, 3, 9, 9}, 3);
-  expect_product<float>(transpose(q.view, 1, 2), transpose(permute(k.view, {0, 2, 1, 3}), 2, 3), c.view);
-  Array<float> many_a({70, 11, 13}, 4), many_b({70, 13, 5}, 5), many_c({70, 11, 5}, 6);
-  expect_product<float>(many_a.view, many_b.view, many_c.view);
+  Random<float> q({2, 9, 3, 8}, 1), k({2, 9, 3, 8}, 2), c({2, 3, 9, 9}, 3);
+  expect_product<float>(transpose(q.view(), 1, 2), transpose(permute(k.view(), {0, 2, 1, 3}), 2, 3),
+                        c.view());
+  Random<float> many_a({70, 11, 13}, 4), many_b({70, 13, 5}, 5), many_c({70, 11, 5}, 6);
+  expect_product<float>(many_a.view(), many_b.view(), many_c.view());
 }
 
 TEST(Gemm, TakesAnyStrides) {
-  Array<float> a({20, 30}, 1), b({30, 40}, 2), c({20, 40}, 3), row({1, 15}, 4), column({15, 1}, 5);
-  expect_product<float>(slice(a.view, 1, 0, 30, 2), slice(slice(b.view, 0, 0, 30, 2), 1, 0, 40, 3),
-                        slice(c.view, 1, 5, 19));
-  expect_product<float>(expand(row.view, {20, 15}), expand(column.view, {15, 40}), c.view);
+  Random<float> a({20, 30}, 1), b({30, 40}, 2), c({20, 40}, 3), row({1, 15}, 4), column({15, 1}, 5);
+  expect_product<float>(slice(a.view(), 1, 0, 30, 2), slice(slice(b.view(), 0, 0, 30, 2), 1, 0, 40, 3),
+                        slice(c.view(), 1, 5, 19));
+  expect_product<float>(expand(row.view(), {20, 15}), expand(column.view(), {15, 40}), c.view());
 }
 
 TEST(Gemm, HandlesEmptySizes) {
-  Array<float> a({3, 0}), b({0, 4}), c({3, 4}, 1), bias({4}, 2), residual({3, 4}, 3);
-  run_kernel(gemm, a.view, b.view, c.view, {.bias = bias.view, .residual = residual.view});
-  for (int i = 0; i < 12; ++i)
-    EXPECT_EQ(c.values[size_t(i)], bias.values[size_t(i % 4)] + residual.values[size_t(i)]);
-  run_kernel(gemm, Array<float>({0, 5}).view, Array<float>({5, 4}).view, Array<float>({0, 4}).view, {});
-  run_kernel(gemm, Array<float>({2, 5}).view, Array<float>({5, 0}).view, Array<float>({2, 0}).view, {});
+  Random<float> a({3, 0}), b({0, 4}), c({3, 4}, 1), bias({4}, 2), residual({3, 4}, 3);
+  run_kernel(gemm, a.view(), b.view(), c.view(), {.bias = bias.view(), .residual = residual.view()});
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(c.data()[i], bias.data()[i % 4] + residual.data()[i]);
+  run_kernel(gemm, Random<float>({0, 5}).view(), Random<float>({5, 4}).view(), Random<float>({0, 4}).view(),
+             {});
+  run_kernel(gemm, Random<float>({2, 5}).view(), Random<float>({5, 0}).view(), Random<float>({2, 0}).view(),
+             {});
 }
 
 TEST(Gemm, IsExactAcrossThreadCounts) {
   int threads = num_threads();
   const int64_t sizes[][3] = {{100, 70, 50}, {257, 300, one_round + 1}, {33, 1025, 130}};
   for (auto [m, n, k] : sizes) {
-    Array<float> a({m, k}, 1), b({k, n}, 2), one({m, n}), other({m, n});
+    Random<float> a({m, k}, 1), b({k, n}, 2), one({m, n}), other({m, n});
     set_num_threads(1);
-    run_kernel(gemm, a.view, b.view, one.view, {.activation = Activation::gelu});
+    run_kernel(gemm, a.view(), b.view(), one.view(), {.activation = Activation::gelu});
     for (int count : {2, 3, 7}) {
       set_num_threads(count);
-      run_kernel(gemm, a.view, b.view, other.view, {.activation = Activation::gelu});
-      EXPECT_EQ(std::memcmp(one.values.data(), other.values.data(), one.values.size() * sizeof(float)), 0)
-          << count;
+      run_kernel(gemm, a.view(), b.view(), other.view(), {.activation = Activation::gelu});
+      EXPECT_EQ(one.values(), other.values()) << count;
     }
   }
   set_num_threads(threads);
@@ -274,14 +267,15 @@ TEST(Gemm, IsExactAcrossThreadCounts) {
 template <class T>
 void expect_bias_gradient(int64_t rows, int64_t out, int64_t in, int64_t row_step) {
   SCOPED_TRACE(::testing::Message() << rows << " rows, " << out << " x " << in << ", step " << row_step);
-  Array<T> dy({rows, row_step}, 1), x({rows, in}, 2), dweight({out, in}, 3), dbias({out}, 4);
-  dy.view.shape = {rows, out};
+  Random<T> dy({rows, row_step}, 1), x({rows, in}, 2), dweight({out, in}, 3), dbias({out}, 4);
+  TensorView dy_rows = dy.view();
+  dy_rows.shape = {rows, out};
   std::vector<double> sums(static_cast<size_t>(out));
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t i = 0; i < out; ++i) sums[size_t(i)] += element(dy.view, {row, i});
-  const TensorView a = transpose(dy.view, 0, 1);
-  expect_product<T>(a, x.view, dweight.view, {.bias_gradient = dbias.view});
-  expect_equal(dbias.view, sums, tolerance<T>(rows), "bias_gradient");
+    for (int64_t i = 0; i < out; ++i) sums[size_t(i)] += element(dy_rows, {row, i});
+  const TensorView a = transpose(dy_rows, 0, 1);
+  expect_product<T>(a, x.view(), dweight.view(), {.bias_gradient = dbias.view()});
+  expect_equal(dbias.view(), sums, tolerance<T>(rows), "bias_gradient");
 }
 
 TEST(Gemm, SumsTheGradientOfABiasBesideThatOfItsWeight) {
@@ -295,41 +289,47 @@ TEST(Gemm, SumsTheGradientOfABiasBesideThatOfItsWeight) {
 }
 
 TEST(Gemm, SumsTheGradientOfABiasWhereTheProductIsEmpty) {
-  Array<float> dy({4, 3}, 1), sums({3}, 2), zeros({3}, 3);
-  const TensorView a = transpose(dy.view, 0, 1);
-  run_kernel(gemm, a, Array<float>({4, 0}).view, Array<float>({3, 0}).view, {.bias_gradient = sums.view});
+  Random<float> dy({4, 3}, 1), sums({3}, 2), zeros({3}, 3);
+  const TensorView a = transpose(dy.view(), 0, 1);
+  run_kernel(gemm, a, Random<float>({4, 0}).view(), Random<float>({3, 0}).view(),
+             {.bias_gradient = sums.view()});
   for (size_t i = 0; i < 3; ++i)
-    EXPECT_NEAR(sums.values[i], dy.values[i] + dy.values[i + 3] + dy.values[i + 6] + dy.values[i + 9], 1e-6);
-  Array<float> none({3, 0}), x({0, 2}), dweight({3, 2}, 4);
-  run_kernel(gemm, none.view, x.view, dweight.view, {.bias_gradient = zeros.view});
-  EXPECT_EQ(zeros.values, std::vector<float>(3));
-  EXPECT_EQ(dweight.values, std::vector<float>(6));
+    EXPECT_NEAR(sums.data()[i], dy.data()[i] + dy.data()[i + 3] + dy.data()[i + 6] + dy.data()[i + 9], 1e-6);
+  Random<float> none({3, 0}), x({0, 2}), dweight({3, 2}, 4);
+  run_kernel(gemm, none.view(), x.view(), dweight.view(), {.bias_gradient = zeros.view()});
+  EXPECT_EQ(zeros.values(), std::vector<double>(3));
+  EXPECT_EQ(dweight.values(), std::vector<double>(6));
 }
 
 TEST(Gemm, KeepsNanAndInfinity) {
-  Array<float> a({3, 5}, 1), b({5, 4}, 2), c({3, 4});
-  a.values[7] = std::nanf("");
-  run_kernel(gemm, a.view, b.view, c.view, {.activation = Activation::relu});
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(c.values[size_t(i)]), i / 4 == 1) << i;
+  Random<float> a({3, 5}, 1), b({5, 4}, 2), c({3, 4});
+  a.data()[7] = std::nanf("");
+  run_kernel(gemm, a.view(), b.view(), c.view(), {.activation = Activation::relu});
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(c.data()[i]), i / 4 == 1) << i;
 }
 
 TEST(Gemm, RejectsWhatDoesNotFit) {
-  Array<float> a({3, 5}), b({5, 4}), c({3, 4}), wrong({2, 4}), bias({3});
-  Array<double> d({5, 4});
-  Array<int32_t> integers({3, 4});
-  EXPECT_THROW(run_kernel(gemm, a.view, a.view, c.view, {}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, wrong.view, {}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, d.view, c.view, {}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, integers.view, {}), Error);
-  EXPECT_THROW(run_kernel(gemm, bias.view, b.view, c.view, {}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias = bias.view}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.residual = wrong.view}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.residual = c.view, .dactivation = c.view}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias_gradient = Array<float>({4}).view}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.bias_gradient = Array<double>({3}).view}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, c.view, {.accumulate = true, .bias_gradient = bias.view}),
+  Random<float> a({3, 5}), b({5, 4}), c({3, 4}), wrong({2, 4}), bias({3});
+  Random<double> d({5, 4});
+  Random<int32_t> integers({3, 4});
+  EXPECT_THROW(run_kernel(gemm, a.view(), a.view(), c.view(), {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), wrong.view(), {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view(), d.view(), c.view(), {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), integers.view(), {}), Error);
+  EXPECT_THROW(run_kernel(gemm, bias.view(), b.view(), c.view(), {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), c.view(), {.bias = bias.view()}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), c.view(), {.residual = wrong.view()}), Error);
+  EXPECT_THROW(
+      run_kernel(gemm, a.view(), b.view(), c.view(), {.residual = c.view(), .dactivation = c.view()}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), c.view(), {.bias_gradient = Random<float>({4}).view()}),
                Error);
-  EXPECT_THROW(run_kernel(gemm, a.view, b.view, transpose(Array<float>({4, 3}).view, 0, 1), {}), Error);
+  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), c.view(), {.bias_gradient = Random<double>({3}).view()}),
+               Error);
+  EXPECT_THROW(
+      run_kernel(gemm, a.view(), b.view(), c.view(), {.accumulate = true, .bias_gradient = bias.view()}),
+      Error);
+  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), transpose(Random<float>({4, 3}).view(), 0, 1), {}),
+               Error);
 }
 
 }  // namespace
