@@ -28,7 +28,7 @@ BUILD_SECONDS = 900  # for what one edit changes
 
 
 def refuse(message):
-    print(f"{pathlib.Path(sys.argv[0]).stem}: {message}", file=sys.stderr)
+    print(pathlib.Path(sys.argv[0]).stem.replace("_", "-") + ": " + message, file=sys.stderr)
     sys.exit(2)
 
 
