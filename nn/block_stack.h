@@ -23,7 +23,7 @@ struct BlockStackOptions {
 /// go before backward.
 ///
 ///   rp::nn::BlockStack net;
-///   for (int i = 0; i < 9; ++i) net.add<rp::nn::TransformerBlock>(rp::nn::BlockOptions{.width = 64});
+///   for (int i = 0; i < 9; ++i) net.add<rp::nn::TransformerBlock>(64, 4);
 ///   net.set_recompute(rp::parse_strategy("every:3"));
 ///   rp::Tensor y = net(x);
 ///

@@ -5,9 +5,8 @@
 
 namespace reprise::nn {
 
-Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dOptions& options, bool has_bias,
-               Device device)
-    : options_(options) {
+Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dLayerOptions& options, Device device)
+    : window_{options.stride, options.padding, options.dilation, options.groups} {
   check(in >= 1 && out >= 1 && kernel.height >= 1 && kernel.width >= 1,
         "Conv2d: sizes must be positive, got channels ", in, " and ", out, ", kernel (", kernel.height, ", ",
         kernel.width, ")");
@@ -16,7 +15,7 @@ Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dOptions& optio
   const int64_t fan_in = in / options.groups * kernel.height * kernel.width;
   weight = register_parameter(
       "weight", linear_init({out, in / options.groups, kernel.height, kernel.width}, fan_in, device));
-  if (has_bias) bias = register_parameter("bias", linear_init({out}, fan_in, device));
+  if (options.bias) bias = register_parameter("bias", linear_init({out}, fan_in, device));
 }
 
 }  // namespace reprise::nn

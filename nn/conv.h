@@ -6,19 +6,24 @@
 
 namespace reprise::nn {
 
-/// Images (N, in, H, W) -> (N, out, I, J): `Conv2d patches(3, 192, 16, {.stride = 16})`. Initialised as
-/// PyTorch does.
+struct Conv2dLayerOptions {
+  Size2 stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+
+/// Images (N, in, H, W) -> (N, out, I, J): `Conv2d patches(3, 192, 16, {.stride = 16})`.
+/// Initialised as PyTorch does. Error if a size is not positive or the channels do not divide into the groups.
 class Conv2d : public Layer {
  public:
-  Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dOptions& options = {}, bool has_bias = true,
-         Device device = {});
-  Tensor forward(const Tensor& x) override { return conv2d(x, weight, bias, options_); }
+  Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dLayerOptions& options = {}, Device device = {});
+  Tensor forward(const Tensor& x) override { return conv2d(x, weight, bias, window_); }
 
   Tensor weight;  ///< (out, in / groups, kernel.height, kernel.width)
   Tensor bias;    ///< (out), undefined without bias
 
  private:
-  Conv2dOptions options_;
+  Conv2dOptions window_;
 };
 
 }  // namespace reprise::nn

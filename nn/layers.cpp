@@ -5,25 +5,26 @@
 
 namespace reprise::nn {
 
-Embedding::Embedding(int64_t count, int64_t width, double init_stddev, Device device) {
+Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, Device device) {
   check(count >= 1 && width >= 1, "Embedding: sizes must be positive, got ", count, " and ", width);
-  weight = register_parameter("weight", normal_init({count, width}, init_stddev, device));
+  check(options.init_stddev >= 0, "Embedding: init_stddev must be at least 0, got ", options.init_stddev);
+  weight = register_parameter("weight", normal_init({count, width}, options.init_stddev, device));
 }
 
-LayerNorm::LayerNorm(int64_t width, bool has_bias, double eps, Device device) : eps_(eps) {
+LayerNorm::LayerNorm(int64_t width, const LayerNormOptions& options, Device device) : eps_(options.eps) {
   weight = register_parameter("weight", ones({width}, DType::f32, device));
-  if (has_bias) bias = register_parameter("bias", zeros({width}, DType::f32, device));
+  if (options.bias) bias = register_parameter("bias", zeros({width}, DType::f32, device));
 }
 
-RmsNorm::RmsNorm(int64_t width, double eps, Device device) : eps_(eps) {
+RmsNorm::RmsNorm(int64_t width, const RmsNormOptions& options, Device device) : eps_(options.eps) {
   weight = register_parameter("weight", ones({width}, DType::f32, device));
 }
 
-Dropout::Dropout(double p, Generator* generator) : p_(p), generator_(generator) {
+Dropout::Dropout(double p, const DropoutOptions& options) : p_(p), generator_(options.generator) {
   check(p >= 0 && p < 1, "Dropout: p must be in [0, 1), got ", p);
 }
 
-DropPath::DropPath(double p, Generator* generator) : p_(p), generator_(generator) {
+DropPath::DropPath(double p, const DropoutOptions& options) : p_(p), generator_(options.generator) {
   check(p >= 0 && p < 1, "DropPath: p must be in [0, 1), got ", p);
 }
 

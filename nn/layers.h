@@ -6,19 +6,29 @@
 
 namespace reprise::nn {
 
-/// A table of vectors: indices i64 (...) -> (..., width).
+struct EmbeddingOptions {
+  double init_stddev = 1;  ///< of the normal values that the table starts with
+};
+
+/// A table of vectors: indices i64 (...) -> (..., width). Error if a size is not positive, or init_stddev
+/// negative.
 class Embedding : public Layer {
  public:
-  Embedding(int64_t count, int64_t width, double init_stddev = 1, Device device = {});
+  Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& indices) override { return embedding(weight, indices); }
 
   Tensor weight;  ///< (count, width)
 };
 
-/// Layer normalisation over the last dimension (Ba et al. 2016).
+struct LayerNormOptions {
+  double eps = 1e-5;  ///< added to the variance
+  bool bias = true;
+};
+
+/// Layer normalisation over the last dimension (Ba et al. 2016): (..., width) -> (..., width).
 class LayerNorm : public Layer {
  public:
-  explicit LayerNorm(int64_t width, bool has_bias = true, double eps = 1e-5, Device device = {});
+  explicit LayerNorm(int64_t width, const LayerNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return layer_norm(x, weight, bias, eps_); }
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual) {
@@ -31,10 +41,15 @@ class LayerNorm : public Layer {
   double eps_;
 };
 
-/// Root-mean-square normalisation over the last dimension (Zhang and Sennrich 2019).
+struct RmsNormOptions {
+  double eps = 1e-6;  ///< added to the mean square
+};
+
+/// Root-mean-square normalisation over the last dimension (Zhang and Sennrich 2019): (..., width) ->
+/// (..., width).
 class RmsNorm : public Layer {
  public:
-  explicit RmsNorm(int64_t width, double eps = 1e-6, Device device = {});
+  explicit RmsNorm(int64_t width, const RmsNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return rms_norm(x, weight, eps_); }
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual) { return add_rms_norm(x, residual, weight, eps_); }
@@ -45,10 +60,14 @@ class RmsNorm : public Layer {
   double eps_;
 };
 
-/// Zeroes elements with probability p while training (Srivastava et al. 2014).
+struct DropoutOptions {
+  Generator* generator = nullptr;  ///< which outlives the layer; null: the default one
+};
+
+/// Zeroes elements with probability p while training (Srivastava et al. 2014). Error unless 0 <= p < 1.
 class Dropout : public Layer {
  public:
-  explicit Dropout(double p, Generator* generator = nullptr);
+  explicit Dropout(double p, const DropoutOptions& options = {});
   Tensor forward(const Tensor& x) override { return training() ? dropout(x, p_, generator_) : x; }
 
  private:
@@ -57,10 +76,10 @@ class Dropout : public Layer {
 };
 
 /// Stochastic depth (Huang et al. 2016): zeroes whole samples (the first dimension) of a residual branch with
-/// probability p while training.
+/// probability p while training. Error unless 0 <= p < 1.
 class DropPath : public Layer {
  public:
-  explicit DropPath(double p, Generator* generator = nullptr);
+  explicit DropPath(double p, const DropoutOptions& options = {});
   Tensor forward(const Tensor& x) override;
 
  private:

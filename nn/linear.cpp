@@ -5,8 +5,9 @@
 
 namespace reprise::nn {
 
-Linear::Linear(int64_t in, int64_t out, LinearOptions options, Device device) {
+Linear::Linear(int64_t in, int64_t out, const LinearOptions& options, Device device) {
   check(in >= 1 && out >= 1, "Linear: sizes must be positive, got ", in, " and ", out);
+  check(options.init_stddev >= 0, "Linear: init_stddev must be at least 0, got ", options.init_stddev);
   bool normal = options.init_stddev > 0;
   weight = register_parameter("weight", normal ? normal_init({out, in}, options.init_stddev, device)
                                                : linear_init({out, in}, in, device));

@@ -4,41 +4,43 @@
 namespace reprise::nn {
 namespace {
 
-LinearOptions inner(const BlockOptions& options) {
-  return {.bias = options.bias, .init_stddev = options.init_stddev};
+double output_stddev(const auto& options) {
+  check(options.output_stddev >= 0, "transformer: output_stddev must be at least 0, got ",
+        options.output_stddev);
+  return options.output_stddev > 0 ? options.output_stddev : options.init_stddev;
 }
 
-LinearOptions output(const BlockOptions& options) {
-  return {.bias = options.bias,
-          .init_stddev = options.output_stddev > 0 ? options.output_stddev : options.init_stddev};
-}
-
-int64_t hidden_of(const BlockOptions& options) {
-  return options.hidden > 0 ? options.hidden : 4 * options.width;
+int64_t hidden_of(int64_t width, const BlockOptions& options) {
+  check(options.hidden >= 0, "TransformerBlock: hidden must be at least 0, got ", options.hidden);
+  return options.hidden > 0 ? options.hidden : 4 * width;
 }
 
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(const BlockOptions& options, Device device)
-    : qkv(options.width, 3 * options.width, inner(options), device),
-      proj(options.width, options.width, output(options), device),
-      options_(options) {
-  check(options.heads >= 1 && options.width % options.heads == 0, "MultiHeadAttention: width ", options.width,
-        " is not a multiple of ", options.heads, " heads");
+MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options,
+                                       Device device)
+    : qkv(width, 3 * width, {.bias = options.bias, .init_stddev = options.init_stddev}, device),
+      proj(width, width, {.bias = options.bias, .init_stddev = output_stddev(options)}, device),
+      heads_(heads),
+      attention_{.causal = options.causal, .dropout = options.dropout} {
+  check(heads >= 1 && width % heads == 0, "MultiHeadAttention: width ", width, " is not a multiple of ",
+        heads, " heads");
+  check(options.dropout >= 0 && options.dropout < 1, "MultiHeadAttention: dropout must be in [0, 1), got ",
+        options.dropout);
   register_module("qkv", qkv);
   register_module("proj", proj);
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& residual) {
-  double drop = training() ? options_.dropout : 0;
-  Tensor y = packed_attention(qkv(x), options_.heads,
-                              {.causal = options_.causal, .dropout = drop});  // (B, T, width)
+  AttentionOptions options = attention_;
+  if (!training()) options.dropout = 0;
+  Tensor y = packed_attention(qkv(x), heads_, options);  // (B, T, width)
   return proj.forward(y, {.residual = residual});
 }
 
-Mlp::Mlp(const BlockOptions& options, Device device)
-    : fc1(options.width, hidden_of(options), inner(options), device),
-      fc2(hidden_of(options), options.width, output(options), device),
+Mlp::Mlp(int64_t width, int64_t hidden, const MlpOptions& options, Device device)
+    : fc1(width, hidden, {.bias = options.bias, .init_stddev = options.init_stddev}, device),
+      fc2(hidden, width, {.bias = options.bias, .init_stddev = output_stddev(options)}, device),
       activation_(options.activation) {
   register_module("fc1", fc1);
   register_module("fc2", fc2);
@@ -48,11 +50,22 @@ Tensor Mlp::operator()(const Tensor& x, const Tensor& residual) {
   return mlp(x, fc1.weight, fc1.bias, fc2.weight, fc2.bias, activation_, residual);
 }
 
-TransformerBlock::TransformerBlock(const BlockOptions& options, Device device)
-    : norm1(options.width, options.bias, options.norm_eps, device),
-      attn(options, device),
-      norm2(options.width, options.bias, options.norm_eps, device),
-      mlp(options, device),
+TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options, Device device)
+    : norm1(width, {.eps = options.norm_eps, .bias = options.bias}, device),
+      attn(width, heads,
+           {.causal = options.causal,
+            .bias = options.bias,
+            .dropout = options.dropout,
+            .init_stddev = options.init_stddev,
+            .output_stddev = options.output_stddev},
+           device),
+      norm2(width, {.eps = options.norm_eps, .bias = options.bias}, device),
+      mlp(width, hidden_of(width, options),
+          {.activation = options.activation,
+           .bias = options.bias,
+           .init_stddev = options.init_stddev,
+           .output_stddev = options.output_stddev},
+          device),
       dropout_(options.dropout),
       drop_path_(options.drop_path),
       fused_residual_(options.dropout == 0 && options.drop_path == 0) {

@@ -6,9 +6,52 @@
 
 namespace reprise::nn {
 
+struct MultiHeadAttentionOptions {
+  bool causal = true;
+  bool bias = true;
+  double dropout = 0;        ///< of the attention probabilities
+  double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
+  double output_stddev = 0;  ///< of the one that writes to the residual stream; 0: as init_stddev
+};
+
+/// Multi-head self-attention: (B, T, width) -> (B, T, width), one packed projection for q, k and v. Error
+/// unless width is a multiple of heads.
+class MultiHeadAttention : public Module {
+ public:
+  MultiHeadAttention(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options = {},
+                     Device device = {});
+  /// attention(x) + residual; the residual is optional.
+  Tensor operator()(const Tensor& x, const Tensor& residual = {});
+
+  Linear qkv;  ///< (3 width, width)
+  Linear proj;
+
+ private:
+  int64_t heads_;
+  AttentionOptions attention_;
+};
+
+struct MlpOptions {
+  Activation activation = Activation::gelu_tanh;
+  bool bias = true;
+  double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
+  double output_stddev = 0;  ///< of the one that writes to the residual stream; 0: as init_stddev
+};
+
+/// Two linear layers with an activation between, one fused operation: (..., width) -> (..., width).
+class Mlp : public Module {
+ public:
+  Mlp(int64_t width, int64_t hidden, const MlpOptions& options = {}, Device device = {});
+  /// mlp(x) + residual; the residual is optional.
+  Tensor operator()(const Tensor& x, const Tensor& residual = {});
+
+  Linear fc1, fc2;
+
+ private:
+  Activation activation_;
+};
+
 struct BlockOptions {
-  int64_t width = 0;
-  int64_t heads = 1;
   int64_t hidden = 0;  ///< of the MLP; 0: 4 * width
   bool causal = true;
   bool bias = true;
@@ -20,38 +63,11 @@ struct BlockOptions {
   Activation activation = Activation::gelu_tanh;
 };
 
-/// Multi-head self-attention: (B, T, width) -> (B, T, width), one packed projection for q, k and v.
-class MultiHeadAttention : public Module {
- public:
-  explicit MultiHeadAttention(const BlockOptions& options, Device device = {});
-  /// attention(x) + residual; the residual is optional.
-  Tensor operator()(const Tensor& x, const Tensor& residual = {});
-
-  Linear qkv;  ///< (3 width, width)
-  Linear proj;
-
- private:
-  BlockOptions options_;
-};
-
-/// Two linear layers with an activation between: one fused operation.
-class Mlp : public Module {
- public:
-  explicit Mlp(const BlockOptions& options, Device device = {});
-  /// mlp(x) + residual; the residual is optional.
-  Tensor operator()(const Tensor& x, const Tensor& residual = {});
-
-  Linear fc1, fc2;
-
- private:
-  Activation activation_;
-};
-
 /// x + attention(norm(x)), then x + mlp(norm(x)). Names are timm's: norm1, attn.qkv, attn.proj, norm2,
 /// mlp.fc1, mlp.fc2.
 class TransformerBlock : public Layer {
  public:
-  explicit TransformerBlock(const BlockOptions& options, Device device = {});
+  TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override;
 
   LayerNorm norm1;

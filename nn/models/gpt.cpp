@@ -15,9 +15,7 @@ constexpr std::pair<std::string_view, std::string_view> gpt2_names[] = {
     {".norm2.", ".ln_2."}, {".mlp.fc1.", ".mlp.c_fc."},     {".mlp.fc2.", ".mlp.c_proj."}};
 
 BlockOptions block_options(const GptOptions& options) {
-  return {.width = options.width,
-          .heads = options.heads,
-          .bias = options.bias,
+  return {.bias = options.bias,
           .dropout = options.dropout,
           .init_stddev = init_stddev,
           .output_stddev = init_stddev / std::sqrt(2.0 * double(options.layers)),
@@ -27,15 +25,15 @@ BlockOptions block_options(const GptOptions& options) {
 }  // namespace
 
 Gpt::Gpt(const GptOptions& options, Device device)
-    : wte(options.vocab_size, options.width, init_stddev, device),
-      wpe(options.context, options.width, init_stddev, device),
+    : wte(options.vocab_size, options.width, {.init_stddev = init_stddev}, device),
+      wpe(options.context, options.width, {.init_stddev = init_stddev}, device),
       drop(options.dropout),
       h({.name = "h",
          .alike = true,
          .before = [this](const Tensor& tokens) { return embed(tokens); },
          .after = [this](const Tensor& x, const Tensor& tokens) { return loss_after(x, tokens); },
          .model = this}),
-      ln_f(options.width, options.bias, 1e-5, device),
+      ln_f(options.width, {.bias = options.bias}, device),
       options_(options) {
   check(options.layers >= 1, "Gpt: needs at least one layer, got ", options.layers);
   register_module("wte", wte);
@@ -43,7 +41,8 @@ Gpt::Gpt(const GptOptions& options, Device device)
   register_module("drop", drop);
   register_module("h", h);
   register_module("ln_f", ln_f);
-  for (int64_t i = 0; i < options.layers; ++i) h.add<TransformerBlock>(block_options(options), device);
+  for (int64_t i = 0; i < options.layers; ++i)
+    h.add<TransformerBlock>(options.width, options.heads, block_options(options), device);
   h.set_recompute(options.recompute);
 }
 

@@ -25,8 +25,8 @@ struct Block : Layer {
   Dropout noise{0.3};
 
   explicit Block(std::optional<double> momentum = 0.1)
-      : first(3, 4, 3, {.padding = 1}, true, test_device()),
-        second(4, 3, 1, {}, true, test_device()),
+      : first(3, 4, 3, {.padding = 1}, test_device()),
+        second(4, 3, 1, {}, test_device()),
         norm1(4, {.momentum = momentum}, test_device()),
         norm2(3, {.momentum = momentum}, test_device()) {
     register_module("first", first);

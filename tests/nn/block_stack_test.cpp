@@ -86,8 +86,7 @@ TEST(BlockStack, HoldsTransformerBlocksWithDropoutAndDropPath) {
     BlockStack net;
     manual_seed(4);
     for (int i = 0; i < 4; ++i)
-      net.add<TransformerBlock>(BlockOptions{.width = 6, .heads = 2, .dropout = 0.2, .drop_path = 0.3},
-                                testing::test_device());
+      net.add<TransformerBlock>(6, 2, BlockOptions{.dropout = 0.2, .drop_path = 0.3}, testing::test_device());
     net.set_recompute(parse_strategy(text));
     manual_seed(6);
     Tensor x = leaf({4, 5, 6}, 2), y = net(x);

@@ -20,7 +20,7 @@ TEST(Conv2d, HasTheShapesAndNamesOfPyTorch) {
   EXPECT_EQ(layer.bias.shape(), (Shape{4}));
   EXPECT_EQ(layer.named_parameters().size(), 2u);
   EXPECT_EQ(layer(zeros({2, 6, 7, 8})).shape(), (Shape{2, 4, 4, 4}));
-  Conv2d plain(3, 8, 1, {}, /*has_bias=*/false);
+  Conv2d plain(3, 8, 1, {.bias = false});
   EXPECT_FALSE(plain.bias.defined());
   EXPECT_EQ(plain(zeros({1, 3, 5, 5})).shape(), (Shape{1, 8, 5, 5}));
 }

@@ -27,10 +27,10 @@ struct Net : Module {
   TransformerBlock shared, middle, unused;
 
   explicit Net(Device device)
-      : table(kVocab, kWidth, 1, device),
-        shared({.width = kWidth, .heads = 2, .dropout = 0.2}, device),
-        middle({.width = kWidth, .heads = 2, .drop_path = 0.3}, device),
-        unused({.width = kWidth, .heads = 2}, device) {
+      : table(kVocab, kWidth, {}, device),
+        shared(kWidth, 2, {.dropout = 0.2}, device),
+        middle(kWidth, 2, {.drop_path = 0.3}, device),
+        unused(kWidth, 2, {}, device) {
     register_module("table", table);
     register_module("shared", shared);
     register_module("middle", middle);

@@ -112,7 +112,7 @@ TEST(Embedding, LooksUpRowsAndSumsTheirGradients) {
 
 TEST(Embedding, StartsNormal) {
   manual_seed(1);
-  Embedding table(100, 99, 0.5);
+  Embedding table(100, 99, {.init_stddev = 0.5});
   double squares = 0, sum = 0;
   for (double value : values(table.weight)) squares += value * value, sum += value;
   EXPECT_NEAR(std::sqrt(squares / 9900), 0.5, 0.5 * 5 / std::sqrt(2 * 9900.0));  // 5 deviations
@@ -122,7 +122,7 @@ TEST(Embedding, StartsNormal) {
 TEST(LayerNorm, NormalisesRowsThenScalesAndShifts) {
   for (bool bias : {true, false}) {
     constexpr double eps = 0.3;  // large, so that a forgotten one shows
-    LayerNorm layer(7, bias, eps);
+    LayerNorm layer(7, {.eps = eps, .bias = bias});
     EXPECT_EQ(values(layer.weight), Doubles(7, 1));
     EXPECT_EQ(layer.bias.defined(), bias);
     if (bias) { EXPECT_EQ(values(layer.bias), Doubles(7, 0)); }
@@ -142,7 +142,7 @@ TEST(LayerNorm, NormalisesRowsThenScalesAndShifts) {
 
 TEST(RmsNorm, DividesRowsByTheirRootMeanSquare) {
   constexpr double eps = 0.3;
-  RmsNorm layer(7, eps);
+  RmsNorm layer(7, {.eps = eps});
   EXPECT_EQ(values(layer.weight), Doubles(7, 1));
   randomize(layer);
   Tensor x = random_input({5, 7});
@@ -157,7 +157,7 @@ TEST(RmsNorm, DividesRowsByTheirRootMeanSquare) {
 
 TEST(Dropout, DropsTheGivenPartAndKeepsTheMean) {
   Generator generator(1);
-  Dropout layer(0.3, &generator);
+  Dropout layer(0.3, {.generator = &generator});
   constexpr size_t count = 20000;
   Doubles y = values(layer(ones({int64_t(count)})));
   size_t kept = 0;
@@ -170,7 +170,7 @@ TEST(Dropout, DropsTheGivenPartAndKeepsTheMean) {
 
 TEST(Dropout, IsTheIdentityOutsideTrainingAndDrawsNothing) {
   Generator generator(1);
-  Dropout layer(0.3, &generator);
+  Dropout layer(0.3, {.generator = &generator});
   layer.eval();
   Tensor x = random_input({3, 5});
   EXPECT_TRUE(same_bits(layer(x), x));
@@ -182,7 +182,7 @@ TEST(Dropout, IsTheIdentityOutsideTrainingAndDrawsNothing) {
 
 TEST(DropPath, KeepsOrDropsWholeSamplesAndScalesTheKept) {
   Generator generator(5);
-  DropPath layer(0.25, &generator);
+  DropPath layer(0.25, {.generator = &generator});
   constexpr size_t samples = 4000, width = 6;
   Tensor x = random_input({int64_t(samples), 2, 3});
   x.set_requires_grad();
@@ -204,7 +204,7 @@ TEST(DropPath, KeepsOrDropsWholeSamplesAndScalesTheKept) {
 
 TEST(DropPath, IsTheIdentityOutsideTrainingAndWithoutProbability) {
   Generator generator(5);
-  DropPath layer(0.25, &generator), never(0, &generator);
+  DropPath layer(0.25, {.generator = &generator}), never(0, {.generator = &generator});
   Tensor x = random_input({3, 5});
   EXPECT_TRUE(same_bits(never(x), x));
   layer.eval();

@@ -19,7 +19,7 @@ struct Block : Layer {
   Dropout noise;
   DropPath path;
 
-  Block(Generator* of_noise, Generator* of_path) : noise(0.4, of_noise), path(0.3, of_path) {
+  Block(Generator* of_noise, Generator* of_path) : noise(0.4, {of_noise}), path(0.3, {of_path}) {
     register_module("linear", linear);
     register_module("noise", noise);
     register_module("path", path);

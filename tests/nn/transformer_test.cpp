@@ -45,7 +45,7 @@ void expect_same_function(Module& module, const Tensor& x, const std::function<T
 TEST(MultiHeadAttention, AgreesWithItsComposite) {
   for (bool causal : {true, false})
     for (bool bias : {true, false}) {
-      MultiHeadAttention attention({.width = 15, .heads = 3, .causal = causal, .bias = bias});
+      MultiHeadAttention attention(15, 3, {.causal = causal, .bias = bias});
       randomize(attention);
       Tensor residual = random_input({2, 7, 15}, 5);
       expect_same_function(
@@ -57,15 +57,21 @@ TEST(MultiHeadAttention, AgreesWithItsComposite) {
 }
 
 TEST(MultiHeadAttention, NeedsWidthToBeAMultipleOfHeads) {
-  expect_error([] { MultiHeadAttention({.width = 16, .heads = 3}); }, {"width 16", "3 heads"});
-  expect_error([] { MultiHeadAttention({.width = 16, .heads = 0}); }, {"0 heads"});
+  expect_error([] { MultiHeadAttention(16, 3); }, {"width 16", "3 heads"});
+  expect_error([] { MultiHeadAttention(16, 0); }, {"0 heads"});
+}
+
+TEST(TransformerBlock, RefusesOptionsThatItCannotHeed) {
+  expect_error([] { TransformerBlock(8, 2, {.hidden = -1}); }, {"hidden", "-1"});
+  expect_error([] { TransformerBlock(8, 2, {.init_stddev = -0.5}); }, {"init_stddev", "-0.5"});
+  expect_error([] { TransformerBlock(8, 2, {.output_stddev = -0.5}); }, {"output_stddev", "-0.5"});
+  expect_error([] { MultiHeadAttention(8, 2, {.dropout = 1}); }, {"dropout", "1"});
 }
 
 TEST(Mlp, AgreesWithItsComposite) {
   for (Activation activation : {Activation::gelu_tanh, Activation::gelu, Activation::relu})
-    for (int64_t hidden : {0, 7}) {
-      nn::Mlp net({.width = 5, .hidden = hidden, .activation = activation});
-      EXPECT_EQ(net.fc1.weight.size(0), hidden == 0 ? 20 : 7);
+    for (int64_t hidden : {20, 7}) {
+      nn::Mlp net(5, hidden, {.activation = activation});
       randomize(net);
       expect_same_function(
           net, random_input({2, 7, 5}), [&](const Tensor& x) { return net(x, x); },
@@ -75,7 +81,8 @@ TEST(Mlp, AgreesWithItsComposite) {
 
 TEST(TransformerBlock, AgreesWithItsComposite) {
   for (bool bias : {true, false}) {
-    TransformerBlock block({.width = 15, .heads = 5, .causal = bias, .bias = bias});
+    TransformerBlock block(15, 5, {.causal = bias, .bias = bias});
+    EXPECT_EQ(block.mlp.fc1.weight.size(0), 4 * 15);
     randomize(block);
     expect_same_function(
         block, random_input({3, 7, 15}), [&](const Tensor& x) { return block(x); },
@@ -86,10 +93,9 @@ TEST(TransformerBlock, AgreesWithItsComposite) {
 // The branch with dropout adds the residual by itself; in evaluation and without dropout it joins the
 // product.
 TEST(TransformerBlock, FusedAndUnfusedResidualAreTheSameFunction) {
-  BlockOptions options{.width = 16, .heads = 2};
-  TransformerBlock fused(options);
-  options.drop_path = 1e-9;  // takes the other path, and keeps every sample of these few
-  TransformerBlock unfused(options);
+  TransformerBlock fused(16, 2);
+  // Takes the other path, and keeps every sample of these few.
+  TransformerBlock unfused(16, 2, {.drop_path = 1e-9});
   randomize(fused);
   unfused.load_state_dict(fused.state_dict());
   Tensor x = random_input({3, 9, 16});
@@ -102,7 +108,7 @@ TEST(TransformerBlock, FusedAndUnfusedResidualAreTheSameFunction) {
 }
 
 TEST(TransformerBlock, DropoutIsOffInEvaluationAndOnWhileTraining) {
-  TransformerBlock dropped({.width = 16, .heads = 2, .dropout = 0.2}), plain({.width = 16, .heads = 2});
+  TransformerBlock dropped(16, 2, {.dropout = 0.2}), plain(16, 2);
   randomize(plain);
   dropped.load_state_dict(plain.state_dict());
   Tensor x = random_input({3, 9, 16});
@@ -117,7 +123,7 @@ TEST(TransformerBlock, DropoutIsOffInEvaluationAndOnWhileTraining) {
 
 // Dropout of the attention probabilities, of attention's output and of the MLP's: three places, three draws.
 TEST(TransformerBlock, DrawsOnceForEachPlaceOfDropout) {
-  TransformerBlock block({.width = 16, .heads = 2, .dropout = 0.2});
+  TransformerBlock block(16, 2, {.dropout = 0.2});
   uint64_t before = default_generator().uses();
   block(random_input({3, 9, 16}));
   EXPECT_EQ(default_generator().uses() - before, 3u);
@@ -125,7 +131,7 @@ TEST(TransformerBlock, DrawsOnceForEachPlaceOfDropout) {
 
 TEST(TransformerBlock, DropPathSkipsBothHalvesOfASample) {
   constexpr int64_t samples = 400;
-  TransformerBlock block({.width = 4, .heads = 1, .drop_path = 0.5});
+  TransformerBlock block(4, 1, {.drop_path = 0.5});
   randomize(block);
   Tensor x = random_input({1, 3, 4}).expand({samples, 3, 4}).contiguous();
   manual_seed(4);
