@@ -54,19 +54,30 @@ void Module::train(bool on) {
   for (auto& [name, child] : children_) child->train(on);
 }
 
-void Module::to(DType dtype) {
-  check(is_floating(dtype), "Module: cannot compute in ", dtype);
+// `convert` gives a tensor itself where nothing is to change.
+template <class Convert>
+void Module::replace_tensors(const Convert& convert) {
   MemoryScope scope(MemoryCategory::parameters);
   NoGrad guard;
   for (const auto& [name, tensor] : state_dict()) {
-    if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
-    Tensor gradient = tensor.grad();
+    Tensor before = tensor.detach(), after = convert(before), gradient = tensor.grad();
+    if (after.is_same(before)) continue;
     tensor.set_grad({});
-    tensor.set_data(tensor.detach().to(dtype));
+    tensor.set_data(after);
     if (!gradient.defined()) continue;
     MemoryScope of_gradients(MemoryCategory::gradients);
-    tensor.set_grad(gradient.to(dtype));
+    tensor.set_grad(convert(gradient));
   }
+}
+
+void Module::to(DType dtype) {
+  check(is_floating(dtype), "Module: cannot compute in ", dtype);
+  replace_tensors(
+      [&](const Tensor& x) { return is_floating(x.dtype()) && x.dtype() != dtype ? x.to(dtype) : x; });
+}
+
+void Module::to(Device device) {
+  replace_tensors([&](const Tensor& x) { return x.device() == device ? x : x.to(device); });
 }
 
 void Module::zero_grad() {

@@ -47,9 +47,12 @@ class Module {
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  /// Converts floating parameters, their gradients and buffers to `dtype`, in place: whoever holds a
-  /// parameter holds it still. Make optimizers afterwards.
+  /// Converts floating parameters, their gradients and buffers to `dtype`, in place: a handle to a parameter
+  /// stays one. Make optimizers afterwards.
   void to(DType dtype);
+  /// Moves parameters, their gradients and buffers, in place too. Make optimizers afterwards: one that has
+  /// state on another device refuses its next step, until its `load_state_dict` has moved that.
+  void to(Device device);
 
   void zero_grad();  ///< drops the gradients of all parameters
 
@@ -72,6 +75,8 @@ class Module {
  private:
   enum class Kind : uint8_t { parameter, buffer };
   void check_free(const std::string& name) const;
+  template <class Convert>
+  void replace_tensors(const Convert& convert);
   NamedTensors collect(Kind kind) const;
   void collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const;
 

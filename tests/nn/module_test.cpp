@@ -5,6 +5,7 @@
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
 #include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise::nn {
 namespace {
@@ -203,6 +204,47 @@ TEST(StateDict, AListOfWhatDoesNotFitEndsWithACountOfTheRest) {
   EXPECT_NE(message.find("unknown: stranger.0\n"), std::string::npos) << message;
   EXPECT_NE(message.find("and 99980 more"), std::string::npos) << message;
   EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 21);
+}
+
+TEST(Module, StaysWhereItIsIfMovedThere) {
+  Outer net;
+  for (const Tensor& parameter : net.parameters()) parameter.set_grad(ones(parameter.shape()));
+  std::vector<const void*> before;
+  for (auto& [name, tensor] : net.state_dict()) before.push_back(tensor.storage().get());
+  const void* gradient = net.scale.grad().storage().get();
+  net.to(Device::cpu());
+  NamedTensors after = net.state_dict();
+  for (size_t i = 0; i < after.size(); ++i) EXPECT_EQ(after[i].second.storage().get(), before[i]);
+  EXPECT_EQ(net.scale.grad().storage().get(), gradient);
+}
+
+TEST(Module, MovesInPlaceWhatItsHoldersHoldAndBackWithTheSameBits) {
+  Device device = testing::test_device();
+  if (device.is_cpu()) GTEST_SKIP() << "there is no other device";
+  Tied tied;
+  tied.to(device);
+  EXPECT_TRUE(tied.head.is_same(tied.table.weight)) << "shared parameters stay shared";
+  EXPECT_EQ(tied.head.device(), device);
+
+  Outer net;
+  Tensor held = net.left.first.weight;
+  held.set_grad(ones(held.shape()));
+  NamedTensors before;
+  for (auto& [name, tensor] : net.state_dict()) before.emplace_back(name, tensor.detach().clone());
+  net.to(device);
+  for (auto& [name, tensor] : net.state_dict()) {
+    EXPECT_EQ(tensor.device(), device) << name;
+    EXPECT_EQ(tensor.storage()->category(), MemoryCategory::parameters) << name;
+  }
+  EXPECT_TRUE(held.is_same(net.left.first.weight) && held.requires_grad());
+  EXPECT_EQ(held.grad().device(), device);
+  EXPECT_EQ(held.grad().storage()->category(), MemoryCategory::gradients);
+  linear(ones({2, 3}, DType::f32, device), held).sum().backward();
+  EXPECT_TRUE(same_bits(held.grad().to(Device::cpu()), full({5, 3}, 3)));  // 1, and 1 of each of two rows
+  net.to(Device::cpu());
+  NamedTensors after = net.state_dict();
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(same_bits(after[i].second.detach(), before[i].second)) << before[i].first;
 }
 
 TEST(Module, RefusesWhatHasNoValueAndItself) {
