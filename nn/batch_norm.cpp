@@ -7,6 +7,8 @@ BatchNorm::BatchNorm(const Inputs& inputs, int64_t channels, const BatchNormLaye
                      Device device)
     : inputs_(inputs), channels_(channels), options_(options) {
   check(channels >= 1, inputs.name, ": the number of channels must be positive, got ", channels);
+  check(options.track_running_stats || options.momentum == BatchNormLayerOptions().momentum, inputs.name,
+        ": momentum ", options.momentum.value_or(0), " has no effect without track_running_stats");
   if (options.affine) {
     weight = register_parameter("weight", ones({channels}, DType::f32, device));
     bias = register_parameter("bias", zeros({channels}, DType::f32, device));

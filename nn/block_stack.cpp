@@ -7,6 +7,18 @@
 namespace reprise::nn {
 namespace {
 constexpr auto automatic = RecomputeStrategy::Kind::automatic;
+
+// What the strategy's kind does not read would be ignored.
+void check_heeded(const RecomputeStrategy& s) {
+  using Kind = RecomputeStrategy::Kind;
+  auto heeds = [&](bool does, const auto&... option) {
+    check(does, "BlockStack: recompute '", to_string(s), "' does not heed ", option...);
+  };
+  heeds(s.count == 0 || s.kind == Kind::every || s.kind == Kind::segments, "count ", s.count);
+  heeds(s.layers.empty() || s.kind == Kind::layers, "layers, of which it has ", s.layers.size());
+  heeds(s.policy.empty() || s.kind == Kind::selective || s.kind == Kind::offload, "policy '", s.policy, "'");
+  heeds(s.memory_budget == 0 || s.kind == automatic, "memory_budget ", s.memory_budget);
+}
 }  // namespace
 
 std::vector<recompute::LayerFunction> BlockStack::functions() const {
@@ -35,8 +47,7 @@ void BlockStack::set_recompute(const RecomputeStrategy& strategy) {
   RecomputeStrategy chosen = strategy;  // it may be this stack's, which the call below forgets
   bool is_automatic = chosen.kind == automatic;
   check(!is_automatic || chosen.memory_budget > 0, "BlockStack: recompute 'auto' needs a memory budget");
-  check(is_automatic || chosen.memory_budget == 0, "BlockStack: recompute '", to_string(chosen),
-        "' does not heed a memory budget, which is ", chosen.memory_budget, " bytes; only 'auto' does");
+  check_heeded(chosen);
   set_recompute(is_automatic ? recompute::plan_none(size()) : recompute::plan_of(chosen, size()),
                 recompute::options_of(chosen));
   strategy_ = chosen;

@@ -68,7 +68,8 @@ void add_optimizer_options(CLI::App& app, TrainCommand& o) {
   group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches an update")
       ->transform(whole_from(1));
   group->add_option("--lr", schedule.lr, "Peak learning rate")->check(number_from_0());
-  group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end")->check(number_from_0());
+  group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end; constant has none")
+      ->check(number_from_0());
   group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->transform(whole_from(0));
   group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd")
       ->check(parsed_by(optim::parse_decay));

@@ -146,6 +146,7 @@ int run_train(const TrainCommand& given) {
   use_attention(c.attention, device);
   if (!c.memory_limit.empty()) allocator(device).set_limit(parse_bytes(c.memory_limit));
   c.trainer.schedule.decay = optim::parse_decay(c.decay);
+  if (c.trainer.schedule.decay == optim::Decay::constant) c.trainer.schedule.min_lr = 0;
   std::string& folder = c.trainer.run_folder;
   std::optional<train::RunLock> lock = check_folder(c);
   bool goes_on = c.resume && train::has_checkpoint(folder);

@@ -10,6 +10,10 @@
 namespace reprise::optim {
 
 double Schedule::operator()(int64_t step) const {
+  check(decay != Decay::constant || min_lr == 0, "Schedule: min_lr ", min_lr,
+        " has no effect, as the decay is constant");
+  check(decay == Decay::wsd || wsd_fraction == Schedule().wsd_fraction, "Schedule: wsd_fraction ",
+        wsd_fraction, " has no effect, as the decay is not wsd");
   if (step < warmup) return lr * double(step + 1) / (double(warmup) + 1);
   if (decay == Decay::constant) return lr;
   int64_t start = warmup;

@@ -8,14 +8,15 @@ namespace reprise::optim {
 
 enum class Decay : uint8_t { constant, linear, cosine, wsd };
 
-/// Linear warm-up from 0, then the decay. The first update is step 0.
+/// Linear warm-up from 0, then the decay. The first update is step 0. Error if what is set has no effect with
+/// its decay: `min_lr` with constant, `wsd_fraction` with any but wsd.
 struct Schedule {
   double lr = 1e-3;    ///< the peak
   double min_lr = 0;   ///< where linear, cosine and wsd end
   int64_t warmup = 0;  ///< steps; step s < warmup has lr * (s + 1) / (warmup + 1)
   int64_t steps = 1;   ///< of the whole run; from here on min_lr
-  Decay decay =
-      Decay::cosine;  ///< cosine: Loshchilov and Hutter 2017; wsd: warm-up, stable, decay (Hu et al. 2024)
+  /// cosine: Loshchilov and Hutter 2017; wsd: warm-up, stable, decay (Hu et al. 2024).
+  Decay decay = Decay::cosine;
   double wsd_fraction = 0.2;  ///< of the run, at its end, that wsd spends decaying linearly
 
   double operator()(int64_t step) const;

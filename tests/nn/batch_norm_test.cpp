@@ -187,6 +187,12 @@ TEST(BatchNorm, ComputesInHalfTypesAfterTo) {
   EXPECT_EQ(norm.num_batches_tracked.dtype(), DType::i64);
 }
 
+TEST(BatchNorm, RefusesAMomentumThatItWouldIgnore) {
+  expect_error([] { BatchNorm1d norm(3, {.momentum = 0.5, .track_running_stats = false}); },
+               {"BatchNorm1d", "momentum 0.5", "track_running_stats"});
+  EXPECT_NO_THROW(BatchNorm2d(3, {.eps = 1e-3, .track_running_stats = false}));
+}
+
 TEST(BatchNorm, RefusesWhatDoesNotFit) {
   expect_error([] { BatchNorm1d norm(0); }, {"BatchNorm1d", "0"});
   BatchNorm1d vectors(3);

@@ -126,8 +126,13 @@ TEST(BlockStack, RefusesWhatDoesNotFitItsBlocks) {
       },
       {"ends at layer 1 of a chain of 2"});
   expect_error([&] { net.set_recompute(parse_strategy("auto")); }, {"'auto' needs a memory budget"});
-  expect_error([&] { net.set_recompute({.kind = RecomputeStrategy::Kind::full, .memory_budget = 4096}); },
-               {"'full'", "4096"});
+  using Kind = RecomputeStrategy::Kind;
+  expect_error([&] { net.set_recompute({.kind = Kind::full, .memory_budget = 4096}); },
+               {"'full'", "memory_budget 4096"});
+  expect_error([&] { net.set_recompute({.kind = Kind::full, .count = 3}); }, {"full", "count 3"});
+  expect_error([&] { net.set_recompute({.layers = {0, 1}}); }, {"none", "layers, of which it has 2"});
+  expect_error([&] { net.set_recompute({.kind = Kind::every, .count = 1, .policy = "save_matmuls"}); },
+               {"every", "policy 'save_matmuls'"});
   EXPECT_EQ(to_string(net.recompute_plan()), "0-1");
   net.add<Branch>();
   EXPECT_EQ(step(net).size(), 2u + 3 * 2);

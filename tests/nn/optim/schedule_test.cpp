@@ -18,7 +18,7 @@ void expect_table(const Schedule& schedule, const std::vector<double>& want) {
 }
 
 TEST(Schedule, ConstantStaysAtThePeakForEver) {
-  expect_table({.lr = 2, .min_lr = 1, .warmup = 0, .steps = 3, .decay = Decay::constant}, {2, 2, 2, 2, 2});
+  expect_table({.lr = 2, .warmup = 0, .steps = 3, .decay = Decay::constant}, {2, 2, 2, 2, 2});
   expect_table({.lr = 2, .warmup = 3, .steps = 4, .decay = Decay::constant}, {0.5, 1, 1.5, 2, 2, 2});
 }
 
@@ -46,7 +46,8 @@ TEST(Schedule, WsdIsStableAndFallsAtTheEnd) {
 TEST(Schedule, RisesToThePeakThenNeverRisesAgainAndEndsAtTheMinimum) {
   for (Decay decay : {Decay::constant, Decay::linear, Decay::cosine, Decay::wsd})
     for (int64_t warmup : {0, 1, 7}) {
-      Schedule schedule{.lr = 1, .min_lr = 0.1, .warmup = warmup, .steps = 50, .decay = decay};
+      double min_lr = decay == Decay::constant ? 0 : 0.1;
+      Schedule schedule{.lr = 1, .min_lr = min_lr, .warmup = warmup, .steps = 50, .decay = decay};
       EXPECT_EQ(schedule(warmup), 1);
       for (int64_t step = 0; step < 60; ++step) {
         EXPECT_GT(schedule(step), 0);
@@ -61,6 +62,14 @@ TEST(Schedule, RisesToThePeakThenNeverRisesAgainAndEndsAtTheMinimum) {
         EXPECT_GT(schedule(49), 0.1);
       }
     }
+}
+
+TEST(Schedule, RefusesWhatItsDecayWouldIgnore) {
+  auto expect_refused = [](const Schedule& schedule, const std::vector<std::string>& parts) {
+    testing::expect_error([&] { schedule(0); }, parts);
+  };
+  expect_refused({.min_lr = 0.5, .decay = Decay::constant}, {"min_lr 0.5", "constant"});
+  expect_refused({.decay = Decay::linear, .wsd_fraction = 0.5}, {"wsd_fraction 0.5", "not wsd"});
 }
 
 TEST(Schedule, AWarmUpAsLongAsTheRunIsFine) {
