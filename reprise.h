@@ -46,6 +46,7 @@
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
+#include "reprise/nn/optim/optimizer_list.h"
 #include "reprise/nn/optim/schedule.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/nn/registration.h"

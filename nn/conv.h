@@ -13,7 +13,8 @@ struct Conv2dLayerOptions {
 };
 
 /// Images (N, in, H, W) -> (N, out, I, J): `Conv2d patches(3, 192, 16, {.stride = 16})`.
-/// Initialised as PyTorch does. Error if a size is not positive or the channels do not divide into the groups.
+/// Initialised as PyTorch does. Error if a size is not positive or the channels do not divide into the
+/// groups.
 class Conv2d : public Layer {
  public:
   Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dLayerOptions& options = {}, Device device = {});

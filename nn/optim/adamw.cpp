@@ -19,13 +19,13 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
     : AdamW(Checked(), checked("AdamW", std::move(groups), options.lr, options.weight_decay), options) {}
 
 AdamW::AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& options)
-    : Optimizer(std::move(groups)),
+    : GroupOptimizer(std::move(groups)),
       options_(options),
-      first_(parameter_count()),
-      second_(parameter_count()),
-      master_(parameter_count()),
       written_(parameter_count()),
       updates_(parameter_count()) {
+  add_state({"first_moment", &first_});
+  add_state({"second_moment", &second_});
+  add_state({"master", &master_, true});
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "AdamW: betas must be in [0, 1), got ", options.beta1, " and ", options.beta2);
   check(options.eps >= 0 && std::isfinite(options.eps),
@@ -104,8 +104,7 @@ void AdamW::step(double gradient_scale) {
 }
 
 nn::NamedTensors AdamW::state_dict() const {
-  nn::NamedTensors state =
-      named_state({{"first_moment", &first_}, {"second_moment", &second_}, {"master", &master_}});
+  nn::NamedTensors state = GroupOptimizer::state_dict();
   state.emplace_back("updates", Tensor::from(updates_, {int64_t(updates_.size())}));
   return state;
 }
@@ -122,8 +121,7 @@ void AdamW::load_state_dict(const nn::NamedTensors& state) {
   for (size_t place = 0; place < updates.size(); ++place)
     check(updates[place] >= 0 && updates[place] <= most_steps, "AdamW: the state has ", updates[place],
           " \"updates\" of parameter ", place);
-  load_named_state(moments,
-                   {{"first_moment", &first_}, {"second_moment", &second_}, {"master", &master_, true}});
+  GroupOptimizer::load_state_dict(moments);
   updates_ = std::move(updates);
 }
 

@@ -16,7 +16,7 @@ struct AdamWOptions {
   Setting weight_decay = Setting::by_default(0.01);
 };
 
-class AdamW final : public Optimizer {
+class AdamW final : public GroupOptimizer {
  public:
   AdamW(TensorList parameters, const AdamWOptions& options = {});
   /// Groups bring their own lr and weight decay: Error if the options give one.
@@ -36,8 +36,8 @@ class AdamW final : public Optimizer {
   Tensor updated_copy(const Tensor& parameter, size_t place) const;
 
   AdamWOptions options_;
-  TensorList first_, second_;      // moments by place; undefined until the parameter's first gradient
-  TensorList master_;              // by place, of parameters of half types
+  TensorList first_, second_;      // moments
+  TensorList master_;              // of parameters of half types
   std::vector<uint64_t> written_;  // by place, the version of the parameter after the last step
   std::vector<int64_t> updates_;   // by place, for the bias correction: a parameter may miss steps
 };

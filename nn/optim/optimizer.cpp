@@ -16,7 +16,7 @@
 
 namespace reprise::optim {
 
-Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {
+GroupOptimizer::GroupOptimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {
   check(parameter_count() > 0, "optimizer: no parameters given");
   for_each([](ParameterGroup&, Tensor& parameter, size_t place) {
     check(parameter.defined() && parameter.is_leaf() && parameter.requires_grad(), "optimizer: parameter ",
@@ -24,7 +24,7 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(gro
     check(parameter.is_contiguous(), "optimizer: parameter ", place, " of shape ", parameter.shape(),
           " is not contiguous");
   });
-  check_groups();
+  GroupOptimizer::check_groups();
   for (const ParameterGroup& group : groups_) nn::detail::note_known(group.parameters);
   std::optional<Device> device;
   TensorSet seen;
@@ -37,61 +37,92 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(gro
   });
 }
 
-std::vector<ParameterGroup> Optimizer::checked(const char* op, std::vector<ParameterGroup> groups,
-                                               const Setting& lr, const Setting& weight_decay) {
+std::vector<ParameterGroup> GroupOptimizer::checked(const char* op, std::vector<ParameterGroup> groups,
+                                                    const Setting& lr, const Setting& weight_decay) {
   check(!lr.is_given(), op, ": lr ", double(lr), " beside groups, which bring their own; set the groups' lr");
   check(!weight_decay.is_given(), op, ": weight_decay ", double(weight_decay),
         " beside groups, which bring their own; set the groups' weight_decay");
   return groups;
 }
 
-size_t Optimizer::parameter_count() const {
+void GroupOptimizer::add_state(StateList list) {
+  list.tensors->resize(parameter_count());
+  state_.push_back(std::move(list));
+}
+
+std::vector<ParameterGroup*> GroupOptimizer::all_groups() {
+  std::vector<ParameterGroup*> all;
+  for (ParameterGroup& group : groups_) all.push_back(&group);
+  return all;
+}
+
+size_t GroupOptimizer::parameter_count() const {
   size_t count = 0;
   for (const ParameterGroup& group : groups_) count += group.parameters.size();
   return count;
 }
 
 void Optimizer::zero_grad() {
-  for_each([](ParameterGroup&, Tensor& parameter, size_t) { parameter.set_grad({}); });
+  for (ParameterGroup* group : all_groups())
+    for (Tensor& parameter : group->parameters) parameter.set_grad({});
 }
 
 void Optimizer::set_lr(double lr) {
   check(lr >= 0 && std::isfinite(lr), "set_lr: the rate must be a finite number of at least 0, got ", lr);
-  for (const ParameterGroup& group : groups_)
-    check(group.lr == groups_[0].lr, "set_lr: the groups have rates of their own, ", groups_[0].lr, " and ",
-          group.lr,
+  std::vector<ParameterGroup*> groups = all_groups();
+  for (const ParameterGroup* group : groups)
+    check(group->lr == groups[0]->lr, "set_lr: the groups have rates of their own, ", groups[0]->lr, " and ",
+          group->lr,
           ", which one for all would make equal; give them one lr and an lr_scale each, or set "
           "groups()[i].lr");
-  for (ParameterGroup& group : groups_) group.lr = lr;
+  for (ParameterGroup* group : groups) group->lr = lr;
 }
 
-void Optimizer::check_groups() const {
+void Optimizer::check_groups() {
   auto fits = [](double x) { return x >= 0 && std::isfinite(x); };
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    const ParameterGroup& group = groups_[i];
+  std::vector<ParameterGroup*> groups = all_groups();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const ParameterGroup& group = *groups[i];
     check(fits(group.lr) && fits(group.lr_scale) && fits(group.weight_decay), "optimizer: group ", i,
           " has lr ", group.lr, ", lr_scale ", group.lr_scale, " and weight decay ", group.weight_decay,
           "; these must be finite and not negative");
   }
 }
 
-void Optimizer::check_step(double gradient_scale) {
+// A module may have been moved since.
+void GroupOptimizer::check_devices() {
+  std::optional<Device> device;
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    if (!device) device = parameter.device();
+    check(parameter.device() == *device, "step: parameter ", place, " is on ", parameter.device(),
+          ", the first on ", *device);
+    for (const StateList& list : state_)
+      if (const Tensor& state = (*list.tensors)[place]; state.defined())
+        check(state.device() == *device, "step: parameter ", place, " was moved to ", *device, ", its ",
+              list.name, " is on ", state.device(),
+              "; move a module before its optimizer is made, or give this one its own state again: "
+              "load_state_dict(state_dict())");
+  });
+}
+
+void GroupOptimizer::check_step(double gradient_scale) {
   check_groups();
   check(std::isfinite(gradient_scale), "step: gradient_scale is ", gradient_scale);
+  check_devices();
   if (!std::exchange(has_stepped_, true)) nn::detail::warn_of_strays();
 }
 
-nn::NamedTensors Optimizer::named_state(
-    const std::vector<std::pair<std::string, const TensorList*>>& lists) const {
+nn::NamedTensors GroupOptimizer::state_dict() const {
   nn::NamedTensors state;
-  for (const auto& [name, list] : lists)
-    for (size_t i = 0; i < list->size(); ++i)
-      if ((*list)[i].defined()) state.emplace_back(std::to_string(i) + "." + name, (*list)[i]);
+  for (const StateList& list : state_)
+    for (size_t i = 0; i < list.tensors->size(); ++i)
+      if (const Tensor& tensor = (*list.tensors)[i]; tensor.defined())
+        state.emplace_back(std::to_string(i) + "." + list.name, tensor);
   state.emplace_back("steps", Tensor::from<int64_t>({steps_}, {1}));
   return state;
 }
 
-void Optimizer::load_named_state(const nn::NamedTensors& state, const std::vector<StateList>& lists) {
+void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
   std::map<std::string, Tensor> given(state.begin(), state.end());
   for (const auto& [name, tensor] : state)
     check(tensor.defined(), "optimizer: state ", name, " is undefined");
@@ -100,15 +131,15 @@ void Optimizer::load_named_state(const nn::NamedTensors& state, const std::vecto
         "optimizer: the state has no number of \"steps\"");
   const int64_t step_count = steps->second.to_vector<int64_t>()[0];
   check(step_count >= 0 && step_count <= most_steps, "optimizer: the state has ", step_count, " \"steps\"");
-  std::vector<TensorList> found(lists.size(), TensorList(parameter_count()));
+  std::vector<TensorList> found(state_.size(), TensorList(parameter_count()));
   size_t used = 1;  // "steps"
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    for (size_t l = 0; l < lists.size(); ++l) {
-      if (lists[l].of_half_types && size_of(parameter.dtype()) != 2) continue;
-      auto it = given.find(std::to_string(place) + "." + lists[l].name);
+    for (size_t l = 0; l < state_.size(); ++l) {
+      if (state_[l].of_half_types && size_of(parameter.dtype()) != 2) continue;
+      auto it = given.find(std::to_string(place) + "." + state_[l].name);
       bool here = it != given.end();
       check(l == 0 || here == found[0][place].defined(), "optimizer: the state of parameter ", place,
-            " has one of ", lists[0].name, " and ", lists[l].name, " without the other");
+            " has one of ", state_[0].name, " and ", state_[l].name, " without the other");
       if (!here) continue;
       check(it->second.shape() == parameter.shape() && it->second.dtype() == state_dtype(parameter),
             "optimizer: state ", it->first, " is ", it->second.dtype(), it->second.shape(),
@@ -125,7 +156,7 @@ void Optimizer::load_named_state(const nn::NamedTensors& state, const std::vecto
       if (Tensor& value = list[place]; value.defined())
         value = value.device() == parameter.device() ? value.clone() : value.to(parameter.device());
   });
-  for (size_t l = 0; l < lists.size(); ++l) *lists[l].tensors = std::move(found[l]);
+  for (size_t l = 0; l < state_.size(); ++l) *state_[l].tensors = std::move(found[l]);
   steps_ = step_count;
 }
 

@@ -1,4 +1,4 @@
-// Optimizer: what SGD and AdamW share. Parameters in groups, gradients dropped or kept, state saved by name.
+// Optimizer: what changes parameters, and what SGD and AdamW share: groups, and state saved by name.
 #pragma once
 
 #include "reprise/nn/module.h"
@@ -23,6 +23,7 @@ inline DType state_dtype(const Tensor& parameter) {
   return parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
 }
 
+/// What a training loop needs of SGD, AdamW or several of them (OptimizerList).
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -30,28 +31,52 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update from the gradients, each multiplied by `gradient_scale` first (clipping, averaging, loss
-  /// scale). Parameters without a gradient are left alone.
+  /// scale). Parameters without a gradient are left alone. Error, and no update, if a rate, a weight decay or
+  /// the scale is none, or if state and parameters are on several devices.
   virtual void step(double gradient_scale = 1) = 0;
 
   void zero_grad();  ///< drops all gradients
   /// Sets `lr` of every group; their `lr_scale` stays. Error if groups have an `lr` each, which one for all
   /// would make equal.
   void set_lr(double lr);
-  std::vector<ParameterGroup>& groups() { return groups_; }
-  int64_t steps() const { return steps_; }  ///< updates so far
+  virtual std::vector<ParameterGroup*> all_groups() = 0;
+  virtual int64_t steps() const = 0;  ///< updates so far
 
   /// State tensors under names such as "0.first_moment" (the parameter's place in the groups), and "steps".
   virtual nn::NamedTensors state_dict() const = 0;
-  /// Copies values in; Error, and no change, if names or shapes do not fit.
+  /// Copies values in, to where the parameters are; Error, and no change, if names or shapes do not fit.
   virtual void load_state_dict(const nn::NamedTensors& state) = 0;
 
  protected:
-  explicit Optimizer(std::vector<ParameterGroup> groups);
+  Optimizer() = default;
+  /// Error if a number of a group is negative or not finite.
+  void check_groups();
+};
+
+/// What SGD and AdamW share.
+class GroupOptimizer : public Optimizer {
+ public:
+  std::vector<ParameterGroup>& groups() { return groups_; }
+  std::vector<ParameterGroup*> all_groups() override;
+  int64_t steps() const override { return steps_; }
+  nn::NamedTensors state_dict() const override;
+  void load_state_dict(const nn::NamedTensors& state) override;
+
+ protected:
+  /// State tensors by place of their parameter; undefined until its first gradient.
+  struct StateList {
+    std::string name;
+    TensorList* tensors;
+    bool of_half_types = false;  ///< only such parameters have one
+  };
+
+  explicit GroupOptimizer(std::vector<ParameterGroup> groups);
+  /// Makes `tensors` part of the state.
+  void add_state(StateList list);
   /// Groups, of which the options say neither rate nor decay: Error naming `op` if they do.
   static std::vector<ParameterGroup> checked(const char* op, std::vector<ParameterGroup> groups,
                                              const Setting& lr, const Setting& weight_decay);
-  /// What each step checks: Error if a rate or a weight decay is negative or not finite, or the scale is not
-  /// finite. The first one warns of layers that no model registered.
+  /// What each step checks. The first one warns of layers that no model registered.
   void check_step(double gradient_scale);
   static constexpr int64_t most_steps = int64_t(1) << 53;  // more than any run takes: counting on is safe
   static double rate_of(const ParameterGroup& group) { return group.lr * group.lr_scale; }
@@ -63,21 +88,14 @@ class Optimizer {
       for (Tensor& parameter : group.parameters) body(group, parameter, place++);
   }
   size_t parameter_count() const;
-  nn::NamedTensors named_state(const std::vector<std::pair<std::string, const TensorList*>>& lists) const;
-  /// A list of state tensors, by place.
-  struct StateList {
-    std::string name;
-    TensorList* tensors;
-    bool of_half_types = false;  ///< only such parameters have one
-  };
-  void load_named_state(const nn::NamedTensors& state, const std::vector<StateList>& lists);
 
   std::vector<ParameterGroup> groups_;
   int64_t steps_ = 0;
 
  private:
-  void check_groups() const;
+  void check_devices();
 
+  std::vector<StateList> state_;
   bool has_stepped_ = false;
 };
 

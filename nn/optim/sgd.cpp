@@ -15,10 +15,12 @@ Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
     : Sgd(Checked(), checked("Sgd", std::move(groups), options.lr, options.weight_decay), options) {}
 
 Sgd::Sgd(Checked, std::vector<ParameterGroup> groups, const SgdOptions& options)
-    : Optimizer(std::move(groups)), options_(options), velocity_(parameter_count()) {
+    : GroupOptimizer(std::move(groups)), options_(options) {
+  add_state({"velocity", &velocity_});
   check(options.momentum >= 0 && std::isfinite(options.momentum),
         "Sgd: momentum must be a finite number of at least 0, got ", options.momentum);
-  check(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs momentum");
+  check(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0, got ",
+        options.momentum);
 }
 
 void Sgd::step(double gradient_scale) {
@@ -46,12 +48,6 @@ void Sgd::step(double gradient_scale) {
   }
   for (Storage* storage : written) storage->bump_version();
   ++steps_;
-}
-
-nn::NamedTensors Sgd::state_dict() const { return named_state({{"velocity", &velocity_}}); }
-
-void Sgd::load_state_dict(const nn::NamedTensors& state) {
-  load_named_state(state, {{"velocity", &velocity_}});
 }
 
 }  // namespace reprise::optim

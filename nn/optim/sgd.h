@@ -13,21 +13,19 @@ struct SgdOptions {
   Setting weight_decay = Setting::by_default(0);  ///< coupled: added to the gradient
 };
 
-class Sgd final : public Optimizer {
+class Sgd final : public GroupOptimizer {
  public:
   Sgd(TensorList parameters, const SgdOptions& options = {});
   /// Groups bring their own lr and weight decay: Error if the options give one.
   Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options = {});
 
   void step(double gradient_scale = 1) override;
-  nn::NamedTensors state_dict() const override;
-  void load_state_dict(const nn::NamedTensors& state) override;
 
  private:
   struct Checked {};  // the options fit the groups
   Sgd(Checked, std::vector<ParameterGroup> groups, const SgdOptions& options);
   SgdOptions options_;
-  TensorList velocity_;  // by place; undefined until the parameter's first gradient
+  TensorList velocity_;
 };
 
 }  // namespace reprise::optim

@@ -12,6 +12,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/io/file_calls.h"
 #include "reprise/io/run_log.h"
+#include "reprise/nn/optim/optimizer_list.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/io/temp_folder.h"
 #include "reprise/tests/support/compare.h"
@@ -409,6 +410,46 @@ TEST(Train, BuffersAndAveragesThatAreNotFiniteAreNotSaved) {
   g.task.ema = &ema;
   expect_error([&] { train(g.task, g.options, false); }, {"step 4", "the average of x"});
   EXPECT_FALSE(has_checkpoint(g.folder.path()));
+}
+
+struct Plane : nn::Module {
+  Tensor x = register_parameter("x", Tensor::from<float>({3}, {1}));
+  Tensor y = register_parameter("y", Tensor::from<float>({2}, {1}));
+};
+
+// x and y after four steps, with a fresh program after every `stop_after` of them.
+std::vector<double> train_with_two_optimizers(int64_t stop_after) {
+  TempFolder folder;
+  for (int call = 0; call < 4; ++call) {
+    Plane model;
+    optim::Sgd first({model.x}, {.lr = 0.1, .momentum = 0.9});
+    optim::Sgd second(
+        std::vector<optim::ParameterGroup>{{.parameters = {model.y}, .lr = 0.1, .lr_scale = 0.5}});
+    optim::OptimizerList both({first, second});
+    Task task{.model = model,
+              .optimizer = both,
+              .units_per_step = 1,
+              .loss = [&](int64_t, int64_t) { return (square(model.x) + square(model.y)).sum() * 0.5; },
+              .validation_loss = [](bool) { return 0.0; },
+              .sample = [] { return std::string("text"); }};
+    TrainerOptions options{.run_folder = folder.path(),
+                           .schedule = {.lr = 0.1, .steps = 4, .decay = optim::Decay::constant},
+                           .clip = 0,
+                           .stop_after = stop_after};
+    if (train(task, options, call > 0).step == 4) return {model.x.item(), model.y.item()};
+  }
+  return {};
+}
+
+TEST(Train, TakesSeveralOptimizersAsOneAndGoesOnWithTheState) {
+  double x = 3, velocity = 0, y = 2;
+  for (int step = 0; step < 4; ++step) {
+    velocity = 0.9 * velocity + x;
+    x -= 0.1 * velocity;
+    y -= 0.05 * y;
+  }
+  expect_near(train_with_two_optimizers(0), {x, y});
+  EXPECT_EQ(train_with_two_optimizers(1), train_with_two_optimizers(0));
 }
 
 TEST(Train, ResumesOnlyWhatItsTaskDescribes) {

@@ -7,6 +7,7 @@
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/nn/optim/parameters.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise::optim {
 namespace {
@@ -104,7 +105,7 @@ TEST(Optimizer, KeepsEachGroupsShareOfTheRateThatAScheduleSets) {
       for (Optimizer* optimizer : {scaled.get(), first.get(), second.get()}) optimizer->step();
     }
     for (size_t p = 0; p < 3; ++p) EXPECT_TRUE(same_bits(given[p].detach(), want[p].detach())) << p;
-    EXPECT_EQ(scaled->groups()[1].lr_scale, 0.25);
+    EXPECT_EQ(scaled->all_groups()[1]->lr_scale, 0.25);
   }
 }
 
@@ -175,6 +176,50 @@ TEST(Optimizer, TakesAnExpandedGradient) {
   Sgd optimizer({x}, {.lr = 0.25});
   optimizer.step();
   EXPECT_EQ(x.detach().to_vector<double>(), (Doubles{0, 1, 2}));
+}
+
+// A module of one parameter, to be moved.
+struct Point : nn::Module {
+  Tensor x = register_parameter("x", tensor_of({1, 2, 3}, {3}));
+};
+
+TEST(Optimizer, RefusesParametersThatWereMovedAwayFromItsState) {
+  Device device = test_device();
+  if (device.is_cpu()) GTEST_SKIP() << "there is no other device";
+  for (bool adamw : {false, true}) {
+    Point stays, moves;
+    auto make = [&](Point& point) -> std::unique_ptr<Optimizer> {
+      if (adamw) return std::make_unique<AdamW>(point.parameters(), AdamWOptions{.lr = 0.1});
+      return std::make_unique<Sgd>(point.parameters(), SgdOptions{.lr = 0.1, .momentum = 0.9});
+    };
+    auto want = make(stays), optimizer = make(moves);
+    auto step = [](Point& point, Optimizer& o) {
+      point.x.set_grad(ones({3}, DType::f32, point.x.device()));
+      o.step();
+    };
+    step(stays, *want);
+    step(moves, *optimizer);
+    moves.to(device);
+    Tensor before = moves.x.detach().clone();
+    expect_error([&] { step(moves, *optimizer); },
+                 {"step", "parameter 0 was moved to", adamw ? "first_moment" : "velocity", "is on cpu"});
+    EXPECT_TRUE(same_bits(moves.x.detach(), before));
+    EXPECT_EQ(optimizer->steps(), 1);
+    optimizer->load_state_dict(optimizer->state_dict());
+    step(stays, *want);
+    step(moves, *optimizer);
+    EXPECT_TRUE(is_close(moves.x.detach().to(Device::cpu()), stays.x.detach(), 1e-6));  // one f32 rounding
+  }
+}
+
+TEST(Optimizer, MayBeMadeBeforeTheMoveIfItHasNoState) {
+  Device device = test_device();
+  Point point;
+  AdamW optimizer(point.parameters(), {.lr = 0.25});
+  point.to(device);
+  point.x.set_grad(ones({3}, DType::f32, device));
+  optimizer.step();
+  EXPECT_EQ(optimizer.state_dict()[0].second.device(), device);
 }
 
 TEST(Optimizer, RefusesCountsThatNoRunReaches) {

@@ -83,7 +83,8 @@ TEST(Sgd, ResumesFromItsStateToTheBit) {
 
 TEST(Sgd, RefusesNesterovWithoutMomentum) {
   TensorList parameters = odd_parameters();
-  expect_error([&] { Sgd optimizer(parameters, {.nesterov = true}); }, {"Sgd", "nesterov", "momentum"});
+  expect_error([&] { Sgd optimizer(parameters, {.nesterov = true}); },
+               {"Sgd", "nesterov", "momentum", "got 0"});
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+// Several optimizers as one: what they do together.
+#include "reprise/nn/optim/optimizer_list.h"
+
+#include <charconv>
+
+#include "reprise/core/tensor_set.h"
+
+namespace reprise::optim {
+
+OptimizerList::OptimizerList(std::vector<std::reference_wrapper<Optimizer>> optimizers)
+    : optimizers_(std::move(optimizers)) {
+  check(!optimizers_.empty(), "OptimizerList: no optimizers given");
+  TensorSet seen;
+  for (size_t i = 0; i < optimizers_.size(); ++i)
+    for (const ParameterGroup* group : optimizers_[i].get().all_groups())
+      for (const Tensor& parameter : group->parameters)
+        check(seen.insert(parameter), "OptimizerList: optimizer ", i, " has a parameter of shape ",
+              parameter.shape(), " that it, or one before it, has already");
+}
+
+std::vector<ParameterGroup*> OptimizerList::all_groups() {
+  std::vector<ParameterGroup*> all;
+  for (Optimizer& optimizer : optimizers_)
+    for (ParameterGroup* group : optimizer.all_groups()) all.push_back(group);
+  return all;
+}
+
+void OptimizerList::step(double gradient_scale) {
+  check_groups();
+  for (Optimizer& optimizer : optimizers_) optimizer.step(gradient_scale);
+}
+
+nn::NamedTensors OptimizerList::state_dict() const {
+  nn::NamedTensors state;
+  for (size_t i = 0; i < optimizers_.size(); ++i)
+    for (const auto& [name, tensor] : optimizers_[i].get().state_dict())
+      state.emplace_back(std::to_string(i) + "." + name, tensor);
+  return state;
+}
+
+void OptimizerList::load_state_dict(const nn::NamedTensors& state) {
+  std::vector<nn::NamedTensors> parts(optimizers_.size()), before;
+  for (const auto& [name, tensor] : state) {
+    size_t place = parts.size();
+    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), place);
+    size_t length = size_t(end - name.data());
+    check(error == std::errc() && place < parts.size() && name.substr(length, 1) == ".",
+          "OptimizerList: state ", name, " is of none of the ", parts.size(), " optimizers");
+    parts[place].emplace_back(name.substr(length + 1), tensor);
+  }
+  for (const Optimizer& optimizer : optimizers_) before.push_back(optimizer.state_dict());
+  size_t loaded = 0;
+  try {
+    for (; loaded < parts.size(); ++loaded) optimizers_[loaded].get().load_state_dict(parts[loaded]);
+  } catch (const Error&) {
+    while (loaded-- > 0) optimizers_[loaded].get().load_state_dict(before[loaded]);
+    throw;
+  }
+}
+
+}  // namespace reprise::optim

@@ -1,0 +1,35 @@
+// OptimizerList: several optimizers as one.
+#pragma once
+
+#include <functional>
+
+#include "reprise/nn/optim/optimizer.h"
+
+namespace reprise::optim {
+
+/// Steps several optimizers together, such as AdamW for the matrices and SGD for the rest, where a training
+/// loop takes one. They outlive it.
+///
+///   AdamW adamw(matrices, {.lr = 1e-3});
+///   Sgd sgd({{.parameters = vectors, .lr = 1e-3, .lr_scale = 10}});
+///   OptimizerList both({adamw, sgd});
+///   both.set_lr(schedule(step));  // sgd's rate is ten times adamw's
+///
+/// Their state is saved under their places: "1.0.velocity".
+class OptimizerList final : public Optimizer {
+ public:
+  /// Error if there are none, or if a parameter is in two of them.
+  explicit OptimizerList(std::vector<std::reference_wrapper<Optimizer>> optimizers);
+
+  /// In their order. Where one runs out of memory, those before it have stepped.
+  void step(double gradient_scale = 1) override;
+  std::vector<ParameterGroup*> all_groups() override;
+  int64_t steps() const override { return optimizers_[0].get().steps(); }
+  nn::NamedTensors state_dict() const override;
+  void load_state_dict(const nn::NamedTensors& state) override;
+
+ private:
+  std::vector<std::reference_wrapper<Optimizer>> optimizers_;
+};
+
+}  // namespace reprise::optim
