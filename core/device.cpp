@@ -1,11 +1,11 @@
 // Device names, which devices there are, and the choice of the best.
 #include "reprise/core/device.h"
 
-#include <charconv>
 #include <ostream>
 
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
 
 namespace reprise {
 
@@ -19,8 +19,8 @@ Device Device::parse(std::string_view text) {
   Device device = cuda();
   bool known = text == "cuda";
   if (text.starts_with("cuda:")) {
-    auto [end, error] = std::from_chars(text.data() + 5, text.data() + text.size(), device.index);
-    known = error == std::errc() && end == text.data() + text.size() && device.index >= 0;
+    device.index = number_in<int>(text.substr(5)).value_or(-1);
+    known = device.index >= 0;
   }
   check(known, "device: unknown name '", text, "'; use cpu, cuda, cuda:N or best");
   check_device(device);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
 
 namespace reprise {
 namespace {
@@ -66,12 +66,9 @@ int usable_cpus() {
 int default_threads() {
   const char* text = std::getenv("REPRISE_NUM_THREADS");
   if (!text) return std::min(usable_cpus(), max_threads);
-  std::string_view digits = text;
-  int count = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-  bool whole = error == std::errc() && end == digits.data() + digits.size();
-  check(whole && count >= 1 && count <= max_threads, "REPRISE_NUM_THREADS: needs a number from 1 to ",
-        max_threads, ", got '", text, "'");
+  int count = number_in<int>(text).value_or(0);
+  check(count >= 1 && count <= max_threads, "REPRISE_NUM_THREADS: needs a number from 1 to ", max_threads,
+        ", got '", text, "'");
   return count;
 }
 

@@ -1,9 +1,9 @@
 // Saving and loading of checkpoints.
 #include "reprise/train/checkpoint.h"
 
-#include <charconv>
 #include <filesystem>
 
+#include "reprise/core/number_in.h"
 #include "reprise/io/file.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/safetensors.h"
@@ -26,17 +26,14 @@ nn::NamedTensors read_all(const std::string& path) {
   return tensors;
 }
 
-uint64_t number_in(const std::map<std::string, std::string>& metadata, const std::string& key,
-                   const std::string& path) {
+uint64_t count_in(const std::map<std::string, std::string>& metadata, const std::string& key,
+                  const std::string& path) {
   auto found = metadata.find(key);
   check(found != metadata.end(), path, ": no \"", key,
         "\" in its metadata: not a checkpoint of this program");
-  uint64_t value = 0;
-  const std::string& text = found->second;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check(error == std::errc() && end == text.data() + text.size(), path, ": \"", key, "\" is '", text,
-        "', not a number");
-  return value;
+  std::optional<uint64_t> value = number_in<uint64_t>(found->second);
+  check(value.has_value(), path, ": \"", key, "\" is '", found->second, "', not a number");
+  return *value;
 }
 
 void write_parts(const std::string& folder, const Checkpoint& checkpoint) {
@@ -63,14 +60,14 @@ Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
   std::string model_path = folder + "/model.safetensors";
   Checkpoint checkpoint{.path = folder};
   io::SafetensorsFile model(model_path);
-  uint64_t step = number_in(model.metadata(), "step", model_path);
+  uint64_t step = count_in(model.metadata(), "step", model_path);
   check(step <= uint64_t(INT64_MAX) / 2, model_path, ": step ", step, " is out of range");
   checkpoint.step = int64_t(step);
   int64_t named = CheckpointFolder::step_of(fs::path(folder).filename().string()).value_or(checkpoint.step);
   check(named == checkpoint.step, model_path, ": is of step ", checkpoint.step,
         ", not of the one that its folder names");
-  checkpoint.random = {number_in(model.metadata(), "random_seed", model_path),
-                       number_in(model.metadata(), "random_offset", model_path)};
+  checkpoint.random = {count_in(model.metadata(), "random_seed", model_path),
+                       count_in(model.metadata(), "random_offset", model_path)};
   for (const auto& [key, value] : model.metadata())
     if (key.starts_with(model_prefix)) checkpoint.model[key.substr(std::string(model_prefix).size())] = value;
   checkpoint.parameters = read_all(model_path);

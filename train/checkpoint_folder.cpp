@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <tuple>
 
 #include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/file_calls.h"
@@ -40,25 +40,17 @@ std::string text_of(const Name& name) {
   return name.time > 1 ? text + "-" + std::to_string(name.time) : text;
 }
 
-// A number of decimal digits in all of `text`.
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool ok = error == std::errc() && end == text.data() + text.size() && value >= 0;
-  return ok ? std::optional(value) : std::nullopt;
-}
-
 // Only what `text_of` writes: "step-4" or "step-00000004-best" are somebody else's.
 std::optional<Name> parse(std::string_view text) {
   if (!text.starts_with(step_prefix)) return {};
   std::string_view rest = text.substr(step_prefix.size());
   size_t digits = std::min(rest.find('-'), rest.size());
-  std::optional<int64_t> step = whole_number(rest.substr(0, digits)), time = 0;
+  std::optional<int64_t> step = number_in<int64_t>(rest.substr(0, digits)), time = 0;
   std::string_view suffix = rest.substr(digits);
   if (suffix == again) {
     time = 1;
   } else if (suffix.starts_with(again) && suffix.size() > again.size()) {
-    time = whole_number(suffix.substr(again.size() + 1));
+    time = number_in<int64_t>(suffix.substr(again.size() + 1));
   } else if (!suffix.empty()) {
     return {};
   }
@@ -75,8 +67,8 @@ std::vector<std::string> entries_of(const std::string& folder) {
 
 // Another process of this machine that still runs: what it writes is not for us to clean up.
 bool is_another_process(std::string_view number) {
-  std::optional<int64_t> process = whole_number(number);
-  if (!process || *process == 0 || *process == ::getpid()) return false;
+  std::optional<int64_t> process = number_in<int64_t>(number);
+  if (!process || *process <= 0 || *process == ::getpid()) return false;
   return ::kill(pid_t(*process), 0) == 0 || errno == EPERM;
 }
 
@@ -202,7 +194,7 @@ bool CheckpointFolder::may_be_deleted(const std::string& name) const {
         return false;
     io::SafetensorsFile model(folder + "/model.safetensors");
     auto step = model.metadata().find("step");
-    return step != model.metadata().end() && whole_number(step->second) == step_of(name);
+    return step != model.metadata().end() && number_in<int64_t>(step->second) == step_of(name);
   } catch (const Error&) {
     return false;  // whatever it is, it is not what this program writes
   }

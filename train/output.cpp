@@ -7,11 +7,11 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 
 namespace reprise::train {
@@ -55,12 +55,9 @@ bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
 int terminal_columns() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  int columns = 0;
   const char* text = std::getenv("COLUMNS");
-  std::string_view digits = text ? text : "";
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), columns);
-  bool ok = error == std::errc() && end == digits.data() + digits.size() && columns > 0;
-  return ok ? columns : 80;
+  int columns = number_in<int>(text ? text : "").value_or(0);
+  return columns > 0 ? columns : 80;
 }
 
 std::string for_output(std::string text) { return is_terminal() ? printable(text) : std::move(text); }

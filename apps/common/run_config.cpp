@@ -3,24 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <map>
 #include <optional>
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
 
 namespace reprise::apps {
 namespace {
-
-template <class T>
-std::optional<T> number_in(const std::string& text) {
-  T value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool ok = !text.empty() && error == std::errc() && end == text.data() + text.size();
-  return ok ? std::optional(value) : std::nullopt;
-}
 
 // 1e-3 is 0.001; but two seeds of 19 digits that are the same double are not the same seed.
 bool same_value(const std::string& a, const std::string& b) {

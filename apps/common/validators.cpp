@@ -1,24 +1,15 @@
 // Checks of option values.
 #include "reprise/apps/common/validators.h"
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 
 namespace reprise::apps {
 namespace {
-
-// All of the text as a number, whatever the locale; nothing if it is not one or out of range.
-template <class Number>
-std::optional<Number> number_in(const std::string& text) {
-  Number value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional(value) : std::nullopt;
-}
 
 CLI::Validator number(const char* wanted, bool (*fits)(double)) {
   auto complaint = [wanted, fits](const std::string& text) {

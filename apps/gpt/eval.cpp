@@ -1,6 +1,5 @@
 // reprise-gpt eval.
 #include <cmath>
-#include <cstdlib>
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/validators.h"
@@ -8,6 +7,7 @@
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
+#include "reprise/core/number_in.h"
 #include "reprise/io/folder.h"
 #include "reprise/train/output.h"
 
@@ -29,7 +29,7 @@ DataOptions trained_on(const std::string& run_folder) {
   if (config.contains("val-fraction")) {
     std::string complaint = fraction()(config["val-fraction"]);
     check(complaint.empty(), path, ": val-fraction: ", complaint);
-    data.val_fraction = std::strtod(config["val-fraction"].c_str(), nullptr);
+    data.val_fraction = *number_in<double>(config["val-fraction"]);
   }
   return data;
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/folder.h"
 #include "reprise/kernels/attention/backend.h"
@@ -18,26 +19,23 @@ namespace {
 namespace fs = std::filesystem;
 
 template <class Number>
-Number number_in(const std::map<std::string, std::string>& description, const char* key) {
+Number entry_in(const std::map<std::string, std::string>& description, const char* key) {
   auto found = description.find(key);
   check(found != description.end(), "its description of the model lacks \"", key, "\"");
-  Number value = 0;
-  const std::string& text = found->second;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check(error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= Number(1e9), "\"",
-        key, "\" of the model is ", quote(text), ", not ",
-        std::is_integral_v<Number> ? "a whole number" : "a number", " from 0 to 1e9");
-  return value;
+  std::optional<Number> value = number_in<Number>(found->second);
+  check(value && *value >= 0 && *value <= Number(1e9), "\"", key, "\" of the model is ", quote(found->second),
+        ", not ", std::is_integral_v<Number> ? "a whole number" : "a number", " from 0 to 1e9");
+  return *value;
 }
 
 nn::GptOptions options_from(const std::map<std::string, std::string>& description) {
-  auto whole = [&](const char* key) { return number_in<int64_t>(description, key); };
+  auto whole = [&](const char* key) { return entry_in<int64_t>(description, key); };
   return {.vocab_size = whole("vocab_size"),
           .context = whole("context"),
           .layers = whole("layers"),
           .heads = whole("heads"),
           .width = whole("width"),
-          .dropout = number_in<double>(description, "dropout"),
+          .dropout = entry_in<double>(description, "dropout"),
           .bias = whole("bias") != 0};
 }
 

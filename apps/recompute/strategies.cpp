@@ -1,9 +1,8 @@
 // From the text of a strategy to a plan.
 #include "reprise/apps/recompute/strategies.h"
 
-#include <charconv>
-
 #include "reprise/apps/common/sizes.h"
+#include "reprise/core/number_in.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -12,11 +11,10 @@ constexpr std::string_view automatic = "auto:";
 
 // A percentage, or -1 if the text is none.
 double percent_in(std::string_view text) {
-  double value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool ok = error == std::errc() && std::string_view(end, text.end()) == "%";
-  check(!ok || (value >= 0 && value <= 100), "recompute: '", text, "' is not in [0 %, 100 %]");
-  return ok ? value : -1;
+  if (!text.ends_with('%')) return -1;
+  std::optional<double> value = number_in<double>(text.substr(0, text.size() - 1));
+  check(!value || (*value >= 0 && *value <= 100), "recompute: '", text, "' is not in [0 %, 100 %]");
+  return value.value_or(-1);
 }
 
 int64_t budget_of(std::string_view text, const reprise::recompute::Chain& chain) {

@@ -2,8 +2,6 @@
 // emulated_graph.cpp. It refuses what a GPU refuses, where that is cheap to see.
 #include "reprise/core/cuda/runtime.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -13,6 +11,7 @@
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/cuda/emulated_stream.h"
 #include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
 
 namespace reprise::cuda {
 namespace {
@@ -32,12 +31,9 @@ DeviceProperties h200() {
 std::vector<DeviceProperties>& devices() {
   static auto* all = [] {
     const char* text = std::getenv("REPRISE_EMULATOR_DEVICES");
-    std::string_view digits = text ? text : "1";
-    size_t count = 0;
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-    check(error == std::errc() && end == digits.data() + digits.size() && count <= 16,
-          "REPRISE_EMULATOR_DEVICES: needs a number from 0 to 16, got '", digits, "'");
-    return new std::vector<DeviceProperties>(count, h200());
+    std::optional<size_t> count = text ? number_in<size_t>(text) : 1;
+    check(count && *count <= 16, "REPRISE_EMULATOR_DEVICES: needs a number from 0 to 16, got '", text, "'");
+    return new std::vector<DeviceProperties>(*count, h200());
   }();
   return *all;
 }

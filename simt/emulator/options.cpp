@@ -1,12 +1,12 @@
 // Options from the environment.
 #include "reprise/simt/emulator/options.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
 
 #include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
 
 namespace reprise::simt {
 namespace {
@@ -23,12 +23,9 @@ Order order_from_environment() {
 uint64_t number_from_environment(const char* name, uint64_t otherwise, uint64_t largest) {
   const char* text = std::getenv(name);
   if (!text) return otherwise;
-  std::string_view digits = text;
-  uint64_t number = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  bool whole = error == std::errc() && end == digits.data() + digits.size();
-  check(whole && number <= largest, name, ": needs a number up to ", largest, ", got '", digits, "'");
-  return number;
+  std::optional<uint64_t> number = number_in<uint64_t>(text);
+  check(number && *number <= largest, name, ": needs a number up to ", largest, ", got '", text, "'");
+  return *number;
 }
 
 EmulatorOptions options_from_environment() {

@@ -1,0 +1,19 @@
+// Numbers written in text, read alike under every locale.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace reprise {
+
+/// All of `text` as a number in decimal; nothing if it is anything else or out of range.
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace reprise
