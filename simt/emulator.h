@@ -5,7 +5,6 @@
 #include "reprise/simt/emulator/atomics.h"
 #include "reprise/simt/emulator/barriers.h"
 #include "reprise/simt/emulator/builtins.h"
-#include "reprise/simt/emulator/half.h"
 #include "reprise/simt/emulator/math.h"
 #include "reprise/simt/emulator/memory.h"
 #include "reprise/simt/emulator/options.h"

@@ -55,44 +55,6 @@ TEST(Intrinsics, RoundedOnceEach) {
   EXPECT_EQ(__log2f(8.0f), 3.0f);
 }
 
-template <class T>
-struct HalfIntrinsics : ::testing::Test {};
-using Halves = ::testing::Types<__half, __nv_bfloat16>;
-TYPED_TEST_SUITE(HalfIntrinsics, Halves);
-
-TYPED_TEST(HalfIntrinsics, FusedMultiplyAddRoundsOnce) {
-  using T = TypeParam;
-  constexpr int bits = std::is_same_v<T, __half> ? 11 : 8;
-  const double ulp = std::ldexp(1.0, 1 - bits);  // of 1
-  const T x(float(1 + ulp)), minus(float(-(1 + 2 * ulp)));
-  EXPECT_EQ(double(float(__hfma(x, x, minus))), ulp * ulp) << "x * x is not rounded";
-  EXPECT_EQ(float(__hfma(T(2.0f), T(3.0f), T(0.5f))), 6.5f);
-}
-
-TYPED_TEST(HalfIntrinsics, FunctionsRoundTheExactValue) {
-  using T = TypeParam;
-  for (int i = 1; i < 40; ++i) {
-    const T x(float(i) / 8);
-    const double v = double(float(x));
-    EXPECT_EQ(float(hexp(x)), float(T(float(std::exp(v)))));
-    EXPECT_EQ(float(hsqrt(x)), float(T(float(std::sqrt(v)))));
-    EXPECT_EQ(float(hrcp(x)), float(T(float(1 / v))));
-    EXPECT_EQ(float(htanh(x)), float(T(float(std::tanh(v)))));
-    EXPECT_EQ(float(hfloor(x)), std::floor(float(v)));
-  }
-}
-
-TEST(Intrinsics, PairsWorkOnBothHalves) {
-  const __half2 h = __hfma2(__floats2half2_rn(1, 2), __floats2half2_rn(3, 4), __floats2half2_rn(5, 6));
-  EXPECT_EQ(__low2float(h), 8);
-  EXPECT_EQ(__high2float(h), 14);
-  const __nv_bfloat162 b =
-      __hfma2(__floats2bfloat162_rn(1, 2), __floats2bfloat162_rn(3, 4), __floats2bfloat162_rn(5, 6));
-  EXPECT_EQ(__low2float(b), 8);
-  EXPECT_EQ(__high2float(b), 14);
-  EXPECT_EQ(__high2float(h2sqrt(__floats2bfloat162_rn(4, 9))), 3);
-}
-
 __global__ void high_products_kernel(unsigned* y) {
   for (unsigned i = 0; i < 4; ++i) y[4 * threadIdx.x + i] = __umulhi(threadIdx.x + i, 0xD2511F53u);
 }
