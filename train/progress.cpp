@@ -43,8 +43,6 @@ void Progress::resume() {
   last_ += away;
 }
 
-double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
-
 void Progress::update(int64_t step, double loss, std::optional<double> validation_loss, double lr,
                       int64_t units, bool force) {
   auto now = Clock::now();

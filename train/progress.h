@@ -36,7 +36,6 @@ class Progress {
   void resume();
 
   double units_per_second() const { return rate_; }
-  double seconds() const;  ///< since the start, pauses included
 
  private:
   using Clock = std::chrono::steady_clock;

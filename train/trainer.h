@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 
-#include "reprise/core/random.h"
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/optimizer.h"

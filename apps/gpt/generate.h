@@ -1,7 +1,6 @@
 // Text from a model.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 

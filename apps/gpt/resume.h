@@ -1,8 +1,6 @@
 // What a run folder keeps of a run's options and data, and what may be other when the run goes on.
 #pragma once
 
-#include <string>
-
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/options.h"
 

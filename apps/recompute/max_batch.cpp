@@ -1,6 +1,5 @@
 // reprise-recompute max-batch: the largest batch under a hard limit, found by trying.
 #include <algorithm>
-#include <optional>
 
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/recompute/measure.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "reprise/plot/frame.h"
 #include "reprise/plot/svg.h"
 

@@ -1,7 +1,6 @@
 // The slots of device errors, and what their codes mean.
 #include "reprise/core/cuda/error_slot.h"
 
-#include <array>
 #include <mutex>
 #include <new>
 #include <string>

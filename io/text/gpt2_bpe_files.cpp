@@ -1,7 +1,6 @@
 // Reading and writing vocab.json and merges.txt. Both are read more than once rather than into containers
 // that grow: whatever they hold, loading takes at most twice their bytes.
 #include <algorithm>
-#include <utility>
 
 #include "reprise/core/error.h"
 #include "reprise/core/quote.h"

@@ -1,7 +1,6 @@
 // The scheduler of a block: starts its threads, and chooses who runs whenever one waits.
 #include "reprise/simt/emulator/block.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>

@@ -2,7 +2,6 @@
 // mask meet there; none of them orders memory.
 #pragma once
 
-#include <bit>
 #include <cstring>
 #include <type_traits>
 
