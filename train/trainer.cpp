@@ -24,7 +24,7 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(Task& task, const TrainerOptions& options, int64_t first_step, bool resume)
+  Trainer(Task& task, const TrainerOptions& options, int64_t first_step)
       : task_(task),
         options_(options),
         step_(first_step),
@@ -32,7 +32,7 @@ class Trainer {
         progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
         saver_({options.run_folder, options.keep, options.retry_seconds}, first_step > 0 ? first_step : -1,
                tell()),
-        records_(options.run_folder, first_step, resume, tell()) {}
+        records_(options.run_folder, first_step, options.resume, tell()) {}
 
   TrainingResult run() {
     InterruptScope interrupts;
@@ -205,12 +205,13 @@ int64_t restore(Task& task, const std::string& run_folder) {
 
 }  // namespace
 
-TrainingResult train(Task& task, const TrainerOptions& options, bool resume) {
-  int64_t first_step = resume && has_checkpoint(options.run_folder) ? restore(task, options.run_folder) : 0;
+TrainingResult train(Task& task, const TrainerOptions& options) {
+  int64_t first_step =
+      options.resume && has_checkpoint(options.run_folder) ? restore(task, options.run_folder) : 0;
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
         " already and --steps is ", options.schedule.steps, "; with more --steps it goes on");
   if (task.begin) task.begin(first_step);
-  return Trainer(task, options, first_step, resume).run();
+  return Trainer(task, options, first_step).run();
 }
 
 }  // namespace reprise::train

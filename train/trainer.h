@@ -16,6 +16,7 @@ namespace reprise::train {
 
 struct TrainerOptions {
   std::string run_folder;
+  bool resume = false;  ///< from its newest checkpoint, or from the beginning if it has none yet
   optim::Schedule schedule;
   int64_t accumulate = 1;       ///< micro-batches an update
   double clip = 1.0;            ///< largest gradient norm; 0: no clipping
@@ -55,14 +56,13 @@ struct TrainingResult {
   bool interrupted = false;  ///< a signal came before all was done
 };
 
-/// Trains until `schedule.steps` updates are done; with `resume` from the run folder's newest checkpoint, or
-/// from the beginning if the run was stopped before it had one.
+/// Trains until `schedule.steps` updates are done.
 /// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
 /// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
 /// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor. The
 /// same before any save, if a weight, an average or the optimizer's state is not: nothing that is not finite
 /// is saved. A record or checkpoint that cannot be written is told and tried again; only if the last
 /// checkpoint cannot be saved, in several tries, it is an Error.
-TrainingResult train(Task& task, const TrainerOptions& options, bool resume);
+TrainingResult train(Task& task, const TrainerOptions& options);
 
 }  // namespace reprise::train

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/core/error.h"

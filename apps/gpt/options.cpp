@@ -89,7 +89,7 @@ void add_run_options(CLI::App& app, TrainCommand& o) {
       ->add_option("--out", o.trainer.run_folder,
                    "Run folder (default: the first free of runs/gpt, runs/gpt-2, ...)")
       ->check(not_empty());
-  group->add_flag("--resume", o.resume,
+  group->add_flag("--resume", o.trainer.resume,
                   "Go on from the newest checkpoint in --out, with the options that the run has\n"
                   "(config.toml); what changes no bit of the steps done may be given anew");
   group->add_flag("--change", o.change, "With --resume: go on with other options than the run has");
@@ -179,8 +179,8 @@ TrainCommand default_train() {
 void resume_options(CLI::App& train, TrainCommand& o) {
   std::string& folder = o.trainer.run_folder;
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  check(o.resume || !o.change, "--change is for --resume");
-  if (!o.resume) return;
+  check(o.trainer.resume || !o.change, "--change is for --resume");
+  if (!o.trainer.resume) return;
   check(!folder.empty(), "--resume: say which run goes on by --out");
   std::string config = folder + "/config.toml";
   if (io::exists(config)) o.changes = take_run_config(train, config);

@@ -35,8 +35,7 @@ struct TrainCommand {
   train::TrainerOptions trainer;
   GenerateOptions generate;
   std::string decay = "cosine";
-  std::string init_from;  ///< a run folder, a checkpoint or a .safetensors file to start from
-  bool resume = false;
+  std::string init_from;                ///< a run folder, a checkpoint or a .safetensors file to start from
   bool change = false;                  ///< go on with options that are not the run's
   std::vector<OptionChange> changes{};  ///< those of --resume that are not, and may change bits
   int64_t batch = 12;

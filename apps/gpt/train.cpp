@@ -44,7 +44,7 @@ void check_numbers(const TrainCommand& c) {
 // What lies there fits a new run, or one that goes on. The lock of the latter, before anything of it is read.
 std::optional<train::RunLock> check_folder(const TrainCommand& c) {
   const std::string& folder = c.trainer.run_folder;
-  if (!c.resume) {
+  if (!c.trainer.resume) {
     if (!folder.empty()) train::check_free(folder);
     return {};
   }
@@ -112,8 +112,9 @@ void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& cor
                 c.batch * c.trainer.accumulate, o.context, to_string(model.wte.weight.device()),
                 num_threads(), folder);
   if (!c.changes.empty()) train::report("Changed: {}\n", train::for_output(to_string(c.changes)));
-  if (c.resume && first_step > 0) train::report("It goes on after step {}\n", first_step);
-  if (c.resume && first_step == 0) train::report("It has no checkpoint yet, and starts from its beginning\n");
+  if (c.trainer.resume && first_step > 0) train::report("It goes on after step {}\n", first_step);
+  if (c.trainer.resume && first_step == 0)
+    train::report("It has no checkpoint yet, and starts from its beginning\n");
   train::report("\n");
 }
 
@@ -149,10 +150,10 @@ int run_train(const TrainCommand& given) {
   if (c.trainer.schedule.decay == optim::Decay::constant) c.trainer.schedule.min_lr = 0;
   std::string& folder = c.trainer.run_folder;
   std::optional<train::RunLock> lock = check_folder(c);
-  bool goes_on = c.resume && train::has_checkpoint(folder);
+  bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
 
   Corpus corpus = load_corpus(c.data, known_tokenizer(c, goes_on));
-  if (c.resume) check_changes(c, corpus);
+  if (c.trainer.resume) check_changes(c, corpus);
   if (corpus.tokenizer) prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad one is told now
   c.model.vocab_size = corpus.vocab_size;
   c.model.recompute = recompute_strategy(c);
@@ -169,7 +170,7 @@ int run_train(const TrainCommand& given) {
   plan_for_budget(c, model, optimizer, crops);
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
-  if (!c.resume) folder = new_folder.emplace(folder, "gpt", tell).path();
+  if (!c.trainer.resume) folder = new_folder.emplace(folder, "gpt", tell).path();
 
   train::Task task{.model = model,
                    .optimizer = optimizer,
@@ -193,7 +194,7 @@ int run_train(const TrainCommand& given) {
                        },
                    .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
   auto begin = std::chrono::steady_clock::now();
-  train::TrainingResult result = train::train(task, c.trainer, c.resume);
+  train::TrainingResult result = train::train(task, c.trainer);
   return finish(c, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 

@@ -57,16 +57,15 @@ std::string as_json(const Workload& workload, const std::vector<StrategyResult>&
 int run_compare(const CompareCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
-  train::MadeFolders out =
-      train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
-  std::vector<std::string> strategies = c.strategies;
+  train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
+  std::vector<std::string> strategies = c.recompute;
   if (strategies.empty()) strategies = all_strategies(workload.blocks);
   if (strategies[0] != "none") strategies.insert(strategies.begin(), "none");
   for (const std::string& strategy : strategies) check_strategy(strategy, workload.blocks);
   train::print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
   std::vector<StrategyResult> results = measure(workload, strategies, c.rounds);
   print_table(results);
-  std::string html = c.workload.folder + "/compare.html", json = c.workload.folder + "/compare.json";
+  std::string html = c.workload.out + "/compare.html", json = c.workload.out + "/compare.json";
   io::write_file(html, plot::page("Recompute strategies", workload.to_string(), compare_section(results)));
   io::write_file(json, as_json(workload, results));
   train::print("written to {} and {}\n", html, json);

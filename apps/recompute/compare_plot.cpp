@@ -11,8 +11,6 @@
 namespace reprise::apps::recompute {
 namespace {
 
-double mib(size_t bytes) { return double(bytes) / 1024 / 1024; }
-
 // Nothing cheaper needs less memory.
 bool is_best(const std::vector<StrategyResult>& results, const StrategyResult& one) {
   return std::none_of(results.begin(), results.end(), [&](const StrategyResult& other) {

@@ -58,7 +58,7 @@ GptWorkload::GptWorkload(const WorkloadOptions& o) {
   model_.width = or_else(o.width, model_.width);
   model_.heads = or_else(o.heads, model_.heads);
   model_.context = or_else(o.context, model_.context);
-  model_.vocab_size = or_else(o.vocab, model_.vocab_size);
+  model_.vocab_size = or_else(o.vocab_size, model_.vocab_size);
   model_.dropout = o.dropout;
   rows = or_else(o.batch, preset.rows);
   units_per_row = or_else(o.length, std::min(preset.length, model_.context));
@@ -68,7 +68,7 @@ GptWorkload::GptWorkload(const WorkloadOptions& o) {
         model_.context);
   if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
   if (!o.data.empty()) {
-    check(o.vocab == 0, "--vocab and --data do not go together: the text has a vocabulary");
+    check(o.vocab_size == 0, "--vocab-size and --data do not go together: the text has a vocabulary");
     train::under_option("--data", [&] { read_text(o.data); });
   }
   blocks = model_.layers;

@@ -62,6 +62,6 @@ double median(std::vector<double> values) {
 double percent_below(double base, double value) { return base > 0 ? 100 * (base - value) / base : 0; }
 double overhead_percent(const StrategyResult& result) { return 100 * (result.times_slower - 1); }
 
-std::string in_mib(size_t bytes) { return fmt::format("{:.1f} MiB", double(bytes) / 1024 / 1024); }
+std::string in_mib(size_t bytes) { return fmt::format("{:.1f} MiB", mib(bytes)); }
 
 }  // namespace reprise::apps::recompute

@@ -46,6 +46,7 @@ double overhead_percent(const StrategyResult& result);
 double median(std::vector<double> values);
 /// By how many percent `value` is below `base`.
 double percent_below(double base, double value);
+double mib(auto bytes) { return double(bytes) / 1024 / 1024; }
 /// "12.3 MiB".
 std::string in_mib(size_t bytes);
 

@@ -26,7 +26,8 @@ void add_workload(CLI::App& app, WorkloadOptions& o) {
       ->transform(whole_from(0));
   model->add_option("--context", o.context, "Tokens the model can see (0: the preset's)")
       ->transform(whole_from(0));
-  model->add_option("--vocab", o.vocab, "Size of the vocabulary (0: the preset's)")->transform(whole_from(0));
+  model->add_option("--vocab-size", o.vocab_size, "Size of the vocabulary (0: the preset's)")
+      ->transform(whole_from(0));
   model->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
   auto* data = app.add_option_group("Data");
   data->add_option("--batch", o.batch, "Sequences a step (0: the preset's)")->transform(whole_from(0));
@@ -43,8 +44,8 @@ void add_workload(CLI::App& app, WorkloadOptions& o) {
 }
 
 void add_out(CLI::App& app, WorkloadOptions& o, const char* files) {
-  o.folder = "runs/recompute";
-  app.add_option("--out", o.folder, std::string("Folder for ") + files)->check(not_empty());
+  o.out = "runs/recompute";
+  app.add_option("--out", o.out, std::string("Folder for ") + files)->check(not_empty());
 }
 
 void add_verify(CLI::App& app, VerifyCommand& o) {
@@ -57,7 +58,7 @@ void add_verify(CLI::App& app, VerifyCommand& o) {
 void add_compare(CLI::App& app, CompareCommand& o) {
   auto* compare = app.add_subcommand("compare", "Memory and time of the strategies, as a table and a plot");
   add_workload(*compare, o.workload);
-  compare->add_option("--recompute", o.strategies, "Strategies to compare (default: all)");
+  compare->add_option("--recompute", o.recompute, "Strategies to compare (default: all)");
   compare->add_option("--rounds", o.rounds, "Timed steps of each, in turns")->transform(whole_from(1));
   add_out(*compare, o.workload, "compare.html and compare.json");
 }

@@ -10,14 +10,14 @@ namespace reprise::apps::recompute {
 /// What every command trains.
 struct WorkloadOptions {
   std::string model = "gpt_6x384";  ///< a preset; the numbers below replace its own where they are not 0
-  int64_t layers = 0, width = 0, heads = 0, context = 0, vocab = 0;
+  int64_t layers = 0, width = 0, heads = 0, context = 0, vocab_size = 0;
   int64_t batch = 0, length = 0;  ///< 0: the preset's
   double dropout = 0;
   std::string data;  ///< a text, read as characters; empty: random tokens
   std::string device = "best";
   int64_t seed = 1337;
-  int threads = 0;     ///< 0: all
-  std::string folder;  ///< where files go
+  int threads = 0;  ///< 0: all
+  std::string out;  ///< the folder that files go into
 };
 
 struct VerifyCommand {
@@ -28,7 +28,7 @@ struct VerifyCommand {
 
 struct CompareCommand {
   WorkloadOptions workload;
-  std::vector<std::string> strategies;  ///< empty: all there are
+  std::vector<std::string> recompute;  ///< empty: all there are
   int64_t rounds = 5;
 };
 

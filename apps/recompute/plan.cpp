@@ -22,8 +22,6 @@ using reprise::recompute::Planned;
 
 constexpr size_t most_rows = 16;
 
-double mib(int64_t bytes) { return double(bytes) / 1024 / 1024; }
-
 std::string describe(const Planned& planned) {
   return fmt::format("{:>12.1f} MiB{:>10.1f} ms   {}", mib(planned.cost.peak_bytes),
                      1e3 * planned.cost.seconds, reprise::recompute::to_string(planned.plan));
@@ -48,8 +46,8 @@ void try_plan(Trainee& trainee, const Workload& workload, const Planned& planned
   std::vector<double> seconds;
   for (int64_t round = 0; round < rounds; ++round) seconds.push_back(trainee.step(round, batch));
   double off = 100 * std::abs(double(planned.cost.peak_bytes) / double(peak) - 1);
-  train::print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n",
-               mib(int64_t(peak)), 1e3 * median(seconds), off);
+  train::print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n", mib(peak),
+               1e3 * median(seconds), off);
 }
 
 std::string plan_page(const Workload& workload, const Chain& chain, const std::vector<Planned>& plans,
@@ -90,8 +88,7 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
 int run_plan(const PlanCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
-  train::MadeFolders out =
-      train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
+  train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
   int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
@@ -107,7 +104,7 @@ int run_plan(const PlanCommand& c) {
     train::print("\nfor {:<10}{}\n", c.memory_budget, describe(*chosen));
     try_plan(trainee, workload, *chosen, c.rounds);
   }
-  std::string html = c.workload.folder + "/plan.html";
+  std::string html = c.workload.out + "/plan.html";
   io::write_file(html, plan_page(workload, chain, plans, chosen ? &*chosen : nullptr));
   train::print("\nwritten to {}\n", html);
   return 0;

@@ -29,8 +29,7 @@ void print_regions(const ProfiledStep& step) {
 int run_profile(const ProfileCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
-  train::MadeFolders out =
-      train::under_option("--out", [&] { return train::MadeFolders(c.workload.folder); });
+  train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
   check_strategy(c.recompute, workload.blocks);
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
@@ -50,7 +49,7 @@ int run_profile(const ProfileCommand& c) {
   std::string body = "<section>" + category_legend() + "</section>\n";
   for (const ProfiledStep& step : steps) body += timeline_section(step, scale);
   body += heat_map_section(saved, steps[0], steps[1]) + timeline_script();
-  std::string html = c.workload.folder + "/profile.html", trace = c.workload.folder + "/profile.trace.json";
+  std::string html = c.workload.out + "/profile.html", trace = c.workload.out + "/profile.trace.json";
   io::write_file(html, plot::page("Memory over one training step", workload.to_string(), body));
   io::write_file(trace, chrome_trace(steps));
   train::print("\n\nwritten to {} (for a browser) and {} (for chrome://tracing or ui.perfetto.dev)\n", html,

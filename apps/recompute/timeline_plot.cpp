@@ -27,8 +27,6 @@ const char* colour_of(Phase phase) {
   return colours[size_t(phase)];
 }
 
-double mib(size_t bytes) { return double(bytes) / 1024 / 1024; }
-
 // The area between what lies below a category and that with the category on top, in steps.
 std::string area(const plot::Frame& frame, const std::vector<train::MemoryPoint>& points,
                  std::vector<size_t>& below, const Layer& layer) {
@@ -95,7 +93,7 @@ std::vector<train::MemoryPoint> thinned(const std::vector<train::MemoryPoint>& p
 
 std::string timeline_section(const ProfiledStep& step, const TimelineScale& scale) {
   plot::Frame frame{plot::PlotAxis(0, 1e3 * scale.seconds, 10),
-                    plot::PlotAxis(0, scale.bytes / 1024 / 1024, 6),
+                    plot::PlotAxis(0, mib(scale.bytes), 6),
                     left,
                     right,
                     top,

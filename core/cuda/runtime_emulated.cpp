@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <vector>
 
 #include "reprise/core/cuda/emulated_memory.h"

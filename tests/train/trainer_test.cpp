@@ -79,7 +79,7 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
 TEST(Train, UpdatesByTheScheduleAndRecordsEveryStep) {
   Fixture f;
   f.options.schedule = {.lr = 0.4, .min_lr = 0, .warmup = 1, .steps = 3, .decay = optim::Decay::linear};
-  TrainingResult result = train(f.task, f.options, false);
+  TrainingResult result = train(f.task, f.options);
   EXPECT_EQ(result.step, 3);
   EXPECT_FALSE(result.interrupted);
   double left = 0.8 * 0.6 * 0.8;  // rates 0.2, 0.4, 0.2
@@ -98,7 +98,7 @@ TEST(Train, AveragesMicroBatchesAndClipsTheirGradient) {
   f.options.accumulate = 3;
   f.options.clip = 1;
   f.options.schedule.steps = 1;
-  train(f.task, f.options, false);
+  train(f.task, f.options);
   EXPECT_EQ(f.losses, (std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {0, 1}, {0, 2}}));
   // The mean gradient is x, of norm sqrt(10): clipped to 1, less the 1e-6 of the clipping formula.
   expect_near(f.x(), {3 - 0.3 / std::sqrt(10), -1 + 0.1 / std::sqrt(10)});
@@ -111,7 +111,7 @@ TEST(Train, EvaluatesSamplesAndSavesWhenDueAndAtTheEnd) {
   f.options.eval_every = 2;
   f.options.sample_every = 2;
   f.options.save_every = 3;
-  train(f.task, f.options, false);
+  train(f.task, f.options);
   EXPECT_EQ(f.validations, (std::vector<bool>{false, true}));
   EXPECT_EQ(f.samples, 2);
   EXPECT_EQ(f.values_of("val_loss").size(), 2u);
@@ -125,7 +125,7 @@ TEST(Train, EvaluatesWithTheAveragesAndTrainsOnWithTheWeights) {
   f.task.ema = &ema;
   f.options.schedule.steps = 2;
   f.options.eval_every = 1;
-  train(f.task, f.options, false);
+  train(f.task, f.options);
   expect_near(f.x(), {3 * 0.81, -0.81});
   // (3 + 2.7) / 2, then that and 2.43 in the middle.
   expect_near(f.values_of("val_loss"), {2.85, 2.64});
@@ -139,7 +139,7 @@ TEST(Train, StopsAfterTheStepThatASignalComesIn) {
       if (step == 1) std::raise(number);
       return loss(step, micro);
     };
-    TrainingResult result = train(f.task, f.options, false);
+    TrainingResult result = train(f.task, f.options);
     EXPECT_TRUE(result.interrupted);
     EXPECT_EQ(result.step, 2);
     EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 2);
@@ -157,7 +157,7 @@ TEST(Train, ASecondInterruptDoesNotLoseTheSaveAndAThirdEndsAtOnce) {
       for (int i = 0; step == 1 && i < interrupts; ++i) std::raise(SIGINT);
       return loss(step, micro);
     };
-    TrainingResult result = train(f.task, f.options, false);
+    TrainingResult result = train(f.task, f.options);
     EXPECT_TRUE(result.interrupted);
     EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 2);
     std::_Exit(0);
@@ -174,7 +174,7 @@ TEST(Train, AHangUpThatWasIgnoredStaysIgnored) {
     std::raise(SIGHUP);
     return loss(step, micro);
   };
-  EXPECT_EQ(train(f.task, f.options, false).step, 4);
+  EXPECT_EQ(train(f.task, f.options).step, 4);
   EXPECT_EQ(std::signal(SIGHUP, before), SIG_IGN);
 }
 
@@ -182,7 +182,7 @@ TEST(Train, ASignalBeforeTheFirstStepSavesNothing) {
   Fixture f;
   InterruptScope outer;
   std::raise(SIGTERM);
-  TrainingResult result = train(f.task, f.options, false);
+  TrainingResult result = train(f.task, f.options);
   EXPECT_TRUE(result.interrupted);
   EXPECT_EQ(result.updates, 0);
   EXPECT_FALSE(has_checkpoint(f.folder.path()));
@@ -205,7 +205,7 @@ TEST(Train, ASignalEndsAnEvaluationAndASampleOnceTheStepIsSaved) {
       stop(in_sample);
       return std::string();
     };
-    TrainingResult result = train(f.task, f.options, false);
+    TrainingResult result = train(f.task, f.options);
     EXPECT_TRUE(result.interrupted) << in_sample;
     EXPECT_EQ(result.step, 4);
     EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 4);
@@ -224,7 +224,7 @@ TEST(Train, AnInfiniteLossOrGradientStopsBeforeTheUpdateAndNamesTheTensor) {
       // sqrt(0) is 0 with an infinite derivative.
       return in_loss ? good * double(INFINITY) : good + sqrt((f.model.x * 0.0).sum());
     };
-    expect_error([&] { train(f.task, f.options, false); },
+    expect_error([&] { train(f.task, f.options); },
                  {"step 2", "first bad tensor: ", in_loss ? "none" : "gradient of x"});
     expect_near(f.x(), {3 * 0.81, -0.81});
     EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 2);
@@ -253,7 +253,7 @@ std::string warnings_of(Fixture& f, const std::string& part, int times = 1000) {
   FullDisk disk(part, times);
   io::FileCallsScope scope(disk);
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(train(f.task, f.options, false).step, f.options.schedule.steps);
+  EXPECT_EQ(train(f.task, f.options).step, f.options.schedule.steps);
   return ::testing::internal::GetCapturedStderr();
 }
 
@@ -301,7 +301,7 @@ TEST(Train, FailsWhenTheLastCheckpointCannotBeSaved) {
   f.options.save_every = 1;
   FullDisk disk("step-00000004");
   io::FileCallsScope scope(disk);
-  expect_error([&] { train(f.task, f.options, false); },
+  expect_error([&] { train(f.task, f.options); },
                {"step 4 is not saved", "5 tries", "step-00000004", "errno 28", "of step 3"});
   EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 3);
 }
@@ -342,7 +342,7 @@ TEST(Train, ALogThatCannotBeWrittenIsToldOnceAndGetsWhatItMissed) {
     FullFile disk(name, 1, 3);
     io::FileCallsScope scope(disk);
     ::testing::internal::CaptureStderr();
-    EXPECT_EQ(train(f.task, f.options, false).step, 4);
+    EXPECT_EQ(train(f.task, f.options).step, 4);
     std::string warning = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(count(warning, "errno 28"), 1u) << warning;
     EXPECT_EQ(count(warning, "warning: "), 2u) << "that it fails, and that it works again: " << warning;
@@ -375,11 +375,12 @@ TEST(Train, WeightsThatAreNotFiniteAreNeverSaved) {
     f.options.keep = 1;
     f.options.schedule.steps = steps;
     f.options.stop_after = steps == 1 ? 0 : 1;
-    train(f.task, f.options, false);
+    train(f.task, f.options);
     f.options.schedule = {.lr = 3e38, .steps = 2 * steps, .decay = optim::Decay::constant};
     std::vector<double> before =
         load_checkpoint(f.folder.path(), true).parameters[0].second.to_vector<double>();
-    expect_error([&] { train(f.task, f.options, true); }, {"step 2", "first bad tensor: x", "of step 1"});
+    f.options.resume = true;
+    expect_error([&] { train(f.task, f.options); }, {"step 2", "first bad tensor: x", "of step 1"});
     Checkpoint left = load_checkpoint(f.folder.path(), true);
     EXPECT_EQ(left.step, 1);
     EXPECT_EQ(left.parameters[0].second.to_vector<double>(), before);
@@ -400,7 +401,7 @@ TEST(Train, BuffersAndAveragesThatAreNotFiniteAreNotSaved) {
             .validation_loss = {},
             .sample = {}};
   model.statistic.fill_(std::numeric_limits<double>::quiet_NaN());
-  expect_error([&] { train(task, f.options, false); },
+  expect_error([&] { train(task, f.options); },
                {"step 4", "first bad tensor: statistic", "nothing is saved"});
   EXPECT_FALSE(has_checkpoint(f.folder.path()));
 
@@ -408,7 +409,7 @@ TEST(Train, BuffersAndAveragesThatAreNotFiniteAreNotSaved) {
   optim::Ema ema(g.model, 0.5);
   ema.state_dict()[0].second.fill_(INFINITY);
   g.task.ema = &ema;
-  expect_error([&] { train(g.task, g.options, false); }, {"step 4", "the average of x"});
+  expect_error([&] { train(g.task, g.options); }, {"step 4", "the average of x"});
   EXPECT_FALSE(has_checkpoint(g.folder.path()));
 }
 
@@ -456,20 +457,21 @@ TEST(Train, ResumesOnlyWhatItsTaskDescribes) {
   Fixture f;
   f.task.description = {{"size", "2"}};
   f.options.stop_after = 2;
-  train(f.task, f.options, false);
+  train(f.task, f.options);
   Fixture other;
   other.options.run_folder = f.folder.path();
+  other.options.resume = true;
   other.task.description = {{"size", "3"}};
-  expect_error([&] { train(other.task, other.options, true); }, {"resume", f.folder.path()});
+  expect_error([&] { train(other.task, other.options); }, {"resume", f.folder.path()});
   expect_near(other.x(), {3, -1});
   other.task.description = f.task.description;
   optim::Ema ema(other.model, 0.5);
   other.task.ema = &ema;
-  expect_error([&] { train(other.task, other.options, true); }, {"resume", "--ema"});
+  expect_error([&] { train(other.task, other.options); }, {"resume", "--ema"});
   other.task.ema = nullptr;
-  EXPECT_EQ(train(other.task, other.options, true).step, 4);
+  EXPECT_EQ(train(other.task, other.options).step, 4);
   expect_near(other.x(), {3 * std::pow(0.9, 4), -std::pow(0.9, 4)});
-  expect_error([&] { train(other.task, other.options, true); }, {"step 4", "--steps"});
+  expect_error([&] { train(other.task, other.options); }, {"step 4", "--steps"});
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(RecomputeRefusals, NameTheOptionThatIsUnknownOrDoesNotFit) {
   expect("verify", {"--dropout", "1"}, {"--dropout", "1"});
   expect("verify", {"--device", "toaster"}, {"toaster"});
   expect("verify", {"--data", folder / "none"}, {folder / "none"});
-  expect("verify", {"--data", folder.write("text", "abc"), "--vocab", "5"}, {"--vocab", "--data"});
+  expect("verify", {"--data", folder.write("text", "abc"), "--vocab-size", "5"}, {"--vocab-size", "--data"});
   expect("compare", {"--recompute", "full", "most", "--out", folder / "out"}, {"most"});
   expect("compare", {"--recompute", "segments:9", "--out", folder / "out"}, {"9"});
   expect("max-batch", {}, {"--memory-limit"});

@@ -43,7 +43,7 @@ TEST(MaxBatch, FitsAndOneMoreDoesNot) {
 
 TEST(MaxBatch, SaysWhenNotEvenOneRowFits) {
   ProgramResult result =
-      run_recompute(recompute_arguments("max-batch", {"--memory-limit", "1MiB", "--vocab", "1000"}));
+      run_recompute(recompute_arguments("max-batch", {"--memory-limit", "1MiB", "--vocab-size", "1000"}));
   EXPECT_EQ(result.code, 2) << result.out;
   EXPECT_NE(result.err.find("out of memory on cpu"), std::string::npos) << result.err;
 }

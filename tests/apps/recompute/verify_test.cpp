@@ -29,7 +29,7 @@ TEST(Verify, PassesOnAText) {
 
 TEST(Verify, SaysSoWhenTheModelIsTooSmallToGain) {
   for (const Arguments& more :
-       {Arguments{"--layers", "1", "--vocab", "20000"}, Arguments{"--recompute", "none"}}) {
+       {Arguments{"--layers", "1", "--vocab-size", "20000"}, Arguments{"--recompute", "none"}}) {
     ProgramResult result = run_recompute(recompute_arguments("verify", more));
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_NE(result.out.find("too small, or the strategy too weak, to gain"), std::string::npos)
