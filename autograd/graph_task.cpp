@@ -1,6 +1,7 @@
 // One backward pass, step by step.
 #include "reprise/autograd/graph_task.h"
 
+#include <atomic>
 #include <utility>
 
 #include "reprise/autograd/accumulate_grad.h"
@@ -8,7 +9,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/autograd/recompute/replay/replay_scope.h"
+#include "reprise/autograd/replay_filter.h"
 #include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/reduce/reduce.h"
 
@@ -64,12 +65,12 @@ void apply_hook(const Node& node, const Node::GradHook& hook, Tensor& gradient) 
   gradient = replaced;
 }
 
-thread_local GraphTask* running = nullptr;
+thread_local GraphTask* innermost = nullptr;
 thread_local uint64_t visited = 0;
 
 struct RunningScope {
-  explicit RunningScope(GraphTask& task) : outer(running) { running = &task; }
-  ~RunningScope() { running = outer; }
+  explicit RunningScope(GraphTask& task) : outer(std::exchange(innermost, &task)) {}
+  ~RunningScope() { innermost = outer; }
   GraphTask* outer;
 };
 
@@ -119,7 +120,7 @@ void GraphTask::count_dependencies() {
 }
 
 bool GraphTask::ends_at(Node* node) const {
-  return stops_.contains(node) || (ends_at_captures_ && captures_at_.contains(node));
+  return stops_at(node) || (ends_at_captures_ && captures_at_.contains(node));
 }
 
 uint64_t GraphTask::nodes_visited() { return visited; }
@@ -146,15 +147,15 @@ void GraphTask::run() {
   }
 }
 
-// In a pass that a replayed region runs: the same pass in the region's first run has added to this leaf.
+// In a pass that a replay runs: the same pass in the first run has added to this leaf.
 bool GraphTask::is_done(Node& node) const {
-  if (!recompute::ReplayScope::active() || captures_at_.contains(&node)) return false;
+  if (!ReplayFilter::active() || captures_at_.contains(&node)) return false;
   auto* leaf = dynamic_cast<AccumulateGrad*>(&node);
-  return leaf && recompute::ReplayScope::first_run_used(leaf->leaf());
+  return leaf && ReplayFilter::any_used(leaf->leaf());
 }
 
 void GraphTask::step(const NodePtr& node) {
-  if (stops_.contains(node.get()) || is_done(*node)) return;
+  if (stops_at(node.get()) || is_done(*node)) return;
   TensorList grads;
   if (auto buffer = buffers_.find(node.get()); buffer != buffers_.end()) {
     grads = std::move(buffer->second);
@@ -198,7 +199,7 @@ void GraphTask::finish_gradients(Node& node, TensorList& grads) {
     captured_[it->second] = grads[size_t(capture_edges_[it->second].input)];
   for (size_t i = 0; i < grads.size(); ++i) {
     const OutputMeta& meta = node.outputs()[i];
-    if (!grads[i].defined() && !meta.absent && !dynamic_cast<TakesUndefinedGradients*>(&node))
+    if (!grads[i].defined() && !meta.absent && !node.takes_undefined_gradients())
       grads[i] = Tensor::zeros(meta.shape, meta.dtype, meta.device);
   }
 }
@@ -212,16 +213,8 @@ void GraphTask::deliver(Node& node, TensorList&& input_grads) {
   }
 }
 
-const Edge& GraphTask::redirected(const Edge& edge) const {
-  for (const auto& [from, to] : redirected_)
-    if (from.node == edge.node && from.input == edge.input) return to;
-  return edge;
-}
-
-Edge GraphTask::place_of(const Edge& edge) { return running ? running->redirected(edge) : edge; }
-
 void GraphTask::add_gradient(const Edge& asked, Tensor gradient) {
-  const Edge& edge = redirected(asked);
+  const Edge& edge = place_of(asked);
   TensorList& buffer = buffers_[edge.node.get()];
   buffer.resize(edge.node->outputs().size());
   Tensor& slot = buffer[size_t(edge.input)];
@@ -229,32 +222,26 @@ void GraphTask::add_gradient(const Edge& asked, Tensor gradient) {
 }
 
 Tensor GraphTask::take_pending(const Edge& asked) {
-  if (!running || grad_mode_enabled()) return {};
-  const Edge& edge = running->redirected(asked);
-  auto buffer = running->buffers_.find(edge.node.get());
-  if (buffer == running->buffers_.end()) return {};
+  if (!innermost || grad_mode_enabled()) return {};
+  const Edge& edge = innermost->place_of(asked);
+  auto buffer = innermost->buffers_.find(edge.node.get());
+  if (buffer == innermost->buffers_.end()) return {};
   Tensor& slot = buffer->second[size_t(edge.input)];
   if (!slot.defined()) return {};
   Tensor sum = std::exchange(slot, Tensor());  // copied if somebody holds it: the same bits whoever does
   return sum.is_sole_owner() && sum.is_contiguous() ? sum : sum.clone();
 }
 
-void GraphTask::stop_at(const Edge& edge, Tensor sum) {
-  stops_.insert(edge.node.get());
-  if (sum.defined()) add_gradient(edge, std::move(sum));
-}
-
-Tensor GraphTask::take_stopped(const Edge& edge) {
+Tensor GraphTask::take_sum(const Edge& edge) {
   auto buffer = buffers_.find(edge.node.get());
   return buffer == buffers_.end() ? Tensor() : std::exchange(buffer->second[size_t(edge.input)], Tensor());
 }
 
-Tensor GraphTask::take_sum(const Edge& edge) { return running ? running->take_stopped(edge) : Tensor(); }
+GraphTask* GraphTask::running() { return innermost; }
 
-bool GraphTask::running_is_restricted() { return running && running->restricted_; }
-
-std::shared_ptr<void>* GraphTask::kept_in_pass(uint64_t key) {
-  return running ? &running->kept_in_pass_[key] : nullptr;
+uint64_t GraphTask::next_local_id() {
+  static std::atomic<uint64_t> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace reprise::autograd

@@ -9,16 +9,11 @@
 
 namespace reprise::autograd {
 
-/// A node that tells an output without gradient from one whose gradient is zero: such gradients stay
-/// undefined.
-class TakesUndefinedGradients {
- public:
-  virtual ~TakesUndefinedGradients() = default;
-};
-
 class GraphTask {
  public:
   explicit GraphTask(bool retain_graph) : retain_graph_(retain_graph) {}
+  virtual ~GraphTask() = default;
+  GraphTask(const GraphTask&) = delete;
 
   void add_root(const Edge& edge, Tensor gradient);
   /// Restricts the pass to what leads to the nodes named here (accumulators).
@@ -39,23 +34,23 @@ class GraphTask {
   /// if nothing has, or outside a backward pass.
   static Tensor take_pending(const Edge& asked);
 
-  // For a pass that plays a part of the graph of the pass around it, with the same bits.
+  /// This thread's innermost pass that runs; null outside of any.
+  static GraphTask* running();
+  /// Whether the pass leaves nodes out: grad(), or backward() with inputs.
+  bool is_restricted() const { return restricted_; }
+  /// Where the pass adds gradients for `asked`.
+  virtual const Edge& place_of(const Edge& asked) const { return asked; }
+  /// Takes out what has arrived for `edge` so far; undefined if nothing has.
+  Tensor take_sum(const Edge& edge);
 
-  /// The pass ends at the node of `edge`, which does not run; the sum for `edge` starts from `sum`, if any.
-  void stop_at(const Edge& edge, Tensor sum);
-  Tensor take_stopped(const Edge& edge);
-  /// Gradients for `from` are added to the sum for `to`, which is not redirected itself.
-  void redirect(const Edge& from, const Edge& to) { redirected_.emplace_back(from, to); }
-  /// Where the running pass adds gradients for `edge`.
-  static Edge place_of(const Edge& edge);
-  /// Takes out of the running pass what has arrived for `edge` so far; undefined if nothing has.
-  static Tensor take_sum(const Edge& edge);
-  /// Whether the running pass leaves nodes out: grad(), or backward() with inputs.
-  static bool running_is_restricted();
-  /// What the owner of `key` keeps for the rest of the running pass; null outside of any.
-  static std::shared_ptr<void>* kept_in_pass(uint64_t key);
+ protected:
+  /// Whether the pass ends at `node`, which does not run: what arrives there stays.
+  virtual bool stops_at(Node*) const { return false; }
+  void add_gradient(const Edge& asked, Tensor gradient);
 
  private:
+  template <class T>
+  friend class PassLocal;
   struct NewestFirst {
     bool operator()(const NodePtr& a, const NodePtr& b) const { return a->sequence() < b->sequence(); }
   };
@@ -65,15 +60,12 @@ class GraphTask {
   void find_needed(const std::vector<Node*>& children_first);
   bool is_done(Node& node) const;
   void step(const NodePtr& node);
-  void add_gradient(const Edge& asked, Tensor gradient);
-  const Edge& redirected(const Edge& edge) const;
   void finish_gradients(Node& node, TensorList& grads);
   void deliver(Node& node, TensorList&& input_grads);
+  static uint64_t next_local_id();
 
   bool retain_graph_;
-  std::unordered_map<uint64_t, std::shared_ptr<void>> kept_in_pass_;
-  std::unordered_set<Node*> stops_;
-  std::vector<std::pair<Edge, Edge>> redirected_;
+  std::unordered_map<uint64_t, std::shared_ptr<void>> locals_;  // of PassLocals, by their ids
   bool ends_at_captures_ = false;
   bool restricted_ = false;           // some nodes are not needed
   std::unordered_set<Node*> kept_;    // targets that run (accumulators)

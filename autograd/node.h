@@ -26,6 +26,7 @@ struct Edge {
   NodePtr node;
   int input = 0;
   explicit operator bool() const { return node != nullptr; }
+  friend bool operator==(const Edge&, const Edge&) = default;
 };
 
 /// What a forward output looked like; its gradient must match.
@@ -48,6 +49,9 @@ class Node {
   virtual const char* op_name() const = 0;
   /// Frees what was kept for backward; running the node again is then an Error.
   virtual void release() {}
+  /// Whether it tells an output without gradient from one whose gradient is zero: then `run` gets undefined
+  /// ones too.
+  virtual bool takes_undefined_gradients() const { return false; }
 
   const std::vector<Edge>& edges() const { return edges_; }
   const std::vector<OutputMeta>& outputs() const { return outputs_; }

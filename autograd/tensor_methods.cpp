@@ -8,7 +8,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/transfer.h"
-#include "reprise/autograd/recompute/scopes.h"
+#include "reprise/autograd/replay_filter.h"
 #include "reprise/core/overlap.h"
 #include "reprise/kernels/elementwise/copy.h"
 #include "reprise/kernels/elementwise/elementwise.h"
@@ -165,7 +165,7 @@ void begin_in_place(const Tensor& x, const char* op, const Tensor& source, const
         ": the source requires grad and in-place writes are not recorded; detach() it, or use the "
         "out-of-place function");
   check(!overlaps_itself(x.view()), op, ": the target is expanded: several elements share memory");
-  recompute::check_write(op, x);
+  ReplayFilter::check_write(op, x);
   if (OpObserver::any()) OpObserver::notify_write({op, {x, source}, attributes});
   x.storage()->bump_version();
 }

@@ -9,7 +9,7 @@
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/autograd/recompute/scopes.h"
+#include "reprise/autograd/replay_filter.h"
 
 namespace reprise {
 namespace {
@@ -22,7 +22,7 @@ struct RunningStatistics {
   std::optional<double> momentum;
 
   void update(const Tensor& batch_mean, const Tensor& batch_variance, int64_t count) const {
-    if (!mean.defined() || count == 0 || recompute::is_replaying()) return;
+    if (!mean.defined() || count == 0 || ReplayFilter::active()) return;
     for (const Tensor& x : {mean, variance, batches})
       if (x.defined()) x.storage()->bump_version();
     kernels::update_running_statistics(current_stream(mean.device()), batch_mean, batch_variance, count,

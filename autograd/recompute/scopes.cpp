@@ -3,11 +3,15 @@
 
 #include <utility>
 
+#include "reprise/autograd/replay_filter.h"
+
 namespace reprise::recompute {
 namespace {
 thread_local std::optional<bool> early_stop;
 thread_local std::optional<bool> debug;
 }  // namespace
+
+bool is_replaying() { return autograd::ReplayFilter::active(); }
 
 EarlyStop::EarlyStop(bool on) : previous_(std::exchange(early_stop, on)) {}
 EarlyStop::~EarlyStop() { early_stop = previous_; }

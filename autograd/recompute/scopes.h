@@ -3,18 +3,11 @@
 
 #include <optional>
 
-namespace reprise {
-class Tensor;
-}
-
 namespace reprise::recompute {
 
 /// Whether this thread is replaying a region: state that forward changes, such as running statistics, has
 /// been changed by the first run already.
 bool is_replaying();
-
-/// Before `method` changes x in place: Error in a replay of a region whose first run has changed it already.
-void check_write(const char* method, const Tensor& x);
 
 /// Overrides CheckpointOptions::early_stop of the checkpoints called while it lives; the innermost wins.
 class EarlyStop {

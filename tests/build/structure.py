@@ -17,6 +17,7 @@ MAY_INCLUDE = {
     "train": {"distributed", "nn", "plot", "io", "autograd", "kernels", "core"},
     "apps": {"train", "distributed", "nn", "plot", "autograd", "kernels", "io", "core"},
 }
+TOP_FLOORS = {"autograd/recompute"}  # folders above the rest of their room, its sources too
 MOST_FILES = 40   # in a folder
 MOST_LINES = 500  # in a file
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -36,6 +37,16 @@ def room_violations(room, path, text):
             yield f"{path}: {name}: {room} may include {', '.join(sorted(MAY_INCLUDE[room])) or 'nothing'}"
         elif target not in MAY_INCLUDE and target != "reprise.h":
             yield f"{path}: {name}: {target} is no folder of the library"
+
+
+def floor_violations(path, text):
+    """Includes of a top floor by a file of its room below it."""
+    for floor in TOP_FLOORS:
+        if path.parts[0] != floor.split("/")[0] or path.is_relative_to(floor):
+            continue
+        for _, name in INCLUDE.findall(text):
+            if name.startswith(f"reprise/{floor}/"):
+                yield f"{path}: {name}: {floor} lies above the rest of {path.parts[0]}"
 
 
 def folder_edges(sources):
@@ -101,6 +112,7 @@ def main():
     sources = {path.relative_to(source): path.read_text() for room in MAY_INCLUDE
                for path in sorted((source / room).rglob("*")) if path.suffix in {".h", ".cpp", ".cu", ".cuh"}}
     wrong = [words for path, text in sources.items() for words in room_violations(path.parts[0], path, text)]
+    wrong += [words for path, text in sources.items() for words in floor_violations(path, text)]
     if cycle := cycle_of(folder_edges(sources)):
         wrong.append("folders include each other in a circle:\n  " + "\n  ".join(cycle))
 

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 
+#include "reprise/autograd/pass_local.h"
 #include "reprise/autograd/recompute/offload/parked.h"
 
 namespace reprise::recompute {
@@ -86,7 +87,8 @@ class ParkedRegion {
   std::weak_ptr<ParkedRegion> before_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Parked>> tensors_;
-  bool aside_ = false;    // what is added is put aside at once
+  bool aside_ = false;  // what is added is put aside at once
+  autograd::PassLocal<bool> reached_by_;
   bool reached_ = false;  // by backward: what is still in memory stays
 };
 

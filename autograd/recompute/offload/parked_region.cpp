@@ -1,7 +1,6 @@
 // When a region's tensors leave and come back.
 #include <utility>
 
-#include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/recompute/offload/offload.h"
 
 namespace reprise::recompute {
@@ -33,8 +32,8 @@ void ParkedRegion::forget_prefetch() {
 // The first tensor that a pass takes brings the others of its region along, the newest first, and those of
 // the region before.
 Tensor ParkedRegion::fetch(size_t index) {
-  std::shared_ptr<void>* pass = autograd::GraphTask::kept_in_pass(reinterpret_cast<uintptr_t>(this));
-  bool first = pass && !std::exchange(*pass, offload_);
+  bool* reached = reached_by_.get();
+  bool first = reached && !std::exchange(*reached, true);
   std::vector<std::shared_ptr<Parked>> tensors;
   {
     std::lock_guard lock(mutex_);

@@ -1,7 +1,6 @@
 // Which results are kept, and reading them.
 #include "reprise/autograd/recompute/replay/kept.h"
 
-#include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/recompute/replay/needs.h"
 
 namespace reprise::recompute {
@@ -18,18 +17,12 @@ std::shared_ptr<KeptValue> kept_value(const Recording& recording, const Tensor& 
 
 }  // namespace
 
-// What the pass that unpacked a value holds: at its end the value is let go.
-struct KeptValue::InPass {
-  std::weak_ptr<KeptValue> value;
-
-  explicit InPass(std::weak_ptr<KeptValue> kept) : value(std::move(kept)) {}
-  ~InPass() {
-    std::shared_ptr<KeptValue> alive = value.lock();
-    if (!alive) return;
-    std::lock_guard lock(alive->mutex_);
-    alive->unpacked_ = Tensor();
-  }
-};
+KeptValue::InPass::~InPass() {
+  std::shared_ptr<KeptValue> alive = value.lock();
+  if (!alive) return;
+  std::lock_guard lock(alive->mutex_);
+  alive->unpacked_ = Tensor();
+}
 
 Tensor KeptValue::read() {
   if (store_) return store_->fetch(place_);
@@ -37,8 +30,7 @@ Tensor KeptValue::read() {
   if (!saved_.is_packed()) return saved_.unpack(nullptr, op_name_);
   if (unpacked_.defined()) return unpacked_;
   unpacked_ = saved_.unpack(nullptr, op_name_);
-  if (auto* kept = autograd::GraphTask::kept_in_pass(reinterpret_cast<uintptr_t>(this)))
-    *kept = std::make_shared<InPass>(weak_from_this());
+  if (InPass* pass = in_pass_.get()) pass->value = weak_from_this();
   return unpacked_;
 }
 

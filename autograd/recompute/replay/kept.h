@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "reprise/autograd/pass_local.h"
 #include "reprise/autograd/recompute/offload/offload.h"
 #include "reprise/autograd/recompute/replay/op_recorder.h"
 #include "reprise/autograd/saved_tensor.h"
@@ -24,7 +25,11 @@ class KeptValue : public std::enable_shared_from_this<KeptValue> {
   size_t device_bytes() const { return device_bytes_; }
 
  private:
-  struct InPass;
+  // At the end of the pass that unpacked the value it is let go.
+  struct InPass {
+    std::weak_ptr<KeptValue> value;
+    ~InPass();
+  };
 
   autograd::SavedTensor saved_;
   const char* op_name_;
@@ -32,6 +37,7 @@ class KeptValue : public std::enable_shared_from_this<KeptValue> {
   size_t place_ = 0;
   size_t device_bytes_ = 0;
   std::mutex mutex_;
+  autograd::PassLocal<InPass> in_pass_;
   Tensor unpacked_;  // an enclosing region hands a value out once in a pass; gone when the pass ends
 };
 

@@ -7,8 +7,7 @@
 #include <unordered_map>
 
 #include "reprise/autograd/engine.h"
-#include "reprise/autograd/graph_task.h"
-#include "reprise/autograd/ops.h"
+#include "reprise/autograd/nested_pass.h"
 #include "reprise/autograd/recompute/replay/replay_scope.h"
 #include "reprise/autograd/recompute/replay/run_observer.h"
 
@@ -17,11 +16,7 @@ namespace {
 
 using autograd::Edge;
 using autograd::gradient_edge;
-using autograd::GraphTask;
 
-auto same_as(const Edge& edge) {
-  return [&edge](const Edge& other) { return other.node == edge.node && other.input == edge.input; };
-}
 auto same_as(const Tensor& x) {
   return [&x](const Tensor& other) { return x.defined() && other.is_same(x); };
 }
@@ -30,8 +25,7 @@ auto shares_memory_with(const Tensor& x) {
   return [&x](const Tensor& other) { return other.defined() && other.storage() == x.storage(); };
 }
 
-template <class T>
-bool contains(const std::vector<T>& all, const T& one) {
+bool contains(const TensorList& all, const Tensor& one) {
   return std::any_of(all.begin(), all.end(), same_as(one));
 }
 
@@ -72,7 +66,8 @@ class CaptureObserver final : public FirstRunObserver {
     reached_.note(inputs, outputs);
     for (const Tensor& x : inputs) {
       Edge edge = gradient_edge(x);
-      if (is_from_outside(edge, node_) && !contains(edges_, edge)) edges_.push_back(std::move(edge));
+      if (is_from_outside(edge, node_) && std::find(edges_.begin(), edges_.end(), edge) == edges_.end())
+        edges_.push_back(std::move(edge));
     }
   }
 
@@ -107,27 +102,20 @@ void warn_once() {
          "its outputs have no gradient\n";
 }
 
-// Note [Same sums]
-// The gradient of a tensor that is used inside and outside of the region is a sum, and floating sums depend
-// on their order. In a graph without checkpoints the region's operations would add their parts one by one to
-// what has arrived from newer operations. So the nested pass takes the sums over from the pass around it,
-// goes on adding, and gives them back as the node's gradients. For that the node has an edge for each tensor
-// that the region reads: its inputs, and all that `fn` captured. A leaf so gets its gradient once a pass, its
-// hooks run once.
-class ReentrantNode final : public autograd::Node,
-                            public autograd::TakesUndefinedGradients,
-                            public std::enable_shared_from_this<ReentrantNode> {
+// The node has an edge for each tensor that the region reads: its inputs, and all that `fn` captured. So a
+// leaf gets its gradient once in a pass, and its hooks run once: Note [Same sums].
+class ReentrantNode final : public autograd::Node, public std::enable_shared_from_this<ReentrantNode> {
  public:
   TensorList first_run(const std::shared_ptr<Body>& body, const TensorList& inputs,
                        const std::vector<std::string>& paths, const CheckpointOptions& options);
   TensorList run(TensorList&& output_grads) override;
   void release() override { recording_.reset(); }
+  bool takes_undefined_gradients() const override { return true; }
   const char* op_name() const override { return "checkpoint"; }
 
  private:
   void attach(TensorList& outputs, const TensorList& inputs, const Reached& reached);
   TensorList play_again(const TensorList& inputs);
-  std::vector<Edge> ends_of(GraphTask& task, const TensorList& inputs) const;
   void check_outputs(const TensorList& outputs) const;
   void check_origins(const TensorList& outputs, std::optional<Provenance>& replay) const;
 
@@ -245,51 +233,30 @@ void ReentrantNode::check_outputs(const TensorList& outputs) const {
   check(any, "checkpoint: no output of fn requires grad; there is nothing to play again for");
 }
 
-// Where the nested pass ends: at its own leaves, and at captured tensors. An input that `fn` captured too has
-// both, which are one sum.
-std::vector<Edge> ReentrantNode::ends_of(GraphTask& task, const TensorList& inputs) const {
-  std::vector<Edge> inner(edges_.size()), outer;
-  for (size_t i = 0; i < edges_.size(); ++i) {
-    outer.push_back(edges_[i] ? GraphTask::place_of(edges_[i]) : Edge());
-    if (!edges_[i]) continue;
-    Edge end = i < input_count_ ? gradient_edge(inputs[i]) : edges_[i];
-    auto sum = size_t(std::find_if(outer.begin(), outer.end(), same_as(outer[i])) - outer.begin());
-    if (sum == i) {
-      inner[i] = end;
-      task.stop_at(end, GraphTask::take_sum(outer[i]));
-    }
-    for (const Edge& edge : {end, edges_[i]}) {
-      task.stop_at(edge, {});
-      if (!same_as(edge)(inner[sum])) task.redirect(edge, inner[sum]);
-    }
-  }
-  return inner;
-}
-
 TensorList ReentrantNode::run(TensorList&& output_grads) {
   check(recording_.has_value(),
         "checkpoint: backward a second time through a graph whose saved tensors are gone; pass "
         "retain_graph = true to the first");
   check(!autograd::grad_mode_enabled(),
         "checkpoint: reentrant checkpoint is incompatible with create_graph; use mode non_reentrant");
-  check(!GraphTask::running_is_restricted(),
+  check(!autograd::GraphTask::running()->is_restricted(),
         "checkpoint: reentrant checkpoint is incompatible with grad() or backward(inputs); use mode "
         "non_reentrant");
   TensorList inputs = recording_->inputs.rebuild();
   recording_->captures.check_versions();
   TensorList outputs = play_again(inputs);
 
-  GraphTask task(/*retain_graph=*/false);
-  std::vector<Edge> inner = ends_of(task, inputs);
+  std::vector<Edge> ends;  // at the leaves of its own, and at captured tensors
+  for (size_t i = 0; i < edges_.size(); ++i)
+    ends.push_back(edges_[i] && i < input_count_ ? gradient_edge(inputs[i]) : edges_[i]);
+  autograd::NestedPass pass(ends, edges_);
   for (size_t i = 0; i < places_.size(); ++i) {
     Edge edge = gradient_edge(outputs[places_[i]]);
-    if (edge && output_grads[i].defined()) task.add_root(edge, std::move(output_grads[i]));
+    if (edge && output_grads[i].defined()) pass.add_root(edge, std::move(output_grads[i]));
   }
   outputs.clear();
-  task.run();
-  TensorList grads;
-  for (const Edge& edge : inner) grads.push_back(edge ? task.take_stopped(edge) : Tensor());
-  return grads;
+  pass.run();
+  return pass.take_sums();
 }
 
 }  // namespace

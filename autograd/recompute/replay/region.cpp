@@ -1,27 +1,11 @@
 // The two hooks of a region: what is saved becomes a slot, and a slot that is read is rebuilt by a replay.
 #include "reprise/autograd/recompute/replay/region.h"
 
-#include <atomic>
-
-#include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/recompute/replay/first_run.h"
 #include "reprise/autograd/recompute/replay/kept.h"
 #include "reprise/autograd/recompute/replay/replay.h"
 
 namespace reprise::recompute {
-
-namespace {
-
-uint64_t next_region_id() {
-  static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
-}  // namespace
-
-Region::Region(std::shared_ptr<Body> body, const TensorList& inputs, const std::vector<std::string>& paths,
-               const CheckpointOptions& options)
-    : recording_(std::move(body), inputs, paths, options), id_(next_region_id()) {}
 
 TensorList Region::first_run(const TensorList& inputs) {
   const CheckpointOptions& options = recording_.options;
@@ -50,10 +34,10 @@ TensorList Region::first_run(const TensorList& inputs) {
 Tensor Region::read(const Slot& slot) {
   if (slot.kept) return slot.view.of(slot.kept->read());
   const SavedSlot& saved = recording_.slots[slot.index];
-  std::shared_ptr<void>* pass = autograd::GraphTask::kept_in_pass(id_);
-  if (!pass) return replay()->take(slot.index, saved);
-  if (!*pass) *pass = replay();
-  Tensor x = static_cast<Rebuilt*>(pass->get())->take(slot.index, saved);
+  std::shared_ptr<Rebuilt>* of_pass = rebuilt_.get();
+  if (!of_pass) return replay()->take(slot.index, saved);
+  if (!*of_pass) *of_pass = replay();
+  Tensor x = (*of_pass)->take(slot.index, saved);
   if (!recording_.complete && recording_.provenance) recording_.provenance->stands_for(x, saved.origin);
   return x;
 }

@@ -8,6 +8,7 @@
 
 #include <mutex>
 
+#include "reprise/autograd/pass_local.h"
 #include "reprise/autograd/recompute/replay/recording.h"
 
 namespace reprise::recompute {
@@ -18,7 +19,8 @@ class Region : public std::enable_shared_from_this<Region> {
  public:
   /// `options` with the thread's overrides in them.
   Region(std::shared_ptr<Body> body, const TensorList& inputs, const std::vector<std::string>& paths,
-         const CheckpointOptions& options);
+         const CheckpointOptions& options)
+      : recording_(std::move(body), inputs, paths, options) {}
 
   TensorList first_run(const TensorList& inputs);
 
@@ -29,7 +31,7 @@ class Region : public std::enable_shared_from_this<Region> {
   std::shared_ptr<Rebuilt> replay();
 
   Recording recording_;
-  uint64_t id_;
+  autograd::PassLocal<std::shared_ptr<Rebuilt>> rebuilt_;
   std::mutex mutex_;  // two passes at once: one replay after the other
 };
 

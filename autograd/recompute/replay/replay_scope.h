@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/recompute/replay/recording.h"
+#include "reprise/autograd/replay_filter.h"
 
 namespace reprise::recompute {
 
@@ -12,19 +13,22 @@ namespace reprise::recompute {
 class ReplayScope {
  public:
   explicit ReplayScope(const Recording& first);
-  ~ReplayScope();
   ReplayScope(const ReplayScope&) = delete;
 
-  /// Whether `leaf` is one that the first run of a region being replayed on this thread used. A backward pass
-  /// that the region's body runs has added to its gradient then, and must not again.
-  static bool first_run_used(const autograd::AutogradMeta& leaf);
-  /// Whether the first run of a region being replayed on this thread changed x in place.
-  static bool first_run_wrote(const Tensor& x);
-  static bool active();
-
  private:
-  const Captures& captures_;
-  const ReplayScope* outer_;
+  class Filter final : public autograd::ReplayFilter {
+   public:
+    explicit Filter(const Captures& captures) : captures_(captures) {}
+
+   private:
+    bool first_run_used(const autograd::AutogradMeta& leaf) const override {
+      return captures_.has_leaf(leaf);
+    }
+    void check_own_write(const char* method, const Tensor& x) const override;
+
+    const Captures& captures_;
+  };
+
   EnableGrad grad_;
   MemoryScope memory_{MemoryCategory::recompute};
   autograd::HideOpObservers no_observers_;
@@ -32,6 +36,7 @@ class ReplayScope {
   std::optional<autograd::RestoreGenerators> generators_;
   std::vector<std::shared_ptr<void>> thread_;
   std::shared_ptr<void> context_;
+  std::optional<Filter> filter_;
 };
 
 }  // namespace reprise::recompute
