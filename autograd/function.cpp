@@ -21,7 +21,7 @@ void FunctionNode::throw_undefined(const char* op_name, const UndefinedTensor& e
 }
 
 void FunctionNode::begin(const TensorList& inputs) {
-  results_wanted_ = !OpObserver::all_want_no_results();
+  results_wanted_ = !OpInterceptor::all_want_no_results();
   if (!grad_mode_enabled()) return;
   edges_.reserve(inputs.size());
   for (const Tensor& x : inputs) {

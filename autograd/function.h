@@ -108,8 +108,9 @@ class Function : public FunctionNode {
     TensorList inputs;
     (detail::collect(inputs, args), ...);
     if (OpObserver::any())
-      OpObserver::notify_begin({Derived::name, inputs, attributes_of(args...), detail::cost_of<Derived>()});
-    if (auto results = OpObserver::find_replacement(Derived::name, inputs))
+      OpObserver::notify_begin(
+          {Derived::name, inputs, attributes_of(args...), detail::cost_of<Derived>(), /*replaceable=*/true});
+    if (auto results = OpInterceptor::find_replacement(Derived::name, inputs))
       return detail::from_list<Result>(std::move(*results));
     std::shared_ptr<Derived> node = make_node<Derived>();
     Function& self = *node;

@@ -22,40 +22,37 @@ OpObserver::OpObserver() : outer_(std::exchange(innermost, this)), data_(&data_c
 OpObserver::~OpObserver() { innermost = outer_; }
 bool OpObserver::any() { return innermost != nullptr; }
 
-void OpObserver::notify_begin(const OpCall& call) {
-  OpObserver* first = innermost;
-  HideOpObservers guard;
-  for (OpObserver* observer = first; observer; observer = observer->outer_) observer->op_begins(call);
-}
-
-void OpObserver::notify(const char* op_name, const TensorList& inputs, const TensorList& outputs) {
+// What an observer computes is not observed.
+template <class Tell>
+void OpObserver::tell_all(const Tell& tell) {
   if (!innermost) return;
   OpObserver* first = innermost;
   HideOpObservers guard;
-  for (OpObserver* observer = first; observer; observer = observer->outer_)
-    observer->op_ran(op_name, inputs, outputs);
+  for (OpObserver* observer = first; observer; observer = observer->outer_) tell(*observer);
+}
+
+void OpObserver::notify_begin(const OpCall& call) {
+  tell_all([&](OpObserver& observer) { observer.op_begins(call); });
+}
+
+void OpObserver::notify(const char* op_name, const TensorList& inputs, const TensorList& outputs) {
+  tell_all([&](OpObserver& observer) { observer.op_ran(op_name, inputs, outputs); });
 }
 
 void OpObserver::notify_made(const char* factory, const Tensor& y, const Attributes& attributes) {
-  OpObserver* first = innermost;
-  HideOpObservers guard;
-  for (OpObserver* observer = first; observer; observer = observer->outer_)
-    observer->made({factory, {}, attributes}, y);
+  tell_all([&](OpObserver& observer) { observer.made({factory, {}, attributes}, y); });
 }
 
-std::optional<TensorList> OpObserver::find_replacement(const char* op_name, const TensorList& inputs) {
-  OpObserver* first = innermost;
-  if (!first) return {};
-  HideOpObservers guard;
-  for (OpObserver* observer = first; observer; observer = observer->outer_)
-    if (auto results = observer->replacement(op_name, inputs)) return results;
-  return {};
+void OpObserver::notify_write(const OpCall& call) {
+  tell_all([&](OpObserver& observer) { observer.will_write(call); });
 }
 
-bool OpObserver::all_want_no_results() {
-  for (OpObserver* observer = innermost; observer; observer = observer->outer_)
-    if (observer->wants_results()) return false;
-  return innermost != nullptr;
+void OpObserver::notify_data(const Tensor& x) {
+  tell_all([&](OpObserver& observer) { observer.data_asked(x); });
+}
+
+void OpObserver::notify_backward() {
+  tell_all([](OpObserver& observer) { observer.backward_begins(); });
 }
 
 InsideOp::InsideOp(Of what) : what_(what) {
@@ -70,22 +67,6 @@ InsideOp::~InsideOp() {
 }
 int InsideOp::depth() { return ops_around; }
 int InsideOp::operation_depth() { return operations_around; }
-
-void OpObserver::notify_write(const OpCall& call) {
-  OpObserver* first = innermost;
-  HideOpObservers guard;
-  for (OpObserver* observer = first; observer; observer = observer->outer_) observer->will_write(call);
-}
-
-void OpObserver::notify_backward() {
-  for (OpObserver* observer = innermost; observer; observer = observer->outer_) observer->backward_begins();
-}
-
-void OpObserver::notify_data(const Tensor& x) {
-  OpObserver* first = innermost;
-  HideOpObservers guard;
-  for (OpObserver* observer = first; observer; observer = observer->outer_) observer->data_asked(x);
-}
 
 HideOpObservers::HideOpObservers() : hidden_(std::exchange(innermost, nullptr)) {}
 HideOpObservers::~HideOpObservers() { innermost = hidden_; }

@@ -1,12 +1,12 @@
-// OpObserver: sees every differentiable operation that runs on its thread, recorded or not, just before the
-// operation saves its tensors. It may also give the results, so that the operation does not run. Traces and
-// recompute stand on it.
+// OpObserver: is told of every differentiable operation that runs on its thread, recorded or not, just before
+// the operation saves its tensors. Traces and recompute stand on it.
 #pragma once
 
 #include <optional>
 
 #include "reprise/autograd/attributes.h"
 #include "reprise/autograd/op_cost.h"
+#include "reprise/autograd/op_interceptor.h"
 #include "reprise/core/data_observer.h"
 #include "reprise/core/tensor.h"
 
@@ -18,6 +18,7 @@ struct OpCall {
   const TensorList& inputs;
   Attributes attributes{};
   OpCost cost{};
+  bool replaceable = false;  ///< interceptors are asked for its results next
 };
 
 /// Observes while it lives; those around it go on observing. What an observer computes is not itself
@@ -41,13 +42,6 @@ class OpObserver {
   /// A backward pass is about to run.
   virtual void backward_begins() {}
 
-  /// Before an operation: the results to use in place of running it. Then it runs no forward, saves nothing,
-  /// and `op_ran` is not called.
-  virtual std::optional<TensorList> replacement(const char*, const TensorList&) { return {}; }
-  /// Before the forward of an operation: whether its results will be read, or only what it saves. It may
-  /// leave results that are not wanted hollow.
-  virtual bool wants_results() { return true; }
-
   /// Tells all observers of this thread.
   static void notify_begin(const OpCall& call);
   static void notify(const char* op_name, const TensorList& inputs, const TensorList& outputs);
@@ -55,12 +49,12 @@ class OpObserver {
   static void notify_write(const OpCall& call);
   static void notify_data(const Tensor& x);
   static void notify_backward();
-  /// Asks all observers of this thread, the innermost first.
-  static std::optional<TensorList> find_replacement(const char* op_name, const TensorList& inputs);
-  static bool all_want_no_results();
   static bool any();  ///< whether there are any on this thread
 
  private:
+  template <class Tell>
+  static void tell_all(const Tell& tell);
+
   OpObserver* outer_;
   SetDataObserver data_;
 };
@@ -80,7 +74,7 @@ class InsideOp {
   std::optional<SetDataObserver> no_data_;  // an operation's own
 };
 
-/// While it lives, the observers around it see nothing.
+/// While it lives, the observers and interceptors around it see nothing.
 class HideOpObservers {
  public:
   HideOpObservers();
@@ -89,6 +83,7 @@ class HideOpObservers {
 
  private:
   OpObserver* hidden_;
+  HideOpInterceptors no_interceptors_;
   SetDataObserver no_data_{nullptr};
 };
 

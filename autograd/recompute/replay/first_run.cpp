@@ -5,12 +5,7 @@ namespace reprise::recompute {
 
 void FirstRun::op_begins(const autograd::OpCall& call) {
   FirstRunObserver::op_begins(call);
-  if (!is_inside_op()) cost_ = call.cost;
-}
-
-std::optional<TensorList> FirstRun::replacement(const char*, const TensorList& inputs) {
-  if (!is_inside_op()) ops_.begins(inputs);
-  return {};
+  if (!is_inside_op()) ops_.begins(call);
 }
 
 void FirstRun::op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) {
@@ -21,7 +16,7 @@ void FirstRun::op_ran(const char* op_name, const TensorList& inputs, const Tenso
   if (is_inside_op())
     ops_.ran_inside(inputs);
   else
-    ops_.ran(op_name, cost_, inputs, outputs, place_of_op());
+    ops_.ran(op_name, inputs, outputs, place_of_op());
 }
 
 OpPlace FirstRun::place_of_op() const {

@@ -12,7 +12,6 @@ class FirstRun final : public FirstRunObserver {
   FirstRun(Recording& recording, OpRecorder& ops, const TensorList& inputs)
       : FirstRunObserver(recording, inputs), ops_(ops) {}
 
-  std::optional<TensorList> replacement(const char*, const TensorList&) override;
   void op_begins(const autograd::OpCall& call) override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
   void backward_begins() override { ops_.give_up(); }  // it reads the graph around any result
@@ -26,7 +25,6 @@ class FirstRun final : public FirstRunObserver {
   OpRecorder& ops_;
   int depth_ = autograd::InsideOp::depth();
   const char* op_name_ = "";
-  autograd::OpCost cost_;  // of the last operation that began
 };
 
 }  // namespace reprise::recompute

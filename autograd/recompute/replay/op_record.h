@@ -32,8 +32,8 @@ struct OpRecord {
   std::vector<ResultId> reads{};        ///< results of the region's earlier operations
   size_t first_slot = 0, end_slot = 0;  ///< of the tensors that it saved
   Decision decision = Decision::recompute;
-  bool is_view = false;                           ///< its results lie in the memory of its inputs
-  bool replaceable = false;                       ///< it asked before it ran, and results are all it gave
+  bool is_view = false;      ///< its results lie in the memory of its inputs
+  bool replaceable = false;  ///< interceptors are asked about it, and results are all it gave
   std::vector<autograd::DrawnGenerator> drawn{};  ///< the generators it drew from, as it left them
   OpPlace place{};
 };

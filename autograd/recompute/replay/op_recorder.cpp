@@ -29,10 +29,11 @@ std::vector<Shape> shapes_of(const TensorList& tensors) {
 
 }  // namespace
 
-void OpRecorder::begins(const TensorList& inputs) {
-  asked_ = true;
+void OpRecorder::begins(const autograd::OpCall& call) {
+  cost_ = call.cost;
+  replaceable_ = call.replaceable;
   versions_.clear();
-  for (const Tensor& x : inputs) versions_.push_back(x.defined() ? x.version() : 0);
+  for (const Tensor& x : call.inputs) versions_.push_back(x.defined() ? x.version() : 0);
 }
 
 bool OpRecorder::changed_an_argument(const TensorList& inputs) const {
@@ -41,14 +42,14 @@ bool OpRecorder::changed_an_argument(const TensorList& inputs) const {
   return false;
 }
 
-void OpRecorder::ran(const char* name, const autograd::OpCost& cost, const TensorList& inputs,
-                     const TensorList& results, const OpPlace& place) {
+void OpRecorder::ran(const char* name, const TensorList& inputs, const TensorList& results,
+                     const OpPlace& place) {
   if (!recording_.knows_ops) return;
   OpRecord op{
-      .name = name, .cost = cost, .inputs = shapes_of(inputs), .reads = std::exchange(reads_inside_, {})};
+      .name = name, .cost = cost_, .inputs = shapes_of(inputs), .reads = std::exchange(reads_inside_, {})};
   op.place = place;
   op.first_slot = op.end_slot = recording_.slots.size();
-  op.replaceable = std::exchange(asked_, false) && !changed_an_argument(inputs) &&
+  op.replaceable = std::exchange(replaceable_, false) && !changed_an_argument(inputs) &&
                    std::all_of(results.begin(), results.end(), [](const Tensor& y) { return y.defined(); });
   op.is_view = !results.empty() && std::all_of(results.begin(), results.end(),
                                                [&](const Tensor& y) { return shares_memory(y, inputs); });
@@ -75,7 +76,7 @@ void OpRecorder::ran_inside(const TensorList& inputs) {
   if (!recording_.knows_ops) return;
   for (const Tensor& x : inputs)
     if (const Produced* produced = x.defined() ? producer(x) : nullptr) {
-      (asked_ ? reads_inside_ : recording_.always_read).push_back(produced->id);
+      (replaceable_ ? reads_inside_ : recording_.always_read).push_back(produced->id);
       hold(*produced, x);
     }
 }

@@ -14,11 +14,10 @@ class OpRecorder {
  public:
   explicit OpRecorder(Recording& recording) : recording_(recording) {}
 
-  /// An operation is about to run that could be left out in a replay.
-  void begins(const TensorList& inputs);
+  /// An operation of the region is about to run.
+  void begins(const autograd::OpCall& call);
   /// An operation of the region ran.
-  void ran(const char* name, const autograd::OpCost& cost, const TensorList& inputs,
-           const TensorList& results, const OpPlace& place);
+  void ran(const char* name, const TensorList& inputs, const TensorList& results, const OpPlace& place);
   /// An operation ran inside another one, or inside a nested checkpoint.
   void ran_inside(const TensorList& inputs);
   /// The last operation saved `x`, in the recording's last slot.
@@ -59,7 +58,8 @@ class OpRecorder {
   std::map<ResultId, Tensor> held_;
   std::map<size_t, Tensor> inner_;
   std::vector<uint64_t> versions_;  // of the arguments of the operation that runs
-  bool asked_ = false;
+  autograd::OpCost cost_{};         // of the operation that began last
+  bool replaceable_ = false;        // that operation: it could be left out in a replay
 };
 
 }  // namespace reprise::recompute

@@ -37,7 +37,7 @@ enum class Effort : uint8_t {
 /// Plays the body again. HollowRead if it reads what was left out: then it needs everything.
 std::shared_ptr<Rebuilt> play_again(const Recording& first, const TensorList& inputs, Effort effort);
 
-class Replay final : public RunObserver {
+class Replay final : public RunObserver, public autograd::OpInterceptor {
  public:
   Replay(const Recording& first, Rebuilt& rebuilt, const TensorList& inputs, Effort effort);
 
