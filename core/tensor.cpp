@@ -2,6 +2,7 @@
 // autograd/tensor_methods.cpp.
 #include "reprise/core/tensor.h"
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace reprise {
 namespace {
 
 thread_local uint64_t hollow_reads = 0;
+std::atomic<int> awaited_hollow_reads{0};  // of all threads: a parallel loop may read on another one
 thread_local DataObserver* data_observer = nullptr;
 
 // Calls body(element) over a view in row-major order.
@@ -39,7 +41,14 @@ DataObserver* DataObserver::exchange(DataObserver* observer) {
   return std::exchange(data_observer, observer);
 }
 
-HollowRead::HollowRead(const std::string& message) : Error(message) { ++hollow_reads; }
+void HollowRead::raise(const std::string& message) {
+  if (awaited_hollow_reads.load() == 0) fail(message);
+  ++hollow_reads;
+  throw HollowRead();
+}
+
+HollowRead::Awaited::Awaited() { ++awaited_hollow_reads; }
+HollowRead::Awaited::~Awaited() { --awaited_hollow_reads; }
 uint64_t HollowRead::count() { return hollow_reads; }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
@@ -100,7 +109,7 @@ const TensorView& Tensor::layout() const {
 
 const TensorView& Tensor::view() const& {
   if (is_hollow())
-    throw HollowRead(detail::join("tensor: the data of a hollow tensor of shape ", shape(), " was read"));
+    HollowRead::raise(detail::join("tensor: the data of a hollow tensor of shape ", shape(), " was read"));
   if (data_observer) data_observer->data_asked(*this);
   return layout();
 }

@@ -27,11 +27,24 @@ class UndefinedTensor : public Error {
   using Error::Error;
 };
 
-/// The data of a hollow tensor was asked for.
-class HollowRead : public Error {
+/// The data of a hollow tensor was asked for, where whoever made it hollow waits for that. It is no
+/// std::exception: what catches errors in between lets it through.
+class HollowRead {
  public:
-  explicit HollowRead(const std::string& message);
-  static uint64_t count();  ///< of those made on this thread: tells whether somebody caught one
+  /// Throws one while an Awaited lives in the process, and an Error with this message otherwise.
+  [[noreturn]] static void raise(const std::string& message);
+  static uint64_t count();  ///< of those thrown on this thread: tells whether a `catch (...)` took one
+
+  /// Lives around what is caught.
+  class Awaited {
+   public:
+    Awaited();
+    ~Awaited();
+    Awaited(const Awaited&) = delete;
+  };
+
+ private:
+  HollowRead() = default;
 };
 
 /// The view of a temporary tensor: for the call that it is an argument of, and not to be kept.
@@ -51,7 +64,7 @@ class Tensor {
   static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {});
 
   /// With the form of `layout` and no data: stands for a value that nobody is going to read. What asks for
-  /// its data gets a HollowRead.
+  /// its data gets a HollowRead or an Error.
   static Tensor hollow(TensorView layout);
 
   bool defined() const { return impl_ != nullptr; }

@@ -118,6 +118,19 @@ TEST(Tensor, HandlesAndAliasesShareStorageAndVersion) {
   EXPECT_EQ(handle.version(), 1u);
 }
 
+TEST(Tensor, IsReadHollowUnseenByWhatCatchesErrors) {
+  Tensor x = Tensor::hollow(Tensor::zeros({2}).view());
+  EXPECT_THROW(x.view(), Error);
+  HollowRead::Awaited awaited;
+  uint64_t before = HollowRead::count();
+  try {
+    try {
+      x.view();
+    } catch (const std::exception&) { FAIL() << "an exception that programs catch"; }
+  } catch (const HollowRead&) {}
+  EXPECT_EQ(HollowRead::count(), before + 1);
+}
+
 TEST(Tensor, IsSoleOwnerUntilItsHandleOrMemoryIsShared) {
   Tensor x = Tensor::zeros({2});
   EXPECT_TRUE(x.is_sole_owner());

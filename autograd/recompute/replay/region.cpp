@@ -48,6 +48,7 @@ std::shared_ptr<Rebuilt> Region::replay() {
   std::lock_guard lock(mutex_);
   if (recording_.body->is_noexcept()) return play_again(recording_, inputs, Effort::everything);
   try {
+    HollowRead::Awaited awaited;
     return play_again(recording_, inputs, Effort::needed);
   } catch (const HollowRead&) {  // fn reads values outside of operations
     return play_again(recording_, inputs, Effort::everything);

@@ -79,7 +79,7 @@ void Replay::play(const TensorList& inputs) {
     first_.body->play(inputs);
   } catch (const Stop&) {}
   if (knows_needs_ && HollowRead::count() != hollow_reads_)  // fn may go another way after catching one
-    throw HollowRead("checkpoint: fn caught a HollowRead");
+    HollowRead::raise("checkpoint: fn caught what reading a hollow tensor throws");
   if (failure_) std::rethrow_exception(failure_);
   if (!done_ || !stops_early()) check_complete();
   if (failure_) std::rethrow_exception(failure_);
@@ -204,7 +204,9 @@ void Replay::compare_values() {
 }
 
 // Other operations than in the first run may still save the same: when everything runs it will show.
-void Replay::start_over() { throw HollowRead("checkpoint: the replay's operations are not the first run's"); }
+void Replay::start_over() {
+  HollowRead::raise("checkpoint: the replay's operations are not the first run's");
+}
 
 void Replay::check_complete() {
   if (leaves_out_ && !done_) start_over();

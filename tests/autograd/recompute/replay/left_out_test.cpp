@@ -64,14 +64,42 @@ TEST(LeftOut, NotAnOperationWithAnUndefinedResult) {
 }
 
 TEST(LeftOut, NothingWhereTheBodyCatchesWhatReadingItThrows) {
-  expect_same_gradient([](const Tensor& in) {
+  int caught = 0;
+  expect_same_gradient([&](const Tensor& in) {
     Tensor a = exp(in) * 2.0;
     double value = -1;
     try {
       value = a.to_vector<float>()[0];
-    } catch (const Error&) {}
+    } catch (...) { ++caught; }
     return square(sin(exp(in * value)) * value);
   });
+  EXPECT_GT(caught, 0);
+}
+
+TEST(LeftOut, IsReadUnseenByABodyThatCatchesErrors) {
+  int caught = 0;
+  expect_same_gradient([&](const Tensor& in) {
+    Tensor a = exp(in) * 2.0;
+    double value = -1;
+    try {
+      value = a.to_vector<float>()[0];
+    } catch (const std::exception&) { ++caught; }
+    return square(sin(exp(in * value)) * value);
+  });
+  EXPECT_EQ(caught, 0);
+}
+
+TEST(LeftOut, IsAnErrorForWhoeverReadsItAfterTheReplay) {
+  Tensor x = leaf({6}), inner;
+  Tensor y = checkpoint(
+      [&](const Tensor& in) {
+        inner = in + in;
+        return square(inner * 2.0) + sin(in);
+      },
+      x, {.policy = {"affine"}});
+  sum(y).backward();
+  ASSERT_TRUE(inner.is_hollow());
+  testing::expect_error([&] { inner.to_vector<float>(); }, {"hollow"});
 }
 
 TEST(LeftOut, NothingThatABackwardInsideTheBodyGoesThrough) {
