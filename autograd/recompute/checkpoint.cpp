@@ -11,6 +11,8 @@
 namespace reprise::recompute {
 namespace {
 
+thread_local std::optional<bool> early_stop_override, debug_override;
+
 void check_reentrant(const CheckpointOptions& options) {
   constexpr const char* tail = " needs mode non_reentrant; this checkpoint is reentrant";
   check(!options.context.forward && !options.context.replay, "checkpoint: context", tail);
@@ -21,8 +23,8 @@ void check_reentrant(const CheckpointOptions& options) {
 
 TensorList run_non_reentrant(const std::shared_ptr<Body>& body, const TensorList& inputs,
                              const std::vector<std::string>& paths, CheckpointOptions options) {
-  options.early_stop = early_stop_override().value_or(options.early_stop);
-  options.debug = debug_override().value_or(options.debug);
+  options.early_stop = early_stop_override.value_or(options.early_stop);
+  options.debug = debug_override.value_or(options.debug);
   autograd::OpObserver::notify_begin({"checkpoint", inputs});
   autograd::OpObserver::notify("checkpoint", inputs, {});  // an enclosing region saves the inputs for us
   return std::make_shared<Region>(body, inputs, paths, options)->first_run(inputs);
@@ -36,6 +38,12 @@ TensorList with_a_result(TensorList results) {
 }
 
 }  // namespace
+
+EarlyStop::EarlyStop(bool on) : previous_(std::exchange(early_stop_override, on)) {}
+EarlyStop::~EarlyStop() { early_stop_override = previous_; }
+
+CheckpointDebug::CheckpointDebug(bool on) : previous_(std::exchange(debug_override, on)) {}
+CheckpointDebug::~CheckpointDebug() { debug_override = previous_; }
 
 TensorList run_checkpoint(const std::shared_ptr<Body>& body, const TensorList& inputs,
                           const std::vector<std::string>& paths, const CheckpointOptions& options) {

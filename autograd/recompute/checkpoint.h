@@ -12,7 +12,6 @@
 
 #include "reprise/autograd/recompute/for_each_tensor.h"
 #include "reprise/autograd/recompute/policy.h"
-#include "reprise/autograd/recompute/scopes.h"
 
 namespace reprise::recompute {
 
@@ -46,6 +45,28 @@ struct CheckpointOptions {
   Policy policy{};     ///< which results stay in memory: see policy.h
   bool debug = false;  ///< an Error about a replay shows the operations of both runs side by side
   std::shared_ptr<Offload> offload{};  ///< where inputs are until backward wants them: see offload.h
+};
+
+/// Overrides CheckpointOptions::early_stop of the checkpoints called while it lives; the innermost wins.
+class EarlyStop {
+ public:
+  explicit EarlyStop(bool on);
+  ~EarlyStop();
+  EarlyStop(const EarlyStop&) = delete;
+
+ private:
+  std::optional<bool> previous_;
+};
+
+/// Overrides CheckpointOptions::debug of the checkpoints called while it lives; the innermost wins.
+class CheckpointDebug {
+ public:
+  explicit CheckpointDebug(bool on);
+  ~CheckpointDebug();
+  CheckpointDebug(const CheckpointDebug&) = delete;
+
+ private:
+  std::optional<bool> previous_;
 };
 
 /// What is played: from tensors to tensors. Each call must do the same.

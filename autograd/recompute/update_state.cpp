@@ -4,9 +4,11 @@
 #include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/recompute/scopes.h"
+#include "reprise/autograd/replay_filter.h"
 
 namespace reprise::recompute {
+
+bool is_replaying() { return autograd::ReplayFilter::active(); }
 
 void update_state(const std::function<void()>& update) {
   if (is_replaying()) return;

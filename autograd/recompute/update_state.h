@@ -6,6 +6,10 @@
 
 namespace reprise::recompute {
 
+/// Whether this thread is replaying a region: state that forward changes, such as running statistics, has
+/// been changed by the first run already.
+bool is_replaying();
+
 /// Runs `update`, unless this thread is replaying a region: state changes in the first run alone. Nothing is
 /// recorded. Regions do not count what it reads among what they captured, so they allow it to change. Error
 /// if it draws from the thread's generator: later operations would draw something else in the replay. A

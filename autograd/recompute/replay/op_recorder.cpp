@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "reprise/autograd/recompute/scopes.h"
+#include "reprise/autograd/recompute/update_state.h"
 
 namespace reprise::recompute {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/recompute/accounting/ledger.h"
-#include "reprise/autograd/recompute/scopes.h"
+#include "reprise/autograd/recompute/update_state.h"
 
 namespace reprise::recompute {
 
