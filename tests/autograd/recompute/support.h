@@ -6,6 +6,7 @@
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/autograd/recompute/update_state.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
 
