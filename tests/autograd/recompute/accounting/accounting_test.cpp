@@ -169,6 +169,8 @@ TEST(Accounting, CountsOnlyWhileItLivesAndTheInnermostCounts) {
   y.backward();
   EXPECT_EQ(outer.total().calls, 1);
   EXPECT_EQ(outer.total().replays, 1);
+  checkpoint(square_exp, given).sum().backward();
+  EXPECT_EQ(outer.total().calls, 2) << "counts again once the inner ones are gone";
   outer.reset();
   EXPECT_TRUE(outer.regions().empty());
   EXPECT_TRUE(outer.replays().empty());

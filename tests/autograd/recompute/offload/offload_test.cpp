@@ -83,6 +83,15 @@ TEST(Offload, FetchesTheRegionBeforeAhead) {
   EXPECT_GE(offload->stats().seconds_waited, 0);
 }
 
+TEST(Offload, LeavesARegionThatBackwardHasReachedWhereItIs) {
+  auto offload = all_sizes(1);
+  auto region = offload->begin_region();
+  region->add(numbers({kRows, kWidth}), "x");
+  region->fetch(0);
+  offload->begin_region();
+  EXPECT_EQ(offload->stats().written_bytes, 0u);
+}
+
 TEST(Offload, UsesTheRoomOfAStepInTheNextOnes) {
   Chain chain(5);
   auto offload = all_sizes(1);

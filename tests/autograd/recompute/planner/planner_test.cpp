@@ -50,6 +50,38 @@ TEST(Planner, IsNeverSlowerThanTheBestUniformPlan) {
   EXPECT_GT(compared, 50);
 }
 
+TEST(Planner, FindsTheFastestUniformPlanOfEachBudget) {
+  std::mt19937 random(23);
+  for (int64_t n : {1, 4, 7, 12}) {
+    Chain chain = random_chain(n, random);
+    std::vector<PlanCost> costs{simulate(plan_none(n), chain)};
+    for (int64_t k = 1; k <= n; ++k)
+      for (const Plan& plan :
+           {plan_segments(n, k), plan_segments(n, k, LastSegment::checkpointed), plan_every(n, k)})
+        costs.push_back(simulate(plan, chain));
+    for (const PlanCost& budget : costs) {
+      double fastest = std::numeric_limits<double>::infinity();
+      for (const PlanCost& cost : costs)
+        if (cost.peak_bytes <= budget.peak_bytes) fastest = std::min(fastest, cost.seconds);
+      EXPECT_EQ(plan_uniform(chain, budget.peak_bytes).cost.seconds, fastest) << n << " stages";
+    }
+  }
+}
+
+// A region whose replay keeps everything has no segments inside.
+void expect_no_single_plain_segment_inside(const Plan& plan) {
+  for (const Segment& s : plan) {
+    EXPECT_FALSE(s.inside.size() == 1 && !s.inside[0].checkpointed) << to_string(plan);
+    expect_no_single_plain_segment_inside(s.inside);
+  }
+}
+
+TEST(Planner, WritesRegionsThatAreReplayedPlainlyWithoutSegments) {
+  std::mt19937 random(29);
+  for (const Planned& planned : frontier(random_chain(8, random)))
+    expect_no_single_plain_segment_inside(planned.plan);
+}
+
 TEST(Planner, ReachesTheMinimumAndRefusesBelowItWithANumberThatIsEnough) {
   std::mt19937 random(17);
   Chain chain = random_chain(9, random);

@@ -88,6 +88,8 @@ TEST(NonReentrant, StopsAtTheLastSavedTensorUnlessToldNotTo) {
               return checkpoint(fn, x, {.early_stop = false});
             }),
             1);
+  EXPECT_EQ(ends_of([&] { return checkpoint(fn, x); }), 1) << "the scopes are gone";
+  EXPECT_EQ(ends_of([&] { return checkpoint(fn, x, {.early_stop = false}); }), 2);
 }
 
 TEST(NonReentrant, StopsAtTheLastSavedTensorThatIsStillAlive) {
