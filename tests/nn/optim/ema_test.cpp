@@ -6,6 +6,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/nn/linear.h"
 #include "reprise/tests/nn/optim/parameters.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise::optim {
 namespace {
@@ -34,6 +35,15 @@ TEST(Ema, FollowsTheRecurrence) {
     EXPECT_TRUE(is_close(values(ema.state_dict()[0].second), want, 1e-6))
         << step;  // two f32 roundings a step
   }
+}
+
+TEST(Ema, RefusesToAverageAModuleThatWasMovedAway) {
+  Device device = test_device();
+  if (device.is_cpu()) GTEST_SKIP() << "there is no other device";
+  nn::Linear net(3, 5);
+  Ema ema(net, 0.7);
+  net.to(device);
+  expect_error([&] { ema.update(); }, {"cpu", to_string(device)});
 }
 
 TEST(Ema, PutsTheAveragesIntoTheModuleForAScopeOnly) {
