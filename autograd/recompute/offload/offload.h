@@ -10,7 +10,7 @@
 #include <map>
 
 #include "reprise/autograd/pass_local.h"
-#include "reprise/autograd/recompute/offload/parked.h"
+#include "reprise/autograd/recompute/offload/offloaded_tensor.h"
 
 namespace reprise::recompute {
 

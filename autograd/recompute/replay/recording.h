@@ -7,7 +7,7 @@
 #include "reprise/autograd/recompute/replay/captures.h"
 #include "reprise/autograd/recompute/replay/op_record.h"
 #include "reprise/autograd/recompute/replay/provenance.h"
-#include "reprise/autograd/recompute/replay/region_log.h"
+#include "reprise/autograd/recompute/accounting/region_stats.h"
 #include "reprise/autograd/recompute/replay/saved_inputs.h"
 #include "reprise/autograd/recompute/replay/trace.h"
 #include "reprise/autograd/recompute/thread_state.h"

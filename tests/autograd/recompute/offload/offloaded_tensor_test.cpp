@@ -1,5 +1,5 @@
 // Parked tensors one by one: views, dtypes, sharing, and what happens when there is no room.
-#include "reprise/autograd/recompute/offload/parked.h"
+#include "reprise/autograd/recompute/offload/offloaded_tensor.h"
 
 #include <sys/resource.h>
 

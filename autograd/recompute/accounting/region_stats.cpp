@@ -1,5 +1,5 @@
 // Measuring a region's runs.
-#include "reprise/autograd/recompute/replay/region_log.h"
+#include "reprise/autograd/recompute/accounting/region_stats.h"
 
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/recompute/accounting/ledger.h"

@@ -1,5 +1,5 @@
 // Fetching: from the device if the tensor is still there, else from its berth.
-#include "reprise/autograd/recompute/offload/parked.h"
+#include "reprise/autograd/recompute/offload/offloaded_tensor.h"
 
 #include <utility>
 

@@ -15,7 +15,7 @@
 #include <list>
 #include <optional>
 
-#include "reprise/autograd/recompute/offload/berth.h"
+#include "reprise/autograd/recompute/offload/offloaded_storage.h"
 #include "reprise/core/cuda/event.h"
 #include "reprise/core/cuda/pinned_pool.h"
 #include "reprise/core/cuda/runtime.h"

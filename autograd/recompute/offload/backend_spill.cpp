@@ -1,7 +1,7 @@
 // Parking for the CPU: a spill file. Writing ends in the system's page cache, and so does reading ahead.
 #include <chrono>
 
-#include "reprise/autograd/recompute/offload/berth.h"
+#include "reprise/autograd/recompute/offload/offloaded_storage.h"
 #include "reprise/core/spill_file.h"
 
 namespace reprise::recompute {

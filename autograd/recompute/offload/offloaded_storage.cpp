@@ -1,5 +1,5 @@
 // What berths of all kinds have in common: counting, and sharing what was fetched.
-#include "reprise/autograd/recompute/offload/berth.h"
+#include "reprise/autograd/recompute/offload/offloaded_storage.h"
 
 #include <utility>
 

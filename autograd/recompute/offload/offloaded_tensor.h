@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "reprise/autograd/recompute/offload/berth.h"
+#include "reprise/autograd/recompute/offload/offloaded_storage.h"
 
 namespace reprise::recompute {
 
