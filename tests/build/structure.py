@@ -94,6 +94,20 @@ def documented_table(document):
             for rooms, allowed in rows for room in rooms.split(", ") if room in MAY_INCLUDE}
 
 
+def walk_violations(document, sources):
+    """What is untrue of the walk of docs/architecture.md: it is of ten files at most, and none includes one above it."""
+    walk = [pathlib.Path(name) for name in re.findall(r"^\| \d+ \| `([\w/.]+)` \|", document, re.MULTILINE)]
+    if not 0 < len(walk) <= 10:
+        yield f"docs/architecture.md: its walk has {len(walk)} files"
+    for place, path in enumerate(walk):
+        above = {f"reprise/{file.with_suffix('.h')}" for file in walk[:place]} - {f"reprise/{path.with_suffix('.h')}"}
+        if path not in sources:
+            yield f"docs/architecture.md: its walk names {path}, which is not there"
+        for _, name in INCLUDE.findall(sources.get(path, "")):
+            if name in above:
+                yield f"{path}: {name}: it lies above in the walk of docs/architecture.md"
+
+
 def size_violations(files, lines_of):
     """Folders with too many files, and files with too many lines."""
     count = {}
@@ -123,6 +137,7 @@ def main():
 
     architecture = source / "docs" / "architecture.md"
     if architecture.exists():
+        wrong += walk_violations(architecture.read_text(), sources)
         for room, allowed in documented_table(architecture.read_text()).items():
             if room != "apps" and allowed != MAY_INCLUDE[room]:
                 wrong.append(f"docs/architecture.md: {room} may include {allowed}, this test has {MAY_INCLUDE[room]}")
