@@ -72,7 +72,7 @@ void backward(const TensorList& outputs, const TensorList& output_grads, const B
     check(input.defined(), "backward: one of the inputs is undefined");
     check(input.is_leaf() && input.requires_grad(),
           "backward: inputs must be leaves that require grad, got shape ", input.shape());
-    task.keep_only(gradient_edge(input).node);
+    task.restrict_to(gradient_edge(input).node);
   }
   task.run();
 }

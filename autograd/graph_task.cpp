@@ -81,9 +81,9 @@ void GraphTask::add_root(const Edge& edge, Tensor gradient) {
   add_gradient(edge, std::move(gradient));
 }
 
-void GraphTask::keep_only(const NodePtr& accumulator) {
+void GraphTask::restrict_to(const NodePtr& accumulator) {
   restricted_ = true;
-  kept_.insert(accumulator.get());
+  targets_.insert(accumulator.get());
 }
 
 void GraphTask::capture(const Edge& edge) {
@@ -127,7 +127,7 @@ uint64_t GraphTask::nodes_visited() { return visited; }
 
 void GraphTask::find_needed(const std::vector<Node*>& children_first) {
   for (Node* node : children_first) {
-    bool needed = kept_.contains(node) || captures_at_.contains(node);
+    bool needed = targets_.contains(node) || captures_at_.contains(node);
     for (const Edge& edge : node->edges()) needed |= edge && needed_.contains(edge.node.get());
     if (needed) needed_.insert(node);
   }
@@ -168,7 +168,7 @@ void GraphTask::step(const NodePtr& node) {
   TensorList input_grads;
   if (any && needed) {
     finish_gradients(*node, grads);
-    bool is_target = restricted_ && captures_at_.contains(node.get()) && !kept_.contains(node.get());
+    bool is_target = restricted_ && captures_at_.contains(node.get()) && !targets_.contains(node.get());
     bool leads_on = !is_target;
     for (const Edge& edge : node->edges())
       leads_on |= restricted_ && edge && needed_.contains(edge.node.get());

@@ -17,7 +17,7 @@ class GraphTask {
 
   void add_root(const Edge& edge, Tensor gradient);
   /// Restricts the pass to what leads to the nodes named here (accumulators).
-  void keep_only(const NodePtr& accumulator);
+  void restrict_to(const NodePtr& accumulator);
   /// Restricts the pass to what leads to the edges named here, and takes the gradients that arrive there.
   void capture(const Edge& edge);
   /// The pass looks at nothing behind the edges to capture: it is one over a part of a larger graph, and
@@ -67,9 +67,9 @@ class GraphTask {
   bool retain_graph_;
   std::unordered_map<uint64_t, std::shared_ptr<void>> locals_;  // of PassLocals, by their ids
   bool ends_at_captures_ = false;
-  bool restricted_ = false;           // some nodes are not needed
-  std::unordered_set<Node*> kept_;    // targets that run (accumulators)
-  std::unordered_set<Node*> needed_;  // what leads to a target, when restricted
+  bool restricted_ = false;            // some nodes are not needed
+  std::unordered_set<Node*> targets_;  // targets that run (accumulators)
+  std::unordered_set<Node*> needed_;   // what leads to a target, when restricted
   std::vector<NodePtr> roots_;
   std::vector<Edge> capture_edges_;
   std::unordered_multimap<Node*, size_t> captures_at_;  // into capture_edges_ and captured_

@@ -28,16 +28,16 @@ bool SavedTensorHooks::active() { return innermost != nullptr; }
 
 SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) : is_output_(is_output) {
   if (!x.defined()) return;
-  SetDataObserver unseen(nullptr);  // keeping is not reading
+  SetDataObserver unseen(nullptr);  // saving is not reading
   auto meta = find_meta(x);
   check(!x.storage()->is_for_inference(), op_name, ": a tensor of shape ", x.shape(),
         " made in InferenceMode cannot be saved for backward; clone() it outside");
   requires_grad_ = x.requires_grad();
   version_ = x.version();
   if (is_output && meta) output_index_ = meta->output_index;
-  Tensor kept = is_output ? x.alias(x.view()) : x;
+  Tensor own = is_output ? x.alias(x.view()) : x;
   if (!innermost) {
-    tensor_ = std::move(kept);
+    tensor_ = std::move(own);
     return;
   }
   hooks_ = innermost->functions_;
@@ -46,7 +46,7 @@ SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) :
   SavedTensorHooks* outer = innermost;
   innermost = nullptr;  // what a hook computes is not itself packed
   try {
-    packed_ = hooks_->first(kept.detach());
+    packed_ = hooks_->first(own.detach());
   } catch (...) {
     innermost = outer;
     throw;

@@ -93,7 +93,7 @@ class Trainer {
         {"grad_norm", norm},
         {"units_per_second", progress_.units_per_second()},
         {"peak_bytes", double(memory.stats().peak_allocated)}};
-    if (recompute::RegionAccount replayed = accounting.total(); replayed.replays > 0) {
+    if (recompute::RegionStats replayed = accounting.total(); replayed.replays > 0) {
       values.emplace_back("recompute_seconds", replayed.replay_seconds);
       values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
     }

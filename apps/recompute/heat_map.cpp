@@ -43,7 +43,7 @@ std::string cell(double value, double largest, const std::string& text) {
 }
 
 // The regions of these layers: a region that plays several has its numbers at the first.
-const reprise::recompute::RegionAccount* region_of(const ProfiledStep& step, const std::string& layer) {
+const reprise::recompute::RegionStats* region_of(const ProfiledStep& step, const std::string& layer) {
   for (const auto& region : step.regions)
     if (!layer.empty() && (region.name == layer || region.name.starts_with(layer + " .. "))) return &region;
   return nullptr;

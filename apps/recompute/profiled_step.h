@@ -11,7 +11,7 @@ struct ProfiledStep {
   std::string strategy;
   train::MemoryTimeline timeline;  ///< its times and those of the slices begin together
   std::vector<Slice> slices;
-  std::vector<reprise::recompute::RegionAccount> regions;
+  std::vector<reprise::recompute::RegionStats> regions;
   double seconds = 0;
 };
 ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std::string& strategy);

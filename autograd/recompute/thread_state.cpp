@@ -1,4 +1,4 @@
-// The states that replays keep.
+// The states that replays restore.
 #include "reprise/autograd/recompute/thread_state.h"
 
 #include <mutex>
@@ -8,28 +8,28 @@
 namespace reprise::recompute {
 namespace {
 
-struct Kept {
+struct Noted {
   ForkSafeMutex mutex;
   std::vector<std::function<ScopeFactory()>> notes;
 };
 
-Kept& kept() {
-  static auto* one = new Kept;  // never destroyed: a static's destructor may compute
+Noted& noted() {
+  static auto* one = new Noted;  // never destroyed: a static's destructor may compute
   return *one;
 }
 
 }  // namespace
 
-void keep_in_replays(std::function<ScopeFactory()> note) {
-  std::lock_guard lock(kept().mutex);
-  kept().notes.push_back(std::move(note));
+void restore_in_replays(std::function<ScopeFactory()> note) {
+  std::lock_guard lock(noted().mutex);
+  noted().notes.push_back(std::move(note));
 }
 
 ThreadState ThreadState::now() {
   std::vector<std::function<ScopeFactory()>> notes;
   {
-    std::lock_guard lock(kept().mutex);
-    notes = kept().notes;  // they are the user's: not to be called under a lock
+    std::lock_guard lock(noted().mutex);
+    notes = noted().notes;  // they are the user's: not to be called under a lock
   }
   ThreadState state;
   for (const auto& note : notes) state.scopes_.push_back(note());

@@ -10,10 +10,10 @@ namespace reprise::recompute {
 /// and what that gives makes the scopes that its replays run in. Each replay enters a new one: a cache in it
 /// belongs to that replay. Several states are independent of each other.
 ///
-///   rp::keep_in_replays([] {
+///   rp::restore_in_replays([] {
 ///     return [dtype = autocast_dtype()] { return std::make_shared<Autocast>(dtype); };
 ///   });
-void keep_in_replays(std::function<ScopeFactory()> note);
+void restore_in_replays(std::function<ScopeFactory()> note);
 
 class ThreadState {
  public:
@@ -30,5 +30,5 @@ class ThreadState {
 }  // namespace reprise::recompute
 
 namespace reprise {
-using recompute::keep_in_replays;
+using recompute::restore_in_replays;
 }

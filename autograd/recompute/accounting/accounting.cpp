@@ -1,30 +1,30 @@
 // The scope object and its totals.
 #include "reprise/autograd/recompute/accounting/accounting.h"
 
-#include "reprise/autograd/recompute/accounting/ledger.h"
+#include "reprise/autograd/recompute/accounting/region_stats.h"
 
 namespace reprise::recompute {
 namespace {
-thread_local std::shared_ptr<Ledger> innermost;
+thread_local std::shared_ptr<StatsTable> innermost;
 }  // namespace
 
-std::shared_ptr<Ledger> Ledger::of_thread() { return innermost; }
+std::shared_ptr<StatsTable> StatsTable::of_thread() { return innermost; }
 
 Accounting::Accounting(ReplayClock clock)
-    : ledger_(std::make_shared<Ledger>(clock)), outer_(Ledger::of_thread()) {
-  innermost = ledger_;
+    : table_(std::make_shared<StatsTable>(clock)), outer_(StatsTable::of_thread()) {
+  innermost = table_;
 }
 
 Accounting::~Accounting() { innermost = outer_; }
 
-std::vector<RegionAccount> Accounting::regions() const {
-  std::lock_guard lock(ledger_->mutex);
-  return ledger_->accounts;
+std::vector<RegionStats> Accounting::regions() const {
+  std::lock_guard lock(table_->mutex);
+  return table_->accounts;
 }
 
-RegionAccount Accounting::total() const {
-  RegionAccount total{.name = "total"};
-  for (const RegionAccount& region : regions()) {
+RegionStats Accounting::total() const {
+  RegionStats total{.name = "total"};
+  for (const RegionStats& region : regions()) {
     total.calls += region.calls;
     total.replays += region.replays;
     total.bytes_saved += region.bytes_saved;
@@ -36,14 +36,14 @@ RegionAccount Accounting::total() const {
 }
 
 std::vector<ReplayTime> Accounting::replays() const {
-  std::lock_guard lock(ledger_->mutex);
-  return ledger_->replays;
+  std::lock_guard lock(table_->mutex);
+  return table_->replays;
 }
 
 void Accounting::reset() {
-  std::lock_guard lock(ledger_->mutex);
-  ledger_->accounts.clear();
-  ledger_->replays.clear();
+  std::lock_guard lock(table_->mutex);
+  table_->accounts.clear();
+  table_->replays.clear();
 }
 
 }  // namespace reprise::recompute

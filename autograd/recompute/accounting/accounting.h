@@ -16,7 +16,7 @@ namespace reprise::recompute {
 
 /// Totals over the regions of one name: the OpScope around the call of `checkpoint`, or the first and the
 /// last one inside it ("h.0 .. h.3") where there is none around it.
-struct RegionAccount {
+struct RegionStats {
   std::string name;
   int64_t calls = 0;            ///< first runs; those of regions inside a replay do not count
   int64_t replays = 0;          ///< of all regions, those inside a replay too
@@ -39,7 +39,7 @@ enum class ReplayClock : uint8_t {
   device,  ///< the time until the work is done: waits for the device around each replay
 };
 
-struct Ledger;
+struct StatsTable;
 
 /// Counts the checkpoints that its thread calls while it lives, and their replays on whatever thread; the
 /// innermost one counts. Bytes are those of storages: each once a region, without the region's inputs and
@@ -50,13 +50,13 @@ class Accounting {
   ~Accounting();
   Accounting(const Accounting&) = delete;
 
-  std::vector<RegionAccount> regions() const;  ///< in the order in which their first runs ended
-  RegionAccount total() const;
+  std::vector<RegionStats> regions() const;  ///< in the order in which their first runs ended
+  RegionStats total() const;
   std::vector<ReplayTime> replays() const;  ///< in the order in which they ended
   void reset();                             ///< forgets all that was counted
 
  private:
-  std::shared_ptr<Ledger> ledger_, outer_;
+  std::shared_ptr<StatsTable> table_, outer_;
 };
 
 }  // namespace reprise::recompute

@@ -1,4 +1,4 @@
-// Parking for a CUDA device: pinned host memory, with copies on a stream of their own.
+// Offloading for a CUDA device: pinned host memory, with copies on a stream of their own.
 //
 // Note [Copies beside compute]
 // Three things must come in order, and no host waits for any of them:
@@ -7,7 +7,8 @@
 //   to wait for the copy, and only then lets it go: what reuses the memory comes later on that stream.
 // - A copy back writes to memory that earlier work may still use: the copy stream waits for the current one.
 //   Whoever fetches makes its current stream wait for the copy.
-// - All copies of a place are on one stream, so a pinned buffer may be written as soon as its last owner has
+// - All copies of a backend are on one stream, so a pinned buffer may be written as soon as its last owner
+// has
 //   given it back.
 // Allocator::record_stream would order the first too, but then the memory is free only when the host sees
 // that the copy has ended: the host runs ahead, and would ask the system for more meanwhile.
@@ -32,16 +33,16 @@ void warn_instead(const auto& action) noexcept {
   } catch (const std::exception& error) { std::cerr << "offload: warning: " << error.what() << '\n'; }
 }
 
-class PinnedBerth;
+class PinnedStorage;
 
 // The copy stream, the buffers that it copies from and to, and what is on its way to them.
-class Pier {
+class CopyStream {
  public:
-  explicit Pier(Device device) : stream_(device) {}
-  ~Pier() {
+  explicit CopyStream(Device device) : stream_(device) {}
+  ~CopyStream() {
     warn_instead([&] { synchronize(stream_.get()); });  // before the buffers go
   }
-  Pier(const Pier&) = delete;
+  CopyStream(const CopyStream&) = delete;
 
   cuda::PinnedPool& pool() { return pool_; }
   cuda::WaitClock& clock() { return clock_; }
@@ -54,13 +55,13 @@ class Pier {
     done.record(stream_.get());
   }
 
-  /// Holds the device's memory of what is being copied to the berth.
-  void hold(const Tensor& bytes, cuda::Event copied, std::weak_ptr<PinnedBerth> berth) {
+  /// Holds the device's memory of what is being copied to the storage.
+  void hold(const Tensor& bytes, cuda::Event copied, std::weak_ptr<PinnedStorage> storage) {
     std::lock_guard lock(mutex_);
-    leaving_.push_back({bytes, bytes.version(), std::move(copied), std::move(berth)});
+    leaving_.push_back({bytes, bytes.version(), std::move(copied), std::move(storage)});
   }
   void settle(size_t under_way);
-  /// Lets go of what was on its way to berths that are gone.
+  /// Lets go of what was on its way to storages that are gone.
   void drop_unwanted();
 
  private:
@@ -68,7 +69,7 @@ class Pier {
     Tensor bytes;
     uint64_t version;
     cuda::Event copied;
-    std::weak_ptr<PinnedBerth> berth;
+    std::weak_ptr<PinnedStorage> storage;
   };
 
   cuda::PinnedPool pool_;
@@ -78,23 +79,23 @@ class Pier {
   std::list<Leaving> leaving_;  // the newest last
 };
 
-class PinnedBerth final : public Berth {
+class PinnedStorage final : public OffloadedStorage {
  public:
-  PinnedBerth(std::shared_ptr<Pier> pier, cuda::PinnedBuffer buffer, const Tensor& bytes,
-              std::shared_ptr<OffloadTally> tally)
-      : Berth(size_t(bytes.numel()), bytes.storage()->category(), std::move(tally)),
-        pier_(std::move(pier)),
+  PinnedStorage(std::shared_ptr<CopyStream> copies, cuda::PinnedBuffer buffer, const Tensor& bytes,
+                std::shared_ptr<OffloadTally> tally)
+      : OffloadedStorage(size_t(bytes.numel()), bytes.storage()->category(), std::move(tally)),
+        copies_(std::move(copies)),
         device_(bytes.device()),
         bytes_(size_t(bytes.numel())),
         buffer_(std::move(buffer)) {}
-  ~PinnedBerth() override {
+  ~PinnedStorage() override {
     forget_read();
-    warn_instead([&] { pier_->drop_unwanted(); });
-    pier_->pool().give_back(std::move(buffer_));
+    warn_instead([&] { copies_->drop_unwanted(); });
+    copies_->pool().give_back(std::move(buffer_));
   }
 
   void copy_from(const Tensor& bytes, cuda::Event& copied) {
-    pier_->copy(buffer_.data(), bytes.view().data, bytes_, current_stream(device_), copied);
+    copies_->copy(buffer_.data(), bytes.view().data, bytes_, current_stream(device_), copied);
   }
   void tear() { torn_ = true; }
 
@@ -102,7 +103,7 @@ class PinnedBerth final : public Berth {
   void begin_read() override {
     Tensor bytes = Tensor::empty({int64_t(bytes_)}, DType::u8, device_);
     if (!arrived_) arrived_.emplace(device_);
-    pier_->copy(bytes.view().data, buffer_.data(), bytes_, current_stream(device_), *arrived_);
+    copies_->copy(bytes.view().data, buffer_.data(), bytes_, current_stream(device_), *arrived_);
     tally().read(bytes_);
     incoming_ = std::move(bytes);
   }
@@ -116,7 +117,7 @@ class PinnedBerth final : public Berth {
 
   void join_read(const Storage& bytes) override {
     Stream here = current_stream(device_);
-    pier_->clock().wait(*arrived_, here);
+    copies_->clock().wait(*arrived_, here);
     if (here == bytes.stream()) return;
     arrived_->make_wait(bytes.stream());  // so that its memory may go as any other
     bytes.record_stream(here);
@@ -127,7 +128,7 @@ class PinnedBerth final : public Berth {
       warn_instead([&] { arrived_->make_wait(bytes.storage()->stream()); });
   }
 
-  std::shared_ptr<Pier> pier_;
+  std::shared_ptr<CopyStream> copies_;
   Device device_;
   size_t bytes_;
   cuda::PinnedBuffer buffer_;
@@ -135,54 +136,54 @@ class PinnedBerth final : public Berth {
   std::optional<cuda::Event> arrived_;
 };
 
-void Pier::settle(size_t under_way) {
+void CopyStream::settle(size_t under_way) {
   std::list<Leaving> gone;
-  std::vector<std::shared_ptr<PinnedBerth>> torn;  // their last owner must not be in here under the lock
+  std::vector<std::shared_ptr<PinnedStorage>> torn;  // their last owner must not be in here under the lock
   std::lock_guard lock(mutex_);
   while (leaving_.size() > under_way) {
     Leaving& oldest = leaving_.front();
     clock_.wait(oldest.copied, oldest.bytes.storage()->stream());
     if (oldest.bytes.version() != oldest.version)  // what changed it may have come before the copy
-      if (auto berth = oldest.berth.lock()) torn.push_back(std::move(berth));
+      if (auto storage = oldest.storage.lock()) torn.push_back(std::move(storage));
     gone.splice(gone.end(), leaving_, leaving_.begin());
   }
-  for (const auto& berth : torn) berth->tear();
+  for (const auto& storage : torn) storage->tear();
 }
 
-void Pier::drop_unwanted() {
+void CopyStream::drop_unwanted() {
   std::lock_guard lock(mutex_);
   std::erase_if(leaving_, [](const Leaving& leaving) {
-    if (!leaving.berth.expired()) return false;
+    if (!leaving.storage.expired()) return false;
     leaving.copied.make_wait(leaving.bytes.storage()->stream());
     return true;
   });
 }
 
-class PinnedPlace final : public ParkingPlace {
+class PinnedBackend final : public OffloadBackend {
  public:
-  PinnedPlace(Device device, std::shared_ptr<OffloadTally> tally)
-      : pier_(std::make_shared<Pier>(device)), tally_(std::move(tally)) {}
+  PinnedBackend(Device device, std::shared_ptr<OffloadTally> tally)
+      : copies_(std::make_shared<CopyStream>(device)), tally_(std::move(tally)) {}
 
-  std::shared_ptr<Berth> park(const Tensor& bytes) override {
-    auto berth =
-        std::make_shared<PinnedBerth>(pier_, pier_->pool().take(size_t(bytes.numel())), bytes, tally_);
+  std::shared_ptr<OffloadedStorage> put(const Tensor& bytes) override {
+    auto storage =
+        std::make_shared<PinnedStorage>(copies_, copies_->pool().take(size_t(bytes.numel())), bytes, tally_);
     cuda::Event copied(bytes.device());
-    berth->copy_from(bytes, copied);
-    pier_->hold(bytes, std::move(copied), berth);
-    return berth;
+    storage->copy_from(bytes, copied);
+    copies_->hold(bytes, std::move(copied), storage);
+    return storage;
   }
-  void settle(size_t under_way) override { pier_->settle(under_way); }
-  size_t reserved_bytes() const override { return pier_->pool().bytes(); }
+  void settle(size_t under_way) override { copies_->settle(under_way); }
+  size_t reserved_bytes() const override { return copies_->pool().bytes(); }
 
  private:
-  std::shared_ptr<Pier> pier_;
+  std::shared_ptr<CopyStream> copies_;
   std::shared_ptr<OffloadTally> tally_;
 };
 
 }  // namespace
 
-std::shared_ptr<ParkingPlace> make_pinned_place(Device device, std::shared_ptr<OffloadTally> tally) {
-  return std::make_shared<PinnedPlace>(device, std::move(tally));
+std::shared_ptr<OffloadBackend> make_pinned_backend(Device device, std::shared_ptr<OffloadTally> tally) {
+  return std::make_shared<PinnedBackend>(device, std::move(tally));
 }
 
 }  // namespace reprise::recompute

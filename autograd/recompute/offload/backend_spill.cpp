@@ -1,4 +1,4 @@
-// Parking for the CPU: a spill file. Writing ends in the system's page cache, and so does reading ahead.
+// Offloading for the CPU: a spill file. Writing ends in the system's page cache, and so does reading ahead.
 #include <chrono>
 
 #include "reprise/autograd/recompute/offload/offloaded_storage.h"
@@ -11,12 +11,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-class SpillBerth final : public Berth {
+class SpilledStorage final : public OffloadedStorage {
  public:
-  SpillBerth(std::shared_ptr<SpillFile> file, SpillFile::Extent extent, MemoryCategory category,
-             std::shared_ptr<OffloadTally> tally)
-      : Berth(size_t(extent.bytes), category, std::move(tally)), file_(std::move(file)), extent_(extent) {}
-  ~SpillBerth() override { file_->release(extent_); }
+  SpilledStorage(std::shared_ptr<SpillFile> file, SpillFile::Extent extent, MemoryCategory category,
+                 std::shared_ptr<OffloadTally> tally)
+      : OffloadedStorage(size_t(extent.bytes), category, std::move(tally)),
+        file_(std::move(file)),
+        extent_(extent) {}
+  ~SpilledStorage() override { file_->release(extent_); }
 
  private:
   void begin_read() override { file_->prefetch(extent_); }
@@ -34,16 +36,16 @@ class SpillBerth final : public Berth {
   SpillFile::Extent extent_;
 };
 
-class SpillPlace final : public ParkingPlace {
+class SpillBackend final : public OffloadBackend {
  public:
-  SpillPlace(std::filesystem::path folder, std::shared_ptr<OffloadTally> tally)
+  SpillBackend(std::filesystem::path folder, std::shared_ptr<OffloadTally> tally)
       : file_(std::make_shared<SpillFile>(std::move(folder))), tally_(std::move(tally)) {}
 
-  std::shared_ptr<Berth> park(const Tensor& bytes) override {
+  std::shared_ptr<OffloadedStorage> put(const Tensor& bytes) override {
     auto start = std::chrono::steady_clock::now();
     SpillFile::Extent extent = file_->write(bytes.view().data, size_t(bytes.numel()));
     tally_->waited(seconds_since(start));
-    return std::make_shared<SpillBerth>(file_, extent, bytes.storage()->category(), tally_);
+    return std::make_shared<SpilledStorage>(file_, extent, bytes.storage()->category(), tally_);
   }
   void settle(size_t) override {}  // it is written, and nobody here holds it
   size_t reserved_bytes() const override { return size_t(file_->size()); }
@@ -55,9 +57,9 @@ class SpillPlace final : public ParkingPlace {
 
 }  // namespace
 
-std::shared_ptr<ParkingPlace> make_spill_place(std::filesystem::path folder,
-                                               std::shared_ptr<OffloadTally> tally) {
-  return std::make_shared<SpillPlace>(std::move(folder), std::move(tally));
+std::shared_ptr<OffloadBackend> make_spill_backend(std::filesystem::path folder,
+                                                   std::shared_ptr<OffloadTally> tally) {
+  return std::make_shared<SpillBackend>(std::move(folder), std::move(tally));
 }
 
 }  // namespace reprise::recompute

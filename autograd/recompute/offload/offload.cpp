@@ -1,4 +1,4 @@
-// Which bytes are parked, where, and when.
+// Which bytes are offloaded, where, and when.
 #include "reprise/autograd/recompute/offload/offload.h"
 
 #include <iostream>
@@ -9,7 +9,7 @@ namespace reprise::recompute {
 namespace {
 
 constexpr size_t alignment = 256;              // of what is restored: as it was in its storage
-constexpr size_t single_copies_under_way = 4;  // of tensors parked one by one
+constexpr size_t single_copies_under_way = 4;  // of tensors offloaded one by one
 
 struct ByteRange {
   size_t begin = 0, end = 0;
@@ -28,7 +28,7 @@ ByteRange range_of(const Tensor& x) {
   return {begin, end};
 }
 
-bool is_kept_anyway(MemoryCategory category) {
+bool stays_anyway(MemoryCategory category) {
   return category == MemoryCategory::parameters || category == MemoryCategory::gradients ||
          category == MemoryCategory::optimizer;
 }
@@ -36,97 +36,99 @@ bool is_kept_anyway(MemoryCategory category) {
 }  // namespace
 
 Offload::Offload(OffloadOptions options) : options_(std::move(options)) {
-  check(options_.keep_last >= 0, "offload: keep_last is ", options_.keep_last);
+  check(options_.resident_regions >= 0, "offload: resident_regions is ", options_.resident_regions);
 }
 
 OffloadStats Offload::stats() const {
   OffloadStats stats = tally_->stats();
   std::lock_guard lock(mutex_);
-  for (const auto& [device, place] : places_)
-    if (place) {
-      stats.reserved_bytes += place->reserved_bytes();
-      stats.seconds_waited += place->seconds_waited();
+  for (const auto& [device, backend] : backends_)
+    if (backend) {
+      stats.reserved_bytes += backend->reserved_bytes();
+      stats.seconds_waited += backend->seconds_waited();
     }
   return stats;
 }
 
-std::shared_ptr<Parked> Offload::park(const Tensor& x, std::string label) {
+std::shared_ptr<OffloadedTensor> Offload::put(const Tensor& x, std::string label) {
   settle(single_copies_under_way);
-  auto parked = std::make_shared<Parked>(x, std::move(label));
-  put_aside(*parked);
-  return parked;
+  auto tensor = std::make_shared<OffloadedTensor>(x, std::move(label));
+  move_off(*tensor);
+  return tensor;
 }
 
-void Offload::put_aside(Parked& parked) {
-  std::lock_guard lock(parked.mutex_);
-  const Tensor& x = parked.held_;
-  if (!x.defined() || x.numel() == 0 || x.version() != parked.version_)
+void Offload::move_off(OffloadedTensor& tensor) {
+  std::lock_guard lock(tensor.mutex_);
+  const Tensor& x = tensor.held_;
+  if (!x.defined() || x.numel() == 0 || x.version() != tensor.version_)
     return;  // changed: fetching it is an Error
   ByteRange range = range_of(x);
-  if (range.end - range.begin < options_.min_bytes || is_kept_anyway(x.storage()->category())) return;
-  check(x.device().is_cpu() || !cuda::is_capturing(current_stream(x.device()).handle()),
-        "offload: a CUDA graph is captured, which cannot park tensors of its own; capture without offload");
+  if (range.end - range.begin < options_.min_bytes || stays_anyway(x.storage()->category())) return;
+  check(
+      x.device().is_cpu() || !cuda::is_capturing(current_stream(x.device()).handle()),
+      "offload: a CUDA graph is captured, which cannot offload tensors of its own; capture without offload");
   try {
-    parked.berth_ = berth_for(x, range.begin, range.end);
+    tensor.storage_ = storage_for(x, range.begin, range.end);
   } catch (const Error& error) {
     if (tally_->failed()) std::cerr << "offload: warning: tensors stay in memory: " << error.what() << '\n';
     return;
   }
   auto* start = static_cast<char*>(x.storage()->data()) + range.begin;
-  parked.origin_ = x.storage();
-  parked.origin_data_ = x.view().data;
-  parked.first_byte_ = size_t(static_cast<char*>(x.view().data) - start);
-  parked.held_ = Tensor();
+  tensor.origin_ = x.storage();
+  tensor.origin_data_ = x.view().data;
+  tensor.first_byte_ = size_t(static_cast<char*>(x.view().data) - start);
+  tensor.held_ = Tensor();
 }
 
-std::shared_ptr<Berth> Offload::berth_for(const Tensor& x, size_t begin, size_t end) {
+std::shared_ptr<OffloadedStorage> Offload::storage_for(const Tensor& x, size_t begin, size_t end) {
   const std::shared_ptr<Storage>& storage = x.storage();
   std::lock_guard lock(mutex_);
   Known& known = known_[{storage.get(), begin}];
   if (known.storage.lock() == storage && known.version == x.version() && known.end == end)
-    if (auto berth = known.berth.lock()) return berth;
+    if (auto offloaded = known.offloaded.lock()) return offloaded;
   TensorView bytes{
       static_cast<char*>(storage->data()) + begin, {int64_t(end - begin)}, {1}, DType::u8, x.device()};
-  std::shared_ptr<Berth> berth = place_for(x.device()).park(x.alias(bytes));
-  known = {storage, x.version(), end, berth};
+  std::shared_ptr<OffloadedStorage> offloaded = backend_for(x.device()).put(x.alias(bytes));
+  known = {storage, x.version(), end, offloaded};
   if (known_.size() >= sweep_at_) {
-    std::erase_if(known_, [](const auto& entry) { return entry.second.berth.expired(); });
+    std::erase_if(known_, [](const auto& entry) { return entry.second.offloaded.expired(); });
     sweep_at_ = 2 * known_.size() + 64;
   }
-  return berth;
+  return offloaded;
 }
 
-ParkingPlace& Offload::place_for(Device device) {
-  std::shared_ptr<ParkingPlace>& place = places_[{device.type, device.index}];
-  if (!place)
-    place = device.is_cpu() ? make_spill_place(options_.folder, tally_) : make_pinned_place(device, tally_);
-  return *place;
+OffloadBackend& Offload::backend_for(Device device) {
+  std::shared_ptr<OffloadBackend>& backend = backends_[{device.type, device.index}];
+  if (!backend)
+    backend =
+        device.is_cpu() ? make_spill_backend(options_.folder, tally_) : make_pinned_backend(device, tally_);
+  return *backend;
 }
 
 void Offload::settle(size_t under_way) {
   std::lock_guard lock(mutex_);
-  for (auto& [device, place] : places_)
-    if (place) place->settle(under_way);
+  for (auto& [device, backend] : backends_)
+    if (backend) backend->settle(under_way);
 }
 
-std::shared_ptr<ParkedRegion> Offload::begin_region() {
+std::shared_ptr<OffloadedRegion> Offload::begin_region() {
   settle(0);
-  std::vector<std::shared_ptr<ParkedRegion>> old;
+  std::vector<std::shared_ptr<OffloadedRegion>> old;
   std::unique_lock lock(mutex_);
-  auto region = std::make_shared<ParkedRegion>(shared_from_this(), newest_);
+  auto region = std::make_shared<OffloadedRegion>(shared_from_this(), newest_);
   newest_ = region;
   young_.push_back(region);
-  for (; int64_t(young_.size()) > options_.keep_last; young_.pop_front())
+  for (; int64_t(young_.size()) > options_.resident_regions; young_.pop_front())
     if (auto oldest = young_.front().lock()) old.push_back(std::move(oldest));
   lock.unlock();
-  for (const auto& oldest : old) oldest->put_aside();
+  for (const auto& oldest : old) oldest->move_off();
   return region;
 }
 
-std::shared_ptr<ParkedRegion> Offload::look_ahead(const ParkedRegion& here,
-                                                  const std::shared_ptr<ParkedRegion>& before) {
+std::shared_ptr<OffloadedRegion> Offload::look_ahead(const OffloadedRegion& here,
+                                                     const std::shared_ptr<OffloadedRegion>& before) {
   std::lock_guard lock(mutex_);
-  std::shared_ptr<ParkedRegion> ahead = ahead_.lock();
+  std::shared_ptr<OffloadedRegion> ahead = ahead_.lock();
   ahead_ = before;
   return ahead == before || ahead.get() == &here ? nullptr : ahead;
 }

@@ -1,4 +1,4 @@
-// Offload: tensors that backward needs, kept off their device meanwhile: in pinned host memory for CUDA, in a
+// Offload: tensors that backward needs, off their device meanwhile: in pinned host memory for CUDA, in a
 // spill file for the CPU. Outputs, gradients and random draws keep their bits.
 //
 //   auto offload = std::make_shared<rp::Offload>();   // one for the regions of a model
@@ -14,80 +14,80 @@
 
 namespace reprise::recompute {
 
-class ParkedRegion;
+class OffloadedRegion;
 
 struct OffloadOptions {
-  int64_t keep_last = 1;           ///< regions whose tensors stay: the newest ones, backward wants them first
+  int64_t resident_regions = 1;    ///< regions whose tensors stay: the newest ones, backward wants them first
   size_t min_bytes = 16 << 10;     ///< smaller tensors stay
   std::filesystem::path folder{};  ///< of the CPU's spill file; empty: the system's temporary folder
 };
 
 /// The store. Several threads may use one, but its order of regions is that of one chain. Memory that held
-/// parked tensors is kept for the next ones until the store goes.
+/// offloaded tensors is reserved for the next ones until the store goes.
 class Offload : public std::enable_shared_from_this<Offload> {
  public:
-  /// Error on a negative keep_last.
+  /// Error on a negative resident_regions.
   explicit Offload(OffloadOptions options = {});
   const OffloadOptions& options() const { return options_; }
   OffloadStats stats() const;
 
-  /// Parks a tensor at once. It stays in memory if it is small, a parameter, a gradient or of the optimizer,
-  /// or if there is no room elsewhere; the first time there is a warning. Others who hold it see no
-  /// difference. Error while a CUDA graph is captured.
-  std::shared_ptr<Parked> park(const Tensor& x, std::string label = "offload");
+  /// Offloads a tensor at once. It stays in memory if it is small, a parameter, a gradient or of the
+  /// optimizer, or if there is no room elsewhere; the first time there is a warning. Others who hold it see
+  /// no difference. Error while a CUDA graph is captured.
+  std::shared_ptr<OffloadedTensor> put(const Tensor& x, std::string label = "offload");
 
-  /// A region begins, whose tensors are parked when `keep_last` more have begun.
-  std::shared_ptr<ParkedRegion> begin_region();
+  /// A region begins, whose tensors are offloaded when `resident_regions` more have begun.
+  std::shared_ptr<OffloadedRegion> begin_region();
 
  private:
-  friend class ParkedRegion;
-  struct Known {  // a berth in use
+  friend class OffloadedRegion;
+  struct Known {  // offloaded and in use
     std::weak_ptr<Storage> storage;
     uint64_t version = 0;
     size_t end = 0;
-    std::weak_ptr<Berth> berth;
+    std::weak_ptr<OffloadedStorage> offloaded;
   };
 
-  void put_aside(Parked& parked);
-  std::shared_ptr<Berth> berth_for(const Tensor& x, size_t begin, size_t end);
-  ParkingPlace& place_for(Device device);
+  void move_off(OffloadedTensor& tensor);
+  std::shared_ptr<OffloadedStorage> storage_for(const Tensor& x, size_t begin, size_t end);
+  OffloadBackend& backend_for(Device device);
   void settle(size_t under_way);
   /// Backward is at `here` and will want `before` next; returns what was prefetched and is no longer wanted.
-  std::shared_ptr<ParkedRegion> look_ahead(const ParkedRegion& here,
-                                           const std::shared_ptr<ParkedRegion>& before);
+  std::shared_ptr<OffloadedRegion> look_ahead(const OffloadedRegion& here,
+                                              const std::shared_ptr<OffloadedRegion>& before);
 
   OffloadOptions options_;
   std::shared_ptr<OffloadTally> tally_ = std::make_shared<OffloadTally>();
   mutable std::mutex mutex_;
-  std::map<std::pair<DeviceType, int>, std::shared_ptr<ParkingPlace>> places_;
+  std::map<std::pair<DeviceType, int>, std::shared_ptr<OffloadBackend>> backends_;
   std::map<std::pair<const Storage*, size_t>, Known> known_;  // by storage and first byte
   size_t sweep_at_ = 64;
-  std::deque<std::weak_ptr<ParkedRegion>> young_;  // regions that are not parked yet, the newest last
-  std::weak_ptr<ParkedRegion> newest_, ahead_;     // ahead: prefetched, not fetched
+  std::deque<std::weak_ptr<OffloadedRegion>> young_;  // regions that are not offloaded yet, the newest last
+  std::weak_ptr<OffloadedRegion> newest_, ahead_;     // ahead: prefetched, not fetched
 };
 
-/// What one region keeps in a store. When backward comes for it, the region before is prefetched.
-class ParkedRegion {
+/// What one region has in a store. When backward comes for it, the region before is prefetched.
+class OffloadedRegion {
  public:
-  ParkedRegion(std::shared_ptr<Offload> offload, std::weak_ptr<ParkedRegion> before)
-      : offload_(std::move(offload)), before_(std::move(before)) {}
+  OffloadedRegion(std::shared_ptr<Offload> store, std::weak_ptr<OffloadedRegion> before)
+      : store_(std::move(store)), before_(std::move(before)) {}
 
-  /// Keeps `x`, now or later off the device; returns its index.
+  /// Holds `x`, now or later off the device; returns its index.
   size_t add(const Tensor& x, std::string label);
-  /// See Parked.
+  /// See OffloadedTensor.
   Tensor fetch(size_t index);
   void prefetch();
 
  private:
   friend class Offload;
-  void put_aside();
+  void move_off();
   void forget_prefetch();
 
-  std::shared_ptr<Offload> offload_;
-  std::weak_ptr<ParkedRegion> before_;
+  std::shared_ptr<Offload> store_;
+  std::weak_ptr<OffloadedRegion> before_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Parked>> tensors_;
-  bool aside_ = false;  // what is added is put aside at once
+  std::vector<std::shared_ptr<OffloadedTensor>> tensors_;
+  bool is_off_ = false;  // what is added is moved off at once
   autograd::PassLocal<bool> reached_by_;
   bool reached_ = false;  // by backward: what is still in memory stays
 };

@@ -7,14 +7,14 @@ namespace {
 constexpr int ahead = 4;  // tensors on their way back: an operation saves a few
 
 struct Saved {
-  std::shared_ptr<Parked> parked;
+  std::shared_ptr<OffloadedTensor> tensor;
   std::weak_ptr<Saved> before;
 };
 
 autograd::SavedTensorHooks::Pack packing_into(std::shared_ptr<Offload> offload) {
-  check(offload != nullptr, "OffloadSaved: no store to park in");
+  check(offload != nullptr, "OffloadSaved: no store to offload to");
   return [offload = std::move(offload), newest = std::weak_ptr<Saved>()](const Tensor& x) mutable {
-    auto saved = std::make_shared<Saved>(Saved{offload->park(x, "OffloadSaved"), newest});
+    auto saved = std::make_shared<Saved>(Saved{offload->put(x, "OffloadSaved"), newest});
     newest = saved;
     return std::any(std::move(saved));
   };
@@ -22,9 +22,9 @@ autograd::SavedTensorHooks::Pack packing_into(std::shared_ptr<Offload> offload) 
 
 Tensor unpack(const std::any& packed) {
   const auto& saved = std::any_cast<const std::shared_ptr<Saved>&>(packed);
-  Tensor x = saved->parked->fetch();
+  Tensor x = saved->tensor->fetch();
   std::shared_ptr<Saved> before = saved->before.lock();
-  for (int i = 0; before && i < ahead; ++i, before = before->before.lock()) before->parked->prefetch();
+  for (int i = 0; before && i < ahead; ++i, before = before->before.lock()) before->tensor->prefetch();
   return x;
 }
 

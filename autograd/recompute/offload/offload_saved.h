@@ -1,4 +1,4 @@
-// OffloadSaved: parks whatever is saved for backward, without any recompute.
+// OffloadSaved: offloads whatever is saved for backward, without any recompute.
 //
 //   {
 //     rp::OffloadSaved scope(offload);
@@ -12,8 +12,8 @@
 
 namespace reprise::recompute {
 
-/// While it lives, tensors that operations on this thread save for backward are parked; see Offload::park for
-/// those that stay. The order in which they are fetched is taken to be the reverse. (PyTorch:
+/// While it lives, tensors that operations on this thread save for backward are offloaded; see Offload::put
+/// for those that stay. The order in which they are fetched is taken to be the reverse. (PyTorch:
 /// torch.autograd.graph.save_on_cpu.)
 class OffloadSaved {
  public:

@@ -9,8 +9,8 @@
 namespace reprise::recompute {
 
 struct OffloadStats {
-  size_t parked_bytes = 0, peak_parked_bytes = 0;   ///< off the device now, and at most
-  size_t reserved_bytes = 0;                        ///< host memory or file that is kept for parking
+  size_t offloaded_bytes = 0, peak_offloaded_bytes = 0;  ///< off the device now, and at most
+  size_t reserved_bytes = 0;                        ///< host memory or file that is reserved for offloading
   uint64_t written_bytes = 0, read_bytes = 0;       ///< copied off the device and back, in all
   uint64_t prefetch_hits = 0, prefetch_misses = 0;  ///< fetches of what had been begun before, and had not
   uint64_t failures = 0;                            ///< tensors that stayed because there was no room
@@ -24,15 +24,15 @@ class OffloadTally {
     std::lock_guard lock(mutex_);
     return stats_;
   }
-  void parked(size_t bytes) {
+  void put(size_t bytes) {
     std::lock_guard lock(mutex_);
     stats_.written_bytes += bytes;
-    stats_.parked_bytes += bytes;
-    stats_.peak_parked_bytes = std::max(stats_.peak_parked_bytes, stats_.parked_bytes);
+    stats_.offloaded_bytes += bytes;
+    stats_.peak_offloaded_bytes = std::max(stats_.peak_offloaded_bytes, stats_.offloaded_bytes);
   }
   void let_go(size_t bytes) {
     std::lock_guard lock(mutex_);
-    stats_.parked_bytes -= bytes;
+    stats_.offloaded_bytes -= bytes;
   }
   void read(size_t bytes) {
     std::lock_guard lock(mutex_);

@@ -5,36 +5,36 @@
 
 namespace reprise::recompute {
 
-size_t ParkedRegion::add(const Tensor& x, std::string label) {
+size_t OffloadedRegion::add(const Tensor& x, std::string label) {
   std::lock_guard lock(mutex_);
-  tensors_.push_back(std::make_shared<Parked>(x, std::move(label)));
-  if (aside_) offload_->put_aside(*tensors_.back());
+  tensors_.push_back(std::make_shared<OffloadedTensor>(x, std::move(label)));
+  if (is_off_) store_->move_off(*tensors_.back());
   return tensors_.size() - 1;
 }
 
-void ParkedRegion::put_aside() {
+void OffloadedRegion::move_off() {
   std::lock_guard lock(mutex_);
   if (reached_) return;
-  aside_ = true;
-  for (const auto& x : tensors_) offload_->put_aside(*x);
+  is_off_ = true;
+  for (const auto& x : tensors_) store_->move_off(*x);
 }
 
-void ParkedRegion::prefetch() {
+void OffloadedRegion::prefetch() {
   std::lock_guard lock(mutex_);
   for (const auto& x : tensors_) x->prefetch();
 }
 
-void ParkedRegion::forget_prefetch() {
+void OffloadedRegion::forget_prefetch() {
   std::lock_guard lock(mutex_);
   for (const auto& x : tensors_) x->forget_prefetch();
 }
 
 // The first tensor that a pass takes brings the others of its region along, the newest first, and those of
 // the region before.
-Tensor ParkedRegion::fetch(size_t index) {
+Tensor OffloadedRegion::fetch(size_t index) {
   bool* reached = reached_by_.get();
   bool first = reached && !std::exchange(*reached, true);
-  std::vector<std::shared_ptr<Parked>> tensors;
+  std::vector<std::shared_ptr<OffloadedTensor>> tensors;
   {
     std::lock_guard lock(mutex_);
     reached_ = true;
@@ -43,10 +43,10 @@ Tensor ParkedRegion::fetch(size_t index) {
   Tensor fetched = tensors.at(index)->fetch();
   for (size_t i = first ? tensors.size() : 0; i-- > 0;)
     if (i != index) tensors[i]->prefetch();
-  std::shared_ptr<ParkedRegion> before = before_.lock(), stale = offload_->look_ahead(*this, before);
+  std::shared_ptr<OffloadedRegion> before = before_.lock(), stale = store_->look_ahead(*this, before);
   if (stale) stale->forget_prefetch();
   if (before) before->prefetch();
-  offload_->settle(0);  // what is still leaving, and wanted next, is held now
+  store_->settle(0);  // what is still leaving, and wanted next, is held now
   return fetched;
 }
 

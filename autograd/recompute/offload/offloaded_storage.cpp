@@ -1,18 +1,18 @@
-// What berths of all kinds have in common: counting, and sharing what was fetched.
+// What storages of all kinds have in common: counting, and sharing what was fetched.
 #include "reprise/autograd/recompute/offload/offloaded_storage.h"
 
 #include <utility>
 
 namespace reprise::recompute {
 
-Berth::Berth(size_t bytes, MemoryCategory category, std::shared_ptr<OffloadTally> tally)
+OffloadedStorage::OffloadedStorage(size_t bytes, MemoryCategory category, std::shared_ptr<OffloadTally> tally)
     : bytes_(bytes), category_(category), tally_(std::move(tally)) {
-  tally_->parked(bytes_);
+  tally_->put(bytes_);
 }
 
-Berth::~Berth() { tally_->let_go(bytes_); }
+OffloadedStorage::~OffloadedStorage() { tally_->let_go(bytes_); }
 
-void Berth::prefetch() {
+void OffloadedStorage::prefetch() {
   std::lock_guard lock(mutex_);
   if (begun_ || !back_.expired()) return;
   MemoryScope scope(category_);
@@ -24,12 +24,12 @@ void Berth::prefetch() {
   }
 }
 
-void Berth::forget() {
+void OffloadedStorage::forget() {
   std::lock_guard lock(mutex_);
   if (std::exchange(begun_, false)) forget_read();
 }
 
-Tensor Berth::fetch() {
+Tensor OffloadedStorage::fetch() {
   std::lock_guard lock(mutex_);
   std::shared_ptr<Storage> back = back_.lock();
   if (back && back->version() == back_version_) {

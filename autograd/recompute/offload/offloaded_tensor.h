@@ -1,4 +1,4 @@
-// Parked: a tensor that is kept for later, on its device or off it.
+// OffloadedTensor: a tensor that backward needs later, on its device or off it.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 namespace reprise::recompute {
 
 /// Made by Offload. Any thread may use it.
-class Parked {
+class OffloadedTensor {
  public:
   /// Holds `x`, where it is; `label` names it in messages: "checkpoint: input 0".
-  Parked(const Tensor& x, std::string label);
+  OffloadedTensor(const Tensor& x, std::string label);
 
   /// Begins to bring the tensor back. Cheap to ask for again.
   void prefetch();
@@ -27,14 +27,14 @@ class Parked {
 
   std::mutex mutex_;
   std::string label_;
-  TensorView view_;  // without data; that is `first_byte_` after the start of the berth's bytes
+  TensorView view_;  // without data; that is `first_byte_` after the start of the storage's bytes
   uint64_t version_;
-  Tensor held_;                    // until it is put aside
+  Tensor held_;                    // until it is moved off
   std::weak_ptr<Storage> origin_;  // after; somebody else may still have it
   void* origin_data_ = nullptr;
   Tensor ahead_;  // prefetched where it had not left yet
   size_t first_byte_ = 0;
-  std::shared_ptr<Berth> berth_;
+  std::shared_ptr<OffloadedStorage> storage_;
 };
 
 }  // namespace reprise::recompute

@@ -37,13 +37,13 @@ double median(std::vector<double> seconds) {
 
 /// A stage's numbers as they are measured: peaks beyond what was there before it, its input included.
 struct Measured {
-  int64_t forward_peak = 0, kept = 0;  // kept: by graph and caller, output included
+  int64_t forward_peak = 0, retained = 0;  // retained: by graph and caller, output included
   int64_t first_run_peak = 0, replay_peak = 0, backward_peak = 0;
   int64_t boundary = 0, gradients = 0, held_gradients = 0;
   std::vector<double> forward_seconds, replay_seconds, backward_seconds;
 
   Stage stage() const {
-    int64_t saved = std::max<int64_t>(0, kept - boundary);
+    int64_t saved = std::max<int64_t>(0, retained - boundary);
     auto beyond = [](int64_t peak, int64_t rest) { return std::max<int64_t>(0, peak - rest); };
     double seconds = median(forward_seconds);
     bool replays = !replay_seconds.empty();
@@ -156,9 +156,9 @@ class Profiler {
     Tensor y = layer(entry_of(x, [&] { end = now(); }));
     m.forward_seconds.push_back(now() - begin);
     m.forward_peak = peak() - base;
-    m.kept = held() - base;
+    m.retained = held() - base;
     Tensor exit = exit_of(y, backward_begin);
-    int64_t overhead = held() - base - m.kept;
+    int64_t overhead = held() - base - m.retained;
     y = {};
     if (!exit.requires_grad()) {  // nothing to train and no input to pass a gradient to
       m.backward_seconds.push_back(0);
@@ -218,7 +218,7 @@ void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& 
   Tensor x0 = step.before();
   before.forward_seconds.push_back(now() - begin);
   before.forward_peak = peak() - base;
-  before.kept = held() - base;
+  before.retained = held() - base;
   int64_t after_gradients = 0, middle = 0;
   Tensor exit = ExitProbe::apply(x0, [&, shape = x0.shape(), dtype = x0.dtype()] {
     after_gradients = held() - middle;
@@ -239,7 +239,7 @@ void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& 
   in = {};
   after.forward_seconds.push_back(now() - begin);
   after.forward_peak = peak() - middle;
-  after.kept = held() - middle;
+  after.retained = held() - middle;
   after.boundary = bytes_like(loss);
   memory_.reset_peaks();
   begin = now();

@@ -11,7 +11,7 @@ void FirstRun::op_begins(const autograd::OpCall& call) {
 void FirstRun::op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) {
   FirstRunObserver::op_ran(op_name, inputs, outputs);
   op_name_ = op_name;
-  if (recording_.keeps_trace())
+  if (recording_.has_trace())
     recording_.trace.push_back(traced(op_name, outputs, recording_.compares_values()));
   if (is_inside_op())
     ops_.ran_inside(inputs);

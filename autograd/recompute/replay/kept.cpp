@@ -10,7 +10,8 @@ std::shared_ptr<KeptValue> kept_value(const Recording& recording, const Tensor& 
   if (op.decision == Decision::offload) {
     check(recording.options.offload != nullptr, "checkpoint: the policy wants what ", op.name,
           " gives offloaded, and there is no store for it; give the checkpoint one, as its option offload");
-    if (const auto& store = recording.inputs.parked()) return std::make_shared<KeptValue>(x, op.name, store);
+    if (const auto& store = recording.inputs.offloaded())
+      return std::make_shared<KeptValue>(x, op.name, store);
   }
   return std::make_shared<KeptValue>(x, op.name);
 }
@@ -74,10 +75,10 @@ void keep_results(Recording& recording, OpRecorder& ops) {
     if (at_hand.contains(id)) reads->push_back(keep(id));
   for (const std::shared_ptr<Slot>& slot : rebuild)
     if (slot) slot->replay_reads = reads;
-  if (!recording.log) return;
+  if (!recording.stats) return;
   size_t bytes = inner_bytes;
   for (const auto& [id, value] : kept) bytes += value->device_bytes();
-  recording.log->add_kept(bytes);
+  recording.stats->add_kept(bytes);
 }
 
 }  // namespace reprise::recompute

@@ -16,7 +16,7 @@ class KeptValue : public std::enable_shared_from_this<KeptValue> {
  public:
   KeptValue(const Tensor& x, const char* op_name)
       : saved_(x, /*is_output=*/false, op_name), op_name_(op_name), device_bytes_(x.storage()->bytes()) {}
-  KeptValue(const Tensor& x, const char* op_name, std::shared_ptr<ParkedRegion> store)
+  KeptValue(const Tensor& x, const char* op_name, std::shared_ptr<OffloadedRegion> store)
       : op_name_(op_name), store_(std::move(store)), place_(store_->add(x, op_name)) {}
 
   /// Error if it was changed in place since.
@@ -33,7 +33,7 @@ class KeptValue : public std::enable_shared_from_this<KeptValue> {
 
   autograd::SavedTensor saved_;
   const char* op_name_;
-  std::shared_ptr<ParkedRegion> store_;  // has it, if there is one
+  std::shared_ptr<OffloadedRegion> store_;  // has it, if there is one
   size_t place_ = 0;
   size_t device_bytes_ = 0;
   std::mutex mutex_;

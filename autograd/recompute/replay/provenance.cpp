@@ -114,7 +114,7 @@ void Provenance::made(const OpCall& call, const Tensor& y) {
 }
 
 // A view that is known already stays what it was: x.T.T is x. Unless the operation wrote there. A replay may
-// have one view of the first run twice: its inputs lie where they were kept, each by itself.
+// have one view of the first run twice: its inputs lie where they were saved, each by itself.
 void Provenance::know(const Tensor& x, uint64_t origin) {
   if (first_)
     if (auto one = first_->same_as_.find(origin); one != first_->same_as_.end()) origin = one->second;
@@ -177,13 +177,13 @@ uint64_t Provenance::of(const Tensor& x) {
   return now;
 }
 
-// What no operation of this run made. What the first run made and somebody kept, a mask for all layers say, a
-// replay may read; and where the first run found captured memory under another name, an input's say, it has
+// What no operation of this run made. What the first run made and something holds, a mask for all layers say,
+// a replay may read; and where the first run found captured memory under another name, an input's say, it has
 // that here.
 uint64_t Provenance::source_of(const Tensor& x, uint64_t key) {
-  if (const uint64_t* kept = first_ ? first_->known(x, key) : nullptr) {
-    know(x, *kept);
-    return *kept;
+  if (const uint64_t* earlier = first_ ? first_->known(x, key) : nullptr) {
+    know(x, *earlier);
+    return *earlier;
   }
   const Storage& storage = *x.storage();
   if (is_older(storage)) {

@@ -3,11 +3,11 @@
 
 #include <map>
 
+#include "reprise/autograd/recompute/accounting/region_stats.h"
 #include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/autograd/recompute/replay/captures.h"
 #include "reprise/autograd/recompute/replay/op_record.h"
 #include "reprise/autograd/recompute/replay/provenance.h"
-#include "reprise/autograd/recompute/accounting/region_stats.h"
 #include "reprise/autograd/recompute/replay/saved_inputs.h"
 #include "reprise/autograd/recompute/replay/trace.h"
 #include "reprise/autograd/recompute/thread_state.h"
@@ -58,8 +58,8 @@ struct Recording {
   Captures captures;
   std::vector<autograd::DrawnGenerator> drawn{};  ///< with options.preserve_rng
   ThreadState thread = ThreadState::now();
-  std::optional<Provenance> provenance{};  ///< if replays are compared with it
-  std::shared_ptr<RegionLog> log = RegionLog::open();
+  std::optional<Provenance> provenance{};                ///< if replays are compared with it
+  std::shared_ptr<CallStats> stats = CallStats::open();  ///< null where nothing is counted
   bool complete = false;  ///< the first run is over; a backward pass inside it reads slots before
 
   // Of a non-reentrant region.
@@ -70,8 +70,12 @@ struct Recording {
   std::map<ResultId, std::weak_ptr<KeptValue>> kept{};
   Trace trace{};
 
-  bool keeps_trace() const { return options.debug || compares_values(); }
+  bool has_trace() const { return options.debug || compares_values(); }
   bool compares_values() const { return options.determinism == Determinism::values; }
+  /// Counts a run that is given `run_inputs` and begins now.
+  RunStats count(CallStats::Run run, const TensorList& run_inputs) const {
+    return RunStats(stats, run, run_inputs, [this](const Storage& x) { return captures.has(x); });
+  }
   /// The provenance of a run that is given `run_inputs` and begins now; none where runs are not compared.
   std::optional<Provenance> new_provenance(const TensorList& run_inputs) const;
 };

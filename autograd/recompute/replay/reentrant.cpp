@@ -82,7 +82,7 @@ struct Seen {
   Tensor tensor;
   uint64_t version;
 };
-std::any seen(CountedRun& counted, const Tensor& x) {
+std::any seen(RunStats& counted, const Tensor& x) {
   counted.saved(x);
   return Seen{x, x.version()};
 }
@@ -187,7 +187,7 @@ void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const 
 
 TensorList ReentrantNode::play_again(const TensorList& inputs) {
   ReplayScope scope(*recording_);
-  CountedRun counted(recording_->log, RegionLog::Run::replay, inputs, recording_->captures);
+  RunStats counted = recording_->count(CallStats::Run::replay, inputs);
   std::optional<autograd::SavedTensorHooks> hooks;
   if (counted.counts()) hooks.emplace([&counted](const Tensor& x) { return seen(counted, x); }, unseen);
   std::optional<Provenance> provenance = recording_->new_provenance(inputs);

@@ -51,7 +51,7 @@ Replay::Replay(const Recording& first, Rebuilt& rebuilt, const TensorList& input
     : RunObserver(own_provenance_),
       first_(first),
       rebuilt_(rebuilt),
-      counted_(first.log, RegionLog::Run::replay, inputs, first.captures),
+      counted_(first.count(CallStats::Run::replay, inputs)),
       wanted_(first.slots.size()) {
   for (size_t i = 0; i < wanted_.size(); ++i) {
     std::shared_ptr<Slot> slot = first.slots[i].in_graph.lock();
@@ -101,7 +101,7 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
   if (runs || !fits(op, inputs)) return {};
   op_name_ = op_name;
   ++next_op_;
-  if (first_.keeps_trace()) {
+  if (first_.has_trace()) {
     size_t begin = k ? first_.ops[k - 1].place.trace_end : 0;
     trace_.insert(trace_.end(), first_.trace.begin() + int64_t(begin),
                   first_.trace.begin() + int64_t(op.place.trace_end));
@@ -140,7 +140,7 @@ void Replay::op_ran(const char* op_name, const TensorList& inputs, const TensorL
   RunObserver::op_ran(op_name, inputs, outputs);
   op_name_ = op_name;
   if (!is_inside_op()) ++next_op_;
-  if (!first_.keeps_trace()) return;
+  if (!first_.has_trace()) return;
   trace_.push_back(traced(op_name, outputs, first_.compares_values()));
   if (first_.compares_values()) compare_values();
 }

@@ -74,7 +74,7 @@ class Replay final : public RunObserver, public autograd::OpInterceptor {
 
   const Recording& first_;
   Rebuilt& rebuilt_;
-  CountedRun counted_;
+  RunStats counted_;
   int depth_ = autograd::InsideOp::depth();
   std::vector<bool> wanted_;  // slots to fill
   Needs needs_;

@@ -36,7 +36,7 @@ class FirstRunObserver : public RunObserver {
   FirstRunObserver(Recording& recording, const TensorList& inputs)
       : RunObserver(recording.provenance),
         recording_(recording),
-        counted_(recording.log, RegionLog::Run::first, inputs, recording.captures) {
+        counted_(recording.count(CallStats::Run::first, inputs)) {
     recording.provenance = recording.new_provenance(inputs);
   }
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override {
@@ -61,7 +61,7 @@ class FirstRunObserver : public RunObserver {
 
  protected:
   Recording& recording_;
-  CountedRun counted_;
+  RunStats counted_;
 
  private:
   int passes_ = autograd::backward_depth();

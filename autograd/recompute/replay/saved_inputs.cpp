@@ -7,14 +7,14 @@ namespace reprise::recompute {
 namespace {
 
 // A leaf's owner holds it anyway.
-bool is_worth_parking(const Tensor& x) { return !(x.requires_grad() && x.is_leaf()); }
+bool is_worth_offloading(const Tensor& x) { return !(x.requires_grad() && x.is_leaf()); }
 
 }  // namespace
 
 SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths,
                          const std::shared_ptr<Offload>& offload) {
-  SetDataObserver unseen(nullptr);  // keeping is not reading
-  if (offload && !autograd::SavedTensorHooks::active()) parked_ = offload->begin_region();
+  SetDataObserver unseen(nullptr);  // saving is not reading
+  if (offload && !autograd::SavedTensorHooks::active()) offloaded_ = offload->begin_region();
   for (size_t i = 0; i < inputs.size(); ++i) {
     Input input{.label = "checkpoint: input " + (paths[i].empty() ? reprise::detail::join(i) : paths[i]),
                 .first = i};
@@ -22,8 +22,8 @@ SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string
       if (inputs[i].defined() && inputs[i].is_same(inputs[j])) input.first = j;
     // Around a region hooks see as many tensors in a replay, where what fn captured is not what it was given.
     if (inputs[i].defined() && (input.first == i || autograd::SavedTensorHooks::active())) {
-      if (parked_ && is_worth_parking(inputs[i]))
-        input.parked = parked_->add(inputs[i], input.label);
+      if (offloaded_ && is_worth_offloading(inputs[i]))
+        input.offloaded = offloaded_->add(inputs[i], input.label);
       else
         input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
       input.requires_grad = inputs[i].requires_grad();
@@ -39,8 +39,8 @@ TensorList SavedInputs::rebuild() const {
       rebuilt.push_back(rebuilt[input.first]);
       continue;
     }
-    Tensor x =
-        input.parked ? parked_->fetch(*input.parked) : input.saved.unpack(nullptr, input.label.c_str());
+    Tensor x = input.offloaded ? offloaded_->fetch(*input.offloaded)
+                               : input.saved.unpack(nullptr, input.label.c_str());
     rebuilt.push_back(x.defined() ? x.detach() : x);
     if (input.requires_grad) rebuilt.back().set_requires_grad();
   }

@@ -375,7 +375,7 @@ TEST(Policy, OffloadsWhatItSaysIntoTheStore) {
   testing::expect_same(chain.train(selective), want);
   // Four regions of five leave, three of them with an input that is no leaf, all with what linear gave.
   EXPECT_EQ(store->stats().written_bytes, 7 * testing::kBytes);
-  EXPECT_EQ(store->stats().parked_bytes, 0u);
+  EXPECT_EQ(store->stats().offloaded_bytes, 0u);
 }
 
 TEST(Policy, CountsWhatItKeeps) {

@@ -94,7 +94,8 @@ class ProgramMachine {
   int regions_around_ = 0;
   std::vector<double> numbers_{0.75, 1.5};
   std::set<std::pair<Reached, size_t>> read_;
-  std::shared_ptr<Offload> store_ = std::make_shared<Offload>(OffloadOptions{.keep_last = 0, .min_bytes = 1});
+  std::shared_ptr<Offload> store_ =
+      std::make_shared<Offload>(OffloadOptions{.resident_regions = 0, .min_bytes = 1});
 };
 
 }  // namespace reprise::testing

@@ -33,7 +33,7 @@ class Autocast {
 
 void keep_autocast() {
   static bool once = [] {
-    recompute::keep_in_replays(
+    recompute::restore_in_replays(
         [] { return [dtype = compute_dtype] { return std::make_shared<Autocast>(dtype); }; });
     return true;
   }();

@@ -11,7 +11,7 @@ namespace {
 
 using namespace testing;
 using recompute::Accounting;
-using recompute::RegionAccount;
+using recompute::RegionStats;
 
 constexpr size_t kBytes = 3 * 5 * sizeof(float);
 
@@ -21,7 +21,7 @@ Tensor square_exp(const Tensor& x) { return exp(x * x); }
 // Saves its input, the weight, their product and the exponential.
 Tensor weighted(const Tensor& x, const Tensor& w) { return tanh(exp(x * w)); }
 
-void expect_account(const RegionAccount& got, const RegionAccount& want) {
+void expect_account(const RegionStats& got, const RegionStats& want) {
   EXPECT_EQ(got.name, want.name);
   EXPECT_EQ(got.calls, want.calls) << want.name;
   EXPECT_EQ(got.replays, want.replays) << want.name;
@@ -115,7 +115,7 @@ TEST(Accounting, NestedRegionsCountForThemselves) {
       checkpoint(outer, given, {.mode = mode}).sum().backward();
     }
     // The outer region has its exponential alone, which is the input of the inner one.
-    for (const RegionAccount& region : accounting.regions()) {
+    for (const RegionStats& region : accounting.regions()) {
       bool is_outer = region.name == "outer";
       EXPECT_EQ(region.calls, is_outer || mode == CheckpointMode::non_reentrant ? 1 : 0) << region.name;
       EXPECT_EQ(region.replays, 1) << region.name;
@@ -145,7 +145,7 @@ TEST(Accounting, ARegionOutsideAllScopesIsNamedAfterThoseInside) {
     EXPECT_EQ(regions[0].name, "h.0 .. h.2");
     EXPECT_EQ(regions[1].name, "h.3");
     EXPECT_EQ(regions[2].name, "");
-    for (const RegionAccount& region : regions) EXPECT_EQ(region.replays, 1) << region.name;
+    for (const RegionStats& region : regions) EXPECT_EQ(region.replays, 1) << region.name;
     EXPECT_EQ(accounting.replays().front().name, "");
     EXPECT_EQ(accounting.replays().back().name, "h.0 .. h.2");
   }

@@ -42,12 +42,12 @@ class OffloadStreams : public ::testing::Test {
     run_compute();
   }
 
-  // A tensor that is parked and gone.
-  std::shared_ptr<recompute::Parked> away() {
-    auto parked = offload->park(make());
+  // A tensor that is offloaded and gone.
+  std::shared_ptr<recompute::OffloadedTensor> away() {
+    auto offloaded = offload->put(make());
     offload->begin_region();
     run_copies();
-    return parked;
+    return offloaded;
   }
 
   NoGrad none;
@@ -61,11 +61,11 @@ class OffloadStreams : public ::testing::Test {
 TEST_F(OffloadStreams, CopiesComeAfterTheWorkThatMakesTheTensor) {
   want = bytes_of(make());
   scrub();
-  auto parked = offload->park(make());
+  auto offloaded = offload->put(make());
   run_copies();
   offload->begin_region();
   Tensor other = fill();
-  EXPECT_EQ(bytes_of(parked->fetch()), want);
+  EXPECT_EQ(bytes_of(offloaded->fetch()), want);
 }
 
 TEST_F(OffloadStreams, MemoryIsUsedAgainAfterTheCopyOnly) {
@@ -73,17 +73,17 @@ TEST_F(OffloadStreams, MemoryIsUsedAgainAfterTheCopyOnly) {
   Tensor x = make();
   empty_cache();
   const void* memory = x.view().data;
-  auto parked = offload->park(x);
+  auto offloaded = offload->put(x);
   x = Tensor();
   offload->begin_region();
   Tensor other = fill();
   ASSERT_EQ(other.view().data, memory);
   run_compute();
-  EXPECT_EQ(bytes_of(parked->fetch()), want);
+  EXPECT_EQ(bytes_of(offloaded->fetch()), want);
 }
 
 TEST_F(OffloadStreams, CopiesBackComeAfterTheWorkThatUsedTheirMemory) {
-  auto parked = away();
+  auto offloaded = away();
   want = bytes_of(fill());
   Tensor x = fill();
   run_compute();
@@ -91,18 +91,18 @@ TEST_F(OffloadStreams, CopiesBackComeAfterTheWorkThatUsedTheirMemory) {
   const void* memory = x.view().data;
   Tensor y = x.clone();
   x = Tensor();
-  parked->prefetch();
+  offloaded->prefetch();
   run_copies();
   EXPECT_EQ(bytes_of(y), want);
-  EXPECT_EQ(parked->fetch().view().data, memory);
+  EXPECT_EQ(offloaded->fetch().view().data, memory);
 }
 
 TEST_F(OffloadStreams, APrefetchThatIsGivenUpDoesNotWriteToMemoryOfOthers) {
-  auto parked = away();
+  auto offloaded = away();
   want = bytes_of(fill());
   empty_cache();
-  parked->prefetch();
-  parked.reset();
+  offloaded->prefetch();
+  offloaded.reset();
   Tensor other = fill();
   run_compute();
   run_copies();
@@ -111,21 +111,21 @@ TEST_F(OffloadStreams, APrefetchThatIsGivenUpDoesNotWriteToMemoryOfOthers) {
 
 TEST_F(OffloadStreams, FetchesOnAnotherStreamThanThePrefetch) {
   want = bytes_of(make());
-  auto parked = away();
+  auto offloaded = away();
   scrub();
-  parked->prefetch();
+  offloaded->prefetch();
   cuda::OwnedStream side(test_device());
   cuda::StreamScope scope(side.get());
-  EXPECT_EQ(bytes_of(parked->fetch()), want);
+  EXPECT_EQ(bytes_of(offloaded->fetch()), want);
 }
 
 TEST_F(OffloadStreams, RefusesToParkWhileAGraphIsCaptured) {
   Tensor x = make();
   run_compute();
   cuda::OwnedStream stream(test_device());
-  testing::expect_error([&] { cuda::Graph graph(stream.get(), [&] { offload->park(x); }); },
+  testing::expect_error([&] { cuda::Graph graph(stream.get(), [&] { offload->put(x); }); },
                         {"offload: a CUDA graph is captured"});
-  EXPECT_EQ(bytes_of(offload->park(x)->fetch()), bytes_of(x));
+  EXPECT_EQ(bytes_of(offload->put(x)->fetch()), bytes_of(x));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ inline constexpr int64_t kRows = 64, kWidth = 32;
 inline constexpr size_t kBytes = size_t(kRows * kWidth) * sizeof(float);  ///< what goes from layer to layer
 
 /// A store for tensors of any size.
-inline std::shared_ptr<Offload> all_sizes(int64_t keep_last = 1) {
-  return std::make_shared<Offload>(OffloadOptions{.keep_last = keep_last, .min_bytes = 1});
+inline std::shared_ptr<Offload> all_sizes(int64_t resident_regions = 1) {
+  return std::make_shared<Offload>(OffloadOptions{.resident_regions = resident_regions, .min_bytes = 1});
 }
 
 // Layers of linear, GELU and dropout, then the gradients of everything.

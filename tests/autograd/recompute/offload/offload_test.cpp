@@ -29,26 +29,26 @@ TEST(Offload, KeepsTheBitsOfOutputsAndGradientsInBothModes) {
   TensorList want = chain.plain();
   for (CheckpointMode mode : kModes) {
     SCOPED_TRACE(testing::name_of(mode));
-    for (int64_t keep_last : {0, 1, 2, 7}) {
-      auto offload = all_sizes(keep_last);
+    for (int64_t resident_regions : {0, 1, 2, 7}) {
+      auto offload = all_sizes(resident_regions);
       for (int step = 0; step < 3; ++step) expect_same(chain.train(Chain::offloaded(offload, mode)), want);
-      EXPECT_EQ(offload->stats().parked_bytes, 0u);
+      EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
     }
   }
 }
 
 TEST(Offload, ParksWhatIsOlderThanTheLastRegions) {
   Chain chain(5);
-  for (int64_t keep_last : {0, 1, 3, 4}) {
-    auto offload = all_sizes(keep_last);
+  for (int64_t resident_regions : {0, 1, 3, 4}) {
+    auto offload = all_sizes(resident_regions);
     chain.train(Chain::offloaded(offload));
     // The first input is a leaf, and stays. On a CUDA device what is still leaving when backward begins turns
     // back, if it is wanted first or next.
-    auto parked = uint64_t(keep_last > 0 ? 4 - keep_last : 4);
-    uint64_t read = test_device().is_cuda() && keep_last <= 1 ? parked - 1 : parked;
-    EXPECT_EQ(offload->stats().written_bytes, parked * kBytes) << keep_last;
-    EXPECT_EQ(offload->stats().read_bytes, read * kBytes) << keep_last;
-    EXPECT_EQ(offload->stats().peak_parked_bytes, parked * kBytes) << keep_last;
+    auto offloaded = uint64_t(resident_regions > 0 ? 4 - resident_regions : 4);
+    uint64_t read = test_device().is_cuda() && resident_regions <= 1 ? offloaded - 1 : offloaded;
+    EXPECT_EQ(offload->stats().written_bytes, offloaded * kBytes) << resident_regions;
+    EXPECT_EQ(offload->stats().read_bytes, read * kBytes) << resident_regions;
+    EXPECT_EQ(offload->stats().peak_offloaded_bytes, offloaded * kBytes) << resident_regions;
   }
 }
 
@@ -105,7 +105,7 @@ TEST(Offload, UsesTheRoomOfAStepInTheNextOnes) {
 TEST(Offload, TakesAPrefetchBackWhenBackwardGoesElsewhere) {
   if (test_device().is_cpu()) GTEST_SKIP() << "reading a file ahead takes no memory of the CPU device";
   auto offload = all_sizes(0);
-  std::vector<std::shared_ptr<recompute::ParkedRegion>> regions;
+  std::vector<std::shared_ptr<recompute::OffloadedRegion>> regions;
   for (int i = 0; i < 4; ++i) {
     regions.push_back(offload->begin_region());
     regions.back()->add(numbers({kRows, kWidth}), "x");
@@ -154,7 +154,7 @@ TEST(Offload, ReadsAgainInEachPassOverARetainedGraph) {
   NoLeaks guard;
   auto offload = all_sizes(1);
   expect_same(passes(Chain::offloaded(offload)), want);
-  EXPECT_EQ(offload->stats().parked_bytes, 0u);
+  EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
 }
 
 TEST(Offload, KeepsTheBitsOfSecondDerivatives) {
@@ -187,8 +187,9 @@ TEST(Offload, KeepsTheBitsOfNestedRegionsInAnyMixOfModes) {
         return checkpoint(body, h, {.mode = outer, .offload = offload});
       };
       for (int step = 0; step < 2; ++step) expect_same(chain.train(run), want);
-      EXPECT_EQ(offload->stats().parked_bytes, 0u);
-      // In the first run the inner inputs are the outer region's to keep. A replay of a reentrant one parks.
+      EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
+      // In the first run the inner inputs are the outer region's to keep. A replay of a reentrant one
+      // offloads.
       if (outer == CheckpointMode::non_reentrant) {
         EXPECT_EQ(offload->stats().written_bytes, 2 * 2 * kBytes);
       }
@@ -199,9 +200,9 @@ TEST(Offload, KeepsTheBitsOfNestedRegionsInAnyMixOfModes) {
 
 TEST(Offload, RejectsAnInputThatChangedBeforeOrAfterItWasParked) {
   Tensor x = leaf({kRows, kWidth});
-  for (int64_t keep_last : {0, 2}) {
+  for (int64_t resident_regions : {0, 2}) {
     NoLeaks guard;
-    auto offload = all_sizes(keep_last);
+    auto offload = all_sizes(resident_regions);
     Tensor h = square(x);
     Tensor y = checkpoint([](const Tensor& in) { return sin(in); }, h, {.offload = offload});
     offload->begin_region();
@@ -219,7 +220,7 @@ TEST(Offload, NeverReturnsTheNewValueOfAnInputThatChangedAndWent) {
   auto offload = all_sizes(0);
   Tensor h = square(x);
   Tensor want = h.clone();
-  auto parked = offload->park(h.detach());
+  auto offloaded = offload->put(h.detach());
   {
     NoGrad none;
     h.fill_(7);
@@ -227,13 +228,13 @@ TEST(Offload, NeverReturnsTheNewValueOfAnInputThatChangedAndWent) {
   h = Tensor();
   offload->begin_region();
   if (test_device().is_cuda())
-    expect_error([&] { parked->fetch(); }, {"offload", "changed in place while it was parked"});
+    expect_error([&] { offloaded->fetch(); }, {"offload", "changed in place while it was offloaded"});
   else
-    EXPECT_TRUE(same_bits(parked->fetch(), want));
+    EXPECT_TRUE(same_bits(offloaded->fetch(), want));
 }
 
 TEST(Offload, LeavesLeavesSmallTensorsAndParametersWhereTheyAre) {
-  auto offload = std::make_shared<Offload>(OffloadOptions{.keep_last = 0, .min_bytes = kBytes});
+  auto offload = std::make_shared<Offload>(OffloadOptions{.resident_regions = 0, .min_bytes = kBytes});
   Tensor x = leaf({kRows, kWidth}), small = numbers({kRows, kWidth - 1}),
          parameter = numbers({kRows, kWidth});
   parameter.storage()->set_category(MemoryCategory::parameters);
@@ -258,7 +259,7 @@ TEST(Offload, LeavesNothingBehindWhenARegionThrowsOrIsNotRunBackward) {
     };
     expect_error([&] { chain.forward(run); }, {"fn: no more"});
     chain.forward(Chain::offloaded(offload));
-    EXPECT_EQ(offload->stats().parked_bytes, 0u);
+    EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
   }
   expect_same(chain.train(Chain::offloaded(offload)), chain.plain());
 }
@@ -289,11 +290,11 @@ TEST(Offload, ServesThreadsThatShareOneStore) {
     });
   for (std::thread& thread : threads) thread.join();
   for (size_t i = 0; i < count; ++i) expect_same(got[i], want[i]);
-  EXPECT_EQ(offload->stats().parked_bytes, 0u);
+  EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
 }
 
 TEST(Offload, RejectsANegativeKeepLast) {
-  expect_error([] { Offload offload({.keep_last = -1}); }, {"offload: keep_last is -1"});
+  expect_error([] { Offload offload({.resident_regions = -1}); }, {"offload: resident_regions is -1"});
 }
 
 TEST(OffloadSaved, KeepsTheBitsOfAGraphWhoseSavedTensorsAreParked) {
@@ -311,8 +312,8 @@ TEST(OffloadSaved, KeepsTheBitsOfAGraphWhoseSavedTensorsAreParked) {
     };
     expect_same(chain.train(run), want);
   }
-  EXPECT_EQ(offload->stats().parked_bytes, 0u);
-  EXPECT_GT(offload->stats().peak_parked_bytes, 8 * kBytes);
+  EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
+  EXPECT_GT(offload->stats().peak_offloaded_bytes, 8 * kBytes);
   EXPECT_GT(offload->stats().prefetch_hits, offload->stats().prefetch_misses);
   chain.x.set_grad({});
   for (const Tensor& w : chain.weights) w.set_grad({});

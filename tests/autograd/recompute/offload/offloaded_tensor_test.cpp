@@ -1,4 +1,4 @@
-// Parked tensors one by one: views, dtypes, sharing, and what happens when there is no room.
+// OffloadedTensor tensors one by one: views, dtypes, sharing, and what happens when there is no room.
 #include "reprise/autograd/recompute/offload/offloaded_tensor.h"
 
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ using testing::numbers;
 using testing::same_bits;
 using testing::test_device;
 
-// Parks view(x), lets x go, and expects the same view back.
+// Offloads view(x), lets x go, and expects the same view back.
 template <class View>
 void expect_same_view(const Tensor& whole, const View& view) {
   NoGrad none;
@@ -32,13 +32,13 @@ void expect_same_view(const Tensor& whole, const View& view) {
   Strides strides = v.strides();
   DType dtype = v.dtype();
   auto address = reinterpret_cast<uintptr_t>(v.view().data);
-  auto parked = offload->park(v);
+  auto offloaded = offload->put(v);
   std::weak_ptr<Storage> origin = v.storage();
   x = v = Tensor();
   offload->begin_region();  // copies have been made
   ASSERT_TRUE(origin.expired());
   for (int time = 0; time < 2; ++time) {
-    Tensor back = parked->fetch();
+    Tensor back = offloaded->fetch();
     EXPECT_EQ(back.shape(), shape);
     EXPECT_EQ(back.strides(), strides);
     EXPECT_EQ(back.dtype(), dtype);
@@ -49,7 +49,7 @@ void expect_same_view(const Tensor& whole, const View& view) {
   }
 }
 
-TEST(Parked, ReturnsViewsWithTheirStrides) {
+TEST(OffloadedTensor, ReturnsViewsWithTheirStrides) {
   Tensor x = numbers({4, 6, 10});
   expect_same_view(x, [](const Tensor& t) { return t; });
   expect_same_view(x, [](const Tensor& t) { return t.transpose(0, 2); });
@@ -59,68 +59,68 @@ TEST(Parked, ReturnsViewsWithTheirStrides) {
   expect_same_view(x, [](const Tensor& t) { return t.select(0, 3).select(0, 5).select(0, 9); });
 }
 
-TEST(Parked, ReturnsEveryDtype) {
+TEST(OffloadedTensor, ReturnsEveryDtype) {
   Tensor x = numbers({33, 7});
   for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8})
     expect_same_view(x.to(dtype), [](const Tensor& t) { return t.slice(0, 3, 31); });
 }
 
-TEST(Parked, StoresOnceWhatViewsOfOneTensorShare) {
+TEST(OffloadedTensor, StoresOnceWhatViewsOfOneTensorShare) {
   NoGrad none;
   auto offload = all_sizes();
   Tensor qkv = numbers({8, 3, 32});
   size_t bytes = qkv.storage()->bytes();
-  std::vector<std::shared_ptr<recompute::Parked>> parked;
+  std::vector<std::shared_ptr<recompute::OffloadedTensor>> offloaded;
   TensorList want;
   for (int64_t i : {0, 1, 2}) {
     want.push_back(qkv.select(1, i).clone());
-    parked.push_back(offload->park(qkv.select(1, i)));
+    offloaded.push_back(offload->put(qkv.select(1, i)));
   }
   EXPECT_EQ(offload->stats().written_bytes, bytes);
   qkv = Tensor();
   offload->begin_region();
   TensorList back;
-  for (const auto& p : parked) back.push_back(p->fetch());
+  for (const auto& p : offloaded) back.push_back(p->fetch());
   expect_same(back, want);
   EXPECT_EQ(offload->stats().read_bytes, bytes);
-  parked.clear();
-  EXPECT_EQ(offload->stats().parked_bytes, 0u);
+  offloaded.clear();
+  EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
 }
 
-TEST(Parked, TakesOnlyWhatASmallViewNeeds) {
+TEST(OffloadedTensor, TakesOnlyWhatASmallViewNeeds) {
   auto offload = all_sizes();
   Tensor data = numbers({1000, 64});
-  auto parked = offload->park(data.slice(0, 10, 20));
+  auto offloaded = offload->put(data.slice(0, 10, 20));
   EXPECT_LE(offload->stats().written_bytes, 10u * 64 * 4 + 256);
 }
 
-TEST(Parked, IsTheSameMemoryWhileSomebodyElseHoldsIt) {
+TEST(OffloadedTensor, IsTheSameMemoryWhileSomebodyElseHoldsIt) {
   auto offload = all_sizes();
   Tensor x = numbers({64, 64});
-  auto parked = offload->park(x);
+  auto offloaded = offload->put(x);
   offload->begin_region();
-  EXPECT_EQ(parked->fetch().storage(), x.storage());
+  EXPECT_EQ(offloaded->fetch().storage(), x.storage());
   EXPECT_EQ(offload->stats().read_bytes, 0u);
 }
 
-TEST(Parked, GivesAPrefetchBackWhenItGoes) {
+TEST(OffloadedTensor, GivesAPrefetchBackWhenItGoes) {
   NoLeaks guard;
   auto offload = all_sizes();
-  auto parked = offload->park(numbers({64, 64}));
+  auto offloaded = offload->put(numbers({64, 64}));
   offload->begin_region();
-  parked->prefetch();
-  parked->prefetch();
-  parked.reset();
-  EXPECT_EQ(offload->stats().parked_bytes, 0u);
+  offloaded->prefetch();
+  offloaded->prefetch();
+  offloaded.reset();
+  EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
 }
 
-TEST(Parked, KnowsVersionsOfOneTensorApart) {
+TEST(OffloadedTensor, KnowsVersionsOfOneTensorApart) {
   NoGrad none;
   auto offload = all_sizes();
   Tensor x = numbers({64, 64});
-  auto first = offload->park(x);
+  auto first = offload->put(x);
   x.fill_(3);
-  auto second = offload->park(x);
+  auto second = offload->put(x);
   std::vector<unsigned char> want = bytes_of(x);
   testing::expect_error([&] { first->fetch(); }, {"offload", "changed in place"});
   x = Tensor();
@@ -128,18 +128,18 @@ TEST(Parked, KnowsVersionsOfOneTensorApart) {
   EXPECT_EQ(bytes_of(second->fetch()), want);
 }
 
-TEST(Parked, ReturnsTheOldValueAfterSomebodyWroteToWhatWasFetched) {
+TEST(OffloadedTensor, ReturnsTheOldValueAfterSomebodyWroteToWhatWasFetched) {
   NoGrad none;
   auto offload = all_sizes();
   Tensor x = numbers({64, 64});
   std::vector<unsigned char> want = bytes_of(x);
-  auto parked = offload->park(x);
+  auto offloaded = offload->put(x);
   x = Tensor();
   offload->begin_region();
-  Tensor back = parked->fetch();
-  EXPECT_EQ(parked->fetch().storage(), back.storage());
+  Tensor back = offloaded->fetch();
+  EXPECT_EQ(offloaded->fetch().storage(), back.storage());
   back.fill_(3);
-  EXPECT_EQ(bytes_of(parked->fetch()), want);
+  EXPECT_EQ(bytes_of(offloaded->fetch()), want);
 }
 
 // Files of this process cannot grow over `bytes` while it lives.
@@ -176,7 +176,7 @@ TEST(Offload, KeepsTensorsInMemoryWhenTheFileCannotGrow) {
             std::string::npos);
   EXPECT_EQ(warning.find("warning"), warning.rfind("warning")) << "it is given once";
   EXPECT_EQ(offload->stats().failures, 3u);
-  EXPECT_EQ(offload->stats().peak_parked_bytes, 2 * kBytes);
+  EXPECT_EQ(offload->stats().peak_offloaded_bytes, 2 * kBytes);
   expect_same(chain.train(Chain::offloaded(offload)), want);  // there is room again
   EXPECT_EQ(offload->stats().failures, 3u);
 }
@@ -186,7 +186,7 @@ TEST(Offload, KeepsTensorsInMemoryWhenThereIsNoFolder) {
   Chain chain(3);
   TensorList want = chain.plain();
   auto offload = std::make_shared<Offload>(
-      OffloadOptions{.keep_last = 0, .min_bytes = 1, .folder = "/nonexistent/folder"});
+      OffloadOptions{.resident_regions = 0, .min_bytes = 1, .folder = "/nonexistent/folder"});
   ::testing::internal::CaptureStderr();
   expect_same(chain.train(Chain::offloaded(offload)), want);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("/nonexistent/folder"), std::string::npos);

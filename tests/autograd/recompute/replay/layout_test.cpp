@@ -10,7 +10,7 @@ using testing::leaf;
 using testing::numbers;
 using testing::same_bits;
 
-// Pieces of it are smaller than half of their storage, so a store parks them one by one.
+// Pieces of it are smaller than half of their storage, so a store offloads them one by one.
 constexpr int64_t kCount = 300;
 
 // What may keep a region's tensors meanwhile.
