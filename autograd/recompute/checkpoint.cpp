@@ -11,7 +11,8 @@
 namespace reprise::recompute {
 namespace {
 
-thread_local std::optional<bool> early_stop_override, debug_override;
+template <bool CheckpointOptions::*option>
+thread_local std::optional<bool> overridden;
 
 void check_reentrant(const CheckpointOptions& options) {
   constexpr const char* tail = " needs mode non_reentrant; this checkpoint is reentrant";
@@ -23,8 +24,8 @@ void check_reentrant(const CheckpointOptions& options) {
 
 TensorList run_non_reentrant(const std::shared_ptr<Body>& body, const TensorList& inputs,
                              const std::vector<std::string>& paths, CheckpointOptions options) {
-  options.early_stop = early_stop_override.value_or(options.early_stop);
-  options.debug = debug_override.value_or(options.debug);
+  options.early_stop = overridden<&CheckpointOptions::early_stop>.value_or(options.early_stop);
+  options.debug = overridden<&CheckpointOptions::debug>.value_or(options.debug);
   autograd::OpObserver::notify_begin({"checkpoint", inputs});
   autograd::OpObserver::notify("checkpoint", inputs, {});  // an enclosing region saves the inputs for us
   return std::make_shared<Region>(body, inputs, paths, options)->first_run(inputs);
@@ -39,11 +40,14 @@ TensorList with_a_result(TensorList results) {
 
 }  // namespace
 
-EarlyStop::EarlyStop(bool on) : previous_(std::exchange(early_stop_override, on)) {}
-EarlyStop::~EarlyStop() { early_stop_override = previous_; }
-
-CheckpointDebug::CheckpointDebug(bool on) : previous_(std::exchange(debug_override, on)) {}
-CheckpointDebug::~CheckpointDebug() { debug_override = previous_; }
+template <bool CheckpointOptions::*option>
+OptionOverride<option>::OptionOverride(bool on) : previous_(std::exchange(overridden<option>, on)) {}
+template <bool CheckpointOptions::*option>
+OptionOverride<option>::~OptionOverride() {
+  overridden<option> = previous_;
+}
+template class OptionOverride<&CheckpointOptions::early_stop>;
+template class OptionOverride<&CheckpointOptions::debug>;
 
 TensorList run_checkpoint(const std::shared_ptr<Body>& body, const TensorList& inputs,
                           const std::vector<std::string>& paths, const CheckpointOptions& options) {

@@ -47,27 +47,19 @@ struct CheckpointOptions {
   std::shared_ptr<Offload> offload{};  ///< where inputs are until backward wants them: see offload.h
 };
 
-/// Overrides CheckpointOptions::early_stop of the checkpoints called while it lives; the innermost wins.
-class EarlyStop {
+/// Overrides an option of the checkpoints called while it lives; the innermost wins.
+template <bool CheckpointOptions::*option>
+class OptionOverride {
  public:
-  explicit EarlyStop(bool on);
-  ~EarlyStop();
-  EarlyStop(const EarlyStop&) = delete;
+  explicit OptionOverride(bool on);
+  ~OptionOverride();
+  OptionOverride(const OptionOverride&) = delete;
 
  private:
   std::optional<bool> previous_;
 };
-
-/// Overrides CheckpointOptions::debug of the checkpoints called while it lives; the innermost wins.
-class CheckpointDebug {
- public:
-  explicit CheckpointDebug(bool on);
-  ~CheckpointDebug();
-  CheckpointDebug(const CheckpointDebug&) = delete;
-
- private:
-  std::optional<bool> previous_;
-};
+using EarlyStop = OptionOverride<&CheckpointOptions::early_stop>;
+using CheckpointDebug = OptionOverride<&CheckpointOptions::debug>;
 
 /// What is played: from tensors to tensors. Each call must do the same.
 class Body {
