@@ -128,6 +128,7 @@ class Trial:
         """What became of the mutant, and how."""
         program, runs = program_for(mutant.file), RUNS[group]
         limit = self.prepare(program, runs)
+        self.tree.build(PRESET, program)  # what the mutant before changed comes back from ccache
         with self.tree.broken(mutant.file, mutant.applied(text)):
             error = self.tree.build(PRESET, program, broken=True)
             if error and "error: " in error:

@@ -63,6 +63,7 @@ def caught_by(tree, bug):
 
 def try_bug(tree, bug):
     """How the test notices the bug; None if it does not."""
+    tree.build(bug["preset"], program_of(bug["test"]))  # what the bug before changed comes back from ccache
     text = (tree.tree / bug["file"]).read_text()
     with tree.broken(bug["file"], text.replace(bug["old"], bug["new"])):
         error = tree.build(bug["preset"], program_of(bug["test"]), broken=True)

@@ -200,7 +200,6 @@ struct Where : autograd::Function<Where> {
 
   Tensor forward(const Tensor& condition, const Tensor& a, const Tensor& b) {
     check(condition.dtype() == DType::boolean, "where: condition must be bool, got ", condition.dtype());
-    check(a.dtype() == b.dtype(), "where: dtypes differ: ", a.dtype(), " and ", b.dtype());
     autograd::check_device(name, a, b);
     autograd::check_device(name, a, condition);
     shape_a = a.shape();

@@ -84,6 +84,20 @@ TEST(Gradgradcheck, FindsARecordedGradientThatIsNotThePlainOne) {
   expect_error([&] { gradgradcheck(fn, {leaf({1, 2})}); }, {"gradgradcheck", "element 0", "create_graph"});
 }
 
+// 1e9 x, whose recorded gradient is the plain one to 9 digits.
+struct Rounded : autograd::Function<Rounded> {
+  static constexpr const char* name = "rounded";
+  Tensor forward(const Tensor& x) { return x * 1e9; }
+  TensorList backward(const TensorList& dy) {
+    return {dy[0] * (autograd::grad_mode_enabled() ? 1e9 + 1 : 1e9)};
+  }
+};
+
+TEST(Gradgradcheck, ToleratesTheRoundingOfLargeGradients) {
+  auto fn = [](const TensorList& in) { return TensorList{Rounded::apply(in[0])}; };
+  EXPECT_TRUE(gradgradcheck(fn, {leaf({1, 2, 3})}));
+}
+
 // x^2, but it takes the elements in memory for the elements of x.
 struct Contiguous : autograd::Function<Contiguous> {
   static constexpr const char* name = "contiguous_only";

@@ -165,6 +165,8 @@ TEST(Binary, MeetsMixedDtypesInTheWiderOneAndReturnsEachItsOwnGradient) {
 TEST(Binary, RefusesShapesThatDoNotBroadcastNamingTheOp) {
   expect_error([] { zeros({3, 2}) * zeros({3, 4}); }, {"mul", "(3, 2)", "(3, 4)"});
   expect_error([] { where(zeros({2}), zeros({2}), zeros({2})); }, {"where", "bool", "f32"});
+  Tensor condition = zeros({2}, DType::boolean);
+  expect_error([&] { where(condition, zeros({2}), zeros({2}, DType::f64)); }, {"where", "f32", "f64"});
 }
 
 }  // namespace

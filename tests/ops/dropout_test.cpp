@@ -52,8 +52,10 @@ TEST(Dropout, DrawsFromTheThreadsGeneratorByDefault) {
 }
 
 TEST(Dropout, RefusesAProbabilityOutsideZeroToOne) {
+  const Generator::State before = default_generator().state();
   expect_error([] { dropout(ones({2}), 1); }, {"dropout", "1"});
   expect_error([] { dropout(ones({2}), -0.1); }, {"dropout", "-0.1"});
+  EXPECT_EQ(default_generator().state(), before) << "what is refused draws nothing";
 }
 
 }  // namespace
