@@ -35,6 +35,10 @@ bool marks_a_place_twice(const TensorView& x) {
 
 }  // namespace
 
+size_t bytes_spanned(const TensorView& x) {
+  return x.numel() == 0 ? 0 : size_t(extent_of(x) + 1) * size_of(x.dtype);
+}
+
 bool overlaps_itself(const TensorView& x) {
   if (x.is_contiguous()) return false;
   std::vector<std::pair<int64_t, int64_t>> dims;  // stride and size

@@ -104,7 +104,7 @@ class PinnedStorage final : public OffloadedStorage {
     Tensor bytes = Tensor::empty({int64_t(bytes_)}, DType::u8, device_);
     if (!arrived_) arrived_.emplace(device_);
     copies_->copy(bytes.view().data, buffer_.data(), bytes_, current_stream(device_), *arrived_);
-    tally().read(bytes_);
+    tally().change([&](OffloadStats& stats) { stats.read_bytes += bytes_; });
     incoming_ = std::move(bytes);
   }
 

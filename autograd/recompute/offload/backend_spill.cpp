@@ -27,8 +27,10 @@ class SpilledStorage final : public OffloadedStorage {
     auto start = std::chrono::steady_clock::now();
     Tensor bytes = Tensor::empty({extent_.bytes}, DType::u8);
     file_->read(extent_, bytes.view().data);
-    tally().waited(seconds_since(start));
-    tally().read(size_t(extent_.bytes));
+    tally().change([&](OffloadStats& stats) {
+      stats.seconds_waited += seconds_since(start);
+      stats.read_bytes += uint64_t(extent_.bytes);
+    });
     return bytes;
   }
 
@@ -44,7 +46,7 @@ class SpillBackend final : public OffloadBackend {
   std::shared_ptr<OffloadedStorage> put(const Tensor& bytes) override {
     auto start = std::chrono::steady_clock::now();
     SpillFile::Extent extent = file_->write(bytes.view().data, size_t(bytes.numel()));
-    tally_->waited(seconds_since(start));
+    tally_->change([&](OffloadStats& stats) { stats.seconds_waited += seconds_since(start); });
     return std::make_shared<SpilledStorage>(file_, extent, bytes.storage()->category(), tally_);
   }
   void settle(size_t) override {}  // it is written, and nobody here holds it

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/overlap.h"
 
 namespace reprise::recompute {
 namespace {
@@ -18,12 +19,10 @@ struct ByteRange {
 // The bytes of the storage that a view needs. Views that take half of it or more take all, and so share it.
 ByteRange range_of(const Tensor& x) {
   const TensorView& view = x.view();
-  int64_t last = 0;
-  for (int d = 0; d < view.rank(); ++d) last += (view.shape[d] - 1) * view.strides[d];
   const auto* start = static_cast<const char*>(x.storage()->data());
   auto first_byte = size_t(static_cast<const char*>(view.data) - start);
   size_t begin = first_byte / alignment * alignment;
-  size_t end = first_byte + size_t(last + 1) * size_of(view.dtype);
+  size_t end = first_byte + bytes_spanned(view);
   if (2 * (end - begin) >= x.storage()->bytes()) return {0, x.storage()->bytes()};
   return {begin, end};
 }
@@ -70,7 +69,9 @@ void Offload::move_off(OffloadedTensor& tensor) {
   try {
     tensor.storage_ = storage_for(x, range.begin, range.end);
   } catch (const Error& error) {
-    if (tally_->failed()) std::cerr << "offload: warning: tensors stay in memory: " << error.what() << '\n';
+    bool is_first = false;
+    tally_->change([&](OffloadStats& stats) { is_first = stats.failures++ == 0; });
+    if (is_first) std::cerr << "offload: warning: tensors stay in memory: " << error.what() << '\n';
     return;
   }
   auto* start = static_cast<char*>(x.storage()->data()) + range.begin;

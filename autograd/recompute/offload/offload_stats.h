@@ -1,7 +1,6 @@
 // OffloadStats: what an Offload did, in bytes, counts and seconds.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -24,32 +23,10 @@ class OffloadTally {
     std::lock_guard lock(mutex_);
     return stats_;
   }
-  void put(size_t bytes) {
+  /// Calls `edit(stats)` while nothing else reads or writes them.
+  void change(const auto& edit) {
     std::lock_guard lock(mutex_);
-    stats_.written_bytes += bytes;
-    stats_.offloaded_bytes += bytes;
-    stats_.peak_offloaded_bytes = std::max(stats_.peak_offloaded_bytes, stats_.offloaded_bytes);
-  }
-  void let_go(size_t bytes) {
-    std::lock_guard lock(mutex_);
-    stats_.offloaded_bytes -= bytes;
-  }
-  void read(size_t bytes) {
-    std::lock_guard lock(mutex_);
-    stats_.read_bytes += bytes;
-  }
-  void fetched(bool was_begun) {
-    std::lock_guard lock(mutex_);
-    ++(was_begun ? stats_.prefetch_hits : stats_.prefetch_misses);
-  }
-  /// Whether it is the first one.
-  bool failed() {
-    std::lock_guard lock(mutex_);
-    return stats_.failures++ == 0;
-  }
-  void waited(double seconds) {
-    std::lock_guard lock(mutex_);
-    stats_.seconds_waited += seconds;
+    edit(stats_);
   }
 
  private:

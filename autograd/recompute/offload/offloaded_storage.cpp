@@ -1,16 +1,23 @@
 // What storages of all kinds have in common: counting, and sharing what was fetched.
 #include "reprise/autograd/recompute/offload/offloaded_storage.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace reprise::recompute {
 
 OffloadedStorage::OffloadedStorage(size_t bytes, MemoryCategory category, std::shared_ptr<OffloadTally> tally)
     : bytes_(bytes), category_(category), tally_(std::move(tally)) {
-  tally_->put(bytes_);
+  tally_->change([&](OffloadStats& stats) {
+    stats.written_bytes += bytes_;
+    stats.offloaded_bytes += bytes_;
+    stats.peak_offloaded_bytes = std::max(stats.peak_offloaded_bytes, stats.offloaded_bytes);
+  });
 }
 
-OffloadedStorage::~OffloadedStorage() { tally_->let_go(bytes_); }
+OffloadedStorage::~OffloadedStorage() {
+  tally_->change([&](OffloadStats& stats) { stats.offloaded_bytes -= bytes_; });
+}
 
 void OffloadedStorage::prefetch() {
   std::lock_guard lock(mutex_);
@@ -39,7 +46,8 @@ Tensor OffloadedStorage::fetch() {
   }
   MemoryScope scope(category_);
   Tensor bytes = end_read();
-  tally_->fetched(std::exchange(begun_, false));
+  bool was_begun = std::exchange(begun_, false);
+  tally_->change([&](OffloadStats& stats) { ++(was_begun ? stats.prefetch_hits : stats.prefetch_misses); });
   back_ = bytes.storage();
   back_version_ = bytes.version();
   return bytes;

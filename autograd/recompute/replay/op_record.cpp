@@ -1,17 +1,13 @@
 // Finding a tensor in the memory of another one.
 #include "reprise/autograd/recompute/replay/op_record.h"
 
+#include "reprise/core/overlap.h"
+
 namespace reprise::recompute {
 namespace {
 
 bool same_form(const TensorView& a, const TensorView& b) {
   return a.shape == b.shape && a.strides == b.strides && a.dtype == b.dtype;
-}
-
-size_t bytes_spanned(const TensorView& x) {
-  int64_t last = 0;
-  for (int d = 0; d < x.rank(); ++d) last += (x.shape[d] - 1) * x.strides[d];
-  return x.numel() == 0 ? 0 : size_t(last + 1) * size_of(x.dtype);
 }
 
 }  // namespace
