@@ -29,6 +29,6 @@ class CpuSource final : public MemorySource {
 
 }  // namespace
 
-MemorySource* make_cpu_source() { return new CpuSource; }
+std::unique_ptr<MemorySource> make_cpu_source() { return std::make_unique<CpuSource>(); }
 
 }  // namespace reprise

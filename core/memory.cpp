@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "reprise/core/caching_allocator.h"
+#include "reprise/core/memory_source.h"
 
 namespace reprise {
 namespace {
@@ -11,8 +11,6 @@ namespace {
 thread_local MemoryCategory category_now = MemoryCategory::activations;
 
 // Allocators are never destroyed: tensors in statics may outlive any order.
-Allocator* make(MemorySource* source) { return new CachingAllocator(std::unique_ptr<MemorySource>(source)); }
-
 Allocator& cuda_allocator(Device device) {
   static std::mutex mutex;
   static auto* allocators = new std::vector<Allocator*>;
@@ -21,7 +19,7 @@ Allocator& cuda_allocator(Device device) {
   if (index >= allocators->size() || !(*allocators)[index]) {
     check_device(device);
     allocators->resize(std::max(allocators->size(), index + 1));
-    (*allocators)[index] = make(make_cuda_source(device));
+    (*allocators)[index] = new Allocator(make_cuda_source(device));
   }
   return *(*allocators)[index];
 }
@@ -36,7 +34,7 @@ std::string_view name_of(MemoryCategory category) {
 
 Allocator& allocator(Device device) {
   if (device.is_cuda()) return cuda_allocator(device);
-  static Allocator* cpu = make(make_cpu_source());
+  static Allocator* cpu = new Allocator(make_cpu_source());
   return *cpu;
 }
 

@@ -3,14 +3,19 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reprise/core/device.h"
 #include "reprise/core/error.h"
+#include "reprise/core/fork.h"
 #include "reprise/core/stream.h"
 
 namespace reprise {
@@ -61,39 +66,85 @@ struct MemoryBlock {
   uintptr_t pool = 0;    ///< what it goes back to: that stream, or the pool of a graph
 };
 
+class MemorySource;
+
+/// One per device, for as long as the process lives. Freed blocks are kept by size and handed out again, so a
+/// training loop asks the system for memory in its first steps only.
+///
 /// On a CUDA device memory follows streams: a block belongs to the stream that was current when it was asked
 /// for, and once released it is handed out again on that stream at once, for later work there comes after
 /// whatever still uses it. Work on another stream must be made known by `record_stream`.
 class Allocator {
  public:
-  virtual ~Allocator() = default;
+  MemoryStats stats() const;
+  void reset_peaks();            ///< peaks restart from what is held now
+  void set_limit(size_t bytes);  ///< hard limit on `reserved`; 0 means none
+  size_t limit() const;
+  void empty_cache();  ///< gives blocks kept for reuse back to the system
+  void start_recording();
+  std::vector<MemoryEvent> stop_recording();
+
+  // What follows is for storages and graphs, and may change.
+
+  explicit Allocator(std::unique_ptr<MemorySource> source);
+  ~Allocator();
 
   /// At least `bytes` bytes, 64-byte aligned (256 on CUDA), not initialised; null data for 0 bytes. Throws
   /// OutOfMemory.
-  virtual MemoryBlock allocate(size_t bytes, MemoryCategory category) = 0;
-  virtual void release(const MemoryBlock& block) noexcept = 0;
-  virtual void move_to_category(MemoryBlock& block, MemoryCategory category) = 0;
+  MemoryBlock allocate(size_t bytes, MemoryCategory category);
+  void release(const MemoryBlock& block) noexcept;
+  void move_to_category(MemoryBlock& block, MemoryCategory category);
   /// Once released, the block is not handed out again before what is on `stream` then has run.
-  virtual void record_stream(const MemoryBlock& block, const Stream& stream) = 0;
+  void record_stream(const MemoryBlock& block, const Stream& stream);
 
   /// From now on what is asked for on `stream` comes from a new pool of its own, until `leave_pool`: a graph
   /// that is captured runs again and again on the memory that it was captured with.
-  virtual uintptr_t enter_pool(const Stream& stream) = 0;
-  virtual void leave_pool(const Stream& stream) = 0;
+  uintptr_t enter_pool(const Stream& stream);
+  void leave_pool(const Stream& stream);
   /// Gives the pool's memory back to the system, blocks that are still held once they are released. The
   /// graph's work must have run.
-  virtual void dissolve_pool(uintptr_t pool) = 0;
+  void dissolve_pool(uintptr_t pool);
 
-  virtual MemoryStats stats() const = 0;
-  virtual void reset_peaks() = 0;            ///< peaks restart from what is held now
-  virtual void set_limit(size_t bytes) = 0;  ///< hard limit on `reserved`; 0 means none
-  virtual size_t limit() const = 0;
-  virtual void empty_cache() = 0;  ///< gives blocks kept for reuse back to the system
-  virtual void start_recording() = 0;
-  virtual std::vector<MemoryEvent> stop_recording() = 0;
+ private:
+  using Key = std::pair<uintptr_t, size_t>;  // pool and size
+  struct Alike {                             // blocks of one pool and size
+    std::vector<void*> free;                 // with room for all of them: releasing one takes no memory
+    size_t count = 0;                        // from the system, free or not
+  };
+  struct Shared {  // in use on streams beside its own
+    MemoryBlock block;
+    std::vector<uintptr_t> streams;
+    std::vector<void*> fences;  // with room for one per stream
+  };
+  using SharedBlocks = std::map<void*, Shared>;  // by address
+
+  void* from_system(const MemoryBlock& block, Alike& alike);
+  [[noreturn]] void refuse(const MemoryBlock& block, const char* who) const;
+  void account(int64_t bytes, MemoryCategory category);
+  void keep(const MemoryBlock& block);
+  void give_back(const Key& key, Alike& alike, void* data);
+  void reserve_events(size_t more);
+  void collect_waiting(bool wait);
+  void drop_cache();
+  bool is_graph_pool(uintptr_t pool) const { return pool % 2 == 1; }  // a stream's handle is an address
+
+  const std::unique_ptr<MemorySource> source_;
+  mutable ForkSafeMutex mutex_;
+  MemoryStats stats_;
+  size_t limit_ = 0;
+  std::map<Key, Alike> blocks_;
+  SharedBlocks shared_;                     // of live blocks
+  SharedBlocks waiting_;                    // released, but not past their fences
+  SharedBlocks held_;                       // released, but kept for a graph
+  std::map<uintptr_t, uintptr_t> entered_;  // from a stream to the pool that it takes memory from
+  std::set<uintptr_t> graph_pools_;
+  uintptr_t next_graph_pool_ = 1;
+  bool recording_ = false;
+  std::chrono::steady_clock::time_point started_;
+  std::vector<MemoryEvent> events_;
 };
 
-/// The allocator of a device. It lives as long as the process.
+/// The allocator of a device.
 Allocator& allocator(Device device);
 
 /// Tensors made on this thread while it lives are accounted to `category`. The default is activations.

@@ -1,5 +1,5 @@
 // MemorySource: where an allocator's memory comes from, and what a device adds to the bookkeeping that all
-// have in common (core/caching_allocator.h).
+// have in common (core/memory.h).
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ inline size_t size_class(size_t bytes, size_t step) {
 }
 
 /// The sources there are. Those of CUDA devices are one a device.
-MemorySource* make_cpu_source();
-MemorySource* make_cuda_source(Device device);
+std::unique_ptr<MemorySource> make_cpu_source();
+std::unique_ptr<MemorySource> make_cuda_source(Device device);
 
 }  // namespace reprise

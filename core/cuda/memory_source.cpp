@@ -57,9 +57,9 @@ class CudaSource final : public MemorySource {
 
 }  // namespace
 
-MemorySource* make_cuda_source(Device device) {
+std::unique_ptr<MemorySource> make_cuda_source(Device device) {
   check_device(device);
-  return new CudaSource(device);
+  return std::make_unique<CudaSource>(device);
 }
 
 }  // namespace reprise

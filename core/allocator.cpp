@@ -1,7 +1,9 @@
 // The bookkeeping of memory: reuse by pool and size, accounting by category, the limit, the event log.
-#include "reprise/core/caching_allocator.h"
+#include "reprise/core/memory.h"
 
 #include <algorithm>
+
+#include "reprise/core/memory_source.h"
 
 namespace reprise {
 namespace {
@@ -11,12 +13,15 @@ constexpr size_t most_bytes = size_t(1) << 56;
 
 }  // namespace
 
+Allocator::Allocator(std::unique_ptr<MemorySource> source) : source_(std::move(source)) {}
+Allocator::~Allocator() = default;
+
 // Note [Releasing takes no memory]
 // Tensors go in destructors, also while an exception for want of memory is on its way. So whatever a release
 // will need is set aside while the block is taken or shared, where failing is an exception: room in the list
 // of free blocks of its size, in the event log, and for its fences.
 
-MemoryBlock CachingAllocator::allocate(size_t bytes, MemoryCategory category) {
+MemoryBlock Allocator::allocate(size_t bytes, MemoryCategory category) {
   if (bytes == 0) return {.category = category};
   std::lock_guard lock(mutex_);
   uintptr_t stream = source_->current_pool();
@@ -43,7 +48,7 @@ MemoryBlock CachingAllocator::allocate(size_t bytes, MemoryCategory category) {
   return block;
 }
 
-void CachingAllocator::release(const MemoryBlock& block) noexcept {
+void Allocator::release(const MemoryBlock& block) noexcept {
   if (!block.data) return;
   std::lock_guard lock(mutex_);
   account(-int64_t(block.bytes), block.category);
@@ -65,11 +70,11 @@ void CachingAllocator::release(const MemoryBlock& block) noexcept {
     for (uintptr_t stream : shared.mapped().streams) shared.mapped().fences.push_back(source_->fence(stream));
     waiting_.insert(std::move(shared));
   } catch (const std::exception&) {
-    // No fence, so nobody knows when the block is free: it stays reserved for good.
+    // Without a fence we cannot tell when the block is free; leak it.
   }
 }
 
-void CachingAllocator::move_to_category(MemoryBlock& block, MemoryCategory category) {
+void Allocator::move_to_category(MemoryBlock& block, MemoryCategory category) {
   std::lock_guard lock(mutex_);
   reserve_events(2);
   account(-int64_t(block.bytes), block.category);
@@ -77,7 +82,7 @@ void CachingAllocator::move_to_category(MemoryBlock& block, MemoryCategory categ
   block.category = category;
 }
 
-void CachingAllocator::record_stream(const MemoryBlock& block, const Stream& stream) {
+void Allocator::record_stream(const MemoryBlock& block, const Stream& stream) {
   check(stream.device() == source_->device(), "record_stream: memory on ", source_->device(),
         " and a stream of ", stream.device());
   uintptr_t handle = reinterpret_cast<uintptr_t>(stream.handle());
@@ -89,7 +94,7 @@ void CachingAllocator::record_stream(const MemoryBlock& block, const Stream& str
   shared.streams.push_back(handle);
 }
 
-uintptr_t CachingAllocator::enter_pool(const Stream& stream) {
+uintptr_t Allocator::enter_pool(const Stream& stream) {
   uintptr_t handle = reinterpret_cast<uintptr_t>(stream.handle());
   std::lock_guard lock(mutex_);
   check(!entered_.contains(handle), "enter_pool: the stream takes memory from a graph's pool already");
@@ -100,12 +105,12 @@ uintptr_t CachingAllocator::enter_pool(const Stream& stream) {
   return pool;
 }
 
-void CachingAllocator::leave_pool(const Stream& stream) {
+void Allocator::leave_pool(const Stream& stream) {
   std::lock_guard lock(mutex_);
   entered_.erase(reinterpret_cast<uintptr_t>(stream.handle()));
 }
 
-void CachingAllocator::dissolve_pool(uintptr_t pool) {
+void Allocator::dissolve_pool(uintptr_t pool) {
   std::lock_guard lock(mutex_);
   if (graph_pools_.erase(pool) == 0) return;
   for (auto& [data, shared] : held_)
@@ -119,12 +124,12 @@ void CachingAllocator::dissolve_pool(uintptr_t pool) {
   }
 }
 
-MemoryStats CachingAllocator::stats() const {
+MemoryStats Allocator::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;
 }
 
-void CachingAllocator::reset_peaks() {
+void Allocator::reset_peaks() {
   std::lock_guard lock(mutex_);
   stats_.peak_allocated = stats_.allocated;
   stats_.peak_held = stats_.held;
@@ -132,23 +137,23 @@ void CachingAllocator::reset_peaks() {
   stats_.peak_by_category = stats_.by_category;
 }
 
-void CachingAllocator::set_limit(size_t bytes) {
+void Allocator::set_limit(size_t bytes) {
   std::lock_guard lock(mutex_);
   limit_ = bytes;
   if (limit_ && stats_.reserved > limit_) drop_cache();
 }
 
-size_t CachingAllocator::limit() const {
+size_t Allocator::limit() const {
   std::lock_guard lock(mutex_);
   return limit_;
 }
 
-void CachingAllocator::empty_cache() {
+void Allocator::empty_cache() {
   std::lock_guard lock(mutex_);
   drop_cache();
 }
 
-void CachingAllocator::start_recording() {
+void Allocator::start_recording() {
   std::lock_guard lock(mutex_);
   events_.clear();
   recording_ = true;
@@ -156,13 +161,13 @@ void CachingAllocator::start_recording() {
   started_ = std::chrono::steady_clock::now();
 }
 
-std::vector<MemoryEvent> CachingAllocator::stop_recording() {
+std::vector<MemoryEvent> Allocator::stop_recording() {
   std::lock_guard lock(mutex_);
   recording_ = false;
   return std::move(events_);
 }
 
-void* CachingAllocator::from_system(const MemoryBlock& block, Alike& alike) {
+void* Allocator::from_system(const MemoryBlock& block, Alike& alike) {
   size_t bytes = block.reserved_bytes;
   if (alike.free.capacity() <= alike.count) alike.free.reserve(2 * alike.count + 1);
   if (limit_ && stats_.reserved + bytes > limit_) drop_cache();
@@ -180,7 +185,7 @@ void* CachingAllocator::from_system(const MemoryBlock& block, Alike& alike) {
   return data;
 }
 
-void CachingAllocator::refuse(const MemoryBlock& block, const char* who) const {
+void Allocator::refuse(const MemoryBlock& block, const char* who) const {
   TextStream text;
   text << "out of memory on " << source_->device() << ": " << block.bytes << " bytes of "
        << name_of(block.category) << " refused by " << who;
@@ -193,7 +198,7 @@ void CachingAllocator::refuse(const MemoryBlock& block, const char* who) const {
   throw OutOfMemory(text.str());
 }
 
-void CachingAllocator::account(int64_t bytes, MemoryCategory category) {
+void Allocator::account(int64_t bytes, MemoryCategory category) {
   size_t& held = stats_.by_category[size_t(category)];
   size_t& peak = stats_.peak_by_category[size_t(category)];
   stats_.allocated += size_t(bytes);  // a negative count wraps to the right subtraction
@@ -206,7 +211,7 @@ void CachingAllocator::account(int64_t bytes, MemoryCategory category) {
 }
 
 // A graph's pool may be gone before its last block is: then nobody else may have the block.
-void CachingAllocator::keep(const MemoryBlock& block) {
+void Allocator::keep(const MemoryBlock& block) {
   source_->take_back(block);
   auto alike = blocks_.find({block.pool, block.reserved_bytes});
   if (!is_graph_pool(block.pool) || graph_pools_.contains(block.pool)) {
@@ -217,20 +222,20 @@ void CachingAllocator::keep(const MemoryBlock& block) {
   if (alike->second.count == 0) blocks_.erase(alike);
 }
 
-void CachingAllocator::give_back(const Key& key, Alike& alike, void* data) {
+void Allocator::give_back(const Key& key, Alike& alike, void* data) {
   source_->give_back(data, key.second);
   stats_.reserved -= key.second;
   --alike.count;
 }
 
 // While events are recorded there is room for `more` and for the release of every live block.
-void CachingAllocator::reserve_events(size_t more) {
+void Allocator::reserve_events(size_t more) {
   if (!recording_) return;
   size_t needed = events_.size() + size_t(stats_.live_blocks) + more;
   if (events_.capacity() < needed) events_.reserve(2 * needed);
 }
 
-void CachingAllocator::collect_waiting(bool wait) {
+void Allocator::collect_waiting(bool wait) {
   for (auto i = waiting_.begin(); i != waiting_.end();) {
     std::erase_if(i->second.fences, [&](void* fence) {
       if (!wait) return source_->has_passed(fence);
@@ -247,7 +252,7 @@ void CachingAllocator::collect_waiting(bool wait) {
 }
 
 // What belongs to a graph stays: it runs on that memory again.
-void CachingAllocator::drop_cache() {
+void Allocator::drop_cache() {
   collect_waiting(true);
   for (auto& [key, alike] : blocks_) {
     if (is_graph_pool(key.first)) continue;
