@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "reprise/core/cuda/event.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/stream.h"
 
@@ -12,10 +13,9 @@ namespace {
 // What comes later on `later` waits for what is on `earlier` now.
 void order(const Stream& earlier, const Stream& later) {
   if (earlier == later) return;
-  void* event = cuda::create_event(earlier.device().index);
-  cuda::record_event(event, earlier.handle());
-  cuda::wait_event(later.handle(), event);
-  cuda::destroy_event(event);
+  cuda::Event reached(earlier.device());
+  reached.record(earlier);
+  reached.make_wait(later);
 }
 
 // A graph would copy again at each launch, from or to memory that the host has given away by then.
