@@ -7,6 +7,41 @@
 
 namespace reprise {
 
+/// A stream of random numbers as a position: each op that draws takes one offset. Two integers are the whole
+/// state.
+class Generator {
+ public:
+  struct State {
+    uint64_t seed = 0;
+    uint64_t offset = 0;
+    friend bool operator==(const State&, const State&) = default;
+  };
+
+  explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
+
+  /// The (seed, offset) for one op's draws; the next call gets the next offset.
+  State next() {
+    State drawn = state_;
+    ++state_.offset;
+    return drawn;
+  }
+
+  State state() const { return state_; }
+  void set_state(State state) { state_ = state; }
+
+ private:
+  State state_;
+};
+
+/// The generator that random ops use when they are given none. One a thread, so threads never race for
+/// offsets.
+Generator& default_generator();
+
+/// Restarts this thread's default generator.
+void manual_seed(uint64_t seed);
+
+// What follows is for operations and the engine, and may change.
+
 /// Ten rounds of Philox4x32. Counter and key are little-endian words; known answers are in the paper's
 /// Random123.
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
@@ -29,41 +64,5 @@ constexpr std::array<uint32_t, 4> philox_block(uint64_t seed, uint64_t offset, u
 
 /// Maps 32 bits to [0, 1): the upper 24 bits, exact in f32.
 constexpr float to_unit_float(uint32_t bits) { return float(bits >> 8) * 0x1p-24f; }
-
-/// A stream of random numbers as a position: each op that draws takes one offset. Two integers are the whole
-/// state.
-class Generator {
- public:
-  struct State {
-    uint64_t seed = 0;
-    uint64_t offset = 0;
-    friend bool operator==(const State&, const State&) = default;
-  };
-
-  explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
-
-  /// The (seed, offset) for one op's draws; the next call gets the next offset.
-  State next() {
-    State drawn = state_;
-    ++state_.offset;
-    ++uses_;
-    return drawn;
-  }
-
-  State state() const { return state_; }
-  void set_state(State state) { state_ = state; }
-  uint64_t uses() const { return uses_; }  ///< calls of `next` so far: tells whether a region drew anything
-
- private:
-  State state_;
-  uint64_t uses_ = 0;
-};
-
-/// The generator that random ops use when they are given none. One a thread, so threads never race for
-/// offsets.
-Generator& default_generator();
-
-/// Restarts this thread's default generator.
-void manual_seed(uint64_t seed);
 
 }  // namespace reprise

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "reprise/core/storage.h"
@@ -14,41 +13,15 @@
 namespace reprise {
 
 class Tensor;
+struct AutogradSlot;
+struct TemporaryView;
 using TensorHook = std::function<Tensor(const Tensor& gradient)>;
-
-/// What autograd keeps with a tensor; opaque below autograd.
-struct AutogradSlot {
-  virtual ~AutogradSlot() = default;
-};
 
 /// A tensor was used that was never given a value.
 class UndefinedTensor : public Error {
  public:
   using Error::Error;
 };
-
-/// The data of a hollow tensor was asked for, where whoever made it hollow waits for that. It is no
-/// std::exception: what catches errors in between lets it through.
-class HollowRead {
- public:
-  /// Throws one while an Awaited lives in the process, and an Error with this message otherwise.
-  [[noreturn]] static void raise(const std::string& message);
-  static uint64_t count();  ///< of those thrown on this thread: tells whether a `catch (...)` took one
-
-  /// Lives around what is caught.
-  class Awaited {
-   public:
-    Awaited();
-    ~Awaited();
-    Awaited(const Awaited&) = delete;
-  };
-
- private:
-  HollowRead() = default;
-};
-
-/// The view of a temporary tensor: for the call that it is an argument of, and not to be kept.
-struct TemporaryView : TensorView {};
 
 /// A multi-dimensional array. Copies share the data; `clone` copies it. A default-constructed tensor is
 /// undefined: it has no shape and no data, and stands for "no tensor".
@@ -63,10 +36,6 @@ class Tensor {
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {});
 
-  /// With the form of `layout` and no data: stands for a value that nobody is going to read. What asks for
-  /// its data gets a HollowRead or an Error.
-  static Tensor hollow(TensorView layout);
-
   bool defined() const { return impl_ != nullptr; }
   /// The value of a one-element tensor: `if (less(a, b))`. Error for more elements, for none, and for an
   /// undefined tensor: `defined()` asks whether there is one.
@@ -79,14 +48,9 @@ class Tensor {
   DType dtype() const { return layout().dtype; }
   Device device() const { return layout().device; }
   bool is_contiguous() const { return layout().is_contiguous(); }
-  bool is_hollow() const { return !layout().data && numel() > 0; }
+  /// Two handles of one tensor.
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
-  /// What kernels take. Valid while this tensor lives. Error if undefined.
-  const TensorView& view() const&;
-  TemporaryView view() const&&;
-  operator const TensorView&() const& { return view(); }
-  operator const TensorView&() const&& =
-      delete;  // it would outlive its memory; write `.view()` inside a call
   /// The first element, for the host to read and write. Error if T is not the dtype, or if the tensor is not
   /// on the CPU.
   template <class T>
@@ -102,18 +66,8 @@ class Tensor {
   template <class T>
   std::vector<T> to_vector() const;
 
-  /// Another view of this tensor's storage, unknown to autograd.
-  Tensor alias(const TensorView& view) const;
-  /// A view of a storage whose tensors are gone.
-  static Tensor over(std::shared_ptr<Storage> storage, const TensorView& view);
-  const std::shared_ptr<Storage>& storage() const;
-  uint64_t version() const { return storage()->version(); }
-  /// Two handles of one tensor.
-  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
-  /// Nobody else holds this tensor's storage: its memory may be reused in place.
-  bool is_sole_owner() const;
-
-  std::shared_ptr<AutogradSlot>& autograd_slot() const;
+  /// What is on `stream` now uses this tensor too: its memory is handed out again only after that.
+  void record_stream(const Stream& stream) const { storage()->record_stream(stream); }
 
   // Differentiable methods; each is the function of the same name in autograd/ops.h.
   Tensor reshape(const Shape& shape) const;  ///< one size may be -1
@@ -161,6 +115,31 @@ class Tensor {
   /// saved this tensor for backward finds it changed.
   void set_data(const Tensor& source) const;
 
+  // What follows is for operations and the engine, and may change.
+
+  /// What kernels take. Valid while this tensor lives. Error if undefined.
+  const TensorView& view() const&;
+  TemporaryView view() const&&;
+  operator const TensorView&() const& { return view(); }
+  operator const TensorView&() const&& =
+      delete;  // it would outlive its memory; write `.view()` inside a call
+
+  /// Another view of this tensor's storage, unknown to autograd.
+  Tensor alias(const TensorView& view) const;
+  /// A view of a storage whose tensors are gone.
+  static Tensor over(std::shared_ptr<Storage> storage, const TensorView& view);
+  const std::shared_ptr<Storage>& storage() const;
+  uint64_t version() const { return storage()->version(); }
+  /// Nobody else holds this tensor's storage: its memory may be reused in place.
+  bool is_sole_owner() const;
+
+  /// With the form of `layout` and no data: stands for a value that nobody is going to read. What asks for
+  /// its data gets a HollowRead or an Error.
+  static Tensor hollow(TensorView layout);
+  bool is_hollow() const { return !layout().data && numel() > 0; }
+
+  std::shared_ptr<AutogradSlot>& autograd_slot() const;
+
  private:
   friend class WeakTensor;
   struct Impl {
@@ -175,6 +154,36 @@ class Tensor {
 };
 
 using TensorList = std::vector<Tensor>;
+
+// What follows is for operations and the engine, and may change.
+
+/// The view of a temporary tensor: for the call that it is an argument of, and not to be kept.
+struct TemporaryView : TensorView {};
+
+/// The data of a hollow tensor was asked for, where whoever made it hollow waits for that. It is no
+/// std::exception: what catches errors in between lets it through.
+class HollowRead {
+ public:
+  /// Throws one while an Awaited lives in the process, and an Error with this message otherwise.
+  [[noreturn]] static void raise(const std::string& message);
+  static uint64_t count();  ///< of those thrown on this thread: tells whether a `catch (...)` took one
+
+  /// Lives around what is caught.
+  class Awaited {
+   public:
+    Awaited();
+    ~Awaited();
+    Awaited(const Awaited&) = delete;
+  };
+
+ private:
+  HollowRead() = default;
+};
+
+/// What autograd keeps with a tensor; opaque below autograd.
+struct AutogradSlot {
+  virtual ~AutogradSlot() = default;
+};
 
 /// Refers to a tensor without keeping it.
 class WeakTensor {

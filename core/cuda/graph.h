@@ -15,12 +15,6 @@
 
 namespace reprise::cuda {
 
-/// Calls make(device) before each capture on a device: to make, the first time, what must not be made during
-/// one, such as the handle of a library. One static object in the file that does.
-struct BeforeCapture {
-  explicit BeforeCapture(void (*make)(Device device));
-};
-
 /// Memory that is asked for while capturing belongs to the graph; tensors that came out of it hold what the
 /// last launch wrote. Numbers that the host computed (random offsets, learning rates, shapes) are those of
 /// the capture. Nothing in it may wait for the device: no item(), no to_vector().
@@ -62,6 +56,14 @@ class Graph {
   Stream stream_;
   Pool pool_;
   Handle executable_;  // goes before its memory
+};
+
+// What follows is for operations and the engine, and may change.
+
+/// Calls make(device) before each capture on a device: to make, the first time, what must not be made during
+/// one, such as the handle of a library. One static object in the file that does.
+struct BeforeCapture {
+  explicit BeforeCapture(void (*make)(Device device));
 };
 
 }  // namespace reprise::cuda

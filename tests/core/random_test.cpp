@@ -35,7 +35,7 @@ TEST(Generator, GivesEachUseItsOwnOffset) {
   Generator generator(7);
   EXPECT_EQ(generator.next(), (Generator::State{7, 0}));
   EXPECT_EQ(generator.next(), (Generator::State{7, 1}));
-  EXPECT_EQ(generator.uses(), 2u);
+  EXPECT_EQ(generator.state().offset, 2u);
 }
 
 TEST(Generator, ContinuesFromARestoredState) {

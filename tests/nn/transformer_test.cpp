@@ -124,9 +124,9 @@ TEST(TransformerBlock, DropoutIsOffInEvaluationAndOnWhileTraining) {
 // Dropout of the attention probabilities, of attention's output and of the MLP's: three places, three draws.
 TEST(TransformerBlock, DrawsOnceForEachPlaceOfDropout) {
   TransformerBlock block(16, 2, {.dropout = 0.2});
-  uint64_t before = default_generator().uses();
+  uint64_t before = default_generator().state().offset;
   block(random_input({3, 9, 16}));
-  EXPECT_EQ(default_generator().uses() - before, 3u);
+  EXPECT_EQ(default_generator().state().offset - before, 3u);
 }
 
 TEST(TransformerBlock, DropPathSkipsBothHalvesOfASample) {

@@ -98,12 +98,12 @@ TEST(SampleToken, DrawsOnceACallAndRepeatsFromItsState) {
   Generator generator(9);
   std::vector<int32_t> first, again;
   for (int i = 0; i < 50; ++i) first.push_back(sample_token(logits(), {.temperature = 1}, generator));
-  EXPECT_EQ(generator.uses(), 50u);
+  EXPECT_EQ(generator.state().offset, 50u);
   generator.set_state({9, 0});
   for (int i = 0; i < 50; ++i) again.push_back(sample_token(logits(), {.temperature = 1}, generator));
   EXPECT_EQ(again, first);
   sample_token(logits(), {.temperature = 0}, generator);
-  EXPECT_EQ(generator.uses(), 101u) << "so that later samples do not depend on the temperature";
+  EXPECT_EQ(generator.state().offset, 51u) << "so that later samples do not depend on the temperature";
 }
 
 TEST(SampleToken, TokensThatAreRuledOutNeverCome) {

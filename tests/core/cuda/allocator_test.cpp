@@ -63,8 +63,8 @@ TEST_F(CudaMemory, WaitsForStreamsThatWereRecorded) {
   void* first = address(x);
   synchronize(device);
   for (int i = 0; i < 50; ++i) cuda::set_bytes_async(first, 5, 1 << 20, side.get().handle());
-  x.storage()->record_stream(side.get());
-  x.storage()->record_stream(side.get());  // twice is as good as once
+  x.record_stream(side.get());
+  x.record_stream(side.get());  // twice is as good as once
   x = {};
   // Whoever gets the block now comes after the side stream: zeros stay zeros.
   Tensor y = Tensor::zeros({1 << 20}, DType::u8, device);
@@ -106,7 +106,7 @@ TEST_F(CudaMemory, ReportsTheLimitOfWhatWaitsToo) {
   cuda::OwnedStream side(device);
   Tensor x = bytes(100'000);
   size_t reserved = memory().stats().reserved;
-  x.storage()->record_stream(side.get());
+  x.record_stream(side.get());
   x = {};
   EXPECT_EQ(memory().stats().reserved, reserved);
   memory().empty_cache();  // waits for the side stream
