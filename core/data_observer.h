@@ -2,8 +2,6 @@
 // Recompute sees by it what a function reads outside of operations.
 #pragma once
 
-#include <utility>
-
 namespace reprise {
 
 class Tensor;
@@ -12,9 +10,6 @@ class DataObserver {
  public:
   virtual ~DataObserver() = default;
   virtual void data_asked(const Tensor& x) = 0;
-
-  /// Who is told on this thread; null: nobody.
-  static DataObserver* current();
 
  private:
   friend class SetDataObserver;

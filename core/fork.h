@@ -15,7 +15,6 @@ class ForkSafeMutex {
   ForkSafeMutex(const ForkSafeMutex&) = delete;
 
   void lock() { mutex_.lock(); }
-  bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
 
  private:

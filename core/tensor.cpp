@@ -36,7 +36,6 @@ void for_each(const TensorView& x, Body&& body) {
 
 }  // namespace
 
-DataObserver* DataObserver::current() { return data_observer; }
 DataObserver* DataObserver::exchange(DataObserver* observer) {
   return std::exchange(data_observer, observer);
 }
