@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "reprise/autograd/draw.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
+#include "reprise/autograd/random_draw.h"
 #include "reprise/kernels/elementwise/dropout.h"
 
 namespace reprise {
@@ -19,7 +19,7 @@ kernels::AttentionOptions kernel_options(const AttentionOptions& options) {
   check(options.dropout >= 0 && options.dropout < 1, "attention: dropout must be in [0, 1), got ",
         options.dropout);
   Generator::State drawn;
-  if (options.dropout > 0) drawn = draw(options.generator);
+  if (options.dropout > 0) drawn = random_draw(options.generator);
   return {options.causal, options.scale, options.dropout, drawn.seed, drawn.offset};
 }
 

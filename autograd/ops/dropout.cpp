@@ -1,10 +1,10 @@
 // Dropout: linear in x, so its backward is the same draw applied to dy. Nothing is kept but two integers.
 #include "reprise/kernels/elementwise/dropout.h"
 
-#include "reprise/autograd/draw.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/random_draw.h"
 
 namespace reprise {
 namespace {
@@ -30,7 +30,7 @@ struct Dropout : autograd::Function<Dropout> {
 Tensor dropout(const Tensor& x, double p, Generator* generator) {
   check(p >= 0 && p < 1, "dropout: p must be in [0, 1), got ", p);
   if (p == 0) return x;
-  return Dropout::apply(x, p, autograd::draw(generator));
+  return Dropout::apply(x, p, autograd::random_draw(generator));
 }
 
 }  // namespace reprise

@@ -1,10 +1,10 @@
 // Making tensors: constants, ranges and random numbers.
-#include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
+#include "reprise/autograd/random_draw.h"
 #include "reprise/kernels/elementwise/copy.h"
 #include "reprise/kernels/elementwise/random_fill.h"
 #include "reprise/kernels/index/index.h"
@@ -45,7 +45,7 @@ Tensor arange(int64_t count, DType dtype, Device device) {
 
 Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator) {
   Tensor y = Tensor::empty(shape, dtype, device);
-  Generator::State draw = autograd::draw(generator);
+  Generator::State draw = autograd::random_draw(generator);
   auto fill = [&](const Stream& stream, const TensorView& view) {
     kernels::fill_uniform(stream, view, 0, 1, draw.seed, draw.offset);
   };
@@ -54,7 +54,7 @@ Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator
 
 Tensor randn(const Shape& shape, DType dtype, Device device, Generator* generator) {
   Tensor y = Tensor::empty(shape, dtype, device);
-  Generator::State draw = autograd::draw(generator);
+  Generator::State draw = autograd::random_draw(generator);
   auto fill = [&](const Stream& stream, const TensorView& view) {
     kernels::fill_normal(stream, view, 0, 1, draw.seed, draw.offset);
   };

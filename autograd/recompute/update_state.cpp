@@ -1,9 +1,9 @@
 // Changing state in the first run of a region only.
 #include "reprise/autograd/recompute/update_state.h"
 
-#include "reprise/autograd/draw.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/random_draw.h"
 #include "reprise/autograd/replay_filter.h"
 
 namespace reprise::recompute {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "reprise/autograd/draw.h"
+#include "reprise/autograd/random_draw.h"
 #include "reprise/autograd/recompute/policy.h"
 #include "reprise/core/tensor.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "reprise/autograd/draw.h"
+#include "reprise/autograd/random_draw.h"
 #include "reprise/autograd/recompute/replay/trace.h"
 
 namespace reprise::recompute {

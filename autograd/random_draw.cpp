@@ -1,5 +1,5 @@
 // Drawing, noting and restoring generators.
-#include "reprise/autograd/draw.h"
+#include "reprise/autograd/random_draw.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,7 +18,7 @@ Generator& resolve(Generator* generator) { return generator ? *generator : defau
 
 Generator& DrawnGenerator::resolve() const { return autograd::resolve(generator); }
 
-Generator::State draw(Generator* generator) {
+Generator::State random_draw(Generator* generator) {
   if (generator == &default_generator()) generator = nullptr;
   for (DrawRecorder* recorder = innermost; recorder && recorder->into_; recorder = recorder->outer_)
     recorder->note(generator);

@@ -1,5 +1,5 @@
-// Where operations draw random numbers: through `draw`, so that a region that will be played again knows
-// which generators it used and where they stood.
+// Where operations draw random numbers: through `random_draw`, so that a region that will be played again
+// knows which generators it used and where they stood.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace reprise::autograd {
 
 /// The (seed, offset) of one operation's draws from `generator`; null means the thread's default.
-Generator::State draw(Generator* generator);
+Generator::State random_draw(Generator* generator);
 
 /// A sum of hashes of what this thread has drawn so far: its growth tells what was drawn meanwhile.
 uint64_t sum_of_draws();
@@ -31,7 +31,7 @@ class DrawRecorder {
   DrawRecorder(const DrawRecorder&) = delete;
 
  private:
-  friend Generator::State draw(Generator*);
+  friend Generator::State random_draw(Generator*);
   void note(Generator* generator);
 
   std::vector<DrawnGenerator>* into_;
