@@ -434,10 +434,11 @@ std::vector<double> train_with_two_optimizers(int64_t stop_after) {
               .validation_loss = [](bool) { return 0.0; },
               .sample = [] { return std::string("text"); }};
     TrainerOptions options{.run_folder = folder.path(),
+                           .resume = call > 0,
                            .schedule = {.lr = 0.1, .steps = 4, .decay = optim::Decay::constant},
                            .clip = 0,
                            .stop_after = stop_after};
-    if (train(task, options, call > 0).step == 4) return {model.x.item(), model.y.item()};
+    if (train(task, options).step == 4) return {model.x.item(), model.y.item()};
   }
   return {};
 }
