@@ -1,15 +1,19 @@
 // Kernel: one operation with an implementation for each kind of device, called like a function.
 //
 //   foo.h    extern Kernel<void(const TensorView& x, const TensorView& y)> foo;
-//   foo.cpp  Kernel<void(const TensorView& x, const TensorView& y)> foo{"foo", foo_cpu};
+//   foo.cpp  decltype(foo) foo{"foo", foo_cpu};
 //   foo.cu   const OnCuda foo_on_cuda{foo, foo_cuda};
 //
 //   foo(stream, x, y);   // runs where the stream is
+//
+// The arguments of a kernel of many tensors are a struct, and a call names them: foo(stream, {.x = x, .y =
+// y}).
 #pragma once
 
 #include "reprise/core/error.h"
 #include "reprise/core/stream.h"
 #include "reprise/core/view.h"
+#include "reprise/kernels/for_each_view.h"
 
 namespace reprise::kernels {
 
@@ -27,18 +31,15 @@ class Kernel<void(Args...)> {
   void operator()(const Stream& stream, Args... args) const {
     Function function = stream.device().type == DeviceType::cpu ? cpu_ : cuda_;
     check(function != nullptr, name_, ": no kernel for device ", stream.device());
-    (check_place(stream, args), ...);
+    auto check_place = [&](const TensorView& view) {
+      check(view.device == stream.device() || !view, name_, ": runs on ", stream.device(),
+            ", but a tensor of shape ", view.shape, " is on ", view.device);
+    };
+    (for_each_view(args, check_place), ...);
     function(stream, args...);
   }
 
  private:
-  void check_place(const Stream& stream, const TensorView& view) const {
-    check(view.device == stream.device() || !view, name_, ": runs on ", stream.device(),
-          ", but a tensor of shape ", view.shape, " is on ", view.device);
-  }
-  template <class Option>
-  void check_place(const Stream&, const Option&) const {}
-
   template <class Signature>
   friend struct OnCuda;
   const char* name_;

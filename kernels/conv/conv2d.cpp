@@ -57,14 +57,8 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& opt
   return result;
 }
 
-Kernel<void(const TensorView& x, const TensorView& weight, const TensorView& bias,
-            const Conv2dOptions& options, const TensorView& y)>
-    conv2d{"conv2d", conv2d_cpu};
-Kernel<void(const TensorView& dy, const TensorView& weight, const Conv2dOptions& options,
-            const TensorView& dx)>
-    conv2d_dx{"conv2d_dx", conv2d_dx_cpu};
-Kernel<void(const TensorView& dy, const TensorView& x, const Conv2dOptions& options,
-            const TensorView& dweight)>
-    conv2d_dweight{"conv2d_dweight", conv2d_dweight_cpu};
+decltype(conv2d) conv2d{"conv2d", conv2d_cpu};
+decltype(conv2d_dx) conv2d_dx{"conv2d_dx", conv2d_dx_cpu};
+decltype(conv2d_dweight) conv2d_dweight{"conv2d_dweight", conv2d_dweight_cpu};
 
 }  // namespace reprise::kernels

@@ -93,8 +93,7 @@ void fold_cpu(const Stream&, const TensorView& columns, const Windows& w, const 
 
 }  // namespace
 
-Kernel<void(const TensorView& x, const Windows& windows, const TensorView& columns)> unfold{"unfold",
-                                                                                            unfold_cpu};
-Kernel<void(const TensorView& columns, const Windows& windows, const TensorView& x)> fold{"fold", fold_cpu};
+decltype(unfold) unfold{"unfold", unfold_cpu};
+decltype(fold) fold{"fold", fold_cpu};
 
 }  // namespace reprise::kernels

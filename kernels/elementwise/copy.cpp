@@ -135,7 +135,7 @@ void fill_cpu(const Stream&, const TensorView& y, double value) {
 
 }  // namespace
 
-Kernel<void(const TensorView& x, const TensorView& y)> copy{"copy", copy_cpu};
-Kernel<void(const TensorView& y, double value)> fill{"fill", fill_cpu};
+decltype(copy) copy{"copy", copy_cpu};
+decltype(fill) fill{"fill", fill_cpu};
 
 }  // namespace reprise::kernels

@@ -73,7 +73,6 @@ void dropout_cpu(const Stream&, const TensorView& x, double p, uint64_t seed, ui
 
 }  // namespace
 
-Kernel<void(const TensorView& x, double p, uint64_t seed, uint64_t offset, const TensorView& y)> dropout{
-    "dropout", dropout_cpu};
+decltype(dropout) dropout{"dropout", dropout_cpu};
 
 }  // namespace reprise::kernels

@@ -108,9 +108,7 @@ void fill_normal_cpu(const Stream&, const TensorView& y, double mean, double std
 
 }  // namespace
 
-Kernel<void(const TensorView& y, double low, double high, uint64_t seed, uint64_t offset)> fill_uniform{
-    "fill_uniform", fill_uniform_cpu};
-Kernel<void(const TensorView& y, double mean, double stddev, uint64_t seed, uint64_t offset)> fill_normal{
-    "fill_normal", fill_normal_cpu};
+decltype(fill_uniform) fill_uniform{"fill_uniform", fill_uniform_cpu};
+decltype(fill_normal) fill_normal{"fill_normal", fill_normal_cpu};
 
 }  // namespace reprise::kernels

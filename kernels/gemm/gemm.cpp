@@ -75,7 +75,6 @@ void gemm_cpu(const Stream& stream, const TensorView& a, const TensorView& b, co
 
 }  // namespace
 
-Kernel<void(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& epilogue)> gemm{
-    "gemm", gemm_cpu};
+decltype(gemm) gemm{"gemm", gemm_cpu};
 
 }  // namespace reprise::kernels

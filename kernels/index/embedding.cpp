@@ -140,9 +140,7 @@ void embedding_backward_cpu(const Stream&, const TensorView& dy, const TensorVie
 
 }  // namespace
 
-Kernel<void(const TensorView& weight, const TensorView& indices, const TensorView& y)> embedding{
-    "embedding", embedding_cpu};
-Kernel<void(const TensorView& dy, const TensorView& indices, const TensorView& dweight)> embedding_backward{
-    "embedding_backward", embedding_backward_cpu};
+decltype(embedding) embedding{"embedding", embedding_cpu};
+decltype(embedding_backward) embedding_backward{"embedding_backward", embedding_backward_cpu};
 
 }  // namespace reprise::kernels

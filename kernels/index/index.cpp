@@ -139,10 +139,9 @@ void arange_cpu(const Stream&, const TensorView& y) {
 
 }  // namespace
 
-Kernel<void(const TensorView& x, const TensorView& index, const TensorView& y)> gather{"gather", gather_cpu};
-Kernel<void(const TensorView& x, const TensorView& index, const TensorView& y)> scatter_add{"scatter_add",
-                                                                                            scatter_add_cpu};
-Kernel<void(const TensorView& index, const TensorView& y)> one_hot{"one_hot", one_hot_cpu};
-Kernel<void(const TensorView& y)> arange{"arange", arange_cpu};
+decltype(gather) gather{"gather", gather_cpu};
+decltype(scatter_add) scatter_add{"scatter_add", scatter_add_cpu};
+decltype(one_hot) one_hot{"one_hot", one_hot_cpu};
+decltype(arange) arange{"arange", arange_cpu};
 
 }  // namespace reprise::kernels

@@ -214,11 +214,9 @@ void check_finite_cpu(const Stream&, std::span<const TensorView> tensors, const 
 
 }  // namespace
 
-Kernel<void(std::span<const AdamWTensor> tensors, const AdamWOptions& options)> adamw{"adamw", adamw_cpu};
-Kernel<void(std::span<const SgdTensor> tensors, const SgdOptions& options)> sgd{"sgd", sgd_cpu};
-Kernel<void(std::span<const TensorView> tensors, const TensorView& norm)> global_norm{"global_norm",
-                                                                                      global_norm_cpu};
-Kernel<void(std::span<const TensorView> tensors, const TensorView& found)> check_finite{"check_finite",
-                                                                                        check_finite_cpu};
+decltype(adamw) adamw{"adamw", adamw_cpu};
+decltype(sgd) sgd{"sgd", sgd_cpu};
+decltype(global_norm) global_norm{"global_norm", global_norm_cpu};
+decltype(check_finite) check_finite{"check_finite", check_finite_cpu};
 
 }  // namespace reprise::kernels

@@ -275,7 +275,7 @@ void argmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
 
 }  // namespace
 
-Kernel<void(ReduceOp op, const TensorView& x, const TensorView& y)> reduce{"reduce", reduce_cpu};
-Kernel<void(const TensorView& x, const TensorView& y)> argmax{"argmax", argmax_cpu};
+decltype(reduce) reduce{"reduce", reduce_cpu};
+decltype(argmax) argmax{"argmax", argmax_cpu};
 
 }  // namespace reprise::kernels

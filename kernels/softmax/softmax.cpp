@@ -154,11 +154,9 @@ void log_softmax_backward_cpu(const Stream&, const TensorView& dy, const TensorV
 
 }  // namespace
 
-Kernel<void(const TensorView&, const TensorView&)> softmax{"softmax", softmax_cpu};
-Kernel<void(const TensorView&, const TensorView&, const TensorView&)> softmax_backward{"softmax_backward",
-                                                                                       softmax_backward_cpu};
-Kernel<void(const TensorView&, const TensorView&)> log_softmax{"log_softmax", log_softmax_cpu};
-Kernel<void(const TensorView&, const TensorView&, const TensorView&)> log_softmax_backward{
-    "log_softmax_backward", log_softmax_backward_cpu};
+decltype(softmax) softmax{"softmax", softmax_cpu};
+decltype(softmax_backward) softmax_backward{"softmax_backward", softmax_backward_cpu};
+decltype(log_softmax) log_softmax{"log_softmax", log_softmax_cpu};
+decltype(log_softmax_backward) log_softmax_backward{"log_softmax_backward", log_softmax_backward_cpu};
 
 }  // namespace reprise::kernels

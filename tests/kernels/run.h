@@ -10,9 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "reprise/kernels/gemm/gemm.h"
 #include "reprise/kernels/kernel.h"
-#include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/tests/support/test_device.h"
 
 namespace reprise::kernels::testing {
@@ -26,7 +24,7 @@ class Staging {
 
   template <class T>
   void collect(const T& arg) {
-    visit(arg, [this](const TensorView& view) { collect_view(view); });
+    for_each_view(arg, [this](const TensorView& view) { collect_view(view); });
   }
   void upload();
   void download();
@@ -34,7 +32,7 @@ class Staging {
   /// A copy of `arg` whose views are on the device.
   template <class T>
   T mapped(T arg) {
-    visit(arg, [this](TensorView& view) { view = mapped_view(view); });
+    for_each_view(arg, [this](TensorView& view) { view = mapped_view(view); });
     return arg;
   }
   template <class T>
@@ -50,28 +48,6 @@ class Staging {
     std::byte* device = nullptr;  // where `begin` is
     void* block = nullptr;
   };
-
-  template <class T, class Body>
-  static void visit(T& arg, Body body) {
-    using Plain = std::remove_const_t<T>;
-    if constexpr (std::is_same_v<Plain, TensorView>) {
-      body(arg);
-    } else if constexpr (std::is_same_v<Plain, Epilogue>) {
-      for (auto* view : {&arg.bias, &arg.pre_activation, &arg.residual, &arg.dactivation, &arg.bias_gradient})
-        body(*view);
-    } else if constexpr (std::is_same_v<Plain, AdamWTensor>) {
-      for (auto* view : {&arg.parameter, &arg.gradient, &arg.first_moment, &arg.second_moment, &arg.rounded})
-        body(*view);
-    } else if constexpr (std::is_same_v<Plain, SgdTensor>) {
-      for (auto* view : {&arg.parameter, &arg.gradient, &arg.velocity}) body(*view);
-    } else if constexpr (std::is_same_v<Plain, AdamWOptions> || std::is_same_v<Plain, SgdOptions>) {
-      auto& numbers = arg.in_memory;
-      for (auto* view : {&numbers.lr_factor, &numbers.gradient_scale, &numbers.step, &numbers.skip})
-        body(*view);
-    } else if constexpr (requires { arg.subspan(0); }) {
-      for (auto& element : arg) visit(element, body);
-    }
-  }
 
   template <class T>
   std::span<const T> keep(std::vector<T> list) {
