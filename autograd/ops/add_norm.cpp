@@ -12,7 +12,7 @@ namespace {
 
 using namespace autograd;
 
-/// Derived has `name`, `centred`, `run_forward`, `run_backward` and `composite`.
+/// Derived has `name`, `centred`, the kernels `norm` and `norm_backward`, and `composite`.
 template <class Derived>
 struct AddNorm : Function<Derived> {
   static constexpr OpCost cost = OpCost::pointwise();
@@ -35,9 +35,15 @@ struct AddNorm : Function<Derived> {
     }
     // Kernels tell a view that is absent by its memory, which empty ones have none of.
     if (x.numel() > 0)
-      Derived::run_forward(current_stream(x.device()), unit_stride(x).view(), unit_stride(residual).view(),
-                           optional_view(gamma), optional_view(beta), eps, sum, y, optional_view(mean),
-                           optional_view(rstd));
+      Derived::norm(current_stream(x.device()), {.x = unit_stride(x).view(),
+                                                 .residual = unit_stride(residual).view(),
+                                                 .gamma = optional_view(gamma),
+                                                 .beta = optional_view(beta),
+                                                 .eps = eps,
+                                                 .sum = sum,
+                                                 .y = y,
+                                                 .mean = optional_view(mean),
+                                                 .rstd = optional_view(rstd)});
     this->save(sum, gamma, beta, mean, rstd);
     return {sum, y};
   }
@@ -57,9 +63,14 @@ struct AddNorm : Function<Derived> {
     if (this->needs_grad(0) || this->needs_grad(1)) dsum = empty_like(sum);
     if (this->needs_grad(2)) dgamma = empty_like(gamma);
     if (this->needs_grad(3)) dbeta = empty_like(beta);
-    Derived::run_backward(stream, unit_stride(d[1]).view(), unit_stride(sum).view(), optional_view(gamma),
-                          optional_view(this->saved(3)), this->saved(4).view(), optional_view(dsum),
-                          optional_view(dgamma), optional_view(dbeta));
+    Derived::norm_backward(stream, {.dy = unit_stride(d[1]).view(),
+                                    .x = unit_stride(sum).view(),
+                                    .gamma = optional_view(gamma),
+                                    .mean = optional_view(this->saved(3)),
+                                    .rstd = this->saved(4).view(),
+                                    .dx = optional_view(dsum),
+                                    .dgamma = optional_view(dgamma),
+                                    .dbeta = optional_view(dbeta)});
     if (dsum.defined()) kernels::add_scaled(stream, d[0], 1.0, dsum);
     return {dsum, dsum, dgamma, dbeta};
   }
@@ -68,12 +79,8 @@ struct AddNorm : Function<Derived> {
 struct AddLayerNorm : AddNorm<AddLayerNorm> {
   static constexpr const char* name = "add_layer_norm";
   static constexpr bool centred = true;
-  static constexpr auto& run_forward = kernels::add_layer_norm;
-  static void run_backward(const Stream& stream, const TensorView& dy, const TensorView& sum,
-                           const TensorView& gamma, const TensorView& mean, const TensorView& rstd,
-                           const TensorView& dsum, const TensorView& dgamma, const TensorView& dbeta) {
-    kernels::layer_norm_backward(stream, dy, sum, gamma, mean, rstd, dsum, dgamma, dbeta);
-  }
+  static constexpr auto& norm = kernels::layer_norm;
+  static constexpr auto& norm_backward = kernels::layer_norm_backward;
   static Tensor composite(const Tensor& sum, const Tensor& gamma, const Tensor& beta, double eps) {
     return composite::layer_norm(sum, gamma, beta, eps);
   }
@@ -82,16 +89,8 @@ struct AddLayerNorm : AddNorm<AddLayerNorm> {
 struct AddRmsNorm : AddNorm<AddRmsNorm> {
   static constexpr const char* name = "add_rms_norm";
   static constexpr bool centred = false;
-  static void run_forward(const Stream& stream, const TensorView& x, const TensorView& residual,
-                          const TensorView& gamma, const TensorView&, double eps, const TensorView& sum,
-                          const TensorView& y, const TensorView&, const TensorView& rstd) {
-    kernels::add_rms_norm(stream, x, residual, gamma, eps, sum, y, rstd);
-  }
-  static void run_backward(const Stream& stream, const TensorView& dy, const TensorView& sum,
-                           const TensorView& gamma, const TensorView&, const TensorView& rstd,
-                           const TensorView& dsum, const TensorView& dgamma, const TensorView&) {
-    kernels::rms_norm_backward(stream, dy, sum, gamma, rstd, dsum, dgamma);
-  }
+  static constexpr auto& norm = kernels::rms_norm;
+  static constexpr auto& norm_backward = kernels::rms_norm_backward;
   static Tensor composite(const Tensor& sum, const Tensor& gamma, const Tensor&, double eps) {
     return composite::rms_norm(sum, gamma, eps);
   }

@@ -26,8 +26,13 @@ struct LayerNorm : Function<LayerNorm> {
       mean = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
       rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
     }
-    kernels::layer_norm(current_stream(x.device()), unit_stride(x).view(), optional_view(gamma),
-                        optional_view(beta), eps, y, optional_view(mean), optional_view(rstd));
+    kernels::layer_norm(current_stream(x.device()), {.x = unit_stride(x).view(),
+                                                     .gamma = optional_view(gamma),
+                                                     .beta = optional_view(beta),
+                                                     .eps = eps,
+                                                     .y = y,
+                                                     .mean = optional_view(mean),
+                                                     .rstd = optional_view(rstd)});
     save(x, gamma, beta, mean, rstd);
     return y;
   }
@@ -44,9 +49,14 @@ struct LayerNorm : Function<LayerNorm> {
     if (needs_grad(0)) dx = empty_like(x);
     if (needs_grad(1)) dgamma = empty_like(gamma);
     if (needs_grad(2)) dbeta = empty_like(beta);
-    kernels::layer_norm_backward(current_stream(x.device()), unit_stride(dy[0]).view(), unit_stride(x).view(),
-                                 optional_view(gamma), saved(3).view(), saved(4).view(), optional_view(dx),
-                                 optional_view(dgamma), optional_view(dbeta));
+    kernels::layer_norm_backward(current_stream(x.device()), {.dy = unit_stride(dy[0]).view(),
+                                                              .x = unit_stride(x).view(),
+                                                              .gamma = optional_view(gamma),
+                                                              .mean = saved(3).view(),
+                                                              .rstd = saved(4).view(),
+                                                              .dx = optional_view(dx),
+                                                              .dgamma = optional_view(dgamma),
+                                                              .dbeta = optional_view(dbeta)});
     return {dx, dgamma, dbeta};
   }
 };

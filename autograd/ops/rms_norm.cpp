@@ -22,8 +22,11 @@ struct RmsNorm : Function<RmsNorm> {
     eps_ = eps;
     Tensor y = empty_like(x), rstd;
     if (recording()) rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
-    kernels::rms_norm(current_stream(x.device()), unit_stride(x).view(), optional_view(gamma), eps, y,
-                      optional_view(rstd));
+    kernels::rms_norm(current_stream(x.device()), {.x = unit_stride(x).view(),
+                                                   .gamma = optional_view(gamma),
+                                                   .eps = eps,
+                                                   .y = y,
+                                                   .rstd = optional_view(rstd)});
     save(x, gamma, rstd);
     return y;
   }
@@ -37,9 +40,12 @@ struct RmsNorm : Function<RmsNorm> {
     Tensor dx, dgamma;
     if (needs_grad(0)) dx = empty_like(x);
     if (needs_grad(1)) dgamma = empty_like(gamma);
-    kernels::rms_norm_backward(current_stream(x.device()), unit_stride(dy[0]).view(), unit_stride(x).view(),
-                               optional_view(gamma), saved(2).view(), optional_view(dx),
-                               optional_view(dgamma));
+    kernels::rms_norm_backward(current_stream(x.device()), {.dy = unit_stride(dy[0]).view(),
+                                                            .x = unit_stride(x).view(),
+                                                            .gamma = optional_view(gamma),
+                                                            .rstd = saved(2).view(),
+                                                            .dx = optional_view(dx),
+                                                            .dgamma = optional_view(dgamma)});
     return {dx, dgamma};
   }
 };

@@ -157,7 +157,7 @@ void launch_norm_backward(const Stream& stream, const char* name, NormBackward<T
 
 /// Checked views; mean and dbeta are absent for RMS norm.
 template <bool centred, class T>
-void norm_backward(const Stream& stream, const char* name, const NormBackwardViews& v) {
+void norm_backward(const Stream& stream, const char* name, const NormBackwardArguments& v) {
   using E = Element<T>;
   using C = Accumulator<T>;
   constexpr int outputs = norm_outputs<centred>;

@@ -8,7 +8,7 @@
 
 #include "reprise/kernels/cuda/parameters.cuh"
 #include "reprise/kernels/cuda/rows.cuh"
-#include "reprise/kernels/norm/views.h"
+#include "reprise/kernels/norm/norm.h"
 
 namespace reprise::kernels::device {
 
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(Cut::max_block, 1) norm_forward_kernel(NormFor
 
 /// Checked views; mean and beta are absent for RMS norm.
 template <bool centred, class T>
-void norm_forward(const Stream& stream, const char* name, const NormViews& v, double eps) {
+void norm_forward(const Stream& stream, const char* name, const NormArguments& v) {
   using E = Element<T>;
   using C = Accumulator<T>;
   const int64_t rows = rows_of(v.x), width = v.x.size(-1);
@@ -137,7 +137,7 @@ void norm_forward(const Stream& stream, const char* name, const NormViews& v, do
                          beta.data(),
                          data_of<C>(v.mean),
                          data_of<C>(v.rstd),
-                         C(eps),
+                         C(v.eps),
                          rows,
                          width};
   Fit fit = fit_of({&v.x, &v.residual, &v.sum, &v.y});

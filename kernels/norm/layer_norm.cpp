@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "reprise/kernels/cpu/rows.h"
-#include "reprise/kernels/norm/views.h"
 
 namespace reprise::kernels {
 namespace {
@@ -45,7 +44,7 @@ void normalize_row(const T* x, T* y, const C* gamma, const C* beta, int64_t widt
 }
 
 template <class T>
-void forward(const NormViews& v, double eps) {
+void forward(const NormArguments& v) {
   using C = Accumulator<T>;
   int64_t width = v.x.size(-1);
   ParameterRow<C> scale(v.gamma, width, C(1)), shift(v.beta, width, C(0));
@@ -59,7 +58,7 @@ void forward(const NormViews& v, double eps) {
           add_rows<L>(from, row_at<const T>(v.residual, row), sum, width);
           from = sum;
         }
-        RowStatistics<C> statistics = statistics_of<L>(from, width, C(eps));
+        RowStatistics<C> statistics = statistics_of<L>(from, width, C(v.eps));
         normalize_row<L>(from, row_at<T>(v.y, row), scale.data(), shift.data(), width, statistics);
         if (v.mean) static_cast<C*>(v.mean.data)[row] = statistics.mean + statistics.correction;
         if (v.rstd) static_cast<C*>(v.rstd.data)[row] = statistics.rstd;
@@ -68,21 +67,9 @@ void forward(const NormViews& v, double eps) {
   });
 }
 
-void forward_checked(const char* op, const NormViews& views, double eps) {
-  check_norm(op, views);
-  dispatch_floating(views.x.dtype, op, [&]<class T>() { forward<T>(views, eps); });
-}
-
-void layer_norm_cpu(const Stream&, const TensorView& x, const TensorView& gamma, const TensorView& beta,
-                    double eps, const TensorView& y, const TensorView& mean, const TensorView& rstd) {
-  const TensorView none;
-  forward_checked("layer_norm", {x, none, gamma, beta, none, y, mean, rstd}, eps);
-}
-
-void add_layer_norm_cpu(const Stream&, const TensorView& x, const TensorView& residual,
-                        const TensorView& gamma, const TensorView& beta, double eps, const TensorView& sum,
-                        const TensorView& y, const TensorView& mean, const TensorView& rstd) {
-  forward_checked("add_layer_norm", {x, residual, gamma, beta, sum, y, mean, rstd}, eps);
+void layer_norm_cpu(const Stream&, const NormArguments& v) {
+  check_norm("layer_norm", v, true);
+  dispatch_floating(v.x.dtype, "layer_norm", [&]<class T>() { forward<T>(v); });
 }
 
 /// One row of the backward pass; null outputs are skipped. With h = (x - mean) rstd and g = dy gamma:
@@ -115,13 +102,11 @@ void backward_row(const T* dy, const T* x, const C* gamma, int64_t width, C mean
 }
 
 template <class T>
-void backward(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& mean,
-              const TensorView& rstd, const TensorView& dx, const TensorView& dgamma,
-              const TensorView& dbeta) {
+void backward(const NormBackwardArguments& v) {
   using C = Accumulator<T>;
-  int64_t width = x.size(-1), rows = rows_of(x);
-  bool sums = dgamma || dbeta;
-  ParameterRow<C> scale(gamma, width, C(1));
+  int64_t width = v.x.size(-1), rows = rows_of(v.x);
+  bool sums = v.dgamma || v.dbeta;
+  ParameterRow<C> scale(v.gamma, width, C(1));
   PartialRows<C> dgamma_rows(rows, sums ? width : 0), dbeta_rows(rows, sums ? width : 0);
   parallel_for(rows, dgamma_rows.grain(), [&](int64_t begin, int64_t end) {
     C* dgamma_piece = sums ? dgamma_rows.piece(begin) : nullptr;
@@ -129,35 +114,23 @@ void backward(const TensorView& dy, const TensorView& x, const TensorView& gamma
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row)
-        backward_row<L>(row_at<T>(dy, row), row_at<T>(x, row), scale.data(), width,
-                        static_cast<const C*>(mean.data)[row], static_cast<const C*>(rstd.data)[row],
-                        dx ? row_at<T>(dx, row) : nullptr, dgamma_piece, dbeta_piece);
+        backward_row<L>(row_at<T>(v.dy, row), row_at<T>(v.x, row), scale.data(), width,
+                        static_cast<const C*>(v.mean.data)[row], static_cast<const C*>(v.rstd.data)[row],
+                        v.dx ? row_at<T>(v.dx, row) : nullptr, dgamma_piece, dbeta_piece);
     });
   });
-  if (dgamma) dgamma_rows.write(dgamma);
-  if (dbeta) dbeta_rows.write(dbeta);
+  if (v.dgamma) dgamma_rows.write(v.dgamma);
+  if (v.dbeta) dbeta_rows.write(v.dbeta);
 }
 
-void layer_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorView& x,
-                             const TensorView& gamma, const TensorView& mean, const TensorView& rstd,
-                             const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta) {
-  constexpr auto op = "layer_norm_backward";
-  check_norm_backward(op, {dy, x, gamma, mean, rstd, dx, dgamma, dbeta}, true);
-  dispatch_floating(x.dtype, op,
-                    [&]<class T>() { backward<T>(dy, x, gamma, mean, rstd, dx, dgamma, dbeta); });
+void layer_norm_backward_cpu(const Stream&, const NormBackwardArguments& v) {
+  check_norm_backward("layer_norm_backward", v, true);
+  dispatch_floating(v.x.dtype, "layer_norm_backward", [&]<class T>() { backward<T>(v); });
 }
 
 }  // namespace
 
-Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
-            const TensorView& y, const TensorView& mean, const TensorView& rstd)>
-    layer_norm{"layer_norm", layer_norm_cpu};
-Kernel<void(const TensorView& x, const TensorView& residual, const TensorView& gamma, const TensorView& beta,
-            double eps, const TensorView& sum, const TensorView& y, const TensorView& mean,
-            const TensorView& rstd)>
-    add_layer_norm{"add_layer_norm", add_layer_norm_cpu};
-Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& mean,
-            const TensorView& rstd, const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta)>
-    layer_norm_backward{"layer_norm_backward", layer_norm_backward_cpu};
+decltype(layer_norm) layer_norm{"layer_norm", layer_norm_cpu};
+decltype(layer_norm_backward) layer_norm_backward{"layer_norm_backward", layer_norm_backward_cpu};
 
 }  // namespace reprise::kernels

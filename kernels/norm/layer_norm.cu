@@ -7,36 +7,19 @@
 namespace reprise::kernels {
 namespace {
 
-void forward(const Stream& stream, const char* op, const NormViews& views, double eps) {
-  check_norm(op, views);
-  dispatch_floating(views.x.dtype, op,
-                    [&]<class T>() { device::norm_forward<true, T>(stream, op, views, eps); });
+void layer_norm_cuda(const Stream& stream, const NormArguments& v) {
+  check_norm("layer_norm", v, true);
+  dispatch_floating(v.x.dtype, "layer_norm",
+                    [&]<class T>() { device::norm_forward<true, T>(stream, "layer_norm", v); });
 }
 
-void layer_norm_cuda(const Stream& stream, const TensorView& x, const TensorView& gamma,
-                     const TensorView& beta, double eps, const TensorView& y, const TensorView& mean,
-                     const TensorView& rstd) {
-  const TensorView none;
-  forward(stream, "layer_norm", {x, none, gamma, beta, none, y, mean, rstd}, eps);
-}
-
-void add_layer_norm_cuda(const Stream& stream, const TensorView& x, const TensorView& residual,
-                         const TensorView& gamma, const TensorView& beta, double eps, const TensorView& sum,
-                         const TensorView& y, const TensorView& mean, const TensorView& rstd) {
-  forward(stream, "add_layer_norm", {x, residual, gamma, beta, sum, y, mean, rstd}, eps);
-}
-
-void layer_norm_backward_cuda(const Stream& stream, const TensorView& dy, const TensorView& x,
-                              const TensorView& gamma, const TensorView& mean, const TensorView& rstd,
-                              const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta) {
+void layer_norm_backward_cuda(const Stream& stream, const NormBackwardArguments& v) {
   constexpr auto op = "layer_norm_backward";
-  const NormBackwardViews views = {dy, x, gamma, mean, rstd, dx, dgamma, dbeta};
-  check_norm_backward(op, views, true);
-  dispatch_floating(x.dtype, op, [&]<class T>() { device::norm_backward<true, T>(stream, op, views); });
+  check_norm_backward(op, v, true);
+  dispatch_floating(v.x.dtype, op, [&]<class T>() { device::norm_backward<true, T>(stream, op, v); });
 }
 
 const OnCuda layer_norm_on_cuda{layer_norm, layer_norm_cuda};
-const OnCuda add_layer_norm_on_cuda{add_layer_norm, add_layer_norm_cuda};
 const OnCuda layer_norm_backward_on_cuda{layer_norm_backward, layer_norm_backward_cuda};
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "reprise/kernels/cpu/rows.h"
-#include "reprise/kernels/norm/views.h"
 
 namespace reprise::kernels {
 namespace {
@@ -25,7 +24,7 @@ C normalize_row(const T* x, const C* gamma, T* y, int64_t width, C eps) {
 }
 
 template <class T>
-void forward(const NormViews& v, double eps) {
+void forward(const NormArguments& v) {
   using C = Accumulator<T>;
   int64_t width = v.x.size(-1);
   ParameterRow<C> scale(v.gamma, width, C(1));
@@ -39,28 +38,16 @@ void forward(const NormViews& v, double eps) {
           add_rows<L>(from, row_at<const T>(v.residual, row), sum, width);
           from = sum;
         }
-        C value = normalize_row<L>(from, scale.data(), row_at<T>(v.y, row), width, C(eps));
+        C value = normalize_row<L>(from, scale.data(), row_at<T>(v.y, row), width, C(v.eps));
         if (v.rstd) static_cast<C*>(v.rstd.data)[row] = value;
       }
     });
   });
 }
 
-void forward_checked(const char* op, const NormViews& views, double eps) {
-  check_norm(op, views);
-  dispatch_floating(views.x.dtype, op, [&]<class T>() { forward<T>(views, eps); });
-}
-
-void rms_norm_cpu(const Stream&, const TensorView& x, const TensorView& gamma, double eps,
-                  const TensorView& y, const TensorView& rstd) {
-  const TensorView none;
-  forward_checked("rms_norm", {x, none, gamma, none, none, y, none, rstd}, eps);
-}
-
-void add_rms_norm_cpu(const Stream&, const TensorView& x, const TensorView& residual, const TensorView& gamma,
-                      double eps, const TensorView& sum, const TensorView& y, const TensorView& rstd) {
-  const TensorView none;
-  forward_checked("add_rms_norm", {x, residual, gamma, none, sum, y, none, rstd}, eps);
+void rms_norm_cpu(const Stream&, const NormArguments& v) {
+  check_norm("rms_norm", v, false);
+  dispatch_floating(v.x.dtype, "rms_norm", [&]<class T>() { forward<T>(v); });
 }
 
 /// One row of the backward pass; null outputs are skipped. With h = x rstd and g = dy gamma:
@@ -84,43 +71,32 @@ void backward_row(const T* dy, const T* x, const C* gamma, int64_t width, C rstd
 }
 
 template <class T>
-void backward(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& rstd,
-              const TensorView& dx, const TensorView& dgamma) {
+void backward(const NormBackwardArguments& v) {
   using C = Accumulator<T>;
-  int64_t width = x.size(-1), rows = rows_of(x);
-  ParameterRow<C> scale(gamma, width, C(1));
-  PartialRows<C> dgamma_rows(rows, dgamma ? width : 0);
+  int64_t width = v.x.size(-1), rows = rows_of(v.x);
+  ParameterRow<C> scale(v.gamma, width, C(1));
+  PartialRows<C> dgamma_rows(rows, v.dgamma ? width : 0);
   parallel_for(rows, dgamma_rows.grain(), [&](int64_t begin, int64_t end) {
-    C* dgamma_piece = dgamma ? dgamma_rows.piece(begin) : nullptr;
+    C* dgamma_piece = v.dgamma ? dgamma_rows.piece(begin) : nullptr;
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row)
-        backward_row<L>(row_at<T>(dy, row), row_at<T>(x, row), scale.data(), width,
-                        static_cast<const C*>(rstd.data)[row], dx ? row_at<T>(dx, row) : nullptr,
+        backward_row<L>(row_at<T>(v.dy, row), row_at<T>(v.x, row), scale.data(), width,
+                        static_cast<const C*>(v.rstd.data)[row], v.dx ? row_at<T>(v.dx, row) : nullptr,
                         dgamma_piece);
     });
   });
-  if (dgamma) dgamma_rows.write(dgamma);
+  if (v.dgamma) dgamma_rows.write(v.dgamma);
 }
 
-void rms_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorView& x, const TensorView& gamma,
-                           const TensorView& rstd, const TensorView& dx, const TensorView& dgamma) {
-  constexpr auto op = "rms_norm_backward";
-  const TensorView none;
-  check_norm_backward(op, {dy, x, gamma, none, rstd, dx, dgamma, none}, false);
-  dispatch_floating(x.dtype, op, [&]<class T>() { backward<T>(dy, x, gamma, rstd, dx, dgamma); });
+void rms_norm_backward_cpu(const Stream&, const NormBackwardArguments& v) {
+  check_norm_backward("rms_norm_backward", v, false);
+  dispatch_floating(v.x.dtype, "rms_norm_backward", [&]<class T>() { backward<T>(v); });
 }
 
 }  // namespace
 
-Kernel<void(const TensorView& x, const TensorView& gamma, double eps, const TensorView& y,
-            const TensorView& rstd)>
-    rms_norm{"rms_norm", rms_norm_cpu};
-Kernel<void(const TensorView& x, const TensorView& residual, const TensorView& gamma, double eps,
-            const TensorView& sum, const TensorView& y, const TensorView& rstd)>
-    add_rms_norm{"add_rms_norm", add_rms_norm_cpu};
-Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& rstd,
-            const TensorView& dx, const TensorView& dgamma)>
-    rms_norm_backward{"rms_norm_backward", rms_norm_backward_cpu};
+decltype(rms_norm) rms_norm{"rms_norm", rms_norm_cpu};
+decltype(rms_norm_backward) rms_norm_backward{"rms_norm_backward", rms_norm_backward_cpu};
 
 }  // namespace reprise::kernels

@@ -77,11 +77,23 @@ struct Case {
     beta.randomize(4);
   }
   void forward() {
-    run_kernel(layer_norm, x.view(), gamma.view(), beta.view(), kEps, y.view(), mean.view(), rstd.view());
+    run_kernel(layer_norm, {.x = x.view(),
+                            .gamma = gamma.view(),
+                            .beta = beta.view(),
+                            .eps = kEps,
+                            .y = y.view(),
+                            .mean = mean.view(),
+                            .rstd = rstd.view()});
   }
   void backward() {
-    run_kernel(layer_norm_backward, dy.view(), x.view(), gamma.view(), mean.view(), rstd.view(), dx.view(),
-               dgamma.view(), dbeta.view());
+    run_kernel(layer_norm_backward, {.dy = dy.view(),
+                                     .x = x.view(),
+                                     .gamma = gamma.view(),
+                                     .mean = mean.view(),
+                                     .rstd = rstd.view(),
+                                     .dx = dx.view(),
+                                     .dgamma = dgamma.view(),
+                                     .dbeta = dbeta.view()});
   }
 };
 
@@ -171,7 +183,7 @@ TEST(LayerNorm, KeepsItsDigitsWhereTheMeanIsLarge) {
   for (int64_t width : {129, 768, 1032, 16392}) {
     Array x({3, width}, DType::f32), y({3, width}, DType::f32);
     x.randomize(5, 9999, 10001);
-    run_kernel(layer_norm, x.view(), {}, {}, kEps, y.view(), {}, {});
+    run_kernel(layer_norm, {.x = x.view(), .eps = kEps, .y = y.view()});
     std::vector<double> values = x.values(), want;
     Statistics s = reference_statistics(values, size_t(width));
     for (size_t i = 0; i < values.size(); ++i)
@@ -192,8 +204,15 @@ TEST(LayerNorm, AddsAResidualAndNormalizesTheSumAsItIsStored) {
     Case c(shape, dtype, layout);
     RowArray sum(shape, dtype, layout);
     sum.fill(77);
-    run_kernel(add_layer_norm, c.x.view(), c.dy.view(), c.gamma.view(), c.beta.view(), kEps, sum.view(),
-               c.y.view(), c.mean.view(), c.rstd.view());
+    run_kernel(layer_norm, {.x = c.x.view(),
+                            .residual = c.dy.view(),
+                            .gamma = c.gamma.view(),
+                            .beta = c.beta.view(),
+                            .eps = kEps,
+                            .sum = sum.view(),
+                            .y = c.y.view(),
+                            .mean = c.mean.view(),
+                            .rstd = c.rstd.view()});
     expect_sums(c, sum, describe(shape, dtype, Layout(layout)));
     EXPECT_TRUE(layout == RowLayout::contiguous || (sum.gaps_hold(77) && c.y.gaps_hold(77)));
   };
@@ -210,8 +229,13 @@ TEST(LayerNorm, WritesTheSumOverEitherOfItsTerms) {
       Case c({7, width}, DType::bf16, RowLayout::contiguous);
       RowArray sum({7, width}, DType::bf16);
       auto add = [&](const TensorView& into) {
-        run_kernel(add_layer_norm, c.x.view(), c.dy.view(), c.gamma.view(), c.beta.view(), kEps, into,
-                   c.y.view(), {}, {});
+        run_kernel(layer_norm, {.x = c.x.view(),
+                                .residual = c.dy.view(),
+                                .gamma = c.gamma.view(),
+                                .beta = c.beta.view(),
+                                .eps = kEps,
+                                .sum = into,
+                                .y = c.y.view()});
       };
       add(sum.view());
       std::vector<double> y = c.y.values();
@@ -227,8 +251,9 @@ TEST(LayerNorm, TreatsAbsentArgumentsAsNeutralAndTakesF32ParametersWithHalfInput
   Array one({65}, DType::f32), zero({65}, DType::f32), plain({7, 65}, DType::f32);
   one.fill_with([](int64_t) { return 1.0; });
   zero.fill_with([](int64_t) { return 0.0; });
-  run_kernel(layer_norm, c.x.view(), {}, {}, kEps, c.y.view(), {}, {});
-  run_kernel(layer_norm, c.x.view(), one.view(), zero.view(), kEps, plain.view(), {}, {});
+  run_kernel(layer_norm, {.x = c.x.view(), .eps = kEps, .y = c.y.view()});
+  run_kernel(layer_norm,
+             {.x = c.x.view(), .gamma = one.view(), .beta = zero.view(), .eps = kEps, .y = plain.view()});
   EXPECT_EQ(c.y.values(), plain.values());
 
   Case half({7, 65}, DType::bf16, RowLayout::contiguous);
@@ -236,7 +261,9 @@ TEST(LayerNorm, TreatsAbsentArgumentsAsNeutralAndTakesF32ParametersWithHalfInput
   half.forward();
   std::vector<double> want = half.y.values(), stored = half.gamma.values();
   gamma.fill_with([&](int64_t j) { return stored[size_t(j)]; });
-  run_kernel(layer_norm, half.x.view(), gamma.view(), half.beta.view(), kEps, half.y.view(), {}, {});
+  run_kernel(
+      layer_norm,
+      {.x = half.x.view(), .gamma = gamma.view(), .beta = half.beta.view(), .eps = kEps, .y = half.y.view()});
   EXPECT_EQ(half.y.values(), want);
 }
 
@@ -251,8 +278,14 @@ TEST(LayerNorm, BackwardWritesOverItsGradientAndSkipsAbsentOutputs) {
     std::vector<double> dx = c.dx.values(), dgamma = c.dgamma.values(), dbeta = c.dbeta.values();
     c.dbeta.randomize(9);
     auto backward = [&](const TensorView& into, const TensorView& gamma_into, const TensorView& beta_into) {
-      run_kernel(layer_norm_backward, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(), c.rstd.view(),
-                 into, gamma_into, beta_into);
+      run_kernel(layer_norm_backward, {.dy = c.dy.view(),
+                                       .x = c.x.view(),
+                                       .gamma = c.gamma.view(),
+                                       .mean = c.mean.view(),
+                                       .rstd = c.rstd.view(),
+                                       .dx = into,
+                                       .dgamma = gamma_into,
+                                       .dbeta = beta_into});
     };
     backward({}, {}, c.dbeta.view());
     EXPECT_EQ(c.dbeta.values(), dbeta) << width;
@@ -286,7 +319,9 @@ TEST(LayerNorm, RefusesViewsThatDoNotFit) {
   Case c({3, 5}, DType::f32, RowLayout::contiguous);
   Array other({3, 7}, DType::f32), half({3, 5}, DType::bf16), turned({3, 5}, DType::f32, Layout::reversed);
   auto forward = [&](const TensorView& x, const TensorView& gamma, const TensorView& y,
-                     const TensorView& mean) { run_kernel(layer_norm, x, gamma, {}, kEps, y, mean, {}); };
+                     const TensorView& mean) {
+    run_kernel(layer_norm, {.x = x, .gamma = gamma, .eps = kEps, .y = y, .mean = mean});
+  };
   expect_error([&] { forward(c.x.view(), {}, other.view(), {}); }, "layer_norm: y has shape (3, 7)");
   expect_error([&] { forward(c.x.view(), {}, half.view(), {}); }, "layer_norm: y is bf16");
   expect_error([&] { forward(turned.view(), {}, c.y.view(), {}); }, "stride 1");
@@ -296,12 +331,16 @@ TEST(LayerNorm, RefusesViewsThatDoNotFit) {
                "layer_norm: mean has shape (5,)");
   expect_error(
       [&] {
-        run_kernel(add_layer_norm, c.x.view(), other.view(), {}, {}, kEps, c.dx.view(), c.y.view(), {}, {});
+        run_kernel(
+            layer_norm,
+            {.x = c.x.view(), .residual = other.view(), .eps = kEps, .sum = c.dx.view(), .y = c.y.view()});
       },
-      "add_layer_norm: residual has shape (3, 7)");
+      "layer_norm: residual has shape (3, 7)");
   expect_error(
-      [&] { run_kernel(add_layer_norm, c.x.view(), c.dy.view(), {}, {}, kEps, {}, c.y.view(), {}, {}); },
-      "add_layer_norm: residual and sum go together");
+      [&] {
+        run_kernel(layer_norm, {.x = c.x.view(), .residual = c.dy.view(), .eps = kEps, .y = c.y.view()});
+      },
+      "layer_norm: residual and sum go together");
 }
 
 }  // namespace

@@ -29,8 +29,14 @@ struct Case {
     gamma.randomize(3, 0.5, 1.5);
   }
   void run() {
-    run_kernel(rms_norm, x.view(), gamma.view(), kEps, y.view(), rstd.view());
-    run_kernel(rms_norm_backward, dy.view(), x.view(), gamma.view(), rstd.view(), dx.view(), dgamma.view());
+    run_kernel(rms_norm,
+               {.x = x.view(), .gamma = gamma.view(), .eps = kEps, .y = y.view(), .rstd = rstd.view()});
+    run_kernel(rms_norm_backward, {.dy = dy.view(),
+                                   .x = x.view(),
+                                   .gamma = gamma.view(),
+                                   .rstd = rstd.view(),
+                                   .dx = dx.view(),
+                                   .dgamma = dgamma.view()});
   }
 };
 
@@ -93,8 +99,13 @@ TEST(RmsNorm, AddsAResidualAndNormalizesTheSumAsItIsStored) {
     Case c(shape, dtype, layout);
     RowArray sum(shape, dtype, layout);
     sum.fill(77);
-    run_kernel(add_rms_norm, c.x.view(), c.dy.view(), c.gamma.view(), kEps, sum.view(), c.y.view(),
-               c.rstd.view());
+    run_kernel(rms_norm, {.x = c.x.view(),
+                          .residual = c.dy.view(),
+                          .gamma = c.gamma.view(),
+                          .eps = kEps,
+                          .sum = sum.view(),
+                          .y = c.y.view(),
+                          .rstd = c.rstd.view()});
     std::string what = describe(shape, dtype, Layout(layout));
     std::vector<double> x = c.x.values(), residual = c.dy.values(), want = x;
     for (size_t i = 0; i < want.size(); ++i) want[i] = x[i] + residual[i];
@@ -102,7 +113,8 @@ TEST(RmsNorm, AddsAResidualAndNormalizesTheSumAsItIsStored) {
     // What is left is rms_norm of the stored sum.
     RowArray y(shape, dtype, layout);
     Array rstd(leading(shape), accumulator_dtype(dtype));
-    run_kernel(rms_norm, sum.view(), c.gamma.view(), kEps, y.view(), rstd.view());
+    run_kernel(rms_norm,
+               {.x = sum.view(), .gamma = c.gamma.view(), .eps = kEps, .y = y.view(), .rstd = rstd.view()});
     expect_near(c.y.values(), y.values(), epsilon_of(dtype), "y " + what);
     if (!x.empty()) expect_near(c.rstd.values(), rstd.values(), 2 * epsilon_of(DType::f32), "rstd " + what);
     EXPECT_TRUE(layout == RowLayout::contiguous || (sum.gaps_hold(77) && c.y.gaps_hold(77)));
@@ -119,10 +131,20 @@ TEST(RmsNorm, WritesTheSumOverEitherOfItsTerms) {
     for (bool over_x : {true, false}) {
       Case c({7, width}, DType::f16, RowLayout::contiguous);
       RowArray sum({7, width}, DType::f16);
-      run_kernel(add_rms_norm, c.x.view(), c.dy.view(), c.gamma.view(), kEps, sum.view(), c.y.view(), {});
+      run_kernel(rms_norm, {.x = c.x.view(),
+                            .residual = c.dy.view(),
+                            .gamma = c.gamma.view(),
+                            .eps = kEps,
+                            .sum = sum.view(),
+                            .y = c.y.view()});
       std::vector<double> y = c.y.values();
       const RowArray& term = over_x ? c.x : c.dy;
-      run_kernel(add_rms_norm, c.x.view(), c.dy.view(), c.gamma.view(), kEps, term.view(), c.y.view(), {});
+      run_kernel(rms_norm, {.x = c.x.view(),
+                            .residual = c.dy.view(),
+                            .gamma = c.gamma.view(),
+                            .eps = kEps,
+                            .sum = term.view(),
+                            .y = c.y.view()});
       EXPECT_EQ(term.values(), sum.values()) << width;
       EXPECT_EQ(c.y.values(), y) << width;
     }
@@ -133,9 +155,10 @@ TEST(RmsNorm, TreatsAbsentGammaAsOneAndWritesOverItsGradient) {
   c.gamma.fill_with([](int64_t) { return 1.0; });
   c.run();
   std::vector<double> y = c.y.values(), dx = c.dx.values();
-  run_kernel(rms_norm, c.x.view(), {}, kEps, c.y.view(), {});
+  run_kernel(rms_norm, {.x = c.x.view(), .eps = kEps, .y = c.y.view()});
   expect_near(c.y.values(), y, 4 * epsilon_of(DType::f32), "y without gamma");
-  run_kernel(rms_norm_backward, c.dy.view(), c.x.view(), {}, c.rstd.view(), c.dy.view(), {});
+  run_kernel(rms_norm_backward,
+             {.dy = c.dy.view(), .x = c.x.view(), .rstd = c.rstd.view(), .dx = c.dy.view()});
   // Another instantiation of a CUDA kernel: its compiler may fuse other products with other sums.
   expect_near(c.dy.values(), dx, 4 * epsilon_of(DType::f32), "dx without gamma");
 }
@@ -144,7 +167,9 @@ TEST(RmsNorm, GivesNanToARowThatHoldsOne) {
   for (int64_t width : {65, 264, 1032, 16392}) {
     Case c({3, width}, DType::f16, RowLayout::contiguous);
     set_element(c.x.view(), 2 * width - 1, std::nan(""));
-    run_kernel(rms_norm, c.x.view(), c.gamma.view(), kEps, c.y.view(), c.rstd.view());
+    run_kernel(
+        rms_norm,
+        {.x = c.x.view(), .gamma = c.gamma.view(), .eps = kEps, .y = c.y.view(), .rstd = c.rstd.view()});
     const std::vector<double> y = c.y.values();
     for (int64_t i = 0; i < 3 * width; ++i)
       ASSERT_EQ(std::isnan(y[size_t(i)]), i / width == 1) << i << " of rows of " << width;
@@ -162,11 +187,18 @@ TEST(RmsNorm, IsExactAcrossThreadCounts) {
 TEST(RmsNorm, RefusesViewsThatDoNotFit) {
   Case c({3, 5}, DType::f32, RowLayout::contiguous);
   Array half({3, 5}, DType::f16), short_row({4}, DType::f32);
-  expect_error([&] { run_kernel(rms_norm, c.x.view(), {}, kEps, half.view(), {}); }, "rms_norm: y is f16");
-  expect_error([&] { run_kernel(rms_norm, c.x.view(), short_row.view(), kEps, c.y.view(), {}); },
-               "gamma has shape (4,)");
-  expect_error([&] { run_kernel(rms_norm_backward, c.dy.view(), c.x.view(), {}, {}, c.dx.view(), {}); },
-               "rms_norm_backward: needs the rstd");
+  expect_error([&] { run_kernel(rms_norm, {.x = c.x.view(), .eps = kEps, .y = half.view()}); },
+               "rms_norm: y is f16");
+  expect_error(
+      [&] {
+        run_kernel(rms_norm, {.x = c.x.view(), .gamma = short_row.view(), .eps = kEps, .y = c.y.view()});
+      },
+      "gamma has shape (4,)");
+  expect_error(
+      [&] {
+        run_kernel(rms_norm_backward, {.dy = c.dy.view(), .x = c.x.view(), .rstd = {}, .dx = c.dx.view()});
+      },
+      "rms_norm_backward: needs the rstd");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Checks of the views that layer norm and RMS norm take.
-#include "reprise/kernels/norm/views.h"
+// Checks of what layer norm and RMS norm take.
+#include "reprise/kernels/norm/norm.h"
 
 #include "reprise/kernels/row_checks.h"
 
@@ -19,7 +19,8 @@ void check_floating(const char* op, const TensorView& x) {
 
 }  // namespace
 
-void check_norm(const char* op, const NormViews& v) {
+void check_norm(const char* op, const NormArguments& v, bool centred) {
+  check(centred || (!v.mean && !v.beta), op, ": has no mean and no beta");
   check_rows(op, "x", v.x);
   check_like(op, "y", v.y, v.x);
   check(bool(v.residual) == bool(v.sum), op, ": residual and sum go together");
@@ -32,7 +33,8 @@ void check_norm(const char* op, const NormViews& v) {
   check_statistic(op, "rstd", v.rstd, v.x, statistics_dtype(v.x));
 }
 
-void check_norm_backward(const char* op, const NormBackwardViews& v, bool centred) {
+void check_norm_backward(const char* op, const NormBackwardArguments& v, bool centred) {
+  check(centred || (!v.mean && !v.dbeta), op, ": has no mean and no beta");
   check_rows(op, "x", v.x);
   check_like(op, "dy", v.dy, v.x);
   if (v.dx) check_like(op, "dx", v.dx, v.x);

@@ -1,0 +1,32 @@
+// The arguments of layer norm and RMS norm, on any device, and the checks of them. RMS norm is the case
+// without mean, beta and dbeta.
+#pragma once
+
+#include "reprise/kernels/kernel.h"
+
+namespace reprise::kernels {
+
+/// y = norm(x); with a residual, sum = x + residual and y = norm(sum), in one pass over the rows: the
+/// statistics are those of `sum` as it is stored. sum may be x or residual.
+struct NormArguments {
+  TensorView x;                ///< (..., C), any strides but 1 in the last dimension, as y and sum
+  TensorView residual{};       ///< like x, optional; together with `sum`
+  TensorView gamma{}, beta{};  ///< (C), each optional
+  double eps = 0;
+  TensorView sum{}, y;
+  TensorView mean{}, rstd{};  ///< f32 (f64 for f64), (...), contiguous, each optional
+};
+void check_norm(const char* op, const NormArguments& views, bool centred);
+
+/// The gradients of y for what was normalised and for the parameters, which are overwritten; each output is
+/// optional. dx may be dy.
+struct NormBackwardArguments {
+  TensorView dy, x;
+  TensorView gamma{};
+  TensorView mean{}, rstd;
+  TensorView dx{};               ///< like x
+  TensorView dgamma{}, dbeta{};  ///< (C)
+};
+void check_norm_backward(const char* op, const NormBackwardArguments& views, bool centred);
+
+}  // namespace reprise::kernels
