@@ -25,8 +25,13 @@ struct RunningStatistics {
     if (!mean.defined() || count == 0 || ReplayFilter::active()) return;
     for (const Tensor& x : {mean, variance, batches})
       if (x.defined()) x.storage()->bump_version();
-    kernels::update_running_statistics(current_stream(mean.device()), batch_mean, batch_variance, count,
-                                       momentum, mean, variance, optional_view(batches));
+    kernels::update_running_statistics(current_stream(mean.device()),
+                                       {.mean = batch_mean,
+                                        .variance = batch_variance,
+                                        .running_mean = mean,
+                                        .running_variance = variance,
+                                        .batches = optional_view(batches)},
+                                       count, momentum);
   }
 };
 
@@ -61,9 +66,16 @@ struct BatchNormBackward : Function<Derived> {
     if (this->needs_grad(0)) dx = empty_like(x);
     if (this->needs_grad(1)) dgamma = empty_like(gamma);
     if (this->needs_grad(2)) dbeta = empty_like(beta);
-    kernels::batch_norm_backward(current_stream(x.device()), dy.contiguous().view(), x.contiguous().view(),
-                                 optional_view(gamma), mean, variance, eps_, statistics, optional_view(dx),
-                                 optional_view(dgamma), optional_view(dbeta));
+    kernels::batch_norm_backward(current_stream(x.device()), {.dy = dy.contiguous().view(),
+                                                              .x = x.contiguous().view(),
+                                                              .gamma = optional_view(gamma),
+                                                              .mean = mean,
+                                                              .variance = variance,
+                                                              .eps = eps_,
+                                                              .statistics = statistics,
+                                                              .dx = optional_view(dx),
+                                                              .dgamma = optional_view(dgamma),
+                                                              .dbeta = optional_view(dbeta)});
     return {dx, dgamma, dbeta};
   }
 };
@@ -77,8 +89,13 @@ struct BatchNorm : BatchNormBackward<BatchNorm> {
     Tensor y = results_wanted() ? empty_like(x) : Tensor();
     Tensor mean = Tensor::empty({x.size(1)}, DType::f64, x.device());
     Tensor variance = Tensor::empty({x.size(1)}, DType::f64, x.device());
-    kernels::batch_norm(current_stream(x.device()), x.contiguous().view(), optional_view(gamma),
-                        optional_view(beta), eps, optional_view(y), mean, variance);
+    kernels::batch_norm(current_stream(x.device()), {.x = x.contiguous().view(),
+                                                     .gamma = optional_view(gamma),
+                                                     .beta = optional_view(beta),
+                                                     .mean = mean,
+                                                     .variance = variance,
+                                                     .eps = eps,
+                                                     .y = optional_view(y)});
     running.update(mean, variance, x.numel() == 0 ? 0 : x.numel() / x.size(1));
     save(x, gamma, beta, mean, variance);
     return y.defined() ? y : hollow_like(x);
@@ -95,8 +112,13 @@ struct BatchNormInference : BatchNormBackward<BatchNormInference> {
     save(x, gamma, beta, mean, variance);
     if (!results_wanted()) return hollow_like(x);
     Tensor y = empty_like(x);
-    kernels::batch_norm_inference(current_stream(x.device()), x.contiguous().view(), optional_view(gamma),
-                                  optional_view(beta), mean, variance, eps, y);
+    kernels::batch_norm_inference(current_stream(x.device()), {.x = x.contiguous().view(),
+                                                               .gamma = optional_view(gamma),
+                                                               .beta = optional_view(beta),
+                                                               .mean = mean,
+                                                               .variance = variance,
+                                                               .eps = eps,
+                                                               .y = y});
     return y;
   }
   TensorList backward(const TensorList& dy) {

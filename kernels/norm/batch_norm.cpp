@@ -173,33 +173,28 @@ void normalize(const ChannelCut& cut, const T* x, T* y, const ChannelMaps<C>& ma
 
 /// y from x and the statistics of each channel.
 template <class T, class C = Accumulator<T>>
-void normalize_by(const ChannelCut& cut, const BatchNormViews& v, double eps) {
+void normalize_by(const ChannelCut& cut, const BatchNormArguments& v) {
   const int64_t channels = cut.shape.channels;
   ParameterRow<double> gamma(v.gamma, channels, 1), beta(v.beta, channels, 0), mean(v.mean, channels, 0),
       variance(v.variance, channels, 0);
   ChannelMaps<C> maps(channels);
   for (int64_t c = 0; c < channels; ++c)
-    maps.set(
-        c, forward_map<C>(mean.data()[c], rstd_of(variance.data()[c], eps), gamma.data()[c], beta.data()[c]));
+    maps.set(c, forward_map<C>(mean.data()[c], rstd_of(variance.data()[c], v.eps), gamma.data()[c],
+                               beta.data()[c]));
   normalize(cut, v.x.as<T>(), v.y.as<T>(), maps);
 }
 
-void batch_norm_cpu(const Stream&, const TensorView& x, const TensorView& gamma, const TensorView& beta,
-                    double eps, const TensorView& y, const TensorView& mean, const TensorView& variance) {
-  const BatchNormViews views{x, gamma, mean, variance, beta, y};
-  const ChannelCut cut(check_batch_norm("batch_norm", views, true));
-  dispatch_floating(x.dtype, "batch_norm", [&]<class T>() {
-    if (cut.shape.channels > 0) statistics(cut, x.as<T>(), mean.as<double>(), variance.as<double>());
-    if (y) normalize_by<T>(cut, views, eps);
+void batch_norm_cpu(const Stream&, const BatchNormArguments& v) {
+  const ChannelCut cut(check_batch_norm("batch_norm", v, true));
+  dispatch_floating(v.x.dtype, "batch_norm", [&]<class T>() {
+    if (cut.shape.channels > 0) statistics(cut, v.x.as<T>(), v.mean.as<double>(), v.variance.as<double>());
+    if (v.y) normalize_by<T>(cut, v);
   });
 }
 
-void batch_norm_inference_cpu(const Stream&, const TensorView& x, const TensorView& gamma,
-                              const TensorView& beta, const TensorView& mean, const TensorView& variance,
-                              double eps, const TensorView& y) {
-  const BatchNormViews views{x, gamma, mean, variance, beta, y};
-  const ChannelCut cut(check_batch_norm("batch_norm_inference", views, false));
-  dispatch_floating(x.dtype, "batch_norm_inference", [&]<class T>() { normalize_by<T>(cut, views, eps); });
+void batch_norm_inference_cpu(const Stream&, const BatchNormArguments& v) {
+  const ChannelCut cut(check_batch_norm("batch_norm_inference", v, false));
+  dispatch_floating(v.x.dtype, "batch_norm_inference", [&]<class T>() { normalize_by<T>(cut, v); });
 }
 
 /// Sums over the values of each channel; `maps` has the means.
@@ -249,9 +244,9 @@ void write_parameter(const TensorView& into, int64_t channel, double value) {
 }
 
 template <class T, class C = Accumulator<T>>
-void backward(const ChannelCut& cut, const BatchNormViews& v, double eps, NormStatistics statistics) {
+void backward(const ChannelCut& cut, const BatchNormBackwardArguments& v) {
   const int64_t channels = cut.shape.channels;
-  const bool batch = statistics == NormStatistics::batch;
+  const bool batch = v.statistics == NormStatistics::batch;
   ParameterRow<double> gamma(v.gamma, channels, 1), mean(v.mean, channels, 0),
       variance(v.variance, channels, 0);
   ChannelMaps<C> maps(channels);
@@ -259,23 +254,18 @@ void backward(const ChannelCut& cut, const BatchNormViews& v, double eps, NormSt
   std::vector<GradientSums> sums(static_cast<size_t>(channels));
   if (batch || v.dgamma || v.dbeta) sums = gradient_sums(cut, v.dy.as<T>(), v.x.as<T>(), maps);
   for (int64_t c = 0; c < channels; ++c) {
-    const double rstd = rstd_of(variance.data()[c], eps);
+    const double rstd = rstd_of(variance.data()[c], v.eps);
     const GradientSums& sum = sums[size_t(c)];
     write_parameter(v.dgamma, c, sum.product * rstd);
     write_parameter(v.dbeta, c, sum.dy);
     maps.set(c, backward_map<C>(mean.data()[c], rstd, gamma.data()[c], sum, batch ? cut.shape.count() : 0));
   }
-  if (v.dx) map_gradients(cut, v.dy.as<T>(), v.x.as<T>(), v.dx.as<T>(), statistics, maps);
+  if (v.dx) map_gradients(cut, v.dy.as<T>(), v.x.as<T>(), v.dx.as<T>(), v.statistics, maps);
 }
 
-void batch_norm_backward_cpu(const Stream&, const TensorView& dy, const TensorView& x,
-                             const TensorView& gamma, const TensorView& mean, const TensorView& variance,
-                             double eps, NormStatistics statistics, const TensorView& dx,
-                             const TensorView& dgamma, const TensorView& dbeta) {
-  const BatchNormViews views{x, gamma, mean, variance, {}, {}, dy, dx, dgamma, dbeta};
-  const ChannelCut cut(check_batch_norm("batch_norm_backward", views, false));
-  dispatch_floating(x.dtype, "batch_norm_backward",
-                    [&]<class T>() { backward<T>(cut, views, eps, statistics); });
+void batch_norm_backward_cpu(const Stream&, const BatchNormBackwardArguments& v) {
+  const ChannelCut cut(check_batch_norm_backward(v));
+  dispatch_floating(v.x.dtype, "batch_norm_backward", [&]<class T>() { backward<T>(cut, v); });
 }
 
 void blend_into(const TensorView& running, int64_t channel, double value, double momentum) {
@@ -285,33 +275,23 @@ void blend_into(const TensorView& running, int64_t channel, double value, double
   });
 }
 
-void update_running_statistics_cpu(const Stream&, const TensorView& mean, const TensorView& variance,
-                                   int64_t count, std::optional<double> momentum,
-                                   const TensorView& running_mean, const TensorView& running_variance,
-                                   const TensorView& batches) {
-  check_running_statistics(mean, variance, count, momentum, running_mean, running_variance, batches);
-  const int64_t batch = batches ? ++*batches.as<int64_t>() : 0;
+void update_running_statistics_cpu(const Stream&, const RunningStatisticsArguments& v, int64_t count,
+                                   std::optional<double> momentum) {
+  check_running_statistics(v, count, momentum);
+  const int64_t batch = v.batches ? ++*v.batches.as<int64_t>() : 0;
   const double share = momentum ? *momentum : 1 / double(batch);
-  for (int64_t c = 0; c < mean.numel(); ++c) {
-    blend_into(running_mean, c, mean.as<double>()[c], share);
-    blend_into(running_variance, c, unbiased(variance.as<double>()[c], count), share);
+  for (int64_t c = 0; c < v.mean.numel(); ++c) {
+    blend_into(v.running_mean, c, v.mean.as<double>()[c], share);
+    blend_into(v.running_variance, c, unbiased(v.variance.as<double>()[c], count), share);
   }
 }
 
 }  // namespace
 
-Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
-            const TensorView& y, const TensorView& mean, const TensorView& variance)>
-    batch_norm{"batch_norm", batch_norm_cpu};
-Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, const TensorView& mean,
-            const TensorView& variance, double eps, const TensorView& y)>
-    batch_norm_inference{"batch_norm_inference", batch_norm_inference_cpu};
-Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& mean,
-            const TensorView& variance, double eps, NormStatistics statistics, const TensorView& dx,
-            const TensorView& dgamma, const TensorView& dbeta)>
-    batch_norm_backward{"batch_norm_backward", batch_norm_backward_cpu};
-Kernel<void(const TensorView& mean, const TensorView& variance, int64_t count, std::optional<double> momentum,
-            const TensorView& running_mean, const TensorView& running_variance, const TensorView& batches)>
-    update_running_statistics{"update_running_statistics", update_running_statistics_cpu};
+decltype(batch_norm) batch_norm{"batch_norm", batch_norm_cpu};
+decltype(batch_norm_inference) batch_norm_inference{"batch_norm_inference", batch_norm_inference_cpu};
+decltype(batch_norm_backward) batch_norm_backward{"batch_norm_backward", batch_norm_backward_cpu};
+decltype(update_running_statistics) update_running_statistics{"update_running_statistics",
+                                                              update_running_statistics_cpu};
 
 }  // namespace reprise::kernels

@@ -247,7 +247,7 @@ simt::Launch per_channel(const Stream& stream, const char* name, int64_t channel
 }
 
 template <class T, class Cut>
-void normalize(const Stream& stream, const ChannelShape& shape, const BatchNormViews& v,
+void normalize(const Stream& stream, const ChannelShape& shape, const BatchNormArguments& v,
                const ChannelMap<Accumulator<T>>* maps) {
   const ChannelPlan plan = channel_plan<Cut>(shape, {&v.x, &v.y});
   if (plan.pieces == 0 || !v.y) return;
@@ -256,7 +256,7 @@ void normalize(const Stream& stream, const ChannelShape& shape, const BatchNormV
 }
 
 template <class T, class Cut>
-void forward(const Stream& stream, const ChannelShape& shape, const BatchNormViews& v, double eps) {
+void forward(const Stream& stream, const ChannelShape& shape, const BatchNormArguments& v) {
   using C = Accumulator<T>;
   const ChannelPlan plan = channel_plan<Cut>(shape, {&v.x});
   Workspace partial(stream, size_t(shape.channels * plan.pieces) * sizeof(Moments));
@@ -267,26 +267,26 @@ void forward(const Stream& stream, const ChannelShape& shape, const BatchNormVie
   const ChannelParameters parameters{Parameter(v.gamma), Parameter(v.beta), Parameter(v.mean),
                                      Parameter(v.variance)};
   simt::launch(per_channel(stream, "finish_moments", shape.channels, warp_threads), finish_moments_kernel<C>,
-               partial.as<Moments>(), plan.pieces, shape.channels, eps, parameters, maps.as<ChannelMap<C>>());
+               partial.as<Moments>(), plan.pieces, shape.channels, v.eps, parameters,
+               maps.as<ChannelMap<C>>());
   normalize<T, Cut>(stream, shape, v, maps.as<ChannelMap<C>>());
 }
 
 template <class T, class Cut>
-void inference(const Stream& stream, const ChannelShape& shape, const BatchNormViews& v, double eps) {
+void inference(const Stream& stream, const ChannelShape& shape, const BatchNormArguments& v) {
   using C = Accumulator<T>;
   Workspace maps(stream, size_t(shape.channels) * sizeof(ChannelMap<C>));
   const ChannelParameters parameters{Parameter(v.gamma), Parameter(v.beta), Parameter(v.mean),
                                      Parameter(v.variance)};
   simt::launch(per_channel(stream, "given_moments", shape.channels, 1), given_moments_kernel<C>,
-               shape.channels, eps, parameters, maps.as<ChannelMap<C>>());
+               shape.channels, v.eps, parameters, maps.as<ChannelMap<C>>());
   normalize<T, Cut>(stream, shape, v, maps.as<ChannelMap<C>>());
 }
 
 template <class T, class Cut>
-void backward(const Stream& stream, const ChannelShape& shape, const BatchNormViews& v, double eps,
-              NormStatistics statistics) {
+void backward(const Stream& stream, const ChannelShape& shape, const BatchNormBackwardArguments& v) {
   using C = Accumulator<T>;
-  const bool batch = statistics == NormStatistics::batch;
+  const bool batch = v.statistics == NormStatistics::batch;
   ChannelPlan plan = channel_plan<Cut>(shape, {&v.dy, &v.x});
   const int64_t pieces = batch || v.dgamma || v.dbeta ? plan.pieces : 0;
   Workspace partial(stream, size_t(shape.channels * pieces) * sizeof(GradientSums));
@@ -296,13 +296,13 @@ void backward(const Stream& stream, const ChannelShape& shape, const BatchNormVi
                                      Parameter(v.variance), Parameter(v.dgamma), Parameter(v.dbeta)};
   if (pieces > 0) {
     simt::launch(per_channel(stream, "given_moments", shape.channels, 1), given_moments_kernel<C>,
-                 shape.channels, eps, parameters, maps);
+                 shape.channels, v.eps, parameters, maps);
     simt::launch(per_piece(stream, "channel_gradients", channel_grid<Cut>(plan)),
                  channel_gradients_kernel<Element<T>, Cut>, data_of<T>(v.dy), data_of<T>(v.x), plan, maps,
                  partial.as<GradientSums>());
   }
   simt::launch(per_channel(stream, "finish_gradients", shape.channels, warp_threads),
-               finish_gradients_kernel<C>, partial.as<GradientSums>(), pieces, shape.channels, eps,
+               finish_gradients_kernel<C>, partial.as<GradientSums>(), pieces, shape.channels, v.eps,
                batch ? shape.count() : 0, parameters, maps);
   plan = channel_plan<Cut>(shape, {&v.dy, &v.x, &v.dx});
   if (!v.dx || plan.pieces == 0) return;
@@ -320,31 +320,21 @@ void dispatch(const char* op, const TensorView& x, const ChannelShape& shape, Bo
   });
 }
 
-void batch_norm_cuda(const Stream& stream, const TensorView& x, const TensorView& gamma,
-                     const TensorView& beta, double eps, const TensorView& y, const TensorView& mean,
-                     const TensorView& variance) {
-  const BatchNormViews views{x, gamma, mean, variance, beta, y};
-  const ChannelShape shape = check_batch_norm("batch_norm", views, true);
-  dispatch("batch_norm", x, shape, [&]<class T, class Cut>() { forward<T, Cut>(stream, shape, views, eps); });
+void batch_norm_cuda(const Stream& stream, const BatchNormArguments& v) {
+  const ChannelShape shape = check_batch_norm("batch_norm", v, true);
+  dispatch("batch_norm", v.x, shape, [&]<class T, class Cut>() { forward<T, Cut>(stream, shape, v); });
 }
 
-void batch_norm_inference_cuda(const Stream& stream, const TensorView& x, const TensorView& gamma,
-                               const TensorView& beta, const TensorView& mean, const TensorView& variance,
-                               double eps, const TensorView& y) {
-  const BatchNormViews views{x, gamma, mean, variance, beta, y};
-  const ChannelShape shape = check_batch_norm("batch_norm_inference", views, false);
-  dispatch("batch_norm_inference", x, shape,
-           [&]<class T, class Cut>() { inference<T, Cut>(stream, shape, views, eps); });
+void batch_norm_inference_cuda(const Stream& stream, const BatchNormArguments& v) {
+  constexpr auto op = "batch_norm_inference";
+  const ChannelShape shape = check_batch_norm(op, v, false);
+  dispatch(op, v.x, shape, [&]<class T, class Cut>() { inference<T, Cut>(stream, shape, v); });
 }
 
-void batch_norm_backward_cuda(const Stream& stream, const TensorView& dy, const TensorView& x,
-                              const TensorView& gamma, const TensorView& mean, const TensorView& variance,
-                              double eps, NormStatistics statistics, const TensorView& dx,
-                              const TensorView& dgamma, const TensorView& dbeta) {
-  const BatchNormViews views{x, gamma, mean, variance, {}, {}, dy, dx, dgamma, dbeta};
-  const ChannelShape shape = check_batch_norm("batch_norm_backward", views, false);
-  dispatch("batch_norm_backward", x, shape,
-           [&]<class T, class Cut>() { backward<T, Cut>(stream, shape, views, eps, statistics); });
+void batch_norm_backward_cuda(const Stream& stream, const BatchNormBackwardArguments& v) {
+  const ChannelShape shape = check_batch_norm_backward(v);
+  dispatch("batch_norm_backward", v.x, shape,
+           [&]<class T, class Cut>() { backward<T, Cut>(stream, shape, v); });
 }
 
 /// running = (1 - momentum) running + momentum value; one block. Without a momentum: `batches` counts, and
@@ -365,15 +355,13 @@ __global__ void __launch_bounds__(channel_threads)
   }
 }
 
-void update_running_statistics_cuda(const Stream& stream, const TensorView& mean, const TensorView& variance,
-                                    int64_t count, std::optional<double> momentum,
-                                    const TensorView& running_mean, const TensorView& running_variance,
-                                    const TensorView& batches) {
-  check_running_statistics(mean, variance, count, momentum, running_mean, running_variance, batches);
+void update_running_statistics_cuda(const Stream& stream, const RunningStatisticsArguments& v, int64_t count,
+                                    std::optional<double> momentum) {
+  check_running_statistics(v, count, momentum);
   simt::launch({.name = "update_running", .grid = 1, .block = channel_threads, .stream = stream},
-               update_running_kernel, data_of<double>(mean), data_of<double>(variance), mean.numel(), count,
-               momentum.has_value(), momentum.value_or(0), Parameter(running_mean),
-               Parameter(running_variance), data_of<int64_t>(batches));
+               update_running_kernel, data_of<double>(v.mean), data_of<double>(v.variance), v.mean.numel(),
+               count, momentum.has_value(), momentum.value_or(0), Parameter(v.running_mean),
+               Parameter(v.running_variance), data_of<int64_t>(v.batches));
 }
 
 const OnCuda batch_norm_on_cuda{batch_norm, batch_norm_cuda};

@@ -17,34 +17,43 @@ enum class NormStatistics : uint8_t {
   running  ///< from elsewhere: constants
 };
 
-// x, y, dy, dx are contiguous (N, C, ...) of one dtype. gamma, beta, dgamma, dbeta are (C), of any floating
-// dtype and stride, each optional.
+/// x and y are contiguous (N, C, ...) of one dtype. y may be x.
+struct BatchNormArguments {
+  TensorView x;
+  TensorView gamma{}, beta{};  ///< (C), of any floating dtype and stride, each optional
+  TensorView mean, variance;   ///< (C)
+  double eps = 0;
+  TensorView y{};
+};
 
 /// Normalises by the mean and the biased variance of x, which are written to `mean` and `variance`: f64,
-/// contiguous (C), both 0 for an empty x. y is optional, and may be x.
-extern Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
-                   const TensorView& y, const TensorView& mean, const TensorView& variance)>
-    batch_norm;
+/// contiguous, both 0 for an empty x. y is optional.
+extern Kernel<void(const BatchNormArguments& arguments)> batch_norm;
 
-/// Normalises by given statistics, (C) of any floating dtype. y may be x.
-extern Kernel<void(const TensorView& x, const TensorView& gamma, const TensorView& beta,
-                   const TensorView& mean, const TensorView& variance, double eps, const TensorView& y)>
-    batch_norm_inference;
+/// Normalises by given statistics, of any floating dtype.
+extern Kernel<void(const BatchNormArguments& arguments)> batch_norm_inference;
 
-/// The gradients of either, from the statistics it used, (C) of any floating dtype. dgamma and dbeta are
-/// overwritten; each output is optional. dx may be dy.
-extern Kernel<void(const TensorView& dy, const TensorView& x, const TensorView& gamma, const TensorView& mean,
-                   const TensorView& variance, double eps, NormStatistics statistics, const TensorView& dx,
-                   const TensorView& dgamma, const TensorView& dbeta)>
-    batch_norm_backward;
+/// The gradients of either, from the statistics it used, of any floating dtype. dgamma and dbeta, like gamma,
+/// are overwritten; each output is optional. dx may be dy.
+struct BatchNormBackwardArguments {
+  TensorView dy, x;
+  TensorView gamma{};
+  TensorView mean, variance;
+  double eps = 0;
+  NormStatistics statistics = NormStatistics::batch;
+  TensorView dx{}, dgamma{}, dbeta{};
+};
+extern Kernel<void(const BatchNormBackwardArguments& arguments)> batch_norm_backward;
 
 /// running += momentum * (value - running) for the mean and the unbiased variance of a batch of `count` > 1
-/// values a channel: mean and variance as `batch_norm` wrote them, running ones (C) of any floating dtype and
-/// stride. `batches`, i64, one element, optional, grows by 1; without a momentum it is 1 / batches: the
-/// average of all so far.
-extern Kernel<void(const TensorView& mean, const TensorView& variance, int64_t count,
-                   std::optional<double> momentum, const TensorView& running_mean,
-                   const TensorView& running_variance, const TensorView& batches)>
+/// values a channel. `batches` grows by 1; without a momentum it is 1 / batches: the average of all so far.
+struct RunningStatisticsArguments {
+  TensorView mean, variance;                  ///< as `batch_norm` wrote them
+  TensorView running_mean, running_variance;  ///< (C), of any floating dtype and stride
+  TensorView batches{};                       ///< i64, one element, optional
+};
+extern Kernel<void(const RunningStatisticsArguments& arguments, int64_t count,
+                   std::optional<double> momentum)>
     update_running_statistics;
 
 }  // namespace reprise::kernels

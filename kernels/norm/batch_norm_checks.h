@@ -1,8 +1,7 @@
 // What batch normalisation checks, on any device, and how it sees its tensors.
 #pragma once
 
-#include <optional>
-
+#include "reprise/kernels/norm/batch_norm.h"
 #include "reprise/kernels/row_checks.h"
 
 namespace reprise::kernels {
@@ -13,18 +12,12 @@ struct ChannelShape {
   int64_t count() const { return samples * spatial; }  ///< values a channel
 };
 
-/// The views of all kernels of batch normalisation; absent ones are not checked.
-struct BatchNormViews {
-  const TensorView &x, &gamma, &mean, &variance;
-  TensorView beta{}, y{}, dy{}, dx{}, dgamma{}, dbeta{};
-};
-
 /// Error unless the views fit together. `written`: the kernel writes the statistics.
-ChannelShape check_batch_norm(const char* op, const BatchNormViews& views, bool written);
+ChannelShape check_batch_norm(const char* op, const BatchNormArguments& arguments, bool written);
+ChannelShape check_batch_norm_backward(const BatchNormBackwardArguments& arguments);
 
 /// Error unless running statistics can be updated by those of a batch.
-void check_running_statistics(const TensorView& mean, const TensorView& variance, int64_t count,
-                              std::optional<double> momentum, const TensorView& running_mean,
-                              const TensorView& running_variance, const TensorView& batches);
+void check_running_statistics(const RunningStatisticsArguments& arguments, int64_t count,
+                              std::optional<double> momentum);
 
 }  // namespace reprise::kernels

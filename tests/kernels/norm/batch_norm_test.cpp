@@ -116,15 +116,34 @@ struct Case {
     beta.randomize(4);
   }
   void forward() {
-    run_kernel(batch_norm, x.view(), gamma.view(), beta.view(), kEps, y.view(), mean.view(), variance.view());
+    run_kernel(batch_norm, {.x = x.view(),
+                            .gamma = gamma.view(),
+                            .beta = beta.view(),
+                            .mean = mean.view(),
+                            .variance = variance.view(),
+                            .eps = kEps,
+                            .y = y.view()});
   }
   void inference() {
-    run_kernel(batch_norm_inference, x.view(), gamma.view(), beta.view(), mean.view(), variance.view(), kEps,
-               y.view());
+    run_kernel(batch_norm_inference, {.x = x.view(),
+                                      .gamma = gamma.view(),
+                                      .beta = beta.view(),
+                                      .mean = mean.view(),
+                                      .variance = variance.view(),
+                                      .eps = kEps,
+                                      .y = y.view()});
   }
   void backward(NormStatistics statistics) {
-    run_kernel(batch_norm_backward, dy.view(), x.view(), gamma.view(), mean.view(), variance.view(), kEps,
-               statistics, dx.view(), dgamma.view(), dbeta.view());
+    run_kernel(batch_norm_backward, {.dy = dy.view(),
+                                     .x = x.view(),
+                                     .gamma = gamma.view(),
+                                     .mean = mean.view(),
+                                     .variance = variance.view(),
+                                     .eps = kEps,
+                                     .statistics = statistics,
+                                     .dx = dx.view(),
+                                     .dgamma = dgamma.view(),
+                                     .dbeta = dbeta.view()});
   }
   /// Statistics that are not those of x.
   Statistics make_running() {
@@ -224,7 +243,13 @@ TEST(BatchNorm, TreatsAbsentParametersAsNeutralAndTakesF32OnesWithHalfInputs) {
   one.fill_with([](int64_t) { return 1.0; });
   zero.fill_with([](int64_t) { return 0.0; });
   auto forward = [&](const TensorView& scale, const TensorView& shift) {
-    run_kernel(batch_norm, c.x.view(), scale, shift, kEps, c.y.view(), c.mean.view(), c.variance.view());
+    run_kernel(batch_norm, {.x = c.x.view(),
+                            .gamma = scale,
+                            .beta = shift,
+                            .mean = c.mean.view(),
+                            .variance = c.variance.view(),
+                            .eps = kEps,
+                            .y = c.y.view()});
     return c.y.values();
   };
   EXPECT_EQ(forward({}, {}), forward(one.view(), zero.view()));
@@ -241,8 +266,16 @@ TEST(BatchNorm, BackwardWritesOverItsGradientAndSkipsAbsentOutputs) {
       c.backward(statistics);
       std::vector<double> dx = c.dx.values(), dgamma = c.dgamma.values(), dbeta = c.dbeta.values();
       auto backward = [&](const TensorView& into, const TensorView& gamma_into, const TensorView& beta_into) {
-        run_kernel(batch_norm_backward, c.dy.view(), c.x.view(), c.gamma.view(), c.mean.view(),
-                   c.variance.view(), kEps, statistics, into, gamma_into, beta_into);
+        run_kernel(batch_norm_backward, {.dy = c.dy.view(),
+                                         .x = c.x.view(),
+                                         .gamma = c.gamma.view(),
+                                         .mean = c.mean.view(),
+                                         .variance = c.variance.view(),
+                                         .eps = kEps,
+                                         .statistics = statistics,
+                                         .dx = into,
+                                         .dgamma = gamma_into,
+                                         .dbeta = beta_into});
       };
       c.dgamma.randomize(9);
       c.dbeta.randomize(9);
@@ -260,7 +293,8 @@ TEST(BatchNorm, GivesTheStatisticsAloneWithoutAnOutput) {
   c.forward();
   std::vector<double> mean = c.mean.values(), variance = c.variance.values();
   c.mean.randomize(7);
-  run_kernel(batch_norm, c.x.view(), {}, {}, kEps, {}, c.mean.view(), c.variance.view());
+  run_kernel(batch_norm,
+             {.x = c.x.view(), .mean = c.mean.view(), .variance = c.variance.view(), .eps = kEps});
   EXPECT_EQ(c.mean.values(), mean);
   EXPECT_EQ(c.variance.values(), variance);
 }
@@ -306,8 +340,13 @@ TEST(BatchNorm, UpdatesRunningStatisticsByTheUnbiasedVariance) {
     running_variance.fill_with([](int64_t) { return 1.0; });
     batches.fill_with([](int64_t) { return 0.0; });
     auto update = [&](std::optional<double> momentum, const TensorView& count) {
-      run_kernel(update_running_statistics, mean.view(), variance.view(), 5, momentum, running_mean.view(),
-                 running_variance.view(), count);
+      run_kernel(update_running_statistics,
+                 {.mean = mean.view(),
+                  .variance = variance.view(),
+                  .running_mean = running_mean.view(),
+                  .running_variance = running_variance.view(),
+                  .batches = count},
+                 5, momentum);
     };
     update(0.25, {});
     EXPECT_EQ(running_mean.values(), (std::vector<double>{1.5, 1.75, 2}));
@@ -338,7 +377,8 @@ TEST(BatchNorm, RefusesViewsThatDoNotFit) {
   Array turned({3, 5, 2}, DType::f32, Layout::reversed), six({6}, DType::f32);
   auto forward = [&](const TensorView& x, const TensorView& gamma, const TensorView& y,
                      const TensorView& mean) {
-    run_kernel(batch_norm, x, gamma, {}, kEps, y, mean, c.variance.view());
+    run_kernel(batch_norm,
+               {.x = x, .gamma = gamma, .mean = mean, .variance = c.variance.view(), .eps = kEps, .y = y});
   };
   expect_error([&] { forward(vector.view(), {}, vector.view(), c.mean.view()); },
                "batch_norm: needs (N, C, ...), got shape (5,)");
@@ -347,18 +387,14 @@ TEST(BatchNorm, RefusesViewsThatDoNotFit) {
   expect_error([&] { forward(turned.view(), {}, c.y.view(), c.mean.view()); }, "x needs to be contiguous");
   expect_error([&] { forward(c.x.view(), six.view(), c.y.view(), c.mean.view()); }, "gamma has shape (6,)");
   expect_error([&] { forward(c.x.view(), {}, c.y.view(), vector.view()); }, "mean is f32");
-  expect_error(
-      [&] {
-        run_kernel(update_running_statistics, c.mean.view(), c.variance.view(), 1, 0.1, vector.view(),
-                   vector.view(), {});
-      },
-      "needs more than 1 value a channel, got 1");
-  expect_error(
-      [&] {
-        run_kernel(update_running_statistics, c.mean.view(), c.variance.view(), 2, std::nullopt,
-                   vector.view(), vector.view(), {});
-      },
-      "needs a momentum or the number of batches");
+  const RunningStatisticsArguments statistics{.mean = c.mean.view(),
+                                              .variance = c.variance.view(),
+                                              .running_mean = vector.view(),
+                                              .running_variance = vector.view()};
+  expect_error([&] { run_kernel(update_running_statistics, statistics, 1, 0.1); },
+               "needs more than 1 value a channel, got 1");
+  expect_error([&] { run_kernel(update_running_statistics, statistics, 2, std::nullopt); },
+               "needs a momentum or the number of batches");
 }
 
 }  // namespace
