@@ -60,9 +60,21 @@ Seconds measure(Sizes s, double dropout) {
   Stream stream(Device::cpu());
   std::vector<double> forward, backward;
   for (double total = 0; total < 0.4 || forward.size() < 5;) {
-    forward.push_back(seconds_of([&] { kernels::attention(stream, q, k, v, options, o, lse_view); }));
-    backward.push_back(seconds_of(
-        [&] { kernels::attention_backward(stream, d, q, k, v, o, lse_view, options, dq, dk, dv); }));
+    forward.push_back(seconds_of([&] {
+      kernels::attention(stream, {.q = q, .k = k, .v = v, .options = options, .out = o, .lse = lse_view});
+    }));
+    backward.push_back(seconds_of([&] {
+      kernels::attention_backward(stream, {.dout = d,
+                                           .q = q,
+                                           .k = k,
+                                           .v = v,
+                                           .out = o,
+                                           .lse = lse_view,
+                                           .options = options,
+                                           .dq = dq,
+                                           .dk = dk,
+                                           .dv = dv});
+    }));
     total += forward.back() + backward.back();
   }
   auto median = [](std::vector<double>& times) {

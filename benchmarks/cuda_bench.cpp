@@ -89,17 +89,28 @@ void add_rows(std::vector<Case>& cases, const Sizes& s) {
   Tensor gamma = random_tensor({s.width}), beta = random_tensor({s.width});
   Tensor mean = random_tensor({s.rows}, DType::f32), rstd = random_tensor({s.rows}, DType::f32);
   cases.push_back({"copy", bytes_of({x, y}), 0, [=](const Stream& stream) { kernels::copy(stream, x, y); }});
-  cases.push_back({"layer_norm forward", bytes_of({x, y}), 0, [=](const Stream& stream) {
-                     kernels::layer_norm(stream, x, gamma, beta, 1e-5, y, mean, rstd);
-                   }});
+  cases.push_back(
+      {"layer_norm forward", bytes_of({x, y}), 0, [=](const Stream& stream) {
+         kernels::layer_norm(
+             stream, {.x = x, .gamma = gamma, .beta = beta, .eps = 1e-5, .y = y, .mean = mean, .rstd = rstd});
+       }});
   Tensor dgamma = random_tensor({s.width}), dbeta = random_tensor({s.width});
   cases.push_back({"layer_norm backward", bytes_of({x, dy, y}), 0, [=](const Stream& stream) {
-                     kernels::layer_norm_backward(stream, dy, x, gamma, mean, rstd, y, dgamma, dbeta);
+                     kernels::layer_norm_backward(stream, {.dy = dy,
+                                                           .x = x,
+                                                           .gamma = gamma,
+                                                           .mean = mean,
+                                                           .rstd = rstd,
+                                                           .dx = y,
+                                                           .dgamma = dgamma,
+                                                           .dbeta = dbeta});
                    }});
-  cases.push_back({"rms_norm forward", bytes_of({x, y}), 0,
-                   [=](const Stream& stream) { kernels::rms_norm(stream, x, gamma, 1e-5, y, rstd); }});
+  cases.push_back({"rms_norm forward", bytes_of({x, y}), 0, [=](const Stream& stream) {
+                     kernels::rms_norm(stream, {.x = x, .gamma = gamma, .eps = 1e-5, .y = y, .rstd = rstd});
+                   }});
   cases.push_back({"rms_norm backward", bytes_of({x, dy, y}), 0, [=](const Stream& stream) {
-                     kernels::rms_norm_backward(stream, dy, x, gamma, rstd, y, dgamma);
+                     kernels::rms_norm_backward(
+                         stream, {.dy = dy, .x = x, .gamma = gamma, .rstd = rstd, .dx = y, .dgamma = dgamma});
                    }});
   cases.push_back({"softmax forward", bytes_of({x, y}), 0,
                    [=](const Stream& stream) { kernels::softmax(stream, x, y); }});
@@ -119,7 +130,8 @@ void add_model_ends(std::vector<Case>& cases, const Sizes& s) {
   Tensor logits = random_tensor({s.classes_rows, s.vocab}), targets = random_indices(s.classes_rows, s.vocab);
   Tensor losses = random_tensor({s.classes_rows}, DType::f32);
   cases.push_back({"cross_entropy in place", 2 * bytes_of({logits}), 0, [=](const Stream& stream) {
-                     kernels::cross_entropy(stream, logits, targets, {}, losses, logits, {});
+                     kernels::cross_entropy(
+                         stream, {.logits = logits, .targets = targets, .losses = losses, .dlogits = logits});
                    }});
   Tensor p = random_tensor({s.parameters}, DType::f32), g = random_tensor({s.parameters}, DType::f32);
   Tensor m = Tensor::zeros({s.parameters}, DType::f32, gpu),
@@ -146,11 +158,22 @@ void add_attention(std::vector<Case>& cases, const Sizes& s, int64_t head_dim, i
   double pairs =
       double(batch * s.heads) * double(length) * double(length) / (causal ? 2 : 1) * double(head_dim);
   std::string name = detail::join("attention D", head_dim, " T", length, causal ? " causal " : " full ");
-  cases.push_back({name + "forward", bytes_of({q, k, v, out}), 4 * pairs,
-                   [=](const Stream& stream) { kernels::attention(stream, q, k, v, options, out, lse); }});
+  cases.push_back({name + "forward", bytes_of({q, k, v, out}), 4 * pairs, [=](const Stream& stream) {
+                     kernels::attention(stream,
+                                        {.q = q, .k = k, .v = v, .options = options, .out = out, .lse = lse});
+                   }});
   cases.push_back(
       {name + "backward", bytes_of({q, k, v, out, dout, dq, dk, dv}), 10 * pairs, [=](const Stream& stream) {
-         kernels::attention_backward(stream, dout, q, k, v, out, lse, options, dq, dk, dv);
+         kernels::attention_backward(stream, {.dout = dout,
+                                              .q = q,
+                                              .k = k,
+                                              .v = v,
+                                              .out = out,
+                                              .lse = lse,
+                                              .options = options,
+                                              .dq = dq,
+                                              .dk = dk,
+                                              .dv = dv});
        }});
 }
 

@@ -72,7 +72,8 @@ struct Attention : Function<Attention> {
     Tensor q = unit_stride(q0), k = unit_stride(k0), v = unit_stride(v0), lse;
     if (recording()) lse = lse_for(q);
     Tensor out = Tensor::empty(q.shape(), q.dtype(), q.device());
-    kernels::attention(current_stream(q.device()), q, k, v, options_, out, optional_view(lse));
+    kernels::attention(current_stream(q.device()),
+                       {.q = q, .k = k, .v = v, .options = options_, .out = out, .lse = optional_view(lse)});
     save(q0, k0, v0, out, lse);
     return out;
   }
@@ -82,8 +83,16 @@ struct Attention : Function<Attention> {
     if (grad_mode_enabled()) return differentiable_backward(q0, k0, v0, options_, dout[0]);
     Tensor q = unit_stride(q0), k = unit_stride(k0), v = unit_stride(v0);
     Tensor dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
-    kernels::attention_backward(current_stream(q.device()), unit_stride(dout[0]).view(), q, k, v,
-                                saved(3).view(), saved(4).view(), options_, dq, dk, dv);
+    kernels::attention_backward(current_stream(q.device()), {.dout = unit_stride(dout[0]).view(),
+                                                             .q = q,
+                                                             .k = k,
+                                                             .v = v,
+                                                             .out = saved(3).view(),
+                                                             .lse = saved(4).view(),
+                                                             .options = options_,
+                                                             .dq = dq,
+                                                             .dk = dk,
+                                                             .dv = dv});
     return {dq, dk, dv};
   }
 };
@@ -119,8 +128,12 @@ struct PackedAttention : Function<PackedAttention> {
     int64_t batch = qkv.size(0), length = qkv.size(1);
     if (recording()) lse = Tensor::empty({batch, heads, length}, statistics_dtype(qkv), qkv.device());
     Tensor out = Tensor::empty({batch, length, qkv.size(2) / 3}, qkv.dtype(), qkv.device());
-    kernels::attention(current_stream(qkv.device()), third(qkv, 0, heads), third(qkv, 1, heads),
-                       third(qkv, 2, heads), options_, by_heads(out, heads), optional_view(lse));
+    kernels::attention(current_stream(qkv.device()), {.q = third(qkv, 0, heads),
+                                                      .k = third(qkv, 1, heads),
+                                                      .v = third(qkv, 2, heads),
+                                                      .options = options_,
+                                                      .out = by_heads(out, heads),
+                                                      .lse = optional_view(lse)});
     save(packed, out, lse);
     return out;
   }
@@ -129,10 +142,16 @@ struct PackedAttention : Function<PackedAttention> {
     Tensor packed = saved(0);
     if (grad_mode_enabled()) return {differentiable(packed, dout[0])};
     Tensor qkv = packed.contiguous(), dqkv = empty_like(qkv), dy = dout[0].contiguous();
-    kernels::attention_backward(current_stream(qkv.device()), by_heads(dy, heads_), third(qkv, 0, heads_),
-                                third(qkv, 1, heads_), third(qkv, 2, heads_), by_heads(saved(1), heads_),
-                                saved(2).view(), options_, third(dqkv, 0, heads_), third(dqkv, 1, heads_),
-                                third(dqkv, 2, heads_));
+    kernels::attention_backward(current_stream(qkv.device()), {.dout = by_heads(dy, heads_),
+                                                               .q = third(qkv, 0, heads_),
+                                                               .k = third(qkv, 1, heads_),
+                                                               .v = third(qkv, 2, heads_),
+                                                               .out = by_heads(saved(1), heads_),
+                                                               .lse = saved(2).view(),
+                                                               .options = options_,
+                                                               .dq = third(dqkv, 0, heads_),
+                                                               .dk = third(dqkv, 1, heads_),
+                                                               .dv = third(dqkv, 2, heads_)});
     return {dqkv};
   }
 

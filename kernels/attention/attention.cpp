@@ -10,8 +10,8 @@
 namespace reprise::kernels {
 namespace attention_detail {
 
-Problem check_attention(const char* op, const TensorView& q, const TensorView& k, const TensorView& v,
-                        const AttentionOptions& options, const TensorView& out, const TensorView& lse) {
+Problem check_attention(const char* op, const AttentionArguments& arguments) {
+  const auto& [q, k, v, options, out, lse] = arguments;
   check(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, op, ": needs (B, H, T, D) tensors, got shapes ",
         q.shape, ", ", k.shape, " and ", v.shape);
   check(k.shape == v.shape, op, ": k and v differ in shape: ", k.shape, " and ", v.shape);
@@ -216,8 +216,7 @@ class ForwardPart {
 };
 
 template <class T>
-void forward(const Problem& problem, const TensorView& q, const TensorView& k, const TensorView& v,
-             const TensorView& out, const TensorView& lse) {
+void forward(const Problem& problem, const AttentionArguments& x) {
   using C = Accumulator<T>;
   int64_t heads = problem.batch * problem.heads, blocks = (problem.queries + kBlock - 1) / kBlock;
   // A task takes as many blocks as leave work for all; the bits do not depend on it.
@@ -229,11 +228,11 @@ void forward(const Problem& problem, const TensorView& q, const TensorView& k, c
     int64_t end_query = std::min(first_query + group * kBlock, problem.queries);
     int64_t b = index / problem.heads, h = index % problem.heads;
     int64_t kv_h = h / (problem.heads / problem.kv_heads);
-    Head<T> head{{q, b, h},
-                 {k, b, kv_h},
-                 {v, b, kv_h},
-                 {out, b, h},
-                 lse ? lse.as<C>() + index * problem.queries : nullptr,
+    Head<T> head{{x.q, b, h},
+                 {x.k, b, kv_h},
+                 {x.v, b, kv_h},
+                 {x.out, b, h},
+                 x.lse ? x.lse.as<C>() + index * problem.queries : nullptr,
                  index};
     simd::run([&]<int W>() {
       using Part = ForwardPart<T, simd::lanes_of<T, W>>;
@@ -242,18 +241,15 @@ void forward(const Problem& problem, const TensorView& q, const TensorView& k, c
   });
 }
 
-void attention_cpu(const Stream&, const TensorView& q, const TensorView& k, const TensorView& v,
-                   const AttentionOptions& options, const TensorView& out, const TensorView& lse) {
-  Problem problem = check_attention("attention", q, k, v, options, out, lse);
+void attention_cpu(const Stream&, const AttentionArguments& x) {
+  Problem problem = check_attention("attention", x);
   if (problem.batch * problem.heads * problem.queries == 0) return;
-  dispatch_floating(q.dtype, "attention", [&]<class T>() { forward<T>(problem, q, k, v, out, lse); });
+  dispatch_floating(x.q.dtype, "attention", [&]<class T>() { forward<T>(problem, x); });
 }
 
 }  // namespace
 }  // namespace attention_detail
 
-Kernel<void(const TensorView&, const TensorView&, const TensorView&, const AttentionOptions&,
-            const TensorView&, const TensorView&)>
-    attention{"attention", attention_detail::attention_cpu};
+decltype(attention) attention{"attention", attention_detail::attention_cpu};
 
 }  // namespace reprise::kernels

@@ -26,40 +26,33 @@ bool suits_tensor_cores(const Problem& problem, DType dtype) {
          problem.head_dim <= tensor_core_head_dim && problem.scale > 0;
 }
 
-void attention_cuda(const Stream& stream, const TensorView& q, const TensorView& k, const TensorView& v,
-                    const AttentionOptions& options, const TensorView& out, const TensorView& lse) {
-  const Problem problem = check_attention("attention", q, k, v, options, out, lse);
+void attention_cuda(const Stream& stream, const AttentionArguments& views) {
+  const Problem problem = check_attention("attention", views);
   check_sizes("attention", problem);
   if (problem.batch * problem.heads * problem.queries == 0) return;
   const AttentionFunctions chosen = chosen_attention_functions();
   const AttentionBackend backend = attention_backend();
-  if (chosen.forward && chosen.forward(stream, q, k, v, options, out, lse))
+  if (chosen.forward && chosen.forward(stream, views))
     return note_attention_backend(AttentionPass::forward, backend);
   note_attention_backend(AttentionPass::forward, AttentionBackend::reprise);
-  const ForwardViews views{q, k, v, out, lse};
-  if (suits_tensor_cores(problem, q.dtype))
+  if (suits_tensor_cores(problem, views.q.dtype))
     forward_by_tensor_cores(stream, problem, views);
   else
     forward_by_threads(stream, problem, views);
 }
 
-void attention_backward_cuda(const Stream& stream, const TensorView& dout, const TensorView& q,
-                             const TensorView& k, const TensorView& v, const TensorView& out,
-                             const TensorView& lse, const AttentionOptions& options, const TensorView& dq,
-                             const TensorView& dk, const TensorView& dv) {
-  const Problem problem = check_attention_backward(dout, q, k, v, out, lse, options, dq, dk, dv);
+void attention_backward_cuda(const Stream& stream, const AttentionBackwardArguments& views) {
+  const Problem problem = check_attention_backward(views);
   check_sizes("attention_backward", problem);
   const bool has_queries = problem.heads * problem.queries > 0,
              has_keys = problem.kv_heads * problem.keys > 0;
   if (problem.batch * problem.head_dim == 0 || !(has_queries || has_keys)) return;
   const AttentionFunctions chosen = chosen_attention_functions();
   const AttentionBackend backend = attention_backend();
-  if (has_queries && has_keys && chosen.backward &&
-      chosen.backward(stream, dout, q, k, v, out, lse, options, dq, dk, dv))
+  if (has_queries && has_keys && chosen.backward && chosen.backward(stream, views))
     return note_attention_backend(AttentionPass::backward, backend);
   note_attention_backend(AttentionPass::backward, AttentionBackend::reprise);
-  const BackwardViews views{dout, q, k, v, out, lse, dq, dk, dv};
-  if (suits_tensor_cores(problem, q.dtype))
+  if (suits_tensor_cores(problem, views.q.dtype))
     backward_by_tensor_cores(stream, problem, views);
   else
     backward_by_threads(stream, problem, views);

@@ -19,14 +19,20 @@ struct AttentionOptions {
 /// q, out (B, H, T_q, D); k, v (B, H_kv, T_k, D); H is a multiple of H_kv (grouped-query attention, Ainslie
 /// et al. 2023: head h reads kv head h / (H / H_kv)). Any strides but 1 in the last dimension, so all may be
 /// slices of one packed (B, T, 3, H, D) tensor. lse (B, H, T_q), f32 (f64 for f64), contiguous, optional.
-extern Kernel<void(const TensorView& q, const TensorView& k, const TensorView& v,
-                   const AttentionOptions& options, const TensorView& out, const TensorView& lse)>
-    attention;
+struct AttentionArguments {
+  TensorView q, k, v;
+  AttentionOptions options{};
+  TensorView out;
+  TensorView lse{};
+};
+extern Kernel<void(const AttentionArguments& arguments)> attention;
 
-/// Gradients of q, k and v, overwritten; strided like the inputs.
-extern Kernel<void(const TensorView& dout, const TensorView& q, const TensorView& k, const TensorView& v,
-                   const TensorView& out, const TensorView& lse, const AttentionOptions& options,
-                   const TensorView& dq, const TensorView& dk, const TensorView& dv)>
-    attention_backward;
+/// dq, dk and dv are overwritten; strided like the inputs.
+struct AttentionBackwardArguments {
+  TensorView dout, q, k, v, out, lse;
+  AttentionOptions options{};
+  TensorView dq, dk, dv;
+};
+extern Kernel<void(const AttentionBackwardArguments& arguments)> attention_backward;
 
 }  // namespace reprise::kernels

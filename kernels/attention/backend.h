@@ -30,12 +30,8 @@ bool has_attention_backend(AttentionBackend backend);
 /// not take. Arguments are checked and not empty. All backends save the same lse and draw the same dropout,
 /// so that one's backward may follow another's forward.
 struct AttentionFunctions {
-  bool (*forward)(const Stream&, const TensorView& q, const TensorView& k, const TensorView& v,
-                  const AttentionOptions& options, const TensorView& out, const TensorView& lse) = nullptr;
-  bool (*backward)(const Stream&, const TensorView& dout, const TensorView& q, const TensorView& k,
-                   const TensorView& v, const TensorView& out, const TensorView& lse,
-                   const AttentionOptions& options, const TensorView& dq, const TensorView& dk,
-                   const TensorView& dv) = nullptr;
+  bool (*forward)(const Stream&, const AttentionArguments&) = nullptr;
+  bool (*backward)(const Stream&, const AttentionBackwardArguments&) = nullptr;
 };
 
 /// Adds a backend: one static object in the file that implements it. A null function takes no call.

@@ -11,11 +11,6 @@ namespace reprise::kernels {
 namespace attention_detail {
 namespace {
 
-template <class T>
-struct Views {
-  const TensorView &dout, &q, &k, &v, &out, &lse, &dq, &dk, &dv;
-};
-
 /// The part of one kv head's gradients that a task computes: of the query heads [first_head, end_head) that
 /// share it, the queries [first_query, end_query), against the keys [first_key, end_key).
 struct Part {
@@ -35,7 +30,7 @@ class BackwardPart {
     return kBlock * (5 * width + 3 * kBlock) + query_rows(part) * (3 * width + 2);
   }
 
-  BackwardPart(const Problem& problem, const Views<T>& views, const Part& part, C* memory)
+  BackwardPart(const Problem& problem, const AttentionBackwardArguments& views, const Part& part, C* memory)
       : problem_(problem), views_(views), part_(part), width_(padded_width<L>(problem.head_dim)) {
     auto take = [&](int64_t rows, int64_t cols) { return std::exchange(memory, memory + rows * cols); };
     for (C** block : {&k_columns_, &v_columns_, &k_, &dk_, &dv_}) *block = take(kBlock, width_);
@@ -89,7 +84,7 @@ class BackwardPart {
                simd::load<V>(packed_dout + i * width_ + d);
       delta[i] = simd::sum_lanes<L, C>(sum);
     }
-    const C* saved_lse = views_.lse.template as<C>() + (part_.b * problem_.heads + head) * problem_.queries;
+    const C* saved_lse = views_.lse.as<C>() + (part_.b * problem_.heads + head) * problem_.queries;
     std::copy(saved_lse + first_query, saved_lse + first_query + queries, lse);
     std::fill(lse + queries, lse + kBlock, std::numeric_limits<C>::infinity());
     std::fill(delta + queries, delta + kBlock, C(0));
@@ -194,7 +189,7 @@ class BackwardPart {
   }
 
   const Problem& problem_;
-  const Views<T>& views_;
+  const AttentionBackwardArguments& views_;
   const Part& part_;
   int64_t width_;                               // head_dim, padded
   C *k_columns_, *v_columns_, *k_, *dk_, *dv_;  // of the keys: (width, kBlock), then (kBlock, width)
@@ -205,7 +200,7 @@ class BackwardPart {
 };
 
 template <class T>
-void run_part(const Problem& problem, const Views<T>& views, const Part& part) {
+void run_part(const Problem& problem, const AttentionBackwardArguments& views, const Part& part) {
   using C = Accumulator<T>;
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<T, W>;
@@ -217,7 +212,7 @@ void run_part(const Problem& problem, const Views<T>& views, const Part& part) {
 /// One task for each kv head if that is enough work to share out and its dQ stays in the cache; else tasks
 /// for blocks of queries (dQ) and then of keys (dK, dV), which compute P and dS twice. The bits are the same.
 template <class T>
-void backward(const Problem& problem, const Views<T>& views) {
+void backward(const Problem& problem, const AttentionBackwardArguments& views) {
   int64_t tasks = problem.batch * problem.kv_heads, group = problem.heads / problem.kv_heads;
   auto part_of = [&](int64_t task) {
     return Part{task / problem.kv_heads,
@@ -233,7 +228,7 @@ void backward(const Problem& problem, const Views<T>& views) {
   };
   constexpr int64_t most_dq = 1 << 19;  // values
   if (tasks >= 2 * num_threads() && group * problem.queries * problem.head_dim <= most_dq) {
-    parallel_tasks(tasks, [&](int64_t task) { run_part(problem, views, part_of(task)); });
+    parallel_tasks(tasks, [&](int64_t task) { run_part<T>(problem, views, part_of(task)); });
     return;
   }
   int64_t query_blocks = (problem.queries + kBlock - 1) / kBlock,
@@ -245,36 +240,29 @@ void backward(const Problem& problem, const Views<T>& views) {
     part.first_query = i % query_blocks * kBlock;
     part.end_query = std::min(part.first_query + kBlock, problem.queries);
     part.wants_dkv = false;
-    run_part(problem, views, part);
+    run_part<T>(problem, views, part);
   });
   parallel_tasks(tasks * key_blocks, [&](int64_t i) {
     Part part = part_of(i / key_blocks);
     part.first_key = i % key_blocks * kBlock;
     part.end_key = std::min(part.first_key + kBlock, problem.keys);
     part.wants_dq = false;
-    run_part(problem, views, part);
+    run_part<T>(problem, views, part);
   });
 }
 
-void attention_backward_cpu(const Stream&, const TensorView& dout, const TensorView& q, const TensorView& k,
-                            const TensorView& v, const TensorView& out, const TensorView& lse,
-                            const AttentionOptions& options, const TensorView& dq, const TensorView& dk,
-                            const TensorView& dv) {
-  Problem problem = check_attention_backward(dout, q, k, v, out, lse, options, dq, dk, dv);
-  dispatch_floating(q.dtype, "attention_backward", [&]<class T>() {
-    backward<T>(problem, Views<T>{dout, q, k, v, out, lse, dq, dk, dv});
-  });
+void attention_backward_cpu(const Stream&, const AttentionBackwardArguments& x) {
+  Problem problem = check_attention_backward(x);
+  dispatch_floating(x.q.dtype, "attention_backward", [&]<class T>() { backward<T>(problem, x); });
 }
 
 }  // namespace
 
-Problem check_attention_backward(const TensorView& dout, const TensorView& q, const TensorView& k,
-                                 const TensorView& v, const TensorView& out, const TensorView& lse,
-                                 const AttentionOptions& options, const TensorView& dq, const TensorView& dk,
-                                 const TensorView& dv) {
+Problem check_attention_backward(const AttentionBackwardArguments& arguments) {
+  const auto& [dout, q, k, v, out, lse, options, dq, dk, dv] = arguments;
   const char* op = "attention_backward";
-  Problem problem = check_attention(op, q, k, v, options, out, lse);
-  check_attention(op, dq, dk, dv, options, dout, lse);
+  Problem problem = check_attention(op, {q, k, v, options, out, lse});
+  check_attention(op, {dq, dk, dv, options, dout, lse});
   check(dq.shape == q.shape && dk.shape == k.shape, op, ": gradients have shapes ", dq.shape, " and ",
         dk.shape, ", inputs ", q.shape, " and ", k.shape);
   check(dq.dtype == q.dtype, op, ": gradients are ", dq.dtype, ", inputs ", q.dtype);
@@ -285,9 +273,7 @@ Problem check_attention_backward(const TensorView& dout, const TensorView& q, co
 
 }  // namespace attention_detail
 
-Kernel<void(const TensorView&, const TensorView&, const TensorView&, const TensorView&, const TensorView&,
-            const TensorView&, const AttentionOptions&, const TensorView&, const TensorView&,
-            const TensorView&)>
-    attention_backward{"attention_backward", attention_detail::attention_backward_cpu};
+decltype(attention_backward) attention_backward{"attention_backward",
+                                                attention_detail::attention_backward_cpu};
 
 }  // namespace reprise::kernels

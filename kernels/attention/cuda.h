@@ -6,24 +6,19 @@
 
 namespace reprise::kernels::attention_detail {
 
-struct ForwardViews {
-  const TensorView &q, &k, &v, &out, &lse;
-};
-struct BackwardViews {
-  const TensorView &dout, &q, &k, &v, &out, &lse, &dq, &dk, &dv;
-};
-
 /// Head sizes that the tensor-core kernels are made for, up to which they pad: the columns of their tiles.
 inline constexpr int64_t tensor_core_head_dim = 128;
 
 /// Tensor cores: bf16 and f16, head_dim up to tensor_core_head_dim, scale > 0. There are queries.
-void forward_by_tensor_cores(const Stream& stream, const Problem& problem, const ForwardViews& views);
+void forward_by_tensor_cores(const Stream& stream, const Problem& problem, const AttentionArguments& views);
 /// There are queries or keys.
-void backward_by_tensor_cores(const Stream& stream, const Problem& problem, const BackwardViews& views);
+void backward_by_tensor_cores(const Stream& stream, const Problem& problem,
+                              const AttentionBackwardArguments& views);
 
 /// Plain arithmetic: any floating dtype, head size and scale.
-void forward_by_threads(const Stream& stream, const Problem& problem, const ForwardViews& views);
-void backward_by_threads(const Stream& stream, const Problem& problem, const BackwardViews& views);
+void forward_by_threads(const Stream& stream, const Problem& problem, const AttentionArguments& views);
+void backward_by_threads(const Stream& stream, const Problem& problem,
+                         const AttentionBackwardArguments& views);
 
 /// Calls body.operator()<width>() with the smallest tile width that holds head_dim.
 template <class Body>

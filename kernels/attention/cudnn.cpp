@@ -26,8 +26,8 @@ using Kind = Graph::Kind;
 using Mode = Graph::Mode;
 using Sum = Graph::Sum;
 
-float scale_of(const TensorView& q, const AttentionOptions& options) {
-  return float(options.scale != 0 ? options.scale : 1 / std::sqrt(double(q.size(-1))));
+float scale_of(const auto& x) {
+  return float(x.options.scale != 0 ? x.options.scale : 1 / std::sqrt(double(x.q.size(-1))));
 }
 
 /// What takes the place of a score that the mask hides; cuDNN's older kernels want a finite one.
@@ -42,13 +42,13 @@ bool is_aligned(const TensorView& x) {
   return aligned;
 }
 
-bool takes(const TensorView& q, const TensorView& k, const AttentionOptions& options,
-           std::initializer_list<const TensorView*> views) {
+bool takes(const auto& x, std::initializer_list<const TensorView*> views) {
+  const TensorView &q = x.q, &k = x.k;
+  const AttentionOptions& options = x.options;
   for (const TensorView* view : views)
     if (!is_aligned(*view)) return false;
   return (q.dtype == DType::bf16 || q.dtype == DType::f16) && options.dropout == 0 && q.size(-1) % 8 == 0 &&
-         q.size(-1) <= 256 && scale_of(q, options) > 0 && k.size(2) > 0 &&
-         (!options.causal || q.size(2) == k.size(2));
+         q.size(-1) <= 256 && scale_of(x) > 0 && k.size(2) > 0 && (!options.causal || q.size(2) == k.size(2));
 }
 
 /// A graph with the shapes that both directions need.
@@ -96,24 +96,23 @@ struct Forward : Parts {
   static constexpr const char* name = "forward pass";
   Id q, k, v, out, lse;  ///< lse is 0 if absent
 
-  Forward(const TensorView& q_view, const TensorView& k_view, const TensorView& v_view,
-          const AttentionOptions& options, const TensorView& out_view, const TensorView& lse_view)
-      : Parts(q_view, k_view, options),
-        q(graph.memory(q_view)),
-        k(graph.memory(transpose(k_view, 2, 3))),  // (B, H_kv, D, T_k)
-        v(graph.memory(v_view)),
-        out(graph.memory(out_view)),
-        lse(lse_view ? graph.memory(as_rows(lse_view)) : 0) {
+  explicit Forward(const AttentionArguments& call)
+      : Parts(call.q, call.k, call.options),
+        q(graph.memory(call.q)),
+        k(graph.memory(transpose(call.k, 2, 3))),  // (B, H_kv, D, T_k)
+        v(graph.memory(call.v)),
+        out(graph.memory(call.out)),
+        lse(call.lse ? graph.memory(as_rows(call.lse)) : 0) {
     const Id raw = graph.temporary(scores);
     graph.matmul(q, k, raw);
-    const Id x = masked(binary(Mode::mul, raw, graph.number(scale_of(q_view, options))));
+    const Id x = masked(binary(Mode::mul, raw, graph.number(scale_of(call))));
     const Id largest = graph.temporary(rows), sum = graph.temporary(rows);
     graph.reduce(Sum::max, x, largest);
     const Id difference = binary(Mode::sub, x, largest), exponential = graph.temporary(scores);
     graph.pointwise(Mode::exp, {difference}, exponential);
     graph.reduce(Sum::add, exponential, sum);
     // cuDNN looks for the log-sum-exp even where nobody wants it.
-    const Id logarithm = graph.temporary(rows), statistics = lse_view ? lse : graph.temporary(rows);
+    const Id logarithm = graph.temporary(rows), statistics = call.lse ? lse : graph.temporary(rows);
     graph.pointwise(Mode::log, {sum}, logarithm);
     graph.pointwise(Mode::add, {largest, logarithm}, statistics);
     const Id probabilities = graph.temporary(scores, half);
@@ -135,36 +134,33 @@ struct Backward : Parts {
   Id dout, q, k, v, out, lse, dq, dk, dv, row_sums;
 
   /// With P the probabilities: dV = P^T dO, dS = P (dO V^T - sum(dO O)) scale, dQ = dS K, dK = dS^T Q.
-  Backward(const TensorView& dout_view, const TensorView& q_view, const TensorView& k_view,
-           const TensorView& v_view, const TensorView& out_view, const TensorView& lse_view,
-           const AttentionOptions& options, const TensorView& dq_view, const TensorView& dk_view,
-           const TensorView& dv_view)
-      : Parts(q_view, k_view, options),
-        dout(graph.memory(dout_view)),
-        q(graph.memory(q_view)),
-        k(graph.memory(transpose(k_view, 2, 3))),
-        v(graph.memory(transpose(v_view, 2, 3))),
-        out(graph.memory(out_view)),
-        lse(graph.memory(Forward::as_rows(lse_view))),
-        dq(graph.memory(dq_view)),
-        dk(graph.memory(dk_view)),
-        dv(graph.memory(dv_view)),
-        row_sums(graph.memory({nullptr, rows, contiguous_strides(rows), DType::f32, q_view.device})) {
-    const Id scale = graph.number(scale_of(q_view, options));
-    sum_rows(out_view.shape);
+  explicit Backward(const AttentionBackwardArguments& call)
+      : Parts(call.q, call.k, call.options),
+        dout(graph.memory(call.dout)),
+        q(graph.memory(call.q)),
+        k(graph.memory(transpose(call.k, 2, 3))),
+        v(graph.memory(transpose(call.v, 2, 3))),
+        out(graph.memory(call.out)),
+        lse(graph.memory(Forward::as_rows(call.lse))),
+        dq(graph.memory(call.dq)),
+        dk(graph.memory(call.dk)),
+        dv(graph.memory(call.dv)),
+        row_sums(graph.memory({nullptr, rows, contiguous_strides(rows), DType::f32, call.q.device})) {
+    const Id scale = graph.number(scale_of(call));
+    sum_rows(call.out.shape);
 
     const Id raw = graph.temporary(scores), p = graph.temporary(scores);
     graph.matmul(q, k, raw);
     const Id exponent = masked(binary(Mode::sub, binary(Mode::mul, raw, scale), lse));
     graph.pointwise(Mode::exp, {exponent}, p);
-    product_of_keys(transposed(p), dout, dv, dv_view);
+    product_of_keys(transposed(p), dout, dv, call.dv);
 
     const Id dp = graph.temporary(scores);
     graph.matmul(dout, v, dp);
     const Id ds = binary(Mode::mul, binary(Mode::mul, binary(Mode::sub, dp, row_sums), p), scale);
-    product_of_keys(transposed(ds), q, dk, dk_view);
+    product_of_keys(transposed(ds), q, dk, call.dk);
 
-    const Id keys = graph.temporary(k_view.shape, half, k_view.strides);
+    const Id keys = graph.temporary(call.k.shape, half, call.k.strides);
     graph.reshape(k, keys);
     graph.matmul(ds, keys, dq);
   }
@@ -188,25 +184,23 @@ struct Backward : Parts {
 };
 
 /// What a graph depends on: the device, options, and each view's dtype, shape and strides.
-std::vector<int64_t> key_of(const Stream& stream, const AttentionOptions& options, float scale,
-                            std::initializer_list<const TensorView*> views) {
-  std::vector<int64_t> key{stream.device().index, options.causal, std::bit_cast<int32_t>(scale),
-                           int64_t(views.size())};
-  for (const TensorView* view : views) {
-    key.push_back(view->data ? int64_t(view->dtype) : -1);
-    key.insert(key.end(), view->shape.begin(), view->shape.end());
-    key.insert(key.end(), view->strides.begin(), view->strides.end());
-  }
+std::vector<int64_t> key_of(const Stream& stream, const auto& x) {
+  std::vector<int64_t> key{stream.device().index, x.options.causal, std::bit_cast<int32_t>(scale_of(x))};
+  for_each_view(x, [&](const TensorView& view) {
+    key.push_back(view.data ? int64_t(view.dtype) : -1);
+    key.insert(key.end(), view.shape.begin(), view.shape.end());
+    key.insert(key.end(), view.strides.begin(), view.strides.end());
+  });
   return key;
 }
 
 /// The built graph; null if cuDNN does not take it, which is said once a process and direction, since who
 /// chose this backend wants to know.
-template <class Direction, class... Args>
-std::unique_ptr<Direction> made_graph(const CudnnScope& scope, const Args&... args) {
+template <class Direction>
+std::unique_ptr<Direction> made_graph(const CudnnScope& scope, const auto& arguments) {
   std::string reason = "no deterministic engine takes the graph";
   try {
-    auto made = std::make_unique<Direction>(args...);
+    auto made = std::make_unique<Direction>(arguments);
     if (made->graph.build(scope)) return made;
   } catch (const CudnnRefusal& refusal) { reason = refusal.what(); }
   static std::once_flag said;
@@ -218,50 +212,46 @@ std::unique_ptr<Direction> made_graph(const CudnnScope& scope, const Args&... ar
 }
 
 /// The built graph for a key; null if cuDNN does not take it. Called while the CudnnScope is held.
-template <class Direction, class... Args>
-const Direction* graph_of(const CudnnScope& scope, const std::vector<int64_t>& key, const Args&... args) {
+template <class Direction>
+const Direction* graph_of(const CudnnScope& scope, const std::vector<int64_t>& key, const auto& arguments) {
   static auto& known = *new std::map<std::vector<int64_t>, std::unique_ptr<Direction>>;
   auto at = known.find(key);
-  if (at == known.end()) at = known.emplace(key, made_graph<Direction>(scope, args...)).first;
+  if (at == known.end()) at = known.emplace(key, made_graph<Direction>(scope, arguments)).first;
   return at->second.get();
 }
 
-bool attention_cudnn(const Stream& stream, const TensorView& q, const TensorView& k, const TensorView& v,
-                     const AttentionOptions& options, const TensorView& out, const TensorView& lse) {
-  if (!takes(q, k, options, {&q, &k, &v, &out})) return false;
+bool attention_cudnn(const Stream& stream, const AttentionArguments& x) {
+  if (!takes(x, {&x.q, &x.k, &x.v, &x.out})) return false;
   CudnnScope scope(stream);
-  const auto key = key_of(stream, options, scale_of(q, options), {&q, &k, &v, &out, &lse});
-  const Forward* f = graph_of<Forward>(scope, key, q, k, v, options, out, lse);
+  const auto key = key_of(stream, x);
+  const Forward* f = graph_of<Forward>(scope, key, x);
   if (!f) return false;
   device::Workspace workspace(stream, f->graph.workspace_bytes());
-  std::vector<Graph::Pointer> pointers{{f->q, q.data}, {f->k, k.data}, {f->v, v.data}, {f->out, out.data}};
-  if (f->lse) pointers.push_back({f->lse, lse.data});
+  std::vector<Graph::Pointer> pointers{
+      {f->q, x.q.data}, {f->k, x.k.data}, {f->v, x.v.data}, {f->out, x.out.data}};
+  if (f->lse) pointers.push_back({f->lse, x.lse.data});
   f->graph.run(scope, pointers, workspace.as<void>());
   return true;
 }
 
-bool attention_backward_cudnn(const Stream& stream, const TensorView& dout, const TensorView& q,
-                              const TensorView& k, const TensorView& v, const TensorView& out,
-                              const TensorView& lse, const AttentionOptions& options, const TensorView& dq,
-                              const TensorView& dk, const TensorView& dv) {
-  if (!takes(q, k, options, {&dout, &q, &k, &v, &out, &dq, &dk, &dv})) return false;
+bool attention_backward_cudnn(const Stream& stream, const AttentionBackwardArguments& x) {
+  if (!takes(x, {&x.dout, &x.q, &x.k, &x.v, &x.out, &x.dq, &x.dk, &x.dv})) return false;
   CudnnScope scope(stream);
-  const auto key =
-      key_of(stream, options, scale_of(q, options), {&dout, &q, &k, &v, &out, &lse, &dq, &dk, &dv});
-  const Backward* b = graph_of<Backward>(scope, key, dout, q, k, v, out, lse, options, dq, dk, dv);
+  const auto key = key_of(stream, x);
+  const Backward* b = graph_of<Backward>(scope, key, x);
   if (!b) return false;
   device::Workspace workspace(stream, b->graph.workspace_bytes());
   device::Workspace row_sums(stream, size_t(numel_of(b->rows)) * sizeof(float));
   b->graph.run(scope,
-               {{b->dout, dout.data},
-                {b->q, q.data},
-                {b->k, k.data},
-                {b->v, v.data},
-                {b->out, out.data},
-                {b->lse, lse.data},
-                {b->dq, dq.data},
-                {b->dk, dk.data},
-                {b->dv, dv.data},
+               {{b->dout, x.dout.data},
+                {b->q, x.q.data},
+                {b->k, x.k.data},
+                {b->v, x.v.data},
+                {b->out, x.out.data},
+                {b->lse, x.lse.data},
+                {b->dq, x.dq.data},
+                {b->dk, x.dk.data},
+                {b->dv, x.dv.data},
                 {b->row_sums, row_sums.as<void>()}},
                workspace.as<void>());
   return true;

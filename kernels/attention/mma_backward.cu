@@ -306,7 +306,7 @@ void launch_backward(const Stream& stream, const Problem& problem, const Backwar
 }
 
 template <class T>
-void backward(const Stream& stream, const Problem& problem, const BackwardViews& views) {
+void backward(const Stream& stream, const Problem& problem, const AttentionBackwardArguments& views) {
   const Workspace delta(stream, size_t(problem.batch * problem.heads * problem.queries) * sizeof(float));
   const bool by_chunks = all_rows_fit_packs(
       {&views.dout, &views.q, &views.k, &views.v, &views.out, &views.dq, &views.dk, &views.dv});
@@ -334,7 +334,8 @@ void backward(const Stream& stream, const Problem& problem, const BackwardViews&
 
 }  // namespace
 
-void backward_by_tensor_cores(const Stream& stream, const Problem& problem, const BackwardViews& views) {
+void backward_by_tensor_cores(const Stream& stream, const Problem& problem,
+                              const AttentionBackwardArguments& views) {
   if (views.q.dtype == DType::bf16)
     backward<BFloat16>(stream, problem, views);
   else

@@ -163,7 +163,7 @@ void launch_forward(const Stream& stream, const Problem& problem, const ForwardA
 }
 
 template <class T>
-void forward(const Stream& stream, const Problem& problem, const ForwardViews& views) {
+void forward(const Stream& stream, const Problem& problem, const AttentionArguments& views) {
   const bool by_chunks = all_rows_fit_packs({&views.q, &views.k, &views.v, &views.out});
   const ForwardArguments<Element<T>> args{const_heads_of<T>(views.q), const_heads_of<T>(views.k),
                                           const_heads_of<T>(views.v), heads_of<T>(views.out),
@@ -179,7 +179,7 @@ void forward(const Stream& stream, const Problem& problem, const ForwardViews& v
 
 }  // namespace
 
-void forward_by_tensor_cores(const Stream& stream, const Problem& problem, const ForwardViews& views) {
+void forward_by_tensor_cores(const Stream& stream, const Problem& problem, const AttentionArguments& views) {
   if (views.q.dtype == DType::bf16)
     forward<BFloat16>(stream, problem, views);
   else

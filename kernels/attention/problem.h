@@ -29,13 +29,9 @@ inline uint32_t dropout_threshold(const Problem& problem) {
 }
 
 /// Shapes, dtypes and devices are checked, with errors that name `op`.
-Problem check_attention(const char* op, const TensorView& q, const TensorView& k, const TensorView& v,
-                        const AttentionOptions& options, const TensorView& out, const TensorView& lse);
+Problem check_attention(const char* op, const AttentionArguments& arguments);
 
 /// The same for backward.
-Problem check_attention_backward(const TensorView& dout, const TensorView& q, const TensorView& k,
-                                 const TensorView& v, const TensorView& out, const TensorView& lse,
-                                 const AttentionOptions& options, const TensorView& dq, const TensorView& dk,
-                                 const TensorView& dv);
+Problem check_attention_backward(const AttentionBackwardArguments& arguments);
 
 }  // namespace reprise::kernels::attention_detail

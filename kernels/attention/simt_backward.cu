@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(simt_threads, 1)
 }
 
 template <class T>
-void backward(const Stream& stream, const Problem& problem, const BackwardViews& views) {
+void backward(const Stream& stream, const Problem& problem, const AttentionBackwardArguments& views) {
   using C = Accumulator<T>;
   const Workspace delta(stream, size_t(problem.batch * problem.heads * problem.queries) * sizeof(C));
   const BackwardArguments<Element<T>, C> args{const_heads_of<T>(views.dout),
@@ -178,7 +178,8 @@ void backward(const Stream& stream, const Problem& problem, const BackwardViews&
 
 }  // namespace
 
-void backward_by_threads(const Stream& stream, const Problem& problem, const BackwardViews& views) {
+void backward_by_threads(const Stream& stream, const Problem& problem,
+                         const AttentionBackwardArguments& views) {
   dispatch_floating(views.q.dtype, "attention_backward",
                     [&]<class T>() { backward<T>(stream, problem, views); });
 }

@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(simt_threads, 1)
 
 }  // namespace
 
-void forward_by_threads(const Stream& stream, const Problem& problem, const ForwardViews& views) {
+void forward_by_threads(const Stream& stream, const Problem& problem, const AttentionArguments& views) {
   const int64_t blocks = ceil_div<int64_t>(problem.queries, simt_tile);
   const int64_t slices = std::max<int64_t>(ceil_div<int64_t>(problem.head_dim, simt_tile), 1);
   dispatch_floating(views.q.dtype, "attention", [&]<class T>() {

@@ -133,35 +133,34 @@ bool is_hopper(Device device) {
 }
 
 template <class E, int head_dim>
-void launch_kernel(const Stream& stream, const Problem& problem, const TensorView& q, const TensorView& k,
-                   const TensorView& v, const TensorView& out, const TensorView& lse) {
+void launch_kernel(const Stream& stream, const Problem& problem, const AttentionArguments& x) {
   using T = Tile<head_dim>;
-  const Maps maps{make_tensor_map(tiles_of(q, T::group_queries)), make_tensor_map(tiles_of(k, T::keys)),
-                  make_tensor_map(tiles_of(v, T::keys)), make_tensor_map(tiles_of(out, T::group_queries))};
+  const Maps maps{make_tensor_map(tiles_of(x.q, T::group_queries)), make_tensor_map(tiles_of(x.k, T::keys)),
+                  make_tensor_map(tiles_of(x.v, T::keys)),
+                  make_tensor_map(tiles_of(x.out, T::group_queries))};
   const int64_t blocks = device::ceil_div<int64_t>(problem.queries, T::queries);
   simt::launch({.name = "attention_sm90",
                 .grid = unsigned(problem.batch * problem.heads * blocks),
                 .block = T::threads,
                 .shared_bytes = T::shared_bytes,
                 .stream = stream},
-               attention_kernel<E, head_dim>, maps, device::data_of<float>(lse), problem,
+               attention_kernel<E, head_dim>, maps, device::data_of<float>(x.lse), problem,
                float(problem.scale * device::log2_e), int(blocks));
 }
 
-bool forward(const Stream& stream, const TensorView& q, const TensorView& k, const TensorView& v,
-             const AttentionOptions& options, const TensorView& out, const TensorView& lse) {
-  const Problem problem = attention_detail::check_attention("attention", q, k, v, options, out, lse);
-  const bool takes = (q.dtype == DType::bf16 || q.dtype == DType::f16) &&
+bool forward(const Stream& stream, const AttentionArguments& x) {
+  const Problem problem = attention_detail::check_attention("attention", x);
+  const bool takes = (x.q.dtype == DType::bf16 || x.q.dtype == DType::f16) &&
                      (problem.head_dim == 64 || problem.head_dim == 128) && problem.dropout == 0 &&
                      problem.scale > 0 && problem.keys > 0 && is_hopper(stream.device());
-  if (!takes || !fits(q) || !fits(k) || !fits(v) || !fits(out)) return false;
+  if (!takes || !fits(x.q) || !fits(x.k) || !fits(x.v) || !fits(x.out)) return false;
   auto run = [&]<class E>() {
     if (problem.head_dim == 64)
-      launch_kernel<E, 64>(stream, problem, q, k, v, out, lse);
+      launch_kernel<E, 64>(stream, problem, x);
     else
-      launch_kernel<E, 128>(stream, problem, q, k, v, out, lse);
+      launch_kernel<E, 128>(stream, problem, x);
   };
-  q.dtype == DType::bf16 ? run.template operator()<__nv_bfloat16>() : run.template operator()<__half>();
+  x.q.dtype == DType::bf16 ? run.template operator()<__nv_bfloat16>() : run.template operator()<__half>();
   return true;
 }
 

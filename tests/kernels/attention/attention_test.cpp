@@ -132,7 +132,8 @@ TEST(Attention, PassesNanOn) {
 
 TEST(Attention, RunsWithoutLse) {
   Call<float> run({1, 2, 2, 5, 5, 4, {}});
-  run_kernel(attention, run.q.view(0), run.kv.view(0), run.kv.view(1), {}, run.out.view(0), {});
+  run_kernel(attention,
+             {.q = run.q.view(0), .k = run.kv.view(0), .v = run.kv.view(1), .out = run.out.view(0)});
   expect_close<float>("out", run.out.view(0), reference(run).out, kTolerance);
 }
 
@@ -167,7 +168,7 @@ std::string error_of(Change change) {
   AttentionOptions options;
   change(q, k, v, out, lse, options);
   try {
-    run_kernel(attention, q, k, v, options, out, lse);
+    run_kernel(attention, {.q = q, .k = k, .v = v, .options = options, .out = out, .lse = lse});
   } catch (const Error& error) { return error.what(); }
   return "no error";
 }

@@ -91,11 +91,24 @@ struct Call {
     return {lse.data(), shape, contiguous_strides(shape), dtype_of<C>, Device::cpu()};
   }
   void forward() {
-    run_kernel(attention, q.view(0), kv.view(0), kv.view(1), c.options, out.view(0), lse_view());
+    run_kernel(attention, {.q = q.view(0),
+                           .k = kv.view(0),
+                           .v = kv.view(1),
+                           .options = c.options,
+                           .out = out.view(0),
+                           .lse = lse_view()});
   }
   void backward() {
-    run_kernel(attention_backward, dout.view(0), q.view(0), kv.view(0), kv.view(1), out.view(0), lse_view(),
-               c.options, dq.view(0), dkv.view(0), dkv.view(1));
+    run_kernel(attention_backward, {.dout = dout.view(0),
+                                    .q = q.view(0),
+                                    .k = kv.view(0),
+                                    .v = kv.view(1),
+                                    .out = out.view(0),
+                                    .lse = lse_view(),
+                                    .options = c.options,
+                                    .dq = dq.view(0),
+                                    .dk = dkv.view(0),
+                                    .dv = dkv.view(1)});
   }
 };
 

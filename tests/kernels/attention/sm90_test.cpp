@@ -75,13 +75,16 @@ class AttentionSm90 : public ::testing::Test {
   template <class T>
   static bool forward(Call<T>& run) {
     Staging staging(test_device());
-    const TensorView q = run.q.view(0), k = run.kv.view(0), v = run.kv.view(1), out = run.out.view(0),
-                     lse = run.lse_view();
-    for (const TensorView& view : {q, k, v, out, lse}) staging.collect(view);
+    const AttentionArguments arguments{.q = run.q.view(0),
+                                       .k = run.kv.view(0),
+                                       .v = run.kv.view(1),
+                                       .options = run.c.options,
+                                       .out = run.out.view(0),
+                                       .lse = run.lse_view()};
+    staging.collect(arguments);
     staging.upload();
-    const bool took = chosen_attention_functions().forward(
-        current_stream(test_device()), staging.mapped(q), staging.mapped(k), staging.mapped(v), run.c.options,
-        staging.mapped(out), staging.mapped(lse));
+    const bool took =
+        chosen_attention_functions().forward(current_stream(test_device()), staging.mapped(arguments));
     synchronize(test_device());
     staging.download();
     return took;
