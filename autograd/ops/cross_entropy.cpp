@@ -63,9 +63,13 @@ struct CrossEntropy : Function<CrossEntropy> {
     if (options.reduction == Reduction::mean) scale = mean_scale(labels, options.ignore_index);
     Tensor losses = Tensor::empty({rows}, statistics_dtype(logits), logits.device());
     if (recording()) dlogits = given_away.logits ? flat.alias(flat.view()) : empty_like(flat);
-    kernels::cross_entropy(current_stream(logits.device()), flat, labels,
-                           {options.ignore_index, options.label_smoothing}, losses, optional_view(dlogits),
-                           optional_view(scale));
+    kernels::cross_entropy(current_stream(logits.device()),
+                           {.logits = flat,
+                            .targets = labels,
+                            .options = {options.ignore_index, options.label_smoothing},
+                            .losses = losses,
+                            .dlogits = optional_view(dlogits),
+                            .scale = optional_view(scale)});
     save(dlogits, labels, scale);
     if (options.reduction == Reduction::none)
       return raw_reshape(cast(losses, logits.dtype()), targets.shape());

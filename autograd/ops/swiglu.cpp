@@ -32,7 +32,8 @@ struct Swiglu : Function<Swiglu> {
       return composite_backward(same, {gate, up}, dy);
     }
     Tensor dgate = empty_like(gate), dup = empty_like(up);
-    kernels::swiglu_backward(current_stream(gate.device()), dy[0], gate, up, dgate, dup);
+    kernels::swiglu_backward(current_stream(gate.device()),
+                             {.dy = dy[0], .gate = gate, .up = up, .dgate = dgate, .dup = dup});
     return {dgate, dup};
   }
 };

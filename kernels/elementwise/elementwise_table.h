@@ -59,7 +59,7 @@ inline constexpr OpRow<BinaryOp> binary_table[] = {
 
 template <class Op, size_t n>
 constexpr const OpRow<Op>& row_of(const OpRow<Op> (&table)[n], Op op) {
-  if (size_t(op) >= n) throw Bug(detail::join("elementwise: unknown op ", int(op)));
+  if (size_t(op) >= n) throw Bug(reprise::detail::join("elementwise: unknown op ", int(op)));
   return table[size_t(op)];
 }
 constexpr const OpRow<UnaryOp>& row_of(UnaryOp op) { return row_of(unary_table, op); }

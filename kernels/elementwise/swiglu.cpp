@@ -63,14 +63,13 @@ void swiglu_cpu(const Stream&, const TensorView& gate, const TensorView& up, con
   });
 }
 
-void swiglu_backward_cpu(const Stream&, const TensorView& dy, const TensorView& gate, const TensorView& up,
-                         const TensorView& dgate, const TensorView& dup) {
-  check_like("swiglu_backward", gate, {&dy, &up, &dgate, &dup});
-  dispatch_floating(gate.dtype, "swiglu_backward", [&]<class T>() {
+void swiglu_backward_cpu(const Stream&, const SwigluBackwardArguments& v) {
+  check_like("swiglu_backward", v.gate, {&v.dy, &v.up, &v.dgate, &v.dup});
+  dispatch_floating(v.gate.dtype, "swiglu_backward", [&]<class T>() {
     using C = Accumulator<T>;
-    parallel_for(gate.numel(), kPiece, [&](int64_t begin, int64_t end) {
-      Reader<C> gradients(dy, begin), gates(gate, begin), ups(up, begin);
-      Writer<C> dgates(dgate, begin), dups(dup, begin);
+    parallel_for(v.gate.numel(), kPiece, [&](int64_t begin, int64_t end) {
+      Reader<C> gradients(v.dy, begin), gates(v.gate, begin), ups(v.up, begin);
+      Writer<C> dgates(v.dgate, begin), dups(v.dup, begin);
       for_each_chunk(begin, end, [&](int64_t, int64_t count) {
         backward_chunk(gradients.read(count), gates.read(count), ups.read(count), dgates.next(count),
                        dups.next(count), count);

@@ -45,11 +45,11 @@ void swiglu_cuda(const Stream& stream, const TensorView& gate, const TensorView&
   });
 }
 
-void swiglu_backward_cuda(const Stream& stream, const TensorView& dy, const TensorView& gate,
-                          const TensorView& up, const TensorView& dgate, const TensorView& dup) {
-  check_like("swiglu_backward", gate, {&dy, &up, &dgate, &dup});
-  dispatch_floating(gate.dtype, "swiglu_backward", [&]<class T>() {
-    map("swiglu_backward", stream, Backward<Element<T>, Accumulator<T>>{}, dy, gate, up, dgate, dup);
+void swiglu_backward_cuda(const Stream& stream, const SwigluBackwardArguments& v) {
+  check_like("swiglu_backward", v.gate, {&v.dy, &v.up, &v.dgate, &v.dup});
+  dispatch_floating(v.gate.dtype, "swiglu_backward", [&]<class T>() {
+    map("swiglu_backward", stream, Backward<Element<T>, Accumulator<T>>{}, v.dy, v.gate, v.up, v.dgate,
+        v.dup);
   });
 }
 

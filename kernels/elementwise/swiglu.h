@@ -8,8 +8,9 @@ namespace reprise::kernels {
 /// gate, up, y of one shape and dtype; any strides.
 extern Kernel<void(const TensorView& gate, const TensorView& up, const TensorView& y)> swiglu;
 
-extern Kernel<void(const TensorView& dy, const TensorView& gate, const TensorView& up,
-                   const TensorView& dgate, const TensorView& dup)>
-    swiglu_backward;
+struct SwigluBackwardArguments {
+  TensorView dy, gate, up, dgate, dup;
+};
+extern Kernel<void(const SwigluBackwardArguments& arguments)> swiglu_backward;
 
 }  // namespace reprise::kernels

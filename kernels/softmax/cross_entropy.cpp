@@ -105,37 +105,34 @@ void check_targets(const TensorView& targets, int64_t classes, int64_t ignore_in
 }
 
 template <class T>
-void each_row(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
-              const TensorView& losses, const TensorView& dlogits, double scale) {
+void each_row(const CrossEntropyArguments& v) {
+  const double factor = v.scale ? *v.scale.as<double>() : 1.0;
   using C = Accumulator<T>;
-  int64_t width = logits.size(1);
+  int64_t width = v.logits.size(1);
   int64_t grain = std::max<int64_t>(1, row_grain(width) / 4);  // an exp or two for each element
-  parallel_for(logits.size(0), grain, [&](int64_t begin, int64_t end) {
+  parallel_for(v.logits.size(0), grain, [&](int64_t begin, int64_t end) {
     simd::run([&]<int W>() {
       for (int64_t row = begin; row < end; ++row) {
-        int64_t target = static_cast<const int64_t*>(targets.data)[row * targets.stride(0)];
-        C& loss = static_cast<C*>(losses.data)[row * losses.stride(0)];
-        T* gradient = dlogits ? row_at<T>(dlogits, row) : nullptr;
-        if (target == options.ignore_index) {
+        int64_t target = static_cast<const int64_t*>(v.targets.data)[row * v.targets.stride(0)];
+        C& loss = static_cast<C*>(v.losses.data)[row * v.losses.stride(0)];
+        T* gradient = v.dlogits ? row_at<T>(v.dlogits, row) : nullptr;
+        if (target == v.options.ignore_index) {
           loss = 0;
           if (gradient) std::fill_n(gradient, width, T(0));
           continue;
         }
-        Row facts = {width, target, options.label_smoothing, scale};
-        loss = C(loss_and_gradient<simd::lanes_of<T, W>>(facts, row_at<const T>(logits, row), gradient));
+        Row facts = {width, target, v.options.label_smoothing, factor};
+        loss = C(loss_and_gradient<simd::lanes_of<T, W>>(facts, row_at<const T>(v.logits, row), gradient));
       }
     });
   });
 }
 
-void cross_entropy_cpu(const Stream&, const TensorView& logits, const TensorView& targets,
-                       const CrossEntropyOptions& options, const TensorView& losses,
-                       const TensorView& dlogits, const TensorView& scale) {
-  constexpr auto op = "cross_entropy";
-  check_cross_entropy(logits, targets, options, losses, dlogits, scale);
-  dispatch_floating(logits.dtype, op, [&]<class T>() {
-    check_targets(targets, logits.size(1), options.ignore_index);
-    each_row<T>(logits, targets, options, losses, dlogits, scale ? *scale.as<double>() : 1.0);
+void cross_entropy_cpu(const Stream&, const CrossEntropyArguments& v) {
+  check_cross_entropy(v);
+  dispatch_floating(v.logits.dtype, "cross_entropy", [&]<class T>() {
+    check_targets(v.targets, v.logits.size(1), v.options.ignore_index);
+    each_row<T>(v);
   });
 }
 
@@ -149,9 +146,8 @@ void mean_scale_cpu(const Stream&, const TensorView& targets, int64_t ignore_ind
 
 }  // namespace
 
-void check_cross_entropy(const TensorView& logits, const TensorView& targets,
-                         const CrossEntropyOptions& options, const TensorView& losses,
-                         const TensorView& dlogits, const TensorView& scale) {
+void check_cross_entropy(const CrossEntropyArguments& arguments) {
+  const auto& [logits, targets, options, losses, dlogits, scale] = arguments;
   constexpr auto op = "cross_entropy";
   check(logits.rank() == 2, op, ": logits need shape (N, V), have ", logits.shape);
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1, op, ": label_smoothing is ",
@@ -173,10 +169,7 @@ void check_mean_scale(const TensorView& targets, const TensorView& scale) {
   check_scale(op, scale);
 }
 
-Kernel<void(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
-            const TensorView& losses, const TensorView& dlogits, const TensorView& scale)>
-    cross_entropy{"cross_entropy", cross_entropy_cpu};
-Kernel<void(const TensorView& targets, int64_t ignore_index, const TensorView& scale)>
-    cross_entropy_mean_scale{"cross_entropy_mean_scale", mean_scale_cpu};
+decltype(cross_entropy) cross_entropy{"cross_entropy", cross_entropy_cpu};
+decltype(cross_entropy_mean_scale) cross_entropy_mean_scale{"cross_entropy_mean_scale", mean_scale_cpu};
 
 }  // namespace reprise::kernels

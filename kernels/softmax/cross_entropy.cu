@@ -111,34 +111,33 @@ void mean_scale_cuda(const Stream& stream, const TensorView& targets, int64_t ig
                scale.as<double>());
 }
 
-void cross_entropy_cuda(const Stream& stream, const TensorView& logits, const TensorView& targets,
-                        const CrossEntropyOptions& options, const TensorView& losses,
-                        const TensorView& dlogits, const TensorView& scale) {
-  check_cross_entropy(logits, targets, options, losses, dlogits, scale);
-  check(logits.size(1) < max_short_row / 2, "cross_entropy: too many classes: ", logits.size(1));
-  dispatch_floating(logits.dtype, "cross_entropy", [&]<class T>() {
+void cross_entropy_cuda(const Stream& stream, const CrossEntropyArguments& v) {
+  check_cross_entropy(v);
+  check(v.logits.size(1) < max_short_row / 2, "cross_entropy: too many classes: ", v.logits.size(1));
+  dispatch_floating(v.logits.dtype, "cross_entropy", [&]<class T>() {
     using C = Accumulator<T>;
-    const int64_t rows = logits.size(0), width = logits.size(1);
+    const int64_t rows = v.logits.size(0), width = v.logits.size(1);
     if (rows == 0) return;
     Arguments<Element<T>, C> arguments = {
-        .logits = rows_at<T>(logits),
-        .dlogits = rows_at<T>(dlogits),
-        .targets = targets.as<int64_t>(),
-        .losses = losses.as<C>(),
-        .target_stride = targets.stride(0),
-        .loss_stride = losses.stride(0),
+        .logits = rows_at<T>(v.logits),
+        .dlogits = rows_at<T>(v.dlogits),
+        .targets = v.targets.as<int64_t>(),
+        .losses = v.losses.as<C>(),
+        .target_stride = v.targets.stride(0),
+        .loss_stride = v.losses.stride(0),
         .rows = rows,
         .width = width,
-        .ignore_index = options.ignore_index,
-        .smoothing = C(options.label_smoothing),
-        .scale = data_of<double>(scale),
+        .ignore_index = v.options.ignore_index,
+        .smoothing = C(v.options.label_smoothing),
+        .scale = data_of<double>(v.scale),
         .errors = cuda::error_slot(stream.device()),
         .error_code = target_outside,
     };
-    dispatch_rows<T, 32, true>(rows, width, fit_of({&logits, &dlogits}), [&]<class Cut>(const RowGrid& grid) {
-      simt::launch({.name = "cross_entropy", .grid = grid.grid, .block = grid.block, .stream = stream},
-                   cross_entropy_kernel<Cut, Element<T>>, arguments);
-    });
+    dispatch_rows<T, 32, true>(
+        rows, width, fit_of({&v.logits, &v.dlogits}), [&]<class Cut>(const RowGrid& grid) {
+          simt::launch({.name = "cross_entropy", .grid = grid.grid, .block = grid.block, .stream = stream},
+                       cross_entropy_kernel<Cut, Element<T>>, arguments);
+        });
   });
 }
 

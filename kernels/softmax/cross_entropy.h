@@ -19,9 +19,13 @@ struct CrossEntropyOptions {
 /// V), optional, may be logits itself; scale f64, one element, optional: dlogits is multiplied by it. Error
 /// on a target outside [0, V), with its row and value: on the CPU before anything is written; on CUDA where
 /// the host next waits for the device, the loss of that row being NaN and its gradient 0.
-extern Kernel<void(const TensorView& logits, const TensorView& targets, const CrossEntropyOptions& options,
-                   const TensorView& losses, const TensorView& dlogits, const TensorView& scale)>
-    cross_entropy;
+struct CrossEntropyArguments {
+  TensorView logits, targets;
+  CrossEntropyOptions options{};
+  TensorView losses;
+  TensorView dlogits{}, scale{};
+};
+extern Kernel<void(const CrossEntropyArguments& arguments)> cross_entropy;
 
 /// scale (f64, one element) = 1 / the number of targets (i64, (N)) that are not `ignore_index`, 1 if there
 /// are none: what makes a mean. It stays on the device, so a step that takes the mean can be captured in a
@@ -30,9 +34,7 @@ extern Kernel<void(const TensorView& targets, int64_t ignore_index, const Tensor
     cross_entropy_mean_scale;
 
 /// What any device checks before it launches; the targets themselves aside.
-void check_cross_entropy(const TensorView& logits, const TensorView& targets,
-                         const CrossEntropyOptions& options, const TensorView& losses,
-                         const TensorView& dlogits, const TensorView& scale);
+void check_cross_entropy(const CrossEntropyArguments& arguments);
 void check_mean_scale(const TensorView& targets, const TensorView& scale);
 
 }  // namespace reprise::kernels

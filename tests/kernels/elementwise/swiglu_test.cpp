@@ -24,7 +24,9 @@ struct Case {
   }
   void run() {
     run_kernel(swiglu, gate.view(), up.view(), y.view());
-    run_kernel(swiglu_backward, dy.view(), gate.view(), up.view(), dgate.view(), dup.view());
+    run_kernel(
+        swiglu_backward,
+        {.dy = dy.view(), .gate = gate.view(), .up = up.view(), .dgate = dgate.view(), .dup = dup.view()});
   }
 };
 
@@ -67,8 +69,12 @@ TEST(Swiglu, TakesTheHalvesOfOneMatrix) {
       run_kernel(swiglu, left(both), right(both), y.view());
       run_kernel(swiglu, gate.view(), up.view(), want.view());
       EXPECT_EQ(y.values(), want.values());
-      run_kernel(swiglu_backward, y.view(), left(both), right(both), left(dboth), right(dboth));
-      run_kernel(swiglu_backward, y.view(), gate.view(), up.view(), dgate.view(), dup.view());
+      run_kernel(
+          swiglu_backward,
+          {.dy = y.view(), .gate = left(both), .up = right(both), .dgate = left(dboth), .dup = right(dboth)});
+      run_kernel(
+          swiglu_backward,
+          {.dy = y.view(), .gate = gate.view(), .up = up.view(), .dgate = dgate.view(), .dup = dup.view()});
       EXPECT_EQ(values_of(left(dboth)), dgate.values());
       EXPECT_EQ(values_of(right(dboth)), dup.values());
     }
@@ -80,7 +86,9 @@ TEST(Swiglu, StaysFiniteForLargeGates) {
   gate.fill_with([](int64_t i) { return i == 0 ? -1000.0 : 1000.0; });
   up.fill_with([](int64_t) { return 1.0; });
   run_kernel(swiglu, gate.view(), up.view(), y.view());
-  run_kernel(swiglu_backward, up.view(), gate.view(), up.view(), dgate.view(), dup.view());
+  run_kernel(
+      swiglu_backward,
+      {.dy = up.view(), .gate = gate.view(), .up = up.view(), .dgate = dgate.view(), .dup = dup.view()});
   expect_near(y.values(), {0, 1000}, 0, "y");
   expect_near(dgate.values(), {0, 1}, 0, "dgate");
 }

@@ -26,8 +26,12 @@ struct Case {
     targets.fill_with([=](int64_t i) { return double((i * 7 + 3) % classes); });
   }
   void run(const CrossEntropyOptions& options, double scale = 1) {
-    run_kernel(cross_entropy, logits.view(), targets.view(), options, losses.view(), dlogits.view(),
-               one(scale).view());
+    run_kernel(cross_entropy, {.logits = logits.view(),
+                               .targets = targets.view(),
+                               .options = options,
+                               .losses = losses.view(),
+                               .dlogits = dlogits.view(),
+                               .scale = one(scale).view()});
   }
 };
 
@@ -127,7 +131,7 @@ TEST(CrossEntropy, TakesMaskedClassesAndCarriesNaN) {
     logits.fill_with([=](int64_t i) { return i >= classes ? 0.0 : i < classes - 1000 ? masked : 1.0; });
     targets.fill_with([=](int64_t) { return double(classes - 500); });
     set_element(logits.view(), classes + 10, std::nan(""));
-    run_kernel(cross_entropy, logits.view(), targets.view(), {}, losses.view(), {}, {});
+    run_kernel(cross_entropy, {.logits = logits.view(), .targets = targets.view(), .losses = losses.view()});
     EXPECT_NEAR(losses.values()[0], std::log(1000.0), 1e-5) << classes;  // 1000 classes left, f32
     EXPECT_TRUE(std::isnan(losses.values()[1])) << classes;
   }
@@ -144,8 +148,12 @@ TEST(CrossEntropy, WritesTheGradientOverTheLogitsAndTheSameLossWithoutIt) {
     c.run(options, 0.5);
     std::vector<double> losses = c.losses.values(), dlogits = c.dlogits.values();
     auto run = [&](const TensorView& gradient) {
-      run_kernel(cross_entropy, c.logits.view(), c.targets.view(), options, c.losses.view(), gradient,
-                 one(0.5).view());
+      run_kernel(cross_entropy, {.logits = c.logits.view(),
+                                 .targets = c.targets.view(),
+                                 .options = options,
+                                 .losses = c.losses.view(),
+                                 .dlogits = gradient,
+                                 .scale = one(0.5).view()});
     };
     run({});
     EXPECT_EQ(c.losses.values(), losses) << classes;
@@ -161,7 +169,10 @@ TEST(CrossEntropy, TakesLogitsAndGradientsThatAreAlignedDifferently) {
       Case c(5, classes, dtype, RowLayout::padded);
       Reference want(c, {}, 1);
       RowArray dlogits({5, classes}, dtype);
-      run_kernel(cross_entropy, c.logits.view(), c.targets.view(), {}, c.losses.view(), dlogits.view(), {});
+      run_kernel(cross_entropy, {.logits = c.logits.view(),
+                                 .targets = c.targets.view(),
+                                 .losses = c.losses.view(),
+                                 .dlogits = dlogits.view()});
       std::string what = describe({5, classes}, dtype, Layout::contiguous);
       expect_near(c.losses.values(), want.losses, 64 * epsilon_of(DType::f32), "loss " + what);
       expect_near(dlogits.values(), want.dlogits, 2 * epsilon_of(dtype), "dlogits " + what);
@@ -223,11 +234,13 @@ TEST(CrossEntropy, OnCudaGivesARowWithABadTargetNanAndNoGradientAndTheOthersThei
     std::fill_n(dlogits.begin() + 5 * classes, classes, 0.0);
     set_element(c.targets.view(), offset_of(c.targets.view(), 5), double(classes));
     Staging staging(device);
-    for (const TensorView& view : {c.logits.view(), c.dlogits.view(), c.targets.view(), c.losses.view()})
-      staging.collect(view);
+    const CrossEntropyArguments arguments{.logits = c.logits.view(),
+                                          .targets = c.targets.view(),
+                                          .losses = c.losses.view(),
+                                          .dlogits = c.dlogits.view()};
+    staging.collect(arguments);
     staging.upload();
-    cross_entropy(current_stream(device), staging.mapped(c.logits.view()), staging.mapped(c.targets.view()),
-                  {}, staging.mapped(c.losses.view()), staging.mapped(c.dlogits.view()), {});
+    cross_entropy(current_stream(device), staging.mapped(arguments));
     expect_error([&] { synchronize(device); }, "in row 5 is outside [0, " + std::to_string(classes) + ")");
     staging.download();
     expect_near(c.losses.values(), losses, 0, "losses");
@@ -239,14 +252,17 @@ TEST(CrossEntropy, RefusesViewsThatDoNotFit) {
   Case c(3, 5, DType::bf16, RowLayout::contiguous);
   Array half({3}, DType::bf16), cube({3, 5, 7}, DType::f32);
   auto call = [&](const TensorView& logits, const TensorView& losses, const CrossEntropyOptions& options) {
-    run_kernel(cross_entropy, logits, c.targets.view(), options, losses, {}, {});
+    run_kernel(cross_entropy,
+               {.logits = logits, .targets = c.targets.view(), .options = options, .losses = losses});
   };
   expect_error([&] { call(c.logits.view(), half.view(), {}); }, "losses is bf16, should be f32");
   expect_error([&] { call(cube.view(), c.losses.view(), {}); }, "logits need shape (N, V)");
   expect_error([&] { call(c.logits.view(), c.losses.view(), {.label_smoothing = 1.5}); },
                "label_smoothing is 1.5");
   auto scaled_by = [&](const TensorView& scale) {
-    run_kernel(cross_entropy, c.logits.view(), c.targets.view(), {}, c.losses.view(), {}, scale);
+    run_kernel(
+        cross_entropy,
+        {.logits = c.logits.view(), .targets = c.targets.view(), .losses = c.losses.view(), .scale = scale});
   };
   expect_error([&] { scaled_by(c.losses.view()); }, "scale needs one f64, has (3,) f32");
   expect_error([&] { run_kernel(cross_entropy_mean_scale, c.losses.view(), 0, one(1).view()); },
