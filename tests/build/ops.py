@@ -1,5 +1,5 @@
 """Every op is complete: a row in docs/ops.md whose cost is the one its Function declares, and an OpCase if it is
-differentiable; every kernel is described in docs/kernels.md and called by a test of its family: ops.py SOURCE"""
+differentiable; every kernel is called by a test: ops.py SOURCE"""
 
 import pathlib
 import re
@@ -46,12 +46,9 @@ for op in sorted(declared):
     if rows.get(op) != "not differentiable" and not re.search(called, cases):
         wrong.append(f"tests/ops: no OpCase calls {op}")
 
-described = (source / "docs/kernels.md").read_text()
 kernel_tests = "\n".join(texts("tests/kernels", "*.*").values())
 for path, text in texts("kernels", "*.h").items():
     for kernel in re.findall(r"^extern Kernel<.*?>\s+(\w+);", text, re.MULTILINE | re.DOTALL):
-        if not re.search(rf"\b({kernel}|{path.stem})\b", described):
-            wrong.append(f"docs/kernels.md: {kernel} of {path.relative_to(source)} is not described")
         if not re.search(rf"\b{kernel}\b", kernel_tests):
             wrong.append(f"tests/kernels: no test calls {kernel} of {path.relative_to(source)}")
 
