@@ -31,8 +31,8 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update from the gradients, each multiplied by `gradient_scale` first (clipping, averaging, loss
-  /// scale). Parameters without a gradient are left alone. Error, and no update, if a rate or a weight decay is
-  /// negative or not finite, the scale is not finite, or state and parameters are on several devices.
+  /// scale). Parameters without a gradient are left alone. Error, and no update, if a rate or a weight decay
+  /// is negative or not finite, the scale is not finite, or state and parameters are on several devices.
   virtual void step(double gradient_scale = 1) = 0;
 
   void zero_grad();  ///< drops all gradients
