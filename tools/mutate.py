@@ -19,6 +19,7 @@ Exit code: 0 if no mutant survived, 1 if one did, 2 if the tree does not build o
 import argparse
 import collections
 import json
+import pathlib
 import random
 import subprocess
 import sys
@@ -49,7 +50,9 @@ def group_of(file):
 
 
 def program_for(file):
-    if file.startswith("autograd/ops"):
+    """An operation has tests in tests/ops, or in tests/autograd as the rest of its room."""
+    stem = pathlib.Path(file).stem
+    if file.startswith("autograd/ops/") and (SOURCE / "tests" / "ops" / f"{stem}_test.cpp").exists():
         return "ops_tests"
     return file.split("/")[0] + "_tests"
 
@@ -58,7 +61,7 @@ def nearest_tests(file, names):
     """The tests of the file's stem; without any, those of its family."""
     place = file.rpartition(".")[0].replace("autograd/ops/", "ops/")
     family, stem = place.rpartition("/")[0], place.rpartition("/")[2]
-    of_stem = [name for name in names if name.startswith(family + "/") and name.rpartition("/")[2].startswith(stem)]
+    of_stem = [name for name in names if name.rpartition("/")[2].startswith(stem)]
     in_family = [name for name in names if name.rpartition("/")[0] == family]
     return of_stem or in_family or [name for name in names if name.startswith(family + "/")]
 

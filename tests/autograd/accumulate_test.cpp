@@ -57,6 +57,21 @@ TEST(AccumulateGrad, LosesNoGradientWhereTwoPassesUnderCreateGraphMeet) {
   }
 }
 
+TEST(AccumulateGrad, GivesEachLeafAGradientOfItsOwn) {
+  Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  for (int pass = 0; pass < 2; ++pass) (x + y).backward(Tensor::from<double>({1, 1}, {2}));
+  EXPECT_EQ(x.grad().to_vector<double>(), Doubles(2, 2));
+  EXPECT_EQ(y.grad().to_vector<double>(), Doubles(2, 2));
+}
+
+TEST(AccumulateGrad, AddingInPlaceIsAChangeOfTheGradient) {
+  Tensor x = leaf({1, 2});
+  (x * 2.0).sum().backward();
+  uint64_t version = x.grad().version();
+  (x * 2.0).sum().backward();
+  EXPECT_GT(x.grad().version(), version);
+}
+
 TEST(AccumulateGrad, AddsToAnExpandedGradientElementByElement) {
   Tensor x = leaf({1, 2, 3});
   x.set_grad(Tensor::from<double>({1}, {1}).expand({3}));

@@ -213,6 +213,14 @@ TEST(Backward, AccumulatesIntoTheInputsNamedAlone) {
   expect_error([&] { autograd::backward({x * w}, {}, {.inputs = {x * 1.0}}); }, {"backward", "leaves"});
 }
 
+TEST(Grad, TakesAGivenGradientWithoutItsGraph) {
+  Tensor x = leaf({1, 2}), given = leaf({3, 4});
+  TensorList plain = grad({x + zeros({2}, DType::f64)}, {x}, {given});
+  EXPECT_FALSE(plain[0].requires_grad());
+  TensorList recorded = grad({x + zeros({2}, DType::f64)}, {x}, {given}, {.create_graph = true});
+  EXPECT_TRUE(recorded[0].requires_grad());
+}
+
 struct Fails : autograd::Function<Fails> {
   static constexpr const char* name = "fails";
   Tensor forward(const Tensor& x) { return x.clone(); }
