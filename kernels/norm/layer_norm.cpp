@@ -68,8 +68,8 @@ void forward(const NormArguments& v) {
 }
 
 void layer_norm_cpu(const Stream&, const NormArguments& v) {
-  check_norm("layer_norm", v, true);
-  dispatch_floating(v.x.dtype, "layer_norm", [&]<class T>() { forward<T>(v); });
+  const char* op = check_norm(v, true);
+  dispatch_floating(v.x.dtype, op, [&]<class T>() { forward<T>(v); });
 }
 
 /// One row of the backward pass; null outputs are skipped. With h = (x - mean) rstd and g = dy gamma:

@@ -8,9 +8,8 @@ namespace reprise::kernels {
 namespace {
 
 void layer_norm_cuda(const Stream& stream, const NormArguments& v) {
-  check_norm("layer_norm", v, true);
-  dispatch_floating(v.x.dtype, "layer_norm",
-                    [&]<class T>() { device::norm_forward<true, T>(stream, "layer_norm", v); });
+  const char* op = check_norm(v, true);
+  dispatch_floating(v.x.dtype, op, [&]<class T>() { device::norm_forward<true, T>(stream, op, v); });
 }
 
 void layer_norm_backward_cuda(const Stream& stream, const NormBackwardArguments& v) {

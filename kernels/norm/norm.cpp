@@ -19,7 +19,9 @@ void check_floating(const char* op, const TensorView& x) {
 
 }  // namespace
 
-void check_norm(const char* op, const NormArguments& v, bool centred) {
+const char* check_norm(const NormArguments& v, bool centred) {
+  const bool adds = v.residual || v.sum;
+  const char* op = centred ? (adds ? "add_layer_norm" : "layer_norm") : (adds ? "add_rms_norm" : "rms_norm");
   check(centred || (!v.mean && !v.beta), op, ": has no mean and no beta");
   check_rows(op, "x", v.x);
   check_like(op, "y", v.y, v.x);
@@ -31,6 +33,7 @@ void check_norm(const char* op, const NormArguments& v, bool centred) {
   check_floating(op, v.x);
   check_statistic(op, "mean", v.mean, v.x, statistics_dtype(v.x));
   check_statistic(op, "rstd", v.rstd, v.x, statistics_dtype(v.x));
+  return op;
 }
 
 void check_norm_backward(const char* op, const NormBackwardArguments& v, bool centred) {

@@ -16,7 +16,8 @@ struct NormArguments {
   TensorView sum{}, y;
   TensorView mean{}, rstd{};  ///< f32 (f64 for f64), (...), contiguous, each optional
 };
-void check_norm(const char* op, const NormArguments& views, bool centred);
+/// Error unless the arguments fit; the op that they are of: with a residual, add_layer_norm or add_rms_norm.
+const char* check_norm(const NormArguments& views, bool centred);
 
 /// The gradients of y for what was normalised and for the parameters, which are overwritten; each output is
 /// optional. dx may be dy.

@@ -46,8 +46,8 @@ void forward(const NormArguments& v) {
 }
 
 void rms_norm_cpu(const Stream&, const NormArguments& v) {
-  check_norm("rms_norm", v, false);
-  dispatch_floating(v.x.dtype, "rms_norm", [&]<class T>() { forward<T>(v); });
+  const char* op = check_norm(v, false);
+  dispatch_floating(v.x.dtype, op, [&]<class T>() { forward<T>(v); });
 }
 
 /// One row of the backward pass; null outputs are skipped. With h = x rstd and g = dy gamma:

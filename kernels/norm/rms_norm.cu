@@ -9,9 +9,8 @@ namespace reprise::kernels {
 namespace {
 
 void rms_norm_cuda(const Stream& stream, const NormArguments& v) {
-  check_norm("rms_norm", v, false);
-  dispatch_floating(v.x.dtype, "rms_norm",
-                    [&]<class T>() { device::norm_forward<false, T>(stream, "rms_norm", v); });
+  const char* op = check_norm(v, false);
+  dispatch_floating(v.x.dtype, op, [&]<class T>() { device::norm_forward<false, T>(stream, op, v); });
 }
 
 void rms_norm_backward_cuda(const Stream& stream, const NormBackwardArguments& v) {
