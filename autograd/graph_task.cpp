@@ -16,7 +16,7 @@
 namespace reprise::autograd {
 namespace {
 
-// sum + addend, in place where the buffer is nobody else's.
+// sum + addend, in place where nothing else holds the buffer.
 Tensor sum_of(Tensor&& sum, const Tensor& addend) {
   if (grad_mode_enabled() || !sum.is_sole_owner() || !sum.is_contiguous()) return sum + addend;
   kernels::add_scaled(current_stream(sum.device()), addend, 1.0, sum);
@@ -228,7 +228,7 @@ Tensor GraphTask::take_pending(const Edge& asked) {
   if (buffer == innermost->buffers_.end()) return {};
   Tensor& slot = buffer->second[size_t(edge.input)];
   if (!slot.defined()) return {};
-  Tensor sum = std::exchange(slot, Tensor());  // copied if somebody holds it: the same bits whoever does
+  Tensor sum = std::exchange(slot, Tensor());  // copied if something else holds it: the same bits either way
   return sum.is_sole_owner() && sum.is_contiguous() ? sum : sum.clone();
 }
 

@@ -21,7 +21,7 @@ namespace detail {
 void delete_later(Node* node) noexcept;
 }  // namespace detail
 
-/// Where a gradient goes: slot `input` of `node`. An absent node means nobody wants it.
+/// Where a gradient goes: slot `input` of `node`. An absent node means that it is not wanted.
 struct Edge {
   NodePtr node;
   int input = 0;
@@ -82,7 +82,7 @@ class Node {
 
   uint64_t sequence_;
   std::vector<GradHook> hooks_;
-  Node* deleted_after_ = nullptr;  // the next in the queue of those that nobody holds
+  Node* deleted_after_ = nullptr;  // the next in the queue of those that nothing holds
 };
 
 template <class T, class... Args>

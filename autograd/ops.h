@@ -143,7 +143,7 @@ struct BatchNormOptions {
 /// Batch normalisation of x (N, C, ...) over all dimensions but C (Ioffe and Szegedy 2015). gamma, beta: (C),
 /// or undefined. running_mean, running_variance: (C) of any floating dtype; undefined to normalise by the
 /// batch always. In training they get the mean and the unbiased variance of the batch, unless a checkpoint
-/// plays its region again. Error in training on one value a channel; an empty batch changes nothing.
+/// plays its region again. Error in training on one value per channel; an empty batch changes nothing.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
                   const Tensor& running_variance, const BatchNormOptions& options = {});
 
@@ -159,7 +159,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices);
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
 
-/// Zeroes each element with probability p and scales the rest by 1 / (1 - p). One offset of `generator` a
+/// Zeroes each element with probability p and scales the rest by 1 / (1 - p). One offset of `generator` per
 /// call.
 Tensor dropout(const Tensor& x, double p, Generator* generator = nullptr);
 
@@ -189,7 +189,7 @@ void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
 }
 /// Softmax cross-entropy of logits (..., V) against class indices i64 (...); loss and gradient in one pass.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
-/// Logits that the caller gives away, as `cross_entropy(model(x), targets)` does: if nobody else holds them,
+/// Logits that the caller gives away, as `cross_entropy(model(x), targets)` does: if nothing else holds them,
 /// their gradient takes their memory.
 Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 

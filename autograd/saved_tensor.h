@@ -20,7 +20,7 @@ class SavedTensorHooks {
   ~SavedTensorHooks();
   SavedTensorHooks(const SavedTensorHooks&) = delete;
   SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
-  /// Whether one lives on this thread: what is saved now is somebody else's to keep.
+  /// True if a hook scope is active on this thread; saved tensors then belong to it.
   static bool active();
 
  private:

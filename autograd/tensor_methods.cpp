@@ -154,7 +154,7 @@ void check_source(const Tensor& source, const Tensor& target, const char* op) {
   check(fits, op, ": the source ", source.shape(), " does not broadcast to the target ", target.shape());
 }
 
-// While it lives, nobody is told that the method's own kernels ask for data.
+// While it lives, no observer is told that the method's own kernels ask for data.
 using OwnKernels = SetDataObserver;
 
 void begin_in_place(const Tensor& x, const char* op, const Tensor& source, const Attributes& attributes) {

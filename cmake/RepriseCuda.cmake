@@ -51,7 +51,7 @@ function(reprise_select_cuda_sources list)
   set(${list} ${sources} PARENT_SCOPE)
 endfunction()
 
-# Kernels for the emulator tell it of every access, so that it reports loads of shared memory that nobody has written
+# Kernels for the emulator tell it of every access, so that it reports loads of shared memory that no thread has written
 # (simt/emulator/access_hooks.cpp). A sanitizer has that place in its own builds.
 set(REPRISE_SIMT_CHECKS "")
 if(REPRISE_CUDA STREQUAL EMULATED AND NOT REPRISE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -16,7 +16,7 @@ write_basic_package_version_file(RepriseConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES "${PROJECT_BINARY_DIR}/RepriseConfig.cmake" "${PROJECT_BINARY_DIR}/RepriseConfigVersion.cmake"
         DESTINATION "${package_folder}")
 
-# A static library leaves its own dependencies to whoever links it; a shared one has them inside.
+# A static library leaves its own dependencies to the target that links it; a shared one has them inside.
 set(pc_requires_kind Requires)
 if(BUILD_SHARED_LIBS)
   set(pc_requires_kind Requires.private)

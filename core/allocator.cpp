@@ -210,7 +210,7 @@ void Allocator::account(int64_t bytes, MemoryCategory category) {
   events_.push_back({since.count(), bytes, category});
 }
 
-// A graph's pool may be gone before its last block is: then nobody else may have the block.
+// A graph's pool may be gone before its last block is: then nothing else may have the block.
 void Allocator::keep(const MemoryBlock& block) {
   source_->take_back(block);
   auto alike = blocks_.find({block.pool, block.reserved_bytes});

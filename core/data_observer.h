@@ -16,7 +16,7 @@ class DataObserver {
   static DataObserver* exchange(DataObserver* observer);
 };
 
-/// While it lives, `observer` is told in place of whoever was; null: nobody.
+/// While it lives, `observer` is told in place of the one before; null: none.
 class SetDataObserver {
  public:
   explicit SetDataObserver(DataObserver* observer) : before_(DataObserver::exchange(observer)) {}

@@ -76,6 +76,8 @@ struct DTypeOf<bool> {
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
+// What follows is for operations and the engine, and may change.
+
 /// The type sums are kept in: f64 for f64, else f32.
 template <class T>
 struct AccumulatorOf {

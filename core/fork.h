@@ -6,8 +6,8 @@
 
 namespace reprise {
 
-/// A mutex for what the whole process shares: a fork waits until nobody holds it, so the child finds it free
-/// and what it guards whole. Whoever holds one asks for no other, or the fork could wait forever.
+/// A mutex for what the whole process shares: a fork waits until no thread holds it, so the child finds it
+/// free and what it guards whole. A thread that holds one asks for no other, or the fork could wait forever.
 class ForkSafeMutex {
  public:
   ForkSafeMutex();

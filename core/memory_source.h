@@ -39,7 +39,7 @@ inline size_t size_class(size_t bytes, size_t step) {
   return (bytes + step - 1) / step * step;
 }
 
-/// The sources there are. Those of CUDA devices are one a device.
+/// The sources there are. Those of CUDA devices are one per device.
 std::unique_ptr<MemorySource> make_cpu_source();
 std::unique_ptr<MemorySource> make_cuda_source(Device device);
 

@@ -28,7 +28,7 @@ constexpr int max_threads = 1024;
 thread_local bool inside_pool = false;  // this thread works for a pool: what it starts, it runs alone
 thread_local int loops_around = 0;      // parallel_for's that this thread is in
 
-constinit std::atomic<int> wanted{0};       // threads; 0: nobody has said
+constinit std::atomic<int> wanted{0};       // threads; 0: not chosen
 constinit std::atomic<uint64_t> forked{0};  // times that this process is the child of a fork
 
 struct Job {

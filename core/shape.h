@@ -56,6 +56,8 @@ using Strides = Dims;
 
 std::ostream& operator<<(std::ostream& out, const Dims& dims);  ///< "(2, 3)"
 
+// What follows is for operations and the engine, and may change.
+
 /// The most elements that a shape may have. Offsets in bytes, and the product of any of its sizes, fit in
 /// int64 then: code that has a shape multiplies sizes without looking again.
 inline constexpr int64_t max_elements = int64_t(1) << 60;

@@ -77,7 +77,7 @@ void SpillFile::release(const Extent& extent) noexcept {
   try {
     add_room(extent.offset, extent.offset + (extent.bytes + page - 1) / page * page);
   } catch (const std::bad_alloc&) {
-    // Nobody remembers the room: the file is larger than it need be, and all else is as it should.
+    // The room is not remembered: the file is larger than it need be, and all else is as it should.
   }
 }
 

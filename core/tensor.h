@@ -130,10 +130,10 @@ class Tensor {
   static Tensor over(std::shared_ptr<Storage> storage, const TensorView& view);
   const std::shared_ptr<Storage>& storage() const;
   uint64_t version() const { return storage()->version(); }
-  /// Nobody else holds this tensor's storage: its memory may be reused in place.
+  /// Nothing else holds this tensor's storage: its memory may be reused in place.
   bool is_sole_owner() const;
 
-  /// With the form of `layout` and no data: stands for a value that nobody is going to read. What asks for
+  /// With the form of `layout` and no data: stands for a value that nothing will read. What asks for
   /// its data gets a HollowRead or an Error.
   static Tensor hollow(TensorView layout);
   bool is_hollow() const { return !layout().data && numel() > 0; }

@@ -32,7 +32,7 @@ class File {
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
   /// Writes all of `text` at the end or, if that fails, cuts off again what a full disk took of it: a log
-  /// stays whole, and can go on when there is room. For files that nobody else writes.
+  /// stays whole, and can go on when there is room. For files that nothing else writes.
   void write_whole(std::string_view text);
   /// Waits until what was written is on the disk.
   void sync();

@@ -1,5 +1,5 @@
 // The header of a safetensors file, checked in full. It is hostile until then, and may be all of the file: it
-// stays the text that it is, beside a table of 24 bytes a tensor (the shortest entry of a header takes 52).
+// stays the text that it is, beside a table of 24 bytes per tensor (the shortest entry of a header takes 52).
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ void check_statistic(const char* op, std::string_view name, const TensorView& x,
   check(x.dtype == dtype, op, ": ", name, " is ", x.dtype, ", should be ", dtype);
   int64_t rows = 1;
   for (int dim = 0; dim + 1 < rows_view.rank(); ++dim) rows *= rows_view.shape[dim];
-  check(x.numel() == rows, op, ": ", name, " has shape ", x.shape, ", needs one value a row of ",
+  check(x.numel() == rows, op, ": ", name, " has shape ", x.shape, ", needs one value per row of ",
         rows_view.shape);
   check(x.is_contiguous(), op, ": ", name, " needs to be contiguous, has strides ", x.strides);
 }

@@ -23,7 +23,7 @@ void check_rows(const char* op, std::string_view name, const TensorView& x);
 void check_same_rows(const char* op, const TensorView& first, std::initializer_list<const TensorView*> views);
 /// Error unless x is absent, or a floating vector of `width` elements.
 void check_parameter(const char* op, std::string_view name, const TensorView& x, int64_t width);
-/// Error unless x is absent, or one value a row of `rows_view`, contiguous, of `dtype`.
+/// Error unless x is absent, or one value per row of `rows_view`, contiguous, of `dtype`.
 void check_statistic(const char* op, std::string_view name, const TensorView& x, const TensorView& rows_view,
                      DType dtype);
 

@@ -19,7 +19,7 @@ struct BatchNormLayerOptions {
 /// What BatchNorm1d and BatchNorm2d share (Ioffe and Szegedy 2015). In training it normalises by the batch,
 /// by its biased variance, and updates the running statistics, by the unbiased one; evaluation normalises by
 /// these. Under a checkpoint the state changes in the first run only. An empty batch changes nothing. Error
-/// on one value a channel in training.
+/// on one value per channel in training.
 class BatchNorm : public Layer {
  public:
   Tensor forward(const Tensor& x) override;

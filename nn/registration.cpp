@@ -55,7 +55,7 @@ class Registry {
     return found == made_.end() || found->second.parameter.expired() ? "" : found->second.description;
   }
 
-  // Descriptions of those that have a gradient and that nobody knows; from now on they are known.
+  // Descriptions of those that have a gradient and that are not known; from now on they are.
   std::vector<std::string> take_strays() {
     std::lock_guard lock(mutex_);
     std::vector<std::string> strays;

@@ -14,9 +14,9 @@ namespace detail {
 
 /// A module has made `parameter`.
 void note_made(const Module& owner, const std::string& name, const Tensor& parameter);
-/// Somebody knows these: a module that was asked for its parameters, or an optimizer.
+/// These are known: to a module that was asked for its parameters, or to an optimizer.
 void note_known(const TensorList& parameters);
-/// Warns of parameters of modules that got a gradient and that nobody knows, once of each: no optimizer
+/// Warns of parameters of modules that got a gradient and that are not known, once of each: no optimizer
 /// will ever change them.
 void warn_of_strays();
 

@@ -1,4 +1,4 @@
-// What a warp does together in ldmatrix and mma.sync: Note [Fragments] of ptx.h, in code. Runs once a warp,
+// What a warp does together in ldmatrix and mma.sync: Note [Fragments] of ptx.h, in code. Runs once per warp,
 // over the argument records of its lanes, and is compiled without sanitizers (the records are other threads'
 // stacks).
 #include <array>

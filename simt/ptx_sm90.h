@@ -60,7 +60,7 @@ __device__ __forceinline__ void tma_store_wait();
 /// Orders this thread's writes of shared memory before later accesses of TMA and wgmma.
 __device__ void fence_proxy_async();
 
-/// Gives registers back, or waits for more: multiples of 8 in 24 to 256 a thread. By all warps of a
+/// Gives registers back, or waits for more: multiples of 8 in 24 to 256 per thread. By all warps of a
 /// warpgroup.
 template <int registers>
 __device__ __forceinline__ void lower_registers();

@@ -67,7 +67,7 @@ inline void mbarrier_wait(Mbarrier* barrier, int parity, Here here) {
   detail::mbarrier_wait(barrier, parity, {"mbarrier.try_wait", here});
 }
 
-/// The tile's memory is lost at once; the data land when nobody can go on without them, or at random.
+/// The tile's memory is lost at once; the data land when no thread can go on without them, or at random.
 template <int rank>
 void tma_load(void* to_shared, const TensorMap* map, Mbarrier* barrier, const int (&at)[rank], Here here) {
   const Where where{"cp.async.bulk.tensor", here};

@@ -50,7 +50,7 @@ struct BlockState {
   bool barriers_fenced = true;           // mbarrier_init_fence since the last mbarrier_init
 };
 
-/// Of the running block; new when it begins.
+/// The state of the running block; new when it begins.
 BlockState& block_state();
 
 }  // namespace reprise::simt::ptx::detail

@@ -1,6 +1,6 @@
 // The CUDA vocabulary that kernels are written in: the one header a .cu file includes for it. nvcc builds the
 // kernel for a GPU; a plain C++ compiler builds the same source for the emulator, which runs it on the CPU
-// with one fiber a CUDA thread (docs/emulator.md).
+// with one fiber per CUDA thread (docs/emulator.md).
 //
 //   template <class T>
 //   __global__ void scale_kernel(T* y, float factor, int64_t n) {

@@ -30,7 +30,7 @@ wanted() {
   fi
 }
 
-# Every library that torch's libraries need and nobody has, as an empty one with the symbols torch looks up in it.
+# Every library that torch's libraries need and no package has, as an empty one with the symbols torch looks up in it.
 write_stubs() {
   local lib=$1 name version paths
   work=$(mktemp -d)

@@ -28,7 +28,7 @@ struct Checkpoint {
 /// Writes a checkpoint, makes it the newest, then removes all but the newest `keep`. A crash at any point
 /// leaves the previous newest one whole. Errors name the path. Once the checkpoint is in place nothing is an
 /// Error: returns what could not be removed, and why; empty if nothing. What this program did not make, and a
-/// checkpoint that somebody put a file into, is neither counted nor removed.
+/// checkpoint that a user put a file into, is neither counted nor removed.
 std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep);
 
 /// Whether the run folder has a checkpoint.

@@ -40,7 +40,7 @@ std::string text_of(const Name& name) {
   return name.time > 1 ? text + "-" + std::to_string(name.time) : text;
 }
 
-// Only what `text_of` writes: "step-4" or "step-00000004-best" are somebody else's.
+// Only what `text_of` writes: "step-4" or "step-00000004-best" were not made here.
 std::optional<Name> parse(std::string_view text) {
   if (!text.starts_with(step_prefix)) return {};
   std::string_view rest = text.substr(step_prefix.size());

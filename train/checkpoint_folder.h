@@ -1,5 +1,5 @@
 // The folder that a run's checkpoints lie in: their names, LATEST, and what may be deleted. Only what this
-// program made, and nobody added to, is ever deleted: a copy, a link, a folder with a note in it stays.
+// program made, and nothing was added to, is ever deleted: a copy, a link, a folder with a note in it stays.
 #pragma once
 
 #include <cstdint>

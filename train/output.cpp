@@ -23,7 +23,7 @@ int write_all(int descriptor, std::string_view text) {
     ssize_t put = ::write(descriptor, text.data(), text.size());
     if (put >= 0) {
       text.remove_prefix(size_t(put));
-    } else if (errno == EAGAIN) {  // whoever shares the stream made it non-blocking
+    } else if (errno == EAGAIN) {  // another program made the shared stream non-blocking
       pollfd wanted{.fd = descriptor, .events = POLLOUT, .revents = 0};
       ::poll(&wanted, 1, -1);
     } else if (errno != EINTR) {

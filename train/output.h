@@ -17,7 +17,7 @@ void print_text(std::string_view text);
 /// standard error, no later one is.
 void report_text(std::string_view text);
 
-/// Writes to standard error; nobody can be told where that fails.
+/// Writes to standard error; a failure of that cannot be told.
 void warn_text(std::string_view text);
 
 /// Whether standard output is a terminal.

@@ -1,4 +1,4 @@
-// Free, begun, saved or somebody else's.
+// Free, begun, saved or not ours.
 #include "reprise/train/run_folder.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// flock on a file that is never removed: a lock on a removed file would keep nobody out.
+// flock on a file that is never removed: a lock on a removed file would keep no one out.
 #include "reprise/train/run_lock.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ int open_lock(const std::string& path) {
   }
 }
 
-// Whether `path` is still the file that was opened: whoever removed it may have locked another one.
+// Whether `path` is still the file that was opened: the program that removed it may have locked another one.
 bool is_still(const std::string& path, int descriptor) {
   struct stat opened, there;
   if (::fstat(descriptor, &opened) != 0) fail_with_errno("lock", path);
@@ -99,7 +99,7 @@ RunLock::RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.des
 
 RunLock::~RunLock() {
   if (descriptor_ < 0) return;
-  if (::ftruncate(descriptor_, 0) != 0) errno = 0;  // nobody reads it where nobody holds it
+  if (::ftruncate(descriptor_, 0) != 0) errno = 0;  // it is read only where it is held
   ::close(descriptor_);
 }
 

@@ -35,7 +35,7 @@ int refuse_for_memory(const char* name) {
   static char reason[] = ": out of memory\n";
   iovec parts[] = {{const_cast<char*>(name), std::strlen(name)}, {reason, sizeof reason - 1}};
   ssize_t ignored = ::writev(STDERR_FILENO, parts, 2);
-  (void)ignored;  // nobody is left to be told
+  (void)ignored;  // there is no one left to tell
   return 2;
 }
 

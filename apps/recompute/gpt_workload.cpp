@@ -100,7 +100,7 @@ Batch GptWorkload::batch(int64_t step, int64_t n) const {
 std::string GptWorkload::to_string() const {
   return detail::join("GPT: ", model_.layers, " layers, ", model_.heads, " heads, width ", model_.width,
                       ", context ", model_.context, ", vocabulary ", model_.vocab_size, "; ", rows, " x ",
-                      units_per_row, " tokens a step, on ", device, " (", num_threads(), " threads)");
+                      units_per_row, " tokens per step, on ", device, " (", num_threads(), " threads)");
 }
 
 Workload::Model GptWorkload::make_model() const {

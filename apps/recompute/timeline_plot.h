@@ -16,7 +16,7 @@ std::vector<train::MemoryPoint> thinned(const std::vector<train::MemoryPoint>& p
 /// An HTML section. Moving over the picture shows what was held then, by the script below.
 std::string timeline_section(const ProfiledStep& step, const TimelineScale& scale);
 std::string category_legend();
-/// What makes the pictures answer to the pointer; once a page.
+/// What makes the pictures answer to the pointer; once per page.
 std::string timeline_script();
 
 }  // namespace reprise::apps::recompute

@@ -1,5 +1,5 @@
 // A residual sum and its normalisation as one operation: the sum is read once less. Bits and what is kept for
-// backward, the sum and one or two numbers a row, are those of the two operations.
+// backward, the sum and one or two numbers per row, are those of the two operations.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"

@@ -1,7 +1,7 @@
-// Batch normalisation as one operation: keeps x and two numbers a channel. By the statistics of the batch and
-// by given ones it is two operations, as only the second reads the running statistics. They are updated here,
-// in the first run of a checkpointed region only; the region does not see them read, so it allows its own
-// update of them and still refuses anybody's between an inference in the region and the replay of it.
+// Batch normalisation as one operation: keeps x and two numbers per channel. By the statistics of the batch
+// and by given ones it is two operations, as only the second reads the running statistics. They are updated
+// here, in the first run of a checkpointed region only; the region does not see them read, so it allows its
+// own update of them and still refuses anybody's between an inference in the region and the replay of it.
 #include "reprise/kernels/norm/batch_norm.h"
 
 #include "reprise/autograd/function.h"

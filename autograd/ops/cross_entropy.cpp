@@ -1,5 +1,5 @@
 // Softmax cross-entropy as one operation: forward makes the loss and the gradient of the logits in one pass
-// and keeps the gradient only, in the memory of logits that nobody else holds. The host reads nothing: how
+// and keeps the gradient only, in the memory of logits that nothing else holds. The host reads nothing: how
 // many targets a mean is taken over stays on the device.
 #include "reprise/kernels/softmax/cross_entropy.h"
 

@@ -1,4 +1,4 @@
-// Layer normalisation as one operation: keeps x and two numbers a row.
+// Layer normalisation as one operation: keeps x and two numbers per row.
 #include "reprise/kernels/norm/layer_norm.h"
 
 #include "reprise/autograd/function.h"

@@ -1,4 +1,4 @@
-// Root-mean-square normalisation as one operation: keeps x and one number a row.
+// Root-mean-square normalisation as one operation: keeps x and one number per row.
 #include "reprise/kernels/norm/rms_norm.h"
 
 #include "reprise/autograd/function.h"

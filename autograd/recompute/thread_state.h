@@ -6,9 +6,9 @@
 
 namespace reprise::recompute {
 
-/// For whoever adds such a state: from now on each region, in either mode, calls `note` before its first run,
-/// and what that gives makes the scopes that its replays run in. Each replay enters a new one: a cache in it
-/// belongs to that replay. Several states are independent of each other.
+/// For code that adds such a state: from now on each region, in either mode, calls `note` before its first
+/// run, and what that gives makes the scopes that its replays run in. Each replay enters a new one: a cache
+/// in it belongs to that replay. Several states are independent of each other.
 ///
 ///   rp::restore_in_replays([] {
 ///     return [dtype = autocast_dtype()] { return std::make_shared<Autocast>(dtype); };

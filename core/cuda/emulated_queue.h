@@ -17,7 +17,7 @@ void enqueue(void* stream, std::function<void()> work);
 /// How streams of this process run. Starts at REPRISE_EMULATOR_STREAMS=eager|deferred.
 enum class Streams {
   eager,    ///< work has run when the call that enqueues it returns
-  deferred  ///< work runs as late as a GPU may run it: when somebody waits for it. It shows missing waits
+  deferred  ///< work runs as late as a GPU may run it: when something waits for it. It shows missing waits
 };
 Streams streams();
 void set_streams(Streams streams);  ///< runs what waits first

@@ -10,7 +10,7 @@
 
 namespace reprise::cuda {
 
-/// One a device, in host memory that the device can write. The first error claims it and stays; its code, 0
+/// One per device, in host memory that the device can write. The first error claims it and stays; its code, 0
 /// until then, is written last.
 struct ErrorSlot {
   int claimed = 0, code = 0;

@@ -25,7 +25,7 @@ class Event {
   bool is_done() const;                        ///< true if it was never recorded
   void synchronize() const;                    ///< the host waits
 
-  /// Of two finished events with timing on.
+  /// The time between two finished events with timing on.
   friend double seconds_between(const Event& begin, const Event& end);
 
  private:

@@ -1,4 +1,4 @@
-// Streams of one's own, and which stream ops run on.
+// Owned streams, and the scope that sets the current stream.
 //
 //   cuda::OwnedStream side(device);
 //   {
@@ -16,7 +16,7 @@
 
 namespace reprise::cuda {
 
-/// A stream of a device that nobody else uses. Streams are kept and used again, never destroyed: memory
+/// A stream of a device that nothing else uses. Streams are kept and used again, never destroyed: memory
 /// remembers the stream that it was asked for on (see Allocator).
 class OwnedStream {
  public:

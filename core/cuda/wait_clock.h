@@ -13,7 +13,7 @@ class WaitClock {
  public:
   /// Makes `stream` wait for `event`, and counts what that costs it.
   void wait(const Event& event, const Stream& stream);
-  /// Of the waits that are over.
+  /// Seconds of the waits that are over.
   double seconds();
 
  private:

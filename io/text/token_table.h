@@ -1,4 +1,4 @@
-// The tokens of a vocabulary by id: all their bytes in one piece and where each begins, four bytes a token,
+// The tokens of a vocabulary by id: all their bytes in one piece and where each begins, four bytes per token,
 // so that a hostile vocabulary costs no more memory than its file.
 #pragma once
 

@@ -111,7 +111,7 @@ struct Forward : Parts {
     const Id difference = binary(Mode::sub, x, largest), exponential = graph.temporary(scores);
     graph.pointwise(Mode::exp, {difference}, exponential);
     graph.reduce(Sum::add, exponential, sum);
-    // cuDNN looks for the log-sum-exp even where nobody wants it.
+    // cuDNN looks for the log-sum-exp even where it is not wanted.
     const Id logarithm = graph.temporary(rows), statistics = call.lse ? lse : graph.temporary(rows);
     graph.pointwise(Mode::log, {sum}, logarithm);
     graph.pointwise(Mode::add, {largest, logarithm}, statistics);

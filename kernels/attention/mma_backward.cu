@@ -48,7 +48,7 @@ __device__ __forceinline__ void differentiate(const BackwardArguments<T>& args, 
 template <int width, bool dropout>
 struct QueryTile {
   static constexpr int warps = 4, threads = warps * 32;
-  static constexpr int row_tiles = width <= 64 && !dropout ? 2 : 1;  // of 16 queries, a warp
+  static constexpr int row_tiles = width <= 64 && !dropout ? 2 : 1;  // of 16 queries, per warp
   static constexpr int warp_queries = 16 * row_tiles, queries = warps * warp_queries;
   static constexpr int keys = 32;
   static constexpr bool keeps_rows = row_tiles * width <= 64;  // of Q and dO, in registers
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(QueryTile<width, dropout>::threads)
   set_zero(dq);
   for (int tile = 0; tile < tiles; ++tile) {
     ptx::cp_async_wait<0>();
-    __syncthreads();  // the pair is here, and nobody reads the other any more
+    __syncthreads();  // the pair is here, and no thread reads the other any more
     const int first_key = tile * Tile::keys;
     if (tile + 1 < tiles) kv_tiles.load(tile + 1, k, v, first_key + Tile::keys, keys, args.access);
     if (first_key >= warp.some_see) continue;
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(QueryTile<width, dropout>::threads)
 template <int width, bool dropout>
 struct KeyTile {
   static constexpr int warps = 4, threads = warps * 32;
-  static constexpr int row_tiles = width <= 64 && !dropout ? 2 : 1;  // of 16 keys, a warp
+  static constexpr int row_tiles = width <= 64 && !dropout ? 2 : 1;  // of 16 keys, per warp
   static constexpr int warp_keys = 16 * row_tiles, keys = warps * warp_keys;
   static constexpr int queries = 32;
   static constexpr size_t numbers_bytes = 2 * 2 * queries * sizeof(float);
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(KeyTile<width, dropout>::threads)
   set_zero(dk), set_zero(dv);
   for (int step = 0; step < count; ++step) {
     ptx::cp_async_wait<0>();
-    __syncthreads();  // the pair is here, and nobody reads the other any more
+    __syncthreads();  // the pair is here, and no thread reads the other any more
     if (step + 1 < count) steps.load(step + 1);
     const int query = steps.first_query(step), last_query = min(query + Tile::queries, queries) - 1;
     if (warp_key >= keys || warp_key > last_query + shift) continue;

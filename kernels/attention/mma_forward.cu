@@ -19,7 +19,7 @@ namespace ptx = simt::ptx;
 template <int width, bool dropout>
 struct ForwardTile {
   static constexpr int warps = 4, threads = warps * 32;
-  static constexpr int row_tiles = dropout ? 1 : 2;  // of 16 queries, a warp; Philox needs registers
+  static constexpr int row_tiles = dropout ? 1 : 2;  // of 16 queries, per warp; Philox needs registers
   static constexpr int warp_queries = 16 * row_tiles, queries = warps * warp_queries;
   static constexpr int keys = width <= 64 ? 64 : 32;
   static constexpr bool keeps_q =
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(ForwardTile<width, dropout>::threads, 2)
   OwnRows<T, width, M, Tile::keeps_q> own_q;
   for (int tile = 0; tile < tiles; ++tile) {
     ptx::cp_async_wait<0>();
-    __syncthreads();  // the pair is here, and nobody reads the other any more
+    __syncthreads();  // the pair is here, and no thread reads the other any more
     const int first_key = tile * Tile::keys;
     if (tile + 1 < tiles) kv_tiles.load(tile + 1, k, v, first_key + Tile::keys, keys, args.access);
     if (first_key >= warp.some_see) continue;

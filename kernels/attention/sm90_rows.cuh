@@ -118,8 +118,8 @@ __device__ __forceinline__ void round_to(uint32_t (&p)[n / 8][4], const float (&
   for (int i = 0; i < n / 2; ++i) p[i / 4][i % 4] = device::packed<E>(s[2 * i], s[2 * i + 1]);
 }
 
-/// Writes o (64, head_dim), rounded, to the tensor: through `tile`, the warpgroup's own Q, which nobody reads
-/// any more. TMA leaves rows beyond the last query alone.
+/// Writes o (64, head_dim), rounded, to the tensor: through `tile`, the warpgroup's own Q, which nothing
+/// reads any more. TMA leaves rows beyond the last query alone.
 template <class E, class T>
 __device__ __forceinline__ void write_out(const float (&o)[T::head_dim / 2], unsigned char* tile,
                                           const ptx::TensorMap* map, const Rows& rows, HeadAt head,

@@ -1,4 +1,4 @@
-// Philox (core/random.h) on vectors: one block a lane, for the bodies of `simd::run`. The bits are those of
+// Philox (core/random.h) on vectors: one block per lane, for the bodies of `simd::run`. The bits are those of
 // `philox_block`.
 #pragma once
 

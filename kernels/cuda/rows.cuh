@@ -1,6 +1,6 @@
 // Kernels that work row by row over the last dimension. A team of threads, a warp or a block, shares a row;
 // a thread works on packs of N columns, thread t on the packs t, t + threads, t + 2 threads, ... A row of
-// K packs a thread is kept in registers; with K = 0 it may have any length and is read again for each pass,
+// K packs per thread is kept in registers; with K = 0 it may have any length and is read again for each pass,
 // from the cache as a rule. Note [Own columns] In every pass a thread reads and writes the same columns, so a
 // result may lie over an input without a barrier between the passes. Note [Shifted rows] A row that starts
 // behind a 16-byte boundary may be worked on from that boundary on: its first columns, and those behind its

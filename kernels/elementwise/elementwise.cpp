@@ -1,5 +1,5 @@
 // Elementwise maths. Every op is one loop over contiguous chunks of its compute type (f32, f64 or i64),
-// picked once a call; Reader and Writer bring any strides and dtype to that form. Bytes: each input is read
+// picked once per call; Reader and Writer bring any strides and dtype to that form. Bytes: each input is read
 // once, y written once.
 #include "reprise/kernels/elementwise/elementwise.h"
 

@@ -1,7 +1,7 @@
 // C = activation(sums + bias) + residual, or sums * activation'(dactivation), element by element.
 //
 // Bytes: the sums once, each present tensor of the epilogue once, C once (twice if it accumulates). By packs
-// of 16 bytes where they fit all of them: one element a thread would keep too few bytes on their way.
+// of 16 bytes where they fit all of them: one element per thread would keep too few bytes on their way.
 #include "reprise/kernels/gemm/finish.h"
 
 #include "reprise/kernels/cuda/reduce.cuh"

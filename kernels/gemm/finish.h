@@ -1,4 +1,4 @@
-// The epilogue of a matrix multiply on CUDA as a kernel of its own, for sums that somebody else has computed.
+// The epilogue of a matrix multiply on CUDA as a kernel of its own, for sums that are computed elsewhere.
 #pragma once
 
 #include "reprise/kernels/gemm/operands.h"

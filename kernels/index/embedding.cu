@@ -83,7 +83,7 @@ struct Columns {
   int64_t count, table_row, table_step, row_step;
 };
 
-constexpr int forward_rows = 8;  // of a block: a warp a row
+constexpr int forward_rows = 8;  // of a block: a warp per row
 
 /// U is 16 bytes, or one element.
 template <class U>

@@ -1,11 +1,11 @@
 // Gather, scatter, one_hot and arange on CUDA. Each element of the outputs and of the index is touched once;
 // gather and arange are bound by memory.
 //
-//   gather       y[r, i] = x[r, index[r, i]]         a thread an element
-//   scatter_add  y[r, index[r, i]] += x[r, i]        a warp a row, 32 elements at a time in the order of i;
+//   gather       y[r, i] = x[r, index[r, i]]         a thread per element
+//   scatter_add  y[r, index[r, i]] += x[r, i]        a warp per row, 32 elements at a time in the order of i;
 //                                                    equal indices among them are added up by one lane
-//   one_hot      y[r, c] = c == index[r]             a thread an element
-//   arange       y[i] = i                            a thread an element
+//   one_hot      y[r, c] = c == index[r]             a thread per element
+//   arange       y[i] = i                            a thread per element
 #include "reprise/kernels/cuda/reduce.cuh"
 #include "reprise/kernels/cuda/strided.cuh"
 #include "reprise/kernels/index/index.h"

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(threads)
   counts[int64_t(blockIdx.x) * digits + threadIdx.x] = tile_counts[threadIdx.x];
 }
 
-/// The sum of `value` over the threads before this one. `scratch` holds one number a warp.
+/// The sum of `value` over the threads before this one. `scratch` holds one number per warp.
 __device__ inline uint32_t sum_before(uint32_t value, uint32_t* scratch) {
   const int warp = int(threadIdx.x) / warp_threads, lane = int(threadIdx.x) % warp_threads;
   uint32_t sum = value;

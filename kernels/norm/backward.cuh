@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(Cut::max_block, norm_backward_blocks<Cut>)
     if (p.partials) write_partials(team, columns, reinterpret_cast<C*>(bytes), p.partials, p.width);
 }
 
-/// Partial rows alone: piece blockIdx.y of the rows, a thread a column and every 8th row.
+/// Partial rows alone: piece blockIdx.y of the rows, a thread per column and every 8th row.
 template <bool centred, class C, class T>
 __global__ void __launch_bounds__(256) norm_columns_kernel(NormBackward<T, C> p) {
   constexpr int outputs = norm_outputs<centred>;

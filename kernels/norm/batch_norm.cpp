@@ -1,6 +1,6 @@
 // Batch normalisation on the CPU. The samples are cut into pieces by the shape alone; a piece of a channel
 // stays in the cache while it is read for its mean and for its deviations from it, and the pieces are joined
-// in order. Where a channel has one value a sample, the lanes of a vector are neighbouring channels, else
+// in order. Where a channel has one value per sample, the lanes of a vector are neighbouring channels, else
 // neighbouring places.
 #include "reprise/kernels/norm/batch_norm.h"
 
@@ -16,7 +16,7 @@ namespace {
 /// How (N, C, ...) is cut into tasks: a piece is a run of places in some samples.
 struct ChannelCut {
   ChannelShape shape;
-  bool columns;       ///< one value a sample: lanes lie along channels
+  bool columns;       ///< one value per sample: lanes lie along channels
   int64_t width;      ///< channels of one task
   int64_t run, runs;  ///< places of a piece, and pieces along the places of a sample
   int64_t samples;    ///< of a piece

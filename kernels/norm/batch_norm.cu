@@ -3,7 +3,7 @@
 // pass applies.
 //   forward   y = scale (x - mean) + shift:               reads x twice, writes y
 //   backward  dx = scale dy + slope (x - mean) + shift:   reads dy and x twice, writes dx
-// Operations an element: 6 for the statistics, 3 to apply them, 4 and 4 backward: memory is the bound.
+// Operations per element: 6 for the statistics, 3 to apply them, 4 and 4 backward: memory is the bound.
 #include "reprise/kernels/norm/batch_norm.h"
 
 #include "reprise/kernels/cuda/parameters.cuh"
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(channel_threads)
 }
 
 /// A warp for each channel: dgamma and dbeta from their pieces, and the function that gives dx. `count`:
-/// values a channel, 0 where the statistics are constants.
+/// values per channel, 0 where the statistics are constants.
 template <class C>
 __global__ void __launch_bounds__(channel_threads)
     finish_gradients_kernel(const GradientSums* partial, int64_t pieces, int64_t channels, double eps,

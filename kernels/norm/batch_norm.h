@@ -46,7 +46,7 @@ struct BatchNormBackwardArguments {
 extern Kernel<void(const BatchNormBackwardArguments& arguments)> batch_norm_backward;
 
 /// running += momentum * (value - running) for the mean and the unbiased variance of a batch of `count` > 1
-/// values a channel. `batches` grows by 1; without a momentum it is 1 / batches: the average of all so far.
+/// values per channel. `batches` grows by 1; without a momentum it is 1 / batches: the average of all so far.
 struct RunningStatisticsArguments {
   TensorView mean, variance;                  ///< as `batch_norm` wrote them
   TensorView running_mean, running_variance;  ///< (C), of any floating dtype and stride

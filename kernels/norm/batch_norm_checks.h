@@ -9,7 +9,7 @@ namespace reprise::kernels {
 /// (N, C, ...) as three numbers.
 struct ChannelShape {
   int64_t samples, channels, spatial;
-  int64_t count() const { return samples * spatial; }  ///< values a channel
+  int64_t count() const { return samples * spatial; }  ///< values per channel
 };
 
 /// Error unless the views fit together. `written`: the kernel writes the statistics.

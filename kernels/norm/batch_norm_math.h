@@ -51,7 +51,7 @@ constexpr ChannelMap<C> forward_map(double mean, double rstd, double gamma, doub
   return {high, C(mean - double(high)), C(gamma * rstd), C(0), C(beta)};
 }
 
-/// `count`: values a channel, 0 where the statistics do not depend on x.
+/// `count`: values per channel, 0 where the statistics do not depend on x.
 template <class C>
 constexpr ChannelMap<C> backward_map(double mean, double rstd, double gamma, const GradientSums& sums,
                                      int64_t count) {

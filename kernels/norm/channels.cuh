@@ -18,7 +18,7 @@ inline constexpr int64_t channel_chain = 64;     ///< packs of one thread, at mo
 inline constexpr int64_t channel_blocks = 1024;  ///< more pieces than this would not fill a GPU better
 inline constexpr int64_t least_channel_chain = 4;
 
-/// Packs of N elements; `columns`: one value a sample, packs lie along channels.
+/// Packs of N elements; `columns`: one value per sample, packs lie along channels.
 template <int N_, bool columns_>
 struct ChannelCut {
   static constexpr int N = N_;

@@ -1,4 +1,4 @@
-// Optimizer steps on the CPU, bound by memory: AdamW moves 28 bytes a parameter (f32; also bf16 with
+// Optimizer steps on the CPU, bound by memory: AdamW moves 28 bytes per parameter (f32; also bf16 with
 // its master copy), SGD with momentum 20.
 // The tensors are cut into pieces of one size, and the pieces of all tensors are the tasks of one loop.
 #include "reprise/kernels/optimizer/optimizer_step.h"

@@ -1,6 +1,6 @@
 // Optimizer steps on CUDA: all tensors of one dtype in one launch (170 at a time). Each element is read and
-// written once: AdamW moves 28 bytes a parameter (f32; also bf16 with its master copy), SGD with momentum 20.
-// Operations: about 40 an element, a quarter of what a GPU can do meanwhile.
+// written once: AdamW moves 28 bytes per parameter (f32; also bf16 with its master copy), SGD with
+// momentum 20. Operations: about 40 per element, a quarter of what a GPU can do meanwhile.
 //
 // Norms and checks read each element once, and take tensors of any strides; the norm adds in f64 over pieces
 // of 16,384 elements, whose sums one block adds in order.

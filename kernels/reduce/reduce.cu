@@ -1,4 +1,4 @@
-// Reductions on CUDA:  y[i] = op over j of x[i, j].  Bytes: x is read once. Operations: one an element, so
+// Reductions on CUDA:  y[i] = op over j of x[i, j].  Bytes: x is read once. Operations: one per element, so
 // memory is the bound wherever neighbouring threads read neighbouring elements:
 //
 //   rows      a thread, a warp or a block reduces each result, its threads side by side along the row;

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
 
 constexpr int count_threads = 1024;
 
-/// Moves 8 bytes a row. One block: the targets are little beside the logits.
+/// Moves 8 bytes per row. One block: the targets are little beside the logits.
 __global__ void __launch_bounds__(count_threads)
     mean_scale_kernel(const int64_t* targets, int64_t stride, int64_t rows, int64_t ignore_index,
                       double* scale) {

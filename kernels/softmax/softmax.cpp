@@ -108,7 +108,7 @@ T* row_of(const TensorView& x, int64_t row) {
   return data;
 }
 
-/// Calls body.operator()<T, L>(row) for each row, some thousand elements a task.
+/// Calls body.operator()<T, L>(row) for each row, some thousand elements per task.
 template <class Body>
 void each_row(const char* op, const TensorView& x, Body&& body) {
   int64_t count = x.numel();

@@ -1,4 +1,4 @@
-// Setting: a number with a default that knows whether somebody chose it: what would be ignored can be
+// Setting: a number with a default that knows whether it was chosen: what would be ignored can be
 // refused.
 #pragma once
 

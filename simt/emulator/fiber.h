@@ -25,7 +25,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Goes on with `to`, until somebody switches back to this fiber, which must be the one that runs.
+  /// Goes on with `to`, until something switches back to this fiber, which must be the one that runs.
   void switch_to(Fiber& to);
 
   /// The first thing to call in `entry`; `from` is the fiber that switched.

@@ -29,7 +29,7 @@ struct Stats {
   uint64_t matrix_bank_conflicts = 0;  ///< rows of a phase whose banks another row of it had used
 };
 
-/// Of the launch that ended last.
+/// The bank conflicts of the launch that ended last.
 Stats last_launch_stats();
 
 }  // namespace reprise::simt

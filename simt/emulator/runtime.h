@@ -85,7 +85,7 @@ uint32_t shared_offset(const void* address, size_t bytes, Where where);
 void* shared_ptr(uint32_t offset, size_t bytes, Where where);
 
 /// For models, which are compiled without the checks of shared memory: bytes that an asynchronous operation
-/// has stored, and bytes that it will store some time after now, which nobody may read until then.
+/// has stored, and bytes that it will store some time after now, which no thread may read until then.
 void shared_written(void* address, size_t bytes);
 void shared_undefined(void* address, size_t bytes);
 

@@ -110,7 +110,7 @@ std::string SharedArena::note_load(const void* address, size_t bytes) const {
     return described("loads outside of shared arrays", offset(address), bytes);
   auto first = states_.begin() + ptrdiff_t(offset(address)), last = first + ptrdiff_t(bytes);
   if (std::find(first, last, State::undefined) == last) return {};
-  return described("loads shared memory that nobody has written", offset(address), bytes);
+  return described("loads shared memory that no thread has written", offset(address), bytes);
 }
 
 std::string SharedArena::described(const char* what, size_t offset, size_t bytes) const {

@@ -25,7 +25,7 @@ class SharedArena {
   /// Forgets the last block. All bytes become 0xff, so that what was never written reads as NaN or -1.
   void start_block(size_t dynamic_bytes);
 
-  /// After the last block: nothing is forbidden memory to whoever gets it next.
+  /// After the last block: nothing of it is forbidden to its next holder.
   void end_grid();
 
   void* dynamic() const { return data_ + first_offset; }

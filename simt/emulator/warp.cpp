@@ -49,7 +49,7 @@ void Block::end_meeting(Warp& warp, Meeting& meeting, uint32_t goes_on) {
   for_each_bit(ended.arrived & ~goes_on, [&](unsigned lane) { make_ready(*warp.threads[lane]); });
 }
 
-/// After a lane has exited: meetings that waited for nobody else end.
+/// After a lane has exited: meetings that waited for no one else end.
 void Block::end_meetings_without(Warp& warp) {
   for (int i = 0; i < warp.meetings_begun;) {
     Meeting& meeting = warp.meetings[size_t(i)];

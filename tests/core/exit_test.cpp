@@ -1,4 +1,4 @@
-// A program may compute until its very end: in destructors of statics, and on threads that nobody joins.
+// A program may compute until its very end: in destructors of statics, and on threads that are never joined.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -88,7 +88,7 @@ TEST(ParallelTasks, StopsSoonAfterAnError) {
   Threads scope(2);
   std::atomic<int64_t> runs = 0;
   EXPECT_THROW(parallel_tasks(1'000'000, [&](int64_t) { fail("task ", ++runs); }), Error);
-  EXPECT_LE(runs, 2);  // at most one a thread
+  EXPECT_LE(runs, 2);  // at most one per thread
 }
 
 TEST(ParallelTasks, NestedCallsRunOnTheCallingThread) {

@@ -98,7 +98,7 @@ def go_on(world, folder, training, faults=None):
 
 
 def same_end(world, folder, training):
-    """Finishes the run in `folder`, and says what differs from the run that nobody disturbed, or None."""
+    """Finishes the run in `folder`, and says what differs from the run that was not disturbed, or None."""
     wanted = reference(world, training)
     if saved_step(folder) != training.steps:
         outcome = go_on(world, folder, training)

@@ -17,7 +17,7 @@ namespace {
 using testing::expect_error;
 using testing::TempFolder;
 
-// Moves at most three bytes a call and is interrupted before every second one.
+// Moves at most three bytes per call and is interrupted before every second one.
 class ChoppyCalls : public FileCalls {
  public:
   ssize_t write(int descriptor, const void* data, size_t bytes) override {

@@ -103,7 +103,7 @@ TEST(RunLog, SkipsAndCountsLinesThatAreDamaged) {
         std::string(100000, '{'), "{\"step\":" + std::string(40000, ' ') + "9}"}) {
     std::string path = folder.write("m", "{\"step\":1}\n" + damage + "\n{\"step\":3}\n{\"step\":4}\n");
     EXPECT_EQ(steps_of(path, 1), (std::vector<int64_t>{1, 3, 4})) << damage.substr(0, 20);
-    // Going on keeps what it cannot read: it may be somebody's.
+    // Going on keeps what it cannot read: it may be another program's.
     RunLog log = RunLog::resume(path, 3);
     EXPECT_EQ(log.unreadable(), 1);
     log.write(4, {});

@@ -209,7 +209,7 @@ TEST(CheckpointedBatchNorm, RejectsStateChangedAfterAnEvaluationReadIt) {
     }
     Tensor y = run();
     norm.train();
-    norm(x.detach());  // its own update is somebody else's to a region that has read it
+    norm(x.detach());  // its own update is another's to a region that has read it
     norm.eval();
     expect_error([&] { sum(y).backward(); }, {"that fn captured", "changed in place"});
   }

@@ -1,4 +1,4 @@
-// Layers that somebody forgot to register are found, and nothing else is.
+// Layers that were not registered are found, and nothing else is.
 #include "reprise/nn/registration.h"
 
 #include "reprise/autograd/engine.h"

@@ -1,5 +1,5 @@
-// Loads of shared memory that nobody has written, and accesses outside of its arrays: reported where kernels
-// are compiled with the checks of simt/emulator/access_hooks.cpp, as this file is.
+// Loads of shared memory that no thread has written, and accesses outside of its arrays: reported where
+// kernels are compiled with the checks of simt/emulator/access_hooks.cpp, as this file is.
 #include <array>
 #include <vector>
 
@@ -31,8 +31,8 @@ TEST_F(AccessChecks, ReportLoadsOfWhatNobodyWrote) {
   std::vector<float> y(32);
   EXPECT_EQ(error_of(1, 32, missing_element_kernel, y.data(), 32), "");
   std::string error = error_of(1, 32, missing_element_kernel, y.data(), 31);
-  expect_contains(error,
-                  "k: loads shared memory that nobody has written: 4 bytes at byte 124 of shared array sums");
+  expect_contains(
+      error, "k: loads shared memory that no thread has written: 4 bytes at byte 124 of shared array sums");
   expect_contains(error, "which has 128, after __syncthreads at ");
   expect_contains(error, "block (0, 0, 0), thread (31, 0, 0)");
 }
@@ -85,7 +85,7 @@ TEST_F(AccessChecks, ReportLoadsOfCopiesThatAreUnderWay) {
   int y = 0;
   EXPECT_EQ(error_of(1, 1, unwaited_copy_kernel, &y, true), "");
   EXPECT_EQ(y, 7);
-  expect_contains(error_of(1, 1, unwaited_copy_kernel, &y, false), "nobody has written");
+  expect_contains(error_of(1, 1, unwaited_copy_kernel, &y, false), "no thread has written");
 }
 
 __global__ void atomic_kernel(int* y) {

@@ -1,4 +1,4 @@
-// A tile that nobody waited for is not there: TMA lands as late as it may. (In random order it may land in
+// A tile that was not waited for is not there: TMA lands as late as it may. (In random order it may land in
 // time, and ThreadSanitizer reports the race.)
 #include <gtest/gtest.h>
 

@@ -144,7 +144,7 @@ TEST(Checkpoint, RotationCountsStepsAsNumbers) {
   EXPECT_EQ(entries(run / "checkpoints"), (Names{"LATEST", "step-100000000", "step-100000001"}));
 }
 
-// A folder of the step to be saved that is somebody else's, such as a copy of another step.
+// A folder of the step to be saved that this program did not make, such as a copy of another step.
 TEST(Checkpoint, AForeignFolderOfTheSameNameStays) {
   TempFolder run;
   save_checkpoint(run.path(), at_step(1), 1);
@@ -182,7 +182,8 @@ TEST(Checkpoint, WithoutLatestTheNewestThatIsThereIsTaken) {
   expect_same(load_checkpoint(run.path(), true), at_step(10));
 }
 
-// A training run that saves and rotates just as somebody reads: at the first call that opens the manifest.
+// A training run that saves and rotates just as another program reads: at the first call that opens the
+// manifest.
 class SavesMeanwhile : public io::FileCalls {
  public:
   explicit SavesMeanwhile(std::function<void()> save) : save_(std::move(save)) {}

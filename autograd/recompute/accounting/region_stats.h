@@ -19,7 +19,7 @@ struct StatsTable {
   /// That of the thread's innermost Accounting; null if there is none.
   static std::shared_ptr<StatsTable> of_thread();
 
-  /// Calls `edit(account of that name, replays)` while nobody else reads or writes.
+  /// Calls `edit(account of that name, replays)` while no other thread reads or writes.
   template <class Edit>
   void change(const std::string& name, const Edit& edit) {
     std::lock_guard lock(mutex);

@@ -6,7 +6,7 @@
 //   current stream. The tensor is held meanwhile. `settle` makes the stream that the tensor's memory belongs
 //   to wait for the copy, and only then lets it go: what reuses the memory comes later on that stream.
 // - A copy back writes to memory that earlier work may still use: the copy stream waits for the current one.
-//   Whoever fetches makes its current stream wait for the copy.
+//   A fetch makes its current stream wait for the copy.
 // - All copies of a backend are on one stream, so a pinned buffer may be written as soon as its last owner
 // has
 //   given it back.

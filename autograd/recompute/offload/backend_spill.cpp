@@ -49,7 +49,7 @@ class SpillBackend final : public OffloadBackend {
     tally_->change([&](OffloadStats& stats) { stats.seconds_waited += seconds_since(start); });
     return std::make_shared<SpilledStorage>(file_, extent, bytes.storage()->category(), tally_);
   }
-  void settle(size_t) override {}  // it is written, and nobody here holds it
+  void settle(size_t) override {}  // it is written, and nothing here holds it
   size_t reserved_bytes() const override { return size_t(file_->size()); }
 
  private:

@@ -16,7 +16,7 @@ struct OffloadStats {
   double seconds_waited = 0;  ///< by the device's streams for copies; by the CPU for its file
 };
 
-/// The one place where what happens is counted, by whoever it happens to.
+/// The one place where what happens is counted, by the part that it happens to.
 class OffloadTally {
  public:
   OffloadStats stats() const {

@@ -31,7 +31,7 @@ class OffloadedStorage {
 
  protected:
   virtual void begin_read() = 0;
-  /// Begins if nobody did.
+  /// Begins unless it has begun.
   virtual Tensor end_read() = 0;
   /// For bytes that were read before: the current stream waits for them.
   virtual void join_read(const Storage&) {}

@@ -30,7 +30,7 @@ class OffloadedTensor {
   TensorView view_;  // without data; that is `first_byte_` after the start of the storage's bytes
   uint64_t version_;
   Tensor held_;                    // until it is moved off
-  std::weak_ptr<Storage> origin_;  // after; somebody else may still have it
+  std::weak_ptr<Storage> origin_;  // after; something else may still hold it
   void* origin_data_ = nullptr;
   Tensor ahead_;  // prefetched where it had not left yet
   size_t first_byte_ = 0;

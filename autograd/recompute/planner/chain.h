@@ -17,7 +17,7 @@ struct Stage {
   int64_t workspace_backward_bytes = 0;  ///< its peak beyond input, saved_bytes and the output's gradient
   int64_t gradient_bytes = 0;            ///< what its backward leaves behind: gradients of parameters
   int64_t held_gradient_bytes = 0;       ///< gradients of parameters that are there all the time
-  // As the last stage of a replay, which ends with the last tensor that somebody needs:
+  // As the last stage of a replay, which ends with the last tensor that is needed:
   double early_stop_seconds = 0;  ///< what is saved of forward_seconds
   int64_t early_stop_bytes = 0;   ///< and of the peak of forward
 };
@@ -37,7 +37,7 @@ struct Chain {
   int64_t held_gradient_bytes() const;  ///< of all stages
 };
 
-/// Of one training step: forward and backward.
+/// What one training step costs: forward and backward.
 struct PlanCost {
   int64_t peak_bytes = 0;
   double seconds = 0;

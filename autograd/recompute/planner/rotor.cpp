@@ -41,7 +41,7 @@ struct Point {
   int32_t split = 0;  ///< the end of the region the part begins with; 0: its first stage is played plainly
   int32_t left = 0, right = 0;
 };
-/// By rising bytes and falling seconds.
+/// Sorted by rising bytes and falling seconds.
 using Front = std::vector<Point>;
 
 // Sums of equal times in another order differ in their last bits: that is no gain.

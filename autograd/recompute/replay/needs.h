@@ -12,7 +12,7 @@ struct Needs {
   std::vector<bool> runs;    ///< by operation: it is played; the others only hand something on
   std::set<ResultId> reads;  ///< the results that a slot, or an operation that runs, reads
 
-  /// Whether somebody reads what operation `op` gives.
+  /// Whether anything reads what operation `op` gives.
   bool reads_results_of(size_t op) const;
 };
 

@@ -147,7 +147,7 @@ void Provenance::will_write(const OpCall& call) {
   makers_.emplace(steps_.back().op, steps_.size() - 1);
 }
 
-// Whoever asks may write. What is not an operation's result is known by its values from then on.
+// The code that asks may write. What is not an operation's result is known by its values from then on.
 void Provenance::data_asked(const Tensor& x) {
   if (is_older(*x.storage())) return;
   auto found = known_.find(key_of(x));

@@ -157,7 +157,7 @@ TensorList ReentrantNode::first_run(const std::shared_ptr<Body>& body, const Ten
   return outputs;
 }
 
-// What `fn` made becomes the node's outputs, as new tensors: it may return what somebody else holds. Inputs,
+// What `fn` made becomes the node's outputs, as new tensors: it may return what is held elsewhere. Inputs,
 // tensors of the graph around that it only passed on, and those that no gradient reaches stay what they are.
 void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const Reached& reached) {
   result_count_ = outputs.size();

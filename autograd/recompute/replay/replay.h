@@ -30,7 +30,7 @@ class Rebuilt {
 
 /// What a replay does.
 enum class Effort : uint8_t {
-  needed,      ///< what slots that somebody may still read depend on
+  needed,      ///< what slots that may still be read depend on
   everything,  ///< all of fn, up to the last such slot
 };
 
@@ -41,7 +41,7 @@ class Replay final : public RunObserver, public autograd::OpInterceptor {
  public:
   Replay(const Recording& first, Rebuilt& rebuilt, const TensorList& inputs, Effort effort);
 
-  /// Runs the body, until the last slot that somebody may still read if the region stops early. Error if it
+  /// Runs the body, until the last slot that may still be read if the region stops early. Error if it
   /// does not do what the first run did; HollowRead if it reads what was left out.
   void play(const TensorList& inputs);
 

@@ -51,7 +51,7 @@ TEST(Policy, PlaysOnlyWhatItDoesNotSave) {
     Policy policy;
     std::string again;  // what runs a second time
   };
-  // A slot of b, c and d holds what a, b and c gave; what d gave nobody reads.
+  // A slot of b, c and d holds what a, b and c gave; what d gave nothing reads.
   const Case cases[] = {{{}, "abc"},   {{"a"}, "bc"},  {{"b"}, "ac"},
                         {{"c"}, "ab"}, {{"d"}, "abc"}, {save_everything(), ""}};
   for (const Case& c : cases) {
@@ -104,7 +104,7 @@ TEST(Policy, KeepsNothingThatNobodyReads) {
   };
   const Case cases[] = {{save_everything(), bytes, "b"},
                         {{"exp", "square"}, bytes, "a, to make b from"},
-                        {{"square"}, 0, "nobody reads c"},
+                        {{"square"}, 0, "nothing reads c"},
                         {{}, 0, "nothing"}};
   size_t before = held_bytes();
   Tensor y = fn(x);

@@ -50,7 +50,7 @@ struct Shaken : autograd::Function<Shaken> {
   TensorList backward(const TensorList& dy) { return {dy[0]}; }
 };
 
-// Halves its argument in place, and gives one number that nobody reads.
+// Halves its argument in place, and gives one number that nothing reads.
 struct HalveInPlace : autograd::Function<HalveInPlace> {
   static constexpr const char* name = "halve_in_place";
   Tensor forward(const Tensor& x) {

@@ -66,7 +66,7 @@ TEST_F(CudaMemory, WaitsForStreamsThatWereRecorded) {
   x.record_stream(side.get());
   x.record_stream(side.get());  // twice is as good as once
   x = {};
-  // Whoever gets the block now comes after the side stream: zeros stay zeros.
+  // The next holder of the block comes after the side stream: zeros stay zeros.
   Tensor y = Tensor::zeros({1 << 20}, DType::u8, device);
   synchronize(current_stream(device));
   synchronize(side.get());

@@ -15,7 +15,7 @@ CALLS = 40  # system calls at which each signal is tried
 
 
 def stopped_well(world, folder, outcome):
-    """Code 3 with all steps saved, or 0 at the end; then the same bits as of a run that nobody stopped."""
+    """Code 3 with all steps saved, or 0 at the end; then the same bits as of a run that was not stopped."""
     if outcome.code == 0 and saved_step(folder) != RUN.steps:
         return outcome.problem(f"says 0, and the newest checkpoint is {latest(folder)}")
     if outcome.code not in (0, 3):

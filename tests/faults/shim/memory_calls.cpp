@@ -62,7 +62,7 @@ int posix_memalign(void** result, size_t alignment, size_t bytes) noexcept {
   return 0;
 }
 
-// Where a program starts: nothing before main can be made to fail, it would have nobody to tell.
+// Where a program starts: nothing before main can be made to fail, it would have no one to tell.
 int __libc_start_main(int (*main)(int, char**, char**), int count, char** words, void (*init)(),
                       void (*fini)(), void (*linker_fini)(), void* stack_end) {
   using Start = int (*)(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);

@@ -12,7 +12,7 @@ namespace {
 TEST(Workspace, IsMemoryOfItsStreamWhicheverIsCurrent) {
   const Device device = reprise::testing::test_device();
   if (device == Device::cpu()) GTEST_SKIP() << "one stream";
-  constexpr size_t bytes = 123456;  // nobody else's
+  constexpr size_t bytes = 123456;  // of this test alone
   auto address_on = [&](const Stream& stream) { return device::Workspace(stream, bytes).as<void>(); };
   const cuda::OwnedStream side(device);
   void* here = address_on(current_stream(device));

@@ -1,4 +1,4 @@
-// The epilogue of a matrix multiply for sums that somebody else has computed, as cuBLASLt leaves them,
+// The epilogue of a matrix multiply for sums that are computed elsewhere, as cuBLASLt leaves them,
 // against its formula in f64: by packs and by elements.
 #include "reprise/kernels/gemm/finish.h"
 

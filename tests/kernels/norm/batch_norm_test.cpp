@@ -13,7 +13,7 @@ constexpr double kEps = 1e-5;
 constexpr Layout kLayouts[] = {Layout::contiguous,
                                Layout::offset};  // `offset` starts behind a 16-byte boundary
 
-/// Odd sizes, sizes that 16-byte packs fit, one value a sample, several pieces, nothing at all.
+/// Odd sizes, sizes that 16-byte packs fit, one value per sample, several pieces, nothing at all.
 const std::vector<Shape>& channel_shapes() {
   constexpr int64_t samples = kColumnSamples, channels = kColumnChannels, piece = kChannelPiece;
   static const std::vector<Shape> shapes = {{3, 5},
@@ -183,7 +183,7 @@ TEST(BatchNorm, NormalizesByTheStatisticsOfTheBatch) {
     expect_near(c.mean.values(), want.mean, 8 * eps, "mean " + what);
     expect_near(c.variance.values(), want.variance, 16 * eps, "variance " + what);
     std::vector<double> y = reference_forward(c.x.values(), c.shape, want, c.gamma.values(), c.beta.values());
-    // Two values a channel can have an rstd of 300, which multiplies the rounding of x - mean.
+    // Two values per channel can have an rstd of 300, which multiplies the rounding of x - mean.
     expect_near(c.y.values(), y, 8 * epsilon_of(dtype), "y " + what);
   });
 }
@@ -208,7 +208,7 @@ TEST(BatchNorm, SendsGradientsBackThroughBothKindsOfStatistics) {
       c.backward(statistics);
       Gradients want = reference_backward(c.dy.values(), c.x.values(), c.shape, s, c.gamma.values(), batch);
       // Sums of up to 12,000 terms of size 2, whose partial sums reach 60 and are rounded each; an rstd up to
-      // 300 multiplies two values a channel.
+      // 300 multiplies two values per channel.
       double tolerance = 128 * epsilon_of(c.x.view().dtype);
       expect_near(c.dx.values(), want.dx, tolerance, "dx " + what);
       expect_near(c.dgamma.values(), want.dgamma, tolerance, "dgamma " + what);
