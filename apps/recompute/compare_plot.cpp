@@ -19,7 +19,7 @@ bool is_best(const std::vector<StrategyResult>& results, const StrategyResult& o
 }
 
 std::string plot(const std::vector<StrategyResult>& results) {
-  plot::XyPlot plot{"peak of activations + recompute, MiB", "ms a step"};
+  plot::XyPlot plot{"peak of activations + recompute, MiB", "ms per step"};
   for (const StrategyResult& r : results)
     plot.points.push_back(
         {mib(r.memory.peak_activations), 1e3 * r.seconds, r.strategy,

@@ -52,7 +52,7 @@ void try_plan(Trainee& trainee, const Workload& workload, const Planned& planned
 
 std::string plan_page(const Workload& workload, const Chain& chain, const std::vector<Planned>& plans,
                       const Planned* chosen) {
-  plot::XyPlot plot{"peak memory, MiB", "ms a step, predicted"};
+  plot::XyPlot plot{"peak memory, MiB", "ms per step, predicted"};
   for (const Planned& planned : plans)
     plot.line.emplace_back(mib(planned.cost.peak_bytes), 1e3 * planned.cost.seconds);
   auto add = [&](const Planned& planned, const std::string& label, bool strong) {

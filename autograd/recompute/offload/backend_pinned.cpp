@@ -8,8 +8,7 @@
 // - A copy back writes to memory that earlier work may still use: the copy stream waits for the current one.
 //   A fetch makes its current stream wait for the copy.
 // - All copies of a backend are on one stream, so a pinned buffer may be written as soon as its last owner
-// has
-//   given it back.
+//   has given it back.
 // Allocator::record_stream would order the first too, but then the memory is free only when the host sees
 // that the copy has ended: the host runs ahead, and would ask the system for more meanwhile.
 #include <iostream>
