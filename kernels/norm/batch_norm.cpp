@@ -125,7 +125,7 @@ class ChannelMaps {
 double rstd_of(double variance, double eps) { return 1 / std::sqrt(variance + eps); }
 
 /// Moments of each channel. The rounding error of a piece's mean is summed beside the squares and taken off
-/// again: see Note [Accurate mean] in layer_norm.cpp.
+/// again: see Note [Accurate mean] in row_statistics.h.
 template <class T, class C = Accumulator<T>>
 void statistics(const ChannelCut& cut, const T* x, double* mean, double* variance) {
   std::vector<Moments> parts(size_t(cut.shape.channels * cut.pieces));

@@ -1,7 +1,7 @@
 // The forward pass of layer norm (centred) and RMS norm, with or without the sum of a residual before it:
 //   s = x + residual,  y = (s - mean) * rstd * gamma + beta
 // Moves x and y once, 2 * rows * width elements; with a residual 4. A row is read once where its length
-// allows it to stay in registers (rows.cuh). See Note [Accurate mean] in kernels/norm/layer_norm.cpp.
+// allows it to stay in registers (rows.cuh). See Note [Accurate mean] in kernels/norm/row_statistics.h.
 #pragma once
 
 #include <cmath>
