@@ -147,6 +147,11 @@ struct BatchNormOptions {
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
                   const Tensor& running_variance, const BatchNormOptions& options = {});
 
+/// Group normalisation of x (N, C, ...) over the places and channels of each of `groups` groups of channels,
+/// sample by sample (Wu and He 2018). gamma, beta: (C), or undefined. Error unless `groups` divides C.
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta,
+                  double eps = 1e-5);
+
 Tensor softmax(const Tensor& x);                      ///< over the last dimension
 Tensor log_softmax(const Tensor& x);                  ///< over the last dimension
 Tensor swiglu(const Tensor& gate, const Tensor& up);  ///< silu(gate) * up (Shazeer 2020)
@@ -205,6 +210,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps);
 /// By given statistics, or those of the batch where they are undefined; it updates nothing.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                   const Tensor& variance, double eps);
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta, double eps);
 Tensor softmax(const Tensor& x);
 Tensor log_softmax(const Tensor& x);
 Tensor swiglu(const Tensor& gate, const Tensor& up);

@@ -1,0 +1,50 @@
+// Group normalisation (Wu and He 2018): for each sample n and group g of C / groups channels of x (N, C,
+// ...),
+//   y = (x - mean) * rstd * gamma + beta,   rstd = 1 / sqrt(variance + eps)
+// with a mean and a variance per (n, g), and a gamma and a beta per channel. A group of a sample is one row
+// of contiguous memory. Forward reads x and writes y: 2 elements for each of x. Backward reads dy and x
+// twice, first for the sums of each channel, and writes dx: 5.
+#pragma once
+
+#include "reprise/kernels/kernel.h"
+
+namespace reprise::kernels {
+
+/// x and y are contiguous (N, C, ...) of one dtype; `groups` divides C. y may be x.
+struct GroupNormArguments {
+  TensorView x;
+  int64_t groups = 1;
+  TensorView gamma{}, beta{};  ///< (C), of any floating dtype and stride, each optional
+  double eps = 0;
+  TensorView y;
+  TensorView mean{}, rstd{};  ///< f32 (f64 for f64), (N, groups), contiguous, each optional
+};
+extern Kernel<void(const GroupNormArguments& arguments)> group_norm;
+
+/// The gradients, which are overwritten; each output is optional. dx may be dy.
+struct GroupNormBackwardArguments {
+  TensorView dy, x;
+  int64_t groups = 1;
+  TensorView gamma{};
+  TensorView mean, rstd;         ///< as `group_norm` wrote them
+  TensorView dx{};               ///< like x
+  TensorView dgamma{}, dbeta{};  ///< like gamma
+};
+extern Kernel<void(const GroupNormBackwardArguments& arguments)> group_norm_backward;
+
+/// (N, C, ...) in groups, as four numbers; constexpr, so that nvcc takes the functions to the device too.
+struct GroupShape {
+  int64_t samples, groups;
+  int64_t channels;  ///< of a group
+  int64_t places;    ///< of a channel
+
+  constexpr int64_t rows() const { return samples * groups; }
+  constexpr int64_t width() const { return channels * places; }  ///< of a row
+  constexpr int64_t all_channels() const { return groups * channels; }
+};
+
+/// Error unless the views fit together.
+GroupShape check_group_norm(const GroupNormArguments& arguments);
+GroupShape check_group_norm_backward(const GroupNormBackwardArguments& arguments);
+
+}  // namespace reprise::kernels
