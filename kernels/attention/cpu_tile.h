@@ -131,7 +131,7 @@ void pack_columns(const Rows<T>& from, int64_t first, int64_t rows, int64_t cols
 template <class C>
 struct Product {
   const C* a;
-  int64_t a_row, a_step;
+  int64_t a_row, a_stride;
   const C* b;
   int64_t b_row;
   C* c;
@@ -147,7 +147,7 @@ void multiply_tile(const Product<C>& p, int64_t count, bool accumulate) {
     for (int n = 0; n < N; ++n) sum[i][n] = accumulate ? simd::load<V>(p.c + i * p.c_row + n * L) : V{};
   const C* a = p.a;
   const C* b = p.b;
-  for (int64_t step = 0; step < count; ++step, a += p.a_step, b += p.b_row) {
+  for (int64_t step = 0; step < count; ++step, a += p.a_stride, b += p.b_row) {
     V right[N];
     for (int n = 0; n < N; ++n) right[n] = simd::load<V>(b + n * L);
     for (int i = 0; i < 4; ++i)
@@ -167,7 +167,7 @@ template <int L, class C>
 void multiply_rows(Product<C> p, int64_t row, Extent extent, bool accumulate) {
   constexpr int N = L * sizeof(C) == 64 ? 4 : 2;  // with 32 registers, or with 16
   int64_t count = extent.end_step - extent.first_step;
-  p.a += row * p.a_row + extent.first_step * p.a_step;
+  p.a += row * p.a_row + extent.first_step * p.a_stride;
   p.b += extent.first_step * p.b_row;
   p.c += row * p.c_row;
   const C* b = p.b;

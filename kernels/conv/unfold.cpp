@@ -53,13 +53,13 @@ void unfold_cpu(const Stream&, const TensorView& x, const Windows& w, const Tens
 
 /// Sums one channel of one image; `from` is its part of the image's first row of columns.
 template <class T>
-void fold_plane(const T* from, int64_t from_step, const Shape& shape, const Windows& w,
+void fold_plane(const T* from, int64_t from_stride, const Shape& shape, const Windows& w,
                 Accumulator<T>* sums) {
   const int64_t height = shape[2], width = shape[3];
   const Size2 count = w.count(height, width);
   std::fill_n(sums, height * width, Accumulator<T>(0));
   for (int64_t i = 0; i < count.height; ++i)
-    for (int64_t j = 0; j < count.width; ++j, from += from_step) {
+    for (int64_t j = 0; j < count.width; ++j, from += from_stride) {
       const int64_t row = i * w.stride.height - w.padding.height,
                     column = j * w.stride.width - w.padding.width;
       const Inside rows(row, w.kernel.height, w.dilation.height, height);

@@ -9,7 +9,7 @@ namespace reprise::kernels::vendor {
 template <class T>
 struct BlasMatrix {
   T* data;
-  int64_t row_step, column_step;
+  int64_t row_stride, column_stride;
 };
 
 bool blas_is_built();

@@ -19,11 +19,11 @@ struct Layout {
 constexpr int64_t largest = std::numeric_limits<blasint>::max();
 
 /// A matrix of one row (or column) has any leading dimension that BLAS accepts.
-Layout layout_of(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
-  const int64_t by_rows = rows == 1 ? columns : row_step, by_columns = columns == 1 ? rows : column_step;
-  if ((column_step == 1 || columns == 1) && by_rows >= columns)
+Layout layout_of(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  const int64_t by_rows = rows == 1 ? columns : row_stride, by_columns = columns == 1 ? rows : column_stride;
+  if ((column_stride == 1 || columns == 1) && by_rows >= columns)
     return {by_rows <= largest, CblasNoTrans, by_rows};
-  if ((row_step == 1 || rows == 1) && by_columns >= rows)
+  if ((row_stride == 1 || rows == 1) && by_columns >= rows)
     return {by_columns <= largest, CblasTrans, by_columns};
   return {};
 }
@@ -36,9 +36,9 @@ template <class T, class Gemm>
 bool multiply(Gemm gemm, int64_t m, int64_t n, int64_t k, BlasMatrix<const T> a, BlasMatrix<const T> b,
               BlasMatrix<T> c, bool accumulate) {
   if (m < 1 || n < 1 || k < 1 || m > largest || n > largest || k > largest) return false;
-  const Layout of_a = layout_of(m, k, a.row_step, a.column_step);
-  const Layout of_b = layout_of(k, n, b.row_step, b.column_step);
-  const Layout of_c = layout_of(m, n, c.row_step, c.column_step);
+  const Layout of_a = layout_of(m, k, a.row_stride, a.column_stride);
+  const Layout of_b = layout_of(k, n, b.row_stride, b.column_stride);
+  const Layout of_c = layout_of(m, n, c.row_stride, c.column_stride);
   if (!of_a.valid || !of_b.valid || !of_c.valid || of_c.transpose != CblasNoTrans) return false;
   use_our_threads();
   gemm(CblasRowMajor, of_a.transpose, of_b.transpose, blasint(m), blasint(n), blasint(k), T(1), a.data,

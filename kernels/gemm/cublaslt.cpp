@@ -73,7 +73,7 @@ struct Matrix {
   void* data = nullptr;
   int64_t rows = 0, columns = 0, leading = 0;
   bool transposed = false;  ///< it is to be used as its transpose
-  int64_t batch_step = 0;
+  int64_t batch_stride = 0;
   uint32_t alignment = 256;  ///< bytes, a power of two up to 256, of every matrix of the batch
 };
 
@@ -101,7 +101,7 @@ std::optional<Matrix> matrix_of(const TensorView& x) {
   for (int dim = 0; dim + 2 < x.rank(); ++dim)
     if (x.size(dim) > 1) bits |= uint64_t(x.stride(dim)) * size_of(x.dtype);
   matrix.alignment = alignment_of(bits);
-  if (x.rank() > 2 && x.size(-3) > 1) matrix.batch_step = x.stride(-3);
+  if (x.rank() > 2 && x.size(-3) > 1) matrix.batch_stride = x.stride(-3);
   return matrix;
 }
 
@@ -154,12 +154,12 @@ struct Call {
   /// Everything that the choice of an algorithm depends on.
   using Key = std::array<int64_t, 25>;
   Key key() const {
-    const int64_t aux_step = split.aux ? split.aux.stride(-2) : 0;
+    const int64_t aux_stride = split.aux ? split.aux.stride(-2) : 0;
     const int64_t bias_alignment = alignment_of(reinterpret_cast<uintptr_t>(split.bias));
-    return {device.index,    types.data,   types.compute, d.rows,       d.columns,      k,
-            batch,           a.leading,    b.leading,     c.leading,    d.leading,      a.batch_step,
-            b.batch_step,    c.batch_step, d.batch_step,  a.transposed, b.transposed,   a.alignment,
-            b.alignment,     c.alignment,  d.alignment,   split.fused,  bias_alignment, aux_step,
+    return {device.index,    types.data,     types.compute,  d.rows,       d.columns,      k,
+            batch,           a.leading,      b.leading,      c.leading,    d.leading,      a.batch_stride,
+            b.batch_stride,  c.batch_stride, d.batch_stride, a.transposed, b.transposed,   a.alignment,
+            b.alignment,     c.alignment,    d.alignment,    split.fused,  bias_alignment, aux_stride,
             c.data == d.data};
   }
 };
@@ -202,8 +202,8 @@ struct Descriptors {
         cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
         "cublasLtMatrixLayoutSetAttribute", "batch ", batch);
     check_call(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                                &x.batch_step, sizeof(x.batch_step)),
-               "cublasLtMatrixLayoutSetAttribute", "batch stride ", x.batch_step);
+                                                &x.batch_stride, sizeof(x.batch_stride)),
+               "cublasLtMatrixLayoutSetAttribute", "batch stride ", x.batch_stride);
   }
 };
 
@@ -290,7 +290,7 @@ bool multiply(const Stream& stream, const Operands& x, const TensorView& to, con
     const auto a = matrix_of(at_outer(x.b, i)), b = matrix_of(at_outer(x.a, i)), d = matrix_of(result);
     const auto c = split.addend ? matrix_of(at_outer(split.addend, i)) : d;
     if (!a || !b || !c || !d || c->transposed || d->transposed) return false;
-    if (batch > 1 && (c->batch_step == 0 || d->batch_step == 0)) return false;
+    if (batch > 1 && (c->batch_stride == 0 || d->batch_stride == 0)) return false;
     const Call call{to.device, types_of(to.dtype), *a, *b, *c, *d, x.a.size(-1), batch, split};
     if (run(stream, call)) continue;
     invariant(i == 0, "gemm: cuBLASLt took a part of a batch");

@@ -13,8 +13,8 @@ namespace reprise::kernels::gemm_detail {
 template <class T>
 struct Rows {
   T* data = nullptr;
-  int64_t step = 0;
-  T* at(int64_t row, int64_t column) const { return data + row * step + column; }
+  int64_t stride = 0;
+  T* at(int64_t row, int64_t column) const { return data + row * stride + column; }
 };
 
 /// The result of one matrix multiply and what the epilogue reads and writes.
@@ -53,16 +53,17 @@ template <int L, class T, class V>
   return v;
 }
 
-/// Writes rows x columns of sums (their rows `step` apart) to C at (row, column).
+/// Writes rows x columns of sums (their rows `stride` apart) to C at (row, column).
 template <int L, class T>
-[[gnu::always_inline]] inline void write_sums(const Output<T>& out, const Accumulator<T>* sums, int64_t step,
-                                              int64_t row, int64_t column, int64_t rows, int64_t columns) {
+[[gnu::always_inline]] inline void write_sums(const Output<T>& out, const Accumulator<T>* sums,
+                                              int64_t stride, int64_t row, int64_t column, int64_t rows,
+                                              int64_t columns) {
   using C = Accumulator<T>;
   using V = simd::Vector<C, L>;
   const bool plain = out.plain();
   for (int64_t i = 0; i < rows; ++i, ++row)
     for (int64_t j = 0; j < columns; j += L) {
-      V v = simd::load<V>(sums + i * step + j);
+      V v = simd::load<V>(sums + i * stride + j);
       if (!plain) v = finish_sums<L>(out, v, row, column + j, columns - j);
       simd::store_row<C, L>(out.c.at(row, column + j), v, columns - j);
     }

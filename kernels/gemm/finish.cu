@@ -19,14 +19,15 @@ constexpr int max_threads = 256;
 template <class T, int N>
 __global__ void __launch_bounds__(max_threads)
     gemm_finish_kernel(const __grid_constant__ GemmOutput<T> output, const Element<T>* sums,
-                       int64_t sums_step, const __grid_constant__ Steps sums_batch,
-                       const __grid_constant__ Extents batch, int64_t rows, int64_t matrix_rows, int64_t n) {
+                       int64_t sums_stride, const __grid_constant__ DeviceStrides sums_batch,
+                       const __grid_constant__ DeviceShape batch, int64_t rows, int64_t matrix_rows,
+                       int64_t n) {
   using C = Accumulator<T>;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t matrix = row / matrix_rows, i = row - matrix * matrix_rows;
     GemmOutput<T> out = output;
     out.select(matrix, batch);
-    const Element<T>* from = sums ? sums + offset_of(matrix, batch, sums_batch) + i * sums_step : nullptr;
+    const Element<T>* from = sums ? sums + offset_of(matrix, batch, sums_batch) + i * sums_stride : nullptr;
     for (int64_t j = int64_t(threadIdx.x) * N; j < n; j += int64_t(blockDim.x) * N) {
       Pack<Element<T>, N> pack{};
       if (from) pack = load_pack<N>(from + j);
@@ -59,7 +60,8 @@ void finish_gemm(const Stream& stream, const TensorView& sums, const gemm_detail
                     .block = threads_of_row(n / N),
                     .stream = stream},
                    gemm_finish_kernel<T, N>, gemm_output_of<T>(x, epilogue), data_of<T>(sums),
-                   sums ? sums.stride(-2) : 0, steps_of(batch_of(sums)), extents_of(batch), rows, m, n);
+                   sums ? sums.stride(-2) : 0, device_strides(batch_of(sums)), device_shape(batch), rows, m,
+                   n);
     };
     constexpr int width = sizeof(T) == 8 ? 1 : pack_size<T>;  // two of f64's erf take too many registers
     packed ? run.template operator()<width>() : run.template operator()<1>();

@@ -24,21 +24,21 @@ constexpr int lanes = 16, per_lane = 4;  // side = lanes * per_lane
 constexpr int threads = lanes * lanes;
 constexpr int loads = side * depth / threads;  // of a thread, from each operand
 
-/// An operand in tiles: `step` between the rows of A (the columns of B), `k_step` along the sum.
+/// An operand in tiles: `stride` between the rows of A (the columns of B), `k_stride` along the sum.
 template <class E>
 struct Side {
   const E* data;
-  int64_t step, k_step;
+  int64_t stride, k_stride;
   int64_t count;   ///< rows of A, columns of B
   bool k_is_fast;  ///< neighbouring threads read along k
-  Steps batch_steps;
+  DeviceStrides batch_strides;
 };
 
 template <class T>
 struct Problem {
   Side<Element<T>> a, b;
   GemmOutput<T> out;
-  Extents batch;
+  DeviceShape batch;
   int64_t k, tiles_m, tiles_n, tiles;
 };
 
@@ -60,7 +60,7 @@ __device__ __forceinline__ void fetch(const Side<E>& from, int64_t first, int64_
   for (int i = 0; i < loads; ++i) {
     const Place place(i, from.k_is_fast);
     const int64_t at = first + place.at, p = k0 + place.k;
-    values[i] = at < from.count && p < k ? to<C>(from.data[at * from.step + p * from.k_step]) : C(0);
+    values[i] = at < from.count && p < k ? to<C>(from.data[at * from.stride + p * from.k_stride]) : C(0);
   }
 }
 
@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(threads, 1) gemm_kernel(const __grid_constant_
     const int64_t tile_m = tile % problem.tiles_m, rest = tile / problem.tiles_m;
     const int64_t tile_n = rest % problem.tiles_n, matrix = rest / problem.tiles_n;
     Side<Element<T>> a = problem.a, b = problem.b;
-    a.data += offset_of(matrix, problem.batch, a.batch_steps);
-    b.data += offset_of(matrix, problem.batch, b.batch_steps);
+    a.data += offset_of(matrix, problem.batch, a.batch_strides);
+    b.data += offset_of(matrix, problem.batch, b.batch_strides);
     const int64_t first_row = tile_m * side, first_column = tile_n * side;
 
     C sums[per_lane][per_lane] = {};
@@ -139,11 +139,11 @@ __global__ void __launch_bounds__(threads, 1) gemm_kernel(const __grid_constant_
 template <class T>
 Side<Element<T>> side_of(const TensorView& x, int dim, int k_dim) {
   return {.data = data_of<T>(x),
-          .step = x.stride(dim),
-          .k_step = x.stride(k_dim),
+          .stride = x.stride(dim),
+          .k_stride = x.stride(k_dim),
           .count = x.size(dim),
           .k_is_fast = x.stride(k_dim) == 1,
-          .batch_steps = steps_of(batch_of(x))};
+          .batch_strides = device_strides(batch_of(x))};
 }
 
 template <class T>
@@ -154,7 +154,7 @@ void multiply_tiles(const Stream& stream, const Operands& x, const Epilogue& epi
   const Problem<T> problem{.a = side_of<T>(x.a, -2, -1),
                            .b = side_of<T>(x.b, -1, -2),
                            .out = gemm_output_of<T>(x, epilogue),
-                           .batch = extents_of(batch),
+                           .batch = device_shape(batch),
                            .k = x.a.size(-1),
                            .tiles_m = tiles_m,
                            .tiles_n = tiles_n,

@@ -157,14 +157,14 @@ class MatrixMultiply {
   void pack_a(const Block& block, int64_t tile, int64_t panel, C* to) const {
     const int64_t row = tile * blocks_.tile_m, rows = std::min(blocks_.tile_m, block.m - row);
     const int64_t k0 = block.k0 + panel * blocks_.k_panel, k = depth(block, panel);
-    PackSource<T> from{a_.data + (block.m0 + row) * a_.step + k0 * a_.k_step, a_.step, a_.k_step};
+    PackSource<T> from{a_.data + (block.m0 + row) * a_.stride + k0 * a_.k_stride, a_.stride, a_.k_stride};
     simd::run([&]<int W>() { pack_panels<C, W, panel_rows<W>>(from, rows, k, to); });
   }
 
   void pack_b(const Block& block, int64_t tile, int64_t panel, C* to) const {
     const int64_t column = tile * blocks_.tile_n, columns = std::min(blocks_.tile_n, block.n - column);
     const int64_t k0 = block.k0 + panel * blocks_.k_panel, k = depth(block, panel);
-    PackSource<T> from{b_.data + (block.n0 + column) * b_.step + k0 * b_.k_step, b_.step, b_.k_step};
+    PackSource<T> from{b_.data + (block.n0 + column) * b_.stride + k0 * b_.k_stride, b_.stride, b_.k_stride};
     simd::run([&]<int W>() { pack_panels<C, W, panel_columns<C, W>>(from, columns, k, to); });
   }
 
@@ -189,14 +189,14 @@ class MatrixMultiply {
 
   void multiply_strip(int64_t rows, int64_t columns, int64_t k, const C* a, const C* b, C* sums, bool add,
                       const T* c) const {
-    const int64_t c_step = out_.c.step;
+    const int64_t c_stride = out_.c.stride;
     simd::run([=]<int W>() {
       constexpr int R = panel_rows<W>, N = panel_columns<C, W>;
-      const int64_t a_step = panel_stride(R, k);
+      const int64_t a_stride = panel_stride(R, k);
       const bool narrow = columns <= lanes<C, W>;
       for (int64_t i = 0; i < rows; i += R) {
-        const C* panel = a + i / R * a_step;
-        if (c) prefetch_rows<N>(c + i * c_step, std::min<int64_t>(R, rows - i), c_step);
+        const C* panel = a + i / R * a_stride;
+        if (c) prefetch_rows<N>(c + i * c_stride, std::min<int64_t>(R, rows - i), c_stride);
         if (narrow)
           multiply_rows<C, W, 1>(rows - i, k, panel, b, sums + i * N, add);
         else

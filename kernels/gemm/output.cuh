@@ -8,7 +8,7 @@
 
 namespace reprise::kernels::device {
 
-/// C and the tensors its epilogue reads and writes; absent ones are null. Steps are between rows.
+/// C and the tensors its epilogue reads and writes; absent ones are null. Strides are between rows.
 template <class T>
 struct GemmOutput {
   using E = Element<T>;
@@ -20,14 +20,14 @@ struct GemmOutput {
   const E* residual;
   const E* dactivation;
   const E* bias;
-  int64_t c_step, pre_activation_step, residual_step, dactivation_step;
-  std::array<Steps, views> batch_steps;
+  int64_t c_stride, pre_activation_stride, residual_stride, dactivation_stride;
+  std::array<DeviceStrides, views> batch_strides;
   Activation activation;
   bool accumulate;
 
   /// Moves to matrix `index` of the batch.
-  __device__ void select(int64_t index, const Extents& batch) {
-    const auto offsets = offsets_of<views>(index, batch, batch_steps);
+  __device__ void select(int64_t index, const DeviceShape& batch) {
+    const auto offsets = offsets_of<views>(index, batch, batch_strides);
     c += offsets[0];
     if (pre_activation) pre_activation += offsets[1];
     if (residual) residual += offsets[2];
@@ -37,11 +37,11 @@ struct GemmOutput {
   /// Writes columns [column, column + N) of a row, whose sums over K are v. What is read is read first.
   template <int N>
   __device__ __forceinline__ void write(int64_t row, int64_t column, C (&v)[N]) const {
-    E* target = c + row * c_step + column;
+    E* target = c + row * c_stride + column;
     Pack<E, N> old{}, factor{}, added{};
     if (accumulate) old = load_pack<N>(target);
-    if (dactivation) factor = load_pack<N>(dactivation + row * dactivation_step + column);
-    if (residual) added = load_pack<N>(residual + row * residual_step + column);
+    if (dactivation) factor = load_pack<N>(dactivation + row * dactivation_stride + column);
+    if (residual) added = load_pack<N>(residual + row * residual_stride + column);
     if (dactivation) {
       with_activation(activation, [&]<Activation known>() {
 #pragma unroll
@@ -50,7 +50,7 @@ struct GemmOutput {
       });
     } else {
       if (bias) add(load_pack<N>(bias + column), v);
-      if (pre_activation) store_pack(pre_activation + row * pre_activation_step + column, rounded(v));
+      if (pre_activation) store_pack(pre_activation + row * pre_activation_stride + column, rounded(v));
       with_activation(activation, [&]<Activation known>() {
 #pragma unroll
         for (int i = 0; i < N; ++i) v[i] = CudaFormulas::Activate<known>{}(v[i]);
@@ -86,18 +86,18 @@ inline TensorView batch_of(TensorView view) {
 
 template <class T>
 GemmOutput<T> gemm_output_of(const gemm_detail::Operands& x, const Epilogue& epilogue) {
-  auto step = [](const TensorView& view) { return view ? view.stride(-2) : 0; };
+  auto stride = [](const TensorView& view) { return view ? view.stride(-2) : 0; };
   return {.c = data_of<T>(x.c),
           .pre_activation = data_of<T>(x.pre_activation),
           .residual = data_of<T>(x.residual),
           .dactivation = data_of<T>(x.dactivation),
           .bias = data_of<T>(epilogue.bias),
-          .c_step = step(x.c),
-          .pre_activation_step = step(x.pre_activation),
-          .residual_step = step(x.residual),
-          .dactivation_step = step(x.dactivation),
-          .batch_steps = {steps_of(batch_of(x.c)), steps_of(batch_of(x.pre_activation)),
-                          steps_of(batch_of(x.residual)), steps_of(batch_of(x.dactivation))},
+          .c_stride = stride(x.c),
+          .pre_activation_stride = stride(x.pre_activation),
+          .residual_stride = stride(x.residual),
+          .dactivation_stride = stride(x.dactivation),
+          .batch_strides = {device_strides(batch_of(x.c)), device_strides(batch_of(x.pre_activation)),
+                            device_strides(batch_of(x.residual)), device_strides(batch_of(x.dactivation))},
           .activation = epilogue.activation,
           .accumulate = epilogue.accumulate};
 }

@@ -14,13 +14,13 @@
 
 namespace reprise::kernels::gemm_detail {
 
-/// A matrix to pack: `step` between the rows that lie side by side in a panel, `k_step` along the summed
+/// A matrix to pack: `stride` between the rows that lie side by side in a panel, `k_stride` along the summed
 /// dimension.
 template <class T>
 struct PackSource {
   const T* data;
-  int64_t step;
-  int64_t k_step;
+  int64_t stride;
+  int64_t k_stride;
 };
 
 /// Values from one panel to the next: whole lines, with room for one vector more, because a store of whole
@@ -55,7 +55,7 @@ template <class C, int width, class T>
 [[gnu::always_inline]] inline void pack_strided(const PackSource<T>& from, int64_t rows, int64_t k, C* to) {
   for (int64_t p = 0; p < k; ++p)
     for (int64_t i = 0; i < width; ++i)
-      to[p * width + i] = i < rows ? C(from.data[i * from.step + p * from.k_step]) : C(0);
+      to[p * width + i] = i < rows ? C(from.data[i * from.stride + p * from.k_stride]) : C(0);
 }
 
 template <class C, int L, class T>
@@ -66,38 +66,39 @@ template <class C, int L, class T>
 
 /// L deep, `rows` <= L rows that are contiguous along k. Stores whole vectors: lanes past `rows` are zeros.
 template <class C, int L, int rows, int width, class T, size_t... i>
-[[gnu::always_inline]] inline void pack_square(const T* from, int64_t step, C* to,
+[[gnu::always_inline]] inline void pack_square(const T* from, int64_t stride, C* to,
                                                std::index_sequence<i...>) {
   using V = simd::Vector<C, L>;
-  V square[L] = {(int(i) < rows ? load_and_prefetch<C, L>(from + int64_t(i) * step) : V{})...};
+  V square[L] = {(int(i) < rows ? load_and_prefetch<C, L>(from + int64_t(i) * stride) : V{})...};
   transpose_square<L>(square);
   (simd::store(to + i * width, square[i]), ...);
 }
 
 /// One whole panel of rows that are contiguous along k, in squares of L; returns how deep it got.
 template <class C, int L, int width, class T>
-[[gnu::always_inline]] inline int64_t pack_transposed(const T* from, int64_t step, int64_t k, C* to) {
+[[gnu::always_inline]] inline int64_t pack_transposed(const T* from, int64_t stride, int64_t k, C* to) {
   constexpr int whole = width / L, rest = width % L;
   constexpr auto lanes = std::make_index_sequence<L>();
   int64_t done = 0;
   for (; done + L <= k; done += L) {
     if constexpr (rest > 0)  // first, because its stores run over into the next k
-      pack_square<C, L, rest, width>(from + whole * L * step + done, step, to + done * width + whole * L,
+      pack_square<C, L, rest, width>(from + whole * L * stride + done, stride, to + done * width + whole * L,
                                      lanes);
     for (int block = 0; block < whole; ++block)
-      pack_square<C, L, L, width>(from + block * L * step + done, step, to + done * width + block * L, lanes);
+      pack_square<C, L, L, width>(from + block * L * stride + done, stride, to + done * width + block * L,
+                                  lanes);
   }
   return done;
 }
 
 /// Whole panels of rows that lie side by side in memory: each k is one run through all panels.
 template <class C, int width, class T>
-[[gnu::always_inline]] inline void pack_rows_side_by_side(const T* from, int64_t k_step, int64_t panels,
-                                                          int64_t k, int64_t to_step, C* to) {
+[[gnu::always_inline]] inline void pack_rows_side_by_side(const T* from, int64_t k_stride, int64_t panels,
+                                                          int64_t k, int64_t to_stride, C* to) {
   for (int64_t p = 0; p < k; ++p)
     for (int64_t panel = 0; panel < panels; ++panel) {
-      const T* source = from + p * k_step + panel * width;
-      C* out = to + panel * to_step + p * width;
+      const T* source = from + p * k_stride + panel * width;
+      C* out = to + panel * to_stride + p * width;
       if constexpr (std::is_same_v<C, T>)
         std::memcpy(out, source, width * sizeof(C));
       else
@@ -109,19 +110,19 @@ template <class C, int width, class T>
 template <class C, int W, int width, class T>
 [[gnu::always_inline]] inline void pack_panels(const PackSource<T>& from, int64_t rows, int64_t k, C* to) {
   constexpr int L = W * int(sizeof(float)) / int(sizeof(C));
-  const int64_t to_step = panel_stride(width, k);
+  const int64_t to_stride = panel_stride(width, k);
   int64_t done = 0;
-  if (from.step == 1) {
+  if (from.stride == 1) {
     done = rows / width;
-    pack_rows_side_by_side<C, width>(from.data, from.k_step, done, k, to_step, to);
+    pack_rows_side_by_side<C, width>(from.data, from.k_stride, done, k, to_stride, to);
   }
   for (; done * width < rows; ++done) {
-    PackSource<T> panel{from.data + done * width * from.step, from.step, from.k_step};
+    PackSource<T> panel{from.data + done * width * from.stride, from.stride, from.k_stride};
     int64_t left = std::min<int64_t>(width, rows - done * width), deep = 0;
-    C* out = to + done * to_step;
-    if (from.k_step == 1 && left == width)
-      deep = pack_transposed<C, L, width>(panel.data, panel.step, k, out);
-    panel.data += deep * from.k_step;
+    C* out = to + done * to_stride;
+    if (from.k_stride == 1 && left == width)
+      deep = pack_transposed<C, L, width>(panel.data, panel.stride, k, out);
+    panel.data += deep * from.k_stride;
     pack_strided<C, width>(panel, left, k - deep, out + deep * width);
   }
 }

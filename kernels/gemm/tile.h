@@ -27,11 +27,11 @@ inline constexpr int panel_columns = 2 * lanes<C, W>;
 /// sums[R][vectors * lanes] (+)= A B over `k`. The panels' strides are `panel_rows` and `panel_columns`.
 template <class C, int W, int R, int vectors>
 [[gnu::always_inline]] inline void multiply_tile(int64_t k, const C* a, const C* b, C* sums, bool add) {
-  constexpr int L = lanes<C, W>, a_step = panel_rows<W>, b_step = panel_columns<C, W>;
+  constexpr int L = lanes<C, W>, a_stride = panel_rows<W>, b_stride = panel_columns<C, W>;
   using V = simd::Vector<C, L>;
   constexpr auto rows = std::make_index_sequence<R>();
   V total[R][vectors] = {};
-  for (; k > 0; --k, a += a_step, b += b_step) {
+  for (; k > 0; --k, a += a_stride, b += b_stride) {
     V left = simd::load<V>(b), right = simd::load<V>(b + (vectors - 1) * L);
     [&]<size_t... r>(std::index_sequence<r...>) {
       auto row = [&](C x, V* sum) {
@@ -44,18 +44,18 @@ template <class C, int W, int R, int vectors>
   }
   auto finish = [&](C* to, V sum) { simd::store(to, add ? V(simd::load<V>(to) + sum) : sum); };
   [&]<size_t... r>(std::index_sequence<r...>) {
-    (finish(sums + r * b_step, total[r][0]), ...);
-    if constexpr (vectors == 2) (finish(sums + r * b_step + L, total[r][1]), ...);
+    (finish(sums + r * b_stride, total[r][0]), ...);
+    if constexpr (vectors == 2) (finish(sums + r * b_stride + L, total[r][1]), ...);
   }
   (rows);
 }
 
 /// Asks for the lines that the rows' first `columns` elements lie in, which will be written soon.
 template <int columns, class T>
-[[gnu::always_inline]] inline void prefetch_rows(const T* to, int64_t rows, int64_t step) {
+[[gnu::always_inline]] inline void prefetch_rows(const T* to, int64_t rows, int64_t stride) {
   constexpr int line = 64 / int(sizeof(T));
   for (int64_t i = 0; i < rows; ++i)
-    for (int j = 0; j < columns; j += line) __builtin_prefetch(to + i * step + j, 1);
+    for (int j = 0; j < columns; j += line) __builtin_prefetch(to + i * stride + j, 1);
 }
 
 /// multiply_tile for a run-time number of rows, rounded up to an even one.

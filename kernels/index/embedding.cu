@@ -30,15 +30,15 @@ const cuda::ErrorCode bad_backward(
 /// of the table.
 struct Positions {
   int64_t count;
-  Extents extents;
-  Steps index_steps, row_steps;
+  DeviceShape shape;
+  DeviceStrides index_strides, row_strides;
   const int64_t* indices;
   int64_t limit;  // rows of the table
   cuda::ErrorSlot* errors;
   int error_code;
 
-  __device__ int64_t index(int64_t i) const { return indices[offset(uint32_t(i), index_steps)]; }
-  __device__ int64_t row_offset(int64_t i) const { return offset(uint32_t(i), row_steps); }
+  __device__ int64_t index(int64_t i) const { return indices[offset(uint32_t(i), index_strides)]; }
+  __device__ int64_t row_offset(int64_t i) const { return offset(uint32_t(i), row_strides); }
   __device__ bool is_inside(int64_t index) const { return index >= 0 && index < limit; }
   __device__ void report(int64_t i, int64_t index) const {
     cuda::report_error(errors, error_code, i, index, limit);
@@ -46,13 +46,13 @@ struct Positions {
 
  private:
   /// offset_of by divisions of 32 bits, which take a fifth of the time.
-  __device__ int64_t offset(uint32_t i, const Steps& steps) const {
+  __device__ int64_t offset(uint32_t i, const DeviceStrides& strides) const {
     int64_t sum = 0;
 #pragma unroll
     for (int d = 0; d < 8; ++d) {
-      if (d + 1 >= extents.rank) return sum + int64_t(i) * steps.strides[d];
-      const auto size = uint32_t(extents.sizes[d]);
-      sum += int64_t(i % size) * steps.strides[d];
+      if (d + 1 >= shape.rank) return sum + int64_t(i) * strides.strides[d];
+      const auto size = uint32_t(shape.sizes[d]);
+      sum += int64_t(i % size) * strides.strides[d];
       i /= size;
     }
     return sum;
@@ -69,18 +69,18 @@ Positions positions_of(const Stream& stream, const TensorView& indices, const Te
   for (int dim = 0; dim < indices.rank(); ++dim) views[1].strides[dim] /= unit;
   collapse(views);
   return {indices.numel(),
-          extents_of(views[0]),
-          steps_of(views[0]),
-          steps_of(views[1]),
+          device_shape(views[0]),
+          device_strides(views[0]),
+          device_strides(views[1]),
           indices.as<int64_t>(),
           table.size(0),
           cuda::error_slot(stream.device()),
           error_code};
 }
 
-/// Columns of a table and of rows; steps are in units that are moved at once.
+/// Columns of a table and of rows; strides are in units that are moved at once.
 struct Columns {
-  int64_t count, table_row, table_step, row_step;
+  int64_t count, table_row, table_stride, row_stride;
 };
 
 constexpr int forward_rows = 8;  // of a block: a warp per row
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(forward_rows* warp_threads)
   U* to = y + positions.row_offset(i);
 #pragma unroll 4
   for (int64_t j = threadIdx.x; j < columns.count; j += warp_threads)
-    to[j * columns.row_step] = inside ? from[j * columns.table_step] : U{};
+    to[j * columns.row_stride] = inside ? from[j * columns.table_stride] : U{};
 }
 
 void embedding_cuda(const Stream& stream, const TensorView& weight, const TensorView& indices,
@@ -178,9 +178,9 @@ __device__ __forceinline__ void add_to_row(D* dweight, int64_t index, const Colu
   const int lane = int(threadIdx.x) % warp_threads;
   const int64_t column = (int64_t(blockIdx.y) * warp_threads + lane) * N;
   const bool active = column < columns.count;
-  D* to_row = dweight + index * columns.table_row + column * columns.table_step;
+  D* to_row = dweight + index * columns.table_row + column * columns.table_stride;
   // Lanes past the last column read the first ones, and throw them away.
-  RowSum<N, D, E> row{positions, dy + (active ? column * columns.row_step : 0), {}};
+  RowSum<N, D, E> row{positions, dy + (active ? column * columns.row_stride : 0), {}};
   if (active) {
     Pack<D, N> old = load_pack<N>(to_row);
 #pragma unroll

@@ -53,14 +53,14 @@ IndexList index_list(const Stream& stream, const TensorView& index, int64_t limi
   return {index.data, index.dtype == DType::i64, limit, cuda::error_slot(stream.device()), error_code};
 }
 
-/// One shape for all: steps of x (0 along the last dimension), index and y.
+/// One shape for all: strides of x (0 along the last dimension), index and y.
 template <class U>
 __global__ void __launch_bounds__(block_threads)
-    gather_kernel(const U* x, IndexList index, U* y, Extents extents, std::array<Steps, 3> steps,
+    gather_kernel(const U* x, IndexList index, U* y, DeviceShape shape, std::array<DeviceStrides, 3> strides,
                   int64_t x_stride, int64_t count) {
   const int64_t i = this_thread();
   if (i >= count) return;
-  const auto [x_row, index_at, y_at] = offsets_of<3>(i, extents, steps);
+  const auto [x_row, index_at, y_at] = offsets_of<3>(i, shape, strides);
   const int64_t from = index.at(index_at);
   y[y_at] = index.accepts(from, i) ? x[x_row + from * x_stride] : U(0);
 }
@@ -72,13 +72,14 @@ void gather_cuda(const Stream& stream, const TensorView& x, const TensorView& in
   views[0].shape = index.shape;
   views[0].strides[x.rank() - 1] = 0;
   collapse(views);
-  const std::array<Steps, 3> steps = {steps_of(views[0]), steps_of(views[1]), steps_of(views[2])};
+  const std::array<DeviceStrides, 3> strides = {device_strides(views[0]), device_strides(views[1]),
+                                                device_strides(views[2])};
   const IndexList list = index_list(stream, index, x.shape.back(), bad_gather);
   auto run = [&]<class U>(U) {
     simt::launch(
         {.name = "gather", .grid = blocks_for("gather", y.numel()), .block = block_threads, .stream = stream},
-        gather_kernel<U>, static_cast<const U*>(x.data), list, static_cast<U*>(y.data), extents_of(views[1]),
-        steps, x.stride(-1), y.numel());
+        gather_kernel<U>, static_cast<const U*>(x.data), list, static_cast<U*>(y.data),
+        device_shape(views[1]), strides, x.stride(-1), y.numel());
   };
   switch (size_of(y.dtype)) {  // elements are only moved
     case 1:
@@ -93,8 +94,8 @@ void gather_cuda(const Stream& stream, const TensorView& x, const TensorView& in
 }
 
 struct ScatterPlan {
-  Extents leading;
-  std::array<Steps, 3> steps;  // of the rows of x, index and y
+  DeviceShape leading;
+  std::array<DeviceStrides, 3> strides;  // of the rows of x, index and y
   int64_t rows, length, x_stride, index_stride, y_stride;
 };
 
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(block_threads)
   const int64_t row = this_thread() / warp_threads;
   const int lane = int(threadIdx.x) % warp_threads;
   if (row >= plan.rows) return;  // a warp leaves as one
-  const auto [x_row, index_row, y_row] = offsets_of<3>(row, plan.leading, plan.steps);
+  const auto [x_row, index_row, y_row] = offsets_of<3>(row, plan.leading, plan.strides);
   for (int64_t first = 0; first < plan.length; first += warp_threads) {
     const int64_t i = first + lane;
     int64_t place = -1;
@@ -153,8 +154,8 @@ void scatter_add_cuda(const Stream& stream, const TensorView& x, const TensorVie
   for (int dim = 0; dim < last; ++dim) views[2].strides.push_back(y.strides[dim]);
   const int64_t rows = views[0].numel();
   collapse(views);
-  const ScatterPlan plan{extents_of(views[0]),
-                         {steps_of(views[0]), steps_of(views[1]), steps_of(views[2])},
+  const ScatterPlan plan{device_shape(views[0]),
+                         {device_strides(views[0]), device_strides(views[1]), device_strides(views[2])},
                          rows,
                          x.shape.back(),
                          x.stride(-1),
@@ -172,13 +173,13 @@ void scatter_add_cuda(const Stream& stream, const TensorView& x, const TensorVie
 
 template <class E>
 __global__ void __launch_bounds__(block_threads)
-    one_hot_kernel(IndexList index, Extents rows, Steps index_steps, E* y, Extents extents, Steps y_steps,
-                   int64_t count) {
+    one_hot_kernel(IndexList index, DeviceShape rows, DeviceStrides index_strides, E* y, DeviceShape shape,
+                   DeviceStrides y_strides, int64_t count) {
   const int64_t i = this_thread();
   if (i >= count) return;
   const int64_t row = i / index.limit, column = i - row * index.limit;
-  const int64_t hot = index.at(offset_of(row, rows, index_steps));
-  y[offset_of(i, extents, y_steps)] = from<E>(int64_t(hot == column));
+  const int64_t hot = index.at(offset_of(row, rows, index_strides));
+  y[offset_of(i, shape, y_strides)] = from<E>(int64_t(hot == column));
   if (column == 0) index.accepts(hot, row);
 }
 
@@ -193,16 +194,16 @@ void one_hot_cuda(const Stream& stream, const TensorView& index, const TensorVie
   dispatch_all(y.dtype, [&]<class T>() {
     simt::launch(
         {.name = "one_hot", .grid = blocks_for("one_hot", count), .block = block_threads, .stream = stream},
-        one_hot_kernel<Element<T>>, list, extents_of(rows), steps_of(rows), data_of<T>(y), extents_of(codes),
-        steps_of(codes), count);
+        one_hot_kernel<Element<T>>, list, device_shape(rows), device_strides(rows), data_of<T>(y),
+        device_shape(codes), device_strides(codes), count);
   });
 }
 
 template <class E>
 __global__ void __launch_bounds__(block_threads)
-    arange_kernel(E* y, Extents extents, Steps steps, int64_t count) {
+    arange_kernel(E* y, DeviceShape shape, DeviceStrides strides, int64_t count) {
   const int64_t i = this_thread();
-  if (i < count) y[offset_of(i, extents, steps)] = from<E>(i);
+  if (i < count) y[offset_of(i, shape, strides)] = from<E>(i);
 }
 
 void arange_cuda(const Stream& stream, const TensorView& y) {
@@ -213,7 +214,7 @@ void arange_cuda(const Stream& stream, const TensorView& y) {
   dispatch_all(y.dtype, [&]<class T>() {
     simt::launch(
         {.name = "arange", .grid = blocks_for("arange", count), .block = block_threads, .stream = stream},
-        arange_kernel<Element<T>>, data_of<T>(y), extents_of(view), steps_of(view), count);
+        arange_kernel<Element<T>>, data_of<T>(y), device_shape(view), device_strides(view), count);
   });
 }
 

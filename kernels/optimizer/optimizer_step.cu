@@ -275,14 +275,14 @@ struct TablePieces {
 template <class E>
 struct StridedPieces {
   const E* data;
-  Extents extents;
-  Steps steps;
+  DeviceShape shape;
+  DeviceStrides strides;
   int64_t count;
   template <class Body>
   __device__ void for_each(Body&& body) const {
     const int64_t begin = int64_t(blockIdx.x) * data_piece, end = min(count, begin + data_piece);
     for (int64_t i = begin + threadIdx.x; i < end; i += block_threads)
-      body(to<Accumulator<E>>(data[offset_of(i, extents, steps)]));
+      body(to<Accumulator<E>>(data[offset_of(i, shape, strides)]));
   }
 };
 
@@ -334,7 +334,7 @@ void for_each_pieces(std::span<const TensorView> tensors, const Launch& launch) 
         if (view.rank() == 1 && (view.stride(0) == 1 || count == 1))
           dense.push_back({{count, 0}, view.data});
         else
-          launch(StridedPieces<E>{data_of<T>(view), extents_of(view), steps_of(view), count},
+          launch(StridedPieces<E>{data_of<T>(view), device_shape(view), device_strides(view), count},
                  ceil_div(count, data_piece));
       }
       for_each_table<DataEntry>(dense, data_piece, [&](const TensorTable<DataEntry>& table, int64_t blocks) {

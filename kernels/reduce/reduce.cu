@@ -66,8 +66,8 @@ struct Target {
 };
 
 struct RowPlan {
-  Extents kept, reduced;
-  Steps kept_steps, y_steps, reduced_steps;
+  DeviceShape kept, reduced;
+  DeviceStrides kept_strides, y_strides, reduced_strides;
   int64_t rows, length, piece_length;
   int group;  // threads that share a row: 1, a warp or a block
 };
@@ -75,12 +75,13 @@ struct RowPlan {
 /// Calls body(offset), where offset(j) is that of element j of the reduced dimensions. With one stride there
 /// is no branch in it, so that several loads can be on their way at once.
 template <class Body>
-__device__ __forceinline__ void with_offsets(const Extents& extents, const Steps& steps, Body&& body) {
-  if (extents.rank == 1) {
-    const int64_t stride = steps.strides[0];
+__device__ __forceinline__ void with_offsets(const DeviceShape& shape, const DeviceStrides& strides,
+                                             Body&& body) {
+  if (shape.rank == 1) {
+    const int64_t stride = strides.strides[0];
     body([stride](int64_t j) { return j * stride; });
   } else {
-    body([&](int64_t j) { return offset_of(j, extents, steps); });
+    body([&](int64_t j) { return offset_of(j, shape, strides); });
   }
 }
 
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(block_threads) reduce_rows_kernel(const E* x, 
   if (task >= plan.rows * y.pieces) return;  // a group leaves as one
   const int member = int(threadIdx.x) % plan.group;
   const int64_t row = y.pieces == 1 ? task : task / y.pieces, piece = task - row * y.pieces;
-  const auto [x_row, y_row] = offsets_of<2>(row, plan.kept, {plan.kept_steps, plan.y_steps});
+  const auto [x_row, y_row] = offsets_of<2>(row, plan.kept, {plan.kept_strides, plan.y_strides});
   const int64_t begin = piece * plan.piece_length;
   const int64_t end = min(plan.length, begin + plan.piece_length);
   P total;
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(block_threads) reduce_rows_kernel(const E* x, 
     total = reduce_span<Op, N>(
         x + x_row, [](int64_t j) { return j; }, begin, end, member, plan.group);
   else
-    with_offsets(plan.reduced, plan.reduced_steps, [&](auto offset) {
+    with_offsets(plan.reduced, plan.reduced_strides, [&](auto offset) {
       total = reduce_span<Op, N>(x + x_row, offset, begin, end, member, plan.group);
     });
   if (plan.group == warp_threads)
@@ -142,8 +143,8 @@ __global__ void __launch_bounds__(block_threads) reduce_rows_kernel(const E* x, 
 }
 
 struct ColumnPlan {
-  Extents places, reduced;  // `places` are the kept dimensions but the last
-  Steps place_steps, y_steps, reduced_steps;
+  DeviceShape places, reduced;  // `places` are the kept dimensions but the last
+  DeviceStrides place_strides, y_strides, reduced_strides;
   int64_t width, y_stride, rows, piece_rows, column_blocks;
   int64_t blocks;  // of columns, pieces and places together
 };
@@ -158,7 +159,7 @@ __device__ __forceinline__ void reduce_block_of_columns(const E* x, const Target
   const int thread = int(threadIdx.y * blockDim.x + threadIdx.x), columns = int(blockDim.x) * N;
   const int64_t block_column = block % plan.column_blocks * columns;
   const int64_t rest = block / plan.column_blocks, piece = rest % y.pieces, place = rest / y.pieces;
-  const auto [x_place, y_place] = offsets_of<2>(place, plan.places, {plan.place_steps, plan.y_steps});
+  const auto [x_place, y_place] = offsets_of<2>(place, plan.places, {plan.place_strides, plan.y_strides});
   const int64_t column = block_column + int64_t(threadIdx.x) * N;
   const int64_t end = min(plan.rows, (piece + 1) * plan.piece_rows);
   C chains[N];
@@ -169,7 +170,7 @@ __device__ __forceinline__ void reduce_block_of_columns(const E* x, const Target
     for (int e = 0; e < N; ++e) chains[e] = op(chains[e], to<C>(pack.at[e]));
   };
   if (column < plan.width)
-    with_offsets(plan.reduced, plan.reduced_steps, [&](auto offset) {
+    with_offsets(plan.reduced, plan.reduced_strides, [&](auto offset) {
       constexpr int unroll = 4;
       const E* from = x + x_place + column;
       const int64_t step = blockDim.y;
@@ -255,11 +256,11 @@ void reduce_columns(const Stream& stream, const ReductionSplit& parts) {
   const int64_t piece_rows = ceil_div(rows, pieces);
   pieces = ceil_div(rows, piece_rows);
   reduce_in_pieces<T, Op>(stream, y, pieces, true, [&](const Target& target, const TensorView& to_view) {
-    ColumnPlan plan{extents_of(places),
-                    extents_of(reduced),
-                    steps_of(places),
-                    steps_of(select(to_view, last, 0)),
-                    steps_of(reduced),
+    ColumnPlan plan{device_shape(places),
+                    device_shape(reduced),
+                    device_strides(places),
+                    device_strides(select(to_view, last, 0)),
+                    device_strides(reduced),
                     width,
                     to_view.strides[last],
                     rows,
@@ -302,9 +303,15 @@ void reduce_rows(const Stream& stream, const ReductionSplit& parts) {
     pieces = ceil_div(length, piece_length);
   }
   reduce_in_pieces<T, Op>(stream, y, pieces, false, [&](const Target& target, const TensorView& to_view) {
-    RowPlan plan{
-        extents_of(kept), extents_of(reduced), steps_of(kept), steps_of(to_view), steps_of(reduced), rows,
-        length,           piece_length,        group};
+    RowPlan plan{device_shape(kept),
+                 device_shape(reduced),
+                 device_strides(kept),
+                 device_strides(to_view),
+                 device_strides(reduced),
+                 rows,
+                 length,
+                 piece_length,
+                 group};
     auto run = [&](auto kernel) {
       simt::launch({.name = "reduce_rows",
                     .grid = grid_of("reduce_rows", ceil_div<int64_t>(rows * pieces * group, block_threads)),
@@ -372,8 +379,8 @@ __device__ __forceinline__ Found<C> warp_largest(Found<C> best) {
 }
 
 struct ArgmaxPlan {
-  Extents leading;
-  Steps x_steps, y_steps;
+  DeviceShape leading;
+  DeviceStrides x_strides, y_strides;
   int64_t rows, length, x_stride;
   int group;  // threads that share a row: a warp or a block
 };
@@ -388,7 +395,7 @@ __global__ void __launch_bounds__(block_threads) argmax_kernel(const E* x, int64
   const int64_t row = (int64_t(blockIdx.x) * block_threads + threadIdx.x) / plan.group;
   if (row >= plan.rows) return;  // a group leaves as one
   const int member = int(threadIdx.x) % plan.group, warp = member / warp_threads;
-  const auto [x_row, y_row] = offsets_of<2>(row, plan.leading, {plan.x_steps, plan.y_steps});
+  const auto [x_row, y_row] = offsets_of<2>(row, plan.leading, {plan.x_strides, plan.y_strides});
   Found<C> best{C(0), -1};
 #pragma unroll 4
   for (int64_t j = member; j < plan.length; j += plan.group)
@@ -410,8 +417,13 @@ void argmax_cuda(const Stream& stream, const TensorView& x, const TensorView& y)
   const int last = x.rank() - 1;
   std::array<TensorView, 2> leading = {select(x, last, 0), select(y, last, 0)};
   collapse(leading);
-  ArgmaxPlan plan{extents_of(leading[0]), steps_of(leading[0]), steps_of(leading[1]), y.numel(),
-                  x.shape.back(),         x.stride(-1),         warp_threads};
+  ArgmaxPlan plan{device_shape(leading[0]),
+                  device_strides(leading[0]),
+                  device_strides(leading[1]),
+                  y.numel(),
+                  x.shape.back(),
+                  x.stride(-1),
+                  warp_threads};
   if (plan.length > warp_row) plan.group = block_threads;
   dispatch_all(x.dtype, [&]<class T>() {
     simt::launch({.name = "argmax",

@@ -263,11 +263,11 @@ TEST(Gemm, IsExactAcrossThreadCounts) {
   set_num_threads(threads);
 }
 
-/// With `row_step`, dY's rows lie that far apart.
+/// With `row_stride`, dY's rows lie that far apart.
 template <class T>
-void expect_bias_gradient(int64_t rows, int64_t out, int64_t in, int64_t row_step) {
-  SCOPED_TRACE(::testing::Message() << rows << " rows, " << out << " x " << in << ", step " << row_step);
-  Random<T> dy({rows, row_step}, 1), x({rows, in}, 2), dweight({out, in}, 3), dbias({out}, 4);
+void expect_bias_gradient(int64_t rows, int64_t out, int64_t in, int64_t row_stride) {
+  SCOPED_TRACE(::testing::Message() << rows << " rows, " << out << " x " << in << ", stride " << row_stride);
+  Random<T> dy({rows, row_stride}, 1), x({rows, in}, 2), dweight({out, in}, 3), dbias({out}, 4);
   TensorView dy_rows = dy.view();
   dy_rows.shape = {rows, out};
   std::vector<double> sums(static_cast<size_t>(out));
@@ -280,11 +280,11 @@ void expect_bias_gradient(int64_t rows, int64_t out, int64_t in, int64_t row_ste
 
 TEST(Gemm, SumsTheGradientOfABiasBesideThatOfItsWeight) {
   for (auto [rows, out, in] : {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {65, 33, 17}, {300, 129, 8}})
-    for (int64_t row_step : {out, out + 3}) {
-      expect_bias_gradient<float>(rows, out, in, row_step);
-      expect_bias_gradient<double>(rows, out, in, row_step);
-      expect_bias_gradient<BFloat16>(rows, out, in, row_step);
-      expect_bias_gradient<Float16>(rows, out, in, row_step);
+    for (int64_t row_stride : {out, out + 3}) {
+      expect_bias_gradient<float>(rows, out, in, row_stride);
+      expect_bias_gradient<double>(rows, out, in, row_stride);
+      expect_bias_gradient<BFloat16>(rows, out, in, row_stride);
+      expect_bias_gradient<Float16>(rows, out, in, row_stride);
     }
 }
 
