@@ -6,11 +6,11 @@
     ./run mutate kernels/norm --list           what can be edited there
 
 The edits are those of tools/mutations.py, the nine GPU operators of Zhu and Zaidman (ICST 2020) among them. Operators are
-drawn alike often, places evenly; the same seed and tree give the same mutants, and a larger count goes on with the same
-ones. Each is built and tested in a copy of the tree, build/mutants/tree: first with the tests of its own file or family,
-then with the rest of that program. No end in time is caught; what does not compile is drawn again and not counted. An
-equivalent mutant does not count either: one that compiles to the same machine code, or one that
-tests/equivalent_mutants.toml holds with the reason why no test can tell.
+drawn alike often, places evenly; the same seed gives the same mutants, but for those that an edit of the tree touches, and
+a larger count goes on with the same ones. Each is built and tested in a copy of the tree, build/mutants/tree: first with
+the tests of its own file or family, then with the rest of that program. No end in time is caught; what does not compile is
+drawn again and not counted. An equivalent mutant does not count either: one that compiles to the same machine code, or one
+that tests/equivalent_mutants.toml holds with the reason why no test can tell.
 
 Results are kept in build/mutants/results.jsonl: a run that was interrupted goes on, and --again tries survivors once more.
 Exit code: 0 if no mutant survived, 1 if one did, 2 if the tree does not build or its tests fail without a mutant.
@@ -18,6 +18,7 @@ Exit code: 0 if no mutant survived, 1 if one did, 2 if the tree does not build o
 
 import argparse
 import collections
+import hashlib
 import json
 import pathlib
 import random
@@ -158,18 +159,20 @@ class Trial:
 
 
 def draw(group, files, seed):
-    """Mutants of the files without end: an operator, then one of its places."""
-    generator = random.Random(f"{seed} {group}")
+    """Mutants of the files without end: an operator, then the next of its places. Their order is that of a hash of what
+    they change, so that an edit elsewhere leaves most of them as they are."""
     places = collections.defaultdict(list)
     for file in files:
         text = (SOURCE / file).read_text()
         for mutant in mutants_of(file, text):
-            places[mutant.operator].append((mutant, text))
+            rank = hashlib.sha256(f"{seed} {Results.key(mutant, text)}".encode()).digest()
+            places[mutant.operator].append((rank, mutant, text))
     for of_operator in places.values():
-        generator.shuffle(of_operator)
+        of_operator.sort(key=lambda place: place[0])
+    generator = random.Random(f"{seed} {group}")
     while places:
         operator = generator.choice(sorted(places))
-        yield places[operator].pop()
+        yield places[operator].pop()[1:]
         if not places[operator]:
             del places[operator]
 
