@@ -34,7 +34,8 @@ EQUIVALENT = SOURCE / "tests" / "equivalent_mutants.toml"
 # What needs NVIDIA's libraries or OpenBLAS is in no build of a machine without them.
 NOT_BUILT = ("cudnn", "cublaslt", "_openblas", "kernels/cuda/")
 PRESET = "emulated"  # holds both devices
-RUNS = {"CUDA kernels": ON_CUDA, "CPU kernels": ON_CPU, "autograd": ON_CPU, "recompute": {**ON_CPU, **LATE_STREAMS}}
+BOTH_DEVICES = {**ON_CPU, **LATE_STREAMS, "reverse": ON_CUDA["reverse"]}
+RUNS = {"CUDA kernels": ON_CUDA, "CPU kernels": ON_CPU, "autograd": BOTH_DEVICES, "recompute": BOTH_DEVICES}
 
 
 def group_of(file):

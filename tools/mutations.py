@@ -22,6 +22,7 @@ SWAPPED = {
 OTHER_EXTREME = {"min": "max", "max": "min"}
 OTHER_INDEX = {"threadIdx": "blockIdx", "blockIdx": "threadIdx", "blockDim": "gridDim", "gridDim": "blockDim"}
 CALL = r"[A-Za-z_][\w:.>\[\]-]*(?:\([^()]*\)(?:\.|->)[\w]+)*"  # of a function, or of a method of what a call returns
+NO_EFFECT = r"\.reserve\(|\bprefetch_\w+\(|__builtin_prefetch\("  # calls that change speed alone
 NUMBER = r"(?<![\w.'\"])(\d[\d']*)(\.\d*)?(?:e[+-]?\d+)?([fuUlL]*)(?![\w.'])"
 
 
@@ -121,7 +122,8 @@ def _statements(code):
         if not match.group(1).startswith("return"):
             yield "assignment_removal", match.start(1), match.group(1), _nothing(match.group(1))
     for match in re.finditer(rf"^[ \t]*({CALL}\((?:[^;{{}}]*)\);)$", code, flags=re.M):
-        if not match.group(1).startswith(("return", "__sync", "if", "for", "while", "throw", "REPRISE")):
+        is_call = not match.group(1).startswith(("return", "__sync", "if", "for", "while", "throw", "REPRISE"))
+        if is_call and not re.search(NO_EFFECT, match.group(1)):
             yield "call_removal", match.start(1), match.group(1), _nothing(match.group(1))
     for match in re.finditer(r"\breturn ([^;{}]+);", code):
         yield "return_value", match.start(1), match.group(1), "{}"
