@@ -49,6 +49,20 @@ struct TwoFaced : autograd::Function<TwoFaced> {
   }
 };
 
+// 1000 x, whose gradient is larger by a ten-millionth each time.
+struct Growing : autograd::Function<Growing> {
+  static constexpr const char* name = "growing";
+  static inline int calls = 0;
+  Tensor forward(const Tensor& x) { return x * 1000.0; }
+  TensorList backward(const TensorList& dy) { return {dy[0] * (1000 * (1 + 1e-7 * ++calls))}; }
+};
+
+TEST(Gradcheck, ComparesLargeGradientsByTheirOwnSize) {
+  auto fn = [](const TensorList& in) { return TensorList{Growing::apply(in[0])}; };
+  EXPECT_TRUE(gradcheck(fn, {leaf({1})}, {.nondeterminism = 1e-6}));
+  expect_error([&] { gradcheck(fn, {leaf({1})}, {.nondeterminism = 1e-8}); }, {"gradient 0", "again"});
+}
+
 TEST(Gradcheck, PassesWhatIsRightAndTouchesNoGradient) {
   Tensor x = leaf({1, 2, 3}), w = leaf({4, 5, 6});
   auto fn = [](const TensorList& in) { return TensorList{in[0] * in[1], exp(in[0])}; };

@@ -1,5 +1,6 @@
 // Making tensors.
 #include <cmath>
+#include <limits>
 
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/compare.h"
@@ -18,6 +19,15 @@ TEST(Factories, GiveTheValuesTheyName) {
   EXPECT_EQ(arange(4).to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(arange(3, DType::f32).dtype(), DType::f32);
   EXPECT_EQ(zeros({0, 3}).numel(), 0);
+}
+
+TEST(Factories, TakeTheLeastIntegerAndRefuseWhatIsBeyond) {
+  EXPECT_EQ(full({1}, -0x1p63, DType::i64).to_vector<int64_t>()[0], std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(full({1}, -0x1p31, DType::i32).to_vector<int32_t>()[0], std::numeric_limits<int32_t>::min());
+  expect_error([] { full({1}, 0x1p63, DType::i64); }, {"full", "does not fit i64"});
+  expect_error([] { full({1}, 0x1p31, DType::i32); }, {"full", "does not fit i32"});
+  expect_error([] { full({1}, -1, DType::u8); }, {"full", "does not fit u8"});
+  expect_error([] { full({1}, 256, DType::u8); }, {"full", "does not fit u8"});
 }
 
 TEST(Factories, OneHotMarksTheClassAndLeavesOthersZero) {

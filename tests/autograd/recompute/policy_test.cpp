@@ -181,6 +181,67 @@ TEST(Policy, LeavesOutWhatIsDetachedToo) {
   EXPECT_EQ(runs()["a"], 1);
 }
 
+TEST(Policy, NoneMakesAReplayDoWhatTheFirstRunDid) {
+  Tensor x = leaf({5}), w = leaf({5}, 2);
+  auto fn = [&](const Tensor& in) {
+    Tensor a = sin(in);
+    {
+      NoGrad guard;
+      Times<'a'>::apply(in, w);
+    }
+    return exp(sin(a));
+  };
+  for (bool early_stop : {true, false}) {
+    runs().clear();
+    sum(checkpoint(fn, x, {.early_stop = early_stop})).backward();
+    EXPECT_EQ(runs()["a"], 2);
+  }
+}
+
+// 2 x, of which backward reads a copy that forward made.
+struct Twice : autograd::Function<Twice> {
+  static constexpr const char* name = "twice";
+  Tensor forward(const Tensor& x) {
+    save(full(x.shape(), 2, x.dtype(), x.device()));
+    return x * 2.0;
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0] * saved(0)}; }
+};
+
+TEST(Policy, LeavesOutWhatItKeptWhereTheNextOperationSavesSomethingOfItsOwn) {
+  Tensor x = leaf({5}), w = leaf({5}, 2);
+  runs().clear();
+  auto fn = [&](const Tensor& in) { return Twice::apply(Times<'a'>::apply(in, w)); };
+  sum(checkpoint(fn, x, {.policy = {"a"}})).backward();
+  EXPECT_EQ(runs()["a"], 1);
+}
+
+TEST(Policy, RunsEverythingWhereTheLastArgumentOfWhatItKeptHasAnotherShape) {
+  Tensor x = leaf({5}), wide = numbers({5}, 2), narrow = numbers({1}, 3);
+  auto fn = [&](const Tensor& in) { return sin(exp(sin(in) + (recompute::is_replaying() ? narrow : wide))); };
+  sum(checkpoint(fn, x, {.determinism = Determinism::none, .policy = {"add"}})).backward();
+  // Backward of exp reads the sum that was kept, backward of sin what the replay made.
+  NoGrad guard;
+  Tensor want = cos(exp(sin(x) + narrow)) * exp(sin(x) + wide) * cos(x);
+  EXPECT_TRUE(same_bits(x.grad(), want));
+}
+
+TEST(Policy, HoldsNothingOfARegionThatGoesBackwardInItsFirstRun) {
+  Tensor x = leaf({1000});
+  size_t before = 0, held = 0;
+  auto fn = [&](const Tensor& in) {
+    if (!recompute::is_replaying()) before = held_bytes();
+    sin(exp(in.detach()));  // sin runs again, so what exp gives is held for it
+    Tensor at = numbers({1}).set_requires_grad();
+    square(at).backward();
+    at = {};
+    held = held_bytes();
+    return square(in);
+  };
+  checkpoint(fn, x, {.policy = {"exp"}});
+  EXPECT_EQ(held, before);
+}
+
 TEST(Policy, HoldsNothingOfARegionAroundAfterAPassThatRetainsTheGraph) {
   Tensor x = leaf({1000});
   auto inner = [](const Tensor& in) {

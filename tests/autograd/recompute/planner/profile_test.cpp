@@ -152,6 +152,16 @@ TEST(Profile, TakesMediansOfItsClock) {
   EXPECT_EQ(chain.stages[0].backward_seconds, 8);
 }
 
+TEST(Profile, PlaysWhatIsAroundTheChainAsOftenAsItIsAsked) {
+  for (int repeats : {1, 3}) {
+    Network network;
+    int losses = 0;
+    network.step.after = [&](const Tensor& y) { return ++losses, mean(square(y)); };
+    profile_step(network.step, {.repeats = repeats, .clock = steps()});
+    EXPECT_EQ(losses, 1 + repeats) << "and once to make what is made once";
+  }
+}
+
 TEST(Profile, MeasuresALinearLayerToTheByte) {
   Tensor w = leaf({32, 16});
   std::vector<LayerFunction> layers{[&](const Tensor& x) { return linear(x, w); }};
