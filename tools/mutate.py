@@ -8,9 +8,10 @@
 The edits are those of tools/mutations.py, the nine GPU operators of Zhu and Zaidman (ICST 2020) among them. Operators are
 drawn alike often, places evenly; the same seed gives the same mutants, but for those that an edit of the tree touches, and
 a larger count goes on with the same ones. Each is built and tested in a copy of the tree, build/mutants/tree: first with
-the tests of its own file or family, then with the rest of that program. No end in time is caught; what does not compile is
-drawn again and not counted. An equivalent mutant does not count either: one that compiles to the same machine code, or one
-that tests/equivalent_mutants.toml holds with the reason why no test can tell.
+the tests of its own file or family, then with the rest of that program; a race in a kernel that these do not show, with
+ThreadSanitizer. No end in time is caught; what does not compile is drawn again and not counted. An equivalent mutant does
+not count either: one that compiles to the same machine code, or one that tests/equivalent_mutants.toml holds with the
+reason why no test can tell.
 
 Results are kept in build/mutants/results.jsonl: a run that was interrupted goes on, and --again tries survivors once more.
 Exit code: 0 if no mutant survived, 1 if one did, 2 if the tree does not build or its tests fail without a mutant.
@@ -35,6 +36,8 @@ EQUIVALENT = SOURCE / "tests" / "equivalent_mutants.toml"
 NOT_BUILT = ("cudnn", "cublaslt", "_openblas", "kernels/cuda/")
 PRESET = "emulated"  # holds both devices
 BOTH_DEVICES = {**ON_CPU, **LATE_STREAMS, "reverse": ON_CUDA["reverse"]}
+RACES = ("atom_removal", "sync_removal")  # the emulator's orders of threads may hide them, ThreadSanitizer does not
+WITH_TSAN = {"ThreadSanitizer": ON_CUDA["random"]}
 RUNS = {"CUDA kernels": ON_CUDA, "CPU kernels": ON_CPU, "autograd": BOTH_DEVICES, "recompute": BOTH_DEVICES}
 
 
@@ -142,6 +145,8 @@ class Trial:
                 return "caught", "the program does not list its tests"
             how = self.caught_by(program, mutant.file, runs, limit)
             code = self.tree.binaries(PRESET, program)
+        if not how and mutant.operator in RACES:
+            how = self.race(program, mutant, text)
         if how:
             return "caught", how
         self.tree.build(PRESET, program, broken=True)
@@ -149,9 +154,23 @@ class Trial:
             return "equivalent", "the same machine code"
         return "survived", ""
 
+    def race(self, program, mutant, text):
+        """What the nearest tests show in the preset tsan."""
+        self.tree.configure("tsan")
+        error = self.tree.build("tsan", program)
+        if error:
+            refuse(f"the tree does not build with ThreadSanitizer:\n{error[-4000:]}")
+        with self.tree.broken(mutant.file, mutant.applied(text)):
+            if self.tree.build("tsan", program, broken=True):
+                return None
+            return self.tree.caught_by("tsan", program, self.near("tsan", program, mutant.file), WITH_TSAN, 900)
+
+    def near(self, preset, program, file):
+        suites = self.tree.suites(preset, program)
+        return ":".join(suites[name] for name in nearest_tests(file, suites))
+
     def caught_by(self, program, file, runs, limit):
-        suites = self.tree.suites(PRESET, program)
-        near = ":".join(suites[name] for name in nearest_tests(file, suites))
+        near = self.near(PRESET, program, file)
         for tests in [near, f"*-{near}"] if near else ["*"]:
             how = self.tree.caught_by(PRESET, program, tests, runs, limit)
             if how:

@@ -1,11 +1,10 @@
 // Selective recompute: what is kept, what runs again, and that no bit changes.
 #include "reprise/autograd/recompute/policy.h"
 
-#include <map>
-
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
+#include "reprise/tests/autograd/recompute/counted_ops.h"
 #include "reprise/tests/autograd/recompute/offload/offload_support.h"
 
 namespace reprise {
@@ -14,26 +13,9 @@ namespace {
 using testing::leaf;
 using testing::NoLeaks;
 using testing::numbers;
+using testing::runs;
 using testing::same_bits;
-
-// How often forward ran, by name.
-std::map<std::string, int>& runs() {
-  static std::map<std::string, int> counts;
-  return counts;
-}
-
-// x * w, under a name of its own, counted; saves both.
-template <char letter>
-struct Times : autograd::Function<Times<letter>> {
-  static constexpr char text[] = {letter, 0};
-  static constexpr const char* name = text;
-  Tensor forward(const Tensor& x, const Tensor& w) {
-    ++runs()[name];
-    this->save(x, w);
-    return x * w;
-  }
-  TensorList backward(const TensorList& dy) { return {dy[0] * this->saved(1), dy[0] * this->saved(0)}; }
-};
+using testing::Times;
 
 size_t held_bytes() { return allocator(testing::test_device()).stats().allocated; }
 
@@ -179,51 +161,6 @@ TEST(Policy, LeavesOutWhatIsDetachedToo) {
   };
   sum(checkpoint(fn, x, {.policy = {"exp"}})).backward();
   EXPECT_EQ(runs()["a"], 1);
-}
-
-TEST(Policy, NoneMakesAReplayDoWhatTheFirstRunDid) {
-  Tensor x = leaf({5}), w = leaf({5}, 2);
-  auto fn = [&](const Tensor& in) {
-    Tensor a = sin(in);
-    {
-      NoGrad guard;
-      Times<'a'>::apply(in, w);
-    }
-    return exp(sin(a));
-  };
-  for (bool early_stop : {true, false}) {
-    runs().clear();
-    sum(checkpoint(fn, x, {.early_stop = early_stop})).backward();
-    EXPECT_EQ(runs()["a"], 2);
-  }
-}
-
-// 2 x, of which backward reads a copy that forward made.
-struct Twice : autograd::Function<Twice> {
-  static constexpr const char* name = "twice";
-  Tensor forward(const Tensor& x) {
-    save(full(x.shape(), 2, x.dtype(), x.device()));
-    return x * 2.0;
-  }
-  TensorList backward(const TensorList& dy) { return {dy[0] * saved(0)}; }
-};
-
-TEST(Policy, LeavesOutWhatItKeptWhereTheNextOperationSavesSomethingOfItsOwn) {
-  Tensor x = leaf({5}), w = leaf({5}, 2);
-  runs().clear();
-  auto fn = [&](const Tensor& in) { return Twice::apply(Times<'a'>::apply(in, w)); };
-  sum(checkpoint(fn, x, {.policy = {"a"}})).backward();
-  EXPECT_EQ(runs()["a"], 1);
-}
-
-TEST(Policy, RunsEverythingWhereTheLastArgumentOfWhatItKeptHasAnotherShape) {
-  Tensor x = leaf({5}), wide = numbers({5}, 2), narrow = numbers({1}, 3);
-  auto fn = [&](const Tensor& in) { return sin(exp(sin(in) + (recompute::is_replaying() ? narrow : wide))); };
-  sum(checkpoint(fn, x, {.determinism = Determinism::none, .policy = {"add"}})).backward();
-  // Backward of exp reads the sum that was kept, backward of sin what the replay made.
-  NoGrad guard;
-  Tensor want = cos(exp(sin(x) + narrow)) * exp(sin(x) + wide) * cos(x);
-  EXPECT_TRUE(same_bits(x.grad(), want));
 }
 
 TEST(Policy, HoldsNothingOfARegionThatGoesBackwardInItsFirstRun) {

@@ -1,5 +1,5 @@
 // Bodies that do more than their results show: what they do is not left out of a replay.
-#include "reprise/autograd/function.h"
+#include "reprise/tests/autograd/recompute/counted_ops.h"
 #include "reprise/tests/autograd/recompute/support.h"
 
 namespace reprise {
@@ -7,7 +7,9 @@ namespace {
 
 using testing::leaf;
 using testing::numbers;
+using testing::runs;
 using testing::same_bits;
+using testing::Times;
 
 // Compares the gradient of sum(fn(x)) with that through checkpoints of many policies.
 void expect_same_gradient(const std::function<Tensor(const Tensor&)>& fn) {
@@ -110,6 +112,51 @@ TEST(LeftOut, NothingThatABackwardInsideTheBodyGoesThrough) {
     Tensor slope = autograd::grad({sum(y)}, {at})[0];
     return exp(sin(in * slope) * y.detach());
   });
+}
+
+TEST(LeftOut, NothingWithoutAPolicy) {
+  Tensor x = leaf({5}), w = leaf({5}, 2);
+  auto fn = [&](const Tensor& in) {
+    Tensor a = sin(in);
+    {
+      NoGrad guard;
+      Times<'a'>::apply(in, w);
+    }
+    return exp(sin(a));
+  };
+  for (bool early_stop : {true, false}) {
+    runs().clear();
+    sum(checkpoint(fn, x, {.early_stop = early_stop})).backward();
+    EXPECT_EQ(runs()["a"], 2);
+  }
+}
+
+// 2 x, of which backward reads a copy that forward made.
+struct Twice : autograd::Function<Twice> {
+  static constexpr const char* name = "twice";
+  Tensor forward(const Tensor& x) {
+    save(full(x.shape(), 2, x.dtype(), x.device()));
+    return x * 2.0;
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0] * saved(0)}; }
+};
+
+TEST(LeftOut, WhatIsKeptWhereTheNextOperationSavesSomethingOfItsOwn) {
+  Tensor x = leaf({5}), w = leaf({5}, 2);
+  runs().clear();
+  auto fn = [&](const Tensor& in) { return Twice::apply(Times<'a'>::apply(in, w)); };
+  sum(checkpoint(fn, x, {.policy = {"a"}})).backward();
+  EXPECT_EQ(runs()["a"], 1);
+}
+
+TEST(LeftOut, NothingWhereTheLastArgumentOfWhatIsKeptHasAnotherShape) {
+  Tensor x = leaf({5}), wide = numbers({5}, 2), narrow = numbers({1}, 3);
+  auto fn = [&](const Tensor& in) { return sin(exp(sin(in) + (recompute::is_replaying() ? narrow : wide))); };
+  sum(checkpoint(fn, x, {.determinism = Determinism::none, .policy = {"add"}})).backward();
+  // Backward of exp reads the sum that was kept, backward of sin what the replay made.
+  NoGrad guard;
+  Tensor want = cos(exp(sin(x) + narrow)) * exp(sin(x) + wide) * cos(x);
+  EXPECT_TRUE(same_bits(x.grad(), want));
 }
 
 }  // namespace
