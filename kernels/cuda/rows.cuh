@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/cuda/reduce.cuh"
 #include "reprise/kernels/cuda/row_address.cuh"
 #include "reprise/kernels/row_checks.h"
@@ -194,11 +195,6 @@ struct RowGrid {
   dim3 grid, block;
 };
 
-inline constexpr int64_t max_row_blocks = 16384;  ///< a team that is left over takes further rows
-
-/// The widest row of a warp, and the columns of one thread that stay in registers there.
-inline constexpr int64_t warp_columns = 1024;
-
 /// Calls body.operator()<RowCut>(RowGrid) with the cut for `rows` of `width` elements of type T, whose packs
 /// fit all views as `fit` says. `columns` is what a thread of a block keeps in registers; kernels that take
 /// wide shifted rows say so.
@@ -208,29 +204,30 @@ void dispatch_rows(int64_t rows, int64_t width, Fit fit, Body&& body) {
   auto warps = [&]<int N, int K>() {
     constexpr int block = WarpTeam<C>::max_block, teams = block / warp_threads;
     body.template operator()<RowCut<C, WarpTeam, N, K, block>>(
-        RowGrid{unsigned(std::min(ceil_div(rows, int64_t(teams)), max_row_blocks)), block});
+        RowGrid{unsigned(std::min(ceil_div(rows, int64_t(teams)), kRowBlocks)), block});
   };
   auto blocks = [&]<int N, int K, int max_block, bool shifted = false>(int64_t columns_each) {
     int64_t threads = ceil_div(ceil_div(width, columns_each), int64_t(warp_threads)) * warp_threads;
     body.template operator()<RowCut<C, BlockTeam, N, K, max_block, shifted>>(
-        RowGrid{unsigned(std::min(rows, max_row_blocks)), unsigned(std::min<int64_t>(threads, max_block))});
+        RowGrid{unsigned(std::min(rows, kRowBlocks)), unsigned(std::min<int64_t>(threads, max_block))});
   };
   if constexpr (sizeof(T) <= 4) {
     constexpr int N = pack_size<T>;
     if (fit == Fit::whole) {
-      if (width <= 256) return warps.template operator()<N, 8 / N>();
-      if (width <= 512) return warps.template operator()<N, 16 / N>();
-      if (width <= 768) return warps.template operator()<N, 24 / N>();
-      if (width <= warp_columns) return warps.template operator()<N, 32 / N>();
-      if (width <= 512 * columns) return blocks.template operator()<N, columns / N, 512>(columns);
+      if (width <= kWarpRows[0]) return warps.template operator()<N, 8 / N>();
+      if (width <= kWarpRows[1]) return warps.template operator()<N, 16 / N>();
+      if (width <= kWarpRows[2]) return warps.template operator()<N, 24 / N>();
+      if (width <= kWidestWarpRow) return warps.template operator()<N, 32 / N>();
+      if (width <= kRowThreads * columns)
+        return blocks.template operator()<N, columns / N, kRowThreads>(columns);
       return blocks.template operator()<N, 0, 1024>(columns);
     }
     if constexpr (takes_shifted)
-      if (fit == Fit::shifted && width > warp_columns)
-        return blocks.template operator()<N, 0, 512, true>(columns);
+      if (fit == Fit::shifted && width > kWidestWarpRow)
+        return blocks.template operator()<N, 0, kRowThreads, true>(columns);
   }
-  if (width <= warp_columns) return warps.template operator()<1, 0>();
-  blocks.template operator()<1, 0, 512>(8);
+  if (width <= kWidestWarpRow) return warps.template operator()<1, 0>();
+  blocks.template operator()<1, 0, kRowThreads>(8);
 }
 
 }  // namespace reprise::kernels::device

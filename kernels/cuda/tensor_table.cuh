@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <span>
 
+#include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/cuda/types.cuh"
 #include "reprise/simt/simt.h"
 
@@ -22,11 +23,11 @@ struct TableEntry {
   int64_t first_block;  // set by for_each_table
 };
 
-/// As many entries as fit in 12 KiB: 170 for AdamW, so that GPT-2 takes one launch. Kernels take 32 KiB by
+/// As many entries as fit: 170 for AdamW, so that GPT-2 takes one launch. Kernels take 32 KiB by
 /// value; the emulator's threads have small stacks.
 template <class Entry>
 struct TensorTable {
-  static constexpr int capacity = 12 * 1024 / int(sizeof(Entry));
+  static constexpr int capacity = int(kTableBytes / sizeof(Entry));
   int count;
   Entry entries[capacity];
 };

@@ -131,7 +131,9 @@ __global__ void __launch_bounds__(256) norm_columns_kernel(NormBackward<T, C> p)
 
 /// Partial rows: the 132 multiprocessors of an H200 times the blocks that each holds, so that all run at
 /// once.
-inline int64_t most_pieces(int64_t width) { return width > 768 && width <= warp_columns ? 396 : 528; }
+inline int64_t most_pieces(int64_t width) {
+  return width > kWarpRows[2] && width <= kWidestWarpRow ? 396 : 528;
+}
 
 /// Launches what computes dx and the partial rows, which `p.partials` has memory for.
 template <bool centred, class Cut, class T>
@@ -165,7 +167,7 @@ void norm_backward(const Stream& stream, const char* name, const NormBackwardArg
   const bool sums = v.dgamma || v.dbeta;
   if (width == 0 || (!sums && (rows == 0 || !v.dx))) return;
   // Four rows for each team. The number of pieces depends on the shape alone, and so do the bits of the sums.
-  const int64_t rows_a_piece = width <= warp_columns ? 16 : 4;
+  const int64_t rows_a_piece = width <= kWidestWarpRow ? 16 : 4;
   const int64_t pieces = std::min(ceil_div(rows, rows_a_piece), most_pieces(width));
   Workspace workspace(stream, sums ? size_t(pieces * outputs * width) * sizeof(C) : 0);
   if (rows > 0) {
@@ -179,9 +181,10 @@ void norm_backward(const Stream& stream, const char* name, const NormBackwardArg
                             sums ? workspace.as<C>() : nullptr,
                             rows,
                             width};
-    dispatch_rows<T, 16>(rows, width, fit_of({&v.dy, &v.x, &v.dx}), [&]<class Cut>(const RowGrid& grid) {
-      launch_norm_backward<centred, Cut>(stream, name, p, grid, pieces);
-    });
+    dispatch_rows<T, kGradientColumns>(rows, width, fit_of({&v.dy, &v.x, &v.dx}),
+                                       [&]<class Cut>(const RowGrid& grid) {
+                                         launch_norm_backward<centred, Cut>(stream, name, p, grid, pieces);
+                                       });
   }
   if (sums) add_pieces(stream, workspace.as<C>(), pieces, width, v.dgamma, centred ? &v.dbeta : nullptr);
 }

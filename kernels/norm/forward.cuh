@@ -141,7 +141,7 @@ void norm_forward(const Stream& stream, const char* name, const NormArguments& v
                          rows,
                          width};
   Fit fit = fit_of({&v.x, &v.residual, &v.sum, &v.y});
-  dispatch_rows<T, 32>(rows, width, fit, [&]<class Cut>(const RowGrid& grid) {
+  dispatch_rows<T, kRowColumns>(rows, width, fit, [&]<class Cut>(const RowGrid& grid) {
     simt::Launch launch{.name = name, .grid = grid.grid, .block = grid.block, .stream = stream};
     if (v.residual)
       simt::launch(launch, norm_forward_kernel<centred, true, Cut, E>, p);

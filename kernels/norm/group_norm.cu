@@ -149,10 +149,11 @@ void forward(const Stream& stream, const char* op, const GroupNormArguments& v, 
   ParameterRow<C> gamma(stream, v.gamma, shape.all_channels()), beta(stream, v.beta, shape.all_channels());
   const GroupForward<Element<T>, C> p = {rows_at<T>(x),      rows_at<T>(y),      gamma.data(), beta.data(),
                                          data_of<C>(v.mean), data_of<C>(v.rstd), C(v.eps),     shape};
-  dispatch_rows<T, 32>(shape.rows(), shape.width(), fit_of({&x, &y}), [&]<class Cut>(const RowGrid& grid) {
-    simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
-                 group_norm_kernel<Cut, Element<T>>, p);
-  });
+  dispatch_rows<T, kRowColumns>(
+      shape.rows(), shape.width(), fit_of({&x, &y}), [&]<class Cut>(const RowGrid& grid) {
+        simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
+                     group_norm_kernel<Cut, Element<T>>, p);
+      });
 }
 
 /// Calls body.operator()<Cut>(launch, arguments) with the cut of rows of `width`.
@@ -163,11 +164,12 @@ void dispatch_backward(const Stream& stream, const GroupNormBackwardArguments& v
   p.dy = rows_at<T>(dy);
   p.x = rows_at<T>(x);
   p.dx = rows_at<T>(dx);
-  dispatch_rows<T, 16>(x.size(0), width, fit_of({&dy, &x, &dx}), [&]<class Cut>(const RowGrid& grid) {
-    simt::Launch launch{
-        .name = "group_norm_backward", .grid = grid.grid, .block = grid.block, .stream = stream};
-    body.template operator()<Cut>(launch, p);
-  });
+  dispatch_rows<T, kGradientColumns>(
+      x.size(0), width, fit_of({&dy, &x, &dx}), [&]<class Cut>(const RowGrid& grid) {
+        simt::Launch launch{
+            .name = "group_norm_backward", .grid = grid.grid, .block = grid.block, .stream = stream};
+        body.template operator()<Cut>(launch, p);
+      });
 }
 
 template <class T>

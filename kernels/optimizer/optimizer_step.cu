@@ -26,7 +26,6 @@ namespace {
 using namespace device;
 
 constexpr int block_threads = 256;
-constexpr int64_t piece_size = 4096;
 
 /// A parameter (states[0]) and what the optimizer keeps with it.
 template <int S>
@@ -158,7 +157,7 @@ __global__ void __launch_bounds__(block_threads)
   constexpr int N = pack_size<C>, S = Rule::states;
   REPRISE_SHARED(Rule, rule_of_block, [1]);
   if (numbers.is_skipped()) return;
-  const Piece piece = piece_of_block(table, piece_size);
+  const Piece piece = piece_of_block(table, kOptimizerPiece);
   const auto& entry = table.entries[piece.entry];
   if (threadIdx.x == 0)
     rule_of_block[0] = Rule::make(options, numbers, numbers.lr(entry.lr), entry.weight_decay);
@@ -192,7 +191,7 @@ void launch_steps(const Stream& stream, const Tensors& tensors, const Options& o
     dispatch_floating(dtype, "optimizer_step", [&]<class T>() {
       using C = Accumulator<T>;
       using Rule = RuleOf<C>;
-      for_each_table<Entry>(entries, piece_size, [&](const TensorTable<Entry>& table, int64_t blocks) {
+      for_each_table<Entry>(entries, kOptimizerPiece, [&](const TensorTable<Entry>& table, int64_t blocks) {
         simt::launch({.name = Rule::name, .grid = unsigned(blocks), .block = block_threads, .stream = stream},
                      step_kernel<Rule, C, Element<T>>, table, options, numbers);
       });
@@ -245,8 +244,6 @@ struct DataEntry : TableEntry {
   const void* data;
 };
 
-constexpr int64_t data_piece = 16384;
-
 /// Calls body(x) with each element of [begin, end) that belongs to this thread, in f32 or f64.
 template <class E, class Body>
 __device__ __forceinline__ void for_each_number(const E* data, int64_t begin, int64_t end, Body&& body) {
@@ -268,7 +265,7 @@ struct TablePieces {
   TensorTable<DataEntry> table;
   template <class Body>
   __device__ void for_each(Body&& body) const {
-    const Piece piece = piece_of_block(table, data_piece);
+    const Piece piece = piece_of_block(table, kNormPiece);
     for_each_number(static_cast<const E*>(table.entries[piece.entry].data), piece.begin, piece.end, body);
   }
 };
@@ -280,7 +277,7 @@ struct StridedPieces {
   int64_t count;
   template <class Body>
   __device__ void for_each(Body&& body) const {
-    const int64_t begin = int64_t(blockIdx.x) * data_piece, end = min(count, begin + data_piece);
+    const int64_t begin = int64_t(blockIdx.x) * kNormPiece, end = min(count, begin + kNormPiece);
     for (int64_t i = begin + threadIdx.x; i < end; i += block_threads)
       body(to<Accumulator<E>>(data[offset_of(i, shape, strides)]));
   }
@@ -335,9 +332,9 @@ void for_each_pieces(std::span<const TensorView> tensors, const Launch& launch) 
           dense.push_back({{count, 0}, view.data});
         else
           launch(StridedPieces<E>{data_of<T>(view), device_shape(view), device_strides(view), count},
-                 ceil_div(count, data_piece));
+                 ceil_div(count, kNormPiece));
       }
-      for_each_table<DataEntry>(dense, data_piece, [&](const TensorTable<DataEntry>& table, int64_t blocks) {
+      for_each_table<DataEntry>(dense, kNormPiece, [&](const TensorTable<DataEntry>& table, int64_t blocks) {
         launch(TablePieces<E>{table}, blocks);
       });
     });
@@ -346,7 +343,7 @@ void for_each_pieces(std::span<const TensorView> tensors, const Launch& launch) 
 void global_norm_cuda(const Stream& stream, std::span<const TensorView> tensors, const TensorView& norm) {
   check_over_tensors("global_norm", tensors, "norm", norm, DType::f64);
   int64_t count = 0;
-  for (const TensorView& tensor : tensors) count += ceil_div(tensor.numel(), data_piece);
+  for (const TensorView& tensor : tensors) count += ceil_div(tensor.numel(), kNormPiece);
   Workspace workspace(stream, size_t(count) * sizeof(double));
   double* next = workspace.as<double>();
   for_each_pieces(tensors, [&]<class Pieces>(const Pieces& pieces, int64_t blocks) {

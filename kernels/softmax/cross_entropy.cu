@@ -133,7 +133,7 @@ void cross_entropy_cuda(const Stream& stream, const CrossEntropyArguments& v) {
         .errors = cuda::error_slot(stream.device()),
         .error_code = target_outside,
     };
-    dispatch_rows<T, 32, true>(
+    dispatch_rows<T, kRowColumns, true>(
         rows, width, fit_of({&v.logits, &v.dlogits}), [&]<class Cut>(const RowGrid& grid) {
           simt::launch({.name = "cross_entropy", .grid = grid.grid, .block = grid.block, .stream = stream},
                        cross_entropy_kernel<Cut, Element<T>>, arguments);

@@ -65,15 +65,13 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
   }
 }
 
-constexpr int columns_each = 32;  // kept in registers by a thread of a block
-
 template <Kind kind>
 void forward(const Stream& stream, const char* op, const TensorView& x, const TensorView& y) {
   check_same_rows(op, x, {&x, &y});
   dispatch_floating(x.dtype, op, [&]<class T>() {
     const int64_t rows = rows_of(x), width = x.size(-1);
     if (rows == 0) return;
-    dispatch_rows<T, columns_each>(rows, width, fit_of({&x, &y}), [&]<class Cut>(const RowGrid& grid) {
+    dispatch_rows<T, kRowColumns>(rows, width, fit_of({&x, &y}), [&]<class Cut>(const RowGrid& grid) {
       simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
                    softmax_kernel<kind, Cut, Element<T>>, rows_at<T>(x), rows_at<T>(y), rows, width);
     });
@@ -87,7 +85,7 @@ void backward(const Stream& stream, const char* op, const TensorView& dy, const 
   dispatch_floating(dy.dtype, op, [&]<class T>() {
     const int64_t rows = rows_of(dy), width = dy.size(-1);
     if (rows == 0) return;
-    dispatch_rows<T, columns_each / 2>(
+    dispatch_rows<T, kGradientColumns>(
         rows, width, fit_of({&dy, &y, &dx}), [&]<class Cut>(const RowGrid& grid) {
           simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
                        softmax_backward_kernel<kind, Cut, Element<T>>, rows_at<T>(dy), rows_at<T>(y),

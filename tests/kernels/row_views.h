@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/cuda/cuts.h"
 #include "reprise/tests/kernels/views.h"
 #include "reprise/tests/support/errors.h"
 
@@ -60,17 +62,22 @@ class RowArray {
 
 /// Odd widths around the vector widths, ranks 1 to 4, enough rows for many tasks, and none.
 inline const std::vector<Shape>& row_shapes() {
-  static const std::vector<Shape> shapes = {
-      {1}, {5}, {65}, {3, 5}, {7, 65}, {3, 5, 7}, {2, 3, 5, 129}, {67, 17}, {3, 49, 9}, {0, 5}, {3, 0, 7}};
+  static const std::vector<Shape> shapes = {{1},      {5},        {65},           {3, 5},
+                                            {7, 65},  {3, 5, 7},  {2, 3, 5, 129}, {2 * row_grain(17) + 5, 17},
+                                            {67, 17}, {3, 49, 9}, {0, 5},         {3, 0, 7}};
   return shapes;
 }
 
 /// A width on either side of each at which the CUDA kernels cut a row in another way: rows that 16-byte packs
 /// of half types fit, and wide ones that they do not.
 inline const std::vector<Shape>& cut_shapes() {
-  static const std::vector<Shape> shapes = {
-      {21, 8},   {9, 256},     {6, 264},  {5, 512},  {5, 520},  {3, 768},   {3, 776},   {5, 1024},
-      {9, 1032}, {2, 3, 1600}, {9, 1031}, {2, 8192}, {3, 8200}, {2, 16384}, {1, 16392}, {1, 16391}};
+  static const std::vector<Shape> shapes = [] {
+    std::vector<Shape> result{{21, 8}, {9, kWidestWarpRow + 7}, {2, 3, kWidestWarpRow + 576}};
+    for (int64_t width : kWarpRows) result.insert(result.end(), {{9, width}, {6, width + 8}});
+    for (int64_t columns : {kGradientColumns, kRowColumns})
+      for (int64_t more : {0, 7, 8}) result.push_back({2, kRowThreads * columns + more});
+    return result;
+  }();
   return shapes;
 }
 inline constexpr DType packed_dtypes[] = {DType::f32, DType::bf16, DType::f16};

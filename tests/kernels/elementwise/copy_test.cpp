@@ -2,6 +2,7 @@
 #include "reprise/kernels/elementwise/copy.h"
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/strided.h"
 #include "reprise/tests/kernels/views.h"
 
 namespace reprise::kernels::testing {
@@ -25,7 +26,7 @@ TEST(Copy, MatchesAssignmentForEveryPairOfLayouts) {
 
 TEST(Copy, MovesLargeTensorsInEveryLayout) {
   // More than one task each; 131 and 257 are no multiples of a block.
-  for (const Shape& shape : {Shape{131, 257}, Shape{5, 67, 117}, Shape{23001, 3}})
+  for (const Shape& shape : {Shape{2 * kPiece / 257 + 4, 257}, Shape{5, 67, 117}, Shape{kPiece + 6617, 3}})
     for (Layout from : layouts)
       for (Layout to : layouts) {
         Array x(shape, DType::f32, from), y(shape, DType::f32, to);

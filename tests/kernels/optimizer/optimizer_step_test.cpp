@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-const std::vector<Shape> kShapes = {{}, {7}, {3, 5}, {0}, {2, 3, 5, 7}, {129}, {5, 3391}};
+const std::vector<Shape> kShapes = {{}, {7}, {3, 5}, {0}, {2, 3, 5, 7}, {129}, {5, kOptimizerPiece - 705}};
 
 /// A parameter with its gradient and two states; `layout` may put the first two one element off any
 /// alignment.
@@ -155,7 +155,7 @@ TEST(OptimizerStep, TakesMoreTensorsThanATableHolds) {
   std::deque<State> all;
   std::vector<AdamWTensor> tensors;
   std::vector<SgdTensor> plain;
-  for (int t = 0; t < 500; ++t) {
+  for (int t = 0; t < kMostTableEntries; ++t) {
     State& s = all.emplace_back(Shape{t % 7}, DType::f32, DType::f32, t);
     tensors.push_back({s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), 0.5, 0});
     plain.push_back({s.parameter.view(), s.gradient.view(), {}, 0.5, 0});
@@ -248,8 +248,9 @@ TEST(GlobalNorm, TakesMoreTensorsThanATableHoldsAndLongOnes) {
   std::deque<Array> arrays;
   std::vector<TensorView> views;
   double want = 0;
-  for (int t = 0; t < 1000; ++t) {
-    views.push_back(arrays.emplace_back(Shape{t == 500 ? 70001 : t % 4}, DType::f32).randomize(t).view());
+  for (int t = 0; t < kMostTableEntries + 232; ++t) {
+    views.push_back(
+        arrays.emplace_back(Shape{t == 500 ? 4 * kNormPiece + 4465 : t % 4}, DType::f32).randomize(t).view());
     for (double x : arrays.back().values()) want += x * x;
   }
   Array norm({}, DType::f64);

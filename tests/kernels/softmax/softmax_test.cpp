@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reprise/core/parallel.h"
+#include "reprise/tests/kernels/row_views.h"
 #include "reprise/tests/kernels/run.h"
 
 namespace reprise::kernels {
@@ -89,16 +90,18 @@ TEST(Softmax, MatchesTheDefinitionOnOddRows) {
 }
 
 TEST(Softmax, MatchesTheDefinitionAtEveryCutOfTheRow) {
-  for (int64_t cols : {8, 256, 264, 512, 520, 768, 776, 1024, 1032, 8192, 8200, 16384, 16392, 16391}) {
+  for (const Shape& shape : testing::cut_shapes()) {
+    const int64_t cols = shape.back();
     expect_matches_definition<float>(cols, 4e-6, 8);  // sums of up to 16392 terms
     expect_matches_definition<BFloat16>(cols, 2e-2, 8);
     expect_matches_definition<Float16>(cols, 4e-3, 8);
   }
-  expect_matches_definition<double>(1031, 1e-13);
+  expect_matches_definition<double>(kWidestWarpRow + 7, 1e-13);
 }
 
 TEST(Softmax, TakesMoreRowsThanOneLaunchHasTeams) {
-  Matrix<float> dy(65541, 2), y(65541, 2), dx(65541, 2);
+  constexpr int64_t rows = kRowTeams + 5;
+  Matrix<float> dy(rows, 2), y(rows, 2), dx(rows, 2);
   dy.fill(1);
   y.fill(2);
   run_kernel(softmax_backward, dy.view(), y.view(), dx.view());

@@ -1,7 +1,6 @@
-// How 16-byte packs fit rows, and which cut of a row a launch takes: a wrong answer gives the right numbers,
-// slowly.
+// How CUDA kernels cut rows and channels: a wrong answer gives the right numbers, slowly.
 #include "reprise/kernels/cuda/rows.cuh"
-
+#include "reprise/kernels/norm/channels.cuh"
 #include "reprise/tests/kernels/views.h"
 
 namespace reprise::kernels {
@@ -50,7 +49,7 @@ Cut cut_of(int64_t rows, int64_t width, Fit fit) {
     result = {C::Team::is_warp, C::shifted, C::N, C::K, C::max_block};
     const int64_t teams = C::Team::is_warp ? grid.block.x / device::warp_threads : 1;
     EXPECT_LE(int(grid.block.x), C::max_block);
-    EXPECT_GE(int64_t(grid.grid.x) * teams, std::min(rows, device::max_row_blocks));
+    EXPECT_GE(int64_t(grid.grid.x) * teams, std::min(rows, kRowBlocks));
     if (C::K > 0) {
       EXPECT_GE(int64_t(C::Team::is_warp ? device::warp_threads : grid.block.x) * C::N * C::K, width);
     }
@@ -71,6 +70,28 @@ TEST(CudaRows, AreCutByTheirLengthAndFit) {
   EXPECT_EQ(cut_of<float>(9, 1025, Fit::none), (Cut{false, false, 1, 0, 512}));
   EXPECT_EQ(cut_of<double>(9, 1024, Fit::whole), (Cut{true, false, 1, 0, 128}));
   EXPECT_EQ(cut_of<double>(70'000, 1025, Fit::whole), (Cut{false, false, 1, 0, 512}));
+}
+
+template <class Cut>
+device::ChannelPlan plan_of(const ChannelShape& shape) {
+  return device::channel_plan<Cut>(shape, {});
+}
+
+TEST(CudaChannels, AreCutIntoPiecesThatFillAGpuAndKeepSumsShort) {
+  using Places = device::ChannelCut<4, false>;
+  using Columns = device::ChannelCut<4, true>;
+  // 256 channels of 65,536 packs: four pieces each are 1,024 blocks, whose threads take 64 packs.
+  EXPECT_EQ(plan_of<Places>({64, 256, 4096}).pieces, 4);
+  EXPECT_EQ(plan_of<Places>({64, 256, 4096}).piece, 16384);
+  // Twice as many samples: more blocks, as a chain is no longer than 64 packs.
+  EXPECT_EQ(plan_of<Places>({128, 256, 4096}).pieces, 8);
+  // One channel of 3,072 packs: four packs for a thread at least.
+  EXPECT_EQ(plan_of<Places>({3, 1, 4096}).pieces, 3);
+  EXPECT_EQ(plan_of<Places>({1, 5, 8}).pieces, 1);
+  EXPECT_EQ(plan_of<Places>({0, 5, 8}).pieces, 0);
+  // A block of columns has 128 channels and 8 threads for each.
+  EXPECT_EQ(plan_of<Columns>({1024, 128, 1}).pieces, 32);
+  EXPECT_EQ(plan_of<Columns>({1024, 128, 1}).piece, 32);
 }
 
 }  // namespace

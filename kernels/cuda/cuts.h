@@ -1,0 +1,23 @@
+// The sizes at which CUDA kernels cut their work in another way. Tests take sizes on both sides of each.
+#pragma once
+
+#include <cstdint>
+
+namespace reprise::kernels {
+
+// Rows (rows.cuh): a warp keeps up to 32 columns per thread in registers, by four instantiations.
+inline constexpr int64_t kWarpRows[] = {256, 512, 768, 1024};  ///< their widest rows
+inline constexpr int64_t kWidestWarpRow = kWarpRows[3];
+inline constexpr int64_t kRowThreads = 512;      ///< of a block that keeps a row
+inline constexpr int64_t kRowColumns = 32;       ///< that a thread of it keeps in forward passes
+inline constexpr int64_t kGradientColumns = 16;  ///< and in backward passes, which have two rows
+inline constexpr int64_t kRowBlocks = 16384;     ///< of a launch; a team that is left over takes further rows
+inline constexpr int64_t kRowTeams = 4 * kRowBlocks;  ///< of a launch, where a team is a warp
+
+// Many tensors in one launch (tensor_table.cuh).
+inline constexpr int64_t kTableBytes = 12 * 1024;  ///< of the table of a launch: 170 entries for AdamW
+inline constexpr int64_t kMostTableEntries = kTableBytes / 16;  ///< no table holds more
+inline constexpr int64_t kOptimizerPiece = 4096;  ///< elements of a block in an optimizer's step
+inline constexpr int64_t kNormPiece = 16384;      ///< and in a global norm
+
+}  // namespace reprise::kernels
