@@ -63,6 +63,12 @@ TEST(Gradcheck, ComparesLargeGradientsByTheirOwnSize) {
   expect_error([&] { gradcheck(fn, {leaf({1})}, {.nondeterminism = 1e-8}); }, {"gradient 0", "again"});
 }
 
+TEST(Gradcheck, PassesWhatIsExactWithoutATolerance) {
+  auto fn = [](const TensorList& in) { return TensorList{in[0] * 0.0}; };
+  EXPECT_TRUE(gradcheck(fn, {leaf({1, 2})}, {.tolerance = 0}));
+  EXPECT_TRUE(gradgradcheck(fn, {leaf({1, 2})}, {.tolerance = 0}));
+}
+
 TEST(Gradcheck, PassesWhatIsRightAndTouchesNoGradient) {
   Tensor x = leaf({1, 2, 3}), w = leaf({4, 5, 6});
   auto fn = [](const TensorList& in) { return TensorList{in[0] * in[1], exp(in[0])}; };

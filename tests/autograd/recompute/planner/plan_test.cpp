@@ -49,6 +49,9 @@ TEST(Plan, RefusesWhatItCannotBeMadeFrom) {
   expect_error([] { plan_selected(3, {3}); }, {"layer 3 was selected, there are 3"});
   expect_error([] { plan_selected(3, {-1}); }, {"layer -1"});
   expect_error([] { plan_none(-1); }, {"-1 layers"});
+  expect_error([] { plan_every(-1, 1); }, {"-1 layers"});
+  expect_error([] { plan_segments(-1, 0); }, {"-1 layers"});
+  expect_error([] { plan_selected(-1, {}); }, {"-1 layers"});
 }
 
 TEST(Plan, IsCheckedBeforeItRuns) {

@@ -78,6 +78,18 @@ TEST(LeftOut, NothingWhereTheBodyCatchesWhatReadingItThrows) {
   EXPECT_GT(caught, 0);
 }
 
+TEST(LeftOut, NothingWhereTheBodyOfARegionInsideDependsOnIt) {
+  int caught = 0;
+  expect_same_gradient([&](const Tensor& in) {
+    Tensor a = exp(in) * 2.0;
+    double value = -1;
+    try {
+      value = a.to_vector<float>()[0];
+    } catch (...) { ++caught; }
+    return square(checkpoint([=](const Tensor& h) { return sin(exp(h * value)) * value; }, in));
+  });
+}
+
 TEST(LeftOut, IsReadUnseenByABodyThatCatchesErrors) {
   int caught = 0;
   expect_same_gradient([&](const Tensor& in) {

@@ -92,6 +92,14 @@ TEST(Reentrant, KeepsNoGraphThatFnMakesForItself) {
   EXPECT_LE(autograd::live_nodes(), nodes + 3);  // the checkpoint, the ends at x and own
 }
 
+TEST(Reentrant, GivesTensorsOfItsOwnAndLeavesThoseThatFnKeeps) {
+  Tensor x = leaf({4}), kept;
+  Tensor y = checkpoint([&](const Tensor& in) { return kept = exp(in); }, x, kReentrant);
+  EXPECT_TRUE(y.requires_grad());
+  EXPECT_FALSE(kept.requires_grad());
+  EXPECT_EQ(kept.storage(), y.storage()) << "and of the same memory";
+}
+
 TEST(Reentrant, DoesNotRunWhatGotNoGradient) {
   Tensor x = leaf({1}), inf = full({1}, 1e30, DType::f32, testing::test_device());
   auto fn = [&](const Tensor& in) { return TensorList{square(in), square(square(in * inf))}; };
