@@ -54,12 +54,10 @@ def group_of(file):
     return None
 
 
-def program_for(file):
-    """An operation has tests in tests/ops, or in tests/autograd as the rest of its room."""
-    stem = pathlib.Path(file).stem
-    if file.startswith("autograd/ops/") and (SOURCE / "tests" / "ops" / f"{stem}_test.cpp").exists():
-        return "ops_tests"
-    return file.split("/")[0] + "_tests"
+def programs_for(file):
+    """A room's tests are a program. An operation's are tests/ops first, then those of the rest of its room."""
+    of_room = file.split("/")[0] + "_tests"
+    return ["ops_tests", of_room] if file.startswith("autograd/ops/") else [of_room]
 
 
 def nearest_tests(file, names):
@@ -134,7 +132,13 @@ class Trial:
 
     def verdict(self, group, mutant, text):
         """What became of the mutant, and how."""
-        program, runs = program_for(mutant.file), RUNS[group]
+        for program in programs_for(mutant.file):
+            verdict, how = self.verdict_of(program, RUNS[group], mutant, text)
+            if verdict != "survived":
+                break
+        return verdict, how
+
+    def verdict_of(self, program, runs, mutant, text):
         limit = self.prepare(program, runs)
         self.tree.build(PRESET, program)  # what the mutant before changed comes back from ccache
         with self.tree.broken(mutant.file, mutant.applied(text)):

@@ -116,6 +116,8 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   expect_error([&] { attention(q, q, zeros({1, 2, 4, 4})); }, {"attention"});
   expect_error([&] { attention(q, q, zeros({1, 2, 3, 4}, DType::f64)); }, {"attention", "f64"});
   expect_error([&] { attention(q, q, q, {.dropout = 1}); }, {"attention", "dropout"});
+  EXPECT_NO_THROW(packed_attention(zeros({1, 3, 9}), 1));
+  expect_error([&] { packed_attention(zeros({1, 3, 9}), 0); }, {"packed_attention", "0 heads"});
   expect_error([&] { packed_attention(zeros({1, 3, 10}), 2); }, {"packed_attention", "(1, 3, 10)"});
 }
 

@@ -28,4 +28,15 @@ struct Times : autograd::Function<Times<letter>> {
   TensorList backward(const TensorList& dy) { return {dy[0] * this->saved(1), dy[0] * this->saved(0)}; }
 };
 
+// x * x, which saves a number of its own beside x.
+struct Square : autograd::Function<Square> {
+  static constexpr const char* name = "own_square";
+  Tensor forward(const Tensor& x) {
+    ++runs()[results_wanted() ? "for its results" : "for what it saves"];
+    save(x, x * 2.0);
+    return results_wanted() ? x * x : Tensor::hollow(x.view());
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0] * saved(1)}; }
+};
+
 }  // namespace reprise::testing

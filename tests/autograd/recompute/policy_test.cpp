@@ -15,6 +15,7 @@ using testing::NoLeaks;
 using testing::numbers;
 using testing::runs;
 using testing::same_bits;
+using testing::Square;
 using testing::Times;
 
 size_t held_bytes() { return allocator(testing::test_device()).stats().allocated; }
@@ -45,17 +46,6 @@ TEST(Policy, PlaysOnlyWhatItDoesNotSave) {
       EXPECT_EQ(runs()[std::string(1, op)], c.again.find(op) != std::string::npos ? 2 : 1) << op;
   }
 }
-
-// x * x, which saves a number of its own beside x.
-struct Square : autograd::Function<Square> {
-  static constexpr const char* name = "own_square";
-  Tensor forward(const Tensor& x) {
-    ++runs()[results_wanted() ? "for its results" : "for what it saves"];
-    save(x, x * 2.0);
-    return results_wanted() ? x * x : Tensor::hollow(x.view());
-  }
-  TensorList backward(const TensorList& dy) { return {dy[0] * saved(1)}; }
-};
 
 TEST(Policy, RunsAnOperationWithoutReadersForWhatItSavesAlone) {
   for (const Policy& policy : {Policy(), Policy{"affine"}}) {

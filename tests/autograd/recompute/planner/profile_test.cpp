@@ -157,7 +157,10 @@ TEST(Profile, PlaysWhatIsAroundTheChainAsOftenAsItIsAsked) {
     Network network;
     int losses = 0;
     network.step.after = [&](const Tensor& y) { return ++losses, mean(square(y)); };
-    profile_step(network.step, {.repeats = repeats, .clock = steps()});
+    Chain chain = profile_step(network.step, {.repeats = repeats, .clock = steps()});
+    EXPECT_EQ(chain.before.forward_seconds, 1) << "from one moment to the next";
+    EXPECT_EQ(chain.after.forward_seconds, 1);
+    EXPECT_EQ(chain.after.backward_seconds, 1);
     EXPECT_EQ(losses, 1 + repeats) << "and once to make what is made once";
   }
 }

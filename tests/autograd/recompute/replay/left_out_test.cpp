@@ -9,6 +9,7 @@ using testing::leaf;
 using testing::numbers;
 using testing::runs;
 using testing::same_bits;
+using testing::Square;
 using testing::Times;
 
 // Compares the gradient of sum(fn(x)) with that through checkpoints of many policies.
@@ -169,6 +170,27 @@ TEST(LeftOut, NothingWhereTheLastArgumentOfWhatIsKeptHasAnotherShape) {
   NoGrad guard;
   Tensor want = cos(exp(sin(x) + narrow)) * exp(sin(x) + wide) * cos(x);
   EXPECT_TRUE(same_bits(x.grad(), want));
+}
+
+// 2 x^2 for positive x: backward reads what an operation inside of it gave.
+struct AroundSquare : autograd::Function<AroundSquare> {
+  static constexpr const char* name = "around_square";
+  Tensor forward(const Tensor& x) {
+    Tensor y = Square::apply(x);
+    save(y);
+    return y * 2.0;
+  }
+  TensorList backward(const TensorList& dy) { return {dy[0] * sqrt(saved(0)) * 4.0}; }
+};
+
+TEST(LeftOut, NotAnOperationInsideOfOneThatRunsForWhatItSaves) {
+  auto fn = [](const Tensor& in) { return AroundSquare::apply(exp(in)) + 1.0; };
+  Tensor x = leaf({5}), want = leaf({5});
+  sum(fn(want)).backward();
+  runs().clear();
+  sum(checkpoint(fn, x, {.policy = {"exp"}})).backward();
+  EXPECT_TRUE(same_bits(x.grad(), want.grad()));
+  EXPECT_EQ(runs()["for what it saves"], 0);
 }
 
 }  // namespace
