@@ -12,7 +12,6 @@
 #include "reprise/kernels/cpu/rows.h"
 #include "reprise/kernels/cuda/cuts.h"
 #include "reprise/tests/kernels/views.h"
-#include "reprise/tests/support/errors.h"
 
 namespace reprise::kernels::testing {
 
@@ -111,7 +110,5 @@ inline std::vector<double> joined(std::vector<double> a, const std::vector<doubl
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-
-using reprise::testing::expect_error;
 
 }  // namespace reprise::kernels::testing

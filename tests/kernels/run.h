@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "reprise/kernels/kernel.h"
+#include "reprise/tests/support/errors.h"
 #include "reprise/tests/support/test_device.h"
 
 namespace reprise::kernels::testing {
+
+using reprise::testing::expect_error;
 
 /// Host memory that a kernel's views cover, and its copy on a device.
 class Staging {

@@ -161,21 +161,33 @@ TEST(Unfold, KeepsBitsAndFoldSumsInOrder) {
 
 TEST(Conv2d, RefusesWhatDoesNotFit) {
   const Shape x{1, 4, 5, 5}, weight{6, 2, 3, 3};
-  EXPECT_THROW(conv2d_shape(x, weight, {}), Error);
-  EXPECT_THROW(conv2d_shape({4, 5, 5}, weight, {}), Error);
-  EXPECT_THROW(conv2d_shape(x, weight, {.stride = 0, .groups = 2}), Error);
-  EXPECT_THROW(conv2d_shape(x, weight, {.padding = -1, .groups = 2}), Error);
-  EXPECT_THROW(conv2d_shape(x, weight, {.dilation = 3, .groups = 2}), Error);
-  EXPECT_THROW(conv2d_shape(x, {5, 2, 3, 3}, {.groups = 2}), Error);
+  expect_error([&] { conv2d_shape(x, weight, {}); }, "(6, 2, 3, 3) do not fit 1 groups");
+  expect_error([&] { conv2d_shape({4, 5, 5}, weight, {}); }, "conv2d: needs images (N, C, H, W)");
+  expect_error([&] { conv2d_shape(x, weight, {.stride = 0, .groups = 2}); },
+               "conv2d: stride must be in [1, 2147483647], got (0, 0)");
+  expect_error([&] { conv2d_shape(x, weight, {.padding = -1, .groups = 2}); },
+               "conv2d: padding must be in [0, 2147483647], got (-1, -1)");
+  expect_error([&] { conv2d_shape(x, weight, {.dilation = 3, .groups = 2}); },
+               "conv2d: images (1, 4, 5, 5) are smaller");
+  expect_error([&] { conv2d_shape(x, {5, 2, 3, 3}, {.groups = 2}); }, "(5, 2, 3, 3) do not fit 2 groups");
   EXPECT_EQ(conv2d_shape(x, weight, {.groups = 2}), (Shape{1, 6, 3, 3}));
   Array a(x, DType::f32), w(weight, DType::f32), y({1, 6, 3, 3}, DType::f32), wrong({1, 6, 3, 4}, DType::f32);
   Array bias({4}, DType::f32), wide({6}, DType::f64);
   const Conv2dOptions options{.groups = 2};
-  EXPECT_THROW(run_kernel(conv2d, a.view(), w.view(), TensorView(), options, wrong.view()), Error);
-  EXPECT_THROW(run_kernel(conv2d, a.view(), w.view(), bias.view(), options, y.view()), Error);
-  EXPECT_THROW(run_kernel(conv2d, a.view(), w.view(), wide.view(), options, y.view()), Error);
+  expect_error([&] { run_kernel(conv2d, a.view(), w.view(), TensorView(), options, wrong.view()); },
+               "conv2d: the result is (1, 6, 3, 4), should be (1, 6, 3, 3)");
+  expect_error([&] { run_kernel(conv2d, a.view(), w.view(), bias.view(), options, y.view()); },
+               "conv2d: bias is f32 (4,), needs f32 (6,)");
+  expect_error([&] { run_kernel(conv2d, a.view(), w.view(), wide.view(), options, y.view()); },
+               "conv2d: bias is f64 (6,), needs f32 (6,)");
+  Array half(weight, DType::f16), wide_y({1, 6, 3, 3}, DType::f64);
+  expect_error([&] { run_kernel(conv2d, a.view(), half.view(), TensorView(), options, y.view()); },
+               "conv2d: dtypes differ: x f32, weight f16, y f32");
+  expect_error([&] { run_kernel(conv2d, a.view(), w.view(), TensorView(), options, wide_y.view()); },
+               "conv2d: dtypes differ: x f32, weight f32, y f64");
   Array turned(x, DType::f32, Layout::reversed);
-  EXPECT_THROW(run_kernel(conv2d, turned.view(), w.view(), TensorView(), options, y.view()), Error);
+  expect_error([&] { run_kernel(conv2d, turned.view(), w.view(), TensorView(), options, y.view()); },
+               "conv2d: x, weight and y must be contiguous");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 namespace reprise::kernels {
 namespace {
 
+using testing::expect_error;
 using testing::run_kernel;
 
 /// An array of numbers in [-1, 1).
@@ -309,27 +310,45 @@ TEST(Gemm, KeepsNanAndInfinity) {
 }
 
 TEST(Gemm, RejectsWhatDoesNotFit) {
-  Random<float> a({3, 5}), b({5, 4}), c({3, 4}), wrong({2, 4}), bias({3});
+  Random<float> a({3, 5}), b({5, 4}), c({3, 4}), wrong({2, 4}), bias({3}), columns({5, 3});
   Random<double> d({5, 4});
   Random<int32_t> integers({3, 4});
-  EXPECT_THROW(run_kernel(gemm, a.view(), a.view(), c.view(), {}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), wrong.view(), {}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view(), d.view(), c.view(), {}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), integers.view(), {}), Error);
-  EXPECT_THROW(run_kernel(gemm, bias.view(), b.view(), c.view(), {}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), c.view(), {.bias = bias.view()}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), c.view(), {.residual = wrong.view()}), Error);
-  EXPECT_THROW(
-      run_kernel(gemm, a.view(), b.view(), c.view(), {.residual = c.view(), .dactivation = c.view()}), Error);
-  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), c.view(), {.bias_gradient = Random<float>({4}).view()}),
-               Error);
-  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), c.view(), {.bias_gradient = Random<double>({3}).view()}),
-               Error);
-  EXPECT_THROW(
-      run_kernel(gemm, a.view(), b.view(), c.view(), {.accumulate = true, .bias_gradient = bias.view()}),
-      Error);
-  EXPECT_THROW(run_kernel(gemm, a.view(), b.view(), transpose(Random<float>({4, 3}).view(), 0, 1), {}),
-               Error);
+  expect_error([&] { run_kernel(gemm, a.view(), columns.view(), c.view(), {}); },
+               "gemm: B is (5, 3), needs (..., 5, 4)");
+  expect_error([&] { run_kernel(gemm, a.view(), a.view(), c.view(), {}); },
+               "gemm: inner sizes differ: A (3, 5), B (3, 5)");
+  expect_error([&] { run_kernel(gemm, a.view(), b.view(), wrong.view(), {}); },
+               "gemm: A is (3, 5), needs (..., 2, 5) for C (2, 4)");
+  expect_error([&] { run_kernel(gemm, a.view(), d.view(), c.view(), {}); }, "gemm: B is f64 but C is f32");
+  expect_error([&] { run_kernel(gemm, a.view(), b.view(), integers.view(), {}); },
+               "gemm: needs a floating dtype, got i32");
+  expect_error([&] { run_kernel(gemm, bias.view(), b.view(), c.view(), {}); },
+               "gemm: needs rank 2 or more: A (3,)");
+  expect_error([&] { run_kernel(gemm, a.view(), b.view(), c.view(), {.bias = bias.view()}); },
+               "gemm: bias is (3,), needs (4,)");
+  expect_error([&] { run_kernel(gemm, a.view(), b.view(), c.view(), {.residual = wrong.view()}); },
+               "gemm: residual is (2, 4), needs (..., 3, 4)");
+  expect_error(
+      [&] {
+        run_kernel(gemm, a.view(), b.view(), c.view(), {.residual = c.view(), .dactivation = c.view()});
+      },
+      "gemm: dactivation excludes bias");
+  expect_error(
+      [&] { run_kernel(gemm, a.view(), b.view(), c.view(), {.bias_gradient = Random<float>({4}).view()}); },
+      "gemm: bias_gradient is f32(4,), needs f32(3,)");
+  expect_error(
+      [&] { run_kernel(gemm, a.view(), b.view(), c.view(), {.bias_gradient = Random<double>({3}).view()}); },
+      "gemm: bias_gradient is f64(3,), needs f32(3,)");
+  expect_error(
+      [&] {
+        run_kernel(gemm, a.view(), b.view(), c.view(), {.accumulate = true, .bias_gradient = bias.view()});
+      },
+      "gemm: bias_gradient excludes every other epilogue");
+  expect_error(
+      [&] {
+        run_kernel(gemm, a.view(), b.view(), transpose(Random<float>({4, 3}).view(), 0, 1), {});
+      },
+      "gemm: the rows of C need stride 1");
 }
 
 }  // namespace

@@ -387,6 +387,13 @@ TEST(BatchNorm, RefusesViewsThatDoNotFit) {
   expect_error([&] { forward(turned.view(), {}, c.y.view(), c.mean.view()); }, "x needs to be contiguous");
   expect_error([&] { forward(c.x.view(), six.view(), c.y.view(), c.mean.view()); }, "gamma has shape (6,)");
   expect_error([&] { forward(c.x.view(), {}, c.y.view(), vector.view()); }, "mean is f32");
+  auto backward = [&](const TensorView& mean, const TensorView& variance) {
+    run_kernel(batch_norm_backward,
+               {.dy = c.dy.view(), .x = c.x.view(), .mean = mean, .variance = variance, .eps = kEps});
+  };
+  expect_error([&] { backward(c.mean.view(), {}); }, "batch_norm_backward: needs mean and variance");
+  expect_error([&] { backward(six.view(), c.variance.view()); }, "batch_norm_backward: mean has shape (6,)");
+  expect_error([&] { backward(c.mean.view(), six.view()); }, "batch_norm_backward: variance has shape (6,)");
   const RunningStatisticsArguments statistics{.mean = c.mean.view(),
                                               .variance = c.variance.view(),
                                               .running_mean = vector.view(),
@@ -395,6 +402,19 @@ TEST(BatchNorm, RefusesViewsThatDoNotFit) {
                "needs more than 1 value a channel, got 1");
   expect_error([&] { run_kernel(update_running_statistics, statistics, 2, std::nullopt); },
                "needs a momentum or the number of batches");
+  auto update = [&](const TensorView& mean, const TensorView& running_mean,
+                    const TensorView& running_variance) {
+    run_kernel(update_running_statistics,
+               {.mean = mean,
+                .variance = c.variance.view(),
+                .running_mean = running_mean,
+                .running_variance = running_variance},
+               2, 0.1);
+  };
+  expect_error([&] { update(vector.view(), vector.view(), vector.view()); }, "mean is f32");
+  expect_error([&] { update(c.mean.view(), vector.view(), {}); }, "running mean and variance go together");
+  expect_error([&] { update(c.mean.view(), six.view(), vector.view()); }, "running_mean has shape (6,)");
+  expect_error([&] { update(c.mean.view(), vector.view(), six.view()); }, "running_variance has shape (6,)");
 }
 
 }  // namespace
