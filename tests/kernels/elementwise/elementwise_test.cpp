@@ -309,9 +309,12 @@ TEST(Elementwise, IntegersWrapAndStayClosed) {
   EXPECT_EQ(y.values(), (std::vector<double>{-2147483648.0, -1}));
   run_kernel(unary, UnaryOp::neg, b.view(), y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{-1, -2147483648.0}));
-  expect_error([&] { run_kernel(unary, UnaryOp::exp, a.view(), y.view()); }, "exp: needs a floating dtype, got i32");
-  expect_error([&] { run_kernel(binary, BinaryOp::div, a.view(), b.view(), y.view()); }, "div: needs a floating dtype, got i32");
-  expect_error([&] { run_kernel(unary_backward, UnaryOp::neg, a.view(), b.view(), y.view()); }, "neg: has no gradient for i32");
+  expect_error([&] { run_kernel(unary, UnaryOp::exp, a.view(), y.view()); },
+               "exp: needs a floating dtype, got i32");
+  expect_error([&] { run_kernel(binary, BinaryOp::div, a.view(), b.view(), y.view()); },
+               "div: needs a floating dtype, got i32");
+  expect_error([&] { run_kernel(unary_backward, UnaryOp::neg, a.view(), b.view(), y.view()); },
+               "neg: has no gradient for i32");
 }
 
 TEST(Elementwise, AffineAndAddScaledMatchF64) {
@@ -335,8 +338,10 @@ TEST(Elementwise, AffineOfIntegersTakesWholeNumbers) {
   x.fill_with([](int64_t i) { return double(i); });
   run_kernel(affine, x.view(), -3, 2, y.view());
   EXPECT_EQ(y.values(), (std::vector<double>{2, -1, -4}));
-  expect_error([&] { run_kernel(affine, x.view(), 0.5, 0, y.view()); }, "affine: 0.5 is not a whole number, and the tensor is i64");
-  expect_error([&] { run_kernel(add_scaled, x.view(), 0.5, y.view()); }, "add_scaled: 0.5 is not a whole number, and the tensor is i64");
+  expect_error([&] { run_kernel(affine, x.view(), 0.5, 0, y.view()); },
+               "affine: 0.5 is not a whole number, and the tensor is i64");
+  expect_error([&] { run_kernel(add_scaled, x.view(), 0.5, y.view()); },
+               "add_scaled: 0.5 is not a whole number, and the tensor is i64");
 }
 
 TEST(Elementwise, WhereSelects) {

@@ -163,7 +163,8 @@ TEST(RandomFill, RejectsWhatIsNoDistribution) {
   expect_error([&] { run_kernel(fill_uniform, y.view(), 0, std::numeric_limits<double>::quiet_NaN(), 0, 0); },
                "fill_uniform: no interval [0, nan)");
   expect_error([&] { run_kernel(fill_normal, y.view(), 0, -1, 0, 0); }, "fill_normal: stddev is -1");
-  expect_error([&] { run_kernel(fill_uniform, integers.view(), 0, 1, 0, 0); }, "fill_uniform: needs a floating dtype, got i64");
+  expect_error([&] { run_kernel(fill_uniform, integers.view(), 0, 1, 0, 0); },
+               "fill_uniform: needs a floating dtype, got i64");
 }
 
 }  // namespace

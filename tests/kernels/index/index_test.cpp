@@ -153,10 +153,14 @@ TEST(Index, RefusesABadIndex) {
 TEST(Index, RejectsShapesAndDtypesThatDoNotFit) {
   Array x({3, 5}, DType::f32), floats({3, 4}, DType::f32), index({3, 4}, DType::i64), y({3, 4}, DType::f32);
   Array other_rows({2, 5}, DType::f32), other_dtype({3, 4}, DType::f64), other_shape({3, 3}, DType::f32);
-  expect_error([&] { run_kernel(gather, x.view(), floats.view(), y.view()); }, "gather: the index is f32, not i64 or i32");
-  expect_error([&] { run_kernel(gather, other_rows.view(), index.view(), y.view()); }, "gather: leading dimensions differ: (2, 5) and (3, 4)");
-  expect_error([&] { run_kernel(gather, x.view(), index.view(), other_dtype.view()); }, "gather: dtypes differ: f32 and f64");
-  expect_error([&] { run_kernel(gather, x.view(), index.view(), other_shape.view()); }, "gather: shapes differ: (3, 4) and (3, 3)");
+  expect_error([&] { run_kernel(gather, x.view(), floats.view(), y.view()); },
+               "gather: the index is f32, not i64 or i32");
+  expect_error([&] { run_kernel(gather, other_rows.view(), index.view(), y.view()); },
+               "gather: leading dimensions differ: (2, 5) and (3, 4)");
+  expect_error([&] { run_kernel(gather, x.view(), index.view(), other_dtype.view()); },
+               "gather: dtypes differ: f32 and f64");
+  expect_error([&] { run_kernel(gather, x.view(), index.view(), other_shape.view()); },
+               "gather: shapes differ: (3, 4) and (3, 3)");
 }
 
 TEST(Arange, CountsInRowMajorOrder) {
