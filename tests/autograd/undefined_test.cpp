@@ -98,6 +98,7 @@ TEST(Undefined, IsNamedByFunctionsOfSeveralTensors) {
                 {"add_layer_norm", [=] { add_layer_norm(x, none, {}, {}); }},
                 {"add_rms_norm", [=] { add_rms_norm(none, x, {}); }},
                 {"batch_norm", [=] { batch_norm(none, {}, {}, {}, {}); }},
+                {"group_norm", [=] { group_norm(none, 1, {}, {}); }},
                 {"swiglu", [=] { swiglu(x, none); }},
                 {"swiglu", [=] { swiglu(none, x); }},
                 {"embedding", [=] { embedding(none, i); }},
@@ -124,6 +125,12 @@ TEST(Undefined, IsNamedByFunctionsOfSeveralTensors) {
                    stack({x, none}, 0);
                  }},
                 {"stack", [=] { stack({none}, 0); }}});
+}
+
+TEST(Undefined, IsNamedByItsPlaceAmongTheArguments) {
+  Tensor x = ones({3});
+  testing::expect_error([&] { less(none, x); }, {"less: tensor argument 0 is undefined"});
+  testing::expect_error([&] { less(x, none); }, {"less: tensor argument 1 is undefined"});
 }
 
 TEST(Undefined, IsNamedByTheEngineAndMethods) {
