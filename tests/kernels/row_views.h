@@ -81,6 +81,9 @@ inline const std::vector<Shape>& cut_shapes() {
 }
 inline constexpr DType packed_dtypes[] = {DType::f32, DType::bf16, DType::f16};
 
+/// Roundings that a sum over the rows of x, of terms of size 16, may be off by in either order.
+inline double roundings_of_sums(const TensorView& x) { return double(std::max<int64_t>(64, rows_of(x))); }
+
 inline Shape leading(const Shape& shape) {
   Shape result;
   for (int i = 0; i + 1 < shape.size(); ++i) result.push_back(shape[i]);
