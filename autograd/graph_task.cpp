@@ -156,6 +156,7 @@ bool GraphTask::is_done(Node& node) const {
 
 void GraphTask::step(const NodePtr& node) {
   if (stops_at(node.get()) || is_done(*node)) return;
+  // What the nodes behind it have added up for its outputs.
   TensorList grads;
   if (auto buffer = buffers_.find(node.get()); buffer != buffers_.end()) {
     grads = std::move(buffer->second);
@@ -165,6 +166,8 @@ void GraphTask::step(const NodePtr& node) {
   bool any = false;
   for (const Tensor& gradient : grads) any |= gradient.defined();
   bool needed = !restricted_ || needed_.contains(node.get());
+  // Hooks and captures see its gradients wherever one came. It runs if what it gives leads on to inputs that
+  // were asked for.
   TensorList input_grads;
   if (any && needed) {
     finish_gradients(*node, grads);
@@ -178,7 +181,8 @@ void GraphTask::step(const NodePtr& node) {
       if (!retain_graph_) node->release();
     }
   }
-  grads.clear();
+  grads.clear();  // before other nodes run: memory
+  // Without gradients too: the nodes before it count who has answered.
   if (!ends_at(node.get())) deliver(*node, std::move(input_grads));
 }
 

@@ -129,11 +129,13 @@ class MatrixMultiply {
     const int64_t tiles_m = ceil_div(block.m, blocks_.tile_m), tiles_n = ceil_div(block.n, blocks_.tile_n);
     const int64_t panels = std::max<int64_t>(1, ceil_div(block.k, blocks_.k_panel));
     const int64_t round = block.k0 / blocks_.k_round;
+    // A and B stay packed where the block before had the same rows or columns.
     space.a.start(block.m0 * rounds + round, tiles_m * panels);
     space.b.start(block.n0 * rounds + round, tiles_n * panels);
     C* packed_a = space.a.memory.ensure<C>(tiles_m * panels * piece_a());
     C* packed_b = space.b.memory.ensure<C>(tiles_n * panels * piece_b());
     const int64_t tile_size = blocks_.tile_m * blocks_.tile_n;
+    // With several rounds along the sum, sums wait here for the next one; else a thread's own tile has them.
     C* waiting = rounds > 1 ? space.sums.ensure<C>(tiles_m * tiles_n * tile_size) : nullptr;
     auto task = [&](int64_t tile) {
       const int64_t i = tile % tiles_m, j = tile / tiles_m;
@@ -142,6 +144,7 @@ class MatrixMultiply {
         const int64_t piece_i = i * panels + panel, piece_j = j * panels + panel;
         C* a = packed_a + piece_i * piece_a();
         C* b = packed_b + piece_j * piece_b();
+        // The first thread that needs a piece packs it, the others wait for that piece alone.
         space.a.ensure(piece_i, [&] { pack_a(block, i, panel, a); });
         space.b.ensure(piece_j, [&] { pack_b(block, j, panel, b); });
         multiply(block, i, j, panel, a, b, sums);

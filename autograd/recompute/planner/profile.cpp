@@ -215,10 +215,12 @@ void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& 
   int64_t base = held();
   memory_.reset_peaks();
   double begin = now(), passed = 0, backward_begin = 0;
+  // Forward of what is before the chain.
   Tensor x0 = step.before();
   before.forward_seconds.push_back(now() - begin);
   before.forward_peak = peak() - base;
   before.retained = held() - base;
+  // Two probes in the chain's place: what the chain would be given in forward and in backward.
   int64_t after_gradients = 0, middle = 0;
   Tensor exit = ExitProbe::apply(x0, [&, shape = x0.shape(), dtype = x0.dtype()] {
     after_gradients = held() - middle;
@@ -232,6 +234,7 @@ void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& 
     return goes_on ? Tensor::zeros({1}, DType::f32, device_) : Tensor();
   });
   exit = {};
+  // Forward of what is after it, to the loss.
   middle = held();
   memory_.reset_peaks();
   begin = now();
@@ -241,6 +244,7 @@ void Profiler::play_around(const TrainingStep& step, const Tensor& x, Measured& 
   after.forward_peak = peak() - middle;
   after.retained = held() - middle;
   after.boundary = bytes_like(loss);
+  // Backward of both: the probes note the moment and the peak between them.
   memory_.reset_peaks();
   begin = now();
   autograd::backward({loss}, {}, {});

@@ -90,15 +90,18 @@ std::optional<TensorList> Replay::replacement(const char* op_name, const TensorL
   size_t k = next_op_;
   if (!(leaves_out_ || is_last(k)) || is_inside_op() || k >= first_.ops.size()) return {};
   const OpRecord& op = first_.ops[k];
+  // Only the operation of the first run may be left out.
   bool same =
       is_same(op, op_name, inputs, next_) && (!provenance_ || provenance_->of_call() == op.place.call);
   if (!same) {
     if (!leaves_out_) return {};
     start_over();
   }
+  // It runs where something needs it. A view costs nothing: it runs unless what it views is hollow.
   auto is_hollow = [](const Tensor& x) { return x.defined() && x.is_hollow(); };
   bool runs = op.is_view ? std::none_of(inputs.begin(), inputs.end(), is_hollow) : needs_.runs[k];
   if (runs || !fits(op, inputs)) return {};
+  // It does not run: the record of this replay, the generators and the slots move on as if it had.
   op_name_ = op_name;
   ++next_op_;
   if (first_.has_trace()) {
