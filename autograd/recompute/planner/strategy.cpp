@@ -2,9 +2,10 @@
 #include "reprise/autograd/recompute/planner/strategy.h"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 
 #include "reprise/autograd/recompute/offload/offload.h"
+#include "reprise/core/number_in.h"
 
 namespace reprise::recompute {
 namespace {
@@ -59,11 +60,10 @@ const Form& form_named(std::string_view name, std::string_view text) {
 }
 
 int64_t parse_number(std::string_view number, std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  check(error == std::errc() && end == number.data() + number.size() && value >= 0, "recompute: '", number,
-        "' in '", text, "' is not a whole number of at least 0");
-  return value;
+  std::optional<int64_t> value = number_in<int64_t>(number);
+  check(value && *value >= 0, "recompute: '", number, "' in '", text,
+        "' is not a whole number of at least 0");
+  return *value;
 }
 
 std::vector<int64_t> parse_list(std::string_view list, std::string_view text) {
