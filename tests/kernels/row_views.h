@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "reprise/core/parallel.h"
-#include "reprise/kernels/cpu/rows.h"
 #include "reprise/kernels/cuda/cuts.h"
 #include "reprise/tests/kernels/views.h"
 
@@ -61,9 +60,8 @@ class RowArray {
 
 /// Odd widths around the vector widths, ranks 1 to 4, enough rows for many tasks, and none.
 inline const std::vector<Shape>& row_shapes() {
-  static const std::vector<Shape> shapes = {{1},      {5},        {65},           {3, 5},
-                                            {7, 65},  {3, 5, 7},  {2, 3, 5, 129}, {2 * row_grain(17) + 5, 17},
-                                            {67, 17}, {3, 49, 9}, {0, 5},         {3, 0, 7}};
+  static const std::vector<Shape> shapes = {
+      {1}, {5}, {65}, {3, 5}, {7, 65}, {3, 5, 7}, {2, 3, 5, 129}, {67, 17}, {3, 49, 9}, {0, 5}, {3, 0, 7}};
   return shapes;
 }
 
@@ -71,18 +69,15 @@ inline const std::vector<Shape>& row_shapes() {
 /// of half types fit, and wide ones that they do not.
 inline const std::vector<Shape>& cut_shapes() {
   static const std::vector<Shape> shapes = [] {
-    std::vector<Shape> result{{21, 8}, {9, kWidestWarpRow + 7}, {2, 3, kWidestWarpRow + 576}};
-    for (int64_t width : kWarpRows) result.insert(result.end(), {{9, width}, {6, width + 8}});
+    std::vector<Shape> result{{21, 8}, {5, kWidestWarpRow + 7}, {2, 3, kWidestWarpRow + 576}};
+    for (int64_t width : kWarpRows) result.insert(result.end(), {{5, width}, {3, width + 8}});
     for (int64_t columns : {kGradientColumns, kRowColumns})
-      for (int64_t more : {0, 7, 8}) result.push_back({2, kRowThreads * columns + more});
+      for (int64_t more : {0, 7, 8}) result.push_back({more == 0 ? 2 : 1, kRowThreads * columns + more});
     return result;
   }();
   return shapes;
 }
 inline constexpr DType packed_dtypes[] = {DType::f32, DType::bf16, DType::f16};
-
-/// Roundings that a sum over the rows of x, of terms of size 16, may be off by in either order.
-inline double roundings_of_sums(const TensorView& x) { return double(std::max<int64_t>(64, rows_of(x))); }
 
 inline Shape leading(const Shape& shape) {
   Shape result;

@@ -130,11 +130,10 @@ TEST(LayerNorm, ForwardMatchesF64LoopsOnEveryDtypeAndLayout) {
 void expect_gradients(const Case& c, const std::string& what) {
   DType dtype = c.dx.view().dtype;
   Gradients want = reference_gradients(c.dy.values(), c.x.values(), c.gamma.values());
-  // Sums in f32 (f64), then one rounding to the dtype.
-  const double sums = roundings_of_sums(c.x.view()) * epsilon_of(dtype);
+  // Sums of up to 67 terms of size 16 in f32 (f64), then one rounding to the dtype.
   expect_near(c.dx.values(), want.dx, 32 * epsilon_of(dtype), "dx " + what);
-  expect_near(c.dgamma.values(), want.dgamma, sums, "dgamma " + what);
-  expect_near(c.dbeta.values(), want.dbeta, sums, "dbeta " + what);
+  expect_near(c.dgamma.values(), want.dgamma, 64 * epsilon_of(dtype), "dgamma " + what);
+  expect_near(c.dbeta.values(), want.dbeta, 64 * epsilon_of(dtype), "dbeta " + what);
 }
 
 TEST(LayerNorm, BackwardMatchesF64LoopsOnEveryDtypeAndLayout) {

@@ -66,11 +66,10 @@ struct Reference {
 void expect_reference(const Case& c, const std::string& what) {
   Reference want(c);
   DType dtype = c.y.view().dtype;
-  // y and rstd are a handful of roundings.
+  // y and rstd are a handful of roundings; gradients are sums of up to 129 terms of size 16.
   expect_near(c.y.values(), want.y, 4 * epsilon_of(dtype), "y " + what);
   expect_near(c.dx.values(), want.dx, 32 * epsilon_of(dtype), "dx " + what);
-  expect_near(c.dgamma.values(), want.dgamma, roundings_of_sums(c.x.view()) * epsilon_of(dtype),
-              "dgamma " + what);
+  expect_near(c.dgamma.values(), want.dgamma, 64 * epsilon_of(dtype), "dgamma " + what);
   if (!want.y.empty())
     expect_near(c.rstd.values(), want.rstd, 8 * epsilon_of(accumulator_dtype(dtype)), "rstd " + what);
 }
