@@ -50,7 +50,7 @@ TEST(Plan, RefusesWhatItCannotBeMadeFrom) {
   expect_error([] { plan_selected(3, {-1}); }, {"layer -1"});
   expect_error([] { plan_none(-1); }, {"-1 layers"});
   expect_error([] { plan_every(-1, 1); }, {"-1 layers"});
-  expect_error([] { plan_segments(-1, 0); }, {"-1 layers"});
+  expect_error([] { plan_segments(-1, 0); }, {"a chain of -1 layers"});
   expect_error([] { plan_selected(-1, {}); }, {"-1 layers"});
 }
 
