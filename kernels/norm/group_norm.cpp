@@ -137,7 +137,7 @@ GroupShape checked_shape(const char* op, const TensorView& x, int64_t groups) {
 
 void check_like(const char* op, std::string_view name, const TensorView& view, const TensorView& x) {
   check_view(op, name, view, x.shape, x.dtype);
-  check(view.is_contiguous(), op, ": ", name, " is not contiguous");
+  check(view.is_contiguous(), op, ": ", name, " needs to be contiguous, has strides ", view.strides);
 }
 
 void check_statistics(const char* op, const GroupShape& shape, DType dtype, const TensorView& mean,

@@ -247,7 +247,7 @@ TEST(GroupNorm, RefusesViewsThatDoNotFit) {
   expect_error([&] { run({.x = c.x.view(), .groups = 2, .y = c.y.view(), .mean = two.view()}); },
                "mean has shape (2,)");
   expect_error([&] { run({.x = transpose(c.x.view(), 1, 2), .groups = 2, .y = c.y.view()}); },
-               "x is not contiguous");
+               "x needs to be contiguous");
   expect_error(
       [&] {
         run_kernel(group_norm_backward, {.dy = c.dy.view(),
