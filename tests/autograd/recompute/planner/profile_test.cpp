@@ -153,11 +153,15 @@ TEST(Profile, TakesMediansOfItsClock) {
 }
 
 TEST(Profile, PlaysWhatIsAroundTheChainAsOftenAsItIsAsked) {
+  Tensor x = numbers({4, 8}), w = leaf({8, 8}, 2);
+  auto layer = [&](const Tensor& in) { return linear(in, w); };
+  const std::vector<LayerFunction> layers{layer};
   for (int repeats : {1, 3}) {
-    Network network;
     int losses = 0;
-    network.step.after = [&](const Tensor& y) { return ++losses, mean(square(y)); };
-    Chain chain = profile_step(network.step, {.repeats = repeats, .clock = steps()});
+    TrainingStep step{.before = [&] { return layer(x); },
+                      .layers = layers,
+                      .after = [&](const Tensor& y) { return ++losses, mean(square(y)); }};
+    Chain chain = profile_step(step, {.repeats = repeats, .clock = steps()});
     EXPECT_EQ(chain.before.forward_seconds, 1) << "from one moment to the next";
     EXPECT_EQ(chain.after.forward_seconds, 1);
     EXPECT_EQ(chain.after.backward_seconds, 1);
