@@ -8,6 +8,11 @@ void check_view(const char* op, std::string_view name, const TensorView& x, cons
   check(x.dtype == dtype, op, ": ", name, " is ", x.dtype, ", should be ", dtype);
 }
 
+void check_contiguous(const char* op, std::string_view name, const TensorView& x, const TensorView& like) {
+  check_view(op, name, x, like.shape, like.dtype);
+  check(x.is_contiguous(), op, ": ", name, " needs to be contiguous, has strides ", x.strides);
+}
+
 void check_rows(const char* op, std::string_view name, const TensorView& x) {
   check(x.rank() >= 1, op, ": ", name, " needs at least one dimension");
   check(x.size(-1) <= 1 || x.stride(-1) == 1, op, ": ", name,

@@ -17,6 +17,8 @@ inline int64_t rows_of(const TensorView& x) {
 
 /// Error naming `op` and `name` unless x has this shape and dtype.
 void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype);
+/// Error unless x has the shape and dtype of `like`, and is contiguous.
+void check_contiguous(const char* op, std::string_view name, const TensorView& x, const TensorView& like);
 /// Error unless the rows of x are contiguous.
 void check_rows(const char* op, std::string_view name, const TensorView& x);
 /// Error unless all views are rows of the shape and dtype of `first`, and contiguous along them.

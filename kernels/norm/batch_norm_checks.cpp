@@ -5,9 +5,7 @@ namespace reprise::kernels {
 namespace {
 
 void check_like(const char* op, std::string_view name, const TensorView& view, const TensorView& x) {
-  if (!view) return;
-  check_view(op, name, view, x.shape, x.dtype);
-  check(view.is_contiguous(), op, ": ", name, " needs to be contiguous, has strides ", view.strides);
+  if (view) check_contiguous(op, name, view, x);
 }
 
 void check_written(const char* op, std::string_view name, const TensorView& view, int64_t channels) {

@@ -135,11 +135,6 @@ GroupShape checked_shape(const char* op, const TensorView& x, int64_t groups) {
   return {x.shape[0], groups, x.shape[1] / groups, places};
 }
 
-void check_like(const char* op, std::string_view name, const TensorView& view, const TensorView& x) {
-  check_view(op, name, view, x.shape, x.dtype);
-  check(view.is_contiguous(), op, ": ", name, " needs to be contiguous, has strides ", view.strides);
-}
-
 void check_statistics(const char* op, const GroupShape& shape, DType dtype, const TensorView& mean,
                       const TensorView& rstd) {
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -154,8 +149,8 @@ void check_statistics(const char* op, const GroupShape& shape, DType dtype, cons
 GroupShape check_group_norm(const GroupNormArguments& v) {
   constexpr auto op = "group_norm";
   const GroupShape shape = checked_shape(op, v.x, v.groups);
-  check_like(op, "x", v.x, v.x);
-  check_like(op, "y", v.y, v.x);
+  check_contiguous(op, "x", v.x, v.x);
+  check_contiguous(op, "y", v.y, v.x);
   check_parameter(op, "gamma", v.gamma, shape.all_channels());
   check_parameter(op, "beta", v.beta, shape.all_channels());
   check_statistics(op, shape, v.x.dtype, v.mean, v.rstd);
@@ -165,9 +160,9 @@ GroupShape check_group_norm(const GroupNormArguments& v) {
 GroupShape check_group_norm_backward(const GroupNormBackwardArguments& v) {
   constexpr auto op = "group_norm_backward";
   const GroupShape shape = checked_shape(op, v.x, v.groups);
-  check_like(op, "x", v.x, v.x);
-  check_like(op, "dy", v.dy, v.x);
-  if (v.dx) check_like(op, "dx", v.dx, v.x);
+  check_contiguous(op, "x", v.x, v.x);
+  check_contiguous(op, "dy", v.dy, v.x);
+  if (v.dx) check_contiguous(op, "dx", v.dx, v.x);
   for (auto [name, view] : {std::pair("gamma", &v.gamma), {"dgamma", &v.dgamma}, {"dbeta", &v.dbeta}})
     check_parameter(op, name, *view, shape.all_channels());
   check(v.x.numel() == 0 || (v.mean && v.rstd), op, ": needs the mean and rstd of the forward pass");
