@@ -73,6 +73,9 @@ Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x);       ///< x * Phi(x), exact (Hendrycks and Gimpel 2016)
 Tensor gelu_tanh(const Tensor& x);  ///< the tanh approximation, as GPT-2 has it
 Tensor silu(const Tensor& x);       ///< x * sigmoid(x)
+Tensor huber(const Tensor& x);      ///< x^2 / 2 where |x| < 1, |x| - 1/2 beyond (Huber 1964)
+/// x, but `low` where it is less, and `high` where it is more; there without gradient. Error unless low <= high.
+Tensor clamp(const Tensor& x, double low, double high);
 Tensor activate(const Tensor& x, Activation activation);
 
 // Reductions; an empty list of dims means all. Error on a dimension listed twice.
@@ -157,12 +160,72 @@ Tensor log_softmax(const Tensor& x);                  ///< over the last dimensi
 Tensor swiglu(const Tensor& gate, const Tensor& up);  ///< silu(gate) * up (Shazeer 2020)
 /// Rows of `weight` (V, C): indices i64 (...) -> (..., C). Error on an index out of range.
 Tensor embedding(const Tensor& weight, const Tensor& indices);
+/// Tokens of each sample: x (B, N, D), index i64 (B, K) -> (B, K, D); an index may come more than once. Error on one
+/// outside [0, N).
+Tensor take_tokens(const Tensor& x, const Tensor& index);
 
 /// Convolution of images x (N, C, H, W) with weight (O, C / groups, P, Q), and bias (O) or undefined
 /// -> (N, O, I, J): `conv2d(x, weight, bias, {.stride = 2, .padding = 1})`. The options are stride, padding,
 /// dilation (each a number or {height, width}) and groups.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
+
+struct ConvTranspose2dOptions {
+  Size2 stride = 1, padding = 0;
+  Size2 output_padding = 0;  ///< rows and columns more, below and to the right; less than the stride
+  Size2 dilation = 1;
+  int64_t groups = 1;
+};
+void for_each_attribute(const ConvTranspose2dOptions& options, const auto& visit) {
+  visit(options.stride), visit(options.padding), visit(options.output_padding), visit(options.dilation);
+  visit(options.groups);
+}
+/// The transpose of conv2d: images x (N, C, H, W) with weight (C, O / groups, P, Q), and bias (O) or undefined
+/// -> (N, O, (H - 1) stride - 2 padding + dilation (P - 1) + output_padding + 1, ...).
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose2dOptions& options = {});
+
+// Pooling of images (N, C, H, W) by windows, with PyTorch's rules. With ceil_mode a last window counts that is not
+// whole, but begins in the image or its padding to the left. Error if the padding is more than half the kernel.
+struct MaxPool2dOptions {
+  std::optional<Size2> stride{};  ///< none: the kernel's size
+  Size2 padding = 0, dilation = 1;
+  bool ceil_mode = false;
+};
+/// NaN wins; the gradient goes to the first of equal maxima in row order.
+Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options = {});
+struct AvgPool2dOptions {
+  std::optional<Size2> stride{};  ///< none: the kernel's size
+  Size2 padding = 0;
+  bool ceil_mode = false;
+  bool count_include_pad = true;  ///< whether pixels of the padding are counted, as zeros
+};
+Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options = {});
+
+enum class Interpolation : uint8_t { nearest, bilinear, bicubic };
+struct InterpolateOptions {
+  Interpolation mode = Interpolation::nearest;
+  bool align_corners = false;  ///< centres of the corners' pixels stay in place, not the image's edges
+  bool antialias = false;      ///< weighs each pixel where the image gets smaller
+};
+/// Images (N, C, H, W) of another size. Bicubic by Keys (1981) with a = -0.75, with antialias a = -0.5, as PyTorch.
+Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options = {});
+
+enum class PadMode : uint8_t { constant, reflect };
+struct PadOptions {
+  int64_t top = 0, bottom = 0, left = 0, right = 0;
+  PadMode mode = PadMode::constant;
+  double value = 0;  ///< of a constant border
+};
+void for_each_attribute(const PadOptions& by, const auto& visit) {
+  visit(by.top), visit(by.bottom), visit(by.left), visit(by.right), visit(by.mode), visit(by.value);
+}
+/// A border around the last two dimensions: of one value, or mirrored without repeating the edge (floating dtypes).
+Tensor pad(const Tensor& x, const PadOptions& options);
+
+/// Images x (N, C, H, W), cut into patches of P x Q from the left and from above, as tokens (N, T, W): patch x weight
+/// (W, C, P, Q) + bias (W) or undefined (Dosovitskiy et al. 2021). Error unless the patches tile the images.
+Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 /// Zeroes each element with probability p and scales the rest by 1 / (1 - p). One offset of `generator` per
 /// call.
@@ -192,11 +255,21 @@ struct CrossEntropyOptions {
 void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
   visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction);
 }
-/// Softmax cross-entropy of logits (..., V) against class indices i64 (...); loss and gradient in one pass.
+/// Softmax cross-entropy of logits (..., V) against class indices i64 (...), or against probabilities (..., V) of a
+/// floating dtype, which get no gradient and know no ignore_index; loss and gradient in one pass.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 /// Logits that the caller gives away, as `cross_entropy(model(x), targets)` does: if nothing else holds them,
 /// their gradient takes their memory.
 Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+/// -t log sigmoid(x) - (1 - t) log(1 - sigmoid(x)) of logits x and targets t in [0, 1] of one shape.
+Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, Reduction reduction = Reduction::mean);
+struct SmoothL1Options {
+  double beta = 1;  ///< 0: |x - y|
+  Reduction reduction = Reduction::mean;
+};
+/// beta huber((x - y) / beta), of x and y of one shape (Girshick 2015).
+Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& options = {});
 
 /// The fused operations built from simpler ones: slower, differentiable to any order, and the tests'
 /// reference.
@@ -215,6 +288,9 @@ Tensor softmax(const Tensor& x);
 Tensor log_softmax(const Tensor& x);
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options);
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose2dOptions& options);
+Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias);
 /// `keep`: the mask that dropout multiplies by, undefined for none.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                  const Tensor& keep = {});

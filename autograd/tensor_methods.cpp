@@ -7,7 +7,7 @@
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/number.h"
-#include "reprise/autograd/ops/transfer.h"
+#include "reprise/autograd/ops/tensor/transfer.h"
 #include "reprise/autograd/replay_filter.h"
 #include "reprise/core/overlap.h"
 #include "reprise/kernels/elementwise/copy.h"

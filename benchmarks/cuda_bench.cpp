@@ -187,7 +187,7 @@ void add_gemm(std::vector<Case>& cases, const std::string& name, int64_t m, int6
          kernels::Epilogue epilogue;
          if (gelu)
            epilogue = {.bias = bias, .activation = kernels::Activation::gelu_tanh, .pre_activation = before};
-         kernels::gemm(stream, a, transpose(b.view(), 0, 1), c, epilogue);
+         kernels::gemm(stream, {.a = a, .b = transpose(b.view(), 0, 1), .c = c, .epilogue = epilogue});
        }});
 }
 
@@ -200,7 +200,9 @@ void add_weight_gradient(std::vector<Case>& cases, int64_t rows, int64_t out, in
                      2 * double(rows) * double(out) * double(in), [=](const Stream& stream) {
                        kernels::Epilogue epilogue;
                        if (with_bias) epilogue.bias_gradient = dbias;
-                       kernels::gemm(stream, transpose(dy.view(), 0, 1), x, dweight, epilogue);
+                       kernels::gemm(
+                           stream,
+                           {.a = transpose(dy.view(), 0, 1), .b = x, .c = dweight, .epilogue = epilogue});
                      }});
 }
 

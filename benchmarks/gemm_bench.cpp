@@ -38,7 +38,7 @@ void multiply_ours(const Problem& p) {
   TensorView a{p.a, {p.m, p.k}, p.transpose_a ? Strides{1, p.m} : Strides{p.k, 1}, DType::f32, Device::cpu()};
   TensorView b{p.b, {p.k, p.n}, p.transpose_b ? Strides{1, p.k} : Strides{p.n, 1}, DType::f32, Device::cpu()};
   TensorView c{p.c, {p.m, p.n}, {p.n, 1}, DType::f32, Device::cpu()};
-  kernels::gemm(Stream(Device::cpu()), a, b, c, {});
+  kernels::gemm(Stream(Device::cpu()), {.a = a, .b = b, .c = c});
 }
 
 struct Peer {

@@ -17,6 +17,7 @@
 #include "reprise/kernels/gemm/backend.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/groups.h"
 
 namespace rp = reprise;
 

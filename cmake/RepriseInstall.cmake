@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS reprise EXPORT RepriseTargets)
-foreach(folder core simt kernels autograd nn io distributed)
+foreach(folder core simt kernels autograd nn io data distributed)
   install(DIRECTORY ${folder}/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise/${folder}"
           FILES_MATCHING PATTERN "*.h")
 endforeach()
@@ -20,6 +20,10 @@ install(FILES "${PROJECT_BINARY_DIR}/RepriseConfig.cmake" "${PROJECT_BINARY_DIR}
 set(pc_requires_kind Requires)
 if(BUILD_SHARED_LIBS)
   set(pc_requires_kind Requires.private)
+endif()
+set(pc_images "")
+if(REPRISE_IMAGES)
+  set(pc_images " libjpeg libpng zlib")
 endif()
 set(pc_blas "")
 if(REPRISE_BLAS)

@@ -27,6 +27,7 @@ constexpr int max_threads = 1024;
 
 thread_local bool inside_pool = false;  // this thread works for a pool: what it starts, it runs alone
 thread_local int loops_around = 0;      // parallel_for's that this thread is in
+thread_local int serial_scopes = 0;     // SerialScopes that this thread is in
 
 constinit std::atomic<int> wanted{0};       // threads; 0: not chosen
 constinit std::atomic<uint64_t> forked{0};  // times that this process is the child of a fork
@@ -240,6 +241,9 @@ void set_num_threads(int count) {
   wanted.store(count);
 }
 
+SerialScope::SerialScope() { ++serial_scopes; }
+SerialScope::~SerialScope() { --serial_scopes; }
+
 void detail::run_tasks(int64_t count, TaskRef task) {
   if (count <= 0) return;
   struct Loop {
@@ -247,7 +251,7 @@ void detail::run_tasks(int64_t count, TaskRef task) {
     ~Loop() { --loops_around; }
   } loop;
   Job job(task, count);
-  bool alone = count == 1 || inside_pool || pool().threads() == 1;
+  bool alone = count == 1 || inside_pool || serial_scopes > 0 || pool().threads() == 1;
   if (alone || !pool().run(job)) {
     for (int64_t i = 0; i < count; ++i) task(i);
     return;

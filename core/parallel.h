@@ -18,6 +18,15 @@ int num_threads();
 /// parallel_for that another thread runs.
 void set_num_threads(int count);
 
+/// While it lives, every parallel_for of this thread runs on this thread alone and leaves the pool to others: for threads
+/// that work beside a computation, such as those that decode images, and would take its threads from it.
+class SerialScope {
+ public:
+  SerialScope();
+  ~SerialScope();
+  SerialScope(const SerialScope&) = delete;
+};
+
 namespace detail {
 /// A borrowed callable: two words, no allocation.
 class TaskRef {

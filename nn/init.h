@@ -16,4 +16,20 @@ Tensor uniform_init(const Shape& shape, double bound, Device device = {}, Genera
 /// (He et al. 2015 with a = sqrt(5)).
 Tensor linear_init(const Shape& shape, int64_t fan_in, Device device = {}, Generator* generator = nullptr);
 
+/// Inputs and outputs of one position of a weight (out, in) or (out, in, kernel...): the other dimensions
+/// count into both. Error for fewer than two dimensions.
+struct Fans {
+  int64_t in = 0, out = 0;
+};
+Fans fans_of(const Shape& shape);
+
+/// Normal values of variance 2 / fan_out, which keeps that of gradients through ReLU (He et al. 2015): ResNet's.
+Tensor kaiming_init(const Shape& shape, Device device = {}, Generator* generator = nullptr);
+
+/// Uniform values of variance 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
+Tensor xavier_init(const Shape& shape, Device device = {}, Generator* generator = nullptr);
+
+/// Normal values cut off at two of their deviations, of variance 1 / fan_in after that (LeCun et al. 1998).
+Tensor lecun_init(const Shape& shape, Device device = {}, Generator* generator = nullptr);
+
 }  // namespace reprise::nn

@@ -20,6 +20,15 @@ RmsNorm::RmsNorm(int64_t width, const RmsNormOptions& options, Device device) : 
   weight = register_parameter("weight", ones({width}, DType::f32, device));
 }
 
+GroupNorm::GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& options, Device device)
+    : groups_(groups), eps_(options.eps) {
+  check(groups >= 1 && channels >= 1 && channels % groups == 0, "GroupNorm: ", channels,
+        " channels do not divide into ", groups, " groups");
+  if (!options.affine) return;
+  weight = register_parameter("weight", ones({channels}, DType::f32, device));
+  bias = register_parameter("bias", zeros({channels}, DType::f32, device));
+}
+
 Dropout::Dropout(double p, const DropoutOptions& options) : p_(p), generator_(options.generator) {
   check(p >= 0 && p < 1, "Dropout: p must be in [0, 1), got ", p);
 }
@@ -35,6 +44,11 @@ Tensor DropPath::forward(const Tensor& x) {
   per_sample[0] = x.size(0);
   Tensor keep = dropout(ones(per_sample, x.dtype(), x.device()), p_, generator_);  // 0 or 1 / (1 - p)
   return x * keep;
+}
+
+LayerScale::LayerScale(int64_t width, double init, Device device) {
+  check(width >= 1, "LayerScale: width must be positive, got ", width);
+  gamma = register_parameter("gamma", full({width}, init, DType::f32, device));
 }
 
 Tensor Sequential::forward(const Tensor& x) {

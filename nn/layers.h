@@ -60,6 +60,25 @@ class RmsNorm : public Layer {
   double eps_;
 };
 
+struct GroupNormOptions {
+  double eps = 1e-5;   ///< added to the variance
+  bool affine = true;  ///< has weight and bias
+};
+
+/// Normalisation over groups of channels, sample by sample (Wu and He 2018): (N, channels, ...) to the same
+/// shape. Error unless `groups` divides the channels.
+class GroupNorm : public Layer {
+ public:
+  GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& options = {}, Device device = {});
+  Tensor forward(const Tensor& x) override { return group_norm(x, groups_, weight, bias, eps_); }
+
+  Tensor weight, bias;  ///< (channels), 1 and 0 at first; undefined if not affine
+
+ private:
+  int64_t groups_;
+  double eps_;
+};
+
 struct DropoutOptions {
   Generator* generator = nullptr;  ///< which outlives the layer; null: the default one
 };
@@ -85,6 +104,15 @@ class DropPath : public Layer {
  private:
   double p_;
   Generator* generator_;
+};
+
+/// A factor for each channel of a residual branch (Touvron et al. 2021): gamma x, (..., width) -> (..., width).
+class LayerScale : public Layer {
+ public:
+  LayerScale(int64_t width, double init, Device device = {});
+  Tensor forward(const Tensor& x) override { return x * gamma; }
+
+  Tensor gamma;  ///< (width), `init` at first
 };
 
 /// Layers one after the other; it owns them, as do the graphs of checkpoints that play them again.

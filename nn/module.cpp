@@ -50,8 +50,29 @@ int64_t Module::parameter_count() const {
 }
 
 void Module::train(bool on) {
-  training_ = on;
+  training_ = on && !frozen_;
   for (auto& [name, child] : children_) child->train(on);
+}
+
+void Module::freeze() {
+  frozen_ = true;
+  training_ = false;
+  for (const auto& [name, parameter] : parameters_) {
+    parameter.set_grad({});
+    parameter.set_requires_grad(false);
+  }
+  for (auto& [name, child] : children_) child->freeze();
+}
+
+void Module::collect_undecayed(std::vector<std::string>& into, const std::string& prefix) const {
+  for (const std::string& name : undecayed_) into.push_back(prefix + name);
+  for (const auto& [name, child] : children_) child->collect_undecayed(into, prefix + name + ".");
+}
+
+std::vector<std::string> Module::no_weight_decay() const {
+  std::vector<std::string> names;
+  collect_undecayed(names, "");
+  return names;
 }
 
 // `convert` gives a tensor itself where nothing is to change.
@@ -118,13 +139,14 @@ void Module::load_state_dict(const NamedTensors& state) {
   for (const auto& [name, tensor] : own) tensor.copy_(given.at(name));
 }
 
-Tensor Module::register_parameter(std::string name, const Tensor& value) {
+Tensor Module::register_parameter(std::string name, const Tensor& value, WeightDecay decay) {
   check_free(name);
   check(value.defined(), "Module: the parameter \"", name, "\" is undefined");
   value.set_requires_grad();
   detail::note_made(*this, name, value);
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
   names_.insert(name);
+  if (decay == WeightDecay::never) undecayed_.push_back(name);
   parameters_.emplace_back(std::move(name), value);
   return value;
 }

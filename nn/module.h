@@ -15,6 +15,12 @@ class TensorSet;
 
 namespace reprise::nn {
 
+/// What weight decay does with a parameter.
+enum class WeightDecay : uint8_t {
+  by_shape,  ///< matrices and tables decay, vectors do not
+  never,     ///< such as positions: `no_weight_decay` names it
+};
+
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// Base of all layers and models. Members are layers; the constructor registers them:
@@ -42,10 +48,19 @@ class Module {
   TensorList parameters() const;
   int64_t parameter_count() const;  ///< elements
 
-  /// Switches dropout and its like on or off, here and in all children.
+  /// Switches dropout and its like on or off, here and in all children that are not frozen.
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
+
+  /// Ends training here and in all children, for ever: gradients are dropped and no longer wanted, and
+  /// `train()` does not bring back training mode, so that a frozen BatchNorm keeps its statistics too.
+  /// Optimizers are made afterwards, from what is left.
+  void freeze();
+  bool frozen() const { return frozen_; }
+
+  /// Of the parameters that were registered with WeightDecay::never.
+  std::vector<std::string> no_weight_decay() const;
 
   /// Converts floating parameters, their gradients and buffers to `dtype`, in place: a handle to a parameter
   /// stays one. Make optimizers afterwards.
@@ -67,7 +82,7 @@ class Module {
   // A name names one thing: Error if it is taken.
 
   /// Makes `value` a leaf that requires grad and gives it a name; returns it.
-  Tensor register_parameter(std::string name, const Tensor& value);
+  Tensor register_parameter(std::string name, const Tensor& value, WeightDecay decay = WeightDecay::by_shape);
   /// State that is saved but not trained.
   Tensor register_buffer(std::string name, const Tensor& value);
   void register_module(std::string name, Module& child);
@@ -80,10 +95,13 @@ class Module {
   NamedTensors collect(Kind kind) const;
   void collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const;
 
+  void collect_undecayed(std::vector<std::string>& into, const std::string& prefix) const;
+
   NamedTensors parameters_, buffers_;
+  std::vector<std::string> undecayed_;
   std::vector<std::pair<std::string, Module*>> children_;
   std::unordered_set<std::string> names_;  // of all three
-  bool training_ = true;
+  bool training_ = true, frozen_ = false;
 };
 
 /// A module from one tensor to one tensor: what containers such as Sequential hold.

@@ -19,7 +19,8 @@ int64_t hidden_of(int64_t width, const BlockOptions& options) {
 
 MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options,
                                        Device device)
-    : qkv(width, 3 * width, {.bias = options.bias, .init_stddev = options.init_stddev}, device),
+    : qkv(width, 3 * width, {.bias = options.bias && options.qkv_bias, .init_stddev = options.init_stddev},
+          device),
       proj(width, width, {.bias = options.bias, .init_stddev = output_stddev(options)}, device),
       heads_(heads),
       attention_{.causal = options.causal, .dropout = options.dropout} {
@@ -55,6 +56,7 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOpti
       attn(width, heads,
            {.causal = options.causal,
             .bias = options.bias,
+            .qkv_bias = options.qkv_bias,
             .dropout = options.dropout,
             .init_stddev = options.init_stddev,
             .output_stddev = options.output_stddev},
@@ -68,22 +70,35 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOpti
           device),
       dropout_(options.dropout),
       drop_path_(options.drop_path),
-      fused_residual_(options.dropout == 0 && options.drop_path == 0) {
+      drops_(options.dropout > 0 || options.drop_path > 0) {
+  check(options.layer_scale >= 0, "TransformerBlock: layer_scale must be at least 0, got ",
+        options.layer_scale);
+  if (options.layer_scale > 0) {
+    ls1.emplace(width, options.layer_scale, device);
+    ls2.emplace(width, options.layer_scale, device);
+  }
   register_module("norm1", norm1);
   register_module("attn", attn);
+  if (ls1) register_module("ls1", *ls1);
   register_module("norm2", norm2);
   register_module("mlp", mlp);
+  if (ls2) register_module("ls2", *ls2);
   register_module("dropout", dropout_);
   register_module("drop_path", drop_path_);
 }
 
 Tensor TransformerBlock::forward(const Tensor& x) {
-  if (fused_residual_ || !training()) {
+  // Nothing between a branch's last product and the sum: they are one operation.
+  if (!ls1 && !(drops_ && training())) {
     Tensor middle = attn(norm1(x), x);
     return mlp(norm2(middle), middle);
   }
-  auto [middle, normed] = norm2.add(x, drop_path_(dropout_(attn(norm1(x)))));
-  return middle + drop_path_(dropout_(mlp(normed)));
+  auto branch = [&](const Tensor& y, std::optional<LayerScale>& scale) {
+    Tensor dropped = dropout_(y);
+    return drop_path_(scale ? (*scale)(dropped) : dropped);
+  };
+  auto [middle, normed] = norm2.add(x, branch(attn(norm1(x)), ls1));
+  return middle + branch(mlp(normed), ls2);
 }
 
 }  // namespace reprise::nn

@@ -1,6 +1,8 @@
 // The transformer block and its two halves (Vaswani et al. 2017; pre-norm as in GPT-2, Radford et al. 2019).
 #pragma once
 
+#include <optional>
+
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
 
@@ -9,6 +11,7 @@ namespace reprise::nn {
 struct MultiHeadAttentionOptions {
   bool causal = true;
   bool bias = true;
+  bool qkv_bias = true;      ///< of the packed projection, where there is bias at all
   double dropout = 0;        ///< of the attention probabilities
   double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
   double output_stddev = 0;  ///< of the one that writes to the residual stream; 0: as init_stddev
@@ -55,16 +58,18 @@ struct BlockOptions {
   int64_t hidden = 0;  ///< of the MLP; 0: 4 * width
   bool causal = true;
   bool bias = true;
-  double dropout = 0;    ///< after each half, and of the attention probabilities
-  double drop_path = 0;  ///< stochastic depth of each half
+  bool qkv_bias = true;    ///< of the projection to q, k and v, where there is bias at all
+  double dropout = 0;      ///< after each half, and of the attention probabilities
+  double drop_path = 0;    ///< stochastic depth of each half
+  double layer_scale = 0;  ///< what LayerScale of each half starts with; 0: there is none
   double norm_eps = 1e-5;
   double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
   double output_stddev = 0;  ///< of the two that write to the residual stream; 0: as init_stddev
   Activation activation = Activation::gelu_tanh;
 };
 
-/// x + attention(norm(x)), then x + mlp(norm(x)). Names are timm's: norm1, attn.qkv, attn.proj, norm2,
-/// mlp.fc1, mlp.fc2.
+/// x + attention(norm(x)), then x + mlp(norm(x)); with LayerScale x + gamma attention(norm(x)) and so on. Names
+/// are timm's: norm1, attn.qkv, attn.proj, ls1.gamma, norm2, mlp.fc1, mlp.fc2, ls2.gamma.
 class TransformerBlock : public Layer {
  public:
   TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options = {}, Device device = {});
@@ -72,13 +77,15 @@ class TransformerBlock : public Layer {
 
   LayerNorm norm1;
   MultiHeadAttention attn;
+  std::optional<LayerScale> ls1;
   LayerNorm norm2;
   Mlp mlp;
+  std::optional<LayerScale> ls2;
 
  private:
   Dropout dropout_;
   DropPath drop_path_;
-  bool fused_residual_;  // without dropout on the branch, the sum joins the last matrix product
+  bool drops_;  // something of a branch, in training
 };
 
 }  // namespace reprise::nn

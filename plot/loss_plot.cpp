@@ -132,8 +132,7 @@ std::string draw_curves(std::span<const Curve> curves, const std::string& title)
   body += draw_axes(frame, "step") + "</g>\n";
   for (size_t i = 0; i < curves.size(); ++i)
     body += draw_curve(frame, curves[i], colours[i % colours.size()]);
-  return svg(width, height, body + draw_legend(curves),
-             "font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\"");
+  return svg(width, height, body + draw_legend(curves), picture_font);
 }
 
 void write_loss_plot(const std::string& path, const std::string& log_path, const std::string& title) {

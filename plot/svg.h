@@ -14,6 +14,10 @@ std::string escaped(std::string_view text);
 /// With so many decimals; "0" for what is not finite.
 std::string number(double value, int decimals = 1);
 
+/// For the attributes of a picture that stands alone: the font and colour of its texts.
+inline constexpr const char* picture_font =
+    "font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#59636e\"";
+
 /// A picture of that size. Here and below `attributes` go into the element's tag, and `title` shows under the
 /// pointer.
 std::string svg(double width, double height, const std::string& body, const std::string& attributes = "");

@@ -11,6 +11,7 @@ folder=${1:-.offline}
 packages=(
   libgtest-dev
   libpcre2-dev libpcre2-8-0 libpcre2-posix3 libpcre2-16-0 libpcre2-32-0
+  libjpeg62-turbo-dev libjpeg62-turbo libpng-dev libpng16-16 zlib1g-dev zlib1g
   libgmock-dev libcli11-dev libtomlplusplus-dev libtomlplusplus3 libfmt-dev libfmt9 libbenchmark-dev libbenchmark1debian
   pkgconf-bin libpkgconf3
 )

@@ -6,6 +6,7 @@ Keys are "<op>.<case>.<tensor>"; the numbers that define a case are metadata und
 import torch
 import torch.nn.functional as F
 from torch.optim import lr_scheduler
+from torchvision.transforms import v2
 
 
 class Goldens:
@@ -63,6 +64,49 @@ def cross_entropies(golden):
             lambda x, labels=labels, smoothing=smoothing: F.cross_entropy(x, labels, label_smoothing=smoothing),
             {"ignore_index": -100, "label_smoothing": smoothing, "reduction": "mean"},
             output="loss", extra={"targets": labels}, logits=logits)
+
+
+def losses(golden):
+    logits, dark = (golden.normal(5, 7) * 2).float().double(), torch.softmax(golden.normal(5, 7), -1).float()
+    for name, smoothing in [("probabilities", 0.0), ("probabilities_and_smoothing", 0.1)]:
+        golden.differentiate(
+            f"cross_entropy.{name}",
+            lambda x, smoothing=smoothing: F.cross_entropy(x, dark.double(), label_smoothing=smoothing),
+            {"label_smoothing": smoothing, "reduction": "mean"}, output="loss", extra={"targets": dark}, logits=logits)
+    x, targets = (golden.normal(3, 5) * 4).float().double(), torch.rand(3, 5, generator=golden.random).double()
+    golden.differentiate("bce_with_logits.mean", F.binary_cross_entropy_with_logits, output="loss", x=x, targets=targets)
+    y = golden.normal(3, 5).float().double()
+    for name, beta in [("plain", 1.0), ("beta", 0.25)]:
+        golden.differentiate(f"smooth_l1.{name}", lambda x, y, beta=beta: F.smooth_l1_loss(x, y, beta=beta),
+                             {"beta": beta}, output="loss", x=x, y=y)
+
+
+def images(golden):
+    x = golden.normal(2, 2, 7, 6).float().double()
+    for name, rounded_up in [("padded", False), ("ceil", True)]:
+        golden.differentiate(f"max_pool2d.{name}", lambda x, up=rounded_up: F.max_pool2d(x, 3, 2, 1, ceil_mode=up), x=x)
+        for counts in (False, True):
+            golden.differentiate(
+                f"avg_pool2d.{name}" + ("_counted" if counts else ""),
+                lambda x, up=rounded_up, counts=counts: F.avg_pool2d(x, 3, 2, 1, up, counts), x=x)
+    for mode in ("nearest", "bilinear", "bicubic"):
+        corners = [None] if mode == "nearest" else [False, True]
+        cases = [(corner, antialias) for corner in corners for antialias in ([False] if corner is None else [False, True])]
+        for corner, antialias in cases:
+            for size in ((11, 4), (3, 13)):
+                name = f"interpolate.{mode}_{size[0]}_{size[1]}" + "_corners" * bool(corner) + "_antialias" * antialias
+                golden.differentiate(
+                    name, lambda x, options=(size, None, mode, corner, None, antialias): F.interpolate(x, *options), x=x)
+    golden.differentiate("pad.reflect", lambda x: F.pad(x, (1, 3, 2, 4), mode="reflect"), x=x)
+    weight, bias = golden.normal(2, 3, 3, 2).float().double(), golden.normal(3).float().double()
+    golden.differentiate(
+        "conv_transpose2d.strided",
+        lambda x, w, b: F.conv_transpose2d(x, w, b, stride=(2, 3), padding=1, output_padding=(1, 2), dilation=(1, 2)),
+        x=x, weight=weight, bias=bias)
+    # A table of torchvision's ToDtype(scale=True) and Normalize: what each byte of three channels becomes in f32.
+    mean, deviation = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    bytes_of = v2.functional.to_dtype(torch.arange(256, dtype=torch.uint8).expand(3, 1, 256), torch.float32, scale=True)
+    golden.add("image_table.imagenet", table=v2.functional.normalize(bytes_of, mean.tolist(), deviation.tolist())[:, 0])
 
 
 def attentions(golden):
@@ -135,6 +179,6 @@ def cosine_factor(step, steps):
 def op_goldens():
     """(tensors, metadata)"""
     golden = Goldens()
-    for part in (norms, activations, cross_entropies, attentions, optimizers, clipping, schedules):
+    for part in (norms, activations, cross_entropies, attentions, optimizers, clipping, schedules, losses, images):
         part(golden)
     return golden.tensors, golden.facts

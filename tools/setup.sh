@@ -4,8 +4,10 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build pkg-config libpcre2-dev      # the library
+  libjpeg62-turbo-dev libpng-dev zlib1g-dev          # its images
   libcli11-dev libtomlplusplus-dev libfmt-dev        # the programs
   bible-kjv bible-kjv-text                           # the default corpus
+  dataset-fashion-mnist                              # the default images
   libgtest-dev libbenchmark-dev python3              # tests and benchmarks
 )
 extras=(libopenblas-dev clang-format ccache)  # a yardstick, a style check, shared objects: the tests pass without

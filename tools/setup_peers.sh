@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes the virtual environment of the peers that Reprise is compared with: PyTorch from PyPI (CPU use only), NumPy
-# and safetensors, in ${REPRISE_PEERS:-$HOME/.cache/reprise-peers}. Running it again is harmless. Every wheel is named
-# by version and hash in tools/peers.txt and tools/peers_full.txt: pip refuses any other.
+# Makes the virtual environment of the peers that Reprise is compared with: PyTorch from PyPI (CPU use only), NumPy,
+# safetensors, and for vision Pillow, torchvision and timm, in ${REPRISE_PEERS:-$HOME/.cache/reprise-peers}. Running it
+# again is harmless. Every wheel is named by version and hash in tools/peers.txt, tools/peers_vision.txt and
+# tools/peers_full.txt: pip refuses any other.
 #
 # PyPI's torch wheel is linked to CUDA libraries of several gigabytes that a CPU never calls, but does not load without
 # them. So torch goes in without its dependencies; three small NVIDIA packages that run code while loading are real;
@@ -14,7 +15,9 @@ base_python=${REPRISE_BASE_PYTHON:-/usr/bin/python3}
 [ -x "$base_python" ] || base_python=python3
 python=$peers/bin/python
 
-works() { "$python" -c 'import numpy, safetensors.torch, torch; torch.ones(2) + 1' 2>/dev/null; }
+works() {
+  "$python" -c 'import numpy, PIL, safetensors.torch, torch; torch.ones(2) + 1; import timm, torchvision' 2>/dev/null
+}
 
 # The strong symbols that torch's libraries take from version $2 of some library, "none" for those without a version
 # that neither they nor the real packages define.
@@ -56,9 +59,9 @@ fi
 echo "peers: installing PyTorch in $peers"
 pip=("$python" -m pip install -q --no-deps --only-binary :all: --require-hashes)
 if [ "${1:-}" = --full ]; then
-  "${pip[@]}" -r "$tools/peers.txt" -r "$tools/peers_full.txt"
+  "${pip[@]}" -r "$tools/peers.txt" -r "$tools/peers_vision.txt" -r "$tools/peers_full.txt"
 else
-  "${pip[@]}" -r "$tools/peers.txt"
+  "${pip[@]}" -r "$tools/peers.txt" -r "$tools/peers_vision.txt"
   works || write_stubs "$("$python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch/lib"
 fi
 works || { echo "peers: PyTorch in $peers does not import; try: $0 --full" >&2; exit 1; }

@@ -43,7 +43,7 @@ void Progress::resume() {
   last_ += away;
 }
 
-void Progress::update(int64_t step, double loss, std::optional<double> validation_loss, double lr,
+void Progress::update(int64_t step, double loss, const std::optional<Validation>& validation, double lr,
                       int64_t units, bool force) {
   auto now = Clock::now();
   double taken = std::chrono::duration<double>(now - last_).count();
@@ -59,7 +59,9 @@ void Progress::update(int64_t step, double loss, std::optional<double> validatio
   std::vector<LinePart> parts = {
       {fmt::format("step {:>{}}/{}", step, fmt::formatted_size("{}", steps_), steps_), 0},
       {fmt::format("loss {:.4f}", loss), 1}};
-  if (validation_loss) parts.push_back({fmt::format("val {:.4f}", *validation_loss), 3});
+  if (validation) parts.push_back({fmt::format("val {:.4f}", validation->loss), 3});
+  if (validation && validation->accuracy)
+    parts.push_back({fmt::format("accuracy {:.2f} %", 100 * *validation->accuracy), 3});
   double memory = double(allocator(device_).stats().peak_reserved);
   parts.insert(parts.end(), {{fmt::format("lr {:.2e}", lr), 4},
                              {fmt::format("{:.0f} {}/s", rate_, unit_), 5},

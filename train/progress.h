@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reprise/core/device.h"
+#include "reprise/train/validation.h"
 
 namespace reprise::train {
 
@@ -27,8 +28,8 @@ class Progress {
 
   /// Shows the line for the update just done: on a terminal in place, in the columns that it has; else, where
   /// lines stay, only with `force`.
-  void update(int64_t step, double loss, std::optional<double> validation_loss, double lr, int64_t units,
-              bool force);
+  void update(int64_t step, double loss, const std::optional<Validation>& validation, double lr,
+              int64_t units, bool force);
   /// Keeps what is shown and starts a new line; call it before printing anything else.
   void break_line();
   /// Time until now that is not training (evaluation, samples, saving) does not count for the rate.

@@ -44,8 +44,7 @@ class Trainer {
       double loss = update();
       bool last = step_ == options_.schedule.steps;
       if (due(options_.eval_every) && !last) validate(false);
-      progress_.update(step_, loss, validation_loss_, lr_, task_.units_per_step,
-                       due(options_.eval_every) || last);
+      progress_.update(step_, loss, validation_, lr_, task_.units_per_step, due(options_.eval_every) || last);
       if ((due(options_.save_every) || saver_.wants_another_try(step_)) && !last) save(false);
       if (due(options_.sample_every) && !last) sample();
     }
@@ -55,7 +54,10 @@ class Trainer {
     complete = complete && sample();
     records_.plot();
     records_.close();
-    return {step_, step_ - first, validation_loss_.value_or(0), !complete && interrupted()};
+    TrainingResult result{.step = step_, .updates = step_ - first, .interrupted = !complete && interrupted()};
+    if (validation_)
+      result.validation_loss = validation_->loss, result.validation_accuracy = validation_->accuracy;
+    return result;
   }
 
  private:
@@ -97,6 +99,8 @@ class Trainer {
       values.emplace_back("recompute_seconds", replayed.replay_seconds);
       values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
     }
+    if (task_.step_values)
+      for (auto& value : task_.step_values()) values.push_back(std::move(value));
     records_.add(step_, values);
     return loss;
   }
@@ -114,14 +118,17 @@ class Trainer {
   // False if a signal ended it.
   bool validate(bool whole) {
     return with_averages([&] {
-      validation_loss_ = task_.validation_loss(whole);
-      records_.add(step_, {{"val_loss", *validation_loss_}});
+      validation_ = task_.validation_loss(whole);
+      std::vector<std::pair<std::string, double>> values = {{"val_loss", validation_->loss}};
+      if (validation_->accuracy) values.emplace_back("val_accuracy", *validation_->accuracy);
+      records_.add(step_, values);
       records_.plot();
     });
   }
 
   // False if a signal ended it.
   bool sample() {
+    if (!task_.sample) return true;
     progress_.break_line();
     return with_averages([&] {
       std::string text = about("train: after step " + std::to_string(step_), task_.sample);
@@ -171,7 +178,7 @@ class Trainer {
   Saver saver_;
   RunRecords records_;
   double lr_ = 0;
-  std::optional<double> validation_loss_;
+  std::optional<Validation> validation_;
 };
 
 // One Error that lists all that differs.
@@ -198,7 +205,10 @@ int64_t restore(Task& task, const std::string& run_folder) {
   });
   check(!task.ema == checkpoint.ema.empty(), "resume: ", run_folder, task.ema ? " has no" : " has",
         " averages of the weights; start it with the same --ema");
-  if (task.ema) task.ema->load_state_dict(checkpoint.ema);
+  if (task.ema) {
+    task.ema->load_state_dict(checkpoint.ema);
+    task.ema->set_updates(task.optimizer.steps());
+  }
   default_generator().set_state(checkpoint.random);
   return checkpoint.step;
 }

@@ -4,13 +4,17 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/optimizer.h"
 #include "reprise/nn/optim/schedule.h"
+#include "reprise/train/validation.h"
 
 namespace reprise::train {
 
@@ -41,18 +45,21 @@ struct Task {
   std::string unit = "tokens";
   int64_t units_per_step = 0;
   /// The loss of one micro-batch, a pure function of (step, micro) and the random state.
-  std::function<Tensor(int64_t step, int64_t micro)> loss;
-  /// The mean loss over the held-out split, or over a part of it while training goes on (`whole` = false).
+  std::function<Tensor(int64_t step, int64_t micro)> loss{};
+  /// More that is recorded of the step just done, by name; empty: nothing.
+  std::function<std::vector<std::pair<std::string, double>>()> step_values{};
+  /// The mean loss over the held-out split, and the accuracy of models that answer, or over a part of it while training goes on (`whole` = false).
   /// This and `sample` may give up by `stop_if_interrupted` (interrupt.h).
-  std::function<double(bool whole)> validation_loss;
-  /// Shows what the model makes; the text also goes into the run folder.
-  std::function<std::string()> sample;
+  std::function<Validation(bool whole)> validation_loss{};
+  /// Shows what the model makes; the text also goes into the run folder. Empty: there is nothing to show.
+  std::function<std::string()> sample{};
 };
 
 struct TrainingResult {
   int64_t step = 0;
   int64_t updates = 0;  ///< of this call
   double validation_loss = 0;
+  std::optional<double> validation_accuracy{};
   bool interrupted = false;  ///< a signal came before all was done
 };
 

@@ -144,6 +144,11 @@ std::map<std::string, std::string> apply_config(CLI::App& command) {
   return places;
 }
 
+void take_defaults(CLI::App& command, const std::map<std::string, std::string>& values,
+                   const std::string& source) {
+  for (const auto& [option, text] : values) set_option(command, {option, source + ": " + option, text});
+}
+
 std::string with_places(const std::string& message, const std::map<std::string, std::string>& places) {
   auto names = [&](const std::string& option) {
     for (size_t at = message.find(option); at != std::string::npos; at = message.find(option, at + 1)) {

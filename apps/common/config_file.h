@@ -19,6 +19,11 @@ void add_config_option(CLI::App& command);
 /// unknown, is there twice or its value does not fit; only regular files are read.
 std::map<std::string, std::string> apply_config(CLI::App& command);
 
+/// Sets every option that `values` names, by long name, and nothing else has set. Error naming `source` if one is unknown
+/// or its value does not fit.
+void take_defaults(CLI::App& command, const std::map<std::string, std::string>& values,
+                   const std::string& source);
+
 /// The message with the places of the options that it names, where they are from a file.
 std::string with_places(const std::string& message, const std::map<std::string, std::string>& places);
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/training_run.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"

@@ -3,26 +3,13 @@
 
 #include <algorithm>
 
-#include "reprise/autograd/grad_mode.h"
+#include "reprise/apps/common/training_run.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/io/text/token_batches.h"
 #include "reprise/train/interrupt.h"
 
 namespace reprise::apps::gpt {
 namespace {
-
-// Evaluation mode while it lives.
-class EvalScope {
- public:
-  explicit EvalScope(nn::Gpt& model) : model_(model), was_training_(model.training()) { model.eval(); }
-  ~EvalScope() { model_.train(was_training_); }
-  EvalScope(const EvalScope&) = delete;
-
- private:
-  nn::Gpt& model_;
-  bool was_training_;
-  InferenceMode inference_;
-};
 
 std::string as_text(const io::Tokenizer* tokenizer, const std::vector<int32_t>& ids) {
   if (tokenizer) return tokenizer->decode(ids);

@@ -5,11 +5,11 @@
 #include <charconv>
 #include <filesystem>
 
+#include "reprise/apps/common/training_run.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/folder.h"
-#include "reprise/kernels/attention/backend.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/option_error.h"
 
@@ -66,33 +66,6 @@ nn::NamedTensors from_hugging_face(const nn::NamedTensors& tensors) {
   return out;
 }
 
-std::string newest_run() {
-  std::string newest;
-  fs::file_time_type when{};
-  std::error_code ignored;
-  for (const std::string& name : io::exists("runs") ? io::names_in("runs") : std::vector<std::string>()) {
-    fs::path run = fs::path("runs") / name;
-    if (!fs::is_directory(run, ignored) || !train::has_checkpoint(run)) continue;
-    auto written = fs::last_write_time(run / "checkpoints" / "LATEST", ignored);
-    if (!newest.empty() && written <= when) continue;
-    newest = run;
-    when = written;
-  }
-  check(!newest.empty(), "--run is missing, and there is no trained model in runs/");
-  return newest;
-}
-
-// The run folder of RUN, RUN/checkpoints/step-00000002 or the model.safetensors in it, wherever that is named
-// from.
-fs::path run_folder_of(const fs::path& weights) {
-  std::error_code ignored;
-  fs::path path = fs::canonical(weights, ignored);
-  if (path.filename() == "model.safetensors") path = path.parent_path();
-  bool is_checkpoint =
-      io::exists(path / "model.safetensors") && path.parent_path().filename() == "checkpoints";
-  return is_checkpoint ? path.parent_path().parent_path() : path;
-}
-
 // Sizes that the description gives and the tensors do not have would be allocated before `load_state_dict`
 // compares them.
 void check_described(const nn::GptOptions& described, const nn::NamedTensors& tensors) {
@@ -146,21 +119,9 @@ std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights) {
   return is_gpt2 ? io::load_tokenizer(folder) : nullptr;
 }
 
-void use_attention(const std::string& name, Device device) {
-  using kernels::AttentionBackend;
-  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn}) {
-    if (name != kernels::name_of(backend)) continue;
-    check(backend == AttentionBackend::reprise || device.type == DeviceType::cuda, "--attention ", name,
-          ": these kernels run on a GPU, but the device is ", device);
-    check(kernels::has_attention_backend(backend), "--attention ", name, ": this build does not have it");
-    return kernels::set_attention_backend(backend);
-  }
-  fail("--attention ", name, ": there are reprise, sm90 and cudnn");
-}
-
 LoadedRun load_run(const std::string& run, Device device) {
   LoadedRun loaded;
-  std::string path = run.empty() ? newest_run() : run;
+  std::string path = run.empty() ? newest_run("context") : run;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return train::under_option("--run", [&] {
     train::Checkpoint checkpoint = train::load_checkpoint(path, false);
@@ -173,7 +134,7 @@ LoadedRun load_run(const std::string& run, Device device) {
       loaded.model = std::make_unique<nn::Gpt>(described, device);
       loaded.model->load_state_dict(weights);
     });
-    loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path).string() : path;
+    loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path) : path;
     loaded.tokenizer = saved_tokenizer(loaded.folder);
     return std::move(loaded);
   });

@@ -30,10 +30,6 @@ struct LoadedRun {
   std::unique_ptr<io::Tokenizer> tokenizer;
 };
 
-/// Makes attention on `device` use the kernels of this name. Error if they do not exist, are not in this
-/// build, or are not for the device.
-void use_attention(const std::string& name, Device device);
-
 /// The model of a run folder or checkpoint, on `device`; empty: of the newest run in runs/. Averaged weights
 /// where there are any.
 LoadedRun load_run(const std::string& run, Device device);

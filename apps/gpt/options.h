@@ -4,12 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
-#include "reprise/apps/common/run_config.h"
 #include "reprise/apps/common/sampler.h"
+#include "reprise/apps/common/training_options.h"
 #include "reprise/nn/models/gpt.h"
-#include "reprise/train/trainer.h"
 
 namespace reprise::apps::gpt {
 
@@ -29,25 +27,10 @@ struct GenerateOptions {
   int64_t seed = 1337;
 };
 
-struct TrainCommand {
+struct TrainCommand : TrainingOptions {
   DataOptions data;
   nn::GptOptions model;
-  train::TrainerOptions trainer;
   GenerateOptions generate;
-  std::string decay = "cosine";
-  std::string init_from;                ///< a run folder, a checkpoint or a .safetensors file to start from
-  bool change = false;                  ///< go on with options that are not the run's
-  std::vector<OptionChange> changes{};  ///< those of --resume that are not, and may change bits
-  int64_t batch = 12;
-  int64_t eval_batches = 20;  ///< while training; the end always sees the whole split
-  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, ema = 0;
-  int64_t seed = 1337;
-  int threads = 0;  ///< 0: all
-  std::string device = "best", attention = "reprise";
-  std::string recompute = "none";
-  std::string memory_budget;  ///< of a training step, for recompute auto
-  std::string memory_limit;   ///< "2GiB"; empty: none
-  std::string resolved;       ///< all options as TOML, for the run folder
 };
 
 struct SampleCommand {

@@ -6,10 +6,6 @@
 
 namespace reprise::apps::gpt {
 
-/// Removes from `changes` what changes no bit of the steps done: threads, how memory is used, intervals, what
-/// samples look like, more steps.
-void drop_free_changes(std::vector<OptionChange>& changes);
-
 /// For `--resume`: one Error with all options that differ from the run's, with both values, unless --change
 /// was given and the weights allow it. `--data` is what the tokens are: another path to the same is none.
 void check_changes(const TrainCommand& command, const Corpus& corpus);

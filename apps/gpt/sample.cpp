@@ -1,4 +1,5 @@
 // reprise-gpt sample.
+#include "reprise/apps/common/training_run.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"

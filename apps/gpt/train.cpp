@@ -4,23 +4,21 @@
 #include <optional>
 #include <set>
 
-#include "reprise/apps/common/sizes.h"
+#include "reprise/apps/common/training_run.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
 #include "reprise/apps/gpt/resume.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/core/parallel.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/text/token_batches.h"
-#include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/groups.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
 #include "reprise/train/model_size.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
-#include "reprise/train/progress.h"
 #include "reprise/train/run_folder.h"
 
 namespace reprise::apps::gpt {
@@ -31,38 +29,12 @@ void tell(const std::string& text) { train::warn("warning: {}\n", text); }
 void check_numbers(const TrainCommand& c) {
   check(c.model.width % c.model.heads == 0, "--width ", c.model.width, " is not a multiple of --heads ",
         c.model.heads);
-  check(c.trainer.schedule.min_lr <= c.trainer.schedule.lr, "--min-lr ", c.trainer.schedule.min_lr,
-        " is above --lr ", c.trainer.schedule.lr);
   check_sampling(c.generate.sampling);
   int64_t tokens = 0;
   check(!__builtin_mul_overflow(c.batch, c.trainer.accumulate, &tokens) &&
             !__builtin_mul_overflow(tokens, c.model.context, &tokens),
         "--batch ", c.batch, ", --accumulate ", c.trainer.accumulate, " and --context ", c.model.context,
         ": a step of so many tokens cannot be counted");
-}
-
-// What lies there fits a new run, or one that goes on. The lock of the latter, before anything of it is read.
-std::optional<train::RunLock> check_folder(const TrainCommand& c) {
-  const std::string& folder = c.trainer.run_folder;
-  if (!c.trainer.resume) {
-    if (!folder.empty()) train::check_free(folder);
-    return {};
-  }
-  train::FolderState state = train::state_of(folder);
-  check(state == train::FolderState::saved || state == train::FolderState::begun,
-        "--resume: no checkpoint in ", folder, ", and no config.toml of a run that was only begun");
-  return train::RunLock(folder, tell);
-}
-
-// The strategy of the options. Error if it needs a memory budget that is not there, or the other way round.
-RecomputeStrategy recompute_strategy(const TrainCommand& c) {
-  RecomputeStrategy strategy = parse_strategy(c.recompute);
-  bool automatic = strategy.kind == RecomputeStrategy::Kind::automatic;
-  check(!automatic || !c.memory_budget.empty(), "--recompute auto needs a --memory-budget, such as 2GiB");
-  check(automatic || c.memory_budget.empty(), "--memory-budget is for --recompute auto, not for ",
-        c.recompute);
-  if (automatic) strategy.memory_budget = parse_bytes(c.memory_budget);
-  return strategy;
 }
 
 // The tokenizer that the weights to start from, or to go on with, were trained with: their ids mean its
@@ -83,57 +55,14 @@ void start_from_weights(const TrainCommand& c, nn::Gpt& model, const Corpus& cor
         printable(c.init_from), printable(c.data.data));
 }
 
-// Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there.
-void plan_for_budget(const TrainCommand& c, nn::Gpt& model, optim::AdamW& optimizer,
-                     const io::RandomCrops& crops) {
-  size_t budget = model.h.strategy().memory_budget;
-  if (budget == 0) return;
-  optimizer.allocate_state();
-  Tensor tokens = crops.batch(0, 0, c.batch).tokens.to(model.wte.weight.device());
-  bool accumulates = c.trainer.accumulate > 1;
-  recompute::Planned planned = model.h.plan(
-      tokens, budget,
-      {.gradients = accumulates ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
-  train::report("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
-                double(planned.cost.peak_bytes) / (1 << 20), double(budget) / (1 << 20));
-}
-
-void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus,
-                  const std::string& folder, int64_t first_step) {
+void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus, int64_t first_step) {
   const nn::GptOptions& o = model.options();
   train::report("GPT: {} layers, {} heads, width {}, context {}, vocabulary {}: {:.2f} M parameters\n",
                 o.layers, o.heads, o.width, o.context, o.vocab_size, double(model.parameter_count()) / 1e6);
   train::report("Data: {}: {} tokens to train on, {} held out\n", train::for_output(c.data.data),
                 corpus.train->size(), corpus.validation->size());
-  if (model.h.strategy() != RecomputeStrategy())
-    train::report("Recompute: {}: blocks {} (in brackets: played again in backward)\n",
-                  to_string(model.h.strategy()), to_string(model.h.recompute_plan()));
-  train::report("Run: {} steps of {} x {} tokens on {} ({} threads), into {}\n", c.trainer.schedule.steps,
-                c.batch * c.trainer.accumulate, o.context, to_string(model.wte.weight.device()),
-                num_threads(), folder);
-  if (!c.changes.empty()) train::report("Changed: {}\n", train::for_output(to_string(c.changes)));
-  if (c.trainer.resume && first_step > 0) train::report("It goes on after step {}\n", first_step);
-  if (c.trainer.resume && first_step == 0)
-    train::report("It has no checkpoint yet, and starts from its beginning\n");
-  train::report("\n");
-}
-
-int finish(const TrainCommand& c, const train::TrainingResult& result, double seconds) {
-  const std::string& folder = c.trainer.run_folder;
-  int64_t steps = c.trainer.schedule.steps;
-  if (result.updates == 0) {
-    train::report("Stopped before the first step: there is nothing to save\n");
-  } else if (result.step < steps) {
-    train::report("Stopped at step {} of {}; saved. Go on with: reprise-gpt train --out {} --resume\n",
-                  result.step, steps, folder);
-  } else if (result.interrupted) {
-    train::report("Stopped after the last step, {}; saved. Evaluate it with: reprise-gpt eval --run {}\n",
-                  steps, folder);
-  } else {
-    train::report("Done: step {}, validation loss {:.4f}, {}. Loss curve: {}/loss.svg\n", result.step,
-                  result.validation_loss, train::format_duration(seconds), folder);
-  }
-  return result.interrupted ? train::interrupted_exit_code : 0;
+  print_run(c, model.h, model.wte.weight.device(),
+            fmt::format("{} x {} tokens", c.batch * c.trainer.accumulate, o.context), first_step);
 }
 
 }  // namespace
@@ -142,12 +71,7 @@ int run_train(const TrainCommand& given) {
   train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
   TrainCommand c = given;
   check_numbers(c);
-  if (c.threads > 0) train::under_option("--threads", [&] { set_num_threads(c.threads); });
-  Device device = Device::parse(c.device);
-  use_attention(c.attention, device);
-  if (!c.memory_limit.empty()) allocator(device).set_limit(parse_bytes(c.memory_limit));
-  c.trainer.schedule.decay = optim::parse_decay(c.decay);
-  if (c.trainer.schedule.decay == optim::Decay::constant) c.trainer.schedule.min_lr = 0;
+  Device device = apply_training_options(c);
   std::string& folder = c.trainer.run_folder;
   std::optional<train::RunLock> lock = check_folder(c);
   bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
@@ -167,7 +91,7 @@ int run_train(const TrainCommand& given) {
   io::RandomCrops crops = train::under_option("--context and --data", [&] {
     return io::RandomCrops(*corpus.train, c.model.context, uint64_t(c.seed));
   });
-  plan_for_budget(c, model, optimizer, crops);
+  plan_for_budget(c, model.h, optimizer, [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume) folder = new_folder.emplace(folder, "gpt", tell).path();
@@ -180,7 +104,7 @@ int run_train(const TrainCommand& given) {
                    .begin =
                        [&](int64_t first_step) {
                          keep_options(c, corpus, first_step);
-                         print_header(c, model, corpus, folder, first_step);
+                         print_header(c, model, corpus, first_step);
                        },
                    .units_per_step = c.batch * c.trainer.accumulate * c.model.context,
                    .loss =
@@ -195,7 +119,9 @@ int run_train(const TrainCommand& given) {
                    .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
   auto begin = std::chrono::steady_clock::now();
   train::TrainingResult result = train::train(task, c.trainer);
-  return finish(c, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return finish(c, result, seconds, "reprise-gpt",
+                fmt::format("validation loss {:.4f}", result.validation_loss));
 }
 
 }  // namespace reprise::apps::gpt

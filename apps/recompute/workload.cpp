@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "reprise/nn/optim/groups.h"
+
 namespace reprise::apps::recompute {
 namespace {
 

@@ -17,20 +17,17 @@ void check_sizes(Size2 size, int64_t smallest, const char* what) {
         ")");
 }
 
-void conv2d_cpu(const Stream& stream, const TensorView& x, const TensorView& weight, const TensorView& bias,
-                const Conv2dOptions& options, const TensorView& y) {
-  check_conv2d(x, weight, bias, options, y);
-  conv2d_by_gemm(stream, x, weight, bias, options, y);
+void conv2d_cpu(const Stream& stream, const Conv2dArguments& arguments) {
+  check_conv2d(arguments);
+  conv2d_by_gemm(stream, arguments);
 }
-void conv2d_dx_cpu(const Stream& stream, const TensorView& dy, const TensorView& weight,
-                   const Conv2dOptions& options, const TensorView& dx) {
-  check_conv2d(dx, weight, {}, options, dy);
-  conv2d_dx_by_gemm(stream, dy, weight, options, dx);
+void conv2d_dx_cpu(const Stream& stream, const Conv2dDxArguments& arguments) {
+  check_conv2d_dx(arguments);
+  conv2d_dx_by_gemm(stream, arguments);
 }
-void conv2d_dweight_cpu(const Stream& stream, const TensorView& dy, const TensorView& x,
-                        const Conv2dOptions& options, const TensorView& dweight) {
-  check_conv2d(x, dweight, {}, options, dy);
-  conv2d_dweight_by_gemm(stream, dy, x, options, dweight);
+void conv2d_dweight_cpu(const Stream& stream, const Conv2dDweightArguments& arguments) {
+  check_conv2d_dweight(arguments);
+  conv2d_dweight_by_gemm(stream, arguments);
 }
 
 }  // namespace

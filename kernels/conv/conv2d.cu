@@ -9,24 +9,23 @@ namespace {
 
 using namespace conv2d_detail;
 
-void conv2d_cuda(const Stream& stream, const TensorView& x, const TensorView& weight, const TensorView& bias,
-                 const Conv2dOptions& options, const TensorView& y) {
-  check_conv2d(x, weight, bias, options, y);
-  if (y.numel() > 0 && vendor::cudnn_conv2d(stream, x, weight, bias, options, y)) return;
-  conv2d_by_gemm(stream, x, weight, bias, options, y);
+void conv2d_cuda(const Stream& stream, const Conv2dArguments& arguments) {
+  check_conv2d(arguments);
+  if (arguments.y.numel() > 0 && vendor::cudnn_conv2d(stream, arguments)) return;
+  conv2d_by_gemm(stream, arguments);
 }
-void conv2d_dx_cuda(const Stream& stream, const TensorView& dy, const TensorView& weight,
-                    const Conv2dOptions& options, const TensorView& dx) {
-  check_conv2d(dx, weight, {}, options, dy);
-  if (dy.numel() > 0 && dx.numel() > 0 && vendor::cudnn_conv2d_dx(stream, dy, weight, options, dx)) return;
-  conv2d_dx_by_gemm(stream, dy, weight, options, dx);
-}
-void conv2d_dweight_cuda(const Stream& stream, const TensorView& dy, const TensorView& x,
-                         const Conv2dOptions& options, const TensorView& dweight) {
-  check_conv2d(x, dweight, {}, options, dy);
-  if (dy.numel() > 0 && dweight.numel() > 0 && vendor::cudnn_conv2d_dweight(stream, dy, x, options, dweight))
+void conv2d_dx_cuda(const Stream& stream, const Conv2dDxArguments& arguments) {
+  check_conv2d_dx(arguments);
+  if (arguments.dy.numel() > 0 && arguments.dx.numel() > 0 && vendor::cudnn_conv2d_dx(stream, arguments))
     return;
-  conv2d_dweight_by_gemm(stream, dy, x, options, dweight);
+  conv2d_dx_by_gemm(stream, arguments);
+}
+void conv2d_dweight_cuda(const Stream& stream, const Conv2dDweightArguments& arguments) {
+  check_conv2d_dweight(arguments);
+  if (arguments.dy.numel() > 0 && arguments.dweight.numel() > 0 &&
+      vendor::cudnn_conv2d_dweight(stream, arguments))
+    return;
+  conv2d_dweight_by_gemm(stream, arguments);
 }
 
 const OnCuda conv2d_on_cuda{conv2d, conv2d_cuda};

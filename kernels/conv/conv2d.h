@@ -25,19 +25,28 @@ void for_each_attribute(const Conv2dOptions& options, const auto& visit) {
 /// The shape of y. Error if x (N, C, H, W) and weight do not fit, or no window does.
 Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options);
 
-/// `bias` (O) is optional.
-extern Kernel<void(const TensorView& x, const TensorView& weight, const TensorView& bias,
-                   const Conv2dOptions& options, const TensorView& y)>
-    conv2d;
+struct Conv2dArguments {
+  TensorView x, weight;
+  TensorView bias{};  ///< (O), optional
+  Conv2dOptions options{};
+  TensorView y;
+};
+extern Kernel<void(const Conv2dArguments& arguments)> conv2d;
 
 /// The gradient for x. That for the bias is the sum of dy over n, i and j.
-extern Kernel<void(const TensorView& dy, const TensorView& weight, const Conv2dOptions& options,
-                   const TensorView& dx)>
-    conv2d_dx;
+struct Conv2dDxArguments {
+  TensorView dy, weight;
+  Conv2dOptions options{};
+  TensorView dx;
+};
+extern Kernel<void(const Conv2dDxArguments& arguments)> conv2d_dx;
 
 /// The gradient for the weight.
-extern Kernel<void(const TensorView& dy, const TensorView& x, const Conv2dOptions& options,
-                   const TensorView& dweight)>
-    conv2d_dweight;
+struct Conv2dDweightArguments {
+  TensorView dy, x;
+  Conv2dOptions options{};
+  TensorView dweight;
+};
+extern Kernel<void(const Conv2dDweightArguments& arguments)> conv2d_dweight;
 
 }  // namespace reprise::kernels

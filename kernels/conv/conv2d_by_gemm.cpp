@@ -84,8 +84,8 @@ TensorView group_weight(const Problem& p, const TensorView& weight, int64_t g) {
 
 }  // namespace
 
-void check_conv2d(const TensorView& x, const TensorView& weight, const TensorView& bias,
-                  const Conv2dOptions& options, const TensorView& y) {
+void check_conv2d(const Conv2dArguments& arguments) {
+  const auto& [x, weight, bias, options, y] = arguments;
   const Shape want = conv2d_shape(x.shape, weight.shape, options);
   check(y.shape == want, "conv2d: the result is ", y.shape, ", should be ", want);
   check(is_floating(x.dtype) && weight.dtype == x.dtype && y.dtype == x.dtype, "conv2d: dtypes differ: x ",
@@ -97,8 +97,8 @@ void check_conv2d(const TensorView& x, const TensorView& weight, const TensorVie
         "conv2d: bias is ", bias.dtype, " ", bias.shape, ", needs ", x.dtype, " (", weight.size(0), ",)");
 }
 
-void conv2d_by_gemm(const Stream& stream, const TensorView& x, const TensorView& weight,
-                    const TensorView& bias, const Conv2dOptions& options, const TensorView& y) {
+void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
+  const auto& [x, weight, bias, options, y] = arguments;
   const Problem p(stream, x, weight, options);
   if (y.numel() == 0) return;
   const int64_t slab = p.slab();
@@ -109,16 +109,17 @@ void conv2d_by_gemm(const Stream& stream, const TensorView& x, const TensorView&
     unfold(stream, slice(x, 0, begin, end), p.windows, windows);
     for (int64_t g = 0; g < p.groups; ++g) {
       const int64_t width = p.out / p.groups;
-      gemm(stream, group_columns(windows, g, p.groups), transpose(group_weight(p, weight, g), 0, 1),
-           group_columns(out, g, p.groups),
-           {.bias = bias ? slice(bias, 0, g * width, (g + 1) * width) : TensorView()});
+      gemm(stream, {.a = group_columns(windows, g, p.groups),
+                    .b = transpose(group_weight(p, weight, g), 0, 1),
+                    .c = group_columns(out, g, p.groups),
+                    .epilogue = {.bias = bias ? slice(bias, 0, g * width, (g + 1) * width) : TensorView()}});
     }
     copy(stream, as_images(p, out), channels_last(y, begin, end));
   }
 }
 
-void conv2d_dx_by_gemm(const Stream& stream, const TensorView& dy, const TensorView& weight,
-                       const Conv2dOptions& options, const TensorView& dx) {
+void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments) {
+  const auto& [dy, weight, options, dx] = arguments;
   const Problem p(stream, dx, weight, options);
   if (dx.numel() == 0) return;
   if (dy.numel() == 0) return fill(stream, dx, 0);
@@ -129,14 +130,15 @@ void conv2d_dx_by_gemm(const Stream& stream, const TensorView& dy, const TensorV
     const TensorView windows = slice(columns.view, 0, 0, used), out = slice(rows.view, 0, 0, used);
     copy(stream, channels_last(dy, begin, end), as_images(p, out));
     for (int64_t g = 0; g < p.groups; ++g)
-      gemm(stream, group_columns(out, g, p.groups), group_weight(p, weight, g),
-           group_columns(windows, g, p.groups), {});
+      gemm(stream, {.a = group_columns(out, g, p.groups),
+                    .b = group_weight(p, weight, g),
+                    .c = group_columns(windows, g, p.groups)});
     fold(stream, windows, p.windows, slice(dx, 0, begin, end));
   }
 }
 
-void conv2d_dweight_by_gemm(const Stream& stream, const TensorView& dy, const TensorView& x,
-                            const Conv2dOptions& options, const TensorView& dweight) {
+void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& arguments) {
+  const auto& [dy, x, options, dweight] = arguments;
   const Problem p(stream, x, dweight, options);
   if (dweight.numel() == 0) return;
   if (dy.numel() == 0) return fill(stream, dweight, 0);
@@ -149,8 +151,10 @@ void conv2d_dweight_by_gemm(const Stream& stream, const TensorView& dy, const Te
     unfold(stream, slice(x, 0, begin, end), p.windows, windows);
     copy(stream, channels_last(dy, begin, end), as_images(p, out));
     for (int64_t g = 0; g < p.groups; ++g)
-      gemm(stream, transpose(group_columns(out, g, p.groups), 0, 1), group_columns(windows, g, p.groups),
-           group_weight(p, dweight, g), {.accumulate = begin > 0});
+      gemm(stream, {.a = transpose(group_columns(out, g, p.groups), 0, 1),
+                    .b = group_columns(windows, g, p.groups),
+                    .c = group_weight(p, dweight, g),
+                    .epilogue = {.accumulate = begin > 0}});
   }
 }
 

@@ -6,15 +6,17 @@
 
 namespace reprise::kernels::conv2d_detail {
 
-/// Errors that name what does not fit. Any of x, weight and y may be the one that is computed.
-void check_conv2d(const TensorView& x, const TensorView& weight, const TensorView& bias,
-                  const Conv2dOptions& options, const TensorView& y);
+/// Errors that name what does not fit; gradients are checked in the place of what they are the gradients of.
+void check_conv2d(const Conv2dArguments& arguments);
+inline void check_conv2d_dx(const Conv2dDxArguments& x) {
+  check_conv2d({.x = x.dx, .weight = x.weight, .options = x.options, .y = x.dy});
+}
+inline void check_conv2d_dweight(const Conv2dDweightArguments& x) {
+  check_conv2d({.x = x.x, .weight = x.dweight, .options = x.options, .y = x.dy});
+}
 
-void conv2d_by_gemm(const Stream& stream, const TensorView& x, const TensorView& weight,
-                    const TensorView& bias, const Conv2dOptions& options, const TensorView& y);
-void conv2d_dx_by_gemm(const Stream& stream, const TensorView& dy, const TensorView& weight,
-                       const Conv2dOptions& options, const TensorView& dx);
-void conv2d_dweight_by_gemm(const Stream& stream, const TensorView& dy, const TensorView& x,
-                            const Conv2dOptions& options, const TensorView& dweight);
+void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments);
+void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments);
+void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& arguments);
 
 }  // namespace reprise::kernels::conv2d_detail

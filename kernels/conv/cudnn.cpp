@@ -182,8 +182,8 @@ bool run(Pass pass, const Stream& stream, const TensorView& x, const TensorView&
 
 }  // namespace
 
-bool cudnn_conv2d(const Stream& stream, const TensorView& x, const TensorView& weight, const TensorView& bias,
-                  const Conv2dOptions& options, const TensorView& y) {
+bool cudnn_conv2d(const Stream& stream, const Conv2dArguments& arguments) {
+  const auto& [x, weight, bias, options, y] = arguments;
   auto body = [&](cudnnHandle_t handle, const Problem& p, const Algorithm& algorithm, void* workspace) {
     check_cudnn(cudnnConvolutionForward(handle, p.factor(1), p.x, x.data, p.weight, weight.data,
                                         p.convolution, cudnnConvolutionFwdAlgo_t(algorithm.number), workspace,
@@ -196,8 +196,8 @@ bool cudnn_conv2d(const Stream& stream, const TensorView& x, const TensorView& w
   return run(Pass::forward, stream, x, weight, y, options, body);
 }
 
-bool cudnn_conv2d_dx(const Stream& stream, const TensorView& dy, const TensorView& weight,
-                     const Conv2dOptions& options, const TensorView& dx) {
+bool cudnn_conv2d_dx(const Stream& stream, const Conv2dDxArguments& arguments) {
+  const auto& [dy, weight, options, dx] = arguments;
   auto body = [&](cudnnHandle_t handle, const Problem& p, const Algorithm& algorithm, void* workspace) {
     check_cudnn(cudnnConvolutionBackwardData(handle, p.factor(1), p.weight, weight.data, p.y, dy.data,
                                              p.convolution, cudnnConvolutionBwdDataAlgo_t(algorithm.number),
@@ -208,8 +208,8 @@ bool cudnn_conv2d_dx(const Stream& stream, const TensorView& dy, const TensorVie
   return run(Pass::dx, stream, dx, weight, dy, options, body);
 }
 
-bool cudnn_conv2d_dweight(const Stream& stream, const TensorView& dy, const TensorView& x,
-                          const Conv2dOptions& options, const TensorView& dweight) {
+bool cudnn_conv2d_dweight(const Stream& stream, const Conv2dDweightArguments& arguments) {
+  const auto& [dy, x, options, dweight] = arguments;
   auto body = [&](cudnnHandle_t handle, const Problem& p, const Algorithm& algorithm, void* workspace) {
     check_cudnn(
         cudnnConvolutionBackwardFilter(handle, p.factor(1), p.x, x.data, p.y, dy.data, p.convolution,

@@ -7,11 +7,8 @@ namespace reprise::kernels::vendor {
 
 /// Arguments as in conv2d.h, checked and not empty. False, and nothing done, if cuDNN has no deterministic
 /// algorithm for the convolution that keeps sums in f32.
-bool cudnn_conv2d(const Stream& stream, const TensorView& x, const TensorView& weight, const TensorView& bias,
-                  const Conv2dOptions& options, const TensorView& y);
-bool cudnn_conv2d_dx(const Stream& stream, const TensorView& dy, const TensorView& weight,
-                     const Conv2dOptions& options, const TensorView& dx);
-bool cudnn_conv2d_dweight(const Stream& stream, const TensorView& dy, const TensorView& x,
-                          const Conv2dOptions& options, const TensorView& dweight);
+bool cudnn_conv2d(const Stream& stream, const Conv2dArguments& arguments);
+bool cudnn_conv2d_dx(const Stream& stream, const Conv2dDxArguments& arguments);
+bool cudnn_conv2d_dweight(const Stream& stream, const Conv2dDweightArguments& arguments);
 
 }  // namespace reprise::kernels::vendor

@@ -40,4 +40,8 @@ struct Windows {
   }
 };
 
+void for_each_attribute(const Windows& windows, const auto& visit) {
+  visit(windows.kernel), visit(windows.stride), visit(windows.padding), visit(windows.dilation);
+}
+
 }  // namespace reprise::kernels

@@ -14,6 +14,14 @@ inline constexpr int64_t kGradientColumns = 16;  ///< and in backward passes, wh
 inline constexpr int64_t kRowBlocks = 16384;     ///< of a launch; a team that is left over takes further rows
 inline constexpr int64_t kRowTeams = 4 * kRowBlocks;  ///< of a launch, where a team is a warp
 
+// Elementwise ops (elementwise/elementwise.cuh), and copies that transpose (elementwise/copy.cu).
+inline constexpr int kMapPacks = 512;  ///< of a block
+inline constexpr int kCopyTile = 32;   ///< the side of a tile; twice that for pairs of half types
+
+// The gradient of an embedding (index/embedding.cu).
+inline constexpr int64_t kSearchedPositions = 2048;  ///< where there are more, they are sorted
+inline constexpr int kSortTile = 2048;               ///< positions that a block sorts (index/stable_sort.cuh)
+
 // Many tensors in one launch (tensor_table.cuh).
 inline constexpr int64_t kTableBytes = 12 * 1024;  ///< of the table of a launch: 170 entries for AdamW
 inline constexpr int64_t kMostTableEntries = kTableBytes / 16;  ///< no table holds more

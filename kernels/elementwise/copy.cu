@@ -66,7 +66,7 @@ struct Cast {
   }
 };
 
-constexpr int tile_lanes = 32, tile_warps = 8;
+constexpr int tile_lanes = kCopyTile, tile_warps = 8;
 
 /// Matrices to be transposed, one for each item of `batch`: y[i, j] = x[i, j] where x is contiguous along i
 /// and y along j. Strides are in elements.

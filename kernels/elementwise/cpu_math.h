@@ -46,6 +46,10 @@ struct CpuMath {
     return by_lane([](auto lane) { return std::log(lane); }, x);
   }
   template <class V>
+  [[gnu::always_inline]] static V log1p(V x) {
+    return by_lane([](auto lane) { return std::log1p(lane); }, x);
+  }
+  template <class V>
   [[gnu::always_inline]] static V sin(V x) {
     return by_lane([](auto lane) { return std::sin(lane); }, x);
   }

@@ -42,6 +42,10 @@ struct CudaMath {
     return std::log(x);
   }
   template <class C>
+  [[gnu::always_inline]] static constexpr C log1p(C x) {
+    return std::log1p(x);
+  }
+  template <class C>
   [[gnu::always_inline]] static constexpr C sin(C x) {
     return std::sin(x);
   }

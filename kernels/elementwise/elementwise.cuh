@@ -30,14 +30,15 @@
 #include <tuple>
 #include <utility>
 
+#include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/cuda/divisor.cuh"
 #include "reprise/kernels/cuda/pack.cuh"
 #include "reprise/kernels/strided.h"
 
 namespace reprise::kernels::device {
 
-inline constexpr int map_threads = 256;
 inline constexpr int map_unrolled = 2;
+inline constexpr int map_threads = kMapPacks / map_unrolled;
 
 /// The element types of an op's inputs or outputs.
 template <class... T>
@@ -154,7 +155,7 @@ struct Mapper<Op, Types<X...>, Types<Y...>> {
                                              int64_t end) {
     constexpr auto inputs = std::make_index_sequence<sizeof...(X)>();
     constexpr auto outputs = std::make_index_sequence<sizeof...(Y)>();
-    const int64_t start = int64_t(blockIdx.x) * (map_threads * map_unrolled) + threadIdx.x;
+    const int64_t start = int64_t(blockIdx.x) * kMapPacks + threadIdx.x;
     std::tuple<Pack<X, Width>...> x[map_unrolled];
     Offsets offsets[map_unrolled];
 #pragma unroll
@@ -194,7 +195,7 @@ void map(const char* name, const Stream& stream, const Op& op, const Views&... v
   if (!Op::uses_index) order_like_last(all);
   collapse(all);
   const auto plan = plan_map(all, Mapper::n_inputs, Mapper::width);
-  const int64_t blocks = ceil_div<int64_t>(plan.items, map_threads * map_unrolled);
+  const int64_t blocks = ceil_div<int64_t>(plan.items, kMapPacks);
   simt::launch({.name = name, .grid = dim3(unsigned(blocks)), .block = map_threads, .stream = stream},
                map_kernel<Op>, op, plan);
 }

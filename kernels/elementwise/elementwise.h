@@ -24,6 +24,7 @@ enum class UnaryOp : uint8_t {
   gelu,
   gelu_tanh,
   silu,
+  huber,
   is_finite
 };
 enum class BinaryOp : uint8_t {
@@ -32,6 +33,7 @@ enum class BinaryOp : uint8_t {
   mul,
   div,
   pow,
+  bce_with_logits,
   maximum,
   minimum,
   equal,

@@ -41,6 +41,7 @@ inline constexpr OpRow<UnaryOp> unary_table[] = {
     {UnaryOp::gelu, "gelu", differentiable},
     {UnaryOp::gelu_tanh, "gelu_tanh", differentiable},
     {UnaryOp::silu, "silu", differentiable},
+    {UnaryOp::huber, "huber", differentiable},
     {UnaryOp::is_finite, "is_finite", takes_integers | writes_bool}};
 inline constexpr OpRow<BinaryOp> binary_table[] = {
     {BinaryOp::add, "add", takes_integers},
@@ -48,6 +49,7 @@ inline constexpr OpRow<BinaryOp> binary_table[] = {
     {BinaryOp::mul, "mul", takes_integers},
     {BinaryOp::div, "div"},
     {BinaryOp::pow, "pow"},
+    {BinaryOp::bce_with_logits, "bce_with_logits"},
     {BinaryOp::maximum, "maximum", takes_integers},
     {BinaryOp::minimum, "minimum", takes_integers},
     {BinaryOp::equal, "equal", takes_integers | writes_bool},

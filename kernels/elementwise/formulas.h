@@ -106,6 +106,15 @@ struct Formulas {
     static constexpr bool is_long = true;  ///< hundreds of instructions, not to be unrolled
     REPRISE_FORMULA operator()(Floating auto a, Floating auto b) const { return Math::pow(a, b); }
   };
+  /// t log(1 + e^-x) + (1 - t) log(1 + e^x), without an exponential that overflows, or a difference that cancels.
+  struct BceWithLogits : Of<BinaryOp::bce_with_logits> {
+    static constexpr bool is_long = true;
+    template <Floating V>
+    REPRISE_FORMULA operator()(V x, V t) const {
+      const V above = x < V{} ? V{} : x, below = x > V{} ? V{} : -x;
+      return Math::log1p(Math::exp(-Math::abs(x))) + (t * below + (all<V>(1) - t) * above);
+    }
+  };
   struct Maximum : Of<BinaryOp::maximum> {  // NaN on either side is the result
     REPRISE_FORMULA operator()(auto a, auto b) const { return nan_or(a, a > b ? a : b); }
   };
@@ -318,6 +327,19 @@ struct Formulas {
       return dy * (s * (T(1) + x * (T(1) - s)));
     }
   };
+  /// x^2 / 2 where |x| < 1, |x| - 1 / 2 beyond (Huber 1964).
+  struct Huber : Of<UnaryOp::huber> {
+    template <Floating V, class T = Number<V>>
+    REPRISE_FORMULA operator()(V x) const {
+      const V size = Math::abs(x), near = size > all<V>(1) ? all<V>(1) : size;
+      return near * (size - T(0.5) * near);
+    }
+    template <Floating V>
+    REPRISE_FORMULA gradient(V dy, V x) const {
+      const V low = x < all<V>(-1) ? all<V>(-1) : x;
+      return dy * (low > all<V>(1) ? all<V>(1) : low);
+    }
+  };
   struct IsFinite : Of<UnaryOp::is_finite> {
     template <class V>
     REPRISE_FORMULA operator()(V x) const {
@@ -352,9 +374,9 @@ struct Formulas {
   };
 
   using Unary = std::tuple<Neg, Abs, Square, Reciprocal, Sqrt, Rsqrt, Exp, Log, Sin, Cos, Tanh, Sigmoid, Erf,
-                           Relu, Gelu, GeluTanh, Silu, IsFinite>;
-  using Binary = std::tuple<Add, Sub, Mul, Div, Pow, Maximum, Minimum, Equal, NotEqual, Less, LessEqual,
-                            Greater, GreaterEqual>;
+                           Relu, Gelu, GeluTanh, Silu, Huber, IsFinite>;
+  using Binary = std::tuple<Add, Sub, Mul, Div, Pow, BceWithLogits, Maximum, Minimum, Equal, NotEqual, Less,
+                            LessEqual, Greater, GreaterEqual>;
   /// Of `Unary`; that of a formula without a gradient cannot be called.
   using Gradients = decltype([]<class... F>(std::tuple<F...>*) {
     return std::tuple<GradientOf<F>...>();

@@ -16,9 +16,8 @@
 #include "reprise/kernels/elementwise/random_fill.h"
 
 #include <cmath>
-#include <numbers>
 
-#include "reprise/core/random.h"
+#include "reprise/kernels/elementwise/normal.h"
 #include "reprise/kernels/elementwise/random_limits.h"
 #include "reprise/kernels/strided.h"
 
@@ -27,21 +26,13 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-/// Elements drawn from one block.
-template <class C>
-constexpr int64_t kPerBlock = sizeof(C) == 8 ? 2 : 4;
-
-uint64_t upper_53_bits(const Words& words, int k) {
-  return ((uint64_t(words[size_t(2 * k + 1)]) << 32) | words[size_t(2 * k)]) >> 11;
-}
-
 template <class C>
 struct Uniform {
   double low, width;
   C limit;  // the largest result
 
   void operator()(const Words& words, C* y) const {
-    for (int i = 0; i < kPerBlock<C>; ++i) {
+    for (int i = 0; i < numbers_per_block<C>; ++i) {
       double unit =
           sizeof(C) == 8 ? double(upper_53_bits(words, i % 2)) * 0x1p-53 : to_unit_float(words[size_t(i)]);
       y[i] = std::min(C(low + unit * width), limit);
@@ -54,26 +45,15 @@ struct Normal {
   C mean, stddev;
 
   void operator()(const Words& words, C* y) const {
-    for (int pair = 0; pair < kPerBlock<C> / 2; ++pair) {
-      C unit, turn;
-      if constexpr (sizeof(C) == 8) {
-        unit = (double(upper_53_bits(words, 0)) + 0.5) * 0x1p-53;
-        turn = double(upper_53_bits(words, 1)) * 0x1p-53;
-      } else {
-        unit = (float(words[size_t(2 * pair)]) + 0.5f) * 0x1p-32f;
-        turn = to_unit_float(words[size_t(2 * pair + 1)]);
-      }
-      C radius = std::sqrt(C(-2) * std::log(unit)), angle = C(2 * std::numbers::pi) * turn;
-      y[2 * pair] = mean + stddev * (radius * std::cos(angle));
-      y[2 * pair + 1] = mean + stddev * (radius * std::sin(angle));
-    }
+    standard_normals(words, y);
+    for (int i = 0; i < numbers_per_block<C>; ++i) y[i] = mean + stddev * y[i];
   }
 };
 
-/// Fills y with `draw(words, C* numbers)`, kPerBlock numbers for each block of words.
+/// Fills y with `draw(words, C* numbers)`, numbers_per_block numbers for each block of words.
 template <class C, class Draw>
 void fill_from_blocks(const TensorView& y, uint64_t seed, uint64_t offset, const Draw& draw) {
-  constexpr int64_t per_block = kPerBlock<C>;
+  constexpr int64_t per_block = numbers_per_block<C>;
   static_assert(kChunk % per_block == 0);
   parallel_for(y.numel(), kPiece, [&](int64_t begin, int64_t end) {
     Writer<C> writer(y, begin);

@@ -4,8 +4,8 @@
 #include "reprise/kernels/elementwise/random_fill.h"
 
 #include <cmath>
-#include <numbers>
 
+#include "reprise/kernels/elementwise/normal.h"
 #include "reprise/kernels/elementwise/random.cuh"
 #include "reprise/kernels/elementwise/random_limits.h"
 
@@ -13,13 +13,6 @@ namespace reprise::kernels {
 namespace {
 
 using namespace device;
-
-template <class C>
-constexpr int numbers_per_block = sizeof(C) == 8 ? 2 : 4;
-
-__device__ __forceinline__ uint64_t upper_53_bits(const Words& words, int k) {
-  return ((uint64_t(words[size_t(2 * k + 1)]) << 32) | words[size_t(2 * k)]) >> 11;
-}
 
 template <class C>
 struct Uniform {
@@ -42,20 +35,9 @@ struct Normal {
   C mean, stddev;
 
   __device__ void operator()(const Words& words, C (&y)[numbers_per_block<C>]) const {
+    standard_normals(words, y);
 #pragma unroll
-    for (int pair = 0; pair < numbers_per_block<C> / 2; ++pair) {
-      C unit, turn;
-      if constexpr (sizeof(C) == 8) {
-        unit = (double(upper_53_bits(words, 0)) + 0.5) * 0x1p-53;
-        turn = double(upper_53_bits(words, 1)) * 0x1p-53;
-      } else {
-        unit = (float(words[size_t(2 * pair)]) + 0.5f) * 0x1p-32f;
-        turn = to_unit_float(words[size_t(2 * pair + 1)]);
-      }
-      const C radius = std::sqrt(C(-2) * std::log(unit)), angle = C(2 * std::numbers::pi) * turn;
-      y[2 * pair] = mean + stddev * (radius * std::cos(angle));
-      y[2 * pair + 1] = mean + stddev * (radius * std::sin(angle));
-    }
+    for (C& number : y) number = mean + stddev * number;
   }
 };
 

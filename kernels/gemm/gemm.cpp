@@ -64,13 +64,13 @@ void multiply_batch(const Operands& x, const Epilogue& epilogue) {
   }
 }
 
-void gemm_cpu(const Stream& stream, const TensorView& a, const TensorView& b, const TensorView& c,
-              const Epilogue& epilogue) {
-  Operands x = fit_operands(a, b, c, epilogue);
-  if (epilogue.bias_gradient) sum_rows(stream, a, epilogue.bias_gradient);
-  if (c.numel() == 0) return;
+void gemm_cpu(const Stream& stream, const GemmArguments& arguments) {
+  Operands x = fit_operands(arguments);
+  const Epilogue& epilogue = arguments.epilogue;
+  if (epilogue.bias_gradient) sum_rows(stream, arguments.a, epilogue.bias_gradient);
+  if (x.c.numel() == 0) return;
   join_batches(x);
-  dispatch_floating(c.dtype, "gemm", [&]<class T>() { multiply_batch<T>(x, epilogue); });
+  dispatch_floating(x.c.dtype, "gemm", [&]<class T>() { multiply_batch<T>(x, epilogue); });
 }
 
 }  // namespace

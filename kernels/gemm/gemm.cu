@@ -167,13 +167,14 @@ void multiply_tiles(const Stream& stream, const Operands& x, const Epilogue& epi
                gemm_kernel<T>, problem);
 }
 
-void gemm_cuda(const Stream& stream, const TensorView& a, const TensorView& b, const TensorView& c,
-               const Epilogue& epilogue) {
-  Operands x = gemm_detail::fit_operands(a, b, c, epilogue);
+void gemm_cuda(const Stream& stream, const GemmArguments& arguments) {
+  Operands x = gemm_detail::fit_operands(arguments);
+  const TensorView &a = arguments.a, &c = arguments.c;
+  const Epilogue& epilogue = arguments.epilogue;
   if (epilogue.bias_gradient) {
     if (c.numel() > 0 && a.size(-1) > 0 && vendor::cublaslt_gemm(stream, x, epilogue)) return;
     gemm_detail::sum_rows(stream, a, epilogue.bias_gradient);
-    return gemm_cuda(stream, a, b, c, {});
+    return gemm_cuda(stream, {.a = a, .b = arguments.b, .c = c});
   }
   if (c.numel() == 0) return;
   gemm_detail::join_batches(x);

@@ -29,7 +29,10 @@ struct Epilogue {
   TensorView bias_gradient{};
 };
 
-extern Kernel<void(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& epilogue)>
-    gemm;
+struct GemmArguments {
+  TensorView a, b, c;
+  Epilogue epilogue{};
+};
+extern Kernel<void(const GemmArguments& arguments)> gemm;
 
 }  // namespace reprise::kernels

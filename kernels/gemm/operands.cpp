@@ -64,8 +64,8 @@ void sum_rows(const Stream& stream, const TensorView& a, const TensorView& bias_
   reduce(stream, ReduceOp::sum, transpose(a, 0, 1), row);
 }
 
-Operands fit_operands(const TensorView& a, const TensorView& b, const TensorView& c,
-                      const Epilogue& epilogue) {
+Operands fit_operands(const GemmArguments& arguments) {
+  const auto& [a, b, c, epilogue] = arguments;
   check(is_floating(c.dtype), "gemm: needs a floating dtype, got ", c.dtype);
   check(a.rank() >= 2 && b.rank() >= 2 && c.rank() >= 2, "gemm: needs rank 2 or more: A ", a.shape, ", B ",
         b.shape, ", C ", c.shape);

@@ -14,8 +14,7 @@ struct Operands {
 void sum_rows(const Stream& stream, const TensorView& a, const TensorView& bias_gradient);
 
 /// Errors that name what does not fit.
-Operands fit_operands(const TensorView& a, const TensorView& b, const TensorView& c,
-                      const Epilogue& epilogue);
+Operands fit_operands(const GemmArguments& arguments);
 
 /// A batch dimension over which B is the same and all others step evenly is more rows of one larger product.
 void join_batches(Operands& x);

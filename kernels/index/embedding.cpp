@@ -82,7 +82,7 @@ template <class T, class D>
 void add_rows(const TensorView& dy, std::span<const int64_t> positions, D* row, int64_t row_stride,
               int64_t first, int64_t last) {
   using C = Accumulator<D>;
-  constexpr int64_t block = 64;
+  constexpr int64_t block = kEmbeddingBlock;
   for (int64_t j = first; j < last; j += block) {
     int64_t count = std::min(block, last - j), stride = dy.stride(-1);
     C sum[block];
@@ -102,7 +102,7 @@ void add_rows(const TensorView& dy, std::span<const int64_t> positions, D* row, 
 /// rest.
 template <class T, class D>
 void backward(const TensorView& dy, const std::vector<int64_t>& list, const TensorView& dweight) {
-  constexpr int64_t slice = 128;
+  constexpr int64_t slice = kEmbeddingSlice;
   std::vector<int64_t> order = order_by(list, dweight.size(0));
   std::vector<size_t> starts;  // where in `order` each index begins
   for (size_t i = 0; i < order.size(); ++i)

@@ -8,6 +8,7 @@
 // with its index in the order of i, in f32, which gives the CPU's bits. It finds them by looking through all
 // indices if they are few; else positions are sorted by index first (three bytes of index: about 200 bytes a
 // position, little beside its row of dy).
+#include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/cuda/pack.cuh"
 #include "reprise/kernels/cuda/strided.cuh"
 #include "reprise/kernels/index/embedding.h"
@@ -251,12 +252,11 @@ struct IndexKeys {
 template <int N, class D, class E>
 void add_rows(const Stream& stream, const E* dy, const Positions& positions, D* dweight,
               const Columns& columns) {
-  constexpr int64_t few = 2048;  // below, looking through all is faster than sorting
   const dim3 grid(unsigned(ceil_div<int64_t>(positions.count, backward_warps)),
                   unsigned(ceil_div<int64_t>(columns.count, warp_threads * N)));
   check(grid.y < 1 << 16, "embedding_backward: the table has ", columns.count, " columns");
   const dim3 block = backward_warps * warp_threads;
-  if (positions.count <= few)
+  if (positions.count <= kSearchedPositions)  // looking through all is faster than sorting
     return simt::launch({.name = "embedding_backward", .grid = grid, .block = block, .stream = stream},
                         add_few_rows_kernel<N, D, E>, dy, positions, dweight, columns);
   Workspace workspace(stream, stable_sort_bytes(positions.count));

@@ -16,4 +16,8 @@ extern Kernel<void(const TensorView& weight, const TensorView& indices, const Te
 extern Kernel<void(const TensorView& dy, const TensorView& indices, const TensorView& dweight)>
     embedding_backward;
 
+// Columns at which the CPU's backward is cut in another way.
+inline constexpr int64_t kEmbeddingBlock = 64;   ///< that are added up at once
+inline constexpr int64_t kEmbeddingSlice = 128;  ///< of a task
+
 }  // namespace reprise::kernels

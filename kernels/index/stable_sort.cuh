@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/cuda/reduce.cuh"
 #include "reprise/kernels/cuda/types.cuh"
 #include "reprise/kernels/cuda/workspace.h"
@@ -21,8 +22,8 @@ struct Keyed {
 namespace sorting {
 
 inline constexpr int threads = 256, warps = threads / warp_threads, digits = 256;
-inline constexpr int items_of_thread = 8, items_of_warp = items_of_thread * warp_threads;
-inline constexpr int tile_items = threads * items_of_thread;
+inline constexpr int tile_items = kSortTile, items_of_thread = tile_items / threads;
+inline constexpr int items_of_warp = items_of_thread * warp_threads;
 static_assert(digits == threads, "a thread looks after one digit");
 
 /// Items that an earlier pass wrote.

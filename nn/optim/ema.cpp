@@ -1,6 +1,8 @@
 // Exponential moving average of a module.
 #include "reprise/nn/optim/ema.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "reprise/autograd/grad_mode.h"
@@ -8,8 +10,24 @@
 
 namespace reprise::optim {
 
-Ema::Ema(const nn::Module& module, double decay) : decay_(decay) {
+namespace {
+
+double checked(double decay) {
   check(decay >= 0 && decay < 1, "Ema: decay must be in [0, 1), got ", decay);
+  return decay;
+}
+
+}  // namespace
+
+EmaDecay ema_warmup(double decay) {
+  checked(decay);
+  return [decay](int64_t update) { return std::min(decay, 1 - std::pow(1 + double(update), -2.0 / 3)); };
+}
+
+Ema::Ema(const nn::Module& module, double decay)
+    : Ema(module, [decay = checked(decay)](int64_t) { return decay; }) {}
+
+Ema::Ema(const nn::Module& module, EmaDecay decay) : decay_(std::move(decay)) {
   MemoryScope scope(MemoryCategory::optimizer);
   NoGrad guard;
   for (auto& [name, tensor] : module.state_dict()) {
@@ -19,14 +37,21 @@ Ema::Ema(const nn::Module& module, double decay) : decay_(decay) {
 }
 
 void Ema::update() {
+  const double decay = checked(decay_(updates_));
   NoGrad guard;
   for (size_t i = 0; i < followed_.size(); ++i) {
     Tensor& average = averages_[i].second;
     if (is_floating(average.dtype()))
-      average.mul_(decay_).add_(followed_[i], 1 - decay_);
+      average.mul_(decay).add_(followed_[i], 1 - decay);
     else
       average.copy_(followed_[i]);
   }
+  ++updates_;
+}
+
+void Ema::set_updates(int64_t updates) {
+  check(updates >= 0, "Ema: the number of updates must be at least 0, got ", updates);
+  updates_ = updates;
 }
 
 void Ema::load_state_dict(const nn::NamedTensors& state) {

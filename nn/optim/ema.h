@@ -1,9 +1,18 @@
 // Exponential moving average of a module's parameters and buffers (Polyak and Juditsky 1992).
 #pragma once
 
+#include <functional>
+
 #include "reprise/nn/module.h"
 
 namespace reprise::optim {
+
+/// The decay of an update; the first is update 0.
+using EmaDecay = std::function<double(int64_t update)>;
+
+/// min(decay, 1 - (1 + t)^(-2/3)) for update t: averages that soon forget where training began (timm's
+/// ModelEmaV3).
+EmaDecay ema_warmup(double decay);
 
 /// Averages follow all that the state dict holds: average = decay * average + (1 - decay) * value at each
 /// `update`, for parameters and floating buffers alike, such as the running statistics of batch norm; buffers
@@ -11,8 +20,13 @@ namespace reprise::optim {
 class Ema {
  public:
   explicit Ema(const nn::Module& module, double decay = 0.999);
+  /// A decay for each update: Error in `update` unless it is in [0, 1).
+  Ema(const nn::Module& module, EmaDecay decay);
 
   void update();
+  int64_t updates() const { return updates_; }
+  /// Which update comes next: the averages' state does not say.
+  void set_updates(int64_t updates);
 
   /// Puts the averages into the module while it lives, for evaluation; a copy of what was there is held
   /// aside.
@@ -32,7 +46,8 @@ class Ema {
   void load_state_dict(const nn::NamedTensors& state);
 
  private:
-  double decay_;
+  EmaDecay decay_;
+  int64_t updates_ = 0;
   TensorList followed_;
   nn::NamedTensors averages_;
 };

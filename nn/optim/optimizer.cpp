@@ -78,6 +78,18 @@ void Optimizer::set_lr(double lr) {
   for (ParameterGroup* group : groups) group->lr = lr;
 }
 
+void Optimizer::set_weight_decay(double weight_decay) {
+  check(weight_decay > 0 && std::isfinite(weight_decay),
+        "set_weight_decay: the decay must be a finite number above 0, got ", weight_decay);
+  std::vector<ParameterGroup*> groups = all_groups();
+  std::erase_if(groups, [](const ParameterGroup* group) { return group->weight_decay == 0; });
+  for (const ParameterGroup* group : groups)
+    check(group->weight_decay == groups[0]->weight_decay,
+          "set_weight_decay: the groups have decays of their own, ", groups[0]->weight_decay, " and ",
+          group->weight_decay, ", which one for all would make equal");
+  for (ParameterGroup* group : groups) group->weight_decay = weight_decay;
+}
+
 void Optimizer::check_groups() {
   auto fits = [](double x) { return x >= 0 && std::isfinite(x); };
   std::vector<ParameterGroup*> groups = all_groups();
@@ -160,13 +172,6 @@ void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
   steps_ = step_count;
 }
 
-std::vector<ParameterGroup> decay_matrices(const nn::Module& module, double lr, double weight_decay) {
-  ParameterGroup matrices{.lr = lr, .weight_decay = weight_decay}, vectors{.lr = lr};
-  for (const Tensor& parameter : module.parameters())
-    (parameter.rank() >= 2 ? matrices : vectors).parameters.push_back(parameter);
-  return {matrices, vectors};
-}
-
 double grad_norm(const TensorList& parameters) {
   std::vector<TensorView> gradients;
   TensorList kept;  // contiguous copies, alive until the kernel is done
@@ -185,6 +190,21 @@ double clip_scale(double norm, double max_norm) {
   check(max_norm > 0, "clip: max_norm must be above 0, got ", max_norm);
   check(std::isfinite(norm), "clip: the norm of the gradients is ", norm, ", which no factor makes finite");
   return std::min(1.0, max_norm / (norm + 1e-6));
+}
+
+void clip_grad_value(const TensorList& parameters, double max_value) {
+  check(max_value > 0, "clip: max_value must be above 0, got ", max_value);
+  NoGrad guard;
+  for (const Tensor& parameter : parameters) {
+    Tensor gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    Tensor limit = scalar(max_value, gradient.dtype(), gradient.device());
+    Tensor clipped = maximum(minimum(gradient, limit), -limit);
+    if (overlaps_itself(gradient))
+      parameter.set_grad(clipped);
+    else
+      gradient.copy_(clipped);
+  }
 }
 
 double clip_grad_norm(const TensorList& parameters, double max_norm) {

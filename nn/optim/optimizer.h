@@ -39,6 +39,9 @@ class Optimizer {
   /// Sets `lr` of every group; their `lr_scale` stays. Error if groups have an `lr` each, which one for all
   /// would make equal.
   void set_lr(double lr);
+  /// Sets `weight_decay` of every group that has one; the others stay without. Error unless it is above 0, or
+  /// if groups have one each.
+  void set_weight_decay(double weight_decay);
   virtual std::vector<ParameterGroup*> all_groups() = 0;
   virtual int64_t steps() const = 0;  ///< updates so far
 
@@ -99,15 +102,15 @@ class GroupOptimizer : public Optimizer {
   bool has_stepped_ = false;
 };
 
-/// Two groups: matrices and tables decay, vectors (biases, norms) do not.
-std::vector<ParameterGroup> decay_matrices(const nn::Module& module, double lr, double weight_decay);
-
 /// The norm of all gradients as one vector, in f64. Tensors without a gradient count nothing.
 double grad_norm(const TensorList& parameters);
 
 /// What to multiply gradients by so that their norm is at most `max_norm`: min(1, max_norm / (norm + 1e-6)).
 /// Error if the norm is NaN or inf: no factor helps then, and the update would spoil every parameter.
 double clip_scale(double norm, double max_norm);
+
+/// Cuts each element of the gradients off at +-max_value, in place. Error unless that is above 0.
+void clip_grad_value(const TensorList& parameters, double max_value);
 
 /// Scales the gradients in place so that their norm is at most `max_norm`; returns the norm before.
 double clip_grad_norm(const TensorList& parameters, double max_norm);

@@ -14,7 +14,9 @@ double Schedule::operator()(int64_t step) const {
         " has no effect, as the decay is constant");
   check(decay == Decay::wsd || wsd_fraction == Schedule().wsd_fraction, "Schedule: wsd_fraction ",
         wsd_fraction, " has no effect, as the decay is not wsd");
-  if (step < warmup) return lr * double(step + 1) / (double(warmup) + 1);
+  check(warmup > 0 || start_lr == 0, "Schedule: start_lr ", start_lr,
+        " has no effect, as there is no warm-up");
+  if (step < warmup) return start_lr + (lr - start_lr) * double(step + 1) / (double(warmup) + 1);
   if (decay == Decay::constant) return lr;
   int64_t start = warmup;
   if (decay == Decay::wsd)

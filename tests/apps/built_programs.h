@@ -16,6 +16,11 @@ inline const char* gpt_program() {
   return path.c_str();
 }
 
+inline const char* vit_program() {
+  static const std::string path = beside_this_program("reprise-vit");
+  return path.c_str();
+}
+
 inline const char* recompute_program() {
   static const std::string path = beside_this_program("reprise-recompute");
   return path.c_str();

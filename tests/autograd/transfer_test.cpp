@@ -4,11 +4,14 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise {
 namespace {
 
-class Transfer : public testing::Test {
+using testing::expect_error;
+
+class Transfer : public ::testing::Test {
  protected:
   void SetUp() override {
     if (Device::cuda_count() == 0) GTEST_SKIP() << cuda::unavailable_reason();
@@ -81,13 +84,13 @@ TEST_F(Transfer, RunsAGraphThatCrossesDevices) {
 
 TEST_F(Transfer, RefusesToMixDevices) {
   Tensor there = matrix.to(device);
-  EXPECT_THROW(matrix + there, Error);
-  EXPECT_THROW(there.matmul(matrix.transpose(0, 1)), Error);
-  EXPECT_THROW(there.add_(matrix), Error);
-  EXPECT_THROW(concat({there, matrix}, 0), Error);
-  EXPECT_THROW(there.set_grad(matrix), Error);
-  EXPECT_THROW(there.clone().set_requires_grad().backward(matrix), Error);
-  EXPECT_THROW(cross_entropy(there, Tensor::from<int64_t>({0, 1}, {2})), Error);
+  expect_error([&] { matrix + there; }, "add: tensors on ");
+  expect_error([&] { there.matmul(matrix.transpose(0, 1)); }, "matmul: tensors on ");
+  expect_error([&] { there.add_(matrix); }, "add_: the target is on ");
+  expect_error([&] { concat({there, matrix}, 0); }, "concat: tensors on ");
+  expect_error([&] { there.set_grad(matrix); }, "set_grad: the gradient is on cpu");
+  expect_error([&] { there.clone().set_requires_grad().backward(matrix); }, "backward: gradient 0 is on cpu");
+  expect_error([&] { cross_entropy(there, Tensor::from<int64_t>({0, 1}, {2})); }, "cross_entropy: runs on ");
 }
 
 TEST_F(Transfer, ComputesOnTheDeviceWhatTheCpuComputes) {

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import sys
 
-HEADER_FOLDERS = ["core", "simt", "kernels", "autograd", "nn", "io", "distributed"]
+HEADER_FOLDERS = ["core", "simt", "kernels", "autograd", "nn", "io", "data", "distributed"]
 
 
 def for_device_code(path):

@@ -1,4 +1,4 @@
-// A small model built and trained through the one header; its compile time is what light_header.py measures.
+// A small model built and trained through the one header; what light_header.py measures is how much there is to compile.
 #include <reprise/reprise.h>
 
 namespace rp = reprise;

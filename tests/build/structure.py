@@ -10,12 +10,13 @@ MAY_INCLUDE = {
     "simt": {"core"},
     "io": {"core"},
     "kernels": {"simt", "core"},
+    "data": {"io", "kernels", "core"},
     "plot": {"io", "core"},
     "autograd": {"kernels", "core"},
     "nn": {"autograd", "kernels", "core"},
     "distributed": {"nn", "io", "autograd", "kernels", "core"},
     "train": {"distributed", "nn", "plot", "io", "autograd", "kernels", "core"},
-    "apps": {"train", "distributed", "nn", "plot", "autograd", "kernels", "io", "core"},
+    "apps": {"train", "distributed", "data", "nn", "plot", "autograd", "kernels", "io", "core"},
 }
 TOP_FLOORS = {"autograd/recompute"}  # folders above the rest of their room, its sources too
 MOST_FILES = 40   # in a folder

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-FOLDERS = ["core", "simt", "kernels", "autograd", "nn", "io", "plot", "train", "distributed", "apps", "tests",
+FOLDERS = ["core", "simt", "kernels", "autograd", "nn", "io", "data", "plot", "train", "distributed", "apps", "tests",
            "benchmarks"]
 LONGEST_FILE = 500
 SKIPPED = 77

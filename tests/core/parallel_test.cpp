@@ -5,15 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "reprise/core/error.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise {
 namespace {
+
+using testing::expect_error;
 
 /// Sets the number of threads for one test.
 class Threads {
@@ -87,7 +91,7 @@ TEST(ParallelTasks, RethrowsAnErrorAndStaysUsable) {
 TEST(ParallelTasks, StopsSoonAfterAnError) {
   Threads scope(2);
   std::atomic<int64_t> runs = 0;
-  EXPECT_THROW(parallel_tasks(1'000'000, [&](int64_t) { fail("task ", ++runs); }), Error);
+  expect_error([&] { parallel_tasks(1'000'000, [&](int64_t) { fail("task ", ++runs); }); }, "task ");
   EXPECT_LE(runs, 2);  // at most one per thread
 }
 
@@ -107,9 +111,11 @@ TEST(ParallelTasks, NestedCallsRunOnTheCallingThread) {
 
 TEST(ParallelTasks, ErrorsPassThroughNestedCalls) {
   Threads scope(3);
-  EXPECT_THROW(
-      parallel_tasks(4, [&](int64_t) { parallel_tasks(4, [&](int64_t i) { check(i != 2, "two"); }); }),
-      Error);
+  expect_error(
+      [&] {
+        parallel_tasks(4, [&](int64_t) { parallel_tasks(4, [&](int64_t i) { check(i != 2, "two"); }); });
+      },
+      "two");
 }
 
 TEST(ParallelTasks, ServesTwoCallingThreadsAtOnce) {
@@ -134,9 +140,65 @@ TEST(SetNumThreads, IsReportedAndChecked) {
   EXPECT_EQ(num_threads(), 3);
   set_num_threads(1);
   EXPECT_EQ(num_threads(), 1);
-  EXPECT_THROW(set_num_threads(0), Error);
-  EXPECT_THROW(set_num_threads(-2), Error);
+  expect_error([&] { set_num_threads(0); }, "set_num_threads: needs 1 to", "got 0");
+  expect_error([&] { set_num_threads(-2); }, "got -2");
   EXPECT_EQ(num_threads(), 1);
+}
+
+// Threads that work beside a computation must not take its threads: every loop of this thread runs on all three, though
+// four others start loops all the time.
+TEST(SerialScope, LeavesThePoolToOthers) {
+  Threads scope(3);
+  std::atomic<bool> stop{false};
+  std::atomic<int> elsewhere{0};  // pieces of the others' loops that another thread ran
+  std::vector<std::thread> others;
+  for (int i = 0; i < 4; ++i)
+    others.emplace_back([&] {
+      SerialScope serial;
+      while (!stop)
+        parallel_tasks(8, [&, self = std::this_thread::get_id()](int64_t) {
+          elsewhere += std::this_thread::get_id() != self;
+        });
+    });
+  int shared_by_all = 0;
+  for (int loop = 0; loop < 50; ++loop) {
+    std::atomic<int> arrived{0};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    parallel_tasks(3, [&](int64_t) {
+      ++arrived;
+      while (arrived < 3 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      if (arrived < 3) arrived = -1000;
+    });
+    shared_by_all += arrived == 3;
+    if (arrived < 3) break;
+  }
+  stop = true;
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(shared_by_all, 50);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+TEST(SerialScope, EndsWithItsLife) {
+  Threads scope(2);
+  auto runs_on_both = [] {
+    std::set<std::thread::id> threads;
+    std::mutex mutex;
+    parallel_tasks(2, [&](int64_t) {
+      {
+        std::lock_guard lock(mutex);
+        threads.insert(std::this_thread::get_id());
+      }
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+      while (std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    });
+    return threads.size() == 2;
+  };
+  {
+    SerialScope outer;
+    { SerialScope inner; }
+    EXPECT_FALSE(runs_on_both());
+  }
+  EXPECT_TRUE(runs_on_both());
 }
 
 }  // namespace

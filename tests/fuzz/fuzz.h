@@ -36,9 +36,9 @@ inline void count_free(const volatile void* address) {
 }
 
 /// Runs `body` on a reader of `bytes` bytes: whether it ended without an Error. Any other exception escapes,
-/// and memory beyond the promise ends the program.
+/// and memory beyond the promise ends the program; `beside` bytes of it are for what is read, not for reading.
 template <class Body>
-bool reads(size_t bytes, Body&& body) {
+bool reads(size_t bytes, Body&& body, int64_t beside = 0) {
   static int installed = __sanitizer_install_malloc_and_free_hooks(count_malloc, count_free);
   require(installed > 0, "the sanitizer takes no hooks");
   int64_t before = live_bytes;
@@ -47,7 +47,7 @@ bool reads(size_t bytes, Body&& body) {
   try {
     body();
   } catch (const Error&) { fine = false; }
-  int64_t used = peak_bytes - before, most = 2 * int64_t(bytes) + (1 << 20);
+  int64_t used = peak_bytes - before, most = 2 * int64_t(bytes) + (1 << 20) + beside;
   if (used > most) {
     std::fprintf(stderr, "fuzz: %lld bytes of memory for %zu bytes of input\n", (long long)used, bytes);
     std::abort();

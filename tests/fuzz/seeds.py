@@ -1,9 +1,12 @@
 """Writes the first inputs of the fuzzers: seeds.py FOLDER makes FOLDER/NAME/* for each tests/fuzz/NAME.cpp"""
 
+import gzip
+import io
 import json
 import pathlib
 import struct
 import sys
+import tarfile
 
 FOLDER = pathlib.Path(sys.argv[1])
 
@@ -64,6 +67,35 @@ seed("config", 'steps = 10\nlr = 1e-3\ndata = "a\\u00e4.txt"\n[model]\nlayers = 
 
 seed("manifest", '{\n "model.safetensors": [3, 909783072],\n "optimizer.safetensors": [0, 0]\n}\n', "{}",
      '{"../model.safetensors": [3, 1]}')
+
+def golden(name):
+    """{key: bytes} of tests/golden/NAME.safetensors."""
+    file = (pathlib.Path(__file__).parent.parent / f"golden/{name}.safetensors").read_bytes()
+    start = 8 + struct.unpack("<Q", file[:8])[0]
+    entries = json.loads(file[8:start])
+    return {key: file[start + entry["data_offsets"][0]:start + entry["data_offsets"][1]]
+            for key, entry in entries.items() if key != "__metadata__"}
+
+
+images = {key: file for key, file in golden("images").items() if key.endswith(".file")}
+for kind, magic in [("jpeg", b"\xff\xd8"), ("png", b"\x89PNG")]:
+    files = [file for file in images.values() if file.startswith(magic)]
+    seed(kind, *[bytes([37 * i % 256 | 2]) + file for i, file in enumerate(files)])
+seed("exif", *[b"II*\0" + struct.pack("<IHHHIHHI", 8, 1, 0x0112, 3, 1, n, 0, 0) for n in range(9)],
+     b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x0112, 3, 1, 6, 0, 0))
+seed("gzip", gzip.compress(b"trousers, trousers", mtime=0), gzip.compress(b"", mtime=0) + gzip.compress(bytes(9999), mtime=0))
+idx = struct.pack(">4I", 0x0803, 2, 1, 3) + b"abcdef"
+seed("idx", b"\1" + idx, b"\1" + gzip.compress(idx, mtime=0), b"\0" + struct.pack(">2I", 0x0801, 3) + b"abc")
+shard = io.BytesIO()
+with tarfile.open(fileobj=shard, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    for name, contents in [("1.jpg", b"x"), ("1.cls", b"3"), ("\u00e4" * 60 + ".png", b"y"),
+                           ("\u00e4" * 60 + ".json", b'{"label": 4}')]:
+        member = tarfile.TarInfo(name)
+        member.size = len(contents)
+        tar.addfile(member, io.BytesIO(contents))
+seed("tar", shard.getvalue(), *[file for key, file in golden("archives").items() if key.endswith(".file")])
+seed("shard_index", '{"format": "reprise shard index 1", "bytes": BYTES, "time": TIME, "json_key": "label", "samples": [\n'
+     '["a", 512, 9, "3"],\n["b", 4000, 96, "7"]\n]}\n')
 
 seed("text", "It's 2 o'clock,  don't\n\n panic\u3000\u00e9\U0001f600", "\x1b[31mred\x07 \u202e", b"\xff\xc3(\xed\xa0\x80",
      "\uef80")

@@ -21,6 +21,15 @@ void* operator new(size_t bytes) {
   return address;
 }
 
+// A sanitizer has a nothrow operator new of its own: without this one, its blocks would come to the delete below.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 void operator delete(void* address) noexcept {
   if (address != nullptr) live -= int64_t(malloc_usable_size(address));
   std::free(address);

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "reprise/core/error.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::io {
 namespace {
+
+using testing::expect_error;
 
 TEST(Utf8, AcceptsTheEdgesOfEachRangeAndRoundTrips) {
   for (char32_t c : {0x0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}) {
@@ -54,7 +57,7 @@ TEST(Utf8, AnyBytesHaveAUtf8FormThatBringsThemBack) {
     EXPECT_EQ(find_invalid_utf8(text), text.size()) << text;
     EXPECT_EQ(bytes_from_utf8(text), bytes);
   }
-  EXPECT_THROW(bytes_from_utf8("\xff"), Error);
+  expect_error([&] { bytes_from_utf8("\xff"); }, "not UTF-8 at byte 0");
 }
 
 TEST(Utf8, DescribesACharacterWithoutObeyingIt) {

@@ -53,11 +53,18 @@ inline Tensor composite_norm(const Weights& w, const std::string& prefix, const 
   return composite::layer_norm(x, w.at(prefix + "weight"), weight_of(w, prefix + "bias"), eps);
 }
 
+/// With LayerScale where there are weights for it.
 inline Tensor composite_block(const Weights& w, const std::string& prefix, const Tensor& x, int64_t heads,
-                              bool causal = true, Activation activation = Activation::gelu_tanh) {
-  Tensor middle =
-      x + composite_attention(w, prefix + "attn.", composite_norm(w, prefix + "norm1.", x), heads, causal);
-  return middle + composite_mlp(w, prefix + "mlp.", composite_norm(w, prefix + "norm2.", middle), activation);
+                              bool causal = true, Activation activation = Activation::gelu_tanh,
+                              double eps = 1e-5) {
+  auto scaled = [&](const Tensor& y, const std::string& name) {
+    Tensor gamma = weight_of(w, prefix + name + ".gamma");
+    return gamma.defined() ? y * gamma : y;
+  };
+  Tensor normed = composite_norm(w, prefix + "norm1.", x, eps);
+  Tensor middle = x + scaled(composite_attention(w, prefix + "attn.", normed, heads, causal), "ls1");
+  normed = composite_norm(w, prefix + "norm2.", middle, eps);
+  return middle + scaled(composite_mlp(w, prefix + "mlp.", normed, activation), "ls2");
 }
 
 /// tokens (B, T) -> logits (B, T, V).

@@ -9,6 +9,7 @@
 #include "reprise/autograd/recompute/planner/plan.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/groups.h"
 #include "reprise/nn/transformer.h"
 #include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/nn/small_models.h"

@@ -5,6 +5,7 @@
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
+#include "reprise/nn/optim/groups.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"
 

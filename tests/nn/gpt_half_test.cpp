@@ -1,5 +1,6 @@
 // A Gpt whose weights and activations are bf16 or f16, trained with master copies of f32.
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/groups.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"

@@ -12,6 +12,7 @@
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/groups.h"
 #include "reprise/tests/support/golden.h"
 
 namespace reprise {

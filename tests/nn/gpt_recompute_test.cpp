@@ -7,6 +7,7 @@
 #include "reprise/autograd/recompute/offload/offload.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
+#include "reprise/nn/optim/groups.h"
 #include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/nn/small_models.h"
 

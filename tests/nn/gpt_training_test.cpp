@@ -3,6 +3,7 @@
 
 #include "reprise/core/parallel.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/groups.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"
 

@@ -237,5 +237,34 @@ TEST(Sequential, WithoutLayersIsTheIdentity) {
   EXPECT_TRUE(same_bits(net(x), x));
 }
 
+TEST(GroupNorm, NormalisesGroupsOfChannelsAndScalesChannels) {
+  GroupNorm layer(2, 4);
+  randomize(layer);
+  Tensor x = random_input({3, 4, 5});
+  Doubles in = values(x), w = values(layer.weight), b = values(layer.bias), want(in.size());
+  for (size_t group = 0; group < 6; ++group) {  // of 2 channels, 10 numbers
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < 10; ++i) mean += in[group * 10 + i] / 10;
+    for (size_t i = 0; i < 10; ++i) variance += std::pow(in[group * 10 + i] - mean, 2) / 10;
+    for (size_t i = 0; i < 10; ++i) {
+      const size_t channel = group % 2 * 2 + i / 5;
+      want[group * 10 + i] =
+          (in[group * 10 + i] - mean) / std::sqrt(variance + 1e-5) * w[channel] + b[channel];
+    }
+  }
+  EXPECT_TRUE(is_close(values(layer(x)), want, kTolerance));
+  EXPECT_FALSE(GroupNorm(2, 4, {.affine = false}).weight.defined());
+  expect_error([] { GroupNorm(3, 4); }, {"GroupNorm", "4 channels", "3 groups"});
+}
+
+TEST(LayerScale, MultipliesChannels) {
+  LayerScale layer(3, 0.25);
+  EXPECT_EQ(values(layer.gamma), (Doubles{0.25, 0.25, 0.25}));
+  layer.gamma.detach().copy_(Tensor::from<float>({1, 2, 4}, {3}));
+  Tensor y = layer(Tensor::from<float>({1, 1, 1, 3, 5, 7}, {2, 3}));
+  EXPECT_EQ(values(y), (Doubles{1, 2, 4, 3, 10, 28}));
+  expect_error([] { LayerScale(0, 1); }, {"LayerScale", "0"});
+}
+
 }  // namespace
 }  // namespace reprise::nn

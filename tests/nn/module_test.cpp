@@ -2,8 +2,10 @@
 #include "reprise/nn/module.h"
 
 #include "reprise/autograd/ops.h"
+#include "reprise/nn/batch_norm.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
+#include "reprise/nn/module_list.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -256,6 +258,70 @@ TEST(Module, RefusesWhatHasNoValueAndItself) {
   expect_error([&] { net.add({}); }, {"Module", "\"p\"", "undefined"});
   expect_error([&] { net.add_buffer({}); }, {"Module", "\"b\"", "undefined"});
   expect_error([&] { net.add_self(); }, {"Module", "\"m\"", "itself"});
+}
+
+// A norm, which has running statistics, and what follows it.
+struct Backbone : Module {
+  BatchNorm1d norm{3};
+  Linear out{3, 2};
+  Tensor place = register_parameter("place", ones({2, 3}), WeightDecay::never);
+  Backbone() {
+    register_module("norm", norm);
+    register_module("out", out);
+  }
+  Tensor operator()(const Tensor& x) { return out(norm(x)); }
+};
+
+TEST(Freeze, KeepsStatistics) {
+  Backbone net;
+  Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 7}, {2, 3});
+  net(x).sum().backward();  // statistics and gradients of their own
+  net.norm.freeze();
+  EXPECT_TRUE(net.norm.frozen() && !net.frozen());
+  EXPECT_FALSE(net.norm.weight.grad().defined());
+  NamedTensors before;
+  for (const auto& [name, tensor] : net.norm.state_dict()) before.emplace_back(name, tensor.detach().clone());
+  net.train();
+  EXPECT_TRUE(net.training() && net.out.training());
+  EXPECT_FALSE(net.norm.training());
+  net.zero_grad();
+  net(x * 3.0).sum().backward();
+  EXPECT_FALSE(net.norm.weight.grad().defined());
+  EXPECT_TRUE(net.out.weight.grad().defined());
+  NamedTensors after = net.norm.state_dict();
+  ASSERT_EQ(after.size(), 5u);
+  for (size_t i = 0; i < after.size(); ++i)
+    EXPECT_TRUE(same_bits(after[i].second.detach(), before[i].second)) << after[i].first;
+}
+
+TEST(Freeze, ReachesEveryChildAndKeepsTheirNames) {
+  Outer net;
+  net.freeze();
+  net.train();
+  EXPECT_FALSE(net.training() || net.right.second.training());
+  EXPECT_EQ(net.named_parameters().size(), 7u);
+  for (const auto& [name, parameter] : net.named_parameters())
+    EXPECT_FALSE(parameter.requires_grad()) << name;
+}
+
+TEST(Module, NamesWhatWeightDecaySpares) {
+  struct Pair : Module {
+    Backbone left, right;
+    Pair() {
+      register_module("left", left);
+      register_module("right", right);
+    }
+  } net;
+  EXPECT_EQ(net.no_weight_decay(), (Names{"left.place", "right.place"}));
+}
+
+TEST(ModuleList, NamesItsModulesByNumber) {
+  ModuleList<Linear> list;
+  list.add(3, 5);
+  Linear& second = list.add(5, 2, LinearOptions{.bias = false});
+  EXPECT_EQ(names_of(list.named_parameters()), (Names{"0.weight", "0.bias", "1.weight"}));
+  EXPECT_EQ(list.size(), 2);
+  EXPECT_EQ(&list[1], &second);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/io/safetensors.h"
+#include "reprise/kernels/image/image_batch.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/golden.h"
 
@@ -74,6 +75,70 @@ TEST(Golden, CrossEntropyIsThatOfPyTorch) {
   check("ignore_index", 0);
   check("label_smoothing", 0.1);
   check("ignore_and_smoothing", 0.1);
+}
+
+TEST(Golden, LossesAreThoseOfPyTorch) {
+  for (double smoothing : {0.0, 0.1}) {
+    const std::string key =
+        smoothing == 0 ? "cross_entropy.probabilities" : "cross_entropy.probabilities_and_smoothing";
+    Tensor targets = golden().read(key + ".targets");
+    check_case(
+        key, {"logits"},
+        [&](const TensorList& in) { return cross_entropy(in[0], targets, {.label_smoothing = smoothing}); },
+        "loss");
+  }
+  check_case(
+      "bce_with_logits.mean", {"x", "targets"},
+      [](const TensorList& in) { return bce_with_logits(in[0], in[1]); }, "loss");
+  for (double beta : {1.0, 0.25})
+    check_case(
+        beta == 1 ? "smooth_l1.plain" : "smooth_l1.beta", {"x", "y"},
+        [=](const TensorList& in) { return smooth_l1(in[0], in[1], {.beta = beta}); }, "loss");
+}
+
+TEST(Golden, PoolsAreThoseOfPyTorch) {
+  for (bool up : {false, true}) {
+    const std::string name = up ? "ceil" : "padded";
+    check_case("max_pool2d." + name, {"x"}, [=](const TensorList& in) {
+      return max_pool2d(in[0], 3, {.stride = 2, .padding = 1, .ceil_mode = up});
+    });
+    for (bool counts : {false, true})
+      check_case("avg_pool2d." + name + (counts ? "_counted" : ""), {"x"}, [=](const TensorList& in) {
+        return avg_pool2d(in[0], 3,
+                          {.stride = 2, .padding = 1, .ceil_mode = up, .count_include_pad = counts});
+      });
+  }
+}
+
+TEST(Golden, InterpolationIsThatOfPyTorch) {
+  auto check = [](const std::string& name, const InterpolateOptions& options) {
+    for (Size2 size : {Size2{11, 4}, Size2{3, 13}})
+      check_case(detail::join("interpolate.", name, "_", size.height, "_", size.width,
+                              options.align_corners ? "_corners" : "", options.antialias ? "_antialias" : ""),
+                 {"x"}, [=](const TensorList& in) { return interpolate(in[0], size, options); });
+  };
+  check("nearest", {});
+  for (bool corners : {false, true})
+    for (bool antialias : {false, true}) {
+      check("bilinear", {Interpolation::bilinear, corners, antialias});
+      check("bicubic", {Interpolation::bicubic, corners, antialias});
+    }
+}
+
+TEST(Golden, BordersAndTransposedConvolutionAreThoseOfPyTorch) {
+  check_case("pad.reflect", {"x"}, [](const TensorList& in) {
+    return pad(in[0], {.top = 2, .bottom = 4, .left = 1, .right = 3, .mode = PadMode::reflect});
+  });
+  check_case("conv_transpose2d.strided", {"x", "weight", "bias"}, [](const TensorList& in) {
+    return conv_transpose2d(in[0], in[1], in[2],
+                            {.stride = {2, 3}, .padding = 1, .output_padding = {1, 2}, .dilation = {1, 2}});
+  });
+}
+
+TEST(Golden, BytesBecomeTorchvisionsNumbersToTheBit) {
+  const double means[] = {0.485, 0.456, 0.406}, deviations[] = {0.229, 0.224, 0.225};
+  EXPECT_EQ(kernels::image_table(means, deviations),
+            golden().read("image_table.imagenet.table").to_vector<float>());
 }
 
 TEST(Golden, AttentionIsThatOfPyTorch) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reprise/tests/simt/run.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::simt::testing {
 namespace {
@@ -65,7 +66,8 @@ TEST(Launch, RefusesWhatAGpuRefuses) {
                 .block = 1,
                 .shared_bytes = 227 * 1024 + 1,
                 .stream = Stream(Device::cuda())};
-  EXPECT_THROW(launch(config, nothing_kernel), Error);
+  reprise::testing::expect_error([&] { launch(config, nothing_kernel); },
+                                 "wide: launch: a block has at most 232448 bytes of shared memory");
   config.shared_bytes = 227 * 1024;
   EXPECT_NO_THROW(launch(config, nothing_kernel));
 }

@@ -158,7 +158,8 @@ inline std::vector<std::string> measurements(const std::string& run_folder) {
   std::vector<std::string> all;
   for (const io::RunRecord& record : io::read_run_log(run_folder + "/metrics.jsonl"))
     for (const auto& [name, value] : record.metrics)
-      if (name != "units_per_second" && name != "peak_bytes" && !name.starts_with("recompute"))
+      if (name != "units_per_second" && name != "peak_bytes" && name != "data_seconds" &&
+          !name.starts_with("recompute"))
         all.push_back(detail::join(record.step, ' ', name, ' ', std::hexfloat, value));
   return all;
 }

@@ -70,7 +70,11 @@ void expect_forward(const Case& k, DType dtype, bool with_bias, double tolerance
   const size_t plane = size_t(y.view().size(2) * y.view().size(3)), out = size_t(k.weight[0]);
   for (size_t i = 0; i < want.size(); ++i) want[i] = with_bias ? biases[i / plane % out] : 0;
   each_product(k, [&](size_t at_x, size_t at_w, size_t at_y) { want[at_y] += xs[at_x] * ws[at_w]; });
-  run_kernel(conv2d, x.view(), w.view(), with_bias ? bias.view() : TensorView(), k.options, y.view());
+  run_kernel(conv2d, {.x = x.view(),
+                      .weight = w.view(),
+                      .bias = with_bias ? bias.view() : TensorView(),
+                      .options = k.options,
+                      .y = y.view()});
   expect_near(y.values(), want, tolerance, "y");
   EXPECT_TRUE(y.surroundings_untouched());
 }
@@ -85,10 +89,10 @@ void expect_gradients(const Case& k, DType dtype, double tolerance) {
     want_dx[at_x] += dys[at_y] * ws[at_w];
     want_dw[at_w] += dys[at_y] * xs[at_x];
   });
-  run_kernel(conv2d_dx, dy.view(), w.view(), k.options, dx.view());
+  run_kernel(conv2d_dx, {.dy = dy.view(), .weight = w.view(), .options = k.options, .dx = dx.view()});
   expect_near(dx.values(), want_dx, tolerance, "dx");
   EXPECT_TRUE(dx.surroundings_untouched());
-  run_kernel(conv2d_dweight, dy.view(), x.view(), k.options, dw.view());
+  run_kernel(conv2d_dweight, {.dy = dy.view(), .x = x.view(), .options = k.options, .dweight = dw.view()});
   expect_near(dw.values(), want_dw, tolerance, "dweight");
   EXPECT_TRUE(dw.surroundings_untouched());
 }
@@ -117,9 +121,9 @@ TEST(Conv2d, TakesNoImages) {
   Array x({0, 3, 5, 5}, DType::f32), w({4, 3, 3, 3}, DType::f32), y({0, 4, 5, 5}, DType::f32);
   Array dw({4, 3, 3, 3}, DType::f32);
   w.randomize(1);
-  run_kernel(conv2d, x.view(), w.view(), TensorView(), options, y.view());
-  run_kernel(conv2d_dx, y.view(), w.view(), options, x.view());
-  run_kernel(conv2d_dweight, y.view(), x.view(), options, dw.view());
+  run_kernel(conv2d, {.x = x.view(), .weight = w.view(), .options = options, .y = y.view()});
+  run_kernel(conv2d_dx, {.dy = y.view(), .weight = w.view(), .options = options, .dx = x.view()});
+  run_kernel(conv2d_dweight, {.dy = y.view(), .x = x.view(), .options = options, .dweight = dw.view()});
   expect_near(dw.values(), std::vector<double>(108), 0, "dweight");
 }
 
@@ -128,7 +132,8 @@ TEST(Conv2d, TakesImagesWithoutChannels) {
   Array x({2, 0, 5, 5}, DType::f32), w({1, 0, 3, 3}, DType::f32), y({2, 1, 3, 3}, DType::f32);
   Array bias({1}, DType::f32);
   bias.randomize(1);
-  run_kernel(conv2d, x.view(), w.view(), bias.view(), options, y.view());
+  run_kernel(conv2d,
+             {.x = x.view(), .weight = w.view(), .bias = bias.view(), .options = options, .y = y.view()});
   expect_near(y.values(), std::vector<double>(18, bias.values()[0]), 0, "y");
 }
 
@@ -174,20 +179,23 @@ TEST(Conv2d, RefusesWhatDoesNotFit) {
   Array a(x, DType::f32), w(weight, DType::f32), y({1, 6, 3, 3}, DType::f32), wrong({1, 6, 3, 4}, DType::f32);
   Array bias({4}, DType::f32), wide({6}, DType::f64);
   const Conv2dOptions options{.groups = 2};
-  expect_error([&] { run_kernel(conv2d, a.view(), w.view(), TensorView(), options, wrong.view()); },
-               "conv2d: the result is (1, 6, 3, 4), should be (1, 6, 3, 3)");
-  expect_error([&] { run_kernel(conv2d, a.view(), w.view(), bias.view(), options, y.view()); },
-               "conv2d: bias is f32 (4,), needs f32 (6,)");
-  expect_error([&] { run_kernel(conv2d, a.view(), w.view(), wide.view(), options, y.view()); },
-               "conv2d: bias is f64 (6,), needs f32 (6,)");
+  auto refuses = [](const Conv2dArguments& arguments, const char* message) {
+    expect_error([&] { run_kernel(conv2d, arguments); }, message);
+  };
+  refuses({.x = a.view(), .weight = w.view(), .options = options, .y = wrong.view()},
+          "conv2d: the result is (1, 6, 3, 4), should be (1, 6, 3, 3)");
+  refuses({.x = a.view(), .weight = w.view(), .bias = bias.view(), .options = options, .y = y.view()},
+          "conv2d: bias is f32 (4,), needs f32 (6,)");
+  refuses({.x = a.view(), .weight = w.view(), .bias = wide.view(), .options = options, .y = y.view()},
+          "conv2d: bias is f64 (6,), needs f32 (6,)");
   Array half(weight, DType::f16), wide_y({1, 6, 3, 3}, DType::f64);
-  expect_error([&] { run_kernel(conv2d, a.view(), half.view(), TensorView(), options, y.view()); },
-               "conv2d: dtypes differ: x f32, weight f16, y f32");
-  expect_error([&] { run_kernel(conv2d, a.view(), w.view(), TensorView(), options, wide_y.view()); },
-               "conv2d: dtypes differ: x f32, weight f32, y f64");
+  refuses({.x = a.view(), .weight = half.view(), .options = options, .y = y.view()},
+          "conv2d: dtypes differ: x f32, weight f16, y f32");
+  refuses({.x = a.view(), .weight = w.view(), .options = options, .y = wide_y.view()},
+          "conv2d: dtypes differ: x f32, weight f32, y f64");
   Array turned(x, DType::f32, Layout::reversed);
-  expect_error([&] { run_kernel(conv2d, turned.view(), w.view(), TensorView(), options, y.view()); },
-               "conv2d: x, weight and y must be contiguous");
+  refuses({.x = turned.view(), .weight = w.view(), .options = options, .y = y.view()},
+          "conv2d: x, weight and y must be contiguous");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "reprise/kernels/elementwise/copy.h"
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/strided.h"
 #include "reprise/tests/kernels/views.h"
 
@@ -52,13 +53,19 @@ struct Matrices {
 };
 
 TEST(Copy, TransposesMatricesOfAnySizeAndPlace) {
-  // Sides around tiles of 32 and 64; and for pairs of half types everything even, or one thing odd.
+  // Sides around a tile and around one of pairs; for pairs of half types everything even, or one thing odd.
+  constexpr int64_t side = kCopyTile;
   const std::pair<Matrices, Matrices> places[] = {{{}, {}},        {{1}, {}},       {{}, {1}},
                                                   {{0, 1}, {}},    {{}, {0, 1}},    {{0, 2}, {0, 2}},
                                                   {{0, 0, 1}, {}}, {{}, {0, 0, 1}}, {{1, 1, 1}, {1, 1, 1}}};
   for (DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64})
-    for (auto [rows, columns] :
-         {std::pair{8, 9}, {64, 64}, {66, 130}, {63, 32}, {33, 95}, {34, 65}, {130, 8}})
+    for (auto [rows, columns] : {std::pair<int64_t, int64_t>{8, 9},
+                                 {2 * side, 2 * side},
+                                 {2 * side + 2, 4 * side + 2},
+                                 {2 * side - 1, side},
+                                 {side + 1, 3 * side - 1},
+                                 {side + 2, 2 * side + 1},
+                                 {4 * side + 2, 8}})
       for (const auto& [x_place, y_place] : places)
         for (int64_t batch : {1, 3}) {
           Array x({x_place.elements(batch, columns, rows)}, dtype, Layout::contiguous, x_place.skipped);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/strided.h"
 #include "reprise/tests/kernels/views.h"
 
@@ -45,6 +46,7 @@ const std::vector<UnaryCase>& unary_cases() {
       {"gelu", UnaryOp::gelu, [](double x) { return x * normal_cdf(x); }},
       {"gelu_tanh", UnaryOp::gelu_tanh, gelu_tanh},
       {"silu", UnaryOp::silu, [](double x) { return x * logistic(x); }},
+      {"huber", UnaryOp::huber, [](double x) { return std::fabs(x) < 1 ? x * x / 2 : std::fabs(x) - 0.5; }},
       {"is_finite", UnaryOp::is_finite, [](double x) { return std::isfinite(x); }, false},
   };
   return cases;
@@ -124,6 +126,8 @@ const std::vector<BinaryCase>& binary_cases() {
       {"pow", BinaryOp::pow, [](double a, double b) { return std::pow(a, b); }, false, 0.25},
       {"maximum", BinaryOp::maximum, [](double a, double b) { return std::max(a, b); }},
       {"minimum", BinaryOp::minimum, [](double a, double b) { return std::min(a, b); }},
+      {"bce_with_logits", BinaryOp::bce_with_logits,
+       [](double x, double t) { return std::log1p(std::exp(x)) - t * x; }, false},
       {"equal", BinaryOp::equal, [](double a, double b) { return a == b; }},
       {"not_equal", BinaryOp::not_equal, [](double a, double b) { return a != b; }},
       {"less", BinaryOp::less, [](double a, double b) { return a < b; }},
@@ -214,9 +218,8 @@ TEST(Elementwise, WorksOnPartsOfRows) {
 }
 
 TEST(Elementwise, HandlesEverySizeAroundPacksAndBlocks) {
-  // A block of the CUDA kernel takes 512 packs: 1024 to 8192 elements.
   for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i64, DType::u8})
-    for (int64_t edge : {9, 512, 1024, 2048, 4096, 8192})
+    for (int64_t edge : {9, kMapPacks, 2 * kMapPacks, 4 * kMapPacks, 8 * kMapPacks, 16 * kMapPacks})
       for (int64_t n = edge - 9; n <= edge + 9; ++n) {
         Array x({n}, dtype), y({n}, dtype), less({n}, DType::boolean);
         x.fill_with([](int64_t i) { return double(i % 97); });

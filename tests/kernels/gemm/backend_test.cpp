@@ -61,7 +61,7 @@ void expect_layouts_agree(int64_t m, int64_t n, int64_t k) {
     Numbers<T> a(transpose_a ? Shape{k, m} : Shape{m, k}, 1), b(transpose_b ? Shape{n, k} : Shape{k, n}, 2);
     auto left = transpose_a ? transpose(a.view, 0, 1) : a.view;   // (M, K)
     auto right = transpose_b ? transpose(b.view, 0, 1) : b.view;  // (K, N)
-    expect_backends_agree<T>({m, n}, k, [&](auto& c, auto&) { gemm(cpu, left, right, c, {}); });
+    expect_backends_agree<T>({m, n}, k, [&](auto& c, auto&) { gemm(cpu, {.a = left, .b = right, .c = c}); });
   }
 }
 
@@ -93,11 +93,15 @@ TEST_F(Blas, LeavesEveryEpilogueToOurCode) {
         if (options & 1) e.bias = bias.view;
         if (options & 2) e.pre_activation = pre_activation;
         if (options & 4) e.residual = residual.view;
-        gemm(cpu, a.view, b.view, c, e);
+        gemm(cpu, {.a = a.view, .b = b.view, .c = c, .epilogue = e});
       });
       expect_backends_agree<float>({m, n}, k, [&](auto& c, auto&) {
-        gemm(cpu, a.view, b.view, c,
-             {.activation = activation, .dactivation = saved.view, .accumulate = bool(options & 8)});
+        gemm(cpu,
+             {.a = a.view,
+              .b = b.view,
+              .c = c,
+              .epilogue = {
+                  .activation = activation, .dactivation = saved.view, .accumulate = bool(options & 8)}});
       });
     }
 }
@@ -106,8 +110,11 @@ TEST_F(Blas, CutsEpiloguesIntoSlabs) {
   const int64_t m = 2100, n = 600, k = 2;  // over a million sums: two slabs
   Numbers<float> a({m, k}, 1), b({k, n}, 2), bias({n}, 5);
   expect_backends_agree<float>({m, n}, k, [&](auto& c, auto& pre_activation) {
-    gemm(cpu, a.view, b.view, c,
-         {.bias = bias.view, .activation = Activation::silu, .pre_activation = pre_activation});
+    gemm(cpu,
+         {.a = a.view,
+          .b = b.view,
+          .c = c,
+          .epilogue = {.bias = bias.view, .activation = Activation::silu, .pre_activation = pre_activation}});
   });
 }
 
@@ -116,16 +123,18 @@ TEST_F(Blas, LeavesOddStridesAndEmptySumsToOurCode) {
   expect_backends_agree<double>({20, 40}, 15, [&](auto& c, auto&) {
     auto left = slice(a.view, 1, 0, 30, 2);   // (20, 15)
     auto right = slice(b.view, 0, 0, 30, 2);  // (15, 40)
-    gemm(cpu, left, right, c, {});
-    gemm(cpu, expand(row.view, {20, 15}), right, c, {.accumulate = true});
+    gemm(cpu, {.a = left, .b = right, .c = c});
+    gemm(cpu, {.a = expand(row.view, {20, 15}), .b = right, .c = c, .epilogue = {.accumulate = true}});
   });
-  expect_backends_agree<double>(
-      {20, 40}, 1, [&](auto& c, auto&) { gemm(cpu, slice(a.view, 1, 0, 0), slice(b.view, 0, 0, 0), c, {}); });
+  expect_backends_agree<double>({20, 40}, 1, [&](auto& c, auto&) {
+    gemm(cpu, {.a = slice(a.view, 1, 0, 0), .b = slice(b.view, 0, 0, 0), .c = c});
+  });
 }
 
 TEST_F(Blas, TakesBatches) {
   Numbers<float> a({4, 1, 5, 7}, 1), b({3, 7, 6}, 2);
-  expect_backends_agree<float>({4, 3, 5, 6}, 7, [&](auto& c, auto&) { gemm(cpu, a.view, b.view, c, {}); });
+  expect_backends_agree<float>({4, 3, 5, 6}, 7,
+                               [&](auto& c, auto&) { gemm(cpu, {.a = a.view, .b = b.view, .c = c}); });
 }
 
 TEST(GemmBackend, IsOurOwnUnlessAskedFor) { EXPECT_EQ(gemm_backend(), GemmBackend::own); }

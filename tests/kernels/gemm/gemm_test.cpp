@@ -89,7 +89,7 @@ double tolerance(int64_t k) {
 template <class T>
 void expect_product(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& e = {}) {
   Expected want = reference(a, b, c, e);
-  run_kernel(gemm, a, b, c, e);
+  run_kernel(gemm, {.a = a, .b = b, .c = c, .epilogue = e});
   double limit = tolerance<T>(a.size(-1));
   expect_equal(c, want.c, limit, "C");
   if (e.pre_activation) expect_equal(e.pre_activation, want.pre_activation, limit, "pre_activation");
@@ -136,7 +136,7 @@ TEST(Gemm, SumsOverManyPanels) {
 void expect_sampled_product(int64_t m, int64_t n, int64_t k) {
   SCOPED_TRACE(::testing::Message() << m << " x " << n << " x " << k);
   Random<float> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3);
-  run_kernel(gemm, a.view(), b.view(), c.view(), {});
+  run_kernel(gemm, {.a = a.view(), .b = b.view(), .c = c.view()});
   for (int64_t i = 0; i < m; i += 7)
     for (int64_t j = 0; j < n; j += 7) {
       double sum = 0;
@@ -240,12 +240,17 @@ TEST(Gemm, TakesAnyStrides) {
 
 TEST(Gemm, HandlesEmptySizes) {
   Random<float> a({3, 0}), b({0, 4}), c({3, 4}, 1), bias({4}, 2), residual({3, 4}, 3);
-  run_kernel(gemm, a.view(), b.view(), c.view(), {.bias = bias.view(), .residual = residual.view()});
+  run_kernel(gemm, {.a = a.view(),
+                    .b = b.view(),
+                    .c = c.view(),
+                    .epilogue = {.bias = bias.view(), .residual = residual.view()}});
   for (int i = 0; i < 12; ++i) EXPECT_EQ(c.data()[i], bias.data()[i % 4] + residual.data()[i]);
-  run_kernel(gemm, Random<float>({0, 5}).view(), Random<float>({5, 4}).view(), Random<float>({0, 4}).view(),
-             {});
-  run_kernel(gemm, Random<float>({2, 5}).view(), Random<float>({5, 0}).view(), Random<float>({2, 0}).view(),
-             {});
+  run_kernel(gemm, {.a = Random<float>({0, 5}).view(),
+                    .b = Random<float>({5, 4}).view(),
+                    .c = Random<float>({0, 4}).view()});
+  run_kernel(gemm, {.a = Random<float>({2, 5}).view(),
+                    .b = Random<float>({5, 0}).view(),
+                    .c = Random<float>({2, 0}).view()});
 }
 
 TEST(Gemm, IsExactAcrossThreadCounts) {
@@ -254,10 +259,13 @@ TEST(Gemm, IsExactAcrossThreadCounts) {
   for (auto [m, n, k] : sizes) {
     Random<float> a({m, k}, 1), b({k, n}, 2), one({m, n}), other({m, n});
     set_num_threads(1);
-    run_kernel(gemm, a.view(), b.view(), one.view(), {.activation = Activation::gelu});
+    run_kernel(gemm,
+               {.a = a.view(), .b = b.view(), .c = one.view(), .epilogue = {.activation = Activation::gelu}});
     for (int count : {2, 3, 7}) {
       set_num_threads(count);
-      run_kernel(gemm, a.view(), b.view(), other.view(), {.activation = Activation::gelu});
+      run_kernel(
+          gemm,
+          {.a = a.view(), .b = b.view(), .c = other.view(), .epilogue = {.activation = Activation::gelu}});
       EXPECT_EQ(one.values(), other.values()) << count;
     }
   }
@@ -292,12 +300,16 @@ TEST(Gemm, SumsTheGradientOfABiasBesideThatOfItsWeight) {
 TEST(Gemm, SumsTheGradientOfABiasWhereTheProductIsEmpty) {
   Random<float> dy({4, 3}, 1), sums({3}, 2), zeros({3}, 3);
   const TensorView a = transpose(dy.view(), 0, 1);
-  run_kernel(gemm, a, Random<float>({4, 0}).view(), Random<float>({3, 0}).view(),
-             {.bias_gradient = sums.view()});
+  run_kernel(gemm, {.a = a,
+                    .b = Random<float>({4, 0}).view(),
+                    .c = Random<float>({3, 0}).view(),
+                    .epilogue = {.bias_gradient = sums.view()}});
   for (size_t i = 0; i < 3; ++i)
     EXPECT_NEAR(sums.data()[i], dy.data()[i] + dy.data()[i + 3] + dy.data()[i + 6] + dy.data()[i + 9], 1e-6);
   Random<float> none({3, 0}), x({0, 2}), dweight({3, 2}, 4);
-  run_kernel(gemm, none.view(), x.view(), dweight.view(), {.bias_gradient = zeros.view()});
+  run_kernel(
+      gemm,
+      {.a = none.view(), .b = x.view(), .c = dweight.view(), .epilogue = {.bias_gradient = zeros.view()}});
   EXPECT_EQ(zeros.values(), std::vector<double>(3));
   EXPECT_EQ(dweight.values(), std::vector<double>(6));
 }
@@ -305,7 +317,8 @@ TEST(Gemm, SumsTheGradientOfABiasWhereTheProductIsEmpty) {
 TEST(Gemm, KeepsNanAndInfinity) {
   Random<float> a({3, 5}, 1), b({5, 4}, 2), c({3, 4});
   a.data()[7] = std::nanf("");
-  run_kernel(gemm, a.view(), b.view(), c.view(), {.activation = Activation::relu});
+  run_kernel(gemm,
+             {.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.activation = Activation::relu}});
   for (int i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(c.data()[i]), i / 4 == 1) << i;
 }
 
@@ -313,42 +326,40 @@ TEST(Gemm, RejectsWhatDoesNotFit) {
   Random<float> a({3, 5}), b({5, 4}), c({3, 4}), wrong({2, 4}), bias({3}), columns({5, 3});
   Random<double> d({5, 4});
   Random<int32_t> integers({3, 4});
-  expect_error([&] { run_kernel(gemm, a.view(), columns.view(), c.view(), {}); },
-               "gemm: B is (5, 3), needs (..., 5, 4)");
-  expect_error([&] { run_kernel(gemm, a.view(), a.view(), c.view(), {}); },
-               "gemm: inner sizes differ: A (3, 5), B (3, 5)");
-  expect_error([&] { run_kernel(gemm, a.view(), b.view(), wrong.view(), {}); },
-               "gemm: A is (3, 5), needs (..., 2, 5) for C (2, 4)");
-  expect_error([&] { run_kernel(gemm, a.view(), d.view(), c.view(), {}); }, "gemm: B is f64 but C is f32");
-  expect_error([&] { run_kernel(gemm, a.view(), b.view(), integers.view(), {}); },
-               "gemm: needs a floating dtype, got i32");
-  expect_error([&] { run_kernel(gemm, bias.view(), b.view(), c.view(), {}); },
-               "gemm: needs rank 2 or more: A (3,)");
-  expect_error([&] { run_kernel(gemm, a.view(), b.view(), c.view(), {.bias = bias.view()}); },
-               "gemm: bias is (3,), needs (4,)");
-  expect_error([&] { run_kernel(gemm, a.view(), b.view(), c.view(), {.residual = wrong.view()}); },
-               "gemm: residual is (2, 4), needs (..., 3, 4)");
-  expect_error(
-      [&] {
-        run_kernel(gemm, a.view(), b.view(), c.view(), {.residual = c.view(), .dactivation = c.view()});
-      },
-      "gemm: dactivation excludes bias");
-  expect_error(
-      [&] { run_kernel(gemm, a.view(), b.view(), c.view(), {.bias_gradient = Random<float>({4}).view()}); },
+  auto refuses = [](const GemmArguments& arguments, const char* message) {
+    expect_error([&] { run_kernel(gemm, arguments); }, message);
+  };
+  refuses({.a = a.view(), .b = columns.view(), .c = c.view()}, "gemm: B is (5, 3), needs (..., 5, 4)");
+  refuses({.a = a.view(), .b = a.view(), .c = c.view()}, "gemm: inner sizes differ: A (3, 5), B (3, 5)");
+  refuses({.a = a.view(), .b = b.view(), .c = wrong.view()},
+          "gemm: A is (3, 5), needs (..., 2, 5) for C (2, 4)");
+  refuses({.a = a.view(), .b = d.view(), .c = c.view()}, "gemm: B is f64 but C is f32");
+  refuses({.a = a.view(), .b = b.view(), .c = integers.view()}, "gemm: needs a floating dtype, got i32");
+  refuses({.a = bias.view(), .b = b.view(), .c = c.view()}, "gemm: needs rank 2 or more: A (3,)");
+  refuses({.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.bias = bias.view()}},
+          "gemm: bias is (3,), needs (4,)");
+  refuses({.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.residual = wrong.view()}},
+          "gemm: residual is (2, 4), needs (..., 3, 4)");
+  refuses({.a = a.view(),
+           .b = b.view(),
+           .c = c.view(),
+           .epilogue = {.residual = c.view(), .dactivation = c.view()}},
+          "gemm: dactivation excludes bias");
+  refuses(
+      {.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.bias_gradient = Random<float>({4}).view()}},
       "gemm: bias_gradient is f32(4,), needs f32(3,)");
-  expect_error(
-      [&] { run_kernel(gemm, a.view(), b.view(), c.view(), {.bias_gradient = Random<double>({3}).view()}); },
-      "gemm: bias_gradient is f64(3,), needs f32(3,)");
-  expect_error(
-      [&] {
-        run_kernel(gemm, a.view(), b.view(), c.view(), {.accumulate = true, .bias_gradient = bias.view()});
-      },
-      "gemm: bias_gradient excludes every other epilogue");
-  expect_error(
-      [&] {
-        run_kernel(gemm, a.view(), b.view(), transpose(Random<float>({4, 3}).view(), 0, 1), {});
-      },
-      "gemm: the rows of C need stride 1");
+  refuses({.a = a.view(),
+           .b = b.view(),
+           .c = c.view(),
+           .epilogue = {.bias_gradient = Random<double>({3}).view()}},
+          "gemm: bias_gradient is f64(3,), needs f32(3,)");
+  refuses({.a = a.view(),
+           .b = b.view(),
+           .c = c.view(),
+           .epilogue = {.accumulate = true, .bias_gradient = bias.view()}},
+          "gemm: bias_gradient excludes every other epilogue");
+  refuses({.a = a.view(), .b = b.view(), .c = transpose(Random<float>({4, 3}).view(), 0, 1)},
+          "gemm: the rows of C need stride 1");
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ TEST(Embedding, BackwardAddsInTheOrderOfPositions) {
   for (const Shape& shape : index_shapes())
     for (DType dtype : {DType::f64, DType::f32})
       for (Layout layout : layouts)
-        for (int64_t width : {1, 5, 64, 65, 300}) {
+        for (int64_t width :
+             {int64_t{1}, int64_t{5}, kEmbeddingBlock, kEmbeddingBlock + 1, 2 * kEmbeddingSlice + 44}) {
           Array dweight({11, width}, dtype, layout), indices = indices_into(11, shape, layout);
           Array dy(with_width(shape, width), dtype, layout);
           dy.randomize(1);
@@ -95,11 +96,14 @@ TEST(Embedding, BackwardAddsInTheOrderOfManyPositions) {
     int64_t positions, table_rows, width;
     DType dtype, table_dtype;
   };
+  constexpr int64_t few = kSearchedPositions;
   for (const Case& c :
-       {Case{2048, 7, 8, DType::f32, DType::f32}, Case{2049, 65, 4, DType::f32, DType::f32},
-        Case{4099, 1, 3, DType::f32, DType::f32}, Case{5003, 256, 5, DType::f64, DType::f64},
-        Case{4500, 50304, 8, DType::f32, DType::f32}, Case{2500, 70001, 2, DType::f32, DType::f32},
-        Case{3001, 257, 264, DType::bf16, DType::f32}, Case{2500, 50, 8, DType::bf16, DType::bf16}}) {
+       {Case{few, 7, 8, DType::f32, DType::f32}, Case{few + 1, 65, 4, DType::f32, DType::f32},
+        Case{2 * kSortTile + 3, 1, 3, DType::f32, DType::f32},
+        Case{2 * kSortTile + 907, 256, 5, DType::f64, DType::f64},
+        Case{2 * kSortTile + 404, 50304, 8, DType::f32, DType::f32},
+        Case{few + 452, 70001, 2, DType::f32, DType::f32}, Case{few + 953, 257, 264, DType::bf16, DType::f32},
+        Case{few + 452, 50, 8, DType::bf16, DType::bf16}}) {
     Array dy({c.positions, c.width}, c.dtype), dweight({c.table_rows, c.width}, c.table_dtype);
     Array indices({c.positions}, DType::i64);
     dy.randomize(1);
@@ -125,8 +129,9 @@ TEST(Embedding, BackwardAddsInTheOrderOfManyPositions) {
 
 TEST(Embedding, IsExactAcrossThreadCounts) {
   expect_same_at_any_thread_count([] {
-    Array dy({1031, 129}, DType::f32), indices = indices_into(37, {1031}, Layout::contiguous);
-    Array dweight({37, 129}, DType::f32);
+    constexpr int64_t width = kEmbeddingSlice + 1;
+    Array dy({1031, width}, DType::f32), indices = indices_into(37, {1031}, Layout::contiguous);
+    Array dweight({37, width}, DType::f32);
     dy.randomize(1);
     dweight.randomize(2);
     run_kernel(embedding_backward, dy.view(), indices.view(), dweight.view());
@@ -158,7 +163,7 @@ TEST(Embedding, RefusesIndicesOutOfRange) {
 
 TEST(Embedding, BackwardOnAGpuLeavesOutIndicesOutOfRange) {
   if (reprise::testing::test_device() == Device::cpu()) GTEST_SKIP() << "the CPU trusts the forward pass";
-  for (int64_t positions : {50, 2500})
+  for (int64_t positions : {int64_t{50}, kSearchedPositions + 452})
     for (int64_t bad : {int64_t{-1}, int64_t{11}}) {
       Array dy({positions, 4}, DType::f32), indices({positions}, DType::i64), dweight({11, 4}, DType::f32);
       dy.fill_with([](int64_t) { return 1.0; });

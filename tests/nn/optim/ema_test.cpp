@@ -2,8 +2,10 @@
 #include "reprise/nn/optim/ema.h"
 
 #include <cmath>
+#include <map>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/nn/batch_norm.h"
 #include "reprise/nn/linear.h"
 #include "reprise/tests/nn/optim/parameters.h"
 #include "reprise/tests/support/test_device.h"
@@ -135,6 +137,62 @@ TEST(Ema, RefusesAStateThatDoesNotFitAndKeepsItsOwn) {
       {"Ema", "bias", "(4,)", "(5,)"});
   for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(ema.state_dict()[i].second, before[i].second));
   expect_error([&] { Ema wrong(net, 1); }, {"Ema", "[0, 1)"});
+}
+
+TEST(Ema, HasRunningStatistics) {
+  nn::BatchNorm1d norm(2, {.momentum = 0.5});
+  Ema ema(norm, 0.75);
+  double mean = 0, variance = 1, average_mean = 0, average_variance = 1;
+  for (int step = 1; step <= 3; ++step) {
+    norm(Tensor::from<float>({0, 0, float(2 * step), 4}, {2, 2}));  // channel 0: mean step, variance 2 step^2
+    ema.update();
+    mean = 0.5 * mean + 0.5 * step;
+    variance = 0.5 * variance + 0.5 * 2 * step * step;
+    average_mean = 0.75 * average_mean + 0.25 * mean;
+    average_variance = 0.75 * average_variance + 0.25 * variance;
+  }
+  std::map<std::string, double> first;
+  for (const auto& [name, average] : ema.state_dict()) first[name] = values(average)[0];
+  EXPECT_NEAR(first.at("running_mean"), average_mean, 1e-6);
+  EXPECT_NEAR(first.at("running_var"), average_variance, 1e-6);
+  EXPECT_EQ(first.at("num_batches_tracked"), 3);
+}
+
+TEST(Ema, WarmsUpByTheUpdate) {
+  EmaDecay decay = ema_warmup(0.9);
+  EXPECT_EQ(decay(0), 0);
+  EXPECT_NEAR(decay(1), 1 - std::pow(2.0, -2.0 / 3), 1e-15);
+  EXPECT_NEAR(decay(7), 0.75, 1e-15);  // 8^(-2/3) = 1 / 4
+  EXPECT_EQ(decay(1000), 0.9);
+  nn::Linear net(3, 5);
+  set_weights(net, 0);
+  Ema ema(net, decay);
+  Doubles want(15);
+  for (uint64_t step = 0; step < 4; ++step) {
+    set_weights(net, step + 1);
+    ema.update();
+    const double d = 1 - std::pow(1 + double(step), -2.0 / 3);
+    for (size_t i = 0; i < 15; ++i) want[i] = d * want[i] + (1 - d) * values(net.weight)[i];
+    EXPECT_TRUE(is_close(values(ema.state_dict()[0].second), want, 1e-6)) << step;
+  }
+  EXPECT_EQ(ema.updates(), 4);
+}
+
+TEST(Ema, GoesOnAtTheUpdateItIsTold) {
+  nn::Linear net(3, 5);
+  std::vector<int64_t> asked;
+  Ema ema(net, [&](int64_t update) {
+    asked.push_back(update);
+    return update < 9 ? 0.5 : 1.0;
+  });
+  ema.update();
+  ema.set_updates(7);
+  ema.update();
+  ema.update();
+  EXPECT_EQ(asked, (std::vector<int64_t>{0, 7, 8}));
+  expect_error([&] { ema.update(); }, {"Ema", "[0, 1)", "1"});
+  expect_error([&] { ema.set_updates(-1); }, {"Ema", "-1"});
+  expect_error([] { ema_warmup(1); }, {"Ema", "[0, 1)"});
 }
 
 }  // namespace

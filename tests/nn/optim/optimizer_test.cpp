@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/nn/optim/parameters.h"
@@ -261,18 +260,30 @@ TEST(Optimizer, RefusesParametersItCannotUpdate) {
   expect_error([&] { AdamW optimizer({x}, {.weight_decay = double(NAN)}); }, {"optimizer", "nan"});
 }
 
-TEST(DecayMatrices, DecaysTablesAndMatricesOnly) {
-  nn::Gpt model({.vocab_size = 7, .context = 3, .layers = 2, .heads = 1, .width = 2});
-  std::vector<ParameterGroup> groups = decay_matrices(model, 0.1, 0.5);
-  ASSERT_EQ(groups.size(), 2u);
-  EXPECT_EQ(groups[0].weight_decay, 0.5);
-  EXPECT_EQ(groups[1].weight_decay, 0);
-  EXPECT_EQ(groups[0].lr, 0.1);
-  EXPECT_EQ(groups[1].lr, 0.1);
-  EXPECT_EQ(groups[0].parameters.size(), 2 + 2 * 4u);
-  EXPECT_EQ(groups[1].parameters.size(), 2 + 2 * 8u);
-  for (const Tensor& matrix : groups[0].parameters) EXPECT_EQ(matrix.rank(), 2);
-  for (const Tensor& vector : groups[1].parameters) EXPECT_EQ(vector.rank(), 1);
+TEST(ClipGradValue, CutsEachElementOff) {
+  Tensor x = parameter_of({4}, 1), expanded = parameter_of({3}, 2), none = parameter_of({3}, 3);
+  x.set_grad(Tensor::from<float>({-4, -0.5, 0.25, 3}, {4}));
+  expanded.set_grad(Tensor::from<float>({-4}, {1}).expand({3}));
+  const void* memory = x.grad().storage().get();
+  clip_grad_value({x, none, expanded}, 0.5);
+  EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{-0.5, -0.5, 0.25, 0.5}));
+  EXPECT_EQ(expanded.grad().to_vector<double>(), Doubles(3, -0.5));
+  EXPECT_EQ(x.grad().storage().get(), memory) << "in place";
+  EXPECT_FALSE(none.grad().defined());
+  expect_error([&] { clip_grad_value({x}, 0); }, {"clip", "max_value", "0"});
+}
+
+TEST(Optimizer, SetsTheWeightDecayOfTheGroupsThatDecay) {
+  TensorList p = odd_parameters();
+  Sgd optimizer(std::vector<ParameterGroup>{{{p[0]}, 0.1, 0.04}, {{p[1]}, 0.1, 0}, {{p[2]}, 0.1, 0.04}});
+  optimizer.set_weight_decay(0.4);
+  EXPECT_EQ(optimizer.groups()[0].weight_decay, 0.4);
+  EXPECT_EQ(optimizer.groups()[1].weight_decay, 0);
+  EXPECT_EQ(optimizer.groups()[2].weight_decay, 0.4);
+  for (double bad : {0.0, -1.0, double(NAN)})
+    expect_error([&] { optimizer.set_weight_decay(bad); }, {"set_weight_decay", "above 0"});
+  optimizer.groups()[2].weight_decay = 0.3;
+  expect_error([&] { optimizer.set_weight_decay(0.1); }, {"set_weight_decay", "0.4", "0.3"});
 }
 
 }  // namespace

@@ -87,5 +87,14 @@ TEST(ParseDecay, KnowsItsNamesAndListsThem) {
   testing::expect_error([] { parse_decay("cosin"); }, {"cosin", "constant, linear, cosine or wsd"});
 }
 
+TEST(Schedule, WarmsUpFromTheRateItIsGiven) {
+  expect_table({.lr = 5, .warmup = 3, .start_lr = 1, .steps = 5, .decay = Decay::constant}, {2, 3, 4, 5, 5});
+  testing::expect_error([] { Schedule({.start_lr = 0.5})(0); }, {"Schedule", "start_lr 0.5", "no warm-up"});
+}
+
+TEST(Schedule, MayRiseAsThatOfWeightDecayDoes) {
+  expect_table({.lr = 1, .min_lr = 3, .steps = 2}, {1, 2, 3, 3});
+}
+
 }  // namespace
 }  // namespace reprise::optim

@@ -7,10 +7,12 @@
 #include <random>
 
 #include "reprise/tests/autograd/recompute/planner/random_chains.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::recompute {
 namespace {
 
+using testing::expect_error;
 using testing::random_chain;
 
 TEST(Planner, IsNeverAboveTheBudgetAndFasterWithMore) {
@@ -156,12 +158,12 @@ TEST(Planner, PlansOneStageAndStagesThatCostNothing) {
 }
 
 TEST(Planner, RefusesChainsThatAreNone) {
-  EXPECT_THROW(frontier({}), Error);
-  EXPECT_THROW(plan_uniform({}, 1), Error);
+  expect_error([&] { frontier({}); }, "recompute: the chain has no stages");
+  expect_error([&] { plan_uniform({}, 1); }, "recompute: the chain has no stages");
   Chain negative{.stages = {{.saved_bytes = -1}}}, endless{.stages = {{.forward_seconds = 1.0 / 0.0}}};
-  EXPECT_THROW(frontier(negative), Error);
-  EXPECT_THROW(plan_rotor(endless, 1), Error);
-  EXPECT_THROW(simulate(plan_none(2), negative), Error);
+  expect_error([&] { frontier(negative); }, "has a negative number of bytes: -1");
+  expect_error([&] { plan_rotor(endless, 1); }, "of the chain takes inf seconds");
+  expect_error([&] { simulate(plan_none(2), {.stages = {{}}}); }, "[0, 2) goes beyond a chain of 1 layers");
 }
 
 TEST(Planner, PlansAHundredUnlikeStages) {  // trying all plans would not end

@@ -9,6 +9,7 @@
 namespace reprise::recompute {
 namespace {
 
+using testing::expect_error;
 using testing::leaf;
 using testing::numbers;
 using testing::test_device;
@@ -185,8 +186,9 @@ TEST(Profile, MeasuresALinearLayerToTheByte) {
 }
 
 TEST(Profile, RefusesAChainWithoutLayers) {
-  EXPECT_THROW(profile_chain({}, numbers({1})), Error);
-  EXPECT_THROW(profile_chain({[](const Tensor& x) { return x; }}, numbers({1}), {.repeats = 0}), Error);
+  expect_error([&] { profile_chain({}, numbers({1})); }, "profile: the chain has no layers");
+  expect_error([&] { profile_chain({[](const Tensor& x) { return x; }}, numbers({1}), {.repeats = 0}); },
+               "profile: 0 repeats");
 }
 
 }  // namespace

@@ -1,0 +1,146 @@
+#include "reprise/apps/common/training_options.h"
+
+#include <climits>
+
+#include "reprise/apps/common/sizes.h"
+#include "reprise/apps/common/validators.h"
+#include "reprise/autograd/recompute/planner/strategy.h"
+#include "reprise/core/device.h"
+#include "reprise/io/folder.h"
+
+namespace reprise::apps {
+namespace {
+
+// Note: --device and --attention are not free, since kernels of two devices round differently.
+const std::set<std::string> free_options = {
+    "--threads",      "--recompute",  "--memory-budget", "--memory-limit", "--eval-every", "--eval-batches",
+    "--sample-every", "--save-every", "--keep",          "--steps",        "--anomaly"};
+
+bool is_same_device(const OptionChange& change) {
+  if (change.option != "--device") return false;
+  try {
+    return Device::parse(change.was) == Device::parse(change.now);
+  } catch (const Error&) { return false; }
+}
+
+void add_interval_options(CLI::App& group, TrainingOptions& o) {
+  const bool counts_epochs = o.trainer.schedule.steps == 0;
+  group
+      .add_option("--eval-every", o.trainer.eval_every,
+                  counts_epochs ? "Steps between evaluations (0: once per epoch)"
+                                : "Steps between evaluations (0: at the end)")
+      ->transform(whole_from(0));
+  group
+      .add_option("--eval-batches", o.eval_batches,
+                  "Batches an evaluation sees before the end (0: the whole split)")
+      ->transform(whole_from(0));
+  group.add_option("--sample-every", o.trainer.sample_every, "Steps between samples (0: at the end)")
+      ->transform(whole_from(0));
+  group.add_option("--save-every", o.trainer.save_every, "Steps between checkpoints (0: at the end)")
+      ->transform(whole_from(0));
+  group
+      .add_option("--stop-after", o.trainer.stop_after,
+                  "Save and stop after this many steps (0: go to the end)")
+      ->transform(whole_from(0));
+  group.add_option("--keep", o.trainer.keep, "Checkpoints to keep")->transform(whole_from(1, INT_MAX));
+}
+
+void add_memory_options(CLI::App& group, TrainingOptions& o) {
+  group
+      .add_option("--recompute", o.recompute,
+                  "Play blocks again in backward instead of keeping what they compute, to the\n"
+                  "same bits: none, full (all blocks), selective (only what is cheap of them),\n"
+                  "selective:save_attention or :save_matmuls (all but these), every:N (each\n"
+                  "N-th), layers:2,5,8, segments:N (N groups, the last kept), sqrt (of the\n"
+                  "blocks as N), offload (full; inputs wait off the device), with a policy as\n"
+                  "offload:recompute_cheap, or auto (the fastest plan for --memory-budget, which\n"
+                  "is measured first)")
+      ->check(parsed_by(parse_strategy));
+  group
+      .add_option("--memory-budget", o.memory_budget,
+                  "With --recompute auto: the most that a training step may take, such as 2GiB,\n"
+                  "with weights, gradients and optimizer state; below the minimum it is refused")
+      ->check(parsed_by(parse_bytes));
+  group.add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB")
+      ->check(parsed_by(parse_bytes));
+}
+
+}  // namespace
+
+void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string& rows) {
+  auto* group = app.add_option_group("Optimization");
+  auto& schedule = o.trainer.schedule;
+  const bool counts_epochs = schedule.steps == 0;
+  group
+      ->add_option("--steps", schedule.steps,
+                   counts_epochs ? "Updates in all (0: --epochs)" : "Updates in all")
+      ->transform(whole_from(counts_epochs ? 0 : 1));
+  group->add_option("--batch", o.batch, rows + " per micro-batch")->transform(whole_from(1));
+  group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches per update")
+      ->transform(whole_from(1));
+  group->add_option("--lr", schedule.lr, "Peak learning rate")->check(number_from_0());
+  group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end; constant has none")
+      ->check(number_from_0());
+  group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->transform(whole_from(0));
+  group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd")
+      ->check(parsed_by(optim::parse_decay));
+  group->add_option("--beta1", o.beta1, "AdamW's first decay")->check(probability());
+  group->add_option("--beta2", o.beta2, "AdamW's second decay")->check(probability());
+  group->add_option("--weight-decay", o.weight_decay, "Of matrices; vectors do not decay")
+      ->check(number_from_0());
+  group->add_option("--clip", o.trainer.clip, "Largest norm of the gradient (0: no limit)")
+      ->check(number_from_0());
+  group->add_option("--ema", o.ema, "Decay of an average of the weights to evaluate with (0: none)")
+      ->check(probability());
+}
+
+void add_device_options(CLI::App& app, std::string& device, std::string& attention) {
+  app.add_option("--device", device, "cpu, cuda, cuda:N or best: the GPU if there is one")
+      ->check(parsed_by(Device::parse));
+  app.add_option("--attention", attention,
+                 "Attention kernels on a GPU: reprise, sm90 (ours for Hopper) or cudnn;\n"
+                 "what the chosen ones do not take is left to reprise");
+}
+
+void add_read_run_option(CLI::App& app, std::string& run) {
+  app.add_option("--run", run, "Run folder or checkpoint (default: the newest in runs/)")->check(not_empty());
+}
+
+void add_run_options(CLI::App& app, TrainingOptions& o, const std::string& name) {
+  auto* group = app.add_option_group("Run");
+  group
+      ->add_option("--out", o.trainer.run_folder,
+                   "Run folder (default: the first free of runs/" + name + ", runs/" + name + "-2, ...)")
+      ->check(not_empty());
+  group->add_flag("--resume", o.trainer.resume,
+                  "Go on from the newest checkpoint in --out, with the options that the run has\n"
+                  "(config.toml); what changes no bit of the steps done may be given anew");
+  group->add_flag("--change", o.change, "With --resume: go on with other options than the run has");
+  group
+      ->add_option("--init-from", o.init_from,
+                   "Start from the weights of a run, a checkpoint or a .safetensors file")
+      ->check(not_empty());
+  add_interval_options(*group, o);
+  group->add_option("--seed", o.seed, "Seed of weights, batches and dropout")->transform(whole_from(0));
+  group->add_option("--threads", o.threads, "Threads (0: one per CPU); results do not depend on it")
+      ->transform(whole_from(0, INT_MAX));
+  add_device_options(*group, o.device, o.attention);
+  add_memory_options(*group, o);
+  group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
+}
+
+void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
+  std::string& folder = o.trainer.run_folder;
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  check(o.trainer.resume || !o.change, "--change is for --resume");
+  if (!o.trainer.resume) return;
+  check(!folder.empty(), "--resume: say which run goes on by --out");
+  std::string config = folder + "/config.toml";
+  if (io::exists(config)) o.changes = take_run_config(train, config);
+  std::erase_if(o.changes, [&](const OptionChange& change) {
+    return free_options.contains(change.option) || also_free.contains(change.option) ||
+           is_same_device(change);
+  });
+}
+
+}  // namespace reprise::apps

@@ -1,0 +1,49 @@
+// What every program that trains is told: optimizer and schedule, run folder, device, memory.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "reprise/apps/common/run_config.h"
+#include "reprise/train/trainer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace reprise::apps {
+
+struct TrainingOptions {
+  train::TrainerOptions trainer;
+  std::string decay = "cosine";
+  std::string init_from;                ///< a run folder, a checkpoint or a .safetensors file to start from
+  bool change = false;                  ///< go on with options that are not the run's
+  std::vector<OptionChange> changes{};  ///< those of --resume that are not, and may change bits
+  int64_t batch = 12;                   ///< rows per micro-batch
+  int64_t eval_batches = 20;            ///< while training; the end always sees the whole split
+  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, ema = 0;
+  int64_t seed = 1337;
+  int threads = 0;  ///< 0: all
+  std::string device = "best", attention = "reprise";
+  std::string recompute = "none";
+  std::string memory_budget;  ///< of a training step, for recompute auto
+  std::string memory_limit;   ///< "2GiB"; empty: none
+  std::string resolved;       ///< all options as TOML, for the run folder
+};
+
+/// `rows`: what a batch is made of, "Sequences". A program whose default is 0 steps counts in epochs: its own --epochs.
+void add_optimizer_options(CLI::App& app, TrainingOptions& options, const std::string& rows);
+/// `name`: of the default run folders, runs/NAME.
+void add_run_options(CLI::App& app, TrainingOptions& options, const std::string& name);
+/// --device and --attention alone, for commands that do not train.
+void add_device_options(CLI::App& app, std::string& device, std::string& attention);
+/// --run, of commands that read a run.
+void add_read_run_option(CLI::App& app, std::string& run);
+
+/// Call it once the command line and --config are read: with --resume, takes over from the run's config.toml what the
+/// command line leaves open, and notes in `options.changes` what differs and may change bits. Threads, how memory is
+/// used, intervals and more steps change none, nor does what `also_free` names.
+void take_run_options(CLI::App& train, TrainingOptions& options, const std::set<std::string>& also_free);
+
+}  // namespace reprise::apps

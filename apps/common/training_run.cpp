@@ -1,0 +1,169 @@
+#include "reprise/apps/common/training_run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/sizes.h"
+#include "reprise/core/memory.h"
+#include "reprise/core/parallel.h"
+#include "reprise/io/atomic_file.h"
+#include "reprise/io/folder.h"
+#include "reprise/kernels/attention/backend.h"
+#include "reprise/train/checkpoint.h"
+#include "reprise/train/interrupt.h"
+#include "reprise/train/option_error.h"
+#include "reprise/train/output.h"
+#include "reprise/train/progress.h"
+#include "reprise/train/run_folder.h"
+
+namespace reprise::apps {
+
+namespace fs = std::filesystem;
+
+Device apply_training_options(TrainingOptions& o) {
+  auto& schedule = o.trainer.schedule;
+  check(schedule.min_lr <= schedule.lr, "--min-lr ", schedule.min_lr, " is above --lr ", schedule.lr);
+  if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
+  Device device = Device::parse(o.device);
+  use_attention(o.attention, device);
+  if (!o.memory_limit.empty()) allocator(device).set_limit(parse_bytes(o.memory_limit));
+  schedule.decay = optim::parse_decay(o.decay);
+  if (schedule.decay == optim::Decay::constant) schedule.min_lr = 0;
+  return device;
+}
+
+void use_attention(const std::string& name, Device device) {
+  using kernels::AttentionBackend;
+  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn}) {
+    if (name != kernels::name_of(backend)) continue;
+    check(backend == AttentionBackend::reprise || device.type == DeviceType::cuda, "--attention ", name,
+          ": these kernels run on a GPU, but the device is ", device);
+    check(kernels::has_attention_backend(backend), "--attention ", name, ": this build does not have it");
+    return kernels::set_attention_backend(backend);
+  }
+  fail("--attention ", name, ": there are reprise, sm90 and cudnn");
+}
+
+std::optional<train::RunLock> check_folder(const TrainingOptions& o) {
+  const std::string& folder = o.trainer.run_folder;
+  if (!o.trainer.resume) {
+    if (!folder.empty()) train::check_free(folder);
+    return {};
+  }
+  train::FolderState state = train::state_of(folder);
+  check(state == train::FolderState::saved || state == train::FolderState::begun,
+        "--resume: no checkpoint in ", folder, ", and no config.toml of a run that was only begun");
+  return train::RunLock(folder, [](const std::string& text) { train::warn("warning: {}\n", text); });
+}
+
+RecomputeStrategy recompute_strategy(const TrainingOptions& o) {
+  RecomputeStrategy strategy = parse_strategy(o.recompute);
+  bool automatic = strategy.kind == RecomputeStrategy::Kind::automatic;
+  check(!automatic || !o.memory_budget.empty(), "--recompute auto needs a --memory-budget, such as 2GiB");
+  check(automatic || o.memory_budget.empty(), "--memory-budget is for --recompute auto, not for ",
+        o.recompute);
+  if (automatic) strategy.memory_budget = parse_bytes(o.memory_budget);
+  return strategy;
+}
+
+void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::AdamW& optimizer,
+                     const std::function<Tensor()>& input) {
+  size_t budget = blocks.strategy().memory_budget;
+  if (budget == 0) return;
+  optimizer.allocate_state();
+  bool accumulates = o.trainer.accumulate > 1;
+  recompute::Planned planned = blocks.plan(
+      input(), budget,
+      {.gradients = accumulates ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
+  train::report("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
+                double(planned.cost.peak_bytes) / (1 << 20), double(budget) / (1 << 20));
+}
+
+void check_changes(const TrainingOptions& o, const std::set<std::string>& fixed, const DataDifference& data) {
+  std::vector<OptionChange> changes = o.changes, unfit;
+  const std::string& folder = o.trainer.run_folder;
+  if (data.known && data.text.empty())
+    std::erase_if(changes, [&](const OptionChange& change) { return data.options.contains(change.option); });
+  std::copy_if(changes.begin(), changes.end(), std::back_inserter(unfit),
+               [&](const OptionChange& change) { return fixed.contains(change.option); });
+  check(changes.empty() || o.change, "--resume: the run in ", folder,
+        " was started with other options: ", to_string(changes),
+        "; leave them out to go on as it was, or add --change to go on with the new ones");
+  check(unfit.empty(), "--resume: the weights of ", folder, " are not for ", to_string(unfit),
+        ": that cannot change; start a new run, with --init-from for the weights");
+  check(data.text.empty() || o.change, "--resume: ", data.source, " is not the data that the run in ", folder,
+        " was started with: ", data.text, "; give that, or add --change to go on with the new one");
+}
+
+void keep_config(const TrainingOptions& o, int64_t first_step) {
+  const std::string &folder = o.trainer.run_folder, path = folder + "/config.toml";
+  std::string before = io::exists(path) ? io::read_file(path) : "";
+  if (before == o.resolved) return;
+  if (o.change && !before.empty())
+    io::write_file(fmt::format("{}/config-until-step-{:08}.toml", folder, first_step), before);
+  io::write_file(path, o.resolved);
+}
+
+void print_run(const TrainingOptions& o, const nn::BlockStack& blocks, Device device, const std::string& rows,
+               int64_t first_step) {
+  if (blocks.strategy() != RecomputeStrategy())
+    train::report("Recompute: {}: blocks {} (in brackets: played again in backward)\n",
+                  to_string(blocks.strategy()), to_string(blocks.recompute_plan()));
+  train::report("Run: {} steps of {} on {} ({} threads), into {}\n", o.trainer.schedule.steps, rows,
+                to_string(device), num_threads(), o.trainer.run_folder);
+  if (!o.changes.empty()) train::report("Changed: {}\n", train::for_output(to_string(o.changes)));
+  if (o.trainer.resume && first_step > 0) train::report("It goes on after step {}\n", first_step);
+  if (o.trainer.resume && first_step == 0)
+    train::report("It has no checkpoint yet, and starts from its beginning\n");
+  train::report("\n");
+}
+
+int finish(const TrainingOptions& o, const train::TrainingResult& result, double seconds,
+           const std::string& program, const std::string& result_text) {
+  const std::string& folder = o.trainer.run_folder;
+  int64_t steps = o.trainer.schedule.steps;
+  if (result.updates == 0) {
+    train::report("Stopped before the first step: there is nothing to save\n");
+  } else if (result.step < steps) {
+    train::report("Stopped at step {} of {}; saved. Go on with: {} train --out {} --resume\n", result.step,
+                  steps, program, folder);
+  } else if (result.interrupted) {
+    train::report("Stopped after the last step, {}; saved. Evaluate it with: {} eval --run {}\n", steps,
+                  program, folder);
+  } else {
+    train::report("Done: step {}, {}, {}. Loss curve: {}/loss.svg\n", result.step, result_text,
+                  train::format_duration(seconds), folder);
+  }
+  return result.interrupted ? train::interrupted_exit_code : 0;
+}
+
+std::string newest_run(const std::string& option) {
+  std::string newest;
+  fs::file_time_type when{};
+  std::error_code ignored;
+  for (const std::string& name : io::exists("runs") ? io::names_in("runs") : std::vector<std::string>()) {
+    fs::path run = fs::path("runs") / name;
+    if (!fs::is_directory(run, ignored) || !train::has_checkpoint(run)) continue;
+    std::string config = run / "config.toml";
+    if (io::exists(config) && !read_config(config).contains(option)) continue;
+    auto written = fs::last_write_time(run / "checkpoints" / "LATEST", ignored);
+    if (!newest.empty() && written <= when) continue;
+    newest = run;
+    when = written;
+  }
+  check(!newest.empty(), "--run is missing, and there is no trained model in runs/");
+  return newest;
+}
+
+std::string run_folder_of(const std::string& weights) {
+  std::error_code ignored;
+  fs::path path = fs::canonical(weights, ignored);
+  if (path.filename() == "model.safetensors") path = path.parent_path();
+  bool is_checkpoint =
+      io::exists(path / "model.safetensors") && path.parent_path().filename() == "checkpoints";
+  return is_checkpoint ? path.parent_path().parent_path() : path;
+}
+
+}  // namespace reprise::apps

@@ -1,0 +1,84 @@
+// What every program that trains does around the loop: checks of folder and numbers, memory, resuming, the last line.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "reprise/apps/common/training_options.h"
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/recompute/planner/strategy.h"
+#include "reprise/core/device.h"
+#include "reprise/nn/block_stack.h"
+#include "reprise/nn/module.h"
+#include "reprise/nn/optim/adamw.h"
+#include "reprise/train/run_lock.h"
+
+namespace reprise::apps {
+
+/// The device of the options, once threads, memory limit, attention and schedule are set as they say. Error naming the
+/// option that does not fit.
+Device apply_training_options(TrainingOptions& options);
+
+/// Makes attention on `device` use the kernels of this name. Error if they do not exist, are not in this
+/// build, or are not for the device.
+void use_attention(const std::string& name, Device device);
+
+/// Error unless a new run may be written to --out, or a run there can go on; of the latter the lock, before anything of
+/// it is read.
+std::optional<train::RunLock> check_folder(const TrainingOptions& options);
+
+/// The strategy of the options. Error if it needs a memory budget that is not there, or the other way round.
+RecomputeStrategy recompute_strategy(const TrainingOptions& options);
+
+/// Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there. `input`: what
+/// the stack is called with.
+void plan_for_budget(const TrainingOptions& options, nn::BlockStack& blocks, optim::AdamW& optimizer,
+                     const std::function<Tensor()>& input);
+
+/// How the data of a resumed run differs from that of the options.
+struct DataDifference {
+  std::set<std::string> options{};  ///< that name the data: another path to the same data is no change
+  std::string source{};             ///< what --data is now
+  bool known = false;               ///< the run has a record of its data
+  std::string text{};               ///< what differs; empty: nothing
+};
+/// For --resume: one Error with all options that differ from the run's, with both values, unless --change was given and
+/// none of them is `fixed`, which weights and optimizer state are made for.
+void check_changes(const TrainingOptions& options, const std::set<std::string>& fixed,
+                   const DataDifference& data);
+
+/// Keeps the options in the run folder, durably. If those of a run at `first_step` changed, those before stay beside
+/// as config-until-step-N.toml.
+void keep_config(const TrainingOptions& options, int64_t first_step);
+
+/// What the header of a run says of its recompute strategy, threads, changes and beginning, "Run: 100 steps of ROWS on
+/// cpu (2 threads), into runs/gpt".
+void print_run(const TrainingOptions& options, const nn::BlockStack& blocks, Device device,
+               const std::string& rows, int64_t first_step);
+
+/// Says how training ended and what to do next; the exit code. `program`: "reprise-gpt".
+int finish(const TrainingOptions& options, const train::TrainingResult& result, double seconds,
+           const std::string& program, const std::string& result_text);
+
+/// The newest run in runs/ with a checkpoint whose program has `option`: "context" is a GPT's. Error naming --run if
+/// there is none.
+std::string newest_run(const std::string& option);
+/// The run folder of RUN, RUN/checkpoints/step-00000002 or the model.safetensors in it, wherever that is named from.
+std::string run_folder_of(const std::string& weights);
+
+/// Evaluation mode, without a graph, while it lives.
+class EvalScope {
+ public:
+  explicit EvalScope(nn::Module& model) : model_(model), was_training_(model.training()) { model.eval(); }
+  ~EvalScope() { model_.train(was_training_); }
+  EvalScope(const EvalScope&) = delete;
+
+ private:
+  nn::Module& model_;
+  bool was_training_;
+  InferenceMode inference_;
+};
+
+}  // namespace reprise::apps

@@ -1,0 +1,46 @@
+#include "reprise/apps/vit/attention_map.h"
+
+#include <cmath>
+
+#include "reprise/apps/common/training_run.h"
+#include "reprise/autograd/ops.h"
+
+namespace reprise::apps::vit {
+namespace {
+
+// The mean of the heads' probabilities, (B, T, T): rows are queries.
+Tensor attention_of(nn::TransformerBlock& block, const Tensor& x, int64_t heads) {
+  const int64_t batch = x.size(0), tokens = x.size(1), head_dim = x.size(2) / heads;
+  Tensor qkv = reshape(block.attn.qkv(block.norm1(x)), {batch, tokens, 3, heads, head_dim});
+  Tensor q = transpose(select(qkv, 2, 0), 1, 2),
+         k = transpose(select(qkv, 2, 1), 1, 2);  // (B, heads, T, head_dim)
+  Tensor scores = matmul(q, transpose(k, 2, 3)) * (1 / std::sqrt(double(head_dim)));
+  return mean(softmax(scores), {1});
+}
+
+Tensor identity(int64_t size, Device device) { return one_hot(arange(size, DType::i64, device), size); }
+
+}  // namespace
+
+AttentionMaps attention_maps(nn::Vit& model, const Tensor& images) {
+  EvalScope scope(model);
+  Tensor x = model.embed(images);  // (B, T, width)
+  Tensor attention, rollout;       // (B, T, T)
+  for (int64_t i = 0; i < model.blocks.size(); ++i) {
+    auto& block = dynamic_cast<nn::TransformerBlock&>(model.blocks[i]);
+    attention = attention_of(block, x, model.options().heads);
+    Tensor mixed = (attention + identity(x.size(1), x.device())) * 0.5;
+    rollout = rollout.defined() ? matmul(mixed, rollout) : mixed;
+    x = block(x);
+  }
+  const int64_t prefix = model.prefix_tokens();
+  auto of_patches = [&](const Tensor& weights) {
+    Tensor query = model.options().class_token
+                       ? select(weights, 1, 0)
+                       : mean(slice(weights, 1, prefix, weights.size(1)), {1});  // (B, T)
+    return slice(query, 1, prefix, query.size(1));
+  };
+  return {of_patches(attention), of_patches(rollout)};
+}
+
+}  // namespace reprise::apps::vit

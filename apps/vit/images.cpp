@@ -1,0 +1,163 @@
+#include "reprise/apps/vit/images.h"
+
+#include <fmt/core.h>
+
+#include <numeric>
+#include <optional>
+
+#include "reprise/apps/common/config_file.h"
+#include "reprise/data/datasets/cifar.h"
+#include "reprise/data/datasets/idx_dataset.h"
+#include "reprise/data/datasets/image_folder.h"
+#include "reprise/data/datasets/subset.h"
+#include "reprise/data/datasets/tar_shards.h"
+#include "reprise/io/crc32c.h"
+#include "reprise/io/folder.h"
+#include "reprise/train/option_error.h"
+
+namespace reprise::apps::vit {
+namespace {
+
+using DatasetPointer = std::shared_ptr<const data::Dataset>;
+
+const std::string debians_fashion_mnist =
+    "/usr/share/datasets/fashion-mnist";  // package dataset-fashion-mnist
+
+ImageData split(const DatasetPointer& all, double val_fraction, uint64_t seed) {
+  auto [train, held_out] = data::hold_out(all, val_fraction, seed);
+  return {.train = std::make_shared<data::Subset>(std::move(train)),
+          .validation = std::make_shared<data::Subset>(std::move(held_out)),
+          .test = nullptr};
+}
+
+// "cifar10:DIR" -> {"cifar10", "DIR"}; what has no such word before a colon is a path.
+std::pair<std::string, std::string> kind_and_folder(const std::string& source) {
+  for (std::string kind : {"fashion-mnist", "idx", "cifar10", "cifar100"})
+    if (source.starts_with(kind + ':')) return {kind, source.substr(kind.size() + 1)};
+  return {"", source};
+}
+
+DatasetPointer open_pixels(const std::string& kind, const std::string& folder, data::Split split) {
+  auto pixels = [&] {
+    if (kind == "fashion-mnist") return data::fashion_mnist(split, folder);
+    if (kind == "cifar10") return data::cifar10(folder, split);
+    if (kind == "cifar100") return data::cifar100(folder, split);
+    const char* part = split == data::Split::train ? "train" : "t10k";
+    return data::idx_dataset(fmt::format("{}/{}-images-idx3-ubyte", folder, part),
+                             fmt::format("{}/{}-labels-idx1-ubyte", folder, part));
+  };
+  return std::make_shared<data::PixelDataset>(pixels());
+}
+
+bool holds_shards(const std::string& folder) {
+  for (const std::string& name : io::names_in(folder))
+    if (name.ends_with(".tar")) return true;
+  return false;
+}
+
+DatasetPointer open_folder(const std::string& folder, const std::vector<std::string>& class_names) {
+  if (holds_shards(folder))
+    return std::make_shared<data::TarShards>(data::shards_in(folder),
+                                             data::TarShardsOptions{.class_names = class_names});
+  return std::make_shared<data::ImageFolder>(folder, data::ImageFolderOptions{.class_names = class_names});
+}
+
+// A folder of images or shards; the validation part is its own test part too, which only the end sees whole.
+ImageData open_folders(const std::string& root, double val_fraction, uint64_t seed) {
+  ImageData images;
+  std::optional<std::string> train = data::split_folder(root, data::Split::train);
+  std::optional<std::string> held_out = data::split_folder(root, data::Split::validation);
+  DatasetPointer all = open_folder(train.value_or(root), {});
+  if (!train || !held_out) return split(all, val_fraction, seed);
+  images.train = all;
+  images.validation = open_folder(*held_out, all->class_names());
+  return images;
+}
+
+data::RecipeOptions recipe_options_of(const Classifier& c) {
+  return {.image = c.model.image,
+          .crop_pct = c.crop,
+          .statistics = {.mean = c.mean, .deviation = c.deviation},
+          .apply_exif = c.apply_exif};
+}
+
+constexpr std::pair<const char*, data::Pipeline (*)(const data::RecipeOptions&)> training_pipelines[] = {
+    {"fashion", data::fashion_train},
+    {"cifar", data::cifar_train},
+    {"deit", data::deit_train},
+    {"simple", data::simple_train},
+    {"finetune", data::finetune_train}};
+
+std::string path_of_record(const std::string& run_folder) { return run_folder + "/data.toml"; }
+
+// Images are known by their names and classes: reading all of them would take longer than a run's first epoch.
+uint32_t checksum(const data::Dataset& images) {
+  uint32_t crc = 0;
+  for (const std::string& name : images.class_names()) crc = io::crc32c(name + '\n', crc);
+  for (int64_t i = 0; i < images.size(); ++i)
+    crc = io::crc32c(images.name(i) + ' ' + std::to_string(images.label(i)) + '\n', crc);
+  return crc;
+}
+
+std::map<std::string, std::string> values_of(const ImageData& images) {
+  return {{"train-images", std::to_string(images.train->size())},
+          {"train-crc32c", fmt::format("{:08x}", checksum(*images.train))},
+          {"validation-images", std::to_string(images.validation->size())},
+          {"validation-crc32c", fmt::format("{:08x}", checksum(*images.validation))}};
+}
+
+}  // namespace
+
+ImageData load_images(const ImageOptions& o, uint64_t seed) {
+  return train::under_option("--data", [&] {
+    auto [kind, folder] =
+        kind_and_folder(o.data == "fashion-mnist" ? "fashion-mnist:" + debians_fashion_mnist : o.data);
+    if (kind.empty()) return open_folders(folder, o.val_fraction, seed);
+    ImageData images = split(open_pixels(kind, folder, data::Split::train), o.val_fraction, seed);
+    images.test = open_pixels(kind, folder, data::Split::validation);
+    return images;
+  });
+}
+
+data::Statistics pixel_statistics(const std::string& data, int64_t channels) {
+  data::Statistics statistics = data.starts_with("fashion-mnist") ? data::fashion_mnist_statistics()
+                                : data.starts_with("cifar10")     ? data::cifar10_statistics()
+                                                                  : data::imagenet_statistics();
+  for (std::vector<double>* numbers : {&statistics.mean, &statistics.deviation}) {
+    double mean = std::accumulate(numbers->begin(), numbers->end(), 0.0) / double(numbers->size());
+    if (int64_t(numbers->size()) != channels) numbers->assign(size_t(channels), mean);
+  }
+  return statistics;
+}
+
+data::Pipeline evaluation_pipeline(const Classifier& c) { return data::photo_eval(recipe_options_of(c)); }
+
+data::Pipeline training_pipeline(const Classifier& c, const std::string& recipe) {
+  for (const auto& [name, pipeline] : training_pipelines)
+    if (recipe == name) return pipeline(recipe_options_of(c));
+  fail("--recipe ", recipe, ": there are fashion, cifar, deit, simple and finetune");
+}
+
+std::string data_record(const ImageData& images) {
+  std::string text = "# What the run learns from: images, and the CRC-32C of their names and classes.\n";
+  for (const auto& [key, value] : values_of(images))
+    text += key + " = " + (key.ends_with("crc32c") ? '"' + value + '"' : value) + "\n";
+  return text;
+}
+
+bool has_data_record(const std::string& run_folder) { return io::exists(path_of_record(run_folder)); }
+
+std::string difference_of_data(const std::string& run_folder, const ImageData& images) {
+  std::map<std::string, std::string> own = read_config(path_of_record(run_folder)), now = values_of(images);
+  std::string text;
+  for (std::string part : {"train", "validation"}) {
+    std::string count = part + "-images", crc = part + "-crc32c";
+    if (own[count] == now[count] && own[crc] == now[crc]) continue;
+    text +=
+        fmt::format("{}{} images {} with checksum {}, now {} with {}", text.empty() ? "" : "; ", own[count],
+                    part == "train" ? "to train on" : "held out", own[crc], now[count], now[crc]);
+  }
+  return text;
+}
+
+}  // namespace reprise::apps::vit

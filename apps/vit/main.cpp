@@ -1,0 +1,28 @@
+// reprise-vit: exit code 0 on success, 2 on bad input (one line that says what and where), 3 when
+// interrupted, 1 on a defect of the program.
+#include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/program.h"
+#include "reprise/apps/vit/options.h"
+#include "reprise/core/error.h"
+
+int main(int argc, char** argv) {
+  using namespace reprise::apps::vit;
+  return reprise::apps::run_program("reprise-vit", argc, argv, [&] {
+    Command command = parse_command_line(argc, argv);
+    switch (command.kind) {
+      case Command::Kind::eval:
+        return run_eval(command.eval);
+      case Command::Kind::predict:
+        return run_predict(command.predict);
+      case Command::Kind::check:
+        return run_check(command.check);
+      case Command::Kind::train:
+        break;
+    }
+    try {
+      return run_train(command.train);
+    } catch (const reprise::Error& error) {
+      reprise::fail(reprise::apps::with_places(error.what(), command.places));
+    }
+  });
+}

@@ -1,0 +1,167 @@
+// The command line of `reprise-vit`.
+#include "reprise/apps/vit/options.h"
+
+#include <climits>
+
+#include "reprise/apps/common/command_line.h"
+#include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/validators.h"
+#include "reprise/apps/vit/recipes.h"
+
+namespace reprise::apps::vit {
+namespace {
+
+constexpr const char* data_help =
+    "Images to learn from: fashion-mnist (Debian's package), cifar10:DIR, cifar100:DIR,\n"
+    "idx:DIR, a folder with a folder per class, or tar shards (WebDataset)";
+
+void add_image_options(CLI::App& app, ImageOptions& o) {
+  auto* group = app.add_option_group("Data");
+  group->add_option("--data", o.data, data_help)->check(not_empty());
+  group
+      ->add_option("--val-fraction", o.val_fraction,
+                   "Part of the training images that is held out, where there is no val/")
+      ->check(fraction());
+  group->add_option("--exif", o.exif, "Orientation of photographs: apply (as people see them) or ignore")
+      ->check(CLI::IsMember({"apply", "ignore"}));
+  group
+      ->add_option("--bad-images", o.bad_images,
+                   "An image that cannot be read: error (stop), or skip (another one of its class\n"
+                   "stands in; the run folder lists them)")
+      ->check(CLI::IsMember({"error", "skip"}));
+  group->add_option("--workers", o.workers, "Threads that decode and augment (0: none of their own)")
+      ->transform(whole_from(0, 1024));
+  group->add_option("--prefetch", o.prefetch, "Batches that they work ahead")->transform(whole_from(1, 64));
+}
+
+void add_model_options(CLI::App& app, TrainCommand& c) {
+  auto* group = app.add_option_group("Model");
+  nn::VitOptions& o = c.model;
+  group->add_option("--recipe", c.recipe,
+                    "Published settings for what is left open: fashion, cifar, deit, simple or finetune");
+  group->add_option("--model", c.preset, "Width, layers and heads: tiny, small, base or large");
+  group->add_option("--image", o.image, "Pixels of an image's side, as the model sees it")
+      ->transform(whole_from(1, 1 << 14));
+  group->add_option("--channels", o.channels, "1 (gray) or 3 (colour)")->check(CLI::IsMember({1, 3}));
+  group->add_option("--patch", o.patch, "Pixels of a patch's side")->transform(whole_from(1, 1 << 14));
+  group->add_option("--width", o.width, "Size of the residual stream")->transform(whole_from(1));
+  group->add_option("--layers", o.layers, "Transformer blocks")->transform(whole_from(1));
+  group->add_option("--heads", o.heads, "Attention heads per block")->transform(whole_from(1));
+  group
+      ->add_option("--stem", c.stem,
+                   "How patches become tokens: patch (a product) or conv (Xiao et al. 2021)")
+      ->check(CLI::IsMember({"patch", "conv"}));
+  group->add_option("--pool", c.pool, "What the head sees: token (a class token) or avg (the patches' mean)")
+      ->check(CLI::IsMember({"token", "avg"}));
+  group->add_option("--positions", c.positions, "Position embeddings: learned or sincos")
+      ->check(CLI::IsMember({"learned", "sincos"}));
+  group->add_option("--registers", o.registers, "Register tokens (Darcet et al. 2024)")
+      ->transform(whole_from(0));
+  group->add_option("--layer-scale", o.layer_scale, "First value of LayerScale (0: none)")
+      ->check(number_from_0());
+  group->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
+  group->add_option("--drop-path", o.drop_path, "Stochastic depth of the last block")->check(probability());
+}
+
+void add_recipe_options(CLI::App& app, TrainCommand& c) {
+  auto* group = app.add_option_group("Recipe");
+  group->add_option("--epochs", c.epochs, "Passes over the training images, where --steps is 0")
+      ->check(number_from_0());
+  group->add_option("--warmup-epochs", c.warmup_epochs, "Of linear warm-up, where --warmup is 0")
+      ->check(number_from_0());
+  group->add_option("--smoothing", c.smoothing, "Label smoothing")->check(probability());
+  group->add_option("--crop", c.crop, "Side of the evaluated middle in that of the resized image")
+      ->check(above_0_to_1());
+  group->add_option("--layer-decay", c.layer_decay, "Of the learning rate, from a layer to the one below")
+      ->check(above_0_to_1());
+  group->add_option("--repeats", c.repeats, "Of each image per epoch (repeated augmentation)")
+      ->transform(whole_from(1, 1000));
+}
+
+void add_train(CLI::App& app, TrainCommand& o) {
+  auto* train = app.add_subcommand("train", "Train a vision transformer");
+  add_image_options(*train, o.images);
+  add_model_options(*train, o);
+  add_recipe_options(*train, o);
+  add_optimizer_options(*train, o, "Images");
+  add_run_options(*train, o, "vit");
+  add_config_option(*train);
+  train->option_defaults()->always_capture_default();
+}
+
+void add_eval(CLI::App& app, EvalCommand& o) {
+  auto* eval = app.add_subcommand("eval", "Accuracy of a trained model: top-1, top-5, per class");
+  add_read_run_option(*eval, o.run);
+  eval->add_option("--data", o.data, "Other images than the run's")->check(not_empty());
+  eval->add_option("--part", o.part, "test (where there is none, and else validation: what the run held out)")
+      ->check(CLI::IsMember({"test", "validation"}));
+  eval->add_option("--batch", o.batch, "Images at once")->transform(whole_from(1));
+  add_device_options(*eval, o.device, o.attention);
+  eval->add_flag("--json", o.json, "Print one JSON object");
+}
+
+void add_predict(CLI::App& app, PredictCommand& o) {
+  auto* predict = app.add_subcommand("predict", "The five most likely classes of each image file");
+  predict->add_option("files", o.files, "Images: JPEG or PNG")->required();
+  add_read_run_option(*predict, o.run);
+  predict->add_flag("--invert", o.invert, "Dark on light, for a model that was trained on light on dark");
+  add_device_options(*predict, o.device, o.attention);
+  predict->add_flag("--json", o.json, "Print one JSON object per image");
+}
+
+// Fashion-MNIST in minutes on two CPU cores.
+TrainCommand default_train() {
+  TrainCommand o;
+  o.model = {.image = 28,
+             .patch = 4,
+             .channels = 1,
+             .classes = 0,
+             .width = 128,
+             .layers = 4,
+             .heads = 4,
+             .class_token = false};
+  o.batch = 128;
+  o.eval_batches = 0;
+  o.beta2 = 0.999;
+  o.weight_decay = 0.05;
+  o.trainer.schedule = {.lr = 2e-3, .min_lr = 0, .warmup = 0, .steps = 0};
+  o.trainer.eval_every = 0;
+  return o;
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, char** argv) {
+  Command command;
+  command.train = default_train();
+  CLI::App app("reprise-vit: train a vision transformer on your images, evaluate it, let it look",
+               "reprise-vit");
+  app.option_defaults()->always_capture_default();
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  add_train(app, command.train);
+  add_eval(app, command.eval);
+  add_predict(app, command.predict);
+  add_image_options(
+      *app.add_subcommand("check", "Decode every image once: formats, sizes, classes, bad files"),
+      command.check.images);
+  parse_arguments(app, argc, argv);
+  if (app.got_subcommand("train")) {
+    CLI::App& train = *app.get_subcommand("train");
+    TrainCommand& o = command.train;
+    command.places = apply_config(train);
+    take_run_options(train, o, {"--workers", "--prefetch"});
+    if (!o.trainer.resume)
+      take_defaults(train, recipe_options(o.recipe, o.batch * o.trainer.accumulate), "--recipe " + o.recipe);
+    o.resolved = resolved_config(train);
+  }
+  using Kind = Command::Kind;
+  for (auto [name, kind] : {std::pair{"train", Kind::train},
+                            {"eval", Kind::eval},
+                            {"predict", Kind::predict},
+                            {"check", Kind::check}})
+    if (app.got_subcommand(name)) command.kind = kind;
+  return command;
+}
+
+}  // namespace reprise::apps::vit

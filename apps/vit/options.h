@@ -1,0 +1,73 @@
+// The options of `reprise-vit` and its subcommands.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reprise/apps/common/training_options.h"
+#include "reprise/nn/models/vit.h"
+
+namespace reprise::apps::vit {
+
+struct ImageOptions {
+  std::string data =
+      "fashion-mnist";        ///< fashion-mnist, cifar10:DIR, cifar100:DIR, idx:DIR, a folder or tar shards
+  double val_fraction = 0.1;  ///< of the training images, where the data has no validation part
+  std::string exif = "apply";
+  std::string bad_images = "error";
+  int64_t workers = 1;   ///< threads that decode and augment
+  int64_t prefetch = 2;  ///< batches ahead
+};
+
+struct TrainCommand : TrainingOptions {
+  ImageOptions images;
+  nn::VitOptions model;
+  std::string recipe = "fashion", preset, stem = "conv", pool = "avg", positions = "learned";
+  double epochs = 6, warmup_epochs = 0.5;
+  double smoothing = 0.1;
+  double crop = 1;         ///< of evaluation (timm: crop_pct)
+  double layer_decay = 1;  ///< of the rate, from a layer to the one below
+  int64_t repeats = 1;     ///< of each image per epoch
+};
+
+struct EvalCommand {
+  std::string run;  ///< a run folder or a checkpoint; empty: the newest run
+  std::string device = "best", attention = "reprise";
+  std::string data;  ///< empty: the test part of what the run trained on
+  std::string part = "test";
+  int64_t batch = 256;
+  bool json = false;
+};
+
+struct PredictCommand {
+  std::string run;
+  std::string device = "best", attention = "reprise";
+  std::vector<std::string> files;
+  bool invert = false;  ///< dark on light, for models that were trained on light on dark
+  bool json = false;
+};
+
+struct CheckCommand {
+  ImageOptions images;
+};
+
+struct Command {
+  enum class Kind : uint8_t { train, eval, predict, check } kind = Kind::train;
+  TrainCommand train;
+  EvalCommand eval;
+  PredictCommand predict;
+  CheckCommand check;
+  std::map<std::string, std::string> places;  ///< of the options that are from --config
+};
+
+/// Parses the command line. Prints help and exits the process with 0 where asked; throws Error on bad
+/// options.
+Command parse_command_line(int argc, char** argv);
+
+int run_train(const TrainCommand& command);
+int run_eval(const EvalCommand& command);
+int run_predict(const PredictCommand& command);
+int run_check(const CheckCommand& command);
+
+}  // namespace reprise::apps::vit

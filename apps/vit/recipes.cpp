@@ -1,0 +1,60 @@
+#include "reprise/apps/vit/recipes.h"
+
+#include <fmt/core.h>
+
+#include "reprise/core/error.h"
+
+namespace reprise::apps::vit {
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+Options with(Options options, const Options& more) {
+  for (const auto& [name, value] : more) options[name] = value;
+  return options;
+}
+
+std::string rate(double per_512, int64_t rows) { return fmt::format("{}", per_512 * double(rows) / 512); }
+
+// ViT-S/16 as timm has it.
+const Options small_vit = {{"model", "small"}, {"image", "224"},  {"channels", "3"}, {"patch", "16"},
+                           {"stem", "patch"},  {"pool", "token"}, {"crop", "0.875"}, {"eval-batches", "0"}};
+
+}  // namespace
+
+Options recipe_options(const std::string& name, int64_t rows) {
+  if (name == "fashion")
+    return {};  // the defaults: 89.2 % of the test images after six epochs, measured in PyTorch
+  if (name == "cifar")
+    return {{"image", "32"}, {"channels", "3"}, {"width", "192"},
+            {"layers", "6"}, {"heads", "3"},    {"epochs", "30"}};
+  // Touvron et al. 2021: rate for 512 rows, repeated augmentation, no clipping.
+  if (name == "deit")
+    return with(small_vit, {{"lr", rate(5e-4, rows)},
+                            {"min-lr", "1e-5"},
+                            {"epochs", "300"},
+                            {"warmup-epochs", "5"},
+                            {"clip", "0"},
+                            {"drop-path", "0.1"},
+                            {"repeats", "3"},
+                            {"ema", "0.99996"}});
+  // Beyer et al. 2022 (big_vision's vit_s16_i1k): 1,024 rows.
+  if (name == "simple")
+    return with(small_vit, {{"lr", "1e-3"},
+                            {"weight-decay", "0.1"},
+                            {"epochs", "90"},
+                            {"warmup", "10000"},
+                            {"pool", "avg"},
+                            {"positions", "sincos"},
+                            {"smoothing", "0"}});
+  if (name == "finetune")
+    return with(small_vit, {{"lr", rate(5e-4, rows)},
+                            {"epochs", "100"},
+                            {"warmup-epochs", "5"},
+                            {"layer-decay", "0.75"},
+                            {"crop", "0.9"},
+                            {"drop-path", "0.1"}});
+  fail("--recipe ", name, ": there are fashion, cifar, deit, simple and finetune");
+}
+
+}  // namespace reprise::apps::vit

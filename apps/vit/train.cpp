@@ -1,0 +1,240 @@
+// reprise-vit train.
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "reprise/apps/common/training_run.h"
+#include "reprise/apps/vit/evaluate.h"
+#include "reprise/apps/vit/images.h"
+#include "reprise/apps/vit/model.h"
+#include "reprise/apps/vit/options.h"
+#include "reprise/apps/vit/report.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/data/loader.h"
+#include "reprise/io/atomic_file.h"
+#include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/groups.h"
+#include "reprise/train/checkpoint.h"
+#include "reprise/train/interrupt.h"
+#include "reprise/train/option_error.h"
+#include "reprise/train/output.h"
+#include "reprise/train/run_folder.h"
+
+namespace reprise::apps::vit {
+namespace {
+
+// What the weights and the optimizer's state are made for.
+const std::set<std::string> fixed_options = {"--model", "--image",     "--channels",    "--patch",
+                                             "--width", "--layers",    "--heads",       "--stem",
+                                             "--pool",  "--registers", "--layer-scale", "--init-from"};
+
+void tell(const std::string& text) { train::warn("warning: {}\n", text); }
+
+// The model of the options, for these images.
+nn::VitOptions model_options(const TrainCommand& c, int64_t classes) {
+  nn::VitOptions o = c.model;
+  o.classes = classes;
+  o.stem = c.stem == "conv" ? nn::Stem::conv : nn::Stem::patch;
+  o.pool = c.pool == "avg" ? nn::Pool::avg : nn::Pool::token;
+  o.positions = c.positions == "learned" ? nn::Positions::learned : nn::Positions::sincos;
+  o.class_token = o.pool == nn::Pool::token;
+  o.recompute = recompute_strategy(c);
+  if (c.preset.empty()) return o;
+  nn::VitOptions preset = train::under_option("--model", [&] { return nn::vit_preset(c.preset); });
+  o.width = preset.width, o.layers = preset.layers, o.heads = preset.heads;
+  return o;
+}
+
+void check_numbers(const TrainCommand& c) {
+  int64_t rows = 0;
+  check(!__builtin_mul_overflow(c.batch, c.trainer.accumulate, &rows), "--batch ", c.batch,
+        " and --accumulate ", c.trainer.accumulate, ": a step of so many images cannot be counted");
+}
+
+// Steps and warm-up in epochs become steps.
+void count_steps(TrainCommand& c, int64_t images) {
+  auto steps_of = [&](double epochs, const char* option) {
+    double steps = std::ceil(epochs * double(images * c.repeats) / double(c.batch * c.trainer.accumulate));
+    check(steps <= 1e15, option, ' ', epochs, ": so many steps cannot be counted");
+    return int64_t(steps);
+  };
+  optim::Schedule& schedule = c.trainer.schedule;
+  if (schedule.steps == 0) schedule.steps = steps_of(c.epochs, "--epochs");
+  check(schedule.steps > 0, "--epochs ", c.epochs, " and --steps 0: there is nothing to train");
+  if (schedule.warmup == 0)
+    schedule.warmup = std::min(steps_of(c.warmup_epochs, "--warmup-epochs"), schedule.steps);
+  if (c.trainer.eval_every == 0) c.trainer.eval_every = std::max<int64_t>(steps_of(1, "--epochs"), 1);
+}
+
+void print_header(const TrainCommand& c, const nn::Vit& model, const ImageData& images, Device device,
+                  int64_t first_step) {
+  const nn::VitOptions& o = model.options();
+  train::report("ViT: {} layers, {} heads, width {}, {} x {} pixels in patches of {}: {:.2f} M parameters\n",
+                o.layers, o.heads, o.width, o.image, o.image, o.patch, double(model.parameter_count()) / 1e6);
+  train::report("Data: {}: {} images to train on, {} held out, {} classes\n",
+                train::for_output(c.images.data), images.train->size(), images.validation->size(),
+                images.train->classes());
+  print_run(c, model.blocks, device, fmt::format("{} images", c.batch * c.trainer.accumulate), first_step);
+}
+
+void keep_options(const TrainCommand& c, const ImageData& images, int64_t first_step) {
+  keep_config(c, first_step);
+  if (c.change || first_step == 0) io::write_file(c.trainer.run_folder + "/data.toml", data_record(images));
+}
+
+void check_resumed(const TrainCommand& c, const ImageData& images) {
+  const std::string& folder = c.trainer.run_folder;
+  DataDifference data{.options = {"--data"}, .source = c.images.data, .known = has_data_record(folder)};
+  if (data.known) data.text = difference_of_data(folder, images);
+  check_changes(c, fixed_options, data);
+}
+
+void keep_bad_images(const std::string& folder, const std::vector<std::string>& bad) {
+  if (bad.empty()) return;
+  std::string text;
+  for (const std::string& reason : bad) text += reason + '\n';
+  io::write_file(folder + "/bad_images.txt", text);
+  train::report("{} images could not be read, and others of their classes stood in: {}/bad_images.txt\n",
+                bad.size(), folder);
+}
+
+Classifier classifier_of(const TrainCommand& c, const data::Dataset& images) {
+  data::Statistics statistics = pixel_statistics(c.images.data, c.model.channels);
+  return {.model = model_options(c, images.classes()),
+          .class_names = images.class_names(),
+          .mean = statistics.mean,
+          .deviation = statistics.deviation,
+          .crop = c.crop,
+          .apply_exif = c.images.exif == "apply"};
+}
+
+data::LoaderOptions loader_options(const TrainCommand& c) {
+  return {.batch = c.batch,
+          .accumulate = c.trainer.accumulate,
+          .seed = uint64_t(c.seed),
+          .repeats = c.repeats,
+          .smoothing = c.smoothing,
+          .workers = c.images.workers,
+          .prefetch = c.images.prefetch,
+          .bad_images = c.images.bad_images == "skip" ? data::BadImages::substitute : data::BadImages::error};
+}
+
+std::vector<optim::ParameterGroup> groups_of(const nn::Vit& model, const TrainCommand& c) {
+  return optim::layer_decay(
+      model, [&](const std::string& name) { return model.layer_of(name); },
+      {.lr = c.trainer.schedule.lr, .weight_decay = c.weight_decay, .decay = c.layer_decay});
+}
+
+// The model of a run and what trains it. The images must outlive it.
+struct Training {
+  Training(const TrainCommand& c, const Classifier& the_classifier, const ImageData& the_images,
+           Device device, bool goes_on)
+      : classifier(the_classifier),
+        images(the_images),
+        pipeline(training_pipeline(the_classifier, c.recipe)),
+        evaluation(evaluation_pipeline(the_classifier)),
+        model(the_classifier.model, device),
+        optimizer(groups_of(model, c), {.beta1 = c.beta1, .beta2 = c.beta2}),
+        loader(*the_images.train, pipeline, loader_options(c), device) {
+    if (!c.init_from.empty() && !goes_on)
+      train::under_option("--init-from", [&] { load_weights(model, c.init_from); });
+    if (c.ema > 0) ema = std::make_unique<optim::Ema>(model, c.ema);
+    plan_for_budget(c, model.blocks, optimizer, [&] { return loader.batch(0).images; });
+  }
+
+  Tensor loss(int64_t step, int64_t micro, double smoothing) {
+    data::ImageBatch batch = loader.batch(step, micro);
+    bool mixed = batch.targets.dtype() != DType::i64;  // smoothed already
+    return cross_entropy(model(batch.images), batch.targets, {.label_smoothing = mixed ? 0 : smoothing});
+  }
+
+  // Seconds spent waiting for images since the last call.
+  double take_data_seconds() {
+    double now = loader.waited_seconds();
+    return now - std::exchange(waited_before, now);
+  }
+
+  const Classifier& classifier;
+  const ImageData& images;
+  const data::Pipeline pipeline, evaluation;
+  nn::Vit model;
+  optim::AdamW optimizer;
+  std::unique_ptr<optim::Ema> ema{};
+  data::ImageLoader loader;
+  double waited_before = 0;
+};
+
+train::Task task_of(Training& t, const TrainCommand& c, Device device) {
+  train::Task task{.model = t.model, .optimizer = t.optimizer, .ema = t.ema.get()};
+  task.description = describe(t.classifier);
+  task.description["pipeline"] = t.pipeline.text();
+  if (c.change) task.changeable = {"dropout", "drop_path", "pipeline"};
+  task.begin = [&t, &c, device](int64_t first_step) {
+    keep_options(c, t.images, first_step);
+    print_header(c, t.model, t.images, device, first_step);
+  };
+  task.unit = "images";
+  task.units_per_step = c.batch * c.trainer.accumulate;
+  task.loss = [&t, &c](int64_t step, int64_t micro) { return t.loss(step, micro, c.smoothing); };
+  task.step_values = [&t] {
+    return std::vector{std::pair<std::string, double>{"data_seconds", t.take_data_seconds()}};
+  };
+  task.validation_loss = [&t, &c](bool whole) {
+    Evaluation e = evaluate(t.model, *t.images.validation, t.evaluation, c.batch, whole ? 0 : c.eval_batches);
+    return train::Validation(e.loss, e.top1());
+  };
+  return task;
+}
+
+// Looks at the test images, once, with the averages where there are any.
+int finish_with_report(Training& t, const TrainCommand& c) {
+  std::optional<optim::Ema::Scope> averages;
+  if (t.ema) averages.emplace(*t.ema);
+  const data::Dataset& last = t.images.test ? *t.images.test : *t.images.validation;
+  try {
+    Evaluation e = evaluate(t.model, last, t.evaluation, c.batch);
+    train::report("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} over {} images\n",
+                  t.images.test ? "Test" : "Held out", 100 * e.top1(), 100 * e.top5(), e.loss, e.images);
+    write_report(c.trainer.run_folder, t.model, t.classifier, last, t.evaluation, e);
+  } catch (const train::Interrupted&) { return train::interrupted_exit_code; }
+  train::report("Pictures: {}/report.html\n", c.trainer.run_folder);
+  return 0;
+}
+
+}  // namespace
+
+int run_train(const TrainCommand& given) {
+  train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
+  TrainCommand c = given;
+  check_numbers(c);
+  Device device = apply_training_options(c);
+  std::string& folder = c.trainer.run_folder;
+  std::optional<train::RunLock> lock = check_folder(c);
+  bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
+
+  const ImageData images = load_images(c.images, uint64_t(c.seed));
+  if (c.trainer.resume) check_resumed(c, images);
+  count_steps(c, images.train->size());
+  const Classifier classifier = classifier_of(c, *images.train);
+  manual_seed(uint64_t(c.seed));
+  Training training(c, classifier, images, device, goes_on);
+  interrupts.defer();
+  std::optional<train::NewRunFolder> new_folder;
+  if (!c.trainer.resume) folder = new_folder.emplace(folder, "vit", tell).path();
+
+  train::Task task = task_of(training, c, device);
+  auto begin = std::chrono::steady_clock::now();
+  train::TrainingResult result = train::train(task, c.trainer);
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  keep_bad_images(folder, training.loader.bad_images());
+  int code =
+      finish(c, result, seconds, "reprise-vit",
+             fmt::format("validation accuracy {:.2f} %", 100 * result.validation_accuracy.value_or(0)));
+  if (code != 0 || result.step < c.trainer.schedule.steps) return code;
+  return finish_with_report(training, c);
+}
+
+}  // namespace reprise::apps::vit

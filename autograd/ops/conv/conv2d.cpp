@@ -1,0 +1,108 @@
+// Convolution as one operation: keeps x and the weight.
+#include "reprise/kernels/conv/conv2d.h"
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/reduce/reduce.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+  kernels::conv2d_shape(x.shape(), weight.shape(), options);
+  check_dtype(x, weight, "conv2d");
+  check_dtype(x, bias, "conv2d");
+  check_floating("conv2d", x);
+  check_device("conv2d", x, weight);
+  check_device("conv2d", x, bias);
+  check(!bias.defined() || bias.shape() == Shape{weight.size(0)}, "conv2d: bias is ",
+        bias.defined() ? bias.shape() : Shape(), ", needs (", weight.size(0), ",)");
+}
+
+struct Conv2d : Function<Conv2d> {
+  static constexpr const char* name = "conv2d";
+  static constexpr OpCost cost = OpCost::product();
+  Conv2dOptions options_;
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+    check_conv2d(x, weight, bias, options);
+    options_ = options;
+    Tensor y =
+        Tensor::empty(kernels::conv2d_shape(x.shape(), weight.shape(), options), x.dtype(), x.device());
+    kernels::conv2d(current_stream(x.device()),
+                    {.x = x.contiguous().view(),
+                     .weight = weight.contiguous().view(),
+                     .bias = bias.defined() ? bias.contiguous().view() : TensorView(),
+                     .options = options,
+                     .y = y});
+    save(x, weight, bias);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dys) {
+    Tensor x = saved(0), weight = saved(1), bias = saved(2);
+    if (grad_mode_enabled()) {
+      auto same = [&](const TensorList& in) {
+        return TensorList{composite::conv2d(in[0], in[1], in[2], options_)};
+      };
+      return composite_backward(same, {x, weight, bias}, dys);
+    }
+    const Stream stream = current_stream(x.device());
+    Tensor dy = dys[0].contiguous(), dx, dweight, dbias;
+    if (needs_grad(0)) {
+      dx = empty_like(x);
+      kernels::conv2d_dx(stream,
+                         {.dy = dy, .weight = weight.contiguous().view(), .options = options_, .dx = dx});
+    }
+    if (needs_grad(1)) {
+      MemoryScope memory = gradient_memory(1);
+      dweight = empty_like(weight);
+      kernels::conv2d_dweight(
+          stream, {.dy = dy, .x = x.contiguous().view(), .options = options_, .dweight = dweight});
+    }
+    if (needs_grad(2)) {
+      dbias = empty_like(bias);
+      kernels::reduce(stream, kernels::ReduceOp::sum, dy, raw_reshape(dbias, {1, dy.size(1), 1, 1}).view());
+    }
+    return {dx, dweight, dbias};
+  }
+};
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+  return Conv2d::apply(x, weight, bias, options);
+}
+
+/// A sum of matrix products, one for each place (p, q) in the window.
+Tensor composite::conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const Conv2dOptions& options) {
+  check_conv2d(x, weight, bias, options);
+  const Shape shape = kernels::conv2d_shape(x.shape(), weight.shape(), options);
+  const int64_t images = shape[0], out = shape[1], height = shape[2], width = shape[3];
+  const int64_t groups = options.groups, in = weight.size(1);
+  auto wide = [&](const Tensor& pixels, const Tensor& weights, const Tensor& shift) {
+    const auto [stride, padding, dilation, same_groups] = options;
+    const auto [above, beside] = padding;
+    Tensor padded = pad(pixels, {.top = above, .bottom = above, .left = beside, .right = beside}), y;
+    for (int64_t p = 0; p < weight.size(2); ++p)
+      for (int64_t q = 0; q < weight.size(3); ++q) {
+        const int64_t row = p * dilation.height, column = q * dilation.width;
+        Tensor rows = slice(padded, 2, row, row + (height - 1) * stride.height + 1, stride.height);
+        Tensor seen = slice(rows, 3, column, column + (width - 1) * stride.width + 1, stride.width);
+        Tensor factor = reshape(select(select(weights, 3, q), 2, p), {groups, out / groups, in});
+        Tensor term =
+            matmul(factor, reshape(seen, {images, groups, in, height * width}));  // (N, G, O/G, I J)
+        y = y.defined() ? y + term : term;
+      }
+    y = reshape(y, shape);
+    return shift.defined() ? y + reshape(shift, {out, 1, 1}) : y;
+  };
+  return in_f32(wide, x, weight, bias);
+}
+
+}  // namespace reprise

@@ -1,0 +1,64 @@
+// Losses whose terms are made of one number and its target.
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/elementwise/elementwise.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+struct BceWithLogits : Function<BceWithLogits> {
+  static constexpr const char* name = "bce_with_logits";
+  static constexpr OpCost cost = OpCost::pointwise();
+
+  Tensor forward(const Tensor& logits, const Tensor& targets) {
+    save(logits, targets);
+    Tensor y = empty_like(logits);
+    kernels::binary(current_stream(logits.device()), kernels::BinaryOp::bce_with_logits, logits, targets, y);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor logits = saved(0), targets = saved(1);
+    auto of_logits = [](const Tensor& d, const Tensor& x, const Tensor& t) { return d * (sigmoid(x) - t); };
+    return {needs_grad(0) ? in_f32(of_logits, dy[0], logits, targets) : Tensor(),
+            needs_grad(1) ? -dy[0] * logits : Tensor()};
+  }
+};
+
+void check_pair(const char* op, const Tensor& x, const Tensor& target) {
+  check_given(op, x, target);
+  check(x.shape() == target.shape(), op, ": shapes differ: ", x.shape(), " and ", target.shape());
+  check_floating(op, x);
+  check_dtype(x, target, op);
+  check_device(op, x, target);
+}
+
+Tensor reduced(const Tensor& losses, Reduction reduction) {
+  if (reduction == Reduction::none) return losses;
+  return reduction == Reduction::sum ? sum(losses) : mean(losses);
+}
+
+}  // namespace
+
+Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, Reduction reduction) {
+  check_pair("bce_with_logits", logits, targets);
+  return reduced(BceWithLogits::apply(logits, targets), reduction);
+}
+
+Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& options) {
+  check_pair("smooth_l1", x, y);
+  check(options.beta >= 0, "smooth_l1: beta is ", options.beta, ", should not be negative");
+  auto wide = [&](const Tensor& a, const Tensor& b) {
+    if (options.beta == 0) return abs(a - b);
+    if (options.beta == 1) return huber(a - b);
+    return huber((a - b) / options.beta) * options.beta;
+  };
+  return reduced(in_f32(wide, x, y), options.reduction);
+}
+
+}  // namespace reprise

@@ -1,0 +1,162 @@
+// Elementwise functions of one tensor: one kernel call forward, one backward; and the derivative of each
+// written in differentiable operations, for gradients of gradients.
+#include <cmath>
+#include <numbers>
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/elementwise/elementwise_table.h"
+
+namespace reprise {
+namespace {
+
+using kernels::UnaryOp;
+
+Tensor normal_density(const Tensor& x) { return exp(square(x) * -0.5) * std::sqrt(0.5 / std::numbers::pi); }
+Tensor normal_cdf(const Tensor& x) { return (erf(x * std::numbers::sqrt2 * 0.5) + 1.0) * 0.5; }
+
+// tanh of the cubic inside gelu_tanh. Beyond 10 it is 1 in every dtype, and a cube may be infinite.
+Tensor gelu_tanh_inner(const Tensor& x) {
+  auto limit = [&](double value) { return scalar(value, x.dtype(), x.device()); };
+  Tensor near = minimum(maximum(x, limit(-10)), limit(10));
+  return tanh((near + square(near) * near * 0.044715) * std::sqrt(2 / std::numbers::pi));
+}
+Tensor gelu_tanh_derivative(const Tensor& x) {
+  Tensor t = gelu_tanh_inner(x);
+  Tensor slope = x * (1.0 - square(t));  // 0 far out, and so all that it is multiplied by
+  return (t + 1.0) * 0.5 + (slope + slope * x * x * (3 * 0.044715)) * (0.5 * std::sqrt(2 / std::numbers::pi));
+}
+
+// The gradient of |x| by dy = 1.
+Tensor sign_of(const Tensor& x) {
+  Tensor y = autograd::empty_like(x), one = scalar(1, x.dtype(), x.device());
+  kernels::unary_backward(current_stream(x.device()), UnaryOp::abs, expand(one.view(), x.shape()), x, y);
+  return y;
+}
+
+// dy op'(x) as a graph, by the formulas of the kernels: Note [Gradients at extreme values] in
+// kernels/elementwise/formulas.h. 1 - tanh^2 is made of sigmoids, which do not cancel and have no
+// kink.
+Tensor gradient(UnaryOp op, const Tensor& dy, const Tensor& x) {
+  switch (op) {
+    case UnaryOp::neg:
+      return -dy;
+    case UnaryOp::abs:
+      return dy * sign_of(x);
+    case UnaryOp::square:
+      return dy * x * 2.0;
+    case UnaryOp::reciprocal:
+      return -(dy / x) / x;
+    case UnaryOp::sqrt:
+      return dy / (sqrt(x) * 2.0);
+    case UnaryOp::rsqrt:
+      return -(dy / abs(x)) / (sqrt(x) * 2.0);
+    case UnaryOp::exp:
+      return dy * exp(x);
+    case UnaryOp::log:
+      return dy / x;
+    case UnaryOp::sin:
+      return dy * cos(x);
+    case UnaryOp::cos:
+      return -dy * sin(x);
+    case UnaryOp::tanh:
+      return dy * (sigmoid(x * 2.0) * sigmoid(x * -2.0) * 4.0);
+    case UnaryOp::sigmoid:
+      return dy * (sigmoid(x) * sigmoid(-x));
+    case UnaryOp::erf:
+      return dy * (exp(-square(x)) * (2 / std::sqrt(std::numbers::pi)));
+    case UnaryOp::relu:
+      return where(less_equal(x, scalar(0, x.dtype(), x.device())), scalar(0, x.dtype(), x.device()), dy);
+    case UnaryOp::gelu:
+      return dy * (normal_cdf(x) + x * normal_density(x));
+    case UnaryOp::gelu_tanh:
+      return dy * gelu_tanh_derivative(x);
+    case UnaryOp::silu:
+      return dy * (sigmoid(x) * (1.0 + x * sigmoid(-x)));
+    case UnaryOp::huber:
+      return dy * clamp(x, -1, 1);
+    default:
+      break;
+  }
+  throw Bug("unary: op has no derivative");
+}
+
+template <UnaryOp op>
+struct Unary : autograd::Function<Unary<op>> {
+  static constexpr const char* name = kernels::name_of(op);
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
+
+  Tensor forward(const Tensor& x) {
+    this->save(x);
+    Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    kernels::unary(current_stream(x.device()), op, x, y);
+    return y;
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor x = this->saved(0);
+    if (autograd::grad_mode_enabled()) {
+      auto wide = [](const Tensor& d, const Tensor& at) { return gradient(op, d, at); };
+      return {autograd::in_f32(wide, dy[0], x)};
+    }
+    Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
+    kernels::unary_backward(current_stream(x.device()), op, dy[0], x, dx);
+    return {dx};
+  }
+};
+
+// activation(x) from simpler operations.
+Tensor activate_wide(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return where(less_equal(x, scalar(0, x.dtype(), x.device())), scalar(0, x.dtype(), x.device()), x);
+    case Activation::gelu:
+      return x * normal_cdf(x);
+    case Activation::gelu_tanh:
+      return x * (gelu_tanh_inner(x) + 1.0) * 0.5;
+    case Activation::silu:
+      return x * sigmoid(x);
+  }
+  throw Bug("activate: unknown activation");
+}
+
+}  // namespace
+
+Tensor operator-(const Tensor& x) { return Unary<UnaryOp::neg>::apply(x); }
+Tensor exp(const Tensor& x) { return Unary<UnaryOp::exp>::apply(x); }
+Tensor log(const Tensor& x) { return Unary<UnaryOp::log>::apply(x); }
+Tensor sqrt(const Tensor& x) { return Unary<UnaryOp::sqrt>::apply(x); }
+Tensor rsqrt(const Tensor& x) { return Unary<UnaryOp::rsqrt>::apply(x); }
+Tensor square(const Tensor& x) { return Unary<UnaryOp::square>::apply(x); }
+Tensor reciprocal(const Tensor& x) { return Unary<UnaryOp::reciprocal>::apply(x); }
+Tensor abs(const Tensor& x) { return Unary<UnaryOp::abs>::apply(x); }
+Tensor sin(const Tensor& x) { return Unary<UnaryOp::sin>::apply(x); }
+Tensor cos(const Tensor& x) { return Unary<UnaryOp::cos>::apply(x); }
+Tensor tanh(const Tensor& x) { return Unary<UnaryOp::tanh>::apply(x); }
+Tensor sigmoid(const Tensor& x) { return Unary<UnaryOp::sigmoid>::apply(x); }
+Tensor erf(const Tensor& x) { return Unary<UnaryOp::erf>::apply(x); }
+Tensor relu(const Tensor& x) { return Unary<UnaryOp::relu>::apply(x); }
+Tensor gelu(const Tensor& x) { return Unary<UnaryOp::gelu>::apply(x); }
+Tensor gelu_tanh(const Tensor& x) { return Unary<UnaryOp::gelu_tanh>::apply(x); }
+Tensor silu(const Tensor& x) { return Unary<UnaryOp::silu>::apply(x); }
+Tensor huber(const Tensor& x) { return Unary<UnaryOp::huber>::apply(x); }
+
+Tensor activate(const Tensor& x, Activation activation) {
+  return with_activation(activation, [&]<Activation known>() -> Tensor {
+    if constexpr (known == Activation::none)
+      return x;
+    else
+      return Unary<kernels::unary_of(known)>::apply(x);
+  });
+}
+
+Tensor composite::activate(const Tensor& given, Activation activation) {
+  auto wide = [&](const Tensor& x) { return activate_wide(x, activation); };
+  return autograd::in_f32(wide, given);
+}
+
+}  // namespace reprise

@@ -1,0 +1,66 @@
+// Matrix product, batched and broadcast.
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/kernels/gemm/gemm.h"
+
+namespace reprise {
+namespace {
+
+Shape batch_of(const Tensor& x) {
+  Shape batch;
+  for (int d = 0; d < x.rank() - 2; ++d) batch.push_back(x.shape()[d]);
+  return batch;
+}
+
+Shape with_matrix(Shape batch, int64_t rows, int64_t columns) {
+  batch.push_back(rows);
+  batch.push_back(columns);
+  return batch;
+}
+
+struct Matmul : autograd::Function<Matmul> {
+  static constexpr const char* name = "matmul";
+  static constexpr autograd::OpCost cost = autograd::OpCost::product();
+  Shape shape_a, shape_b;
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    save(a, b);
+    shape_a = a.shape();
+    shape_b = b.shape();
+    Shape batch = broadcast_shapes(batch_of(a), batch_of(b), name);
+    Tensor c = Tensor::empty(with_matrix(batch, a.size(-2), b.size(-1)), a.dtype(), a.device());
+    kernels::gemm(current_stream(a.device()),
+                  {.a = expand(a.view(), with_matrix(batch, a.size(-2), a.size(-1))),
+                   .b = expand(b.view(), with_matrix(batch, b.size(-2), b.size(-1))),
+                   .c = c});
+    return c;
+  }
+
+  TensorList backward(const TensorList& dy) {
+    Tensor a = saved(0), b = saved(1), da, db;
+    if (needs_grad(0)) da = sum_to(matmul(dy[0], transpose(b, -2, -1)), shape_a);
+    if (needs_grad(1)) db = sum_to(matmul(transpose(a, -2, -1), dy[0]), shape_b);
+    return {da, db};
+  }
+};
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  autograd::check_given("matmul", a, b);
+  check(a.rank() >= 2 && b.rank() >= 2, "matmul: needs matrices, got ", a.shape(), " and ", b.shape());
+  check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: ", a.shape(), " and ", b.shape());
+  check(a.dtype() == b.dtype(), "matmul: dtypes differ: ", a.dtype(), " and ", b.dtype());
+  autograd::check_floating("matmul", a);
+  autograd::check_device("matmul", a, b);
+  if (b.rank() > 2 || a.rank() == 2) return Matmul::apply(a, b);
+  Shape shape = a.shape();  // one matrix b for all of a: a single product of many rows
+  shape[a.rank() - 1] = b.size(-1);
+  int64_t rows = a.size(-2);
+  for (int64_t size : batch_of(a)) rows *= size;
+  return reshape(Matmul::apply(reshape(a, {rows, a.size(-1)}), b), shape);
+}
+
+}  // namespace reprise

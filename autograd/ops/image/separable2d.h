@@ -1,0 +1,12 @@
+// Separable maps of images as an operation: what interpolation, means of windows and mirrored borders are made of.
+#pragma once
+
+#include "reprise/core/tensor.h"
+#include "reprise/kernels/image/axis_map.h"
+
+namespace reprise::autograd {
+
+/// x (N, C, H, W) -> (N, C, rows.outputs(), columns.outputs()); rows and columns map from H and W.
+Tensor separable2d(const Tensor& x, const kernels::AxisMap& rows, const kernels::AxisMap& columns);
+
+}  // namespace reprise::autograd

@@ -1,0 +1,149 @@
+// Softmax cross-entropy as one operation: forward makes the loss and the gradient of the logits in one pass
+// and keeps the gradient only, in the memory of logits that nothing else holds. The host reads nothing: how
+// many targets a mean is taken over stays on the device.
+#include "reprise/kernels/softmax/cross_entropy.h"
+
+#include <algorithm>
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
+#include "reprise/autograd/ops/wide.h"
+
+namespace reprise {
+namespace {
+
+using namespace autograd;
+
+// 1 / the rows of a mean: one f64.
+Tensor mean_scale(const Tensor& targets, int64_t ignore_index) {
+  NoGrad guard;
+  Tensor labels = reshape(targets, {targets.numel()});
+  Tensor scale = Tensor::empty({}, DType::f64, targets.device());
+  kernels::cross_entropy_mean_scale(current_stream(targets.device()), labels, ignore_index, scale);
+  return scale;
+}
+
+// x times one f64, rounded once to the dtype of x. The factor may lie beyond the half types.
+Tensor times(const Tensor& x, const Tensor& factor) {
+  return cast(x * cast(factor, statistics_dtype(x)), x.dtype());
+}
+
+// The distribution the loss compares with: (rows, V); zero rows where ignored.
+Tensor target_distribution(const Tensor& targets, int64_t classes, const CrossEntropyOptions& options,
+                           DType dtype) {
+  NoGrad guard;
+  if (is_floating(targets.dtype())) return soft_distribution(targets, options, dtype);
+  Tensor zero = scalar(0, DType::i64, targets.device());
+  Tensor ignored = Tensor::from<int64_t>({options.ignore_index}, {}, targets.device());
+  Tensor counts = not_equal(targets, ignored);
+  Tensor smooth = one_hot(where(counts, targets, zero), classes, dtype) * (1 - options.label_smoothing) +
+                  options.label_smoothing / double(classes);
+  return smooth * unsqueeze(cast(counts, dtype), -1);
+}
+
+struct CrossEntropy : Function<CrossEntropy> {
+  static constexpr const char* name = "cross_entropy";
+  static constexpr OpCost cost = OpCost::reduction();
+  CrossEntropyOptions options_;
+  Shape logits_shape_;
+
+  Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
+                 const GivenAway& given_away) {
+    check(logits.rank() >= 1 && rows_shape(logits) == targets.shape(), "cross_entropy: logits ",
+          logits.shape(), " need targets ", rows_shape(logits), ", got ", targets.shape());
+    check(targets.dtype() == DType::i64, "cross_entropy: targets must be i64 or probabilities, got ",
+          targets.dtype());
+    options_ = options;
+    logits_shape_ = logits.shape();
+    int64_t classes = logits.size(-1), rows = targets.numel();
+    Tensor flat = reshape(unit_stride(logits), {rows, classes}), labels = reshape(targets, {rows}), dlogits,
+           scale;
+    if (options.reduction == Reduction::mean) scale = mean_scale(labels, options.ignore_index);
+    Tensor losses = Tensor::empty({rows}, statistics_dtype(logits), logits.device());
+    if (recording()) dlogits = given_away.logits ? flat.alias(flat.view()) : empty_like(flat);
+    kernels::cross_entropy(current_stream(logits.device()),
+                           {.logits = flat,
+                            .targets = labels,
+                            .options = {options.ignore_index, options.label_smoothing},
+                            .losses = losses,
+                            .dlogits = optional_view(dlogits),
+                            .scale = optional_view(scale)});
+    save(dlogits, labels, scale);
+    if (options.reduction == Reduction::none)
+      return raw_reshape(cast(losses, logits.dtype()), targets.shape());
+    Tensor total = sum(losses);
+    return cast(scale.defined() ? times(total, scale) : total, logits.dtype());
+  }
+
+  TensorList backward(const TensorList& dy) {
+    if (grad_mode_enabled()) return {differentiable(dy[0]), Tensor()};
+    Tensor dlogits = saved(0);  // (rows, V)
+    bool none = options_.reduction == Reduction::none;
+    bool unit = !none && dy[0].device().type == DeviceType::cpu &&
+                dy[0].item() == 1;  // the usual case: no pass needed
+    if (none) dlogits = dlogits * reshape(dy[0], {dlogits.size(0), 1});
+    if (!none && !unit) dlogits = dlogits * dy[0];
+    return {raw_reshape(dlogits, logits_shape_), Tensor()};
+  }
+
+  // Note [Cross-entropy twice]
+  // The logits are gone, but dlogits = scale * (softmax - q) gives the probabilities back, and
+  // log(probabilities) equals the logits up to a shift of each row that softmax ignores. So the composite
+  // runs on that, at the logits' place in the graph.
+  Tensor differentiable(const Tensor& dy) {
+    Tensor dlogits = saved(0), labels = saved(1), scale = saved(2), z;
+    {
+      NoGrad guard;
+      Tensor d = widened(dlogits), q = target_distribution(labels, d.size(1), options_, d.dtype());
+      Tensor tiny = scalar(1e-30, d.dtype(), d.device());  // a logarithm of 0 would give NaN
+      z = log(maximum((scale.defined() ? times(d, reciprocal(scale)) : d) + q, tiny));
+      z = raw_reshape(cast(z, dlogits.dtype()), logits_shape_);
+    }
+    set_grad_fn(z, edges()[0].node, edges()[0].input);
+    auto same = [&](const TensorList& in) {
+      return TensorList{composite::cross_entropy(in[0], raw_reshape(labels, rows_shape(in[0])), options_)};
+    };
+    return composite_backward(same, {z}, {dy})[0];
+  }
+};
+
+// Against class indices or probabilities, as the targets' dtype says.
+Tensor apply(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
+             const GivenAway& given_away) {
+  check_given("cross_entropy", logits, targets);
+  return is_floating(targets.dtype()) ? soft_cross_entropy(logits, targets, options, given_away)
+                                      : CrossEntropy::apply(logits, targets, options, given_away);
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  return apply(logits, targets, options, {});
+}
+
+// Where hooks take what is saved, a policy may keep the logits after the call: then they stay as they are.
+Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  Tensor given = std::move(logits);
+  bool overwrites =
+      given.defined() && given.is_sole_owner() && given.is_contiguous() && !SavedTensorHooks::active();
+  return apply(given, targets, options, {overwrites});
+}
+
+Tensor composite::cross_entropy(const Tensor& logits, const Tensor& targets,
+                                const CrossEntropyOptions& options) {
+  auto wide = [&](const Tensor& z) {
+    Tensor q = target_distribution(targets, z.size(-1), options, z.dtype());
+    Tensor none = scalar(0, z.dtype(), z.device());  // where q is 0, also times a log-probability of -inf
+    Tensor losses = -sum(where(not_equal(q, none), q * composite::log_softmax(z), none), {-1});
+    if (options.reduction == Reduction::none) return losses;
+    if (options.reduction == Reduction::sum) return sum(losses);
+    if (is_floating(targets.dtype())) return sum(losses) / double(std::max<int64_t>(1, losses.numel()));
+    return times(sum(losses), mean_scale(targets, options.ignore_index));
+  };
+  return in_f32(wide, logits);
+}
+
+}  // namespace reprise

@@ -1,0 +1,90 @@
+// Cross-entropy against probabilities as one operation: as against class indices (cross_entropy.cpp), forward makes the
+// gradient of the logits and keeps that.
+#include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
+
+#include <algorithm>
+
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/softmax/soft_cross_entropy.h"
+
+namespace reprise::autograd {
+namespace {
+
+struct SoftCrossEntropy : Function<SoftCrossEntropy> {
+  static constexpr const char* name = "soft_cross_entropy";
+  static constexpr OpCost cost = OpCost::reduction();
+  CrossEntropyOptions options_;
+  Shape shape_;
+  double scale_ = 1;
+
+  Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
+                 const GivenAway& given_away) {
+    check(logits.rank() >= 1 && logits.shape() == targets.shape(), "cross_entropy: logits ", logits.shape(),
+          " and probabilities ", targets.shape(), " differ in shape");
+    check_floating("cross_entropy", logits);
+    check_device("cross_entropy", logits, targets);
+    check(!recording() || !targets.requires_grad(),
+          "cross_entropy: gives probabilities no gradient; detach the targets");
+    options_ = options;
+    shape_ = logits.shape();
+    const Shape rows{numel_of(rows_shape(logits)), logits.size(-1)};
+    if (options.reduction == Reduction::mean) scale_ = 1 / double(std::max<int64_t>(1, rows[0]));
+    Tensor flat = reshape(unit_stride(logits), rows), dlogits;
+    Tensor probabilities = unit_stride(reshape(cast(targets, statistics_dtype(logits)), rows));
+    Tensor losses = Tensor::empty({rows[0]}, statistics_dtype(logits), logits.device());
+    if (recording()) dlogits = given_away.logits ? flat.alias(flat.view()) : empty_like(flat);
+    kernels::soft_cross_entropy(current_stream(logits.device()), {.logits = flat,
+                                                                  .targets = probabilities,
+                                                                  .label_smoothing = options.label_smoothing,
+                                                                  .losses = losses,
+                                                                  .dlogits = optional_view(dlogits),
+                                                                  .scale = scale_});
+    save(dlogits, probabilities);
+    if (options.reduction == Reduction::none)
+      return raw_reshape(cast(losses, logits.dtype()), rows_shape(logits));
+    return cast(sum(losses) * scale_, logits.dtype());
+  }
+
+  TensorList backward(const TensorList& dy) {
+    if (grad_mode_enabled()) return {differentiable(dy[0]), Tensor()};
+    Tensor dlogits = saved(0);  // (rows, V)
+    const bool none = options_.reduction == Reduction::none;
+    const bool unit =
+        !none && dy[0].device().is_cpu() && dy[0].item() == 1;  // the usual case: no pass needed
+    if (!unit) dlogits = dlogits * (none ? reshape(dy[0], {dlogits.size(0), 1}) : dy[0]);
+    return {raw_reshape(dlogits, shape_), Tensor()};
+  }
+
+  // Note [Cross-entropy twice] in cross_entropy.cpp: d / scale + q is softmax times the sum of q, and the factor of a
+  // row is another shift of the logarithms.
+  Tensor differentiable(const Tensor& dy) {
+    Tensor dlogits = saved(0), probabilities = saved(1), z;
+    {
+      NoGrad guard;
+      Tensor d = widened(dlogits), q = soft_distribution(probabilities, options_, d.dtype());
+      Tensor tiny = scalar(1e-30, d.dtype(), d.device());  // a logarithm of 0 would give NaN
+      z = raw_reshape(cast(log(maximum(d / scale_ + q, tiny)), dlogits.dtype()), shape_);
+    }
+    set_grad_fn(z, edges()[0].node, edges()[0].input);
+    auto same = [&](const TensorList& in) {
+      return TensorList{composite::cross_entropy(in[0], raw_reshape(probabilities, shape_), options_)};
+    };
+    return composite_backward(same, {z}, {dy})[0];
+  }
+};
+
+}  // namespace
+
+Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
+                          const GivenAway& given_away) {
+  return SoftCrossEntropy::apply(logits, targets, options, given_away);
+}
+
+Tensor soft_distribution(const Tensor& targets, const CrossEntropyOptions& options, DType dtype) {
+  return cast(targets, dtype) * (1 - options.label_smoothing) +
+         options.label_smoothing / double(targets.size(-1));
+}
+
+}  // namespace reprise::autograd

@@ -1,0 +1,79 @@
+// ImageLoader: the batches of a run, made ahead by threads, as tensors on a device. A batch is a function of the seed and
+// the step alone: no number of workers, depth, rank or restart changes a bit, and resuming needs the step, nothing else.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reprise/core/tensor.h"
+#include "reprise/data/bad_images.h"
+#include "reprise/data/pipeline.h"
+
+namespace reprise::data {
+
+/// What a classifier is given.
+struct ImageBatch {
+  Tensor images;   ///< f32 (B, C, H, W), normalised
+  Tensor targets;  ///< i64 (B), classes; f32 (B, classes), probabilities, where pairs are mixed
+};
+
+struct LoaderOptions {
+  int64_t batch = 64;      ///< rows per micro-batch; even if the pipeline mixes pairs
+  int64_t accumulate = 1;  ///< micro-batches per step
+  uint64_t seed = 0;
+  int64_t repeats = 1;   ///< of each image per epoch (repeated augmentation)
+  double smoothing = 0;  ///< of the probabilities, where pairs are mixed; classes are left to the loss
+  int64_t workers = 1;   ///< threads; 0: the caller's pool
+  int64_t prefetch = 2;  ///< batches they work ahead
+  BadImages bad_images = BadImages::error;
+};
+
+class ImageLoader {
+ public:
+  /// `dataset` and `pipeline` must outlive it. Error if an option does not fit.
+  ImageLoader(const Dataset& dataset, const Pipeline& pipeline, const LoaderOptions& options,
+              Device device = {});
+  /// Ends its threads, each after the image it is at.
+  ~ImageLoader();
+
+  /// Micro-batch `micro`, below `accumulate`, of a step. Position step x rows + row of the run gives each row; a batch
+  /// may straddle two epochs, nothing is dropped and nothing seen twice within one.
+  ImageBatch batch(int64_t step, int64_t micro = 0);
+
+  double waited_seconds() const;  ///< for images, so far
+  int64_t misses() const;         ///< batches asked for out of order
+  std::vector<std::string> bad_images()
+      const;  ///< "photos/a.jpg: reason", of those that could not be read so far
+
+ private:
+  struct Work;  // what threads share
+  std::unique_ptr<Work> work_;
+};
+
+/// Every image of a dataset once, in order, the last batch short: for evaluation.
+class EvaluationBatches {
+ public:
+  /// `dataset` and `pipeline`, which draws nothing, must outlive it.
+  EvaluationBatches(const Dataset& dataset, const Pipeline& pipeline, int64_t batch, Device device = {});
+
+  struct Batch {
+    Tensor images;                 ///< (B, C, H, W) of those that could be read; undefined if none could
+    std::vector<int64_t> indices;  ///< of the images, in the dataset
+    std::vector<int64_t> labels;
+  };
+  int64_t batches() const { return (dataset_.size() + batch_ - 1) / batch_; }
+  Batch at(int64_t number);
+
+  /// Images that could not be read so far; nothing stands in for them.
+  const std::vector<std::string>& bad_images() const { return bad_images_; }
+
+ private:
+  const Dataset& dataset_;
+  const Pipeline& pipeline_;
+  int64_t batch_;
+  Tensor table_;  // on the device
+  std::vector<std::string> bad_images_;
+};
+
+}  // namespace reprise::data

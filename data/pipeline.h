@@ -1,0 +1,75 @@
+// Pipeline: what happens to a sample, from the dataset to a row of a batch of u8, and what the batch's kernel does
+// to the rows afterwards: normalising, erasing, mixing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "reprise/data/dataset.h"
+#include "reprise/data/erasing.h"
+#include "reprise/data/mixing.h"
+#include "reprise/data/order.h"
+#include "reprise/data/transform.h"
+
+namespace reprise::data {
+
+struct PipelineOptions {
+  int64_t height = 224, width = 224, channels = 3;   ///< of the rows it makes
+  std::vector<double> mean = {0.485, 0.456, 0.406};  ///< a number per channel: ImageNet's
+  std::vector<double> deviation = {0.229, 0.224, 0.225};
+  std::optional<ErasingOptions> erasing{};
+  std::optional<MixingOptions> mixing{};
+  bool apply_exif = true;
+};
+
+/// What is erased of a row of a batch. Element i of the box, in the order (channel, row, column), is the normal
+/// number i of the sequence (seed, offset).
+struct Erasure {
+  io::Box box{};  ///< of height 0: nothing
+  uint64_t seed = 0, offset = 0;
+};
+
+/// A sample's way. Thread-safe once all transforms are added: each thread has a scratch of its own.
+class Pipeline {
+ public:
+  /// Error unless mean and deviation have a number per channel, and no deviation is 0.
+  explicit Pipeline(PipelineOptions options);
+
+  /// Adds a transform behind the others. Error if one before it decides the same by draws.
+  template <std::derived_from<Transform> T>
+  Pipeline& add(T transform) {
+    append(std::make_unique<T>(std::move(transform)));
+    return *this;
+  }
+
+  const PipelineOptions& options() const { return options_; }
+  int64_t row_bytes() const { return options_.height * options_.width * options_.channels; }
+
+  /// Reads and transforms a sample into `row`, u8 (height, width, channels). If the first transform is a Crop, only
+  /// its part is decoded. Error naming the image if it cannot be read or ends with another shape.
+  void read(const Dataset& dataset, const Order::Sample& sample, uint64_t seed, std::span<uint8_t> row,
+            TransformScratch& scratch) const;
+  /// The transforms alone, for an image that no dataset has. Error if it ends with another shape.
+  void transform(io::Image& image, uint64_t seed, uint64_t key, TransformScratch& scratch) const;
+
+  Erasure erasure(uint64_t seed, uint64_t key) const;
+  /// Without mixing in the options: a lambda of 1.
+  Mix mix(uint64_t seed, int64_t step, int64_t pair) const;
+
+  /// What each byte of each channel becomes, (channels, 256): `kernels::image_table`.
+  std::vector<float> table() const;
+  /// All of it in one line: the run's description, which resuming compares.
+  std::string text() const;
+
+ private:
+  void append(std::unique_ptr<Transform> transform);
+  void apply_from(size_t first, io::Image& image, uint64_t seed, uint64_t key,
+                  TransformScratch& scratch) const;
+
+  PipelineOptions options_;
+  std::vector<std::unique_ptr<Transform>> transforms_;
+};
+
+}  // namespace reprise::data

@@ -1,0 +1,48 @@
+// The pipelines of recipes, by name. Model, optimizer and schedule of a recipe are the program's.
+#pragma once
+
+#include "reprise/data/pipeline.h"
+
+namespace reprise::data {
+
+/// Mean and deviation of the pixels of a data set, a number per channel.
+struct Statistics {
+  std::vector<double> mean, deviation;
+};
+const Statistics& imagenet_statistics();
+const Statistics& cifar10_statistics();
+const Statistics& fashion_mnist_statistics();  ///< gray, measured over its 60,000 images
+const Statistics& half_statistics();  ///< 0.5 and 0.5: values in [-1, 1], as AugReg's and big_vision's models
+
+/// Those of the recipe are meant by `statistics` without numbers, and by an `image` or `crop_pct` of 0.
+struct RecipeOptions {
+  int64_t image = 0;        ///< pixels of a side
+  double crop_pct = 0;      ///< evaluation: the middle that is cut, as a share of the short side
+  Statistics statistics{};  ///< their number is that of the channels
+  bool apply_exif = true;
+};
+
+/// Fashion-MNIST, 28 pixels, gray: flips. Both resize the short side of other images and cut the middle.
+Pipeline fashion_train(const RecipeOptions& options = {});
+Pipeline fashion_eval(const RecipeOptions& options = {});
+
+/// CIFAR-10, 32 pixels: crops of images padded by 4, flips. Error for images smaller than 24 pixels.
+Pipeline cifar_train(const RecipeOptions& options = {});
+Pipeline cifar_eval(const RecipeOptions& options = {});
+
+/// DeiT (Touvron et al. 2021), 224 pixels: crops, flips, timm's RandAugment, erasing, mixup 0.8 or CutMix 1.
+Pipeline deit_train(const RecipeOptions& options = {});
+/// DeiT III (Touvron et al. 2022): crops, flips, 3-Augment, color jitter 0.3, mixup 0.8 or CutMix 1.
+Pipeline deit3_train(const RecipeOptions& options = {});
+/// big_vision's ViT-S/16 (Beyer et al. 2022): crops from 5 % of the area on, flips, RandAugment tv:2,10, mixup 0.2.
+Pipeline simple_train(const RecipeOptions& options = {});
+/// From weights: DeiT's without mixing.
+Pipeline finetune_train(const RecipeOptions& options = {});
+/// torchvision's ResNet: bilinear crops, flips.
+Pipeline resnet_train(const RecipeOptions& options = {});
+
+/// Evaluation on photographs: the short side becomes floor(image / crop_pct), 0.875 as usual, and the middle is cut.
+Pipeline photo_eval(const RecipeOptions& options = {});
+Pipeline resnet_eval(const RecipeOptions& options = {});  ///< the same, bilinear
+
+}  // namespace reprise::data

@@ -1,0 +1,43 @@
+// What mixes the channels of a pixel: gray, saturation, hue; and ColorJitter. Images of one channel stay as they are
+// under the first three.
+#pragma once
+
+#include "reprise/data/transform.h"
+
+namespace reprise::data {
+
+/// All channels become luma.
+void to_gray(io::Image& image);
+/// Blends with the gray image: 0 is gray, 1 changes nothing.
+void saturation(io::Image& image, double factor);
+/// Turns the hue by `turn`, in [-0.5, 0.5] of the circle, through HSV of 8 bits as Pillow's.
+void hue(io::Image& image, double turn);
+
+/// torchvision's: factors from U(max(0, 1 - x), 1 + x), the turn of the hue from U(-hue, hue), in drawn order.
+struct ColorJitterOptions {
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+};
+class ColorJitter : public Transform {
+ public:
+  explicit ColorJitter(ColorJitterOptions options);
+  Decision decision() const override { return Decision::jitter; }
+  void apply(io::Image& image, Draws& draws, TransformScratch& scratch) const override;
+  std::string text() const override;
+
+ private:
+  ColorJitterOptions options_;
+};
+
+/// Gray with a probability.
+class RandomGray : public Transform {
+ public:
+  explicit RandomGray(double probability) : probability_(probability) {}
+  Decision decision() const override { return Decision::gray; }
+  void apply(io::Image& image, Draws& draws, TransformScratch& scratch) const override;
+  std::string text() const override { return "gray " + shortest(probability_); }
+
+ private:
+  double probability_;
+};
+
+}  // namespace reprise::data

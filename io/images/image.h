@@ -1,0 +1,42 @@
+// An image in memory, and what of a file's image is wanted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace reprise::io {
+
+/// Pixels as u8 (height, width, channels), rows one after the other. `resize` keeps the memory, so that an image that is
+/// read into again and again allocates nothing once it was largest.
+struct Image {
+  int64_t height = 0, width = 0;
+  int64_t channels = 0;  ///< 1 (gray) or 3 (red, green, blue)
+  std::vector<uint8_t> pixels;
+
+  int64_t row_bytes() const { return width * channels; }
+  uint8_t* row(int64_t y) { return pixels.data() + y * row_bytes(); }
+  const uint8_t* row(int64_t y) const { return pixels.data() + y * row_bytes(); }
+
+  void resize(int64_t new_height, int64_t new_width, int64_t new_channels) {
+    height = new_height, width = new_width, channels = new_channels;
+    pixels.resize(size_t(height * width * channels));
+  }
+};
+
+/// A rectangle of pixels.
+struct Box {
+  int64_t top = 0, left = 0, height = 0, width = 0;
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+/// What of a file's image is wanted, and how.
+struct DecodeOptions {
+  int64_t channels = 3;    ///< 1 or 3: gray is replicated, colour becomes luma, alpha is dropped
+  bool apply_exif = true;  ///< turn the image as its EXIF orientation says
+  /// The part that is wanted, asked once the size of the whole (turned) image is known; empty: all of it. The pixels are
+  /// those that a crop of the whole image has.
+  std::function<Box(int64_t height, int64_t width)> region{};
+};
+
+}  // namespace reprise::io

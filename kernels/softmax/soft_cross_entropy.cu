@@ -1,0 +1,87 @@
+// Softmax cross-entropy against probabilities on CUDA, loss and gradient in one kernel (soft_cross_entropy.h has the
+// formula). Moves the logits, their gradient and the targets once, for V up to 16,384 kept in registers; the targets,
+// which are of another type than half logits, number by number.
+#include "reprise/kernels/softmax/soft_cross_entropy.h"
+
+#include "reprise/kernels/softmax/row.cuh"
+
+namespace reprise::kernels {
+namespace {
+
+using namespace device;
+
+template <class T, class C>
+struct Arguments {
+  Rows<T> logits, dlogits;  ///< dlogits is optional and may be the logits
+  Rows<C> targets;
+  C* losses;
+  int64_t loss_stride, rows, width;
+  C share, uniform, scale;  ///< 1 - smoothing, smoothing / V
+};
+
+template <class Cut, class T>
+__global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
+    soft_cross_entropy_kernel(Arguments<T, typename Cut::C> p) {
+  using C = typename Cut::C;
+  REPRISE_SHARED(C, scratch, [2 * warp_threads]);
+  const typename Cut::Team team(scratch);
+  for (int64_t row = team.first_row(); row < p.rows; row += team.row_step()) {
+    const Row<T, Cut> x(team, p.logits.at(row), p.width);
+    const C* targets = p.targets.at(row);
+    const Exponentials<C> e = exponentials_of(team, x, p.width);
+    const C log_sum = std::log(e.sum);
+    C sums[2] = {0, 0};  // of q, and of the loss
+    each_pack<Cut>(team, p.width, [&](int k, int64_t j) {
+      const Numbers<C, Cut::N> value = x(k, j);
+#pragma unroll
+      for (int i = 0; i < Cut::N; ++i) {
+        const C q = p.share * targets[j + i] + p.uniform;
+        sums[0] += q;
+        sums[1] += q != C(0) ? q * (log_sum - (value.at[i] - e.max)) : C(0);
+      }
+    });
+    team.reduce(Sum{}, sums, C(0));
+    if (team.thread() == 0) p.losses[row * p.loss_stride] = sums[1];
+    if (!p.dlogits) continue;
+    T* dx = p.dlogits.at(row);
+    const C factor = p.scale * sums[0] / e.sum;
+    each_pack_backwards<Cut>(team, p.width, [&](int k, int64_t j) {
+      Numbers<C, Cut::N> value = x(k, j);
+#pragma unroll
+      for (int i = 0; i < Cut::N; ++i)
+        value.at[i] =
+            exp_below(value.at[i] - e.max) * factor - p.scale * (p.share * targets[j + i] + p.uniform);
+      x.store(dx, j, pack_of<T>(value));
+    });
+  }
+}
+
+void soft_cross_entropy_cuda(const Stream& stream, const SoftCrossEntropyArguments& v) {
+  check_soft_cross_entropy(v);
+  const int64_t rows = v.logits.size(0), width = v.logits.size(1);
+  if (rows == 0) return;
+  dispatch_floating(v.logits.dtype, "soft_cross_entropy", [&]<class T>() {
+    using C = Accumulator<T>;
+    const Arguments<Element<T>, C> arguments = {.logits = rows_at<T>(v.logits),
+                                                .dlogits = rows_at<T>(v.dlogits),
+                                                .targets = rows_at<C>(v.targets),
+                                                .losses = v.losses.as<C>(),
+                                                .loss_stride = v.losses.stride(0),
+                                                .rows = rows,
+                                                .width = width,
+                                                .share = C(1 - v.label_smoothing),
+                                                .uniform = C(v.label_smoothing / double(width)),
+                                                .scale = C(v.scale)};
+    dispatch_rows<T, kRowColumns>(
+        rows, width, fit_of({&v.logits, &v.dlogits}), [&]<class Cut>(const RowGrid& grid) {
+          simt::launch(
+              {.name = "soft_cross_entropy", .grid = grid.grid, .block = grid.block, .stream = stream},
+              soft_cross_entropy_kernel<Cut, Element<T>>, arguments);
+        });
+  });
+}
+
+const OnCuda soft_cross_entropy_on_cuda{soft_cross_entropy, soft_cross_entropy_cuda};
+
+}  // namespace
+}  // namespace reprise::kernels

@@ -1,0 +1,85 @@
+// ResNet: residual networks (He et al. 2016), with torchvision's names.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "reprise/nn/batch_norm.h"
+#include "reprise/nn/block_stack.h"
+#include "reprise/nn/conv.h"
+#include "reprise/nn/linear.h"
+
+namespace reprise::nn {
+
+enum class ResNetBlock : uint8_t {
+  basic,       ///< two 3 x 3 convolutions
+  bottleneck,  ///< 1 x 1, 3 x 3 with the stride, 1 x 1 to four times the channels
+};
+
+enum class ResNetStem : uint8_t {
+  imagenet,  ///< 7 x 7 of stride 2, then a maximum over 3 x 3 of stride 2
+  cifar,     ///< 3 x 3
+};
+
+struct ResNetOptions {
+  int64_t channels = 3;
+  int64_t classes = 1000;
+  int64_t width = 64;                       ///< channels of the first stage; each later one has twice as many
+  std::vector<int64_t> blocks{2, 2, 2, 2};  ///< of each stage; each but the first begins with stride 2
+  ResNetBlock block = ResNetBlock::basic;
+  ResNetStem stem = ResNetStem::imagenet;
+  bool zero_init_last = false;    ///< the last norm of a block starts with weight 0 (Goyal et al. 2017)
+  RecomputeStrategy recompute{};  ///< of the blocks at first; later `model.blocks.set_recompute`
+};
+
+/// Blocks of ResNet "18", "34" or "50"; all else as ResNetOptions has it. Error for any other name.
+ResNetOptions resnet_preset(std::string_view name);
+
+/// relu(x + branch(x)), with a 1 x 1 convolution and a norm on x where shapes change.
+class ResidualBlock : public Layer {
+ public:
+  struct Shape {
+    int64_t in, width, out, stride;
+  };
+  ResidualBlock(ResNetBlock kind, const Shape& shape, Device device = {});
+  Tensor forward(const Tensor& x) override;
+
+  Conv2d conv1;
+  BatchNorm2d bn1;
+  Conv2d conv2;
+  BatchNorm2d bn2;
+  std::optional<Conv2d> conv3;  ///< of a bottleneck
+  std::optional<BatchNorm2d> bn3;
+  std::optional<Sequential> downsample;
+};
+
+/// Images (N, channels, H, W) -> logits (N, classes). Its state dict is torchvision's, for 64 channels in the
+/// first stage. Convolutions start as there: normal by fan out.
+class ResNet : public Module {
+ public:
+  /// Error with the numbers if a size is not positive, or there is no stage.
+  explicit ResNet(const ResNetOptions& options, Device device = {});
+  Tensor operator()(const Tensor& images);
+  /// After the last block: (N, channels, H', W').
+  Tensor features(const Tensor& images) { return blocks(images); }
+
+  /// Under torchvision's names, such as "layer2.0.conv1.weight" for blocks.2.conv1.weight.
+  NamedTensors state_dict() const override;
+  const ResNetOptions& options() const { return options_; }
+
+  Conv2d conv1;
+  BatchNorm2d bn1;
+  BlockStack blocks;  ///< of ResidualBlocks, of all stages; called with images
+  std::optional<Linear> fc;
+
+ private:
+  Tensor embed(const Tensor& images);
+  Tensor classify(const Tensor& x) { return (*fc)(mean(x, {2, 3})); }
+  int64_t add_blocks(Device device);
+
+  ResNetOptions options_;
+  std::vector<std::string> stage_names_;  // torchvision's name of each block
+};
+
+}  // namespace reprise::nn

@@ -1,0 +1,17 @@
+// Positions of tokens on a grid, for models of pictures.
+#pragma once
+
+#include "reprise/core/tensor.h"
+
+namespace reprise::nn {
+
+struct Grid {
+  int64_t rows = 0, columns = 0;
+};
+
+/// Sines and cosines of a patch's column, in the first half of the width, and of its row, in the second: f32
+/// (rows x columns, width). Each half has sin(p w_i), then cos(p w_i), w_i = 10000^(-4 i / width) (He et al.
+/// 2022, "Masked autoencoders are scalable vision learners"; I-JEPA). Error unless width is a multiple of 4.
+Tensor sincos_positions(const Grid& grid, int64_t width, Device device = {});
+
+}  // namespace reprise::nn

@@ -1,0 +1,50 @@
+// Numbers held between two bounds.
+#include <cmath>
+#include <limits>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/op_case.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(Clamp, PassesEveryCheckOfAnOp) {
+  for (auto [low, high] : {std::pair{-0.75, 0.8125}, {-kInfinity, 0.5}, {-0.5, kInfinity}})
+    check_op(OpCase{.name = detail::join("clamp to ", low, " and ", high),
+                    .inputs = {{{3, 5}}},
+                    .fn = [l = low, h = high](const TensorList& in) { return clamp(in[0], l, h); },
+                    .reference =
+                        [l = low, h = high](const TensorList& in) {
+                          std::vector<double> values = in[0].to_vector<double>();
+                          for (double& x : values) x = std::min(std::max(x, l), h);
+                          return values;
+                        },
+                    .roundings = 1,
+                    .empty_inputs = {{{3, 0}}},
+                    .large_inputs = {{{101, 203}}}});
+}
+
+TEST(Clamp, PassesTheGradientOnAtItsBoundsAndKeepsNan) {
+  Tensor x = Tensor::from<float>({-2, -1, 0, 1, 2, float(std::nan(""))}, {6}).set_requires_grad();
+  Tensor y = clamp(x, -1, 1);
+  EXPECT_TRUE(std::isnan(y.to_vector<double>()[5]));
+  y.sum().backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(clamp(Tensor::from<int64_t>({-5, 3, 9}, {3}), 0, 7).to_vector<int64_t>(),
+            (std::vector<int64_t>{0, 3, 7}));
+}
+
+TEST(Clamp, RefusesBoundsThatDoNotFit) {
+  expect_error([] { clamp(zeros({2}), 1, 0); }, "clamp: the bounds are 1 and 0");
+  expect_error([] { clamp(zeros({2}), 0, std::nan("")); }, "clamp: the bounds are 0 and nan");
+  expect_error([] { clamp(zeros({2}, DType::i64), 0, 0.5); }, {"clamp", "0.5", "whole"});
+}
+
+}  // namespace
+}  // namespace reprise

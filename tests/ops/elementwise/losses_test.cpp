@@ -1,0 +1,94 @@
+// Losses whose terms are made of one number and its target.
+#include <cmath>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/op_case.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+
+/// The reduction of terms(x[i], y[i]).
+std::vector<double> reduced(const TensorList& in, Reduction reduction, const auto& term) {
+  std::vector<double> x = in[0].to_vector<double>(), y = in[1].to_vector<double>();
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum += x[i] = term(x[i], y[i]);
+  if (reduction == Reduction::none) return x;
+  return {reduction == Reduction::sum ? sum : sum / double(x.size())};
+}
+
+constexpr Reduction kReductions[] = {Reduction::mean, Reduction::sum, Reduction::none};
+
+TEST(BceWithLogits, PassesEveryCheckOfAnOp) {
+  for (Reduction reduction : kReductions)
+    check_op(OpCase{.name = detail::join("bce_with_logits, reduction ", int(reduction)),
+                    .inputs = {{{3, 5}, -4, 4}, {{3, 5}, 0, 1}},
+                    .fn = [=](const TensorList& in) { return bce_with_logits(in[0], in[1], reduction); },
+                    .reference =
+                        [=](const TensorList& in) {
+                          return reduced(in, reduction, [](double x, double t) {
+                            return t * std::log1p(std::exp(-x)) + (1 - t) * std::log1p(std::exp(x));
+                          });
+                        },
+                    .roundings = 24,  // terms are rounded to a half type before they are added up
+                    .large_inputs = {{{101, 203}}, {{101, 203}, 0, 1}}});
+}
+
+TEST(BceWithLogits, NeitherOverflowsNorCancels) {
+  Tensor x = Tensor::from<float>({200, -200, 200, 20, -20}, {5});
+  Tensor t = Tensor::from<float>({0, 1, 1, 1, 0}, {5});
+  const std::vector<double> losses = bce_with_logits(x, t, Reduction::none).to_vector<double>();
+  const double small = std::log1p(std::exp(-20.0));
+  const double want[] = {200, 200, 0, small, small};
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_NEAR(losses[i], want[i], 1e-6 * want[i]) << i;  // a few roundings of f32
+}
+
+TEST(SmoothL1, PassesEveryCheckOfAnOp) {
+  for (double beta : {1.0, 0.5, 0.0})
+    for (Reduction reduction : kReductions)
+      check_op(
+          OpCase{.name = detail::join("smooth_l1, beta ", beta, ", reduction ", int(reduction)),
+                 .inputs = {{{3, 5}, 1.2, 3, true}, {{3, 5}, -0.1, 0.1}},  // no kinks: |x - y| is 1.1 to 3.1
+                 .fn =
+                     [=](const TensorList& in) {
+                       return smooth_l1(in[0], in[1], {.beta = beta, .reduction = reduction});
+                     },
+                 .reference =
+                     [=](const TensorList& in) {
+                       return reduced(in, reduction, [=](double x, double y) {
+                         const double d = std::fabs(x - y);
+                         return d < beta ? d * d / 2 / beta : d - beta / 2;
+                       });
+                     },
+                 .roundings = 16,
+                 .large_inputs = {{{101, 203}}, {{101, 203}}}});
+}
+
+TEST(SmoothL1, IsASquareNearZero) {
+  check_op(OpCase{.name = "smooth_l1 within beta",
+                  .inputs = {{{3, 5}, -0.4, 0.4}, {{3, 5}, -0.4, 0.4}},
+                  .fn = [](const TensorList& in) { return smooth_l1(in[0], in[1], {.beta = 0.875}); },
+                  .reference =
+                      [](const TensorList& in) {
+                        return reduced(in, Reduction::mean,
+                                       [](double x, double y) { return (x - y) * (x - y) / 2 / 0.875; });
+                      },
+                  .roundings = 16});
+}
+
+TEST(Losses, RefuseWhatDoesNotFit) {
+  Tensor x = zeros({2, 3});
+  expect_error([&] { bce_with_logits(x, zeros({3})); }, "bce_with_logits: shapes differ: (2, 3) and (3,)");
+  expect_error([&] { bce_with_logits(x, zeros({2, 3}, DType::i64)); }, {"bce_with_logits", "f32", "i64"});
+  expect_error([&] { smooth_l1(x, zeros({3, 2})); }, "smooth_l1: shapes differ: (2, 3) and (3, 2)");
+  expect_error([&] { smooth_l1(x, x, {.beta = -1}); }, "smooth_l1: beta is -1, should not be negative");
+  Tensor whole = zeros({2}, DType::i64);
+  expect_error([&] { smooth_l1(whole, whole); }, "smooth_l1: needs a floating dtype, got i64");
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,156 @@
+// Cross-entropy, against log-softmax and the target distribution.
+#include <cmath>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/core/memory.h"
+#include "reprise/tests/support/op_case.h"
+#include "reprise/tests/support/test_device.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+
+Tensor targets_of(std::vector<int64_t> values) {
+  int64_t count = int64_t(values.size());
+  return Tensor::from(values, {count});
+}
+
+void check_options(const char* name, const CrossEntropyOptions& options) {
+  Tensor targets = targets_of({4, 0, -100, 2, 2, 1});
+  std::vector<int64_t> many;
+  for (int64_t i = 0; i < 301; ++i) many.push_back(i % 17 == 0 ? -100 : i * 7 % 97);
+  check_op(OpCase{
+      .name = name,
+      .inputs = {{{6, 5}}, {.shape = {6}, .values = targets}},
+      .fn = [=](const TensorList& in) { return cross_entropy(in[0], in[1], options); },
+      .composite = [=](const TensorList& in) { return composite::cross_entropy(in[0], in[1], options); },
+      .roundings = 16,
+      .empty_inputs = {{{0, 5}}, {.shape = {0}, .values = Tensor::empty({0}, DType::i64)}},
+      .large_inputs = {{{301, 97}}, {.shape = {301}, .values = targets_of(many)}}});
+}
+
+TEST(CrossEntropy, PassesEveryCheckOfAnOp) {
+  check_options("mean", {});
+  check_options("sum", {.reduction = Reduction::sum});
+  check_options("none", {.reduction = Reduction::none});
+  check_options("smoothed mean", {.label_smoothing = 0.1});
+  check_options("smoothed, none", {.label_smoothing = 0.3, .reduction = Reduction::none});
+}
+
+void check_probabilities(const char* name, const CrossEntropyOptions& options) {
+  check_op(OpCase{
+      .name = name,
+      .inputs = {{{2, 3, 5}}, {.shape = {2, 3, 5}, .low = 0, .high = 0.5, .requires_grad = false}},
+      .fn = [=](const TensorList& in) { return cross_entropy(in[0], in[1], options); },
+      .composite = [=](const TensorList& in) { return composite::cross_entropy(in[0], in[1], options); },
+      .roundings = 32,  // a row's probabilities add up to more than 1
+      .empty_inputs = {{{0, 5}}, {.shape = {0, 5}, .requires_grad = false}},
+      .large_inputs = {{{301, 97}}, {.shape = {301, 97}, .low = 0, .high = 0.02, .requires_grad = false}}});
+}
+
+TEST(CrossEntropy, AgainstProbabilitiesPassesEveryCheckOfAnOp) {
+  check_probabilities("mean", {});
+  check_probabilities("sum", {.reduction = Reduction::sum});
+  check_probabilities("none", {.reduction = Reduction::none});
+  check_probabilities("smoothed mean", {.label_smoothing = 0.1});
+  check_probabilities("smoothed, none", {.label_smoothing = 0.3, .reduction = Reduction::none});
+}
+
+TEST(CrossEntropy, AgainstOneHotRowsIsThatAgainstTheirClasses) {
+  Generator generator(5);
+  Tensor logits = randn({4, 7}, DType::f64, {}, &generator), targets = targets_of({3, 0, 6, 3});
+  for (double smoothing : {0.0, 0.1}) {
+    const CrossEntropyOptions options{.label_smoothing = smoothing};
+    Tensor given = logits.detach().set_requires_grad(), same = logits.detach().set_requires_grad();
+    Tensor loss = cross_entropy(given * 1.0, one_hot(targets, 7, DType::f64), options);
+    Tensor want = cross_entropy(same * 1.0, targets, options);
+    loss.backward(), want.backward();
+    EXPECT_TRUE(testing::is_close(loss, want, 1e-15));
+    EXPECT_TRUE(testing::is_close(given.grad(), same.grad(), 1e-15));
+  }
+}
+
+TEST(CrossEntropy, OfLogitsGivenAwayPassesEveryCheckOfAnOp) {
+  Tensor targets = targets_of({4, 0, -100, 2, 2, 1});
+  check_op(OpCase{
+      .name = "given away",
+      .inputs = {{{6, 5}}, {.shape = {6}, .values = targets}},
+      .fn = [](const TensorList& in) { return cross_entropy(in[0] * 2.0, in[1]); },
+      .composite = [](const TensorList& in) { return composite::cross_entropy(in[0] * 2.0, in[1], {}); },
+      .roundings = 16});
+}
+
+// What a call holds at its peak beyond what was held before it.
+size_t bytes_taken(const std::function<Tensor()>& call) {
+  Allocator& memory = allocator(testing::test_device());
+  memory.reset_peaks();
+  size_t before = memory.stats().held;
+  Tensor loss = call();
+  return memory.stats().peak_held - before;
+}
+
+TEST(CrossEntropy, PutsTheGradientInThePlaceOfLogitsThatNobodyElseHolds) {
+  Tensor x = ones({64, 512}, DType::f32, testing::test_device()).set_requires_grad();
+  Tensor targets = Tensor::zeros({64}, DType::i64, x.device());
+  size_t logits_bytes = 64 * 512 * 4;
+  auto given = [&] { return cross_entropy(x * 2.0, targets); };
+  auto held = [&] {
+    Tensor logits = x * 2.0;
+    return cross_entropy(logits, targets);
+  };
+  EXPECT_LT(bytes_taken(given), 2 * logits_bytes);
+  EXPECT_GE(bytes_taken(held), 2 * logits_bytes);
+}
+
+TEST(CrossEntropy, LeavesLogitsAloneThatSomebodyElseHolds) {
+  Tensor x = ones({2, 3}, DType::f32, testing::test_device()).set_requires_grad();
+  Tensor targets = targets_of({0, 2}).to(x.device());
+  Tensor logits = x * 2.0, handle = logits;
+  cross_entropy(std::move(logits), targets);
+  EXPECT_EQ(handle.to_vector<double>(), std::vector<double>(6, 2.0));
+  Tensor view = slice(handle, 0, 0, 2);
+  cross_entropy(std::move(handle), targets);
+  EXPECT_EQ(view.to_vector<double>(), std::vector<double>(6, 2.0));
+  Tensor saved = exp(x);  // for its backward
+  cross_entropy(std::move(saved), targets).backward();
+  double loss_gradient = x.grad().to_vector<double>()[0];
+  EXPECT_FLOAT_EQ(float(loss_gradient), float(std::exp(1.0) * (1.0 / 3 - 1) / 2));
+}
+
+TEST(CrossEntropy, OfUniformLogitsIsTheLogOfTheClassCount) {
+  Tensor logits = zeros({2, 3, 7});
+  Tensor targets = Tensor::from<int64_t>({0, 1, 2, 3, 4, 5}, {2, 3});
+  EXPECT_FLOAT_EQ(float(cross_entropy(logits, targets).item()), std::log(7.0f));
+  EXPECT_EQ(cross_entropy(logits, targets, {.reduction = Reduction::none}).shape(), (Shape{2, 3}));
+}
+
+TEST(CrossEntropy, IsZeroWithZeroGradientIfEveryRowIsIgnored) {
+  Tensor logits = full({2, 3}, 1.5).set_requires_grad();
+  Tensor loss = cross_entropy(logits, targets_of({-100, -100}));
+  EXPECT_EQ(loss.item(), 0);
+  loss.backward();
+  EXPECT_EQ(logits.grad().to_vector<double>(), std::vector<double>(6, 0.0));
+}
+
+TEST(CrossEntropy, RefusesWhatDoesNotFit) {
+  Tensor logits = zeros({2, 3});
+  expect_error([&] { cross_entropy(logits, targets_of({0, 3})); }, {"cross_entropy", "3"});
+  expect_error([&] { cross_entropy(logits, targets_of({-1, 0})); }, {"cross_entropy", "-1"});
+  expect_error([&] { cross_entropy(logits, targets_of({0})); }, {"cross_entropy", "(2, 3)", "(1,)"});
+  expect_error([&] { cross_entropy(logits, zeros({2}, DType::i32)); },
+               "cross_entropy: targets must be i64 or probabilities, got i32");
+  expect_error([&] { cross_entropy(logits, zeros({2})); },
+               "cross_entropy: logits (2, 3) and probabilities (2,) differ in shape");
+  logits.set_requires_grad();
+  expect_error(
+      [&] {
+        cross_entropy(logits, zeros({2, 3}).set_requires_grad());
+      },
+      "cross_entropy: gives probabilities no gradient; detach the targets");
+}
+
+}  // namespace
+}  // namespace reprise

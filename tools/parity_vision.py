@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""timm's side of the parity tests of vision models: makes the golden files.
+
+    parity_vision.py [--out tests/golden]   writes vision_parity.safetensors, resnet_parity.safetensors, timm_names.txt
+
+vision_parity.safetensors: timm's VisionTransformer of depth 2 with several options, under "OPTIONS/": weights by their
+names in timm, "logits", the gradient of the cross entropy for each weight ("grad/"), the weights after 10 AdamW steps on
+the same batch ("after/"), and logits and gradients once more in f64 ("f64/"); "images" and "targets" are shared.
+resnet_parity.safetensors: torchvision's ResNet with one block a stage and 2 channels in the first, the same; running
+statistics after the first batch are in "after/". Its images' i-th number is sin(0.37 i) + what 2654435761 i^2 / 2^32
+has behind the point.
+timm_names.txt: names and shapes in the state dicts of timm's own models, a block's once.
+Run it with the Python that tools/setup_peers.sh makes. The order of a file's metadata changes from run to run.
+"""
+import argparse
+from pathlib import Path
+
+import timm
+import torch
+import torchvision
+from safetensors.torch import save_file
+from timm.models.vision_transformer import VisionTransformer
+from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZES = {"img_size": 8, "patch_size": 4, "num_classes": 5, "embed_dim": 8, "depth": 2, "num_heads": 2}
+OPTIONS = {
+    "token": {},
+    "avg": {"global_pool": "avg", "class_token": False},
+    "registers": {"global_pool": "avg", "reg_tokens": 3, "qkv_bias": False},
+    "deit3": {"no_embed_class": True, "init_values": 0.5},
+}
+ADAMW = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8}
+WEIGHT_DECAY = 0.1
+STEPS = 10
+NAMED = {
+    "tiny": ("vit_tiny_patch16_224", {}),
+    "small": ("vit_small_patch16_224", {}),
+    "base": ("vit_base_patch16_224", {}),
+    "large": ("vit_large_patch16_224", {}),
+    "deit3_small": ("deit3_small_patch16_224", {}),
+    "registers": ("vit_small_patch16_224", {"reg_tokens": 4, "global_pool": "avg"}),
+}
+
+
+def randomize(model):
+    """Weights far from their usual start, so that biases, norms and tokens matter."""
+    for name, parameter in model.named_parameters():
+        noise = 0.3 * torch.randn_like(parameter)
+        is_scale = name.endswith(("weight", "gamma")) and parameter.dim() == 1
+        parameter.data = 1 + noise if is_scale else noise
+
+
+def gradients(model, images, targets):
+    model.zero_grad(set_to_none=True)
+    logits = model(images)
+    torch.nn.functional.cross_entropy(logits, targets).backward()
+    return {"logits": logits.detach()} | {f"grad/{n}": p.grad.clone() for n, p in model.named_parameters()}
+
+
+def adamw(model):
+    """No decay for vectors and what timm's model names."""
+    kept = model.no_weight_decay()
+    decays = {n: p.dim() >= 2 and n not in kept for n, p in model.named_parameters()}
+    groups = [{"params": [p for n, p in model.named_parameters() if decays[n] == d],
+               "weight_decay": WEIGHT_DECAY if d else 0.0} for d in (True, False)]
+    return torch.optim.AdamW(groups, **ADAMW)
+
+
+def distance(got, want):
+    """The largest relative L2 distance of two sets of tensors, and where."""
+    return max((((got[n].double() - w).norm() / w.norm()).item(), n) for n, w in want.items())
+
+
+def vit_golden(options, images, targets):
+    model = VisionTransformer(**SIZES, **options).train()
+    randomize(model)
+    golden = {name: p.detach().clone() for name, p in model.named_parameters()}
+    exact = gradients(model.double(), images.double(), targets)
+    for parameter in model.parameters():
+        parameter.grad = None
+    model.float().load_state_dict(golden)
+    golden |= gradients(model, images, targets)
+    optimizer = adamw(model)
+    for _ in range(STEPS):
+        gradients(model, images, targets)
+        optimizer.step()
+    golden |= {f"after/{n}": p.detach().clone() for n, p in model.named_parameters()}
+    return golden | {f"f64/{n}": t for n, t in exact.items()}, distance(golden, exact)
+
+
+def write_parity(path):
+    torch.manual_seed(7)
+    images, targets = torch.randn(3, 3, 8, 8), torch.tensor([4, 0, 2])
+    tensors = {"images": images, "targets": targets}
+    for name, options in OPTIONS.items():
+        golden, (rounding, where) = vit_golden(options, images, targets)
+        tensors |= {f"{name}/{key}": tensor.contiguous() for key, tensor in golden.items()}
+        print(f"{name}: f32 differs from f64 by {rounding:.1e} ({where})")
+    facts = {"made_by": f"tools/parity_vision.py with timm {timm.__version__}, PyTorch {torch.__version__.split('+')[0]}",
+             "sizes": str(SIZES), "adamw": str(ADAMW | {"weight_decay": WEIGHT_DECAY}), "steps": str(STEPS)}
+    save_file(tensors, path, metadata=facts | {name: str(options) for name, options in OPTIONS.items()})
+
+
+class NarrowResNet(ResNet):
+    """torchvision's with 2 channels in the first stage in place of 64."""
+    WIDTH = 2
+
+    def __init__(self, block, stem):
+        super().__init__(block, [1, 1, 1, 1], num_classes=5)
+        self.conv1 = torch.nn.Conv2d(3, self.WIDTH, 7, 2, 3, bias=False)
+        if stem == "cifar":
+            self.conv1 = torch.nn.Conv2d(3, self.WIDTH, 3, 1, 1, bias=False)
+            self.maxpool = torch.nn.Identity()
+        self.bn1 = torch.nn.BatchNorm2d(self.WIDTH)
+        self.fc = torch.nn.Linear(8 * self.WIDTH * block.expansion, 5)
+
+    def _make_layer(self, block, planes, blocks, stride=1, dilate=False):
+        if planes == 64:
+            self.inplanes = self.WIDTH
+        return super()._make_layer(block, planes * self.WIDTH // 64, blocks, stride, dilate)
+
+
+def write_resnets(path):
+    torch.manual_seed(7)
+    place = torch.arange(4 * 3 * 35 * 35)
+    noise = (place * place * 2654435761 % 2**32).double() / 2**32
+    images = (noise + torch.sin(0.37 * place.double())).reshape(4, 3, 35, 35)
+    targets, tensors = torch.tensor([4, 0, 2, 1]), {}
+    for name, block, stem in (("basic", BasicBlock, "cifar"), ("bottleneck", Bottleneck, "imagenet")):
+        model = NarrowResNet(block, stem).train()
+        randomize(model)
+        golden = {key: value.detach().clone() for key, value in model.named_parameters()}
+        inputs = images[:, :, :11, :11] if stem == "cifar" else images
+        exact = gradients(model.double(), inputs, targets)
+        model = NarrowResNet(block, stem).train()
+        model.load_state_dict(golden, strict=False)
+        golden |= gradients(model, inputs.float(), targets)
+        rounding, where = distance(golden, exact)
+        golden |= {f"after/{key}": value for key, value in model.named_buffers()}
+        print(f"{name}: f32 differs from f64 by {rounding:.1e} ({where})")
+        tensors |= {f"{name}/{key}": value.contiguous() for key, value in golden.items()}
+        tensors |= {f"{name}/f64/{key}": value.contiguous() for key, value in exact.items()}
+    made_by = f"tools/parity_vision.py with torchvision {torchvision.__version__}, PyTorch {torch.__version__}"
+    save_file(tensors, path, metadata={"made_by": made_by})
+
+
+def write_names(path):
+    lines = [f"# Names and shapes in timm {timm.__version__}'s state dicts, by tools/parity_vision.py: a model, its layers,"
+             " its parameters; then what it has, of its blocks the first."]
+    for ours, (name, options) in NAMED.items():
+        with torch.device("meta"):
+            model = timm.create_model(name, **options)
+        state = {key: tuple(tensor.shape) for key, tensor in model.state_dict().items()}
+        layers = len(model.blocks)
+        for key, shape in state.items():  # all blocks are alike
+            if key.startswith("blocks."):
+                place, rest = key.split(".", 2)[1:]
+                assert int(place) < layers and state[f"blocks.0.{rest}"] == shape, key
+        lines.append(f"model {ours} {layers} {sum(p.numel() for p in model.parameters())}")
+        lines += [f"{key} {' '.join(map(str, shape))}" for key, shape in state.items()
+                  if not key.startswith("blocks.") or key.startswith("blocks.0.")]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "tests/golden", metavar="FOLDER")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_parity(options.out / "vision_parity.safetensors")
+    write_resnets(options.out / "resnet_parity.safetensors")
+    write_names(options.out / "timm_names.txt")
+
+
+if __name__ == "__main__":
+    main()
