@@ -132,11 +132,11 @@ def bench(model, binary, options):
             worker.stop()
 
 
-def parse_options(description, models, rounds, out):
-    """The command line of a comparison with PyTorch."""
+def parse_options(description, models, rounds, out, binary=ROOT / "build/cpu/bin/gpt_bench", default=None):
+    """The command line of a comparison with PyTorch; `default` models are fewer than all."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary", nargs="?", type=Path, default=ROOT / "build/cpu/bin/gpt_bench")
-    parser.add_argument("--models", nargs="+", choices=models, default=models)
+    parser.add_argument("binary", nargs="?", type=Path, default=binary)
+    parser.add_argument("--models", nargs="+", choices=models, default=default or models)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench" / out)

@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <string>
 
 #include "reprise/autograd/engine.h"
+#include "reprise/benchmarks/worker.h"
 #include "reprise/kernels/attention/backend.h"
 #include "reprise/kernels/gemm/backend.h"
 #include "reprise/nn/models/gpt.h"
@@ -70,14 +70,6 @@ std::string attention_used(rp::Device device) {
 rp::Tensor random_tokens(const Case& c, rp::Device device) {
   rp::Tensor uniform = rp::rand({c.batch, c.length}, rp::DType::f32, device);
   return rp::cast(uniform * double(c.model.vocab_size), rp::DType::i64);
-}
-
-// The peak of the process, as the kernel counts it: what PyTorch's worker reports too.
-size_t peak_rss_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return size_t(std::atoll(line.c_str() + 6)) * 1024;
-  return 0;
 }
 
 // Bytes of tensors in a step, above what is there between steps: at most, and between forward and backward.
@@ -166,7 +158,7 @@ int main(int argc, char** argv) {
         "{\"seconds_per_step\": %.6f, \"tokens_per_second\": %.1f, \"peak_rss_bytes\": %zu, "
         "\"peak_device_bytes\": %zu, \"step_peak_bytes\": %zu, \"held_bytes\": %zu, \"loss\": %.6f, "
         "\"attention\": \"%s\"}\n",
-        seconds, double(chosen.batch * chosen.length) / seconds, peak_rss_bytes(),
+        seconds, double(chosen.batch * chosen.length) / seconds, rp::bench::peak_rss_bytes(),
         memory.stats().peak_reserved, bytes.peak, bytes.held, loss, attention_used(device).c_str());
     std::fflush(stdout);
   }

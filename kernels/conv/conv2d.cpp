@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "reprise/kernels/conv/conv2d_by_gemm.h"
+#include "reprise/kernels/conv/implicit_gemm.h"
+#include "reprise/kernels/gemm/backend.h"
 
 namespace reprise::kernels {
 namespace {
@@ -17,17 +19,20 @@ void check_sizes(Size2 size, int64_t smallest, const char* what) {
         ")");
 }
 
+/// Whether products are ours, which read windows where they lie; a BLAS needs them written out.
+bool own_products() { return gemm_backend() == GemmBackend::own; }
+
 void conv2d_cpu(const Stream& stream, const Conv2dArguments& arguments) {
   check_conv2d(arguments);
-  conv2d_by_gemm(stream, arguments);
+  own_products() ? conv2d_implicit(stream, arguments) : conv2d_by_gemm(stream, arguments);
 }
 void conv2d_dx_cpu(const Stream& stream, const Conv2dDxArguments& arguments) {
   check_conv2d_dx(arguments);
-  conv2d_dx_by_gemm(stream, arguments);
+  own_products() ? conv2d_dx_implicit(stream, arguments) : conv2d_dx_by_gemm(stream, arguments);
 }
 void conv2d_dweight_cpu(const Stream& stream, const Conv2dDweightArguments& arguments) {
   check_conv2d_dweight(arguments);
-  conv2d_dweight_by_gemm(stream, arguments);
+  own_products() ? conv2d_dweight_implicit(stream, arguments) : conv2d_dweight_by_gemm(stream, arguments);
 }
 
 }  // namespace

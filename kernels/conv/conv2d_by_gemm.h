@@ -1,5 +1,5 @@
-// Convolution as a matrix multiply of unfolded windows, on any device: what the CPU does, and what CUDA falls
-// back to where cuDNN does not take a convolution. Arguments as in conv2d.h, checked.
+// Convolution as a matrix multiply of unfolded windows, on any device: what the CPU does where a BLAS has the
+// products, and what CUDA falls back to where cuDNN does not take a convolution. Arguments as in conv2d.h, checked.
 #pragma once
 
 #include "reprise/kernels/conv/conv2d.h"

@@ -22,12 +22,14 @@ template <class T>
 struct Output {
   Rows<T> c;
   const T* bias = nullptr;
-  Rows<T> pre_activation;
-  Rows<const T> residual;
-  Rows<const T> dactivation;
+  Rows<T> pre_activation{};
+  Rows<const T> residual{};
+  Rows<const T> dactivation{};
   Activation activation = Activation::none;
   bool accumulate = false;
 
+  T* place(int64_t row, int64_t column) const { return c.at(row, column); }
+  int64_t row_stride() const { return c.stride; }
   bool plain() const {
     return !bias && !pre_activation.data && !residual.data && !dactivation.data &&
            activation == Activation::none && !accumulate;

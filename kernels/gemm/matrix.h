@@ -18,12 +18,13 @@
 
 namespace reprise::kernels::gemm_detail {
 
-/// Memory aligned to cache lines that grows and is kept for the next call.
+/// Memory aligned to cache lines that grows and is kept for the next call. A whole vector may be read from any
+/// of its elements.
 class Scratch {
  public:
   template <class T>
   T* ensure(int64_t count) {
-    const size_t bytes = size_t(count) * sizeof(T);
+    const size_t bytes = size_t(count) * sizeof(T) + size_t(alignment);  // of one vector
     if (bytes > bytes_) {
       memory_.reset();
       bytes_ = 0;  // there may be no memory
@@ -90,12 +91,13 @@ struct Workspace {
 
 inline Workspace& workspace() { return thread_owned<Workspace>(); }
 
-template <class T>
+/// An operand is whatever `pack` takes (pack.h), the result whatever `write_sums` does (epilogue.h).
+template <class T, class A = PackSource<T>, class B = PackSource<T>, class Result = Output<T>>
 class MatrixMultiply {
  public:
   using C = Accumulator<T>;
 
-  MatrixMultiply(PackSource<T> a, PackSource<T> b, const Output<T>& out, int64_t m, int64_t n, int64_t k)
+  MatrixMultiply(const A& a, const B& b, const Result& out, int64_t m, int64_t n, int64_t k)
       : a_(a), b_(b), out_(out), m_(m), n_(n), k_(k), blocks_(Blocks::of<C>(m, n, k)) {}
 
   void run() {
@@ -159,16 +161,15 @@ class MatrixMultiply {
 
   void pack_a(const Block& block, int64_t tile, int64_t panel, C* to) const {
     const int64_t row = tile * blocks_.tile_m, rows = std::min(blocks_.tile_m, block.m - row);
-    const int64_t k0 = block.k0 + panel * blocks_.k_panel, k = depth(block, panel);
-    PackSource<T> from{a_.data + (block.m0 + row) * a_.stride + k0 * a_.k_stride, a_.stride, a_.k_stride};
-    simd::run([&]<int W>() { pack_panels<C, W, panel_rows<W>>(from, rows, k, to); });
+    const PackRange range{block.m0 + row, rows, block.k0 + panel * blocks_.k_panel, depth(block, panel)};
+    simd::run([&]<int W>() { pack<C, W, panel_rows<W>>(a_, range, to); });
   }
 
   void pack_b(const Block& block, int64_t tile, int64_t panel, C* to) const {
     const int64_t column = tile * blocks_.tile_n, columns = std::min(blocks_.tile_n, block.n - column);
-    const int64_t k0 = block.k0 + panel * blocks_.k_panel, k = depth(block, panel);
-    PackSource<T> from{b_.data + (block.n0 + column) * b_.stride + k0 * b_.k_stride, b_.stride, b_.k_stride};
-    simd::run([&]<int W>() { pack_panels<C, W, panel_columns<C, W>>(from, columns, k, to); });
+    const PackRange range{block.n0 + column, columns, block.k0 + panel * blocks_.k_panel,
+                          depth(block, panel)};
+    simd::run([&]<int W>() { pack<C, W, panel_columns<C, W>>(b_, range, to); });
   }
 
   /// One panel of K for one tile: strips as wide as a panel of B; A's panels stay in the second-level cache.
@@ -182,8 +183,9 @@ class MatrixMultiply {
       C* strip_sums = sums + (single ? 0 : strip * blocks_.tile_m * blocks_.columns);
       const C* strip_b = b + strip * panel_stride(blocks_.columns, k);
       const int64_t strip_columns = std::min(blocks_.columns, columns - strip * blocks_.columns);
-      multiply_strip(rows, strip_columns, k, a, strip_b, strip_sums, add,
-                     last ? out_.c.at(block.m0 + row, block.n0 + column + strip * blocks_.columns) : nullptr);
+      multiply_strip(
+          rows, strip_columns, k, a, strip_b, strip_sums, add,
+          last ? out_.place(block.m0 + row, block.n0 + column + strip * blocks_.columns) : nullptr);
       if (last)
         write_strip(strip_sums, block.m0 + row, block.n0 + column + strip * blocks_.columns, rows,
                     strip_columns);
@@ -192,7 +194,7 @@ class MatrixMultiply {
 
   void multiply_strip(int64_t rows, int64_t columns, int64_t k, const C* a, const C* b, C* sums, bool add,
                       const T* c) const {
-    const int64_t c_stride = out_.c.stride;
+    const int64_t c_stride = out_.row_stride();
     simd::run([=]<int W>() {
       constexpr int R = panel_rows<W>, N = panel_columns<C, W>;
       const int64_t a_stride = panel_stride(R, k);
@@ -214,8 +216,9 @@ class MatrixMultiply {
     });
   }
 
-  PackSource<T> a_, b_;
-  Output<T> out_;
+  A a_;
+  B b_;
+  Result out_;
   int64_t m_, n_, k_;
   Blocks blocks_;
 };

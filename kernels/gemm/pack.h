@@ -106,11 +106,19 @@ template <class C, int width, class T>
     }
 }
 
-/// Packs `rows` rows of `from`, `k` deep, into panels.
+/// The part of an operand to pack.
+struct PackRange {
+  int64_t row, rows;  ///< of those that lie side by side in a panel
+  int64_t k0, k;      ///< along the summed dimension
+};
+
+/// Packs a part of `source` into panels. An operand of another kind has a `pack` of its own.
 template <class C, int W, int width, class T>
-[[gnu::always_inline]] inline void pack_panels(const PackSource<T>& from, int64_t rows, int64_t k, C* to) {
+[[gnu::always_inline]] inline void pack(const PackSource<T>& source, const PackRange& range, C* to) {
   constexpr int L = W * int(sizeof(float)) / int(sizeof(C));
-  const int64_t to_stride = panel_stride(width, k);
+  const PackSource<T> from{source.data + range.row * source.stride + range.k0 * source.k_stride,
+                           source.stride, source.k_stride};
+  const int64_t rows = range.rows, k = range.k, to_stride = panel_stride(width, k);
   int64_t done = 0;
   if (from.stride == 1) {
     done = rows / width;

@@ -1,0 +1,13 @@
+// Convolution on the CPU as a matrix multiply whose operands are never written out (Chetlur et al. 2014,
+// arXiv 1410.0759): packing reads the windows from the images. Arguments as in conv2d.h, checked.
+#pragma once
+
+#include "reprise/kernels/conv/conv2d.h"
+
+namespace reprise::kernels::conv2d_detail {
+
+void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments);
+void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments);
+void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments& arguments);
+
+}  // namespace reprise::kernels::conv2d_detail
