@@ -5,6 +5,7 @@ models of the same shapes, the same protocol.
     torch_vision.py --model vit_192 [--channels-last]
 """
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -16,7 +17,8 @@ from torch_gpt import memory_bytes
 
 
 def vit(**sizes):
-    from timm.models.vision_transformer import VisionTransformer
+    with contextlib.redirect_stdout(sys.stderr):  # timm says there which of its parts it does without
+        from timm.models.vision_transformer import VisionTransformer
     return VisionTransformer(**sizes)
 
 

@@ -5,7 +5,7 @@
 // where X' are windows of dY: a pixel of dX whose row is a modulo the stride sees the taps p with
 // a + padding - p dilation divisible by it, so each phase of dX is a convolution of its own.
 //
-// Images are taken in slabs, so that their bordered copies need no more than `slab_bytes`.
+// Images are taken in slabs.
 #include "reprise/kernels/conv/implicit_gemm.h"
 
 #include <algorithm>
@@ -23,11 +23,13 @@ using gemm_detail::ceil_div;
 using gemm_detail::MatrixMultiply;
 using gemm_detail::PackSource;
 
-/// Images of a slab, by the elements of each one's copy; a function of the shape alone.
-int64_t slab_of(int64_t images, int64_t image_numel, DType dtype) {
-  constexpr size_t slab_bytes = 16 << 20;
-  const size_t image_bytes = std::max<size_t>(1, size_t(image_numel) * size_of(dtype));
-  return std::clamp<int64_t>(int64_t(slab_bytes / image_bytes), 1, std::max<int64_t>(1, images));
+/// Images of a slab: their copies stay in the cache while they are packed, and there are pixels enough for the
+/// other operand to be packed once for many. A function of the shape alone.
+int64_t slab_of(int64_t images, int64_t image_numel, int64_t pixels, DType dtype) {
+  constexpr int64_t slab_bytes = 1 << 20, slab_pixels = 2048;
+  const int64_t in_cache = slab_bytes / std::max<int64_t>(1, image_numel * int64_t(size_of(dtype)));
+  return std::clamp(std::max(in_cache, ceil_div(slab_pixels, pixels)), int64_t(1),
+                    std::max<int64_t>(1, images));
 }
 
 /// The bordered copy of a slab of images, or the images themselves where that is the same.
@@ -135,7 +137,7 @@ void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments) {
   const int64_t groups = options.groups, in = weight.size(1), out = weight.size(0) / groups;
   const int64_t pixels = y.size(2) * y.size(3), k = in * weight.size(2) * weight.size(3);
   const Forward forward(x, weight, options, {y.size(2), y.size(3)});
-  const int64_t images = x.size(0), slab = slab_of(images, forward.layout.image_stride(), x.dtype);
+  const int64_t images = x.size(0), slab = slab_of(images, forward.layout.image_stride(), pixels, x.dtype);
   SlabImages source(stream, x, forward.layout, slab);
   dispatch_floating(x.dtype, "conv2d", [&]<class T>() {
     for (int64_t begin = 0; begin < images; begin += slab) {
@@ -164,7 +166,7 @@ void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments&
   // Sums between slabs are rounded to the dtype, so half types are taken in one.
   const int64_t images = x.size(0);
   const int64_t slab =
-      size_of(x.dtype) > 2 ? slab_of(images, forward.layout.image_stride(), x.dtype) : images;
+      size_of(x.dtype) > 2 ? slab_of(images, forward.layout.image_stride(), pixels, x.dtype) : images;
   SlabImages source(stream, x, forward.layout, slab);
   std::vector<int64_t> channels(static_cast<size_t>(out));
   for (int64_t o = 0; o < out; ++o) channels[size_t(o)] = o * pixels;
@@ -200,7 +202,7 @@ void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments
   const PhaseImages phases{
       dx.size(1), stride, 0, {ceil_div(dx.size(2), stride.height), ceil_div(dx.size(3), stride.width)}};
   const bool direct = phases.is_plain(dx.size(2), dx.size(3));
-  const int64_t slab = slab_of(images, std::max(layout.image_stride(), phases.image_stride()), dx.dtype);
+  const int64_t slab = slab_of(images, layout.image_stride(), phases.phase_numel(), dx.dtype);
   SlabImages source(stream, dy, layout, slab);
   const device::Workspace apart(stream,
                                 direct ? 0 : size_t(slab * phases.image_stride()) * size_of(dx.dtype));

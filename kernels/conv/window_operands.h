@@ -44,10 +44,12 @@ struct WindowMatrix {
   const int64_t* taps;  ///< offsets
 };
 
-/// The next L pixels from `from`; past the memory's end, zeros.
+/// Copies `count` pixels, whole vectors of them: up to L - 1 more are written, zeros where they lie past `end`.
 template <class C, int L, class T>
-[[gnu::always_inline]] inline simd::Vector<C, L> load_pixels(const T* from, const T* end) {
-  return simd::load_row<C, L>(from, end - from);
+[[gnu::always_inline]] inline void copy_pixels(const T* from, const T* end, int64_t count, C* to) {
+  int64_t i = 0;
+  for (; i < count && end - from - i >= L; i += L) simd::store(to + i, simd::load_row<C, L>(from + i, L));
+  for (; i < count; i += L) simd::store(to + i, simd::load_row<C, L>(from + i, end - from - i));
 }
 
 /// Pixels side by side in a panel, the sum along taps.
@@ -73,8 +75,7 @@ template <class C, int W, int width, class T>
       C* out = to + p * width;
       // Whole vectors: what runs over the end of a run is written anew by the next one, or the next tap.
       for (int r = 0; r < count; ++r)
-        for (int64_t i = 0; i < runs[r].count; i += L)
-          simd::store(out + runs[r].at + i, load_pixels<C, L>(data + runs[r].offset + i, from.end));
+        copy_pixels<C, L>(data + runs[r].offset, from.end, runs[r].count, out + runs[r].at);
       for (int64_t i = rows; i < width; ++i) out[i] = C(0);
     }
   }
@@ -95,8 +96,7 @@ template <class C, int W, int width, class T>
     for_each_run(from.pixels, range.k0, range.k, [&](int64_t offset, int64_t at, int64_t pixels) {
       for (int64_t i = 0; i < rows; ++i) {
         const T* data = from.data + from.taps[range.row + row + i] + offset;
-        for (int64_t j = 0; j < pixels; j += L)
-          simd::store(lines + i * line + at + j, load_pixels<C, L>(data + j, from.end));
+        copy_pixels<C, L>(data, from.end, pixels, lines + i * line + at);
       }
     });
     std::fill(lines + rows * line, lines + width * line, C(0));

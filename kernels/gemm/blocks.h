@@ -46,7 +46,8 @@ struct Blocks {
     k_panel =
         std::max<int64_t>(1, ceil_div(ceil_div(k, std::max<int64_t>(1, ceil_div(k, max_k_panel))), 16) * 16);
     k_round = k_panel * std::clamp<int64_t>(ceil_div(k, k_panel), 1, max_panels_in_round);
-    int64_t panels_m = 8, panels_n = 4;
+    const int64_t all_m = ceil_div(m, rows);
+    int64_t panels_m = all_m <= 10 ? std::max<int64_t>(1, all_m) : 8, panels_n = 4;
     const int64_t wanted = 8 * num_threads();
     auto tiles = [&] { return ceil_div(m, panels_m * rows) * ceil_div(n, panels_n * columns); };
     while (tiles() < wanted && panels_m * panels_n * rows * columns * k > smallest_task && panels_m > 1)

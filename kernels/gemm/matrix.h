@@ -43,8 +43,8 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-/// The packed pieces of one operand and which of them are ready. A piece is packed by the first who asks for
-/// it.
+/// The packed pieces of one operand and which of them are ready. A piece is a panel's width, one panel of K deep,
+/// and is packed by the first who asks for it.
 class PackedOperand {
  public:
   /// Forgets what was packed, unless it was this `block` (a name the caller gives).
@@ -59,20 +59,24 @@ class PackedOperand {
   }
   void forget() { block_ = -1; }
 
-  /// Calls `pack()` if this piece is new; returns when it is ready.
+  /// Has pieces [first, first + count) packed: calls `pack(i)` for those that nobody has begun, and returns when
+  /// all are ready. Threads that need the same pieces so share the work.
   template <class Pack>
-  void ensure(int64_t piece, Pack&& pack) {
-    std::atomic<uint64_t>& state = states_[size_t(piece)];
+  void ensure(int64_t first, int64_t count, Pack&& pack) {
     const uint64_t ready = 2 * round_, busy = ready - 1;
-    uint64_t seen = state.load(std::memory_order_acquire);
-    if (seen == ready) return;
-    if (seen < busy && state.compare_exchange_strong(seen, busy, std::memory_order_acquire)) {
-      pack();
-      state.store(ready, std::memory_order_release);
-      return;
+    bool all_ready = true;
+    for (int64_t i = 0; i < count; ++i) {
+      std::atomic<uint64_t>& state = states_[size_t(first + i)];
+      uint64_t seen = state.load(std::memory_order_acquire);
+      all_ready = all_ready && seen == ready;
+      if (seen < busy && state.compare_exchange_strong(seen, busy, std::memory_order_acquire)) {
+        pack(i);
+        state.store(ready, std::memory_order_release);
+      }
     }
-    for (int spin = 0; state.load(std::memory_order_acquire) != ready; ++spin)
-      if (spin > 1000) std::this_thread::yield();
+    for (int64_t i = 0; i < count && !all_ready; ++i)
+      for (int spin = 0; states_[size_t(first + i)].load(std::memory_order_acquire) != ready; ++spin)
+        if (spin > 1000) std::this_thread::yield();
   }
 
   Scratch memory;
@@ -85,6 +89,7 @@ class PackedOperand {
 
 struct Workspace {
   PackedOperand a, b;
+  Scratch own_b;      ///< a piece of B that no other tile needs
   Scratch sums;       ///< of the tiles that wait for the next round of K
   Scratch tile_sums;  ///< of the tile at hand
 };
@@ -119,23 +124,23 @@ class MatrixMultiply {
     int64_t m0, m, n0, n, k0, k;
   };
 
-  /// Elements of one packed piece: a tile's rows (or columns), one panel deep.
-  int64_t piece_a() const {
-    return blocks_.tile_m / blocks_.rows * panel_stride(blocks_.rows, blocks_.k_panel);
-  }
-  int64_t piece_b() const {
-    return blocks_.tile_n / blocks_.columns * panel_stride(blocks_.columns, blocks_.k_panel);
-  }
+  /// Panels side by side in a tile, and elements of what is packed for it, one panel of K deep.
+  int64_t panels_a() const { return blocks_.tile_m / blocks_.rows; }
+  int64_t panels_b() const { return blocks_.tile_n / blocks_.columns; }
+  int64_t packed_a() const { return panels_a() * panel_stride(blocks_.rows, blocks_.k_panel); }
+  int64_t packed_b() const { return panels_b() * panel_stride(blocks_.columns, blocks_.k_panel); }
 
   void run_block(Workspace& space, const Block& block, int64_t rounds) {
     const int64_t tiles_m = ceil_div(block.m, blocks_.tile_m), tiles_n = ceil_div(block.n, blocks_.tile_n);
     const int64_t panels = std::max<int64_t>(1, ceil_div(block.k, blocks_.k_panel));
     const int64_t round = block.k0 / blocks_.k_round;
     // A and B stay packed where the block before had the same rows or columns.
-    space.a.start(block.m0 * rounds + round, tiles_m * panels);
-    space.b.start(block.n0 * rounds + round, tiles_n * panels);
-    C* packed_a = space.a.memory.ensure<C>(tiles_m * panels * piece_a());
-    C* packed_b = space.b.memory.ensure<C>(tiles_n * panels * piece_b());
+    space.a.start(block.m0 * rounds + round, tiles_m * panels * panels_a());
+    space.b.start(block.n0 * rounds + round, tiles_n * panels * panels_b());
+    C* all_a = space.a.memory.ensure<C>(tiles_m * panels * packed_a());
+    // What one tile alone needs stays in its thread's cache.
+    const bool share_b = tiles_m > 1;
+    C* all_b = share_b ? space.b.memory.ensure<C>(tiles_n * panels * packed_b()) : nullptr;
     const int64_t tile_size = blocks_.tile_m * blocks_.tile_n;
     // With several rounds along the sum, sums wait here for the next one; else a thread's own tile has them.
     C* waiting = rounds > 1 ? space.sums.ensure<C>(tiles_m * tiles_n * tile_size) : nullptr;
@@ -143,12 +148,25 @@ class MatrixMultiply {
       const int64_t i = tile % tiles_m, j = tile / tiles_m;
       C* sums = waiting ? waiting + tile * tile_size : workspace().tile_sums.template ensure<C>(tile_size);
       for (int64_t panel = 0; panel < panels; ++panel) {
-        const int64_t piece_i = i * panels + panel, piece_j = j * panels + panel;
-        C* a = packed_a + piece_i * piece_a();
-        C* b = packed_b + piece_j * piece_b();
-        // The first thread that needs a piece packs it, the others wait for that piece alone.
-        space.a.ensure(piece_i, [&] { pack_a(block, i, panel, a); });
-        space.b.ensure(piece_j, [&] { pack_b(block, j, panel, b); });
+        const int64_t tile_a = i * panels + panel, tile_b = j * panels + panel;
+        C* a = all_a + tile_a * packed_a();
+        C* b = share_b ? all_b + tile_b * packed_b() : workspace().own_b.template ensure<C>(packed_b());
+        const PackRange rows = rows_of(block, i, panel), columns = columns_of(block, j, panel);
+        space.a.ensure(tile_a * panels_a(), ceil_div(rows.rows, blocks_.rows), [&](int64_t p) {
+          const PackRange range = panel_of(rows, blocks_.rows, p);
+          C* to = a + p * panel_stride(blocks_.rows, range.k);
+          simd::run([&]<int W>() { pack<C, W, panel_rows<W>>(a_, range, to); });
+        });
+        auto pack_columns = [&](const PackRange& range, C* to) {
+          simd::run([&]<int W>() { pack<C, W, panel_columns<C, W>>(b_, range, to); });
+        };
+        if (share_b)
+          space.b.ensure(tile_b * panels_b(), ceil_div(columns.rows, blocks_.columns), [&](int64_t p) {
+            const PackRange range = panel_of(columns, blocks_.columns, p);
+            pack_columns(range, b + p * panel_stride(blocks_.columns, range.k));
+          });
+        else
+          pack_columns(columns, b);
         multiply(block, i, j, panel, a, b, sums);
       }
     };
@@ -159,17 +177,19 @@ class MatrixMultiply {
     return std::min(blocks_.k_panel, block.k - panel * blocks_.k_panel);
   }
 
-  void pack_a(const Block& block, int64_t tile, int64_t panel, C* to) const {
-    const int64_t row = tile * blocks_.tile_m, rows = std::min(blocks_.tile_m, block.m - row);
-    const PackRange range{block.m0 + row, rows, block.k0 + panel * blocks_.k_panel, depth(block, panel)};
-    simd::run([&]<int W>() { pack<C, W, panel_rows<W>>(a_, range, to); });
+  /// What a tile needs of A and of B, one panel of K deep, and the p-th panel of that.
+  PackRange rows_of(const Block& block, int64_t tile, int64_t panel) const {
+    const int64_t row = tile * blocks_.tile_m;
+    return {block.m0 + row, std::min(blocks_.tile_m, block.m - row), block.k0 + panel * blocks_.k_panel,
+            depth(block, panel)};
   }
-
-  void pack_b(const Block& block, int64_t tile, int64_t panel, C* to) const {
-    const int64_t column = tile * blocks_.tile_n, columns = std::min(blocks_.tile_n, block.n - column);
-    const PackRange range{block.n0 + column, columns, block.k0 + panel * blocks_.k_panel,
-                          depth(block, panel)};
-    simd::run([&]<int W>() { pack<C, W, panel_columns<C, W>>(b_, range, to); });
+  PackRange columns_of(const Block& block, int64_t tile, int64_t panel) const {
+    const int64_t column = tile * blocks_.tile_n;
+    return {block.n0 + column, std::min(blocks_.tile_n, block.n - column), block.k0 + panel * blocks_.k_panel,
+            depth(block, panel)};
+  }
+  static PackRange panel_of(const PackRange& range, int64_t width, int64_t p) {
+    return {range.row + p * width, std::min(width, range.rows - p * width), range.k0, range.k};
   }
 
   /// One panel of K for one tile: strips as wide as a panel of B; A's panels stay in the second-level cache.

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <vector>
 
+#include "reprise/kernels/conv/conv2d_by_gemm.h"
 #include "reprise/kernels/conv/unfold.h"
 #include "reprise/tests/kernels/run.h"
 #include "reprise/tests/kernels/views.h"
@@ -26,8 +28,10 @@ const std::vector<Case>& cases() {
       {{2, 6, 5, 6}, {4, 3, 3, 3}, {.padding = 1, .groups = 2}},
       {{1, 5, 6, 5}, {5, 1, 3, 3}, {.stride = 2, .padding = 1, .groups = 5}},  // depthwise
       {{3, 7, 4, 5}, {2, 7, 1, 1}, {}},
-      {{1, 1, 10, 10}, {1, 1, 2, 2}, {.stride = 5}},  // pixels that no window covers
-      {{1, 1, 2, 2}, {2, 1, 5, 5}, {.padding = 4}},   // windows larger than the image
+      {{1, 1, 10, 10}, {1, 1, 2, 2}, {.stride = 5}},                      // pixels that no window covers
+      {{3, 31, 7, 6}, {17, 31, 3, 3}, {.stride = {1, 2}, .padding = 1}},  // sums longer than a panel
+      {{5, 8, 4, 4}, {34, 4, 3, 2}, {.stride = 2, .padding = {1, 0}, .groups = 2}},
+      {{1, 1, 2, 2}, {2, 1, 5, 5}, {.padding = 4}},  // windows larger than the image
   };
   return all;
 }
@@ -61,7 +65,23 @@ double tolerance_of(DType dtype) {
   return (dtype == DType::f64 || dtype == DType::f32 ? 50 : 4) * epsilon_of(dtype);
 }
 
-void expect_forward(const Case& k, DType dtype, bool with_bias, double tolerance) {
+/// What computes: the kernels, or the way by unfolded windows, which a BLAS needs.
+struct Ways {
+  std::function<void(const Conv2dArguments&)> forward;
+  std::function<void(const Conv2dDxArguments&)> dx;
+  std::function<void(const Conv2dDweightArguments&)> dweight;
+};
+
+const Ways kernels_of_device{[](const auto& x) { run_kernel(conv2d, x); },
+                             [](const auto& x) { run_kernel(conv2d_dx, x); },
+                             [](const auto& x) { run_kernel(conv2d_dweight, x); }};
+const Ways by_unfolded_windows{
+    [](const auto& x) { conv2d_detail::conv2d_by_gemm(Stream(Device::cpu()), x); },
+    [](const auto& x) { conv2d_detail::conv2d_dx_by_gemm(Stream(Device::cpu()), x); },
+    [](const auto& x) { conv2d_detail::conv2d_dweight_by_gemm(Stream(Device::cpu()), x); }};
+
+void expect_forward(const Case& k, DType dtype, bool with_bias, double tolerance,
+                    const Ways& ways = kernels_of_device) {
   Array x(k.x, dtype), w(k.weight, dtype), bias({k.weight[0]}, dtype);
   Array y(conv2d_shape(k.x, k.weight, k.options), dtype);
   x.randomize(1, -1, 1), w.randomize(2, -1, 1), bias.randomize(3, -1, 1);
@@ -70,16 +90,16 @@ void expect_forward(const Case& k, DType dtype, bool with_bias, double tolerance
   const size_t plane = size_t(y.view().size(2) * y.view().size(3)), out = size_t(k.weight[0]);
   for (size_t i = 0; i < want.size(); ++i) want[i] = with_bias ? biases[i / plane % out] : 0;
   each_product(k, [&](size_t at_x, size_t at_w, size_t at_y) { want[at_y] += xs[at_x] * ws[at_w]; });
-  run_kernel(conv2d, {.x = x.view(),
-                      .weight = w.view(),
-                      .bias = with_bias ? bias.view() : TensorView(),
-                      .options = k.options,
-                      .y = y.view()});
+  ways.forward({.x = x.view(),
+                .weight = w.view(),
+                .bias = with_bias ? bias.view() : TensorView(),
+                .options = k.options,
+                .y = y.view()});
   expect_near(y.values(), want, tolerance, "y");
   EXPECT_TRUE(y.surroundings_untouched());
 }
 
-void expect_gradients(const Case& k, DType dtype, double tolerance) {
+void expect_gradients(const Case& k, DType dtype, double tolerance, const Ways& ways = kernels_of_device) {
   Array x(k.x, dtype), w(k.weight, dtype), dy(conv2d_shape(k.x, k.weight, k.options), dtype);
   Array dx(k.x, dtype), dw(k.weight, dtype);
   x.randomize(1, -1, 1), w.randomize(2, -1, 1), dy.randomize(3, -1, 1);
@@ -89,10 +109,10 @@ void expect_gradients(const Case& k, DType dtype, double tolerance) {
     want_dx[at_x] += dys[at_y] * ws[at_w];
     want_dw[at_w] += dys[at_y] * xs[at_x];
   });
-  run_kernel(conv2d_dx, {.dy = dy.view(), .weight = w.view(), .options = k.options, .dx = dx.view()});
+  ways.dx({.dy = dy.view(), .weight = w.view(), .options = k.options, .dx = dx.view()});
   expect_near(dx.values(), want_dx, tolerance, "dx");
   EXPECT_TRUE(dx.surroundings_untouched());
-  run_kernel(conv2d_dweight, {.dy = dy.view(), .x = x.view(), .options = k.options, .dweight = dw.view()});
+  ways.dweight({.dy = dy.view(), .x = x.view(), .options = k.options, .dweight = dw.view()});
   expect_near(dw.values(), want_dw, tolerance, "dweight");
   EXPECT_TRUE(dw.surroundings_untouched());
 }
@@ -108,12 +128,25 @@ TEST(Conv2d, MatchesLoops) {
 }
 
 TEST(Conv2d, TakesManyImagesInSlabs) {
-  // 9 MB of unfolded windows an image: three images in a slab on the CPU, and a slab of one is left over.
-  const Case k{{4, 64, 64, 64}, {1, 64, 3, 3}, {.padding = 1}};
+  // An image is more than a slab of the CPU's products holds, and has more windows than a slab needs.
+  const Case k{{3, 16, 200, 200}, {1, 16, 3, 3}, {.stride = 3, .padding = 1}};
   if (reprise::testing::test_device().type == DeviceType::cuda) GTEST_SKIP() << "slow in the emulator";
-  const double of_16k_products = 1e-4;
-  expect_forward(k, DType::f32, true, of_16k_products);
-  expect_gradients(k, DType::f32, of_16k_products);
+  const double of_13k_products = 1e-4;
+  expect_forward(k, DType::f32, true, of_13k_products);
+  expect_gradients(k, DType::f32, of_13k_products);
+}
+
+TEST(Conv2d, MatchesLoopsByUnfoldedWindows) {
+  if (reprise::testing::test_device().type == DeviceType::cuda) GTEST_SKIP() << "the CPU's";
+  // 9 MB of unfolded windows an image: three images in a slab, and a slab of one is left over.
+  const Case slabs{{4, 64, 64, 64}, {1, 64, 3, 3}, {.padding = 1}};
+  expect_forward(slabs, DType::f32, true, 1e-4, by_unfolded_windows);
+  expect_gradients(slabs, DType::f32, 1e-4, by_unfolded_windows);
+  for (const Case& k : cases()) {
+    SCOPED_TRACE(::testing::Message() << k.x << " by " << k.weight);
+    expect_forward(k, DType::f32, true, tolerance_of(DType::f32), by_unfolded_windows);
+    expect_gradients(k, DType::f32, tolerance_of(DType::f32), by_unfolded_windows);
+  }
 }
 
 TEST(Conv2d, TakesNoImages) {
