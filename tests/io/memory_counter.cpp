@@ -25,9 +25,7 @@ void* operator new(size_t bytes) {
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   try {
     return operator new(bytes);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  } catch (const std::bad_alloc&) { return nullptr; }
 }
 
 void operator delete(void* address) noexcept {

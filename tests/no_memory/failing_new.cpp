@@ -48,7 +48,9 @@ void* operator new(size_t bytes) {
 }
 
 // A sanitizer has a nothrow operator new of its own: without this one, its blocks would come to the delete below.
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return fails() ? nullptr : std::malloc(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return fails() ? nullptr : std::malloc(bytes);
+}
 
 void operator delete(void* data) noexcept { std::free(data); }
 void operator delete(void* data, size_t) noexcept { std::free(data); }
