@@ -148,6 +148,8 @@ size_t Allocator::limit() const {
   return limit_;
 }
 
+size_t Allocator::block_size(size_t bytes) const { return bytes == 0 ? 0 : source_->rounded(bytes); }
+
 void Allocator::empty_cache() {
   std::lock_guard lock(mutex_);
   drop_cache();

@@ -80,6 +80,8 @@ class Allocator {
   void reset_peaks();            ///< peaks restart from what is held now
   void set_limit(size_t bytes);  ///< hard limit on `reserved`; 0 means none
   size_t limit() const;
+  /// What a block for so many bytes holds: blocks come in few sizes.
+  size_t block_size(size_t bytes) const;
   void empty_cache();  ///< gives blocks kept for reuse back to the system
   void start_recording();
   std::vector<MemoryEvent> stop_recording();

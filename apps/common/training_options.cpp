@@ -6,6 +6,7 @@
 #include "reprise/apps/common/validators.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/core/device.h"
+#include "reprise/core/number_in.h"
 #include "reprise/io/folder.h"
 
 namespace reprise::apps {
@@ -75,7 +76,18 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
       ->add_option("--steps", schedule.steps,
                    counts_epochs ? "Updates in all (0: --epochs)" : "Updates in all")
       ->transform(whole_from(counts_epochs ? 0 : 1));
-  group->add_option("--batch", o.batch, rows + " per micro-batch")->transform(whole_from(1));
+  auto set_batch = [&o](const std::string& text) {
+    o.batch_auto = text == "auto";
+    if (!o.batch_auto) o.batch = number_in<int64_t>(text).value();
+  };
+  group
+      ->add_option_function<std::string>(
+          "--batch", set_batch,
+          rows + " per micro-batch; auto: as many as fit the memory, once, with\n--accumulate for the same " +
+              "rows per update")
+      ->transform(or_auto(whole_from(1)))
+      ->type_name("INT or auto")
+      ->default_str(std::to_string(o.batch));
   group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches per update")
       ->transform(whole_from(1));
   group->add_option("--lr", schedule.lr, "Peak learning rate")->check(number_from_0());

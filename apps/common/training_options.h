@@ -21,6 +21,7 @@ struct TrainingOptions {
   bool change = false;                  ///< go on with options that are not the run's
   std::vector<OptionChange> changes{};  ///< those of --resume that are not, and may change bits
   int64_t batch = 12;                   ///< rows per micro-batch
+  bool batch_auto = false;              ///< the largest that fits the memory, in place of `batch`
   int64_t eval_batches = 20;            ///< while training; the end always sees the whole split
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, ema = 0;
   int64_t seed = 1337;

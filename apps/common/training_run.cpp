@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/run_config.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/core/memory.h"
 #include "reprise/core/parallel.h"

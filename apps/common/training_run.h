@@ -37,6 +37,21 @@ RecomputeStrategy recompute_strategy(const TrainingOptions& options);
 void plan_for_budget(const TrainingOptions& options, nn::BlockStack& blocks, optim::AdamW& optimizer,
                      const std::function<Tensor()>& input);
 
+/// What a program trains, as far as its memory goes.
+struct TrainedModel {
+  nn::Module& model;
+  nn::BlockStack& blocks;
+  optim::AdamW& optimizer;
+  std::string row;                           ///< "image"
+  std::function<Tensor(int64_t rows)> loss;  ///< of a micro-batch, as training computes it
+  int64_t smallest = 1;                      ///< rows that it takes
+};
+
+/// Says what a step takes of the memory, without recompute and with it, and the largest batch that fits; with --batch
+/// auto that becomes the batch, with so many micro-batches that an update sees as many rows as before. Error if a step
+/// of the options takes more than there is, naming what would fit. Bits do not depend on it but by the batch.
+void report_memory(TrainingOptions& options, Device device, const TrainedModel& trained);
+
 /// How the data of a resumed run differs from that of the options.
 struct DataDifference {
   std::set<std::string> options{};  ///< that name the data: another path to the same data is no change

@@ -34,6 +34,13 @@ CLI::Validator whole_from(int64_t least, int64_t most) {
   return {complaint, ""};
 }
 
+CLI::Validator or_auto(CLI::Validator other) {
+  auto complaint = [other = std::move(other)](std::string& text) {
+    return text == "auto" ? std::string() : other(text);
+  };
+  return {complaint, ""};
+}
+
 CLI::Validator number_from_0() {
   return number("a number of at least 0", [](double value) { return value >= 0 && value < 1e300; });
 }

@@ -11,6 +11,8 @@ namespace reprise::apps {
 
 /// Whole numbers in decimal digits, and nothing else: no "1e3", "0x10", " 5", "+5" or "010" as octal.
 CLI::Validator whole_from(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
+/// The word auto, or what `other` takes.
+CLI::Validator or_auto(CLI::Validator other);
 /// Finite numbers, in decimal.
 CLI::Validator number_from_0();
 CLI::Validator probability();  ///< in [0, 1)

@@ -55,6 +55,15 @@ void start_from_weights(const TrainCommand& c, nn::Gpt& model, const Corpus& cor
         printable(c.init_from), printable(c.data.data));
 }
 
+TrainedModel trained_model(nn::Gpt& model, optim::AdamW& optimizer) {
+  auto loss = [&model](int64_t rows) {
+    const Device device = model.wte.weight.device();
+    const Tensor tokens = zeros({rows, model.options().context}, DType::i64, device);
+    return cross_entropy(model(tokens), tokens);
+  };
+  return {.model = model, .blocks = model.h, .optimizer = optimizer, .row = "sequence", .loss = loss};
+}
+
 void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus, int64_t first_step) {
   const nn::GptOptions& o = model.options();
   train::report("GPT: {} layers, {} heads, width {}, context {}, vocabulary {}: {:.2f} M parameters\n",
@@ -91,6 +100,7 @@ int run_train(const TrainCommand& given) {
   io::RandomCrops crops = train::under_option("--context and --data", [&] {
     return io::RandomCrops(*corpus.train, c.model.context, uint64_t(c.seed));
   });
+  if (!c.trainer.resume) report_memory(c, device, trained_model(model, optimizer));
   plan_for_budget(c, model.h, optimizer, [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;

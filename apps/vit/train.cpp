@@ -130,30 +130,48 @@ std::vector<optim::ParameterGroup> groups_of(const nn::Vit& model, const TrainCo
 
 // The model of a run and what trains it. The images must outlive it.
 struct Training {
-  Training(const TrainCommand& c, const Classifier& the_classifier, const ImageData& the_images,
-           Device device, bool goes_on)
+  // With --batch auto it sets the batch of `c`.
+  Training(TrainCommand& c, const Classifier& the_classifier, const ImageData& the_images, Device device,
+           bool goes_on)
       : classifier(the_classifier),
         images(the_images),
         pipeline(training_pipeline(the_classifier, c.recipe)),
         evaluation(evaluation_pipeline(the_classifier)),
         model(the_classifier.model, device),
-        optimizer(groups_of(model, c), {.beta1 = c.beta1, .beta2 = c.beta2}),
-        loader(*the_images.train, pipeline, loader_options(c), device) {
+        optimizer(groups_of(model, c), {.beta1 = c.beta1, .beta2 = c.beta2}) {
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(model, c.init_from); });
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model, c.ema);
-    plan_for_budget(c, model.blocks, optimizer, [&] { return loader.batch(0).images; });
+    if (!c.trainer.resume) report_memory(c, device, trained_model(c, device));
+    loader.emplace(*the_images.train, pipeline, loader_options(c), device);
+    plan_for_budget(c, model.blocks, optimizer, [&] { return loader->batch(0).images; });
   }
 
   Tensor loss(int64_t step, int64_t micro, double smoothing) {
-    data::ImageBatch batch = loader.batch(step, micro);
+    data::ImageBatch batch = loader->batch(step, micro);
     bool mixed = batch.targets.dtype() != DType::i64;  // smoothed already
     return cross_entropy(model(batch.images), batch.targets, {.label_smoothing = mixed ? 0 : smoothing});
   }
 
+  TrainedModel trained_model(const TrainCommand& c, Device device) {
+    const bool mixes = pipeline.options().mixing.has_value();
+    auto loss = [this, device, mixes, smoothing = c.smoothing](int64_t rows) {
+      const nn::VitOptions& o = model.options();
+      const Tensor logits = model(zeros({rows, o.channels, o.image, o.image}, DType::f32, device));
+      if (mixes) return cross_entropy(logits, zeros(logits.shape(), DType::f32, device));
+      return cross_entropy(logits, zeros({rows}, DType::i64, device), {.label_smoothing = smoothing});
+    };
+    return {.model = model,
+            .blocks = model.blocks,
+            .optimizer = optimizer,
+            .row = "image",
+            .loss = loss,
+            .smallest = mixes ? 2 : 1};
+  }
+
   // Seconds spent waiting for images since the last call.
   double take_data_seconds() {
-    double now = loader.waited_seconds();
+    double now = loader->waited_seconds();
     return now - std::exchange(waited_before, now);
   }
 
@@ -163,7 +181,7 @@ struct Training {
   nn::Vit model;
   optim::AdamW optimizer;
   std::unique_ptr<optim::Ema> ema{};
-  data::ImageLoader loader;
+  std::optional<data::ImageLoader> loader{};  // once its batch is known
   double waited_before = 0;
 };
 
@@ -229,7 +247,7 @@ int run_train(const TrainCommand& given) {
   auto begin = std::chrono::steady_clock::now();
   train::TrainingResult result = train::train(task, c.trainer);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  keep_bad_images(folder, training.loader.bad_images());
+  keep_bad_images(folder, training.loader->bad_images());
   int code =
       finish(c, result, seconds, "reprise-vit",
              fmt::format("validation accuracy {:.2f} %", 100 * result.validation_accuracy.value_or(0)));

@@ -1,0 +1,129 @@
+// What a run says of its memory before its first step, and the batch that fits.
+#include <algorithm>
+#include <optional>
+
+#include "reprise/apps/common/training_run.h"
+#include "reprise/core/memory.h"
+#include "reprise/train/memory_report.h"
+#include "reprise/train/output.h"
+
+namespace reprise::apps {
+namespace {
+
+using Kind = RecomputeStrategy::Kind;
+
+constexpr double mib = 1 << 20;
+
+struct Measured {
+  std::string strategy;
+  std::optional<train::StepMemory> memory;  // none: not even the smallest batch fits
+};
+
+// Without recompute, with two strategies, and with the run's own if it is another one that can be measured.
+std::vector<Measured> measure(const TrainingOptions& o, Device device, const TrainedModel& t) {
+  const RecomputeStrategy own = t.blocks.strategy();
+  std::vector<std::string> strategies = {"none", "selective", "full"};
+  if (own.kind != Kind::automatic && std::ranges::find(strategies, o.recompute) == strategies.end())
+    strategies.push_back(o.recompute);
+  const train::MemoryReportOptions options{
+      .device = device,
+      .loss = t.loss,
+      .set_recompute = [&](const RecomputeStrategy& strategy) { t.blocks.set_recompute(strategy); },
+      .smallest = t.smallest,
+      .accumulate = o.trainer.accumulate};
+  std::vector<Measured> measured;
+  for (const std::string& strategy : strategies) {
+    measured.push_back({strategy, {}});
+    try {
+      measured.back().memory.emplace(train::measure_step(t.model, options, parse_strategy(strategy)));
+    } catch (const OutOfMemory&) {}  // told by the table
+  }
+  t.blocks.set_recompute(own);
+  return measured;
+}
+
+const Measured* find(const std::vector<Measured>& measured, const std::string& strategy) {
+  auto found = std::ranges::find(measured, strategy, &Measured::strategy);
+  return found == measured.end() ? nullptr : &*found;
+}
+
+// "3102.0 (none), 888.0 (full)", of what `number` makes of each that fits.
+template <class Number>
+std::string each(const std::vector<Measured>& measured, Number&& number) {
+  std::string text;
+  for (const Measured& m : measured) {
+    text += text.empty() ? "" : ", ";
+    text += (m.memory ? number(*m.memory) : "too much") + " (" + m.strategy + ")";
+  }
+  return text;
+}
+
+std::string in_mib(double bytes) { return fmt::format("{:.1f}", bytes / mib); }
+
+// The largest number of rows up to `most` that divides `total` and is a multiple of `step`.
+int64_t divisor(int64_t total, int64_t most, int64_t step) {
+  for (int64_t rows = std::min(most, total) / step * step; rows > step; rows -= step)
+    if (total % rows == 0) return rows;
+  return step;
+}
+
+// Replaces `key = ...` in the text of a config.toml.
+void set_value(std::string& toml, const std::string& key, int64_t value) {
+  const size_t begin = toml.find("\n" + key + " = ");
+  if (begin == std::string::npos) return;
+  const size_t end = toml.find('\n', begin + 1);
+  toml.replace(begin + 1, end - begin - 1, key + " = " + std::to_string(value));
+}
+
+void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, int64_t smallest,
+                  const std::string& row) {
+  const int64_t fits = own.memory ? own.memory->largest(limit / 10 * 9) : 0,
+                total = o.batch * o.trainer.accumulate;
+  check(fits >= smallest, "--batch auto: not even ", smallest, ' ', row, "s fit into ", in_mib(double(limit)),
+        " MiB with --recompute ", own.strategy);
+  check(total % smallest == 0, "--batch auto: ", total, ' ', row, "s per update are no multiple of ",
+        smallest);
+  o.batch = divisor(total, fits, smallest);
+  o.trainer.accumulate = total / o.batch;
+  set_value(o.resolved, "batch", o.batch);
+  set_value(o.resolved, "accumulate", o.trainer.accumulate);
+  train::report("Batch: {} {}s, {} per update\n", o.batch, row, o.trainer.accumulate);
+}
+
+}  // namespace
+
+void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
+  t.optimizer.allocate_state();
+  const std::vector<Measured> measured = measure(o, device, t);
+  const size_t limit = train::memory_for_tensors(device);
+  double weights = 0;
+  for (const Tensor& x : t.model.parameters()) weights += double(x.numel()) * double(size_of(x.dtype()));
+  const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
+  train::report("Memory: weights {}, gradients {}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
+                in_mib(weights), in_mib(state), t.row, each(measured, [&](const train::StepMemory& m) {
+                  return in_mib(double(m.peak(2 * o.batch) - m.peak(o.batch)) / double(o.batch));
+                }));
+  train::report("A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
+                each(measured, [&](const train::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
+                in_mib(double(limit)), each(measured, [&](const train::StepMemory& m) {
+                  return std::to_string(m.largest(limit / 10 * 9));
+                }));
+  const Measured* own = find(measured, o.recompute);
+  if (o.batch_auto) {
+    check(own, "--batch auto does not go with --recompute ", o.recompute,
+          ", which is measured for one batch");
+    return choose_batch(o, *own, limit, t.smallest, t.row);
+  }
+  if (!own || (own->memory && own->memory->peak(o.batch) <= limit)) return;
+  std::string fitting;
+  for (const Measured& m : measured)
+    if (m.memory && m.memory->peak(o.batch) <= limit) fitting += (fitting.empty() ? "" : ", ") + m.strategy;
+  const int64_t fits = own->memory ? own->memory->largest(limit / 10 * 9) : 0;
+  fail("--batch ", o.batch, ": a step with --recompute ", o.recompute, " is predicted to take more than the ",
+       in_mib(double(limit)), " MiB that there are",
+       o.memory_limit.empty() ? " (--memory-limit sets another limit)" : "",
+       fitting.empty() ? std::string() : "; --recompute " + fitting + " would fit",
+       fits > 0 ? "; so would --batch " + std::to_string(fits) : std::string());
+}
+
+}  // namespace reprise::apps

@@ -1,0 +1,157 @@
+// What a step is predicted to take, against what steps take.
+#include "reprise/train/memory_report.h"
+
+#include <gtest/gtest.h>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/nn/models/gpt.h"
+#include "reprise/nn/models/resnet.h"
+#include "reprise/nn/models/vit.h"
+
+namespace reprise::train {
+namespace {
+
+struct Case {
+  std::string name;
+  std::shared_ptr<nn::Module> model;
+  nn::BlockStack& blocks;
+  std::function<Tensor(int64_t rows)> loss;
+};
+
+Tensor classes_of(int64_t rows) { return zeros({rows}, DType::i64); }
+
+std::vector<Case> cases() {
+  auto gpt = std::make_shared<nn::Gpt>(
+      nn::GptOptions{.vocab_size = 65, .context = 16, .layers = 3, .heads = 2, .width = 32, .dropout = 0.1});
+  auto vit = std::make_shared<nn::Vit>(nn::VitOptions{.image = 16,
+                                                      .patch = 4,
+                                                      .channels = 1,
+                                                      .classes = 10,
+                                                      .width = 32,
+                                                      .layers = 3,
+                                                      .heads = 2,
+                                                      .stem = nn::Stem::conv,
+                                                      .class_token = false,
+                                                      .pool = nn::Pool::avg,
+                                                      .drop_path = 0.1});
+  auto resnet = std::make_shared<nn::ResNet>(
+      nn::ResNetOptions{.classes = 10, .width = 8, .stem = nn::ResNetStem::cifar});
+  return {{"gpt", gpt, gpt->h,
+           [gpt](int64_t rows) {
+             const Tensor tokens = zeros({rows, 16}, DType::i64);
+             return cross_entropy((*gpt)(tokens), tokens);
+           }},
+          {"vit", vit, vit->blocks,
+           [vit](int64_t rows) {
+             return cross_entropy((*vit)(zeros({rows, 1, 16, 16})), classes_of(rows));
+           }},
+          {"resnet", resnet, resnet->blocks, [resnet](int64_t rows) {
+             return cross_entropy((*resnet)(zeros({rows, 3, 16, 16})), classes_of(rows));
+           }}};
+}
+
+MemoryReportOptions options_of(const Case& c) {
+  return {.device = {},
+          .loss = c.loss,
+          .set_recompute = [&c](const RecomputeStrategy& strategy) { c.blocks.set_recompute(strategy); },
+          .smallest = 2};
+}
+
+size_t peak_of_step(const Case& c, int64_t rows) {
+  Allocator& memory = allocator(Device());
+  memory.reset_peaks();
+  c.loss(rows).backward();
+  c.model->zero_grad();
+  return memory.stats().peak_held;
+}
+
+TEST(MemoryReport, PredictsThePeak) {
+  for (const Case& c : cases())
+    for (const char* strategy : {"none", "selective", "full"}) {
+      SCOPED_TRACE(c.name + " " + strategy);
+      const StepMemory memory = measure_step(*c.model, options_of(c), parse_strategy(strategy));
+      for (int64_t rows : {4, 32}) {
+        const double peak = double(peak_of_step(c, rows));
+        EXPECT_NEAR(double(memory.peak(rows)), peak, 0.02 * peak) << rows << " rows";
+      }
+    }
+}
+
+TEST(MemoryReport, TheLargestBatchTrainsUnderItsLimitAndTwiceItDoesNot) {
+  Allocator& memory = allocator(Device());
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const StepMemory step = measure_step(*c.model, options_of(c), parse_strategy("none"));
+    const size_t limit = memory.stats().held + (4 << 20);
+    const int64_t rows = step.largest(limit / 10 * 9);
+    EXPECT_GE(rows, 2);
+    memory.set_limit(limit);
+    EXPECT_NO_THROW(peak_of_step(c, rows));
+    EXPECT_THROW(peak_of_step(c, 2 * rows), OutOfMemory);
+    c.model->zero_grad();
+    memory.set_limit(0);
+  }
+}
+
+TEST(MemoryReport, MeasuringChangesNothing) {
+  const std::vector<Case> all = cases();
+  for (const Case& c : all) {
+    SCOPED_TRACE(c.name);
+    std::vector<Tensor> before;
+    for (const auto& [name, tensor] : c.model->state_dict()) before.push_back(tensor.clone());
+    manual_seed(3);
+    const double draw = rand({1}).item();
+    manual_seed(3);
+    measure_step(*c.model, options_of(c), parse_strategy("full"));
+    EXPECT_EQ(rand({1}).item(), draw);
+    size_t i = 0;
+    for (const auto& [name, tensor] : c.model->state_dict()) {
+      const Tensor& was = before[i++];
+      EXPECT_EQ(cast(tensor, DType::f64).to_vector<double>(), cast(was, DType::f64).to_vector<double>())
+          << name;
+    }
+    for (const Tensor& parameter : c.model->parameters()) EXPECT_FALSE(parameter.grad().defined());
+  }
+}
+
+TEST(MemoryReport, MicroBatchesAfterTheFirstFindGradientsThere) {
+  const Case c = cases()[0];
+  MemoryReportOptions options = options_of(c);
+  const StepMemory alone = measure_step(*c.model, options, parse_strategy("none"));
+  options.accumulate = 2;
+  const StepMemory accumulated = measure_step(*c.model, options, parse_strategy("none"));
+  Allocator& memory = allocator(Device());
+  c.loss(8).backward();
+  memory.reset_peaks();
+  c.loss(8).backward();
+  const double peak = double(memory.stats().peak_held);
+  c.model->zero_grad();
+  EXPECT_GT(accumulated.peak(8), alone.peak(8));
+  EXPECT_NEAR(double(accumulated.peak(8)), peak, 0.02 * peak);
+}
+
+TEST(MemoryReport, ThePeakMayMoveFromOneMomentToAnother) {
+  // Two tensors that are there one after the other: of 64 KiB whatever the rows, and of 16 KiB per row.
+  auto step = [](int64_t rows) {
+    return MeasuredStep{rows, 1 << 20, {{0, 1 << 16}, {0, -(1 << 16)}, {0, rows << 14}, {0, -(rows << 14)}}};
+  };
+  const StepMemory memory(step(1), step(2), allocator(Device()));
+  EXPECT_EQ(memory.peak(1), (1 << 20) + (1 << 16));
+  EXPECT_EQ(memory.peak(4), (1 << 20) + (1 << 16));
+  EXPECT_EQ(memory.peak(64), (1 << 20) + (1 << 20));
+  EXPECT_EQ(memory.largest((1 << 20) + (1 << 18)), 16);
+  EXPECT_EQ(memory.largest(1 << 20), 0);
+}
+
+TEST(MemoryReport, StepsThatMakeOtherTensorsAreALineThroughTheirPeaks) {
+  const MeasuredStep few{2, 0, {{0, 2 << 20}, {0, -(2 << 20)}}},
+      many{4, 0, {{0, 4 << 20}, {0, 1 << 20}, {0, -(5 << 20)}}};
+  const StepMemory memory(few, many, allocator(Device()));
+  EXPECT_EQ(memory.peak(2), 2 << 20);
+  EXPECT_EQ(memory.peak(4), 5 << 20);
+  EXPECT_EQ(memory.peak(6), 8 << 20);
+}
+
+}  // namespace
+}  // namespace reprise::train

@@ -1,0 +1,105 @@
+#include "reprise/train/memory_report.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/recompute/planner/dry_run.h"
+#include "reprise/core/cuda/runtime.h"
+
+namespace reprise::train {
+namespace {
+
+// One step that leaves no trace.
+MeasuredStep play(nn::Module& model, const MemoryReportOptions& options, int64_t rows) {
+  Allocator& memory = allocator(options.device);
+  const recompute::DryRun dry_run;
+  auto micro_batch = [&] { options.loss(rows).backward(); };
+  if (options.accumulate > 1) micro_batch();
+  MeasuredStep step{rows, memory.stats().held, {}};
+  memory.start_recording();
+  try {
+    micro_batch();
+  } catch (...) {
+    memory.stop_recording();
+    model.zero_grad();
+    throw;
+  }
+  step.events = memory.stop_recording();
+  model.zero_grad();
+  return step;
+}
+
+int64_t peak_of(const std::vector<MemoryEvent>& events) {
+  int64_t held = 0, peak = 0;
+  for (const MemoryEvent& event : events) peak = std::max(peak, held += event.bytes);
+  return peak;
+}
+
+// Bytes that the machine could give to programs, or 0.
+size_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("MemAvailable:")) return size_t(std::atoll(line.c_str() + 13)) << 10;
+  return 0;
+}
+
+}  // namespace
+
+StepMemory::StepMemory(const MeasuredStep& smaller, const MeasuredStep& larger, const Allocator& allocator)
+    : allocator_(allocator), held_before_(smaller.held_before), smallest_rows_(smaller.rows) {
+  const double rows = double(larger.rows - smaller.rows);
+  const std::vector<MemoryEvent>&few = smaller.events, &many = larger.events;
+  if (few.size() == many.size()) {
+    for (size_t i = 0; i < few.size(); ++i)
+      changes_.push_back({few[i].bytes, double(many[i].bytes - few[i].bytes) / rows});
+  } else {  // a kernel that took another way: a line through the peaks
+    const int64_t low = peak_of(few), high = peak_of(many);
+    changes_.push_back({low, double(high - low) / rows});
+  }
+}
+
+size_t StepMemory::peak(int64_t rows) const {
+  const double more = double(std::max<int64_t>(0, rows - smallest_rows_));
+  double held = double(held_before_), peak = held;
+  for (const Change& change : changes_) {
+    const double bytes = double(change.bytes) + more * change.bytes_per_row;
+    const double block = double(allocator_.block_size(size_t(std::abs(bytes) + 0.5)));
+    held += bytes < 0 ? -block : block;
+    peak = std::max(peak, held);
+  }
+  return size_t(peak);
+}
+
+int64_t StepMemory::largest(size_t bytes) const {
+  constexpr int64_t most = int64_t(1) << 30;
+  if (peak(1) > bytes) return 0;
+  int64_t good = 1, bad = most;
+  while (bad - good > 1) {
+    const int64_t middle = good + (bad - good) / 2;
+    (peak(middle) <= bytes ? good : bad) = middle;
+  }
+  return good;
+}
+
+StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
+                        const RecomputeStrategy& strategy) {
+  options.set_recompute(strategy);
+  Allocator& memory = allocator(options.device);
+  play(model, options, options.smallest);  // makes what is made once
+  const MeasuredStep smaller = play(model, options, options.smallest);
+  const MeasuredStep larger = play(model, options, 2 * options.smallest);
+  memory.empty_cache();
+  memory.reset_peaks();
+  return StepMemory(smaller, larger, memory);
+}
+
+size_t memory_for_tensors(Device device) {
+  const Allocator& memory = allocator(device);
+  if (memory.limit() > 0) return memory.limit();
+  if (!device.is_cpu()) return cuda::properties(device.index).memory_bytes;
+  return (available_bytes() + memory.stats().held) / 4 * 3;
+}
+
+}  // namespace reprise::train

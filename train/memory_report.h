@@ -1,0 +1,66 @@
+// What a training step will take of the device's memory, for any batch, from two small ones that are measured.
+//
+// A step of other rows makes the same tensors in the same order, and the bytes of each are a line in the rows. So
+// the two measured sequences of allocations say what is held at each moment for any rows, block sizes included,
+// and the peak may lie at another moment than in either.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reprise/autograd/recompute/planner/strategy.h"
+#include "reprise/core/memory.h"
+#include "reprise/nn/module.h"
+
+namespace reprise::train {
+
+/// All allocations and releases of a step of so many rows.
+struct MeasuredStep {
+  int64_t rows;
+  size_t held_before;  ///< bytes of blocks
+  std::vector<MemoryEvent> events;
+};
+
+/// The memory of a step as a function of its rows.
+class StepMemory {
+ public:
+  StepMemory(const MeasuredStep& smaller, const MeasuredStep& larger, const Allocator& allocator);
+
+  /// Bytes of the blocks held at most, as MemoryStats::peak_held counts them. Rows below those measured count as
+  /// those.
+  size_t peak(int64_t rows) const;
+  /// The most rows whose peak is at most `bytes`; 0: none.
+  int64_t largest(size_t bytes) const;
+
+ private:
+  struct Change {
+    int64_t bytes;  // of the smaller step; negative: a release
+    double bytes_per_row;
+  };
+  const Allocator& allocator_;
+  size_t held_before_;
+  int64_t smallest_rows_;
+  std::vector<Change> changes_;
+};
+
+struct MemoryReportOptions {
+  Device device;
+  /// The loss of a micro-batch of so many rows, as training computes it.
+  std::function<Tensor(int64_t rows)> loss;
+  std::function<void(const RecomputeStrategy&)> set_recompute;
+  int64_t smallest = 1;    ///< rows that can be measured: 2 where pairs of them are mixed; twice as many too
+  int64_t accumulate = 1;  ///< micro-batches per step: gradients are there before all but the first
+};
+
+/// Measures two small steps of `model`, forward and backward, with this strategy, which stays set. Weights, buffers,
+/// gradients and generators are as before; the allocator's peaks begin anew. OutOfMemory if they do not fit.
+StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
+                        const RecomputeStrategy& strategy);
+
+/// What tensors may take on the device: the allocator's limit; else a GPU's memory, or three quarters of what the
+/// machine has available, with what tensors hold now.
+size_t memory_for_tensors(Device device);
+
+}  // namespace reprise::train
