@@ -3,8 +3,8 @@
 
 #include "reprise/autograd/recompute/planner/planner.h"
 #include "reprise/autograd/recompute/planner/profile.h"
-#include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/nn/layers.h"
+#include "reprise/nn/recompute_setting.h"
 
 namespace reprise::nn {
 
@@ -29,18 +29,15 @@ struct BlockStackOptions {
 ///
 /// A model that gives `before` and `after` can be planned: `profile`, `plan` and the strategy `auto` then
 /// count the whole training step.
-class BlockStack : public Sequential {
+/// A plan of `auto` is made in the first training step, and again if one has a larger input.
+class BlockStack : public Sequential, public RecomputeSetting {
  public:
-  explicit BlockStack(BlockStackOptions options = {}) : options_(std::move(options)) {}
+  explicit BlockStack(BlockStackOptions options = {})
+      : RecomputeSetting("BlockStack", Auto::planned_later), options_(std::move(options)) {}
   /// The last block's output. Error if blocks were added after a plan was set.
   Tensor forward(const Tensor& input) override;
 
-  /// How the blocks that are there now run from here on. Error if the strategy needs more of them, or the
-  /// plan is not for as many. `auto` plans in the first training step, and again if one has a larger input.
-  void set_recompute(const RecomputeStrategy& strategy);
-  void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
-  const RecomputeStrategy& strategy() const { return strategy_; }  ///< `none` if a plan was set
-  recompute::Plan recompute_plan() const;
+  int64_t size() const override { return Sequential::size(); }
 
   /// What a training step on `input` costs: the blocks as a chain, measured on the device. Changes nothing
   /// (see profile.h).
@@ -58,10 +55,6 @@ class BlockStack : public Sequential {
   void plan_automatically(const Tensor& input);
 
   BlockStackOptions options_;
-  RecomputeStrategy strategy_;
-  recompute::Plan plan_;  // empty: no regions, however many blocks there are
-  CheckpointOptions checkpoint_options_;
-  int64_t planned_numel_ = 0;  // of the input that the automatic plan is for
 };
 
 }  // namespace reprise::nn

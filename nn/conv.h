@@ -1,4 +1,4 @@
-// Convolutional layer.
+// Convolutional layers.
 #pragma once
 
 #include "reprise/autograd/ops.h"
@@ -25,6 +25,27 @@ class Conv2d : public Layer {
 
  private:
   Conv2dOptions window_;
+};
+
+struct ConvTranspose2dLayerOptions {
+  Size2 stride = 1;
+  bool bias = true;
+};
+
+/// The transpose of a Conv2d without padding: images (N, in, H, W) -> (N, out, (H - 1) stride + kernel, ...).
+/// `ConvTranspose2d doubled(64, 32, 2, {.stride = 2})` doubles the sides. Initialised as PyTorch does. Error if a
+/// size is not positive.
+class ConvTranspose2d : public Layer {
+ public:
+  ConvTranspose2d(int64_t in, int64_t out, Size2 kernel, const ConvTranspose2dLayerOptions& options = {},
+                  Device device = {});
+  Tensor forward(const Tensor& x) override { return conv_transpose2d(x, weight, bias, {.stride = stride_}); }
+
+  Tensor weight;  ///< (in, out, kernel.height, kernel.width)
+  Tensor bias;    ///< (out), undefined without bias
+
+ private:
+  Size2 stride_;
 };
 
 }  // namespace reprise::nn

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""timm's side of the parity tests of vision models: makes the golden files.
+"""PyTorch's side of the parity tests of vision models, timm's and torchvision's: makes the golden files.
 
-    parity_vision.py [--out tests/golden]   writes vision_parity.safetensors, resnet_parity.safetensors, timm_names.txt
+    parity_vision.py [--out tests/golden]   writes vision_parity.safetensors, resnet_parity.safetensors,
+                                            unet_parity.safetensors, feature_pyramid_parity.safetensors, timm_names.txt,
+                                            unet_names.txt
 
 vision_parity.safetensors: timm's VisionTransformer of depth 2 with several options, under "OPTIONS/": weights by their
 names in timm, "logits", the gradient of the cross entropy for each weight ("grad/"), the weights after 10 AdamW steps on
@@ -9,10 +11,17 @@ the same batch ("after/"), and logits and gradients once more in f64 ("f64/"); "
 resnet_parity.safetensors: torchvision's ResNet with one block a stage and 2 channels in the first, the same; running
 statistics after the first batch are in "after/". Its images' i-th number is sin(0.37 i) + what 2654435761 i^2 / 2^32
 has behind the point.
-timm_names.txt: names and shapes in the state dicts of timm's own models, a block's once.
+unet_parity.safetensors: the UNet below with 4 features and two halvings, on the same numbers as 2 x 3 x 33 x 37 images;
+the class of pixel i is i / 5 mod 2. Weights in f32, "logits" and "grad/" in f64, and in "own/" how far PyTorch's f32 is
+from these; "group_logits" are those of group norm, from the same weights.
+feature_pyramid_parity.safetensors: torchvision's FeaturePyramidNetwork in f64: its maps "in/0", ..., its results "out/0", ...
+and the gradients of the sum of their squares, in weights and maps.
+timm_names.txt: names and shapes in the state dicts of timm's own models, a block's once. unet_names.txt: those of a UNet of
+four halvings and 8 features.
 Run it with the Python that tools/setup_peers.sh makes. The order of a file's metadata changes from run to run.
 """
 import argparse
+from collections import OrderedDict
 from pathlib import Path
 
 import timm
@@ -20,7 +29,10 @@ import torch
 import torchvision
 from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+from torch.nn import functional as F
 from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
+from torchvision.ops import FeaturePyramidNetwork
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"img_size": 8, "patch_size": 4, "num_classes": 5, "embed_dim": 8, "depth": 2, "num_heads": 2}
@@ -121,11 +133,15 @@ class NarrowResNet(ResNet):
         return super()._make_layer(block, planes * self.WIDTH // 64, blocks, stride, dilate)
 
 
+def formula_images(*shape):
+    place = torch.arange(torch.Size(shape).numel())
+    noise = (place * place * 2654435761 % 2**32).double() / 2**32
+    return (noise + torch.sin(0.37 * place.double())).reshape(shape)
+
+
 def write_resnets(path):
     torch.manual_seed(7)
-    place = torch.arange(4 * 3 * 35 * 35)
-    noise = (place * place * 2654435761 % 2**32).double() / 2**32
-    images = (noise + torch.sin(0.37 * place.double())).reshape(4, 3, 35, 35)
+    images = formula_images(4, 3, 35, 35)
     targets, tensors = torch.tensor([4, 0, 2, 1]), {}
     for name, block, stem in (("basic", BasicBlock, "cifar"), ("bottleneck", Bottleneck, "imagenet")):
         model = NarrowResNet(block, stem).train()
@@ -143,6 +159,104 @@ def write_resnets(path):
         tensors |= {f"{name}/f64/{key}": value.contiguous() for key, value in exact.items()}
     made_by = f"tools/parity_vision.py with torchvision {torchvision.__version__}, PyTorch {torch.__version__}"
     save_file(tensors, path, metadata={"made_by": made_by})
+
+
+def double_conv(channels, out, middle=None, norm=nn.BatchNorm2d):
+    """Under the name that it has in Pytorch-UNet's state dict."""
+    layers = []
+    for a, b in ((channels, middle or out), (middle or out, out)):
+        layers += [nn.Conv2d(a, b, 3, padding=1, bias=False), norm(b), nn.ReLU()]
+    return nn.ModuleDict({"double_conv": nn.Sequential(*layers)})
+
+
+class UNet(nn.Module):
+    """Ronneberger et al. 2015 with padding and norms; layers and names are those of milesial's Pytorch-UNet."""
+
+    def __init__(self, channels, classes, features, depth, bilinear, norm=nn.BatchNorm2d):
+        super().__init__()
+        self.depth, self.bilinear = depth, bilinear
+        self.inc = double_conv(channels, features, norm=norm)
+        width = features
+        for i in range(1, depth + 1):
+            out = width if bilinear and i == depth else 2 * width
+            self.add_module(f"down{i}", nn.ModuleDict({"maxpool_conv": nn.ModuleList(
+                [nn.MaxPool2d(2), double_conv(width, out, norm=norm)])}))
+            width *= 2
+        for i in range(1, depth + 1):
+            last = i == depth
+            up = {} if bilinear else {"up": nn.ConvTranspose2d(width, width // 2, 2, stride=2)}
+            out = width // 4 if bilinear and not last else width // 2
+            up["conv"] = double_conv(width, out, width // 2, norm=norm)
+            self.add_module(f"up{i}", nn.ModuleDict(up))
+            width //= 2
+        self.outc = nn.ModuleDict({"conv": nn.Conv2d(features, classes, 1)})
+
+    def forward(self, x):
+        skips = [self.inc["double_conv"](x)]
+        for i in range(1, self.depth + 1):
+            pool, convolutions = self.get_submodule(f"down{i}")["maxpool_conv"]
+            skips.append(convolutions["double_conv"](pool(skips[-1])))
+        x = skips.pop()
+        for i in range(1, self.depth + 1):
+            stage, skip = self.get_submodule(f"up{i}"), skips.pop()
+            x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True) if self.bilinear else stage["up"](x)
+            rows, columns = skip.shape[2] - x.shape[2], skip.shape[3] - x.shape[3]
+            x = F.pad(x, [columns // 2, columns - columns // 2, rows // 2, rows - rows // 2])
+            x = stage["conv"]["double_conv"](torch.cat([skip, x], 1))
+        return self.outc["conv"](x)
+
+
+def write_unets(path):
+    torch.manual_seed(7)
+    images = formula_images(2, 3, 33, 37)
+    targets, tensors = (torch.arange(2 * 33 * 37) // 5 % 2).reshape(2, 33, 37), {}
+    for name in ("transposed", "bilinear"):
+        sizes = {"channels": 3, "classes": 2, "features": 4, "depth": 2, "bilinear": name == "bilinear"}
+        model = UNet(**sizes).train()
+        randomize(model)
+        golden = {key: value.detach().clone() for key, value in model.named_parameters()}
+        exact = gradients(model.double(), images, targets)
+        model = UNet(**sizes).train()
+        model.load_state_dict(golden, strict=False)
+        rounded = gradients(model, images.float(), targets)
+        own = {key: distance(rounded, {key: value})[0] for key, value in exact.items()}
+        print(f"unet {name}: f32 differs from f64 by {max(own.values()):.1e}")
+        golden |= exact | {f"own/{key}": torch.tensor(value) for key, value in own.items()}
+        golden |= {f"after/{key}": value for key, value in model.named_buffers()}
+        if name == "transposed":
+            grouped = UNet(**sizes, norm=lambda channels: nn.GroupNorm(2, channels))
+            grouped.load_state_dict({key: golden[key] for key in grouped.state_dict()})
+            golden["group_logits"] = grouped.double()(images).detach()
+        tensors |= {f"{name}/{key}": value.contiguous() for key, value in golden.items()}
+    save_file(tensors, path, metadata={"made_by": f"tools/parity_vision.py with PyTorch {torch.__version__}"})
+
+
+def write_feature_pyramid(path):
+    torch.manual_seed(7)
+    model = FeaturePyramidNetwork([2, 3, 4], 5)
+    randomize(model)
+    golden = {key: value.detach().clone() for key, value in model.named_parameters()}
+    maps = [torch.randn(2, 2, 13, 11), torch.randn(2, 3, 7, 6), torch.randn(2, 4, 4, 3)]
+    golden |= {f"in/{i}": value for i, value in enumerate(maps)}
+    maps = [value.double().requires_grad_() for value in maps]
+    out = list(model.double()(OrderedDict((str(i), value) for i, value in enumerate(maps))).values())
+    sum(value.square().sum() for value in out).backward()
+    golden |= {f"out/{i}": value.detach() for i, value in enumerate(out)}
+    golden |= {f"grad/{key}": value.grad for key, value in model.named_parameters()}
+    golden |= {f"grad/in/{i}": value.grad for i, value in enumerate(maps)}
+    made_by = f"tools/parity_vision.py with torchvision {torchvision.__version__}, PyTorch {torch.__version__}"
+    save_file({key: value.contiguous() for key, value in golden.items()}, path, metadata={"made_by": made_by})
+
+
+def write_unet_names(path):
+    lines = ["# Names and shapes in a UNet's state dict, by tools/parity_vision.py."]
+    for name, parameters in (("transposed", 31_037_698), ("bilinear", 17_263_042)):  # as Pytorch-UNet's
+        with torch.device("meta"):
+            full, small = (UNet(3, 2, features, 4, name == "bilinear") for features in (64, 8))
+        assert sum(p.numel() for p in full.parameters()) == parameters
+        lines.append(f"model {name} {parameters}")
+        lines += [" ".join([key, *map(str, value.shape)]) for key, value in small.state_dict().items()]
+    path.write_text("\n".join(lines) + "\n")
 
 
 def write_names(path):
@@ -171,7 +285,10 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     write_parity(options.out / "vision_parity.safetensors")
     write_resnets(options.out / "resnet_parity.safetensors")
+    write_unets(options.out / "unet_parity.safetensors")
+    write_feature_pyramid(options.out / "feature_pyramid_parity.safetensors")
     write_names(options.out / "timm_names.txt")
+    write_unet_names(options.out / "unet_names.txt")
 
 
 if __name__ == "__main__":

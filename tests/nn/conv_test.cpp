@@ -25,6 +25,22 @@ TEST(Conv2d, HasTheShapesAndNamesOfPyTorch) {
   EXPECT_EQ(plain(zeros({1, 3, 5, 5})).shape(), (Shape{1, 8, 5, 5}));
 }
 
+TEST(ConvTranspose2d, HasTheShapesNamesAndStartOfPyTorch) {
+  manual_seed(3);
+  ConvTranspose2d layer(16, 6, {3, 2}, {.stride = {3, 2}});
+  EXPECT_EQ(layer.weight.shape(), (Shape{16, 6, 3, 2}));
+  EXPECT_EQ(layer.bias.shape(), (Shape{6}));
+  EXPECT_EQ(layer(zeros({2, 16, 4, 5})).shape(), (Shape{2, 6, 12, 10}));
+  EXPECT_EQ(layer.named_parameters().size(), 2u);
+  EXPECT_FALSE(ConvTranspose2d(3, 8, 2, {.bias = false}).bias.defined());
+  const double bound = 1 / std::sqrt(6.0 * 6);  // PyTorch takes the outputs for inputs here
+  double largest = 0;
+  for (double value : layer.weight.to_vector<double>()) largest = std::max(largest, std::abs(value));
+  EXPECT_LE(largest, bound);
+  EXPECT_GT(largest, 0.95 * bound);
+  expect_error([] { ConvTranspose2d(3, 0, 2); }, {"ConvTranspose2d", "3 and 0", "(2, 2)"});
+}
+
 TEST(Conv2d, StartsWithinTheBoundsOfItsFanIn) {
   manual_seed(3);
   Conv2d layer(16, 32, 3);

@@ -9,6 +9,7 @@
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/autograd/recompute/support.h"
+#include "reprise/tests/nn/parity.h"
 #include "reprise/tests/support/golden.h"
 
 namespace reprise::nn {
@@ -16,6 +17,7 @@ namespace {
 
 using testing::expect_error;
 using testing::numbers;
+using testing::relative_distance;
 using testing::same_bits;
 using testing::test_device;
 
@@ -23,23 +25,9 @@ ResNetOptions narrow(ResNetBlock block, ResNetStem stem) {
   return {.classes = 5, .width = 2, .blocks = {1, 1, 1, 1}, .block = block, .stem = stem};
 }
 
-double distance(const Tensor& got, const Tensor& want) {
-  std::vector<double> a = got.detach().to_vector<double>(), b = want.to_vector<double>();
-  if (a.size() != b.size()) return double(INFINITY);
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < b.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return std::sqrt(difference / norm);
-}
-
 // Sides of 11 and 35: odd numbers of rows in the later stages.
 Tensor images_of(ResNetStem stem) {
-  std::vector<double> values(4 * 3 * 35 * 35);
-  for (uint32_t i = 0; i < values.size(); ++i)
-    values[i] = std::sin(0.37 * double(i)) + std::ldexp(double(uint32_t(i * i * 2654435761u)), -32);
-  Tensor images = Tensor::from(values, {4, 3, 35, 35});
+  Tensor images = testing::formula_images({4, 3, 35, 35});
   return stem == ResNetStem::cifar ? slice(slice(images, 2, 0, 11), 3, 0, 11).contiguous() : images;
 }
 
@@ -60,19 +48,19 @@ void expect_torchvisions(const std::string& name, ResNetBlock block, ResNetStem 
     auto expect_close = [&](const std::string& key, const Tensor& got) {
       Tensor exact = golden.read(name + "/f64/" + key), rounded = golden.read(name + "/" + key);
       if (dtype == DType::f64) {
-        EXPECT_LE(distance(got, exact), 1e-11) << key;
+        EXPECT_LE(relative_distance(got, exact), 1e-11) << key;
         return;
       }
       // What we promise: 1e-5, and where f32 itself is farther from f64, at most twice PyTorch's own distance.
-      const double own = distance(rounded, exact);
-      EXPECT_LE(distance(got, exact), std::max(1e-5, 2 * own)) << key << ", PyTorch: " << own;
+      const double own = relative_distance(rounded, exact);
+      EXPECT_LE(relative_distance(got, exact), std::max(1e-5, 2 * own)) << key << ", PyTorch: " << own;
     };
     expect_close("logits", logits);
     for (const auto& [key, tensor] : model.state_dict()) {
       if (tensor.requires_grad())
         expect_close("grad/" + key, tensor.grad());
       else
-        EXPECT_LE(distance(tensor, golden.read(name + "/after/" + key)), 1e-5) << key;
+        EXPECT_LE(relative_distance(tensor, golden.read(name + "/after/" + key)), 1e-5) << key;
     }
   }
 }

@@ -1,6 +1,5 @@
 // Vit against timm's VisionTransformer: from the same weights and batch the same logits, gradients and trained
 // weights; and the same names and shapes. tools/parity_vision.py made the golden files.
-#include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include "reprise/nn/models/vit.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
+#include "reprise/tests/nn/parity.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/golden.h"
 #include "reprise/tests/support/test_device.h"
@@ -19,6 +19,7 @@ namespace reprise::nn {
 namespace {
 
 using testing::golden_path;
+using testing::relative_distance;
 using testing::test_device;
 
 // What we promise. PyTorch's own f32 is up to 1.8e-6 from its f64 here.
@@ -68,19 +69,8 @@ struct Parity {
   void expect_close(const std::string& key, const Tensor& got) {
     const bool exact = dtype == DType::f64;
     std::vector<double> want = read(exact ? "f64/" + key : key).to_vector<double>();
-    EXPECT_LE(distance(got.detach().to_vector<double>(), want), exact ? f64_tolerance : tolerance)
+    EXPECT_LE(relative_distance(got.detach().to_vector<double>(), want), exact ? f64_tolerance : tolerance)
         << name << ' ' << key;
-  }
-
-  // Relative, in L2.
-  static double distance(const std::vector<double>& got, const std::vector<double>& want) {
-    if (got.size() != want.size()) return double(INFINITY);
-    double difference = 0, norm = 0;
-    for (size_t i = 0; i < want.size(); ++i) {
-      difference += (got[i] - want[i]) * (got[i] - want[i]);
-      norm += want[i] * want[i];
-    }
-    return std::sqrt(difference / norm);
   }
 };
 
@@ -121,7 +111,7 @@ TEST(VitParity, TenAdamWStepsLeadToTimmsWeights) {
       if (key.ends_with("qkv.bias"))
         for (auto* values : {&got, &want})
           values->erase(values->begin() + width, values->begin() + 2 * width);  // the key's
-      EXPECT_LE(Parity::distance(got, want), tolerance) << of.name << ' ' << key;
+      EXPECT_LE(relative_distance(got, want), tolerance) << of.name << ' ' << key;
     }
   }
 }

@@ -26,20 +26,51 @@ void check_covers(const Plan& plan, int64_t begin, int64_t end, const std::strin
   check(next == end, "recompute: the plan ends at layer ", next, " of ", what);
 }
 
+// fn(x), for layers that take all of it.
+Tensor with_what_is_taken(std::span<const LayerFunction>, const Tensor& x, const auto& fn) { return fn(x); }
+
+// The list with fn(end of the list) in place of that end, which is what the layers take.
+TensorList with_what_is_taken(std::span<const ListLayer> layers, TensorList x, const auto& fn) {
+  int64_t depth = 0, lowest = 0;  // of the list, against what it is now
+  for (const ListLayer& layer : layers) {
+    lowest = std::min(lowest, depth - layer.takes);
+    depth += layer.gives - layer.takes;
+  }
+  check(int64_t(x.size()) >= -lowest, "recompute: layers take ", -lowest, " tensors from a list of ",
+        x.size());
+  TensorList taken(x.end() + lowest, x.end());
+  x.resize(x.size() - taken.size());
+  TensorList given = fn(taken);
+  x.insert(x.end(), given.begin(), given.end());
+  return x;
+}
+
+Tensor run_all(std::span<const LayerFunction> layers, const Tensor& x) { return run_layers(layers, x); }
+
+TensorList run_all(std::span<const ListLayer> layers, TensorList x) {
+  for (size_t i = 0; i < layers.size(); ++i)
+    x = with_what_is_taken(layers.subspan(i, 1), std::move(x), layers[i].run);
+  return x;
+}
+
 // Plays a checked plan; layers[0] is the chain's layer `first`.
-Tensor play(const Plan& plan, std::span<const LayerFunction> layers, int64_t first, const Tensor& x,
-            const CheckpointOptions& options) {
-  Tensor y = x;
+template <class Layer, class State>
+State play(const Plan& plan, std::span<const Layer> layers, int64_t first, const State& x,
+           const CheckpointOptions& options) {
+  State y = x;
   for (const Segment& s : plan) {
     auto part = layers.subspan(size_t(s.begin - first), size_t(s.end - s.begin));
     if (!s.checkpointed) {
-      y = run_layers(part, y);
+      y = run_all(part, std::move(y));
       continue;
     }
-    auto region = [own = std::vector(part.begin(), part.end()), s, options](const Tensor& in) {
-      return s.inside.empty() ? run_layers(own, in) : play(s.inside, own, s.begin, in, options);
+    auto region = [own = std::vector(part.begin(), part.end()), s, options](const State& in) {
+      std::span<const Layer> layers_inside(own);
+      return s.inside.empty() ? run_all(layers_inside, in)
+                              : play(s.inside, layers_inside, s.begin, in, options);
     };
-    y = checkpoint(std::move(region), y, options);
+    y = with_what_is_taken(part, std::move(y),
+                           [&](const State& in) { return checkpoint(region, in, options); });
   }
   return y;
 }
@@ -121,8 +152,15 @@ Tensor run_layers(std::span<const LayerFunction> layers, const Tensor& x) {
 Tensor run_plan(const Plan& plan, const std::vector<LayerFunction>& layers, const Tensor& x,
                 const CheckpointOptions& options) {
   check_plan(plan, int64_t(layers.size()));
-  if (autograd::grad_mode_enabled()) return play(plan, layers, 0, x, options);
+  if (autograd::grad_mode_enabled()) return play(plan, std::span(layers), 0, x, options);
   return run_layers(layers, x);
+}
+
+TensorList run_plan(const Plan& plan, const std::vector<ListLayer>& layers, const TensorList& x,
+                    const CheckpointOptions& options) {
+  check_plan(plan, int64_t(layers.size()));
+  return play(autograd::grad_mode_enabled() ? plan : plan_none(int64_t(layers.size())), std::span(layers), 0,
+              x, options);
 }
 
 Tensor checkpoint_sequential(const std::vector<LayerFunction>& layers, int64_t segments, const Tensor& x,

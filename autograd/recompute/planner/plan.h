@@ -50,6 +50,17 @@ Tensor run_layers(std::span<const LayerFunction> layers, const Tensor& x);
 Tensor run_plan(const Plan& plan, const std::vector<LayerFunction>& layers, const Tensor& x,
                 const CheckpointOptions& options = {});
 
+/// A layer of a model that is no chain. Between layers there is a list of tensors: a layer takes some off its
+/// end and puts its results there. A UNet's encoder leaves skips behind, which its decoder takes.
+struct ListLayer {
+  int64_t takes = 1, gives = 1;
+  std::function<TensorList(const TensorList&)> run;
+};
+
+/// The list that is left after all layers. A region is given what its layers take, and no more.
+TensorList run_plan(const Plan& plan, const std::vector<ListLayer>& layers, const TensorList& x,
+                    const CheckpointOptions& options = {});
+
 /// x through all layers in segments (see plan_segments), as in PyTorch.
 Tensor checkpoint_sequential(const std::vector<LayerFunction>& layers, int64_t segments, const Tensor& x,
                              const CheckpointOptions& options = {}, LastSegment last = LastSegment::plain);

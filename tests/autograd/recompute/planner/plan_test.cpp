@@ -248,5 +248,74 @@ TEST(CheckpointSequential, RefusesMoreSegmentsThanLayersAndTakesNoLayers) {
   EXPECT_TRUE(same_bits(checkpoint_sequential({}, 0, x).detach(), x.detach()));
 }
 
+// Two layers that leave what they are given behind, and two that take it up again; how many tensors each saw.
+struct UShape {
+  std::vector<size_t> given;
+  Tensor weight = leaf({6}, 4);
+  std::vector<ListLayer> layers;
+
+  UShape() {
+    auto inner = [this](const Tensor& h) { return dropout(sin(square(h) * weight), 0.2) + h; };
+    for (int i = 0; i < 2; ++i)
+      layers.push_back({1, 2, [this, inner](const TensorList& h) {
+                          given.push_back(h.size());
+                          return TensorList{h[0], inner(h[0])};
+                        }});
+    for (int i = 0; i < 2; ++i)
+      layers.push_back({2, 1, [this, inner](const TensorList& h) {
+                          given.push_back(h.size());
+                          return TensorList{inner(h[0] * h[1])};
+                        }});
+  }
+  TensorList run(const Plan& plan, const CheckpointOptions& options = {}) {
+    manual_seed(3);
+    Tensor x = leaf({6}, 2);
+    TensorList y = run_plan(plan, layers, TensorList{leaf({6}, 7), x}, options);
+    EXPECT_EQ(y.size(), 2u);
+    (y[0] * y[1]).sum().backward();
+    TensorList bits = {y[0].detach(), y[1].detach(), x.grad(), weight.grad()};
+    weight.set_grad({});
+    return bits;
+  }
+};
+
+TEST(ListPlan, KeepsTheBitsWhateverItsRegionsSpan) {
+  UShape plain;
+  TensorList want = plain.run(plan_none(4));
+  for (const Plan& plan : {plan_every(4, 1), plan_segments(4, 2), Plan{{0, 4, true}},
+                           Plan{{0, 1}, {1, 4, true, {{1, 3, true}, {3, 4}}}}}) {
+    SCOPED_TRACE(to_string(plan));
+    NoLeaks guard;
+    UShape shape;
+    expect_same(shape.run(plan), want);
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(shape.given[i], i < 2 ? 1u : 2u) << i;
+  }
+}
+
+// What a checkpoint is called with, by number of tensors.
+struct RegionInputs final : autograd::OpObserver {
+  std::vector<size_t> counts;
+  void op_ran(const char* name, const TensorList& inputs, const TensorList&) override {
+    if (std::string_view(name) == "checkpoint") counts.push_back(inputs.size());
+  }
+};
+
+TEST(ListPlan, GivesARegionWhatItsLayersTakeAndNoMore) {
+  const std::pair<Plan, std::vector<size_t>> cases[] = {{plan_every(4, 1), {1, 1, 2, 2}},
+                                                        {{{0, 2, true}, {2, 4, true}}, {1, 3}},
+                                                        {{{0, 1}, {1, 3, true}, {3, 4}}, {1}}};
+  for (const auto& [plan, counts] : cases) {
+    RegionInputs regions;
+    UShape().run(plan);
+    EXPECT_EQ(regions.counts, counts) << to_string(plan);
+  }
+  UShape shape;
+  expect_error(
+      [&] {
+        run_plan(Plan{{0, 4}}, shape.layers, TensorList{});
+      },
+      {"take 1 tensors from a list of 0"});
+}
+
 }  // namespace
 }  // namespace reprise::recompute

@@ -1,0 +1,122 @@
+// A UNet whose stages are recomputed trains to the same bits, statistics too; its skips stay and the rest goes.
+#include "reprise/autograd/recompute/accounting/accounting.h"
+#include "reprise/nn/models/unet.h"
+#include "reprise/nn/optim/ema.h"
+#include "reprise/nn/optim/sgd.h"
+#include "reprise/tests/autograd/recompute/support.h"
+
+namespace reprise::nn {
+namespace {
+
+using testing::NoLeaks;
+using testing::numbers;
+using testing::same_bits;
+using testing::test_device;
+
+UNetOptions tiny(UNetUp up) { return {.channels = 2, .classes = 2, .features = 4, .depth = 2, .up = up}; }
+
+Tensor loss_of(UNet& model, uint64_t seed) { return mean(square(model(numbers({2, 2, 9, 7}, seed)) - 1.0)); }
+
+// Losses, gradients, weights, statistics and averages of two steps.
+TensorList two_steps(UNetUp up, const std::function<void(UNet&)>& prepare) {
+  manual_seed(5);
+  UNet model(tiny(up), test_device());
+  prepare(model);
+  optim::Sgd optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+  optim::Ema ema(model, 0.9);
+  TensorList bits;
+  for (uint64_t step = 0; step < 2; ++step) {
+    Tensor loss = loss_of(model, step);
+    loss.backward();
+    bits.push_back(loss.detach());
+    for (const Tensor& parameter : model.parameters()) bits.push_back(parameter.grad());
+    optimizer.step();
+    optimizer.zero_grad();
+    ema.update();
+  }
+  for (const auto& [name, tensor] : model.state_dict()) bits.push_back(tensor.detach());
+  for (const auto& [name, tensor] : ema.state_dict()) bits.push_back(tensor);
+  return bits;
+}
+
+void expect_same(const TensorList& got, const TensorList& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+}
+
+TEST(UNetRecompute, TrainsToTheSameBitsByEveryStrategy) {
+  for (UNetUp up : {UNetUp::bilinear, UNetUp::transposed}) {
+    TensorList want = two_steps(up, [](UNet&) {});
+    for (const char* strategy : {"full", "selective", "selective:save_matmuls", "every:2", "segments:2",
+                                 "sqrt", "layers:0,3", "offload", "offload:recompute_cheap"}) {
+      SCOPED_TRACE(strategy);
+      NoLeaks guard;
+      expect_same(two_steps(up, [&](UNet& model) { model.set_recompute(parse_strategy(strategy)); }), want);
+    }
+  }
+}
+
+// A region of several stages, and regions inside of it.
+TEST(UNetRecompute, TrainsToTheSameBitsByPlansAcrossTheBottom) {
+  TensorList want = two_steps(UNetUp::bilinear, [](UNet&) {});
+  for (const recompute::Plan& plan :
+       {recompute::Plan{{0, 5, true}},
+        recompute::Plan{{0, 1}, {1, 4, true, {{1, 3, true}, {3, 4}}}, {4, 5}}}) {
+    SCOPED_TRACE(to_string(plan));
+    NoLeaks guard;
+    expect_same(two_steps(UNetUp::bilinear, [&](UNet& model) { model.set_recompute(plan); }), want);
+  }
+}
+
+TEST(UNetRecompute, ReplaysEachStageOnceAndNoneInEvaluation) {
+  UNet model(tiny(UNetUp::bilinear), test_device());
+  model.set_recompute(parse_strategy("full"));
+  recompute::Accounting accounting;
+  loss_of(model, 1).backward();
+  std::vector<std::string> names;
+  for (const recompute::RegionStats& region : accounting.regions()) {
+    names.push_back(region.name);
+    EXPECT_EQ(region.replays, 1) << region.name;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"inc", "down1", "down2", "up1", "up2"}));
+  model.eval();
+  loss_of(model, 1);
+  EXPECT_EQ(accounting.regions().size(), 5u);
+}
+
+// Bytes of activations that are there between forward and backward.
+int64_t held(const char* strategy) {
+  UNet model(tiny(UNetUp::bilinear), test_device());
+  model.set_recompute(parse_strategy(strategy));
+  Tensor images = numbers({2, 2, 32, 32});
+  auto activations = [] {
+    return int64_t(allocator(test_device()).stats().by_category[size_t(MemoryCategory::activations)]);
+  };
+  const int64_t before = activations();
+  Tensor logits = model(images);
+  const int64_t after = activations();
+  logits.sum().backward();
+  return after - before;
+}
+
+// In pixels: inc, down1 and down2 give 4, 8 / 4 and 8 / 16 numbers (bilinear's bottom has half), up1 and up2 give
+// 4 / 4 and 4, the logits 2.
+TEST(UNetRecompute, HoldsTheResultsOfStagesAndNothingInside) {
+  const double pixels = 2 * 32 * 32, numbers_a_pixel = 4 + 2 + 0.5 + 1 + 4 + 2;
+  const double bytes = pixels * numbers_a_pixel * sizeof(float);
+  EXPECT_NEAR(double(held("full")), bytes, 0.05 * bytes);
+  EXPECT_GT(double(held("none")), 3 * bytes);
+}
+
+TEST(UNetRecompute, OutlivesItsModel) {
+  auto model = std::make_unique<UNet>(tiny(UNetUp::transposed), test_device());
+  model->set_recompute(parse_strategy("full"));
+  TensorList parameters = model->parameters();
+  Tensor loss = loss_of(*model, 1);
+  model.reset();
+  loss.backward();
+  for (const Tensor& parameter : parameters) EXPECT_TRUE(parameter.grad().defined());
+}
+
+}  // namespace
+}  // namespace reprise::nn
