@@ -1,6 +1,7 @@
 // reprise-recompute compare: what each strategy needs, as a table, a page and JSON.
 
 #include "reprise/apps/recompute/compare_plot.h"
+#include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
 #include "reprise/io/atomic_file.h"
@@ -13,13 +14,14 @@
 namespace reprise::apps::recompute {
 namespace {
 
-// Those that a model of so many layers has.
-std::vector<std::string> all_strategies(int64_t layers) {
+// Those that the model has.
+std::vector<std::string> all_strategies(const Workload& workload) {
   std::vector<std::string> all = {"none", "full", "selective", "selective:save_attention",
                                   "selective:save_matmuls"};
   for (int64_t every : {2, 3})
-    if (every <= layers) all.push_back("every:" + std::to_string(every));
-  all.insert(all.end(), {"sqrt", "offload", "offload:recompute_cheap", "auto:25%", "auto:50%"});
+    if (every <= workload.blocks) all.push_back("every:" + std::to_string(every));
+  all.insert(all.end(), {"sqrt", "offload", "offload:recompute_cheap"});
+  if (workload.is_chain) all.insert(all.end(), {"auto:25%", "auto:50%"});
   return all;
 }
 
@@ -59,9 +61,9 @@ int run_compare(const CompareCommand& c) {
   const Workload& workload = *made;
   train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
   std::vector<std::string> strategies = c.recompute;
-  if (strategies.empty()) strategies = all_strategies(workload.blocks);
+  if (strategies.empty()) strategies = all_strategies(workload);
   if (strategies[0] != "none") strategies.insert(strategies.begin(), "none");
-  for (const std::string& strategy : strategies) check_strategy(strategy, workload.blocks);
+  for (const std::string& strategy : strategies) check_strategy(strategy, workload);
   train::print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);
   std::vector<StrategyResult> results = measure(workload, strategies, c.rounds);
   print_table(results);

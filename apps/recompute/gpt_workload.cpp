@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "reprise/apps/recompute/workload.h"
+#include "reprise/apps/recompute/families.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/core/parallel.h"
 #include "reprise/io/text/char_tokenizer.h"
 #include "reprise/io/text/text.h"
 #include "reprise/io/text/token_batches.h"
@@ -28,12 +27,9 @@ const Preset presets[] = {
 };
 
 const Preset& find_preset(const std::string& name) {
-  for (const Preset& preset : presets)
-    if (name == preset.name) return preset;
-  fail("--model '", name, "' is not one of tiny, gpt_6x384 and gpt2_124m");
+  return *std::find_if(std::begin(presets), std::end(presets),
+                       [&](const Preset& p) { return p.name == name; });
 }
-
-int64_t or_else(int64_t given, int64_t preset) { return given > 0 ? given : preset; }
 
 class GptWorkload final : public Workload {
  public:
@@ -49,9 +45,7 @@ class GptWorkload final : public Workload {
   std::optional<io::TokenDataset> text_;
 };
 
-GptWorkload::GptWorkload(const WorkloadOptions& o) {
-  device = Device::parse(o.device);
-  seed = uint64_t(o.seed);
+GptWorkload::GptWorkload(const WorkloadOptions& o) : Workload(o) {
   const Preset& preset = find_preset(o.model);
   model_ = preset.model;
   model_.layers = or_else(o.layers, model_.layers);
@@ -66,7 +60,6 @@ GptWorkload::GptWorkload(const WorkloadOptions& o) {
         model_.heads);
   check(units_per_row <= model_.context, "--length ", units_per_row, " is more than the --context of ",
         model_.context);
-  if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
   if (!o.data.empty()) {
     check(o.vocab_size == 0, "--vocab-size and --data do not go together: the text has a vocabulary");
     train::under_option("--data", [&] { read_text(o.data); });
@@ -99,20 +92,28 @@ Batch GptWorkload::batch(int64_t step, int64_t n) const {
 
 std::string GptWorkload::to_string() const {
   return detail::join("GPT: ", model_.layers, " layers, ", model_.heads, " heads, width ", model_.width,
-                      ", context ", model_.context, ", vocabulary ", model_.vocab_size, "; ", rows, " x ",
-                      units_per_row, " tokens per step, on ", device, " (", num_threads(), " threads)");
+                      ", context ", model_.context, ", vocabulary ", model_.vocab_size, "; ",
+                      per_step(detail::join(rows, " x ", units_per_row, " tokens")));
 }
 
 Workload::Model GptWorkload::make_model() const {
   auto gpt = std::make_shared<nn::Gpt>(model_, device);
   return {gpt, gpt->h,
-          [gpt](const Batch& batch) { return cross_entropy((*gpt)(batch.input), batch.targets); }};
+          [gpt](const Batch& batch) { return cross_entropy((*gpt)(batch.input), batch.targets); },
+          [gpt](const Tensor& tokens) { return gpt->h.profile(tokens); }};
 }
 
 }  // namespace
 
-std::unique_ptr<Workload> make_workload(const WorkloadOptions& options) {
-  return std::make_unique<GptWorkload>(options);
+ModelFamily gpt_family() {
+  ModelFamily family{
+      {},
+      {"--layers", "--width", "--heads", "--context", "--vocab-size", "--dropout", "--length", "--data"},
+      [](const WorkloadOptions& options) -> std::unique_ptr<Workload> {
+        return std::make_unique<GptWorkload>(options);
+      }};
+  for (const Preset& preset : presets) family.names.emplace_back(preset.name);
+  return family;
 }
 
 }  // namespace reprise::apps::recompute

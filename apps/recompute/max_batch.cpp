@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "reprise/apps/common/sizes.h"
+#include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
 #include "reprise/train/output.h"
@@ -108,7 +109,8 @@ int run_max_batch(const MaxBatchCommand& c) {
   memory.set_limit(limit);
   Trainee trainee(workload);
   trainee.step(0, workload.batch(0, 1));  // makes the optimizer's moments, before anything can be refused
-  train::print("{:<16}{:>12}{:>14}{:>15}{:>12}\n", "recompute", "batch", "peak memory", "step", "tokens/s");
+  train::print("{:<16}{:>12}{:>14}{:>15}{:>12}\n", "recompute", "batch", "peak memory", "step",
+               std::string(workload.units) + "/s");
   report(c, workload, trainee, "none", limit);
   report(c, workload, trainee, c.recompute, limit);
   return 0;

@@ -6,6 +6,7 @@
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
+#include "reprise/apps/recompute/families.h"
 #include "reprise/core/device.h"
 
 namespace reprise::apps::recompute {
@@ -18,24 +19,29 @@ constexpr const char* strategy_help =
 
 void add_workload(CLI::App& app, WorkloadOptions& o) {
   auto* model = app.add_option_group("Model");
-  model->add_option("--model", o.model, "A preset: tiny, gpt_6x384 or gpt2_124m");
-  model->add_option("--layers", o.layers, "Transformer blocks (0: the preset's)")->transform(whole_from(0));
-  model->add_option("--width", o.width, "Size of the residual stream (0: the preset's)")
-      ->transform(whole_from(0));
-  model->add_option("--heads", o.heads, "Attention heads a block (0: the preset's)")
-      ->transform(whole_from(0));
-  model->add_option("--context", o.context, "Tokens the model can see (0: the preset's)")
-      ->transform(whole_from(0));
-  model->add_option("--vocab-size", o.vocab_size, "Size of the vocabulary (0: the preset's)")
-      ->transform(whole_from(0));
+  auto number = [&](CLI::Option_group* group, const char* option, int64_t& value, const char* help) {
+    group->add_option(option, value, std::string(help) + " (0: the preset's)")->transform(whole_from(0));
+  };
+  std::string names;
+  for (const std::string& name : model_names()) names += (names.empty() ? "" : ", ") + name;
+  model->add_option("--model", o.model, "A preset, of which the options below change what it has: " + names);
+  number(model, "--layers", o.layers, "Transformer blocks");
+  number(model, "--width", o.width, "Size of the residual stream; channels of a convolutional first stage");
+  number(model, "--heads", o.heads, "Attention heads a block");
+  number(model, "--context", o.context, "Tokens a GPT can see");
+  number(model, "--vocab-size", o.vocab_size, "Size of a GPT's vocabulary");
+  number(model, "--patch", o.patch, "Pixels of a Vit's patch, a side");
+  number(model, "--classes", o.classes, "Classes of images or, for a UNet, of pixels");
   model->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
+  model->add_option("--drop-path", o.drop_path, "Stochastic depth of a Vit's last block")
+      ->check(probability());
   auto* data = app.add_option_group("Data");
-  data->add_option("--batch", o.batch, "Sequences a step (0: the preset's)")->transform(whole_from(0));
-  data->add_option("--length", o.length, "Tokens a sequence (0: the preset's, at most the context)")
-      ->transform(whole_from(0));
-  data->add_option("--data", o.data, "A text to train on, by characters (without it: random tokens)")
+  number(data, "--batch", o.batch, "Sequences or images a step");
+  number(data, "--length", o.length, "Tokens a sequence, at most the context");
+  number(data, "--image", o.image, "Pixels of an image, a side");
+  data->add_option("--data", o.data, "A text for a GPT, by characters (without it: random tokens)")
       ->check(not_empty());
-  data->add_option("--seed", o.seed, "Seed of weights, tokens and dropout")->transform(whole_from(0));
+  data->add_option("--seed", o.seed, "Seed of weights, data and dropout")->transform(whole_from(0));
   auto* run = app.add_option_group("Run");
   run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
       ->check(parsed_by(Device::parse));

@@ -10,9 +10,11 @@ namespace reprise::apps::recompute {
 /// What every command trains.
 struct WorkloadOptions {
   std::string model = "gpt_6x384";  ///< a preset; the numbers below replace its own where they are not 0
-  int64_t layers = 0, width = 0, heads = 0, context = 0, vocab_size = 0;
-  int64_t batch = 0, length = 0;  ///< 0: the preset's
-  double dropout = 0;
+  int64_t layers = 0, width = 0, heads = 0;
+  int64_t context = 0, vocab_size = 0;        ///< of GPTs
+  int64_t image = 0, patch = 0, classes = 0;  ///< of models of images
+  int64_t batch = 0, length = 0;              ///< 0: the preset's
+  double dropout = 0, drop_path = 0;
   std::string data;  ///< a text, read as characters; empty: random tokens
   std::string device = "best";
   int64_t seed = 1337;

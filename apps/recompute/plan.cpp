@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "reprise/apps/common/sizes.h"
+#include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
+#include "reprise/autograd/recompute/planner/planner.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/plot/page.h"
 #include "reprise/plot/svg.h"
@@ -88,13 +90,15 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
 int run_plan(const PlanCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
+  check(workload.is_chain, "plan: the planner plans chains, and the stages of --model ", c.workload.model,
+        " are none");
   train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
   int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   Batch batch = workload.batch(0, workload.rows);
   trainee.step(0, batch);  // makes the optimizer's moments
-  Chain chain = trainee.model.blocks.profile(batch.input);
+  Chain chain = trainee.model.profile(batch.input);
   std::vector<Planned> plans = thinned(reprise::recompute::frontier(chain));
   train::print("predicted         peak memory          step   plan: blocks in brackets are recomputed\n");
   for (const Planned& planned : plans) train::print("{:14}{}\n", "", describe(planned));

@@ -1,6 +1,7 @@
 // reprise-recompute profile: one step without recompute and one with it, as a page and as a trace.
 
 #include "reprise/apps/recompute/chrome_trace.h"
+#include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/heat_map.h"
 #include "reprise/apps/recompute/options.h"
 #include "reprise/apps/recompute/timeline_plot.h"
@@ -30,7 +31,7 @@ int run_profile(const ProfileCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
   train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
-  check_strategy(c.recompute, workload.blocks);
+  check_strategy(c.recompute, workload);
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   std::vector<SavedCell> saved = saved_by_layer(trainee, workload);

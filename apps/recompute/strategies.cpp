@@ -2,6 +2,7 @@
 #include "reprise/apps/recompute/strategies.h"
 
 #include "reprise/apps/common/sizes.h"
+#include "reprise/autograd/recompute/planner/planner.h"
 #include "reprise/core/number_in.h"
 
 namespace reprise::apps::recompute {
@@ -27,11 +28,13 @@ int64_t budget_of(std::string_view text, const reprise::recompute::Chain& chain)
 
 }  // namespace
 
-void check_strategy(const std::string& strategy, int64_t layers) {
+void check_strategy(const std::string& strategy, const Workload& workload) {
   if (!strategy.starts_with(automatic)) {
-    reprise::recompute::plan_of(parse_strategy(strategy), layers);
+    reprise::recompute::plan_of(parse_strategy(strategy), workload.blocks);
     return;
   }
+  check(workload.is_chain, "--recompute ", strategy,
+        ": the planner plans chains, and this model's stages are none");
   std::string_view budget = std::string_view(strategy).substr(automatic.size());
   if (percent_in(budget) < 0) parse_bytes(budget);
 }
@@ -42,7 +45,7 @@ Prepared prepare(Trainee& trainee, const std::string& strategy, const Batch& bat
     return {reprise::recompute::plan_of(parsed, trainee.model.blocks.size()),
             reprise::recompute::options_of(parsed)};
   }
-  reprise::recompute::Chain chain = trainee.model.blocks.profile(batch.input);
+  reprise::recompute::Chain chain = trainee.model.profile(batch.input);
   return {plan_rotor(chain, budget_of(std::string_view(strategy).substr(automatic.size()), chain)).plan, {}};
 }
 

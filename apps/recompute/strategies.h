@@ -11,8 +11,8 @@ struct Prepared {
   CheckpointOptions options;
 };
 
-/// Error if `strategy` is none that `prepare` takes for a model of so many layers.
-void check_strategy(const std::string& strategy, int64_t layers);
+/// Error if `strategy` is none that `prepare` takes for this model.
+void check_strategy(const std::string& strategy, const Workload& workload);
 
 /// What parse_strategy reads; or "auto:300MiB", the planner's plan for that budget; or "auto:50%", for the
 /// budget halfway between the least memory and what no recompute needs. The planner measures the trainee,

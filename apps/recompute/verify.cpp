@@ -1,6 +1,7 @@
 // reprise-recompute verify: two models from one seed, one of them with recompute, through the same steps.
 #include <fmt/core.h>
 
+#include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
 #include "reprise/train/output.h"
@@ -21,7 +22,8 @@ void add(Findings& findings, int64_t step, const nn::NamedTensors& got, const nn
     findings.emplace_back(step, std::move(difference));
 }
 
-// Trains both and compares losses and gradients of every step, weights at the end.
+// Trains both and compares losses and gradients of every step, weights and buffers, such as
+// running statistics, at the end.
 Findings train_both(const VerifyCommand& c, const Workload& workload, const Prepared& prepared) {
   Trainee plain(workload), recomputed(workload);
   recomputed.model.blocks.set_recompute(prepared.plan, prepared.options);
@@ -73,14 +75,14 @@ void print_measurements(const std::vector<StrategyResult>& results) {
 int run_verify(const VerifyCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
-  check_strategy(c.recompute, workload.blocks);
+  check_strategy(c.recompute, workload);
   train::print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
                c.recompute);
   std::vector<StrategyResult> results = measure(workload, {"none", c.recompute}, c.steps);
   print_measurements(results);
   Findings findings = train_both(c, workload, results[1].prepared);
   if (findings.empty()) {
-    train::print("\nPASS: losses, gradients and weights are bit-equal in all {} steps.\n", c.steps);
+    train::print("\nPASS: losses, gradients, weights and buffers are bit-equal in all {} steps.\n", c.steps);
     return 0;
   }
   train::print("\nFAIL: tensors that differ: {}\n", findings.size());

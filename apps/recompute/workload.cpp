@@ -1,9 +1,12 @@
-// A trainee: its steps.
+// What workloads share; a trainee's steps.
 #include "reprise/apps/recompute/workload.h"
 
 #include <chrono>
 
+#include "reprise/core/parallel.h"
+#include "reprise/core/random.h"
 #include "reprise/nn/optim/groups.h"
+#include "reprise/train/option_error.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -14,6 +17,14 @@ Workload::Model seeded_model(const Workload& workload) {
 }
 
 }  // namespace
+
+Workload::Workload(const WorkloadOptions& o) : device(Device::parse(o.device)), seed(uint64_t(o.seed)) {
+  if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
+}
+
+std::string Workload::per_step(const std::string& what) const {
+  return reprise::detail::join(what, " per step, on ", device, " (", num_threads(), " threads)");
+}
 
 Trainee::Trainee(const Workload& workload)
     : model(seeded_model(workload)),

@@ -1,11 +1,13 @@
-// What the commands train: any model with a stack of blocks, its optimizer and its batches.
+// What the commands train: any model whose blocks may be recomputed, its optimizer and its batches.
 #pragma once
 
 #include <memory>
 
 #include "reprise/apps/recompute/options.h"
-#include "reprise/nn/block_stack.h"
+#include "reprise/autograd/recompute/planner/chain.h"
+#include "reprise/nn/module.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/recompute_setting.h"
 
 namespace reprise::apps::recompute {
 
@@ -17,8 +19,10 @@ class Workload {
  public:
   struct Model {
     std::shared_ptr<nn::Module> module;
-    nn::BlockStack& blocks;  ///< the module's, called with the batch's input
+    nn::RecomputeSetting& blocks;  ///< the module's
     std::function<Tensor(const Batch& batch)> loss;
+    /// Measures a training step for the planner; empty unless the blocks are a chain.
+    std::function<reprise::recompute::Chain(const Tensor& input)> profile{};
   };
 
   virtual ~Workload() = default;
@@ -28,15 +32,20 @@ class Workload {
   /// "GPT: 6 layers, width 384, ...".
   virtual std::string to_string() const = 0;
 
-  int64_t blocks = 0;         ///< of the model's stack
-  int64_t rows = 0;           ///< per step
-  int64_t units_per_row = 1;  ///< tokens
+  int64_t blocks = 0;    ///< of the model
+  bool is_chain = true;  ///< they are one, so that the planner can plan them
+  int64_t rows = 0;      ///< per step
+  int64_t units_per_row = 1;
+  const char* units = "tokens";
   Device device;
   uint64_t seed = 0;
-};
 
-/// Error naming the option that does not fit.
-std::unique_ptr<Workload> make_workload(const WorkloadOptions& options);
+ protected:
+  /// Sets device, seed and the number of threads.
+  explicit Workload(const WorkloadOptions& options);
+  /// "4 x 256 tokens per step, on cpu (2 threads)" of `what` there is in a step.
+  std::string per_step(const std::string& what) const;
+};
 
 /// A model in training. Two that train on the same batches go through the same bits.
 class Trainee {

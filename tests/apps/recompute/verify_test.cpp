@@ -12,7 +12,7 @@ TEST(Verify, PassesAndPrintsPeaksAndBitEqualityForEveryStrategy) {
     EXPECT_EQ(result.code, 0) << result.out << result.err;
     for (const char* part :
          {"peak memory", "peak of activations + recompute", "held for backward", "time of a step",
-          "PASS: losses, gradients and weights are bit-equal in all 2 steps"})
+          "PASS: losses, gradients, weights and buffers are bit-equal in all 2 steps"})
       EXPECT_NE(result.out.find(part), std::string::npos) << result.out << "lacks: " << part;
     EXPECT_NE(result.out.find(strategy), std::string::npos);
     EXPECT_EQ(result.out.find("to gain"), std::string::npos) << result.out;

@@ -1,0 +1,102 @@
+// Every command on models of images: the bits are the same, statistics of norms among them, and what a UNet has not
+// is refused.
+// labels: end-to-end
+#include "reprise/tests/apps/recompute/program.h"
+
+namespace reprise::testing {
+namespace {
+
+struct Case {
+  Arguments model;
+  bool is_chain;
+};
+
+const Case kVit{{"--model", "vit_tiny", "--layers", "4", "--width", "32", "--heads", "2", "--image", "32",
+                 "--patch", "4", "--classes", "5"},
+                true};
+const Case kResNet{{"--model", "resnet18", "--width", "4", "--image", "32", "--classes", "5", "--batch", "4"},
+                   true};
+const Case kUNet{{"--model", "unet", "--width", "4", "--image", "32", "--batch", "2"}, false};
+
+ProgramResult run_on(const Case& of, const std::string& command, const Arguments& more) {
+  Arguments all = {command, "--threads", "1"};
+  all.insert(all.end(), of.model.begin(), of.model.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return run_recompute(all);
+}
+
+void expect_has(const ProgramResult& result, const std::vector<std::string>& parts) {
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const std::string& part : parts)
+    EXPECT_NE(result.out.find(part), std::string::npos) << result.out << "lacks: " << part;
+}
+
+TEST(VerifyImages, PassesForEveryModelAndStrategy) {
+  for (const Case* of : {&kVit, &kResNet, &kUNet})
+    for (const char* strategy : {"full", "selective", "every:2", "sqrt", "offload", "auto:50%"}) {
+      if (!of->is_chain && std::string(strategy).starts_with("auto")) continue;
+      SCOPED_TRACE(of->model[1] + ' ' + strategy);
+      expect_has(run_on(*of, "verify", {"--recompute", strategy, "--steps", "2"}),
+                 {"PASS: losses, gradients, weights and buffers are bit-equal in all 2 steps"});
+    }
+}
+
+TEST(VerifyImages, PassesWithDropoutAndDropPath) {
+  expect_has(run_on(kVit, "verify", {"--dropout", "0.1", "--drop-path", "0.2", "--steps", "2"}), {"PASS"});
+}
+
+TEST(VerifyImages, NamesTheModelAndItsImages) {
+  expect_has(run_on(kVit, "verify", {"--steps", "1"}),
+             {"Vit: 4 layers, 2 heads, width 32, patches of 4 x 4, 5 classes; 4 images of 32 x 32 per step"});
+  expect_has(run_on(kResNet, "verify", {"--steps", "1"}),
+             {"ResNet: 8 blocks, width 4, 5 classes; 4 images of 32 x 32 per step"});
+  expect_has(run_on(kUNet, "verify", {"--steps", "1"}),
+             {"UNet: 9 stages, width 4, 2 classes; 2 images of 32 x 32 per step"});
+}
+
+TEST(CommandsOnImages, CountImagesASecondAndNameStages) {
+  expect_has(run_on(kUNet, "max-batch", {"--memory-limit", "6MiB", "--steps", "1"}),
+             {"images/s", "refused by the limit of 6291456 bytes"});
+  TempFolder folder;
+  const Arguments out = {"--out", folder / "out"};
+  expect_has(run_on(kUNet, "profile", out), {"\ninc ", "\ndown1 ", "\ndown4 ", "\nup1 ", "\nup4 "});
+  expect_has(run_on(kResNet, "profile", out), {"\nblocks.0 ", "\nblocks.7 "});
+}
+
+TEST(CommandsOnImages, CompareAndPlanWhatTheModelHas) {
+  TempFolder folder;
+  const Arguments compared = {"--rounds", "1", "--out", folder / "out"};
+  ProgramResult unet = run_on(kUNet, "compare", compared);
+  expect_has(unet, {"\nfull ", "\nsqrt "});
+  EXPECT_EQ(unet.out.find("auto:"), std::string::npos) << unet.out;
+  expect_has(run_on(kVit, "compare", compared), {"\nauto:50% "});
+  expect_has(run_on(kResNet, "plan", {"--memory-budget", "64MiB", "--rounds", "1", "--out", folder / "out"}),
+             {"the predicted peak is", "0-7"});
+}
+
+TEST(ImageRefusals, NameTheOptionThatTheModelHasNot) {
+  auto expect = [](const Case& of, const char* command, const Arguments& more,
+                   const std::vector<std::string>& parts) {
+    ProgramResult result = run_on(of, command, more);
+    EXPECT_EQ(result.code, 2) << result.out << result.err;
+    for (const std::string& part : parts)
+      EXPECT_NE(result.err.find(part), std::string::npos) << result.err << "lacks: " << part;
+  };
+  expect(kUNet, "verify", {"--heads", "2"},
+         {"--heads is not an option of --model unet", "--width, --image and"});
+  expect(kResNet, "verify", {"--data", "text"}, {"--data is not an option of --model resnet18"});
+  expect(kVit, "verify", {"--vocab-size", "9"}, {"--vocab-size is not an option of --model vit_tiny"});
+  expect({{"--model", "tiny"}, true}, "verify", {"--image", "32"},
+         {"--image is not an option of --model tiny"});
+  expect({{"--model", "unet", "--image", "15"}, false}, "verify", {}, {"--image 15", "at least 16"});
+  expect({{"--model", "vit_tiny", "--image", "40"}, true}, "verify", {}, {"--image 40", "--patch 16"});
+  expect({{"--model", "vit_tiny", "--heads", "5"}, true}, "verify", {}, {"--width 192", "--heads 5"});
+  expect(kUNet, "verify", {"--recompute", "auto:50%"}, {"--recompute auto:50%", "chains"});
+  expect(kUNet, "verify", {"--recompute", "layers:9"}, {"layer 9", "there are 9"});
+  TempFolder folder;
+  expect(kUNet, "plan", {"--out", folder / "out"}, {"plan", "--model unet"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+}  // namespace
+}  // namespace reprise::testing
