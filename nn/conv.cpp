@@ -4,13 +4,14 @@
 #include "reprise/nn/init.h"
 
 namespace reprise::nn {
-
 namespace {
+
 void check_sizes(const char* layer, int64_t in, int64_t out, Size2 kernel) {
   check(in >= 1 && out >= 1 && kernel.height >= 1 && kernel.width >= 1, layer,
         ": sizes must be positive, got channels ", in, " and ", out, ", kernel (", kernel.height, ", ",
         kernel.width, ")");
 }
+
 }  // namespace
 
 Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dLayerOptions& options, Device device)
@@ -28,8 +29,8 @@ ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, Size2 kernel,
                                  const ConvTranspose2dLayerOptions& options, Device device)
     : stride_(options.stride) {
   check_sizes("ConvTranspose2d", in, out, kernel);
-  const int64_t fan_in =
-      out * kernel.height * kernel.width;  // as PyTorch counts it, of the transposed weight
+  // PyTorch reads the transposed weight as if it were Conv2d's.
+  const int64_t fan_in = out * kernel.height * kernel.width;
   weight = register_parameter("weight", linear_init({in, out, kernel.height, kernel.width}, fan_in, device));
   if (options.bias) bias = register_parameter("bias", linear_init({out}, fan_in, device));
 }

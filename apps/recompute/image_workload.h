@@ -16,6 +16,8 @@ class ImageWorkload : public Workload {
     int64_t image, rows, classes;
   };
   ImageWorkload(const WorkloadOptions& options, const Preset& preset);
+  /// BatchNorm has no variance of one value: two rows are the least where `halvings` leave one pixel.
+  void set_least_rows(int64_t halvings) { least_rows = image_ > (int64_t(1) << halvings) ? 1 : 2; }
   /// "4 images of 96 x 96 per step, on ...".
   std::string images_per_step() const;
 

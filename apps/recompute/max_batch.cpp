@@ -36,10 +36,11 @@ class Search {
   /// The largest batch that fits, at most `largest`; 0 if none does. Memory grows almost evenly with the
   /// rows, so two small batches tell where to look; from there on in growing strides, then by halves.
   int64_t run(size_t limit) {
-    if (!fits(1)) return 0;
-    int64_t good = 1, bad = largest_ + 1, stride = 1;
-    if (fits(2)) good = 2;
-    int64_t next = good == 2 ? guess(limit) : 2;
+    const int64_t least = workload_.least_rows;
+    if (!fits(least)) return 0;
+    int64_t good = least, bad = std::max(largest_, least) + 1, stride = 1;
+    if (least + 1 < bad && fits(least + 1)) good = least + 1;
+    int64_t next = good > least ? guess(limit) : least + 1;
     while (bad - good > 1) {
       next = std::clamp(next, good + 1, bad - 1);
       if (fits(next)) {
@@ -64,8 +65,9 @@ class Search {
 
  private:
   int64_t guess(size_t limit) const {
-    double one = double(peak(1)), more = double(peak(2)) - one;
-    return more > 0 ? 1 + int64_t((double(limit) - one) / more) : largest_;
+    const int64_t least = workload_.least_rows;
+    double first = double(peak(least)), more = double(peak(least + 1)) - first;
+    return more > 0 ? least + int64_t((double(limit) - first) / more) : largest_;
   }
 
   const Workload& workload_;
@@ -108,7 +110,9 @@ int run_max_batch(const MaxBatchCommand& c) {
   Allocator& memory = allocator(workload.device);
   memory.set_limit(limit);
   Trainee trainee(workload);
-  trainee.step(0, workload.batch(0, 1));  // makes the optimizer's moments, before anything can be refused
+  trainee.step(0,
+               workload.batch(
+                   0, workload.least_rows));  // makes the optimizer's moments, before anything can be refused
   train::print("{:<16}{:>12}{:>14}{:>15}{:>12}\n", "recompute", "batch", "peak memory", "step",
                std::string(workload.units) + "/s");
   report(c, workload, trainee, "none", limit);

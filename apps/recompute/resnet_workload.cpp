@@ -17,6 +17,7 @@ class ResNetWorkload final : public ImageWorkload {
         model_(nn::resnet_preset(std::string_view(o.model).substr(prefix.size()))) {
     model_.classes = classes_;
     model_.width = or_else(o.width, model_.width);
+    set_least_rows(int64_t(model_.blocks.size()) + 1);  // by the stem twice
     blocks = std::accumulate(model_.blocks.begin(), model_.blocks.end(), int64_t(0));
   }
 

@@ -20,6 +20,7 @@ class UNetWorkload final : public ImageWorkload {
     const int64_t least = int64_t(1) << model_.depth;
     check(image_ >= least, "--image ", image_, " is too small to be halved ", model_.depth,
           " times: at least ", least);
+    set_least_rows(model_.depth);
     labels_per_image_ = image_ * image_;
     blocks = 2 * model_.depth + 1;
     is_chain = false;

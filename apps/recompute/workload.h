@@ -32,9 +32,10 @@ class Workload {
   /// "GPT: 6 layers, width 384, ...".
   virtual std::string to_string() const = 0;
 
-  int64_t blocks = 0;    ///< of the model
-  bool is_chain = true;  ///< they are one, so that the planner can plan them
-  int64_t rows = 0;      ///< per step
+  int64_t blocks = 0;      ///< of the model
+  bool is_chain = true;    ///< they are one, so that the planner can plan them
+  int64_t rows = 0;        ///< per step
+  int64_t least_rows = 1;  ///< that a step can train on
   int64_t units_per_row = 1;
   const char* units = "tokens";
   Device device;

@@ -1,6 +1,10 @@
 // A UNet whose stages are recomputed trains to the same bits, statistics too; its skips stay and the rest goes.
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/nn/models/unet.h"
+
+#include <string_view>
+
+#include "reprise/autograd/op_observer.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/autograd/recompute/support.h"
@@ -68,7 +72,7 @@ TEST(UNetRecompute, TrainsToTheSameBitsByPlansAcrossTheBottom) {
   }
 }
 
-TEST(UNetRecompute, ReplaysEachStageOnceAndNoneInEvaluation) {
+TEST(UNetRecompute, ReplaysEachStageOnce) {
   UNet model(tiny(UNetUp::bilinear), test_device());
   model.set_recompute(parse_strategy("full"));
   recompute::Accounting accounting;
@@ -79,9 +83,41 @@ TEST(UNetRecompute, ReplaysEachStageOnceAndNoneInEvaluation) {
     EXPECT_EQ(region.replays, 1) << region.name;
   }
   EXPECT_EQ(names, (std::vector<std::string>{"inc", "down1", "down2", "up1", "up2"}));
+}
+
+TEST(UNetRecompute, KeepsWhatAPolicySays) {
+  UNet model(tiny(UNetUp::bilinear), test_device());
+  for (const char* strategy : {"full", "selective:save_matmuls"}) {
+    model.set_recompute(parse_strategy(strategy));
+    recompute::Accounting accounting;
+    loss_of(model, 1).backward();
+    for (const recompute::RegionStats& region : accounting.regions())
+      EXPECT_EQ(region.bytes_kept > 0, std::string_view(strategy) != "full")
+          << strategy << ' ' << region.name;
+  }
+}
+
+// Counts what runs under a checkpoint.
+struct Regions final : autograd::OpObserver {
+  int count = 0;
+  void op_ran(const char* name, const TensorList&, const TensorList&) override {
+    count += std::string_view(name) == "checkpoint";
+  }
+};
+
+TEST(UNetRecompute, HasRegionsInTrainingWithRecordingOnly) {
+  UNet model(tiny(UNetUp::bilinear), test_device());
+  model.set_recompute(parse_strategy("full"));
+  Regions regions;
+  loss_of(model, 1);
+  EXPECT_EQ(regions.count, model.size());
+  {
+    NoGrad guard;
+    loss_of(model, 1);
+  }
   model.eval();
   loss_of(model, 1);
-  EXPECT_EQ(accounting.regions().size(), 5u);
+  EXPECT_EQ(regions.count, model.size());
 }
 
 // Bytes of activations that are there between forward and backward.
