@@ -14,4 +14,9 @@ struct Grid {
 /// 2022, "Masked autoencoders are scalable vision learners"; I-JEPA). Error unless width is a multiple of 4.
 Tensor sincos_positions(const Grid& grid, int64_t width, Device device = {});
 
+/// Positions of another square grid of patches, (1, prefix + N, width) -> (1, prefix + rows x columns, width), as timm's
+/// resample_abs_pos_embed: bicubic with antialias, in f32; the first `prefix` are kept as they are. Error unless N is a
+/// square.
+Tensor resample_positions(const Tensor& positions, const Grid& grid, int64_t prefix);
+
 }  // namespace reprise::nn

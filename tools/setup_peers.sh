@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes the virtual environment of the peers that Reprise is compared with: PyTorch from PyPI (CPU use only), NumPy,
-# safetensors, and for vision Pillow, torchvision and timm, in ${REPRISE_PEERS:-$HOME/.cache/reprise-peers}. Running it
-# again is harmless. Every wheel is named by version and hash in tools/peers.txt, tools/peers_vision.txt and
-# tools/peers_full.txt: pip refuses any other.
+# safetensors, for vision Pillow, torchvision and timm, and transformers, in ${REPRISE_PEERS:-$HOME/.cache/reprise-peers}.
+# Running it again is harmless. Every wheel is named by version and hash in tools/peers.txt, tools/peers_vision.txt,
+# tools/peers_transformers.txt and tools/peers_full.txt: pip refuses any other.
 #
 # PyPI's torch wheel is linked to CUDA libraries of several gigabytes that a CPU never calls, but does not load without
 # them. So torch goes in without its dependencies; three small NVIDIA packages that run code while loading are real;
@@ -16,7 +16,7 @@ base_python=${REPRISE_BASE_PYTHON:-/usr/bin/python3}
 python=$peers/bin/python
 
 works() {
-  "$python" -c 'import numpy, PIL, safetensors.torch, torch; torch.ones(2) + 1; import timm, torchvision' 2>/dev/null
+  "$python" -c 'import numpy, PIL, safetensors.torch, torch; torch.ones(2) + 1; import timm, torchvision, transformers' 2>/dev/null
 }
 
 # The strong symbols that torch's libraries take from version $2 of some library, "none" for those without a version
@@ -58,10 +58,11 @@ fi
 "$base_python" -m venv "$peers" || { echo "peers: a virtual environment needs Debian's python3-venv" >&2; exit 1; }
 echo "peers: installing PyTorch in $peers"
 pip=("$python" -m pip install -q --no-deps --only-binary :all: --require-hashes)
+lists=(-r "$tools/peers.txt" -r "$tools/peers_vision.txt" -r "$tools/peers_transformers.txt")
 if [ "${1:-}" = --full ]; then
-  "${pip[@]}" -r "$tools/peers.txt" -r "$tools/peers_vision.txt" -r "$tools/peers_full.txt"
+  "${pip[@]}" "${lists[@]}" -r "$tools/peers_full.txt"
 else
-  "${pip[@]}" -r "$tools/peers.txt" -r "$tools/peers_vision.txt"
+  "${pip[@]}" "${lists[@]}"
   works || write_stubs "$("$python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch/lib"
 fi
 works || { echo "peers: PyTorch in $peers does not import; try: $0 --full" >&2; exit 1; }

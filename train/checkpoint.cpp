@@ -7,6 +7,7 @@
 #include "reprise/io/file.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/safetensors.h"
+#include "reprise/io/weights.h"
 #include "reprise/train/checkpoint_folder.h"
 #include "reprise/train/manifest.h"
 
@@ -110,7 +111,7 @@ Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
   check(io::exists(path), path, ": no such run, checkpoint or file");
   if (!fs::is_directory(path)) {
     Checkpoint weights{.path = path};
-    weights.parameters = read_all(path);
+    weights.parameters = io::read_weights(path).tensors;
     return weights;
   }
   if (io::exists(path + "/model.safetensors")) return read_folder(path, with_optimizer);

@@ -2,14 +2,11 @@
 #include "reprise/apps/gpt/model.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "reprise/apps/common/training_run.h"
-#include "reprise/autograd/grad_mode.h"
-#include "reprise/core/number_in.h"
-#include "reprise/core/quote.h"
 #include "reprise/io/folder.h"
+#include "reprise/nn/dialects/dialect.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/option_error.h"
 
@@ -17,54 +14,6 @@ namespace reprise::apps::gpt {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <class Number>
-Number entry_in(const std::map<std::string, std::string>& description, const char* key) {
-  auto found = description.find(key);
-  check(found != description.end(), "its description of the model lacks \"", key, "\"");
-  std::optional<Number> value = number_in<Number>(found->second);
-  check(value && *value >= 0 && *value <= Number(1e9), "\"", key, "\" of the model is ", quote(found->second),
-        ", not ", std::is_integral_v<Number> ? "a whole number" : "a number", " from 0 to 1e9");
-  return *value;
-}
-
-nn::GptOptions options_from(const std::map<std::string, std::string>& description) {
-  auto whole = [&](const char* key) { return entry_in<int64_t>(description, key); };
-  return {.vocab_size = whole("vocab_size"),
-          .context = whole("context"),
-          .layers = whole("layers"),
-          .heads = whole("heads"),
-          .width = whole("width"),
-          .dropout = entry_in<double>(description, "dropout"),
-          .bias = whole("bias") != 0};
-}
-
-std::string short_text(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
-// Hugging Face keeps GPT-2's matrices as (in, out), under an optional "transformer." prefix, with two mask
-// buffers.
-bool is_hugging_face(const nn::NamedTensors& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) {
-    return entry.first.ends_with("h.0.attn.c_attn.weight") && entry.second.rank() == 2 &&
-           entry.second.size(1) == 3 * entry.second.size(0);
-  });
-}
-
-nn::NamedTensors from_hugging_face(const nn::NamedTensors& tensors) {
-  NoGrad guard;
-  nn::NamedTensors out;
-  for (const auto& [full_name, tensor] : tensors) {
-    std::string name = full_name.starts_with("transformer.") ? full_name.substr(12) : full_name;
-    if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name == "lm_head.weight")
-      continue;
-    bool transposed = name.starts_with("h.") && tensor.rank() == 2;
-    out.emplace_back(name, transposed ? tensor.transpose(0, 1).contiguous() : tensor);
-  }
-  return out;
-}
 
 // Sizes that the description gives and the tensors do not have would be allocated before `load_state_dict`
 // compares them.
@@ -89,20 +38,12 @@ void check_described(const nn::GptOptions& described, const nn::NamedTensors& te
 
 }  // namespace
 
-std::map<std::string, std::string> describe(const nn::GptOptions& o) {
-  return {{"vocab_size", std::to_string(o.vocab_size)},
-          {"context", std::to_string(o.context)},
-          {"layers", std::to_string(o.layers)},
-          {"heads", std::to_string(o.heads)},
-          {"width", std::to_string(o.width)},
-          {"dropout", short_text(o.dropout)},
-          {"bias", o.bias ? "1" : "0"}};
-}
-
 void load_weights(nn::Gpt& model, const std::string& from) {
   train::Checkpoint checkpoint = train::load_checkpoint(from, false);
-  nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
-  model.load_state_dict(is_hugging_face(weights) ? from_hugging_face(weights) : weights);
+  nn::NamedTensors& given = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
+  nn::ModelWeights weights = train::about(from, [&] { return nn::read_dialect(std::move(given)); });
+  check(weights.kind.architecture == nn::Architecture::gpt, from, ": the weights are of no GPT");
+  model.load_state_dict(weights.tensors);
 }
 
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
@@ -129,7 +70,7 @@ LoadedRun load_run(const std::string& run, Device device) {
           ": holds weights only, not a run: give a run folder or a checkpoint");
     const nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
     train::about(checkpoint.path, [&] {
-      nn::GptOptions described = options_from(checkpoint.model);
+      nn::GptOptions described = gpt_options_from(checkpoint.model);
       check_described(described, weights);
       loaded.model = std::make_unique<nn::Gpt>(described, device);
       loaded.model->load_state_dict(weights);

@@ -1,20 +1,17 @@
 // A GPT and what a run folder keeps to build it again.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
+#include "reprise/apps/common/models/gpt_description.h"
 #include "reprise/io/text/tokenizer.h"
 #include "reprise/nn/models/gpt.h"
 
 namespace reprise::apps::gpt {
 
-/// The model's options as text, for a checkpoint.
-std::map<std::string, std::string> describe(const nn::GptOptions& options);
-
-/// Copies weights from a run, a checkpoint or a .safetensors file; a file from Hugging Face's GPT-2 is
-/// recognised. Error listing all that does not fit.
+/// Copies weights from a run, a checkpoint, or a file of Hugging Face's GPT-2 or llm.c. Error listing all that does not
+/// fit.
 void load_weights(nn::Gpt& model, const std::string& from);
 
 /// The tokenizer in a run folder, or null if it has none.

@@ -1,0 +1,34 @@
+// The description of a model: what builds it again, as text by names, in a checkpoint's metadata.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "reprise/core/error.h"
+#include "reprise/core/number_in.h"
+#include "reprise/core/quote.h"
+
+namespace reprise::apps {
+
+using Description = std::map<std::string, std::string>;
+
+/// Error if there is no such entry.
+const std::string& entry_in(const Description& description, const std::string& key);
+
+/// `text` as a number from 0 to 1e9; Error naming the key.
+template <class Number>
+Number number_of(const std::string& key, const std::string& text) {
+  std::optional<Number> value = number_in<Number>(text);
+  check(value && *value >= 0 && *value <= Number(1e9), "\"", key, "\" of the model is ", quote(text),
+        ", not ", std::is_integral_v<Number> ? "a whole number" : "a number", " from 0 to 1e9");
+  return *value;
+}
+template <class Number>
+Number number_in_entry(const Description& description, const std::string& key) {
+  return number_of<Number>(key, entry_in(description, key));
+}
+
+/// The shortest text that reads back as `value`.
+std::string shortest(double value);
+
+}  // namespace reprise::apps

@@ -1,0 +1,88 @@
+// Reading of what lies beside weights.
+#include <map>
+
+#include "reprise/apps/convert/model_config.h"
+#include "reprise/core/number_in.h"
+#include "reprise/core/quote.h"
+#include "reprise/io/file.h"
+#include "reprise/io/folder.h"
+#include "reprise/io/json.h"
+
+namespace reprise::apps::convert {
+namespace {
+
+using io::JsonReader;
+using Kind = JsonReader::Kind;
+
+constexpr uint64_t largest_config = 1 << 24;
+
+std::vector<double> read_numbers(JsonReader& json) {
+  std::vector<double> numbers;
+  json.array([&] { numbers.push_back(json.number()); });
+  return numbers;
+}
+
+// {"0": "tench", "1": "goldfish"}, in any order.
+std::vector<std::string> read_labels(JsonReader& json) {
+  const size_t offset = json.offset();
+  std::map<int64_t, std::string> labels;
+  json.object([&](const std::string& key) { labels[number_in<int64_t>(key).value_or(-1)] = json.string(); });
+  std::vector<std::string> names;
+  for (auto& [number, name] : labels) {
+    if (number != int64_t(names.size())) json.fail_at(offset, "the classes are not numbered from 0 on");
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::vector<std::string> read_names(JsonReader& json) {
+  std::vector<std::string> names;
+  json.array([&] { names.push_back(json.string()); });
+  return names;
+}
+
+// One member of any of the files, or of the objects that timm's has inside.
+void read_member(JsonReader& json, const std::string& key, ModelConfig& config) {
+  const Kind kind = json.peek();
+  auto is = [&](const char* name, Kind of) { return key == name && kind == of; };
+  if (is("num_attention_heads", Kind::number) || is("n_head", Kind::number) || is("num_heads", Kind::number))
+    config.heads = json.integer();
+  else if (is("layer_norm_eps", Kind::number) || is("layer_norm_epsilon", Kind::number))
+    config.norm_eps = json.number();
+  else if (is("crop_pct", Kind::number))
+    config.crop = json.number();
+  else if (is("hidden_act", Kind::string) || is("activation_function", Kind::string))
+    config.activation = json.string();
+  else if (is("scale_attn_by_inverse_layer_idx", Kind::boolean))
+    config.scaled_by_layer = json.boolean();
+  else if (is("mean", Kind::array) || is("image_mean", Kind::array))
+    config.mean = read_numbers(json);
+  else if (is("std", Kind::array) || is("image_std", Kind::array))
+    config.deviation = read_numbers(json);
+  else if (is("id2label", Kind::object))
+    config.class_names = read_labels(json);
+  else if (is("label_names", Kind::array))
+    config.class_names = read_names(json);
+  else if (is("pretrained_cfg", Kind::object) || is("model_args", Kind::object))
+    json.object([&](const std::string& inner) { read_member(json, inner, config); });
+  else
+    json.skip();
+}
+
+}  // namespace
+
+ModelConfig read_model_config(const std::string& folder) {
+  ModelConfig config;
+  for (const char* name : {"/config.json", "/preprocessor_config.json"}) {
+    const std::string path = folder + name;
+    if (!io::exists(path)) continue;
+    if (config.file.empty()) config.file = path;
+    const std::string text = io::read_file(path, largest_config);
+    JsonReader json(text, path);
+    json.object([&](const std::string& key) { read_member(json, key, config); });
+    json.end();
+  }
+  return config;
+}
+
+}  // namespace reprise::apps::convert

@@ -1,0 +1,139 @@
+#include "reprise/apps/convert/source.h"
+
+#include <filesystem>
+
+#include "reprise/apps/common/models/gpt_description.h"
+#include "reprise/apps/convert/model_config.h"
+#include "reprise/io/file.h"
+#include "reprise/io/folder.h"
+#include "reprise/io/weights.h"
+#include "reprise/train/checkpoint.h"
+#include "reprise/train/manifest.h"
+#include "reprise/train/option_error.h"
+
+namespace reprise::apps::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double gpt2_eps = 1e-5;
+
+// Tensors as a file has them, and what it says of the model.
+struct Given {
+  nn::NamedTensors tensors{};
+  Description description{};  // of a checkpoint of Reprise
+  int64_t heads = 0;
+  std::string folder{};
+};
+
+Given read_given(const std::string& path) {
+  if (fs::is_directory(path) &&
+      (io::exists(path + "/checkpoints") || io::exists(path + "/" + train::manifest_name))) {
+    train::Checkpoint checkpoint = train::load_checkpoint(path, false);
+    return {.tensors = std::move(checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema),
+            .description = std::move(checkpoint.model),
+            .folder = checkpoint.path};
+  }
+  io::Weights weights = io::read_weights(path);
+  Given given{.tensors = std::move(weights.tensors), .heads = weights.heads};
+  const std::string prefix = "model.";
+  for (const auto& [key, value] : weights.metadata)
+    if (key.starts_with(prefix)) given.description[key.substr(prefix.size())] = value;
+  given.folder = fs::is_directory(path) ? path : io::parent_folder(path);
+  return given;
+}
+
+// Of the command line, the description, the config or the header; else of 64 numbers each, as all models have of these
+// sizes: ViT up to large, GPT-2.
+int64_t heads_of(const Given& given, const ModelConfig& config, int64_t told, int64_t width, int64_t widest,
+                 std::vector<std::string>& assumed) {
+  const int64_t usual = 64;
+  int64_t heads = told > 0 ? told : given.heads > 0 ? given.heads : config.heads;
+  if (heads == 0 && given.description.contains("heads"))
+    heads = number_in_entry<int64_t>(given.description, "heads");
+  if (heads == 0) {
+    check(width % usual == 0 && width <= widest,
+          "--heads: neither the weights nor a config.json say how many "
+          "attention heads there are for a width of ",
+          width);
+    heads = width / usual;
+    assumed.push_back(reprise::detail::join("nothing says how many attention heads there are: ", heads,
+                                            ", of ", usual, " numbers each"));
+  }
+  check(heads >= 1 && width % heads == 0, "--heads: ", heads, " heads do not divide a width of ", width);
+  return heads;
+}
+
+std::vector<std::string> numbered(int64_t classes) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < classes; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+// What the description or the config adds to what the shapes tell.
+Classifier classifier_of(const Given& given, const ModelConfig& config, const nn::VitOptions& shapes,
+                         std::vector<std::string>& assumed) {
+  Classifier c;
+  if (!given.description.empty()) {
+    c = classifier_from(given.description);
+    nn::VitOptions model = shapes;
+    for (auto member : {&nn::VitOptions::norm_eps, &nn::VitOptions::dropout, &nn::VitOptions::drop_path})
+      model.*member = c.model.*member;
+    if (shapes.layer_scale > 0) model.layer_scale = c.model.layer_scale;
+    model.positions = c.model.positions;
+    c.model = model;
+  } else {
+    c.model = shapes;
+    c.model.norm_eps = config.norm_eps.value_or(c.model.norm_eps);
+    c.class_names = config.class_names;
+    c.mean = config.mean, c.deviation = config.deviation;
+    c.crop = config.crop.value_or(1);
+  }
+  check(config.activation.empty() || config.activation == "gelu", config.file, ": hidden_act ",
+        config.activation, ": no such model here, only gelu");
+  if (int64_t(c.class_names.size()) != c.model.classes) {
+    check(c.class_names.empty(), config.file, ": ", c.class_names.size(), " names of classes, the head has ",
+          c.model.classes);
+    c.class_names = numbered(c.model.classes);
+  }
+  const auto channels = size_t(c.model.channels);
+  if (c.mean.size() != channels || c.deviation.size() != channels) {
+    c.mean = c.deviation = std::vector<double>(channels, 0.5);
+    assumed.push_back("nothing says how pixels are normalised: mean 0.5, deviation 0.5");
+  }
+  return c;
+}
+
+nn::GptOptions gpt_of(const Given& given, const ModelConfig& config, const nn::GptOptions& shapes) {
+  nn::GptOptions o = shapes;
+  if (!given.description.empty()) o.dropout = gpt_options_from(given.description).dropout;
+  auto refuse = [&](const auto&... fact) { fail(config.file, ": ", fact..., ": no such model here"); };
+  const std::string& activation = config.activation;
+  if (!activation.empty() && activation != "gelu_new" && activation != "gelu_pytorch_tanh")
+    refuse("activation_function ", activation);
+  if (config.norm_eps.value_or(gpt2_eps) != gpt2_eps) refuse("layer_norm_epsilon ", *config.norm_eps);
+  if (config.scaled_by_layer) refuse("scale_attn_by_inverse_layer_idx");
+  return o;
+}
+
+}  // namespace
+
+Source read_source(const std::string& path, int64_t heads) {
+  Given given = read_given(path);
+  const ModelConfig config = read_model_config(given.folder);
+  return train::about(path, [&] {
+    Source source{.weights = nn::read_dialect(std::move(given.tensors))};
+    const nn::ModelOptions& options = source.weights.options;
+    if (const auto* vit = std::get_if<nn::VitOptions>(&options)) {
+      source.classifier = classifier_of(given, config, *vit, source.assumed);
+      source.classifier.model.heads = heads_of(given, config, heads, vit->width, 1024, source.assumed);
+    }
+    if (const auto* gpt = std::get_if<nn::GptOptions>(&options)) {
+      source.gpt = gpt_of(given, config, *gpt);
+      source.gpt.heads = heads_of(given, config, heads, gpt->width, 1600, source.assumed);
+    }
+    return source;
+  });
+}
+
+}  // namespace reprise::apps::convert

@@ -1,0 +1,32 @@
+// Weights of other programs by their names: timm's and torchvision's, Hugging Face's ViT and GPT-2.
+#pragma once
+
+#include "reprise/nn/dialects/inferred.h"
+
+namespace reprise::nn {
+
+/// Weights as a state dict of Reprise has them.
+struct ModelWeights {
+  ModelKind kind{};  ///< what they were read as
+  NamedTensors tensors{};
+  /// Of the model, as far as shapes tell: not heads (1), norm_eps, dropout and how positions were made.
+  ModelOptions options{};
+  /// Names of what the model does not need: mask buffers, the pooler, a tied head.
+  std::vector<std::string> left_out{};
+};
+
+/// Recognises the model by its names and translates them; dtypes stay. Prefixes that all names have, "module." and
+/// "encoder.", are left out.
+///
+///   rp::nn::Vit model(rp::nn::vit_preset("small"));
+///   rp::nn::load_pretrained(model, rp::nn::read_dialect(rp::io::read_weights("model.safetensors").tensors).tensors);
+///
+/// Error if there is no such model here; one Error lists every missing, unknown and misshapen name, as the file has
+/// them.
+ModelWeights read_dialect(NamedTensors tensors);
+
+/// The tensors of a state dict of Reprise as `kind` has them; some are views of those given, and not contiguous. One
+/// Error lists all names for which there is no place.
+NamedTensors write_dialect(const NamedTensors& tensors, ModelKind kind);
+
+}  // namespace reprise::nn

@@ -1,0 +1,62 @@
+#include "reprise/nn/models/vit_pretrained.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/nn/positions.h"
+
+namespace reprise::nn {
+namespace {
+
+auto entry_of(NamedTensors& tensors, const std::string& name) {
+  return std::find_if(tensors.begin(), tensors.end(), [&](const auto& entry) { return entry.first == name; });
+}
+
+// The weights' own shape is an Error of `load_state_dict` where it cannot be that of positions.
+void fit_positions(const Vit& model, NamedTensors& weights, std::vector<std::string>& changes) {
+  auto given = entry_of(weights, "pos_embed");
+  const int64_t tokens = model.pos_embed.size(1), side = model.options().image / model.options().patch;
+  if (given == weights.end() || given->second.rank() != 3 || given->second.size(1) == tokens) return;
+  const int64_t prefix = tokens - side * side, patches = given->second.size(1) - prefix;
+  const auto before = int64_t(std::llround(std::sqrt(double(std::max<int64_t>(patches, 0)))));
+  if (patches < 1 || before * before != patches) return;
+  given->second = resample_positions(given->second, {side, side}, prefix);
+  changes.push_back(reprise::detail::join("positions of ", before, " x ", before,
+                                          " patches are resampled to ", side, " x ", side));
+}
+
+void fit_head(const Vit& model, const NamedTensors& own, NamedTensors& weights,
+              std::vector<std::string>& changes) {
+  if (!model.head) return;
+  auto given = entry_of(weights, "head.weight");
+  const int64_t classes = model.options().classes;
+  if (given != weights.end() && given->second.rank() == 2 && given->second.size(0) == classes) return;
+  changes.push_back(given == weights.end()
+                        ? reprise::detail::join("there is no head: it is made anew for ", classes, " classes")
+                        : reprise::detail::join("the head is for ",
+                                                given->second.shape().empty() ? 0 : given->second.size(0),
+                                                " classes: it is made anew for ", classes));
+  std::erase_if(weights, [](const auto& entry) { return entry.first.starts_with("head."); });
+  for (const auto& entry : own)
+    if (entry.first.starts_with("head.")) weights.push_back(entry);
+}
+
+}  // namespace
+
+std::vector<std::string> load_pretrained(Vit& model, NamedTensors weights) {
+  NoGrad guard;
+  const NamedTensors own = model.state_dict();
+  std::vector<std::string> changes;
+  fit_positions(model, weights, changes);
+  fit_head(model, own, weights, changes);
+  for (auto& [name, tensor] : weights) {
+    auto same = std::find_if(own.begin(), own.end(), [&](const auto& entry) { return entry.first == name; });
+    if (same != own.end() && is_floating(tensor.dtype()) && is_floating(same->second.dtype()))
+      tensor = tensor.to(same->second.dtype());
+  }
+  model.load_state_dict(weights);
+  return changes;
+}
+
+}  // namespace reprise::nn

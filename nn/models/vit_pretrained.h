@@ -1,0 +1,17 @@
+// Starting a Vit from the weights of one for other images or classes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reprise/nn/models/vit.h"
+
+namespace reprise::nn {
+
+/// Copies weights in, by the names of `state_dict`, as timm does: floating dtypes become the model's, positions of another
+/// image size are resampled (`resample_positions`), and a head for other classes, or none, leaves the model's own as it
+/// was made. Returns a sentence for each such change. Error listing all else that does not fit; the model is then
+/// unchanged.
+std::vector<std::string> load_pretrained(Vit& model, NamedTensors weights);
+
+}  // namespace reprise::nn
