@@ -133,8 +133,10 @@ void write_llm_c(const std::string& path, const LlmC& model) {
   AtomicFile file(path);
   file.write(words.data(), sizeof(words));
   for (const auto& [name, shape] : order) {
-    const Tensor tensor = tensors.at(name).contiguous();
-    file.write(tensor.view().data, size_t(tensor.numel()) * size_of(dtype));
+    const TensorView view = tensors.at(name).view();
+    check(view.is_contiguous() && view.device.is_cpu(), "llm.c: ", path, ": ", name,
+          " is not contiguous on the CPU");
+    file.write(view.data, size_t(view.numel()) * size_of(dtype));
     if (name == "wte.weight")
       file.write(std::string(size_t((sizes.padded - sizes.vocabulary) * sizes.width) * size_of(dtype), '\0'));
   }

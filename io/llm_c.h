@@ -23,7 +23,7 @@ inline constexpr int32_t llm_c_magic = 20240326, llm_c_llama_magic = 20240803;
 /// another version, or its sizes are not those of its bytes.
 LlmC read_llm_c(const std::string& path);
 
-/// Writes a GPT-2 that is all f32 or all bf16, on the CPU, atomically; the vocabulary is padded with zeros to a multiple of
+/// Writes a GPT-2 that is all f32 or all bf16, contiguous on the CPU, atomically; the vocabulary is padded with zeros to a multiple of
 /// 128. Error naming a tensor that is missing, unknown or of another shape or dtype.
 void write_llm_c(const std::string& path, const LlmC& model);
 

@@ -17,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t largest_index = 16 << 20;  // 100,000 tensors take about 10 MB
+
 // The first 12 bytes; zeros where the file is shorter.
 std::array<char, 12> first_bytes(const std::string& path) {
   std::array<char, 12> bytes{};
@@ -73,7 +75,7 @@ Weights read_one(const std::string& path) {
 // {"weight_map": {"wte.weight": "model-00001-of-00002.safetensors", ...}}
 std::map<std::string, std::string> weight_map(const std::string& path) {
   std::map<std::string, std::string> files;
-  const std::string text = read_file(path, 100'000'000);
+  const std::string text = read_file(path, largest_index);
   JsonReader json(text, path);
   json.object([&](const std::string& key) {
     if (key != "weight_map") return json.skip();

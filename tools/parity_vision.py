@@ -2,8 +2,8 @@
 """PyTorch's side of the parity tests of vision models, timm's and torchvision's: makes the golden files.
 
     parity_vision.py [--out tests/golden]   writes vision_parity.safetensors, resnet_parity.safetensors,
-                                            unet_parity.safetensors, feature_pyramid_parity.safetensors, timm_names.txt,
-                                            unet_names.txt
+                                            unet_parity.safetensors, feature_pyramid_parity.safetensors,
+                                            positions.safetensors, timm_names.txt, unet_names.txt
 
 vision_parity.safetensors: timm's VisionTransformer of depth 2 with several options, under "OPTIONS/": weights by their
 names in timm, "logits", the gradient of the cross entropy for each weight ("grad/"), the weights after 10 AdamW steps on
@@ -16,6 +16,8 @@ the class of pixel i is i / 5 mod 2. Weights in f32, "logits" and "grad/" in f64
 from these; "group_logits" are those of group norm, from the same weights.
 feature_pyramid_parity.safetensors: torchvision's FeaturePyramidNetwork in f64: its maps "in/0", ..., its results "out/0", ...
 and the gradients of the sum of their squares, in weights and maps.
+positions.safetensors: what timm's checkpoint_filter_fn makes of the pos_embed of another image size, "CASE/before" and
+"CASE/after".
 timm_names.txt: names and shapes in the state dicts of timm's own models, a block's once. unet_names.txt: those of a UNet of
 four halvings and 8 features.
 Run it with the Python that tools/setup_peers.sh makes. The order of a file's metadata changes from run to run.
@@ -28,7 +30,7 @@ import timm
 import torch
 import torchvision
 from safetensors.torch import save_file
-from timm.models.vision_transformer import VisionTransformer
+from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
 from torch import nn
 from torch.nn import functional as F
 from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
@@ -45,6 +47,8 @@ OPTIONS = {
 ADAMW = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8}
 WEIGHT_DECAY = 0.1
 STEPS = 10
+# Sides of the images whose positions are resampled.
+RESAMPLED = {"token": (8, 20), "avg": (28, 12), "registers": (16, 12), "deit3": (12, 28)}
 NAMED = {
     "tiny": ("vit_tiny_patch16_224", {}),
     "small": ("vit_small_patch16_224", {}),
@@ -259,6 +263,19 @@ def write_unet_names(path):
     path.write_text("\n".join(lines) + "\n")
 
 
+def write_positions(path):
+    torch.manual_seed(11)
+    tensors = {}
+    for name, (before, after) in RESAMPLED.items():
+        source = VisionTransformer(**SIZES | {"img_size": before}, **OPTIONS[name])
+        model = VisionTransformer(**SIZES | {"img_size": after}, **OPTIONS[name])
+        randomize(source)
+        state = source.state_dict()
+        tensors[f"{name}/before"] = state["pos_embed"].clone()
+        tensors[f"{name}/after"] = checkpoint_filter_fn(state, model)["pos_embed"].detach().contiguous()
+    save_file(tensors, path, metadata={"made_by": f"tools/parity_vision.py with timm {timm.__version__}"})
+
+
 def write_names(path):
     lines = [f"# Names and shapes in timm {timm.__version__}'s state dicts, by tools/parity_vision.py: a model, its layers,"
              " its parameters; then what it has, of its blocks the first."]
@@ -287,6 +304,7 @@ def main():
     write_resnets(options.out / "resnet_parity.safetensors")
     write_unets(options.out / "unet_parity.safetensors")
     write_feature_pyramid(options.out / "feature_pyramid_parity.safetensors")
+    write_positions(options.out / "positions.safetensors")
     write_names(options.out / "timm_names.txt")
     write_unet_names(options.out / "unet_names.txt")
 

@@ -14,7 +14,7 @@ namespace {
 using io::JsonReader;
 using Kind = JsonReader::Kind;
 
-constexpr uint64_t largest_config = 1 << 24;
+constexpr uint64_t largest_config = 4 << 20;
 
 std::vector<double> read_numbers(JsonReader& json) {
   std::vector<double> numbers;

@@ -21,6 +21,11 @@ inline const char* vit_program() {
   return path.c_str();
 }
 
+inline const char* convert_program() {
+  static const std::string path = beside_this_program("reprise-convert");
+  return path.c_str();
+}
+
 inline const char* recompute_program() {
   static const std::string path = beside_this_program("reprise-recompute");
   return path.c_str();

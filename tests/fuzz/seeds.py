@@ -45,6 +45,10 @@ seed("safetensors", safetensors({}), safetensors(everything, bytes(at + 1)),
      safetensors({"a": tensor("U8", [1, 1, 1, 1, 1, 1, 1, 1], 0, 1)}, b"x"),
      safetensors(b'{"\\u0061\\ud83d\\ude00":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}  ', b"abc"))
 
+words, body = [20240326, 3, 2, 3, 1, 1, 1, 128] + [0] * 248, bytes(4 * (128 + 2 + 25 + 2))
+seed("weights", struct.pack("<256i", *words) + body, struct.pack("<256i", 20240326, 5, *words[2:]) + body[::2],
+     b'{"metadata": {}, "weight_map": {"a": "x.safetensors"}}')
+
 seed("json", '{"a": [1, -2.5e3, true, false, null], "b\\u00e4\\n": {"c": "d"}}', "[]", '"\\ud83d\\ude00"', "0.1e-7",
      "[" * 70)
 
