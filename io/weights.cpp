@@ -38,18 +38,21 @@ int32_t first_word(const std::array<char, 12>& bytes) {
   return word;
 }
 
-// A pickle, or a zip archive of them or of NumPy's arrays.
+// A pickle, or a zip archive of them or of NumPy's arrays. The line is for a shell, which must not obey a path.
 [[noreturn]] void refuse_code(const std::string& path) {
-  const std::string stem = fs::path(path).replace_extension(".safetensors").string();
+  const bool is_plain = path.find_first_of("'\"\\$`!\n") == std::string::npos;
+  const std::string from = is_plain ? path : "FILE",
+                    to = fs::path(from).replace_extension(".safetensors").string();
   if (path.ends_with(".npz"))
     fail("weights: ", path,
          ": NumPy's archives are not read here; convert it with\n  python3 -c \"import numpy; from "
-         "safetensors.numpy import save_file; save_file(dict(numpy.load('",
-         path, "')), '", stem, "')\"");
+         "safetensors.numpy "
+         "import save_file; save_file(dict(numpy.load('",
+         from, "')), '", to, "')\"");
   fail("weights: ", path,
-       ": pickles can run code and are not read here; convert it with\n  python3 -c \"import torch; "
-       "from safetensors.torch import save_file; save_file({k: v.clone() for k, v in torch.load('",
-       path, "', weights_only=True).items()}, '", stem, "')\"");
+       ": pickles can run code and are not read here; convert it with\n  python3 -c \"import torch; from "
+       "safetensors.torch import save_file; save_file({k: v.clone() for k, v in torch.load('",
+       from, "', weights_only=True).items()}, '", to, "')\"");
 }
 
 Weights read_one(const std::string& path) {

@@ -7,6 +7,7 @@
 #include "reprise/apps/common/training_run.h"
 #include "reprise/io/folder.h"
 #include "reprise/nn/dialects/dialect.h"
+#include "reprise/nn/dialects/pretrained.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/option_error.h"
 
@@ -43,7 +44,7 @@ void load_weights(nn::Gpt& model, const std::string& from) {
   nn::NamedTensors& given = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
   nn::ModelWeights weights = train::about(from, [&] { return nn::read_dialect(std::move(given)); });
   check(weights.kind.architecture == nn::Architecture::gpt, from, ": the weights are of no GPT");
-  model.load_state_dict(weights.tensors);
+  model.load_state_dict(nn::with_dtypes_of(model, std::move(weights.tensors)));
 }
 
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
@@ -73,7 +74,7 @@ LoadedRun load_run(const std::string& run, Device device) {
       nn::GptOptions described = gpt_options_from(checkpoint.model);
       check_described(described, weights);
       loaded.model = std::make_unique<nn::Gpt>(described, device);
-      loaded.model->load_state_dict(weights);
+      loaded.model->load_state_dict(nn::with_dtypes_of(*loaded.model, weights));
     });
     loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path) : path;
     loaded.tokenizer = saved_tokenizer(loaded.folder);

@@ -5,7 +5,7 @@
 #include "reprise/apps/common/training_run.h"
 #include "reprise/io/folder.h"
 #include "reprise/nn/dialects/dialect.h"
-#include "reprise/nn/models/vit_pretrained.h"
+#include "reprise/nn/dialects/pretrained.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
@@ -60,7 +60,7 @@ LoadedRun load_run(const std::string& run, Device device) {
       loaded.classifier = classifier_from(checkpoint.model);
       check_described(loaded.classifier.model, weights_of(checkpoint));
       loaded.model = std::make_unique<nn::Vit>(loaded.classifier.model, device);
-      loaded.model->load_state_dict(weights_of(checkpoint));
+      loaded.model->load_state_dict(nn::with_dtypes_of(*loaded.model, weights_of(checkpoint)));
     });
     loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path) : path;
     return std::move(loaded);

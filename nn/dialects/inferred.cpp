@@ -133,9 +133,14 @@ NamedShapes state_of(const ModelOptions& options) {
   if (const auto* resnet = std::get_if<ResNetOptions>(&options))
     return with_layers(ResNet(*resnet).state_dict(), "", 1);
   if (const auto* gpt = std::get_if<GptOptions>(&options)) {
-    GptOptions one = *gpt;
-    one.layers = 1;
-    return with_layers(Gpt(one).state_dict(), "h.", gpt->layers);
+    GptOptions one = *gpt;  // and small tables, which are a third of GPT-2
+    one.layers = one.vocab_size = one.context = 1;
+    NamedShapes state = with_layers(Gpt(one).state_dict(), "h.", gpt->layers);
+    for (auto& [name, shape] : state) {
+      if (name == "wte.weight") shape[0] = gpt->vocab_size;
+      if (name == "wpe.weight") shape[0] = gpt->context;
+    }
+    return state;
   }
   VitOptions one = std::get<VitOptions>(options);
   const int64_t layers = std::exchange(one.layers, 1);

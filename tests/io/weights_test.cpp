@@ -86,6 +86,9 @@ TEST(Weights, PicklesAreRefusedWithTheLineThatConvertsThem) {
     expect_error([&] { read_weights(path); }, path, "python3 -c \"import torch;", "torch.load('" + path + "'",
                  "save_file(", folder / "m.safetensors");
   }
+  const std::string commands = folder.write("a$(b).pt", zip);
+  expect_error([&] { read_weights(commands); }, commands + ": pickles", "torch.load('FILE'",
+               "'FILE.safetensors'");
   const std::string arrays = folder.write("m.npz", zip);
   expect_error([&] { read_weights(arrays); }, "python3 -c \"import numpy;", "numpy.load('" + arrays + "'");
 }

@@ -140,6 +140,16 @@ TEST(Convert, MakesARunThatPredicts) {
   const std::string picture = folder.write("gray.png", io::encode_png(gray));
   std::string answer = run_vit({"predict", picture, "--run", folder / "ours", "--json"});
   EXPECT_NE(answer.find("\"name\": \"\u00e9\""), std::string::npos) << answer;
+  // Weights in bf16 compute in f32.
+  fs::create_directory(folder / "bf16");
+  io::write_safetensors(
+      folder / "bf16/gpt.safetensors",
+      views(state_of(nn::Gpt({.vocab_size = 9, .context = 4, .layers = 1, .heads = 1, .width = 4}),
+                     DType::bf16)));
+  convert(folder / "bf16/gpt.safetensors", "llm.c", folder / "llm", {"--heads", "1"});
+  convert(folder / "llm/model.bin", "reprise", folder / "gpt");
+  std::string ids = run({"sample", "--run", folder / "gpt", "--sample-tokens", "3"});
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), ' '), 4) << ids;
 }
 
 // Another image size, other classes, Hugging Face's names: all at once.

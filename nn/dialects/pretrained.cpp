@@ -1,7 +1,8 @@
-#include "reprise/nn/models/vit_pretrained.h"
+#include "reprise/nn/dialects/pretrained.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/nn/positions.h"
@@ -44,18 +45,25 @@ void fit_head(const Vit& model, const NamedTensors& own, NamedTensors& weights,
 
 }  // namespace
 
+NamedTensors with_dtypes_of(const Module& model, NamedTensors tensors) {
+  NoGrad guard;
+  std::map<std::string, DType> dtypes;
+  for (const auto& [name, tensor] : model.state_dict()) dtypes.emplace(name, tensor.dtype());
+  for (auto& [name, tensor] : tensors) {
+    auto found = dtypes.find(name);
+    if (found != dtypes.end() && is_floating(tensor.dtype()) && is_floating(found->second))
+      tensor = tensor.to(found->second);
+  }
+  return tensors;
+}
+
 std::vector<std::string> load_pretrained(Vit& model, NamedTensors weights) {
   NoGrad guard;
   const NamedTensors own = model.state_dict();
   std::vector<std::string> changes;
   fit_positions(model, weights, changes);
   fit_head(model, own, weights, changes);
-  for (auto& [name, tensor] : weights) {
-    auto same = std::find_if(own.begin(), own.end(), [&](const auto& entry) { return entry.first == name; });
-    if (same != own.end() && is_floating(tensor.dtype()) && is_floating(same->second.dtype()))
-      tensor = tensor.to(same->second.dtype());
-  }
-  model.load_state_dict(weights);
+  model.load_state_dict(with_dtypes_of(model, std::move(weights)));
   return changes;
 }
 

@@ -1,5 +1,5 @@
 // Weights of a Vit for other images or classes: timm's checkpoint_filter_fn made the golden file (tools/parity_vision.py).
-#include "reprise/nn/models/vit_pretrained.h"
+#include "reprise/nn/dialects/pretrained.h"
 
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/positions.h"

@@ -1,4 +1,4 @@
-// Starting a Vit from the weights of one for other images or classes.
+// Starting a model from weights that are not quite its own: of other dtypes, of a Vit for other images or classes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,10 @@
 
 namespace reprise::nn {
 
-/// Copies weights in, by the names of `state_dict`, as timm does: floating dtypes become the model's, positions of another
+/// `tensors` with the floating dtypes that the model's state dict has under the same names.
+NamedTensors with_dtypes_of(const Module& model, NamedTensors tensors);
+
+/// Copies weights in, by the names of `state_dict`, as timm does: dtypes become the model's, positions of another
 /// image size are resampled (`resample_positions`), and a head for other classes, or none, leaves the model's own as it
 /// was made. Returns a sentence for each such change. Error listing all else that does not fit; the model is then
 /// unchanged.
