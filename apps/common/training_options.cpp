@@ -130,7 +130,7 @@ void add_run_options(CLI::App& app, TrainingOptions& o, const std::string& name)
   group->add_flag("--change", o.change, "With --resume: go on with other options than the run has");
   group
       ->add_option("--init-from", o.init_from,
-                   "Start from the weights of a run, a checkpoint or a .safetensors file")
+                   "Start from the weights of a run, a checkpoint or a file (docs/convert.md)")
       ->check(not_empty());
   add_interval_options(*group, o);
   group->add_option("--seed", o.seed, "Seed of weights, batches and dropout")->transform(whole_from(0));
