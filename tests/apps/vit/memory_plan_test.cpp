@@ -1,0 +1,52 @@
+// What a run says of its memory before its first step, and the batch that it chooses.
+// labels: end-to-end
+#include "reprise/tests/apps/vit/program.h"
+
+namespace reprise::apps {
+namespace {
+
+using namespace testing;
+
+TEST(MemoryPlan, IsSaidBeforeTheFirstStep) {
+  TempFolder folder;
+  const std::string said = run_vit(vit_arguments(tiny_images(folder), folder / "run", 1));
+  for (const char* part :
+       {"Memory: weights ", "per image: ", " (none), ", " (selective), ", " (full)", "A step of 6: "})
+    EXPECT_NE(said.find(part), std::string::npos) << part << " in " << said;
+}
+
+TEST(MemoryPlan, BatchAutoKeepsTheRowsOfAnUpdateAndIsKept) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), out = folder / "run";
+  const Arguments options = {"--batch", "auto", "--memory-limit", "1MiB", "--stop-after", "1"};
+  const std::string said = run_vit(vit_arguments(data, out, 2, options));
+  const std::string config = io::read_file(out + "/config.toml");
+  auto kept = [&](const std::string& key) {
+    const size_t at = config.find("\n" + key + " = ");
+    return at == std::string::npos ? 0 : std::atoll(config.c_str() + at + key.size() + 4);
+  };
+  EXPECT_LT(kept("batch"), 128) << said;
+  EXPECT_EQ(kept("batch") * kept("accumulate"), 128) << config;
+  EXPECT_NE(said.find("Batch: " + std::to_string(kept("batch"))), std::string::npos) << said;
+  run_vit({"train", "--out", out, "--resume"});  // without the limit: the batch stays
+
+  Arguments as_chosen = vit_arguments(data, folder / "given", 2, {"--batch", std::to_string(kept("batch"))});
+  as_chosen.insert(as_chosen.end(), {"--accumulate", std::to_string(kept("accumulate"))});
+  run_vit(as_chosen);
+  expect_same_checkpoints(out, folder / "given");
+}
+
+TEST(MemoryPlan, WhatIsTooLargeIsRefusedBeforeARunFolderIsMade) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), out = folder / "run";
+  expect_vit_refused(vit_arguments(data, out, 1, {"--batch", "60", "--memory-limit", "1MiB"}),
+                     {"--batch 60: a step with --recompute none is predicted to take more than the 1.0 MiB",
+                      "so would --batch "});
+  EXPECT_FALSE(std::filesystem::exists(out));
+  expect_vit_refused(vit_arguments(data, out, 1, {"--batch", "auto", "--memory-limit", "64KB"}),
+                     {"--batch auto: not even 1 images fit into 0.1 MiB"});
+  expect_vit_refused(vit_arguments(data, out, 1, {"--batch", "some"}), {"--batch", "some"});
+}
+
+}  // namespace
+}  // namespace reprise::apps
