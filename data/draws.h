@@ -17,6 +17,9 @@ enum class Use : uint64_t {
   mixing = 0x6d6978696e67,        ///< lambda and box of a pair of rows
   held_out = 0x68656c646f75,      ///< which images a run holds out
   substitute = 0x737562737400,    ///< what stands in for an image that cannot be read
+  mask_sizes = 0x73697a657300,    ///< of the blocks of a step
+  mask_places = 0x706c61636573,   ///< of a sample's blocks
+  mask_cuts = 0x637574730000,     ///< patches that a sample's context loses
 };
 constexpr uint64_t seed_for(Use use, uint64_t seed) { return seed ^ uint64_t(use); }
 

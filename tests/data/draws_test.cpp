@@ -36,9 +36,10 @@ TEST(Draws, AreIndependent) {
 
 TEST(Draws, OfEachUseAndSeedAreOthers) {
   std::set<uint64_t> seen;
-  for (Use use : {Use::order, Use::augmentation, Use::noise, Use::mixing, Use::substitute})
+  for (Use use : {Use::order, Use::augmentation, Use::noise, Use::mixing, Use::substitute, Use::mask_sizes,
+                  Use::mask_places, Use::mask_cuts})
     for (uint64_t seed = 0; seed < 100; ++seed) seen.insert(Draws(seed_for(use, seed), 0, 0, 1).bits());
-  EXPECT_EQ(seen.size(), 500u);
+  EXPECT_EQ(seen.size(), 800u);
 }
 
 TEST(Draws, BeyondATransformsOwnAreABug) {

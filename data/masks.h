@@ -1,0 +1,77 @@
+// Masks: which patches of a picture I-JEPA's encoder sees and which it predicts (Assran et al. 2023). They are draws like
+// those of transforms: a function of the seed, the step and the samples, whichever worker, rank or restart asks.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "reprise/core/tensor.h"
+#include "reprise/data/draws.h"
+
+namespace reprise::data {
+
+/// A block of patches, in patches; positions in a grid count row by row.
+struct PatchBlock {
+  int64_t top = 0, left = 0, height = 0, width = 0;
+  int64_t area() const { return height * width; }
+};
+
+struct Range {
+  double low = 0, high = 0;
+};
+
+struct MaskOptions {
+  int64_t rows = 14, columns = 14;  ///< of the grid of patches
+  int64_t targets = 4;              ///< blocks to predict, which may overlap
+  Range target_scale{0.15, 0.2};    ///< their area, of the grid's
+  Range target_ratio{0.75, 1.5};    ///< height / width
+  Range context_scale{0.85, 1};     ///< of the square block that the context is cut from
+  int64_t least_context = 10;       ///< patches that a sample's context has at least
+};
+
+/// The patches of one sample, each list ascending.
+struct SampleMasks {
+  std::vector<int64_t> context;  ///< of the context's block those that are in no target
+  std::vector<PatchBlock> targets;
+};
+
+/// The patches of a batch, i64, as `take_tokens` takes them.
+struct BatchMasks {
+  Tensor context;  ///< (B, K)
+  Tensor targets;  ///< (B, targets, M)
+};
+
+class Masks {
+ public:
+  /// Error listing the options that do not fit, or if no place of the largest targets leaves enough context: "masks: a
+  /// 3 x 3 grid leaves 8 context patches, 10 wanted".
+  Masks(const MaskOptions& options, uint64_t seed);
+
+  /// The size of all targets of a step, and of all blocks that its contexts are cut from.
+  struct Sizes {
+    PatchBlock target, context;  ///< at (0, 0)
+  };
+  Sizes sizes(int64_t step) const;
+
+  /// The masks of the sample that has this key (Order::Sample) in a step. A block may touch every edge of the grid. Where
+  /// the targets leave too little context they are placed anew; after 20 tries the context's block becomes the whole
+  /// grid, then one target after the other takes the place of the first.
+  SampleMasks of(int64_t step, uint64_t key) const;
+
+  /// The masks of the samples [first, first + count) of a step. `keys` are those of all its samples, on any rank: the
+  /// contexts are cut to the shortest of them, by patches drawn from (seed, key).
+  BatchMasks batch(int64_t step, std::span<const uint64_t> keys, int64_t first, int64_t count,
+                   Device device = {}) const;
+
+  /// All of it in one line: part of a run's description.
+  std::string text() const;
+
+ private:
+  SampleMasks drawn(const Sizes& sizes, uint64_t key) const;
+  void shorten(std::vector<int64_t>& context, int64_t count, uint64_t key) const;
+
+  MaskOptions options_;
+  uint64_t seed_;
+};
+
+}  // namespace reprise::data
