@@ -23,7 +23,9 @@ Tensor BlockStack::forward(const Tensor& input) {
   return recompute::run_plan(recompute_plan(), functions(), x, checkpoint_options());
 }
 
-recompute::Chain BlockStack::profile(const Tensor& input, const recompute::ProfileOptions& options) {
+recompute::Chain BlockStack::profile(const Tensor& given, const recompute::ProfileOptions& options) {
+  // The measured passes end here: they must not use up the graph that made the input.
+  const Tensor input = given.requires_grad() ? given.detach().set_requires_grad() : given;
   std::vector<recompute::LayerFunction> measured = functions();
   if (options_.alike) measured.resize(std::min<size_t>(1, measured.size()));
   recompute::Chain chain = recompute::profile_step(

@@ -161,7 +161,7 @@ Tensor Vit::operator()(const Tensor& images) {
 // What a training step ends with, for the planner; which targets it has changes no cost.
 Tensor Vit::loss_after(const Tensor& x) {
   Tensor y = norm ? (*norm)(x) : x;
-  if (!head) return sum(y);
+  if (!head) return planned_loss ? planned_loss(y) : sum(y);
   return cross_entropy(classify(y), zeros({x.size(0)}, DType::i64, x.device()));
 }
 

@@ -92,6 +92,9 @@ class Vit : public Module {
   std::optional<LayerNorm> norm, fc_norm;
   Dropout position_dropout, head_dropout;
   std::optional<Linear> head;
+  /// What a training step makes of the tokens after `norm` where there is no head, for the planner of the blocks; empty:
+  /// their sum.
+  std::function<Tensor(const Tensor& tokens)> planned_loss{};
 
  private:
   void check_images(const Tensor& images) const;

@@ -36,6 +36,20 @@ Ema::Ema(const nn::Module& module, EmaDecay decay) : decay_(std::move(decay)) {
   }
 }
 
+Ema::Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay decay)
+    : decay_(std::move(decay)), averages_(std::move(averages)) {
+  check(followed.size() == averages_.size(), "Ema: ", averages_.size(), " averages for ", followed.size(),
+        " tensors");
+  for (size_t i = 0; i < followed.size(); ++i) {
+    const auto& [name, tensor] = followed[i];
+    const auto& [own, average] = averages_[i];
+    check(own == name && average.shape() == tensor.shape() && average.dtype() == tensor.dtype(), "Ema: ", own,
+          ' ', average.dtype(), average.shape(), " cannot be the average of ", name, ' ', tensor.dtype(),
+          tensor.shape());
+    followed_.push_back(tensor);
+  }
+}
+
 void Ema::update() {
   const double decay = checked(decay_(updates_));
   NoGrad guard;

@@ -22,6 +22,9 @@ class Ema {
   explicit Ema(const nn::Module& module, double decay = 0.999);
   /// A decay for each update: Error in `update` unless it is in [0, 1).
   Ema(const nn::Module& module, EmaDecay decay);
+  /// Averages that live elsewhere and start as they are, such as the weights of a target encoder: averages[i] follows
+  /// followed[i]. Error unless names, shapes and dtypes are the same.
+  Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay decay);
 
   void update();
   int64_t updates() const { return updates_; }

@@ -39,6 +39,23 @@ TEST(Ema, FollowsTheRecurrence) {
   }
 }
 
+// A target encoder's weights: they start as they are and lie in the other module.
+TEST(Ema, KeepsAveragesInAnotherModule) {
+  nn::Linear net(3, 5), target(3, 5), other(3, 4);
+  set_weights(net, 0), set_weights(target, 1);
+  Doubles before = values(target.weight);
+  Ema ema(net.named_parameters(), target.named_parameters(),
+          [](int64_t update) { return update ? 1 - 1e-9 : 0.25; });
+  ema.update();
+  Doubles want = values(net.weight);
+  for (size_t i = 0; i < want.size(); ++i) want[i] = 0.25 * before[i] + 0.75 * want[i];
+  EXPECT_TRUE(is_close(values(target.weight), want, 1e-6));
+  auto keep = [](int64_t) { return 0.5; };
+  expect_error([&] { Ema(net.named_parameters(), other.named_parameters(), keep); },
+               "Ema: weight f32(4, 3) cannot be the average of weight f32(5, 3)");
+  expect_error([&] { Ema(net.named_parameters(), {}, keep); }, "Ema: 0 averages for 2 tensors");
+}
+
 TEST(Ema, RefusesToAverageAModuleThatWasMovedAway) {
   Device device = test_device();
   if (device.is_cpu()) GTEST_SKIP() << "there is no other device";
