@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "reprise/apps/vit/images.h"
+#include "reprise/apps/vit/options.h"
 #include "reprise/core/parallel.h"
 #include "reprise/train/output.h"
 

@@ -1,33 +1,14 @@
 // reprise-vit eval.
 #include <fmt/core.h>
 
-#include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
-#include "reprise/apps/vit/images.h"
-#include "reprise/core/number_in.h"
-#include "reprise/io/folder.h"
+#include "reprise/apps/vit/options.h"
+#include "reprise/apps/vit/pipelines.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps::vit {
 namespace {
-
-// What the run was trained on, split as it was; or other images.
-ImageData images_of(const EvalCommand& c, const std::string& run_folder) {
-  ImageOptions options;
-  std::string path = run_folder + "/config.toml";
-  int64_t seed = 0;
-  if (io::exists(path)) {
-    std::map<std::string, std::string> config = read_config(path);
-    options.data = config["data"];
-    options.val_fraction = number_in<double>(config["val-fraction"]).value_or(options.val_fraction);
-    seed = number_in<int64_t>(config["seed"]).value_or(seed);
-  } else {
-    check(!c.data.empty(), "--data is missing, and there is no ", path, " that says what it was");
-  }
-  if (!c.data.empty()) options.data = c.data;
-  return load_images(options, uint64_t(seed));
-}
 
 std::string json_of(const Evaluation& e) {
   std::string classes;
@@ -45,7 +26,7 @@ int run_eval(const EvalCommand& c) {
   const Device device = Device::parse(c.device);
   use_attention(c.attention, device);
   LoadedRun run = load_run(c.run, device);
-  ImageData images = images_of(c, run.folder);
+  ImageData images = images_of_run(run.folder, c.data);
   const data::Dataset& part = c.part == "test" && images.test ? *images.test : *images.validation;
   check(part.class_names() == run.classifier.class_names, "eval: the classes of the data are not those of ",
         run.folder);

@@ -50,7 +50,7 @@ void load_weights(nn::Vit& model, const std::string& from) {
 
 LoadedRun load_run(const std::string& run, Device device) {
   LoadedRun loaded;
-  std::string path = run.empty() ? newest_run("patch") : run;
+  std::string path = run.empty() ? newest_run("recipe") : run;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return train::under_option("--run", [&] {
     train::Checkpoint checkpoint = train::load_checkpoint(path, false);

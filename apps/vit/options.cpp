@@ -11,29 +11,6 @@
 namespace reprise::apps::vit {
 namespace {
 
-constexpr const char* data_help =
-    "Images to learn from: fashion-mnist (Debian's package), cifar10:DIR, cifar100:DIR,\n"
-    "idx:DIR, a folder with a folder per class, or tar shards (WebDataset)";
-
-void add_image_options(CLI::App& app, ImageOptions& o) {
-  auto* group = app.add_option_group("Data");
-  group->add_option("--data", o.data, data_help)->check(not_empty());
-  group
-      ->add_option("--val-fraction", o.val_fraction,
-                   "Part of the training images that is held out, where there is no val/")
-      ->check(fraction());
-  group->add_option("--exif", o.exif, "Orientation of photographs: apply (as people see them) or ignore")
-      ->check(CLI::IsMember({"apply", "ignore"}));
-  group
-      ->add_option("--bad-images", o.bad_images,
-                   "An image that cannot be read: error (stop), or skip (another one of its class\n"
-                   "stands in; the run folder lists them)")
-      ->check(CLI::IsMember({"error", "skip"}));
-  group->add_option("--workers", o.workers, "Threads that decode and augment (0: none of their own)")
-      ->transform(whole_from(0, 1024));
-  group->add_option("--prefetch", o.prefetch, "Batches that they work ahead")->transform(whole_from(1, 64));
-}
-
 void add_model_options(CLI::App& app, TrainCommand& c) {
   auto* group = app.add_option_group("Model");
   nn::VitOptions& o = c.model;
@@ -65,10 +42,7 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
 
 void add_recipe_options(CLI::App& app, TrainCommand& c) {
   auto* group = app.add_option_group("Recipe");
-  group->add_option("--epochs", c.epochs, "Passes over the training images, where --steps is 0")
-      ->check(number_from_0());
-  group->add_option("--warmup-epochs", c.warmup_epochs, "Of linear warm-up, where --warmup is 0")
-      ->check(number_from_0());
+  add_epoch_options(*group, c);
   group->add_option("--smoothing", c.smoothing, "Label smoothing")->check(probability());
   group->add_option("--crop", c.crop, "Side of the evaluated middle in that of the resized image")
       ->check(above_0_to_1());

@@ -5,30 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "reprise/apps/common/training_options.h"
+#include "reprise/apps/common/image_run.h"
 #include "reprise/nn/models/vit.h"
 
 namespace reprise::apps::vit {
 
-struct ImageOptions {
-  std::string data =
-      "fashion-mnist";        ///< fashion-mnist, cifar10:DIR, cifar100:DIR, idx:DIR, a folder or tar shards
-  double val_fraction = 0.1;  ///< of the training images, where the data has no validation part
-  std::string exif = "apply";
-  std::string bad_images = "error";
-  int64_t workers = 1;   ///< threads that decode and augment
-  int64_t prefetch = 2;  ///< batches ahead
-};
-
-struct TrainCommand : TrainingOptions {
-  ImageOptions images;
+struct TrainCommand : ImageTrainingOptions {
   nn::VitOptions model;
   std::string recipe = "fashion", preset, stem = "conv", pool = "avg", positions = "learned";
-  double epochs = 6, warmup_epochs = 0.5;
   double smoothing = 0.1;
   double crop = 1;         ///< of evaluation (timm: crop_pct)
   double layer_decay = 1;  ///< of the rate, from a layer to the one below
-  int64_t repeats = 1;     ///< of each image per epoch
 };
 
 struct EvalCommand {

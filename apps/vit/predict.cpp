@@ -6,7 +6,8 @@
 
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
-#include "reprise/apps/vit/images.h"
+#include "reprise/apps/vit/options.h"
+#include "reprise/apps/vit/pipelines.h"
 #include "reprise/data/image_rows.h"
 #include "reprise/io/images/decode.h"
 #include "reprise/io/json.h"

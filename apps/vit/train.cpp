@@ -1,20 +1,19 @@
 // reprise-vit train.
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "reprise/apps/common/image_run.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
-#include "reprise/apps/vit/images.h"
 #include "reprise/apps/vit/model.h"
 #include "reprise/apps/vit/options.h"
+#include "reprise/apps/vit/pipelines.h"
 #include "reprise/apps/vit/report.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/data/loader.h"
-#include "reprise/io/atomic_file.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/checkpoint.h"
@@ -48,27 +47,6 @@ nn::VitOptions model_options(const TrainCommand& c, int64_t classes) {
   return o;
 }
 
-void check_numbers(const TrainCommand& c) {
-  int64_t rows = 0;
-  check(!__builtin_mul_overflow(c.batch, c.trainer.accumulate, &rows), "--batch ", c.batch,
-        " and --accumulate ", c.trainer.accumulate, ": a step of so many images cannot be counted");
-}
-
-// Steps and warm-up in epochs become steps.
-void count_steps(TrainCommand& c, int64_t images) {
-  auto steps_of = [&](double epochs, const char* option) {
-    double steps = std::ceil(epochs * double(images * c.repeats) / double(c.batch * c.trainer.accumulate));
-    check(steps <= 1e15, option, ' ', epochs, ": so many steps cannot be counted");
-    return int64_t(steps);
-  };
-  optim::Schedule& schedule = c.trainer.schedule;
-  if (schedule.steps == 0) schedule.steps = steps_of(c.epochs, "--epochs");
-  check(schedule.steps > 0, "--epochs ", c.epochs, " and --steps 0: there is nothing to train");
-  if (schedule.warmup == 0)
-    schedule.warmup = std::min(steps_of(c.warmup_epochs, "--warmup-epochs"), schedule.steps);
-  if (c.trainer.eval_every == 0) c.trainer.eval_every = std::max<int64_t>(steps_of(1, "--epochs"), 1);
-}
-
 void print_header(const TrainCommand& c, const nn::Vit& model, const ImageData& images, Device device,
                   int64_t first_step) {
   const nn::VitOptions& o = model.options();
@@ -80,27 +58,6 @@ void print_header(const TrainCommand& c, const nn::Vit& model, const ImageData& 
   print_run(c, model.blocks, device, fmt::format("{} images", c.batch * c.trainer.accumulate), first_step);
 }
 
-void keep_options(const TrainCommand& c, const ImageData& images, int64_t first_step) {
-  keep_config(c, first_step);
-  if (c.change || first_step == 0) io::write_file(c.trainer.run_folder + "/data.toml", data_record(images));
-}
-
-void check_resumed(const TrainCommand& c, const ImageData& images) {
-  const std::string& folder = c.trainer.run_folder;
-  DataDifference data{.options = {"--data"}, .source = c.images.data, .known = has_data_record(folder)};
-  if (data.known) data.text = difference_of_data(folder, images);
-  check_changes(c, fixed_options, data);
-}
-
-void keep_bad_images(const std::string& folder, const std::vector<std::string>& bad) {
-  if (bad.empty()) return;
-  std::string text;
-  for (const std::string& reason : bad) text += reason + '\n';
-  io::write_file(folder + "/bad_images.txt", text);
-  train::report("{} images could not be read, and others of their classes stood in: {}/bad_images.txt\n",
-                bad.size(), folder);
-}
-
 Classifier classifier_of(const TrainCommand& c, const data::Dataset& images) {
   data::Statistics statistics = pixel_statistics(c.images.data, c.model.channels);
   return {.model = model_options(c, images.classes()),
@@ -109,17 +66,6 @@ Classifier classifier_of(const TrainCommand& c, const data::Dataset& images) {
           .deviation = statistics.deviation,
           .crop = c.crop,
           .apply_exif = c.images.exif == "apply"};
-}
-
-data::LoaderOptions loader_options(const TrainCommand& c) {
-  return {.batch = c.batch,
-          .accumulate = c.trainer.accumulate,
-          .seed = uint64_t(c.seed),
-          .repeats = c.repeats,
-          .smoothing = c.smoothing,
-          .workers = c.images.workers,
-          .prefetch = c.images.prefetch,
-          .bad_images = c.images.bad_images == "skip" ? data::BadImages::substitute : data::BadImages::error};
 }
 
 std::vector<optim::ParameterGroup> groups_of(const nn::Vit& model, const TrainCommand& c) {
@@ -143,7 +89,7 @@ struct Training {
       train::under_option("--init-from", [&] { load_weights(model, c.init_from); });
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model, c.ema);
     if (!c.trainer.resume) report_memory(c, device, trained_model(c, device));
-    loader.emplace(*the_images.train, pipeline, loader_options(c), device);
+    loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
     plan_for_budget(c, model.blocks, optimizer, [&] { return loader->batch(0).images; });
   }
 
@@ -227,14 +173,13 @@ int finish_with_report(Training& t, const TrainCommand& c) {
 int run_train(const TrainCommand& given) {
   train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
   TrainCommand c = given;
-  check_numbers(c);
   Device device = apply_training_options(c);
   std::string& folder = c.trainer.run_folder;
   std::optional<train::RunLock> lock = check_folder(c);
   bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
 
   const ImageData images = load_images(c.images, uint64_t(c.seed));
-  if (c.trainer.resume) check_resumed(c, images);
+  if (c.trainer.resume) check_resumed(c, fixed_options, images);
   count_steps(c, images.train->size());
   const Classifier classifier = classifier_of(c, *images.train);
   manual_seed(uint64_t(c.seed));

@@ -1,4 +1,4 @@
-#include "reprise/apps/vit/images.h"
+#include "reprise/apps/common/images.h"
 
 #include <fmt/core.h>
 
@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/validators.h"
+#include "reprise/core/number_in.h"
 #include "reprise/data/datasets/cifar.h"
 #include "reprise/data/datasets/idx_dataset.h"
 #include "reprise/data/datasets/image_folder.h"
@@ -15,8 +17,12 @@
 #include "reprise/io/folder.h"
 #include "reprise/train/option_error.h"
 
-namespace reprise::apps::vit {
+namespace reprise::apps {
 namespace {
+
+constexpr const char* data_help =
+    "Images to learn from: fashion-mnist (Debian's package), cifar10:DIR, cifar100:DIR,\n"
+    "idx:DIR, a folder with a folder per class, or tar shards (WebDataset)";
 
 using DatasetPointer = std::shared_ptr<const data::Dataset>;
 
@@ -74,20 +80,6 @@ ImageData open_folders(const std::string& root, double val_fraction, uint64_t se
   return images;
 }
 
-data::RecipeOptions recipe_options_of(const Classifier& c) {
-  return {.image = c.model.image,
-          .crop_pct = c.crop,
-          .statistics = {.mean = c.mean, .deviation = c.deviation},
-          .apply_exif = c.apply_exif};
-}
-
-constexpr std::pair<const char*, data::Pipeline (*)(const data::RecipeOptions&)> training_pipelines[] = {
-    {"fashion", data::fashion_train},
-    {"cifar", data::cifar_train},
-    {"deit", data::deit_train},
-    {"simple", data::simple_train},
-    {"finetune", data::finetune_train}};
-
 std::string path_of_record(const std::string& run_folder) { return run_folder + "/data.toml"; }
 
 // Images are known by their names and classes: reading all of them would take longer than a run's first epoch.
@@ -108,6 +100,25 @@ std::map<std::string, std::string> values_of(const ImageData& images) {
 
 }  // namespace
 
+void add_image_options(CLI::App& app, ImageOptions& o) {
+  auto* group = app.add_option_group("Data");
+  group->add_option("--data", o.data, data_help)->check(not_empty());
+  group
+      ->add_option("--val-fraction", o.val_fraction,
+                   "Part of the training images that is held out, where there is no val/")
+      ->check(fraction());
+  group->add_option("--exif", o.exif, "Orientation of photographs: apply (as people see them) or ignore")
+      ->check(CLI::IsMember({"apply", "ignore"}));
+  group
+      ->add_option("--bad-images", o.bad_images,
+                   "An image that cannot be read: error (stop), or skip (another one of its class\n"
+                   "stands in; the run folder lists them)")
+      ->check(CLI::IsMember({"error", "skip"}));
+  group->add_option("--workers", o.workers, "Threads that decode and augment (0: none of their own)")
+      ->transform(whole_from(0, 1024));
+  group->add_option("--prefetch", o.prefetch, "Batches that they work ahead")->transform(whole_from(1, 64));
+}
+
 ImageData load_images(const ImageOptions& o, uint64_t seed) {
   return train::under_option("--data", [&] {
     auto [kind, folder] =
@@ -119,6 +130,22 @@ ImageData load_images(const ImageOptions& o, uint64_t seed) {
   });
 }
 
+ImageData images_of_run(const std::string& run_folder, const std::string& data) {
+  ImageOptions options;
+  std::string path = run_folder + "/config.toml";
+  int64_t seed = 0;
+  if (io::exists(path)) {
+    std::map<std::string, std::string> config = read_config(path);
+    options.data = config["data"];
+    options.val_fraction = number_in<double>(config["val-fraction"]).value_or(options.val_fraction);
+    seed = number_in<int64_t>(config["seed"]).value_or(seed);
+  } else {
+    check(!data.empty(), "--data is missing, and there is no ", path, " that says what it was");
+  }
+  if (!data.empty()) options.data = data;
+  return load_images(options, uint64_t(seed));
+}
+
 data::Statistics pixel_statistics(const std::string& data, int64_t channels) {
   data::Statistics statistics = data.starts_with("fashion-mnist") ? data::fashion_mnist_statistics()
                                 : data.starts_with("cifar10")     ? data::cifar10_statistics()
@@ -128,14 +155,6 @@ data::Statistics pixel_statistics(const std::string& data, int64_t channels) {
     if (int64_t(numbers->size()) != channels) numbers->assign(size_t(channels), mean);
   }
   return statistics;
-}
-
-data::Pipeline evaluation_pipeline(const Classifier& c) { return data::photo_eval(recipe_options_of(c)); }
-
-data::Pipeline training_pipeline(const Classifier& c, const std::string& recipe) {
-  for (const auto& [name, pipeline] : training_pipelines)
-    if (recipe == name) return pipeline(recipe_options_of(c));
-  fail("--recipe ", recipe, ": there are fashion, cifar, deit, simple and finetune");
 }
 
 std::string data_record(const ImageData& images) {
@@ -160,4 +179,4 @@ std::string difference_of_data(const std::string& run_folder, const ImageData& i
   return text;
 }
 
-}  // namespace reprise::apps::vit
+}  // namespace reprise::apps

@@ -1,14 +1,30 @@
-// The images of a run: to train on, held out, and the test part that only the end sees; and what turns them into batches.
+// The images of a run: to train on, held out, and the test part that only the end sees.
 #pragma once
 
 #include <memory>
 
-#include "reprise/apps/vit/model.h"
-#include "reprise/apps/vit/options.h"
+#include <string>
+
 #include "reprise/data/dataset.h"
 #include "reprise/data/recipes.h"
 
-namespace reprise::apps::vit {
+namespace CLI {
+class App;
+}
+
+namespace reprise::apps {
+
+struct ImageOptions {
+  std::string data =
+      "fashion-mnist";        ///< fashion-mnist, cifar10:DIR, cifar100:DIR, idx:DIR, a folder or tar shards
+  double val_fraction = 0.1;  ///< of the training images, where the data has no validation part
+  std::string exif = "apply";
+  std::string bad_images = "error";
+  int64_t workers = 1;   ///< threads that decode and augment
+  int64_t prefetch = 2;  ///< batches ahead
+};
+
+void add_image_options(CLI::App& app, ImageOptions& options);
 
 struct ImageData {
   std::shared_ptr<const data::Dataset> train, validation;
@@ -23,10 +39,9 @@ ImageData load_images(const ImageOptions& options, uint64_t seed);
 /// known.
 data::Statistics pixel_statistics(const std::string& data, int64_t channels);
 
-/// What evaluation does to an image: short side to image / crop, the middle of it, normalised.
-data::Pipeline evaluation_pipeline(const Classifier& classifier);
-/// What training does. Error listing the recipes if there is none of this name.
-data::Pipeline training_pipeline(const Classifier& classifier, const std::string& recipe);
+/// What a run was trained on, split as it was; or other images, if `data` says so. Error naming --data if the run does not
+/// say.
+ImageData images_of_run(const std::string& run_folder, const std::string& data);
 
 /// Number of images and CRC-32C of their names and labels, as the TOML that a run folder keeps in data.toml.
 std::string data_record(const ImageData& images);
@@ -34,4 +49,4 @@ std::string data_record(const ImageData& images);
 std::string difference_of_data(const std::string& run_folder, const ImageData& images);
 bool has_data_record(const std::string& run_folder);
 
-}  // namespace reprise::apps::vit
+}  // namespace reprise::apps

@@ -1,0 +1,14 @@
+// What happens to images on their way to a classifier.
+#pragma once
+
+#include "reprise/apps/vit/model.h"
+#include "reprise/data/pipeline.h"
+
+namespace reprise::apps::vit {
+
+/// What evaluation does to an image: short side to image / crop, the middle of it, normalised.
+data::Pipeline evaluation_pipeline(const Classifier& classifier);
+/// What training does. Error listing the recipes if there is none of this name.
+data::Pipeline training_pipeline(const Classifier& classifier, const std::string& recipe);
+
+}  // namespace reprise::apps::vit
