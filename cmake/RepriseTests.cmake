@@ -24,7 +24,7 @@ function(reprise_add_tests folder)
     target_link_libraries(${program} PRIVATE reprise_${folder})
   endif()
   if(TARGET reprise-gpt AND folder STREQUAL apps)
-    add_dependencies(${program} reprise-gpt reprise-vit reprise-convert reprise-recompute)
+    add_dependencies(${program} reprise-gpt reprise-vit reprise-jepa reprise-convert reprise-recompute)
   endif()
   reprise_link_cuda(${program})
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more

@@ -139,6 +139,13 @@ Pipeline resnet_train(const RecipeOptions& given) {
   return pipeline;
 }
 
+Pipeline jepa_train(const RecipeOptions& given) {
+  const RecipeOptions options = filled(given, 224, imagenet_statistics());
+  Pipeline pipeline(rows_of(options));
+  pipeline.add(crop_of(options, 0.3));
+  return pipeline;
+}
+
 Pipeline photo_eval(const RecipeOptions& given) {
   return eval_of(filled(given, 224, imagenet_statistics()), Filter::bicubic);
 }

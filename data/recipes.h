@@ -40,6 +40,8 @@ Pipeline simple_train(const RecipeOptions& options = {});
 Pipeline finetune_train(const RecipeOptions& options = {});
 /// torchvision's ResNet: bilinear crops, flips.
 Pipeline resnet_train(const RecipeOptions& options = {});
+/// I-JEPA (Assran et al. 2023), 224 pixels: crops from 30 % of the area on, nothing else.
+Pipeline jepa_train(const RecipeOptions& options = {});
 
 /// Evaluation on photographs: the short side becomes floor(image / crop_pct), 0.875 as usual, and the middle is cut.
 Pipeline photo_eval(const RecipeOptions& options = {});

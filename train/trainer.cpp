@@ -84,9 +84,11 @@ class Trainer {
           "; first bad tensor: ", first_bad_tensor());
     lr_ = options_.schedule(step_);
     task_.optimizer.set_lr(lr_);
+    if (options_.weight_decay) task_.optimizer.set_weight_decay((*options_.weight_decay)(step_));
     task_.optimizer.step(options_.clip > 0 ? optim::clip_scale(norm, options_.clip) : 1);
     task_.optimizer.zero_grad();
     if (task_.ema) task_.ema->update();
+    if (task_.updated) task_.updated();
     ++step_;
     double loss = total / double(options_.accumulate);
     std::vector<std::pair<std::string, double>> values = {

@@ -22,6 +22,8 @@ struct TrainerOptions {
   std::string run_folder;
   bool resume = false;  ///< from its newest checkpoint, or from the beginning if it has none yet
   optim::Schedule schedule;
+  std::optional<optim::Schedule>
+      weight_decay{};           ///< of the groups that decay; empty: it stays as they have it
   int64_t accumulate = 1;       ///< micro-batches an update
   double clip = 1.0;            ///< largest gradient norm; 0: no clipping
   int64_t eval_every = 250;     ///< steps; 0: only at the end
@@ -46,6 +48,8 @@ struct Task {
   int64_t units_per_step = 0;
   /// The loss of one micro-batch, a pure function of (step, micro) and the random state.
   std::function<Tensor(int64_t step, int64_t micro)> loss{};
+  /// Called after each update of the weights; empty: nothing more follows them.
+  std::function<void()> updated{};
   /// More that is recorded of the step just done, by name; empty: nothing.
   std::function<std::vector<std::pair<std::string, double>>()> step_values{};
   /// The mean loss over the held-out split, and the accuracy of models that answer, or over a part of it while training goes on (`whole` = false).

@@ -122,7 +122,7 @@ void print_run(const TrainingOptions& o, const nn::BlockStack& blocks, Device de
 }
 
 int finish(const TrainingOptions& o, const train::TrainingResult& result, double seconds,
-           const std::string& program, const std::string& result_text) {
+           const std::string& program, const std::string& result_text, const std::string& judge) {
   const std::string& folder = o.trainer.run_folder;
   int64_t steps = o.trainer.schedule.steps;
   if (result.updates == 0) {
@@ -131,8 +131,8 @@ int finish(const TrainingOptions& o, const train::TrainingResult& result, double
     train::report("Stopped at step {} of {}; saved. Go on with: {} train --out {} --resume\n", result.step,
                   steps, program, folder);
   } else if (result.interrupted) {
-    train::report("Stopped after the last step, {}; saved. Evaluate it with: {} eval --run {}\n", steps,
-                  program, folder);
+    train::report("Stopped after the last step, {}; saved. Evaluate it with: {} {} --run {}\n", steps,
+                  program, judge, folder);
   } else {
     train::report("Done: step {}, {}, {}. Loss curve: {}/loss.svg\n", result.step, result_text,
                   train::format_duration(seconds), folder);

@@ -73,9 +73,10 @@ void keep_config(const TrainingOptions& options, int64_t first_step);
 void print_run(const TrainingOptions& options, const nn::BlockStack& blocks, Device device,
                const std::string& rows, int64_t first_step);
 
-/// Says how training ended and what to do next; the exit code. `program`: "reprise-gpt".
+/// Says how training ended and what to do next; the exit code. `program`: "reprise-gpt"; `judge`: its command that says
+/// what the weights are worth.
 int finish(const TrainingOptions& options, const train::TrainingResult& result, double seconds,
-           const std::string& program, const std::string& result_text);
+           const std::string& program, const std::string& result_text, const std::string& judge = "eval");
 
 /// The newest run in runs/ with a checkpoint whose program has `option`: "context" is a GPT's. Error naming --run if
 /// there is none.

@@ -26,6 +26,11 @@ inline const char* convert_program() {
   return path.c_str();
 }
 
+inline const char* jepa_program() {
+  static const std::string path = beside_this_program("reprise-jepa");
+  return path.c_str();
+}
+
 inline const char* recompute_program() {
   static const std::string path = beside_this_program("reprise-recompute");
   return path.c_str();

@@ -48,6 +48,9 @@ TEST(Recipes, DoWhatTheyAreKnownFor) {
                 "rand_augment tv:2,10 nearest fill 128 128 128, normalize 0.5 0.5 0.5 by 0.5 "
                 "0.5 0.5, mixup 0.2 cutmix 0 probability 1 switch 0.5 batch");
   EXPECT_EQ(resnet_train().text(), crop(224, "0.08", "bilinear") + imagenet);
+  EXPECT_EQ(
+      jepa_train().text(),
+      "random_resized_crop 224 x 224 scale 0.3 to 1 ratio 0.75 to 1.3333333333333333 bicubic, " + imagenet);
   EXPECT_EQ(photo_eval().text(), "resize 256 bicubic, center_crop 224, " + imagenet);
   EXPECT_EQ(photo_eval({.crop_pct = 0.9}).text(), "resize 248 bicubic, center_crop 224, " + imagenet);
   EXPECT_EQ(resnet_eval().text(), "resize 256 bilinear, center_crop 224, " + imagenet);
@@ -57,7 +60,7 @@ TEST(Recipes, MakeRowsOfAnyPhotograph) {
   const RecipeOptions small{.image = 24};
   TransformScratch scratch;
   for (auto recipe : {fashion_train, fashion_eval, cifar_eval, deit_train, deit3_train, simple_train,
-                      finetune_train, resnet_train, resnet_eval, photo_eval}) {
+                      finetune_train, jepa_train, resnet_train, resnet_eval, photo_eval}) {
     const Pipeline pipeline = recipe(small);
     for (uint64_t key = 0; key < 5; ++key) {
       io::Image image = made_image(33, 27, pipeline.options().channels);

@@ -93,6 +93,22 @@ TEST(Train, UpdatesByTheScheduleAndRecordsEveryStep) {
   EXPECT_EQ(load_checkpoint(f.folder.path(), true).step, 3);
 }
 
+// x -= 0.1 (x + decay x), and what follows the weights sees them once changed.
+TEST(Train, SchedulesTheWeightDecayAndTellsEachUpdate) {
+  Fixture f;
+  f.optimizer.groups()[0].weight_decay = 1;
+  f.options.weight_decay = optim::Schedule{.lr = 1, .min_lr = 3, .steps = 4, .decay = optim::Decay::linear};
+  std::vector<double> want = {3, -1}, followed, expected;
+  f.task.updated = [&] { followed.push_back(f.x()[0]); };
+  train(f.task, f.options);
+  for (double decay : {1.0, 1.5, 2.0, 2.5}) {
+    for (double& x : want) x -= 0.1 * (1 + decay) * x;
+    expected.push_back(want[0]);
+  }
+  expect_near(f.x(), want);
+  expect_near(followed, expected);
+}
+
 TEST(Train, AveragesMicroBatchesAndClipsTheirGradient) {
   Fixture f;
   f.options.accumulate = 3;

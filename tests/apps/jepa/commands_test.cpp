@@ -1,0 +1,147 @@
+// reprise-jepa from end to end: what training leaves behind, going on to the bit, the probe, and what is refused.
+// labels: end-to-end
+#include "reprise/io/json.h"
+#include "reprise/io/safetensors.h"
+#include "reprise/tests/apps/jepa/program.h"
+#include "reprise/train/checkpoint.h"
+
+namespace reprise::apps {
+namespace {
+
+using namespace testing;
+namespace fs = std::filesystem;
+
+Arguments with(Arguments arguments, const Arguments& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::vector<double> recorded(const std::string& run, const std::string& name) {
+  std::vector<double> values;
+  for (const io::RunRecord& record : io::read_run_log(run + "/metrics.jsonl"))
+    for (const auto& [key, value] : record.metrics)
+      if (key == name) values.push_back(value);
+  return values;
+}
+
+TEST(JepaRun, LearnsWithoutLabelsAndIsProbed) {
+  TempFolder folder;
+  std::string data = tiny_images(folder), out = folder / "run";
+  std::string printed = run_jepa(jepa_arguments(data, out, 30, {"--lr", "0.005", "--ema", "0.9"}));
+  for (const char* part : {"I-JEPA: 8 x 8 pixels in patches of 2", "labels are not looked at",
+                           "Done: step 30", "reprise-jepa probe --run"})
+    EXPECT_NE(printed.find(part), std::string::npos) << part << " in " << printed;
+  std::vector<double> losses = recorded(out, "val_loss");
+  ASSERT_EQ(losses.size(), 10u);
+  EXPECT_LT(losses.back(), losses.front());
+  EXPECT_EQ(recorded(out, "feature_std").size(), 30u);
+  EXPECT_GT(recorded(out, "feature_std").back(), 0.05);
+
+  std::set<std::string> parts;
+  for (const auto& [name, tensor] : train::load_checkpoint(out, false).parameters)
+    parts.insert(name.substr(0, name.find('.')));
+  EXPECT_EQ(parts, (std::set<std::string>{"encoder", "predictor", "target_encoder"}));
+
+  std::string text = run_jepa({"probe", "--run", out});
+  EXPECT_NE(text.find("\ntrained   encoder: top-1 "), std::string::npos) << text;
+  EXPECT_NE(text.find("\nuntrained encoder: top-1 "), std::string::npos) << text;
+  std::string json_text = run_jepa({"probe", "--run", out, "--json"});
+  std::map<std::string, double> values;
+  io::JsonReader json(json_text, "probe");
+  json.object([&](const std::string& key) { values[key] = json.number(); });
+  EXPECT_EQ(values.at("images"), 30);
+  EXPECT_GT(values.at("top1"), 0.4) << "a third would be chance";
+}
+
+// The untrained encoder is the one that the run began with: after a step at a rate of 0 both are the same but for the
+// rounding of the average.
+TEST(JepaRun, IsComparedWithTheEncoderItBeganWith) {
+  TempFolder folder;
+  std::string data = tiny_images(folder), out = folder / "run";
+  run_jepa(jepa_arguments(data, out, 1, {"--lr", "0", "--min-lr", "0", "--start-lr", "0", "--seed", "9"}));
+  std::string text = run_jepa({"probe", "--run", out});
+  const std::string mark = "encoder: top-1";
+  size_t first = text.find(mark), second = text.find(mark, first + 1);
+  ASSERT_NE(second, std::string::npos) << text;
+  EXPECT_EQ(text.substr(first, text.find(',', first) - first),
+            text.substr(second, text.find(',', second) - second));
+}
+
+// 90 images less the held-out ones, 12 per step: the end of an epoch lies inside.
+TEST(JepaResume, AtAnyStepGivesTheBitsOfAnUninterruptedRun) {
+  constexpr int steps = 9;
+  TempFolder folder;
+  std::string data = tiny_images(folder), whole = folder / "whole";
+  const Arguments options = {"--accumulate", "2", "--drop-path", "0.2", "--layers", "2", "--ema", "0.9"};
+  run_jepa(jepa_arguments(data, whole, steps, options));
+  for (int k : {1, 7}) {
+    std::string part = folder / std::to_string(k);
+    Arguments arguments = jepa_arguments(data, part, steps, options);
+    run_jepa(with(arguments, {"--stop-after", std::to_string(k)}));
+    EXPECT_EQ(train::load_checkpoint(part, true).step, k);
+    run_jepa(with(arguments, {"--resume", "--workers", "3", "--prefetch", "1"}));
+    expect_same_checkpoints(part, whole);
+    EXPECT_EQ(measurements(part), measurements(whole)) << "stopped after " << k;
+  }
+}
+
+TEST(JepaResume, AfterASignalToo) {
+  TempFolder folder;
+  std::string data = tiny_images(folder), whole = folder / "whole", part = folder / "part";
+  Arguments arguments = jepa_arguments(data, part, 60, {"--eval-every", "100"});
+  Program program(arguments, "", jepa_program());
+  while (program.is_running() && !fs::exists(part + "/metrics.jsonl"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait(), 3) << program.err();
+  EXPECT_NE(program.out().find("Stopped"), std::string::npos) << program.out();
+  if (fs::exists(part + "/checkpoints/LATEST") && train::load_checkpoint(part, true).step < 60)
+    run_jepa({"train", "--out", part, "--resume"});
+  else if (!fs::exists(part + "/checkpoints/LATEST"))
+    run_jepa(arguments);  // it came before the first step
+  run_jepa(jepa_arguments(data, whole, 60, {"--eval-every", "100"}));
+  expect_same_checkpoints(part, whole);
+}
+
+TEST(JepaResume, NoBitDependsOnThreadsWorkersOrRecompute) {
+  TempFolder folder;
+  std::string data = tiny_images(folder);
+  run_jepa(jepa_arguments(data, folder / "plain", 3));
+  run_jepa(jepa_arguments(data, folder / "threads", 3, {"--threads", "3", "--workers", "0"}));
+  run_jepa(jepa_arguments(data, folder / "full", 3, {"--recompute", "full"}));
+  run_jepa(jepa_arguments(data, folder / "predictor", 3, {"--recompute-predictor", "selective"}));
+  run_jepa(jepa_arguments(data, folder / "auto", 3, {"--recompute", "auto", "--memory-budget", "64MiB"}));
+  for (const char* run : {"threads", "full", "predictor", "auto"}) {
+    SCOPED_TRACE(run);
+    expect_same_checkpoints(folder / run, folder / "plain");
+  }
+}
+
+TEST(JepaOptions, AreRefusedBeforeARunFolderIsMade) {
+  TempFolder folder;
+  std::string data = tiny_images(folder), out = folder / "run";
+  auto refused = [&](const Arguments& more, const std::vector<std::string>& parts) {
+    expect_jepa_refused(jepa_arguments(data, out, 1, more), parts);
+  };
+  refused({"--image", "9"}, {"image 9 is not a multiple of patch 2"});
+  refused({"--patch", "4"}, {"masks: a 2 x 2 grid leaves 3 context patches, 10 wanted"});
+  refused({"--predictor-heads", "3"}, {"predictor_width 8 is not a multiple of 3 heads"});
+  refused({"--recompute-predictor", "auto"}, {"--recompute-predictor auto"});
+  refused({"--weight-decay", "0"}, {"--weight-decay 0 and --final-weight-decay 0.4"});
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(JepaOptions, OfAnotherRunAreRefused) {
+  TempFolder folder;
+  std::string data = tiny_images(folder), out = folder / "run";
+  run_jepa(with(jepa_arguments(data, out, 4), {"--stop-after", "2"}));
+  expect_jepa_refused({"train", "--out", out, "--resume", "--targets", "2"}, {"--targets 4 (now 2)"});
+  expect_jepa_refused({"train", "--out", out, "--resume", "--change", "--predictor-width", "16"},
+                      {"--predictor-width 8 (now 16)", "that cannot change"});
+  std::string vit = folder / "vit";
+  run_vit(vit_arguments(data, vit, 1));
+  expect_jepa_refused({"probe", "--run", vit}, {"--run", "lacks \"predictor_width\""});
+}
+
+}  // namespace
+}  // namespace reprise::apps
