@@ -66,7 +66,7 @@ Description describe(const Pretrained& p) {
   Description description = {{"mean", joined(p.mean)},
                              {"deviation", joined(p.deviation)},
                              {"exif", p.apply_exif ? "apply" : "ignore"},
-                             {"drop_path", data::shortest(p.model.drop_path)}};
+                             {"drop_path", shortest(p.model.drop_path)}};
   for (auto [key, member] : whole_numbers) description[key] = std::to_string(p.model.*member);
   return description;
 }

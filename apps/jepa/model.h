@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/apps/common/model_text.h"
+#include "reprise/apps/common/models/description.h"
 #include "reprise/data/pipeline.h"
 #include "reprise/nn/models/jepa.h"
 

@@ -21,40 +21,6 @@ constexpr std::pair<const char*, bool nn::VitOptions::*> flags[] = {
     {"no_embed_class", &nn::VitOptions::no_embed_class},
     {"qkv_bias", &nn::VitOptions::qkv_bias}};
 
-std::string joined(const std::vector<double>& values) {
-  std::string text;
-  for (double value : values) text += (text.empty() ? "" : " ") + shortest(value);
-  return text;
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-std::vector<double> numbers_in(const Description& description, const std::string& key, int64_t count) {
-  std::vector<double> values;
-  for (const std::string& part : split(entry_in(description, key), ' '))
-    values.push_back(number_of<double>(key, part));
-  check(int64_t(values.size()) == count, "\"", key, "\" of the model has ", values.size(), " numbers for ",
-        count, " channels");
-  return values;
-}
-
-// One of two words.
-bool is_first(const Description& description, const std::string& key, std::string_view first,
-              std::string_view second) {
-  const std::string& text = entry_in(description, key);
-  check(text == first || text == second, "\"", key, "\" of the model is ", quote(text), ", not ", first,
-        " or ", second);
-  return text == first;
-}
-
 }  // namespace
 
 Classifier classifier_from(const Description& description) {

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "reprise/core/error.h"
 #include "reprise/core/number_in.h"
@@ -30,5 +32,15 @@ Number number_in_entry(const Description& description, const std::string& key) {
 
 /// The shortest text that reads back as `value`.
 std::string shortest(double value);
+
+/// Numbers with a space between them, as an entry has them; and back: Error unless there is one per channel.
+std::string joined(const std::vector<double>& values);
+std::vector<double> numbers_in(const Description& description, const std::string& key, int64_t channels);
+
+/// Whether an entry is the first of two words. Error if it is neither.
+bool is_first(const Description& description, const std::string& key, std::string_view first,
+              std::string_view second);
+
+std::vector<std::string> split(const std::string& text, char separator);
 
 }  // namespace reprise::apps
