@@ -50,7 +50,7 @@ struct MemoryReportOptions {
   /// The loss of a micro-batch of so many rows, as training computes it.
   std::function<Tensor(int64_t rows)> loss;
   std::function<void(const RecomputeStrategy&)> set_recompute;
-  int64_t smallest = 1;    ///< rows that can be measured: 2 where pairs of them are mixed; twice as many too
+  int64_t smallest = 1;    ///< rows that can be measured: 2 where pairs of them are mixed; multiples too
   int64_t accumulate = 1;  ///< micro-batches per step: gradients are there before all but the first
 };
 

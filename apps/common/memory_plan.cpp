@@ -21,16 +21,15 @@ struct Measured {
 
 // Without recompute, with two strategies, and with the run's own if it is another one that can be measured.
 std::vector<Measured> measure(const TrainingOptions& o, Device device, const TrainedModel& t) {
-  const RecomputeStrategy own = t.blocks.strategy();
+  const RecomputeStrategy own = recompute_strategy(o);
   std::vector<std::string> strategies = {"none", "selective", "full"};
   if (own.kind != Kind::automatic && std::ranges::find(strategies, o.recompute) == strategies.end())
     strategies.push_back(o.recompute);
-  const train::MemoryReportOptions options{
-      .device = device,
-      .loss = t.loss,
-      .set_recompute = [&](const RecomputeStrategy& strategy) { t.blocks.set_recompute(strategy); },
-      .smallest = t.smallest,
-      .accumulate = o.trainer.accumulate};
+  const train::MemoryReportOptions options{.device = device,
+                                           .loss = t.loss,
+                                           .set_recompute = t.set_recompute,
+                                           .smallest = t.smallest,
+                                           .accumulate = o.trainer.accumulate};
   std::vector<Measured> measured;
   for (const std::string& strategy : strategies) {
     measured.push_back({strategy, {}});
@@ -38,7 +37,7 @@ std::vector<Measured> measure(const TrainingOptions& o, Device device, const Tra
       measured.back().memory.emplace(train::measure_step(t.model, options, parse_strategy(strategy)));
     } catch (const OutOfMemory&) {}  // told by the table
   }
-  t.blocks.set_recompute(own);
+  t.set_recompute(own);
   return measured;
 }
 

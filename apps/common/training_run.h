@@ -40,8 +40,8 @@ void plan_for_budget(const TrainingOptions& options, nn::BlockStack& blocks, opt
 /// What a program trains, as far as its memory goes.
 struct TrainedModel {
   nn::Module& model;
-  nn::BlockStack& blocks;
   optim::AdamW& optimizer;
+  std::function<void(const RecomputeStrategy&)> set_recompute;
   std::string row;                           ///< "image"
   std::function<Tensor(int64_t rows)> loss;  ///< of a micro-batch, as training computes it
   int64_t smallest = 1;                      ///< rows that it takes

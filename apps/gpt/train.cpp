@@ -61,7 +61,11 @@ TrainedModel trained_model(nn::Gpt& model, optim::AdamW& optimizer) {
     const Tensor tokens = zeros({rows, model.options().context}, DType::i64, device);
     return cross_entropy(model(tokens), tokens);
   };
-  return {.model = model, .blocks = model.h, .optimizer = optimizer, .row = "sequence", .loss = loss};
+  return {.model = model,
+          .optimizer = optimizer,
+          .set_recompute = [&model](const RecomputeStrategy& strategy) { model.h.set_recompute(strategy); },
+          .row = "sequence",
+          .loss = loss};
 }
 
 void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus, int64_t first_step) {

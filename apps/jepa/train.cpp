@@ -90,7 +90,8 @@ void print_header(const TrainCommand& c, const nn::Jepa& model, const ImageData&
 
 // The model of a run and what trains it. The images must outlive it.
 struct Training {
-  Training(const TrainCommand& the_options, const Pretrained& pretrained, const ImageData& the_images,
+  // With --batch auto it sets the batch of the options.
+  Training(TrainCommand& the_options, const Pretrained& pretrained, const ImageData& the_images,
            Device the_device, bool goes_on)
       : c(the_options),
         images(the_images),
@@ -103,10 +104,32 @@ struct Training {
         optimizer(optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay),
                   {.beta1 = c.beta1, .beta2 = c.beta2}),
         target(model.encoder.named_parameters(), model.target_encoder.named_parameters(),
-               [this](int64_t update) { return momentum(update); }),
-        loader(*the_images.train, pipeline, loader_options(c), device) {
+               [this](int64_t update) { return momentum(update); }) {
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(model, c.init_from); });
+    if (!c.trainer.resume) report_memory(the_options, device, trained_model());
+    loader.emplace(*the_images.train, pipeline, loader_options(c), device);
+  }
+
+  // A step's masks differ in size from the next one's; these are the first step's.
+  TrainedModel trained_model() {
+    auto loss_of = [this](int64_t rows) {
+      std::vector<uint64_t> keys = keys_of(0);
+      keys.resize(std::max(keys.size(), size_t(rows)), keys.front());
+      const data::BatchMasks mask = masks.batch(0, keys, 0, rows, device);
+      const nn::JepaOptions& o = model.options();
+      const Tensor pixels = zeros({rows, o.channels, o.image, o.image}, DType::f32, device);
+      return model.loss(pixels, model.target_features(pixels), mask.context, mask.targets);
+    };
+    auto set_recompute = [this](const RecomputeStrategy& strategy) {
+      model.encoder.blocks.set_recompute(strategy);
+      if (c.recompute_predictor.empty()) model.predictor.predictor_blocks.set_recompute(strategy);
+    };
+    return {.model = model,
+            .optimizer = optimizer,
+            .set_recompute = set_recompute,
+            .row = "image",
+            .loss = loss_of};
   }
 
   double momentum(int64_t update) const {
@@ -122,7 +145,7 @@ struct Training {
   }
 
   Tensor loss(int64_t step, int64_t micro) {
-    Tensor pixels = loader.batch(step, micro).images;
+    Tensor pixels = loader->batch(step, micro).images;
     data::BatchMasks mask = masks.batch(step, keys_of(step), micro * c.batch, c.batch, device);
     Tensor features = model.target_features(pixels);
     if (micro == 0) std_of_features = nn::feature_std(features);
@@ -156,7 +179,7 @@ struct Training {
           "{}warning: the features of all images are nearly the same (feature_std {:.4f}, below {}): "
           "the encoder may have collapsed\n",
           train::is_terminal() ? "\n" : "", std_of_features, collapsed);
-    const double waited = loader.waited_seconds();
+    const double waited = loader->waited_seconds();
     return {{"data_seconds", waited - std::exchange(waited_before, waited)},
             {"feature_std", std_of_features}};
   }
@@ -170,7 +193,7 @@ struct Training {
   nn::Jepa model;
   optim::AdamW optimizer;
   optim::Ema target;
-  data::ImageLoader loader;
+  std::optional<data::ImageLoader> loader{};  // once its batch is known
   double std_of_features = 0, waited_before = 0;
   bool warned = false;
 };
@@ -221,7 +244,7 @@ int run_train(const TrainCommand& given) {
   auto begin = std::chrono::steady_clock::now();
   train::TrainingResult result = train::train(task, c.trainer);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  keep_bad_images(folder, training.loader.bad_images());
+  keep_bad_images(folder, training.loader->bad_images());
   int code = finish(c, result, seconds, "reprise-jepa",
                     fmt::format("loss {:.4f} on held-out images, feature_std {:.3f}", result.validation_loss,
                                 training.std_of_features),

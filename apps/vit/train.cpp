@@ -107,12 +107,13 @@ struct Training {
       if (mixes) return cross_entropy(logits, zeros(logits.shape(), DType::f32, device));
       return cross_entropy(logits, zeros({rows}, DType::i64, device), {.label_smoothing = smoothing});
     };
-    return {.model = model,
-            .blocks = model.blocks,
-            .optimizer = optimizer,
-            .row = "image",
-            .loss = loss,
-            .smallest = mixes ? 2 : 1};
+    return {
+        .model = model,
+        .optimizer = optimizer,
+        .set_recompute = [this](const RecomputeStrategy& strategy) { model.blocks.set_recompute(strategy); },
+        .row = "image",
+        .loss = loss,
+        .smallest = mixes ? 2 : 1};
   }
 
   // Seconds spent waiting for images since the last call.
