@@ -8,7 +8,7 @@ namespace reprise::apps {
 struct RegressionOptions {
   double l2 = 1e-4;         ///< of the mean loss: l2 / 2 times the squared weights
   double tolerance = 1e-4;  ///< of the largest element of the gradient
-  int iterations = 500;     ///< at most
+  int iterations = 1000;    ///< at most
 };
 
 struct Regression {

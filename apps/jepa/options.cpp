@@ -90,8 +90,8 @@ TrainCommand default_train() {
              .predictor_width = 64,
              .predictor_layers = 2,
              .predictor_heads = 4};
-  o.epochs = 4;
-  o.batch = 128;
+  o.epochs = 5;
+  o.batch = 64;
   o.eval_batches = 10;
   o.beta2 = 0.999;
   o.weight_decay = 0.04;
