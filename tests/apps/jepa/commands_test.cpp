@@ -53,6 +53,35 @@ TEST(JepaRun, LearnsWithoutLabelsAndIsProbed) {
   EXPECT_GT(values.at("top1"), 0.4) << "a third would be chance";
 }
 
+// Images without a difference have features without one.
+TEST(JepaRun, WarnsOnceOfFeaturesThatCollapsed) {
+  TempFolder folder;
+  std::string data = tiny_images(folder);
+  folder.write("train-images-idx3-ubyte", idx_file({90, 8, 8}, std::string(90 * 64, char(100))));
+  Program program(jepa_arguments(data, folder / "run", 3), "", jepa_program());
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  const std::string told = program.err(), mark = "the encoder may have collapsed";
+  EXPECT_NE(told.find("feature_std 0.00"), std::string::npos) << told;
+  EXPECT_EQ(told.find(mark), told.rfind(mark)) << told;
+}
+
+TEST(JepaRun, StartsFromItsWeights) {
+  TempFolder folder;
+  std::string data = tiny_images(folder), out = folder / "run", next = folder / "next";
+  const Arguments still = {"--lr", "0", "--min-lr", "0", "--start-lr", "0"};
+  run_jepa(jepa_arguments(data, out, 3));
+  run_jepa(with(jepa_arguments(data, next, 1, {"--init-from", out, "--seed", "7"}), still));
+  auto weights = [](const std::string& run) {
+    for (const auto& [name, tensor] : train::load_checkpoint(run, false).parameters)
+      if (name == "predictor.predictor_proj.weight") return tensor.to_vector<float>();
+    return std::vector<float>();
+  };
+  EXPECT_FALSE(weights(out).empty());
+  EXPECT_EQ(weights(next), weights(out));
+  expect_jepa_refused(jepa_arguments(data, folder / "other", 1, {"--init-from", out, "--width", "32"}),
+                      {"--init-from", "encoder.blocks.0.attn.qkv.weight"});
+}
+
 // The untrained encoder is the one that the run began with: after a step at a rate of 0 both are the same but for the
 // rounding of the average.
 TEST(JepaRun, IsComparedWithTheEncoderItBeganWith) {
