@@ -95,11 +95,15 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   t.optimizer.allocate_state();
   const std::vector<Measured> measured = measure(o, device, t);
   const size_t limit = train::memory_for_tensors(device);
-  double weights = 0;
-  for (const Tensor& x : t.model.parameters()) weights += double(x.numel()) * double(size_of(x.dtype()));
+  double weights = 0, gradients = 0;
+  for (const Tensor& x : t.model.parameters()) {
+    const double bytes = double(x.numel()) * double(size_of(x.dtype()));
+    weights += bytes;
+    if (x.requires_grad()) gradients += bytes;
+  }
   const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
   train::report("Memory: weights {}, gradients {}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
-                in_mib(weights), in_mib(state), t.row, each(measured, [&](const train::StepMemory& m) {
+                in_mib(gradients), in_mib(state), t.row, each(measured, [&](const train::StepMemory& m) {
                   return in_mib(double(m.peak(2 * o.batch) - m.peak(o.batch)) / double(o.batch));
                 }));
   train::report("A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
