@@ -19,20 +19,27 @@ void check_sizes(Size2 size, int64_t smallest, const char* what) {
         ")");
 }
 
-/// Whether products are ours, which read windows where they lie; a BLAS needs them written out.
-bool own_products() { return gemm_backend() == GemmBackend::own; }
+/// Whether products read windows where they lie; a BLAS needs them written out.
+bool in_place(const TensorView& x, const TensorView& weight, const Conv2dOptions& options) {
+  return gemm_backend() == GemmBackend::own && suits_implicit(x.shape, weight.shape, options);
+}
 
 void conv2d_cpu(const Stream& stream, const Conv2dArguments& arguments) {
   check_conv2d(arguments);
-  own_products() ? conv2d_implicit(stream, arguments) : conv2d_by_gemm(stream, arguments);
+  const auto& [x, weight, bias, options, y] = arguments;
+  in_place(x, weight, options) ? conv2d_implicit(stream, arguments) : conv2d_by_gemm(stream, arguments);
 }
 void conv2d_dx_cpu(const Stream& stream, const Conv2dDxArguments& arguments) {
   check_conv2d_dx(arguments);
-  own_products() ? conv2d_dx_implicit(stream, arguments) : conv2d_dx_by_gemm(stream, arguments);
+  const auto& [dy, weight, options, dx] = arguments;
+  in_place(dx, weight, options) ? conv2d_dx_implicit(stream, arguments)
+                                : conv2d_dx_by_gemm(stream, arguments);
 }
 void conv2d_dweight_cpu(const Stream& stream, const Conv2dDweightArguments& arguments) {
   check_conv2d_dweight(arguments);
-  own_products() ? conv2d_dweight_implicit(stream, arguments) : conv2d_dweight_by_gemm(stream, arguments);
+  const auto& [dy, x, options, dweight] = arguments;
+  in_place(x, dweight, options) ? conv2d_dweight_implicit(stream, arguments)
+                                : conv2d_dweight_by_gemm(stream, arguments);
 }
 
 }  // namespace

@@ -131,6 +131,19 @@ struct PhaseTaps {
 
 }  // namespace
 
+bool suits_implicit(const Shape& x, const Shape& weight, const Conv2dOptions& o) {
+  const Windows windows{{weight[2], weight[3]}, o.stride, o.padding, o.dilation};
+  const Size2 count = windows.count(x[2], x[3]);
+  // Doubles, because these may not fit an int64_t. A phase has as many pixels as windows see along a side.
+  auto copied = [](int64_t windows_along, int64_t kernel, int64_t stride, int64_t dilation) {
+    return double(stride) * double(ceil_div(seen(windows_along, kernel, stride, dilation), stride));
+  };
+  const double bordered = copied(count.height, weight[2], o.stride.height, o.dilation.height) *
+                          copied(count.width, weight[3], o.stride.width, o.dilation.width);
+  const double unfolded = double(count.height) * double(count.width) * double(weight[2]) * double(weight[3]);
+  return bordered <= 4 * unfolded;
+}
+
 void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments) {
   const auto& [x, weight, bias, options, y] = arguments;
   if (y.numel() == 0) return;
