@@ -13,7 +13,7 @@ namespace {
 
 constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
-std::atomic<bool> asked_to_stop{false}, ends_at_once{false};
+std::atomic<bool> asked_to_stop{false}, ends_at_once{false}, undoes{false};
 std::atomic<int> ctrl_c{0}, scopes{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
 
@@ -29,7 +29,8 @@ void on_signal(int signal) {
   if (signal == SIGINT) {
     int count = ++ctrl_c;
     if (count == 1)
-      say("\nStopping once this step is done and saved; Ctrl-C twice more ends at once, unsaved\n");
+      say(undoes ? "\nStopping once what was written is removed\n"
+                 : "\nStopping once this step is done and saved; Ctrl-C twice more ends at once, unsaved\n");
     if (count == 3) std::_Exit(interrupted_exit_code);
   }
   errno = kept_errno;
@@ -42,6 +43,7 @@ InterruptScope::InterruptScope(Begin begin) {
     asked_to_stop = false;
     ctrl_c = 0;
     ends_at_once = begin == Begin::at_once;
+    undoes = begin == Begin::undoing;
   }
   for (size_t i = 0; i < std::size(signals); ++i) {
     struct sigaction action {};

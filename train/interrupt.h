@@ -13,9 +13,9 @@ inline constexpr int interrupted_exit_code = 3;
 /// nohup, stays ignored. Scopes may be nested: the flag is the outermost one's.
 class InterruptScope {
  public:
-  enum class Begin { deferring, at_once };
+  enum class Begin { deferring, at_once, undoing };
 
-  /// `at_once`: there is nothing to save yet, so that until `defer` a signal ends the process with
+  /// `undoing`: as deferring, of work that leaves nothing behind when it is stopped. `at_once`: there is nothing to save yet, so that until `defer` a signal ends the process with
   /// `interrupted_exit_code`.
   explicit InterruptScope(Begin begin = Begin::deferring);
   ~InterruptScope();

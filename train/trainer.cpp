@@ -42,6 +42,7 @@ class Trainer {
       validate(false);  // cut short
     while (step_ < end && !interrupted()) {
       double loss = update();
+      if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
       bool last = step_ == options_.schedule.steps;
       if (due(options_.eval_every) && !last) validate(false);
       progress_.update(step_, loss, validation_, lr_, task_.units_per_step, due(options_.eval_every) || last);

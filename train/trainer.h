@@ -52,6 +52,8 @@ struct Task {
   std::function<void()> updated{};
   /// More that is recorded of the step just done, by name; empty: nothing.
   std::function<std::vector<std::pair<std::string, double>>()> step_values{};
+  /// A line for who watches, asked for after each step; empty: there is nothing to say.
+  std::function<std::string()> notice{};
   /// The mean loss over the held-out split, and the accuracy of models that answer, or over a part of it while training goes on (`whole` = false).
   /// This and `sample` may give up by `stop_if_interrupted` (interrupt.h).
   std::function<Validation(bool whole)> validation_loss{};

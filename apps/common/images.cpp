@@ -20,21 +20,10 @@
 namespace reprise::apps {
 namespace {
 
-constexpr const char* data_help =
-    "Images to learn from: fashion-mnist (Debian's package), cifar10:DIR, cifar100:DIR,\n"
-    "idx:DIR, a folder with a folder per class, or tar shards (WebDataset)";
-
 using DatasetPointer = std::shared_ptr<const data::Dataset>;
 
 const std::string debians_fashion_mnist =
     "/usr/share/datasets/fashion-mnist";  // package dataset-fashion-mnist
-
-ImageData split(const DatasetPointer& all, double val_fraction, uint64_t seed) {
-  auto [train, held_out] = data::hold_out(all, val_fraction, seed);
-  return {.train = std::make_shared<data::Subset>(std::move(train)),
-          .validation = std::make_shared<data::Subset>(std::move(held_out)),
-          .test = nullptr};
-}
 
 // "cifar10:DIR" -> {"cifar10", "DIR"}; what has no such word before a colon is a path.
 std::pair<std::string, std::string> kind_and_folder(const std::string& source) {
@@ -68,15 +57,16 @@ DatasetPointer open_folder(const std::string& folder, const std::vector<std::str
   return std::make_shared<data::ImageFolder>(folder, data::ImageFolderOptions{.class_names = class_names});
 }
 
-// A folder of images or shards; the validation part is its own test part too, which only the end sees whole.
-ImageData open_folders(const std::string& root, double val_fraction, uint64_t seed) {
+// A folder of images or shards, or of such for each part.
+ImageData open_folders(const std::string& root) {
   ImageData images;
   std::optional<std::string> train = data::split_folder(root, data::Split::train);
-  std::optional<std::string> held_out = data::split_folder(root, data::Split::validation);
-  DatasetPointer all = open_folder(train.value_or(root), {});
-  if (!train || !held_out) return split(all, val_fraction, seed);
-  images.train = all;
-  images.validation = open_folder(*held_out, all->class_names());
+  images.train = open_folder(train.value_or(root), {});
+  if (!train) return images;
+  if (auto held_out = data::split_folder(root, data::Split::validation))
+    images.validation = open_folder(*held_out, images.train->class_names());
+  if (auto test = data::split_folder(root, data::Split::test))
+    images.test = open_folder(*test, images.train->class_names());
   return images;
 }
 
@@ -114,20 +104,34 @@ void add_image_options(CLI::App& app, ImageOptions& o) {
                    "An image that cannot be read: error (stop), or skip (another one of its class\n"
                    "stands in; the run folder lists them)")
       ->check(CLI::IsMember({"error", "skip"}));
+}
+
+void add_worker_options(CLI::App& app, ImageOptions& o) {
+  auto* group = app.add_option_group("Workers");
   group->add_option("--workers", o.workers, "Threads that decode and augment (0: none of their own)")
       ->transform(whole_from(0, 1024));
   group->add_option("--prefetch", o.prefetch, "Batches that they work ahead")->transform(whole_from(1, 64));
 }
 
-ImageData load_images(const ImageOptions& o, uint64_t seed) {
+ImageData open_images(const std::string& source) {
   return train::under_option("--data", [&] {
     auto [kind, folder] =
-        kind_and_folder(o.data == "fashion-mnist" ? "fashion-mnist:" + debians_fashion_mnist : o.data);
-    if (kind.empty()) return open_folders(folder, o.val_fraction, seed);
-    ImageData images = split(open_pixels(kind, folder, data::Split::train), o.val_fraction, seed);
-    images.test = open_pixels(kind, folder, data::Split::validation);
-    return images;
+        kind_and_folder(source == "fashion-mnist" ? "fashion-mnist:" + debians_fashion_mnist : source);
+    if (kind.empty()) return open_folders(folder);
+    return ImageData{.train = open_pixels(kind, folder, data::Split::train),
+                     .validation = nullptr,
+                     .test = open_pixels(kind, folder, data::Split::test)};
   });
+}
+
+ImageData load_images(const ImageOptions& o, uint64_t seed) {
+  ImageData images = open_images(o.data);
+  if (images.validation) return images;
+  auto [train, held_out] =
+      train::under_option("--data", [&] { return data::hold_out(images.train, o.val_fraction, seed); });
+  images.train = std::make_shared<data::Subset>(std::move(train));
+  images.validation = std::make_shared<data::Subset>(std::move(held_out));
+  return images;
 }
 
 ImageData images_of_run(const std::string& run_folder, const std::string& data) {

@@ -24,14 +24,22 @@ struct ImageOptions {
   int64_t prefetch = 2;  ///< batches ahead
 };
 
+inline constexpr const char* data_help =
+    "Images to learn from: fashion-mnist (Debian's package), cifar10:DIR, cifar100:DIR,\n"
+    "idx:DIR, a folder with a folder per class, or tar shards (WebDataset)";
 void add_image_options(CLI::App& app, ImageOptions& options);
+void add_worker_options(CLI::App& app, ImageOptions& options);
 
 struct ImageData {
   std::shared_ptr<const data::Dataset> train, validation;
   std::shared_ptr<const data::Dataset> test;  ///< null if the data has none
 };
 
-/// Reads what `--data` names. Without a validation part a share of the training images is held out, by (seed, index).
+/// What `--data` names, in the parts that it has: `validation` is null if it has none. Error naming the option, the file and
+/// what is wrong.
+ImageData open_images(const std::string& source);
+
+/// The same for a run. Without a validation part a share of the training images is held out, by (seed, index).
 /// Error naming the option, the file and what is wrong.
 ImageData load_images(const ImageOptions& options, uint64_t seed);
 

@@ -96,8 +96,8 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
   group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->transform(whole_from(0));
   group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd")
       ->check(parsed_by(optim::parse_decay));
-  group->add_option("--beta1", o.beta1, "AdamW's first decay")->check(probability());
-  group->add_option("--beta2", o.beta2, "AdamW's second decay")->check(probability());
+  group->add_option("--beta1", o.beta1, "Decay of the mean gradient")->check(probability());
+  group->add_option("--beta2", o.beta2, "Decay of the mean squared gradient")->check(probability());
   group->add_option("--weight-decay", o.weight_decay, "Of matrices; vectors do not decay")
       ->check(number_from_0());
   group->add_option("--clip", o.trainer.clip, "Largest norm of the gradient (0: no limit)")

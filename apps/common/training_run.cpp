@@ -69,7 +69,7 @@ RecomputeStrategy recompute_strategy(const TrainingOptions& o) {
   return strategy;
 }
 
-void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::AdamW& optimizer,
+void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Optimizer& optimizer,
                      const std::function<Tensor()>& input) {
   size_t budget = blocks.strategy().memory_budget;
   if (budget == 0) return;

@@ -12,7 +12,7 @@
 #include "reprise/core/device.h"
 #include "reprise/nn/block_stack.h"
 #include "reprise/nn/module.h"
-#include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/optimizer.h"
 #include "reprise/train/run_lock.h"
 
 namespace reprise::apps {
@@ -34,13 +34,13 @@ RecomputeStrategy recompute_strategy(const TrainingOptions& options);
 
 /// Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there. `input`: what
 /// the stack is called with.
-void plan_for_budget(const TrainingOptions& options, nn::BlockStack& blocks, optim::AdamW& optimizer,
+void plan_for_budget(const TrainingOptions& options, nn::BlockStack& blocks, optim::Optimizer& optimizer,
                      const std::function<Tensor()>& input);
 
 /// What a program trains, as far as its memory goes.
 struct TrainedModel {
   nn::Module& model;
-  optim::AdamW& optimizer;
+  optim::Optimizer& optimizer;
   std::function<void(const RecomputeStrategy&)> set_recompute;
   std::string row;                           ///< "image"
   std::function<Tensor(int64_t rows)> loss;  ///< of a micro-batch, as training computes it

@@ -13,6 +13,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/text/token_batches.h"
+#include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"

@@ -50,6 +50,7 @@ void add_schedule_options(CLI::App& app, TrainCommand& c) {
 void add_train(CLI::App& app, TrainCommand& o) {
   auto* train = app.add_subcommand("train", "Pretrain an encoder on images, without their labels");
   add_image_options(*train, o.images);
+  add_worker_options(*train, o.images);
   add_model_options(*train, o);
   add_schedule_options(*train, o);
   add_optimizer_options(*train, o, "Images");

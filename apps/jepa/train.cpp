@@ -11,6 +11,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/data/masks.h"
 #include "reprise/data/order.h"
+#include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/checkpoint.h"

@@ -16,6 +16,10 @@ int main(int argc, char** argv) {
         return run_predict(command.predict);
       case Command::Kind::check:
         return run_check(command.check);
+      case Command::Kind::pack:
+        return run_pack(command.pack);
+      case Command::Kind::show:
+        return run_show(command.show);
       case Command::Kind::train:
         break;
     }

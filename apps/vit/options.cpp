@@ -5,8 +5,10 @@
 
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/training_run.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/vit/recipes.h"
+#include "reprise/train/option_error.h"
 
 namespace reprise::apps::vit {
 namespace {
@@ -15,7 +17,8 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
   auto* group = app.add_option_group("Model");
   nn::VitOptions& o = c.model;
   group->add_option("--recipe", c.recipe,
-                    "Published settings for what is left open: fashion, cifar, deit, simple or finetune");
+                    "Published settings for what is left open: fashion, cifar, deit, deit3, simple\n"
+                    "or finetune");
   group->add_option("--model", c.preset, "Width, layers and heads: tiny, small, base or large");
   group->add_option("--image", o.image, "Pixels of an image's side, as the model sees it")
       ->transform(whole_from(1, 1 << 14));
@@ -34,6 +37,7 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
       ->check(CLI::IsMember({"learned", "sincos"}));
   group->add_option("--registers", o.registers, "Register tokens (Darcet et al. 2024)")
       ->transform(whole_from(0));
+  group->add_flag("--no-embed-class", o.no_embed_class, "Positions of the patches alone (DeiT III)");
   group->add_option("--layer-scale", o.layer_scale, "First value of LayerScale (0: none)")
       ->check(number_from_0());
   group->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
@@ -43,7 +47,14 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
 void add_recipe_options(CLI::App& app, TrainCommand& c) {
   auto* group = app.add_option_group("Recipe");
   add_epoch_options(*group, c);
-  group->add_option("--smoothing", c.smoothing, "Label smoothing")->check(probability());
+  group->add_option("--optimizer", c.optimizer, "adamw, or lamb (You et al. 2020)")
+      ->check(CLI::IsMember({"adamw", "lamb"}));
+  group
+      ->add_option("--loss", c.loss,
+                   "cross_entropy, or bce: each class is a yes or no of its own, and of mixed images\n"
+                   "both are a yes (Touvron et al. 2022)")
+      ->check(CLI::IsMember({"cross_entropy", "bce"}));
+  group->add_option("--smoothing", c.smoothing, "Label smoothing (of cross_entropy)")->check(probability());
   group->add_option("--crop", c.crop, "Side of the evaluated middle in that of the resized image")
       ->check(above_0_to_1());
   group->add_option("--layer-decay", c.layer_decay, "Of the learning rate, from a layer to the one below")
@@ -55,6 +66,7 @@ void add_recipe_options(CLI::App& app, TrainCommand& c) {
 void add_train(CLI::App& app, TrainCommand& o) {
   auto* train = app.add_subcommand("train", "Train a vision transformer");
   add_image_options(*train, o.images);
+  add_worker_options(*train, o.images);
   add_model_options(*train, o);
   add_recipe_options(*train, o);
   add_optimizer_options(*train, o, "Images");
@@ -81,6 +93,71 @@ void add_predict(CLI::App& app, PredictCommand& o) {
   predict->add_flag("--invert", o.invert, "Dark on light, for a model that was trained on light on dark");
   add_device_options(*predict, o.device, o.attention);
   predict->add_flag("--json", o.json, "Print one JSON object per image");
+}
+
+void add_pack(CLI::App& app, PackCommand& o) {
+  auto* pack = app.add_subcommand("pack", "Write images, no larger than training needs, as tar shards");
+  pack->add_option("--data", o.data, data_help)->required()->check(not_empty());
+  pack->add_option("--out", o.out,
+                   "Folder of the shards, a new one: train/, and val/ and test/ if there are such")
+      ->required()
+      ->check(not_empty());
+  pack->add_option("--short-side", o.pack.short_side, "Pixels that the short side of larger images gets")
+      ->transform(whole_from(1, 1 << 14));
+  pack->add_flag("--png", o.pack.png, "Lossless, in place of JPEG");
+  pack->add_option("--quality", o.pack.quality, "Of JPEG")->transform(whole_from(1, 100));
+  pack->add_option("--exif", o.exif, "Orientation of photographs: apply (the pixels are turned) or ignore")
+      ->check(CLI::IsMember({"apply", "ignore"}));
+  pack->add_option("--bad-images", o.bad_images,
+                   "An image that cannot be read: error (stop), or skip (it is left out)")
+      ->check(CLI::IsMember({"error", "skip"}));
+}
+
+void add_show(CLI::App& app, ShowCommand& o) {
+  auto* show = app.add_subcommand("show", "What training sees of its images: a page of them, to the pixel");
+  show->add_option("--run", o.run, "A run folder, whose options are meant where they are left open")
+      ->check(not_empty());
+  show->add_option("--recipe", o.recipe, "As train's, where there is no --run");
+  add_image_options(*show, o.images);
+  auto* group = show->add_option_group("Sample");
+  group->add_option("--index", o.index, "Of an image to train on (default: the first ones of the epoch)")
+      ->transform(whole_from(0));
+  group->add_option("--epoch", o.epoch, "From 0")->transform(whole_from(0, int64_t(1) << 31));
+  group->add_option("--image", o.image, "Pixels of an image's side")->transform(whole_from(1, 1 << 14));
+  group->add_option("--channels", o.channels, "1 (gray) or 3 (colour)")->check(CLI::IsMember({1, 3}));
+  group->add_option("--seed", o.seed, "Of the run")->transform(whole_from(0));
+  group->add_option("--batch", o.batch, "Rows of a micro-batch")->transform(whole_from(1));
+  group->add_option("--accumulate", o.accumulate, "Micro-batches per update")->transform(whole_from(1));
+  group->add_option("--repeats", o.repeats, "Of each image per epoch")->transform(whole_from(1, 1000));
+  show->add_option("--out", o.out, "Folder of the page")->check(not_empty());
+}
+
+// Sets what the run or the recipe says of the options that decide what a sample becomes.
+void take_shown_options(CLI::App& show, const ShowCommand& o) {
+  const std::set<std::string> names = {"data",     "val-fraction", "exif",  "bad-images", "recipe", "image",
+                                       "channels", "seed",         "batch", "accumulate", "repeats"};
+  std::string source = "--recipe " + o.recipe;
+  std::map<std::string, std::string> values;
+  if (o.run.empty()) {
+    values = recipe_options(o.recipe, o.batch * o.accumulate);
+  } else {
+    const std::string folder = run_folder_of(o.run);  // empty if there is none
+    source = (folder.empty() ? o.run : folder) + "/config.toml";
+    values = train::under_option("--run", [&] { return read_config(source); });
+  }
+  std::erase_if(values, [&](const auto& value) { return !names.contains(value.first); });
+  take_defaults(show, values, source);
+}
+
+// Width, layers and heads of --model, where they are left open.
+void take_preset(CLI::App& train, const std::string& name) {
+  if (name.empty()) return;
+  const nn::VitOptions preset = train::under_option("--model", [&] { return nn::vit_preset(name); });
+  take_defaults(train,
+                {{"width", std::to_string(preset.width)},
+                 {"layers", std::to_string(preset.layers)},
+                 {"heads", std::to_string(preset.heads)}},
+                "--model " + name);
 }
 
 // Fashion-MNIST in minutes on two CPU cores.
@@ -119,21 +196,28 @@ Command parse_command_line(int argc, char** argv) {
   add_image_options(
       *app.add_subcommand("check", "Decode every image once: formats, sizes, classes, bad files"),
       command.check.images);
+  add_pack(app, command.pack);
+  add_show(app, command.show);
   parse_arguments(app, argc, argv);
+  if (app.got_subcommand("show")) take_shown_options(*app.get_subcommand("show"), command.show);
   if (app.got_subcommand("train")) {
     CLI::App& train = *app.get_subcommand("train");
     TrainCommand& o = command.train;
     command.places = apply_config(train);
     take_run_options(train, o, {"--workers", "--prefetch"});
-    if (!o.trainer.resume)
+    if (!o.trainer.resume) {
       take_defaults(train, recipe_options(o.recipe, o.batch * o.trainer.accumulate), "--recipe " + o.recipe);
+      take_preset(train, o.preset);
+    }
     o.resolved = resolved_config(train);
   }
   using Kind = Command::Kind;
   for (auto [name, kind] : {std::pair{"train", Kind::train},
                             {"eval", Kind::eval},
                             {"predict", Kind::predict},
-                            {"check", Kind::check}})
+                            {"check", Kind::check},
+                            {"pack", Kind::pack},
+                            {"show", Kind::show}})
     if (app.got_subcommand(name)) command.kind = kind;
   return command;
 }

@@ -13,11 +13,8 @@ data::RecipeOptions recipe_options_of(const Classifier& c) {
 }
 
 constexpr std::pair<const char*, data::Pipeline (*)(const data::RecipeOptions&)> training_pipelines[] = {
-    {"fashion", data::fashion_train},
-    {"cifar", data::cifar_train},
-    {"deit", data::deit_train},
-    {"simple", data::simple_train},
-    {"finetune", data::finetune_train}};
+    {"fashion", data::fashion_train}, {"cifar", data::cifar_train},   {"deit", data::deit_train},
+    {"deit3", data::deit3_train},     {"simple", data::simple_train}, {"finetune", data::finetune_train}};
 
 }  // namespace
 
@@ -26,7 +23,7 @@ data::Pipeline evaluation_pipeline(const Classifier& c) { return data::photo_eva
 data::Pipeline training_pipeline(const Classifier& c, const std::string& recipe) {
   for (const auto& [name, pipeline] : training_pipelines)
     if (recipe == name) return pipeline(recipe_options_of(c));
-  fail("--recipe ", recipe, ": there are fashion, cifar, deit, simple and finetune");
+  fail("--recipe ", recipe, ": there are fashion, cifar, deit, deit3, simple and finetune");
 }
 
 }  // namespace reprise::apps::vit

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "reprise/apps/common/data_wait.h"
 #include "reprise/apps/common/image_run.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
@@ -16,6 +17,7 @@
 #include "reprise/data/loader.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
+#include "reprise/nn/optim/lamb.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
 #include "reprise/train/option_error.h"
@@ -25,10 +27,12 @@
 namespace reprise::apps::vit {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // What the weights and the optimizer's state are made for.
-const std::set<std::string> fixed_options = {"--model", "--image",     "--channels",    "--patch",
-                                             "--width", "--layers",    "--heads",       "--stem",
-                                             "--pool",  "--registers", "--layer-scale", "--init-from"};
+const std::set<std::string> fixed_options = {
+    "--model", "--image", "--channels",  "--patch",       "--width",          "--layers",    "--heads",
+    "--stem",  "--pool",  "--registers", "--layer-scale", "--no-embed-class", "--optimizer", "--init-from"};
 
 void tell(const std::string& text) { train::warn("warning: {}\n", text); }
 
@@ -41,9 +45,6 @@ nn::VitOptions model_options(const TrainCommand& c, int64_t classes) {
   o.positions = c.positions == "learned" ? nn::Positions::learned : nn::Positions::sincos;
   o.class_token = o.pool == nn::Pool::token;
   o.recompute = recompute_strategy(c);
-  if (c.preset.empty()) return o;
-  nn::VitOptions preset = train::under_option("--model", [&] { return nn::vit_preset(c.preset); });
-  o.width = preset.width, o.layers = preset.layers, o.heads = preset.heads;
   return o;
 }
 
@@ -74,6 +75,26 @@ std::vector<optim::ParameterGroup> groups_of(const nn::Vit& model, const TrainCo
       {.lr = c.trainer.schedule.lr, .weight_decay = c.weight_decay, .decay = c.layer_decay});
 }
 
+std::unique_ptr<optim::Optimizer> make_optimizer(const nn::Vit& model, const TrainCommand& c) {
+  if (c.optimizer == "lamb")
+    return std::make_unique<optim::Lamb>(groups_of(model, c),
+                                         optim::LambOptions{.beta1 = c.beta1, .beta2 = c.beta2});
+  return std::make_unique<optim::AdamW>(groups_of(model, c),
+                                        optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2});
+}
+
+// The loss of --loss. Targets are classes, or probabilities, smoothed already, where pairs are mixed. To bce a class is
+// there or not, however little of it.
+Tensor loss_of(Tensor logits, const Tensor& targets, const TrainCommand& c) {
+  const bool mixed = targets.dtype() != DType::i64;
+  if (c.loss == "bce") {
+    const Tensor there = mixed ? greater(targets, zeros(targets.shape(), DType::f32, targets.device()))
+                               : one_hot(targets, logits.size(1));
+    return bce_with_logits(logits, there.to(logits.dtype()));
+  }
+  return cross_entropy(std::move(logits), targets, {.label_smoothing = mixed ? 0 : c.smoothing});
+}
+
 // The model of a run and what trains it. The images must outlive it.
 struct Training {
   // With --batch auto it sets the batch of `c`.
@@ -84,56 +105,60 @@ struct Training {
         pipeline(training_pipeline(the_classifier, c.recipe)),
         evaluation(evaluation_pipeline(the_classifier)),
         model(the_classifier.model, device),
-        optimizer(groups_of(model, c), {.beta1 = c.beta1, .beta2 = c.beta2}) {
+        optimizer(make_optimizer(model, c)) {
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(model, c.init_from); });
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model, c.ema);
     if (!c.trainer.resume) report_memory(c, device, trained_model(c, device));
     loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
-    plan_for_budget(c, model.blocks, optimizer, [&] { return loader->batch(0).images; });
+    plan_for_budget(c, model.blocks, *optimizer, [&] { return loader->batch(0).images; });
   }
 
-  Tensor loss(int64_t step, int64_t micro, double smoothing) {
+  Tensor loss(int64_t step, int64_t micro, const TrainCommand& c) {
+    if (micro == 0) step_began = Clock::now();
     data::ImageBatch batch = loader->batch(step, micro);
-    bool mixed = batch.targets.dtype() != DType::i64;  // smoothed already
-    return cross_entropy(model(batch.images), batch.targets, {.label_smoothing = mixed ? 0 : smoothing});
+    return loss_of(model(batch.images), batch.targets, c);
   }
 
   TrainedModel trained_model(const TrainCommand& c, Device device) {
     const bool mixes = pipeline.options().mixing.has_value();
-    auto loss = [this, device, mixes, smoothing = c.smoothing](int64_t rows) {
+    auto loss = [this, device, mixes, &c](int64_t rows) {
       const nn::VitOptions& o = model.options();
-      const Tensor logits = model(zeros({rows, o.channels, o.image, o.image}, DType::f32, device));
-      if (mixes) return cross_entropy(logits, zeros(logits.shape(), DType::f32, device));
-      return cross_entropy(logits, zeros({rows}, DType::i64, device), {.label_smoothing = smoothing});
+      const Shape targets = mixes ? Shape{rows, o.classes} : Shape{rows};
+      return loss_of(model(zeros({rows, o.channels, o.image, o.image}, DType::f32, device)),
+                     zeros(targets, mixes ? DType::f32 : DType::i64, device), c);
     };
     return {
         .model = model,
-        .optimizer = optimizer,
+        .optimizer = *optimizer,
         .set_recompute = [this](const RecomputeStrategy& strategy) { model.blocks.set_recompute(strategy); },
         .row = "image",
         .loss = loss,
         .smallest = mixes ? 2 : 1};
   }
 
-  // Seconds spent waiting for images since the last call.
-  double take_data_seconds() {
-    double now = loader->waited_seconds();
-    return now - std::exchange(waited_before, now);
+  // Of a step just done, with so many images: the seconds that it waited for them.
+  double finish_step(int64_t rows) {
+    const double now = loader->waited_seconds(), waited = now - std::exchange(waited_before, now);
+    notice = data_wait.add(std::chrono::duration<double>(Clock::now() - step_began).count(), waited, rows);
+    return waited;
   }
 
   const Classifier& classifier;
   const ImageData& images;
   const data::Pipeline pipeline, evaluation;
   nn::Vit model;
-  optim::AdamW optimizer;
+  std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Ema> ema{};
   std::optional<data::ImageLoader> loader{};  // once its batch is known
   double waited_before = 0;
+  Clock::time_point step_began{};
+  DataWait data_wait{"images", "more --workers help, and smaller images: reprise-vit pack"};
+  std::string notice{};  // of the step just done
 };
 
 train::Task task_of(Training& t, const TrainCommand& c, Device device) {
-  train::Task task{.model = t.model, .optimizer = t.optimizer, .ema = t.ema.get()};
+  train::Task task{.model = t.model, .optimizer = *t.optimizer, .ema = t.ema.get()};
   task.description = describe(t.classifier);
   task.description["pipeline"] = t.pipeline.text();
   if (c.change) task.changeable = {"dropout", "drop_path", "pipeline"};
@@ -143,10 +168,11 @@ train::Task task_of(Training& t, const TrainCommand& c, Device device) {
   };
   task.unit = "images";
   task.units_per_step = c.batch * c.trainer.accumulate;
-  task.loss = [&t, &c](int64_t step, int64_t micro) { return t.loss(step, micro, c.smoothing); };
-  task.step_values = [&t] {
-    return std::vector{std::pair<std::string, double>{"data_seconds", t.take_data_seconds()}};
+  task.loss = [&t, &c](int64_t step, int64_t micro) { return t.loss(step, micro, c); };
+  task.step_values = [&t, rows = task.units_per_step] {
+    return std::vector{std::pair<std::string, double>{"data_seconds", t.finish_step(rows)}};
   };
+  task.notice = [&t] { return t.notice; };
   task.validation_loss = [&t, &c](bool whole) {
     Evaluation e = evaluate(t.model, *t.images.validation, t.evaluation, c.batch, whole ? 0 : c.eval_batches);
     return train::Validation(e.loss, e.top1());
@@ -174,6 +200,7 @@ int finish_with_report(Training& t, const TrainCommand& c) {
 int run_train(const TrainCommand& given) {
   train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
   TrainCommand c = given;
+  check(c.loss != "bce" || c.smoothing == 0, "--smoothing ", c.smoothing, ": --loss bce has none; give 0");
   Device device = apply_training_options(c);
   std::string& folder = c.trainer.run_folder;
   std::optional<train::RunLock> lock = check_folder(c);
@@ -190,9 +217,9 @@ int run_train(const TrainCommand& given) {
   if (!c.trainer.resume) folder = new_folder.emplace(folder, "vit", tell).path();
 
   train::Task task = task_of(training, c, device);
-  auto begin = std::chrono::steady_clock::now();
+  auto begin = Clock::now();
   train::TrainingResult result = train::train(task, c.trainer);
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   keep_bad_images(folder, training.loader->bad_images());
   int code =
       finish(c, result, seconds, "reprise-vit",

@@ -97,7 +97,8 @@ void ImageFolder::read(int64_t index, const io::DecodeOptions& options, io::Imag
 
 std::optional<std::string> split_folder(const std::string& root, Split split) {
   std::vector<std::string> names = {"train"};
-  if (split == Split::validation) names = {"val", "validation", "valid", "test"};
+  if (split == Split::validation) names = {"val", "validation", "valid"};
+  if (split == Split::test) names = {"test"};
   for (const std::string& name : names) {
     std::error_code unseen;
     if (std::filesystem::is_directory(root + "/" + name, unseen)) return root + "/" + name;

@@ -50,8 +50,8 @@ class ImageFolder : public Dataset {
   std::vector<Entry> entries_;
 };
 
-/// The folder of a part of a data set: `root`/train, or `root`/val (or validation, valid, test); nothing where the root has
-/// no such folder.
+/// The folder of a part of a data set: `root`/train, `root`/val (or validation, valid) or `root`/test; nothing where the root
+/// has no such folder.
 std::optional<std::string> split_folder(const std::string& root, Split split);
 
 }  // namespace reprise::data

@@ -3,6 +3,6 @@
 
 namespace reprise::data {
 
-enum class Split { train, validation };  ///< validation: what a set itself may call test
+enum class Split { train, validation, test };  ///< of sets in two files, all but train is the other one
 
 }  // namespace reprise::data

@@ -23,8 +23,7 @@ class AdamW final : public GroupOptimizer {
   AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options = {});
 
   void step(double gradient_scale = 1) override;
-  /// Makes the state that the first step would make: who plans the memory of a step counts it then.
-  void allocate_state();
+  void allocate_state() override;
   nn::NamedTensors state_dict() const override;
   void load_state_dict(const nn::NamedTensors& state) override;
 

@@ -39,6 +39,11 @@ void Lamb::step(double gradient_scale) {
   });
 }
 
+void Lamb::allocate_state() {
+  make_zeros(first_);
+  make_zeros(second_);
+}
+
 void Lamb::update(const ParameterGroup& group, const Tensor& parameter, const Tensor& gradient,
                   size_t place) {
   Tensor& first = first_[place];

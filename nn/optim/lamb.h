@@ -27,6 +27,7 @@ class Lamb final : public GroupOptimizer {
   Lamb(std::vector<ParameterGroup> groups, const LambOptions& options = {});
 
   void step(double gradient_scale = 1) override;
+  void allocate_state() override;
 
  private:
   struct Checked {};  // the options fit the groups

@@ -37,6 +37,10 @@ void Lars::step(double gradient_scale) {
   });
 }
 
+void Lars::allocate_state() {
+  if (options_.momentum > 0) make_zeros(velocity_);
+}
+
 void Lars::update(const ParameterGroup& group, const Tensor& parameter, Tensor gradient, size_t place) {
   const double decay = group.weight_decay;
   if (decay > 0) {

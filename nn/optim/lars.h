@@ -26,6 +26,7 @@ class Lars final : public GroupOptimizer {
   Lars(std::vector<ParameterGroup> groups, const LarsOptions& options = {});
 
   void step(double gradient_scale = 1) override;
+  void allocate_state() override;
 
  private:
   struct Checked {};  // the options fit the groups

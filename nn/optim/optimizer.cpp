@@ -62,6 +62,14 @@ size_t GroupOptimizer::parameter_count() const {
   return count;
 }
 
+void GroupOptimizer::make_zeros(TensorList& list) {
+  MemoryScope scope(MemoryCategory::optimizer);
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    if (!list[place].defined())
+      list[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
+  });
+}
+
 void Optimizer::zero_grad() {
   for (ParameterGroup* group : all_groups())
     for (Tensor& parameter : group->parameters) parameter.set_grad({});

@@ -35,6 +35,8 @@ class Optimizer {
   /// is negative or not finite, the scale is not finite, or state and parameters are on several devices.
   virtual void step(double gradient_scale = 1) = 0;
 
+  /// Makes the state that the first step would make: who plans the memory of a step counts it then.
+  virtual void allocate_state() = 0;
   void zero_grad();  ///< drops all gradients
   /// Sets `lr` of every group; their `lr_scale` stays. Error if groups have an `lr` each, which one for all
   /// would make equal.
@@ -91,6 +93,8 @@ class GroupOptimizer : public Optimizer {
       for (Tensor& parameter : group.parameters) body(group, parameter, place++);
   }
   size_t parameter_count() const;
+  /// Zeros for the parameters that have none in `list`, of their dtypes.
+  void make_zeros(TensorList& list);
 
   std::vector<ParameterGroup> groups_;
   int64_t steps_ = 0;

@@ -30,6 +30,10 @@ void OptimizerList::step(double gradient_scale) {
   for (Optimizer& optimizer : optimizers_) optimizer.step(gradient_scale);
 }
 
+void OptimizerList::allocate_state() {
+  for (Optimizer& optimizer : optimizers_) optimizer.allocate_state();
+}
+
 nn::NamedTensors OptimizerList::state_dict() const {
   nn::NamedTensors state;
   for (size_t i = 0; i < optimizers_.size(); ++i)

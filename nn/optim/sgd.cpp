@@ -23,6 +23,10 @@ Sgd::Sgd(Checked, std::vector<ParameterGroup> groups, const SgdOptions& options)
         options.momentum);
 }
 
+void Sgd::allocate_state() {
+  if (options_.momentum > 0) make_zeros(velocity_);
+}
+
 void Sgd::step(double gradient_scale) {
   check_step(gradient_scale);
   MemoryScope scope(MemoryCategory::optimizer);

@@ -20,6 +20,7 @@ class Sgd final : public GroupOptimizer {
   Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options = {});
 
   void step(double gradient_scale = 1) override;
+  void allocate_state() override;
 
  private:
   struct Checked {};  // the options fit the groups

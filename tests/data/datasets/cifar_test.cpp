@@ -39,7 +39,7 @@ TEST(Cifar10, ReadsItsBatchesInOrder) {
     folder.write("data_batch_" + std::to_string(i) + ".bin",
                  record(std::string(1, char(i)), 10 * i) + record(std::string(1, char(0)), 10 * i + 5));
   folder.write("test_batch.bin", record("\x09", 99));
-  PixelDataset train = cifar10(folder.path(), Split::train), test = cifar10(folder.path(), Split::validation);
+  PixelDataset train = cifar10(folder.path(), Split::train), test = cifar10(folder.path(), Split::test);
   ASSERT_EQ(train.size(), 10);
   EXPECT_EQ(train.label(4), 3);
   EXPECT_EQ(train.label(5), 0);
@@ -51,14 +51,14 @@ TEST(Cifar10, ReadsItsBatchesInOrder) {
   EXPECT_EQ(test.class_names()[9], "9");
   folder.write("batches.meta.txt",
                "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
-  EXPECT_EQ(cifar10(folder.path(), Split::validation).class_names()[9], "truck");
+  EXPECT_EQ(cifar10(folder.path(), Split::test).class_names()[9], "truck");
 }
 
 TEST(Cifar100, HasCoarseAndFineLabels) {
   TempFolder folder;
   folder.write("test.bin", record("\x07\x2a", 1) + record("\x01\x63", 2));
-  PixelDataset fine = cifar100(folder.path(), Split::validation);
-  PixelDataset coarse = cifar100(folder.path(), Split::validation, Cifar100Labels::coarse);
+  PixelDataset fine = cifar100(folder.path(), Split::test);
+  PixelDataset coarse = cifar100(folder.path(), Split::test, Cifar100Labels::coarse);
   EXPECT_EQ(fine.classes(), 100);
   EXPECT_EQ(fine.label(0), 42);
   EXPECT_EQ(fine.label(1), 99);
@@ -70,7 +70,7 @@ TEST(Cifar100, HasCoarseAndFineLabels) {
 TEST(Cifar10, DamageIsAnError) {
   TempFolder folder;
   std::string path = folder.write("test_batch.bin", record("\x01", 1) + "x");
-  auto reads = [&] { cifar10(folder.path(), Split::validation); };
+  auto reads = [&] { cifar10(folder.path(), Split::test); };
   expect_error(reads, "cifar: " + path + ": wanted whole records of 3073 bytes, 3074 are there");
   folder.write("test_batch.bin", "");
   expect_error(reads, "3073 bytes, 0 are there");

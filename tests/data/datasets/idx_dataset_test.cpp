@@ -91,7 +91,7 @@ TEST(FashionMnist, SaysWhereToGetIt) {
 TEST(FashionMnist, HasItsImages) {
   if (!io::exists("/usr/share/datasets/fashion-mnist"))
     GTEST_SKIP() << "dataset-fashion-mnist is not installed";
-  PixelDataset test = fashion_mnist(Split::validation);
+  PixelDataset test = fashion_mnist(Split::test);
   ASSERT_EQ(test.size(), 10000);
   ASSERT_EQ(test.classes(), 10);
   std::vector<int> per_class(10);

@@ -91,6 +91,16 @@ TEST(ClassNames, OfValidationAreTrainings) {
                "dataset: " + val + ": has the class \"d\", which is none of the 3 classes given");
 }
 
+// What the end of training looks at is never what it validates on.
+TEST(SplitFolder, TestIsNoValidation) {
+  TempFolder folder;
+  folder.write("test/a/1.png", png(1));
+  EXPECT_EQ(split_folder(folder.path(), Split::test), folder / "test");
+  EXPECT_FALSE(split_folder(folder.path(), Split::validation).has_value());
+  folder.write("valid/a/1.png", png(1));
+  EXPECT_EQ(split_folder(folder.path(), Split::validation), folder / "valid");
+}
+
 TEST(ClassNames, AreAtLeastTwo) {
   TempFolder folder;
   folder.write("a/1.png", png(1));

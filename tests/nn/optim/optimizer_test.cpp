@@ -4,6 +4,9 @@
 #include <cmath>
 
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/lamb.h"
+#include "reprise/nn/optim/lars.h"
+#include "reprise/nn/optim/optimizer_list.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/nn/optim/parameters.h"
 #include "reprise/tests/support/test_device.h"
@@ -22,6 +25,34 @@ double norm_of(const TensorList& parameters) {
 }
 
 bool not_the_second(size_t p, uint64_t) { return p != 1; }
+
+// State that is there before the first step: as many tensors as after it, and the same parameters.
+TEST(Optimizer, AllocatesTheStateOfItsFirstStep) {
+  using Make = std::function<std::unique_ptr<Optimizer>(TensorList)>;
+  const Make makes[] = {
+      [](TensorList p) { return std::make_unique<AdamW>(std::move(p)); },
+      [](TensorList p) { return std::make_unique<Lamb>(std::move(p)); },
+      [](TensorList p) { return std::make_unique<Lars>(std::move(p)); },
+      [](TensorList p) { return std::make_unique<Sgd>(std::move(p), SgdOptions{.momentum = 0.9}); },
+      [](TensorList p) { return std::make_unique<Sgd>(std::move(p)); }};
+  for (size_t kind = 0; kind < std::size(makes); ++kind) {
+    TensorList plain = odd_parameters(), planned = odd_parameters();
+    auto first = makes[kind](plain), second = makes[kind](planned);
+    OptimizerList list({*second});
+    list.allocate_state();
+    const size_t tensors = second->state_dict().size();
+    for (uint64_t step = 0; step < 2; ++step) {
+      set_gradients(plain, step);
+      set_gradients(planned, step);
+      first->step();
+      second->step();
+    }
+    EXPECT_EQ(tensors, first->state_dict().size()) << kind;
+    for (size_t p = 0; p < plain.size(); ++p)
+      EXPECT_EQ(plain[p].detach().to_vector<float>(), planned[p].detach().to_vector<float>())
+          << kind << ' ' << p;
+  }
+}
 
 TEST(GradNorm, IsTheNormOfAllGradientsAsOneVector) {
   TensorList parameters = odd_parameters();
