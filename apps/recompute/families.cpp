@@ -6,7 +6,9 @@
 namespace reprise::apps::recompute {
 namespace {
 
-std::vector<ModelFamily> families() { return {gpt_family(), vit_family(), resnet_family(), unet_family()}; }
+std::vector<ModelFamily> families() {
+  return {gpt_family(), vit_family(), resnet_family(), unet_family(), jepa_family()};
+}
 
 template <class T>
 bool contains(const std::vector<T>& list, const T& item) {

@@ -16,6 +16,7 @@ ModelFamily gpt_family();
 ModelFamily vit_family();
 ModelFamily resnet_family();
 ModelFamily unet_family();
+ModelFamily jepa_family();
 
 /// Of all families.
 std::vector<std::string> model_names();

@@ -18,6 +18,10 @@ const Case kResNet{{"--model", "resnet18", "--width", "4", "--image", "32", "--c
                    true};
 const Case kUNet{{"--model", "unet", "--width", "4", "--image", "32", "--batch", "2"}, false};
 
+const Case kJepa{{"--model", "jepa_tiny", "--layers", "4", "--width", "32", "--heads", "2", "--image", "32",
+                  "--patch", "4", "--drop-path", "0.1"},
+                 false};
+
 ProgramResult run_on(const Case& of, const std::string& command, const Arguments& more) {
   Arguments all = {command, "--threads", "1"};
   all.insert(all.end(), of.model.begin(), of.model.end());
@@ -32,7 +36,7 @@ void expect_has(const ProgramResult& result, const std::vector<std::string>& par
 }
 
 TEST(VerifyImages, PassesForEveryModelAndStrategy) {
-  for (const Case* of : {&kVit, &kResNet, &kUNet})
+  for (const Case* of : {&kVit, &kResNet, &kUNet, &kJepa})
     for (const char* strategy : {"full", "selective", "every:2", "sqrt", "offload", "auto:50%"}) {
       if (!of->is_chain && std::string(strategy).starts_with("auto")) continue;
       SCOPED_TRACE(of->model[1] + ' ' + strategy);
