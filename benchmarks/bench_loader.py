@@ -41,7 +41,10 @@ class Reader:
 
     def run(self):
         print("run", file=self.process.stdin, flush=True)
-        self.rates.append(json.loads(self.process.stdout.readline())["images_per_second"])
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"bench: {self.name} ended without a result (exit code {self.process.wait()})")
+        self.rates.append(json.loads(line)["images_per_second"])
 
     def stop(self):
         self.process.stdin.close()
@@ -65,11 +68,13 @@ def main():
                    Reader("torchvision, tensors", [python, worker, "--data", folder, "--path", "tensors"], one),
                    Reader("torchvision, Pillow", [python, worker, "--data", folder, "--path", "pillow"], one),
                    Reader("Reprise, Fashion-MNIST", [binary, "--fashion"], set(cores[:2]))]
-        for turn in range(rounds):
-            for reader in readers[turn % len(readers):] + readers[:turn % len(readers)]:
-                reader.run()
-        for reader in readers:
-            reader.stop()
+        try:
+            for turn in range(rounds):
+                for reader in readers[turn % len(readers):] + readers[:turn % len(readers)]:
+                    reader.run()
+        finally:
+            for reader in readers:
+                reader.stop()
     print(f"{cpu_model()}, one core, medians of {rounds}")
     rows = []
     for reader in readers:

@@ -14,23 +14,40 @@ namespace {
 
 constexpr int64_t most_rows = 16;  // that are measured
 
+// Gradients that a step made, or had begun to make, go with it.
+struct DropGradients {
+  nn::Module& model;
+  ~DropGradients() { model.zero_grad(); }
+};
+
+struct StopRecording {
+  Allocator& memory;
+  ~StopRecording() { memory.stop_recording(); }
+};
+
+// What the measured steps leave in the allocator goes too.
+struct ForgetPeaks {
+  Allocator& memory;
+  ~ForgetPeaks() {
+    memory.empty_cache();
+    memory.reset_peaks();
+  }
+};
+
 // One step that leaves no trace.
 MeasuredStep play(nn::Module& model, const MemoryReportOptions& options, int64_t rows) {
   Allocator& memory = allocator(options.device);
+  const DropGradients gradients{model};
   const recompute::DryRun dry_run;
   auto micro_batch = [&] { options.loss(rows).backward(); };
   if (options.accumulate > 1) micro_batch();
   MeasuredStep step{rows, memory.stats().held, {}};
   memory.start_recording();
-  try {
+  {
+    const StopRecording recording{memory};
     micro_batch();
-  } catch (...) {
-    memory.stop_recording();
-    model.zero_grad();
-    throw;
+    step.events = memory.stop_recording();
   }
-  step.events = memory.stop_recording();
-  model.zero_grad();
   return step;
 }
 
@@ -40,12 +57,17 @@ int64_t peak_of(const std::vector<MemoryEvent>& events) {
   return peak;
 }
 
-// Bytes that the machine could give to programs, or 0.
+// Bytes that the machine could give to programs, or 0; no more than a container (cgroup v2) may have.
 size_t available_bytes() {
+  size_t available = 0;
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("MemAvailable:")) return size_t(std::atoll(line.c_str() + 13)) << 10;
-  return 0;
+    if (line.starts_with("MemAvailable:")) available = size_t(std::atoll(line.c_str() + 13)) << 10;
+  size_t most = 0, used = 0;  // "max" is no number: there is no limit
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> used)
+    available = std::min(available, most - std::min(most, used));
+  return available;
 }
 
 }  // namespace
@@ -90,6 +112,7 @@ StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
                         const RecomputeStrategy& strategy) {
   options.set_recompute(strategy);
   Allocator& memory = allocator(options.device);
+  const ForgetPeaks forget{memory};
   play(model, options, options.smallest);  // makes what is made once
   MeasuredStep smaller = play(model, options, options.smallest);
   MeasuredStep larger = play(model, options, 2 * options.smallest);
@@ -98,8 +121,6 @@ StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
     smaller = std::move(larger);
     larger = play(model, options, 2 * smaller.rows);
   }
-  memory.empty_cache();
-  memory.reset_peaks();
   return StepMemory(smaller, larger, memory);
 }
 

@@ -54,8 +54,8 @@ struct MemoryReportOptions {
   int64_t accumulate = 1;  ///< micro-batches per step: gradients are there before all but the first
 };
 
-/// Measures two small steps of `model`, forward and backward, with this strategy, which stays set. Weights, buffers,
-/// gradients and generators are as before; the allocator's peaks begin anew. OutOfMemory if they do not fit.
+/// Measures two small steps of `model`, forward and backward, with this strategy, which stays set. Weights, buffers
+/// and generators are as before, gradients are dropped, the allocator's peaks begin anew. OutOfMemory if they do not fit.
 StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
                         const RecomputeStrategy& strategy);
 

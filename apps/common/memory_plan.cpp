@@ -25,11 +25,12 @@ std::vector<Measured> measure(const TrainingOptions& o, Device device, const Tra
   std::vector<std::string> strategies = {"none", "selective", "full"};
   if (own.kind != Kind::automatic && std::ranges::find(strategies, o.recompute) == strategies.end())
     strategies.push_back(o.recompute);
-  const train::MemoryReportOptions options{.device = device,
-                                           .loss = t.loss,
-                                           .set_recompute = t.set_recompute,
-                                           .smallest = t.smallest,
-                                           .accumulate = o.trainer.accumulate};
+  const train::MemoryReportOptions options{
+      .device = device,
+      .loss = t.loss,
+      .set_recompute = t.set_recompute,
+      .smallest = t.smallest,
+      .accumulate = o.batch_auto ? 2 : o.trainer.accumulate};  // auto may choose to accumulate
   std::vector<Measured> measured;
   for (const std::string& strategy : strategies) {
     measured.push_back({strategy, {}});
@@ -78,15 +79,15 @@ void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, int64_t
                   const std::string& row) {
   const int64_t fits = own.memory ? own.memory->largest(limit / 10 * 9) : 0,
                 total = o.batch * o.trainer.accumulate;
-  check(fits >= smallest, "--batch auto: not even ", smallest, ' ', row, "s fit into ", in_mib(double(limit)),
-        " MiB with --recompute ", own.strategy);
+  check(fits >= smallest, "--batch auto: not even a batch of ", smallest, " fits into ",
+        in_mib(double(limit)), " MiB with --recompute ", own.strategy);
   check(total % smallest == 0, "--batch auto: ", total, ' ', row, "s per update are no multiple of ",
         smallest);
   o.batch = divisor(total, fits, smallest);
   o.trainer.accumulate = total / o.batch;
   set_value(o.resolved, "batch", o.batch);
   set_value(o.resolved, "accumulate", o.trainer.accumulate);
-  train::report("Batch: {} {}s, {} per update\n", o.batch, row, o.trainer.accumulate);
+  train::report("Batch: {} {}s, {} micro-batches per update\n", o.batch, row, o.trainer.accumulate);
 }
 
 }  // namespace
@@ -104,7 +105,7 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
   train::report("Memory: weights {}, gradients {}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
                 in_mib(gradients), in_mib(state), t.row, each(measured, [&](const train::StepMemory& m) {
-                  return in_mib(double(m.peak(2 * o.batch) - m.peak(o.batch)) / double(o.batch));
+                  return in_mib((double(m.peak(2 * o.batch)) - double(m.peak(o.batch))) / double(o.batch));
                 }));
   train::report("A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
                 each(measured, [&](const train::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),

@@ -149,6 +149,7 @@ void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::s
   check(!folder.empty(), "--resume: say which run goes on by --out");
   std::string config = folder + "/config.toml";
   if (io::exists(config)) o.changes = take_run_config(train, config);
+  check(!o.batch_auto, "--batch auto is for a new run: --resume goes on with the batch that it chose");
   std::erase_if(o.changes, [&](const OptionChange& change) {
     return free_options.contains(change.option) || also_free.contains(change.option) ||
            is_same_device(change);

@@ -36,7 +36,9 @@ CLI::Validator whole_from(int64_t least, int64_t most) {
 
 CLI::Validator or_auto(CLI::Validator other) {
   auto complaint = [other = std::move(other)](std::string& text) {
-    return text == "auto" ? std::string() : other(text);
+    if (text == "auto") return std::string();
+    const std::string wrong = other(text);
+    return wrong.empty() ? wrong : wrong + ", nor auto";
   };
   return {complaint, ""};
 }

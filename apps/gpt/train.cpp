@@ -95,7 +95,7 @@ int run_train(const TrainCommand& given) {
   if (corpus.tokenizer) prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad one is told now
   c.model.vocab_size = corpus.vocab_size;
   c.model.recompute = recompute_strategy(c);
-  train::check_fits(c.model, c.batch, c.model.context, device);
+  train::check_fits(c.model, c.batch_auto ? 1 : c.batch, c.model.context, device);
   manual_seed(uint64_t(c.seed));
   nn::Gpt model(c.model, device);
   if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);

@@ -124,7 +124,9 @@ struct Training {
     };
     auto set_recompute = [this](const RecomputeStrategy& strategy) {
       model.encoder.blocks.set_recompute(strategy);
-      if (c.recompute_predictor.empty()) model.predictor.predictor_blocks.set_recompute(strategy);
+      const bool automatic = strategy.kind == RecomputeStrategy::Kind::automatic;  // plans the encoder alone
+      if (c.recompute_predictor.empty())
+        model.predictor.predictor_blocks.set_recompute(automatic ? RecomputeStrategy() : strategy);
     };
     return {.model = model,
             .optimizer = optimizer,

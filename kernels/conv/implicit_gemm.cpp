@@ -217,6 +217,9 @@ void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments
   const bool direct = phases.is_plain(dx.size(2), dx.size(3));
   const int64_t slab = slab_of(images, layout.image_stride(), phases.phase_numel(), dx.dtype);
   SlabImages source(stream, dy, layout, slab);
+  std::vector<PhaseTaps> all_taps;
+  for (const auto& down : rows.phases)
+    for (const auto& right : columns.phases) all_taps.emplace_back(down, right, out, layout, weight);
   const device::Workspace apart(stream,
                                 direct ? 0 : size_t(slab * phases.image_stride()) * size_of(dx.dtype));
   dispatch_floating(dx.dtype, "conv2d", [&]<class T>() {
@@ -226,7 +229,7 @@ void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments
       T* to = direct ? dx.as<T>() + begin * phases.image_stride() : apart.as<T>();
       for (size_t a = 0; a < rows.phases.size(); ++a)
         for (size_t b = 0; b < columns.phases.size(); ++b) {
-          const PhaseTaps taps(rows.phases[a], columns.phases[b], out, layout, weight);
+          const PhaseTaps& taps = all_taps[a * columns.phases.size() + b];
           for (int64_t g = 0; g < groups; ++g) {
             const PixelsByTaps<T> windows{source.windows<T>(phases.size, g * out, taps.pixels)};
             const WeightByTaps<T> weights{weight.as<T>() + g * out * weight.stride(0), weight.stride(1),

@@ -9,8 +9,8 @@
 namespace reprise::kernels::conv2d_detail {
 namespace {
 
-/// Calls body(phase, row, from, begin, end, column) for each row of each phase of one channel: the phase's
-/// elements [begin, end) are pixels of `row`, the first of them of `column`; row -1 is outside.
+/// Calls body(place, row, begin, end, column) for each row of each phase of one channel, which begins at `place`
+/// there: its elements [begin, end) are pixels of `row`, the first of them of `column`; row -1 is outside.
 template <class Body>
 void for_each_row(const PhaseImages& p, int64_t height, int64_t width, Body&& body) {
   for (int64_t a = 0; a < p.stride.height; ++a)

@@ -139,9 +139,10 @@ class MatrixMultiply {
     space.b.start(block.n0 * rounds + round, tiles_n * panels * panels_b());
     C* all_a = space.a.memory.ensure<C>(tiles_m * panels * packed_a());
     // What one tile alone needs stays in its thread's cache.
-    const bool share_b = tiles_m > 1;
+    const bool share_b = m_ > blocks_.tile_m;
     C* all_b = share_b ? space.b.memory.ensure<C>(tiles_n * panels * packed_b()) : nullptr;
-    const int64_t tile_size = blocks_.tile_m * blocks_.tile_n;
+    // With room for one vector more, which may be read past a tile's last sums.
+    const int64_t tile_size = blocks_.tile_m * blocks_.tile_n + 16;
     // With several rounds along the sum, sums wait here for the next one; else a thread's own tile has them.
     C* waiting = rounds > 1 ? space.sums.ensure<C>(tiles_m * tiles_n * tile_size) : nullptr;
     auto task = [&](int64_t tile) {

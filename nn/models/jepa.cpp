@@ -107,10 +107,13 @@ Tensor Jepa::loss(const Tensor& images, const Tensor& target_features, const Ten
   auto loss_of = [this, context, targets, wanted](const Tensor& tokens) {
     return smooth_l1(predictor(tokens, context, targets), wanted);
   };
+  struct Planned {  // it holds this call's tensors
+    std::function<Tensor(const Tensor&)>& loss;
+    ~Planned() { loss = {}; }
+  };
   encoder.planned_loss = loss_of;
-  const Tensor tokens = (*encoder.norm)(encoder.blocks(take_tokens(encoder.embed(images), context)));
-  encoder.planned_loss = {};  // it holds this call's tensors
-  return loss_of(tokens);
+  const Planned planned{encoder.planned_loss};
+  return loss_of((*encoder.norm)(encoder.blocks(take_tokens(encoder.embed(images), context))));
 }
 
 double feature_std(const Tensor& features) {

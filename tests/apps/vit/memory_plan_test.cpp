@@ -36,6 +36,24 @@ TEST(MemoryPlan, BatchAutoKeepsTheRowsOfAnUpdateAndIsKept) {
   expect_same_checkpoints(out, folder / "given");
 }
 
+// Micro-batches after the first find the gradients of all weights there.
+TEST(MemoryPlan, BatchAutoLeavesRoomForGradientsThatAreHeld) {
+  TempFolder folder;
+  const Arguments options = {"--width",      "128", "--layers",       "2",    "--batch", "auto",
+                             "--eval-every", "0",   "--memory-limit", "14MiB"};
+  const std::string said = run_vit(vit_arguments(tiny_images(folder), folder / "run", 2, options));
+  EXPECT_NE(said.find(" micro-batches per update"), std::string::npos) << said;
+  EXPECT_EQ(said.find(", 1 micro-batches"), std::string::npos) << "all fits, and nothing is tested: " << said;
+}
+
+TEST(MemoryPlan, BatchAutoIsForNewRuns) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), out = folder / "run";
+  run_vit(vit_arguments(data, out, 3, {"--stop-after", "1"}));
+  expect_vit_refused({"train", "--out", out, "--resume", "--change", "--batch", "auto"},
+                     {"--batch auto is for a new run"});
+}
+
 TEST(MemoryPlan, WhatIsTooLargeIsRefusedBeforeARunFolderIsMade) {
   TempFolder folder;
   const std::string data = tiny_images(folder), out = folder / "run";
@@ -44,7 +62,7 @@ TEST(MemoryPlan, WhatIsTooLargeIsRefusedBeforeARunFolderIsMade) {
                       "so would --batch "});
   EXPECT_FALSE(std::filesystem::exists(out));
   expect_vit_refused(vit_arguments(data, out, 1, {"--batch", "auto", "--memory-limit", "64KB"}),
-                     {"--batch auto: not even 1 images fit into 0.1 MiB"});
+                     {"--batch auto: not even a batch of 1 fits into 0.1 MiB"});
   expect_vit_refused(vit_arguments(data, out, 1, {"--batch", "some"}), {"--batch", "some"});
 }
 

@@ -30,6 +30,7 @@ const std::vector<Case>& cases() {
       {{3, 7, 4, 5}, {2, 7, 1, 1}, {}},
       {{1, 1, 10, 10}, {1, 1, 2, 2}, {.stride = 5}},                      // pixels that no window covers
       {{3, 31, 7, 6}, {17, 31, 3, 3}, {.stride = {1, 2}, .padding = 1}},  // sums longer than a panel
+      {{70, 3, 7, 9}, {5, 3, 3, 3}, {.padding = 1}},                      // images in two slabs
       {{5, 8, 4, 4}, {34, 4, 3, 2}, {.stride = 2, .padding = {1, 0}, .groups = 2}},
       {{1, 1, 2, 2}, {2, 1, 5, 5}, {.padding = 4}},  // windows larger than the image
   };
@@ -147,6 +148,13 @@ TEST(Conv2d, MatchesLoopsByUnfoldedWindows) {
     expect_forward(k, DType::f32, true, tolerance_of(DType::f32), by_unfolded_windows);
     expect_gradients(k, DType::f32, tolerance_of(DType::f32), by_unfolded_windows);
   }
+}
+
+TEST(Conv2d, TakesSumsOfSeveralRounds) {
+  if (reprise::testing::test_device().type == DeviceType::cuda) GTEST_SKIP() << "slow in the emulator";
+  const Case k{{9, 128, 7, 7}, {20, 128, 3, 3}, {.padding = 1}};
+  expect_forward(k, DType::f32, true, 1e-4);
+  expect_gradients(k, DType::f32, 1e-4);
 }
 
 TEST(Conv2d, TakesNoImages) {
