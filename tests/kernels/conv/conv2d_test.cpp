@@ -30,7 +30,6 @@ const std::vector<Case>& cases() {
       {{3, 7, 4, 5}, {2, 7, 1, 1}, {}},
       {{1, 1, 10, 10}, {1, 1, 2, 2}, {.stride = 5}},                      // pixels that no window covers
       {{3, 31, 7, 6}, {17, 31, 3, 3}, {.stride = {1, 2}, .padding = 1}},  // sums longer than a panel
-      {{70, 3, 7, 9}, {5, 3, 3, 3}, {.padding = 1}},                      // images in two slabs
       {{5, 8, 4, 4}, {34, 4, 3, 2}, {.stride = 2, .padding = {1, 0}, .groups = 2}},
       {{1, 1, 2, 2}, {2, 1, 5, 5}, {.padding = 4}},  // windows larger than the image
   };
@@ -150,11 +149,14 @@ TEST(Conv2d, MatchesLoopsByUnfoldedWindows) {
   }
 }
 
-TEST(Conv2d, TakesSumsOfSeveralRounds) {
+TEST(Conv2d, TakesSumsOfSeveralRoundsAndSlabs) {
   if (reprise::testing::test_device().type == DeviceType::cuda) GTEST_SKIP() << "slow in the emulator";
-  const Case k{{9, 128, 7, 7}, {20, 128, 3, 3}, {.padding = 1}};
-  expect_forward(k, DType::f32, true, 1e-4);
-  expect_gradients(k, DType::f32, 1e-4);
+  const Case rounds{{9, 128, 7, 7}, {20, 128, 3, 3}, {.padding = 1}},
+      slabs{{70, 3, 7, 9}, {5, 3, 3, 3}, {.padding = 1}};
+  for (const Case& k : {rounds, slabs}) {
+    expect_forward(k, DType::f32, true, 1e-4);
+    expect_gradients(k, DType::f32, 1e-4);
+  }
 }
 
 TEST(Conv2d, TakesNoImages) {
