@@ -2,9 +2,12 @@
 
 #include <cmath>
 
+#include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/io/atomic_file.h"
+#include "reprise/nn/models/vit.h"
+#include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps {
@@ -14,6 +17,16 @@ void add_epoch_options(CLI::App& group, ImageTrainingOptions& o) {
       ->check(number_from_0());
   group.add_option("--warmup-epochs", o.warmup_epochs, "Of linear warm-up, where --warmup is 0")
       ->check(number_from_0());
+}
+
+void take_preset(CLI::App& train, const std::string& name) {
+  if (name.empty()) return;
+  const nn::VitOptions preset = train::under_option("--model", [&] { return nn::vit_preset(name); });
+  take_defaults(train,
+                {{"width", std::to_string(preset.width)},
+                 {"layers", std::to_string(preset.layers)},
+                 {"heads", std::to_string(preset.heads)}},
+                "--model " + name);
 }
 
 void count_steps(ImageTrainingOptions& o, int64_t images) {

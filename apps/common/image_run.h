@@ -20,6 +20,9 @@ struct ImageTrainingOptions : TrainingOptions {
 /// --epochs and --warmup-epochs.
 void add_epoch_options(CLI::App& group, ImageTrainingOptions& options);
 
+/// Width, layers and heads of --model, where they are left open: `name` is of `nn::vit_preset`, or empty.
+void take_preset(CLI::App& train, const std::string& name);
+
 /// Steps, warm-up and evaluations that are given in epochs become steps. Error naming the option if they cannot be
 /// counted, or if there is nothing to train.
 void count_steps(ImageTrainingOptions& options, int64_t images);

@@ -123,6 +123,7 @@ Command parse_command_line(int argc, char** argv) {
   CLI::App& train = *app.get_subcommand("train");
   command.places = apply_config(train);
   take_run_options(train, command.train, {"--workers", "--prefetch", "--recompute-predictor"});
+  if (!command.train.trainer.resume) take_preset(train, command.train.preset);
   command.train.resolved = resolved_config(train);
   return command;
 }

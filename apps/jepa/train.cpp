@@ -43,9 +43,6 @@ nn::JepaOptions model_options(const TrainCommand& c) {
   } else if (o.recompute.kind != RecomputeStrategy::Kind::automatic) {
     o.recompute_predictor = o.recompute;
   }
-  if (c.preset.empty()) return o;
-  nn::VitOptions preset = train::under_option("--model", [&] { return nn::vit_preset(c.preset); });
-  o.width = preset.width, o.layers = preset.layers, o.heads = preset.heads;
   return o;
 }
 

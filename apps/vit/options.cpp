@@ -149,17 +149,6 @@ void take_shown_options(CLI::App& show, const ShowCommand& o) {
   take_defaults(show, values, source);
 }
 
-// Width, layers and heads of --model, where they are left open.
-void take_preset(CLI::App& train, const std::string& name) {
-  if (name.empty()) return;
-  const nn::VitOptions preset = train::under_option("--model", [&] { return nn::vit_preset(name); });
-  take_defaults(train,
-                {{"width", std::to_string(preset.width)},
-                 {"layers", std::to_string(preset.layers)},
-                 {"heads", std::to_string(preset.heads)}},
-                "--model " + name);
-}
-
 // Fashion-MNIST in minutes on two CPU cores.
 TrainCommand default_train() {
   TrainCommand o;

@@ -146,6 +146,23 @@ TEST(JepaResume, NoBitDependsOnThreadsWorkersOrRecompute) {
   }
 }
 
+// --model fills what is left open and no more, and what it filled is kept. The tests' defaults give width and heads.
+TEST(JepaOptions, ModelLeavesRoomForWhatIsGiven) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), out = folder / "run";
+  const std::string said = run_jepa(jepa_arguments(data, out, 1, {"--model", "tiny", "--layers", "2"}));
+  EXPECT_NE(said.find("encoder of 2 layers, 2 heads, width 16"), std::string::npos) << said;
+  Arguments open = jepa_arguments(data, folder / "open", 1, {"--model", "tiny", "--layers", "1"});
+  for (const char* option : {"--width", "--heads"}) {
+    const auto at = std::find(open.begin(), open.end(), option);
+    open.erase(at, at + 2);
+  }
+  EXPECT_NE(run_jepa(open).find("encoder of 1 layers, 3 heads, width 192"), std::string::npos);
+  const std::string config = io::read_file(folder / "open/config.toml");
+  for (const char* line : {"\nwidth = 192\n", "\nlayers = 1\n", "\nheads = 3\n"})
+    EXPECT_NE(config.find(line), std::string::npos) << line << " in " << config;
+}
+
 TEST(JepaOptions, AreRefusedBeforeARunFolderIsMade) {
   TempFolder folder;
   std::string data = tiny_images(folder), out = folder / "run";
