@@ -4,6 +4,7 @@
 //   namespace rp = reprise;
 #pragma once
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/function.h"
@@ -71,6 +72,7 @@
 #include "reprise/nn/models/feature_pyramid.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/models/jepa.h"
+#include "reprise/nn/models/lejepa.h"
 #include "reprise/nn/models/resnet.h"
 #include "reprise/nn/models/unet.h"
 #include "reprise/nn/models/vit.h"

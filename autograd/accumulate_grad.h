@@ -13,6 +13,7 @@ class AccumulateGrad final : public Node {
   TensorList run(TensorList&& output_grads) override;
   const char* op_name() const override { return "accumulate_grad"; }
   AutogradMeta& leaf() { return *leaf_; }
+  const std::shared_ptr<AutogradMeta>& shared_leaf() const { return leaf_; }
   /// The leaf was given data of another form: the gradient of what it was before fits it no more.
   void retire() { retired_ = true; }
 

@@ -20,7 +20,8 @@ void FunctionNode::throw_undefined(const char* op_name, const UndefinedTensor& e
   fail(op_name, ": ", error.what(), which.str());
 }
 
-void FunctionNode::begin(const TensorList& inputs) {
+void FunctionNode::begin(const TensorList& inputs, bool under_autocast) {
+  under_autocast_ = under_autocast;
   results_wanted_ = !OpInterceptor::all_want_no_results();
   if (!grad_mode_enabled()) return;
   edges_.reserve(inputs.size());
@@ -44,10 +45,13 @@ void FunctionNode::check_outputs(const TensorList& outputs, const TensorList& in
   }
 }
 
-void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, const char* op_name) {
+void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, const CastSeam* seam,
+                          const char* op_name) {
   check_outputs(outputs, inputs, op_name);
   OpObserver::notify(op_name, inputs, outputs);
   if (!recording_) return;
+  // The scope whose end lets shadows go may be over when backward asks.
+  if (seam && seam->shadows() == amp::Shadows::step) kept_shadows_ = amp::Shadows::step;
   if (anomaly_mode_enabled()) describe(inputs, op_name);
   for (int i = 0; i < int(outputs.size()); ++i) {
     const Tensor& y = outputs[size_t(i)];
@@ -60,7 +64,13 @@ void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, c
   }
   TensorList to_save = std::exchange(to_save_, {});  // a pack hook may throw: an output must not stay here
   saved_.reserve(to_save.size());
-  for (const Tensor& x : to_save) {
+  for (Tensor& x : to_save) {
+    // Of a shadow the weight is kept, which is there anyway, and whose version says whether it was changed since.
+    if (Tensor weight = seam ? seam->weight_of(x) : Tensor(); weight.defined()) {
+      shadows_.resize(to_save.size());
+      shadows_[saved_.size()] = x.dtype();
+      x = weight;
+    }
     bool is_output = false;
     for (const Tensor& y : outputs) is_output |= x.defined() && x.is_same(y);
     saved_.emplace_back(x, is_output, op_name);
@@ -91,7 +101,27 @@ Tensor FunctionNode::saved(int i) const {
         "the first");
   check(size_t(i) < saved_.size(), op_name(), ": backward asked for saved(", i, "), forward saved ",
         saved_.size(), " tensors");
-  return saved_[size_t(i)].unpack(std::const_pointer_cast<FunctionNode>(shared_from_this()), op_name());
+  Tensor x = saved_[size_t(i)].unpack(std::const_pointer_cast<FunctionNode>(shared_from_this()), op_name());
+  const std::optional<DType> shadow = size_t(i) < shadows_.size() ? shadows_[size_t(i)] : std::nullopt;
+  if (!shadow) return x;
+  return grad_mode_enabled() ? cast(x, *shadow) : shadow_of(x, *shadow, kept_shadows_);
+}
+
+DType FunctionNode::gradient_dtype(int i, DType otherwise) const {
+  if (!needs_grad(i)) return otherwise;
+  const Edge& edge = edges_[size_t(i)];
+  return edge.node->outputs()[size_t(edge.input)].dtype;
+}
+
+void FunctionNode::cast_gradients(TensorList& grads) const {
+  if (!under_autocast_) return;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!edges_[i] || !grads[i].defined()) continue;
+    const DType wanted = gradient_dtype(int(i), grads[i].dtype());
+    if (grads[i].dtype() == wanted) continue;
+    MemoryScope memory = gradient_memory(int(i));
+    grads[i] = cast(grads[i], wanted);
+  }
 }
 
 void FunctionNode::release() {

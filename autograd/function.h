@@ -19,9 +19,14 @@
 // which holds it: a cycle that is never freed. `backward` returns a gradient for each tensor argument in
 // order, undefined where none is due; written with differentiable operations it can be differentiated again.
 // A checkpoint compares the arguments of its two runs: numbers, flags, enums, sizes, texts, and structs that
-// say what is in them (see attributes.h).
+// say what is in them (see attributes.h). What autocast does with the arguments says a member `autocast`
+// (amp/autocast.h).
 #pragma once
 
+#include <optional>
+#include <tuple>
+
+#include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/saved_tensor.h"
@@ -48,14 +53,24 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
   /// While it lives, memory is accounted to `gradients` if the i-th tensor argument is a leaf: for `backward`
   /// to make the gradient of a parameter in.
   MemoryScope gradient_memory(int i) const;
+  /// The dtype that the gradient of the i-th tensor argument should have: of an f32 weight it is f32, whatever dtype
+  /// autocast gave to `forward`. `otherwise` where no gradient is wanted. One that `backward` returns in another dtype
+  /// is cast.
+  DType gradient_dtype(int i, DType otherwise) const;
+  /// Whether autocast chose the dtypes: then an operation may take what it refuses otherwise.
+  bool under_autocast() const { return under_autocast_; }
   /// Whether a graph is being recorded at all: if not, forward need not keep anything.
   bool recording() const { return recording_; }
   /// Whether anybody will read the results, or only what is saved: if not, forward may return
   /// `Tensor::hollow` ones and leave out what only they need.
   bool results_wanted() const { return results_wanted_; }
 
-  void begin(const TensorList& inputs);
-  void finish(const TensorList& outputs, const TensorList& inputs, const char* op_name);
+  void begin(const TensorList& inputs, bool under_autocast);
+  void finish(const TensorList& outputs, const TensorList& inputs, const CastSeam* seam, const char* op_name);
+  /// `backward` of a transparent operation will run under the scopes that hold now.
+  void note_autocast() { forward_autocast_ = amp::autocast_state(); }
+  const amp::AutocastState& forward_autocast() const { return forward_autocast_; }
+  void cast_gradients(TensorList& grads) const;
   [[noreturn]] static void throw_undefined(const char* op_name, const UndefinedTensor& error,
                                            const TensorList& inputs);
   static void check_gradient_count(const char* op_name, size_t got, size_t expected);
@@ -67,8 +82,12 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
   bool recording_ = false;
   bool results_wanted_ = true;
   bool released_ = false;
+  bool under_autocast_ = false;
+  amp::AutocastState forward_autocast_{};
   TensorList to_save_;
   std::vector<SavedTensor> saved_;
+  amp::Shadows kept_shadows_ = amp::Shadows::none;
+  std::vector<std::optional<DType>> shadows_;  // which of them were shadows of weights, in this dtype
 };
 
 namespace detail {
@@ -85,6 +104,18 @@ constexpr OpCost cost_of() {
     return F::cost;
   else
     return {};
+}
+template <class F>
+concept DeclaresAutocast = requires {
+  F::autocast;
+};
+/// Which of a Function's tensor arguments autocast leaves as they are: bit i is the i-th.
+template <class F>
+constexpr uint32_t kept_by_autocast() {
+  if constexpr (requires { F::autocast_keeps; })
+    return F::autocast_keeps;
+  else
+    return 0;
 }
 inline TensorList as_list(const Tensor& x) { return {x}; }
 inline const TensorList& as_list(const TensorList& list) { return list; }
@@ -104,26 +135,17 @@ class Function : public FunctionNode {
   /// outputs.
   template <class... Args>
   static auto apply(const Args&... args) {
-    using Result = decltype(std::declval<Derived&>().forward(args...));
     TensorList inputs;
     (detail::collect(inputs, args), ...);
-    if (OpObserver::any())
-      OpObserver::notify_begin(
-          {Derived::name, inputs, attributes_of(args...), detail::cost_of<Derived>(), /*replaceable=*/true});
-    if (auto results = OpInterceptor::find_replacement(Derived::name, inputs))
-      return detail::from_list<Result>(std::move(*results));
-    std::shared_ptr<Derived> node = make_node<Derived>();
-    Function& self = *node;
-    self.begin(inputs);
-    Result result = [&] {
-      NoGrad guard;
-      InsideOp inside;
-      try {
-        return node->forward(args...);
-      } catch (const UndefinedTensor& error) { throw_undefined(Derived::name, error, inputs); }
-    }();
-    self.finish(detail::as_list(result), inputs, Derived::name);
-    return result;
+    if constexpr (detail::DeclaresAutocast<Derived>) {
+      if (amp::autocast_state().any) {
+        CastSeam seam(Derived::autocast, detail::kept_by_autocast<Derived>(), inputs);
+        amp::AutocastOff off;
+        auto run = [&](const auto&... given) { return record(seam.inputs(), &seam, given...); };
+        return std::apply(run, std::tuple<decltype(seam.next(args))...>{seam.next(args)...});
+      }
+    }
+    return record(inputs, nullptr, args...);
   }
 
   const char* op_name() const final { return Derived::name; }
@@ -131,10 +153,41 @@ class Function : public FunctionNode {
   TensorList run(TensorList&& output_grads) final {
     TensorList grads;
     try {
+      std::optional<amp::RestoreAutocast> scopes;
+      if (forward_autocast().any) scopes.emplace(forward_autocast());
       grads = static_cast<Derived*>(this)->backward(output_grads);
     } catch (const UndefinedTensor& error) { throw_undefined(Derived::name, error, {}); }
     check_gradient_count(Derived::name, grads.size(), edges_.size());
+    cast_gradients(grads);
     return grads;
+  }
+
+ private:
+  /// `inputs` are in the graph; of those that `seam` reads by shadows, the weights.
+  template <class... Args>
+  static auto record(const TensorList& inputs, const CastSeam* seam, const Args&... args) {
+    using Result = decltype(std::declval<Derived&>().forward(args...));
+    if (OpObserver::any()) {
+      Attributes attributes = attributes_of(args...);
+      if (seam) attributes.values = mix(attributes.values, seam->attribute());
+      OpObserver::notify_begin(
+          {Derived::name, inputs, attributes, detail::cost_of<Derived>(), /*replaceable=*/true});
+    }
+    if (auto results = OpInterceptor::find_replacement(Derived::name, inputs))
+      return detail::from_list<Result>(std::move(*results));
+    std::shared_ptr<Derived> node = make_node<Derived>();
+    Function& self = *node;
+    self.begin(inputs, seam && seam->is_on());
+    if (!detail::DeclaresAutocast<Derived> && amp::autocast_state().any) self.note_autocast();
+    Result result = [&] {
+      NoGrad guard;
+      InsideOp inside;
+      try {
+        return node->forward(args...);
+      } catch (const UndefinedTensor& error) { throw_undefined(Derived::name, error, inputs); }
+    }();
+    self.finish(detail::as_list(result), inputs, seam, Derived::name);
+    return result;
   }
 };
 

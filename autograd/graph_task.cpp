@@ -136,6 +136,7 @@ void GraphTask::find_needed(const std::vector<Node*>& children_first) {
 void GraphTask::run() {
   OpObserver::notify_backward();
   RunningScope scope(*this);
+  amp::AutocastOff off;  // dtypes are those that forward chose
   count_dependencies();
   std::unordered_set<Node*> queued;
   for (const NodePtr& root : roots_)

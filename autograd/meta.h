@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "reprise/autograd/node.h"
+#include "reprise/autograd/shadow.h"
 
 namespace reprise::autograd {
 
@@ -21,11 +22,14 @@ struct AutogradMeta final : AutogradSlot {
   };
   std::vector<PostHook> post_accumulate_hooks;
 
+  std::vector<Shadow> shadows;  ///< guarded by `mutex`
+  bool stands_in = false;       ///< see mark_stand_in
+
   Tensor grad;
   bool retains_grad = false;  ///< of a non-leaf: `grad` gets its gradient
   // Two backward passes may meet at one leaf. Summing under create_graph asks for edges, so there are two.
   std::mutex grad_mutex;  ///< guards grad, from before a sum until after it
-  std::mutex mutex;       ///< guards accumulator
+  std::mutex mutex;       ///< guards accumulator and shadows
 };
 
 /// The meta of a tensor; null if autograd knows nothing about it.

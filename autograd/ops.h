@@ -113,15 +113,20 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 struct LinearEpilogue {
   Activation activation = Activation::none;
   Tensor residual{};  ///< added to the result, of its shape; optional
+  Tensor scale{};     ///< (out), optional: a factor for each channel (LayerScale)
+  Tensor
+      row_scale{};  ///< optional: a factor for each sample, of x's first dimension, without gradient (DropPath)
 };
-/// activation(x W^T + bias) + residual: x (..., in), weight (out, in), bias (out) or undefined -> (..., out).
+/// residual + row_scale * scale * activation(x W^T + bias): x (..., in), weight (out, in), bias (out) or undefined
+/// -> (..., out).
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const LinearEpilogue& options = {});
 
-/// linear(linear(x, weight1, bias1, activation), weight2, bias2, residual), keeping only x and the
-/// pre-activation.
+/// linear(linear(x, weight1, bias1, activation), weight2, bias2, end), keeping only x and the pre-activation. Error if
+/// `end` has an activation.
 Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
-           const Tensor& bias2, Activation activation = Activation::gelu_tanh, const Tensor& residual = {});
+           const Tensor& bias2, Activation activation = Activation::gelu_tanh,
+           const LinearEpilogue& end = {});
 
 // Layers.
 /// Over the last dimension (Ba et al. 2016); gamma and beta of its size, or undefined.
@@ -137,16 +142,23 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor&
                           double eps = 1e-5);
 SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps = 1e-6);
 
+/// What follows the norm in the same pass: activation(norm + residual).
+struct BatchNormEpilogue {
+  Activation activation = Activation::none;  ///< none or relu
+  Tensor residual{};                         ///< of x's shape; optional
+};
 struct BatchNormOptions {
   bool training = false;                 ///< normalise by the batch, and update the running statistics
   std::optional<double> momentum = 0.1;  ///< share of a batch in them; none: of n batches 1 / n each
   double eps = 1e-5;
   Tensor batches{};  ///< counts the batches: one i64; needed without momentum, else optional
+  BatchNormEpilogue epilogue{};
 };
 /// Batch normalisation of x (N, C, ...) over all dimensions but C (Ioffe and Szegedy 2015). gamma, beta: (C),
 /// or undefined. running_mean, running_variance: (C) of any floating dtype; undefined to normalise by the
 /// batch always. In training they get the mean and the unbiased variance of the batch, unless a checkpoint
-/// plays its region again. Error in training on one value per channel; an empty batch changes nothing.
+/// plays its region again. Error in training on one value per channel; an empty batch changes nothing. Keeps x and,
+/// with relu, the result: not what relu took, nor the residual.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
                   const Tensor& running_variance, const BatchNormOptions& options = {});
 
@@ -276,7 +288,7 @@ Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& option
 namespace composite {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearEpilogue& options);
 Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
-           const Tensor& bias2, Activation activation, const Tensor& residual);
+           const Tensor& bias2, Activation activation, const LinearEpilogue& end);
 Tensor activate(const Tensor& x, Activation activation);
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps);
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps);

@@ -3,8 +3,8 @@
 
 Makes JPEGs of 500 x 375 pixels (quality 90, shapes over noise that has been smoothed), then lets benchmarks/loader_bench.cpp's
 program, torchvision's tensors and Pillow's path take turns: decode, random crop to 224 by bicubic resampling, flip,
-normalise. The kernel is told to keep all on one core. Also Fashion-MNIST through our loader by one worker. Writes
-build/bench/loader.json.
+normalise. The kernel is told to keep all on one core. Also photographs of 4000 x 3000 pixels, exactly and by --decode fast, and
+Fashion-MNIST through our loader by one worker. Writes build/bench/loader.json.
 """
 import json
 import os
@@ -22,20 +22,22 @@ import sys
 import numpy
 from PIL import Image, ImageDraw, ImageFilter
 draw = numpy.random.default_rng(1)
-for i in range(64):
-    noise = Image.fromarray(draw.integers(0, 256, (94, 125, 3), dtype=numpy.uint8)).resize((500, 375), Image.BICUBIC)
+width, height, count = (int(number) for number in sys.argv[2:])
+for i in range(count):
+    noise = draw.integers(0, 256, (height // 4 + 1, width // 4, 3), dtype=numpy.uint8)
+    noise = Image.fromarray(noise).resize((width, height), Image.BICUBIC)
     image = noise.filter(ImageFilter.GaussianBlur(2))
     pen = ImageDraw.Draw(image)
     for _ in range(12):
-        x, y, w, h = draw.integers(0, 375, 4)
+        x, y, w, h = draw.integers(0, height, 4)
         pen.ellipse([int(x), int(y), int(x + w // 3 + 1), int(y + h // 3 + 1)], fill=tuple(int(v) for v in draw.integers(0, 256, 3)))
     image.save(f"{sys.argv[1]}/class{i % 2}/{i:03}.jpg", quality=90)
 """
 
 
 class Reader:
-    def __init__(self, name, command, core):
-        self.name, self.rates = name, []
+    def __init__(self, name, command, core, against=None):
+        self.name, self.rates, self.against = name, [], against
         self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         preexec_fn=lambda: os.sched_setaffinity(0, core))
 
@@ -58,15 +60,20 @@ def main():
         sys.exit("bench: no PyTorch here; tools/setup_peers.sh installs it")
     python, binary = found[0][1][0], str(ROOT / "build/cpu/bin/loader_bench")
     cores = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("class0", "class1"):
-            (Path(folder) / name).mkdir()
-        subprocess.run([python, "-c", MAKE, folder], check=True)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as large:
+        for root, sizes in ((folder, ("500", "375", "64")), (large, ("4000", "3000", "8"))):
+            for name in ("class0", "class1"):
+                (Path(root) / name).mkdir()
+            subprocess.run([python, "-c", MAKE, root, *sizes], check=True)
         worker = str(ROOT / "benchmarks/torch_loader.py")
         one = {cores[0]}
-        readers = [Reader("Reprise", [binary, "--data", folder], one),
-                   Reader("torchvision, tensors", [python, worker, "--data", folder, "--path", "tensors"], one),
-                   Reader("torchvision, Pillow", [python, worker, "--data", folder, "--path", "pillow"], one),
+        ours = Reader("Reprise", [binary, "--data", folder], one)
+        exact = Reader("Reprise, 4000 x 3000", [binary, "--data", large, "--images", "32"], one)
+        fast = [binary, "--data", large, "--images", "32", "--fast"]
+        readers = [ours,
+                   Reader("torchvision, tensors", [python, worker, "--data", folder, "--path", "tensors"], one, ours),
+                   Reader("torchvision, Pillow", [python, worker, "--data", folder, "--path", "pillow"], one, ours),
+                   exact, Reader("... by --decode fast", fast, one, exact),
                    Reader("Reprise, Fashion-MNIST", [binary, "--fashion"], set(cores[:2]))]
         try:
             for turn in range(rounds):
@@ -79,8 +86,7 @@ def main():
     rows = []
     for reader in readers:
         rate = statistics.median(reader.rates)
-        photographs = reader is not readers[-1]
-        ratio = f"{statistics.median(readers[0].rates) / rate:8.2f}" if photographs else ""
+        ratio = f"{statistics.median(reader.against.rates) / rate:8.2f}" if reader.against else ""
         print(f"{reader.name:<26}{rate:10.0f} images/s{ratio}")
         rows.append({"name": reader.name, "images_per_second": rate})
     out = ROOT / "build/bench/loader.json"

@@ -1,7 +1,8 @@
 // Images per second through the loader: the worker that benchmarks/bench_loader.py drives against torchvision.
 //
-//   loader_bench --data FOLDER [--images N]      photographs, a folder per class: decode, crop 224, flip, normalise
-//   loader_bench --fashion [--images N]          Fashion-MNIST, by one worker
+//   loader_bench --data FOLDER [--fast] [--images N]   photographs, a folder per class: decode, crop 224, flip, normalise;
+//                                                      with --fast as --decode fast does
+//   loader_bench --fashion [--images N]                Fashion-MNIST, by one worker
 //
 // Photographs are read in the caller alone. Warms up, then for each line "run" on standard input reads N images and
 // prints one JSON object. Ends with the input.
@@ -23,12 +24,14 @@ namespace data = reprise::data;
 
 int main(int argc, char** argv) {
   std::string folder;
-  bool fashion = false;
+  bool fashion = false, fast = false;
   int64_t images = 0;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     if (option == "--fashion") {
       fashion = true;
+    } else if (option == "--fast") {
+      fast = true;
     } else if (option == "--data" && i + 1 < argc) {
       folder = argv[++i];
     } else if (option == "--images" && i + 1 < argc) {
@@ -37,7 +40,8 @@ int main(int argc, char** argv) {
   }
   if (fashion == !folder.empty()) {
     std::puts(
-        "loader_bench --data FOLDER | --fashion [--images N]\nReads lines \"run\" and prints one JSON object "
+        "loader_bench --data FOLDER [--fast] | --fashion [--images N]\nReads lines \"run\" and prints one "
+        "JSON object "
         "for each.");
     return 2;
   }
@@ -49,7 +53,7 @@ int main(int argc, char** argv) {
     dataset = std::make_unique<data::PixelDataset>(data::fashion_mnist(data::Split::train));
   } else {
     dataset = std::make_unique<data::ImageFolder>(folder);
-    pipeline = data::Pipeline({});
+    pipeline = data::Pipeline({.decoding = fast ? data::Decoding::fast : data::Decoding::exact});
     pipeline.add(data::RandomResizedCrop({})).add(data::RandomFlip());
     options = {.batch = 16, .seed = 1, .workers = 0};
   }

@@ -1,5 +1,8 @@
-// The thread pool: workers take task numbers from one atomic counter. They spin briefly before they sleep,
-// because the next kernel usually starts within microseconds.
+// The thread pool. Workers spin briefly before they sleep, because the next kernel usually starts within microseconds.
+//
+// Note [Shares]. Each thread has a share of a job's tasks, neighbours, and takes from others' when its own are done. Tasks
+// go through tensors from their beginning to their end, so that a thread finds most of what it reads in its own cache: it
+// wrote it in the kernel before.
 #include "reprise/core/parallel.h"
 
 #include <pthread.h>
@@ -32,30 +35,51 @@ thread_local int serial_scopes = 0;     // SerialScopes that this thread is in
 constinit std::atomic<int> wanted{0};       // threads; 0: not chosen
 constinit std::atomic<uint64_t> forked{0};  // times that this process is the child of a fork
 
-struct Job {
-  Job(detail::TaskRef the_task, int64_t the_count) : task(the_task), count(the_count) {}
+class Job {
+ public:
+  Job(detail::TaskRef task, int64_t count, int threads)
+      : task_(task), shares_(std::min({int64_t(threads), int64_t(max_shares), count})) {
+    for (int64_t i = 0; i < shares_; ++i) {
+      share_[i].next.store(i * count / shares_, std::memory_order_relaxed);
+      share_[i].end = (i + 1) * count / shares_;
+    }
+  }
 
-  detail::TaskRef task;
-  int64_t count;
-  std::atomic<int64_t> next{0};
+  /// The share of the `thread`-th thread, then what is left of the others'. The child of a task ends with that task.
+  void work(int thread) {
+    const uint64_t process = forked.load(std::memory_order_relaxed);
+    for (int64_t i = 0; i < shares_ && process == forked.load(std::memory_order_relaxed); ++i)
+      work_on(share_[(thread + i) % shares_], process);
+  }
+
   std::atomic<int> workers_inside{0};
-  std::mutex error_mutex;
   std::exception_ptr error;
 
-  void work() {
-    const uint64_t process = forked.load(std::memory_order_relaxed);
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
-      if (process != forked.load(std::memory_order_relaxed))
-        return;  // the child of a task: it ends with that
+ private:
+  struct alignas(64) Share {
+    std::atomic<int64_t> next;
+    int64_t end;
+  };
+  static constexpr int max_shares = 32;
+
+  void work_on(Share& share, uint64_t process) {
+    for (int64_t i; (i = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+      if (process != forked.load(std::memory_order_relaxed)) return;
       try {
-        task(i);
+        task_(i);
       } catch (...) {
-        std::lock_guard lock(error_mutex);
+        std::lock_guard lock(error_mutex_);
         if (!error) error = std::current_exception();
-        next.store(count, std::memory_order_relaxed);
+        for (int64_t other = 0; other < shares_; ++other)
+          share_[other].next.store(share_[other].end, std::memory_order_relaxed);
       }
     }
   }
+
+  detail::TaskRef task_;
+  const int64_t shares_;
+  std::mutex error_mutex_;
+  Share share_[max_shares];
 };
 
 int usable_cpus() {
@@ -111,7 +135,7 @@ class Pool {
     }
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake_.notify_all();
     inside_pool = true;
-    job.work();
+    job.work(0);
     inside_pool = false;
     check(process == forked.load(std::memory_order_relaxed),
           "parallel_for: the process was forked inside it: the threads that did the rest are the parent's");
@@ -145,7 +169,8 @@ class Pool {
 
   bool try_start(int count, std::string& reason) {
     try {
-      while (int(workers_.size()) + 1 < count) workers_.emplace_back([this] { serve(); });
+      while (int(workers_.size()) + 1 < count)
+        workers_.emplace_back([this, number = int(workers_.size()) + 1] { serve(number); });
       return true;
     } catch (const std::exception& error) {  // std::system_error, std::bad_alloc
       reason = error.what();
@@ -166,7 +191,7 @@ class Pool {
     stopping_ = false;
   }
 
-  void serve() {
+  void serve(int number) {
     inside_pool = true;
     uint64_t seen = 0;
     while (true) {
@@ -185,7 +210,7 @@ class Pool {
       job->workers_inside.fetch_add(1, std::memory_order_relaxed);
       lock.unlock();
       const uint64_t process = forked.load(std::memory_order_relaxed);
-      job->work();
+      job->work(number);
       if (process != forked.load(std::memory_order_relaxed)) end_child();
       job->workers_inside.fetch_sub(1, std::memory_order_release);
     }
@@ -250,12 +275,14 @@ void detail::run_tasks(int64_t count, TaskRef task) {
     Loop() { ++loops_around; }
     ~Loop() { --loops_around; }
   } loop;
-  Job job(task, count);
-  bool alone = count == 1 || inside_pool || serial_scopes > 0 || pool().threads() == 1;
-  if (alone || !pool().run(job)) {
+  auto run_alone = [&] {
     for (int64_t i = 0; i < count; ++i) task(i);
-    return;
-  }
+  };
+  if (count == 1 || inside_pool || serial_scopes > 0) return run_alone();
+  const int threads = pool().threads();
+  if (threads == 1) return run_alone();
+  Job job(task, count, threads);
+  if (!pool().run(job)) return run_alone();
   if (job.error) std::rethrow_exception(job.error);
 }
 

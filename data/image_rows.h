@@ -17,7 +17,7 @@ struct RowEffects {
   std::vector<Mix> mixes{};  ///< a pair of rows each
 };
 
-/// Rows u8 (B, H, W, C) in host memory -> f32 (B, C, H, W) where `table` is: normalised, erased, mixed.
+/// Rows u8 (B, H, W, C), in host memory or where `table` is -> f32 (B, C, H, W) there: normalised, erased, mixed.
 Tensor image_tensor(const Tensor& rows, const Tensor& table, const RowEffects& effects = {});
 
 }  // namespace reprise::data

@@ -1,6 +1,7 @@
 #include "reprise/data/loader.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "reprise/core/error.h"
 #include "reprise/core/memory.h"
@@ -8,25 +9,27 @@
 #include "reprise/data/image_rows.h"
 #include "reprise/data/order.h"
 #include "reprise/data/prefetcher.h"
+#include "reprise/data/row_slots.h"
 #include "reprise/data/sample_reader.h"
 
 namespace reprise::data {
 namespace {
 
-Tensor rows_for(const Pipeline& pipeline, int64_t rows) {
+Shape shape_of(const Pipeline& pipeline, int64_t rows) {
   const PipelineOptions& o = pipeline.options();
-  return Tensor::empty({rows, o.height, o.width, o.channels}, DType::u8);
+  return {rows, o.height, o.width, o.channels};
 }
 
-std::span<uint8_t> row_of(const Tensor& rows, const Pipeline& pipeline, int64_t row) {
+std::span<uint8_t> row_of(std::span<uint8_t> rows, const Pipeline& pipeline, int64_t row) {
   size_t bytes = size_t(pipeline.row_bytes());
-  return {rows.data<uint8_t>() + size_t(row) * bytes, bytes};
+  return rows.subspan(size_t(row) * bytes, bytes);
 }
 
-const LoaderOptions& checked(const LoaderOptions& o, const Pipeline& pipeline) {
+const LoaderOptions& checked(const LoaderOptions& o, const Views& views) {
+  check_views(views, "image_loader");
   check(o.batch > 0 && o.accumulate > 0, "image_loader: ", o.accumulate, " micro-batches of ", o.batch,
         " rows");
-  check(!pipeline.options().mixing || o.batch % 2 == 0,
+  check(!views.front()->options().mixing || o.batch % 2 == 0,
         "image_loader: pairs of rows are mixed, and a batch has ", o.batch, " rows");
   check(o.workers >= 0 && o.prefetch > 0, "image_loader: ", o.workers, " workers, ", o.prefetch,
         " batches ahead");
@@ -36,19 +39,18 @@ const LoaderOptions& checked(const LoaderOptions& o, const Pipeline& pipeline) {
 }  // namespace
 
 struct ImageLoader::Work {
-  Work(const Dataset& the_dataset, const Pipeline& the_pipeline, const LoaderOptions& the_options,
+  Work(const Dataset& the_dataset, const Views& the_views, const LoaderOptions& the_options,
        Device the_device)
       : dataset(the_dataset),
-        pipeline(the_pipeline),
-        options(checked(the_options, the_pipeline)),
+        views(the_views),
+        options(checked(the_options, the_views)),
         device(the_device),
         order(the_dataset.size(), the_options.seed, the_options.repeats),
-        reader(the_dataset, the_pipeline, the_options.seed, the_options.bad_images),
-        table(table_on(the_pipeline, the_device)),
-        prefetcher(the_options.batch, the_options.workers, the_options.prefetch,
+        reader(the_dataset, the_options.seed, the_options.bad_images),
+        table(table_on(first_view(), the_device)),
+        prefetcher(rows(), the_options.workers, the_options.prefetch,
                    [this](const RowPlace& place) { fill(place); }) {
-    for (int64_t slot = 0; slot < prefetcher.slots(); ++slot)
-      slots.push_back(rows_for(pipeline, options.batch));
+    slots.emplace(prefetcher.slots(), shape_of(first_view(), rows()), device);
     scratch.resize(size_t(prefetcher.fillers()));
   }
 
@@ -56,26 +58,30 @@ struct ImageLoader::Work {
     return order.at(batch * options.batch + row);  // batches of a step stand behind each other
   }
   void fill(const RowPlace& place) {
-    reader.read(sample_at(place.batch, place.row), row_of(slots[size_t(place.slot)], pipeline, place.row),
-                scratch[size_t(place.worker)]);
+    const int64_t view = place.row / options.batch;
+    const Pipeline& pipeline = *views[size_t(view)];
+    reader.read(pipeline, sample_of_view(sample_at(place.batch, place.row % options.batch), views, view),
+                row_of((*slots)[place.slot], pipeline, place.row), scratch[size_t(place.worker)]);
   }
+  const Pipeline& first_view() const { return *views.front(); }           // what all have in common
+  int64_t rows() const { return int64_t(views.size()) * options.batch; }  // of a batch
   Tensor targets_of(int64_t batch, const std::vector<Mix>& mixes) const;
 
   const Dataset& dataset;
-  const Pipeline& pipeline;
+  const Views views;
   const LoaderOptions options;
   const Device device;
   Order order;
   SampleReader reader;
   const Tensor table;                     // f32 (C, 256), on the device
-  std::vector<Tensor> slots;              // u8 (B, H, W, C), in host memory
+  std::optional<RowSlots> slots;          // u8 (V B, H, W, C); from when it is known how many
   std::vector<TransformScratch> scratch;  // by worker
   Prefetcher prefetcher;                  // last: its threads use all above
 };
 
-ImageLoader::ImageLoader(const Dataset& dataset, const Pipeline& pipeline, const LoaderOptions& options,
+ImageLoader::ImageLoader(const Dataset& dataset, const Views& views, const LoaderOptions& options,
                          Device device)
-    : work_(std::make_unique<Work>(dataset, pipeline, options, device)) {}
+    : work_(std::make_unique<Work>(dataset, views, options, device)) {}
 
 ImageLoader::~ImageLoader() = default;
 
@@ -90,20 +96,24 @@ ImageBatch ImageLoader::batch(int64_t step, int64_t micro) {
         options.accumulate, " in step ", step);
   MemoryScope scope(MemoryCategory::data);
   const int64_t number = step * options.accumulate + micro;
-  const Tensor& rows = work.slots[size_t(work.prefetcher.take(number))];
-  const PipelineOptions& o = work.pipeline.options();
+  work.slots->wait();  // the slot that was taken last is given to the threads now
+  const int64_t slot = work.prefetcher.take(number);
+  const Pipeline& pipeline = work.first_view();  // the only one, if there are effects
+  const PipelineOptions& o = pipeline.options();
   RowEffects effects;
   if (o.erasing) {
     effects.noise = o.erasing->fill == ErasingFill::noise;
     for (int64_t row = 0; row < options.batch; ++row)
-      effects.erasures.push_back(work.pipeline.erasure(options.seed, work.sample_at(number, row).key));
+      effects.erasures.push_back(pipeline.erasure(options.seed, work.sample_at(number, row).key));
     effects.noise_seed = effects.erasures.front().seed;
   }
   const int64_t pairs = options.batch / 2, first_pair = micro * pairs;
   if (o.mixing)
     for (int64_t pair = 0; pair < pairs; ++pair)
-      effects.mixes.push_back(work.pipeline.mix(options.seed, step, first_pair + pair));
-  return {image_tensor(rows, work.table, effects), work.targets_of(number, effects.mixes)};
+      effects.mixes.push_back(pipeline.mix(options.seed, step, first_pair + pair));
+  Tensor images = image_tensor(work.slots->on_device(slot), work.table, effects);
+  work.slots->release();
+  return {std::move(images), work.targets_of(number, effects.mixes)};
 }
 
 Tensor ImageLoader::Work::targets_of(int64_t batch, const std::vector<Mix>& mixes) const {
@@ -119,10 +129,12 @@ Tensor ImageLoader::Work::targets_of(int64_t batch, const std::vector<Mix>& mixe
   return Tensor::from(targets, {options.batch, classes}, device);
 }
 
-EvaluationBatches::EvaluationBatches(const Dataset& dataset, const Pipeline& pipeline, int64_t batch,
+EvaluationBatches::EvaluationBatches(const Dataset& dataset, const Views& views, int64_t batch, uint64_t seed,
                                      Device device)
-    : dataset_(dataset), pipeline_(pipeline), batch_(batch), table_(table_on(pipeline, device)) {
+    : dataset_(dataset), views_(views), batch_(batch), seed_(seed) {
+  check_views(views, "evaluation_batches");
   check(batch > 0, "evaluation_batches: ", batch, " images per batch");
+  table_ = table_on(*views.front(), device);
 }
 
 EvaluationBatches::Batch EvaluationBatches::at(int64_t number) {
@@ -130,27 +142,38 @@ EvaluationBatches::Batch EvaluationBatches::at(int64_t number) {
         batches());
   MemoryScope scope(MemoryCategory::data);
   const int64_t first = number * batch_, count = std::min(batch_, dataset_.size() - first);
-  Tensor rows = rows_for(pipeline_, count);
+  const auto views = int64_t(views_.size());
+  const Pipeline& pipeline = *views_.front();
+  Tensor rows = Tensor::empty(shape_of(pipeline, views * count), DType::u8);  // view after view
+  const std::span<uint8_t> bytes(rows.data<uint8_t>(), size_t(rows.numel()));
   std::vector<std::string> reasons(static_cast<size_t>(count));
-  parallel_for(count, 1, [&](int64_t row, int64_t) {
+  parallel_for(count, 1, [&](int64_t image, int64_t) {
     TransformScratch scratch;
+    const Order::Sample sample{.index = first + image, .key = uint64_t(first + image)};
     try {
-      pipeline_.read(dataset_, {.index = first + row}, 0, row_of(rows, pipeline_, row), scratch);
-    } catch (const Error& error) { reasons[size_t(row)] = error.what(); }
+      for (int64_t v = 0; v < views; ++v)
+        views_[size_t(v)]->read(dataset_, sample_of_view(sample, views_, v), seed_,
+                                row_of(bytes, pipeline, v * count + image), scratch);
+    } catch (const Error& error) { reasons[size_t(image)] = error.what(); }
   });
   Batch batch;
-  for (int64_t row = 0; row < count; ++row) {
-    if (!reasons[size_t(row)].empty()) {
-      bad_images_.push_back(reasons[size_t(row)]);
+  for (int64_t image = 0; image < count; ++image) {
+    const std::string& reason = reasons[size_t(image)];
+    if (!reason.empty()) {
+      bad_images_.push_back(reason);
       continue;
     }
-    auto from = row_of(rows, pipeline_, row);
-    std::copy(from.begin(), from.end(), row_of(rows, pipeline_, int64_t(batch.indices.size())).begin());
-    batch.indices.push_back(first + row);
-    batch.labels.push_back(dataset_.label(first + row));
+    batch.indices.push_back(first + image);
+    batch.labels.push_back(dataset_.label(first + image));
   }
   if (batch.indices.empty()) return batch;
-  batch.images = image_tensor(rows.slice(0, 0, int64_t(batch.indices.size())), table_);
+  int64_t kept = 0;  // rows, each at or before its old place
+  for (int64_t v = 0; v < views; ++v)
+    for (int64_t index : batch.indices) {
+      auto from = row_of(bytes, pipeline, v * count + index - first);
+      std::copy(from.begin(), from.end(), row_of(bytes, pipeline, kept++).begin());
+    }
+  batch.images = image_tensor(rows.slice(0, 0, kept), table_);
   return batch;
 }
 

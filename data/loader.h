@@ -8,18 +8,19 @@
 
 #include "reprise/core/tensor.h"
 #include "reprise/data/bad_images.h"
-#include "reprise/data/pipeline.h"
+#include "reprise/data/views.h"
 
 namespace reprise::data {
 
 /// What a classifier is given.
 struct ImageBatch {
-  Tensor images;   ///< f32 (B, C, H, W), normalised
+  Tensor
+      images;  ///< f32 (B, C, H, W), normalised; of V views (V B, C, H, W), one view of all after the other
   Tensor targets;  ///< i64 (B), classes; f32 (B, classes), probabilities, where pairs are mixed
 };
 
 struct LoaderOptions {
-  int64_t batch = 64;      ///< rows per micro-batch; even if the pipeline mixes pairs
+  int64_t batch = 64;      ///< images per micro-batch; even if the pipeline mixes pairs
   int64_t accumulate = 1;  ///< micro-batches per step
   uint64_t seed = 0;
   int64_t repeats = 1;   ///< of each image per epoch (repeated augmentation)
@@ -33,7 +34,10 @@ class ImageLoader {
  public:
   /// `dataset` and `pipeline` must outlive it. Error if an option does not fit.
   ImageLoader(const Dataset& dataset, const Pipeline& pipeline, const LoaderOptions& options,
-              Device device = {});
+              Device device = {})
+      : ImageLoader(dataset, Views{&pipeline}, options, device) {}
+  /// With several views of each image, as the draws of a sample's repeats would make them.
+  ImageLoader(const Dataset& dataset, const Views& views, const LoaderOptions& options, Device device = {});
   /// Ends its threads, each after the image it is at.
   ~ImageLoader();
 
@@ -55,10 +59,14 @@ class ImageLoader {
 class EvaluationBatches {
  public:
   /// `dataset` and `pipeline`, which draws nothing, must outlive it.
-  EvaluationBatches(const Dataset& dataset, const Pipeline& pipeline, int64_t batch, Device device = {});
+  EvaluationBatches(const Dataset& dataset, const Pipeline& pipeline, int64_t batch, Device device = {})
+      : EvaluationBatches(dataset, Views{&pipeline}, batch, 0, device) {}
+  /// Views of each image, drawn by (seed, index): the same at each evaluation.
+  EvaluationBatches(const Dataset& dataset, const Views& views, int64_t batch, uint64_t seed,
+                    Device device = {});
 
   struct Batch {
-    Tensor images;                 ///< (B, C, H, W) of those that could be read; undefined if none could
+    Tensor images;  ///< (B, C, H, W) of those that could be read, or (V B, C, H, W); undefined if none could
     std::vector<int64_t> indices;  ///< of the images, in the dataset
     std::vector<int64_t> labels;
   };
@@ -70,8 +78,9 @@ class EvaluationBatches {
 
  private:
   const Dataset& dataset_;
-  const Pipeline& pipeline_;
+  const Views views_;
   int64_t batch_;
+  uint64_t seed_;
   Tensor table_;  // on the device
   std::vector<std::string> bad_images_;
 };

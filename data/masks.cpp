@@ -54,6 +54,7 @@ const MaskOptions& checked(const MaskOptions& o) {
   check_range("target_ratio", o.target_ratio, 1e3);
   check_range("context_scale", o.context_scale, 1);
   check(wrong.empty(), "masks: the options do not fit:", wrong.str());
+  if (o.sampling == MaskSampling::reference) return o;
   const int64_t left = o.rows * o.columns - largest_target(o);
   check(left >= o.least_context, "masks: a ", o.rows, " x ", o.columns, " grid leaves ", left,
         " context patches, ", o.least_context, " wanted");
@@ -73,11 +74,14 @@ void mark(const PatchBlock& block, int64_t columns, bool value, std::vector<char
 
 }  // namespace
 
-Masks::Masks(const MaskOptions& options, uint64_t seed) : options_(checked(options)), seed_(seed) {}
+Masks::Masks(const MaskOptions& options, uint64_t seed) : options_(checked(options)), seed_(seed) {
+  if (options.sampling == MaskSampling::reference) check_reference();
+}
 
 Masks::Sizes Masks::sizes(int64_t step) const {
   const MaskOptions& o = options_;
   Draws draws(seed_for(Use::mask_sizes, seed_), uint64_t(step), 0, 3);
+  if (o.sampling == MaskSampling::reference) return reference_sizes(draws);
   const double scale = draws.uniform(o.target_scale.low, o.target_scale.high);
   const double ratio = draws.uniform(o.target_ratio.low, o.target_ratio.high);
   const double context = draws.uniform(o.context_scale.low, o.context_scale.high);
@@ -88,6 +92,7 @@ Masks::Sizes Masks::sizes(int64_t step) const {
 SampleMasks Masks::drawn(const Sizes& sizes, uint64_t key) const {
   const MaskOptions& o = options_;
   Draws draws(seed_for(Use::mask_places, seed_), key, 0, no_limit);
+  if (o.sampling == MaskSampling::reference) return reference_drawn(sizes, draws);
   std::vector<char> seen;
   SampleMasks masks;
   for (int64_t attempt = 0; int64_t(masks.context.size()) < o.least_context; ++attempt) {
@@ -112,8 +117,9 @@ SampleMasks Masks::drawn(const Sizes& sizes, uint64_t key) const {
 
 SampleMasks Masks::of(int64_t step, uint64_t key) const { return drawn(sizes(step), key); }
 
-// Each patch is as likely to stay as the others.
+// Each patch is as likely to stay as the others, save in the reference.
 void Masks::shorten(std::vector<int64_t>& context, int64_t count, uint64_t key) const {
+  if (options_.sampling == MaskSampling::reference) return context.resize(size_t(count));
   Draws draws(seed_for(Use::mask_cuts, seed_), key, 0, no_limit);
   while (int64_t(context.size()) > count)
     context.erase(context.begin() + draws.below(int64_t(context.size())));
@@ -149,7 +155,8 @@ std::string Masks::text() const {
   const MaskOptions& o = options_;
   auto range = [](const Range& r) { return shortest(r.low) + " to " + shortest(r.high); };
   return detail::join("masks ", o.targets, " of ", range(o.target_scale), " ratio ", range(o.target_ratio),
-                      " context ", range(o.context_scale), " least ", o.least_context);
+                      " context ", range(o.context_scale), " least ", o.least_context,
+                      o.sampling == MaskSampling::reference ? " as the reference" : "");
 }
 
 }  // namespace reprise::data

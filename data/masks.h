@@ -20,13 +20,20 @@ struct Range {
   double low = 0, high = 0;
 };
 
+enum class MaskSampling : uint8_t {
+  everywhere,  ///< blocks touch every edge, a context and a target share no patch
+  reference,   ///< as the code of the paper draws them (reference_masks.cpp)
+};
+
 struct MaskOptions {
   int64_t rows = 14, columns = 14;  ///< of the grid of patches
   int64_t targets = 4;              ///< blocks to predict, which may overlap
   Range target_scale{0.15, 0.2};    ///< their area, of the grid's
   Range target_ratio{0.75, 1.5};    ///< height / width
   Range context_scale{0.85, 1};     ///< of the square block that the context is cut from
-  int64_t least_context = 10;       ///< patches that a sample's context has at least
+  int64_t least_context =
+      10;  ///< patches that a sample's context has at least; more than these in the reference
+  MaskSampling sampling = MaskSampling::everywhere;
 };
 
 /// The patches of one sample, each list ascending.
@@ -55,11 +62,11 @@ class Masks {
 
   /// The masks of the sample that has this key (Order::Sample) in a step. A block may touch every edge of the grid. Where
   /// the targets leave too little context they are placed anew; after 20 tries the context's block becomes the whole
-  /// grid, then one target after the other takes the place of the first.
+  /// grid, then one target after the other takes the place of the first. The reference's differ.
   SampleMasks of(int64_t step, uint64_t key) const;
 
   /// The masks of the samples [first, first + count) of a step. `keys` are those of all its samples, on any rank: the
-  /// contexts are cut to the shortest of them, by patches drawn from (seed, key).
+  /// contexts are cut to the shortest of them, by patches drawn from (seed, key); in the reference to the first ones.
   BatchMasks batch(int64_t step, std::span<const uint64_t> keys, int64_t first, int64_t count,
                    Device device = {}) const;
 
@@ -68,6 +75,9 @@ class Masks {
 
  private:
   SampleMasks drawn(const Sizes& sizes, uint64_t key) const;
+  Sizes reference_sizes(Draws& draws) const;
+  SampleMasks reference_drawn(const Sizes& sizes, Draws& draws) const;
+  void check_reference() const;
   void shorten(std::vector<int64_t>& context, int64_t count, uint64_t key) const;
 
   MaskOptions options_;

@@ -41,6 +41,7 @@ void Pipeline::read(const Dataset& dataset, const Order::Sample& sample, uint64_
       cropping.part = {cropping.crop->box(height, width, cropping.draws), height, width};
       return cropping.part.box;
     };
+  if (cropping.crop && options_.decoding == Decoding::fast) decode.target = cropping.crop->target();
   io::Image& image = scratch.decoded;
   dataset.read(sample.index, decode, image);
   try {
@@ -89,6 +90,7 @@ std::string Pipeline::text() const {
   for (double deviation : options_.deviation) text += " " + shortest(deviation);
   if (options_.erasing) text += ", " + data::text(*options_.erasing);
   if (options_.mixing) text += ", " + data::text(*options_.mixing);
+  if (options_.decoding == Decoding::fast) text += ", decoded fast";
   return text + (options_.apply_exif ? "" : ", EXIF ignored");
 }
 

@@ -15,6 +15,10 @@
 
 namespace reprise::data {
 
+/// How a JPEG of which a first crop resamples a part is decoded: with all its pixels, or at 1/2 or 1/4 of its size where the
+/// part stays twice what it becomes, in less time and with other values.
+enum class Decoding { exact, fast };
+
 struct PipelineOptions {
   int64_t height = 224, width = 224, channels = 3;   ///< of the rows it makes
   std::vector<double> mean = {0.485, 0.456, 0.406};  ///< a number per channel: ImageNet's
@@ -22,6 +26,7 @@ struct PipelineOptions {
   std::optional<ErasingOptions> erasing{};
   std::optional<MixingOptions> mixing{};
   bool apply_exif = true;
+  Decoding decoding = Decoding::exact;
 };
 
 /// What is erased of a row of a batch. Element i of the box, in the order (channel, row, column), is the normal

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reprise/data/transforms/blur.h"
 #include "reprise/data/transforms/color.h"
 #include "reprise/data/transforms/flip.h"
+#include "reprise/data/transforms/point.h"
 #include "reprise/data/transforms/rand_augment.h"
 #include "reprise/data/transforms/random_crop.h"
 #include "reprise/data/transforms/three_augment.h"
@@ -29,7 +31,8 @@ PipelineOptions rows_of(const RecipeOptions& options) {
           .channels = int64_t(options.statistics.mean.size()),
           .mean = options.statistics.mean,
           .deviation = options.statistics.deviation,
-          .apply_exif = options.apply_exif};
+          .apply_exif = options.apply_exif,
+          .decoding = options.decoding};
 }
 
 /// The colour of the mean, which maps fill with; gray's in all three.
@@ -66,6 +69,20 @@ Pipeline deit_of(const RecipeOptions& options, std::optional<MixingOptions> mixi
   return pipeline;
 }
 
+Pipeline lejepa_of(const RecipeOptions& options, double min_scale, double max_scale) {
+  const double blur = 2.0 / 224 * double(options.image);  // the largest radius
+  Pipeline pipeline(rows_of(options));
+  pipeline.add(RandomResizedCrop(
+      {.height = options.image, .width = options.image, .min_scale = min_scale, .max_scale = max_scale}));
+  pipeline.add(RandomFlip());
+  pipeline.add(
+      ColorJitter({.brightness = 0.4, .contrast = 0.4, .saturation = 0.2, .hue = 0.1, .probability = 0.8}));
+  pipeline.add(RandomGray(0.2));
+  pipeline.add(RandomBlur({.probability = 0.5, .min_radius = blur / 20, .max_radius = blur}));
+  pipeline.add(RandomSolarize(0.2));
+  return pipeline;
+}
+
 }  // namespace
 
 const Statistics& imagenet_statistics() {
@@ -98,6 +115,20 @@ Pipeline cifar_train(const RecipeOptions& given) {
   const RecipeOptions options = filled(given, 32, cifar10_statistics(), 1);
   Pipeline pipeline(rows_of(options));
   pipeline.add(RandomCrop({.height = options.image, .width = options.image})).add(RandomFlip());
+  return pipeline;
+}
+Pipeline cutout_train(const RecipeOptions& given) {
+  const RecipeOptions options = filled(given, 32, cifar10_statistics(), 1);
+  constexpr double side = 12.0 / 32;  // of the square in that of the image
+  PipelineOptions rows = rows_of(options);
+  rows.erasing = ErasingOptions{.probability = 1,
+                                .min_area = side * side,
+                                .max_area = side * side,
+                                .min_ratio = 1,
+                                .max_ratio = 1,
+                                .fill = ErasingFill::zero};
+  Pipeline pipeline(std::move(rows));
+  pipeline.add(RandomCrop({options.image, options.image, 2, Padding::reflect})).add(RandomFlip());
   return pipeline;
 }
 Pipeline cifar_eval(const RecipeOptions& given) {
@@ -144,6 +175,13 @@ Pipeline jepa_train(const RecipeOptions& given) {
   Pipeline pipeline(rows_of(options));
   pipeline.add(crop_of(options, 0.3));
   return pipeline;
+}
+
+Pipeline lejepa_global(const RecipeOptions& given) {
+  return lejepa_of(filled(given, 224, imagenet_statistics()), 0.3, 1);
+}
+Pipeline lejepa_local(const RecipeOptions& given) {
+  return lejepa_of(filled(given, 224, imagenet_statistics()), 0.05, 0.3);
 }
 
 Pipeline photo_eval(const RecipeOptions& given) {

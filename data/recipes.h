@@ -20,6 +20,7 @@ struct RecipeOptions {
   double crop_pct = 0;      ///< evaluation: the middle that is cut, as a share of the short side
   Statistics statistics{};  ///< their number is that of the channels
   bool apply_exif = true;
+  Decoding decoding = Decoding::exact;
 };
 
 /// Fashion-MNIST, 28 pixels, gray: flips. Both resize the short side of other images and cut the middle.
@@ -29,6 +30,9 @@ Pipeline fashion_eval(const RecipeOptions& options = {});
 /// CIFAR-10, 32 pixels: crops of images padded by 4, flips. Error for images smaller than 24 pixels.
 Pipeline cifar_train(const RecipeOptions& options = {});
 Pipeline cifar_eval(const RecipeOptions& options = {});
+/// The same with crops of images mirrored by 2 and, as after DeVries and Taylor 2017, a square of 12 pixels of 32 that is cut
+/// out: what networks are trained with for minutes (Keller Jordan 2024, airbench96).
+Pipeline cutout_train(const RecipeOptions& options = {});
 
 /// DeiT (Touvron et al. 2021), 224 pixels: crops, flips, timm's RandAugment, erasing, mixup 0.8 or CutMix 1.
 Pipeline deit_train(const RecipeOptions& options = {});
@@ -42,6 +46,11 @@ Pipeline finetune_train(const RecipeOptions& options = {});
 Pipeline resnet_train(const RecipeOptions& options = {});
 /// I-JEPA (Assran et al. 2023), 224 pixels: crops from 30 % of the area on, nothing else.
 Pipeline jepa_train(const RecipeOptions& options = {});
+/// LeJEPA (Balestriero and LeCun 2025), 224 pixels, DINO's two kinds of views: crops from 30 % of the area on, and of 5 to
+/// 30 %. Both are flipped, and jittered, gray, blurred and solarized at times. All views are of `image` pixels, where the
+/// authors' small ones have 98, and a blur is in proportion to it.
+Pipeline lejepa_global(const RecipeOptions& options = {});
+Pipeline lejepa_local(const RecipeOptions& options = {});
 
 /// Evaluation on photographs: the short side becomes floor(image / crop_pct), 0.875 as usual, and the middle is cut.
 Pipeline photo_eval(const RecipeOptions& options = {});

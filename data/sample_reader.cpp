@@ -12,15 +12,15 @@ constexpr int64_t few_images = 10, of_hundred = 100;  // so many may be bad, or 
 
 }  // namespace
 
-SampleReader::SampleReader(const Dataset& dataset, const Pipeline& pipeline, uint64_t seed,
-                           BadImages bad_images)
-    : dataset_(dataset), pipeline_(pipeline), seed_(seed), policy_(bad_images) {}
+SampleReader::SampleReader(const Dataset& dataset, uint64_t seed, BadImages bad_images)
+    : dataset_(dataset), seed_(seed), policy_(bad_images) {}
 
-void SampleReader::read(const Order::Sample& sample, std::span<uint8_t> row, TransformScratch& scratch) {
+void SampleReader::read(const Pipeline& pipeline, const Order::Sample& sample, std::span<uint8_t> row,
+                        TransformScratch& scratch) {
   Order::Sample tried = sample;
   for (uint64_t attempt = 0;; ++attempt) {
     try {
-      return pipeline_.read(dataset_, tried, seed_, row, scratch);
+      return pipeline.read(dataset_, tried, seed_, row, scratch);
     } catch (const Error& error) {
       std::string message = error.what();
       if (policy_ == BadImages::error)

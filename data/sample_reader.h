@@ -1,4 +1,4 @@
-// SampleReader: samples of a dataset through a pipeline, and what becomes of images that cannot be read.
+// SampleReader: samples of a dataset through pipelines, and what becomes of images that cannot be read.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,15 @@
 
 namespace reprise::data {
 
-/// Thread-safe. The dataset and the pipeline must outlive it.
+/// Thread-safe. The dataset must outlive it.
 class SampleReader {
  public:
-  SampleReader(const Dataset& dataset, const Pipeline& pipeline, uint64_t seed, BadImages bad_images);
+  SampleReader(const Dataset& dataset, uint64_t seed, BadImages bad_images);
 
-  /// The row of a sample, u8 (height, width, channels). Error naming image, index and epoch if it cannot be read and
-  /// nothing may stand in, or once more than 10 images and 1 % of all cannot be read.
-  void read(const Order::Sample& sample, std::span<uint8_t> row, TransformScratch& scratch);
+  /// The row that `pipeline` makes of a sample, u8 (height, width, channels). Error naming image, index and epoch if it
+  /// cannot be read and nothing may stand in, or once more than 10 images and 1 % of all cannot be read.
+  void read(const Pipeline& pipeline, const Order::Sample& sample, std::span<uint8_t> row,
+            TransformScratch& scratch);
 
   /// "photos/a.jpg: ends after 17 of 4,711 bytes" for each image that could not be read so far, sorted.
   std::vector<std::string> bad_images() const;
@@ -29,7 +30,6 @@ class SampleReader {
   int64_t substitute_for(const Order::Sample& sample, uint64_t attempt);
 
   const Dataset& dataset_;
-  const Pipeline& pipeline_;
   const uint64_t seed_;
   const BadImages policy_;
   mutable std::mutex mutex_;

@@ -11,7 +11,7 @@ namespace reprise::data {
 
 /// What a transform decides by draws: its number among the transforms of a sample. It is the same in every
 /// pipeline, so adding a transform changes no other's numbers; two that draw the same have no place in one.
-enum class Decision : int { none, crop, flip, vertical_flip, augment, jitter, gray, blur, erasing };
+enum class Decision : int { none, crop, flip, vertical_flip, augment, jitter, gray, blur, erasing, solarize };
 
 /// Memory that one worker uses again for each sample.
 struct TransformScratch {
@@ -46,6 +46,8 @@ struct Part {
 class Crop : public Transform {
  public:
   virtual io::Box box(int64_t height, int64_t width, Draws& draws) const = 0;
+  /// What a part is resampled to whatever its size, so that it may come smaller; empty: it must have all its pixels.
+  virtual io::Size target() const { return {}; }
   /// Goes on from the pixels of `part`.
   virtual void apply_to_part(const Part& part, io::Image& image, TransformScratch& scratch) const = 0;
 

@@ -34,7 +34,7 @@ template <class T>
 void visit_each(T& x, const auto& visit) {
   constexpr int n = count<std::remove_const_t<T>>();
   static_assert(n > 0 || std::is_empty_v<T>, "for_each_view: Anything does not make the first member");
-  static_assert(n <= 11, "for_each_view: add a line for structs of so many members");
+  static_assert(n <= 12, "for_each_view: add a line for structs of so many members");
   auto each = [&](auto&... members) { (for_each_view(members, visit), ...); };
   // clang-format off
   if constexpr (n == 1) { auto& [a] = x; each(a); }
@@ -48,6 +48,7 @@ void visit_each(T& x, const auto& visit) {
   if constexpr (n == 9) { auto& [a, b, c, d, e, f, g, h, i] = x; each(a, b, c, d, e, f, g, h, i); }
   if constexpr (n == 10) { auto& [a, b, c, d, e, f, g, h, i, j] = x; each(a, b, c, d, e, f, g, h, i, j); }
   if constexpr (n == 11) { auto& [a, b, c, d, e, f, g, h, i, j, k] = x; each(a, b, c, d, e, f, g, h, i, j, k); }
+  if constexpr (n == 12) { auto& [a, b, c, d, e, f, g, h, i, j, k, l] = x; each(a, b, c, d, e, f, g, h, i, j, k, l); }
   // clang-format on
 }
 

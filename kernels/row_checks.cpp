@@ -3,6 +3,35 @@
 
 namespace reprise::kernels {
 
+namespace {
+
+/// Empty tensors have no memory.
+bool is_there(const TensorView& x) { return x || x.rank() > 0; }
+
+}  // namespace
+
+DType narrowest_dtype(std::span<const TensorView* const> views) {
+  for (const TensorView* view : views)
+    if (is_there(*view) && is_floating(view->dtype) && size_of(view->dtype) == 2) return view->dtype;
+  return views.front()->dtype;
+}
+
+bool have_several_dtypes(std::span<const TensorView* const> views) {
+  for (const TensorView* view : views)
+    if (is_there(*view) && view->dtype != views.front()->dtype) return true;
+  return false;
+}
+
+DType arithmetic_dtype(std::span<const TensorView* const> views) {
+  return have_several_dtypes(views) ? DType::f32 : views.front()->dtype;
+}
+
+void check_dtype_or_f32(const char* op, std::string_view name, const TensorView& x, DType dtype) {
+  const bool half = is_floating(dtype) && size_of(dtype) == 2;
+  check(x.dtype == dtype || (half && x.dtype == DType::f32), op, ": ", name, " is ", x.dtype, ", should be ",
+        dtype, half ? " or f32" : "");
+}
+
 void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype) {
   check(x.shape == shape, op, ": ", name, " has shape ", x.shape, ", should have ", shape);
   check(x.dtype == dtype, op, ": ", name, " is ", x.dtype, ", should be ", dtype);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
 #include "reprise/core/view.h"
@@ -15,6 +16,14 @@ inline int64_t rows_of(const TensorView& x) {
   return count == 0 ? 0 : count / x.size(-1);
 }
 
+/// The dtype of 16 bits that one of these views has, else that of the first.
+DType narrowest_dtype(std::span<const TensorView* const> views);
+/// Whether the views that are there differ in their dtypes.
+bool have_several_dtypes(std::span<const TensorView* const> views);
+/// The dtype of kernels for them: their own, or f32 for those of 16 bits beside f32.
+DType arithmetic_dtype(std::span<const TensorView* const> views);
+/// Error naming `op` and `name` unless x has `dtype`, or f32 where that has 16 bits.
+void check_dtype_or_f32(const char* op, std::string_view name, const TensorView& x, DType dtype);
 /// Error naming `op` and `name` unless x has this shape and dtype.
 void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype);
 /// Error unless x has the shape and dtype of `like`, and is contiguous.

@@ -19,7 +19,7 @@ BatchNorm::BatchNorm(const Inputs& inputs, int64_t channels, const BatchNormLaye
   num_batches_tracked = register_buffer("num_batches_tracked", zeros({}, DType::i64, device));
 }
 
-Tensor BatchNorm::forward(const Tensor& x) {
+Tensor BatchNorm::forward(const Tensor& x, const BatchNormEpilogue& fused) {
   check(x.rank() >= inputs_.least_rank && x.rank() <= inputs_.most_rank, inputs_.name, ": needs ",
         inputs_.form, ", got shape ", x.shape());
   check(x.size(1) == channels_, inputs_.name, ": has ", channels_, " channels, got shape ", x.shape());
@@ -27,7 +27,8 @@ Tensor BatchNorm::forward(const Tensor& x) {
                     {.training = training(),
                      .momentum = options_.momentum,
                      .eps = options_.eps,
-                     .batches = num_batches_tracked});
+                     .batches = num_batches_tracked,
+                     .epilogue = fused});
 }
 
 }  // namespace reprise::nn

@@ -22,7 +22,9 @@ struct BatchNormLayerOptions {
 /// on one value per channel in training.
 class BatchNorm : public Layer {
  public:
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  /// With a fused residual, relu, or both: relu(norm(x) + residual).
+  Tensor forward(const Tensor& x, const BatchNormEpilogue& fused);
 
   Tensor weight, bias;               ///< (channels), 1 and 0 at first; undefined if not affine
   Tensor running_mean, running_var;  ///< buffers (channels), 0 and 1 at first; undefined if not tracked

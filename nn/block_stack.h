@@ -1,8 +1,6 @@
 // BlockStack: the blocks of a model, one after the other, and how they are recomputed in training.
 #pragma once
 
-#include "reprise/autograd/recompute/planner/planner.h"
-#include "reprise/autograd/recompute/planner/profile.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/recompute_setting.h"
 
@@ -29,30 +27,20 @@ struct BlockStackOptions {
 ///
 /// A model that gives `before` and `after` can be planned: `profile`, `plan` and the strategy `auto` then
 /// count the whole training step.
-/// A plan of `auto` is made in the first training step, and again if one has a larger input.
 class BlockStack : public Sequential, public RecomputeSetting {
  public:
   explicit BlockStack(BlockStackOptions options = {})
-      : RecomputeSetting("BlockStack", Auto::planned_later), options_(std::move(options)) {}
+      : RecomputeSetting("BlockStack"), options_(std::move(options)) {}
   /// The last block's output. Error if blocks were added after a plan was set.
   Tensor forward(const Tensor& input) override;
 
   int64_t size() const override { return Sequential::size(); }
 
-  /// What a training step on `input` costs: the blocks as a chain, measured on the device. Changes nothing
-  /// (see profile.h).
-  recompute::Chain profile(const Tensor& input, const recompute::ProfileOptions& options = {});
-  /// Measures such a step and sets the fastest plan with which the allocator holds at most `budget_bytes` at
-  /// its peak: weights, gradients, optimizer state, data and all. What is there before the step is counted as
-  /// it is, so let the optimizer make its state first. Error stating the minimum if there is no such plan.
-  recompute::Planned plan(const Tensor& input, size_t budget_bytes,
-                          const recompute::ProfileOptions& options = {});
-
   /// Each block as a function that owns it.
   std::vector<recompute::LayerFunction> functions() const;
 
  private:
-  void plan_automatically(const Tensor& input);
+  recompute::Chain measured(const Tensor& given, const recompute::ProfileOptions& options) override;
 
   BlockStackOptions options_;
 };

@@ -20,6 +20,22 @@ RmsNorm::RmsNorm(int64_t width, const RmsNormOptions& options, Device device) : 
   weight = register_parameter("weight", ones({width}, DType::f32, device));
 }
 
+Norm::Norm(NormKind kind, int64_t width, const LayerNormOptions& options, Device device)
+    : kind_(kind), eps_(options.eps) {
+  weight = register_parameter("weight", ones({width}, DType::f32, device));
+  if (options.bias && kind == NormKind::layer)
+    bias = register_parameter("bias", zeros({width}, DType::f32, device));
+}
+
+Tensor Norm::forward(const Tensor& x) {
+  return kind_ == NormKind::rms ? rms_norm(x, weight, eps_) : layer_norm(x, weight, bias, eps_);
+}
+
+SumAndNorm Norm::add(const Tensor& x, const Tensor& residual) {
+  return kind_ == NormKind::rms ? add_rms_norm(x, residual, weight, eps_)
+                                : add_layer_norm(x, residual, weight, bias, eps_);
+}
+
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& options, Device device)
     : groups_(groups), eps_(options.eps) {
   check(groups >= 1 && channels >= 1 && channels % groups == 0, "GroupNorm: ", channels,
@@ -37,13 +53,18 @@ DropPath::DropPath(double p, const DropoutOptions& options) : p_(p), generator_(
   check(p >= 0 && p < 1, "DropPath: p must be in [0, 1), got ", p);
 }
 
-Tensor DropPath::forward(const Tensor& x) {
-  if (!training() || p_ == 0) return x;
+Tensor DropPath::keep(const Tensor& x) const {
+  if (!training() || p_ == 0) return {};
   check(x.rank() >= 1, "DropPath: needs a batch dimension");
+  return dropout(ones({x.size(0)}, x.dtype(), x.device()), p_, generator_);
+}
+
+Tensor DropPath::forward(const Tensor& x) {
+  Tensor kept = keep(x);
+  if (!kept.defined()) return x;
   Shape per_sample = Dims::filled(x.rank(), 1);
   per_sample[0] = x.size(0);
-  Tensor keep = dropout(ones(per_sample, x.dtype(), x.device()), p_, generator_);  // 0 or 1 / (1 - p)
-  return x * keep;
+  return x * reshape(kept, per_sample);
 }
 
 LayerScale::LayerScale(int64_t width, double init, Device device) {

@@ -60,6 +60,23 @@ class RmsNorm : public Layer {
   double eps_;
 };
 
+enum class NormKind : uint8_t { layer, rms };
+
+/// LayerNorm or RmsNorm, as `kind` says: (..., width) -> (..., width).
+class Norm : public Layer {
+ public:
+  Norm(NormKind kind, int64_t width, const LayerNormOptions& options = {}, Device device = {});
+  Tensor forward(const Tensor& x) override;
+  /// x + residual and its norm.
+  SumAndNorm add(const Tensor& x, const Tensor& residual);
+
+  Tensor weight, bias;  ///< (width); bias undefined without it, and of RmsNorm
+
+ private:
+  NormKind kind_;
+  double eps_;
+};
+
 struct GroupNormOptions {
   double eps = 1e-5;   ///< added to the variance
   bool affine = true;  ///< has weight and bias
@@ -100,6 +117,9 @@ class DropPath : public Layer {
  public:
   explicit DropPath(double p, const DropoutOptions& options = {});
   Tensor forward(const Tensor& x) override;
+  /// What forward would multiply the samples of x by, 0 or 1 / (1 - p) each, for a product that does so itself;
+  /// undefined where nothing is dropped. Draws as forward does.
+  Tensor keep(const Tensor& x) const;
 
  private:
   double p_;

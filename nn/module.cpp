@@ -14,8 +14,12 @@ void Module::check_free(const std::string& name) const {
   check(!names_.contains(name), "Module: the name \"", name, "\" is taken");
 }
 
+const NamedTensors& Module::own(Kind kind) const {
+  return kind == Kind::parameter ? parameters_ : kind == Kind::buffer ? buffers_ : constants_;
+}
+
 void Module::collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const {
-  for (const auto& [name, tensor] : kind == Kind::parameter ? parameters_ : buffers_)
+  for (const auto& [name, tensor] : own(kind))
     if (known.insert(tensor)) into.emplace_back(prefix + name, tensor);
   for (const auto& [name, child] : children_) child->collect(into, known, prefix + name + ".", kind);
 }
@@ -80,7 +84,10 @@ template <class Convert>
 void Module::replace_tensors(const Convert& convert) {
   MemoryScope scope(MemoryCategory::parameters);
   NoGrad guard;
-  for (const auto& [name, tensor] : state_dict()) {
+  NamedTensors all = state_dict();
+  const NamedTensors constants = collect(Kind::constant);
+  all.insert(all.end(), constants.begin(), constants.end());
+  for (const auto& [name, tensor] : all) {
     Tensor before = tensor.detach(), after = convert(before), gradient = tensor.grad();
     if (after.is_same(before)) continue;
     tensor.set_grad({});
@@ -151,13 +158,22 @@ Tensor Module::register_parameter(std::string name, const Tensor& value, WeightD
   return value;
 }
 
-Tensor Module::register_buffer(std::string name, const Tensor& value) {
+Tensor Module::keep(std::string name, const Tensor& value, Kind kind) {
   check_free(name);
-  check(value.defined(), "Module: the buffer \"", name, "\" is undefined");
+  check(value.defined(), "Module: the ", kind == Kind::buffer ? "buffer" : "constant", " \"", name,
+        "\" is undefined");
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
   names_.insert(name);
-  buffers_.emplace_back(std::move(name), value);
+  (kind == Kind::buffer ? buffers_ : constants_).emplace_back(std::move(name), value);
   return value;
+}
+
+Tensor Module::register_buffer(std::string name, const Tensor& value) {
+  return keep(std::move(name), value, Kind::buffer);
+}
+
+Tensor Module::register_constant(std::string name, const Tensor& value) {
+  return keep(std::move(name), value, Kind::constant);
 }
 
 void Module::register_module(std::string name, Module& child) {

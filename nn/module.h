@@ -62,10 +62,10 @@ class Module {
   /// Of the parameters that were registered with WeightDecay::never.
   std::vector<std::string> no_weight_decay() const;
 
-  /// Converts floating parameters, their gradients and buffers to `dtype`, in place: a handle to a parameter
+  /// Converts floating parameters, their gradients, buffers and constants to `dtype`, in place: a handle to a parameter
   /// stays one. Make optimizers afterwards.
   void to(DType dtype);
-  /// Moves parameters, their gradients and buffers, in place too. Make optimizers afterwards: one that has
+  /// Moves parameters, their gradients, buffers and constants, in place too. Make optimizers afterwards: one that has
   /// state on another device refuses its next step, until its `load_state_dict` has moved that.
   void to(Device device);
 
@@ -85,22 +85,27 @@ class Module {
   Tensor register_parameter(std::string name, const Tensor& value, WeightDecay decay = WeightDecay::by_shape);
   /// State that is saved but not trained.
   Tensor register_buffer(std::string name, const Tensor& value);
+  /// What the constructor makes anew each time: neither saved nor trained.
+  Tensor register_constant(std::string name, const Tensor& value);
   void register_module(std::string name, Module& child);
 
  private:
-  enum class Kind : uint8_t { parameter, buffer };
+  enum class Kind : uint8_t { parameter, buffer, constant };
   void check_free(const std::string& name) const;
   template <class Convert>
   void replace_tensors(const Convert& convert);
+  const NamedTensors& own(Kind kind) const;
   NamedTensors collect(Kind kind) const;
   void collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const;
 
   void collect_undecayed(std::vector<std::string>& into, const std::string& prefix) const;
 
-  NamedTensors parameters_, buffers_;
+  Tensor keep(std::string name, const Tensor& value, Kind kind);
+
+  NamedTensors parameters_, buffers_, constants_;
   std::vector<std::string> undecayed_;
   std::vector<std::pair<std::string, Module*>> children_;
-  std::unordered_set<std::string> names_;  // of all three
+  std::unordered_set<std::string> names_;  // of all four
   bool training_ = true, frozen_ = false;
 };
 

@@ -1,6 +1,8 @@
 // Strategies and plans of models.
 #include "reprise/nn/recompute_setting.h"
 
+#include "reprise/autograd/grad_mode.h"
+
 namespace reprise::nn {
 namespace {
 using Kind = RecomputeStrategy::Kind;
@@ -24,8 +26,6 @@ recompute::Plan RecomputeSetting::recompute_plan() const {
 void RecomputeSetting::set_recompute(const RecomputeStrategy& strategy) {
   RecomputeStrategy chosen = strategy;  // it may be this setting's, which the call below forgets
   const bool is_automatic = chosen.kind == Kind::automatic;
-  check(!is_automatic || auto_ == Auto::planned_later, owner_,
-        ": recompute 'auto' plans chains of blocks, and these are none; name a strategy such as 'full'");
   check(!is_automatic || chosen.memory_budget > 0, owner_, ": recompute 'auto' needs a memory budget");
   check_heeded(chosen);
   set_recompute(is_automatic ? recompute::plan_none(size()) : recompute::plan_of(chosen, size()),
@@ -41,10 +41,26 @@ void RecomputeSetting::set_recompute(recompute::Plan plan, const CheckpointOptio
   planned_numel_ = 0;
 }
 
-void RecomputeSetting::set_planned(const recompute::Plan& plan, size_t budget_bytes, int64_t input_numel) {
-  set_recompute(plan);
+recompute::Planned RecomputeSetting::plan(const Tensor& input, size_t budget_bytes,
+                                          const recompute::ProfileOptions& options) {
+  recompute::Planned planned = recompute::plan_rotor(profile(input, options), int64_t(budget_bytes));
+  set_recompute(planned.plan);
   strategy_ = {.kind = Kind::automatic, .memory_budget = budget_bytes};
-  planned_numel_ = input_numel;
+  planned_numel_ = input.numel();
+  return planned;
+}
+
+// An optimizer without state yet is taken to make Adam's; gradients may be there from an earlier micro-batch.
+void RecomputeSetting::plan_if_automatic(const Tensor& input, const Module& model) {
+  if (strategy_.kind != Kind::automatic || !autograd::grad_mode_enabled() || input.numel() <= planned_numel_)
+    return;
+  MemoryStats stats = allocator(input.device()).stats();
+  bool has_state = stats.by_category[size_t(MemoryCategory::optimizer)] > 0;
+  TensorList later;  // stands for that state meanwhile
+  for (const Tensor& parameter : model.parameters())
+    for (int i = 0; i < 2 && !has_state; ++i)
+      later.push_back(Tensor::empty(parameter.shape(), DType::f32, parameter.device()));
+  plan(input, strategy_.memory_budget, {.gradients = recompute::GradientMemory::held});
 }
 
 }  // namespace reprise::nn

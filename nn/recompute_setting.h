@@ -1,17 +1,22 @@
 // RecomputeSetting: which blocks of a model run as checkpointed regions in training, by a strategy or a plan.
 #pragma once
 
+#include "reprise/autograd/recompute/planner/planner.h"
+#include "reprise/autograd/recompute/planner/profile.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
+#include "reprise/nn/module.h"
 
 namespace reprise::nn {
 
-/// Base of what has blocks: BlockStack, whose blocks are a chain, and UNet. No bit depends on the setting.
+/// Base of what has blocks: BlockStack, and UNet with its stages. No bit depends on the setting.
+///
+/// A plan of `auto` is made in the first training step, and again if one has a larger input.
 class RecomputeSetting {
  public:
   virtual ~RecomputeSetting() = default;
 
   /// How the blocks that are there now run from here on. Error if the strategy needs more of them, or the
-  /// plan is not for as many. `auto` is for chains (see BlockStack); else it is an Error.
+  /// plan is not for as many.
   void set_recompute(const RecomputeStrategy& strategy);
   void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
   const RecomputeStrategy& strategy() const { return strategy_; }  ///< `none` if a plan was set
@@ -19,24 +24,34 @@ class RecomputeSetting {
 
   virtual int64_t size() const = 0;  ///< blocks
 
+  /// What a training step on `input` costs: the blocks as a chain, measured on the device. Changes nothing
+  /// (see profile.h).
+  recompute::Chain profile(const Tensor& input, const recompute::ProfileOptions& options = {}) {
+    return measured(input, options);
+  }
+  /// Measures such a step and sets the fastest plan with which the allocator holds at most `budget_bytes` at
+  /// its peak: weights, gradients, optimizer state, data and all. What is there before the step is counted as
+  /// it is, so let the optimizer make its state first. Error stating the minimum if there is no such plan.
+  recompute::Planned plan(const Tensor& input, size_t budget_bytes,
+                          const recompute::ProfileOptions& options = {});
+
  protected:
-  enum class Auto : uint8_t { refused, planned_later };
-  RecomputeSetting(const char* owner, Auto automatic) : owner_(owner), auto_(automatic) {}
+  explicit RecomputeSetting(const char* owner) : owner_(owner) {}
 
   const CheckpointOptions& checkpoint_options() const { return checkpoint_options_; }
-  /// The plan that `auto` came to, for inputs of up to so many elements.
-  void set_planned(const recompute::Plan& plan, size_t budget_bytes, int64_t input_numel);
-  int64_t planned_numel() const { return planned_numel_; }  ///< 0: `auto` has no plan yet
+  /// Before a training step on `input`: makes the plan where the strategy is `auto`. `model`: whose parameters the step
+  /// updates.
+  void plan_if_automatic(const Tensor& input, const Module& model);
 
  private:
+  virtual recompute::Chain measured(const Tensor& input, const recompute::ProfileOptions& options) = 0;
   void check_heeded(const RecomputeStrategy& strategy) const;
 
   const char* owner_;  // for messages
-  Auto auto_;
   RecomputeStrategy strategy_;
   recompute::Plan plan_;  // empty: no regions, however many blocks there are
   CheckpointOptions checkpoint_options_;
-  int64_t planned_numel_ = 0;
+  int64_t planned_numel_ = 0;  // the largest input that `auto` has planned for; 0: none yet
 };
 
 }  // namespace reprise::nn

@@ -22,6 +22,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, const Multi
     : qkv(width, 3 * width, {.bias = options.bias && options.qkv_bias, .init_stddev = options.init_stddev},
           device),
       proj(width, width, {.bias = options.bias, .init_stddev = output_stddev(options)}, device),
+      rope_(options.rope),
       heads_(heads),
       attention_{.causal = options.causal, .dropout = options.dropout} {
   check(heads >= 1 && width % heads == 0, "MultiHeadAttention: width ", width, " is not a multiple of ",
@@ -29,14 +30,39 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, const Multi
   check(options.dropout >= 0 && options.dropout < 1, "MultiHeadAttention: dropout must be in [0, 1), got ",
         options.dropout);
   register_module("qkv", qkv);
+  if (options.qk_norm) {
+    const LayerNormOptions norm{.eps = options.norm_eps, .bias = options.bias};
+    q_norm.emplace(*options.qk_norm, width / heads, norm, device);
+    k_norm.emplace(*options.qk_norm, width / heads, norm, device);
+    register_module("q_norm", *q_norm);
+    register_module("k_norm", *k_norm);
+  }
   register_module("proj", proj);
+  if (rope_) register_module("rope", *rope_);
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& residual) {
+TensorList MultiHeadAttention::queries_keys_values(const Tensor& x) {
+  const int64_t batch = x.size(0), tokens = x.size(1), head_dim = x.size(2) / heads_;
+  Tensor packed = reshape(qkv(x), {batch, tokens, 3, heads_, head_dim});
+  auto part = [&](int64_t i, std::optional<Norm>* norm) {
+    Tensor y = select(packed, 2, i);  // (B, T, heads, head_dim)
+    if (norm && *norm) y = (**norm)(y);
+    return transpose(norm && rope_ ? (*rope_)(y) : y, 1, 2);
+  };
+  return {part(0, &q_norm), part(1, &k_norm), part(2, nullptr)};
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, const LinearEpilogue& end) {
   AttentionOptions options = attention_;
   if (!training()) options.dropout = 0;
-  Tensor y = packed_attention(qkv(x), heads_, options);  // (B, T, width)
-  return proj.forward(y, {.residual = residual});
+  Tensor y;  // (B, T, width)
+  if (q_norm || rope_) {
+    const TensorList parts = queries_keys_values(x);
+    y = reshape(transpose(attention(parts[0], parts[1], parts[2], options), 1, 2), x.shape());
+  } else {
+    y = packed_attention(qkv(x), heads_, options);
+  }
+  return proj.forward(y, end);
 }
 
 Mlp::Mlp(int64_t width, int64_t hidden, const MlpOptions& options, Device device)
@@ -47,21 +73,24 @@ Mlp::Mlp(int64_t width, int64_t hidden, const MlpOptions& options, Device device
   register_module("fc2", fc2);
 }
 
-Tensor Mlp::operator()(const Tensor& x, const Tensor& residual) {
-  return mlp(x, fc1.weight, fc1.bias, fc2.weight, fc2.bias, activation_, residual);
+Tensor Mlp::operator()(const Tensor& x, const LinearEpilogue& end) {
+  return mlp(x, fc1.weight, fc1.bias, fc2.weight, fc2.bias, activation_, end);
 }
 
 TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options, Device device)
-    : norm1(width, {.eps = options.norm_eps, .bias = options.bias}, device),
+    : norm1(options.norm, width, {.eps = options.norm_eps, .bias = options.bias}, device),
       attn(width, heads,
            {.causal = options.causal,
             .bias = options.bias,
             .qkv_bias = options.qkv_bias,
             .dropout = options.dropout,
             .init_stddev = options.init_stddev,
-            .output_stddev = options.output_stddev},
+            .output_stddev = options.output_stddev,
+            .qk_norm = options.qk_norm ? std::optional(options.norm) : std::nullopt,
+            .norm_eps = options.norm_eps,
+            .rope = options.rope},
            device),
-      norm2(width, {.eps = options.norm_eps, .bias = options.bias}, device),
+      norm2(options.norm, width, {.eps = options.norm_eps, .bias = options.bias}, device),
       mlp(width, hidden_of(width, options),
           {.activation = options.activation,
            .bias = options.bias,
@@ -70,7 +99,7 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOpti
           device),
       dropout_(options.dropout),
       drop_path_(options.drop_path),
-      drops_(options.dropout > 0 || options.drop_path > 0) {
+      drops_(options.dropout > 0) {
   check(options.layer_scale >= 0, "TransformerBlock: layer_scale must be at least 0, got ",
         options.layer_scale);
   if (options.layer_scale > 0) {
@@ -88,10 +117,14 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOpti
 }
 
 Tensor TransformerBlock::forward(const Tensor& x) {
-  // Nothing between a branch's last product and the sum: they are one operation.
-  if (!ls1 && !(drops_ && training())) {
-    Tensor middle = attn(norm1(x), x);
-    return mlp(norm2(middle), middle);
+  if (!(drops_ && training())) {  // a branch's last product, its scales and the sum are one operation
+    auto join = [&](const Tensor& residual, const std::optional<LayerScale>& scale) {
+      return LinearEpilogue{.residual = residual,
+                            .scale = scale ? scale->gamma : Tensor(),
+                            .row_scale = drop_path_.keep(residual)};
+    };
+    Tensor middle = attn(norm1(x), join(x, ls1));
+    return mlp(norm2(middle), join(middle, ls2));
   }
   auto branch = [&](const Tensor& y, std::optional<LayerScale>& scale) {
     Tensor dropped = dropout_(y);

@@ -5,31 +5,40 @@
 
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
+#include "reprise/nn/rope.h"
 
 namespace reprise::nn {
 
 struct MultiHeadAttentionOptions {
   bool causal = true;
   bool bias = true;
-  bool qkv_bias = true;      ///< of the packed projection, where there is bias at all
-  double dropout = 0;        ///< of the attention probabilities
-  double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
-  double output_stddev = 0;  ///< of the one that writes to the residual stream; 0: as init_stddev
+  bool qkv_bias = true;               ///< of the packed projection, where there is bias at all
+  double dropout = 0;                 ///< of the attention probabilities
+  double init_stddev = 0;             ///< of the linear layers; 0: PyTorch's default
+  double output_stddev = 0;           ///< of the one that writes to the residual stream; 0: as init_stddev
+  std::optional<NormKind> qk_norm{};  ///< norms the channels of each head of q and k (Dehghani et al. 2023)
+  double norm_eps = 1e-5;             ///< of qk_norm
+  std::shared_ptr<Rope> rope{};       ///< turns q and k, behind qk_norm
 };
 
 /// Multi-head self-attention: (B, T, width) -> (B, T, width), one packed projection for q, k and v. Error
-/// unless width is a multiple of heads.
+/// unless width is a multiple of heads. Names are timm's: qkv, q_norm, k_norm, proj.
 class MultiHeadAttention : public Module {
  public:
   MultiHeadAttention(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options = {},
                      Device device = {});
-  /// attention(x) + residual; the residual is optional.
-  Tensor operator()(const Tensor& x, const Tensor& residual = {});
+  /// attention(x), and what `end` says of its last product: a residual, scales.
+  Tensor operator()(const Tensor& x, const LinearEpilogue& end = {});
+
+  /// q, k and v of x as attention takes them, (B, heads, T, width / heads) each.
+  TensorList queries_keys_values(const Tensor& x);
 
   Linear qkv;  ///< (3 width, width)
+  std::optional<Norm> q_norm, k_norm;
   Linear proj;
 
  private:
+  std::shared_ptr<Rope> rope_;
   int64_t heads_;
   AttentionOptions attention_;
 };
@@ -45,8 +54,8 @@ struct MlpOptions {
 class Mlp : public Module {
  public:
   Mlp(int64_t width, int64_t hidden, const MlpOptions& options = {}, Device device = {});
-  /// mlp(x) + residual; the residual is optional.
-  Tensor operator()(const Tensor& x, const Tensor& residual = {});
+  /// mlp(x), and what `end` says of its last product: a residual, scales.
+  Tensor operator()(const Tensor& x, const LinearEpilogue& end = {});
 
   Linear fc1, fc2;
 
@@ -62,9 +71,12 @@ struct BlockOptions {
   double dropout = 0;      ///< after each half, and of the attention probabilities
   double drop_path = 0;    ///< stochastic depth of each half
   double layer_scale = 0;  ///< what LayerScale of each half starts with; 0: there is none
+  NormKind norm = NormKind::layer;
   double norm_eps = 1e-5;
-  double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
-  double output_stddev = 0;  ///< of the two that write to the residual stream; 0: as init_stddev
+  bool qk_norm = false;          ///< of the kind of `norm`
+  std::shared_ptr<Rope> rope{};  ///< rotary positions, which blocks may share
+  double init_stddev = 0;        ///< of the linear layers; 0: PyTorch's default
+  double output_stddev = 0;      ///< of the two that write to the residual stream; 0: as init_stddev
   Activation activation = Activation::gelu_tanh;
 };
 
@@ -75,17 +87,17 @@ class TransformerBlock : public Layer {
   TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override;
 
-  LayerNorm norm1;
+  Norm norm1;
   MultiHeadAttention attn;
   std::optional<LayerScale> ls1;
-  LayerNorm norm2;
+  Norm norm2;
   Mlp mlp;
   std::optional<LayerScale> ls2;
 
  private:
   Dropout dropout_;
   DropPath drop_path_;
-  bool drops_;  // something of a branch, in training
+  bool drops_;  // elements of a branch, in training
 };
 
 }  // namespace reprise::nn

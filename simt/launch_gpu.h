@@ -41,6 +41,9 @@ inline void allow_shared_bytes(const Launch& config, const void* kernel) {
 
 }  // namespace detail
 
+/// A GPU looks by itself; the emulator does here.
+__device__ __forceinline__ void check_aligned(const void*, size_t, const char*) {}
+
 /// Runs `kernel` on the stream. Error naming the kernel if the device refuses the launch.
 template <class... Parameters, class... Args>
 void launch(const Launch& config, void (*kernel)(Parameters...), Args&&... args) {

@@ -27,11 +27,6 @@ inline constexpr Bytes16 lost(Bytes16) { return {~0ull, ~0ull}; }
 inline constexpr Bytes8 lost(Bytes8) { return {~0ull}; }
 inline constexpr Bytes4 lost(Bytes4) { return {~0u}; }
 
-inline void check_aligned(const void* address, size_t bytes, const char* which, Where where) {
-  if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
-    fail(where, which, " ", address, " is not ", bytes, "-byte aligned");
-}
-
 /// The source is read at once, so that a wild address is reported at the call. The destination is lost at
 /// once, and the bytes arrive at the wait: no missing or lax wait can pass.
 template <class Bytes>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Converts small models of timm, transformers and Reprise there and back by reprise-convert, and compares what they answer.
+"""Converts small models of timm, torchvision, transformers and Reprise there and back by reprise-convert, and compares what they answer.
 
     check_convert.py [--bin build/cpu/bin]
 
@@ -22,10 +22,11 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy
 import timm
 import torch
+import torchvision
 import transformers
 from PIL import Image
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel, ViTConfig, ViTForImageClassification
 
 transformers.utils.logging.disable_progress_bar()
@@ -82,7 +83,7 @@ def same_bytes(a, b):
     with safe_open(a, "pt") as x, safe_open(b, "pt") as y:
         same = set(x.keys()) == set(y.keys()) and all(
             x.get_tensor(k).dtype == y.get_tensor(k).dtype
-            and torch.equal(x.get_tensor(k).contiguous().view(torch.uint8), y.get_tensor(k).contiguous().view(torch.uint8))
+            and torch.equal(x.get_tensor(k).reshape(-1).view(torch.uint8), y.get_tensor(k).reshape(-1).view(torch.uint8))
             for k in x.keys())
     return 0.0 if same else 1.0
 
@@ -270,6 +271,57 @@ def check_trained(folder):
     say("a run of reprise -> timm, bytes", same_bytes(newest / "model.safetensors", source), 0)
 
 
+def check_trained_resnet(folder):
+    out = folder.path / "resnet"
+    folder.run("vit", "train", "--data", f"idx:{folder.path}/", "--out", out, "--steps", 5, "--model", "resnet18", "--recipe",
+               "resnet", "--image", SIDE, "--channels", 3, "--crop", 1, "--batch", 8, "--threads", 1)
+    to_timm = folder.convert(out, "timm")
+    config = json.loads((to_timm / "config.json").read_text())
+    cfg = config["pretrained_cfg"]
+    picture, x = picture_and_tensor(folder, *(torch.tensor(cfg[key])[:, None, None] for key in ("mean", "std")))
+    model = torchvision.models.resnet18(num_classes=cfg["num_classes"])
+    model.load_state_dict(load_file(to_timm / "model.safetensors"))
+    with torch.no_grad():
+        against_prediction("a ResNet-18 of reprise -> torchvision, probabilities", folder, out, picture, model.eval()(x))
+    against_prediction("a ResNet-18 of reprise -> timm, probabilities", folder, out, picture, timm_logits(to_timm, x))
+    ours = folder.convert(to_timm, "reprise")
+    say("a ResNet-18 of reprise -> timm -> reprise, bytes",
+        same_bytes(to_timm / "model.safetensors", ours / "model.safetensors"), 0)
+
+
+@torch.no_grad()
+def check_jepa(folder):
+    """Both encoders of a run: timm loads them strictly, into a model made by hand and by config.json. What Reprise answers with
+    the target encoder, in a classifier that starts from it and stands still, timm answers too."""
+    out = folder.path / "jepa"
+    folder.run("jepa", "train", "--data", write_idx(folder), "--out", out, "--steps", 20, "--image", 8, "--patch", 2, "--width",
+               16, "--layers", 2, "--heads", 2, "--batch", 8, "--predictor-width", 8, "--predictor-layers", 1,
+               "--predictor-heads", 2, "--lr", "0.01", "--ema", "0.9", "--threads", 1)
+    x = torch.randn(3, 1, 8, 8)
+    for part in ("target_encoder", "encoder"):
+        to_timm, ours = folder.new(), folder.new()
+        folder.run("convert", out, "--to", "timm", "--part", part, "--out", to_timm)
+        model = timm.create_model("vit_tiny_patch16_224", img_size=8, patch_size=2, in_chans=1, embed_dim=16, depth=2, num_heads=2,
+                                  num_classes=0, class_token=False, global_pool="avg", fc_norm=False).eval()
+        state = {}
+        with safe_open(to_timm / "model.safetensors", "pt") as file:
+            state = {name: file.get_tensor(name) for name in file.keys()}
+        model.load_state_dict(state)
+        say(f"a run of reprise-jepa -> timm, {part}, by config.json and by hand, features", distance(timm_logits(to_timm, x), model(x)), 0)
+        folder.run("convert", out, "--to", "reprise", "--part", part, "--out", ours)
+        say(f"a run of reprise-jepa -> reprise, {part}, bytes", same_bytes(ours / "model.safetensors", to_timm / "model.safetensors"), 0)
+    run = folder.path / "from_jepa"
+    folder.run("vit", "train", "--data", f"idx:{folder.path}/", "--out", run, "--init-from", out, "--steps", 1, "--image", 8,
+               "--patch", 2, "--width", 16, "--layers", 2, "--heads", 2, "--batch", 8, "--stem", "patch", "--pool", "avg", "--lr",
+               0, "--min-lr", 0, "--threads", 1)
+    pixels = numpy.random.default_rng(5).integers(0, 256, (8, 8), dtype=numpy.uint8)
+    to_timm = folder.convert(run, "timm")
+    cfg = json.loads((to_timm / "config.json").read_text())["pretrained_cfg"]
+    x = (torch.tensor(pixels)[None, None] / 255.0 - cfg["mean"][0]) / cfg["std"][0]
+    against_prediction("a ViT from a target encoder -> timm, probabilities", folder, run, folder.path / "gray.png",
+                       timm_logits(to_timm, x))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=Path, default=ROOT / "build/cpu/bin", metavar="FOLDER")
@@ -282,6 +334,8 @@ def main():
     check_hf_vit(folder, images, picture)
     check_gpt(folder)
     check_trained(folder)
+    check_trained_resnet(folder)
+    check_jepa(folder)
     shutil.rmtree(folder.path)
     sys.exit(f"{len(failures)} comparisons failed" if failures else 0)
 

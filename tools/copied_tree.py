@@ -98,7 +98,7 @@ class CopiedTree:
         return self.tree / "build" / preset
 
     def configure(self, preset):
-        code, output = run(["cmake", "--preset", preset, "-DREPRISE_BUILD_APPS=OFF", "-DREPRISE_BUILD_BENCHMARKS=OFF",
+        code, output = run(["cmake", "--preset", preset, "-DREPRISE_BUILD_APPS=ON", "-DREPRISE_BUILD_BENCHMARKS=OFF",
                             f"-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG @{self.flags}", "-DCMAKE_EXE_LINKER_FLAGS=" + self._fast_linker()],
                            cwd=self.tree)
         if code:

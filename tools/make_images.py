@@ -6,7 +6,8 @@ Needs Pillow 12.1.0 (tools/peers.txt).
 
 Keys are "NAME.file" (the bytes), "NAME.rgb" (height, width, 3) and "NAME.gray" (height, width): Pillow's pixels after
 exif_transpose, by convert("RGB") and of that convert("L"). Files with an EXIF orientation also have "NAME.stored", without
-exif_transpose. 16-bit files are decoded by their definition, round(v / 257): Pillow cuts them off.
+exif_transpose. "jpeg_NAME.half" and ".quarter" are RGB at 1/2 and 1/4 of the size, as `draft` lets libjpeg decode them. 16-bit
+files are decoded by their definition, round(v / 257): Pillow cuts them off.
 """
 
 import io
@@ -167,6 +168,10 @@ def main():
         tensors[name + ".file"] = np.frombuffer(file, np.uint8)
         tensors[name + ".rgb"] = np.asarray(upright)
         tensors[name + ".gray"] = np.asarray(upright.convert("L"))
+        for key, divisor in (("half", 2), ("quarter", 4)) if name.startswith("jpeg") else ():
+            smaller = Image.open(io.BytesIO(file))
+            smaller.draft(smaller.mode, (WIDTH // divisor, HEIGHT // divisor))
+            tensors[f"{name}.{key}"] = np.asarray(smaller.convert("RGB"))
         if name.startswith("exif"):
             tensors[name + ".stored"] = np.asarray(image.convert("RGB"))
     packed = {}

@@ -5,8 +5,8 @@
                                             unet_parity.safetensors, feature_pyramid_parity.safetensors,
                                             positions.safetensors, timm_names.txt, unet_names.txt
 
-vision_parity.safetensors: timm's VisionTransformer of depth 2 with several options, under "OPTIONS/": weights by their
-names in timm, "logits", the gradient of the cross entropy for each weight ("grad/"), the weights after 10 AdamW steps on
+vision_parity.safetensors: timm's VisionTransformer of depth 2 with several options ("vit5" has the attention of its
+models with rotary positions), under "OPTIONS/": weights by their names in timm, "logits", the gradient of the cross entropy for each weight ("grad/"), the weights after 10 AdamW steps on
 the same batch ("after/"), and logits and gradients once more in f64 ("f64/"); "images" and "targets" are shared.
 resnet_parity.safetensors: torchvision's ResNet with one block a stage and 2 channels in the first, the same; running
 statistics after the first batch are in "after/". Its images' i-th number is sin(0.37 i) + what 2654435761 i^2 / 2^32
@@ -30,6 +30,7 @@ import timm
 import torch
 import torchvision
 from safetensors.torch import save_file
+from timm.layers import AttentionRope, RmsNorm, RotaryEmbeddingCat
 from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
 from torch import nn
 from torch.nn import functional as F
@@ -43,6 +44,8 @@ OPTIONS = {
     "avg": {"global_pool": "avg", "class_token": False},
     "registers": {"global_pool": "avg", "reg_tokens": 3, "qkv_bias": False},
     "deit3": {"no_embed_class": True, "init_values": 0.5},
+    "vit5": {"no_embed_class": True, "init_values": 0.5, "reg_tokens": 3, "qkv_bias": False, "qk_norm": True,
+             "norm_layer": RmsNorm},
 }
 ADAMW = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8}
 WEIGHT_DECAY = 0.1
@@ -88,8 +91,25 @@ def distance(got, want):
     return max((((got[n].double() - w).norm() / w.norm()).item(), n) for n, w in want.items())
 
 
+def with_rope(model):
+    """timm's attention with rotary positions in the place of the blocks' own."""
+    head_dim, side = SIZES["embed_dim"] // SIZES["num_heads"], SIZES["img_size"] // SIZES["patch_size"]
+    table = RotaryEmbeddingCat(head_dim, in_pixels=False, feat_shape=[side, side]).get_embed()
+
+    class Attention(AttentionRope):
+        def forward(self, x, **options):
+            return super().forward(x, rope=table.to(x.dtype), **options)
+
+    for block in model.blocks:
+        block.attn = Attention(SIZES["embed_dim"], SIZES["num_heads"], qkv_bias=False, qk_norm=True, norm_layer=RmsNorm,
+                               num_prefix_tokens=model.num_prefix_tokens)
+    return model
+
+
 def vit_golden(options, images, targets):
     model = VisionTransformer(**SIZES, **options).train()
+    if options.get("qk_norm"):
+        model = with_rope(model)
     randomize(model)
     golden = {name: p.detach().clone() for name, p in model.named_parameters()}
     exact = gradients(model.double(), images.double(), targets)

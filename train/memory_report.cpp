@@ -46,8 +46,13 @@ MeasuredStep play(nn::Module& model, const MemoryReportOptions& options, int64_t
   {
     const StopRecording recording{memory};
     micro_batch();
+    optim::grad_norm(model.parameters());
     step.events = memory.stop_recording();
   }
+  if (!options.optimizer) return step;
+  const std::vector<size_t> temporaries = options.optimizer->step_temporaries();
+  for (int64_t sign : {1, -1})
+    for (size_t bytes : temporaries) step.events.push_back({.bytes = sign * int64_t(bytes)});
   return step;
 }
 
@@ -127,7 +132,7 @@ StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
 size_t memory_for_tensors(Device device) {
   const Allocator& memory = allocator(device);
   if (memory.limit() > 0) return memory.limit();
-  if (!device.is_cpu()) return cuda::properties(device.index).memory_bytes;
+  if (!device.is_cpu()) return cuda::free_memory(device.index) + memory.stats().reserved;
   return (available_bytes() + memory.stats().held) / 4 * 3;
 }
 

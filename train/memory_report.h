@@ -13,6 +13,7 @@
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/core/memory.h"
 #include "reprise/nn/module.h"
+#include "reprise/nn/optim/optimizer.h"
 
 namespace reprise::train {
 
@@ -52,15 +53,17 @@ struct MemoryReportOptions {
   std::function<void(const RecomputeStrategy&)> set_recompute;
   int64_t smallest = 1;    ///< rows that can be measured: 2 where pairs of them are mixed; multiples too
   int64_t accumulate = 1;  ///< micro-batches per step: gradients are there before all but the first
+  const optim::Optimizer* optimizer = nullptr;  ///< whose step follows; its state is there already
 };
 
-/// Measures two small steps of `model`, forward and backward, with this strategy, which stays set. Weights, buffers
+/// Measures two small steps of `model`, forward, backward and the norm of the gradients, with this strategy, which stays set;
+/// what the optimizer takes it says itself. Weights, buffers
 /// and generators are as before, gradients are dropped, the allocator's peaks begin anew. OutOfMemory if they do not fit.
 StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
                         const RecomputeStrategy& strategy);
 
-/// What tensors may take on the device: the allocator's limit; else a GPU's memory, or three quarters of what the
-/// machine has available, with what tensors hold now.
+/// What tensors may take on the device: the allocator's limit; else what nobody has of a GPU's memory, or three quarters of
+/// what the machine has available, with what the allocator has now.
 size_t memory_for_tensors(Device device);
 
 }  // namespace reprise::train

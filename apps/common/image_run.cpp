@@ -1,6 +1,9 @@
 #include "reprise/apps/common/image_run.h"
 
 #include <cmath>
+#include <map>
+
+#include <fmt/core.h>
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/training_run.h"
@@ -22,11 +25,20 @@ void add_epoch_options(CLI::App& group, ImageTrainingOptions& o) {
 void take_preset(CLI::App& train, const std::string& name) {
   if (name.empty()) return;
   const nn::VitOptions preset = train::under_option("--model", [&] { return nn::vit_preset(name); });
-  take_defaults(train,
-                {{"width", std::to_string(preset.width)},
-                 {"layers", std::to_string(preset.layers)},
-                 {"heads", std::to_string(preset.heads)}},
-                "--model " + name);
+  std::map<std::string, std::string> options = {{"width", std::to_string(preset.width)},
+                                                {"layers", std::to_string(preset.layers)},
+                                                {"heads", std::to_string(preset.heads)}};
+  if (preset.rope)  // ViT-5's
+    options.merge(std::map<std::string, std::string>{{"norm", "rms"},
+                                                     {"qk-norm", "true"},
+                                                     {"rope", "true"},
+                                                     {"no-qkv-bias", "true"},
+                                                     {"registers", std::to_string(preset.registers)},
+                                                     {"layer-scale", fmt::format("{}", preset.layer_scale)},
+                                                     {"no-embed-class", "true"},
+                                                     {"pool", "token"},
+                                                     {"stem", "patch"}});
+  take_defaults(train, options, "--model " + name);
 }
 
 void count_steps(ImageTrainingOptions& o, int64_t images) {

@@ -100,6 +100,11 @@ void add_image_options(CLI::App& app, ImageOptions& o) {
   group->add_option("--exif", o.exif, "Orientation of photographs: apply (as people see them) or ignore")
       ->check(CLI::IsMember({"apply", "ignore"}));
   group
+      ->add_option("--decode", o.decode,
+                   "JPEGs to train on: exact (every pixel), or fast (at 1/2 or 1/4 of their size where a\n"
+                   "random crop stays twice what it becomes: for large photographs; other values)")
+      ->check(CLI::IsMember({"exact", "fast"}));
+  group
       ->add_option("--bad-images", o.bad_images,
                    "An image that cannot be read: error (stop), or skip (another one of its class\n"
                    "stands in; the run folder lists them)")
@@ -122,6 +127,10 @@ ImageData open_images(const std::string& source) {
                      .validation = nullptr,
                      .test = open_pixels(kind, folder, data::Split::test)};
   });
+}
+
+data::Decoding decoding_of(const ImageOptions& o) {
+  return o.decode == "fast" ? data::Decoding::fast : data::Decoding::exact;
 }
 
 ImageData load_images(const ImageOptions& o, uint64_t seed) {

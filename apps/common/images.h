@@ -19,6 +19,7 @@ struct ImageOptions {
       "fashion-mnist";        ///< fashion-mnist, cifar10:DIR, cifar100:DIR, idx:DIR, a folder or tar shards
   double val_fraction = 0.1;  ///< of the training images, where the data has no validation part
   std::string exif = "apply";
+  std::string decode = "exact";
   std::string bad_images = "error";
   int64_t workers = 1;   ///< threads that decode and augment
   int64_t prefetch = 2;  ///< batches ahead
@@ -34,6 +35,9 @@ struct ImageData {
   std::shared_ptr<const data::Dataset> train, validation;
   std::shared_ptr<const data::Dataset> test;  ///< null if the data has none
 };
+
+/// What `--decode` says.
+data::Decoding decoding_of(const ImageOptions& options);
 
 /// What `--data` names, in the parts that it has: `validation` is null if it has none. Error naming the option, the file and
 /// what is wrong.

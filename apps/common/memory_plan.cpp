@@ -30,7 +30,8 @@ std::vector<Measured> measure(const TrainingOptions& o, Device device, const Tra
       .loss = t.loss,
       .set_recompute = t.set_recompute,
       .smallest = t.smallest,
-      .accumulate = o.batch_auto ? 2 : o.trainer.accumulate};  // auto may choose to accumulate
+      .accumulate = o.batch_auto ? 2 : o.trainer.accumulate,  // auto may choose to accumulate
+      .optimizer = &t.optimizer};
   std::vector<Measured> measured;
   for (const std::string& strategy : strategies) {
     measured.push_back({strategy, {}});

@@ -8,6 +8,7 @@
 #include "reprise/core/device.h"
 #include "reprise/core/number_in.h"
 #include "reprise/io/folder.h"
+#include "reprise/train/precision.h"
 
 namespace reprise::apps {
 namespace {
@@ -91,10 +92,13 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
   group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches per update")
       ->transform(whole_from(1));
   group->add_option("--lr", schedule.lr, "Peak learning rate")->check(number_from_0());
-  group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end; constant has none")
+  group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end; constant and step have none")
       ->check(number_from_0());
   group->add_option("--warmup", schedule.warmup, "Steps of linear warm-up")->transform(whole_from(0));
-  group->add_option("--decay", o.decay, "After the warm-up: constant, linear, cosine or wsd")
+  group
+      ->add_option(
+          "--decay", o.decay,
+          "After the warm-up: constant, linear, cosine, wsd, or step (a tenth after\neach third of the run)")
       ->check(parsed_by(optim::parse_decay));
   group->add_option("--beta1", o.beta1, "Decay of the mean gradient")->check(probability());
   group->add_option("--beta2", o.beta2, "Decay of the mean squared gradient")->check(probability());
@@ -106,12 +110,17 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
       ->check(probability());
 }
 
-void add_device_options(CLI::App& app, std::string& device, std::string& attention) {
-  app.add_option("--device", device, "cpu, cuda, cuda:N or best: the GPU if there is one")
+void add_device_options(CLI::App& app, DeviceOptions& o) {
+  app.add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
       ->check(parsed_by(Device::parse));
-  app.add_option("--attention", attention,
+  app.add_option("--attention", o.attention,
                  "Attention kernels on a GPU: reprise, sm90 (ours for Hopper) or cudnn;\n"
                  "what the chosen ones do not take is left to reprise");
+  app.add_option("--precision", o.precision,
+                 "f32, or bf16: products and what follows them in bf16; weights, their\n"
+                 "gradients and the optimizer's state stay f32" +
+                     std::string(o.precision.empty() ? " (default: the run's)" : ""))
+      ->check(parsed_by(train::parse_precision));
 }
 
 void add_read_run_option(CLI::App& app, std::string& run) {
@@ -136,7 +145,7 @@ void add_run_options(CLI::App& app, TrainingOptions& o, const std::string& name)
   group->add_option("--seed", o.seed, "Seed of weights, batches and dropout")->transform(whole_from(0));
   group->add_option("--threads", o.threads, "Threads (0: one per CPU); results do not depend on it")
       ->transform(whole_from(0, INT_MAX));
-  add_device_options(*group, o.device, o.attention);
+  add_device_options(*group, o);
   add_memory_options(*group, o);
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }

@@ -14,7 +14,14 @@ class App;
 
 namespace reprise::apps {
 
-struct TrainingOptions {
+/// What a command computes on, and in.
+struct DeviceOptions {
+  std::string device = "best", attention = "reprise";
+  std::string precision;  ///< empty: that of the run which is read
+};
+
+struct TrainingOptions : DeviceOptions {
+  TrainingOptions() { precision = "f32"; }
   train::TrainerOptions trainer;
   std::string decay = "cosine";
   std::string init_from;                ///< a run folder, a checkpoint or a .safetensors file to start from
@@ -26,7 +33,6 @@ struct TrainingOptions {
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, ema = 0;
   int64_t seed = 1337;
   int threads = 0;  ///< 0: all
-  std::string device = "best", attention = "reprise";
   std::string recompute = "none";
   std::string memory_budget;  ///< of a training step, for recompute auto
   std::string memory_limit;   ///< "2GiB"; empty: none
@@ -37,8 +43,8 @@ struct TrainingOptions {
 void add_optimizer_options(CLI::App& app, TrainingOptions& options, const std::string& rows);
 /// `name`: of the default run folders, runs/NAME.
 void add_run_options(CLI::App& app, TrainingOptions& options, const std::string& name);
-/// --device and --attention alone, for commands that do not train.
-void add_device_options(CLI::App& app, std::string& device, std::string& attention);
+/// --device, --attention and --precision alone, for commands that do not train.
+void add_device_options(CLI::App& app, DeviceOptions& options);
 /// --run, of commands that read a run.
 void add_read_run_option(CLI::App& app, std::string& run);
 

@@ -31,7 +31,7 @@ Device apply_training_options(TrainingOptions& o) {
   use_attention(o.attention, device);
   if (!o.memory_limit.empty()) allocator(device).set_limit(parse_bytes(o.memory_limit));
   schedule.decay = optim::parse_decay(o.decay);
-  if (schedule.decay == optim::Decay::constant) schedule.min_lr = 0;
+  if (!optim::ends_at_min_lr(schedule.decay)) schedule.min_lr = 0;
   return device;
 }
 
@@ -45,6 +45,15 @@ void use_attention(const std::string& name, Device device) {
     return kernels::set_attention_backend(backend);
   }
   fail("--attention ", name, ": there are reprise, sm90 and cudnn");
+}
+
+train::PrecisionScope precision_scope(const DeviceOptions& o, Device device, const std::string& run_folder) {
+  std::string name = o.precision;
+  const std::string config = run_folder + "/config.toml";
+  if (name.empty() && io::exists(config)) name = read_config(config)["precision"];
+  if (name.empty()) name = "f32";  // a run from before there was a choice
+  return train::PrecisionScope(
+      train::under_option("--precision", [&] { return train::parse_precision(name); }), device);
 }
 
 std::optional<train::RunLock> check_folder(const TrainingOptions& o) {
@@ -112,6 +121,7 @@ void print_run(const TrainingOptions& o, const nn::BlockStack& blocks, Device de
   if (blocks.strategy() != RecomputeStrategy())
     train::report("Recompute: {}: blocks {} (in brackets: played again in backward)\n",
                   to_string(blocks.strategy()), to_string(blocks.recompute_plan()));
+  if (o.precision != "f32") train::report("Precision: {}, with weights in f32\n", o.precision);
   train::report("Run: {} steps of {} on {} ({} threads), into {}\n", o.trainer.schedule.steps, rows,
                 to_string(device), num_threads(), o.trainer.run_folder);
   if (!o.changes.empty()) train::report("Changed: {}\n", train::for_output(to_string(o.changes)));

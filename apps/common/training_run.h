@@ -13,6 +13,7 @@
 #include "reprise/nn/block_stack.h"
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/optimizer.h"
+#include "reprise/train/precision.h"
 #include "reprise/train/run_lock.h"
 
 namespace reprise::apps {
@@ -24,6 +25,10 @@ Device apply_training_options(TrainingOptions& options);
 /// Makes attention on `device` use the kernels of this name. Error if they do not exist, are not in this
 /// build, or are not for the device.
 void use_attention(const std::string& name, Device device);
+
+/// The precision of the options, or of the run in this folder where they leave it open, as long as the scope lives.
+train::PrecisionScope precision_scope(const DeviceOptions& options, Device device,
+                                      const std::string& run_folder = "");
 
 /// Error unless a new run may be written to --out, or a run there can go on; of the latter the lock, before anything of
 /// it is read.

@@ -28,9 +28,15 @@ using Writer = std::function<void(const std::string& folder)>;
 const Metadata pytorch = {{"format", "pt"}};  // without it transformers 4 refuses a file
 
 const char* name_of(nn::Architecture architecture) {
-  return architecture == nn::Architecture::vit   ? "ViT"
-         : architecture == nn::Architecture::gpt ? "GPT-2"
-                                                 : "ResNet";
+  return architecture == nn::Architecture::vit    ? "ViT"
+         : architecture == nn::Architecture::gpt  ? "GPT-2"
+         : architecture == nn::Architecture::unet ? "UNet"
+                                                  : "ResNet";
+}
+
+bool is_classifier(const Source& source) {
+  const nn::Architecture architecture = source.weights.kind.architecture;
+  return architecture == nn::Architecture::vit || architecture == nn::Architecture::resnet;
 }
 
 io::NamedViews views(const nn::NamedTensors& tensors) { return {tensors.begin(), tensors.end()}; }
@@ -43,29 +49,40 @@ Writer files(nn::NamedTensors tensors, std::map<std::string, std::string> texts)
   };
 }
 
+// Their names of ViT-5's parts, and how a config says them, are theirs alone.
+void check_plain(const nn::VitOptions& o, const char* option) {
+  check(o.norm == nn::NormKind::layer && !o.qk_norm && !o.rope, option,
+        ": a ViT there has LayerNorm, no norms of q and k and no rotary positions, this one has ",
+        o.norm == nn::NormKind::rms ? "RMSNorm"
+        : o.qk_norm                 ? "norms of q and k"
+                                    : "rotary positions");
+}
+
 Writer to_timm(const Source& source) {
   const nn::NamedTensors& tensors = source.weights.tensors;
-  if (const auto* resnet = std::get_if<nn::ResNetOptions>(&source.weights.options))
-    return files(tensors, {{"config.json", timm_config(*resnet)}});
-  check(source.weights.kind.architecture == nn::Architecture::vit, "--to timm: timm has no GPT");
-  const nn::VitOptions& o = source.classifier.model;
-  check(o.stem == nn::Stem::patch,
-        "--to timm: this ViT has a convolutional stem (patch_embed.stem), timm's have none");
-  if (o.norm_eps != nn::VitOptions{}.norm_eps)
-    train::warn("warning: timm's norms have an eps of 1e-6, this model's {}\n", o.norm_eps);
+  check(is_classifier(source), "--to timm: timm has no ", name_of(source.weights.kind.architecture));
+  if (const auto* vit = std::get_if<nn::VitOptions>(&source.classifier.model)) {
+    check(vit->stem == nn::Stem::patch,
+          "--to timm: this ViT has a convolutional stem (patch_embed.stem), timm's have none");
+    check_plain(*vit, "--to timm");
+    if (vit->norm_eps != nn::VitOptions{}.norm_eps)
+      train::warn("warning: timm's norms have an eps of 1e-6, this model's {}\n", vit->norm_eps);
+  }
   return files(tensors, {{"config.json", timm_config(source.classifier)}});
 }
 
 Writer to_hf(const Source& source) {
   const nn::Architecture architecture = source.weights.kind.architecture;
-  check(architecture != nn::Architecture::resnet, "--to hf: there are ViT and GPT-2, this is a ResNet");
+  check(architecture == nn::Architecture::vit || architecture == nn::Architecture::gpt,
+        "--to hf: there are ViT and GPT-2, this is a ", name_of(architecture));
   const nn::NamedTensors& tensors = source.weights.tensors;
   const DType dtype = tensors.front().second.dtype();
   std::map<std::string, std::string> texts;
   if (architecture == nn::Architecture::vit) {
-    const nn::VitOptions& o = source.classifier.model;
+    const auto& o = std::get<nn::VitOptions>(source.classifier.model);
     check(o.class_token && !o.no_embed_class,
           "--to hf: a ViT there has a class token with a position of its own");
+    check_plain(o, "--to hf");
     texts = {{"config.json", hf_config(source.classifier, dtype)},
              {"preprocessor_config.json", hf_preprocessor(source.classifier)}};
   } else {
@@ -88,7 +105,8 @@ Writer to_reprise(const Source& source) {
   Description description;
   const nn::Architecture architecture = source.weights.kind.architecture;
   if (architecture == nn::Architecture::gpt) description = describe(source.gpt);
-  if (architecture == nn::Architecture::vit && source.classifier.model.pool != nn::Pool::none)
+  const auto* vit = std::get_if<nn::VitOptions>(&source.classifier.model);
+  if (is_classifier(source) && !(vit && vit->pool == nn::Pool::none))
     description = describe(source.classifier);
   return [&source, description](const std::string& folder) {
     Metadata metadata = pytorch;
@@ -127,7 +145,7 @@ void write_folder(const std::string& out, const Writer& writer) {
 
 int run_convert(const Command& c) {
   check_out(c.out);
-  const Source source = read_source(c.file, c.heads);
+  const Source source = read_source(c.file, c.part, c.heads);
   for (const std::string& sentence : source.assumed) train::report("{}\n", sentence);
   for (const std::string& name : source.weights.left_out)
     train::report("{} is left out: the model does not need it\n", train::for_output(name));

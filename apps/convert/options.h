@@ -10,6 +10,7 @@ struct Command {
   std::string file;  ///< weights, a folder of them, a run or a checkpoint
   std::string to;    ///< timm, hf, llm.c or reprise
   std::string out;
+  std::string part;   ///< of a run of reprise-jepa: encoder or target_encoder; empty: FILE is one network
   int64_t heads = 0;  ///< 0: as the file or its config.json says
 };
 

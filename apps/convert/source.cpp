@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "reprise/apps/common/models/gpt_description.h"
-#include "reprise/apps/convert/model_config.h"
+#include "reprise/apps/common/models/model_config.h"
 #include "reprise/io/file.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/weights.h"
@@ -43,6 +43,18 @@ Given read_given(const std::string& path) {
   return given;
 }
 
+// Of the networks that reprise-jepa trains the one that is asked for.
+void take_part(Given& given, const std::string& part, const std::string& path) {
+  const std::string probed = probed_encoder(given.description);
+  const bool has_parts = !nn::part_of(given.tensors, probed).empty();
+  check(has_parts || part.empty(), "--part ", part, ": ", path, " is no run of reprise-jepa");
+  check(!has_parts || !part.empty(), path, ": holds the networks of reprise-jepa: name one by --part encoder",
+        probed == "encoder" ? "" : " or --part target_encoder");
+  if (!has_parts) return;
+  given.tensors = nn::part_of(given.tensors, part);
+  check(!given.tensors.empty(), "--part ", part, ": ", path, " has no such network, but --part ", probed);
+}
+
 // Of the command line, the description, the config or the header; else of 64 numbers each, as all models have of these
 // sizes: ViT up to large, GPT-2.
 int64_t heads_of(const Given& given, const ModelConfig& config, int64_t told, int64_t width, int64_t widest,
@@ -70,37 +82,72 @@ std::vector<std::string> numbered(int64_t classes) {
   return names;
 }
 
-// What the description or the config adds to what the shapes tell.
-Classifier classifier_of(const Given& given, const ModelConfig& config, const nn::VitOptions& shapes,
+// What reprise-jepa says of its encoders.
+Classifier encoder_of(const Given& given, nn::VitOptions o) {
+  o.positions = nn::Positions::sincos;
+  o.drop_path = number_in_entry<double>(given.description, "drop_path");
+  Classifier c;
+  c.image = o.image;
+  c.model = o;
+  c.mean = numbers_in(given.description, "mean", o.channels);
+  c.deviation = numbers_in(given.description, "deviation", o.channels);
+  return c;
+}
+
+// What the description or the config says of a classifier beside its network.
+Classifier classifier_of(const Given& given, const ModelConfig& config, int64_t classes, size_t channels,
                          std::vector<std::string>& assumed) {
   Classifier c;
   if (!given.description.empty()) {
     c = classifier_from(given.description);
-    nn::VitOptions model = shapes;
-    for (auto member : {&nn::VitOptions::norm_eps, &nn::VitOptions::dropout, &nn::VitOptions::drop_path})
-      model.*member = c.model.*member;
-    if (shapes.layer_scale > 0) model.layer_scale = c.model.layer_scale;
-    model.positions = c.model.positions;
-    c.model = model;
   } else {
-    c.model = shapes;
-    c.model.norm_eps = config.norm_eps.value_or(c.model.norm_eps);
     c.class_names = config.class_names;
     c.mean = config.mean, c.deviation = config.deviation;
     c.crop = config.crop.value_or(1);
   }
-  check(config.activation.empty() || config.activation == "gelu", config.file, ": hidden_act ",
-        config.activation, ": no such model here, only gelu");
-  if (int64_t(c.class_names.size()) != c.model.classes) {
+  if (int64_t(c.class_names.size()) != classes) {
     check(c.class_names.empty(), config.file, ": ", c.class_names.size(), " names of classes, the head has ",
-          c.model.classes);
-    c.class_names = numbered(c.model.classes);
+          classes);
+    c.class_names = numbered(classes);
   }
-  const auto channels = size_t(c.model.channels);
   if (c.mean.size() != channels || c.deviation.size() != channels) {
     c.mean = c.deviation = std::vector<double>(channels, 0.5);
     assumed.push_back("nothing says how pixels are normalised: mean 0.5, deviation 0.5");
   }
+  return c;
+}
+
+// What the description or the config adds to what the shapes tell.
+Classifier vit_classifier(const Given& given, const ModelConfig& config, nn::VitOptions o,
+                          std::vector<std::string>& assumed) {
+  Classifier c = classifier_of(given, config, o.classes, size_t(o.channels), assumed);
+  if (given.description.empty()) {
+    o.norm_eps = config.norm_eps.value_or(o.norm_eps);
+  } else {
+    const auto* own = std::get_if<nn::VitOptions>(&c.model);
+    check(own, "its description of the model is of a ResNet, its tensors are a ViT's");
+    for (auto member : {&nn::VitOptions::norm_eps, &nn::VitOptions::dropout, &nn::VitOptions::drop_path})
+      o.*member = own->*member;
+    if (o.layer_scale > 0) o.layer_scale = own->layer_scale;
+    o.positions = own->positions;
+  }
+  check(config.activation.empty() || config.activation == "gelu", config.file, ": hidden_act ",
+        config.activation, ": no such model here, only gelu");
+  c.image = o.image;
+  c.model = o;
+  return c;
+}
+
+// The shapes tell all of a network; of which images it is, none.
+Classifier resnet_classifier(const Given& given, const ModelConfig& config, const nn::ResNetOptions& o,
+                             std::vector<std::string>& assumed) {
+  Classifier c = classifier_of(given, config, o.classes, size_t(o.channels), assumed);
+  if (given.description.empty()) {
+    const int64_t of_imagenet = 224, of_cifar = 32;
+    c.image = o.stem == nn::ResNetStem::imagenet ? of_imagenet : of_cifar;
+    assumed.push_back(reprise::detail::join("nothing says how large images are: ", c.image, " pixels"));
+  }
+  c.model = o;
   return c;
 }
 
@@ -118,16 +165,22 @@ nn::GptOptions gpt_of(const Given& given, const ModelConfig& config, const nn::G
 
 }  // namespace
 
-Source read_source(const std::string& path, int64_t heads) {
+Source read_source(const std::string& path, const std::string& part, int64_t heads) {
   Given given = read_given(path);
+  take_part(given, part, path);
   const ModelConfig config = read_model_config(given.folder);
   return train::about(path, [&] {
     Source source{.weights = nn::read_dialect(std::move(given.tensors))};
     const nn::ModelOptions& options = source.weights.options;
     if (const auto* vit = std::get_if<nn::VitOptions>(&options)) {
-      source.classifier = classifier_of(given, config, *vit, source.assumed);
-      source.classifier.model.heads = heads_of(given, config, heads, vit->width, 1024, source.assumed);
+      nn::VitOptions whole = *vit;
+      whole.heads = heads_of(given, config, heads, vit->width, 1024, source.assumed);
+      source.classifier = !part.empty() && !given.description.empty()
+                              ? encoder_of(given, whole)
+                              : vit_classifier(given, config, whole, source.assumed);
     }
+    if (const auto* resnet = std::get_if<nn::ResNetOptions>(&options))
+      source.classifier = resnet_classifier(given, config, *resnet, source.assumed);
     if (const auto* gpt = std::get_if<nn::GptOptions>(&options)) {
       source.gpt = gpt_of(given, config, *gpt);
       source.gpt.heads = heads_of(given, config, heads, gpt->width, 1600, source.assumed);

@@ -8,13 +8,13 @@ namespace reprise::apps::convert {
 
 struct Source {
   nn::ModelWeights weights;
-  Classifier classifier{};             ///< of a Vit
+  Classifier classifier{};             ///< of a Vit or ResNet
   nn::GptOptions gpt{};                ///< of a Gpt
   std::vector<std::string> assumed{};  ///< sentences on what no file says, and was taken
 };
 
 /// Reads weights as `io::read_weights`, or the newest checkpoint of a run (averages where there are any), and what lies
-/// beside them. `heads`: of --heads, or 0. Error naming the file and all that does not fit.
-Source read_source(const std::string& path, int64_t heads);
+/// beside them. `part`: of --part, or empty. `heads`: of --heads, or 0. Error naming the file and all that does not fit.
+Source read_source(const std::string& path, const std::string& part, int64_t heads);
 
 }  // namespace reprise::apps::convert

@@ -79,13 +79,21 @@ const char* torch_name(DType dtype) {
                                : "\"float32\"";
 }
 
-}  // namespace
+// What timm's pretrained_cfg says of any classifier.
+Object pretrained_cfg(const Classifier& c) {
+  Object cfg;
+  cfg.add("num_classes", int64_t(c.class_names.size()))
+      .add("input_size", input_size(c.channels(), c.image))
+      .add("crop_pct", c.crop)
+      .add("mean", array_of(c.mean))
+      .add("std", array_of(c.deviation));
+  return cfg;
+}
 
-std::string timm_config(const Classifier& c) {
-  const nn::VitOptions& o = c.model;
+std::string vit_config(const Classifier& c, const nn::VitOptions& o) {
   const bool has_head = o.pool != nn::Pool::none;
   const char* pool = o.pool == nn::Pool::avg || !o.class_token ? "\"avg\"" : "\"token\"";
-  Object arguments, cfg, config;
+  Object arguments, config, cfg = pretrained_cfg(c);
   arguments.add("img_size", o.image)
       .add("patch_size", o.patch)
       .add("in_chans", o.channels)
@@ -99,13 +107,8 @@ std::string timm_config(const Classifier& c) {
       .add("fc_norm", o.pool == nn::Pool::avg)
       .add("qkv_bias", o.qkv_bias)
       .add("init_values", o.layer_scale > 0 ? json_number(o.layer_scale) : "null");
-  cfg.add("num_classes", o.classes)
-      .add("input_size", input_size(o.channels, o.image))
-      .add("fixed_input_size", true)
+  cfg.add("fixed_input_size", true)
       .add("interpolation", "\"bicubic\"")
-      .add("crop_pct", c.crop)
-      .add("mean", array_of(c.mean))
-      .add("std", array_of(c.deviation))
       .add("first_conv", "\"patch_embed.proj\"")
       .add("classifier", "\"head\"");
   config.add("architecture", json_quote(timm_architecture(o)))
@@ -116,19 +119,17 @@ std::string timm_config(const Classifier& c) {
   return config.add("model_args", arguments.str()).add("pretrained_cfg", cfg.str()).str() + "\n";
 }
 
-std::string timm_config(const nn::ResNetOptions& o) {
+std::string resnet_config(const Classifier& c, const nn::ResNetOptions& o) {
   for (const char* name : {"18", "34", "50"}) {
     const nn::ResNetOptions preset = nn::resnet_preset(name);
     if (o.blocks != preset.blocks || o.block != preset.block || o.width != preset.width ||
         o.stem != preset.stem)
       continue;
-    Object config, cfg;
-    cfg.add("num_classes", o.classes)
-        .add("input_size", input_size(o.channels, 224))
-        .add("first_conv", "\"conv1\"")
-        .add("classifier", "\"fc\"");
+    Object config, cfg = pretrained_cfg(c);
+    cfg.add("interpolation", "\"bilinear\"").add("first_conv", "\"conv1\"").add("classifier", "\"fc\"");
     return config.add("architecture", json_quote("resnet" + std::string(name)))
                .add("num_classes", o.classes)
+               .add("label_names", array_of(c.class_names))
                .add("pretrained_cfg", cfg.str())
                .str() +
            "\n";
@@ -136,8 +137,15 @@ std::string timm_config(const nn::ResNetOptions& o) {
   fail("--to timm: of ResNets there are 18, 34 and 50, with 64 channels and a 7 x 7 stem");
 }
 
+}  // namespace
+
+std::string timm_config(const Classifier& c) {
+  if (const auto* resnet = std::get_if<nn::ResNetOptions>(&c.model)) return resnet_config(c, *resnet);
+  return vit_config(c, std::get<nn::VitOptions>(c.model));
+}
+
 std::string hf_config(const Classifier& c, DType dtype) {
-  const nn::VitOptions& o = c.model;
+  const auto& o = std::get<nn::VitOptions>(c.model);
   const bool has_head = o.pool != nn::Pool::none;
   Object config;
   config.add("architectures", has_head ? "[\"ViTForImageClassification\"]" : "[\"ViTModel\"]")
@@ -182,7 +190,7 @@ std::string hf_config(const nn::GptOptions& o, DType dtype) {
 }
 
 std::string hf_preprocessor(const Classifier& c) {
-  const std::string side = std::to_string(c.model.image);
+  const std::string side = std::to_string(c.image);
   const int64_t bicubic = 3;  // Pillow's number
   Object config;
   return config.add("image_processor_type", "\"ViTImageProcessor\"")

@@ -41,6 +41,7 @@ int run_eval(const EvalCommand& command) {
   const Device device = Device::parse(command.device);
   use_attention(command.attention, device);
   LoadedRun run = load_run(command.run, device);
+  const train::PrecisionScope precision = precision_scope(command, device, run.folder);
   DataOptions data = command.data.data.empty() ? trained_on(run.folder) : command.data;
   data.vocab_size = run.model->options().vocab_size;
   Corpus corpus = load_corpus(data, std::move(run.tokenizer));

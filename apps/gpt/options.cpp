@@ -68,7 +68,7 @@ void add_train(CLI::App& app, TrainCommand& o) {
 void add_sample(CLI::App& app, SampleCommand& o) {
   auto* sample = app.add_subcommand("sample", "Write text with a trained model");
   add_read_run_option(*sample, o.run);
-  add_device_options(*sample, o.device, o.attention);
+  add_device_options(*sample, o);
   add_generate_options(*sample, o.generate);
 }
 
@@ -76,7 +76,7 @@ void add_eval(CLI::App& app, EvalCommand& o) {
   auto* eval = app.add_subcommand("eval", "Loss of a trained model over a whole held-out split");
   add_read_run_option(*eval, o.run);
   eval->add_option("--batch", o.batch, "Sequences at once")->transform(whole_from(1));
-  add_device_options(*eval, o.device, o.attention);
+  add_device_options(*eval, o);
   add_data_options(*eval, o.data);
 }
 

@@ -33,15 +33,13 @@ struct TrainCommand : TrainingOptions {
   GenerateOptions generate;
 };
 
-struct SampleCommand {
+struct SampleCommand : DeviceOptions {
   std::string run;  ///< a run folder or a checkpoint; empty: the newest run
-  std::string device = "best", attention = "reprise";
   GenerateOptions generate;
 };
 
-struct EvalCommand {
+struct EvalCommand : DeviceOptions {
   std::string run;
-  std::string device = "best", attention = "reprise";
   DataOptions data;  ///< empty: what the run trained on
   int64_t batch = 12;
 };

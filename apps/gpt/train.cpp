@@ -86,6 +86,7 @@ int run_train(const TrainCommand& given) {
   TrainCommand c = given;
   check_numbers(c);
   Device device = apply_training_options(c);
+  const train::PrecisionScope precision = precision_scope(c, device);
   std::string& folder = c.trainer.run_folder;
   std::optional<train::RunLock> lock = check_folder(c);
   bool goes_on = c.trainer.resume && train::has_checkpoint(folder);

@@ -21,7 +21,7 @@ struct Features {
 };
 
 // Of each image that can be read, the mean over its patches.
-Features features_of(nn::Jepa& model, const data::Dataset& images, const data::Pipeline& pipeline,
+Features features_of(const Network& network, const data::Dataset& images, const data::Pipeline& pipeline,
                      int64_t batch_size, Device device) {
   data::EvaluationBatches batches(images, pipeline, batch_size, device);
   TensorList parts;
@@ -29,8 +29,8 @@ Features features_of(nn::Jepa& model, const data::Dataset& images, const data::P
   for (int64_t i = 0; i < batches.batches(); ++i) {
     data::EvaluationBatches::Batch batch = batches.at(i);
     if (batch.indices.empty()) continue;
-    EvalScope scope(model);
-    parts.push_back(mean(model.target_encoder(batch.images), {1}));
+    EvalScope scope(*network.model);
+    parts.push_back(mean((*network.encoder)(batch.images), {1}));
     labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
   }
   for (const std::string& reason : batches.bad_images()) train::warn("warning: {}\n", reason);
@@ -53,10 +53,10 @@ struct Result {
   int iterations = 0;
 };
 
-Result probe(nn::Jepa& model, const data::Dataset& training, const data::Dataset& test,
+Result probe(const Network& network, const data::Dataset& training, const data::Dataset& test,
              const data::Pipeline& pipeline, const ProbeCommand& c, Device device) {
-  Features seen = features_of(model, training, pipeline, c.batch, device);
-  Features unseen = features_of(model, test, pipeline, c.batch, device);
+  Features seen = features_of(network, training, pipeline, c.batch, device);
+  Features unseen = features_of(network, test, pipeline, c.batch, device);
   const Standard standard(seen.values);
   const Tensor inputs = standard(seen.values);
   Regression regression = logistic_regression(inputs, seen.labels, training.classes());
@@ -77,16 +77,17 @@ int run_probe(const ProbeCommand& c) {
   const Device device = Device::parse(c.device);
   use_attention(c.attention, device);
   LoadedRun run = load_run(c.run, device);
+  const train::PrecisionScope precision = precision_scope(c, device, run.folder);
   const ImageData images = images_of_run(run.folder, c.data);
   const data::Dataset& test = images.test ? *images.test : *images.validation;
   const data::Pipeline pipeline = evaluation_pipeline(run.pretrained);
   if (!c.json)
     train::report("Linear probe of {}: {} images to learn from, {} to test with\n",
                   train::for_output(run.folder), images.train->size(), test.size());
-  const Result trained = probe(*run.model, *images.train, test, pipeline, c, device);
+  const Result trained = probe(run.network, *images.train, test, pipeline, c, device);
   manual_seed(seed_of(run.folder));  // as the run began
-  nn::Jepa untrained_model(run.pretrained.model, device);
-  const Result untrained = probe(untrained_model, *images.train, test, pipeline, c, device);
+  const Result untrained =
+      probe(make_network(run.pretrained, device), *images.train, test, pipeline, c, device);
   if (c.json) {
     train::print("{{\"images\": {}, \"top1\": {:.6f}, \"untrained_top1\": {:.6f}}}\n", test.size(),
                  trained.top1, untrained.top1);

@@ -6,13 +6,8 @@
 #include <utility>
 
 #include "reprise/apps/common/training_run.h"
-#include "reprise/apps/jepa/model.h"
-#include "reprise/apps/jepa/options.h"
-#include "reprise/autograd/ops.h"
-#include "reprise/data/masks.h"
-#include "reprise/data/order.h"
+#include "reprise/apps/jepa/objective.h"
 #include "reprise/nn/optim/adamw.h"
-#include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
@@ -24,16 +19,18 @@ namespace reprise::apps::jepa {
 namespace {
 
 // What the weights and the optimizer's state are made for.
-const std::set<std::string> fixed_options = {
-    "--model", "--image",           "--channels",         "--patch",           "--width",    "--layers",
-    "--heads", "--predictor-width", "--predictor-layers", "--predictor-heads", "--init-from"};
+const std::set<std::string> fixed_options = {"--model",           "--image",           "--channels",
+                                             "--patch",           "--width",           "--layers",
+                                             "--heads",           "--predictor-width", "--predictor-layers",
+                                             "--predictor-heads", "--init-from",       "--loss",
+                                             "--projector-width", "--features"};
 
 // Features that differ less than this between images tell nothing of them.
 constexpr double collapsed = 0.05;
 
 void tell(const std::string& text) { train::warn("warning: {}\n", text); }
 
-nn::JepaOptions model_options(const TrainCommand& c) {
+nn::JepaOptions ijepa_options(const TrainCommand& c) {
   nn::JepaOptions o = c.model;
   o.recompute = recompute_strategy(c);
   if (!c.recompute_predictor.empty()) {
@@ -46,17 +43,30 @@ nn::JepaOptions model_options(const TrainCommand& c) {
   return o;
 }
 
-Pretrained pretrained_of(const TrainCommand& c) {
-  data::Statistics statistics = pixel_statistics(c.images.data, c.model.channels);
-  return {.model = model_options(c),
-          .mean = statistics.mean,
-          .deviation = statistics.deviation,
-          .apply_exif = c.images.exif == "apply"};
+nn::LeJepaOptions lejepa_options(const TrainCommand& c) {
+  nn::LeJepaOptions o = c.lejepa;
+  o.image = c.model.image;
+  o.patch = c.model.patch;
+  o.channels = c.model.channels;
+  o.width = c.model.width;
+  o.layers = c.model.layers;
+  o.heads = c.model.heads;
+  o.drop_path = c.model.drop_path;
+  o.recompute = recompute_strategy(c);
+  check(c.global_views + c.local_views > 1, "--global-views ", c.global_views, " and --local-views ",
+        c.local_views, ": the views of an image are compared, so it takes two");
+  return o;
 }
 
-data::MaskOptions mask_options(const TrainCommand& c) {
-  const int64_t side = c.model.image / c.model.patch;
-  return {.rows = side, .columns = side, .targets = c.targets, .least_context = c.least_context};
+Pretrained pretrained_of(const TrainCommand& c) {
+  data::Statistics statistics = pixel_statistics(c.images.data, c.model.channels);
+  Pretrained pretrained{
+      .mean = statistics.mean, .deviation = statistics.deviation, .apply_exif = c.images.exif == "apply"};
+  if (c.loss == lejepa_loss)
+    pretrained.model = lejepa_options(c);
+  else
+    pretrained.model = ijepa_options(c);
+  return pretrained;
 }
 
 void set_schedules(TrainCommand& c) {
@@ -69,21 +79,31 @@ void set_schedules(TrainCommand& c) {
     c.trainer.weight_decay = optim::Schedule{.lr = first, .min_lr = last, .steps = schedule.steps};
 }
 
-void print_header(const TrainCommand& c, const nn::Jepa& model, const ImageData& images, Device device,
+void print_header(const TrainCommand& c, Objective& objective, const ImageData& images, Device device,
                   int64_t first_step) {
-  const nn::JepaOptions& o = model.options();
-  train::report(
-      "I-JEPA: {} x {} pixels in patches of {}; encoder of {} layers, {} heads, width {}: {:.2f} M "
-      "parameters; "
-      "predictor of {} layers, width {}: {:.2f} M\n",
-      o.image, o.image, o.patch, o.layers, o.heads, o.width, double(model.encoder.parameter_count()) / 1e6,
-      o.predictor_layers, o.predictor_width, double(model.predictor.parameter_count()) / 1e6);
-  train::report("Data: {}: {} images to train on, {} held out; labels are not looked at\n",
-                train::for_output(c.images.data), images.train->size(), images.validation->size());
-  if (model.predictor.predictor_blocks.strategy() != RecomputeStrategy())
-    train::report("Recompute of the predictor: {}\n", to_string(model.predictor.predictor_blocks.strategy()));
-  print_run(c, model.encoder.blocks, device, fmt::format("{} images", c.batch * c.trainer.accumulate),
+  train::report("{}Data: {}: {} images to train on, {} held out; labels are not looked at\n",
+                objective.title(), train::for_output(c.images.data), images.train->size(),
+                images.validation->size());
+  print_run(c, objective.encoder().blocks, device, fmt::format("{} images", c.batch * c.trainer.accumulate),
             first_step);
+}
+
+// Before anything is allocated.
+void check_batches(const Objective& objective, const TrainCommand& c, const ImageData& images) {
+  const int64_t least = objective.least_batch();
+  check(c.batch >= least, "--batch ", c.batch, ": --loss ", c.loss, " needs ", least,
+        " images per micro-batch");
+  check(images.validation->size() >= least, "--val-fraction: --loss ", c.loss, " needs ", least,
+        " images that are held out, and there are ", images.validation->size());
+}
+
+std::unique_ptr<Objective> make_objective(const TrainCommand& c, const Pretrained& pretrained,
+                                          const ImageData& images, Device device) {
+  std::unique_ptr<Objective> objective = c.loss == lejepa_loss
+                                             ? make_lejepa(c, pretrained, device)
+                                             : make_ijepa(c, pretrained, images.train->size(), device);
+  check_batches(*objective, c, images);
+  return objective;
 }
 
 // The model of a run and what trains it. The images must outlive it.
@@ -94,68 +114,30 @@ struct Training {
       : c(the_options),
         images(the_images),
         device(the_device),
-        pipeline(training_pipeline(pretrained)),
-        evaluation(evaluation_pipeline(pretrained)),
-        masks(mask_options(c), uint64_t(c.seed)),
-        order(the_images.train->size(), uint64_t(c.seed)),
-        model(pretrained.model, device),
-        optimizer(optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay),
-                  {.beta1 = c.beta1, .beta2 = c.beta2}),
-        target(model.encoder.named_parameters(), model.target_encoder.named_parameters(),
-               [this](int64_t update) { return momentum(update); }) {
+        objective(make_objective(the_options, pretrained, the_images, the_device)),
+        optimizer(optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
+                  {.beta1 = c.beta1, .beta2 = c.beta2}) {
     if (!c.init_from.empty() && !goes_on)
-      train::under_option("--init-from", [&] { load_weights(model, c.init_from); });
+      train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
     if (!c.trainer.resume) report_memory(the_options, device, trained_model());
-    loader.emplace(*the_images.train, pipeline, loader_options(c), device);
+    loader.emplace(*the_images.train, objective->training_views(), loader_options(c), device);
   }
 
-  // A step's masks differ in size from the next one's; these are the first step's.
   TrainedModel trained_model() {
-    auto loss_of = [this](int64_t rows) {
-      std::vector<uint64_t> keys = keys_of(0);
-      keys.resize(std::max(keys.size(), size_t(rows)), keys.front());
-      const data::BatchMasks mask = masks.batch(0, keys, 0, rows, device);
-      const nn::JepaOptions& o = model.options();
-      const Tensor pixels = zeros({rows, o.channels, o.image, o.image}, DType::f32, device);
-      return model.loss(pixels, model.target_features(pixels), mask.context, mask.targets);
-    };
-    auto set_recompute = [this](const RecomputeStrategy& strategy) {
-      model.encoder.blocks.set_recompute(strategy);
-      const bool automatic = strategy.kind == RecomputeStrategy::Kind::automatic;  // plans the encoder alone
-      if (c.recompute_predictor.empty())
-        model.predictor.predictor_blocks.set_recompute(automatic ? RecomputeStrategy() : strategy);
-    };
-    return {.model = model,
-            .optimizer = optimizer,
-            .set_recompute = set_recompute,
-            .row = "image",
-            .loss = loss_of};
+    return {
+        .model = objective->model(),
+        .optimizer = optimizer,
+        .set_recompute = [this](const RecomputeStrategy& strategy) { objective->set_recompute(strategy); },
+        .row = "image",
+        .loss = [this](int64_t rows) { return objective->measured_loss(rows); },
+        .smallest = objective->least_batch()};
   }
 
-  double momentum(int64_t update) const {
-    return c.ema + (1 - c.ema) * double(update) / double(c.trainer.schedule.steps);
-  }
-
-  // Keys of all images of a step, on any rank: the shortest context of all decides.
-  std::vector<uint64_t> keys_of(int64_t step) const {
-    const int64_t rows = c.batch * c.trainer.accumulate;
-    std::vector<uint64_t> keys;
-    for (int64_t row = 0; row < rows; ++row) keys.push_back(order.at(step * rows + row).key);
-    return keys;
-  }
-
-  Tensor loss(int64_t step, int64_t micro) {
-    Tensor pixels = loader->batch(step, micro).images;
-    data::BatchMasks mask = masks.batch(step, keys_of(step), micro * c.batch, c.batch, device);
-    Tensor features = model.target_features(pixels);
-    if (micro == 0) std_of_features = nn::feature_std(features);
-    return model.loss(pixels, features, mask.context, mask.targets);
-  }
-
-  // Over the images held out, with masks that are the same at each evaluation.
+  // Over the images held out.
   train::Validation validation(int64_t most_batches) {
-    EvalScope scope(model);
-    data::EvaluationBatches all(*images.validation, evaluation, c.batch, device);
+    EvalScope scope(objective->model());
+    data::EvaluationBatches all(*images.validation, objective->evaluation_views(), c.batch, uint64_t(c.seed),
+                                device);
     const int64_t used = most_batches > 0 ? std::min(most_batches, all.batches()) : all.batches();
     double total = 0;
     int64_t count = 0;
@@ -163,57 +145,54 @@ struct Training {
       train::stop_if_interrupted();
       data::EvaluationBatches::Batch batch = all.at(i * all.batches() / used);
       const auto rows = int64_t(batch.indices.size());
-      if (rows == 0) continue;
-      const std::vector<uint64_t> keys(batch.indices.begin(), batch.indices.end());
-      data::BatchMasks mask = masks.batch(i, keys, 0, rows, device);
-      Tensor features = model.target_features(batch.images);
-      total += double(rows) * model.loss(batch.images, features, mask.context, mask.targets).item();
+      if (rows < objective->least_batch()) continue;
+      total += double(rows) * objective->held_out_loss(batch.images, i, batch.indices).item();
       count += rows;
     }
     return {count > 0 ? total / double(count) : 0};
   }
 
   std::vector<std::pair<std::string, double>> step_values() {
-    if (std_of_features < collapsed && c.batch > 1 && !std::exchange(warned, true))
+    if (objective->feature_std < collapsed && c.batch > 1 && !std::exchange(warned, true))
       train::warn(
           "{}warning: the features of all images are nearly the same (feature_std {:.4f}, below {}): "
           "the encoder may have collapsed\n",
-          train::is_terminal() ? "\n" : "", std_of_features, collapsed);
+          train::is_terminal() ? "\n" : "", objective->feature_std, collapsed);
     const double waited = loader->waited_seconds();
     return {{"data_seconds", waited - std::exchange(waited_before, waited)},
-            {"feature_std", std_of_features}};
+            {"feature_std", objective->feature_std}};
   }
 
   const TrainCommand& c;
   const ImageData& images;
   const Device device;
-  const data::Pipeline pipeline, evaluation;
-  const data::Masks masks;
-  const data::Order order;
-  nn::Jepa model;
+  const std::unique_ptr<Objective> objective;
   optim::AdamW optimizer;
-  optim::Ema target;
   std::optional<data::ImageLoader> loader{};  // once its batch is known
-  double std_of_features = 0, waited_before = 0;
+  double waited_before = 0;
   bool warned = false;
 };
 
 train::Task task_of(Training& t, const Pretrained& pretrained) {
   const TrainCommand& c = t.c;
-  train::Task task{.model = t.model, .optimizer = t.optimizer};
+  train::Task task{.model = t.objective->model(), .optimizer = t.optimizer};
   task.description = describe(pretrained);
-  task.description["pipeline"] = t.pipeline.text();
-  task.description["masks"] = t.masks.text();
-  if (c.change) task.changeable = {"drop_path", "pipeline", "masks"};
+  if (c.change) task.changeable = {"drop_path"};
+  for (const auto& [key, text] : t.objective->decided()) {
+    task.description[key] = text;
+    if (c.change) task.changeable.insert(key);
+  }
   task.begin = [&t](int64_t first_step) {
-    t.target.set_updates(first_step);
+    t.objective->begin(first_step);
     keep_options(t.c, t.images, first_step);
-    print_header(t.c, t.model, t.images, t.device, first_step);
+    print_header(t.c, *t.objective, t.images, t.device, first_step);
   };
   task.unit = "images";
   task.units_per_step = c.batch * c.trainer.accumulate;
-  task.loss = [&t](int64_t step, int64_t micro) { return t.loss(step, micro); };
-  task.updated = [&t] { t.target.update(); };
+  task.loss = [&t](int64_t step, int64_t micro) {
+    return t.objective->loss(t.loader->batch(step, micro).images, step, micro);
+  };
+  task.updated = [&t] { t.objective->updated(); };
   task.step_values = [&t] { return t.step_values(); };
   task.validation_loss = [&t](bool whole) { return t.validation(whole ? 0 : t.c.eval_batches); };
   return task;
@@ -225,6 +204,7 @@ int run_train(const TrainCommand& given) {
   train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
   TrainCommand c = given;
   Device device = apply_training_options(c);
+  const train::PrecisionScope precision = precision_scope(c, device);
   std::string& folder = c.trainer.run_folder;
   std::optional<train::RunLock> lock = check_folder(c);
   bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
@@ -247,7 +227,7 @@ int run_train(const TrainCommand& given) {
   keep_bad_images(folder, training.loader->bad_images());
   int code = finish(c, result, seconds, "reprise-jepa",
                     fmt::format("loss {:.4f} on held-out images, feature_std {:.3f}", result.validation_loss,
-                                training.std_of_features),
+                                training.objective->feature_std),
                     "probe");
   if (code == 0 && result.step == c.trainer.schedule.steps)
     train::report("What the features are worth: reprise-jepa probe --run {}\n", folder);

@@ -20,8 +20,7 @@ std::vector<std::string> all_strategies(const Workload& workload) {
                                   "selective:save_matmuls"};
   for (int64_t every : {2, 3})
     if (every <= workload.blocks) all.push_back("every:" + std::to_string(every));
-  all.insert(all.end(), {"sqrt", "offload", "offload:recompute_cheap"});
-  if (workload.is_chain) all.insert(all.end(), {"auto:25%", "auto:50%"});
+  all.insert(all.end(), {"sqrt", "offload", "offload:recompute_cheap", "auto:25%", "auto:50%"});
   return all;
 }
 
@@ -60,8 +59,8 @@ int run_compare(const CompareCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
   train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
-  std::vector<std::string> strategies = c.recompute;
-  if (strategies.empty()) strategies = all_strategies(workload);
+  std::vector<std::string> strategies = c.recompute.empty() ? all_strategies(workload) : c.recompute;
+  for (std::string& strategy : strategies) strategy = with_predictor(strategy, c.workload);
   if (strategies[0] != "none") strategies.insert(strategies.begin(), "none");
   for (const std::string& strategy : strategies) check_strategy(strategy, workload);
   train::print("{}\n{} rounds in turns\n\n", workload.to_string(), c.rounds);

@@ -24,11 +24,19 @@ std::string listed(const std::vector<std::string>& words) {
 
 // An option that the model has not would be ignored.
 void check_options(const ModelFamily& family, const WorkloadOptions& o) {
-  const std::pair<const char*, bool> given[] = {
-      {"--layers", o.layers > 0},   {"--width", o.width > 0},     {"--heads", o.heads > 0},
-      {"--context", o.context > 0}, {"--length", o.length > 0},   {"--vocab-size", o.vocab_size > 0},
-      {"--data", !o.data.empty()},  {"--image", o.image > 0},     {"--patch", o.patch > 0},
-      {"--classes", o.classes > 0}, {"--dropout", o.dropout > 0}, {"--drop-path", o.drop_path > 0}};
+  const std::pair<const char*, bool> given[] = {{"--layers", o.layers > 0},
+                                                {"--width", o.width > 0},
+                                                {"--heads", o.heads > 0},
+                                                {"--context", o.context > 0},
+                                                {"--length", o.length > 0},
+                                                {"--vocab-size", o.vocab_size > 0},
+                                                {"--data", !o.data.empty()},
+                                                {"--image", o.image > 0},
+                                                {"--patch", o.patch > 0},
+                                                {"--classes", o.classes > 0},
+                                                {"--dropout", o.dropout > 0},
+                                                {"--drop-path", o.drop_path > 0},
+                                                {"--recompute-predictor", !o.recompute_predictor.empty()}};
   for (const auto& [option, is_given] : given)
     check(!is_given || contains<std::string>(family.options, option), option, " is not an option of --model ",
           o.model, ", which has ", listed(family.options));

@@ -1,4 +1,4 @@
-// I-JEPA: strategies are those of the context encoder; predictor and target stay as they are.
+// I-JEPA: strategies are those of the context encoder and of the predictor; nothing of the target is kept.
 #include <numeric>
 
 #include "reprise/apps/recompute/image_workload.h"
@@ -21,8 +21,8 @@ class JepaWorkload final : public ImageWorkload {
     model_.patch = or_else(o.patch, 8);
     model_.predictor_width = model_.width / 2;
     model_.predictor_heads = model_.heads;
+    predictor_blocks = model_.predictor_layers;
     model_.drop_path = o.drop_path;
-    is_chain = false;  // the predictor follows, with masks
     check(image_ % model_.patch == 0, "--image ", image_, " is not a multiple of --patch ", model_.patch);
     check(model_.predictor_width % model_.heads == 0 && model_.width % 2 == 0, "--width ", model_.width,
           ": the predictor has half of it, which must be a multiple of --heads ", model_.heads);
@@ -38,14 +38,21 @@ class JepaWorkload final : public ImageWorkload {
   Model make_model() const override {
     auto jepa = std::make_shared<nn::Jepa>(model_, device);
     const int64_t side = image_ / model_.patch;
-    auto loss = [jepa, masks = data::Masks({.rows = side, .columns = side}, seed),
-                 place = device](const Batch& batch) {
-      std::vector<uint64_t> keys(static_cast<size_t>(batch.input.size(0)));
+    auto mask_of = [masks = data::Masks({.rows = side, .columns = side}, seed),
+                    place = device](const Tensor& images) {
+      std::vector<uint64_t> keys(static_cast<size_t>(images.size(0)));
       std::iota(keys.begin(), keys.end(), 0);
-      const data::BatchMasks mask = masks.batch(0, keys, 0, batch.input.size(0), place);
+      return masks.batch(0, keys, 0, images.size(0), place);
+    };
+    auto loss = [jepa, mask_of](const Batch& batch) {
+      const data::BatchMasks mask = mask_of(batch.input);
       return jepa->loss(batch.input, jepa->target_features(batch.input), mask.context, mask.targets);
     };
-    return {jepa, jepa->encoder.blocks, loss};
+    auto profile = [jepa, mask_of](const Tensor& images) {
+      const data::BatchMasks mask = mask_of(images);
+      return jepa->profile(images, jepa->target_features(images), mask.context, mask.targets);
+    };
+    return {jepa, jepa->encoder.blocks, loss, profile, &jepa->predictor.predictor_blocks};
   }
 
  private:
@@ -56,7 +63,7 @@ class JepaWorkload final : public ImageWorkload {
 
 ModelFamily jepa_family() {
   return {{"jepa_tiny", "jepa_small", "jepa_base", "jepa_large"},
-          {"--layers", "--width", "--heads", "--image", "--patch", "--drop-path"},
+          {"--layers", "--width", "--heads", "--image", "--patch", "--drop-path", "--recompute-predictor"},
           [](const WorkloadOptions& options) -> std::unique_ptr<Workload> {
             return std::make_unique<JepaWorkload>(options);
           }};

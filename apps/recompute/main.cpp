@@ -2,23 +2,31 @@
 // `verify` finds a difference, or on a defect of the program.
 #include "reprise/apps/common/program.h"
 #include "reprise/apps/recompute/options.h"
+#include "reprise/core/device.h"
+#include "reprise/train/precision.h"
 
 int main(int argc, char** argv) {
   using namespace reprise::apps::recompute;
   return reprise::apps::run_program("reprise-recompute", argc, argv, [&] {
     Command command = parse_command_line(argc, argv);
+    auto in_precision = [](const auto& run, const auto& of) {
+      const std::string &precision = of.workload.precision, &device = of.workload.device;
+      const reprise::train::PrecisionScope scope(reprise::train::parse_precision(precision),
+                                                 reprise::Device::parse(device));
+      return run(of);
+    };
     switch (command.kind) {
       case Command::Kind::compare:
-        return run_compare(command.compare);
+        return in_precision(run_compare, command.compare);
       case Command::Kind::max_batch:
-        return run_max_batch(command.max_batch);
+        return in_precision(run_max_batch, command.max_batch);
       case Command::Kind::profile:
-        return run_profile(command.profile);
+        return in_precision(run_profile, command.profile);
       case Command::Kind::plan:
-        return run_plan(command.plan);
+        return in_precision(run_plan, command.plan);
       case Command::Kind::verify:
         break;
     }
-    return run_verify(command.verify);
+    return in_precision(run_verify, command.verify);
   });
 }

@@ -80,7 +80,7 @@ class Search {
 
 void report(const MaxBatchCommand& c, const Workload& workload, Trainee& trainee, const std::string& strategy,
             size_t limit) {
-  trainee.model.blocks.set_recompute(parse_strategy(strategy));
+  trainee.set_recompute(prepared_for(strategy, workload));
   Search search(workload, trainee, c.largest);
   int64_t rows = search.run(limit);
   if (rows == 0) {
@@ -105,7 +105,8 @@ int run_max_batch(const MaxBatchCommand& c) {
   size_t limit = parse_bytes(c.memory_limit);
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
-  reprise::recompute::plan_of(parse_strategy(c.recompute), workload.blocks);  // a wrong one is told now
+  const std::string strategy = with_predictor(c.recompute, c.workload);
+  prepared_for(strategy, workload);  // a wrong one is told now
   train::print("{}\nThe largest batch in {}\n\n", workload.to_string(), in_mib(limit));
   Allocator& memory = allocator(workload.device);
   memory.set_limit(limit);
@@ -116,7 +117,7 @@ int run_max_batch(const MaxBatchCommand& c) {
   train::print("{:<16}{:>12}{:>14}{:>15}{:>12}\n", "recompute", "batch", "peak memory", "step",
                std::string(workload.units) + "/s");
   report(c, workload, trainee, "none", limit);
-  report(c, workload, trainee, c.recompute, limit);
+  report(c, workload, trainee, strategy, limit);
   return 0;
 }
 

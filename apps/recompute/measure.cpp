@@ -31,14 +31,14 @@ std::vector<StrategyResult> measure(const Workload& workload, const std::vector<
   std::vector<std::vector<double>> seconds(strategies.size());
   for (const std::string& strategy : strategies) {
     Prepared prepared = prepare(trainee, strategy, batch);
-    trainee.model.blocks.set_recompute(prepared.plan, prepared.options);
+    trainee.set_recompute(prepared);
     StepMemory memory = record_step(trainee, 0, batch).memory();
     results.push_back({strategy, memory, std::move(prepared)});
   }
   for (int64_t round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < strategies.size(); ++i) {
       size_t turn = (i + size_t(round)) % strategies.size();
-      trainee.model.blocks.set_recompute(results[turn].prepared.plan, results[turn].prepared.options);
+      trainee.set_recompute(results[turn].prepared);
       seconds[turn].push_back(trainee.step(round, batch));
     }
   }

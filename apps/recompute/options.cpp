@@ -8,6 +8,7 @@
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/core/device.h"
+#include "reprise/train/precision.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -35,6 +36,10 @@ void add_workload(CLI::App& app, WorkloadOptions& o) {
   model->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
   model->add_option("--drop-path", o.drop_path, "Stochastic depth of a Vit's last block")
       ->check(probability());
+  model
+      ->add_option("--recompute-predictor", o.recompute_predictor,
+                   "Strategy of a JEPA's predictor (default: as --recompute; with auto and plan: none)")
+      ->check(parsed_by(parse_strategy));
   auto* data = app.add_option_group("Data");
   number(data, "--batch", o.batch, "Sequences or images a step");
   number(data, "--length", o.length, "Tokens a sequence, at most the context");
@@ -45,6 +50,8 @@ void add_workload(CLI::App& app, WorkloadOptions& o) {
   auto* run = app.add_option_group("Run");
   run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
       ->check(parsed_by(Device::parse));
+  run->add_option("--precision", o.precision, "f32, or bf16: products in bf16, weights in f32")
+      ->check(parsed_by(train::parse_precision));
   run->add_option("--threads", o.threads, "Threads (0: one a CPU); no bit depends on it")
       ->transform(whole_from(0, INT_MAX));
 }

@@ -15,8 +15,10 @@ struct WorkloadOptions {
   int64_t image = 0, patch = 0, classes = 0;  ///< of models of images
   int64_t batch = 0, length = 0;              ///< 0: the preset's
   double dropout = 0, drop_path = 0;
-  std::string data;  ///< a text, read as characters; empty: random tokens
+  std::string recompute_predictor;  ///< of a JEPA; empty: as the encoder has it, and none with auto
+  std::string data;                 ///< a text, read as characters; empty: random tokens
   std::string device = "best";
+  std::string precision = "f32";
   int64_t seed = 1337;
   int threads = 0;  ///< 0: all
   std::string out;  ///< the folder that files go into

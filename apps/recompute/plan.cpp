@@ -90,12 +90,12 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
 int run_plan(const PlanCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
-  check(workload.is_chain, "plan: the planner plans chains, and the stages of --model ", c.workload.model,
-        " are none");
+  const Prepared unplanned = prepared_for(with_predictor("none", c.workload), workload);
   train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
   int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
+  trainee.set_recompute(unplanned);
   Batch batch = workload.batch(0, workload.rows);
   trainee.step(0, batch);  // makes the optimizer's moments
   Chain chain = trainee.model.profile(batch.input);

@@ -31,14 +31,15 @@ int run_profile(const ProfileCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
   train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
-  check_strategy(c.recompute, workload);
+  const std::string strategy = with_predictor(c.recompute, c.workload);
+  check_strategy(strategy, workload);
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   std::vector<SavedCell> saved = saved_by_layer(trainee, workload);
   trainee.step(0, workload.batch(0, workload.rows));  // makes the optimizer's moments
   std::vector<ProfiledStep> steps;
-  for (const std::string& strategy : {std::string("none"), c.recompute})
-    steps.push_back(profile_step(trainee, workload, strategy));
+  for (const std::string& each : {std::string("none"), strategy})
+    steps.push_back(profile_step(trainee, workload, each));
   print_regions(steps[1]);
   TimelineScale scale;
   for (const ProfiledStep& step : steps) {

@@ -8,8 +8,10 @@ ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std:
   Prepared prepared = prepare(trainee, strategy, batch);
   reprise::recompute::Accounting accounting(reprise::recompute::ReplayClock::device);
   StepTrace trace(workload.device);
-  prepared.options.context.replay = [&trace] { return trace.observe_replay(); };
-  trainee.model.blocks.set_recompute(prepared.plan, prepared.options);
+  auto observe = [&trace] { return trace.observe_replay(); };
+  prepared.blocks.options.context.replay = observe;
+  if (prepared.predictor) prepared.predictor->options.context.replay = observe;
+  trainee.set_recompute(prepared);
   train::MemoryRecorder recorder(workload.device);
   {
     Tensor loss = trainee.forward(0, batch);
@@ -20,7 +22,7 @@ ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std:
   trainee.update();
   ProfiledStep profiled{strategy, {}, trace.finish(accounting.replays()), accounting.regions()};
   profiled.timeline = recorder.finish();
-  trainee.model.blocks.set_recompute(RecomputeStrategy{});  // the trace ends here
+  trainee.set_recompute(prepared_for("none", workload));  // the trace ends here
   for (const Slice& slice : profiled.slices) profiled.seconds = std::max(profiled.seconds, slice.end);
   return profiled;
 }
@@ -42,7 +44,7 @@ std::vector<Slice> by_layer(const std::vector<Slice>& slices) {
 }
 
 std::vector<SavedCell> saved_by_layer(Trainee& trainee, const Workload& workload) {
-  trainee.model.blocks.set_recompute(RecomputeStrategy{});
+  trainee.set_recompute(prepared_for("none", workload));
   Batch batch = workload.batch(0, workload.rows);
   SavedBytes saved(trainee.model.module->parameters());
   trainee.forward(0, batch);

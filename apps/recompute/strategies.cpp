@@ -26,27 +26,59 @@ int64_t budget_of(std::string_view text, const reprise::recompute::Chain& chain)
   return least + int64_t(percent / 100 * double(std::max<int64_t>(0, most - least)));
 }
 
+// "full+selective" in two; without a + the predictor's is empty.
+std::pair<std::string, std::string> parts_of(const std::string& strategy) {
+  const size_t plus = strategy.find('+');
+  if (plus == std::string::npos) return {strategy, ""};
+  return {strategy.substr(0, plus), strategy.substr(plus + 1)};
+}
+
+Prepared::Part part_for(const std::string& strategy, int64_t blocks) {
+  const RecomputeStrategy parsed = parse_strategy(strategy);
+  return {reprise::recompute::plan_of(parsed, blocks), reprise::recompute::options_of(parsed)};
+}
+
+// With a plan that plays all blocks plainly where the strategy is the planner's.
+Prepared before_planning(const std::string& strategy, const Workload& workload) {
+  auto [blocks, predictor] = parts_of(strategy);
+  check(predictor.empty() || workload.predictor_blocks > 0, "--recompute ", strategy,
+        ": this model has no predictor");
+  if (blocks.starts_with(automatic)) blocks = "none";
+  Prepared prepared{.blocks = part_for(blocks, workload.blocks)};
+  if (workload.predictor_blocks > 0)
+    prepared.predictor = part_for(predictor.empty() ? blocks : predictor, workload.predictor_blocks);
+  return prepared;
+}
+
 }  // namespace
 
+std::string with_predictor(const std::string& strategy, const WorkloadOptions& o) {
+  if (o.recompute_predictor.empty()) return strategy;
+  check(strategy.find('+') == std::string::npos, "--recompute ", strategy,
+        " and --recompute-predictor both name the predictor's strategy");
+  return strategy + '+' + o.recompute_predictor;
+}
+
 void check_strategy(const std::string& strategy, const Workload& workload) {
-  if (!strategy.starts_with(automatic)) {
-    reprise::recompute::plan_of(parse_strategy(strategy), workload.blocks);
-    return;
-  }
-  check(workload.is_chain, "--recompute ", strategy,
-        ": the planner plans chains, and this model's stages are none");
-  std::string_view budget = std::string_view(strategy).substr(automatic.size());
+  before_planning(strategy, workload);
+  if (!strategy.starts_with(automatic)) return;
+  const std::string budget = parts_of(strategy).first.substr(automatic.size());
   if (percent_in(budget) < 0) parse_bytes(budget);
 }
 
+Prepared prepared_for(const std::string& strategy, const Workload& workload) {
+  check(!strategy.starts_with(automatic), "--recompute ", strategy, ": a plan needs a batch to be made for");
+  return before_planning(strategy, workload);
+}
+
 Prepared prepare(Trainee& trainee, const std::string& strategy, const Batch& batch) {
-  if (!strategy.starts_with(automatic)) {
-    RecomputeStrategy parsed = parse_strategy(strategy);
-    return {reprise::recompute::plan_of(parsed, trainee.model.blocks.size()),
-            reprise::recompute::options_of(parsed)};
-  }
+  Prepared prepared = before_planning(strategy, trainee.workload);
+  if (!strategy.starts_with(automatic)) return prepared;
+  trainee.set_recompute(prepared);
   reprise::recompute::Chain chain = trainee.model.profile(batch.input);
-  return {plan_rotor(chain, budget_of(std::string_view(strategy).substr(automatic.size()), chain)).plan, {}};
+  const std::string budget = parts_of(strategy).first.substr(automatic.size());
+  prepared.blocks.plan = plan_rotor(chain, budget_of(budget, chain)).plan;
+  return prepared;
 }
 
 }  // namespace reprise::apps::recompute

@@ -23,7 +23,6 @@ class UNetWorkload final : public ImageWorkload {
     set_least_rows(model_.depth);
     labels_per_image_ = image_ * image_;
     blocks = 2 * model_.depth + 1;
-    is_chain = false;
   }
 
   std::string to_string() const override {
@@ -33,9 +32,10 @@ class UNetWorkload final : public ImageWorkload {
 
   Model make_model() const override {
     auto unet = std::make_shared<nn::UNet>(model_, device);
-    return {unet, *unet, [unet](const Batch& batch) {
-              return cross_entropy(by_pixel((*unet)(batch.input)), batch.targets);
-            }};
+    return {
+        unet, *unet,
+        [unet](const Batch& batch) { return cross_entropy(by_pixel((*unet)(batch.input)), batch.targets); },
+        [unet](const Tensor& images) { return unet->profile(images); }};
   }
 
  private:

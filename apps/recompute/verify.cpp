@@ -26,7 +26,7 @@ void add(Findings& findings, int64_t step, const nn::NamedTensors& got, const nn
 // running statistics, at the end.
 Findings train_both(const VerifyCommand& c, const Workload& workload, const Prepared& prepared) {
   Trainee plain(workload), recomputed(workload);
-  recomputed.model.blocks.set_recompute(prepared.plan, prepared.options);
+  recomputed.set_recompute(prepared);
   Findings findings;
   for (int64_t step = 0; step < c.steps; ++step) {
     Batch batch = workload.batch(step, workload.rows);
@@ -75,10 +75,11 @@ void print_measurements(const std::vector<StrategyResult>& results) {
 int run_verify(const VerifyCommand& c) {
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
-  check_strategy(c.recompute, workload);
+  const std::string strategy = with_predictor(c.recompute, c.workload);
+  check_strategy(strategy, workload);
   train::print("{}\nTraining {} steps without recompute and with {}\n\n", workload.to_string(), c.steps,
-               c.recompute);
-  std::vector<StrategyResult> results = measure(workload, {"none", c.recompute}, c.steps);
+               strategy);
+  std::vector<StrategyResult> results = measure(workload, {"none", strategy}, c.steps);
   print_measurements(results);
   Findings findings = train_both(c, workload, results[1].prepared);
   if (findings.empty()) {

@@ -26,14 +26,19 @@ std::string Workload::per_step(const std::string& what) const {
   return reprise::detail::join(what, " per step, on ", device, " (", num_threads(), " threads)");
 }
 
-Trainee::Trainee(const Workload& workload)
-    : model(seeded_model(workload)),
-      workload_(workload),
+Trainee::Trainee(const Workload& the_workload)
+    : workload(the_workload),
+      model(seeded_model(workload)),
       optimizer_(optim::decay_matrices(*model.module, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95}) {}
 
 Tensor Trainee::forward(int64_t step, const Batch& batch) {
-  manual_seed(workload_.seed + 1 + uint64_t(step));
+  manual_seed(workload.seed + 1 + uint64_t(step));
   return model.loss(batch);
+}
+
+void Trainee::set_recompute(const Prepared& prepared) {
+  model.blocks.set_recompute(prepared.blocks.plan, prepared.blocks.options);
+  if (model.predictor) model.predictor->set_recompute(prepared.predictor->plan, prepared.predictor->options);
 }
 
 void Trainee::update() {
@@ -46,7 +51,7 @@ double Trainee::step(int64_t step, const Batch& batch) {
   auto begin = Clock::now();
   forward(step, batch).backward();
   update();
-  synchronize(workload_.device);
+  synchronize(workload.device);
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 

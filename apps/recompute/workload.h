@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "reprise/apps/recompute/options.h"
 #include "reprise/autograd/recompute/planner/chain.h"
@@ -15,14 +16,25 @@ struct Batch {
   Tensor input, targets;
 };
 
+/// What a model is told to do.
+struct Prepared {
+  struct Part {
+    reprise::recompute::Plan plan;
+    CheckpointOptions options;
+  };
+  Part blocks;
+  std::optional<Part> predictor{};  ///< where the model has one
+};
+
 class Workload {
  public:
   struct Model {
     std::shared_ptr<nn::Module> module;
     nn::RecomputeSetting& blocks;  ///< the module's
     std::function<Tensor(const Batch& batch)> loss;
-    /// Measures a training step for the planner; empty unless the blocks are a chain.
-    std::function<reprise::recompute::Chain(const Tensor& input)> profile{};
+    /// Measures a training step for the planner.
+    std::function<reprise::recompute::Chain(const Tensor& input)> profile;
+    nn::RecomputeSetting* predictor = nullptr;  ///< the module's second stack of blocks; null: there is none
   };
 
   virtual ~Workload() = default;
@@ -32,10 +44,10 @@ class Workload {
   /// "GPT: 6 layers, width 384, ...".
   virtual std::string to_string() const = 0;
 
-  int64_t blocks = 0;      ///< of the model
-  bool is_chain = true;    ///< they are one, so that the planner can plan them
-  int64_t rows = 0;        ///< per step
-  int64_t least_rows = 1;  ///< that a step can train on
+  int64_t blocks = 0;            ///< of the model
+  int64_t predictor_blocks = 0;  ///< of its predictor; 0: there is none
+  int64_t rows = 0;              ///< per step
+  int64_t least_rows = 1;        ///< that a step can train on
   int64_t units_per_row = 1;
   const char* units = "tokens";
   Device device;
@@ -51,19 +63,20 @@ class Workload {
 /// A model in training. Two that train on the same batches go through the same bits.
 class Trainee {
  public:
-  explicit Trainee(const Workload& workload);
+  explicit Trainee(const Workload& the_workload);
 
   /// The loss, with the random numbers of this step.
   Tensor forward(int64_t step, const Batch& batch);
+  void set_recompute(const Prepared& prepared);
   void update();  ///< from the gradients, which are gone then
   /// All of a step; returns the seconds it took.
   double step(int64_t step, const Batch& batch);
   nn::NamedTensors gradients() const;
 
+  const Workload& workload;
   const Workload::Model model;
 
  private:
-  const Workload& workload_;
   optim::AdamW optimizer_;
 };
 

@@ -9,12 +9,9 @@ namespace reprise::apps::vit {
 namespace {
 
 // The mean of the heads' probabilities, (B, T, T): rows are queries.
-Tensor attention_of(nn::TransformerBlock& block, const Tensor& x, int64_t heads) {
-  const int64_t batch = x.size(0), tokens = x.size(1), head_dim = x.size(2) / heads;
-  Tensor qkv = reshape(block.attn.qkv(block.norm1(x)), {batch, tokens, 3, heads, head_dim});
-  Tensor q = transpose(select(qkv, 2, 0), 1, 2),
-         k = transpose(select(qkv, 2, 1), 1, 2);  // (B, heads, T, head_dim)
-  Tensor scores = matmul(q, transpose(k, 2, 3)) * (1 / std::sqrt(double(head_dim)));
+Tensor attention_of(nn::TransformerBlock& block, const Tensor& x) {
+  const TensorList parts = block.attn.queries_keys_values(block.norm1(x));  // (B, heads, T, head_dim)
+  Tensor scores = matmul(parts[0], transpose(parts[1], 2, 3)) * (1 / std::sqrt(double(parts[0].size(3))));
   return mean(softmax(scores), {1});
 }
 
@@ -28,7 +25,7 @@ AttentionMaps attention_maps(nn::Vit& model, const Tensor& images) {
   Tensor attention, rollout;       // (B, T, T)
   for (int64_t i = 0; i < model.blocks.size(); ++i) {
     auto& block = dynamic_cast<nn::TransformerBlock&>(model.blocks[i]);
-    attention = attention_of(block, x, model.options().heads);
+    attention = attention_of(block, x);
     Tensor mixed = (attention + identity(x.size(1), x.device())) * 0.5;
     rollout = rollout.defined() ? matmul(mixed, rollout) : mixed;
     x = block(x);

@@ -3,6 +3,7 @@
 
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
+#include "reprise/apps/vit/model.h"
 #include "reprise/apps/vit/options.h"
 #include "reprise/apps/vit/pipelines.h"
 #include "reprise/train/output.h"
@@ -26,6 +27,7 @@ int run_eval(const EvalCommand& c) {
   const Device device = Device::parse(c.device);
   use_attention(c.attention, device);
   LoadedRun run = load_run(c.run, device);
+  const train::PrecisionScope precision = precision_scope(c, device, run.folder);
   ImageData images = images_of_run(run.folder, c.data);
   const data::Dataset& part = c.part == "test" && images.test ? *images.test : *images.validation;
   check(part.class_names() == run.classifier.class_names, "eval: the classes of the data are not those of ",

@@ -31,8 +31,8 @@ void count(Evaluation& e, int64_t index, int64_t label, const std::vector<float>
 
 }  // namespace
 
-std::vector<std::vector<float>> probabilities(nn::Vit& model, const Tensor& images) {
-  EvalScope scope(model);
+std::vector<std::vector<float>> probabilities(const ImageModel& model, const Tensor& images) {
+  EvalScope scope(model.module());
   Tensor all = softmax(model(images));  // (B, classes)
   std::vector<float> numbers = all.to_vector<float>();
   std::vector<std::vector<float>> rows;
@@ -42,13 +42,13 @@ std::vector<std::vector<float>> probabilities(nn::Vit& model, const Tensor& imag
   return rows;
 }
 
-Evaluation evaluate(nn::Vit& model, const data::Dataset& images, const data::Pipeline& pipeline,
+Evaluation evaluate(const ImageModel& model, const data::Dataset& images, const data::Pipeline& pipeline,
                     int64_t batch, int64_t batches) {
-  check(images.classes() == model.options().classes, "evaluate: the images have ", images.classes(),
-        " classes, the model ", model.options().classes);
+  check(images.classes() == model.classes(), "evaluate: the images have ", images.classes(),
+        " classes, the model ", model.classes());
   Evaluation e{.confusion = {.names = images.class_names()}};
   e.confusion.counts.resize(size_t(images.classes() * images.classes()));
-  data::EvaluationBatches all(images, pipeline, batch, model.blocks.parameters().at(0).device());
+  data::EvaluationBatches all(images, pipeline, batch, model.device());
   const int64_t used = batches > 0 ? std::min(batches, all.batches()) : all.batches();
   for (int64_t i = 0; i < used; ++i) {
     train::stop_if_interrupted();

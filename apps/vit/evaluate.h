@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "reprise/apps/common/models/image_model.h"
 #include "reprise/data/dataset.h"
 #include "reprise/data/pipeline.h"
-#include "reprise/nn/models/vit.h"
 #include "reprise/plot/confusion_plot.h"
 
 namespace reprise::apps::vit {
@@ -31,10 +31,10 @@ struct Evaluation {
 
 /// Every image once, in evaluation mode; at most `batches` batches, spread over all, if that is above 0. May give up by
 /// `train::stop_if_interrupted`.
-Evaluation evaluate(nn::Vit& model, const data::Dataset& images, const data::Pipeline& pipeline,
+Evaluation evaluate(const ImageModel& model, const data::Dataset& images, const data::Pipeline& pipeline,
                     int64_t batch, int64_t batches = 0);
 
 /// The probabilities of the classes, (B, classes) by rows.
-std::vector<std::vector<float>> probabilities(nn::Vit& model, const Tensor& images);
+std::vector<std::vector<float>> probabilities(const ImageModel& model, const Tensor& images);
 
 }  // namespace reprise::apps::vit

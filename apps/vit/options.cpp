@@ -1,12 +1,11 @@
 // The command line of `reprise-vit`.
 #include "reprise/apps/vit/options.h"
 
-#include <climits>
-
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/common/validators.h"
+#include "reprise/apps/vit/model_choice.h"
 #include "reprise/apps/vit/recipes.h"
 #include "reprise/train/option_error.h"
 
@@ -14,23 +13,27 @@ namespace reprise::apps::vit {
 namespace {
 
 void add_model_options(CLI::App& app, TrainCommand& c) {
-  auto* group = app.add_option_group("Model");
+  auto* any = app.add_option_group("Model");
   nn::VitOptions& o = c.model;
-  group->add_option("--recipe", c.recipe,
-                    "Published settings for what is left open: fashion, cifar, deit, deit3, simple\n"
-                    "or finetune");
-  group->add_option("--model", c.preset, "Width, layers and heads: tiny, small, base or large");
-  group->add_option("--image", o.image, "Pixels of an image's side, as the model sees it")
+  any->add_option("--recipe", c.recipe,
+                  std::string("Published settings for what is left open:\n") + recipe_names);
+  any->add_option("--model", c.preset,
+                  "Width, layers and heads of a ViT: tiny, small, base or large; all of ViT-5's model:\n"
+                  "vit5_small or vit5_base; or resnet18, resnet34 or resnet50");
+  any->add_option("--image", o.image, "Pixels of an image's side, as the model sees it")
       ->transform(whole_from(1, 1 << 14));
-  group->add_option("--channels", o.channels, "1 (gray) or 3 (colour)")->check(CLI::IsMember({1, 3}));
+  any->add_option("--channels", o.channels, "1 (gray) or 3 (colour)")->check(CLI::IsMember({1, 3}));
+  any->add_option("--width", o.width,
+                  "Size of the residual stream; of a ResNet, channels of its first stage (64)")
+      ->transform(whole_from(1));
+  any->add_option("--stem", c.stem,
+                  "How patches become tokens: patch (a product) or conv (Xiao et al. 2021); how a\n"
+                  "ResNet begins: imagenet (7 x 7, a quarter of the sides) or cifar (3 x 3)")
+      ->check(CLI::IsMember({"patch", "conv", "imagenet", "cifar"}));
+  auto* group = app.add_option_group(vit_group);
   group->add_option("--patch", o.patch, "Pixels of a patch's side")->transform(whole_from(1, 1 << 14));
-  group->add_option("--width", o.width, "Size of the residual stream")->transform(whole_from(1));
   group->add_option("--layers", o.layers, "Transformer blocks")->transform(whole_from(1));
   group->add_option("--heads", o.heads, "Attention heads per block")->transform(whole_from(1));
-  group
-      ->add_option("--stem", c.stem,
-                   "How patches become tokens: patch (a product) or conv (Xiao et al. 2021)")
-      ->check(CLI::IsMember({"patch", "conv"}));
   group->add_option("--pool", c.pool, "What the head sees: token (a class token) or avg (the patches' mean)")
       ->check(CLI::IsMember({"token", "avg"}));
   group->add_option("--positions", c.positions, "Position embeddings: learned or sincos")
@@ -40,6 +43,11 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
   group->add_flag("--no-embed-class", o.no_embed_class, "Positions of the patches alone (DeiT III)");
   group->add_option("--layer-scale", o.layer_scale, "First value of LayerScale (0: none)")
       ->check(number_from_0());
+  group->add_option("--norm", c.norm, "Of the blocks and behind them: layer (LayerNorm) or rms (RMSNorm)")
+      ->check(CLI::IsMember({"layer", "rms"}));
+  group->add_flag("--qk-norm", o.qk_norm, "Norms queries and keys, head by head (Dehghani et al. 2023)");
+  group->add_flag("--rope", o.rope, "Rotary positions of the patches, beside the others (Su et al. 2021)");
+  group->add_flag("--no-qkv-bias", c.no_qkv_bias, "No bias in the projection to queries, keys and values");
   group->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
   group->add_option("--drop-path", o.drop_path, "Stochastic depth of the last block")->check(probability());
 }
@@ -47,8 +55,10 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
 void add_recipe_options(CLI::App& app, TrainCommand& c) {
   auto* group = app.add_option_group("Recipe");
   add_epoch_options(*group, c);
-  group->add_option("--optimizer", c.optimizer, "adamw, or lamb (You et al. 2020)")
-      ->check(CLI::IsMember({"adamw", "lamb"}));
+  group->add_option("--optimizer", c.optimizer, "adamw, lamb (You et al. 2020) or sgd")
+      ->check(CLI::IsMember({"adamw", "lamb", "sgd"}));
+  group->add_option("--momentum", c.momentum, "Of sgd, as PyTorch has it")->check(probability());
+  group->add_flag("--nesterov", c.nesterov, "Momentum looks ahead (sgd)");
   group
       ->add_option("--loss", c.loss,
                    "cross_entropy, or bce: each class is a yes or no of its own, and of mixed images\n"
@@ -64,7 +74,7 @@ void add_recipe_options(CLI::App& app, TrainCommand& c) {
 }
 
 void add_train(CLI::App& app, TrainCommand& o) {
-  auto* train = app.add_subcommand("train", "Train a vision transformer");
+  auto* train = app.add_subcommand("train", "Train a vision transformer or a ResNet");
   add_image_options(*train, o.images);
   add_worker_options(*train, o.images);
   add_model_options(*train, o);
@@ -82,7 +92,7 @@ void add_eval(CLI::App& app, EvalCommand& o) {
   eval->add_option("--part", o.part, "test (where there is none, and else validation: what the run held out)")
       ->check(CLI::IsMember({"test", "validation"}));
   eval->add_option("--batch", o.batch, "Images at once")->transform(whole_from(1));
-  add_device_options(*eval, o.device, o.attention);
+  add_device_options(*eval, o);
   eval->add_flag("--json", o.json, "Print one JSON object");
 }
 
@@ -91,7 +101,7 @@ void add_predict(CLI::App& app, PredictCommand& o) {
   predict->add_option("files", o.files, "Images: JPEG or PNG")->required();
   add_read_run_option(*predict, o.run);
   predict->add_flag("--invert", o.invert, "Dark on light, for a model that was trained on light on dark");
-  add_device_options(*predict, o.device, o.attention);
+  add_device_options(*predict, o);
   predict->add_flag("--json", o.json, "Print one JSON object per image");
 }
 
@@ -134,8 +144,8 @@ void add_show(CLI::App& app, ShowCommand& o) {
 
 // Sets what the run or the recipe says of the options that decide what a sample becomes.
 void take_shown_options(CLI::App& show, const ShowCommand& o) {
-  const std::set<std::string> names = {"data",     "val-fraction", "exif",  "bad-images", "recipe", "image",
-                                       "channels", "seed",         "batch", "accumulate", "repeats"};
+  const std::set<std::string> names = {"data",  "val-fraction", "exif", "decode", "bad-images", "recipe",
+                                       "image", "channels",     "seed", "batch",  "accumulate", "repeats"};
   std::string source = "--recipe " + o.recipe;
   std::map<std::string, std::string> values;
   if (o.run.empty()) {
@@ -174,7 +184,7 @@ TrainCommand default_train() {
 Command parse_command_line(int argc, char** argv) {
   Command command;
   command.train = default_train();
-  CLI::App app("reprise-vit: train a vision transformer on your images, evaluate it, let it look",
+  CLI::App app("reprise-vit: train a ViT or a ResNet on your images, evaluate it, let it look",
                "reprise-vit");
   app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
@@ -195,9 +205,10 @@ Command parse_command_line(int argc, char** argv) {
     command.places = apply_config(train);
     take_run_options(train, o, {"--workers", "--prefetch"});
     if (!o.trainer.resume) {
-      take_defaults(train, recipe_options(o.recipe, o.batch * o.trainer.accumulate), "--recipe " + o.recipe);
-      take_preset(train, o.preset);
+      take_defaults(train, recipe_for(train, o), "--recipe " + o.recipe);
+      take_model_defaults(train, o.preset);
     }
+    keep_options_of_model(train, o, command.places);
     o.resolved = resolved_config(train);
   }
   using Kind = Command::Kind;

@@ -12,26 +12,28 @@
 namespace reprise::apps::vit {
 
 struct TrainCommand : ImageTrainingOptions {
-  nn::VitOptions model;
+  nn::VitOptions model;  ///< of a ResNet image, channels and width alone
   std::string recipe = "fashion", preset, stem = "conv", pool = "avg", positions = "learned";
+  std::string norm = "layer";
+  bool no_qkv_bias = false;
   std::string optimizer = "adamw", loss = "cross_entropy";
+  double momentum = 0.9;  ///< of sgd
+  bool nesterov = false;
   double smoothing = 0.1;
   double crop = 1;         ///< of evaluation (timm: crop_pct)
   double layer_decay = 1;  ///< of the rate, from a layer to the one below
 };
 
-struct EvalCommand {
-  std::string run;  ///< a run folder or a checkpoint; empty: the newest run
-  std::string device = "best", attention = "reprise";
+struct EvalCommand : DeviceOptions {
+  std::string run;   ///< a run folder or a checkpoint; empty: the newest run
   std::string data;  ///< empty: the test part of what the run trained on
   std::string part = "test";
   int64_t batch = 256;
   bool json = false;
 };
 
-struct PredictCommand {
+struct PredictCommand : DeviceOptions {
   std::string run;
-  std::string device = "best", attention = "reprise";
   std::vector<std::string> files;
   bool invert = false;  ///< dark on light, for models that were trained on light on dark
   bool json = false;

@@ -6,6 +6,7 @@
 
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
+#include "reprise/apps/vit/model.h"
 #include "reprise/apps/vit/options.h"
 #include "reprise/apps/vit/pipelines.h"
 #include "reprise/data/image_rows.h"
@@ -22,7 +23,7 @@ constexpr size_t most_answers = 5;
 Tensor read(const std::string& path, const Classifier& c, const data::Pipeline& pipeline, const Tensor& table,
             bool invert) {
   io::Image image;
-  io::read_image(path, {.channels = c.model.channels, .apply_exif = c.apply_exif}, image);
+  io::read_image(path, {.channels = c.channels(), .apply_exif = c.apply_exif}, image);
   if (invert)
     std::transform(image.pixels.begin(), image.pixels.end(), image.pixels.begin(),
                    [](uint8_t v) { return 255 - v; });
@@ -62,6 +63,7 @@ int run_predict(const PredictCommand& c) {
   const Device device = Device::parse(c.device);
   use_attention(c.attention, device);
   LoadedRun run = load_run(c.run, device);
+  const train::PrecisionScope precision = precision_scope(c, device, run.folder);
   const data::Pipeline pipeline = evaluation_pipeline(run.classifier);
   const Tensor table = data::table_on(pipeline, device);
   int code = 0;

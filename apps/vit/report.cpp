@@ -20,7 +20,7 @@ constexpr size_t shown_answers = 40, shown_attention = 8;
 
 // What a report is made of.
 struct Subject {
-  nn::Vit& model;
+  const ImageModel& model;
   const Classifier& classifier;
   const data::Dataset& images;
   const data::Pipeline& pipeline;
@@ -28,7 +28,7 @@ struct Subject {
 
 io::Image image_at(const Subject& s, int64_t index) {
   io::Image image;
-  image.resize(s.classifier.model.image, s.classifier.model.image, s.classifier.model.channels);
+  image.resize(s.classifier.image, s.classifier.image, s.classifier.channels());
   data::TransformScratch scratch;
   s.pipeline.read(s.images, {.index = index}, 0, image.pixels, scratch);
   return image;
@@ -73,9 +73,9 @@ std::string draw_samples(const Subject& s, const Evaluation& evaluation) {
 }
 
 // Of each image: itself, the last block's attention, and rollout.
-std::string draw_attention(const Subject& s, const Evaluation& evaluation) {
+std::string draw_attention(nn::Vit& vit, const Subject& s, const Evaluation& evaluation) {
   const int64_t count = std::min<int64_t>(shown_attention, int64_t(evaluation.answers.size()));
-  const nn::VitOptions& o = s.classifier.model;
+  const nn::VitOptions& o = vit.options();
   Tensor rows = Tensor::empty({count, o.image, o.image, o.channels}, DType::u8);
   std::vector<io::Image> images;
   for (int64_t i = 0; i < count; ++i) {
@@ -83,8 +83,8 @@ std::string draw_attention(const Subject& s, const Evaluation& evaluation) {
     std::copy(images.back().pixels.begin(), images.back().pixels.end(),
               rows.data<uint8_t>() + i * s.pipeline.row_bytes());
   }
-  Device device = s.model.blocks.parameters().at(0).device();
-  AttentionMaps maps = attention_maps(s.model, data::image_tensor(rows, data::table_on(s.pipeline, device)));
+  AttentionMaps maps =
+      attention_maps(vit, data::image_tensor(rows, data::table_on(s.pipeline, s.model.device())));
   std::vector<float> last = maps.last.to_vector<float>(), rollout = maps.rollout.to_vector<float>();
   const size_t patches = last.size() / size_t(count);
   std::vector<plot::Picture> pictures;
@@ -105,7 +105,7 @@ std::string section(const std::string& heading, const std::string& text, const s
 
 }  // namespace
 
-void write_report(const std::string& run_folder, nn::Vit& model, const Classifier& classifier,
+void write_report(const std::string& run_folder, const ImageModel& model, const Classifier& classifier,
                   const data::Dataset& images, const data::Pipeline& pipeline, const Evaluation& e) {
   const Subject subject{model, classifier, images, pipeline};
   auto keep = [&](const char* name, std::string picture) {
@@ -121,14 +121,15 @@ void write_report(const std::string& run_folder, nn::Vit& model, const Classifie
     body += section("Mistakes",
                     "The most confident first; then, if there is room, the least confident right answers.",
                     keep("samples.svg", draw_samples(subject, e)));
-    body += section("Attention",
-                    "Bright where the model looks: the image, the last block's attention, and rollout.",
-                    keep("attention.svg", draw_attention(subject, e)));
+    if (model.vit())
+      body += section("Attention",
+                      "Bright where the model looks: the image, the last block's attention, and rollout.",
+                      keep("attention.svg", draw_attention(*model.vit(), subject, e)));
   }
   std::string subtitle = fmt::format("top-1 {}, top-5 {}, loss {:.4f} over {} images", percent(e.top1()),
                                      percent(e.top5()), e.loss, e.images);
   if (!e.bad_images.empty()) subtitle += fmt::format("; {} unreadable", e.bad_images.size());
-  io::write_file(run_folder + "/report.html", plot::page("Vision transformer", subtitle, body));
+  io::write_file(run_folder + "/report.html", plot::page("Image classifier", subtitle, body));
 }
 
 }  // namespace reprise::apps::vit

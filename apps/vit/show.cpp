@@ -118,12 +118,11 @@ int run_show(const ShowCommand& c) {
   check(c.index < set.size(), "--index ", c.index, ": there are ", set.size(), " images to train on");
   data::Statistics statistics = pixel_statistics(c.images.data, c.channels);
   Classifier classifier;
-  classifier.model.image = c.image;
-  classifier.model.channels = c.channels;
+  classifier.image = c.image;
   classifier.mean = statistics.mean;
   classifier.deviation = statistics.deviation;
   classifier.apply_exif = c.images.exif == "apply";
-  const data::Pipeline pipeline = training_pipeline(classifier, c.recipe);
+  const data::Pipeline pipeline = training_pipeline(classifier, c.recipe, decoding_of(c.images));
   train::print("Pipeline: {}\n", pipeline.text());
   Samples samples(c, set, pipeline);
   std::vector<plot::Picture> pictures;

@@ -10,6 +10,7 @@
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
 #include "reprise/apps/vit/model.h"
+#include "reprise/apps/vit/model_choice.h"
 #include "reprise/apps/vit/options.h"
 #include "reprise/apps/vit/pipelines.h"
 #include "reprise/apps/vit/report.h"
@@ -18,6 +19,7 @@
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/nn/optim/lamb.h"
+#include "reprise/nn/optim/sgd.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
 #include "reprise/train/option_error.h"
@@ -31,37 +33,50 @@ using Clock = std::chrono::steady_clock;
 
 // What the weights and the optimizer's state are made for.
 const std::set<std::string> fixed_options = {
-    "--model", "--image", "--channels",  "--patch",       "--width",          "--layers",    "--heads",
-    "--stem",  "--pool",  "--registers", "--layer-scale", "--no-embed-class", "--optimizer", "--init-from"};
+    "--model",     "--image",     "--channels", "--patch",     "--width",       "--layers",
+    "--heads",     "--stem",      "--pool",     "--registers", "--layer-scale", "--no-embed-class",
+    "--optimizer", "--init-from", "--norm",     "--rope",      "--qk-norm",     "--no-qkv-bias"};
 
 void tell(const std::string& text) { train::warn("warning: {}\n", text); }
 
-// The model of the options, for these images.
-nn::VitOptions model_options(const TrainCommand& c, int64_t classes) {
+nn::ResNetOptions resnet_options(const TrainCommand& c, int64_t classes) {
+  nn::ResNetOptions o = nn::resnet_preset(resnet_depth(c.preset));
+  o.channels = c.model.channels;
+  o.classes = classes;
+  o.width = c.model.width;
+  o.stem = c.stem == "cifar" ? nn::ResNetStem::cifar : nn::ResNetStem::imagenet;
+  o.recompute = recompute_strategy(c);
+  return o;
+}
+
+// The network of the options, for these images.
+ImageModelOptions model_options(const TrainCommand& c, int64_t classes) {
+  if (is_resnet(c.preset)) return resnet_options(c, classes);
   nn::VitOptions o = c.model;
   o.classes = classes;
   o.stem = c.stem == "conv" ? nn::Stem::conv : nn::Stem::patch;
   o.pool = c.pool == "avg" ? nn::Pool::avg : nn::Pool::token;
   o.positions = c.positions == "learned" ? nn::Positions::learned : nn::Positions::sincos;
+  o.norm = c.norm == "rms" ? nn::NormKind::rms : nn::NormKind::layer;
+  o.qkv_bias = !c.no_qkv_bias;
   o.class_token = o.pool == nn::Pool::token;
   o.recompute = recompute_strategy(c);
   return o;
 }
 
-void print_header(const TrainCommand& c, const nn::Vit& model, const ImageData& images, Device device,
+void print_header(const TrainCommand& c, const ImageModel& model, const ImageData& images, Device device,
                   int64_t first_step) {
-  const nn::VitOptions& o = model.options();
-  train::report("ViT: {} layers, {} heads, width {}, {} x {} pixels in patches of {}: {:.2f} M parameters\n",
-                o.layers, o.heads, o.width, o.image, o.image, o.patch, double(model.parameter_count()) / 1e6);
-  train::report("Data: {}: {} images to train on, {} held out, {} classes\n",
+  train::report("{}\n", model.to_string());
+  train::report("Data: {}: {} images to train on, {} held out, {} classes, {} x {} pixels\n",
                 train::for_output(c.images.data), images.train->size(), images.validation->size(),
-                images.train->classes());
-  print_run(c, model.blocks, device, fmt::format("{} images", c.batch * c.trainer.accumulate), first_step);
+                images.train->classes(), c.model.image, c.model.image);
+  print_run(c, model.blocks(), device, fmt::format("{} images", c.batch * c.trainer.accumulate), first_step);
 }
 
 Classifier classifier_of(const TrainCommand& c, const data::Dataset& images) {
   data::Statistics statistics = pixel_statistics(c.images.data, c.model.channels);
   return {.model = model_options(c, images.classes()),
+          .image = c.model.image,
           .class_names = images.class_names(),
           .mean = statistics.mean,
           .deviation = statistics.deviation,
@@ -69,13 +84,16 @@ Classifier classifier_of(const TrainCommand& c, const data::Dataset& images) {
           .apply_exif = c.images.exif == "apply"};
 }
 
-std::vector<optim::ParameterGroup> groups_of(const nn::Vit& model, const TrainCommand& c) {
+std::vector<optim::ParameterGroup> groups_of(const ImageModel& model, const TrainCommand& c) {
   return optim::layer_decay(
-      model, [&](const std::string& name) { return model.layer_of(name); },
+      model.module(), [&](const std::string& name) { return model.layer_of(name); },
       {.lr = c.trainer.schedule.lr, .weight_decay = c.weight_decay, .decay = c.layer_decay});
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const nn::Vit& model, const TrainCommand& c) {
+std::unique_ptr<optim::Optimizer> make_optimizer(const ImageModel& model, const TrainCommand& c) {
+  if (c.optimizer == "sgd")
+    return std::make_unique<optim::Sgd>(groups_of(model, c),
+                                        optim::SgdOptions{.momentum = c.momentum, .nesterov = c.nesterov});
   if (c.optimizer == "lamb")
     return std::make_unique<optim::Lamb>(groups_of(model, c),
                                          optim::LambOptions{.beta1 = c.beta1, .beta2 = c.beta2});
@@ -102,16 +120,16 @@ struct Training {
            bool goes_on)
       : classifier(the_classifier),
         images(the_images),
-        pipeline(training_pipeline(the_classifier, c.recipe)),
+        pipeline(training_pipeline(the_classifier, c.recipe, decoding_of(c.images))),
         evaluation(evaluation_pipeline(the_classifier)),
         model(the_classifier.model, device),
         optimizer(make_optimizer(model, c)) {
     if (!c.init_from.empty() && !goes_on)
-      train::under_option("--init-from", [&] { load_weights(model, c.init_from); });
-    if (c.ema > 0) ema = std::make_unique<optim::Ema>(model, c.ema);
+      train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
+    if (c.ema > 0) ema = std::make_unique<optim::Ema>(model.module(), c.ema);
     if (!c.trainer.resume) report_memory(c, device, trained_model(c, device));
     loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
-    plan_for_budget(c, model.blocks, *optimizer, [&] { return loader->batch(0).images; });
+    plan_for_budget(c, model.blocks(), *optimizer, [&] { return loader->batch(0).images; });
   }
 
   Tensor loss(int64_t step, int64_t micro, const TrainCommand& c) {
@@ -123,18 +141,18 @@ struct Training {
   TrainedModel trained_model(const TrainCommand& c, Device device) {
     const bool mixes = pipeline.options().mixing.has_value();
     auto loss = [this, device, mixes, &c](int64_t rows) {
-      const nn::VitOptions& o = model.options();
-      const Shape targets = mixes ? Shape{rows, o.classes} : Shape{rows};
-      return loss_of(model(zeros({rows, o.channels, o.image, o.image}, DType::f32, device)),
+      const Shape targets = mixes ? Shape{rows, model.classes()} : Shape{rows};
+      const int64_t channels = classifier.channels(), image = classifier.image;
+      return loss_of(model(zeros({rows, channels, image, image}, DType::f32, device)),
                      zeros(targets, mixes ? DType::f32 : DType::i64, device), c);
     };
-    return {
-        .model = model,
-        .optimizer = *optimizer,
-        .set_recompute = [this](const RecomputeStrategy& strategy) { model.blocks.set_recompute(strategy); },
-        .row = "image",
-        .loss = loss,
-        .smallest = mixes ? 2 : 1};
+    return {.model = model.module(),
+            .optimizer = *optimizer,
+            .set_recompute =
+                [this](const RecomputeStrategy& strategy) { model.blocks().set_recompute(strategy); },
+            .row = "image",
+            .loss = loss,
+            .smallest = mixes ? 2 : model.least_rows()};
   }
 
   // Of a step just done, with so many images: the seconds that it waited for them.
@@ -147,7 +165,7 @@ struct Training {
   const Classifier& classifier;
   const ImageData& images;
   const data::Pipeline pipeline, evaluation;
-  nn::Vit model;
+  const ImageModel model;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::Ema> ema{};
   std::optional<data::ImageLoader> loader{};  // once its batch is known
@@ -158,7 +176,7 @@ struct Training {
 };
 
 train::Task task_of(Training& t, const TrainCommand& c, Device device) {
-  train::Task task{.model = t.model, .optimizer = *t.optimizer, .ema = t.ema.get()};
+  train::Task task{.model = t.model.module(), .optimizer = *t.optimizer, .ema = t.ema.get()};
   task.description = describe(t.classifier);
   task.description["pipeline"] = t.pipeline.text();
   if (c.change) task.changeable = {"dropout", "drop_path", "pipeline"};
@@ -202,6 +220,7 @@ int run_train(const TrainCommand& given) {
   TrainCommand c = given;
   check(c.loss != "bce" || c.smoothing == 0, "--smoothing ", c.smoothing, ": --loss bce has none; give 0");
   Device device = apply_training_options(c);
+  const train::PrecisionScope precision = precision_scope(c, device);
   std::string& folder = c.trainer.run_folder;
   std::optional<train::RunLock> lock = check_folder(c);
   bool goes_on = c.trainer.resume && train::has_checkpoint(folder);

@@ -1,7 +1,8 @@
-// ThreadState: what a thread has set for the operations that run on it, autocast's dtype say. A replay runs
-// under what the first run had, whatever holds where backward is called.
+// ThreadState: what a thread has set for the operations that run on it: the scopes of autocast, and what users add. A
+// replay runs under what the first run had, whatever holds where backward is called.
 #pragma once
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/recompute/checkpoint.h"
 
 namespace reprise::recompute {
@@ -11,7 +12,7 @@ namespace reprise::recompute {
 /// in it belongs to that replay. Several states are independent of each other.
 ///
 ///   rp::restore_in_replays([] {
-///     return [dtype = autocast_dtype()] { return std::make_shared<Autocast>(dtype); };
+///     return [tint = current_tint()] { return std::make_shared<TintScope>(tint); };
 ///   });
 void restore_in_replays(std::function<ScopeFactory()> note);
 
@@ -22,8 +23,10 @@ class ThreadState {
   static ThreadState now();
   /// It holds as long as these live.
   std::vector<std::shared_ptr<void>> enter() const;
+  const amp::AutocastState& autocast() const { return autocast_; }
 
  private:
+  amp::AutocastState autocast_ = amp::autocast_state();
   std::vector<ScopeFactory> scopes_;
 };
 

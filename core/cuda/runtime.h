@@ -35,6 +35,7 @@ const DeviceProperties& properties(int device);
 // Memory. Device memory is not to be read or written by the host but through copies.
 void* allocate(int device, size_t bytes);  ///< 256-byte aligned; null if there is not enough
 void release(int device, void* data) noexcept;
+size_t free_memory(int device);       ///< bytes that nobody on the machine has
 void* allocate_pinned(size_t bytes);  ///< host memory that devices reach; copies use it in the background
 void release_pinned(void* data) noexcept;
 

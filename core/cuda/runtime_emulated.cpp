@@ -2,6 +2,7 @@
 // emulated_graph.cpp. It refuses what a GPU refuses, where that is cheap to see.
 #include "reprise/core/cuda/runtime.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -83,6 +84,11 @@ void release(int device, void* data) noexcept {
   auto lock = lock_streams();
   run_all_of_device(device);  // as cudaFree waits
   free_memory(data);
+}
+
+size_t free_memory(int device) {
+  const size_t bytes = properties(device).memory_bytes, used = device_bytes(device);
+  return bytes - std::min(bytes, used);
 }
 
 void* allocate_pinned(size_t bytes) {

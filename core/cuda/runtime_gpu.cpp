@@ -138,6 +138,13 @@ void release(int, void* data) noexcept {
   if (cudaFree(data) != cudaSuccess) cudaGetLastError();
 }
 
+size_t free_memory(int device) {
+  DeviceScope scope(device);
+  size_t free = 0, all = 0;
+  check_call(cudaMemGetInfo(&free, &all), "cudaMemGetInfo", "device ", device);
+  return free;
+}
+
 void* allocate_pinned(size_t bytes) {
   void* data = nullptr;
   check_call(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc", bytes,

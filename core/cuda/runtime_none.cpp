@@ -18,6 +18,7 @@ const DeviceProperties& properties(int) { refuse("properties"); }
 
 void* allocate(int, size_t) { refuse("allocate"); }
 void release(int, void*) noexcept {}
+size_t free_memory(int) { refuse("free_memory"); }
 void* allocate_pinned(size_t) { refuse("allocate_pinned"); }
 void release_pinned(void*) noexcept {}
 void mark_memory(void*, size_t, bool, void*) noexcept {}

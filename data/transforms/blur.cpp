@@ -110,4 +110,14 @@ void gaussian_blur(io::Image& image, double radius, TransformScratch& scratch) {
       blur_columns(image, box, other, scratch.sums);
 }
 
+void RandomBlur::apply(io::Image& image, Draws& draws, TransformScratch& scratch) const {
+  if (draws.chance(options_.probability))
+    gaussian_blur(image, draws.uniform(options_.min_radius, options_.max_radius), scratch);
+}
+
+std::string RandomBlur::text() const {
+  return detail::join("blur ", shortest(options_.probability), " radius ", shortest(options_.min_radius),
+                      " to ", shortest(options_.max_radius));
+}
+
 }  // namespace reprise::data

@@ -75,9 +75,12 @@ ColorJitter::ColorJitter(ColorJitterOptions options) : options_(options) {
   for (double amount : {options.brightness, options.contrast, options.saturation, options.hue})
     check(amount >= 0, "color_jitter: an amount is below 0: ", amount);
   check(options.hue <= 0.5, "color_jitter: hue above 0.5: ", options.hue);
+  check(options.probability >= 0 && options.probability <= 1,
+        "color_jitter: no probability: ", options.probability);
 }
 
 void ColorJitter::apply(io::Image& image, Draws& draws, TransformScratch&) const {
+  if (options_.probability < 1 && !draws.chance(options_.probability)) return;
   std::array<int, 4> order{0, 1, 2, 3};
   for (int i = 3; i > 0; --i) std::swap(order[size_t(i)], order[size_t(draws.below(i + 1))]);
   auto factor = [&](double amount) { return draws.uniform(std::max(0.0, 1 - amount), 1 + amount); };
@@ -94,7 +97,8 @@ void ColorJitter::apply(io::Image& image, Draws& draws, TransformScratch&) const
 
 std::string ColorJitter::text() const {
   return detail::join("color_jitter ", shortest(options_.brightness), ' ', shortest(options_.contrast), ' ',
-                      shortest(options_.saturation), ' ', shortest(options_.hue));
+                      shortest(options_.saturation), ' ', shortest(options_.hue),
+                      options_.probability < 1 ? " probability " + shortest(options_.probability) : "");
 }
 
 void RandomGray::apply(io::Image& image, Draws& draws, TransformScratch&) const {

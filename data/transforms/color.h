@@ -16,6 +16,7 @@ void hue(io::Image& image, double turn);
 /// torchvision's: factors from U(max(0, 1 - x), 1 + x), the turn of the hue from U(-hue, hue), in drawn order.
 struct ColorJitterOptions {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  double probability = 1;
 };
 class ColorJitter : public Transform {
  public:

@@ -21,6 +21,20 @@ void equalize(io::Image& image);
 void brightness(io::Image& image, double factor);
 void contrast(io::Image& image, double factor);
 
+/// Solarize from 128 on, with a probability.
+class RandomSolarize : public Transform {
+ public:
+  explicit RandomSolarize(double probability) : probability_(probability) {}
+  Decision decision() const override { return Decision::solarize; }
+  void apply(io::Image& image, Draws& draws, TransformScratch&) const override {
+    if (draws.chance(probability_)) solarize(image, 128);
+  }
+  std::string text() const override { return "solarize " + shortest(probability_); }
+
+ private:
+  double probability_;
+};
+
 /// (1 - factor) from + factor to, cut towards zero, as Pillow's blend: in f32, clipped outside of [0, 1].
 inline uint8_t blended(int from, int to, float factor) {
   const float value = float(from) + factor * float(to - from);

@@ -17,6 +17,7 @@ class RandomResizedCrop : public Crop {
  public:
   explicit RandomResizedCrop(RandomResizedCropOptions options);
   io::Box box(int64_t height, int64_t width, Draws& draws) const override;
+  io::Size target() const override { return {options_.height, options_.width}; }
   void apply_to_part(const Part& part, io::Image& image, TransformScratch& scratch) const override;
   std::string text() const override;
 

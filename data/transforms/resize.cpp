@@ -7,9 +7,7 @@
 namespace reprise::data {
 namespace {
 
-struct Size {
-  int64_t height, width;
-};
+using io::Size;
 
 /// The size of an image whose short side becomes `size`.
 Size resized(int64_t height, int64_t width, int64_t size) {

@@ -1,10 +1,21 @@
 #include "reprise/io/images/cut.h"
 
 #include <cstring>
+#include <initializer_list>
 
 #include "reprise/core/error.h"
 
 namespace reprise::io {
+namespace {
+
+// The pixels of an image divided by `shrink` that are nearest to those of the box.
+Box divided(const Box& box, int64_t shrink) {
+  auto nearest = [&](int64_t edge) { return (edge + shrink / 2) / shrink; };
+  const int64_t top = nearest(box.top), left = nearest(box.left);
+  return {top, left, nearest(box.top + box.height) - top, nearest(box.left + box.width) - left};
+}
+
+}  // namespace
 
 void convert_row(const uint8_t* from, int64_t from_channels, int64_t width, uint8_t* to,
                  int64_t to_channels) {
@@ -30,6 +41,14 @@ Box wanted_box(const DecodeOptions& options, int64_t height, int64_t width, cons
   return box;
 }
 
+int64_t shrink_for(const Box& part, Size target) {
+  if (target.height <= 0 || target.width <= 0) return 1;
+  for (int64_t shrink : {4, 2})
+    if (part.height / (2 * shrink) >= target.height && part.width / (2 * shrink) >= target.width)
+      return shrink;
+  return 1;
+}
+
 void check_size(int64_t height, int64_t width, size_t file_bytes, const std::string& name) {
   constexpr int64_t most_pixels = 178'956'970;
   // PNG: deflate makes at most 1,032 bytes of one, and eight pixels are a byte. JPEG: a bit says 32 x 32 pixels.
@@ -42,11 +61,12 @@ void check_size(int64_t height, int64_t width, size_t file_bytes, const std::str
 }
 
 RowsOfFile::RowsOfFile(const DecodeOptions& options, Orientation orientation, int64_t height, int64_t width,
-                       const std::string& name, Image& image)
+                       const std::string& name, Image& image, Scales scales)
     : orientation_(options.apply_exif ? orientation : Orientation{}), image_(image) {
   bool swaps = orientation_.swaps;
   Box upright = wanted_box(options, swaps ? width : height, swaps ? height : width, name);
-  box_ = stored_box(orientation_, upright, height, width);
+  shrink_ = scales == Scales::divided ? shrink_for(upright, options.target) : 1;
+  box_ = divided(stored_box(orientation_, upright, height, width), shrink_);
   stored().resize(box_.height, box_.width, options.channels);
 }
 

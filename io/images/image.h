@@ -24,6 +24,11 @@ struct Image {
   }
 };
 
+struct Size {
+  int64_t height = 0, width = 0;
+  friend bool operator==(const Size&, const Size&) = default;
+};
+
 /// A rectangle of pixels.
 struct Box {
   int64_t top = 0, left = 0, height = 0, width = 0;
@@ -37,6 +42,9 @@ struct DecodeOptions {
   /// The part that is wanted, asked once the size of the whole (turned) image is known; empty: all of it. The pixels are
   /// those that a crop of the whole image has.
   std::function<Box(int64_t height, int64_t width)> region{};
+  /// What the part is resampled to afterwards; empty: nobody knows. A JPEG's part may then come at 1/2 or 1/4 of its size
+  /// (`shrink_for`), its edges at the nearest pixels: other pixels, in less time.
+  Size target{};
 };
 
 }  // namespace reprise::io

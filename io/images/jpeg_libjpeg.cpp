@@ -78,7 +78,8 @@ class Decoder {
     if (!guarded(errors_.jump, *this, read_header)) fail_damaged();
     check_kind();
     check_size(info_.image_height, info_.image_width, bytes_.size(), name_);
-    RowsOfFile rows(options, orientation(), info_.image_height, info_.image_width, name_, image);
+    RowsOfFile rows(options, orientation(), info_.image_height, info_.image_width, name_, image,
+                    Scales::divided);
     row_.resize(size_t(info_.image_width) * size_t(info_.num_components));
     rows_ = &rows;
     if (!guarded(errors_.jump, *this, read_rows)) fail_damaged();
@@ -105,6 +106,7 @@ class Decoder {
   static void read_rows(Decoder& d) {
     j_decompress_ptr info = &d.info_;
     const Box& box = d.rows_->box();
+    info->scale_num = 1, info->scale_denom = unsigned(d.rows_->shrink());
     jpeg_start_decompress(info);
     JDIMENSION left = 0, width = info->output_width;
     if (!jpeg_has_multiple_scans(info) && (box.width < width || box.height < info->output_height)) {

@@ -1,4 +1,5 @@
-// Convolution on CUDA: by cuDNN, or where that does not take it by unfold and gemm.
+// Convolution on CUDA: by cuDNN, or where that does not take it, and with f32 parameters beside 16-bit images, by unfold
+// and gemm.
 #include "reprise/kernels/conv/conv2d.h"
 
 #include "reprise/kernels/conv/conv2d_by_gemm.h"
@@ -11,7 +12,8 @@ using namespace conv2d_detail;
 
 void conv2d_cuda(const Stream& stream, const Conv2dArguments& arguments) {
   check_conv2d(arguments);
-  if (arguments.y.numel() > 0 && vendor::cudnn_conv2d(stream, arguments)) return;
+  const bool one_dtype = !arguments.bias || arguments.bias.dtype == arguments.x.dtype;
+  if (arguments.y.numel() > 0 && one_dtype && vendor::cudnn_conv2d(stream, arguments)) return;
   conv2d_by_gemm(stream, arguments);
 }
 void conv2d_dx_cuda(const Stream& stream, const Conv2dDxArguments& arguments) {
@@ -23,7 +25,7 @@ void conv2d_dx_cuda(const Stream& stream, const Conv2dDxArguments& arguments) {
 void conv2d_dweight_cuda(const Stream& stream, const Conv2dDweightArguments& arguments) {
   check_conv2d_dweight(arguments);
   if (arguments.dy.numel() > 0 && arguments.dweight.numel() > 0 &&
-      vendor::cudnn_conv2d_dweight(stream, arguments))
+      arguments.dweight.dtype == arguments.x.dtype && vendor::cudnn_conv2d_dweight(stream, arguments))
     return;
   conv2d_dweight_by_gemm(stream, arguments);
 }

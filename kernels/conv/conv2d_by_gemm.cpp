@@ -84,6 +84,10 @@ TensorView group_weight(const Problem& p, const TensorView& weight, int64_t g) {
 
 }  // namespace
 
+bool has_dtype_or_f32(const TensorView& parameter, const TensorView& images) {
+  return parameter.dtype == images.dtype || (size_of(images.dtype) == 2 && parameter.dtype == DType::f32);
+}
+
 void check_conv2d(const Conv2dArguments& arguments) {
   const auto& [x, weight, bias, options, y] = arguments;
   const Shape want = conv2d_shape(x.shape, weight.shape, options);
@@ -93,7 +97,7 @@ void check_conv2d(const Conv2dArguments& arguments) {
   check(x.is_contiguous() && weight.is_contiguous() && y.is_contiguous(),
         "conv2d: x, weight and y must be contiguous; strides are ", x.strides, ", ", weight.strides, ", ",
         y.strides);
-  check(!bias || (bias.dtype == x.dtype && bias.shape == Shape{weight.size(0)} && bias.is_contiguous()),
+  check(!bias || (has_dtype_or_f32(bias, x) && bias.shape == Shape{weight.size(0)} && bias.is_contiguous()),
         "conv2d: bias is ", bias.dtype, " ", bias.shape, ", needs ", x.dtype, " (", weight.size(0), ",)");
 }
 
@@ -142,8 +146,8 @@ void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& 
   const Problem p(stream, x, dweight, options);
   if (dweight.numel() == 0) return;
   if (dy.numel() == 0) return fill(stream, dweight, 0);
-  // Sums between slabs are rounded to the dtype, so half types are taken in one.
-  const int64_t slab = size_of(p.dtype) > 2 ? p.slab() : p.images;
+  // Sums between slabs are rounded to dweight's dtype, so for half types there is one slab.
+  const int64_t slab = size_of(dweight.dtype) > 2 ? p.slab() : p.images;
   Scratch columns(p, slab, p.row_size), rows(p, slab, p.out);
   for (int64_t begin = 0; begin < p.images; begin += slab) {
     const int64_t end = std::min(p.images, begin + slab), used = p.rows_of(end - begin);

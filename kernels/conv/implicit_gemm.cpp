@@ -20,7 +20,7 @@ namespace reprise::kernels::conv2d_detail {
 namespace {
 
 using gemm_detail::ceil_div;
-using gemm_detail::MatrixMultiply;
+using gemm_detail::multiply_matrices;
 using gemm_detail::PackSource;
 
 /// Images of a slab: their copies stay in the cache while they are packed, and there are pixels enough for the
@@ -159,11 +159,9 @@ void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments) {
       for (int64_t g = 0; g < groups; ++g) {
         const PixelsByTaps<T> windows{source.windows<T>(forward.count, g * in, forward.taps)};
         const ImageOutput<T> result{y.as<T>() + (begin * groups + g) * out * pixels, groups * out * pixels,
-                                    pixels, pixels, bias ? bias.as<T>() + g * out : nullptr};
+                                    pixels, pixels, bias ? Stored<T>(bias) + g * out : Stored<T>()};
         const PackSource<T> weights{weight.as<T>() + g * out * k, k, 1};
-        MatrixMultiply<T, PackSource<T>, PixelsByTaps<T>, ImageOutput<T>>(weights, windows, result, out,
-                                                                          (end - begin) * pixels, k)
-            .run();
+        multiply_matrices<T>(weights, windows, result, out, (end - begin) * pixels, k);
       }
     }
   });
@@ -176,10 +174,10 @@ void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments&
   const int64_t groups = options.groups, in = dweight.size(1), out = dweight.size(0) / groups;
   const int64_t pixels = dy.size(2) * dy.size(3), n = in * dweight.size(2) * dweight.size(3);
   const Forward forward(x, dweight, options, {dy.size(2), dy.size(3)});
-  // Sums between slabs are rounded to the dtype, so half types are taken in one.
+  // Sums between slabs are rounded to dweight's dtype, so for half types there is one slab.
   const int64_t images = x.size(0);
   const int64_t slab =
-      size_of(x.dtype) > 2 ? slab_of(images, forward.layout.image_stride(), pixels, x.dtype) : images;
+      size_of(dweight.dtype) > 2 ? slab_of(images, forward.layout.image_stride(), pixels, x.dtype) : images;
   SlabImages source(stream, x, forward.layout, slab);
   std::vector<int64_t> channels(static_cast<size_t>(out));
   for (int64_t o = 0; o < out; ++o) channels[size_t(o)] = o * pixels;
@@ -193,10 +191,9 @@ void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments&
                                          {1, pixels, image, pixels},
                                          channels.data()}};
         const TapsByPixels<T> windows{source.windows<T>(forward.count, g * in, forward.taps)};
-        const gemm_detail::Output<T> result{.c = {dweight.as<T>() + g * out * n, n}, .accumulate = begin > 0};
-        MatrixMultiply<T, TapsByPixels<T>, TapsByPixels<T>>(gradients, windows, result, out, n,
-                                                            (end - begin) * pixels)
-            .run();
+        const gemm_detail::Output<T> result{.c = {Stored<T>(dweight) + g * out * n, n},
+                                            .accumulate = begin > 0};
+        multiply_matrices<T>(gradients, windows, result, out, n, (end - begin) * pixels);
       }
     }
   });
@@ -237,10 +234,8 @@ void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments
             const int64_t phase = int64_t(a) * stride.width + int64_t(b);
             const ImageOutput<T> result{to + g * in * phases.channel_stride() + phase * phases.phase_numel(),
                                         phases.image_stride(), phases.channel_stride(), phases.phase_numel()};
-            MatrixMultiply<T, WeightByTaps<T>, PixelsByTaps<T>, ImageOutput<T>>(
-                weights, windows, result, in, (end - begin) * phases.phase_numel(),
-                int64_t(taps.pixels.size()))
-                .run();
+            multiply_matrices<T>(weights, windows, result, in, (end - begin) * phases.phase_numel(),
+                                 int64_t(taps.pixels.size()));
           }
         }
       if (!direct) join_images(to, phases, slice(dx, 0, begin, end));

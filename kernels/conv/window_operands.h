@@ -9,7 +9,7 @@
 
 #include "reprise/kernels/gemm/blocks.h"
 #include "reprise/kernels/gemm/epilogue.h"
-#include "reprise/kernels/gemm/pack.h"
+#include "reprise/kernels/gemm/vector_unit.h"
 
 namespace reprise::kernels::conv2d_detail {
 
@@ -88,7 +88,7 @@ struct TapsByPixels : WindowMatrix<T> {};
 template <class C, int W, int width, class T>
 [[gnu::always_inline]] inline void pack(const TapsByPixels<T>& from, const PackRange& range, C* to) {
   constexpr int L = gemm_detail::lanes<C, W>;
-  constexpr int64_t depth = gemm_detail::Blocks::max_k_panel, line = depth + L;
+  constexpr int64_t depth = gemm_detail::VectorUnit<C>::max_k_panel, line = depth + L;
   const int64_t to_stride = gemm_detail::panel_stride(width, range.k);
   alignas(64) C lines[width * line];  // the panel, not yet transposed
   for (int64_t row = 0; row < range.rows; row += width, to += to_stride) {
@@ -131,12 +131,16 @@ struct ImageOutput {
   T* data;
   int64_t image_stride, channel_stride;
   int64_t pixels;  ///< of a channel
-  const T* bias = nullptr;
+  Stored<T> bias{};
 
   T* place(int64_t row, int64_t column) const {
     return data + column / pixels * image_stride + row * channel_stride + column % pixels;
   }
-  int64_t row_stride() const { return channel_stride; }
+  gemm_detail::NextOutput next(int64_t row, int64_t column, int64_t columns) const {
+    gemm_detail::NextOutput next;
+    next.add(place(row, column), sizeof(T), columns, channel_stride);
+    return next;
+  }
 };
 
 template <int L, class T>
@@ -148,7 +152,7 @@ template <int L, class T>
   while (columns > 0) {
     const int64_t run = std::min(columns, out.pixels - column % out.pixels);
     for (int64_t i = 0; i < rows; ++i) {
-      const C shift = out.bias ? C(out.bias[row + i]) : C(0);
+      const C shift = out.bias ? out.bias[row + i] : C(0);
       T* to = out.place(row + i, column);
       for (int64_t j = 0; j < run; j += L)
         simd::store_row<C, L>(to + j, simd::load<V>(sums + i * stride + j) + shift, run - j);

@@ -21,9 +21,16 @@ namespace reprise::kernels::simd {
 
 enum class Isa { portable, avx2, avx512 };
 
-/// The widest instruction set of this CPU, or what REPRISE_ISA (portable, avx2, avx512) asks for, if the CPU
-/// has it.
+/// The widest instruction set of this CPU, or what REPRISE_ISA (portable, avx2, avx512, amx, amx-model) asks for,
+/// if the CPU has it.
 Isa isa();
+
+/// What multiplies tiles of matrices (amx.h): nothing, AMX, or its model in plain C++, which is for tests.
+enum class Tiles { none, amx, model };
+
+/// AMX where the CPU has it and the kernel lends it to this process; none where REPRISE_ISA names an instruction set
+/// below it, the model where it says amx-model.
+Tiles tiles();
 
 template <class T, int W>
 struct VectorOf {

@@ -14,11 +14,28 @@ namespace reprise::kernels::simd {
 template <class T, int W>
 inline constexpr int lanes_of = W* int(sizeof(float)) / int(sizeof(Accumulator<T>));
 
+/// L numbers of bf16 as f32.
+template <int L>
+[[gnu::always_inline]] inline Vector<float, L> widened(Vector<uint16_t, L> bits) {
+  return Vector<float, L>(__builtin_convertvector(bits, Vector<uint32_t, L>) << 16);
+}
+
+/// The bits of BFloat16(value) for each lane.
+template <int L>
+[[gnu::always_inline]] inline Vector<uint16_t, L> rounded_to_bf16(Vector<float, L> value) {
+  using Words = Vector<uint32_t, L>;
+  const Words u = Words(value), rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
+  const Words is_nan = Words(value != value);
+  return __builtin_convertvector((rounded & ~is_nan) | (quiet & is_nan), Vector<uint16_t, L>);
+}
+
 /// The next L values of a row that has `count` left, as a vector of C; lanes behind the end hold `rest`.
 template <class C, int L, class T>
 [[gnu::always_inline]] inline Vector<C, L> load_row(const T* from, int64_t count, C rest = 0) {
   if constexpr (std::is_same_v<C, T>)
     if (count >= L) return load<Vector<C, L>>(from);
+  if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>)
+    if (count >= L) return widened<L>(load<Vector<uint16_t, L>>(from));
   C lanes[size_t(L)];
   if (count >= L) {
     for (int i = 0; i < L; ++i) lanes[i] = C(from[i]);
@@ -33,6 +50,8 @@ template <class C, int L, class T>
 [[gnu::always_inline]] inline void store_row(T* to, Vector<C, L> value, int64_t count) {
   if constexpr (std::is_same_v<C, T>)
     if (count >= L) return store(to, value);
+  if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>)
+    if (count >= L) return store(to, rounded_to_bf16<L>(value));
   C lanes[size_t(L)];
   store(lanes, value);
   if (count >= L) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 
 #include "reprise/kernels/cuda/types.cuh"
 
@@ -20,10 +21,12 @@ inline constexpr int pack_size = int(16 / sizeof(T));
 /// One access where sizeof(Pack) allows it; `from` must be aligned to the pack.
 template <int N, class T>
 __device__ __forceinline__ Pack<T, N> load_pack(const T* from) {
+  simt::check_aligned(from, sizeof(Pack<T, N>), "the pack at");
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
 template <int N, class T>
 __device__ __forceinline__ void store_pack(T* to, const Pack<T, N>& pack) {
+  simt::check_aligned(to, sizeof(Pack<T, N>), "the pack at");
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
@@ -40,10 +43,14 @@ inline bool rows_fit_packs(const TensorView& view, int64_t bytes = 16) {
 }
 
 /// The same for several views.
-inline bool all_rows_fit_packs(std::initializer_list<const TensorView*> views, int64_t bytes = 16) {
+inline bool all_rows_fit_packs(std::span<const TensorView* const> views, int64_t bytes = 16) {
   for (const TensorView* view : views)
     if (!rows_fit_packs(*view, bytes)) return false;
   return true;
+}
+
+inline bool all_rows_fit_packs(std::initializer_list<const TensorView*> views, int64_t bytes = 16) {
+  return all_rows_fit_packs(std::span(views.begin(), views.size()), bytes);
 }
 
 }  // namespace reprise::kernels::device

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "reprise/kernels/cuda/any_float.cuh"
 #include "reprise/kernels/cuda/pack.cuh"
 #include "reprise/kernels/cuda/types.cuh"
 #include "reprise/kernels/strided.h"
@@ -12,13 +13,13 @@ namespace reprise::kernels::device {
 /// Where the rows of a view start, counted row-major over all dimensions but the last.
 template <class T>
 struct Rows {
-  T* data = nullptr;  ///< null for an absent view
+  Pointer<T> data{};  ///< null for an absent view
   int rank = 0;       ///< of what is left of those dimensions once merged; the last one first
   int64_t sizes[8] = {}, strides[8] = {};
   double reciprocals[8] = {};  ///< of the sizes
 
-  __device__ explicit operator bool() const { return data != nullptr; }
-  __device__ T* at(int64_t row) const {
+  __device__ explicit operator bool() const { return bool(data); }
+  __device__ Pointer<T> at(int64_t row) const {
     if (rank == 1) return data + row * strides[0];
     int64_t offset = 0;
     for (int d = 0; d + 1 < rank; ++d) {
@@ -34,7 +35,7 @@ struct Rows {
   }
 };
 
-/// The rows of a view of element type T, absent or of rank 1 at least.
+/// The rows of a view of element type T, or of any as AnyFloat; absent or of rank 1 at least.
 template <class T>
 Rows<Element<T>> rows_at(const TensorView& view) {
   if (!view) return {};
@@ -43,7 +44,7 @@ Rows<Element<T>> rows_at(const TensorView& view) {
   leading.strides = Strides(std::span(view.strides.begin(), size_t(view.rank() - 1)));
   collapse({&leading, 1});
   Rows<Element<T>> rows;
-  rows.data = data_of<T>(view);
+  rows.data = pointer_to<T>(view);
   rows.rank = leading.rank();
   for (int d = 0; d < rows.rank; ++d) {
     const int from = rows.rank - 1 - d;
@@ -61,10 +62,18 @@ enum class Fit {
   whole     ///< each row starts at a boundary and is a multiple of 16 bytes long
 };
 
+/// The same of views of one shape and several dtypes, for packs of AnyFloat: where each row starts at a pack of its own
+/// dtype.
+inline Fit fit_of_any(std::span<const TensorView* const> views) {
+  for (const TensorView* view : views)
+    if (!rows_fit_packs(*view, pack_size<AnyFloat> * int64_t(size_of(view->dtype)))) return Fit::none;
+  return Fit::whole;
+}
+
 /// Of views of one shape and dtype, of rank 1 at least; absent ones fit.
-inline Fit fit_of(std::initializer_list<const TensorView*> views) {
+inline Fit fit_of(std::span<const TensorView* const> views) {
   if (all_rows_fit_packs(views)) return Fit::whole;
-  const TensorView& first = **views.begin();
+  const TensorView& first = *views.front();
   auto shift_of = [](const TensorView& view) { return reinterpret_cast<uintptr_t>(view.data) % 16; };
   for (const TensorView* view : views) {
     if (!*view) continue;
@@ -73,6 +82,9 @@ inline Fit fit_of(std::initializer_list<const TensorView*> views) {
       if ((view->strides[d] - first.strides[d]) * int64_t(size_of(view->dtype)) % 16 != 0) return Fit::none;
   }
   return Fit::shifted;
+}
+inline Fit fit_of(std::initializer_list<const TensorView*> views) {
+  return fit_of(std::span(views.begin(), views.size()));
 }
 
 }  // namespace reprise::kernels::device

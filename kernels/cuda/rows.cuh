@@ -130,10 +130,10 @@ __device__ __forceinline__ Numbers<C, N> numbers_of(const Pack<T, N>& pack) {
 
 /// The numbers, rounded to T.
 template <class T, class C, int N>
-__device__ __forceinline__ Pack<T, N> pack_of(const Numbers<C, N>& numbers) {
-  Pack<T, N> result;
+__device__ __forceinline__ Pack<Kept<T>, N> pack_of(const Numbers<C, N>& numbers) {
+  Pack<Kept<T>, N> result;
 #pragma unroll
-  for (int i = 0; i < N; ++i) result.at[i] = from<T>(numbers.at[i]);
+  for (int i = 0; i < N; ++i) result.at[i] = from<Kept<T>>(numbers.at[i]);
   return result;
 }
 
@@ -150,7 +150,7 @@ class Row {
  public:
   static constexpr int N = Cut::N;
 
-  __device__ Row(const typename Cut::Team& team, const T* data, int64_t end, int begin = 0)
+  __device__ Row(const typename Cut::Team& team, Pointer<const T> data, int64_t end, int begin = 0)
       : data_(data), begin_(begin), end_(end) {
     if constexpr (Cut::K > 0)
       each_pack<Cut>(team, end, [&](int k, int64_t j) { packs_[k] = load_pack<N>(data + j); });
@@ -178,16 +178,16 @@ class Row {
       if (holds(j, i)) into[j + i] = pack.at[i];
   }
   /// Replaces a pack; for rows that are not kept, read_from says where all have been replaced.
-  __device__ void set(int k, const Pack<T, N>& pack) {
+  __device__ void set(int k, const Pack<Kept<T>, N>& pack) {
     if constexpr (Cut::K > 0) packs_[k] = pack;
   }
-  __device__ void read_from(const T* data) { data_ = data; }
+  __device__ void read_from(Pointer<const T> data) { data_ = data; }
 
  private:
-  const T* data_;
+  Pointer<const T> data_;
   int begin_;
   int64_t end_;
-  Pack<T, N> packs_[std::max(Cut::K, 1)] = {};
+  Pack<Kept<T>, N> packs_[std::max(Cut::K, 1)] = {};
 };
 
 /// The grid and block of a launch over rows.

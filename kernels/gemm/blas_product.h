@@ -22,7 +22,8 @@ bool multiply_by_blas(const PackSource<T>& a, const PackSource<T>& b, const Outp
     Output<T> rest = out;
     rest.accumulate = false;
     if (rest.plain())
-      return vendor::blas_gemm(m, n, k, left, right, {out.c.data, out.c.stride, 1}, out.accumulate);
+      return vendor::blas_gemm(m, n, k, left, right, {static_cast<T*>(out.c.numbers.data()), out.c.stride, 1},
+                               out.accumulate);
 
     // write_sums reads whole vectors, so the rows of a slab end in room for one more.
     constexpr int64_t slab_elements = 1 << 20;

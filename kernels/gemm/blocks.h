@@ -1,16 +1,15 @@
 // How a matrix multiply is cut: C = A B, (M, N) = (M, K) (K, N).
 //
 // Note [Blocks]. C is cut into blocks whose share of A and B, packed, is a few megabytes, and these into
-// tiles. The sum over K runs in panels of at most `max_k_panel`, in order, whatever the tiles are: results
-// depend on the shape alone. A tile's sums stay in the cache until K is done; only more than
-// `max_panels_in_round` panels make them wait for another round.
+// tiles. The sum over K runs in panels of at most the unit's `max_k_panel`, in order, whatever the tiles are: results
+// depend on the shape alone. A tile's sums stay in the cache until K is done; only more than `max_k_round` of it make
+// them wait for another round.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "reprise/core/parallel.h"
-#include "reprise/kernels/gemm/tile.h"
 
 namespace reprise::kernels::gemm_detail {
 
@@ -18,7 +17,7 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// How a product of this shape is cut. Sizes count elements.
 struct Blocks {
-  static constexpr int64_t max_k_panel = 256, max_panels_in_round = 4, packed_elements = 1 << 20;
+  static constexpr int64_t max_k_round = 1024, packed_elements = 1 << 20;
 
   int64_t rows, columns;     ///< the widths of a panel of A and of B
   int64_t k_panel;           ///< a panel's depth
@@ -26,31 +25,17 @@ struct Blocks {
   int64_t tile_m, tile_n;    ///< multiples of the panels' widths
   int64_t block_m, block_n;  ///< multiples of the tile's
 
-  /// For sums of type C, by the vectors of this CPU.
-  template <class C>
-  static Blocks of(int64_t m, int64_t n, int64_t k) {
-    switch (simd::isa()) {
-      case simd::Isa::avx512:
-        return Blocks(m, n, k, panel_rows<16>, panel_columns<C, 16>);
-      case simd::Isa::avx2:
-        return Blocks(m, n, k, panel_rows<8>, panel_columns<C, 8>);
-      case simd::Isa::portable:
-        break;
-    }
-    return Blocks(m, n, k, panel_rows<4>, panel_columns<C, 4>);
-  }
-
- private:
-  Blocks(int64_t m, int64_t n, int64_t k, int64_t the_rows, int64_t the_columns)
-      : rows(the_rows), columns(the_columns) {
-    k_panel =
-        std::max<int64_t>(1, ceil_div(ceil_div(k, std::max<int64_t>(1, ceil_div(k, max_k_panel))), 16) * 16);
-    k_round = k_panel * std::clamp<int64_t>(ceil_div(k, k_panel), 1, max_panels_in_round);
+  /// For a unit that multiplies panels (vector_unit.h, matrix_unit.h).
+  template <class Unit>
+  Blocks(const Unit& unit, int64_t m, int64_t n, int64_t k) : rows(unit.rows()), columns(unit.columns()) {
+    const int64_t panels = std::max<int64_t>(1, ceil_div(k, Unit::max_k_panel));
+    k_panel = std::max<int64_t>(1, ceil_div(ceil_div(k, panels), Unit::k_step) * Unit::k_step);
+    k_round = k_panel * std::clamp<int64_t>(ceil_div(k, k_panel), 1, max_k_round / Unit::max_k_panel);
     const int64_t all_m = ceil_div(m, rows);
     int64_t panels_m = all_m <= 10 ? std::max<int64_t>(1, all_m) : 8, panels_n = 4;
     const int64_t wanted = 8 * num_threads();
     auto tiles = [&] { return ceil_div(m, panels_m * rows) * ceil_div(n, panels_n * columns); };
-    while (tiles() < wanted && panels_m * panels_n * rows * columns * k > smallest_task && panels_m > 1)
+    while (tiles() < wanted && panels_m * panels_n * rows * columns * k > Unit::smallest_task && panels_m > 1)
       (panels_n > 1 && panels_m * rows <= panels_n * columns ? panels_n : panels_m) /= 2;
     tile_m = panels_m * rows;
     tile_n = panels_n * columns;
@@ -58,8 +43,6 @@ struct Blocks {
     block_m = std::max<int64_t>(1, side / tile_m) * tile_m;
     block_n = std::max<int64_t>(1, side / tile_n) * tile_n;
   }
-
-  static constexpr int64_t smallest_task = 1 << 18;  // multiply-adds: about 2 us of one core
 };
 
 }  // namespace reprise::kernels::gemm_detail

@@ -48,24 +48,31 @@ cublasLtHandle_t handle_of(int device) {
 const cuda::BeforeCapture handle_before_capture{[](Device device) { handle_of(device.index); }};
 
 struct Types {
-  cudaDataType_t data;
+  cudaDataType_t factors, result;
   cublasComputeType_t compute;
   cudaDataType_t scale;
 };
 
-Types types_of(DType dtype) {
+cudaDataType_t type_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
-      return {CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
+      return CUDA_R_64F;
     case DType::f32:
-      return {CUDA_R_32F, tf32_allowed() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F};
+      return CUDA_R_32F;
     case DType::bf16:
-      return {CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+      return CUDA_R_16BF;
     case DType::f16:
-      return {CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+      return CUDA_R_16F;
     default:
       throw Bug("gemm: no cuBLASLt type for this dtype");
   }
+}
+
+Types types_of(DType factors, DType result) {
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  if (factors == DType::f64) compute = CUBLAS_COMPUTE_64F;
+  if (factors == DType::f32 && tf32_allowed()) compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  return {type_of(factors), type_of(result), compute, factors == DType::f64 ? CUDA_R_64F : CUDA_R_32F};
 }
 
 /// A matrix as cuBLASLt sees it: `rows` side by side in memory, then the next column.
@@ -119,17 +126,27 @@ bool fits_aux(const TensorView& x) {
   return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.stride(-2) % 8 == 0 && x.stride(-2) >= x.size(-1);
 }
 
+/// Whether all that an epilogue reads and writes beside C has C's dtype. cuBLASLt knows a bias and an addend of no other
+/// (CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE in its header).
+bool is_of_one_dtype(DType c, const Epilogue& e) {
+  for (const TensorView* x :
+       {&e.bias, &e.pre_activation, &e.residual, &e.scale, &e.row_scale, &e.dactivation, &e.bias_gradient})
+    if (*x && x->dtype != c) return false;
+  return true;
+}
+
 /// cuBLASLt's GELU is the one by tanh; its ReLU turns NaN into 0, ours does not, so that is left to us.
 Split split_epilogue(const Operands& x, const Epilogue& e) {
   const bool half = x.c.dtype == DType::bf16 || x.c.dtype == DType::f16;
   const bool gelu = e.activation == Activation::gelu_tanh && half && x.c.rank() == 2 && !e.accumulate;
   if (e.bias_gradient) return {.fused = CUBLASLT_EPILOGUE_BGRADB, .bias = e.bias_gradient.data};
+  if (!is_of_one_dtype(x.c.dtype, e)) return {.finish = true};
   if (e.dactivation) {
     if (gelu && fits_aux(x.dactivation) && x.dactivation.data != x.c.data)
       return {.fused = CUBLASLT_EPILOGUE_DGELU, .aux = x.dactivation};
     return {.finish = true};
   }
-  if (e.bias && x.c.dtype == DType::f64) return {.finish = true};
+  if (e.scale || e.row_scale || (e.bias && x.c.dtype == DType::f64)) return {.finish = true};
   const void* bias = e.bias.data;
   if (gelu && !e.residual && (!e.pre_activation || fits_aux(x.pre_activation))) {
     const int fused = CUBLASLT_EPILOGUE_GELU | (bias ? CUBLASLT_EPILOGUE_BIAS : 0) |
@@ -152,14 +169,35 @@ struct Call {
   Split split;
 
   /// Everything that the choice of an algorithm depends on.
-  using Key = std::array<int64_t, 25>;
+  using Key = std::array<int64_t, 26>;
   Key key() const {
     const int64_t aux_stride = split.aux ? split.aux.stride(-2) : 0;
     const int64_t bias_alignment = alignment_of(reinterpret_cast<uintptr_t>(split.bias));
-    return {device.index,    types.data,     types.compute,  d.rows,       d.columns,      k,
-            batch,           a.leading,      b.leading,      c.leading,    d.leading,      a.batch_stride,
-            b.batch_stride,  c.batch_stride, d.batch_stride, a.transposed, b.transposed,   a.alignment,
-            b.alignment,     c.alignment,    d.alignment,    split.fused,  bias_alignment, aux_stride,
+    return {device.index,
+            types.factors,
+            types.result,
+            types.compute,
+            d.rows,
+            d.columns,
+            k,
+            batch,
+            a.leading,
+            b.leading,
+            c.leading,
+            d.leading,
+            a.batch_stride,
+            b.batch_stride,
+            c.batch_stride,
+            d.batch_stride,
+            a.transposed,
+            b.transposed,
+            a.alignment,
+            b.alignment,
+            c.alignment,
+            d.alignment,
+            split.fused,
+            bias_alignment,
+            aux_stride,
             c.data == d.data};
   }
 };
@@ -186,17 +224,17 @@ struct Descriptors {
       set(&operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.split.aux.data);
       set(&operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, call.split.aux.stride(-2));
     }
-    describe(a, call, call.a);
-    describe(b, call, call.b);
-    describe(c, call, call.c);
-    describe(d, call, call.d);
+    describe(a, call, call.types.factors, call.a);
+    describe(b, call, call.types.factors, call.b);
+    describe(c, call, call.types.result, call.c);
+    describe(d, call, call.types.result, call.d);
   }
 
  private:
-  static void describe(cublasLtMatrixLayoutOpaque_t& layout, const Call& call, const Matrix& x) {
-    check_call(
-        cublasLtMatrixLayoutInit(&layout, call.types.data, uint64_t(x.rows), uint64_t(x.columns), x.leading),
-        "cublasLtMatrixLayoutInit", x.rows, " x ", x.columns, ", leading dimension ", x.leading);
+  static void describe(cublasLtMatrixLayoutOpaque_t& layout, const Call& call, cudaDataType_t type,
+                       const Matrix& x) {
+    check_call(cublasLtMatrixLayoutInit(&layout, type, uint64_t(x.rows), uint64_t(x.columns), x.leading),
+               "cublasLtMatrixLayoutInit", x.rows, " x ", x.columns, ", leading dimension ", x.leading);
     const int32_t batch = int32_t(call.batch);
     check_call(
         cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
@@ -291,7 +329,7 @@ bool multiply(const Stream& stream, const Operands& x, const TensorView& to, con
     const auto c = split.addend ? matrix_of(at_outer(split.addend, i)) : d;
     if (!a || !b || !c || !d || c->transposed || d->transposed) return false;
     if (batch > 1 && (c->batch_stride == 0 || d->batch_stride == 0)) return false;
-    const Call call{to.device, types_of(to.dtype), *a, *b, *c, *d, x.a.size(-1), batch, split};
+    const Call call{to.device, types_of(x.a.dtype, to.dtype), *a, *b, *c, *d, x.a.size(-1), batch, split};
     if (run(stream, call)) continue;
     invariant(i == 0, "gemm: cuBLASLt took a part of a batch");
     return false;
@@ -302,16 +340,19 @@ bool multiply(const Stream& stream, const Operands& x, const TensorView& to, con
 }  // namespace
 
 bool cublaslt_gemm(const Stream& stream, const Operands& x, const Epilogue& epilogue) {
-  if (epilogue.bias_gradient && x.c.dtype == DType::f64) return false;
+  const bool one_dtype = is_of_one_dtype(x.c.dtype, epilogue);
+  if (epilogue.bias_gradient && (x.c.dtype == DType::f64 || !one_dtype)) return false;
   const Split split = split_epilogue(x, epilogue);
   if (!split.finish && multiply(stream, x, x.c, split)) return true;
   if (epilogue.bias_gradient) return false;
-  // The product alone, then our own epilogue. What that reads must not be overwritten by the product.
-  const bool reads = x.residual || x.dactivation || epilogue.accumulate;
+  // The product alone, then our own epilogue. What that reads must not be overwritten by the product; and with tensors
+  // of f32 beside 16-bit ones the sums stay in f32.
   TensorView sums = x.c;
+  if (!one_dtype) sums.dtype = DType::f32;
   sums.strides = contiguous_strides(sums.shape);
-  device::Workspace scratch(stream, reads ? size_t(sums.numel()) * size_of(sums.dtype) : 0);
-  if (reads)
+  const bool apart = x.residual || x.dactivation || epilogue.accumulate || sums.dtype != x.c.dtype;
+  device::Workspace scratch(stream, apart ? size_t(sums.numel()) * size_of(sums.dtype) : 0);
+  if (apart)
     sums.data = scratch.as<void>();
   else
     sums = x.c;

@@ -1,57 +1,81 @@
-// What happens to the sums of a matrix multiply on their way to memory: bias, activation, residual,
+// What happens to the sums of a matrix multiply on their way to memory: bias, activation, scales, residual,
 // accumulation.
 #pragma once
 
 #include <cstdint>
 
-#include "reprise/kernels/cpu/simd_rows.h"
+#include "reprise/kernels/cpu/stored.h"
 #include "reprise/kernels/elementwise/cpu_math.h"
+#include "reprise/kernels/gemm/next_output.h"
 
 namespace reprise::kernels::gemm_detail {
 
-/// Rows of stride 1 in a matrix; null if absent.
+/// Rows of stride 1 in a matrix; none if absent.
 template <class T>
 struct Rows {
-  T* data = nullptr;
+  Stored<T> numbers{};
   int64_t stride = 0;
-  T* at(int64_t row, int64_t column) const { return data + row * stride + column; }
+  explicit operator bool() const { return bool(numbers); }
+  int64_t at(int64_t row, int64_t column) const { return row * stride + column; }
 };
 
-/// The result of one matrix multiply and what the epilogue reads and writes.
+/// The result of one matrix multiply of T and what the epilogue reads and writes.
 template <class T>
 struct Output {
   Rows<T> c;
-  const T* bias = nullptr;
+  Stored<T> bias{};
+  Stored<T> scale{};
+  Stored<T> row_scale{};
+  int64_t sample_rows = 1;  ///< that share a number of row_scale
   Rows<T> pre_activation{};
-  Rows<const T> residual{};
-  Rows<const T> dactivation{};
+  Rows<T> residual{};
+  Rows<T> dactivation{};
   Activation activation = Activation::none;
   bool accumulate = false;
 
-  T* place(int64_t row, int64_t column) const { return c.at(row, column); }
-  int64_t row_stride() const { return c.stride; }
+  /// Rows from (row, column) on, `columns` wide.
+  NextOutput next(int64_t row, int64_t column, int64_t columns) const {
+    NextOutput next;
+    for (const Rows<T>& rows : {c, pre_activation, dactivation ? dactivation : residual})
+      if (rows)
+        next.add((rows.numbers + rows.at(row, column)).data(), rows.numbers.size(), columns, rows.stride);
+    return next;
+  }
   bool plain() const {
-    return !bias && !pre_activation.data && !residual.data && !dactivation.data &&
+    return !bias && !scale && !row_scale && !pre_activation && !residual && !dactivation &&
            activation == Activation::none && !accumulate;
   }
 };
+
+/// The next L numbers of a row that has `left` columns left.
+template <int L, class T>
+[[gnu::always_inline]] inline simd::Vector<Accumulator<T>, L> load_from(const Rows<T>& rows, int64_t row,
+                                                                        int64_t column, int64_t left) {
+  return rows.numbers.template load<L>(rows.at(row, column), left);
+}
+template <int L, class T>
+[[gnu::always_inline]] inline void store_to(const Rows<T>& rows, int64_t row, int64_t column,
+                                            simd::Vector<Accumulator<T>, L> value, int64_t left) {
+  rows.numbers.template store<L>(rows.at(row, column), value, left);
+}
 
 /// The sums v on their way to (row, column) of C, in a row that has `left` columns left.
 template <int L, class T, class V>
 [[gnu::always_inline]] inline V finish_sums(const Output<T>& out, V v, int64_t row, int64_t column,
                                             int64_t left) {
-  using C = Accumulator<T>;
-  if (out.dactivation.data) {
-    V pre = simd::load_row<C, L>(out.dactivation.at(row, column), left);
+  if (out.dactivation) {
+    V pre = load_from<L>(out.dactivation, row, column, left);
     with_activation(out.activation,
                     [&]<Activation known>() { v = CpuFormulas::Activate<known>{}.gradient(v, pre); });
   } else {
-    if (out.bias) v += simd::load_row<C, L>(out.bias + column, left);
-    if (out.pre_activation.data) simd::store_row<C, L>(out.pre_activation.at(row, column), v, left);
+    if (out.bias) v += out.bias.template load<L>(column, left);
+    if (out.pre_activation) store_to<L>(out.pre_activation, row, column, v, left);
     with_activation(out.activation, [&]<Activation known>() { v = CpuFormulas::Activate<known>{}(v); });
-    if (out.residual.data) v += simd::load_row<C, L>(out.residual.at(row, column), left);
+    if (out.scale) v *= out.scale.template load<L>(column, left);
+    if (out.row_scale) v *= out.row_scale[row / out.sample_rows];
+    if (out.residual) v += load_from<L>(out.residual, row, column, left);
   }
-  if (out.accumulate) v += simd::load_row<C, L>(out.c.at(row, column), left);
+  if (out.accumulate) v += load_from<L>(out.c, row, column, left);
   return v;
 }
 
@@ -67,7 +91,7 @@ template <int L, class T>
     for (int64_t j = 0; j < columns; j += L) {
       V v = simd::load<V>(sums + i * stride + j);
       if (!plain) v = finish_sums<L>(out, v, row, column + j, columns - j);
-      simd::store_row<C, L>(out.c.at(row, column + j), v, columns - j);
+      store_to<L>(out.c, row, column + j, v, columns - j);
     }
 }
 

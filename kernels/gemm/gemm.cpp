@@ -12,37 +12,44 @@ namespace {
 
 using namespace gemm_detail;
 
-/// The first element of matrix `index` of the batch.
-template <class T>
-T* matrix_at(const TensorView& x, int64_t index) {
-  if (!x) return nullptr;
-  T* data = x.as<std::remove_const_t<T>>();
+/// Elements from the first matrix of the batch to matrix `index`.
+int64_t offset_of_matrix(const TensorView& x, int64_t index) {
+  int64_t offset = 0;
   for (int dim = x.rank() - 3; dim >= 0; --dim) {
-    data += index % x.shape[dim] * x.strides[dim];
+    offset += index % x.shape[dim] * x.strides[dim];
     index /= x.shape[dim];
   }
-  return data;
+  return offset;
+}
+
+template <class T>
+const T* matrix_at(const TensorView& x, int64_t index) {
+  return x ? x.as<T>() + offset_of_matrix(x, index) : nullptr;
 }
 
 template <class T>
 Rows<T> rows_of(const TensorView& x, int64_t index) {
-  return {matrix_at<T>(x, index), x ? x.stride(-2) : 0};
+  if (!x) return {};
+  return {Stored<T>(x) + offset_of_matrix(x, index), x.stride(-2)};
 }
 
 template <class T>
 void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index) {
   Output<T> out{.c = rows_of<T>(x.c, index),
-                .bias = epilogue.bias ? epilogue.bias.as<T>() : nullptr,
+                .bias = Stored<T>(epilogue.bias),
+                .scale = Stored<T>(epilogue.scale),
+                .row_scale = Stored<T>(epilogue.row_scale),
+                .sample_rows = sample_rows(x.c, epilogue),
                 .pre_activation = rows_of<T>(x.pre_activation, index),
-                .residual = rows_of<const T>(x.residual, index),
-                .dactivation = rows_of<const T>(x.dactivation, index),
+                .residual = rows_of<T>(x.residual, index),
+                .dactivation = rows_of<T>(x.dactivation, index),
                 .activation = epilogue.activation,
                 .accumulate = epilogue.accumulate};
-  PackSource<T> a{matrix_at<const T>(x.a, index), x.a.stride(-2), x.a.stride(-1)};
-  PackSource<T> b{matrix_at<const T>(x.b, index), x.b.stride(-1), x.b.stride(-2)};
+  PackSource<T> a{matrix_at<T>(x.a, index), x.a.stride(-2), x.a.stride(-1)};
+  PackSource<T> b{matrix_at<T>(x.b, index), x.b.stride(-1), x.b.stride(-2)};
   const int64_t m = x.c.size(-2), n = x.c.size(-1), k = x.a.size(-1);
   if (gemm_backend() == GemmBackend::blas && multiply_by_blas(a, b, out, m, n, k)) return;
-  MatrixMultiply<T>(a, b, out, m, n, k).run();
+  multiply_matrices<T>(a, b, out, m, n, k);
 }
 
 /// Threads work on different matrices if there are enough of them to keep all busy, else together on each; a
@@ -70,7 +77,7 @@ void gemm_cpu(const Stream& stream, const GemmArguments& arguments) {
   if (epilogue.bias_gradient) sum_rows(stream, arguments.a, epilogue.bias_gradient);
   if (x.c.numel() == 0) return;
   join_batches(x);
-  dispatch_floating(x.c.dtype, "gemm", [&]<class T>() { multiply_batch<T>(x, epilogue); });
+  dispatch_floating(x.a.dtype, "gemm", [&]<class T>() { multiply_batch<T>(x, epilogue); });
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ void gemm_cuda(const Stream& stream, const GemmArguments& arguments) {
   gemm_detail::join_batches(x);
   if (a.size(-1) == 0) return finish_gemm(stream, {}, x, epilogue);
   if (vendor::cublaslt_gemm(stream, x, epilogue)) return;
-  dispatch_floating(c.dtype, "gemm", [&]<class T>() { multiply_tiles<T>(stream, x, epilogue); });
+  dispatch_floating(a.dtype, "gemm", [&]<class T>() { multiply_tiles<T>(stream, x, epilogue); });
 }
 
 const OnCuda gemm_on_cuda{gemm, gemm_cuda};

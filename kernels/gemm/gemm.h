@@ -1,11 +1,15 @@
 // General matrix multiply with fused epilogues.
 //
-//   C = activation(A B + bias) + residual           (batch..., M, N)
+//   C = residual + row_scale * scale * activation(A B + bias)           (batch..., M, N)
 //
 // A is (batch..., M, K), B is (batch..., K, N); batch dimensions broadcast (stride 0). Any strides: a
 // transposed operand is a transposed view. The rows of C, pre_activation and residual need stride 1. Sums
 // over K are kept in f32 (f64 for f64), in an order that depends on the shape alone, never on the number of
 // threads.
+//
+// A and B have one floating dtype. Where it is bf16 or f16, C and each tensor of the epilogue have it or f32, each
+// its own: the sums stay in f32 through the epilogue and are rounded once, where they are written, so a C in f32 is
+// not rounded at all. f32 and f64 products are of one dtype.
 #pragma once
 
 #include "reprise/kernels/elementwise/activation.h"
@@ -18,9 +22,12 @@ struct Epilogue {
   Activation activation = Activation::none;
   TensorView pre_activation{};  ///< (batch..., M, N), optional: A B + bias is written here for backward
   TensorView residual{};        ///< (batch..., M, N), optional
+  TensorView scale{};           ///< (N), optional: a factor for each column (LayerScale)
+  /// (samples), optional: a factor for each sample, M / samples rows that follow each other (DropPath). For rank 2.
+  TensorView row_scale{};
   /// (batch..., M, N), optional: instead of applying `activation`, multiplies A B by
   /// activation'(dactivation), where this holds the pre-activation of the forward pass. Excludes bias,
-  /// pre_activation and residual.
+  /// pre_activation, scales and residual.
   TensorView dactivation{};
   bool accumulate = false;  ///< C += instead of C =
   /// (M), optional: the sums over K of A's rows are written here. Where A is dY^T (and C so the gradient of a

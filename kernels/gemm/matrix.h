@@ -14,7 +14,8 @@
 #include "reprise/core/thread_owned.h"
 #include "reprise/kernels/gemm/blocks.h"
 #include "reprise/kernels/gemm/epilogue.h"
-#include "reprise/kernels/gemm/pack.h"
+#include "reprise/kernels/gemm/matrix_unit.h"
+#include "reprise/kernels/gemm/vector_unit.h"
 
 namespace reprise::kernels::gemm_detail {
 
@@ -96,14 +97,15 @@ struct Workspace {
 
 inline Workspace& workspace() { return thread_owned<Workspace>(); }
 
-/// An operand is whatever `pack` takes (pack.h), the result whatever `write_sums` does (epilogue.h).
-template <class T, class A = PackSource<T>, class B = PackSource<T>, class Result = Output<T>>
+/// An operand is whatever `pack` takes (pack.h), the result whatever `write_sums` does (epilogue.h), a unit what packs
+/// and multiplies panels.
+template <class T, class Unit, class A, class B, class Result>
 class MatrixMultiply {
  public:
   using C = Accumulator<T>;
 
   MatrixMultiply(const A& a, const B& b, const Result& out, int64_t m, int64_t n, int64_t k)
-      : a_(a), b_(b), out_(out), m_(m), n_(n), k_(k), blocks_(Blocks::of<C>(m, n, k)) {}
+      : a_(a), b_(b), out_(out), m_(m), n_(n), k_(k), blocks_(unit_, m, n, k) {}
 
   void run() {
     Workspace& space = workspace();
@@ -120,6 +122,7 @@ class MatrixMultiply {
   }
 
  private:
+  using Packed = typename Unit::Packed;
   struct Block {
     int64_t m0, m, n0, n, k0, k;
   };
@@ -127,8 +130,8 @@ class MatrixMultiply {
   /// Panels side by side in a tile, and elements of what is packed for it, one panel of K deep.
   int64_t panels_a() const { return blocks_.tile_m / blocks_.rows; }
   int64_t panels_b() const { return blocks_.tile_n / blocks_.columns; }
-  int64_t packed_a() const { return panels_a() * panel_stride(blocks_.rows, blocks_.k_panel); }
-  int64_t packed_b() const { return panels_b() * panel_stride(blocks_.columns, blocks_.k_panel); }
+  int64_t packed_a() const { return panels_a() * Unit::panel_size(blocks_.rows, blocks_.k_panel); }
+  int64_t packed_b() const { return panels_b() * Unit::panel_size(blocks_.columns, blocks_.k_panel); }
 
   void run_block(Workspace& space, const Block& block, int64_t rounds) {
     const int64_t tiles_m = ceil_div(block.m, blocks_.tile_m), tiles_n = ceil_div(block.n, blocks_.tile_n);
@@ -137,38 +140,36 @@ class MatrixMultiply {
     // A and B stay packed where the block before had the same rows or columns.
     space.a.start(block.m0 * rounds + round, tiles_m * panels * panels_a());
     space.b.start(block.n0 * rounds + round, tiles_n * panels * panels_b());
-    C* all_a = space.a.memory.ensure<C>(tiles_m * panels * packed_a());
+    Packed* all_a = space.a.memory.ensure<Packed>(tiles_m * panels * packed_a());
     // What one tile alone needs stays in its thread's cache.
     const bool share_b = m_ > blocks_.tile_m;
-    C* all_b = share_b ? space.b.memory.ensure<C>(tiles_n * panels * packed_b()) : nullptr;
+    Packed* all_b = share_b ? space.b.memory.ensure<Packed>(tiles_n * panels * packed_b()) : nullptr;
     // With room for one vector more, which may be read past a tile's last sums.
     const int64_t tile_size = blocks_.tile_m * blocks_.tile_n + 16;
-    // With several rounds along the sum, sums wait here for the next one; else a thread's own tile has them.
+    // With several rounds along the sum, the sums of those before wait here.
     C* waiting = rounds > 1 ? space.sums.ensure<C>(tiles_m * tiles_n * tile_size) : nullptr;
     auto task = [&](int64_t tile) {
-      const int64_t i = tile % tiles_m, j = tile / tiles_m;
-      C* sums = waiting ? waiting + tile * tile_size : workspace().tile_sums.template ensure<C>(tile_size);
+      [[maybe_unused]] typename Unit::Session session;
+      const int64_t i = tile / tiles_n, j = tile % tiles_n;
+      C* sums = workspace().tile_sums.template ensure<C>(tile_size);
       for (int64_t panel = 0; panel < panels; ++panel) {
         const int64_t tile_a = i * panels + panel, tile_b = j * panels + panel;
-        C* a = all_a + tile_a * packed_a();
-        C* b = share_b ? all_b + tile_b * packed_b() : workspace().own_b.template ensure<C>(packed_b());
+        Packed* a = all_a + tile_a * packed_a();
+        Packed* b =
+            share_b ? all_b + tile_b * packed_b() : workspace().own_b.template ensure<Packed>(packed_b());
         const PackRange rows = rows_of(block, i, panel), columns = columns_of(block, j, panel);
         space.a.ensure(tile_a * panels_a(), ceil_div(rows.rows, blocks_.rows), [&](int64_t p) {
           const PackRange range = panel_of(rows, blocks_.rows, p);
-          C* to = a + p * panel_stride(blocks_.rows, range.k);
-          simd::run([&]<int W>() { pack<C, W, panel_rows<W>>(a_, range, to); });
+          unit_.pack_a(a_, range, a + p * Unit::panel_size(blocks_.rows, range.k));
         });
-        auto pack_columns = [&](const PackRange& range, C* to) {
-          simd::run([&]<int W>() { pack<C, W, panel_columns<C, W>>(b_, range, to); });
-        };
         if (share_b)
           space.b.ensure(tile_b * panels_b(), ceil_div(columns.rows, blocks_.columns), [&](int64_t p) {
             const PackRange range = panel_of(columns, blocks_.columns, p);
-            pack_columns(range, b + p * panel_stride(blocks_.columns, range.k));
+            unit_.pack_b(b_, range, b + p * Unit::panel_size(blocks_.columns, range.k));
           });
         else
-          pack_columns(columns, b);
-        multiply(block, i, j, panel, a, b, sums);
+          unit_.pack_b(b_, columns, b);
+        multiply(block, i, j, panel, a, b, sums, waiting ? waiting + tile * tile_size : nullptr);
       }
     };
     parallel_tasks(tiles_m * tiles_n, task);
@@ -194,54 +195,57 @@ class MatrixMultiply {
   }
 
   /// One panel of K for one tile: strips as wide as a panel of B; A's panels stay in the second-level cache.
-  void multiply(const Block& block, int64_t i, int64_t j, int64_t panel, const C* a, const C* b,
-                C* sums) const {
-    const int64_t row = i * blocks_.tile_m, rows = std::min(blocks_.tile_m, block.m - row);
-    const int64_t column = j * blocks_.tile_n, columns = std::min(blocks_.tile_n, block.n - column);
-    const int64_t k = depth(block, panel), k_end = block.k0 + panel * blocks_.k_panel + k;
-    const bool add = block.k0 + panel > 0, last = k_end == k_, single = !add && last;
-    for (int64_t strip = 0; strip * blocks_.columns < columns; ++strip) {
-      C* strip_sums = sums + (single ? 0 : strip * blocks_.tile_m * blocks_.columns);
-      const C* strip_b = b + strip * panel_stride(blocks_.columns, k);
-      const int64_t strip_columns = std::min(blocks_.columns, columns - strip * blocks_.columns);
-      multiply_strip(
-          rows, strip_columns, k, a, strip_b, strip_sums, add,
-          last ? out_.place(block.m0 + row, block.n0 + column + strip * blocks_.columns) : nullptr);
-      if (last)
-        write_strip(strip_sums, block.m0 + row, block.n0 + column + strip * blocks_.columns, rows,
-                    strip_columns);
+  void multiply(const Block& block, int64_t i, int64_t j, int64_t panel, const Packed* a, const Packed* b,
+                C* sums, C* waiting) const {
+    const PackRange rows = rows_of(block, i, panel), columns = columns_of(block, j, panel);
+    const int64_t k = rows.k, width = blocks_.columns, strip_size = blocks_.tile_m * width;
+    const bool last_of_round = panel * blocks_.k_panel + k == block.k, last = rows.k0 + k == k_;
+    const bool single = panel == 0 && last_of_round;
+    for (int64_t strip = 0; strip * width < columns.rows; ++strip) {
+      C* strip_sums = sums + (single ? 0 : strip * strip_size);
+      const PackRange strip_columns = panel_of(columns, width, strip);
+      const NextOutput next =
+          last ? out_.next(rows.row, strip_columns.row, strip_columns.rows) : NextOutput();
+      unit_.multiply(a_, b_, rows, strip_columns, a, b + strip * Unit::panel_size(width, k), strip_sums,
+                     panel > 0, next);
+      if (last_of_round && waiting)
+        add_rounds(waiting + strip * strip_size, strip_sums, rows.rows * width, block.k0 > 0);
+      if (last) write(waiting ? waiting + strip * strip_size : strip_sums, rows, strip_columns);
     }
   }
 
-  void multiply_strip(int64_t rows, int64_t columns, int64_t k, const C* a, const C* b, C* sums, bool add,
-                      const T* c) const {
-    const int64_t c_stride = out_.row_stride();
+  static void add_rounds(C* waiting, const C* sums, int64_t count, bool add) {
     simd::run([=]<int W>() {
-      constexpr int R = panel_rows<W>, N = panel_columns<C, W>;
-      const int64_t a_stride = panel_stride(R, k);
-      const bool narrow = columns <= lanes<C, W>;
-      for (int64_t i = 0; i < rows; i += R) {
-        const C* panel = a + i / R * a_stride;
-        if (c) prefetch_rows<N>(c + i * c_stride, std::min<int64_t>(R, rows - i), c_stride);
-        if (narrow)
-          multiply_rows<C, W, 1>(rows - i, k, panel, b, sums + i * N, add);
-        else
-          multiply_rows<C, W, 2>(rows - i, k, panel, b, sums + i * N, add);
-      }
+      for (int64_t i = 0; i < count; ++i) waiting[i] = add ? waiting[i] + sums[i] : sums[i];
     });
   }
 
-  void write_strip(const C* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
-    simd::run([&]<int W>() {
-      write_sums<lanes<C, W>>(out_, sums, panel_columns<C, W>, row, column, rows, columns);
-    });
+  void write(const C* sums, const PackRange& rows, const PackRange& columns) const {
+    for (int64_t i = 0; i < rows.rows; i += Unit::rows_at_once) {
+      const int64_t count = std::min(Unit::rows_at_once, rows.rows - i), stride = blocks_.columns;
+      simd::run([&]<int W>() {
+        write_sums<lanes<C, W>>(out_, sums + i * stride, stride, rows.row + i, columns.row, count,
+                                columns.rows);
+      });
+      unit_.stay_awake();
+    }
   }
 
+  Unit unit_;
   A a_;
   B b_;
   Result out_;
   int64_t m_, n_, k_;
   Blocks blocks_;
 };
+
+/// out = A B, (M, N) = (M, K) (K, N), by the unit that suits T and the shape on this CPU.
+template <class T, class A, class B, class Result>
+void multiply_matrices(const A& a, const B& b, const Result& out, int64_t m, int64_t n, int64_t k) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>)
+    if (MatrixUnit<T>::suits(m, n, k))
+      return MatrixMultiply<T, MatrixUnit<T>, A, B, Result>(a, b, out, m, n, k).run();
+  MatrixMultiply<T, VectorUnit<Accumulator<T>>, A, B, Result>(a, b, out, m, n, k).run();
+}
 
 }  // namespace reprise::kernels::gemm_detail

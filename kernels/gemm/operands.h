@@ -13,6 +13,9 @@ struct Operands {
 /// bias_gradient of an epilogue, by `reduce`.
 void sum_rows(const Stream& stream, const TensorView& a, const TensorView& bias_gradient);
 
+/// Rows of C that share a number of row_scale; 1 without it.
+int64_t sample_rows(const TensorView& c, const Epilogue& epilogue);
+
 /// Errors that name what does not fit.
 Operands fit_operands(const GemmArguments& arguments);
 

@@ -50,14 +50,6 @@ template <class C, int W, int R, int vectors>
   (rows);
 }
 
-/// Asks for the lines that the rows' first `columns` elements lie in, which will be written soon.
-template <int columns, class T>
-[[gnu::always_inline]] inline void prefetch_rows(const T* to, int64_t rows, int64_t stride) {
-  constexpr int line = 64 / int(sizeof(T));
-  for (int64_t i = 0; i < rows; ++i)
-    for (int j = 0; j < columns; j += line) __builtin_prefetch(to + i * stride + j, 1);
-}
-
 /// multiply_tile for a run-time number of rows, rounded up to an even one.
 template <class C, int W, int vectors, int R = panel_rows<W>>
 [[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t k, const C* a, const C* b, C* sums,

@@ -7,9 +7,6 @@
 #include "reprise/kernels/index/index_checks.h"
 
 namespace reprise::kernels {
-namespace {
-
-/// Error naming the first index outside [0, limit), and its place.
 void check_indices(const char* op, const TensorView& index, int64_t limit) {
   std::atomic<bool> all_inside = true;
   auto first_outside = [&](int64_t begin, int64_t end, int64_t& value) {
@@ -35,6 +32,8 @@ void check_indices(const char* op, const TensorView& index, int64_t limit) {
   }
   fail(op, ": index ", value, " at ", position, " is outside [0, ", limit, ")");
 }
+
+namespace {
 
 /// Calls `body(data offset, values offset, index offset)` for each row along the last dimension.
 template <class Body>

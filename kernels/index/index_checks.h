@@ -19,6 +19,9 @@ inline void check_index_views(const char* op, const TensorView& data, const Tens
           index.shape);
 }
 
+/// Error naming `op`, the first index outside [0, limit) and its place. For an index on the CPU.
+void check_indices(const char* op, const TensorView& index, int64_t limit);
+
 /// Error unless `index` is one, and y has a row of classes for each element of it.
 inline void check_one_hot(const TensorView& index, const TensorView& y) {
   check(index.dtype == DType::i64 || index.dtype == DType::i32, "one_hot: the index is ", index.dtype,

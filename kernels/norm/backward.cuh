@@ -76,10 +76,10 @@ __global__ void __launch_bounds__(Cut::max_block, norm_backward_blocks<Cut>)
       const Numbers<C, Cut::N> scale = parameter_at<Cut::N>(p.gamma, j, C(1));
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i) {
-        const C h = (value.at[i] - mean) * rstd, g = d.at[i] * scale.at[i];
-        sums[0] += g * h;
-        if constexpr (centred) sums[1] += g;
-        if constexpr (Cut::K > 0) columns.at[0][k].at[i] += d.at[i] * h;
+        const C h = (value.at[i] - mean) * rstd;
+        sums[0] = multiply_add(d.at[i] * scale.at[i], h, sums[0]);
+        if constexpr (centred) sums[1] = multiply_add(d.at[i], scale.at[i], sums[1]);
+        if constexpr (Cut::K > 0) columns.at[0][k].at[i] = multiply_add(d.at[i], h, columns.at[0][k].at[i]);
         if constexpr (Cut::K > 0 && centred) columns.at[1][k].at[i] += d.at[i];
       }
     });
@@ -88,14 +88,14 @@ __global__ void __launch_bounds__(Cut::max_block, norm_backward_blocks<Cut>)
     const C mean_gh = sums[0] / C(p.width);
     C mean_g = 0;
     if constexpr (centred) mean_g = sums[1] / C(p.width);
-    T* dx = p.dx.at(row);
+    const Pointer<T> dx = p.dx.at(row);
     each_pack<Cut>(team, p.width, [&](int k, int64_t j) {
       Numbers<C, Cut::N> d = dy(k, j);
       const Numbers<C, Cut::N> value = x(k, j), scale = parameter_at<Cut::N>(p.gamma, j, C(1));
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i) {
         const C h = (value.at[i] - mean) * rstd;
-        d.at[i] = (d.at[i] * scale.at[i] - mean_g - h * mean_gh) * rstd;
+        d.at[i] = multiply_add(-h, mean_gh, multiply_add(d.at[i], scale.at[i], -mean_g)) * rstd;
       }
       store_pack(dx + j, pack_of<T>(d));
     });
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(256) norm_columns_kernel(NormBackward<T, C> p)
       const C d = to<C>(p.dy.at(row)[column]);
       const C mean = centred ? p.mean[row] : C(0);
       const C h = (to<C>(p.x.at(row)[column]) - mean) * p.rstd[row];
-      sum[0] += d * h;
+      sum[0] = multiply_add(d, h, sum[0]);
       if constexpr (centred) sum[1] += d;
     }
 #pragma unroll
@@ -181,7 +181,7 @@ void norm_backward(const Stream& stream, const char* name, const NormBackwardArg
                             sums ? workspace.as<C>() : nullptr,
                             rows,
                             width};
-    dispatch_rows<T, kGradientColumns>(rows, width, fit_of({&v.dy, &v.x, &v.dx}),
+    dispatch_rows<T, kGradientColumns>(rows, width, fit_of_rows<T>(rows_of_norm(v)),
                                        [&]<class Cut>(const RowGrid& grid) {
                                          launch_norm_backward<centred, Cut>(stream, name, p, grid, pieces);
                                        });

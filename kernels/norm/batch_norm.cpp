@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/elementwise/cpu_math.h"
 #include "reprise/kernels/norm/batch_norm_checks.h"
 #include "reprise/kernels/norm/batch_norm_math.h"
 
@@ -122,6 +123,11 @@ class ChannelMaps {
   std::vector<C> numbers_;
 };
 
+template <class T>
+T* data_or_null(const TensorView& view) {
+  return view ? view.as<T>() : nullptr;
+}
+
 double rstd_of(double variance, double eps) { return 1 / std::sqrt(variance + eps); }
 
 /// Moments of each channel. The rounding error of a piece's mean is summed beside the squares and taken off
@@ -160,12 +166,17 @@ void statistics(const ChannelCut& cut, const T* x, double* mean, double* varianc
 }
 
 template <class T, class C = Accumulator<T>>
-void normalize(const ChannelCut& cut, const T* x, T* y, const ChannelMaps<C>& maps) {
+void normalize(const ChannelCut& cut, const BatchNormArguments& v, const ChannelMaps<C>& maps) {
+  const T *x = v.x.as<T>(), *residual = data_or_null<T>(v.residual);
+  T* y = v.y.as<T>();
+  const bool relu = v.activation == Activation::relu;
   each_piece<T>(cut, [&]<int L>(int64_t channel, int64_t piece) {
     using V = simd::Vector<C, L>;
     const ChannelMap<V> map = maps.template lanes<L>(cut, channel);
     each_vector<L>(cut, channel, piece, [&](int64_t at, int64_t left) {
       V value = map.centred(simd::load_row<C, L>(x + at, left)) * map.scale + map.shift;
+      if (residual) value += simd::load_row<C, L>(residual + at, left);
+      if (relu) value = CpuFormulas::Relu{}(value);
       simd::store_row<C, L>(y + at, value, left);
     });
   });
@@ -181,7 +192,7 @@ void normalize_by(const ChannelCut& cut, const BatchNormArguments& v) {
   for (int64_t c = 0; c < channels; ++c)
     maps.set(c, forward_map<C>(mean.data()[c], rstd_of(variance.data()[c], v.eps), gamma.data()[c],
                                beta.data()[c]));
-  normalize(cut, v.x.as<T>(), v.y.as<T>(), maps);
+  normalize<T>(cut, v, maps);
 }
 
 void batch_norm_cpu(const Stream&, const BatchNormArguments& v) {
@@ -197,17 +208,26 @@ void batch_norm_inference_cpu(const Stream&, const BatchNormArguments& v) {
   dispatch_floating(v.x.dtype, "batch_norm_inference", [&]<class T>() { normalize_by<T>(cut, v); });
 }
 
+/// The gradient of what relu took, or of the result itself without one (`y` is null).
+template <int L, class T, class C = Accumulator<T>>
+[[gnu::always_inline]] inline simd::Vector<C, L> load_gradient(const T* dy, const T* y, int64_t at,
+                                                               int64_t left) {
+  const simd::Vector<C, L> gradient = simd::load_row<C, L>(dy + at, left);
+  return y ? CpuFormulas::Relu{}.gradient(gradient, simd::load_row<C, L>(y + at, left)) : gradient;
+}
+
 /// Sums over the values of each channel; `maps` has the means.
 template <class T, class C = Accumulator<T>>
-std::vector<GradientSums> gradient_sums(const ChannelCut& cut, const T* dy, const T* x,
+std::vector<GradientSums> gradient_sums(const ChannelCut& cut, const BatchNormBackwardArguments& v,
                                         const ChannelMaps<C>& maps) {
+  const T *dy = v.dy.as<T>(), *x = v.x.as<T>(), *y = data_or_null<T>(v.y);
   std::vector<GradientSums> parts(size_t(cut.shape.channels * cut.pieces));
   each_piece<T>(cut, [&]<int L>(int64_t channel, int64_t piece) {
     using V = simd::Vector<C, L>;
     const ChannelMap<V> map = maps.template lanes<L>(cut, channel);
     V gradients{}, products{};
     each_vector<L>(cut, channel, piece, [&](int64_t at, int64_t left) {
-      V gradient = simd::load_row<C, L>(dy + at, left);
+      const V gradient = load_gradient<L>(dy, y, at, left);
       gradients += gradient;
       products += gradient * map.centred(simd::load_row<C, L>(x + at, left));
     });
@@ -223,14 +243,18 @@ std::vector<GradientSums> gradient_sums(const ChannelCut& cut, const T* dy, cons
 }
 
 template <class T, class C = Accumulator<T>>
-void map_gradients(const ChannelCut& cut, const T* dy, const T* x, T* dx, NormStatistics statistics,
-                   const ChannelMaps<C>& maps) {
-  const bool constant = statistics == NormStatistics::running;
+void map_gradients(const ChannelCut& cut, const BatchNormBackwardArguments& v, const ChannelMaps<C>& maps) {
+  const T *dy = v.dy.as<T>(), *x = v.x.as<T>(), *y = data_or_null<T>(v.y);
+  T *dx = data_or_null<T>(v.dx), *dresidual = data_or_null<T>(v.dresidual);
+  const bool constant = v.statistics == NormStatistics::running;
   each_piece<T>(cut, [&]<int L>(int64_t channel, int64_t piece) {
     using V = simd::Vector<C, L>;
     const ChannelMap<V> map = maps.template lanes<L>(cut, channel);
     each_vector<L>(cut, channel, piece, [&](int64_t at, int64_t left) {
-      V value = simd::load_row<C, L>(dy + at, left) * map.scale;
+      const V gradient = load_gradient<L>(dy, y, at, left);
+      if (dresidual) simd::store_row<C, L>(dresidual + at, gradient, left);
+      if (!dx) return;
+      V value = gradient * map.scale;
       if (!constant) value += map.centred(simd::load_row<C, L>(x + at, left)) * map.slope + map.shift;
       simd::store_row<C, L>(dx + at, value, left);
     });
@@ -252,7 +276,7 @@ void backward(const ChannelCut& cut, const BatchNormBackwardArguments& v) {
   ChannelMaps<C> maps(channels);
   for (int64_t c = 0; c < channels; ++c) maps.set(c, forward_map<C>(mean.data()[c], 1, 1, 0));
   std::vector<GradientSums> sums(static_cast<size_t>(channels));
-  if (batch || v.dgamma || v.dbeta) sums = gradient_sums(cut, v.dy.as<T>(), v.x.as<T>(), maps);
+  if (batch || v.dgamma || v.dbeta) sums = gradient_sums<T>(cut, v, maps);
   for (int64_t c = 0; c < channels; ++c) {
     const double rstd = rstd_of(variance.data()[c], v.eps);
     const GradientSums& sum = sums[size_t(c)];
@@ -260,7 +284,7 @@ void backward(const ChannelCut& cut, const BatchNormBackwardArguments& v) {
     write_parameter(v.dbeta, c, sum.dy);
     maps.set(c, backward_map<C>(mean.data()[c], rstd, gamma.data()[c], sum, batch ? cut.shape.count() : 0));
   }
-  if (v.dx) map_gradients(cut, v.dy.as<T>(), v.x.as<T>(), v.dx.as<T>(), v.statistics, maps);
+  if (v.dx || v.dresidual) map_gradients<T>(cut, v, maps);
 }
 
 void batch_norm_backward_cpu(const Stream&, const BatchNormBackwardArguments& v) {

@@ -3,10 +3,12 @@
 // pass applies.
 //   forward   y = scale (x - mean) + shift:               reads x twice, writes y
 //   backward  dx = scale dy + slope (x - mean) + shift:   reads dy and x twice, writes dx
-// Operations per element: 6 for the statistics, 3 to apply them, 4 and 4 backward: memory is the bound.
+// A residual and relu are a part of the second pass; backward takes relu's gradient from y as it reads dy.
+// Operations per element: 6 for the statistics, 3 to 5 to apply them, 4 and 4 backward: memory is the bound.
 #include "reprise/kernels/norm/batch_norm.h"
 
 #include "reprise/kernels/cuda/parameters.cuh"
+#include "reprise/kernels/elementwise/cuda_math.cuh"
 #include "reprise/kernels/norm/batch_norm_math.h"
 #include "reprise/kernels/norm/channels.cuh"
 
@@ -82,10 +84,12 @@ __device__ __forceinline__ void load_maps(const ChannelPlan& plan, const Channel
     if (channel + i < plan.channels) own[i] = maps[channel + i];
 }
 
-/// y = scale (x - mean) + shift. Bytes: x is read, y written. y may be x.
+/// y = scale (x - mean) + shift, then + residual if there is one, then relu if `relu`. Bytes: x and the
+/// residual are read, y written. y may be x or the residual.
 template <class T, class Cut>
 __global__ void __launch_bounds__(channel_threads)
-    normalize_channels_kernel(const T* x, T* y, ChannelPlan plan, const ChannelMap<Accumulator<T>>* maps) {
+    normalize_channels_kernel(const T* x, const T* residual, T* y, bool relu, ChannelPlan plan,
+                              const ChannelMap<Accumulator<T>>* maps) {
   using C = Accumulator<T>;
   const int64_t channel = first_channel<Cut>(plan);
   ChannelMap<C> own[Cut::channels];
@@ -97,14 +101,37 @@ __global__ void __launch_bounds__(channel_threads)
       const ChannelMap<C>& map = own[i % Cut::channels];
       numbers.at[i] = map.centred(numbers.at[i]) * map.scale + map.shift;
     }
+    if (residual) {
+      const Numbers<C, Cut::N> more = channel_numbers<Cut, C>(plan, residual + at);
+#pragma unroll
+      for (int i = 0; i < Cut::N; ++i) numbers.at[i] += more.at[i];
+    }
+    if (relu) {
+#pragma unroll
+      for (int i = 0; i < Cut::N; ++i) numbers.at[i] = CudaFormulas::Relu{}(numbers.at[i]);
+    }
     store_channel_numbers<Cut>(plan, y + at, numbers);
   });
 }
 
-/// partial[channel, piece] = sums over dy and dy (x - mean) there. Bytes: dy and x are read once.
+/// The gradient of what relu took, or of the result itself without one (`y` is null).
+template <class Cut, class C, class T>
+__device__ __forceinline__ Numbers<C, Cut::N> channel_gradient(const ChannelPlan& plan, const T* dy,
+                                                               const T* y, int64_t at) {
+  Numbers<C, Cut::N> gradient = channel_numbers<Cut, C>(plan, dy + at);
+  if (!y) return gradient;
+  const Numbers<C, Cut::N> result = channel_numbers<Cut, C>(plan, y + at);
+#pragma unroll
+  for (int i = 0; i < Cut::N; ++i)
+    gradient.at[i] = CudaFormulas::Relu{}.gradient(gradient.at[i], result.at[i]);
+  return gradient;
+}
+
+/// partial[channel, piece] = sums over dy and dy (x - mean) there. Bytes: dy, x and y (if given) are read
+/// once.
 template <class T, class Cut>
 __global__ void __launch_bounds__(channel_threads)
-    channel_gradients_kernel(const T* dy, const T* x, ChannelPlan plan,
+    channel_gradients_kernel(const T* dy, const T* x, const T* y, ChannelPlan plan,
                              const ChannelMap<Accumulator<T>>* maps, GradientSums* partial) {
   using C = Accumulator<T>;
   REPRISE_SHARED(GradientSums, scratch, [channel_threads]);
@@ -113,7 +140,7 @@ __global__ void __launch_bounds__(channel_threads)
   load_maps<Cut>(plan, maps, channel, own);
   C sums[Cut::channels] = {}, products[Cut::channels] = {};
   each_place<Cut>(plan, channel, [&](int64_t at) {
-    const Numbers<C, Cut::N> gradient = channel_numbers<Cut, C>(plan, dy + at);
+    const Numbers<C, Cut::N> gradient = channel_gradient<Cut, C>(plan, dy, y, at);
     const Numbers<C, Cut::N> number = channel_numbers<Cut, C>(plan, x + at);
     C pack_sums[Cut::channels] = {}, pack_products[Cut::channels] = {};
 #pragma unroll
@@ -136,18 +163,20 @@ __global__ void __launch_bounds__(channel_threads)
   }
 }
 
-/// dx = scale dy + slope (x - mean) + shift; without the last two if `constant`. Bytes: dy and x are read, dx
-/// written. dx may be dy.
+/// dx = scale dy + slope (x - mean) + shift; without the last two if `constant`. dresidual = dy. Either may
+/// be null, or dy. Bytes: dy, x and y (if given) are read, dx and dresidual written.
 template <class T, class Cut>
 __global__ void __launch_bounds__(channel_threads)
-    map_gradients_kernel(const T* dy, const T* x, T* dx, ChannelPlan plan, bool constant,
-                         const ChannelMap<Accumulator<T>>* maps) {
+    map_gradients_kernel(const T* dy, const T* x, const T* y, T* dx, T* dresidual, ChannelPlan plan,
+                         bool constant, const ChannelMap<Accumulator<T>>* maps) {
   using C = Accumulator<T>;
   const int64_t channel = first_channel<Cut>(plan);
   ChannelMap<C> own[Cut::channels];
   load_maps<Cut>(plan, maps, channel, own);
   each_place<Cut>(plan, channel, [&](int64_t at) {
-    Numbers<C, Cut::N> result = channel_numbers<Cut, C>(plan, dy + at);
+    Numbers<C, Cut::N> result = channel_gradient<Cut, C>(plan, dy, y, at);
+    if (dresidual) store_channel_numbers<Cut>(plan, dresidual + at, result);
+    if (!dx) return;
 #pragma unroll
     for (int i = 0; i < Cut::N; ++i) result.at[i] *= own[i % Cut::channels].scale;
     if (!constant) {
@@ -249,10 +278,11 @@ simt::Launch per_channel(const Stream& stream, const char* name, int64_t channel
 template <class T, class Cut>
 void normalize(const Stream& stream, const ChannelShape& shape, const BatchNormArguments& v,
                const ChannelMap<Accumulator<T>>* maps) {
-  const ChannelPlan plan = channel_plan<Cut>(shape, {&v.x, &v.y});
+  const ChannelPlan plan = channel_plan<Cut>(shape, {&v.x, &v.residual, &v.y});
   if (plan.pieces == 0 || !v.y) return;
   simt::launch(per_piece(stream, "normalize_channels", channel_grid<Cut>(plan)),
-               normalize_channels_kernel<Element<T>, Cut>, data_of<T>(v.x), data_of<T>(v.y), plan, maps);
+               normalize_channels_kernel<Element<T>, Cut>, data_of<T>(v.x), data_of<T>(v.residual),
+               data_of<T>(v.y), v.activation == Activation::relu, plan, maps);
 }
 
 template <class T, class Cut>
@@ -287,7 +317,7 @@ template <class T, class Cut>
 void backward(const Stream& stream, const ChannelShape& shape, const BatchNormBackwardArguments& v) {
   using C = Accumulator<T>;
   const bool batch = v.statistics == NormStatistics::batch;
-  ChannelPlan plan = channel_plan<Cut>(shape, {&v.dy, &v.x});
+  ChannelPlan plan = channel_plan<Cut>(shape, {&v.dy, &v.x, &v.y});
   const int64_t pieces = batch || v.dgamma || v.dbeta ? plan.pieces : 0;
   Workspace partial(stream, size_t(shape.channels * pieces) * sizeof(GradientSums));
   Workspace workspace(stream, size_t(shape.channels) * sizeof(ChannelMap<C>));
@@ -298,17 +328,17 @@ void backward(const Stream& stream, const ChannelShape& shape, const BatchNormBa
     simt::launch(per_channel(stream, "given_moments", shape.channels, 1), given_moments_kernel<C>,
                  shape.channels, v.eps, parameters, maps);
     simt::launch(per_piece(stream, "channel_gradients", channel_grid<Cut>(plan)),
-                 channel_gradients_kernel<Element<T>, Cut>, data_of<T>(v.dy), data_of<T>(v.x), plan, maps,
-                 partial.as<GradientSums>());
+                 channel_gradients_kernel<Element<T>, Cut>, data_of<T>(v.dy), data_of<T>(v.x),
+                 data_of<T>(v.y), plan, maps, partial.as<GradientSums>());
   }
   simt::launch(per_channel(stream, "finish_gradients", shape.channels, warp_threads),
                finish_gradients_kernel<C>, partial.as<GradientSums>(), pieces, shape.channels, v.eps,
                batch ? shape.count() : 0, parameters, maps);
-  plan = channel_plan<Cut>(shape, {&v.dy, &v.x, &v.dx});
-  if (!v.dx || plan.pieces == 0) return;
+  plan = channel_plan<Cut>(shape, {&v.dy, &v.x, &v.y, &v.dx, &v.dresidual});
+  if ((!v.dx && !v.dresidual) || plan.pieces == 0) return;
   simt::launch(per_piece(stream, "map_gradients", channel_grid<Cut>(plan)),
-               map_gradients_kernel<Element<T>, Cut>, data_of<T>(v.dy), data_of<T>(v.x), data_of<T>(v.dx),
-               plan, !batch, maps);
+               map_gradients_kernel<Element<T>, Cut>, data_of<T>(v.dy), data_of<T>(v.x), data_of<T>(v.y),
+               data_of<T>(v.dx), data_of<T>(v.dresidual), plan, !batch, maps);
 }
 
 /// Calls body.operator()<T, Cut>() for the dtype and the shape; not at all without channels.

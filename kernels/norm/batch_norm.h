@@ -1,12 +1,15 @@
 // Batch normalisation (Ioffe and Szegedy 2015): for each channel c of x (N, C, ...), over all samples and
 // places,
-//   y = (x - mean) * rstd * gamma + beta,   rstd = 1 / sqrt(variance + eps)
+//   y = activation((x - mean) * rstd * gamma + beta + residual),   rstd = 1 / sqrt(variance + eps)
 // Forward reads x twice and writes y: 3 elements for each of x; with given statistics 2. Backward reads dy
-// and x twice and writes dx: 5; with given statistics, where x is read for dgamma alone, 2 to 4.
+// and x twice and writes dx: 5; with given statistics, where x is read for dgamma alone, 2 to 4. A residual is
+// read once, its gradient written once; backward through relu reads y wherever it reads dy, so that neither
+// the argument of relu nor a mask is kept.
 #pragma once
 
 #include <optional>
 
+#include "reprise/kernels/elementwise/activation.h"
 #include "reprise/kernels/kernel.h"
 
 namespace reprise::kernels {
@@ -17,12 +20,14 @@ enum class NormStatistics : uint8_t {
   running  ///< from elsewhere: constants
 };
 
-/// x and y are contiguous (N, C, ...) of one dtype. y may be x.
+/// x, residual and y are contiguous (N, C, ...) of one dtype. y may be x or residual.
 struct BatchNormArguments {
   TensorView x;
   TensorView gamma{}, beta{};  ///< (C), of any floating dtype and stride, each optional
   TensorView mean, variance;   ///< (C)
   double eps = 0;
+  TensorView residual{};                     ///< optional
+  Activation activation = Activation::none;  ///< none or relu
   TensorView y{};
 };
 
@@ -34,14 +39,15 @@ extern Kernel<void(const BatchNormArguments& arguments)> batch_norm;
 extern Kernel<void(const BatchNormArguments& arguments)> batch_norm_inference;
 
 /// The gradients of either, from the statistics it used, of any floating dtype. dgamma and dbeta, like gamma,
-/// are overwritten; each output is optional. dx may be dy.
+/// are overwritten; each output is optional. dx or dresidual may be dy.
 struct BatchNormBackwardArguments {
   TensorView dy, x;
+  TensorView y{};  ///< the result, of a forward with relu; absent without an activation
   TensorView gamma{};
   TensorView mean, variance;
   double eps = 0;
   NormStatistics statistics = NormStatistics::batch;
-  TensorView dx{}, dgamma{}, dbeta{};
+  TensorView dx{}, dgamma{}, dbeta{}, dresidual{};
 };
 extern Kernel<void(const BatchNormBackwardArguments& arguments)> batch_norm_backward;
 

@@ -32,7 +32,10 @@ ChannelShape checked_shape(const char* op, const TensorView& x) {
 
 ChannelShape check_batch_norm(const char* op, const BatchNormArguments& v, bool written) {
   const ChannelShape shape = checked_shape(op, v.x);
+  check_like(op, "residual", v.residual, v.x);
   check_like(op, "y", v.y, v.x);
+  check(v.activation == Activation::none || v.activation == Activation::relu, op,
+        ": the activation needs to be none or relu, is number ", int(v.activation));
   check_parameters(op, {{"gamma", &v.gamma}, {"beta", &v.beta}}, shape.channels);
   if (shape.channels == 0) return shape;
   check(v.mean && v.variance, op, ": needs mean and variance");
@@ -49,7 +52,9 @@ ChannelShape check_batch_norm_backward(const BatchNormBackwardArguments& v) {
   constexpr auto op = "batch_norm_backward";
   const ChannelShape shape = checked_shape(op, v.x);
   check_like(op, "dy", v.dy, v.x);
+  check_like(op, "y", v.y, v.x);
   check_like(op, "dx", v.dx, v.x);
+  check_like(op, "dresidual", v.dresidual, v.x);
   check_parameters(op, {{"gamma", &v.gamma}, {"dgamma", &v.dgamma}, {"dbeta", &v.dbeta}}, shape.channels);
   if (shape.channels == 0) return shape;
   check(v.mean && v.variance, op, ": needs mean and variance");

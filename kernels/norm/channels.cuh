@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "reprise/kernels/cuda/divisor.cuh"
 #include "reprise/kernels/cuda/rows.cuh"
 #include "reprise/kernels/norm/batch_norm_checks.h"
 
@@ -31,12 +32,20 @@ struct ChannelCut {
 /// How a launch cuts (samples, channels, spatial).
 struct ChannelPlan {
   int64_t channels, spatial;
-  int64_t row;            ///< packs of a channel in one sample
   int64_t length;         ///< packs of a channel
   int64_t piece, pieces;  ///< packs of a piece; and how many
   bool aligned;           ///< whether packs fit the addresses
+  int64_t step_samples;   ///< whole samples that `down` packs go on by
+  Divisor row;            ///< packs of a channel in one sample
+  Divisor by_pieces;
 
-  __device__ int64_t piece_index() const { return int64_t(blockIdx.x) % pieces; }
+  /// The block's channel, or group of 32 threads' channels.
+  __device__ int64_t group() const { return by_pieces.narrow_quotient(blockIdx.x); }
+  __device__ int64_t piece_index() const { return int64_t(blockIdx.x) - group() * pieces; }
+  /// The sample of pack i.
+  __device__ int64_t sample(int64_t i) const {
+    return length <= Divisor::narrow_limit ? row.narrow_quotient(i) : row.wide_quotient(i);
+  }
 };
 
 template <class Cut>
@@ -50,8 +59,17 @@ ChannelPlan channel_plan(const ChannelShape& shape, std::initializer_list<const 
   const int64_t piece = length == 0 ? 0 : ceil_div(ceil_div(length, pieces), down) * down;
   bool aligned = true;
   for (const TensorView* view : views) aligned &= reinterpret_cast<uintptr_t>(view->data) % 16 == 0;
-  return {shape.channels, shape.spatial, row, length, piece, length == 0 ? 0 : ceil_div(length, piece),
-          aligned};
+  pieces = length == 0 ? 0 : ceil_div(length, piece);
+  const Divisor by_row(std::max<int64_t>(row, 1)), by_pieces(std::max<int64_t>(pieces, 1));
+  return {.channels = shape.channels,
+          .spatial = shape.spatial,
+          .length = length,
+          .piece = piece,
+          .pieces = pieces,
+          .aligned = aligned,
+          .step_samples = down / by_row.value(),
+          .row = by_row,
+          .by_pieces = by_pieces};
 }
 
 /// Blocks for all pieces of all channels.
@@ -77,9 +95,8 @@ void dispatch_channels(const ChannelShape& shape, Body&& body) {
 /// The first channel of this thread; plan.channels or more if it has none.
 template <class Cut>
 __device__ __forceinline__ int64_t first_channel(const ChannelPlan& plan) {
-  const int64_t group = int64_t(blockIdx.x) / plan.pieces;
-  if constexpr (!Cut::columns) return group;
-  return (group * warp_threads + int(threadIdx.x) % warp_threads) * Cut::N;
+  if constexpr (!Cut::columns) return plan.group();
+  return (plan.group() * warp_threads + int(threadIdx.x) % warp_threads) * Cut::N;
 }
 
 /// Whether this thread is the first of those that share its channels.
@@ -98,16 +115,17 @@ __device__ __forceinline__ void each_place(const ChannelPlan& plan, int64_t chan
     for (; i < end; i += Cut::down) body(i * plan.channels + channel);
   } else {
     // A step goes on by so many samples and places; past the end of a sample's places, to the next sample.
-    const int64_t samples = Cut::down / plan.row, places = Cut::down % plan.row;
-    const int64_t sample = i / plan.row;
-    int64_t place = i - sample * plan.row;
+    const int64_t row = plan.row.value();
+    const int64_t samples = plan.step_samples, places = Cut::down - samples * row;
+    const int64_t sample = plan.sample(i);
+    int64_t place = i - sample * row;
     int64_t at = (sample * plan.channels + channel) * plan.spatial + place * Cut::N;
     for (; i < end; i += Cut::down) {
       body(at);
       place += places;
       at += samples * plan.channels * plan.spatial + places * Cut::N;
-      if (place < plan.row) continue;
-      place -= plan.row;
+      if (place < row) continue;
+      place -= row;
       at += (plan.channels - 1) * plan.spatial;
     }
   }

@@ -36,21 +36,27 @@ __device__ __forceinline__ Numbers<C, N> parameter_at(const C* parameter, int64_
   return result;
 }
 
-/// Writes x + residual, rounded to T, and goes on with what it wrote.
+/// Writes x + residual, rounded to what the sum holds, and goes on with what it wrote.
 template <class T, class Cut>
 __device__ __forceinline__ void add_residual(const typename Cut::Team& team, Row<T, Cut>& x,
-                                             const T* residual, T* sum, int64_t width) {
+                                             Pointer<const T> residual, Pointer<T> sum, int64_t width) {
   Row<T, Cut> other(team, residual, width);
   each_pack<Cut>(team, width, [&](int k, int64_t j) {
     Numbers<typename Cut::C, Cut::N> total = x(k, j), term = other(k, j);
 #pragma unroll
     for (int i = 0; i < Cut::N; ++i) total.at[i] += term.at[i];
-    Pack<T, Cut::N> rounded = pack_of<T>(total);
+    Pack<Kept<T>, Cut::N> rounded = pack_of<T>(total);
+    if constexpr (std::is_same_v<T, AnyFloat>) rounded = sum.as_stored(rounded);
     store_pack(sum + j, rounded);
     x.set(k, rounded);
   });
   x.read_from(sum);
 }
+
+/// a b + c, rounded once. Where a compiler may choose between that and two roundings, it chooses anew for each
+/// instantiation, and rows of several dtypes would not have the bits of f32.
+__device__ __forceinline__ float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 
 template <class C>
 struct RowStatistics {
@@ -79,7 +85,7 @@ __device__ __forceinline__ RowStatistics<typename Cut::C> statistics_of(const ty
 #pragma unroll
     for (int i = 0; i < Cut::N; ++i) {
       const C deviation = value.at[i] - mean[0];
-      sums[0] += deviation * deviation;
+      sums[0] = multiply_add(deviation, deviation, sums[0]);
       if constexpr (centred) sums[1] += deviation;
     }
   });
@@ -87,7 +93,7 @@ __device__ __forceinline__ RowStatistics<typename Cut::C> statistics_of(const ty
   C correction = 0, variance = sums[0] / n;
   if constexpr (centred) {
     correction = sums[1] / n;
-    variance -= correction * correction;
+    variance = multiply_add(-correction, correction, variance);
     if (variance < C(0)) variance = C(0);  // by rounding; NaN stays
   }
   return {mean[0], correction, C(1) / std::sqrt(variance + eps)};
@@ -102,7 +108,7 @@ __global__ void __launch_bounds__(Cut::max_block, 1) norm_forward_kernel(NormFor
     Row<T, Cut> x(team, p.x.at(row), p.width);
     if constexpr (residual) add_residual(team, x, p.residual.at(row), p.sum.at(row), p.width);
     const RowStatistics<C> s = statistics_of<centred>(team, x, p.width, p.eps);
-    T* y = p.y.at(row);
+    const Pointer<T> y = p.y.at(row);
     each_pack<Cut>(team, p.width, [&](int k, int64_t j) {
       Numbers<C, Cut::N> value = x(k, j);
       const Numbers<C, Cut::N> scale = parameter_at<Cut::N>(p.gamma, j, C(1));
@@ -110,7 +116,7 @@ __global__ void __launch_bounds__(Cut::max_block, 1) norm_forward_kernel(NormFor
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i) {
         if constexpr (centred) value.at[i] = value.at[i] - s.mean - s.correction;
-        value.at[i] = value.at[i] * s.rstd * scale.at[i] + shift.at[i];
+        value.at[i] = multiply_add(value.at[i] * s.rstd, scale.at[i], shift.at[i]);
       }
       store_pack(y + j, pack_of<T>(value));
     });
@@ -121,7 +127,20 @@ __global__ void __launch_bounds__(Cut::max_block, 1) norm_forward_kernel(NormFor
   }
 }
 
-/// Checked views; mean and beta are absent for RMS norm.
+/// How packs of T fit rows.
+template <class T>
+Fit fit_of_rows(std::span<const TensorView* const> views) {
+  return std::is_same_v<T, AnyFloat> ? fit_of_any(views) : fit_of(views);
+}
+
+/// Calls body.operator()<T>() with the element type of the rows of a norm, AnyFloat if they have several.
+template <class Body>
+void dispatch_norm(const char* op, std::span<const TensorView* const> views, Body&& body) {
+  if (have_several_dtypes(views)) return body.template operator()<AnyFloat>();
+  dispatch_floating(views.front()->dtype, op, body);
+}
+
+/// Checked views; mean and beta are absent for RMS norm. With rows of several dtypes T is AnyFloat.
 template <bool centred, class T>
 void norm_forward(const Stream& stream, const char* name, const NormArguments& v) {
   using E = Element<T>;
@@ -140,14 +159,14 @@ void norm_forward(const Stream& stream, const char* name, const NormArguments& v
                          C(v.eps),
                          rows,
                          width};
-  Fit fit = fit_of({&v.x, &v.residual, &v.sum, &v.y});
-  dispatch_rows<T, kRowColumns>(rows, width, fit, [&]<class Cut>(const RowGrid& grid) {
-    simt::Launch launch{.name = name, .grid = grid.grid, .block = grid.block, .stream = stream};
-    if (v.residual)
-      simt::launch(launch, norm_forward_kernel<centred, true, Cut, E>, p);
-    else
-      simt::launch(launch, norm_forward_kernel<centred, false, Cut, E>, p);
-  });
+  dispatch_rows<T, kRowColumns>(
+      rows, width, fit_of_rows<T>(rows_of_norm(v)), [&]<class Cut>(const RowGrid& grid) {
+        simt::Launch launch{.name = name, .grid = grid.grid, .block = grid.block, .stream = stream};
+        if (v.residual)
+          simt::launch(launch, norm_forward_kernel<centred, true, Cut, E>, p);
+        else
+          simt::launch(launch, norm_forward_kernel<centred, false, Cut, E>, p);
+      });
 }
 
 }  // namespace reprise::kernels::device

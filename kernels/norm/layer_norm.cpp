@@ -2,7 +2,8 @@
 // result.
 #include "reprise/kernels/norm/layer_norm.h"
 
-#include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/cpu/row_access.h"
+#include "reprise/kernels/norm/norm_rows.h"
 #include "reprise/kernels/norm/row_statistics.h"
 
 namespace reprise::kernels {
@@ -24,17 +25,15 @@ void forward(const NormArguments& v) {
   int64_t width = v.x.size(-1);
   ParameterRow<C> scale(v.gamma, width, C(1)), shift(v.beta, width, C(0));
   parallel_for(rows_of(v.x), row_grain(width), [&](int64_t begin, int64_t end) {
+    NormRows<T> rows(v);
+    RowWriter<T> y(v.y, width);
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row) {
-        const T* from = row_at<T>(v.x, row);
-        if (v.residual) {
-          T* sum = row_at<T>(v.sum, row);
-          add_rows<L>(from, row_at<const T>(v.residual, row), sum, width);
-          from = sum;
-        }
+        const T* from = rows.template at<L>(row);
         RowStatistics<C> statistics = statistics_of<L>(from, width, C(v.eps));
-        normalize_row<L>(from, row_at<T>(v.y, row), scale.data(), shift.data(), width, statistics);
+        normalize_row<L>(from, y.at(row), scale.data(), shift.data(), width, statistics);
+        y.template commit<L>(row);
         if (v.mean) static_cast<C*>(v.mean.data)[row] = statistics.mean + statistics.correction;
         if (v.rstd) static_cast<C*>(v.rstd.data)[row] = statistics.rstd;
       }
@@ -44,7 +43,7 @@ void forward(const NormArguments& v) {
 
 void layer_norm_cpu(const Stream&, const NormArguments& v) {
   const char* op = check_norm(v, true);
-  dispatch_floating(v.x.dtype, op, [&]<class T>() { forward<T>(v); });
+  dispatch_floating(arithmetic_dtype(rows_of_norm(v)), op, [&]<class T>() { forward<T>(v); });
 }
 
 /// One row of the backward pass; null outputs are skipped. With h = (x - mean) rstd and g = dy gamma:
@@ -86,12 +85,16 @@ void backward(const NormBackwardArguments& v) {
   parallel_for(rows, dgamma_rows.grain(), [&](int64_t begin, int64_t end) {
     C* dgamma_piece = sums ? dgamma_rows.piece(begin) : nullptr;
     C* dbeta_piece = sums ? dbeta_rows.piece(begin) : nullptr;
+    RowReader<T> dy(v.dy, width), x(v.x, width);
+    RowWriter<T> dx(v.dx, width);
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
-      for (int64_t row = begin; row < end; ++row)
-        backward_row<L>(row_at<T>(v.dy, row), row_at<T>(v.x, row), scale.data(), width,
+      for (int64_t row = begin; row < end; ++row) {
+        backward_row<L>(dy.template at<L>(row), x.template at<L>(row), scale.data(), width,
                         static_cast<const C*>(v.mean.data)[row], static_cast<const C*>(v.rstd.data)[row],
-                        v.dx ? row_at<T>(v.dx, row) : nullptr, dgamma_piece, dbeta_piece);
+                        dx.at(row), dgamma_piece, dbeta_piece);
+        dx.template commit<L>(row);
+      }
     });
   });
   if (v.dgamma) dgamma_rows.write(v.dgamma);
@@ -100,7 +103,8 @@ void backward(const NormBackwardArguments& v) {
 
 void layer_norm_backward_cpu(const Stream&, const NormBackwardArguments& v) {
   check_norm_backward("layer_norm_backward", v, true);
-  dispatch_floating(v.x.dtype, "layer_norm_backward", [&]<class T>() { backward<T>(v); });
+  dispatch_floating(arithmetic_dtype(rows_of_norm(v)), "layer_norm_backward",
+                    [&]<class T>() { backward<T>(v); });
 }
 
 }  // namespace

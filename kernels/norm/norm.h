@@ -2,9 +2,15 @@
 // without mean, beta and dbeta.
 #pragma once
 
+#include <array>
+
 #include "reprise/kernels/kernel.h"
+#include "reprise/kernels/row_checks.h"
 
 namespace reprise::kernels {
+
+// Rows, which are all but parameters and statistics, have one floating dtype; or one of 16 bits and f32, each its own.
+// Arithmetic is in f32 (f64 for f64), and a row in 16 bits is what it would be in f32, rounded once.
 
 /// y = norm(x); with a residual, sum = x + residual and y = norm(sum), in one pass over the rows: the
 /// statistics are those of `sum` as it is stored. sum may be x or residual.
@@ -18,6 +24,9 @@ struct NormArguments {
 };
 /// Error unless the arguments fit; the op that they are of: with a residual, add_layer_norm or add_rms_norm.
 const char* check_norm(const NormArguments& views, bool centred);
+inline std::array<const TensorView*, 4> rows_of_norm(const NormArguments& v) {
+  return {&v.x, &v.residual, &v.sum, &v.y};
+}
 
 /// The gradients of y for what was normalised and for the parameters, which are overwritten; each output is
 /// optional. dx may be dy.
@@ -29,5 +38,8 @@ struct NormBackwardArguments {
   TensorView dgamma{}, dbeta{};  ///< (C)
 };
 void check_norm_backward(const char* op, const NormBackwardArguments& views, bool centred);
+inline std::array<const TensorView*, 3> rows_of_norm(const NormBackwardArguments& v) {
+  return {&v.x, &v.dy, &v.dx};
+}
 
 }  // namespace reprise::kernels

@@ -3,7 +3,8 @@
 
 #include <cmath>
 
-#include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/cpu/row_access.h"
+#include "reprise/kernels/norm/norm_rows.h"
 
 namespace reprise::kernels {
 namespace {
@@ -29,16 +30,13 @@ void forward(const NormArguments& v) {
   int64_t width = v.x.size(-1);
   ParameterRow<C> scale(v.gamma, width, C(1));
   parallel_for(rows_of(v.x), row_grain(width), [&](int64_t begin, int64_t end) {
+    NormRows<T> rows(v);
+    RowWriter<T> y(v.y, width);
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row) {
-        const T* from = row_at<T>(v.x, row);
-        if (v.residual) {
-          T* sum = row_at<T>(v.sum, row);
-          add_rows<L>(from, row_at<const T>(v.residual, row), sum, width);
-          from = sum;
-        }
-        C value = normalize_row<L>(from, scale.data(), row_at<T>(v.y, row), width, C(v.eps));
+        C value = normalize_row<L>(rows.template at<L>(row), scale.data(), y.at(row), width, C(v.eps));
+        y.template commit<L>(row);
         if (v.rstd) static_cast<C*>(v.rstd.data)[row] = value;
       }
     });
@@ -47,7 +45,7 @@ void forward(const NormArguments& v) {
 
 void rms_norm_cpu(const Stream&, const NormArguments& v) {
   const char* op = check_norm(v, false);
-  dispatch_floating(v.x.dtype, op, [&]<class T>() { forward<T>(v); });
+  dispatch_floating(arithmetic_dtype(rows_of_norm(v)), op, [&]<class T>() { forward<T>(v); });
 }
 
 /// One row of the backward pass; null outputs are skipped. With h = x rstd and g = dy gamma:
@@ -78,12 +76,15 @@ void backward(const NormBackwardArguments& v) {
   PartialRows<C> dgamma_rows(rows, v.dgamma ? width : 0);
   parallel_for(rows, dgamma_rows.grain(), [&](int64_t begin, int64_t end) {
     C* dgamma_piece = v.dgamma ? dgamma_rows.piece(begin) : nullptr;
+    RowReader<T> dy(v.dy, width), x(v.x, width);
+    RowWriter<T> dx(v.dx, width);
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
-      for (int64_t row = begin; row < end; ++row)
-        backward_row<L>(row_at<T>(v.dy, row), row_at<T>(v.x, row), scale.data(), width,
-                        static_cast<const C*>(v.rstd.data)[row], v.dx ? row_at<T>(v.dx, row) : nullptr,
-                        dgamma_piece);
+      for (int64_t row = begin; row < end; ++row) {
+        backward_row<L>(dy.template at<L>(row), x.template at<L>(row), scale.data(), width,
+                        static_cast<const C*>(v.rstd.data)[row], dx.at(row), dgamma_piece);
+        dx.template commit<L>(row);
+      }
     });
   });
   if (v.dgamma) dgamma_rows.write(v.dgamma);
@@ -91,7 +92,8 @@ void backward(const NormBackwardArguments& v) {
 
 void rms_norm_backward_cpu(const Stream&, const NormBackwardArguments& v) {
   check_norm_backward("rms_norm_backward", v, false);
-  dispatch_floating(v.x.dtype, "rms_norm_backward", [&]<class T>() { backward<T>(v); });
+  dispatch_floating(arithmetic_dtype(rows_of_norm(v)), "rms_norm_backward",
+                    [&]<class T>() { backward<T>(v); });
 }
 
 }  // namespace

@@ -9,24 +9,11 @@
 
 #include "reprise/kernels/cpu/rows.h"
 #include "reprise/kernels/optimizer/optimizer_step_checks.h"
+#include "reprise/kernels/optimizer/pieces.h"
 #include "reprise/kernels/strided.h"
 
 namespace reprise::kernels {
 namespace {
-
-/// Calls body(tensor, begin, end) for each piece of each tensor, where size_of_tensor(t) gives the elements.
-template <class SizeOf, class Body>
-void for_each_piece(size_t tensors, const SizeOf& size_of_tensor, const Body& body) {
-  std::vector<int64_t> first_task(tensors + 1);
-  for (size_t t = 0; t < tensors; ++t)
-    first_task[t + 1] = first_task[t] + (size_of_tensor(t) + kPiece - 1) / kPiece;
-  parallel_tasks(first_task.back(), [&](int64_t task) {
-    auto after = std::upper_bound(first_task.begin(), first_task.end(), task);
-    size_t tensor = size_t(after - first_task.begin()) - 1;
-    int64_t begin = (task - first_task[tensor]) * kPiece;
-    body(tensor, task, begin, std::min(size_of_tensor(tensor), begin + kPiece));
-  });
-}
 
 template <class V>
 [[gnu::always_inline]] inline V square_root(V x) {

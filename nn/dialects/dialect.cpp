@@ -52,12 +52,13 @@ ModelKind recognise(const GivenTensors& given) {
     return {Architecture::gpt, is_in_out ? Naming::hugging_face : Naming::reprise};
   }
   if (has("layer1.0.conv1.weight") && has("fc.weight")) return {Architecture::resnet, Naming::reprise};
+  if (has("inc.double_conv.0.weight")) return {Architecture::unet, Naming::reprise};
   for (const auto& [name, entry] : given)
     check(name.find("self_attn.q_proj.") == std::string::npos, "read_dialect: ", quote(entry.name),
-          " is of a Llama-like model: no such model here; there are ViT, GPT-2 and ResNet");
+          " is of a Llama-like model: no such model here; there are ViT, GPT-2, ResNet and UNet");
   fail(
       "read_dialect: the names are of no model that is known here (timm's ViT, Hugging Face's ViT and GPT-2, "
-      "torchvision's ResNet); the first is ",
+      "torchvision's ResNet, Pytorch-UNet); the first is ",
       given.empty() ? "missing" : quote(given.begin()->second.name));
 }
 
@@ -93,6 +94,7 @@ int64_t layers_in(const GivenTensors& given, ModelKind kind) {
 ModelOptions options_of(const GivenTensors& given, ModelKind kind) {
   const ShapeOf shape_of = shapes_of(given, kind);
   if (kind.architecture == Architecture::resnet) return resnet_options_of(shape_of);
+  if (kind.architecture == Architecture::unet) return unet_options_of(shape_of);
   const int64_t layers = layers_in(given, kind);
   if (kind.architecture == Architecture::gpt) return gpt_options_of(shape_of, layers);
   return vit_options_of(shape_of, layers);
@@ -161,6 +163,14 @@ ModelWeights read_dialect(NamedTensors tensors) {
     weights.tensors.emplace_back(name, take(given, place_of(weights.kind, name)));
   for (const auto& [name, entry] : given) weights.left_out.push_back(entry.name);
   return weights;
+}
+
+NamedTensors part_of(const NamedTensors& tensors, std::string_view part) {
+  const std::string prefix = std::string(part) + '.';
+  NamedTensors found;
+  for (const auto& [name, tensor] : tensors)
+    if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), tensor);
+  return found;
 }
 
 NamedTensors write_dialect(const NamedTensors& tensors, ModelKind kind) {

@@ -1,4 +1,4 @@
-// Weights of other programs by their names: timm's and torchvision's, Hugging Face's ViT and GPT-2.
+// Weights of other programs by their names: timm's, torchvision's and Pytorch-UNet's, Hugging Face's ViT and GPT-2.
 #pragma once
 
 #include "reprise/nn/dialects/inferred.h"
@@ -9,7 +9,7 @@ namespace reprise::nn {
 struct ModelWeights {
   ModelKind kind{};  ///< what they were read as
   NamedTensors tensors{};
-  /// Of the model, as far as shapes tell: not heads (1), norm_eps, dropout and how positions were made.
+  /// Of the model, as far as shapes tell: not heads (1), groups, norm_eps, dropout and how positions were made.
   ModelOptions options{};
   /// Names of what the model does not need: mask buffers, the pooler, a tied head.
   std::vector<std::string> left_out{};
@@ -24,6 +24,10 @@ struct ModelWeights {
 /// Error if there is no such model here; one Error lists every missing, unknown and misshapen name, as the file has
 /// them.
 ModelWeights read_dialect(NamedTensors tensors);
+
+/// Of the tensors of several networks those of one, without its name before theirs: "target_encoder" of a Jepa's, which
+/// are a Vit's. None if no name begins so.
+NamedTensors part_of(const NamedTensors& tensors, std::string_view part);
 
 /// The tensors of a state dict of Reprise as `kind` has them; some are views of those given, and not contiguous. One
 /// Error lists all names for which there is no place.

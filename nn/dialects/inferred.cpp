@@ -92,6 +92,15 @@ VitOptions vit_options_of(const ShapeOf& shape_of, int64_t layers) {
   o.classes = o.pool == Pool::none ? 0 : known(shape_of, "head.weight", 2)[0];
   o.qkv_bias = shape_of("blocks.0.attn.qkv.bias").has_value();
   o.layer_scale = shape_of("blocks.0.ls1.gamma") ? 1 : 0;
+  o.norm = shape_of("blocks.0.norm1.bias") ? NormKind::layer : NormKind::rms;
+  const std::string q_norm = "blocks.0.attn.q_norm.weight";
+  if (shape_of(q_norm)) {
+    const int64_t head_dim = known(shape_of, q_norm, 1)[0];
+    check(head_dim > 0 && o.width % head_dim == 0, "shape of ", q_norm, ": (", head_dim,
+          ",), which does not divide the width ", o.width);
+    o.qk_norm = true;
+    o.heads = o.width / head_dim;
+  }
   return o;
 }
 
@@ -128,8 +137,33 @@ ResNetOptions resnet_options_of(const ShapeOf& shape_of) {
   return o;
 }
 
+UNetOptions unet_options_of(const ShapeOf& shape_of) {
+  const std::string convolution = ".double_conv.0.weight";
+  Shape first = known(shape_of, "inc" + convolution, 4);
+  UNetOptions o{.channels = first[1], .features = first[0], .depth = 0};
+  o.classes = known(shape_of, "outc.conv.weight", 4)[0];
+  if (shape_of("up1.up.weight")) o.up = UNetUp::transposed;
+  if (!shape_of("inc.double_conv.1.running_mean")) {
+    o.norm = UNetNorm::group;
+    o.groups = 1;
+  }
+  auto down = [&](int64_t i) { return reprise::detail::join("down", i, ".maxpool_conv.1", convolution); };
+  while (shape_of(down(o.depth + 1))) ++o.depth;
+  int64_t width = o.features;
+  for (int64_t i = 1; i <= o.depth; ++i) {  // before a model is made, as above
+    const Shape shape = known(shape_of, down(i), 4);
+    const int64_t out = o.up == UNetUp::bilinear && i == o.depth ? width : 2 * width;
+    check(shape[0] == out && shape[1] == width, "shape of ", down(i), ": ", shape, ", wanted ", out, " and ",
+          width, " channels");
+    width = out;
+  }
+  return o;
+}
+
 NamedShapes state_of(const ModelOptions& options) {
   KeptGenerator kept;
+  if (const auto* unet = std::get_if<UNetOptions>(&options))
+    return with_layers(UNet(*unet).state_dict(), "", 1);
   if (const auto* resnet = std::get_if<ResNetOptions>(&options))
     return with_layers(ResNet(*resnet).state_dict(), "", 1);
   if (const auto* gpt = std::get_if<GptOptions>(&options)) {

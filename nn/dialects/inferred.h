@@ -8,6 +8,7 @@
 #include "reprise/nn/dialects/names.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/models/resnet.h"
+#include "reprise/nn/models/unet.h"
 #include "reprise/nn/models/vit.h"
 
 namespace reprise::nn {
@@ -15,15 +16,16 @@ namespace reprise::nn {
 /// The shape of a tensor by its name in Reprise; nothing if there is none.
 using ShapeOf = std::function<std::optional<Shape>(const std::string& name)>;
 
-/// All but what no shape tells: heads (1), norm_eps, how positions were made, dropout. `layers`: of which there are
+/// All but what no shape tells: heads (1), groups, norm_eps, how positions were made, dropout. `layers`: of which there are
 /// tensors. Error naming the tensor without which nothing is known, or whose shape has no such model.
 VitOptions vit_options_of(const ShapeOf& shape_of, int64_t layers);
 GptOptions gpt_options_of(const ShapeOf& shape_of, int64_t layers);
 ResNetOptions resnet_options_of(const ShapeOf& shape_of);
+UNetOptions unet_options_of(const ShapeOf& shape_of);
 
 using NamedShapes = std::vector<std::pair<std::string, Shape>>;
 
-using ModelOptions = std::variant<VitOptions, GptOptions, ResNetOptions>;
+using ModelOptions = std::variant<VitOptions, GptOptions, ResNetOptions, UNetOptions>;
 
 /// The state dict of such a model. A Vit or Gpt is made with one layer for it, as all are alike; nothing is drawn from the
 /// thread's generator.

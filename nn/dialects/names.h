@@ -10,10 +10,10 @@
 
 namespace reprise::nn {
 
-enum class Architecture : uint8_t { vit, gpt, resnet };
+enum class Architecture : uint8_t { vit, gpt, resnet, unet };
 
 enum class Naming : uint8_t {
-  reprise,  ///< our own: timm's of a Vit, torchvision's of a ResNet, GPT-2's of a Gpt; matrices are (out, in)
+  reprise,  ///< our own: timm's of a Vit, torchvision's of a ResNet, GPT-2's of a Gpt, Pytorch-UNet's; matrices are (out, in)
   hugging_face,  ///< transformers': query, key and value of a Vit apart, matrices of GPT-2 (in, out)
 };
 

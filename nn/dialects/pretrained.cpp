@@ -27,20 +27,32 @@ void fit_positions(const Vit& model, NamedTensors& weights, std::vector<std::str
                                           " patches are resampled to ", side, " x ", side));
 }
 
-void fit_head(const Vit& model, const NamedTensors& own, NamedTensors& weights,
+// A model that norms the mean of the tokens, and weights of an encoder that norms the tokens.
+void fit_norm(const Vit& model, NamedTensors& weights, std::vector<std::string>& changes) {
+  if (!model.fc_norm || entry_of(weights, "fc_norm.weight") != weights.end()) return;
+  const std::string theirs = "norm.";
+  bool found = false;
+  for (auto& [name, tensor] : weights) {
+    if (!name.starts_with(theirs)) continue;
+    name = "fc_norm." + name.substr(theirs.size());
+    found = true;
+  }
+  if (found) changes.push_back("the norm of the tokens becomes that of their mean, fc_norm");
+}
+
+// `head`: "head.", what the names of its tensors begin with.
+void fit_head(const std::string& head, int64_t classes, const NamedTensors& own, NamedTensors& weights,
               std::vector<std::string>& changes) {
-  if (!model.head) return;
-  auto given = entry_of(weights, "head.weight");
-  const int64_t classes = model.options().classes;
+  auto given = entry_of(weights, head + "weight");
   if (given != weights.end() && given->second.rank() == 2 && given->second.size(0) == classes) return;
   changes.push_back(given == weights.end()
                         ? reprise::detail::join("there is no head: it is made anew for ", classes, " classes")
                         : reprise::detail::join("the head is for ",
                                                 given->second.shape().empty() ? 0 : given->second.size(0),
                                                 " classes: it is made anew for ", classes));
-  std::erase_if(weights, [](const auto& entry) { return entry.first.starts_with("head."); });
+  std::erase_if(weights, [&](const auto& entry) { return entry.first.starts_with(head); });
   for (const auto& entry : own)
-    if (entry.first.starts_with("head.")) weights.push_back(entry);
+    if (entry.first.starts_with(head)) weights.push_back(entry);
 }
 
 }  // namespace
@@ -62,7 +74,16 @@ std::vector<std::string> load_pretrained(Vit& model, NamedTensors weights) {
   const NamedTensors own = model.state_dict();
   std::vector<std::string> changes;
   fit_positions(model, weights, changes);
-  fit_head(model, own, weights, changes);
+  fit_norm(model, weights, changes);
+  if (model.head) fit_head("head.", model.options().classes, own, weights, changes);
+  model.load_state_dict(with_dtypes_of(model, std::move(weights)));
+  return changes;
+}
+
+std::vector<std::string> load_pretrained(ResNet& model, NamedTensors weights) {
+  NoGrad guard;
+  std::vector<std::string> changes;
+  fit_head("fc.", model.options().classes, model.state_dict(), weights, changes);
   model.load_state_dict(with_dtypes_of(model, std::move(weights)));
   return changes;
 }

@@ -24,21 +24,27 @@ const JepaOptions& checked(const JepaOptions& o) {
 }
 
 VitOptions encoder_options(const JepaOptions& o) {
-  return {.image = o.image,
-          .patch = o.patch,
-          .channels = o.channels,
-          .classes = 0,
-          .width = o.width,
-          .layers = o.layers,
-          .heads = o.heads,
-          .class_token = false,
-          .pool = Pool::none,
-          .positions = Positions::sincos,
-          .drop_path = o.drop_path,
-          .norm_eps = o.norm_eps};
+  return patch_encoder({.image = o.image,
+                        .patch = o.patch,
+                        .channels = o.channels,
+                        .width = o.width,
+                        .layers = o.layers,
+                        .heads = o.heads,
+                        .drop_path = o.drop_path,
+                        .norm_eps = o.norm_eps});
 }
 
 Tensor normed(const Tensor& x) { return layer_norm(x, {}, {}); }
+
+// Tells the planner of the encoder's blocks what a step ends with. The loss holds this call's tensors.
+struct Planned {
+  Planned(Vit& the_encoder, std::function<Tensor(const Tensor&)> loss) : encoder(the_encoder) {
+    encoder.planned_loss = std::move(loss);
+  }
+  Planned(const Planned&) = delete;
+  ~Planned() { encoder.planned_loss = {}; }
+  Vit& encoder;
+};
 
 }  // namespace
 
@@ -96,24 +102,30 @@ Tensor Jepa::target_features(const Tensor& images) {
   return normed(target_encoder(images));
 }
 
-Tensor Jepa::loss(const Tensor& images, const Tensor& target_features, const Tensor& context,
-                  const Tensor& targets) {
+Jepa::LossOf Jepa::loss_of(const Tensor& images, const Tensor& target_features, const Tensor& context,
+                           const Tensor& targets) {
   const int64_t batch = images.size(0), width = options_.width;
   check(context.rank() == 2 && context.size(0) == batch && targets.rank() == 3 && targets.size(0) == batch,
         "Jepa: context (B, K) and targets (B, n, M) of ", batch, " images, got ", context.shape(), " and ",
         targets.shape());
   const Tensor wanted = reshape(take_tokens(target_features, reshape(targets, {batch, -1})),
                                 {batch, targets.size(1), targets.size(2), width});
-  auto loss_of = [this, context, targets, wanted](const Tensor& tokens) {
+  return [this, context, targets, wanted](const Tensor& tokens) {
     return smooth_l1(predictor(tokens, context, targets), wanted);
   };
-  struct Planned {  // it holds this call's tensors
-    std::function<Tensor(const Tensor&)>& loss;
-    ~Planned() { loss = {}; }
-  };
-  encoder.planned_loss = loss_of;
-  const Planned planned{encoder.planned_loss};
-  return loss_of((*encoder.norm)(encoder.blocks(take_tokens(encoder.embed(images), context))));
+}
+
+Tensor Jepa::loss(const Tensor& images, const Tensor& target_features, const Tensor& context,
+                  const Tensor& targets) {
+  const LossOf loss = loss_of(images, target_features, context, targets);
+  const Planned planned(encoder, loss);
+  return loss((*encoder.norm)(encoder.blocks(take_tokens(encoder.embed(images), context))));
+}
+
+recompute::Chain Jepa::profile(const Tensor& images, const Tensor& target_features, const Tensor& context,
+                               const Tensor& targets, const recompute::ProfileOptions& options) {
+  const Planned planned(encoder, loss_of(images, target_features, context, targets));
+  return encoder.blocks.profile(take_tokens(encoder.embed(images), context), options);
 }
 
 double feature_std(const Tensor& features) {

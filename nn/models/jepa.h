@@ -58,6 +58,10 @@ class Jepa : public Module {
   Tensor loss(const Tensor& images, const Tensor& target_features, const Tensor& context,
               const Tensor& targets);
 
+  /// What a training step with that loss costs, for plans of the encoder's blocks.
+  recompute::Chain profile(const Tensor& images, const Tensor& target_features, const Tensor& context,
+                           const Tensor& targets, const recompute::ProfileOptions& options = {});
+
   const JepaOptions& options() const { return options_; }
 
   Vit encoder;  ///< without class token, head or pool
@@ -65,6 +69,10 @@ class Jepa : public Module {
   Vit target_encoder;
 
  private:
+  using LossOf = std::function<Tensor(const Tensor& tokens)>;
+  LossOf loss_of(const Tensor& images, const Tensor& target_features, const Tensor& context,
+                 const Tensor& targets);
+
   JepaOptions options_;
 };
 

@@ -11,6 +11,16 @@ namespace {
 
 constexpr int64_t expansion = 4;  // of a bottleneck
 
+constexpr std::string_view blocks_prefix = "blocks.";
+
+// Of a name that begins with "blocks.N.": N.
+int64_t block_in(std::string_view name) {
+  name.remove_prefix(blocks_prefix.size());
+  int64_t block = 0;
+  std::from_chars(name.data(), name.data() + name.size(), block);
+  return block;
+}
+
 const ResNetOptions& checked(const ResNetOptions& o) {
   check(o.channels >= 1 && o.classes >= 1 && o.width >= 1, "ResNet: sizes must be positive, got ", o.channels,
         " channels, ", o.classes, " classes and width ", o.width);
@@ -56,9 +66,10 @@ ResidualBlock::ResidualBlock(ResNetBlock kind, const Shape& s, Device device)
 }
 
 Tensor ResidualBlock::forward(const Tensor& x) {
-  Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
-  if (conv3) y = (*bn3)((*conv3)(relu(y)));
-  return relu(y + (downsample ? (*downsample)(x) : x));
+  Tensor y = conv2(bn1.forward(conv1(x), {.activation = Activation::relu}));
+  if (conv3) y = (*conv3)(bn2.forward(y, {.activation = Activation::relu}));
+  BatchNorm2d& last = bn3 ? *bn3 : bn2;
+  return last.forward(y, {.activation = Activation::relu, .residual = downsample ? (*downsample)(x) : x});
 }
 
 ResNet::ResNet(const ResNetOptions& options, Device device)
@@ -105,22 +116,25 @@ int64_t ResNet::add_blocks(Device device) {
 Tensor ResNet::embed(const Tensor& images) {
   check(images.rank() == 4 && images.size(1) == options_.channels, "ResNet: images must be (N, ",
         options_.channels, ", H, W), got ", images.shape());
-  Tensor x = relu(bn1(conv1(images)));
+  Tensor x = bn1.forward(conv1(images), {.activation = Activation::relu});
   return options_.stem == ResNetStem::imagenet ? max_pool2d(x, 3, {.stride = 2, .padding = 1}) : x;
 }
 
 Tensor ResNet::operator()(const Tensor& images) { return classify(features(images)); }
 
+int64_t ResNet::layer_of(std::string_view parameter) const {
+  if (parameter.starts_with(blocks_prefix)) return block_in(parameter) + 1;
+  if (parameter.starts_with("fc.")) return blocks.size() + 1;
+  check(parameter.starts_with("conv1.") || parameter.starts_with("bn1."), "ResNet: layer_of: no parameter ",
+        parameter);
+  return 0;
+}
+
 NamedTensors ResNet::state_dict() const {
   NamedTensors state = Module::state_dict();
-  const std::string prefix = "blocks.";
-  for (auto& [name, tensor] : state) {
-    if (!name.starts_with(prefix)) continue;
-    const size_t end = name.find('.', prefix.size());
-    size_t block = 0;
-    std::from_chars(name.data() + prefix.size(), name.data() + end, block);
-    name = stage_names_[block] + name.substr(end);
-  }
+  for (auto& [name, tensor] : state)
+    if (name.starts_with(blocks_prefix))
+      name = stage_names_[size_t(block_in(name))] + name.substr(name.find('.', blocks_prefix.size()));
   return state;
 }
 

@@ -36,7 +36,8 @@ struct ResNetOptions {
 /// Blocks of ResNet "18", "34" or "50"; all else as ResNetOptions has it. Error for any other name.
 ResNetOptions resnet_preset(std::string_view name);
 
-/// relu(x + branch(x)), with a 1 x 1 convolution and a norm on x where shapes change.
+/// relu(x + branch(x)), with a 1 x 1 convolution and a norm on x where shapes change. Sum and relu are a part of the
+/// branch's last norm.
 class ResidualBlock : public Layer {
  public:
   struct Shape {
@@ -67,6 +68,10 @@ class ResNet : public Module {
   /// Under torchvision's names, such as "layer2.0.conv1.weight" for blocks.2.conv1.weight.
   NamedTensors state_dict() const override;
   const ResNetOptions& options() const { return options_; }
+
+  /// The depth of a parameter by its name in `named_parameters`, for layer decay: 0 for the stem, i + 1 for block i,
+  /// blocks + 1 for `fc` (timm's). Error for any other name.
+  int64_t layer_of(std::string_view parameter) const;
 
   Conv2d conv1;
   BatchNorm2d bn1;

@@ -23,20 +23,40 @@ const UNetOptions& checked(const UNetOptions& o) {
   return o;
 }
 
-// 3 x 3 convolution, norm and ReLU, twice.
-std::shared_ptr<Sequential> double_conv(int64_t in, int64_t middle, int64_t out, const UNetOptions& o,
-                                        Device device) {
-  auto layers = std::make_shared<Sequential>();
-  for (auto [from, to] : {std::pair(in, middle), std::pair(middle, out)}) {
-    layers->add<Conv2d>(from, to, 3, Conv2dLayerOptions{.padding = 1, .bias = false}, device);
-    if (o.norm == UNetNorm::batch)
-      layers->add<BatchNorm2d>(to, BatchNormLayerOptions(), device);
-    else
-      layers->add<GroupNorm>(o.groups, to, GroupNormOptions(), device);
-    layers->add<Activate>(Activation::relu);
+// 3 x 3 convolution, norm and ReLU, twice. The names are those of six layers in a row, of which the ReLUs have none.
+class DoubleConv : public Layer {
+ public:
+  DoubleConv(int64_t in, int64_t middle, int64_t out, const UNetOptions& o, Device device)
+      : first_(in, middle, 0, o, device), second_(middle, out, 3, o, device) {
+    for (Part* part : {&first_, &second_}) {
+      register_module(std::to_string(part->number), part->convolution);
+      register_module(std::to_string(part->number + 1), part->norm());
+    }
   }
-  return layers;
-}
+  Tensor forward(const Tensor& x) override { return second_(first_(x)); }
+
+ private:
+  struct Part {
+    int number;  // of the convolution in the row
+    Conv2d convolution;
+    std::optional<BatchNorm2d> batch_norm;
+    std::optional<GroupNorm> group_norm;
+
+    Part(int64_t in, int64_t out, int the_number, const UNetOptions& o, Device device)
+        : number(the_number), convolution(in, out, 3, {.padding = 1, .bias = false}, device) {
+      if (o.norm == UNetNorm::batch)
+        batch_norm.emplace(out, BatchNormLayerOptions(), device);
+      else
+        group_norm.emplace(o.groups, out, GroupNormOptions(), device);
+    }
+    Layer& norm() { return batch_norm ? static_cast<Layer&>(*batch_norm) : *group_norm; }
+    Tensor operator()(const Tensor& x) {
+      const Tensor y = convolution(x);
+      return batch_norm ? batch_norm->forward(y, {.activation = Activation::relu}) : relu((*group_norm)(y));
+    }
+  };
+  Part first_, second_;
+};
 
 // Twice the sides, then a border of zeros to the skip's; the skip's channels come first.
 Tensor joined(const Tensor& skip, const Tensor& x, const std::shared_ptr<ConvTranspose2d>& up) {
@@ -54,11 +74,11 @@ Tensor joined(const Tensor& skip, const Tensor& x, const std::shared_ptr<ConvTra
 }  // namespace
 
 UNet::UNet(const UNetOptions& options, Device device)
-    : RecomputeSetting("UNet", Auto::refused),
+    : RecomputeSetting("UNet"),
       outc(checked(options).features, options.classes, 1, {}, device),
       options_(options) {
   auto add = [&](const std::string& name, int64_t in, int64_t middle, int64_t out) {
-    convolutions_.push_back(double_conv(in, middle, out, options, device));
+    convolutions_.push_back(std::make_shared<DoubleConv>(in, middle, out, options, device));
     register_module(name + ".double_conv", *convolutions_.back());
   };
   const bool bilinear = options.up == UNetUp::bilinear;
@@ -103,6 +123,19 @@ std::vector<recompute::ListLayer> UNet::stages() const {
   return stages;
 }
 
+// Which classes the pixels have changes no cost.
+recompute::Chain UNet::measured(const Tensor& images, const recompute::ProfileOptions& options) {
+  auto loss_after = [this](const Tensor& x) {
+    const Tensor logits = permute(outc(x), {0, 2, 3, 1});
+    const int64_t pixels = logits.numel() / options_.classes;
+    return cross_entropy(reshape(logits, {pixels, options_.classes}),
+                         zeros({pixels}, DType::i64, x.device()));
+  };
+  const std::vector<recompute::ListLayer> layers = stages();
+  return recompute::profile_step(
+      recompute::ListTrainingStep{[&] { return images.detach(); }, layers, loss_after}, options);
+}
+
 Tensor UNet::operator()(const Tensor& images) {
   const int64_t channels = options_.channels, least = int64_t(1) << options_.depth;
   check(images.rank() == 4 && images.size(1) == channels, "UNet: images must be (N, ", channels,
@@ -110,6 +143,7 @@ Tensor UNet::operator()(const Tensor& images) {
   check(images.size(2) >= least && images.size(3) >= least, "UNet: images of ", images.size(2), " x ",
         images.size(3), " pixels cannot be halved ", options_.depth, " times; they need ", least, " x ",
         least);
+  if (training()) plan_if_automatic(images, *this);
   const recompute::Plan plan = training() ? recompute_plan() : recompute::plan_none(size());
   return outc(recompute::run_plan(plan, stages(), TensorList{images}, checkpoint_options()).at(0));
 }

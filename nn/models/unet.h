@@ -33,8 +33,8 @@ struct UNetOptions {
 /// zeros to its skip's size.
 ///
 /// What recompute calls blocks are the stages in the order of their run: inc, down1, ..., up1, ... The skips
-/// are results of the encoder's regions, so they stay, and what is inside of a stage goes. The stages are no
-/// chain, which the planner would need: `auto` is an Error.
+/// are results of the encoder's regions, so they stay, and what is inside of a stage goes. The planner takes a
+/// step to end with the cross entropy of every pixel.
 ///
 ///   rp::nn::UNet model({.channels = 1, .classes = 2, .features = 32, .recompute = rp::parse_strategy("full")});
 class UNet : public Module, public RecomputeSetting {
@@ -51,11 +51,12 @@ class UNet : public Module, public RecomputeSetting {
 
  private:
   std::vector<recompute::ListLayer> stages() const;
+  recompute::Chain measured(const Tensor& images, const recompute::ProfileOptions& options) override;
 
   UNetOptions options_;
   // The regions of a graph own them too, which may outlive the model.
-  std::vector<std::shared_ptr<Sequential>> convolutions_;  // of each stage
-  std::vector<std::shared_ptr<ConvTranspose2d>> ups_;      // of each decoder stage; none for bilinear
+  std::vector<std::shared_ptr<Layer>> convolutions_;   // of each stage
+  std::vector<std::shared_ptr<ConvTranspose2d>> ups_;  // of each decoder stage; none for bilinear
 };
 
 }  // namespace reprise::nn

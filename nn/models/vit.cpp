@@ -29,18 +29,23 @@ const VitOptions& checked(const VitOptions& o) {
   if (o.pool == Pool::token && !o.class_token) wrong.add("pool is the class token, and there is none");
   if (o.positions == Positions::sincos && o.width % 4 != 0)
     wrong.add("sincos positions need a width that is a multiple of 4, got ", o.width);
+  if (o.rope && o.heads >= 1 && o.width / o.heads % 4 != 0)
+    wrong.add("rope needs heads whose width is a multiple of 4, got ", o.width / o.heads);
   if (!(o.drop_path >= 0 && o.drop_path < 1)) wrong.add("drop_path must be in [0, 1), got ", o.drop_path);
   check(wrong.empty(), "Vit: the options do not fit:", wrong.str());
   return o;
 }
 
-BlockOptions block_options(const VitOptions& o, int64_t block) {
+BlockOptions block_options(const VitOptions& o, int64_t block, const std::shared_ptr<Rope>& rope) {
   return {.causal = false,
           .qkv_bias = o.qkv_bias,
           .dropout = o.dropout,
           .drop_path = o.layers == 1 ? 0 : o.drop_path * double(block) / double(o.layers - 1),
           .layer_scale = o.layer_scale,
+          .norm = o.norm,
           .norm_eps = o.norm_eps,
+          .qk_norm = o.qk_norm,
+          .rope = rope,
           .init_stddev = init_stddev,
           .activation = Activation::gelu};
 }
@@ -52,7 +57,24 @@ VitOptions vit_preset(std::string_view name) {
   if (name == "small") return {.width = 384, .layers = 12, .heads = 6};
   if (name == "base") return {.width = 768, .layers = 12, .heads = 12};
   if (name == "large") return {.width = 1024, .layers = 24, .heads = 16};
-  fail("vit_preset: unknown size '", name, "'; use tiny, small, base or large");
+  if (name == "vit5_small" || name == "vit5_base") {
+    VitOptions o = vit_preset(name.substr(name.find('_') + 1));
+    o.registers = 4;
+    o.no_embed_class = o.qk_norm = o.rope = true;
+    o.layer_scale = 1e-4;
+    o.qkv_bias = false;
+    o.norm = NormKind::rms;
+    return o;
+  }
+  fail("vit_preset: unknown size '", name, "'; use tiny, small, base or large, vit5_small or vit5_base");
+}
+
+VitOptions patch_encoder(VitOptions o) {
+  o.classes = 0;
+  o.class_token = false;
+  o.pool = Pool::none;
+  o.positions = Positions::sincos;
+  return o;
 }
 
 Vit::Vit(const VitOptions& options, Device device)
@@ -70,11 +92,16 @@ Vit::Vit(const VitOptions& options, Device device)
   register_module("patch_embed", patch_embed);
   register_module("position_dropout", position_dropout);
   register_module("blocks", blocks);
+  const int64_t side = options.image / options.patch;
+  std::shared_ptr<Rope> rope;
+  if (options.rope)
+    rope = std::make_shared<Rope>(Grid{side, side}, prefix_tokens(), options.width / options.heads, device);
   for (int64_t i = 0; i < options.layers; ++i)
-    blocks.add<TransformerBlock>(options.width, options.heads, block_options(options, i), device);
+    blocks.add<TransformerBlock>(options.width, options.heads, block_options(options, i, rope), device);
   blocks.set_recompute(options.recompute);
   const bool norms_mean = options.pool == Pool::avg;
-  (norms_mean ? fc_norm : norm).emplace(options.width, LayerNormOptions{.eps = options.norm_eps}, device);
+  (norms_mean ? fc_norm : norm)
+      .emplace(options.norm, options.width, LayerNormOptions{.eps = options.norm_eps}, device);
   register_module(norms_mean ? "fc_norm" : "norm", norms_mean ? *fc_norm : *norm);
   register_module("head_dropout", head_dropout);
   if (options.pool != Pool::none) {

@@ -48,14 +48,21 @@ struct VitOptions {
       0;  ///< of the embedded tokens, after each half of a block, of the attention's probabilities
   double head_dropout = 0;  ///< before the head
   double drop_path = 0;     ///< stochastic depth of the last block; block i has i / (layers - 1) of it
+  NormKind norm = NormKind::layer;
   double norm_eps = 1e-6;
+  bool qk_norm = false;  ///< norms the channels of each head of q and k
+  bool rope = false;     ///< rotary positions of the patches (rope.h), beside `positions`
   VitInit init = VitInit::timm;
   RecomputeStrategy recompute{};  ///< of the blocks at first; later `model.blocks.set_recompute`
 };
 
-/// Width, layers and heads of "tiny", "small", "base" or "large"; all else as VitOptions has it. Error for any
-/// other name.
+/// Width, layers and heads of "tiny", "small", "base" or "large"; all else as VitOptions has it. "vit5_small" and
+/// "vit5_base" are ViT-5's (Wang et al. 2026, arXiv 2602.08071): RMSNorm, also of q and k, LayerScale from 1e-4, rotary
+/// beside learned positions of the patches, 4 registers, no qkv_bias. Error for any other name.
 VitOptions vit_preset(std::string_view name);
+
+/// What is learned without labels: patches alone, without class token, pool or head, and sincos positions (I-JEPA's).
+VitOptions patch_encoder(VitOptions o);
 
 /// Images (N, channels, image, image) -> logits (N, classes). Its state dict has timm's names and shapes, save
 /// for the stem `conv` and for `pos_embed` of sincos, which timm does not have.
@@ -89,7 +96,7 @@ class Vit : public Module {
   PatchEmbed patch_embed;
   BlockStack
       blocks;  ///< of TransformerBlocks; called with images, it embeds them first; tokens it takes as they are
-  std::optional<LayerNorm> norm, fc_norm;
+  std::optional<Norm> norm, fc_norm;
   Dropout position_dropout, head_dropout;
   std::optional<Linear> head;
   /// What a training step makes of the tokens after `norm` where there is no head, for the planner of the blocks; empty:

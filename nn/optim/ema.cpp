@@ -7,6 +7,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/kernels/optimizer/lerp.h"
 
 namespace reprise::optim {
 
@@ -52,14 +53,10 @@ Ema::Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay d
 
 void Ema::update() {
   const double decay = checked(decay_(updates_));
-  NoGrad guard;
-  for (size_t i = 0; i < followed_.size(); ++i) {
-    Tensor& average = averages_[i].second;
-    if (is_floating(average.dtype()))
-      average.mul_(decay).add_(followed_[i], 1 - decay);
-    else
-      average.copy_(followed_[i]);
-  }
+  std::vector<kernels::LerpTensor> tensors;
+  for (size_t i = 0; i < followed_.size(); ++i) tensors.push_back({averages_[i].second, followed_[i]});
+  if (!tensors.empty()) kernels::lerp(current_stream(followed_[0].device()), tensors, decay);
+  for (const auto& [name, average] : averages_) average.storage()->bump_version();
   ++updates_;
 }
 
@@ -85,15 +82,12 @@ void Ema::load_state_dict(const nn::NamedTensors& state) {
 }
 
 Ema::Scope::Scope(const Ema& ema) : ema_(ema) {
-  MemoryScope scope(MemoryCategory::optimizer);
-  NoGrad guard;
-  for (const Tensor& value : ema_.followed_) held_.push_back(value.clone());
-  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].copy_(ema_.averages_[i].second);
+  for (const Tensor& value : ema_.followed_) held_.push_back(value.detach());
+  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(ema_.averages_[i].second);
 }
 
 Ema::Scope::~Scope() {
-  NoGrad guard;
-  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].copy_(held_[i]);
+  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(held_[i]);
 }
 
 }  // namespace reprise::optim

@@ -16,7 +16,8 @@ EmaDecay ema_warmup(double decay);
 
 /// Averages follow all that the state dict holds: average = decay * average + (1 - decay) * value at each
 /// `update`, for parameters and floating buffers alike, such as the running statistics of batch norm; buffers
-/// of integers, such as its count of batches, are copied. (PyTorch: AveragedModel with use_buffers = True.)
+/// of integers, such as its count of batches, are copied; all in one launch per dtype. (PyTorch: AveragedModel with
+/// use_buffers = True.)
 class Ema {
  public:
   explicit Ema(const nn::Module& module, double decay = 0.999);
@@ -31,8 +32,8 @@ class Ema {
   /// Which update comes next: the averages' state does not say.
   void set_updates(int64_t updates);
 
-  /// Puts the averages into the module while it lives, for evaluation; a copy of what was there is held
-  /// aside.
+  /// The module's tensors have the averages' memory while it lives, for evaluation, and then their own again: nothing is
+  /// copied.
   class Scope {
    public:
     explicit Scope(const Ema& ema);

@@ -44,6 +44,11 @@ void Lamb::allocate_state() {
   make_zeros(second_);
 }
 
+// The scaled gradient, and the five of the line that makes `direction`, which go at its end.
+std::vector<size_t> Lamb::step_temporaries() const {
+  return std::vector<size_t>(6, largest_parameter_bytes());
+}
+
 void Lamb::update(const ParameterGroup& group, const Tensor& parameter, const Tensor& gradient,
                   size_t place) {
   Tensor& first = first_[place];

@@ -28,6 +28,7 @@ class Lamb final : public GroupOptimizer {
 
   void step(double gradient_scale = 1) override;
   void allocate_state() override;
+  std::vector<size_t> step_temporaries() const override;
 
  private:
   struct Checked {};  // the options fit the groups

@@ -41,6 +41,11 @@ void Lars::allocate_state() {
   if (options_.momentum > 0) make_zeros(velocity_);
 }
 
+// The scaled gradient, and the three of the line that adds the decay, which go at its end.
+std::vector<size_t> Lars::step_temporaries() const {
+  return std::vector<size_t>(4, largest_parameter_bytes());
+}
+
 void Lars::update(const ParameterGroup& group, const Tensor& parameter, Tensor gradient, size_t place) {
   const double decay = group.weight_decay;
   if (decay > 0) {

@@ -27,6 +27,7 @@ class Lars final : public GroupOptimizer {
 
   void step(double gradient_scale = 1) override;
   void allocate_state() override;
+  std::vector<size_t> step_temporaries() const override;
 
  private:
   struct Checked {};  // the options fit the groups

@@ -56,6 +56,14 @@ std::vector<ParameterGroup*> GroupOptimizer::all_groups() {
   return all;
 }
 
+size_t GroupOptimizer::largest_parameter_bytes() const {
+  size_t largest = 0;
+  for (const ParameterGroup& group : groups_)
+    for (const Tensor& parameter : group.parameters)
+      largest = std::max(largest, size_t(parameter.numel()) * size_of(parameter.dtype()));
+  return largest;
+}
+
 size_t GroupOptimizer::parameter_count() const {
   size_t count = 0;
   for (const ParameterGroup& group : groups_) count += group.parameters.size();

@@ -37,6 +37,9 @@ class Optimizer {
 
   /// Makes the state that the first step would make: who plans the memory of a step counts it then.
   virtual void allocate_state() = 0;
+  /// Bytes of tensors that a step makes beside parameters, gradients and state: of those that are there at once, when they
+  /// are most. Nothing for optimizers of one kernel.
+  virtual std::vector<size_t> step_temporaries() const { return {}; }
   void zero_grad();  ///< drops all gradients
   /// Sets `lr` of every group; their `lr_scale` stays. Error if groups have an `lr` each, which one for all
   /// would make equal.
@@ -93,6 +96,7 @@ class GroupOptimizer : public Optimizer {
       for (Tensor& parameter : group.parameters) body(group, parameter, place++);
   }
   size_t parameter_count() const;
+  size_t largest_parameter_bytes() const;
   /// Zeros for the parameters that have none in `list`, of their dtypes.
   void make_zeros(TensorList& list);
 

@@ -2,6 +2,7 @@
 #include "reprise/nn/optim/optimizer_list.h"
 
 #include <charconv>
+#include <numeric>
 
 #include "reprise/core/tensor_set.h"
 
@@ -16,6 +17,17 @@ OptimizerList::OptimizerList(std::vector<std::reference_wrapper<Optimizer>> opti
       for (const Tensor& parameter : group->parameters)
         check(seen.insert(parameter), "OptimizerList: optimizer ", i, " has a parameter of shape ",
               parameter.shape(), " that it, or one before it, has already");
+}
+
+// One steps after the other.
+std::vector<size_t> OptimizerList::step_temporaries() const {
+  std::vector<size_t> most;
+  auto sum = [](const std::vector<size_t>& bytes) {
+    return std::accumulate(bytes.begin(), bytes.end(), size_t(0));
+  };
+  for (Optimizer& optimizer : optimizers_)
+    if (auto own = optimizer.step_temporaries(); sum(own) > sum(most)) most = std::move(own);
+  return most;
 }
 
 std::vector<ParameterGroup*> OptimizerList::all_groups() {

@@ -24,6 +24,7 @@ class OptimizerList final : public Optimizer {
   /// In their order. Where one runs out of memory, those before it have stepped.
   void step(double gradient_scale = 1) override;
   void allocate_state() override;
+  std::vector<size_t> step_temporaries() const override;
   std::vector<ParameterGroup*> all_groups() override;
   int64_t steps() const override { return optimizers_[0].get().steps(); }
   nn::NamedTensors state_dict() const override;

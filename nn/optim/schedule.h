@@ -6,10 +6,10 @@
 
 namespace reprise::optim {
 
-enum class Decay : uint8_t { constant, linear, cosine, wsd };
+enum class Decay : uint8_t { constant, linear, cosine, wsd, step };
 
 /// Linear warm-up, then the decay. The first update is step 0. Error if what is set has no effect with
-/// its decay: `min_lr` with constant, `wsd_fraction` with any but wsd, `start_lr` without warm-up.
+/// its decay: `min_lr` with constant and step, `wsd_fraction` with any but wsd, `start_lr` without warm-up.
 ///
 /// A schedule of weight decay is one too, such as I-JEPA's from 0.04 to 0.4:
 /// `optimizer.set_weight_decay(Schedule{.lr = 0.04, .min_lr = 0.4, .steps = steps}(step))`.
@@ -19,14 +19,18 @@ struct Schedule {
   int64_t warmup = 0;   ///< steps; step s < warmup has start_lr + (lr - start_lr) * (s + 1) / (warmup + 1)
   double start_lr = 0;  ///< where warm-up begins, one step before the first
   int64_t steps = 1;    ///< of the whole run; from here on min_lr
-  /// cosine: Loshchilov and Hutter 2017; wsd: warm-up, stable, decay (Hu et al. 2024).
+  /// cosine: Loshchilov and Hutter 2017; wsd: warm-up, stable, decay (Hu et al. 2024); step: a tenth after each third of
+  /// the run, as He et al. 2016 have it.
   Decay decay = Decay::cosine;
   double wsd_fraction = 0.2;  ///< of the run, at its end, that wsd spends decaying linearly
 
   double operator()(int64_t step) const;
 };
 
-/// "constant", "linear", "cosine" or "wsd". Error otherwise.
+/// Whether `min_lr` is where it ends.
+bool ends_at_min_lr(Decay decay);
+
+/// "constant", "linear", "cosine", "wsd" or "step". Error otherwise.
 Decay parse_decay(std::string_view name);
 
 }  // namespace reprise::optim

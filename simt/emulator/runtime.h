@@ -39,6 +39,13 @@ template <class... Parts>
   fail_at(where, reprise::detail::join(parts...));
 }
 
+/// What a GPU demands of the address of one access of so many bytes. `which`: "source".
+inline void check_aligned(const void* address, size_t bytes, const char* which,
+                          Where where = {"a wide access"}) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
+    fail(where, which, " ", address, " is not ", bytes, "-byte aligned");
+}
+
 /// Waits until `threads` threads have come to barrier `id` (0 to 15); all that have not exited if negative.
 void block_barrier(int id, int threads, Where where);
 

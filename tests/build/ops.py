@@ -1,5 +1,5 @@
-"""Every op is complete: a row in docs/ops.md whose cost is the one its Function declares, and an OpCase if it is
-differentiable; every kernel is called by a test: ops.py SOURCE"""
+"""Every op is complete: a row in docs/ops.md whose cost and autocast policy are those its Function declares, and an
+OpCase if it is differentiable; every kernel is called by a test: ops.py SOURCE"""
 
 import pathlib
 import re
@@ -13,12 +13,12 @@ def texts(folder, pattern):
     return {path: path.read_text() for path in sorted((source / folder).rglob(pattern))}
 
 
-# {op: the cost its row says}
-rows = {}
+# {op: the cost its row says}, {op: the policy}
+rows, policies = {}, {}
 for line in (source / "docs/ops.md").read_text().splitlines():
-    if match := re.match(r"\| (`.*?) \| .* \| ([\w ]+) \|$", line):
+    if match := re.match(r"\| (`.*?) \| .* \| ([\w ]+) \| ?(\w*) \|$", line):
         for op in re.findall(r"`([^`]+)`", match[1]):
-            rows[op] = match[2]
+            rows[op], policies[op] = match[2], match[3]
 
 header = (source / "autograd/ops.h").read_text().split("namespace composite")[0]
 header = re.sub(r"//.*", "", header)
@@ -36,9 +36,15 @@ for path, text in texts("autograd/ops", "*.cpp").items():
         if not cost or cost[1] not in kinds - {"unknown"}:
             wrong.append(f"{path.relative_to(source)}: {function} declares no cost")
             continue
+        policy = re.search(r"static constexpr auto autocast =.*?;", body.split("\n};")[0], re.DOTALL)
+        if not policy:
+            wrong.append(f"{path.relative_to(source)}: {function} declares no policy of autocast")
+            continue
         named = re.search(r'name = "(\w+)"', body.split("\n};")[0])
         if named and named[1] in rows and rows[named[1]] not in (cost[1], "not differentiable"):
             wrong.append(f"docs/ops.md: {named[1]} is {rows[named[1]]}, its Function says {cost[1]}")
+        if named and named[1] in rows and f"Policy::{policies[named[1]]};" not in policy[0]:
+            wrong.append(f"docs/ops.md: {named[1]} is {policies[named[1]]} under autocast, its Function says {policy[0]}")
 
 cases = "\n".join(text for text in texts("tests/ops", "*_test.cpp").values() if "check_op" in text)
 for op in sorted(declared):

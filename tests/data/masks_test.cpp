@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -175,6 +176,83 @@ TEST(Masks, AreOthersForEachSampleEpochAndSeed) {
   EXPECT_NE(of(1, 0), of(1, 1000)) << "the same image of the next epoch";
   EXPECT_NE(of(1, 0), of(2, 0));
   EXPECT_EQ(of(1, 7), of(1, 7));
+}
+
+// The reference's block for a number in [0, 1), by its own steps.
+std::pair<int64_t, int64_t> reference_block(double number, int64_t rows, int64_t columns) {
+  const double scale = 0.15 + number * 0.05, ratio = 0.75 + number * 0.75;
+  const auto patches = int64_t(double(rows * columns) * scale);
+  auto height = int64_t(std::nearbyint(std::sqrt(double(patches) * ratio))),
+       width = int64_t(std::nearbyint(std::sqrt(double(patches) / ratio)));
+  while (height >= rows) --height;
+  while (width >= columns) --width;
+  return {height, width};
+}
+
+TEST(ReferenceMasks, HaveOneNumberForScaleAndRatio) {
+  const Masks masks({.sampling = MaskSampling::reference}, 5);
+  std::set<std::pair<int64_t, int64_t>> want, got;
+  for (int i = 0; i < 100000; ++i) want.insert(reference_block(i / 100000.0, 14, 14));
+  for (int step = 0; step < draws; ++step) {
+    const Masks::Sizes sizes = masks.sizes(step);
+    got.insert({sizes.target.height, sizes.target.width});
+    EXPECT_EQ(sizes.context.height, 13);
+    EXPECT_EQ(sizes.context.width, 13);
+  }
+  EXPECT_EQ(got, want);
+}
+
+// At 14 x 14 the context's block is always rows and columns 0 to 12.
+TEST(ReferenceMasks, NeverTouchTheLastRowAndColumn) {
+  const MaskOptions options{.sampling = MaskSampling::reference};
+  const Masks masks(options, 5);
+  std::vector<int> context(196), target = context;
+  for (int i = 0; i < draws; ++i) expect_sound(masks.of(i, uint64_t(i)), options, context, target);
+  for (int64_t patch = 0; patch < 196; ++patch) {
+    const bool is_last = patch / 14 == 13 || patch % 14 == 13;
+    EXPECT_EQ(context[size_t(patch)] == 0, is_last) << patch;
+    EXPECT_EQ(target[size_t(patch)] == 0, is_last) << patch;
+  }
+}
+
+TEST(ReferenceMasks, CutContextsToTheFirstPatches) {
+  const Masks masks({.rows = 7, .columns = 7, .sampling = MaskSampling::reference}, 3);
+  for (int64_t step = 0; step < 20; ++step) {
+    const std::vector<uint64_t> keys = keys_of_step(step, 16);
+    const BatchMasks batch = masks.batch(step, keys, 0, 16);
+    for (int64_t row = 0; row < 16; ++row) {
+      std::vector<int64_t> own = masks.of(step, keys[size_t(row)]).context;
+      own.resize(size_t(batch.context.size(1)));
+      EXPECT_EQ(batch.context.slice(0, row, row + 1).to_vector<int64_t>(), own);
+    }
+  }
+}
+
+// 5 x 5: the context's block has 16 patches, and more than 13 are wanted. The first targets hold to the end; later ones
+// are let go, so that a patch may be both.
+TEST(ReferenceMasks, LetTheLastTargetsGoAndEnd) {
+  const MaskOptions options{
+      .rows = 5, .columns = 5, .least_context = 13, .sampling = MaskSampling::reference};
+  const Masks masks(options, 2);
+  int shared_first = 0, shared_last = 0;
+  for (uint64_t key = 0; key < 500; ++key) {
+    const SampleMasks sample = masks.of(int64_t(key), key);
+    EXPECT_GT(sample.context.size(), 13u);
+    auto shares = [&](const PatchBlock& block) {
+      for (int64_t patch : patches_of(block, 5))
+        if (std::count(sample.context.begin(), sample.context.end(), patch) > 0) return 1;
+      return 0;
+    };
+    shared_first += shares(sample.targets.front());
+    shared_last += shares(sample.targets.back());
+  }
+  EXPECT_GT(shared_last, 450);
+  EXPECT_LE(shared_first, shared_last);
+  expect_error(
+      [] { Masks({.rows = 5, .columns = 5, .least_context = 16, .sampling = MaskSampling::reference}, 0); },
+      "masks: a 5 x 5 grid has context blocks of 16 patches, more than 16 wanted");
+  expect_error([] { Masks({.rows = 1, .columns = 40, .sampling = MaskSampling::reference}, 0); },
+               "a 1 x 40 grid");
 }
 
 TEST(Masks, RefuseOptionsThatDoNotFit) {

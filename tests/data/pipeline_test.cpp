@@ -5,6 +5,8 @@
 
 #include "reprise/data/transforms/flip.h"
 #include "reprise/data/transforms/random_crop.h"
+#include "reprise/io/images/decode.h"
+#include "reprise/io/images/jpeg.h"
 #include "reprise/tests/support/errors.h"
 #include "reprise/tests/support/made_image.h"
 
@@ -54,6 +56,68 @@ TEST(Pipeline, DecodesNoMoreThanItsCrop) {
     pipeline.transform(whole, 1, uint64_t(index), scratch);
     EXPECT_EQ(row, whole.pixels) << index;
   }
+}
+
+/// One large JPEG; remembers what a pipeline says of its target.
+class OneJpeg : public Dataset {
+ public:
+  OneJpeg() {
+    io::Image image;
+    image.resize(360, 480, 3);
+    for (int64_t y = 0; y < 360; ++y)
+      for (int64_t x = 0; x < 480; ++x) {
+        uint8_t* pixel = image.row(y) + 3 * x;
+        pixel[0] = uint8_t(x / 2), pixel[1] = uint8_t(y / 2 + 60), pixel[2] = uint8_t((x + y) / 4);
+      }
+    file_ = io::encode_jpeg(image, 95);
+  }
+  int64_t size() const override { return 1; }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  int64_t label(int64_t) const override { return 0; }
+  std::string name(int64_t) const override { return "one"; }
+  void read(int64_t, const io::DecodeOptions& options, io::Image& image) const override {
+    target_ = options.target;
+    io::decode_image(file_, "one", options, image);
+    decoded_ = {image.height, image.width};
+  }
+  mutable io::Size target_, decoded_;
+
+ private:
+  std::string file_;
+  std::vector<std::string> names_{"one"};
+};
+
+TEST(Pipeline, DecodesFastWhereACropResamples) {
+  const OneJpeg images;
+  TransformScratch scratch;
+  auto rows = [&](Decoding decoding, auto transform, uint64_t key) {
+    Pipeline pipeline({.height = 20, .width = 30, .decoding = decoding});
+    pipeline.add(transform);
+    std::vector<uint8_t> row(size_t(pipeline.row_bytes()));
+    pipeline.read(images, {.key = key}, 1, row, scratch);
+    return row;
+  };
+  const RandomResizedCrop crop({.height = 20, .width = 30, .min_scale = 0.5});
+  for (uint64_t key = 0; key < 10; ++key) {
+    const auto exact = rows(Decoding::exact, crop, key);
+    EXPECT_EQ(images.target_, io::Size{});
+    const io::Size whole = images.decoded_;
+    const auto fast = rows(Decoding::fast, crop, key);
+    EXPECT_EQ(images.target_, (io::Size{20, 30}));
+    EXPECT_NEAR(double(whole.height) / double(images.decoded_.height), 4, 0.1);  // at least 160 pixels high
+    double differences = 0;
+    for (size_t i = 0; i < exact.size(); ++i) differences += std::abs(exact[i] - fast[i]);
+    // A slope of half a level per pixel, edges at most two pixels away: one level; and JPEG's own noise.
+    EXPECT_LT(differences / double(exact.size()), 1.5) << key;
+    EXPECT_NE(exact, fast);
+  }
+  const ResizeCenterCrop middle({.size = 30, .crop = 20});
+  Pipeline pipeline({.height = 20, .width = 20, .decoding = Decoding::fast});
+  pipeline.add(middle);
+  std::vector<uint8_t> row(size_t(pipeline.row_bytes()));
+  pipeline.read(images, {}, 1, row, scratch);
+  EXPECT_EQ(images.target_, io::Size{}) << "its pixels must be the whole image's";
+  EXPECT_TRUE(pipeline.text().ends_with("0.225, decoded fast")) << pipeline.text();
 }
 
 TEST(Pipeline, DrawsForTheSampleAlone) {

@@ -32,6 +32,13 @@ TEST(Recipes, DoWhatTheyAreKnownFor) {
   EXPECT_EQ(
       cifar_train().text(),
       "random_crop 32 x 32 pad 4 zero, flip 0.5, normalize 0.4914 0.4822 0.4465 by 0.247 0.2435 0.2616");
+  EXPECT_EQ(
+      cutout_train().text(),
+      "random_crop 32 x 32 pad 2 reflect, flip 0.5, normalize 0.4914 0.4822 0.4465 by 0.247 0.2435 0.2616, "
+      "erasing 1 area 0.140625 to 0.140625 ratio 1 to 1 zero");
+  const io::Box square = cutout_train().erasure(1, 2).box;
+  EXPECT_EQ(square.height, 12);
+  EXPECT_EQ(square.width, 12);
   EXPECT_EQ(deit_train({.image = 96}).text(),
             crop(96, "0.08", "bicubic") +
                 "rand_augment timm:m9-n2-p0.5-mstd0.5-inc1 bicubic fill 124 116 104, " + imagenet + ", " +
@@ -51,6 +58,12 @@ TEST(Recipes, DoWhatTheyAreKnownFor) {
   EXPECT_EQ(
       jepa_train().text(),
       "random_resized_crop 224 x 224 scale 0.3 to 1 ratio 0.75 to 1.3333333333333333 bicubic, " + imagenet);
+  const std::string of_lejepa =
+      "ratio 0.75 to 1.3333333333333333 bicubic, flip 0.5, color_jitter 0.4 0.4 0.2 0.1 probability 0.8, "
+      "gray 0.2, blur 0.5 radius 0.1 to 2, solarize 0.2, " +
+      imagenet;
+  EXPECT_EQ(lejepa_global().text(), "random_resized_crop 224 x 224 scale 0.3 to 1 " + of_lejepa);
+  EXPECT_EQ(lejepa_local().text(), "random_resized_crop 224 x 224 scale 0.05 to 0.3 " + of_lejepa);
   EXPECT_EQ(photo_eval().text(), "resize 256 bicubic, center_crop 224, " + imagenet);
   EXPECT_EQ(photo_eval({.crop_pct = 0.9}).text(), "resize 248 bicubic, center_crop 224, " + imagenet);
   EXPECT_EQ(resnet_eval().text(), "resize 256 bilinear, center_crop 224, " + imagenet);
@@ -60,7 +73,7 @@ TEST(Recipes, MakeRowsOfAnyPhotograph) {
   const RecipeOptions small{.image = 24};
   TransformScratch scratch;
   for (auto recipe : {fashion_train, fashion_eval, cifar_eval, deit_train, deit3_train, simple_train,
-                      finetune_train, jepa_train, resnet_train, resnet_eval, photo_eval}) {
+                      finetune_train, jepa_train, lejepa_local, resnet_train, resnet_eval, photo_eval}) {
     const Pipeline pipeline = recipe(small);
     for (uint64_t key = 0; key < 5; ++key) {
       io::Image image = made_image(33, 27, pipeline.options().channels);

@@ -43,6 +43,7 @@ class World:
         self.build, self.seed, self.full, self.scratch, self.plant = build, seed, full, scratch, plant
         self.programs = build / "bin"
         self.gpt, self.recompute = self.programs / "reprise-gpt", self.programs / "reprise-recompute"
+        self.vit = self.programs / "reprise-vit"
         self.shim = build / "lib" / "libreprise_faults.so"
 
     def environment(self, folder, faults):

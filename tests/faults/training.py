@@ -1,18 +1,34 @@
-"""A tiny training run, and what must be true of its folder whatever happened to it."""
+"""Tiny training runs, and what must be true of their folders whatever happened to them."""
 
 import dataclasses
 import random
 import shutil
+import struct
 import threading
 
 TINY = ["--layers", "1", "--heads", "1", "--width", "8", "--context", "8", "--batch", "2", "--threads", "1",
         "--data", "t.txt", "--sample-tokens", "8", "--eval-batches", "4", "--dropout", "0.1"]
 
 
+TINY_IMAGES = ["--data", "idx:.", "--image", "8", "--patch", "2", "--width", "16", "--layers", "1", "--heads", "2",
+               "--batch", "6", "--accumulate", "2", "--warmup", "2", "--ema", "0.9", "--drop-path", "0.2", "--dropout",
+               "0.1", "--threads", "1", "--workers", "2"]
+
+
 def write_text(folder):
     """The text to learn from, the same in every folder."""
     letters = random.Random(1)
     (folder / "t.txt").write_text("".join(letters.choice("abcdefgh ijk\n") for _ in range(1500)))
+
+
+def write_images(folder):
+    """Images to learn from, 8 x 8 pixels in three classes, the same in every folder: IDX files."""
+    pixels = random.Random(1)
+    for part, count in (("train", 90), ("t10k", 30)):
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(
+            struct.pack(">IIII", 0x0803, count, 8, 8) + bytes(pixels.randrange(256) for _ in range(64 * count)))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">II", 0x0801, count) + bytes(i % 3 for i in range(count)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +44,28 @@ class Training:
         return [world.gpt, "train", *TINY, "--steps", self.steps, "--save-every", self.save_every, "--keep", self.keep,
                 "--eval-every", self.eval_every, "--sample-every", self.sample_every, "--out", "r", *more]
 
+    def prepare(self, folder):
+        write_text(folder)
+
+    def reading(self, world):
+        """A command that reads every file of the newest checkpoint, and its checksums."""
+        return [world.gpt, "eval", "--run", "r", "--data", "t.txt"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageTraining(Training):
+    """The same on images, by reprise-vit."""
+
+    def words(self, world, *more):
+        return [world.vit, "train", *TINY_IMAGES, "--steps", self.steps, "--save-every", self.save_every, "--keep",
+                self.keep, "--eval-every", self.eval_every, "--out", "r", *more]
+
+    def prepare(self, folder):
+        write_images(folder)
+
+    def reading(self, world):
+        return [world.vit, "eval", "--run", "r"]
+
 
 _references, _prepared = {}, {}
 _lock = threading.Lock()
@@ -40,8 +78,8 @@ def reference(world, training):
         if key not in _references:
             folder = world.scratch / f"reference-{len(_references)}"
             folder.mkdir()
-            write_text(folder)
-            outcome = world.run(training.words(world), folder)
+            training.prepare(folder)
+            outcome = world.run(training.words(world), folder, seconds=120)
             if outcome.code != 0:
                 raise RuntimeError(outcome.problem("an undisturbed run fails"))
             _references[key] = final_state(folder)
@@ -55,7 +93,7 @@ def prepared(world, training, stop_after, folder):
         if key not in _prepared:
             made = world.scratch / f"prepared-{len(_prepared)}"
             made.mkdir()
-            write_text(made)
+            training.prepare(made)
             outcome = world.run(training.words(world, "--stop-after", stop_after), made)
             if outcome.code != 0:
                 raise RuntimeError(outcome.problem("an undisturbed run fails"))
@@ -83,9 +121,9 @@ def final_state(folder):
     return {path.name: path.read_bytes() for path in sorted(checkpoint.glob("*.safetensors"))}
 
 
-def newest_loads(world, folder):
-    """What keeps the newest checkpoint from being loaded whole, or None. eval reads the checksum of every file."""
-    outcome = world.run([world.gpt, "eval", "--run", "r", "--data", "t.txt"], folder)
+def newest_loads(world, folder, training=Training(0)):
+    """What keeps the newest checkpoint from being loaded whole, or None."""
+    outcome = world.run(training.reading(world), folder)
     return None if outcome.code == 0 else outcome.problem(f"the newest checkpoint ({latest(folder)}) does not load")
 
 
@@ -117,7 +155,7 @@ def whole_afterwards(world, folder, training, least=None):
     if least is not None and (step is None or step < least):
         return f"step {least} was reported saved; the newest checkpoint is {latest(folder)}"
     if step is not None:
-        problem = newest_loads(world, folder)
+        problem = newest_loads(world, folder, training)
         if problem:
             return problem
     return same_end(world, folder, training)

@@ -4,6 +4,6 @@
 #include "reprise/tests/fuzz/images.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-  reprise::fuzz::decodes(data, bytes, reprise::io::decode_png);
+  reprise::fuzz::decodes(data, bytes, reprise::io::Scales::whole, reprise::io::decode_png);
   return 0;
 }

@@ -20,6 +20,7 @@
 #include "reprise/kernels/norm/batch_norm.h"
 #include "reprise/kernels/norm/layer_norm.h"
 #include "reprise/kernels/norm/rms_norm.h"
+#include "reprise/kernels/optimizer/lerp.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/kernels/reduce/reduce.h"
 #include "reprise/kernels/softmax/cross_entropy.h"
@@ -97,16 +98,16 @@ TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
   expect_device_checks("fill_normal", fill_normal, 1);
   expect_device_checks("swiglu", swiglu, 3);
   expect_device_checks("swiglu_backward", swiglu_backward, 5);
-  expect_device_checks("gemm", gemm, 8);
+  expect_device_checks("gemm", gemm, 10);
   expect_device_checks("embedding", embedding, 3);
   expect_device_checks("embedding_backward", embedding_backward, 3);
   expect_device_checks("gather", gather, 3);
   expect_device_checks("scatter_add", scatter_add, 3);
   expect_device_checks("one_hot", one_hot, 2);
   expect_device_checks("arange", arange, 1);
-  expect_device_checks("batch_norm", batch_norm, 6);
-  expect_device_checks("batch_norm_inference", batch_norm_inference, 6);
-  expect_device_checks("batch_norm_backward", batch_norm_backward, 8);
+  expect_device_checks("batch_norm", batch_norm, 7);
+  expect_device_checks("batch_norm_inference", batch_norm_inference, 7);
+  expect_device_checks("batch_norm_backward", batch_norm_backward, 10);
   expect_device_checks("update_running_statistics", update_running_statistics, 5);
   expect_device_checks("layer_norm", layer_norm, 8);
   expect_device_checks("layer_norm_backward", layer_norm_backward, 8);
@@ -114,6 +115,7 @@ TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
   expect_device_checks("rms_norm_backward", rms_norm_backward, 8);
   expect_device_checks("adamw", adamw, 2 * 5 + 4);
   expect_device_checks("sgd", sgd, 2 * 3 + 4);
+  expect_device_checks("lerp", lerp, 2 * 2);
   expect_device_checks("global_norm", global_norm, 2 + 1);
   expect_device_checks("check_finite", check_finite, 2 + 1);
   expect_device_checks("reduce", reduce, 2);

@@ -18,6 +18,11 @@ using testing::test_device;
 
 const Shape kShape = {2, 3, 4, 3};
 
+Tensor start(BatchNorm2d& norm, const Tensor& x) { return norm.forward(x, {.activation = Activation::relu}); }
+Tensor end(BatchNorm2d& norm, const Tensor& residual, const Tensor& x) {
+  return norm.forward(x, {.activation = Activation::relu, .residual = residual});
+}
+
 /// Two convolutions with batch normalisation and dropout; the second norm is used twice.
 struct Block : Layer {
   Conv2d first, second;
@@ -36,7 +41,7 @@ struct Block : Layer {
     register_module("noise", noise);
   }
   Tensor forward(const Tensor& x) override {
-    return x + norm2(noise(relu(norm2(second(relu(norm1(first(x))))))));
+    return end(norm2, x, noise(relu(norm2(second(start(norm1, first(x)))))));
   }
 };
 
@@ -59,11 +64,11 @@ std::vector<NamedWrap> checkpointed() {
     return [=](Block& block, const Tensor& x) {
       auto play = [&block, inner](const Tensor& in) {
         Tensor h =
-            checkpoint([&block](const Tensor& y) { return relu(block.norm1(block.first(y))); }, in, inner);
-        auto rest = [&block](const Tensor& y) {
-          return block.norm2(block.noise(relu(block.norm2(block.second(y)))));
+            checkpoint([&block](const Tensor& y) { return start(block.norm1, block.first(y)); }, in, inner);
+        auto rest = [&block, in](const Tensor& y) {
+          return end(block.norm2, in, block.noise(relu(block.norm2(block.second(y)))));
         };
-        return in + checkpoint(rest, h, inner);
+        return checkpoint(rest, h, inner);
       };
       return checkpoint(play, x, outer);
     };

@@ -127,6 +127,21 @@ TEST(BatchNorm, NormalisesEachChannelThenScalesAndShifts) {
   EXPECT_TRUE(is_close(values(norm(x.to(test_device()))), want, 1e-6));  // a few roundings of 6e-8
 }
 
+TEST(BatchNorm, TakesAResidualAndReluInTheSamePass) {
+  BatchNorm2d fused(3, {}, test_device()), plain(3, {}, test_device());
+  randomize(fused);
+  plain.load_state_dict(fused.state_dict());
+  Tensor x = random_input({2, 3, 3, 5}).to(test_device());
+  Tensor residual = (random_input({2, 3, 3, 5}) * 0.5 + 0.1).to(test_device());
+  for (bool training : {true, false}) {
+    fused.train(training);
+    plain.train(training);
+    EXPECT_TRUE(same_bits(fused.forward(x, {Activation::relu, residual}), relu(plain(x) + residual)));
+    EXPECT_TRUE(same_bits(fused.running_var, plain.running_var));
+    EXPECT_EQ(fused.num_batches_tracked.item(), 1);
+  }
+}
+
 TEST(BatchNorm, HasTheStateNamesAndStartOfPyTorch) {
   BatchNorm1d norm(5);
   std::vector<std::string> names;

@@ -216,6 +216,35 @@ TEST(Dialect, ResNetsPassThrough) {
 }
 
 // A block's number, or a small tensor in the place of a large one, must not make it build what is not there.
+TEST(Dialect, UNetsPassThrough) {
+  for (UNetOptions o : {UNetOptions{.channels = 1, .classes = 3, .features = 4, .depth = 3},
+                        UNetOptions{.features = 2, .depth = 2, .up = UNetUp::transposed},
+                        UNetOptions{.features = 32, .depth = 1, .norm = UNetNorm::group}}) {
+    NamedTensors ours = state_of_random(UNet(o));
+    ModelWeights weights = read_dialect(ours);
+    expect_same(weights.tensors, ours);
+    const auto& read = std::get<UNetOptions>(weights.options);
+    EXPECT_EQ(std::tuple(read.channels, read.classes, read.features, read.depth, read.up, read.norm),
+              std::tuple(o.channels, o.classes, o.features, o.depth, o.up, o.norm));
+  }
+  NamedTensors wide = state_of_random(UNet({.features = 2, .depth = 2}));
+  for (auto& [name, tensor] : wide)
+    if (name == "down1.maxpool_conv.1.double_conv.0.weight") tensor = Tensor::zeros({5, 2, 3, 3});
+  expect_error([&] { read_dialect(wide); },
+               "shape of down1.maxpool_conv.1.double_conv.0.weight: (5, 2, 3, 3)", "wanted 4 and 2 channels");
+}
+
+TEST(Dialect, APartOfSeveralNetworksIsTakenByItsName) {
+  const NamedTensors all = {{"encoder.norm.weight", Tensor::zeros({1})},
+                            {"encoders.norm.weight", Tensor::zeros({2})},
+                            {"target_encoder.norm.weight", Tensor::zeros({3})}};
+  NamedTensors part = part_of(all, "encoder");
+  ASSERT_EQ(part.size(), 1u);
+  EXPECT_EQ(part[0].first, "norm.weight");
+  EXPECT_EQ(part[0].second.shape(), (Shape{1}));
+  EXPECT_TRUE(part_of(all, "predictor").empty());
+}
+
 TEST(Dialect, AHostileFileIsRefusedBeforeAModelIsMade) {
   NamedTensors state = state_of_random(Vit(tiny_vit));
   expect_error([&] { read_dialect(renamed(state, "blocks.1.norm1.bias", "blocks.999999999.norm1.bias")); },

@@ -52,6 +52,19 @@ TEST(Linear, FusesActivationAndResidual) {
   EXPECT_TRUE(is_close(values(fused), values(relu(plain) + residual), kTolerance));
 }
 
+TEST(Norm, IsTheLayerOfItsKind) {
+  Tensor x = random_input({3, 5}), residual = random_input({3, 5}, 4);
+  LayerNorm layer(5, {.eps = 0.1});
+  RmsNorm rms(5, {.eps = 0.1});
+  Norm as_layer(NormKind::layer, 5, {.eps = 0.1}), as_rms(NormKind::rms, 5, {.eps = 0.1});
+  EXPECT_EQ(as_layer.state_dict().size(), 2u);
+  EXPECT_EQ(as_rms.state_dict().size(), 1u);
+  EXPECT_TRUE(same_bits(as_layer(x).detach(), layer(x).detach()));
+  EXPECT_TRUE(same_bits(as_rms(x).detach(), rms(x).detach()));
+  EXPECT_TRUE(same_bits(as_layer.add(x, residual).norm.detach(), layer.add(x, residual).norm.detach()));
+  EXPECT_TRUE(same_bits(as_rms.add(x, residual).norm.detach(), rms.add(x, residual).norm.detach()));
+}
+
 // The largest of n uniform numbers in (0, 1) is below 1 - 20 / n once in e^20.
 void expect_uniform(const Tensor& x, double bound) {
   Doubles v = values(x);

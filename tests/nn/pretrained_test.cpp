@@ -85,6 +85,21 @@ TEST(VitPretrained, AHeadForOtherClassesIsMadeAnew) {
   }
 }
 
+TEST(ResNetPretrained, AHeadForOtherClassesIsMadeAnewAndAllElseIsTaken) {
+  ResNetOptions thousand{.classes = 1000, .width = 2, .blocks = {1, 1}}, five = thousand;
+  five.classes = 5;
+  ResNet model(five), other(thousand);
+  randomize(other);
+  const NamedTensors before = copy_of(model.state_dict());
+  const std::vector<std::string> changes = load_pretrained(model, other.state_dict());
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_NE(changes[0].find("1000 classes: it is made anew for 5"), std::string::npos) << changes[0];
+  for (const auto& [name, tensor] : model.state_dict())
+    EXPECT_TRUE(same_bits(tensor.detach(),
+                          named(name.starts_with("fc.") ? before : other.state_dict(), name).detach()))
+        << name;
+}
+
 TEST(VitPretrained, HalfWeightsBecomeTheModels) {
   Vit model(tiny), other(tiny);
   randomize(other);

@@ -141,6 +141,17 @@ TEST(ResNetRecompute, TrainsToTheSameBitsByEveryStrategy) {
   }
 }
 
+// timm's group_matcher: the stem, then each block of each stage, then the head.
+TEST(ResNet, KnowsTheDepthOfItsParameters) {
+  ResNet model({.classes = 5, .width = 2, .blocks = {1, 2}});
+  std::map<int64_t, int> counts;
+  for (const auto& [name, parameter] : model.named_parameters()) ++counts[model.layer_of(name)];
+  // A convolution and two vectors of a norm; twice that; as much with a shortcut; fc.
+  EXPECT_EQ(counts, (std::map<int64_t, int>{{0, 3}, {1, 6}, {2, 9}, {3, 6}, {4, 2}}));
+  EXPECT_EQ(model.layer_of("blocks.1.downsample.0.weight"), 2);
+  expect_error([&] { model.layer_of("layer1.0.conv1.weight"); }, {"no parameter layer1.0.conv1.weight"});
+}
+
 TEST(ResNet, RefusesWhatDoesNotFit) {
   expect_error([] { ResNet({.classes = 0}); }, {"ResNet", "0 classes"});
   expect_error([] { ResNet({.blocks = {}}); }, {"ResNet", "at least one stage"});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reprise/autograd/engine.h"
+#include "reprise/core/memory.h"
 #include "reprise/tests/nn/composite_gpt.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"
@@ -49,7 +50,8 @@ TEST(MultiHeadAttention, AgreesWithItsComposite) {
       randomize(attention);
       Tensor residual = random_input({2, 7, 15}, 5);
       expect_same_function(
-          attention, random_input({2, 7, 15}), [&](const Tensor& x) { return attention(x, residual); },
+          attention, random_input({2, 7, 15}),
+          [&](const Tensor& x) { return attention(x, {.residual = residual}); },
           [&](const Weights& w, const Tensor& x) {
             return composite_attention(w, "", x, 3, causal) + residual.to(DType::f64);
           });
@@ -74,7 +76,7 @@ TEST(Mlp, AgreesWithItsComposite) {
       nn::Mlp net(5, hidden, {.activation = activation});
       randomize(net);
       expect_same_function(
-          net, random_input({2, 7, 5}), [&](const Tensor& x) { return net(x, x); },
+          net, random_input({2, 7, 5}), [&](const Tensor& x) { return net(x, {.residual = x}); },
           [&](const Weights& w, const Tensor& x) { return x + composite_mlp(w, "", x, activation); });
     }
 }
@@ -90,21 +92,61 @@ TEST(TransformerBlock, AgreesWithItsComposite) {
   }
 }
 
-// The branch with dropout adds the residual by itself; in evaluation and without dropout it joins the
-// product.
-TEST(TransformerBlock, FusedAndUnfusedResidualAreTheSameFunction) {
-  TransformerBlock fused(16, 2);
-  // Takes the other path, and keeps every sample of these few.
-  TransformerBlock unfused(16, 2, {.drop_path = 1e-9});
-  randomize(fused);
-  unfused.load_state_dict(fused.state_dict());
-  Tensor x = random_input({3, 9, 16});
-  Tensor y = fused(x);
-  EXPECT_TRUE(is_close(unfused(x), y, kTolerance));
-  unfused.eval();
-  EXPECT_TRUE(same_bits(unfused(x).detach(), y.detach()));
-  fused.eval();
-  EXPECT_TRUE(same_bits(fused(x).detach(), y.detach()));
+// A branch with dropout scales and adds the residual by itself; in evaluation and without dropout that joins the
+// product. A dropout of one in 10^9 keeps every element of these few.
+TEST(TransformerBlock, FusedAndUnfusedBranchesAreTheSameFunction) {
+  for (double layer_scale : {0.0, 0.3})
+    for (double drop_path : {0.0, 0.5}) {
+      TransformerBlock fused(16, 2, {.drop_path = drop_path, .layer_scale = layer_scale});
+      TransformerBlock unfused(16, 2, {.dropout = 1e-9, .drop_path = drop_path, .layer_scale = layer_scale});
+      randomize(fused);
+      unfused.load_state_dict(fused.state_dict());
+      Tensor x = random_input({9, 3, 16});
+      if (drop_path == 0) { EXPECT_TRUE(is_close(unfused(x), fused(x), kTolerance)); }
+      unfused.eval(), fused.eval();
+      EXPECT_TRUE(same_bits(unfused(x).detach(), fused(x).detach()));
+    }
+}
+
+// gamma, DropPath and the sum behind each branch, with the draws that DropPath as a layer makes.
+TEST(TransformerBlock, ScalesAndDropsItsBranches) {
+  TransformerBlock block(16, 2, {.drop_path = 0.5, .layer_scale = 0.3});
+  randomize(block);
+  Tensor x = random_input({9, 3, 16});
+  DropPath drop(0.5);
+  auto by_hand = [&] {
+    Tensor middle = x + drop(block.attn(block.norm1(x)) * block.ls1->gamma);
+    return middle + drop(block.mlp(block.norm2(middle)) * block.ls2->gamma);
+  };
+  auto run = [&](const std::function<Tensor()>& forward) {
+    manual_seed(5);
+    block.zero_grad();
+    x.set_grad({});
+    Tensor y = forward();
+    square(y).sum().backward();
+    TensorList got{y.detach(), x.grad()};
+    for (const auto& [name, p] : block.named_parameters()) got.push_back(p.grad());
+    return got;
+  };
+  x.set_requires_grad();
+  TensorList want = run(by_hand), got = run([&] { return block(x); });
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(is_close(got[i], want[i], kTolerance)) << i;
+}
+
+// Between forward and backward a block has no more activations for LayerScale and DropPath than a number per sample.
+TEST(TransformerBlock, KeepsNothingForItsScales) {
+  auto held = [](double layer_scale, double drop_path) {
+    TransformerBlock block(32, 2, {.drop_path = drop_path, .layer_scale = layer_scale});
+    Tensor x = random_input({8, 16, 32});
+    auto activations = [] {
+      return int64_t(allocator(Device::cpu()).stats().by_category[size_t(MemoryCategory::activations)]);
+    };
+    const int64_t before = activations();
+    Tensor y = block(x);
+    return activations() - before;
+  };
+  const int64_t numbers_per_sample = 2 * 1024;  // two tensors, each of them in a block of memory of its own
+  EXPECT_LE(held(0.1, 0.5), held(0, 0) + numbers_per_sample);
 }
 
 TEST(TransformerBlock, DropoutIsOffInEvaluationAndOnWhileTraining) {

@@ -89,8 +89,13 @@ TEST(Vit, IsItsDefinitionInSimpleOperations) {
 }
 
 TEST(Vit, PresetsAreNamed) {
+  VitOptions vit5 = vit_preset("vit5_base");
+  EXPECT_EQ(std::tuple(vit5.width, vit5.registers, vit5.layer_scale), std::tuple(768, 4, 1e-4));
+  EXPECT_TRUE(vit5.rope && vit5.qk_norm && vit5.no_embed_class && !vit5.qkv_bias &&
+              vit5.norm == NormKind::rms);
   EXPECT_EQ(vit_preset("large").layers, 24);  // all of their shapes: StateDict.LoadsInTimm
-  expect_error([] { vit_preset("huge"); }, {"vit_preset", "'huge'", "tiny, small, base or large"});
+  expect_error([] { vit_preset("huge"); },
+               {"vit_preset", "'huge'", "tiny, small, base or large, vit5_small or vit5_base"});
 }
 
 VitOptions fashion() {
@@ -248,6 +253,8 @@ TEST(Vit, OneErrorListsAllOptionsThatDoNotFit) {
   expect_error([&] { make([](auto& o) { o.width = 15, o.positions = Positions::sincos; }); },
                {"Vit", "sincos", "15"});
   expect_error([&] { make([](auto& o) { o.layer_scale = -1; }); }, {"layer_scale", "-1"});
+  expect_error([&] { make([](auto& o) { o.heads = 2, o.rope = true; }); },
+               {"Vit", "rope", "multiple of 4", "6"});
   Vit model(tiny());
   expect_error([&] { model(random_input({3, 2, 6, 9})); }, {"Vit", "(N, 2, 6, 6)", "(3, 2, 6, 9)"});
   expect_error([&] { model(random_input({2, 6, 6})); }, {"Vit", "(N, 2, 6, 6)", "(2, 6, 6)"});

@@ -31,6 +31,13 @@ std::ostream& operator<<(std::ostream& out, const Function& f) { return out << f
 
 Tensor number(const Tensor& x, double value) { return scalar(value, x.dtype(), x.device()); }
 
+/// By a mean of 0 and a variance of 1, so that the norm is x itself.
+Tensor normed(const Tensor& x, const BatchNormEpilogue& epilogue) {
+  Tensor mean = zeros({1}, DType::f32, x.device()), variance = ones({1}, DType::f32, x.device());
+  return batch_norm(reshape(x, {-1, 1}), {}, {}, mean, variance, {.eps = 0, .epilogue = epilogue})
+      .reshape(x.shape());
+}
+
 const Function kFunctions[] = {
     {"neg", [](const Tensor& x) { return -x; }, {-1, -1, -1, -1, -1}},
     {"abs", abs, {0, 0, 1, -1, nan}},
@@ -59,6 +66,15 @@ const Function kFunctions[] = {
      [](const Tensor& x) {
        Tensor one = ones({1, 1}, x.dtype(), x.device());
        return mlp(reshape(x, {-1, 1}), one, {}, one, {}, Activation::relu).reshape(x.shape());
+     },
+     {0, 0, 1, 0, 1}},
+    {"batch_norm with relu",
+     [](const Tensor& x) { return normed(x, {.activation = Activation::relu}); },
+     {0, 0, 1, 0, 1}},
+    {"relu of batch_norm and a residual",
+     [](const Tensor& x) {
+       return normed(zeros(x.shape(), x.dtype(), x.device()),
+                     {.activation = Activation::relu, .residual = reshape(x, {-1, 1})});
      },
      {0, 0, 1, 0, 1}},
     {"maximum with 0", [](const Tensor& x) { return maximum(x, number(x, 0)); }, {0.5, 0.5, 1, 0, 1}},

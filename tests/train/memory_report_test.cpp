@@ -9,6 +9,11 @@
 #include "reprise/nn/models/jepa.h"
 #include "reprise/nn/models/resnet.h"
 #include "reprise/nn/models/vit.h"
+#include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/lamb.h"
+#include "reprise/nn/optim/lars.h"
+#include "reprise/nn/optim/optimizer_list.h"
+#include "reprise/nn/optim/sgd.h"
 
 namespace reprise::train {
 namespace {
@@ -98,6 +103,43 @@ TEST(MemoryReport, PredictsThePeak) {
         EXPECT_NEAR(double(memory.peak(rows)), peak, 0.02 * peak) << rows << " rows";
       }
     }
+}
+
+// A batch so small that the update takes more than backward did, of weights that are a few large matrices.
+TEST(MemoryReport, CountsTheOptimizersStep) {
+  auto vit = std::make_shared<nn::Vit>(nn::VitOptions{
+      .image = 8, .patch = 4, .channels = 1, .classes = 10, .width = 128, .layers = 1, .heads = 2});
+  const Case c{"vit", vit, vit->blocks, [vit](int64_t rows) {
+                 return cross_entropy((*vit)(zeros({rows, 1, 8, 8})), classes_of(rows));
+               }};
+  const TensorList all = vit->parameters();
+  const auto half = all.begin() + int64_t(all.size() / 2);
+  optim::AdamW adamw(all);
+  optim::Sgd sgd(all, {.lr = 0.1, .momentum = 0.9});
+  optim::Lamb lamb(all);
+  optim::Lars lars(all, {.weight_decay = 0.1});
+  optim::Lamb front(TensorList(all.begin(), half));
+  optim::Sgd back(TensorList(half, all.end()), {.lr = 0.1});
+  optim::OptimizerList both({back, front});
+  const std::vector<std::pair<std::string, optim::Optimizer*>> optimizers = {
+      {"adamw", &adamw}, {"sgd", &sgd}, {"lamb", &lamb}, {"lars", &lars}, {"lamb and sgd", &both}};
+  for (const auto& [name, optimizer] : optimizers) optimizer->allocate_state();
+  Allocator& memory = allocator(Device());
+  for (const auto& [name, optimizer] : optimizers) {
+    SCOPED_TRACE(name);
+    MemoryReportOptions options = options_of(c);
+    const size_t without = measure_step(*vit, options, parse_strategy("none")).peak(2);
+    options.optimizer = optimizer;
+    const StepMemory step = measure_step(*vit, options, parse_strategy("none"));
+    memory.reset_peaks();
+    c.loss(2).backward();
+    optimizer->step(optim::clip_scale(optim::grad_norm(all), 0.1));
+    vit->zero_grad();
+    const double peak = double(memory.stats().peak_held);
+    EXPECT_NEAR(double(step.peak(2)), peak, 0.02 * peak);
+    EXPECT_EQ(step.peak(2) > without, name.starts_with("la"))
+        << "what this test is for: " << without << " bytes without";
+  }
 }
 
 TEST(MemoryReport, TheLargestBatchTrainsUnderItsLimitAndTwiceItDoesNot) {

@@ -22,6 +22,10 @@ std::string joined(const std::vector<double>& values) {
   return text;
 }
 
+std::string probed_encoder(const Description& description) {
+  return description.contains("projector_width") ? "encoder" : "target_encoder";
+}
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= text.size();) {

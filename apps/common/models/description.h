@@ -41,6 +41,10 @@ std::vector<double> numbers_in(const Description& description, const std::string
 bool is_first(const Description& description, const std::string& key, std::string_view first,
               std::string_view second);
 
+/// Of the networks that a run of reprise-jepa trains, the one whose features are probed: "target_encoder", or "encoder" of
+/// a LeJEPA, which has no other.
+std::string probed_encoder(const Description& description);
+
 std::vector<std::string> split(const std::string& text, char separator);
 
 }  // namespace reprise::apps

@@ -59,6 +59,7 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 struct Attention : Function<Attention> {
   static constexpr const char* name = "attention";
+  static constexpr auto autocast = amp::Policy::low;
   static constexpr OpCost cost{OpCost::Kind::attention, [](const OpShapes& of) {
                                  const Shape &k = of.inputs[1],
                                              &y = of.results[0];  // (B, H, S, D), (B, H, T, D)
@@ -111,6 +112,7 @@ TensorView by_heads(const Tensor& x, int64_t heads) {
 
 struct PackedAttention : Function<PackedAttention> {
   static constexpr const char* name = "packed_attention";
+  static constexpr auto autocast = amp::Policy::low;
   static constexpr OpCost cost{OpCost::Kind::attention, [](const OpShapes& of) {
                                  const Shape& y = of.results[0];  // (B, T, C)
                                  return OpCost::Sums{.length = y[1], .channels = y[2]};

@@ -25,6 +25,7 @@ void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 
 struct Conv2d : Function<Conv2d> {
   static constexpr const char* name = "conv2d";
+  static constexpr auto autocast = amp::Policy::low;
   static constexpr OpCost cost = OpCost::product();
   Conv2dOptions options_;
 

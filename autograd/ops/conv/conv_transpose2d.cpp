@@ -65,6 +65,7 @@ Shape checked_shape(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 struct ConvTranspose2d : Function<ConvTranspose2d> {
   static constexpr const char* name = "conv_transpose2d";
+  static constexpr auto autocast = amp::Policy::low;
   static constexpr OpCost cost = OpCost::product();
   ConvTranspose2dOptions options_;
 

@@ -53,6 +53,7 @@ Size2 count_windows(const char* op, const Tensor& x, const Windows& w, bool ceil
 // dx from dy: each number goes to the place of its window's maximum.
 struct MaxPool2dBackward : Function<MaxPool2dBackward> {
   static constexpr const char* name = "max_pool2d_backward";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& dy, const Tensor& places, const Windows& windows, const Shape& shape) {
@@ -70,6 +71,7 @@ struct MaxPool2dBackward : Function<MaxPool2dBackward> {
 
 struct MaxPool2d : Function<MaxPool2d> {
   static constexpr const char* name = "max_pool2d";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::pointwise();
   Windows windows_{1};
   Shape shape_;

@@ -87,6 +87,7 @@ template <BinaryOp op>
 struct Binary : autograd::Function<Binary<op>> {
   using D = Derivative<op>;
   static constexpr const char* name = kernels::name_of(op);
+  static constexpr auto autocast = amp::Policy::widest;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   Shape shape_a, shape_b;
 
@@ -121,6 +122,7 @@ Tensor promoted(const Tensor& a, const Tensor& b) {
 template <BinaryOp op>
 struct Comparison : autograd::Function<Comparison<op>> {
   static constexpr const char* name = kernels::name_of(op);
+  static constexpr auto autocast = amp::Policy::widest;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 
   Tensor forward(const Tensor& a, const Tensor& b) { return run_binary(op, a, b, DType::boolean, name); }
@@ -137,6 +139,7 @@ Tensor compare(const Tensor& a, const Tensor& b) {
 
 struct Affine : autograd::Function<Affine> {
   static constexpr const char* name = "affine";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   double scale_ = 1;
 
@@ -166,6 +169,7 @@ std::optional<UnaryOp> own_operation(double exponent) {
 
 struct Pow : autograd::Function<Pow> {
   static constexpr const char* name = "pow";
+  static constexpr auto autocast = amp::Policy::f32;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   double exponent_ = 1;
 
@@ -195,6 +199,7 @@ struct Pow : autograd::Function<Pow> {
 
 struct Where : autograd::Function<Where> {
   static constexpr const char* name = "where";
+  static constexpr auto autocast = amp::Policy::widest;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   Shape shape_a, shape_b;
 

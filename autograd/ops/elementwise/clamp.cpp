@@ -12,6 +12,7 @@ using kernels::BinaryOp;
 
 struct Clamp : autograd::Function<Clamp> {
   static constexpr const char* name = "clamp";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   double low_ = 0, high_ = 0;
 

@@ -11,6 +11,7 @@ namespace {
 
 struct Dropout : autograd::Function<Dropout> {
   static constexpr const char* name = "dropout";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   double p_ = 0;
   Generator::State draw_;

@@ -1,4 +1,5 @@
 // Losses whose terms are made of one number and its target.
+#include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
@@ -13,6 +14,7 @@ using namespace autograd;
 
 struct BceWithLogits : Function<BceWithLogits> {
   static constexpr const char* name = "bce_with_logits";
+  static constexpr auto autocast = amp::Policy::f32;
   static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& logits, const Tensor& targets) {
@@ -46,19 +48,21 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
 }  // namespace
 
 Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, Reduction reduction) {
-  check_pair("bce_with_logits", logits, targets);
-  return reduced(BceWithLogits::apply(logits, targets), reduction);
+  const CastArguments in(amp::Policy::f32, logits, targets);
+  check_pair("bce_with_logits", in[0], in[1]);
+  return reduced(BceWithLogits::apply(in[0], in[1]), reduction);
 }
 
 Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& options) {
-  check_pair("smooth_l1", x, y);
+  const CastArguments in(amp::Policy::f32, x, y);
+  check_pair("smooth_l1", in[0], in[1]);
   check(options.beta >= 0, "smooth_l1: beta is ", options.beta, ", should not be negative");
   auto wide = [&](const Tensor& a, const Tensor& b) {
     if (options.beta == 0) return abs(a - b);
     if (options.beta == 1) return huber(a - b);
     return huber((a - b) / options.beta) * options.beta;
   };
-  return reduced(in_f32(wide, x, y), options.reduction);
+  return reduced(in_f32(wide, in[0], in[1]), options.reduction);
 }
 
 }  // namespace reprise

@@ -13,6 +13,7 @@ using namespace autograd;
 
 struct Swiglu : Function<Swiglu> {
   static constexpr const char* name = "swiglu";
+  static constexpr auto autocast = amp::Policy::widest;
   static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& gate, const Tensor& up) {

@@ -83,9 +83,15 @@ Tensor gradient(UnaryOp op, const Tensor& dy, const Tensor& x) {
   throw Bug("unary: op has no derivative");
 }
 
+constexpr bool needs_range(UnaryOp op) {
+  return op == UnaryOp::exp || op == UnaryOp::log || op == UnaryOp::rsqrt || op == UnaryOp::reciprocal ||
+         op == UnaryOp::square;
+}
+
 template <UnaryOp op>
 struct Unary : autograd::Function<Unary<op>> {
   static constexpr const char* name = kernels::name_of(op);
+  static constexpr auto autocast = needs_range(op) ? amp::Policy::f32 : amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 
   Tensor forward(const Tensor& x) {

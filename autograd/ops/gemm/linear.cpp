@@ -1,9 +1,12 @@
 // The fully connected layer, one matrix product with its epilogue.
 #include "reprise/autograd/ops/gemm/linear_kernels.h"
 
+#include <utility>
+
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/elementwise/elementwise_table.h"
 #include "reprise/kernels/reduce/reduce.h"
 
@@ -18,29 +21,54 @@ Tensor as_rows(const Tensor& x) {
   return reshape(clone(x), shape);
 }
 
-Tensor bias_of(const Tensor& bias) { return bias.defined() ? bias.contiguous() : bias; }
-Tensor residual_rows(const Tensor& residual) {
-  return residual.defined() ? unit_stride(as_rows(residual)) : residual;
+KernelEpilogue::KernelEpilogue(const Tensor& bias, const LinearEpilogue& options)
+    : views{.activation = options.activation} {
+  auto dense = [](const Tensor& x) { return x.defined() ? x.contiguous() : x; };
+  bias_ = dense(bias), scale_ = dense(options.scale), row_scale_ = dense(options.row_scale);
+  if (options.residual.defined()) residual_ = unit_stride(as_rows(options.residual));
+  views.bias = optional_view(bias_);
+  views.residual = optional_view(residual_);
+  views.scale = optional_view(scale_);
+  views.row_scale = optional_view(row_scale_);
 }
 
 Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue) {
-  Tensor y = Tensor::empty({x.size(0), weight.size(0)}, x.dtype(), x.device());
+  const DType dtype = epilogue.residual ? promote(x.dtype(), epilogue.residual.dtype) : x.dtype();
+  Tensor y = Tensor::empty({x.size(0), weight.size(0)}, dtype, x.device());
   kernels::gemm(current_stream(x.device()),
                 {.a = x, .b = transpose(weight.view(), 0, 1), .c = y, .epilogue = epilogue});
   return y;
 }
 
-Tensor linear_dx(const Tensor& dy, const Tensor& weight, const kernels::Epilogue& epilogue) {
-  Tensor dx = Tensor::empty({dy.size(0), weight.size(1)}, dy.dtype(), dy.device());
-  kernels::gemm(current_stream(dy.device()), {.a = dy, .b = weight, .c = dx, .epilogue = epilogue});
+Tensor product_gradient(const Tensor& dy, const Tensor& row_scale, DType dtype) {
+  NoGrad guard;
+  if (!row_scale.defined() || dy.numel() == 0) return cast(dy, dtype);
+  const int64_t samples = row_scale.size(0);
+  const Shape by_sample{samples, dy.size(0) / samples, dy.size(1)};
+  return cast(raw_reshape(reshape(dy, by_sample) * reshape(row_scale, {samples, 1, 1}), dy.shape()), dtype);
+}
+
+Tensor linear_dx(const Tensor& d, const Tensor& weight, const Tensor& scale,
+                 const kernels::Epilogue& epilogue) {
+  NoGrad guard;
+  Tensor left = d, right = weight;
+  if (scale.defined()) {
+    // The smaller one is scaled; but a weight times LayerScale's 1e-4 would be subnormal in f16.
+    if (d.dtype() == DType::f16)
+      left = d * scale;
+    else
+      right = weight * unsqueeze(scale, 1);
+  }
+  Tensor dx = Tensor::empty({d.size(0), weight.size(1)}, d.dtype(), d.device());
+  kernels::gemm(current_stream(d.device()), {.a = left, .b = right, .c = dx, .epilogue = epilogue});
   return dx;
 }
 
-Tensor linear_dweight(const Tensor& dy, const Tensor& x, Tensor* dbias) {
-  Tensor dweight = Tensor::empty({dy.size(1), x.size(1)}, dy.dtype(), dy.device());
+Tensor linear_dweight(const Tensor& dy, const Tensor& x, LinearGradientDtypes dtypes, Tensor* dbias) {
+  Tensor dweight = Tensor::empty({dy.size(1), x.size(1)}, dtypes.weight, dy.device());
   kernels::Epilogue epilogue;
   if (dbias) {
-    *dbias = Tensor::empty({dy.size(1)}, dy.dtype(), dy.device());
+    *dbias = Tensor::empty({dy.size(1)}, dtypes.bias, dy.device());
     epilogue.bias_gradient = *dbias;
   }
   kernels::gemm(current_stream(dy.device()),
@@ -48,33 +76,78 @@ Tensor linear_dweight(const Tensor& dy, const Tensor& x, Tensor* dbias) {
   return dweight;
 }
 
-Tensor linear_dbias(const Tensor& dy) {
-  Tensor dbias = Tensor::empty({1, dy.size(1)}, dy.dtype(), dy.device());
+Tensor linear_dbias(const Tensor& dy, DType dtype) {
+  Tensor dbias = Tensor::empty({1, dy.size(1)}, dtype, dy.device());
   kernels::reduce(current_stream(dy.device()), kernels::ReduceOp::sum, dy, dbias);
   return raw_reshape(dbias, {dy.size(1)});
 }
 
-void check_bias(const Tensor& bias, const Tensor& weight, const char* op) {
+ParameterGradients linear_gradients(const Tensor& d, const LinearParameters& of,
+                                    const std::function<Tensor()>& input) {
+  ParameterGradients grads;
+  const bool sums_rows = of.wants_bias || (of.wants_scale && of.bias.defined());
+  if (of.wants_weight || of.wants_scale)
+    grads.weight = linear_dweight(d, input(), of.dtypes, sums_rows ? &grads.bias : nullptr);
+  else if (sums_rows)
+    grads.bias = linear_dbias(d, of.dtypes.bias);
+  if (!of.scale.defined()) return grads;
+  NoGrad guard;
+  if (of.wants_scale)
+    grads.scale = in_f32(
+        [](const Tensor& weight, const Tensor& products, const Tensor& bias, const Tensor& sums) {
+          Tensor dscale = sum(weight * products, {1});
+          return bias.defined() ? dscale + bias * sums : dscale;
+        },
+        of.weight, grads.weight, of.bias, grads.bias);
+  const Stream& stream = current_stream(d.device());
+  auto finish = [&](bool wanted, Tensor& gradient, const Tensor& factor) {
+    if (wanted)
+      kernels::binary(stream, kernels::BinaryOp::mul, gradient,
+                      expand(cast(factor, gradient.dtype()).view(), gradient.shape()), gradient);
+    else
+      gradient = Tensor();
+  };
+  finish(of.wants_weight, grads.weight, unsqueeze(of.scale, 1));
+  finish(of.wants_bias, grads.bias, of.scale);
+  return grads;
+}
+
+namespace {
+bool may_stand_beside(DType dtype, DType product, Mixed mixed) {
+  return dtype == product || (mixed == Mixed::f32 && dtype == DType::f32 && is_half(product));
+}
+}  // namespace
+
+void check_bias(const Tensor& bias, const Tensor& weight, const char* op, Mixed mixed) {
   if (!bias.defined()) return;
   check_device(op, weight, bias);
-  check(bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype(), op, ": bias ", bias.dtype(),
-        bias.shape(), " does not fit weight ", weight.dtype(), weight.shape());
+  check(bias.shape() == Shape{weight.size(0)} && may_stand_beside(bias.dtype(), weight.dtype(), mixed), op,
+        ": bias ", bias.dtype(), bias.shape(), " does not fit weight ", weight.dtype(), weight.shape());
 }
 
-void check_residual(const Tensor& residual, const Tensor& x, int64_t width, const char* op) {
-  if (!residual.defined()) return;
-  check_device(op, x, residual);
-  check(residual.shape() == with_width(x, width) && residual.dtype() == x.dtype(), op, ": residual ",
-        residual.dtype(), residual.shape(), " does not fit the result ", x.dtype(), with_width(x, width));
+void check_epilogue(const LinearEpilogue& epilogue, const Tensor& x, int64_t width, const char* op,
+                    Mixed mixed) {
+  auto check_part = [&](const char* what, const Tensor& part, const Shape& want) {
+    if (!part.defined()) return;
+    check_device(op, x, part);
+    check(part.shape() == want && may_stand_beside(part.dtype(), x.dtype(), mixed), op, ": ", what, " ",
+          part.dtype(), part.shape(), " does not fit the result ", x.dtype(), with_width(x, width),
+          ", which needs ", want);
+  };
+  check_part("residual", epilogue.residual, with_width(x, width));
+  check_part("scale", epilogue.scale, {width});
+  if (!epilogue.row_scale.defined()) return;
+  check(x.rank() >= 2, op, ": row_scale needs samples, x is ", x.shape());
+  check_part("row_scale", epilogue.row_scale, {x.size(0)});
 }
 
-void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const char* op) {
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const char* op, Mixed mixed) {
   check(x.rank() >= 1 && weight.rank() == 2 && x.size(-1) == weight.size(1), op, ": input ", x.shape(),
         " does not fit weight ", weight.shape(), " (out, in)");
   check(x.dtype() == weight.dtype(), op, ": input is ", x.dtype(), ", weight ", weight.dtype());
   check_floating(op, x);
   check_device(op, x, weight);
-  check_bias(bias, weight, op);
+  check_bias(bias, weight, op, mixed);
 }
 
 }  // namespace autograd
@@ -85,6 +158,8 @@ using namespace autograd;
 
 struct Linear : Function<Linear> {
   static constexpr const char* name = "linear";
+  static constexpr auto autocast = amp::Policy::low;
+  static constexpr uint32_t autocast_keeps = 0b101100;  // bias, residual and row_scale
   static constexpr OpCost cost{OpCost::Kind::product,
                                [](const OpShapes& of) {
                                  return OpCost::Sums{of.inputs[0].back(), of.results[0].back()};
@@ -94,72 +169,96 @@ struct Linear : Function<Linear> {
   bool has_bias_ = false;
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
-                 Activation activation) {
-    check_linear(x, weight, bias, name);
-    check_residual(residual, x, weight.size(0), name);
+                 const Tensor& scale, const Tensor& row_scale, Activation activation) {
+    const LinearEpilogue options{activation, residual, scale, row_scale};
+    const Mixed mixed = under_autocast() ? Mixed::f32 : Mixed::none;
+    check_linear(x, weight, bias, name, mixed);
+    check_epilogue(options, x, weight.size(0), name, mixed);
     activation_ = activation;
     has_bias_ = bias.defined();
-    kernels::Epilogue epilogue{.activation = activation};
-    Tensor flat_bias = bias_of(bias), rows_of_residual = residual_rows(residual);
-    if (bias.defined()) epilogue.bias = flat_bias;
-    if (residual.defined()) epilogue.residual = rows_of_residual;
+    KernelEpilogue epilogue(bias, options);
     Tensor rows = as_rows(x), pre;
     if (recording() && activation != Activation::none) {
       pre = Tensor::empty({rows.size(0), weight.size(0)}, x.dtype(), x.device());
-      epilogue.pre_activation = pre;
+      epilogue.views.pre_activation = pre;
     }
-    save(x, weight, bias, pre);
-    return raw_reshape(linear_forward(rows, weight, epilogue), with_width(x, weight.size(0)));
+    save(x, weight, bias, pre, scale, row_scale);
+    return raw_reshape(linear_forward(rows, weight, epilogue.views), with_width(x, weight.size(0)));
   }
 
   TensorList backward(const TensorList& dy) {
-    Tensor x = saved(0), weight = saved(1);
-    if (grad_mode_enabled()) return differentiable_backward(dy[0], x, weight, saved(2));
-    Tensor d = as_rows(dy[0]), dx, dweight, dbias;
-    if (activation_ != Activation::none) {
-      Tensor dpre = empty_like(d);
-      kernels::unary_backward(current_stream(d.device()), kernels::unary_of(activation_), d, saved(3).view(),
-                              dpre);
-      d = dpre;
+    Tensor x = saved(0), weight = saved(1), bias = saved(2), scale = saved(4), row_scale = saved(5);
+    Tensor dresidual = needs_grad(3) ? dy[0] : Tensor();
+    if (grad_mode_enabled()) {
+      TensorList grads = differentiable_backward(dy[0], {x, weight, bias, scale}, row_scale);
+      return {grads[0], grads[1], grads[2], dresidual, grads[3], Tensor()};
     }
-    if (needs_grad(0)) dx = raw_reshape(linear_dx(d, weight), x.shape());
-    const bool wants_dbias = has_bias_ && needs_grad(2);
-    Tensor rows = as_rows(x);
+    Tensor d = product_gradient(as_rows(dy[0]), row_scale, x.dtype()), dx, dscale;
+    if (activation_ != Activation::none) d = before_activation(d, std::exchange(scale, {}), dscale);
+    if (needs_grad(0)) dx = raw_reshape(linear_dx(d, weight, scale), x.shape());
     MemoryScope memory = gradient_memory(1);
-    if (needs_grad(1))
-      dweight = linear_dweight(d, rows, wants_dbias ? &dbias : nullptr);
-    else if (wants_dbias)
-      dbias = linear_dbias(d);
-    return {dx, dweight, dbias, needs_grad(3) ? dy[0] : Tensor()};
+    ParameterGradients grads =
+        linear_gradients(d,
+                         {weight,
+                          bias,
+                          scale,
+                          needs_grad(1),
+                          has_bias_ && needs_grad(2),
+                          scale.defined() && needs_grad(4),
+                          {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype())}},
+                         [&] { return as_rows(x); });
+    return {dx, grads.weight, grads.bias, dresidual, scale.defined() ? grads.scale : dscale, Tensor()};
   }
 
-  TensorList differentiable_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                     const Tensor& bias) {
+  /// The gradient of x W^T + bias from that of scale * activation(x W^T + bias); sets the scale's.
+  Tensor before_activation(Tensor d, const Tensor& scale, Tensor& dscale) {
+    Tensor pre = saved(3);
+    if (scale.defined()) {
+      NoGrad guard;
+      if (needs_grad(4))
+        dscale =
+            in_f32([&](const Tensor& dy, const Tensor& z) { return sum(dy * activate(z, activation_), {0}); },
+                   d, pre.detach());
+      d = d * scale;
+    }
+    Tensor dpre = empty_like(d);
+    kernels::unary_backward(current_stream(d.device()), kernels::unary_of(activation_), d, pre.view(), dpre);
+    return dpre;
+  }
+
+  TensorList differentiable_backward(const Tensor& dy, const TensorList& inputs, const Tensor& row_scale) {
     auto same = [&](const TensorList& in) {
-      return TensorList{composite::linear(in[0], in[1], in[2], {.activation = activation_})};
+      return TensorList{composite::linear(
+          in[0], in[1], in[2], {.activation = activation_, .scale = in[3], .row_scale = row_scale})};
     };
-    TensorList grads = composite_backward(same, {x, weight, bias}, {dy});
-    grads.push_back(needs_grad(3) ? dy : Tensor());
-    return grads;
+    return composite_backward(same, inputs, {cast(dy, inputs[0].dtype())});
   }
 };
 
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearEpilogue& options) {
-  return Linear::apply(x, weight, bias, options.residual, options.activation);
+  return Linear::apply(x, weight, bias, options.residual, options.scale, options.row_scale,
+                       options.activation);
 }
 
 Tensor composite::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const LinearEpilogue& options) {
-  auto wide = [&](const Tensor& in, const Tensor& factor, const Tensor& shift, const Tensor& residual) {
+  auto wide = [&](const Tensor& in, const Tensor& factor, const Tensor& shift, const Tensor& residual,
+                  const Tensor& scale, const Tensor& row_scale) {
     Tensor across = transpose(factor, 0, 1);
     Tensor y = in.rank() > 1 ? matmul(in, across) : squeeze(matmul(unsqueeze(in, 0), across), 0);
     if (shift.defined()) y = y + shift;
     y = composite::activate(y, options.activation);
+    if (scale.defined()) y = y * scale;
+    if (row_scale.defined()) {
+      Shape by_sample = Dims::filled(y.rank(), 1);
+      by_sample[0] = y.size(0);
+      y = y * reshape(row_scale.detach(), by_sample);
+    }
     return residual.defined() ? y + residual : y;
   };
-  return in_f32(wide, x, weight, bias, options.residual);
+  return in_f32(wide, x, weight, bias, options.residual, options.scale, options.row_scale);
 }
 
 }  // namespace reprise

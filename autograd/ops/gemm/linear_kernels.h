@@ -2,6 +2,9 @@
 // (rows, out).
 #pragma once
 
+#include <functional>
+
+#include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/kernels/gemm/gemm.h"
 
@@ -10,21 +13,60 @@ namespace reprise::autograd {
 /// (..., C) as a matrix (rows, C); copies only if the strides force it.
 Tensor as_rows(const Tensor& x);
 
-// What an epilogue reads must have rows of stride 1: the argument, or a copy that the caller keeps for the
-// call.
-Tensor bias_of(const Tensor& bias);
-Tensor residual_rows(const Tensor& residual);
+/// What an epilogue reads must have rows of stride 1: the arguments, or copies, which live as long as this.
+struct KernelEpilogue {
+  kernels::Epilogue views;
+  KernelEpilogue(const Tensor& bias, const LinearEpilogue& options);
 
-/// activation(x W^T + bias) + residual -> (rows, out); pre_activation (rows, out) is optional.
+ private:
+  Tensor bias_, residual_, scale_, row_scale_;
+};
+
+/// residual + row_scale * scale * activation(x W^T + bias) -> (rows, out), of the wider dtype of x and the residual;
+/// pre_activation (rows, out) is optional.
 Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue);
 
-Tensor linear_dx(const Tensor& dy, const Tensor& weight, const kernels::Epilogue& epilogue = {});
+/// The gradients' dtypes: under autocast those of f32 parameters are f32, where dY is of 16 bits.
+struct LinearGradientDtypes {
+  DType weight, bias;
+};
 /// dY^T X; with `dbias`, which is set, the gradient of the bias as well, while dY is read.
-Tensor linear_dweight(const Tensor& dy, const Tensor& x, Tensor* dbias = nullptr);
-Tensor linear_dbias(const Tensor& dy);
+Tensor linear_dweight(const Tensor& dy, const Tensor& x, LinearGradientDtypes dtypes,
+                      Tensor* dbias = nullptr);
+Tensor linear_dbias(const Tensor& dy, DType dtype);
 
-void check_bias(const Tensor& bias, const Tensor& weight, const char* op);
-void check_residual(const Tensor& residual, const Tensor& x, int64_t width, const char* op);
-void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const char* op);
+// Note [Gradients behind a scale]
+// In y = residual + row_scale * scale * (x W^T + bias), with D = row_scale * dY, G = D^T X and g the sum of D's rows:
+//
+//   dX = D (scale * W),   dW = scale * G,   dbias = scale * g,   dscale[n] = sum_k W[n, k] G[n, k] + bias[n] g[n].
+//
+// The last is the sum over rows of D (x W^T + bias) with its two sums exchanged: x W^T + bias is neither kept nor
+// computed again, at in * out operations beside rows * in * out, and right where scale is 0.
+
+/// D in `dtype`, that of the products; dy itself if that is its own and there is no row_scale.
+Tensor product_gradient(const Tensor& dy, const Tensor& row_scale, DType dtype);
+/// D (scale * W), with an epilogue; scale is optional.
+Tensor linear_dx(const Tensor& d, const Tensor& weight, const Tensor& scale,
+                 const kernels::Epilogue& epilogue = {});
+
+struct ParameterGradients {
+  Tensor weight, bias, scale;  ///< undefined where not wanted
+};
+struct LinearParameters {
+  Tensor weight, bias, scale;                  ///< bias and scale are optional
+  bool wants_weight, wants_bias, wants_scale;  ///< their gradients; wants_scale only where there is one
+  LinearGradientDtypes dtypes;
+};
+/// The gradients of a layer's parameters from D; `input()` gives X, and is called if it is needed.
+ParameterGradients linear_gradients(const Tensor& d, const LinearParameters& of,
+                                    const std::function<Tensor()>& input);
+
+/// Which dtypes an operation takes beside that of its products.
+enum class Mixed : uint8_t { none, f32 };
+void check_bias(const Tensor& bias, const Tensor& weight, const char* op, Mixed mixed = Mixed::none);
+/// Of all that is added or multiplied behind the layer's bias.
+void check_epilogue(const LinearEpilogue& epilogue, const Tensor& x, int64_t width, const char* op,
+                    Mixed mixed);
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const char* op, Mixed mixed);
 
 }  // namespace reprise::autograd

@@ -22,10 +22,14 @@ Shape with_matrix(Shape batch, int64_t rows, int64_t columns) {
 
 struct Matmul : autograd::Function<Matmul> {
   static constexpr const char* name = "matmul";
+  static constexpr auto autocast = amp::Policy::low;
   static constexpr autograd::OpCost cost = autograd::OpCost::product();
   Shape shape_a, shape_b;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
+    check(a.dtype() == b.dtype(), name, ": dtypes differ: ", a.dtype(), " and ", b.dtype());
+    autograd::check_floating(name, a);
+    autograd::check_device(name, a, b);
     save(a, b);
     shape_a = a.shape();
     shape_b = b.shape();
@@ -52,9 +56,6 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   autograd::check_given("matmul", a, b);
   check(a.rank() >= 2 && b.rank() >= 2, "matmul: needs matrices, got ", a.shape(), " and ", b.shape());
   check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: ", a.shape(), " and ", b.shape());
-  check(a.dtype() == b.dtype(), "matmul: dtypes differ: ", a.dtype(), " and ", b.dtype());
-  autograd::check_floating("matmul", a);
-  autograd::check_device("matmul", a, b);
   if (b.rank() > 2 || a.rank() == 2) return Matmul::apply(a, b);
   Shape shape = a.shape();  // one matrix b for all of a: a single product of many rows
   shape[a.rank() - 1] = b.size(-1);

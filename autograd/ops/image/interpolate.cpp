@@ -1,4 +1,5 @@
 // Images of another size.
+#include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/image/separable2d.h"
@@ -18,9 +19,11 @@ kernels::AxisMap map_of(int64_t inputs, int64_t outputs, const InterpolateOption
 
 }  // namespace
 
-Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options) {
+Tensor interpolate(const Tensor& given, Size2 size, const InterpolateOptions& options) {
   constexpr auto op = "interpolate";
-  autograd::check_given(op, x);
+  autograd::check_given(op, given);
+  const autograd::CastArguments in(amp::Policy::f32, given);
+  const Tensor& x = in[0];
   autograd::check_floating(op, x);
   check(x.rank() == 4 && x.size(2) > 0 && x.size(3) > 0, op, ": needs images (N, C, H, W), got ", x.shape());
   check(size.height > 0 && size.width > 0, op, ": the size must be positive, is (", size.height, ", ",

@@ -12,6 +12,7 @@ namespace {
 
 struct Pad : autograd::Function<Pad> {
   static constexpr const char* name = "pad";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   PadOptions by_;
   int64_t height_ = 0, width_ = 0;

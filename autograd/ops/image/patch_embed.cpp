@@ -60,6 +60,7 @@ Tensor patchify(const Tensor& x, const Shape& weight) {
 
 struct PatchEmbed : Function<PatchEmbed> {
   static constexpr const char* name = "patch_embed";
+  static constexpr auto autocast = amp::Policy::low;
   static constexpr OpCost cost = OpCost::product();
   bool has_bias_ = false;
 
@@ -67,8 +68,9 @@ struct PatchEmbed : Function<PatchEmbed> {
     check_patch_embed(x, weight, bias);
     has_bias_ = bias.defined();
     save(x, weight, bias);
-    const Tensor flat_bias = bias_of(bias), rows = patchify(x, weight.shape());
-    const Tensor y = linear_forward(rows, matrix_of(weight), {.bias = optional_view(flat_bias)});
+    const KernelEpilogue epilogue(bias, {});
+    const Tensor rows = patchify(x, weight.shape());
+    const Tensor y = linear_forward(rows, matrix_of(weight), epilogue.views);
     const Shape cut = cut_shape(x.shape(), weight.shape());
     return raw_reshape(y, {cut[0], cut[2] * cut[4], weight.size(0)});
   }
@@ -85,16 +87,18 @@ struct PatchEmbed : Function<PatchEmbed> {
     if (needs_grad(0)) {
       dx = empty_like(x);
       const TensorView patches = patches_of(dx, weight.shape());
-      const Rows drows(linear_dx(d, matrix_of(weight)), patches);
+      const Rows drows(linear_dx(d, matrix_of(weight), {}), patches);
       kernels::copy(current_stream(x.device()), drows.patches, patches);
     }
     const bool wants_dbias = has_bias_ && needs_grad(2);
     MemoryScope memory = gradient_memory(1);
     if (needs_grad(1))
-      dweight = raw_reshape(linear_dweight(d, patchify(x, weight.shape()), wants_dbias ? &dbias : nullptr),
-                            weight.shape());
+      dweight = raw_reshape(
+          linear_dweight(d, patchify(x, weight.shape()), {gradient_dtype(1, d.dtype()), d.dtype()},
+                         wants_dbias ? &dbias : nullptr),
+          weight.shape());
     else if (wants_dbias)
-      dbias = linear_dbias(d);
+      dbias = linear_dbias(d, d.dtype());
     return {dx, dweight, dbias};
   }
 

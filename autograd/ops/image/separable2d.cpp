@@ -1,6 +1,8 @@
 // Separable maps of images. The gradient is the transposed map, so it is differentiable to any order.
 #include "reprise/autograd/ops/image/separable2d.h"
 
+#include <utility>
+
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/kernels/image/separable2d.h"
@@ -10,29 +12,45 @@ namespace {
 
 using kernels::AxisMap;
 
-// An axis map where the kernel runs.
-struct DeviceMap {
-  Tensor starts, sources, weights;
+// Both maps where the kernel runs: two copies to the device, not one for each list.
+struct DeviceMaps {
+  Tensor places, weights;
+  kernels::SparseRows rows, columns;
 
-  DeviceMap(const AxisMap& map, DType dtype, Device device)
-      : starts(list(map.starts, device)), sources(list(map.sources, device)) {
+  DeviceMaps(const AxisMap& down, const AxisMap& along, DType dtype, Device device) {
     NoGrad guard;
-    if (dtype == DType::f64)
-      weights = list(map.weights, device);
-    else
-      weights = list(std::vector<float>(map.weights.begin(), map.weights.end()), device);
+    places = list(joined({&down.starts, &down.sources, &along.starts, &along.sources}), device);
+    const std::vector<double> all = joined({&down.weights, &along.weights});
+    weights =
+        dtype == DType::f64 ? list(all, device) : list(std::vector<float>(all.begin(), all.end()), device);
+    int64_t place = 0, weight = 0;
+    for (auto [map, view] : {std::pair(&down, &rows), {&along, &columns}}) {
+      view->starts = next(places, place, map->starts.size());
+      view->sources = next(places, place, map->sources.size());
+      view->weights = next(weights, weight, map->weights.size());
+    }
   }
-  kernels::SparseRows view() const { return {starts.view(), sources.view(), weights.view()}; }
 
  private:
   template <class T>
+  static std::vector<T> joined(std::initializer_list<const std::vector<T>*> lists) {
+    std::vector<T> all;
+    for (const auto* values : lists) all.insert(all.end(), values->begin(), values->end());
+    return all;
+  }
+  template <class T>
   static Tensor list(const std::vector<T>& values, Device device) {
     return Tensor::from(values, {int64_t(values.size())}, device);
+  }
+  static TensorView next(const Tensor& all, int64_t& at, size_t count) {
+    const int64_t begin = std::exchange(at, at + int64_t(count));
+    return all.slice(0, begin, at).view();
   }
 };
 
 struct Separable2d : Function<Separable2d> {
   static constexpr const char* name = "separable2d";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::pointwise();
   AxisMap rows_, columns_;
 
@@ -41,9 +59,8 @@ struct Separable2d : Function<Separable2d> {
     columns_ = columns;
     Tensor y =
         Tensor::empty({x.size(0), x.size(1), rows.outputs(), columns.outputs()}, x.dtype(), x.device());
-    const DeviceMap down(rows, statistics_dtype(x), x.device()),
-        along(columns, statistics_dtype(x), x.device());
-    kernels::separable2d(current_stream(x.device()), x.contiguous().view(), down.view(), along.view(), y);
+    const DeviceMaps maps(rows, columns, statistics_dtype(x), x.device());
+    kernels::separable2d(current_stream(x.device()), x.contiguous().view(), maps.rows, maps.columns, y);
     return y;
   }
   TensorList backward(const TensorList& dy) {

@@ -14,6 +14,7 @@ using namespace autograd;
 // The gradient of the table: rows of dy added at their indices.
 struct EmbeddingBackward : Function<EmbeddingBackward> {
   static constexpr const char* name = "embedding_backward";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::moves();
 
   Tensor forward(const Tensor& dy, const Tensor& indices, const Shape& table) {
@@ -31,6 +32,7 @@ struct EmbeddingBackward : Function<EmbeddingBackward> {
 
 struct Embedding : Function<Embedding> {
   static constexpr const char* name = "embedding";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::moves();
   Shape table_;
 

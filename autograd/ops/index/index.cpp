@@ -9,6 +9,7 @@ namespace {
 
 struct ScatterAdd : autograd::Function<ScatterAdd> {
   static constexpr const char* name = "scatter_add";
+  static constexpr auto autocast = amp::Policy::widest;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
 
   Tensor forward(const Tensor& x, const Tensor& index, const Shape& shape) {
@@ -22,6 +23,7 @@ struct ScatterAdd : autograd::Function<ScatterAdd> {
 
 struct Gather : autograd::Function<Gather> {
   static constexpr const char* name = "gather";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Shape from_;
 

@@ -2,6 +2,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/kernels/index/index_checks.h"
 
 namespace reprise {
 
@@ -13,7 +14,8 @@ Tensor take_tokens(const Tensor& x, const Tensor& index) {
   check(index.dtype() == DType::i64, op, ": the index must be i64, got ", index.dtype());
   autograd::check_device(op, x, index);
   const int64_t samples = x.size(0), tokens = x.size(1);
-  // The number of each token among those of the batch; gather tells an index that lies outside of its sample.
+  if (!x.device().is_cuda()) kernels::check_indices(op, index, tokens);
+  // The number of each token among those of the batch; on a device gather tells an index outside of its sample.
   Tensor numbers = reshape(arange(samples * tokens, DType::i64, x.device()), {samples, tokens});
   return embedding(reshape(x, {samples * tokens, x.size(2)}), gather(numbers, index));
 }

@@ -3,6 +3,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/norm/layer_norm.h"
 #include "reprise/kernels/norm/rms_norm.h"
@@ -15,6 +16,7 @@ using namespace autograd;
 /// Derived has `name`, `centred`, the kernels `norm` and `norm_backward`, and `composite`.
 template <class Derived>
 struct AddNorm : Function<Derived> {
+  static constexpr auto autocast = amp::Policy::widest;
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
@@ -96,16 +98,30 @@ struct AddRmsNorm : AddNorm<AddRmsNorm> {
   }
 };
 
+// Under autocast the sum is of the wider dtype and the norm f32: one pass where both are the same.
+bool is_two_operations(const Tensor& x, const Tensor& residual) {
+  if (!x.defined() || !residual.defined() || !amp::autocast_dtype(x.device())) return false;
+  return is_half(x.dtype()) || x.dtype() != residual.dtype();
+}
+
 SumAndNorm as_pair(TensorList outputs) { return {std::move(outputs[0]), std::move(outputs[1])}; }
 
 }  // namespace
 
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
                           double eps) {
+  if (is_two_operations(x, residual)) {
+    Tensor sum = x + residual;
+    return {sum, layer_norm(sum, gamma, beta, eps)};
+  }
   return as_pair(AddLayerNorm::apply(x, residual, gamma, beta, eps));
 }
 
 SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps) {
+  if (is_two_operations(x, residual)) {
+    Tensor sum = x + residual;
+    return {sum, rms_norm(sum, gamma, eps)};
+  }
   return as_pair(AddRmsNorm::apply(x, residual, gamma, Tensor(), eps));
 }
 

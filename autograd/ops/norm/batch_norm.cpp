@@ -1,4 +1,5 @@
-// Batch normalisation as one operation: keeps x and two numbers per channel. By the statistics of the batch
+// Batch normalisation, residual and relu as one operation: keeps x, two numbers per channel and, with relu, its
+// own result, which says as well as what relu took where that was positive. By the statistics of the batch
 // and by given ones it is two operations, as only the second reads the running statistics. They are updated
 // here, in the first run of a checkpointed region only; the region does not see them read, so it allows its
 // own update of them and still refuses anybody's between an inference in the region and the replay of it.
@@ -39,35 +40,58 @@ Tensor hollow_like(const Tensor& x) {
   return Tensor::hollow({nullptr, x.shape(), contiguous_strides(x.shape()), x.dtype(), x.device()});
 }
 
-void check_arguments(const Tensor& x, const Tensor& gamma, const Tensor& beta, const char* op) {
+void check_arguments(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                     const BatchNormEpilogue& epilogue, const char* op) {
   check(x.rank() >= 2, op, ": needs (N, C, ...), got shape ", x.shape());
-  check_dtype(x, gamma, op);
-  check_dtype(x, beta, op);
+  for (const Tensor& parameter : {gamma, beta})  // of half types the parameters may be f32
+    if (parameter.defined() && !(is_half(x.dtype()) && parameter.dtype() == DType::f32))
+      check_dtype(x, parameter, op);
+  const Tensor& residual = epilogue.residual;
+  check_dtype(x, residual, op);
+  check(!residual.defined() || residual.shape() == x.shape(), op, ": a residual of shape ",
+        residual.defined() ? residual.shape() : x.shape(), " does not fit ", x.shape());
+  check(epilogue.activation == Activation::none || epilogue.activation == Activation::relu, op,
+        ": the activation needs to be none or relu, is number ", int(epilogue.activation));
 }
 
-/// The gradients of batch_norm from what it saved: x, gamma, beta, mean and variance.
+/// dy where relu's result y is positive or NaN, as a graph.
+Tensor through_relu(const Tensor& dy, const Tensor& y) {
+  const Tensor zero = scalar(0, y.dtype(), y.device());
+  return where(less_equal(y, zero), zero, dy);
+}
+
+Tensor contiguous_or_none(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+/// The gradients of batch_norm from what it saved: x, gamma, beta, mean, variance and, with relu, its result.
+/// Its tensor arguments begin with x, gamma, beta and residual.
 template <class Derived>
 struct BatchNormBackward : Function<Derived> {
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
   TensorList gradients(const Tensor& dy, kernels::NormStatistics statistics) {
     Tensor x = this->saved(0), gamma = this->saved(1), beta = this->saved(2), mean = this->saved(3),
-           variance = this->saved(4);
+           variance = this->saved(4), y = this->saved(5);
     if (grad_mode_enabled()) {
+      const Tensor dsum = y.defined() ? through_relu(dy, y) : dy;
       bool batch = statistics == kernels::NormStatistics::batch;
       auto same = [&](const TensorList& in) {
         return TensorList{composite::batch_norm(in[0], in[1], in[2], batch ? Tensor() : mean,
                                                 batch ? Tensor() : variance, eps_)};
       };
-      return composite_backward(same, {x, gamma, beta}, {dy});
+      TensorList grads = composite_backward(same, {x, gamma, beta}, {dsum});
+      grads.push_back(this->needs_grad(3) ? dsum : Tensor());
+      return grads;
     }
-    Tensor dx, dgamma, dbeta;
+    Tensor dx, dgamma, dbeta, dresidual;
     if (this->needs_grad(0)) dx = empty_like(x);
     if (this->needs_grad(1)) dgamma = empty_like(gamma);
     if (this->needs_grad(2)) dbeta = empty_like(beta);
+    if (this->needs_grad(3) && y.defined()) dresidual = empty_like(x);
     kernels::batch_norm_backward(current_stream(x.device()), {.dy = dy.contiguous().view(),
                                                               .x = x.contiguous().view(),
+                                                              .y = optional_view(y),
                                                               .gamma = optional_view(gamma),
                                                               .mean = mean,
                                                               .variance = variance,
@@ -75,18 +99,23 @@ struct BatchNormBackward : Function<Derived> {
                                                               .statistics = statistics,
                                                               .dx = optional_view(dx),
                                                               .dgamma = optional_view(dgamma),
-                                                              .dbeta = optional_view(dbeta)});
-    return {dx, dgamma, dbeta};
+                                                              .dbeta = optional_view(dbeta),
+                                                              .dresidual = optional_view(dresidual)});
+    if (this->needs_grad(3) && !y.defined()) dresidual = dy;
+    return {dx, dgamma, dbeta, dresidual};
   }
 };
 
 struct BatchNorm : BatchNormBackward<BatchNorm> {
   static constexpr const char* name = "batch_norm";
 
-  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                 const RunningStatistics& running) {
+  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& residual, double eps,
+                 Activation activation, const RunningStatistics& running) {
     eps_ = eps;
-    Tensor y = results_wanted() ? empty_like(x) : Tensor();
+    const bool relu = activation == Activation::relu;
+    const Tensor y = results_wanted() ? empty_like(x) : Tensor();
+    const Tensor result = y.defined() ? y : hollow_like(x);
+    Tensor more = contiguous_or_none(residual);
     Tensor mean = Tensor::empty({x.size(1)}, DType::f64, x.device());
     Tensor variance = Tensor::empty({x.size(1)}, DType::f64, x.device());
     kernels::batch_norm(current_stream(x.device()), {.x = x.contiguous().view(),
@@ -95,10 +124,12 @@ struct BatchNorm : BatchNormBackward<BatchNorm> {
                                                      .mean = mean,
                                                      .variance = variance,
                                                      .eps = eps,
+                                                     .residual = optional_view(more),
+                                                     .activation = activation,
                                                      .y = optional_view(y)});
     running.update(mean, variance, x.numel() == 0 ? 0 : x.numel() / x.size(1));
-    save(x, gamma, beta, mean, variance);
-    return y.defined() ? y : hollow_like(x);
+    save(x, gamma, beta, mean, variance, relu ? result : Tensor());
+    return result;
   }
   TensorList backward(const TensorList& dy) { return gradients(dy[0], kernels::NormStatistics::batch); }
 };
@@ -106,24 +137,28 @@ struct BatchNorm : BatchNormBackward<BatchNorm> {
 struct BatchNormInference : BatchNormBackward<BatchNormInference> {
   static constexpr const char* name = "batch_norm_inference";
 
-  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                 const Tensor& variance, double eps) {
+  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& residual,
+                 const Tensor& mean, const Tensor& variance, double eps, Activation activation) {
     eps_ = eps;
-    save(x, gamma, beta, mean, variance);
-    if (!results_wanted()) return hollow_like(x);
-    Tensor y = empty_like(x);
+    const bool relu = activation == Activation::relu;
+    const Tensor y = results_wanted() ? empty_like(x) : hollow_like(x);
+    save(x, gamma, beta, mean, variance, relu ? y : Tensor());
+    if (y.is_hollow()) return y;
+    Tensor more = contiguous_or_none(residual);
     kernels::batch_norm_inference(current_stream(x.device()), {.x = x.contiguous().view(),
                                                                .gamma = optional_view(gamma),
                                                                .beta = optional_view(beta),
                                                                .mean = mean,
                                                                .variance = variance,
                                                                .eps = eps,
+                                                               .residual = optional_view(more),
+                                                               .activation = activation,
                                                                .y = y});
     return y;
   }
   TensorList backward(const TensorList& dy) {
     TensorList grads = gradients(dy[0], kernels::NormStatistics::running);
-    grads.resize(5);  // none for the statistics
+    grads.resize(6);  // none for the statistics
     return grads;
   }
 };
@@ -145,16 +180,23 @@ void check_running(const Tensor& x, const Tensor& mean, const Tensor& variance, 
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
                   const Tensor& running_variance, const BatchNormOptions& options) {
   check_given("batch_norm", x);
-  check_arguments(x, gamma, beta, "batch_norm");
+  const auto& [activation, residual] = options.epilogue;
+  if (residual.defined() && residual.dtype() != x.dtype() && amp::autocast_dtype(x.device())) {
+    BatchNormOptions alone = options;  // the sum is one of two dtypes, an operation of its own
+    alone.epilogue = {};
+    return activate(batch_norm(x, gamma, beta, running_mean, running_variance, alone) + residual, activation);
+  }
+  check_arguments(x, gamma, beta, options.epilogue, "batch_norm");
   check_running(x, running_mean, running_variance, options.batches);
   if (!options.training && running_mean.defined())
-    return BatchNormInference::apply(x, gamma, beta, running_mean, running_variance, options.eps);
+    return BatchNormInference::apply(x, gamma, beta, residual, running_mean, running_variance, options.eps,
+                                     activation);
   check(x.numel() != x.size(1) || x.numel() == 0,
         "batch_norm: expected more than 1 value per channel when training, got ", x.shape());
   check(options.momentum || options.batches.defined() || !running_mean.defined(),
         "batch_norm: without a momentum, batches must be given");
   return BatchNorm::apply(
-      x, gamma, beta, options.eps,
+      x, gamma, beta, residual, options.eps, activation,
       RunningStatistics{running_mean, running_variance, options.batches, options.momentum});
 }
 

@@ -14,11 +14,14 @@ using namespace autograd;
 
 struct GroupNorm : Function<GroupNorm> {
   static constexpr const char* name = "group_norm";
+  static constexpr auto autocast = amp::Policy::f32;
   static constexpr OpCost cost = OpCost::pointwise();
   int64_t groups_ = 1;
   double eps_ = 0;
 
   Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, int64_t groups, double eps) {
+    check_dtype(x, gamma, name);
+    check_dtype(x, beta, name);
     groups_ = groups;
     eps_ = eps;
     Tensor y = empty_like(x), mean, rstd;
@@ -70,8 +73,6 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Te
   check(x.rank() >= 2, "group_norm: needs (N, C, ...), got shape ", x.shape());
   check(groups >= 1 && x.size(1) % groups == 0, "group_norm: ", x.size(1),
         " channels do not divide into groups: ", groups);
-  check_dtype(x, gamma, "group_norm");
-  check_dtype(x, beta, "group_norm");
   return GroupNorm::apply(x, gamma, beta, groups, eps);
 }
 

@@ -13,6 +13,7 @@ using namespace autograd;
 
 struct LayerNorm : Function<LayerNorm> {
   static constexpr const char* name = "layer_norm";
+  static constexpr auto autocast = amp::Policy::f32;
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 

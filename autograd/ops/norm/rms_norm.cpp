@@ -13,6 +13,7 @@ using namespace autograd;
 
 struct RmsNorm : Function<RmsNorm> {
   static constexpr const char* name = "rms_norm";
+  static constexpr auto autocast = amp::Policy::f32;
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 

@@ -34,6 +34,7 @@ Tensor run_reduce(kernels::ReduceOp op, const Tensor& x, const Shape& kept) {
 // Sum with every dimension kept.
 struct Sum : autograd::Function<Sum> {
   static constexpr const char* name = "sum";
+  static constexpr auto autocast = amp::Policy::f32;
   static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
   Shape shape_;
 
@@ -47,6 +48,7 @@ struct Sum : autograd::Function<Sum> {
 template <kernels::ReduceOp op>
 struct Extremum : autograd::Function<Extremum<op>> {
   static constexpr const char* name = op == kernels::ReduceOp::max ? "max" : "min";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
 
   Tensor forward(const Tensor& x, const Shape& kept) {
@@ -65,6 +67,7 @@ struct Extremum : autograd::Function<Extremum<op>> {
 // Along the last dimension, which stays with size 1. No gradient flows through it.
 struct Argmax : autograd::Function<Argmax> {
   static constexpr const char* name = "argmax";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
 
   Tensor forward(const Tensor& x) {

@@ -46,6 +46,8 @@ Tensor target_distribution(const Tensor& targets, int64_t classes, const CrossEn
 
 struct CrossEntropy : Function<CrossEntropy> {
   static constexpr const char* name = "cross_entropy";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // logits: the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::reduction();
   CrossEntropyOptions options_;
   Shape logits_shape_;
@@ -72,10 +74,10 @@ struct CrossEntropy : Function<CrossEntropy> {
                             .dlogits = optional_view(dlogits),
                             .scale = optional_view(scale)});
     save(dlogits, labels, scale);
-    if (options.reduction == Reduction::none)
-      return raw_reshape(cast(losses, logits.dtype()), targets.shape());
+    const DType dtype = under_autocast() ? losses.dtype() : logits.dtype();
+    if (options.reduction == Reduction::none) return raw_reshape(cast(losses, dtype), targets.shape());
     Tensor total = sum(losses);
-    return cast(scale.defined() ? times(total, scale) : total, logits.dtype());
+    return cast(scale.defined() ? times(total, scale) : total, dtype);
   }
 
   TensorList backward(const TensorList& dy) {
@@ -104,7 +106,8 @@ struct CrossEntropy : Function<CrossEntropy> {
     }
     set_grad_fn(z, edges()[0].node, edges()[0].input);
     auto same = [&](const TensorList& in) {
-      return TensorList{composite::cross_entropy(in[0], raw_reshape(labels, rows_shape(in[0])), options_)};
+      Tensor loss = composite::cross_entropy(in[0], raw_reshape(labels, rows_shape(in[0])), options_);
+      return TensorList{cast(loss, dy.dtype())};
     };
     return composite_backward(same, {z}, {dy})[0];
   }
@@ -114,8 +117,11 @@ struct CrossEntropy : Function<CrossEntropy> {
 Tensor apply(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
              const GivenAway& given_away) {
   check_given("cross_entropy", logits, targets);
-  return is_floating(targets.dtype()) ? soft_cross_entropy(logits, targets, options, given_away)
-                                      : CrossEntropy::apply(logits, targets, options, given_away);
+  // The gradient, made here before any scale of the loss is in it, would vanish in f16.
+  const bool widens = logits.dtype() == DType::f16 && amp::autocast_dtype(logits.device());
+  const Tensor from = widens ? cast(logits, DType::f32) : logits;
+  return is_floating(targets.dtype()) ? soft_cross_entropy(from, targets, options, given_away)
+                                      : CrossEntropy::apply(from, targets, options, given_away);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace {
 
 struct SoftCrossEntropy : Function<SoftCrossEntropy> {
   static constexpr const char* name = "soft_cross_entropy";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // logits: the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::reduction();
   CrossEntropyOptions options_;
   Shape shape_;
@@ -42,9 +44,9 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
                                                                   .dlogits = optional_view(dlogits),
                                                                   .scale = scale_});
     save(dlogits, probabilities);
-    if (options.reduction == Reduction::none)
-      return raw_reshape(cast(losses, logits.dtype()), rows_shape(logits));
-    return cast(sum(losses) * scale_, logits.dtype());
+    const DType dtype = under_autocast() ? losses.dtype() : logits.dtype();
+    if (options.reduction == Reduction::none) return raw_reshape(cast(losses, dtype), rows_shape(logits));
+    return cast(sum(losses) * scale_, dtype);
   }
 
   TensorList backward(const TensorList& dy) {
@@ -69,7 +71,8 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
     }
     set_grad_fn(z, edges()[0].node, edges()[0].input);
     auto same = [&](const TensorList& in) {
-      return TensorList{composite::cross_entropy(in[0], raw_reshape(probabilities, shape_), options_)};
+      Tensor loss = composite::cross_entropy(in[0], raw_reshape(probabilities, shape_), options_);
+      return TensorList{cast(loss, dy.dtype())};
     };
     return composite_backward(same, {z}, {dy})[0];
   }

@@ -13,6 +13,7 @@ using namespace autograd;
 
 struct Softmax : Function<Softmax> {
   static constexpr const char* name = "softmax";
+  static constexpr auto autocast = amp::Policy::f32;
   static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& x) {
@@ -37,6 +38,7 @@ struct Softmax : Function<Softmax> {
 
 struct LogSoftmax : Function<LogSoftmax> {
   static constexpr const char* name = "log_softmax";
+  static constexpr auto autocast = amp::Policy::f32;
   static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& x) {

@@ -18,6 +18,7 @@ using autograd::check_device;
 
 struct Reshape : autograd::Function<Reshape> {
   static constexpr const char* name = "reshape";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Shape from_;
 
@@ -34,6 +35,7 @@ struct Reshape : autograd::Function<Reshape> {
 
 struct Permute : autograd::Function<Permute> {
   static constexpr const char* name = "permute";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Dims inverse_;
 
@@ -57,6 +59,7 @@ void for_each_attribute(const Range& range, const auto& visit) {
 // The inverse of a slice: x inside zeros of `shape`.
 struct Embed : autograd::Function<Embed> {
   static constexpr const char* name = "slice_backward";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Range range_{};
 
@@ -74,6 +77,7 @@ struct Embed : autograd::Function<Embed> {
 
 struct Slice : autograd::Function<Slice> {
   static constexpr const char* name = "slice";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Shape from_;
   Range range_{};
@@ -88,6 +92,7 @@ struct Slice : autograd::Function<Slice> {
 
 struct Expand : autograd::Function<Expand> {
   static constexpr const char* name = "expand";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Shape from_;
 
@@ -100,6 +105,7 @@ struct Expand : autograd::Function<Expand> {
 
 struct Clone : autograd::Function<Clone> {
   static constexpr const char* name = "clone";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Tensor forward(const Tensor& x) { return copy_of(x, x, x.dtype()); }
   TensorList backward(const TensorList& dy) { return {dy[0]}; }
@@ -107,6 +113,7 @@ struct Clone : autograd::Function<Clone> {
 
 struct Cast : autograd::Function<Cast> {
   static constexpr const char* name = "cast";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   DType from_ = DType::f32;
 
@@ -119,6 +126,7 @@ struct Cast : autograd::Function<Cast> {
 
 struct Concat : autograd::Function<Concat> {
   static constexpr const char* name = "concat";
+  static constexpr auto autocast = amp::Policy::widest;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   int dim_ = 0;
   std::vector<int64_t> sizes_;
@@ -226,9 +234,11 @@ Tensor concat(const TensorList& parts, int64_t dim) {
   return Concat::apply(parts, normalize_dim(dim, parts[0].rank(), "concat"));
 }
 
-Tensor stack(const TensorList& parts, int64_t given_dim) {
-  check(!parts.empty(), "stack: no tensors");
-  for (const Tensor& part : parts) autograd::check_given("stack", part);
+Tensor stack(const TensorList& given, int64_t given_dim) {
+  check(!given.empty(), "stack: no tensors");
+  for (const Tensor& part : given) autograd::check_given("stack", part);
+  const autograd::CastArguments in(amp::Policy::widest, given);
+  const TensorList& parts = in.all();
   const int dim = normalize_dim(given_dim, parts[0].rank() + 1, "stack");
   TensorList rows;
   for (const Tensor& part : parts) {

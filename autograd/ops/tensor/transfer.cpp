@@ -11,6 +11,7 @@ namespace {
 
 struct ToDevice : Function<ToDevice> {
   static constexpr const char* name = "to";
+  static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   Device from_;
 

@@ -17,6 +17,11 @@
 //     The rebuilt tensors of all plain stages inside are there at once, each goes as it is read. The last
 //     plain stage of a replay stops early and x[e] is let go.
 //   * Gradients of parameters stay from the backward of their stage on, or are there all the time.
+//   * A skip is an output that a later stage reads too (`skip_to`). A region that makes it and ends before that stage
+//     gives it beside x[e]; it stays until the later stage's backward, and its gradient from there on until the
+//     region's. The stages between have the gradient as workspace (profile.cpp), which is that of the concatenation where
+//     it is a part of it: they may play beside it, in backward and in replays, and the skip itself may be there too. In
+//     a first run it is not: that errs on the safe side.
 //
 // A boundary that neither neighbour keeps (a dropout, which saves its mask alone) is counted although it is
 // gone: the model errs on the safe side there.
@@ -69,11 +74,11 @@ class Simulation {
   void first_run(const Segment& segment) {
     for (int64_t k = segment.begin; k < segment.end; ++k) {
       const Stage& s = chain_.stages[size_t(k)];
-      touch((k > segment.begin ? chain_.boundary_before(k) : 0) + s.boundary_bytes +
+      touch((k > segment.begin ? chain_.given_bytes(segment.begin, k) : 0) + s.boundary_bytes +
             s.workspace_unsaved_bytes);
       seconds_ += s.forward_seconds;
     }
-    held_ += chain_.boundary_before(segment.end);
+    held_ += chain_.given_bytes(segment.begin, segment.end);
   }
 
   void forward_plain(int64_t begin, int64_t end) {
@@ -92,12 +97,14 @@ class Simulation {
       s->checkpointed ? replay(*s) : backward_plain(s->begin, s->end);
   }
 
-  void replay(const Segment& region) {  // held is the same with x[e] as with its gradient alone
+  void replay(const Segment& region) {  // held is the same with what it gave as with the gradients alone
     const Plan whole{{.begin = region.begin, .end = region.end}};
     const Plan& inside = region.inside.empty() ? whole : region.inside;
     replay_forward(inside);
-    held_ -= chain_.boundary_before(region.end);  // of the gradient, which the last stage counts from here on
+    const int64_t last = chain_.boundary_before(region.end);
+    held_ -= last;  // of the gradient, which the last stage counts from here on
     backward(inside);
+    held_ -= chain_.given_bytes(region.begin, region.end) - last;
   }
 
   void replay_forward(const Plan& inside) {
@@ -139,13 +146,24 @@ int64_t Chain::held_gradient_bytes() const {
   return bytes;
 }
 
+int64_t Chain::given_bytes(int64_t begin, int64_t end) const {
+  int64_t bytes = boundary_before(end);
+  for (int64_t i = begin; i < end - 1; ++i)
+    if (stages[size_t(i)].skip_to >= end) bytes += stages[size_t(i)].boundary_bytes;
+  return bytes;
+}
+
 void check_chain(const Chain& chain) {
   check(chain.size() > 0, "recompute: the chain has no stages");
   check(chain.base_bytes >= 0, "recompute: the chain's base is ", chain.base_bytes, " bytes");
   check_stage(chain.before, "what is before the stages");
   check_stage(chain.after, "what is after the stages");
-  for (int64_t i = 0; i < chain.size(); ++i)
-    check_stage(chain.stages[size_t(i)], reprise::detail::join("stage ", i));
+  for (int64_t i = 0; i < chain.size(); ++i) {
+    const Stage& s = chain.stages[size_t(i)];
+    check_stage(s, reprise::detail::join("stage ", i));
+    check(s.skip_to == 0 || (s.skip_to > i + 1 && s.skip_to < chain.size()), "recompute: stage ", i,
+          " of the chain has a skip to stage ", s.skip_to, " of ", chain.size());
+  }
 }
 
 PlanCost simulate(const Plan& plan, const Chain& chain) {

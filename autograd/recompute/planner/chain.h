@@ -17,6 +17,8 @@ struct Stage {
   int64_t workspace_backward_bytes = 0;  ///< its peak beyond input, saved_bytes and the output's gradient
   int64_t gradient_bytes = 0;            ///< what its backward leaves behind: gradients of parameters
   int64_t held_gradient_bytes = 0;       ///< gradients of parameters that are there all the time
+  int64_t skip_to =
+      0;  ///< the stage behind the next one that reads its output too, so that it waits; 0: there is none
   // As the last stage of a replay, which ends with the last tensor that is needed:
   double early_stop_seconds = 0;  ///< what is saved of forward_seconds
   int64_t early_stop_bytes = 0;   ///< and of the peak of forward
@@ -34,6 +36,9 @@ struct Chain {
   int64_t boundary_before(int64_t i) const {
     return i == 0 ? before.boundary_bytes : stages[size_t(i - 1)].boundary_bytes;
   }
+  /// What is there of the outputs of the stages [begin, end) when they are done: the last one's, and those that wait for
+  /// a stage from `end` on.
+  int64_t given_bytes(int64_t begin, int64_t end) const;
   int64_t held_gradient_bytes() const;  ///< of all stages
 };
 

@@ -34,6 +34,14 @@ struct TrainingStep {
   std::function<Tensor(const Tensor&)> after;
 };
 
+/// A step of layers of which some leave their input behind, as a skip that a later one takes: a layer takes x, or the
+/// latest skip and x, and gives x, or its input and x.
+struct ListTrainingStep {
+  std::function<Tensor()> before;
+  const std::vector<ListLayer>& layers;
+  std::function<Tensor(const Tensor&)> after;
+};
+
 /// The chain from `x` on, without anything after it. Its base is what the allocator holds now beside x.
 Chain profile_chain(const std::vector<LayerFunction>& layers, const Tensor& x,
                     const ProfileOptions& options = {});
@@ -41,5 +49,6 @@ Chain profile_chain(const std::vector<LayerFunction>& layers, const Tensor& x,
 /// The whole step. Its base is what the allocator holds now. Add what else there will be during the step,
 /// such as the optimizer's state.
 Chain profile_step(const TrainingStep& step, const ProfileOptions& options = {});
+Chain profile_step(const ListTrainingStep& step, const ProfileOptions& options = {});
 
 }  // namespace reprise::recompute

@@ -7,11 +7,11 @@
 
 namespace reprise::recompute {
 
-/// Called in backward; gives the gradient that flows on, or an undefined tensor to end it there.
-using ProbeCall = std::function<Tensor()>;
+/// Called in backward with the gradient that comes; gives the one that flows on, or an undefined tensor to end it there.
+using ProbeCall = std::function<Tensor(const Tensor& gradient)>;
 
 /// Before a stage: x, which is data, becomes part of the graph behind `token`, a tensor of one element. The
-/// gradient of x is let go; `call` gives the token's.
+/// gradient of x is let go unless `call`, which gives the token's, keeps it.
 struct EntryProbe : autograd::Function<EntryProbe> {
   static constexpr const char* name = "profile_entry";
   ProbeCall call_;
@@ -20,7 +20,7 @@ struct EntryProbe : autograd::Function<EntryProbe> {
     call_ = call;
     return x.alias(x.view());
   }
-  TensorList backward(const TensorList&) { return {call_(), Tensor()}; }
+  TensorList backward(const TensorList& dx) { return {call_(dx[0]), Tensor()}; }
 };
 
 /// After a stage: its output becomes one element, so that nothing but the graph holds it. `call` makes the
@@ -33,7 +33,7 @@ struct ExitProbe : autograd::Function<ExitProbe> {
     call_ = call;
     return Tensor::zeros({1}, DType::f32, y.device());
   }
-  TensorList backward(const TensorList&) { return {call_()}; }
+  TensorList backward(const TensorList& dy) { return {call_(dy[0])}; }
 };
 
 }  // namespace reprise::recompute

@@ -117,7 +117,7 @@ class Rotor {
     double seconds = 0;
     for (int64_t s = i + 1; s <= j; ++s) {  // stage s - 1 joins the region
       const Stage& last = stage(s - 1);
-      first_run = std::max(first_run, (s - 1 > i ? chain_.boundary_before(s - 1) : 0) + last.boundary_bytes +
+      first_run = std::max(first_run, (s - 1 > i ? chain_.given_bytes(i, s - 1) : 0) + last.boundary_bytes +
                                           last.workspace_unsaved_bytes);
       seconds += last.forward_seconds;
       front = merged(front, with_region(i, s, j, beside_forward(j) + first_run, seconds));
@@ -153,10 +153,11 @@ class Rotor {
   // The region [i, s), whose first run needs `least` and takes `seconds`, with all that its two parts can do.
   Front with_region(int64_t i, int64_t s, int64_t j, int64_t least, double seconds) {
     const Front &right = best(s, j), &left = best(i, s - 1);
-    int64_t kept = chain_.boundary_before(s);
+    int64_t kept = chain_.given_bytes(i, s);
+    int64_t skips = kept - chain_.boundary_before(s);  // their gradients are there in the replay
     Front front;
     for (size_t r = 0, l = 0;;) {
-      Point p{.bytes = std::max({least, right[r].bytes + kept, left[l].bytes}),
+      Point p{.bytes = std::max({least, right[r].bytes + kept, left[l].bytes + skips}),
               .seconds = seconds + right[r].seconds + left[l].seconds,
               .split = int32_t(s),
               .left = int32_t(l),
@@ -166,7 +167,7 @@ class Rotor {
       bool more_right = r + 1 < right.size(), more_left = l + 1 < left.size();
       if (!more_right && !more_left) return front;
       // More memory first helps the part whose next point needs less.
-      bool step_right = more_right && (!more_left || right[r + 1].bytes + kept <= left[l + 1].bytes);
+      bool step_right = more_right && (!more_left || right[r + 1].bytes + kept <= left[l + 1].bytes + skips);
       step_right ? ++r : ++l;
     }
   }

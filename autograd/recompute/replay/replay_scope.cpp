@@ -3,10 +3,15 @@
 
 namespace reprise::recompute {
 
-ReplayScope::ReplayScope(const Recording& first) : thread_(first.thread.enter()) {
+ReplayScope::ReplayScope(const Recording& first)
+    : autocast_(first.thread.autocast()), thread_(first.thread.enter()) {
   if (first.options.preserve_rng) generators_.emplace(first.drawn);
   if (first.options.context.replay) context_ = first.options.context.replay();
   filter_.emplace(first.captures);
+}
+
+ReplayScope::~ReplayScope() {
+  while (!thread_.empty()) thread_.pop_back();  // the innermost first
 }
 
 void ReplayScope::Filter::check_own_write(const char* method, const Tensor& x) const {

@@ -13,6 +13,7 @@ namespace reprise::recompute {
 class ReplayScope {
  public:
   explicit ReplayScope(const Recording& first);
+  ~ReplayScope();
   ReplayScope(const ReplayScope&) = delete;
 
  private:
@@ -34,6 +35,7 @@ class ReplayScope {
   autograd::HideOpObservers no_observers_;
   autograd::DrawRecorder no_recorders_{nullptr};
   std::optional<autograd::RestoreGenerators> generators_;
+  amp::RestoreAutocast autocast_;
   std::vector<std::shared_ptr<void>> thread_;
   std::shared_ptr<void> context_;
   std::optional<Filter> filter_;

@@ -27,6 +27,7 @@ SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string
       else
         input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
       input.requires_grad = inputs[i].requires_grad();
+      input.is_leaf = inputs[i].is_leaf();
     }
     inputs_.push_back(std::move(input));
   }
@@ -42,7 +43,9 @@ TensorList SavedInputs::rebuild() const {
     Tensor x = input.offloaded ? offloaded_->fetch(*input.offloaded)
                                : input.saved.unpack(nullptr, input.label.c_str());
     rebuilt.push_back(x.defined() ? x.detach() : x);
-    if (input.requires_grad) rebuilt.back().set_requires_grad();
+    if (!input.requires_grad) continue;
+    rebuilt.back().set_requires_grad();
+    if (!input.is_leaf) autograd::mark_stand_in(rebuilt.back());
   }
   return rebuilt;
 }

@@ -7,8 +7,9 @@
 #include "reprise/io/llm_c.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/dialects/dialect.h"
-#include "reprise/tests/apps/vit/program.h"
+#include "reprise/tests/apps/jepa/program.h"
 #include "reprise/tests/support/compare.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::apps {
 namespace {
@@ -100,6 +101,92 @@ TEST(Convert, ResNetsKeepTheirNames) {
                                      {"this is a ResNet"});
   expect_refused_and_nothing_written({folder / "r.safetensors", "--to", "llm.c"}, folder / "no",
                                      {"there is GPT-2, this is a ResNet"});
+}
+
+TEST(Convert, UNetsKeepTheirNames) {
+  TempFolder folder;
+  for (nn::UNetUp up : {nn::UNetUp::bilinear, nn::UNetUp::transposed}) {
+    const std::string file = folder / "u.safetensors", out = folder / std::to_string(int(up));
+    io::write_safetensors(file,
+                          views(state_of(nn::UNet({.classes = 3, .features = 4, .depth = 2, .up = up}))));
+    convert(file, "reprise", out);
+    expect_same_tensors(out + "/model.safetensors", file);
+    for (const char* to : {"timm", "hf", "llm.c"})
+      expect_refused_and_nothing_written({file, "--to", to}, folder / "no", {"UNet"});
+  }
+}
+
+// The names of timm's ViT without class token and head, for both encoders of a run.
+TEST(Convert, TakesAnEncoderOfAJepa) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), run = folder / "run";
+  run_jepa(jepa_arguments(data, run, 2, {"--ema", "0.5"}));
+  const nn::NamedTensors all = train::load_checkpoint(run, false).parameters;
+  for (const char* part : {"encoder", "target_encoder"}) {
+    const std::string out = folder / part;
+    convert(run, "timm", out, {"--part", part});
+    io::SafetensorsFile file(out + "/model.safetensors");
+    size_t found = 0;
+    for (const auto& [name, tensor] : nn::part_of(all, part)) {
+      ASSERT_TRUE(file.find(name).has_value()) << name;
+      EXPECT_TRUE(same_bits(file.read(name), tensor)) << name;
+      ++found;
+    }
+    EXPECT_EQ(file.tensors().size(), found);
+    const std::string config = bytes_of_file(out + "/config.json");
+    for (const char* said : {"\"class_token\": false", "\"global_pool\": \"avg\"", "\"fc_norm\": false",
+                             "\"num_heads\": 2", "\"num_classes\": 0"})
+      EXPECT_NE(config.find(said), std::string::npos) << said << " in " << config;
+  }
+  const std::string no = folder / "no";
+  expect_refused_and_nothing_written({run, "--to", "timm"}, no, {"--part encoder or --part target_encoder"});
+  expect_refused_and_nothing_written({folder / "encoder", "--to", "timm", "--part", "encoder"}, no,
+                                     {"--part encoder", "is no run of reprise-jepa"});
+  expect_refused_and_nothing_written({run, "--to", "hf", "--part", "encoder"}, no, {"a class token"});
+}
+
+TEST(Convert, AVitStartsFromAJepasTargetEncoder) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), run = folder / "run", vit = folder / "vit";
+  run_jepa(jepa_arguments(data, run, 2, {"--ema", "0.5"}));
+  const Arguments start = {"--init-from", run,        "--stem", "patch",  "--lr",
+                           "0",           "--min-lr", "0",      "--pool", "avg"};
+  const std::string said = run_vit(vit_arguments(data, vit, 1, start));
+  for (const char* part : {"the target encoder is taken", "becomes that of their mean, fc_norm",
+                           "there is no head: it is made anew for 3 classes"})
+    EXPECT_NE(said.find(part), std::string::npos) << part << " in " << said;
+  std::map<std::string, Tensor> got;
+  for (const auto& [name, tensor] : train::load_checkpoint(vit, false).parameters) got.emplace(name, tensor);
+  for (const auto& [name, tensor] :
+       nn::part_of(train::load_checkpoint(run, false).parameters, "target_encoder"))
+    EXPECT_TRUE(same_bits(got.at(name.starts_with("norm.") ? "fc_" + name : name), tensor)) << name;
+  Arguments token = start;
+  token.back() = "token";
+  expect_vit_refused(vit_arguments(data, folder / "no", 1, token), {"--init-from", "cls_token"});
+}
+
+// It has no other encoder, and that one starts a ViT.
+TEST(Convert, TakesTheEncoderOfALeJepa) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), run = folder / "run", out = folder / "out",
+                    vit = folder / "vit";
+  run_jepa(lejepa_arguments(data, run, 2));
+  const nn::NamedTensors want = nn::part_of(train::load_checkpoint(run, false).parameters, "encoder");
+  convert(run, "timm", out, {"--part", "encoder"});
+  io::SafetensorsFile file(out + "/model.safetensors");
+  EXPECT_EQ(file.tensors().size(), want.size());
+  for (const auto& [name, tensor] : want) EXPECT_TRUE(same_bits(file.read(name), tensor)) << name;
+  const std::string no = folder / "no";
+  expect_refused_and_nothing_written({run, "--to", "timm"}, no, {"name one by --part encoder"});
+  expect_refused_and_nothing_written({run, "--to", "timm", "--part", "target_encoder"}, no,
+                                     {"--part target_encoder", "has no such network, but --part encoder"});
+  const std::string said = run_vit(vit_arguments(
+      data, vit, 1, {"--init-from", run, "--stem", "patch", "--lr", "0", "--min-lr", "0", "--pool", "avg"}));
+  EXPECT_NE(said.find("the encoder is taken"), std::string::npos) << said;
+  std::map<std::string, Tensor> got;
+  for (const auto& [name, tensor] : train::load_checkpoint(vit, false).parameters) got.emplace(name, tensor);
+  for (const auto& [name, tensor] : want)
+    EXPECT_TRUE(same_bits(got.at(name.starts_with("norm.") ? "fc_" + name : name), tensor)) << name;
 }
 
 // config.json says heads, eps and classes, and each written one says them again.
@@ -208,7 +295,9 @@ TEST(Convert, WhatDoesNotFitIsOneErrorAndNothingIsWritten) {
 
 TEST(Convert, AModelThatTheOtherProgramLacksIsRefused) {
   TempFolder folder;
-  nn::VitOptions conv = tiny_vit, deit3 = tiny_vit;
+  nn::VitOptions conv = tiny_vit, deit3 = tiny_vit, rms = tiny_vit, qk_norm = tiny_vit;
+  rms.norm = nn::NormKind::rms;
+  qk_norm.qk_norm = true;
   conv.stem = nn::Stem::conv;
   deit3.no_embed_class = true;
   nn::GptOptions no_bias{.vocab_size = 5, .context = 4, .layers = 1, .heads = 1, .width = 4, .bias = false};
@@ -218,6 +307,11 @@ TEST(Convert, AModelThatTheOtherProgramLacksIsRefused) {
   io::write_safetensors(file, views(state_of(nn::Vit(deit3))));
   expect_refused_and_nothing_written({file, "--to", "hf", "--heads", "2"}, no,
                                      {"a class token with a position of its own"});
+  for (auto [options, what] : {std::pair{rms, "has RMSNorm"}, {qk_norm, "has norms of q and k"}}) {
+    io::write_safetensors(file, views(state_of(nn::Vit(options))));
+    for (const char* to : {"timm", "hf"})
+      expect_refused_and_nothing_written({file, "--to", to, "--heads", "2"}, no, {what});
+  }
   io::write_safetensors(file, views(state_of(nn::Gpt(no_bias))));
   expect_refused_and_nothing_written({file, "--to", "hf", "--heads", "1"}, no, {"a GPT-2 there has biases"});
   expect_refused_and_nothing_written({file, "--to", "llm.c", "--heads", "1"}, no,

@@ -11,19 +11,6 @@ namespace {
 using namespace testing;
 namespace fs = std::filesystem;
 
-Arguments with(Arguments arguments, const Arguments& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-std::vector<double> recorded(const std::string& run, const std::string& name) {
-  std::vector<double> values;
-  for (const io::RunRecord& record : io::read_run_log(run + "/metrics.jsonl"))
-    for (const auto& [key, value] : record.metrics)
-      if (key == name) values.push_back(value);
-  return values;
-}
-
 TEST(JepaRun, LearnsWithoutLabelsAndIsProbed) {
   TempFolder folder;
   std::string data = tiny_images(folder), out = folder / "run";
@@ -161,6 +148,18 @@ TEST(JepaOptions, ModelLeavesRoomForWhatIsGiven) {
   const std::string config = io::read_file(folder / "open/config.toml");
   for (const char* line : {"\nwidth = 192\n", "\nlayers = 1\n", "\nheads = 3\n"})
     EXPECT_NE(config.find(line), std::string::npos) << line << " in " << config;
+}
+
+TEST(JepaOptions, MasksOfTheReferenceArePartOfTheRun) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), out = folder / "run";
+  const Arguments reference = {"--masks", "reference", "--least-context", "4"};
+  run_jepa(with(jepa_arguments(data, out, 4, reference), {"--stop-after", "2"}));
+  EXPECT_NE(train::load_checkpoint(out, false).model.at("masks").find("as the reference"), std::string::npos);
+  expect_jepa_refused({"train", "--out", out, "--resume", "--masks", "everywhere"}, {"--masks reference"});
+  run_jepa({"train", "--out", out, "--resume"});
+  run_jepa(jepa_arguments(data, folder / "whole", 4, reference));
+  expect_same_checkpoints(out, folder / "whole");
 }
 
 TEST(JepaOptions, AreRefusedBeforeARunFolderIsMade) {

@@ -17,6 +17,27 @@ inline Arguments jepa_arguments(const std::string& data, const std::string& out,
   return all;
 }
 
+inline Arguments with(Arguments arguments, const Arguments& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+/// The same by --loss lejepa.
+inline Arguments lejepa_arguments(const std::string& data, const std::string& out, int steps,
+                                  const Arguments& more = {}) {
+  return with(vit_arguments(data, out, steps, more),
+              {"--loss", "lejepa", "--projector-width", "16", "--features", "4", "--directions", "16"});
+}
+
+/// What metrics.jsonl has under a name, step by step.
+inline std::vector<double> recorded(const std::string& run, const std::string& name) {
+  std::vector<double> values;
+  for (const io::RunRecord& record : io::read_run_log(run + "/metrics.jsonl"))
+    for (const auto& [key, value] : record.metrics)
+      if (key == name) values.push_back(value);
+  return values;
+}
+
 inline std::string run_jepa(const Arguments& arguments, int code = 0) {
   Program program(arguments, "", jepa_program());
   EXPECT_EQ(program.wait(), code) << program.err();

@@ -1,6 +1,8 @@
 // Recipes from end to end, on a tiny model.
 // labels: end-to-end
 #include <cmath>
+#include <set>
+#include <tuple>
 
 #include "reprise/autograd/ops.h"
 #include "reprise/core/random.h"
@@ -85,6 +87,34 @@ TEST(VitRecipes, Deit3GoesOnToTheSameBits) {
   EXPECT_EQ(measurements(part), measurements(whole));
   expect_vit_refused({"train", "--out", part, "--resume", "--change", "--optimizer", "adamw"},
                      {"--resume", "--optimizer lamb (now adamw)"});
+}
+
+// The preset says what is left open; the run is read back as the model that it was.
+TEST(VitRecipes, Vit5IsOfItsOwnParts) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), whole = folder / "whole", part = folder / "part";
+  auto vit5 = [&](const std::string& out, const Arguments& more) {
+    Arguments all = {"--recipe", "vit5", "--channels", "1", "--registers", "2", "--seed", "7"};
+    all.insert(all.end(), more.begin(), more.end());
+    return vit_arguments(data, out, 4, all);
+  };
+  run_vit(vit5(whole, {}));
+  const train::Checkpoint saved = train::load_checkpoint(whole, true);
+  for (const char* flag : {"rope", "qk_norm", "rms_norm", "no_embed_class"})
+    EXPECT_EQ(saved.model.at(flag), "1") << flag;
+  EXPECT_EQ(std::tuple(saved.model.at("qkv_bias"), saved.model.at("registers"), saved.model.at("width")),
+            std::tuple("0", "2", "16"));
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : saved.parameters) names.insert(name);
+  EXPECT_TRUE(names.contains("blocks.0.attn.q_norm.weight") && !names.contains("blocks.0.attn.qkv.bias") &&
+              !names.contains("norm.bias"));
+  run_vit(vit5(part, {"--stop-after", "2"}));
+  run_vit({"train", "--out", part, "--resume"});
+  expect_same_checkpoints(part, whole);
+  EXPECT_NE(run_vit({"eval", "--run", whole}).find("top-1"), std::string::npos);
+  run_vit(vit5(folder / "more", {"--init-from", whole}));
+  expect_vit_refused({"train", "--out", part, "--resume", "--change", "--norm", "layer"},
+                     {"--resume", "--norm rms (now layer)"});
 }
 
 TEST(VitRecipes, BceKnowsNoSmoothing) {

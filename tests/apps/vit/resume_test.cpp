@@ -73,6 +73,8 @@ TEST(VitResume, RefusesOtherDataAndOtherModels) {
   expect_vit_refused({"train", "--out", out, "--resume", "--width", "32"},
                      {"--resume", "--width 16 (now 32)"});
   expect_vit_refused({"train", "--out", out, "--resume", "--recipe", "deit"}, {"--resume", "--recipe"});
+  expect_vit_refused({"train", "--out", out, "--resume", "--decode", "fast"},
+                     {"--resume", "--decode exact (now fast)"});
 }
 
 TEST(VitOptions, AreRefusedBeforeARunFolderIsMade) {

@@ -51,5 +51,17 @@ TEST_F(CudaDevice, HasTheLimitsThatKernelsRelyOn) {
   EXPECT_NE(message_of([] { cuda::properties(1000); }), "");
 }
 
+// What is taken past the allocator is as another program's.
+TEST_F(CudaDevice, KnowsWhatNobodyHasOfItsMemory) {
+  constexpr size_t bytes = 64 << 20;
+  const size_t before = cuda::free_memory(0);
+  EXPECT_GT(before, bytes);
+  EXPECT_LE(before, cuda::properties(0).memory_bytes);
+  void* data = cuda::allocate(0, bytes);
+  ASSERT_NE(data, nullptr);
+  EXPECT_LE(cuda::free_memory(0), before - bytes);
+  cuda::release(0, data);
+}
+
 }  // namespace
 }  // namespace reprise

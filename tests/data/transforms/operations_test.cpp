@@ -125,6 +125,37 @@ TEST(Transforms, ColorJitterDrawsItsOrderAndFactors) {
   }
   EXPECT_NEAR(brightness_first, 100, 5 * std::sqrt(50));
   expect_error([] { ColorJitter({.hue = 0.6}); }, "color_jitter: hue above 0.5: 0.6");
+  expect_error([] { ColorJitter({.probability = 2}); }, "color_jitter: no probability: 2");
+}
+
+// Each changes an image as its operation does, in its share of the draws, and leaves it alone in the others.
+TEST(Transforms, RandomOperationsHaveTheirShareOfTheDraws) {
+  const io::Image image = made_image(9, 8, 3);
+  TransformScratch scratch;
+  int jittered = 0, blurred = 0, solarized = 0;
+  for (uint64_t key = 0; key < 400; ++key) {
+    auto changed = [&](const Transform& transform, auto&& operation) {
+      io::Image got = image, want = image;
+      Draws draws = sample_draws(1, key, int(transform.decision())),
+            same = sample_draws(1, key, int(transform.decision()));
+      transform.apply(got, draws, scratch);
+      same.bits();  // whether
+      operation(want, same);
+      if (same_image(got, image)) return 0;
+      EXPECT_TRUE(same_image(got, want)) << transform.text() << ' ' << key;
+      return 1;
+    };
+    jittered += changed(ColorJitter({.brightness = 0.4, .probability = 0.8}), [](io::Image& x, Draws& draws) {
+      for (int order = 0; order < 3; ++order) draws.bits();
+      brightness(x, draws.uniform(0.6, 1.4));
+    });
+    blurred += changed(RandomBlur({.probability = 0.5, .min_radius = 1, .max_radius = 2}),
+                       [&](io::Image& x, Draws& draws) { gaussian_blur(x, draws.uniform(1, 2), scratch); });
+    solarized += changed(RandomSolarize(0.2), [](io::Image& x, Draws&) { solarize(x, 128); });
+  }
+  EXPECT_NEAR(jittered, 320, 5 * std::sqrt(64));
+  EXPECT_NEAR(blurred, 200, 5 * std::sqrt(100));
+  EXPECT_NEAR(solarized, 80, 5 * std::sqrt(64));
 }
 
 }  // namespace

@@ -83,7 +83,8 @@ def names_of(option, value):
 def option_case(world, name, program, words, option, value, refused):
     def check(folder):
         prepare(world, folder)
-        endless = option in ENDLESS and not refused
+        everything = option == "--data" and value == "/"  # all texts of the machine
+        endless = everything or option in ENDLESS and not refused
         outcome = world.run([program, *replaced(words, option, value)], folder, seconds=2 if endless else 20, memory=MEMORY)
         if outcome.code is None and endless:
             return None

@@ -7,36 +7,38 @@ import time
 
 from counting import count
 from harness import Case, finish
-from training import Training, newest_loads, saved_step, whole_afterwards, write_text
+from training import ImageTraining, Training, newest_loads, saved_step, whole_afterwards, write_text
 
 LONG = Training(steps=40, save_every=1, keep=1)
 SHORT = Training(steps=6, save_every=2, keep=1, eval_every=4, sample_every=0)
 RUNS, KILLS_A_RUN = 50, 4
+IMAGES = ImageTraining(steps=900, save_every=1, keep=1, eval_every=50)
+KILLS_OF_IMAGES = 20
 
 
-def random_kills(world, number):
-    """One run, killed and resumed some times at random moments, then finished."""
+def random_kills(world, name, training, kills, seconds):
+    """One run, killed and resumed some times, each after a random part of `seconds`, then finished."""
     def check(folder):
-        moments = random.Random(f"{world.seed} kill {number}")
-        write_text(folder)
-        for _ in range(KILLS_A_RUN):
+        moments = random.Random(f"{world.seed} {name}")
+        training.prepare(folder)
+        for _ in range(kills):
             before = saved_step(folder)
             if before is None:
                 shutil.rmtree(folder / "r", ignore_errors=True)
-            process, command = world.start(LONG.words(world, *([] if before is None else ["--resume"])), folder)
-            time.sleep(moments.uniform(0, 0.15))
+            process, command = world.start(training.words(world, *([] if before is None else ["--resume"])), folder)
+            time.sleep(moments.uniform(0, seconds))
             process.send_signal(signal.SIGKILL)
             outcome = finish(process, command)
             if outcome.code not in (0, -signal.SIGKILL):
                 return outcome.problem("neither killed nor finished")
             if saved_step(folder) is not None:
-                problem = newest_loads(world, folder)
+                problem = newest_loads(world, folder, training)
                 if problem:
                     return problem
-            if saved_step(folder) == LONG.steps:
+            if saved_step(folder) == training.steps:
                 break
-        return whole_afterwards(world, folder, LONG, before)
-    return Case(f"random kills {number}", check, KILLS_A_RUN)
+        return whole_afterwards(world, folder, training, before)
+    return Case(name, check, kills)
 
 
 def kill_at(world, name, faults):
@@ -61,4 +63,6 @@ def cases(world):
         yield kill_at(world, f"kill at call {call} ({operation})", {"FAULT_DO": "kill", "FAULT_AT": call})
     for call in range(1, calls.count("write") + 1):
         yield kill_at(world, f"tear write {call}", {"FAULT_DO": "tear", "FAULT_AT": call, "FAULT_ONLY": ",write,"})
-    yield from (random_kills(world, number) for number in range(RUNS))
+    for number in range(RUNS):
+        yield random_kills(world, f"random kills {number}", LONG, KILLS_A_RUN, 0.15)
+    yield random_kills(world, "random kills of training on images", IMAGES, KILLS_OF_IMAGES, 0.4)

@@ -13,23 +13,11 @@
 namespace reprise::io {
 namespace {
 
+using reprise::testing::cropped;
+using reprise::testing::decoded;
 using reprise::testing::expect_error;
 using reprise::testing::expect_same_image;
 using reprise::testing::GoldenImages;
-
-Image decoded(const std::string& file, const DecodeOptions& options = {}) {
-  Image image;
-  decode_image(file, "x", options, image);
-  return image;
-}
-
-Image cropped(const Image& whole, Box box) {
-  Image out;
-  out.resize(box.height, box.width, whole.channels);
-  for (int64_t y = 0; y < box.height; ++y)
-    std::copy_n(whole.row(box.top + y) + box.left * whole.channels, out.row_bytes(), out.row(y));
-  return out;
-}
 
 TEST(Decode, IsPillowsToTheBit) {
   GoldenImages golden;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/io/images/image.h"
+#include "reprise/io/images/decode.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/tests/support/golden.h"
 
@@ -39,6 +39,20 @@ class GoldenImages {
  private:
   io::SafetensorsFile file_{golden_path("images.safetensors")};
 };
+
+inline io::Image decoded(const std::string& file, const io::DecodeOptions& options = {}) {
+  io::Image image;
+  io::decode_image(file, "x", options, image);
+  return image;
+}
+
+inline io::Image cropped(const io::Image& whole, io::Box box) {
+  io::Image out;
+  out.resize(box.height, box.width, whole.channels);
+  for (int64_t y = 0; y < box.height; ++y)
+    std::copy_n(whole.row(box.top + y) + box.left * whole.channels, out.row_bytes(), out.row(y));
+  return out;
+}
 
 /// Expects every pixel of `got` to be that of `want`; says where the first other one is.
 inline void expect_same_image(const io::Image& got, const io::Image& want, const std::string& name) {

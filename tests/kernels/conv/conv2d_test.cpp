@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "reprise/kernels/conv/conv2d_by_gemm.h"
@@ -81,8 +82,8 @@ const Ways by_unfolded_windows{
     [](const auto& x) { conv2d_detail::conv2d_dweight_by_gemm(Stream(Device::cpu()), x); }};
 
 void expect_forward(const Case& k, DType dtype, bool with_bias, double tolerance,
-                    const Ways& ways = kernels_of_device) {
-  Array x(k.x, dtype), w(k.weight, dtype), bias({k.weight[0]}, dtype);
+                    const Ways& ways = kernels_of_device, std::optional<DType> bias_dtype = {}) {
+  Array x(k.x, dtype), w(k.weight, dtype), bias({k.weight[0]}, bias_dtype.value_or(dtype));
   Array y(conv2d_shape(k.x, k.weight, k.options), dtype);
   x.randomize(1, -1, 1), w.randomize(2, -1, 1), bias.randomize(3, -1, 1);
   const auto xs = x.values(), ws = w.values(), biases = bias.values();
@@ -99,9 +100,10 @@ void expect_forward(const Case& k, DType dtype, bool with_bias, double tolerance
   EXPECT_TRUE(y.surroundings_untouched());
 }
 
-void expect_gradients(const Case& k, DType dtype, double tolerance, const Ways& ways = kernels_of_device) {
+void expect_gradients(const Case& k, DType dtype, double tolerance, const Ways& ways = kernels_of_device,
+                      std::optional<DType> dweight_dtype = {}) {
   Array x(k.x, dtype), w(k.weight, dtype), dy(conv2d_shape(k.x, k.weight, k.options), dtype);
-  Array dx(k.x, dtype), dw(k.weight, dtype);
+  Array dx(k.x, dtype), dw(k.weight, dweight_dtype.value_or(dtype));
   x.randomize(1, -1, 1), w.randomize(2, -1, 1), dy.randomize(3, -1, 1);
   const auto xs = x.values(), ws = w.values(), dys = dy.values();
   std::vector<double> want_dx(xs.size()), want_dw(ws.size());
@@ -113,7 +115,7 @@ void expect_gradients(const Case& k, DType dtype, double tolerance, const Ways& 
   expect_near(dx.values(), want_dx, tolerance, "dx");
   EXPECT_TRUE(dx.surroundings_untouched());
   ways.dweight({.dy = dy.view(), .x = x.view(), .options = k.options, .dweight = dw.view()});
-  expect_near(dw.values(), want_dw, tolerance, "dweight");
+  expect_near(dw.values(), want_dw, dweight_dtype ? tolerance_of(*dweight_dtype) : tolerance, "dweight");
   EXPECT_TRUE(dw.surroundings_untouched());
 }
 
@@ -125,6 +127,21 @@ TEST(Conv2d, MatchesLoops) {
       expect_gradients(k, dtype, tolerance_of(dtype));
     }
   expect_forward(cases()[1], DType::f32, false, tolerance_of(DType::f32));
+}
+
+TEST(Conv2d, TakesF32ParametersBeside16BitImages) {
+  std::vector<Ways> all = {kernels_of_device};
+  if (reprise::testing::test_device().type == DeviceType::cpu) all.push_back(by_unfolded_windows);
+  for (const Ways& ways : all)
+    for (DType dtype : {DType::bf16, DType::f16})
+      for (const Case& k : cases()) {
+        SCOPED_TRACE(::testing::Message() << k.x << " by " << k.weight << " " << dtype);
+        expect_forward(k, dtype, true, tolerance_of(dtype), ways, DType::f32);
+        expect_gradients(k, dtype, tolerance_of(dtype), ways, DType::f32);
+      }
+  if (reprise::testing::test_device().type == DeviceType::cuda) return;  // slow in the emulator
+  const Case slabs{{3, 16, 200, 200}, {1, 16, 3, 3}, {.stride = 3, .padding = 1}};
+  expect_gradients(slabs, DType::bf16, tolerance_of(DType::bf16), kernels_of_device, DType::f32);
 }
 
 TEST(Conv2d, TakesManyImagesInSlabs) {

@@ -8,13 +8,18 @@
 
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/gemm/blocks.h"
-#include "reprise/tests/kernels/gemm/activation_reference.h"
+#include "reprise/kernels/gemm/vector_unit.h"
+#include "reprise/tests/kernels/gemm/gemm_reference.h"
 #include "reprise/tests/kernels/views.h"
 
 namespace reprise::kernels {
 namespace {
 
+using testing::element_at;
 using testing::expect_error;
+using testing::expect_matrices;
+using testing::ExpectedProduct;
+using testing::product_reference;
 using testing::run_kernel;
 
 /// An array of numbers in [-1, 1).
@@ -25,55 +30,6 @@ struct Random : testing::Array {
   }
   T* data() const { return view().as<T>(); }
 };
-
-double element(const TensorView& x, const Dims& index) {
-  int64_t at = 0;
-  for (int d = 0; d < x.rank(); ++d)
-    at += (x.size(d) == 1 ? 0 : index[index.size() - x.rank() + d]) * x.stride(d);
-  return dispatch_floating(x.dtype, "element", [&]<class T>() { return double(x.as<T>()[at]); });
-}
-
-/// What C and pre_activation have to hold, in the order of C's elements.
-struct Expected {
-  std::vector<double> c, pre_activation;
-};
-
-Expected reference(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& e) {
-  Expected out;
-  Dims index = Dims::filled(c.rank(), 0);
-  for (int64_t flat = 0; flat < c.numel(); ++flat) {
-    int64_t left = flat;
-    for (int d = c.rank() - 1; d >= 0; left /= c.size(d--)) index[d] = left % c.size(d);
-    double sum = 0;
-    Dims at_a = index, at_b = index;
-    for (int64_t k = 0; k < a.size(-1); ++k) {
-      at_a[c.rank() - 1] = at_b[c.rank() - 2] = k;
-      sum += element(a, at_a) * element(b, at_b);
-    }
-    if (e.dactivation) {
-      sum *= testing::activation_at(e.activation, element(e.dactivation, index)).slope;
-    } else {
-      if (e.bias) sum += element(e.bias, index);
-      out.pre_activation.push_back(sum);
-      sum = testing::activation_at(e.activation, sum).value;
-      if (e.residual) sum += element(e.residual, index);
-    }
-    if (e.accumulate) sum += element(c, index);
-    out.c.push_back(sum);
-  }
-  return out;
-}
-
-void expect_equal(const TensorView& got, const std::vector<double>& want, double tolerance,
-                  const char* what) {
-  Dims index = Dims::filled(got.rank(), 0);
-  for (int64_t flat = 0; flat < got.numel(); ++flat) {
-    int64_t left = flat;
-    for (int d = got.rank() - 1; d >= 0; left /= got.size(d--)) index[d] = left % got.size(d);
-    ASSERT_NEAR(element(got, index), want[size_t(flat)], tolerance * (1 + std::abs(want[size_t(flat)])))
-        << what << " at " << index << " of " << got.shape;
-  }
-}
 
 /// Partial sums of K products grow to sqrt(K) and each of K additions rounds by a random unit: the error is
 /// about K / 6 units, up to five times that among thousands of elements. Storing adds half a unit of the
@@ -88,11 +44,11 @@ double tolerance(int64_t k) {
 
 template <class T>
 void expect_product(const TensorView& a, const TensorView& b, const TensorView& c, const Epilogue& e = {}) {
-  Expected want = reference(a, b, c, e);
+  ExpectedProduct want = product_reference(a, b, c, e);
   run_kernel(gemm, {.a = a, .b = b, .c = c, .epilogue = e});
   double limit = tolerance<T>(a.size(-1));
-  expect_equal(c, want.c, limit, "C");
-  if (e.pre_activation) expect_equal(e.pre_activation, want.pre_activation, limit, "pre_activation");
+  expect_matrices(c, want.c, limit, "C");
+  if (e.pre_activation) expect_matrices(e.pre_activation, want.pre_activation, limit, "pre_activation");
 }
 
 /// Each operand plain or transposed.
@@ -122,10 +78,11 @@ TEST(Gemm, MatchesLoopsForOddSizesAndAllLayouts) {
 }
 
 using gemm_detail::Blocks;
-constexpr int64_t one_round = Blocks::max_k_panel * Blocks::max_panels_in_round;  // the deepest K of one
+using gemm_detail::VectorUnit;
+constexpr int64_t one_round = Blocks::max_k_round;  // the deepest K of one
 
 TEST(Gemm, SumsOverManyPanels) {
-  expect_all_layouts<float>(31, 70, 3 * Blocks::max_k_panel - 24);
+  expect_all_layouts<float>(31, 70, 3 * VectorUnit<float>::max_k_panel - 24);
   expect_all_layouts<float>(17, 37, one_round + 1);
   expect_all_layouts<double>(17, 37, one_round + 1);
   expect_all_layouts<BFloat16>(17, 37, one_round + 1);
@@ -147,12 +104,12 @@ void expect_sampled_product(int64_t m, int64_t n, int64_t k) {
 
 TEST(Gemm, CutsLargeMatricesIntoBlocks) {
   for (int64_t k : {one_round, one_round + 1}) {
-    const Blocks tall = Blocks::of<float>(1 << 20, 9, k), wide = Blocks::of<float>(9, 1 << 20, k);
+    const Blocks tall(VectorUnit<float>(), 1 << 20, 9, k), wide(VectorUnit<float>(), 9, 1 << 20, k);
     expect_sampled_product(2 * tall.block_m + 5, 9, k);
     expect_sampled_product(9, 2 * wide.block_n + 5, k);
   }
   if (reprise::testing::test_device().type == DeviceType::cuda) return;  // has no such blocks
-  const Blocks square = Blocks::of<float>(1 << 20, 1 << 20, one_round);
+  const Blocks square(VectorUnit<float>(), 1 << 20, 1 << 20, one_round);
   expect_sampled_product(square.block_m + square.tile_m, square.block_n + square.tile_n, one_round);
 }
 
@@ -171,6 +128,33 @@ void expect_epilogues(int64_t m, int64_t n, int64_t k) {
       Epilogue backward{.activation = activation, .dactivation = pre.view(), .accumulate = bool(options & 8)};
       expect_product<T>(a.view(), b.view(), c.view(), backward);
     }
+}
+
+template <class T>
+void expect_scales(int64_t samples, int64_t sample_rows, int64_t n, int64_t k) {
+  const int64_t m = samples * sample_rows;
+  for (int options = 0; options < 8; ++options) {
+    SCOPED_TRACE(::testing::Message() << m << " x " << n << " x " << k << " options " << options);
+    Random<T> a({m, k}, 1), b({k, n}, 2), c({m, n}, 3), bias({n}, 4), scale({n}, 5), row_scale({samples}, 6),
+        residual({m, n}, 7), pre({m, n}, 8);
+    Epilogue e{.bias = bias.view(), .pre_activation = pre.view(), .residual = residual.view()};
+    if (options & 1) e.scale = scale.view();
+    if (options & 2) e.row_scale = row_scale.view();
+    if (options & 4) e.activation = Activation::gelu, e.accumulate = true;
+    expect_product<T>(a.view(), b.view(), c.view(), e);
+    EXPECT_TRUE(scale.surroundings_untouched() && c.surroundings_untouched());
+  }
+}
+
+TEST(Gemm, ScalesColumnsAndSamples) {
+  expect_scales<float>(5, 7, 37, 20);
+  expect_scales<float>(1, 3, 5, 9);
+  expect_scales<float>(33, 1, 300, 0);
+  expect_scales<double>(3, 2, 19, 7);
+  expect_scales<BFloat16>(3, 2, 19, 7);
+  expect_scales<Float16>(3, 2, 24, 7);
+  Random<float> a({4, 5, 7}, 1), b({4, 7, 6}, 2), c({4, 5, 6}, 3), scale({6}, 4);
+  expect_product<float>(a.view(), b.view(), c.view(), {.scale = scale.view()});
 }
 
 TEST(Gemm, AppliesEpilogues) {
@@ -281,10 +265,10 @@ void expect_bias_gradient(int64_t rows, int64_t out, int64_t in, int64_t row_str
   dy_rows.shape = {rows, out};
   std::vector<double> sums(static_cast<size_t>(out));
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t i = 0; i < out; ++i) sums[size_t(i)] += element(dy_rows, {row, i});
+    for (int64_t i = 0; i < out; ++i) sums[size_t(i)] += element_at(dy_rows, {row, i});
   const TensorView a = transpose(dy_rows, 0, 1);
   expect_product<T>(a, x.view(), dweight.view(), {.bias_gradient = dbias.view()});
-  expect_equal(dbias.view(), sums, tolerance<T>(rows), "bias_gradient");
+  expect_matrices(dbias.view(), sums, tolerance<T>(rows), "bias_gradient");
 }
 
 TEST(Gemm, SumsTheGradientOfABiasBesideThatOfItsWeight) {
@@ -333,26 +317,35 @@ TEST(Gemm, RejectsWhatDoesNotFit) {
   refuses({.a = a.view(), .b = a.view(), .c = c.view()}, "gemm: inner sizes differ: A (3, 5), B (3, 5)");
   refuses({.a = a.view(), .b = b.view(), .c = wrong.view()},
           "gemm: A is (3, 5), needs (..., 2, 5) for C (2, 4)");
-  refuses({.a = a.view(), .b = d.view(), .c = c.view()}, "gemm: B is f64 but C is f32");
+  refuses({.a = a.view(), .b = d.view(), .c = c.view()}, "gemm: B is f64 but A is f32");
   refuses({.a = a.view(), .b = b.view(), .c = integers.view()}, "gemm: needs a floating dtype, got i32");
   refuses({.a = bias.view(), .b = b.view(), .c = c.view()}, "gemm: needs rank 2 or more: A (3,)");
   refuses({.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.bias = bias.view()}},
           "gemm: bias is (3,), needs (4,)");
+  refuses({.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.scale = bias.view()}},
+          "gemm: scale is (3,), needs (4,)");
+  refuses({.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.row_scale = Random<float>({2}).view()}},
+          "gemm: row_scale is (2,), which does not divide the 3 rows of C");
+  refuses({.a = Random<float>({2, 3, 5}).view(),
+           .b = b.view(),
+           .c = Random<float>({2, 3, 4}).view(),
+           .epilogue = {.row_scale = bias.view()}},
+          "gemm: row_scale needs matrices, C is (2, 3, 4)");
   refuses({.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.residual = wrong.view()}},
           "gemm: residual is (2, 4), needs (..., 3, 4)");
   refuses({.a = a.view(),
            .b = b.view(),
            .c = c.view(),
            .epilogue = {.residual = c.view(), .dactivation = c.view()}},
-          "gemm: dactivation excludes bias");
+          "gemm: dactivation excludes bias, pre_activation, scales");
   refuses(
       {.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.bias_gradient = Random<float>({4}).view()}},
-      "gemm: bias_gradient is f32(4,), needs f32(3,)");
+      "gemm: bias_gradient is (4,), needs (3,)");
   refuses({.a = a.view(),
            .b = b.view(),
            .c = c.view(),
            .epilogue = {.bias_gradient = Random<double>({3}).view()}},
-          "gemm: bias_gradient is f64(3,), needs f32(3,)");
+          "gemm: bias_gradient is f64 but A and B are f32");
   refuses({.a = a.view(),
            .b = b.view(),
            .c = c.view(),

@@ -111,9 +111,9 @@ void expect_normalized(const Case& c, const std::vector<double>& x, const std::s
   expect_near(c.y.values(), want, 8 * epsilon_of(dtype), "y " + what);
   if (x.empty()) return;
   double eps = epsilon_of(accumulator_dtype(dtype));
-  // A mean of 16,000 numbers of size 4 is off by a few roundings more.
-  expect_near(c.mean.values(), s.mean, 16 * eps, "mean " + what);
-  expect_near(c.rstd.values(), s.rstd, 16 * eps, "rstd " + what);
+  // A mean of 16,000 numbers of size 4 is off by a few roundings more, most in vectors of 4 lanes.
+  expect_near(c.mean.values(), s.mean, 32 * eps, "mean " + what);
+  expect_near(c.rstd.values(), s.rstd, 32 * eps, "rstd " + what);
 }
 
 TEST(LayerNorm, ForwardMatchesF64LoopsOnEveryDtypeAndLayout) {
@@ -317,13 +317,13 @@ TEST(LayerNorm, IsExactAcrossThreadCounts) {
 
 TEST(LayerNorm, RefusesViewsThatDoNotFit) {
   Case c({3, 5}, DType::f32, RowLayout::contiguous);
-  Array other({3, 7}, DType::f32), half({3, 5}, DType::bf16), turned({3, 5}, DType::f32, Layout::reversed);
+  Array other({3, 7}, DType::f32), wide({3, 5}, DType::f64), turned({3, 5}, DType::f32, Layout::reversed);
   auto forward = [&](const TensorView& x, const TensorView& gamma, const TensorView& y,
                      const TensorView& mean) {
     run_kernel(layer_norm, {.x = x, .gamma = gamma, .eps = kEps, .y = y, .mean = mean});
   };
   expect_error([&] { forward(c.x.view(), {}, other.view(), {}); }, "layer_norm: y has shape (3, 7)");
-  expect_error([&] { forward(c.x.view(), {}, half.view(), {}); }, "layer_norm: y is bf16");
+  expect_error([&] { forward(c.x.view(), {}, wide.view(), {}); }, "layer_norm: y is f64");
   expect_error([&] { forward(turned.view(), {}, c.y.view(), {}); }, "stride 1");
   expect_error([&] { forward(c.x.view(), other.view(), c.y.view(), {}); },
                "layer_norm: gamma has shape (3, 7)");

@@ -43,6 +43,12 @@ TEST(Schedule, WsdIsStableAndFallsAtTheEnd) {
                {4 / 3.0, 8 / 3.0, 4, 2, 0});
 }
 
+TEST(Schedule, StepIsATenthAfterEachThird) {
+  expect_table({.lr = 1, .steps = 6, .decay = Decay::step}, {1, 1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01});
+  expect_table({.lr = 4, .warmup = 1, .steps = 7, .decay = Decay::step},
+               {2, 4, 4, 0.4, 0.4, 0.4, 0.04, 0.04});
+}
+
 TEST(Schedule, RisesToThePeakThenNeverRisesAgainAndEndsAtTheMinimum) {
   for (Decay decay : {Decay::constant, Decay::linear, Decay::cosine, Decay::wsd})
     for (int64_t warmup : {0, 1, 7}) {
@@ -69,6 +75,7 @@ TEST(Schedule, RefusesWhatItsDecayWouldIgnore) {
     testing::expect_error([&] { schedule(0); }, parts);
   };
   expect_refused({.min_lr = 0.5, .decay = Decay::constant}, {"min_lr 0.5", "constant"});
+  expect_refused({.min_lr = 0.5, .decay = Decay::step}, {"min_lr 0.5", "step"});
   expect_refused({.decay = Decay::linear, .wsd_fraction = 0.5}, {"wsd_fraction 0.5", "not wsd"});
 }
 
@@ -84,7 +91,8 @@ TEST(ParseDecay, KnowsItsNamesAndListsThem) {
   EXPECT_EQ(parse_decay("linear"), Decay::linear);
   EXPECT_EQ(parse_decay("cosine"), Decay::cosine);
   EXPECT_EQ(parse_decay("wsd"), Decay::wsd);
-  testing::expect_error([] { parse_decay("cosin"); }, {"cosin", "constant, linear, cosine or wsd"});
+  EXPECT_EQ(parse_decay("step"), Decay::step);
+  testing::expect_error([] { parse_decay("cosin"); }, {"cosin", "constant, linear, cosine, wsd or step"});
 }
 
 TEST(Schedule, WarmsUpFromTheRateItIsGiven) {

@@ -17,16 +17,53 @@ TEST(Mlp, PassesEveryCheckOfAnOp) {
     check_op(OpCase{
         .name = detail::join("mlp with activation ", int(activation)),
         .inputs = {{{2, 2, 3}, -1, 1}, {{5, 3}, -1, 1}, {{5}, -1, 1}, {{3, 5}, -1, 1}, {{3}}, {{2, 2, 3}}},
-        .fn = [=](const TensorList& in) { return mlp(in[0], in[1], in[2], in[3], in[4], activation, in[5]); },
+        .fn =
+            [=](const TensorList& in) {
+              return mlp(in[0], in[1], in[2], in[3], in[4], activation, {.residual = in[5]});
+            },
         .composite =
             [=](const TensorList& in) {
-              return composite::mlp(in[0], in[1], in[2], in[3], in[4], activation, in[5]);
+              return composite::mlp(in[0], in[1], in[2], in[3], in[4], activation, {.residual = in[5]});
             },
         // Three products deep; hidden values, the pre-activation and its gradient are rounded in half types.
         .roundings = 24,
         .empty_inputs = {{{0, 3}}, {{5, 3}}, {{5}}, {{3, 5}}, {{3}}, {{0, 3}}},
         .large_inputs =
             {{{203, 37}, -1, 1}, {{149, 37}, -1, 1}, {{149}}, {{37, 149}, -1, 1}, {{37}}, {{203, 37}}}});
+}
+
+TEST(Mlp, PassesEveryCheckOfAnOpWithScales) {
+  auto end = [](const TensorList& in) {  // the second sample is dropped
+    std::vector<double> numbers(size_t(in[0].size(0)), 1.25);
+    if (numbers.size() > 1) numbers[1] = 0;
+    Tensor row_scale = Tensor::from(numbers, {in[0].size(0)}).to(in[0].dtype()).to(in[0].device());
+    return LinearEpilogue{.residual = in[5], .scale = in[6], .row_scale = row_scale};
+  };
+  check_op(OpCase{.name = "mlp with scales",
+                  .inputs = {{{3, 2, 3}, -1, 1},
+                             {{5, 3}, -1, 1},
+                             {{5}, -1, 1},
+                             {{3, 5}, -1, 1},
+                             {{3}},
+                             {{3, 2, 3}},
+                             {{3}, 0.1, 1, true}},
+                  .fn =
+                      [=](const TensorList& in) {
+                        return mlp(in[0], in[1], in[2], in[3], in[4], Activation::gelu, end(in));
+                      },
+                  .composite =
+                      [=](const TensorList& in) {
+                        return composite::mlp(in[0], in[1], in[2], in[3], in[4], Activation::gelu, end(in));
+                      },
+                  .roundings = 32,  // as above; the product behind the scale's gradient is rounded too
+                  .empty_inputs = {{{0, 3}}, {{5, 3}}, {{5}}, {{3, 5}}, {{3}}, {{0, 3}}, {{3}}},
+                  .large_inputs = {{{203, 37}, -1, 1},
+                                   {{149, 37}, -1, 1},
+                                   {{149}},
+                                   {{37, 149}, -1, 1},
+                                   {{37}},
+                                   {{203, 37}},
+                                   {{37}}}});
 }
 
 TEST(Mlp, GoesWithoutBiasesAndResidual) {
@@ -64,7 +101,14 @@ TEST(Mlp, RefusesWhatDoesNotFit) {
   expect_error([&] { mlp(x, w1, {}, zeros({3, 4}), {}); }, {"mlp", "(3, 4)"});
   expect_error([&] { mlp(x, w1, zeros({4}), w2, {}); }, {"mlp", "bias"});
   expect_error([&] { mlp(x, w1, {}, w2, zeros({4})); }, {"mlp", "bias"});
-  expect_error([&] { mlp(x, w1, {}, w2, {}, Activation::gelu, zeros({2, 4})); }, {"mlp", "residual"});
+  expect_error(
+      [&] {
+        mlp(x, w1, {}, w2, {}, Activation::gelu, {.residual = zeros({2, 4})});
+      },
+      {"mlp", "residual"});
+  expect_error([&] { mlp(x, w1, {}, w2, {}, Activation::gelu, {.scale = zeros({5})}); }, {"mlp", "scale"});
+  expect_error([&] { mlp(x, w1, {}, w2, {}, Activation::gelu, {.activation = Activation::relu}); },
+               {"mlp", "activation"});
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 // Batch normalisation against mean, square and rsqrt.
+#include <any>
+#include <set>
+
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/saved_tensor.h"
 #include "reprise/tests/support/op_case.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -63,6 +67,64 @@ TEST(BatchNorm, ByGivenStatisticsPassesEveryCheckOfAnOp) {
   }
 }
 
+/// The four that end in a residual, relu, or both; `inputs` are x, gamma, beta, a mean and a variance by which to
+/// normalise, and the residual.
+void check_epilogues(const Shape& x, const Shape& empty, const Shape& large, bool given) {
+  for (Activation activation : {Activation::none, Activation::relu})
+    for (bool residual : {false, true}) {
+      auto inputs = [&](const Shape& shape) {
+        const Shape channels{shape[1]};
+        return std::vector<testing::OpInput>{
+            {shape},
+            {channels, 0.5, 1.5},
+            {channels},
+            {.shape = channels, .requires_grad = false},
+            {.shape = channels, .low = 0.5, .high = 2, .requires_grad = false},
+            {.shape = residual ? shape : channels, .requires_grad = residual}};
+      };
+      check_op(
+          OpCase{.name = detail::join("batch_norm", given ? "_inference" : "", residual ? " + residual" : "",
+                                      activation == Activation::relu ? ", relu" : ""),
+                 .inputs = inputs(x),
+                 .fn =
+                     [=](const TensorList& in) {
+                       const Tensor mean = given ? in[3] : Tensor(), variance = given ? in[4] : Tensor();
+                       return batch_norm(in[0], in[1], in[2], mean, variance,
+                                         {.epilogue = {activation, residual ? in[5] : Tensor()}});
+                     },
+                 .composite =
+                     [=](const TensorList& in) {
+                       const Tensor mean = given ? in[3] : Tensor(), variance = given ? in[4] : Tensor();
+                       Tensor y = composite::batch_norm(in[0], in[1], in[2], mean, variance, 1e-5);
+                       return composite::activate(residual ? y + in[5] : y, activation);
+                     },
+                 .roundings = kRoundings,
+                 .empty_inputs = inputs(empty),
+                 .large_inputs = inputs(large)});
+    }
+}
+
+TEST(BatchNorm, WithResidualAndReluPassesEveryCheckOfAnOp) {
+  for (bool given : {false, true}) {
+    check_epilogues({7, 3}, {0, 3}, {270, 40}, given);
+    check_epilogues({2, 3, 3, 2}, {2, 3, 0, 2}, {3, 8, 32, 24}, given);
+  }
+}
+
+// What relu took, the sum with the residual, is not kept: the result, which the next operation keeps anyway, is.
+TEST(BatchNorm, WithReluKeepsXAndItsResultAlone) {
+  Tensor x = ones({4, 3, 8}).set_requires_grad(), residual = ones({4, 3, 8}).set_requires_grad();
+  std::set<const void*> kept;
+  autograd::SavedTensorHooks record(
+      [&](const Tensor& tensor) {
+        if (tensor.shape() == x.shape()) kept.insert(tensor.view().data);
+        return std::any(tensor);
+      },
+      [](const std::any& tensor) { return std::any_cast<Tensor>(tensor); });
+  Tensor y = batch_norm(x, {}, {}, {}, {}, {.epilogue = {Activation::relu, residual}});
+  EXPECT_EQ(kept, (std::set<const void*>{x.view().data, y.view().data}));
+}
+
 TEST(BatchNorm, GoesWithoutParametersAndRunningStatistics) {
   check_op(OpCase{
       .name = "batch_norm of x alone",
@@ -98,6 +160,15 @@ TEST(BatchNorm, RefusesWhatDoesNotFit) {
   expect_error([&] { batch_norm(zeros({1, 3, 1, 1}), {}, {}, {}, {}); }, {"more than 1 value per channel"});
   expect_error([&] { batch_norm(x, {}, {}, one, one, {.training = true, .momentum = {}}); },
                {"without a momentum, batches must be given"});
+  expect_error(
+      [&] {
+        batch_norm(x, {}, {}, one, one, {.epilogue = {.residual = zeros({4, 3, 1})}});
+      },
+      {"batch_norm: a residual of shape (4, 3, 1) does not fit (4, 3, 2)"});
+  expect_error([&] { batch_norm(x, {}, {}, one, one, {.epilogue = {.residual = x.to(DType::f64)}}); },
+               {"batch_norm: dtypes differ"});
+  expect_error([&] { batch_norm(x, {}, {}, one, one, {.epilogue = {.activation = Activation::gelu}}); },
+               {"batch_norm: the activation needs to be none or relu"});
   EXPECT_NO_THROW(batch_norm(zeros({1, 3}), {}, {}, one, one));
   Tensor trained = ones({3}).set_requires_grad();
   expect_error([&] { batch_norm(x, {}, {}, trained, one); }, {"must not require grad"});

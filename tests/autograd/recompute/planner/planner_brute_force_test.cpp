@@ -56,6 +56,18 @@ void expect_front_of_all_plans(const Chain& chain, const std::vector<Plan>& plan
   }
 }
 
+TEST(Planner, FindsWhatTryingAllPlansFindsOnChainsWithSkips) {
+  std::mt19937 random(11);
+  for (int64_t n = 3; n <= 7; ++n) {
+    std::vector<Plan> plans = all_plans(0, n);
+    for (int c = 0; c < 200 >> (n - 3); ++c) {
+      SCOPED_TRACE(::testing::Message() << n << " stages, chain " << c);
+      expect_front_of_all_plans(testing::random_chain_with_skips(n, random), plans);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
 // Times are whole numbers, so sums are exact in any order. Short chains are many, long ones few: eight stages
 // have 150,000 plans.
 TEST(Planner, FindsWhatTryingAllPlansFindsOnAThousandChains) {

@@ -46,7 +46,7 @@ struct Network {
   void add_block(int64_t width, int64_t hidden) {
     Tensor g = parameter({width}), w1 = parameter({hidden, width}), w2 = parameter({width, hidden});
     layers.emplace_back([=](const Tensor& x) {
-      return mlp(layer_norm(x, g, {}, 1e-5), w1, {}, w2, {}, Activation::gelu_tanh, x);
+      return mlp(layer_norm(x, g, {}, 1e-5), w1, {}, w2, {}, Activation::gelu_tanh, {.residual = x});
     });
   }
   void add_dropout_block(int64_t width) {

@@ -30,4 +30,15 @@ inline recompute::Chain random_chain(int64_t n, std::mt19937& random) {
   return chain;
 }
 
+/// As a UNet's: skips from the first stages to the last ones.
+inline recompute::Chain random_chain_with_skips(int64_t n, std::mt19937& random) {
+  recompute::Chain chain = random_chain(n, random);
+  for (int64_t i = 0, to = n - 1; i + 1 < to; ++i, --to)
+    if (random() % 3 > 0) {
+      chain.stages[size_t(i)].skip_to = to;
+      chain.stages[size_t(i)].boundary_bytes += int64_t(random() % 200);  // may be what decides
+    }
+  return chain;
+}
+
 }  // namespace reprise::testing

@@ -1,14 +1,14 @@
-// Reading of what lies beside weights.
+#include "reprise/apps/common/models/model_config.h"
+
 #include <map>
 
-#include "reprise/apps/convert/model_config.h"
 #include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/file.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/json.h"
 
-namespace reprise::apps::convert {
+namespace reprise::apps {
 namespace {
 
 using io::JsonReader;
@@ -85,4 +85,4 @@ ModelConfig read_model_config(const std::string& folder) {
   return config;
 }
 
-}  // namespace reprise::apps::convert
+}  // namespace reprise::apps

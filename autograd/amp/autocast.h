@@ -1,0 +1,101 @@
+// Autocast: inside a scope operations choose the dtype they compute in, by one table (docs/mixed_precision.md), so that
+// a model with f32 parameters multiplies 16-bit numbers. (PyTorch: torch.autocast; Micikevicius et al. 2018.)
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "reprise/core/device.h"
+#include "reprise/core/dtype.h"
+
+namespace reprise::amp {
+
+/// What an operation does with its floating arguments, f64 apart, under autocast. A Function declares it:
+///   static constexpr auto autocast = rp::amp::Policy::f32;
+/// One that declares none is transparent: its arguments come as they are, autocast stays on inside its `forward`, and
+/// its `backward` runs under the scopes that `forward` had. Inside all others autocast is off.
+enum class Policy : uint8_t {
+  low,     ///< products: in the scope's dtype
+  f32,     ///< where range matters: in f32
+  widest,  ///< several arguments meet in the wider dtype, bf16 and f16 in f32
+  inputs,  ///< as they are given
+};
+
+/// How long the 16-bit value of an f32 weight is kept. The same bits, three amounts of memory.
+enum class Shadows : uint8_t {
+  step,     ///< until the weight changes: micro-batches share it
+  forward,  ///< until the outermost scope ends
+  none,     ///< for one operation
+};
+
+struct AutocastOptions {
+  bool enabled = true;  ///< false: inside, operations run in the dtypes they are given
+  Shadows weights = Shadows::step;
+};
+
+/// What holds on a thread, for each type of device.
+struct AutocastState {
+  struct OfDevice {
+    std::optional<DType> dtype{};  ///< none: off
+    Shadows weights = Shadows::step;
+  };
+  std::array<OfDevice, 2> devices{};  ///< by DeviceType
+  bool any = false;                   ///< whether it is on for one of them
+
+  const OfDevice& of(Device device) const { return devices[size_t(device.type)]; }
+};
+
+/// Autocast on this thread and this type of device, until it dies; the innermost wins. It wraps the forward pass and the
+/// loss: backward runs in the dtypes of forward, inside a scope or not. Error unless `dtype` is bf16 or f16.
+class Autocast {
+ public:
+  Autocast(Device device, DType dtype, const AutocastOptions& options = {});
+  /// Bug on another thread, or before a scope inside it has died; nothing is restored then.
+  ~Autocast() noexcept(false);
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ protected:
+  explicit Autocast(const AutocastState& state);
+
+ private:
+  void enter(const AutocastState& state);
+  AutocastState outer_;
+  Autocast* outer_scope_;
+  const void* thread_;
+};
+
+/// The dtype of the innermost scope around, of this type of device; none: autocast is off.
+std::optional<DType> autocast_dtype(Device device);
+
+// What follows is for operations and the engine, and may change.
+
+namespace detail {
+extern thread_local constinit AutocastState state;
+}
+inline const AutocastState& autocast_state() { return detail::state; }
+
+/// A state that was noted elsewhere, for as long as this lives.
+struct RestoreAutocast : Autocast {
+  explicit RestoreAutocast(const AutocastState& state) : Autocast(state) {}
+};
+
+/// Off for all types of device while it lives: for the inside of operations, and for backward passes.
+class AutocastOff {
+ public:
+  AutocastOff() : outer_(std::exchange(detail::state, {})) {}
+  ~AutocastOff() { detail::state = outer_; }
+  AutocastOff(const AutocastOff&) = delete;
+  AutocastOff& operator=(const AutocastOff&) = delete;
+
+ private:
+  AutocastState outer_;
+};
+
+/// Calls it when the outermost scope of this thread ends.
+void when_autocast_ends(std::function<void()> call);
+
+}  // namespace reprise::amp

@@ -1,0 +1,150 @@
+// Products of packed panels by a CPU's tiles of bf16 (kernels/cpu/amx.h): one of the units that a matrix multiply runs
+// on (matrix.h). bf16 operands are taken as they are, f32 ones as sums of three bf16.
+//
+// Note [Three parts]. An f32 x is x1 + x2 + x3, exactly: x1 is x rounded to bf16, x2 what is left rounded, x3 the
+// rest, 8 digits each. Of the nine products of two such sums, x2 y3, x3 y2 and x3 y3 are left out: together they are
+// below 2^-23 of x y, the last place of an f32, and about 2^-28 on average. Each of the other six is exact in f32, and so
+// only sums are rounded. For 32 x 32 sums, 32 deep, six products of tiles take 384 cycles and vectors of 512 bits 1024.
+//
+// Tiles take subnormal numbers as zeros. So a panel that has a number whose parts may be such, or may be infinite, or
+// whose products may, is marked, and multiplied by vectors.
+//
+// Note [Awake]. An AMX unit that has had no product for about a microsecond goes to sleep, and the next one waits for up
+// to 1.5 us (measured on an Intel Xeon with AMX and 2 MiB of second-level cache per core). Packing and writing take
+// longer than that, so they make a product now and then that nobody reads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+#include "reprise/kernels/cpu/amx.h"
+#include "reprise/kernels/gemm/pack.h"
+#include "reprise/kernels/gemm/vector_unit.h"
+
+namespace reprise::kernels::gemm_detail {
+
+/// A panel of 32 rows of A or columns of B: a line of 64 bytes whose first number says whether it is marked, then for
+/// each 32 of K and each part two tiles, one for 16 rows (columns). A tile's row has 32 numbers along K of a row of A;
+/// or, for 2 numbers along K, 16 columns of B.
+namespace tile_panel {
+
+inline constexpr int64_t width = 32, depth = 32, header = 32, tile = 512;  // of numbers
+
+inline int64_t size(int64_t k, int parts) { return header + (k + depth - 1) / depth * parts * 2 * tile; }
+
+enum class Side : uint8_t { a, b };
+
+/// Packs up to 32 rows or columns: f32 in three parts, bf16 in one, or f32 that are bf16 in one. The thread holds a Session.
+template <class T>
+void pack(const PackSource<T>& from, int64_t lines, int64_t k, int parts, Side side, uint16_t* to);
+
+/// sums[rows][32] (+)= A B for panels of A one after the other and one panel of B, but for panels that are marked, and
+/// asks for the lines of `next`. The thread holds a Session.
+void multiply(int64_t rows, int64_t columns, int64_t k, int parts, const uint16_t* a, const uint16_t* b,
+              float* sums, bool add, const NextOutput& next);
+
+/// The tiles, for this thread, while it packs and multiplies.
+class Session {
+ public:
+  Session() {
+    if (simd::tiles() == simd::Tiles::amx) lease_.emplace();
+  }
+
+ private:
+  std::optional<amx::Lease> lease_;
+};
+
+/// See Note [Awake].
+void stay_awake();
+
+inline bool is_marked(const uint16_t* panel) { return panel[0] != 0; }
+
+/// sums[rows][32] (+)= A B by vectors, for a panel of f32 each, as to[k * 32 + row].
+void multiply_exactly(int64_t rows, int64_t k, const float* a, const float* b, float* sums, bool add);
+
+}  // namespace tile_panel
+
+/// For products of T.
+template <class T>
+class MatrixUnit {
+ public:
+  using Packed = uint16_t;
+  using Session = tile_panel::Session;
+  static constexpr int parts = std::is_same_v<T, float> ? 3 : 1;
+  static constexpr int64_t max_k_panel = parts == 3 ? 128 : 256, k_step = tile_panel::depth;
+  static constexpr int64_t rows_at_once = 64;
+  static constexpr int64_t smallest_task = 1 << 20;  // multiply-adds: about 4 us of one core
+
+  /// Whether products of this shape are worth their packing, which three parts make dearer than for vectors: it takes
+  /// (1/m + 1/n) of the whole. A function of the shape and the CPU alone.
+  static bool suits(int64_t m, int64_t n, int64_t k) {
+    const bool wide =
+        parts == 3 ? double(m) * double(n) >= 100 * (double(m) + double(n)) : m >= 16 && n >= 16;
+    return simd::tiles() != simd::Tiles::none && wide && k >= 16;
+  }
+
+  static int64_t rows() { return tile_panel::width; }
+  static int64_t columns() { return tile_panel::width; }
+  static int64_t panel_size(int64_t, int64_t k) { return tile_panel::size(k, parts); }
+
+  static void stay_awake() { tile_panel::stay_awake(); }
+
+  template <class A>
+  void pack_a(const A& a, const PackRange& range, uint16_t* to) const {
+    pack_panels(a, range, tile_panel::Side::a, to);
+  }
+  template <class B>
+  void pack_b(const B& b, const PackRange& range, uint16_t* to) const {
+    pack_panels(b, range, tile_panel::Side::b, to);
+  }
+
+  template <class A, class B>
+  void multiply(const A& a_source, const B& b_source, const PackRange& rows, const PackRange& columns,
+                const uint16_t* a, const uint16_t* b, float* sums, bool add, const NextOutput& next) const {
+    tile_panel::multiply(rows.rows, columns.rows, rows.k, parts, a, b, sums, add, next);
+    if constexpr (parts == 3)
+      for (int64_t i = 0; i < rows.rows; i += tile_panel::width)
+        if (tile_panel::is_marked(b) ||
+            tile_panel::is_marked(a + i / tile_panel::width * tile_panel::size(rows.k, parts)))
+          multiply_exactly(a_source, b_source,
+                           {rows.row + i, std::min(tile_panel::width, rows.rows - i), rows.k0, rows.k},
+                           columns, sums + i * tile_panel::width, add);
+  }
+
+ private:
+  static constexpr int width = int(tile_panel::width);
+
+  /// Panels whose numbers lie anywhere are packed for vectors first.
+  template <class Source>
+  static void pack_panels(const Source& from, PackRange range, tile_panel::Side side, uint16_t* to) {
+    for (int64_t rows = range.rows; rows > 0;
+         rows -= width, range.row += width, to += panel_size(width, range.k)) {
+      range.rows = std::min<int64_t>(width, rows);
+      if constexpr (std::is_same_v<Source, PackSource<T>>) {
+        tile_panel::pack(PackSource<T>{from.data + range.row * from.stride + range.k0 * from.k_stride,
+                                       from.stride, from.k_stride},
+                         range.rows, range.k, parts, side, to);
+      } else {
+        alignas(64) float panel[panel_floats];
+        simd::run([&]<int W>() { pack<float, W, width>(from, range, panel); });
+        tile_panel::pack(PackSource<float>{panel, 1, width}, range.rows, range.k, parts, side, to);
+      }
+    }
+  }
+
+  template <class A, class B>
+  static void multiply_exactly(const A& a_source, const B& b_source, const PackRange& rows,
+                               const PackRange& columns, float* sums, bool add) {
+    alignas(64) float a[panel_floats], b[panel_floats];
+    simd::run([&]<int W>() {
+      pack<float, W, width>(a_source, rows, a);
+      pack<float, W, width>(b_source, columns, b);
+    });
+    tile_panel::multiply_exactly(rows.rows, rows.k, a, b, sums, add);
+  }
+
+  static constexpr int64_t panel_floats = width * max_k_panel + 32;
+};
+
+}  // namespace reprise::kernels::gemm_detail

@@ -1,0 +1,46 @@
+// Rows of bf16 as vectors: the bits of the conversions of one number.
+#include "reprise/kernels/cpu/simd_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <vector>
+
+namespace reprise::kernels {
+namespace {
+
+/// All 65,536 upper halves, each with the same lower half.
+std::vector<float> all_numbers(uint32_t lower_half) {
+  std::vector<float> numbers(1 << 16);
+  for (uint32_t i = 0; i < numbers.size(); ++i) numbers[i] = std::bit_cast<float>(i << 16 | lower_half);
+  return numbers;
+}
+
+TEST(SimdRows, RoundF32ToBf16AsOneNumberIs) {
+  for (uint32_t lower_half : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+    const std::vector<float> numbers = all_numbers(lower_half);
+    std::vector<BFloat16> got(numbers.size());
+    simd::run([&]<int W>() {
+      for (size_t i = 0; i < numbers.size(); i += W)
+        simd::store_row<float, W>(got.data() + i, simd::load<simd::Vector<float, W>>(numbers.data() + i), W);
+    });
+    for (size_t i = 0; i < numbers.size(); ++i)
+      ASSERT_EQ(got[i].bits, BFloat16(numbers[i]).bits) << i << ", lower half " << lower_half;
+  }
+}
+
+TEST(SimdRows, WidenEveryBf16) {
+  const std::vector<float> numbers = all_numbers(0);
+  std::vector<BFloat16> halves(numbers.size());
+  for (size_t i = 0; i < halves.size(); ++i) halves[i].bits = uint16_t(i);
+  std::vector<float> got(numbers.size());
+  simd::run([&]<int W>() {
+    for (size_t i = 0; i < numbers.size(); i += W)
+      simd::store(got.data() + i, simd::load_row<float, W>(halves.data() + i, W));
+  });
+  for (size_t i = 0; i < numbers.size(); ++i)
+    ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(numbers[i])) << i;
+}
+
+}  // namespace
+}  // namespace reprise::kernels

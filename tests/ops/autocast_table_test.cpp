@@ -1,0 +1,193 @@
+// The table of autocast against PyTorch's CUDA lists (tests/golden/autocast_lists.txt, made by tools/parity_autocast.py).
+#include <fstream>
+#include <map>
+
+#include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/golden.h"
+#include "reprise/tests/support/test_device.h"
+
+namespace reprise {
+namespace {
+
+using testing::test_device;
+struct Op {
+  std::function<Tensor(const Tensor& a, const Tensor& b)> call;
+  bool takes_two = true;
+};
+
+Tensor twos(const Shape& shape, DType dtype) { return full(shape, 2, dtype, test_device()); }
+Tensor vector(const Tensor& like) { return ones({4}, like.dtype(), test_device()); }
+Tensor zeros_of(const Shape& shape) { return zeros(shape, DType::i64, test_device()); }
+
+// Each operation on a and b, (4, 4) of some dtype each; images and heads are made of them.
+std::map<std::string, Op> operations() {
+  const Shape images{1, 4, 2, 2};
+  std::map<std::string, Op> of{
+      {"add", {[](auto& a, auto& b) { return a + b; }}},
+      {"sub", {[](auto& a, auto& b) { return a - b; }}},
+      {"mul", {[](auto& a, auto& b) { return a * b; }}},
+      {"div", {[](auto& a, auto& b) { return a / b; }}},
+      {"maximum", {[](auto& a, auto& b) { return maximum(a, b); }}},
+      {"minimum", {[](auto& a, auto& b) { return minimum(a, b); }}},
+      {"where", {[](auto& a, auto& b) { return where(equal(a, a), a, b); }}},
+      {"concat", {[](auto& a, auto& b) {
+         return concat({a, b}, 0);
+       }}},
+      {"stack", {[](auto& a, auto& b) {
+         return stack({a, b}, 0);
+       }}},
+      {"matmul", {[](auto& a, auto& b) { return matmul(a, b); }}},
+      {"linear", {[](auto& a, auto& b) { return linear(a, b, vector(b)); }}},
+      {"attention", {[](auto& a, auto& b) {
+         const Tensor q = reshape(a, {1, 1, 4, 4}), k = reshape(b, {1, 1, 4, 4});
+         return attention(q, k, k);
+       }}},
+      {"conv2d", {[=](auto& a, auto& b) {
+         return conv2d(reshape(a, images), reshape(b, {4, 4, 1, 1}), vector(b));
+       }}},
+      {"conv_transpose2d", {[=](auto& a, auto& b) {
+         return conv_transpose2d(reshape(a, images), reshape(b, {4, 4, 1, 1}), vector(b));
+       }}},
+      {"layer_norm", {[](auto& a, auto& b) { return layer_norm(a, vector(b), vector(b)); }}},
+      {"rms_norm", {[](auto& a, auto& b) { return rms_norm(a, vector(b)); }}},
+      {"group_norm",
+       {[=](auto& a, auto& b) { return group_norm(reshape(a, images), 2, vector(b), vector(b)); }}},
+      {"bce_with_logits", {[](auto& a, auto& b) { return bce_with_logits(a, b); }}},
+      {"smooth_l1", {[](auto& a, auto& b) { return smooth_l1(a, b); }}},
+  };
+  auto add = [&](const std::string& name, const std::function<Tensor(const Tensor&)>& call) {
+    of[name] = {[call](const Tensor& a, const Tensor&) { return call(a); }, /*takes_two=*/false};
+  };
+  add("batch_norm", [=](const Tensor& a) {
+    const DType parameters = a.dtype() == DType::f64 ? DType::f64 : DType::f32;
+    return batch_norm(reshape(a, images), ones({4}, parameters, test_device()), {}, {}, {},
+                      {.training = true});
+  });
+  add("exp", exp), add("log", log), add("sqrt", sqrt), add("rsqrt", rsqrt), add("square", square);
+  add("reciprocal", reciprocal), add("abs", abs), add("sin", sin), add("cos", cos), add("tanh", tanh);
+  add("sigmoid", sigmoid), add("erf", erf), add("relu", relu), add("gelu", gelu), add("silu", silu);
+  add("softmax", softmax), add("log_softmax", log_softmax), add("clone", clone);
+  add("neg", [](const Tensor& a) { return -a; });
+  add("clamp", [](const Tensor& a) { return clamp(a, 0, 1); });
+  add("pow", [](const Tensor& a) { return pow(a, 3); });
+  add("number / x", [](const Tensor& a) { return 1.0 / a; });
+  add("sum", [](const Tensor& a) { return sum(a); });
+  add("mean", [](const Tensor& a) { return mean(a); });
+  add("variance", [](const Tensor& a) { return variance(a); });
+  add("max", [](const Tensor& a) { return max(a); });
+  add("min", [](const Tensor& a) { return min(a); });
+  add("reshape", [](const Tensor& a) { return reshape(a, {16}); });
+  add("transpose", [](const Tensor& a) { return transpose(a, 0, 1); });
+  add("permute", [](const Tensor& a) { return permute(a, {1, 0}); });
+  add("slice", [](const Tensor& a) { return slice(a, 0, 0, 1); });
+  add("select", [](const Tensor& a) { return select(a, 0, 0); });
+  add("expand", [](const Tensor& a) { return expand(a, {2, 4, 4}); });
+  add("unsqueeze", [](const Tensor& a) { return unsqueeze(a, 0); });
+  add("squeeze", [](const Tensor& a) { return squeeze(slice(a, 0, 0, 1), 0); });
+  add("gather", [](const Tensor& a) { return gather(a, zeros_of({4, 1})); });
+  add("embedding", [](const Tensor& a) { return embedding(a, zeros_of({2})); });
+  add("max_pool2d", [=](const Tensor& a) { return max_pool2d(reshape(a, images), 2); });
+  add("avg_pool2d", [=](const Tensor& a) { return avg_pool2d(reshape(a, images), 2); });
+  add("interpolate",
+      [=](const Tensor& a) { return interpolate(reshape(a, images), 4, {Interpolation::bilinear}); });
+  add("pad", [=](const Tensor& a) { return pad(reshape(a, images), {.top = 1}); });
+  add("dropout", [](const Tensor& a) { return dropout(a, 0.5); });
+  add("cross_entropy", [](const Tensor& a) { return cross_entropy(a, zeros_of({4})); });
+  return of;
+}
+
+// Results of another dtype than their arguments, or no function of its own here.
+bool has_no_result_dtype(const std::string& name) {
+  static const std::vector<std::string> names{"equal",   "not_equal",     "less",   "less_equal",
+                                              "greater", "greater_equal", "argmax", "scatter_add"};
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+DType expected(const std::string& list, DType a, DType b, DType scope) {
+  if (a == DType::f64) return DType::f64;
+  if (list == "low") return scope;
+  return list == "f32" ? DType::f32 : promote(a, b);
+}
+
+struct Row {
+  std::string ours, list;
+};
+
+std::vector<Row> rows_of_pytorch() {
+  std::ifstream file(testing::golden_path("autocast_lists.txt"));
+  std::vector<Row> rows;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    rows.push_back({line.substr(0, line.find('\t')), line.substr(line.rfind('\t') + 1)});
+  }
+  return rows;
+}
+
+TEST(AutocastTable, IsPyTorchsCudaTable) {
+  const std::map<std::string, Op> ours = operations();
+  const std::vector<Row> rows = rows_of_pytorch();
+  ASSERT_GT(rows.size(), 60u);
+  size_t compared = 0;
+  for (DType scope : {DType::bf16, DType::f16}) {
+    amp::Autocast autocast(test_device(), scope);
+    for (const auto& [name, list] : rows) {
+      if (has_no_result_dtype(name)) continue;
+      ASSERT_TRUE(ours.contains(name)) << name;
+      for (DType a : {DType::f32, DType::bf16, DType::f16, DType::f64})
+        for (DType b : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+          if ((a == DType::f64) != (b == DType::f64)) continue;  // f64 is not cast: it meets f64 alone
+          const Op& op = ours.at(name);
+          const Tensor y = op.call(twos({4, 4}, a), twos({4, 4}, b));
+          const DType want = expected(list, a, op.takes_two ? b : a, scope);
+          EXPECT_EQ(y.dtype(), want) << name << " of " << a << " and " << b << " in a scope of " << scope;
+          ++compared;
+        }
+    }
+  }
+  EXPECT_GT(compared, 1000u);
+}
+
+TEST(AutocastTable, SumsOfANormAreWideAndTheirNormsF32) {
+  amp::Autocast autocast(test_device(), DType::bf16);
+  const Tensor gamma = ones({4}, DType::f32, test_device());
+  for (DType a : {DType::f32, DType::bf16})
+    for (DType b : {DType::f32, DType::bf16}) {
+      const SumAndNorm layer = add_layer_norm(twos({2, 4}, a), twos({2, 4}, b), gamma, gamma);
+      const SumAndNorm rms = add_rms_norm(twos({2, 4}, a), twos({2, 4}, b), gamma);
+      EXPECT_EQ(layer.sum.dtype(), promote(a, b));
+      EXPECT_EQ(rms.sum.dtype(), promote(a, b));
+      EXPECT_EQ(layer.norm.dtype(), DType::f32);
+      EXPECT_EQ(rms.norm.dtype(), DType::f32);
+    }
+}
+
+TEST(AutocastTable, AResidualIsNotCast) {
+  amp::Autocast autocast(test_device(), DType::bf16);
+  const Tensor x = twos({2, 4}, DType::f32), w = twos({4, 4}, DType::f32);
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor residual = full({2, 4}, 257, dtype, test_device());
+    EXPECT_EQ(linear(x, w, {}, {.residual = residual}).dtype(), dtype);
+    EXPECT_EQ(mlp(x, w, {}, w, {}, Activation::relu, {.residual = residual}).dtype(), dtype);
+  }
+  const Tensor wide = linear(x, w, {}, {.residual = full({2, 4}, 257, DType::f32, test_device())});
+  EXPECT_EQ(wide.to_vector<float>()[0], 257 + 16);  // bf16 has no 273
+}
+
+TEST(AutocastTable, ANumberDoesNotWiden) {
+  amp::Autocast autocast(test_device(), DType::bf16);
+  const Tensor number = scalar(2, DType::f32, test_device());
+  EXPECT_EQ(where(equal(twos({4}, DType::bf16), number), twos({4}, DType::bf16), number).dtype(),
+            DType::bf16);
+}
+
+TEST(AutocastTable, OutsideOfAScopeDtypesStayStrict) {
+  const Tensor x = twos({4, 4}, DType::bf16), w = twos({4, 4}, DType::f32);
+  EXPECT_EQ(testing::error_of([&] { matmul(x, w); }), "matmul: dtypes differ: bf16 and f32");
+  EXPECT_EQ(testing::error_of([&] { linear(x, w); }), "linear: input is bf16, weight f32");
+  testing::expect_error([&] { linear(x, x, vector(w)); }, "linear: bias f32");
+}
+
+}  // namespace
+}  // namespace reprise
