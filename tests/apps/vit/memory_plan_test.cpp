@@ -39,7 +39,7 @@ TEST(MemoryPlan, BatchAutoKeepsTheRowsOfAnUpdateAndIsKept) {
 // Micro-batches after the first find the gradients of all weights there.
 TEST(MemoryPlan, BatchAutoLeavesRoomForGradientsThatAreHeld) {
   TempFolder folder;
-  const Arguments options = {"--width", "256", "--layers", "4", "--batch", "auto", "--memory-limit", "64MiB"};
+  const Arguments options = {"--width", "128", "--layers", "2", "--batch", "auto", "--memory-limit", "10MiB"};
   const std::string said = run_vit(vit_arguments(tiny_images(folder), folder / "run", 1, options));
   EXPECT_NE(said.find(" micro-batches per update"), std::string::npos) << said;
   EXPECT_EQ(said.find(", 1 micro-batches"), std::string::npos) << "all fits, and nothing is tested: " << said;
