@@ -1,6 +1,6 @@
 # Run after linking a GoogleTest program: writes `entries`, a ctest file with one entry for each test file.
 # Arguments: program, entries, tests_folder, cuda_runs (cuda, cuda-forward, ...: the ways a test that follows
-# REPRISE_TEST_DEVICE runs on the device `cuda`, each an entry of its own). The program lies in the build folder's bin;
+# REPRISE_TEST_DEVICE runs on the device `cuda`, each an entry of its own), sanitize. The program lies in the build folder's bin;
 # a compiler cache may have made the names of source files relative to that folder.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/TestLabels.cmake")
@@ -43,6 +43,12 @@ foreach(file IN LISTS files)
   string(REGEX REPLACE "(_test)?\\.(cpp|cu)$" "" name "${name}")
   list(REMOVE_DUPLICATES "suites of ${file}")
   list(JOIN "suites of ${file}" ":" filter)
+  # A line `// not in tsan: Suite.Test:...`: more of what others of the file have threads do, which is all that it can show.
+  file(STRINGS "${file}" without REGEX "^// not in tsan: " LIMIT_COUNT 1)
+  if(without AND sanitize MATCHES "thread")
+    string(REPLACE "// not in tsan: " "-" without "${without}")
+    string(APPEND filter "${without}")
+  endif()
   reprise_test_labels(labels "${file}")
   set(command "[==[${program}]==] --gtest_brief=1 [==[--gtest_filter=${filter}]==]")
   string(APPEND text "add_test([==[${name}]==] ${command})\n"

@@ -39,16 +39,14 @@ if(REPRISE_SANITIZE)
   if(REPRISE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     list(APPEND reprise_sanitizer_options --param=asan-instrumentation-with-call-threshold=0)
   endif()
+  # UndefinedBehaviorSanitizer's checks of pointers would double the time to compile, and AddressSanitizer mostly makes
+  # them too. Arithmetic, shifts, bounds and alignment stay.
+  if(REPRISE_SANITIZE MATCHES "undefined")
+    list(APPEND reprise_sanitizer_options
+         -fno-sanitize=null,object-size,vptr,nonnull-attribute,returns-nonnull-attribute,return,pointer-overflow)
+  endif()
   add_compile_options(${reprise_sanitizer_options})
   add_link_options(-fsanitize=${REPRISE_SANITIZE})
-endif()
-
-# Kernels take twice as long to compile with all of UndefinedBehaviorSanitizer: they go without its checks of pointers,
-# which AddressSanitizer mostly makes too. Arithmetic, shifts, bounds and alignment stay.
-set(reprise_fewer_pointer_checks "")
-if(REPRISE_SANITIZE MATCHES "undefined")
-  set(reprise_fewer_pointer_checks
-      -fno-sanitize=null,object-size,vptr,nonnull-attribute,returns-nonnull-attribute,return,pointer-overflow)
 endif()
 
 # reprise_optimise(SOURCES...): these files get -O3 in a build of any type: kernels at -O0 make a training step 50 times

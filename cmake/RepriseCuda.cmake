@@ -112,31 +112,42 @@ if(REPRISE_CUDA STREQUAL EMULATED AND REPRISE_SANITIZE)
                               COMPILE_DEFINITIONS ${simt_sanitizer})
 endif()
 
-# reprise_link_cuda(TARGET): headers and libraries of the toolkit.
+# reprise_link_cuda(TARGET SOURCES...): libraries of the toolkit, and its headers for those sources that ask for them: the
+# others are compiled by the same command as without the toolkit, so that a compiler cache has them.
 function(reprise_link_cuda target)
   if(REPRISE_CUDA STREQUAL OFF)
     return()
   endif()
-  target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  set(headers "")
+  foreach(folder ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+    list(APPEND headers -isystem "${folder}")
+  endforeach()
+  set(sources ${ARGN})
+  list(FILTER sources INCLUDE REGEX "\\.(cpp|cu)$")
+  foreach(source ${sources})
+    file(STRINGS "${source}" asks LIMIT_COUNT 1 REGEX "#include (<cu|\".*(simt/|\\.cuh))")
+    if(asks)
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${headers})
+    endif()
+  endforeach()
   if(REPRISE_CUDA STREQUAL ON)
-    target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt)
+    target_link_libraries(${target} PRIVATE $<LINK_ONLY:CUDA::cudart_static> $<LINK_ONLY:CUDA::cublasLt>)
     if(CUDNN_LIBRARY AND CUDNN_INCLUDE_DIR)
-      target_include_directories(${target} SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR})
       target_link_libraries(${target} PRIVATE ${CUDNN_LIBRARY})
     endif()
   endif()
 endfunction()
 
-# reprise_kernels_whole(OUT SOURCES...): compiles the sources of kernels/ into one object file, named in OUT. A .cu
+# reprise_kernels_whole(OUT LIBRARIES SOURCES...): compiles the sources of kernels/ into one object file, named in OUT. A .cu
 # gives its kernels to the tables by static objects that nothing else names: as a member of its own in a static
-# library, a linker would drop it.
-function(reprise_kernels_whole out)
+# library, a linker would drop it. Of LIBRARIES, those of the whole library, it takes the headers' folders alone: the same
+# command as without the toolkit, for a compiler cache.
+function(reprise_kernels_whole out libraries)
   add_library(reprise_kernels OBJECT ${ARGN})
   target_compile_features(reprise_kernels PUBLIC cxx_std_20)
   target_include_directories(reprise_kernels PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/include")
-  target_link_libraries(reprise_kernels PRIVATE reprise_compiler)
-  target_compile_options(reprise_kernels PRIVATE ${reprise_fewer_pointer_checks})
-  reprise_link_cuda(reprise_kernels)
+  target_link_libraries(reprise_kernels PRIVATE reprise_compiler ${libraries})
+  reprise_link_cuda(reprise_kernels ${ARGN})
   set(whole "${CMAKE_CURRENT_BINARY_DIR}/kernels.o")
   add_custom_command(OUTPUT "${whole}" COMMAND "${CMAKE_LINKER}" -r -o "${whole}" $<TARGET_OBJECTS:reprise_kernels>
                      DEPENDS reprise_kernels $<TARGET_OBJECTS:reprise_kernels> COMMAND_EXPAND_LISTS VERBATIM)

@@ -30,7 +30,7 @@ function(reprise_add_tests folder)
   if(TARGET reprise-gpt AND folder STREQUAL apps)
     add_dependencies(${program} reprise-gpt reprise-vit reprise-jepa reprise-convert reprise-recompute)
   endif()
-  reprise_link_cuda(${program})
+  reprise_link_cuda(${program} ${sources})
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more
   if(REPRISE_SANITIZE MATCHES "address")
     set(watched "")
@@ -40,13 +40,12 @@ function(reprise_add_tests folder)
         list(APPEND watched "${file}")
       endif()
     endforeach()
-    set_property(SOURCE ${watched} APPEND PROPERTY COMPILE_OPTIONS ${reprise_sanitizer_options}
-                 ${reprise_fewer_pointer_checks})
+    set_property(SOURCE ${watched} APPEND PROPERTY COMPILE_OPTIONS ${reprise_sanitizer_options})
   endif()
   set(entries "${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake")
   add_custom_command(TARGET ${program} POST_BUILD VERBATIM
     COMMAND "${CMAKE_COMMAND}" -D "program=$<TARGET_FILE:${program}>" -D "entries=${entries}"
-            -D "tests_folder=${PROJECT_SOURCE_DIR}/tests" -D "cuda_runs=${cuda_runs}"
+            -D "tests_folder=${PROJECT_SOURCE_DIR}/tests" -D "cuda_runs=${cuda_runs}" -D "sanitize=${REPRISE_SANITIZE}"
             -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake")
   set_property(TARGET ${program} APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/DiscoverTests.cmake"
                "${PROJECT_SOURCE_DIR}/cmake/TestLabels.cmake")

@@ -1,4 +1,5 @@
 // Layer norm and RMS norm of rows in 16 bits beside rows in f32: the bits of a cast, the norm in f32 and another cast.
+// not in tsan: MixedNorm.GoesBackInEveryMixOfDtypes:MixedNorm.AddsAndNormalizesInEveryMixOfDtypes
 #include <array>
 
 #include "reprise/kernels/norm/layer_norm.h"
