@@ -80,6 +80,7 @@
 #include "reprise/nn/module_list.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
+#include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/nn/optim/lamb.h"
 #include "reprise/nn/optim/lars.h"

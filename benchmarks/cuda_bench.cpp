@@ -21,6 +21,7 @@
 #include "reprise/kernels/index/embedding.h"
 #include "reprise/kernels/norm/layer_norm.h"
 #include "reprise/kernels/norm/rms_norm.h"
+#include "reprise/kernels/optimizer/gradient_norm.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/kernels/softmax/cross_entropy.h"
 #include "reprise/kernels/softmax/softmax.h"

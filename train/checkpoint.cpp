@@ -45,6 +45,8 @@ void write_parts(const std::string& folder, const Checkpoint& checkpoint) {
   io::write_safetensors(folder + "/model.safetensors", views(checkpoint.parameters), metadata);
   io::write_safetensors(folder + "/optimizer.safetensors", views(checkpoint.optimizer));
   if (!checkpoint.ema.empty()) io::write_safetensors(folder + "/ema.safetensors", views(checkpoint.ema));
+  if (!checkpoint.loss_scale.empty())
+    io::write_safetensors(folder + "/loss_scale.safetensors", views(checkpoint.loss_scale));
   write_manifest(folder);
 }
 
@@ -74,6 +76,8 @@ Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
   checkpoint.parameters = read_all(model_path);
   if (with_optimizer) checkpoint.optimizer = read_all(folder + "/optimizer.safetensors");
   if (io::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
+  if (with_optimizer && io::exists(folder + "/loss_scale.safetensors"))
+    checkpoint.loss_scale = read_all(folder + "/loss_scale.safetensors");
   return checkpoint;
 }
 

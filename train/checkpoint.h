@@ -5,6 +5,7 @@
 //                                                        state and what builds the model again
 //                                 optimizer.safetensors  moments and step count
 //                                 ema.safetensors        if averages are kept
+//                                 loss_scale.safetensors if the loss has a scale
 //                                 manifest.json          name, bytes and CRC-32C of each file above
 //   DIR/checkpoints/LATEST                               the name of the newest whole checkpoint
 #pragma once
@@ -22,7 +23,7 @@ struct Checkpoint {
   int64_t step = 0;    ///< updates done
   Generator::State random{};
   std::map<std::string, std::string> model{};  ///< what the app needs to build the model again
-  nn::NamedTensors parameters{}, optimizer{}, ema{};
+  nn::NamedTensors parameters{}, optimizer{}, ema{}, loss_scale{};
 };
 
 /// Writes a checkpoint, makes it the newest, then removes all but the newest `keep`. A crash at any point

@@ -1,7 +1,7 @@
 // One pass over all tensors; only if that finds something, one by one.
 #include "reprise/train/finite.h"
 
-#include "reprise/kernels/optimizer/optimizer_step.h"
+#include "reprise/kernels/optimizer/gradient_norm.h"
 
 namespace reprise::train {
 namespace {

@@ -11,9 +11,10 @@ namespace reprise::train {
 enum class Precision : uint8_t {
   f32,
   bf16,  ///< autocast: products, and what follows them, in bf16
+  f16,   ///< autocast in f16, whose gradients need a loss scale (optim::GradScaler)
 };
 
-/// "f32" or "bf16". Error on anything else.
+/// "f32", "bf16" or "f16". Error on anything else.
 Precision parse_precision(std::string_view text);
 
 /// Forward passes and losses on this thread and this type of device run in `precision` while it lives.
@@ -21,6 +22,7 @@ class PrecisionScope {
  public:
   PrecisionScope(Precision precision, Device device) {
     if (precision == Precision::bf16) autocast_.emplace(device, DType::bf16);
+    if (precision == Precision::f16) autocast_.emplace(device, DType::f16);
   }
 
  private:

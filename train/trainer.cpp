@@ -10,6 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
+#include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/registration.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
@@ -24,9 +25,10 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(Task& task, const TrainerOptions& options, int64_t first_step)
+  Trainer(Task& task, const TrainerOptions& options, optim::GradScaler* scaler, int64_t first_step)
       : task_(task),
         options_(options),
+        scaler_(scaler),
         step_(first_step),
         parameters_(task.model.parameters()),
         progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
@@ -69,35 +71,39 @@ class Trainer {
     Allocator& memory = allocator(parameters_.at(0).device());
     memory.reset_peaks();
     recompute::Accounting accounting;
+    const nn::NamedTensors buffers = scaler_ ? copies_of_buffers() : nn::NamedTensors();
     double total = 0;
     for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
       AnomalyMode anomaly(options_.anomaly);
       Tensor loss = task_.loss(step_, micro);
       double value = loss.item();
       if (!std::exchange(checked_, true)) nn::check_registered(task_.model, loss);
-      check(std::isfinite(value), "train: the loss is ", value, " at step ", step_,
+      check(scaler_ || std::isfinite(value), "train: the loss is ", value, " at step ", step_,
             "; first bad tensor: ", first_bad_tensor());
       total += value;
-      (options_.accumulate == 1 ? loss : loss / double(options_.accumulate)).backward();
+      if (options_.accumulate > 1) loss = loss / double(options_.accumulate);
+      (scaler_ ? scaler_->scale(loss) : loss).backward();
     }
-    double norm = optim::grad_norm(parameters_);
-    check(std::isfinite(norm), "train: the gradient is not finite at step ", step_,
-          "; first bad tensor: ", first_bad_tensor());
     lr_ = options_.schedule(step_);
     task_.optimizer.set_lr(lr_);
     if (options_.weight_decay) task_.optimizer.set_weight_decay((*options_.weight_decay)(step_));
-    task_.optimizer.step(options_.clip > 0 ? optim::clip_scale(norm, options_.clip) : 1);
+    const auto [norm, is_made] = scaler_ ? step_with_scale(buffers) : step();
     task_.optimizer.zero_grad();
-    if (task_.ema) task_.ema->update();
-    if (task_.updated) task_.updated();
+    if (is_made && task_.ema) task_.ema->update();
+    if (is_made && task_.updated) task_.updated();
     ++step_;
     double loss = total / double(options_.accumulate);
-    std::vector<std::pair<std::string, double>> values = {
-        {"loss", loss},
-        {"lr", lr_},
-        {"grad_norm", norm},
-        {"units_per_second", progress_.units_per_second()},
-        {"peak_bytes", double(memory.stats().peak_allocated)}};
+    std::vector<std::pair<std::string, double>> values;
+    if (std::isfinite(loss)) values.emplace_back("loss", loss);
+    values.emplace_back("lr", lr_);
+    if (is_made) values.emplace_back("grad_norm", norm);
+    values.emplace_back("units_per_second", progress_.units_per_second());
+    values.emplace_back("peak_bytes", double(memory.stats().peak_allocated));
+    if (scaler_) {
+      const optim::GradScaler::Stats stats = scaler_->read();
+      values.emplace_back("loss_scale", stats.scale);
+      values.emplace_back("skipped_updates", double(stats.skipped));
+    }
     if (recompute::RegionStats replayed = accounting.total(); replayed.replays > 0) {
       values.emplace_back("recompute_seconds", replayed.replay_seconds);
       values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
@@ -106,6 +112,39 @@ class Trainer {
       for (auto& value : task_.step_values()) values.push_back(std::move(value));
     records_.add(step_, values);
     return loss;
+  }
+
+  struct Step {
+    double norm;   ///< of the gradients
+    bool is_made;  ///< false: they were not finite
+  };
+
+  Step step() {
+    const double norm = optim::grad_norm(parameters_);
+    check(std::isfinite(norm), "train: the gradient is not finite at step ", step_,
+          "; first bad tensor: ", first_bad_tensor());
+    task_.optimizer.step(options_.clip > 0 ? optim::clip_scale(norm, options_.clip) : 1);
+    return {norm, true};
+  }
+
+  // Running statistics, which forward passes have changed, are again what they were if the step is not made.
+  Step step_with_scale(const nn::NamedTensors& buffers) {
+    scaler_->step(task_.optimizer, {.clip = options_.clip});
+    scaler_->update();
+    const optim::GradScaler::Stats stats =
+        about("train: step " + std::to_string(step_), [&] { return scaler_->read(); });
+    if (stats.found == 0) return {stats.norm, true};
+    NoGrad guard;
+    const nn::NamedTensors now = task_.model.named_buffers();
+    for (size_t i = 0; i < now.size(); ++i) now[i].second.copy_(buffers[i].second);
+    return {stats.norm, false};
+  }
+
+  nn::NamedTensors copies_of_buffers() const {
+    NoGrad guard;
+    nn::NamedTensors copies = task_.model.named_buffers();
+    for (auto& [name, buffer] : copies) buffer = buffer.clone();
+    return copies;
   }
 
   std::string first_bad_tensor() const {
@@ -161,6 +200,7 @@ class Trainer {
                           .parameters = task_.model.state_dict(),
                           .optimizer = task_.optimizer.state_dict()};
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
+    if (scaler_) checkpoint.loss_scale = scaler_->state_dict();
     last ? saver_.save_last(checkpoint) : saver_.try_to_save(checkpoint);
     progress_.resume();
   }
@@ -174,6 +214,7 @@ class Trainer {
 
   Task& task_;
   const TrainerOptions& options_;
+  optim::GradScaler* scaler_;  // null: the loss has no scale
   int64_t step_;
   bool checked_ = false;  // that the model knows all layers of the loss
   TensorList parameters_;
@@ -199,13 +240,17 @@ void check_description(const Task& task, std::map<std::string, std::string> save
   check(differences.empty(), "resume: its model is not the one that the options describe: ", differences);
 }
 
-int64_t restore(Task& task, const std::string& run_folder) {
+int64_t restore(Task& task, optim::GradScaler* scaler, const std::string& run_folder) {
   Checkpoint checkpoint = load_checkpoint(run_folder, true);
   about(checkpoint.path, [&] {
     check_description(task, checkpoint.model);
     task.model.load_state_dict(checkpoint.parameters);
     task.optimizer.load_state_dict(checkpoint.optimizer);
+    if (scaler && !checkpoint.loss_scale.empty()) scaler->load_state_dict(checkpoint.loss_scale);
   });
+  if (scaler && checkpoint.loss_scale.empty())
+    report("Loss scale: {} has none, being of another precision; it begins at {}\n", checkpoint.path,
+           scaler->read().scale);
   check(!task.ema == checkpoint.ema.empty(), "resume: ", run_folder, task.ema ? " has no" : " has",
         " averages of the weights; start it with the same --ema");
   if (task.ema) {
@@ -219,12 +264,17 @@ int64_t restore(Task& task, const std::string& run_folder) {
 }  // namespace
 
 TrainingResult train(Task& task, const TrainerOptions& options) {
+  std::optional<optim::GradScaler> scaler;
+  if (options.loss_scale > 0)
+    scaler.emplace(task.model.parameters().at(0).device(),
+                   optim::GradScalerOptions{.init_scale = options.loss_scale});
+  optim::GradScaler* const used = scaler ? &*scaler : nullptr;
   int64_t first_step =
-      options.resume && has_checkpoint(options.run_folder) ? restore(task, options.run_folder) : 0;
+      options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options.run_folder) : 0;
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
         " already and --steps is ", options.schedule.steps, "; with more --steps it goes on");
   if (task.begin) task.begin(first_step);
-  return Trainer(task, options, first_step).run();
+  return Trainer(task, options, used, first_step).run();
 }
 
 }  // namespace reprise::train

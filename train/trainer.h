@@ -26,6 +26,7 @@ struct TrainerOptions {
       weight_decay{};           ///< of the groups that decay; empty: it stays as they have it
   int64_t accumulate = 1;       ///< micro-batches an update
   double clip = 1.0;            ///< largest gradient norm; 0: no clipping
+  double loss_scale = 0;        ///< the first scale of the loss, a power of two, for f16; 0: none
   int64_t eval_every = 250;     ///< steps; 0: only at the end
   int64_t sample_every = 0;     ///< steps; 0: only at the end
   int64_t save_every = 500;     ///< steps; 0: only at the end
@@ -72,7 +73,8 @@ struct TrainingResult {
 /// Trains until `schedule.steps` updates are done.
 /// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
 /// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
-/// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor. The
+/// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor. With a loss scale
+/// such a step changes nothing, not even running statistics, and makes the scale smaller (optim::GradScaler). The
 /// same before any save, if a weight, an average or the optimizer's state is not: nothing that is not finite
 /// is saved. A record or checkpoint that cannot be written is told and tried again; only if the last
 /// checkpoint cannot be saved, in several tries, it is an Error.

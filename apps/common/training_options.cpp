@@ -106,6 +106,11 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
       ->check(number_from_0());
   group->add_option("--clip", o.trainer.clip, "Largest norm of the gradient (0: no limit)")
       ->check(number_from_0());
+  group
+      ->add_option("--init-scale", o.init_scale,
+                   "With --precision f16: the first scale of the loss, a power of two; it halves\n"
+                   "where gradients overflow, and doubles after 2000 updates where none did")
+      ->check(power_of_two());
   group->add_option("--ema", o.ema, "Decay of an average of the weights to evaluate with (0: none)")
       ->check(probability());
 }
@@ -117,7 +122,7 @@ void add_device_options(CLI::App& app, DeviceOptions& o) {
                  "Attention kernels on a GPU: reprise, sm90 (ours for Hopper) or cudnn;\n"
                  "what the chosen ones do not take is left to reprise");
   app.add_option("--precision", o.precision,
-                 "f32, or bf16: products and what follows them in bf16; weights, their\n"
+                 "f32; bf16 or f16: products and what follows them in 16 bits; weights, their\n"
                  "gradients and the optimizer's state stay f32" +
                      std::string(o.precision.empty() ? " (default: the run's)" : ""))
       ->check(parsed_by(train::parse_precision));
@@ -150,7 +155,9 @@ void add_run_options(CLI::App& app, TrainingOptions& o, const std::string& name)
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
 }
 
-void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
+namespace {
+
+void take_resumed_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
   std::string& folder = o.trainer.run_folder;
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
   check(o.trainer.resume || !o.change, "--change is for --resume");
@@ -163,6 +170,16 @@ void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::s
     return free_options.contains(change.option) || also_free.contains(change.option) ||
            is_same_device(change);
   });
+}
+
+}  // namespace
+
+void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
+  take_resumed_options(train, o, also_free);
+  const bool is_f16 = train::parse_precision(o.precision) == train::Precision::f16;
+  check(is_f16 || o.init_scale == TrainingOptions().init_scale,
+        "--init-scale is for --precision f16, whose gradients need a loss scale");
+  o.trainer.loss_scale = is_f16 ? o.init_scale : 0;
 }
 
 }  // namespace reprise::apps

@@ -55,6 +55,13 @@ CLI::Validator fraction() {
   return number("in (0, 1)", [](double value) { return value > 0 && value < 1; });
 }
 
+CLI::Validator power_of_two() {
+  return number("a power of two of at least 1", [](double value) {
+    int exponent = 0;
+    return value >= 1 && value <= 0x1p127 && std::frexp(value, &exponent) == 0.5;
+  });
+}
+
 CLI::Validator above_0_to_1() {
   return number("in (0, 1]", [](double value) { return value > 0 && value <= 1; });
 }

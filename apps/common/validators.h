@@ -18,6 +18,7 @@ CLI::Validator number_from_0();
 CLI::Validator probability();  ///< in [0, 1)
 CLI::Validator fraction();     ///< in (0, 1)
 CLI::Validator above_0_to_1();
+CLI::Validator power_of_two();  ///< from 1 to 2^127
 /// What a path has to be.
 CLI::Validator not_empty();
 /// What `parse` does not throw an Error at; its message is the complaint.

@@ -23,7 +23,7 @@ struct TableEntry {
   int64_t first_block;  // set by for_each_table
 };
 
-/// As many entries as fit: 170 for AdamW, so that GPT-2 takes one launch. Kernels take 32 KiB by
+/// As many entries as fit: 153 for AdamW, so that GPT-2 takes one launch. Kernels take 32 KiB by
 /// value; the emulator's threads have small stacks.
 template <class Entry>
 struct TensorTable {

@@ -3,7 +3,6 @@
 // The tensors are cut into pieces of one size, and the pieces of all tensors are the tasks of one loop.
 #include "reprise/kernels/optimizer/optimizer_step.h"
 
-#include <atomic>
 #include <cmath>
 #include <vector>
 
@@ -31,14 +30,16 @@ struct AdamWStep {
   C beta1, beta2, eps, gradient_scale, decay, step_size, root_bias2;
 
   AdamWStep(const AdamWTensor& tensor, const AdamWOptions& options)
+      : AdamWStep(tensor, options, tensor.updates ? *tensor.updates.as<int64_t>() + 1 : options.step) {}
+
+  AdamWStep(const AdamWTensor& tensor, const AdamWOptions& options, int64_t step)
       : beta1(C(options.beta1)),
         beta2(C(options.beta2)),
         eps(C(options.eps)),
         gradient_scale(C(options.gradient_scale)),
         decay(C(1 - lr_of(tensor.lr, options.in_memory) * tensor.weight_decay)),
-        step_size(
-            C(lr_of(tensor.lr, options.in_memory) / (1 - std::pow(options.beta1, double(options.step))))),
-        root_bias2(C(1 / std::sqrt(1 - std::pow(options.beta2, double(options.step))))),
+        step_size(C(lr_of(tensor.lr, options.in_memory) / (1 - std::pow(options.beta1, double(step))))),
+        root_bias2(C(1 / std::sqrt(1 - std::pow(options.beta2, double(step))))),
         one_minus_beta1_(C(1 - options.beta1)),
         one_minus_beta2_(C(1 - options.beta2)) {}
 
@@ -141,69 +142,9 @@ void sgd_cpu(const Stream&, std::span<const SgdTensor> tensors, const SgdOptions
   });
 }
 
-/// In f64: 124 million squares in f32 would lose three digits.
-template <class C>
-double sum_of_squares(const C* x, int64_t n) {
-  double total = 0;
-  simd::run([&]<int W>() {
-    constexpr int L = W / 2;
-    total = sum_terms<L, double>(n, [&](int64_t j, int64_t left) {
-      auto value = __builtin_convertvector((simd::load_row<C, L>(x + j, left)), simd::Vector<double, L>);
-      return decltype(value)(value * value);
-    });
-  });
-  return total;
-}
-
-void global_norm_cpu(const Stream&, std::span<const TensorView> tensors, const TensorView& norm) {
-  constexpr auto op = "global_norm";
-  check_over_tensors(op, tensors, "norm", norm, DType::f64);
-  auto size = [&](size_t t) { return tensors[t].numel(); };
-  int64_t pieces = 0;
-  for (size_t t = 0; t < tensors.size(); ++t) pieces += (size(t) + kPiece - 1) / kPiece;
-  std::vector<double> partials(static_cast<size_t>(pieces));
-  for_each_piece(tensors.size(), size, [&](size_t t, int64_t task, int64_t begin, int64_t end) {
-    dispatch_compute(tensors[t].dtype, [&]<class C>() {
-      Reader<C> reader(tensors[t], begin);
-      for_each_chunk(begin, end, [&](int64_t, int64_t count) {
-        if constexpr (!std::is_integral_v<C>)
-          partials[size_t(task)] += sum_of_squares(reader.read(count), count);
-      });
-    });
-  });
-  double total = 0;
-  for (double partial : partials) total += partial;
-  *norm.as<double>() = std::sqrt(total);
-}
-
-template <class C>
-bool all_finite(const C* x, int64_t n) {
-  bool finite = true;
-  for (int64_t i = 0; i < n; ++i) finite &= std::fabs(x[i]) <= std::numeric_limits<C>::max();
-  return finite;
-}
-
-void check_finite_cpu(const Stream&, std::span<const TensorView> tensors, const TensorView& found) {
-  check_over_tensors("check_finite", tensors, "found", found, DType::i32);
-  std::atomic<bool> finite = true;
-  auto size = [&](size_t t) { return tensors[t].numel(); };
-  for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
-    dispatch_compute(tensors[t].dtype, [&]<class C>() {
-      Reader<C> reader(tensors[t], begin);
-      for_each_chunk(begin, end, [&](int64_t, int64_t count) {
-        if constexpr (!std::is_integral_v<C>)
-          if (!all_finite(reader.read(count), count)) finite = false;
-      });
-    });
-  });
-  *found.as<int32_t>() = !finite;
-}
-
 }  // namespace
 
 decltype(adamw) adamw{"adamw", adamw_cpu};
 decltype(sgd) sgd{"sgd", sgd_cpu};
-decltype(global_norm) global_norm{"global_norm", global_norm_cpu};
-decltype(check_finite) check_finite{"check_finite", check_finite_cpu};
 
 }  // namespace reprise::kernels

@@ -1,9 +1,6 @@
-// Optimizer steps on CUDA: all tensors of one dtype in one launch (170 at a time). Each element is read and
+// Optimizer steps on CUDA: all tensors of one dtype in one launch (153 at a time). Each element is read and
 // written once: AdamW moves 28 bytes per parameter (f32; also bf16 with its master copy), SGD with
 // momentum 20. Operations: about 40 per element, a quarter of what a GPU can do meanwhile.
-//
-// Norms and checks read each element once, and take tensors of any strides; the norm adds in f64 over pieces
-// of 16,384 elements, whose sums one block adds in order.
 //
 // What changes from step to step may lie in device memory (StepNumbers): one thread of each block makes the
 // coefficients of its tensor from it, in f64.
@@ -34,6 +31,7 @@ struct StepEntry : TableEntry {
   const void* gradient;
   void* rounded;  ///< states[0] in the gradient's dtype; null: not wanted
   double lr, weight_decay;
+  const int64_t* updates = nullptr;  ///< so far; null: the launch's numbers know the step
 };
 
 /// StepNumbers, and what stands for those that are absent.
@@ -75,9 +73,10 @@ struct AdamWRule {
   C gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, decay, step_size, root_bias2;
 
   __device__ static AdamWRule make(const Options& options, const Numbers& numbers, double lr,
-                                   double weight_decay) {
-    const double bias1 = numbers.step ? bias_of(options.beta1, *numbers.step) : options.bias1;
-    const double bias2 = numbers.step ? bias_of(options.beta2, *numbers.step) : options.bias2;
+                                   double weight_decay, const int64_t* updates) {
+    const int64_t step = updates ? *updates + 1 : numbers.step ? *numbers.step : 0;
+    const double bias1 = step ? bias_of(options.beta1, step) : options.bias1;
+    const double bias2 = step ? bias_of(options.beta2, step) : options.bias2;
     return {C(numbers.scale()),       C(options.beta1),     C(1 - options.beta1),
             C(options.beta2),         C(1 - options.beta2), C(options.eps),
             C(1 - lr * weight_decay), C(lr / bias1),        C(1 / sqrt(bias2))};
@@ -107,7 +106,7 @@ struct SgdRule {
   bool nesterov, first_step;
 
   __device__ static SgdRule make(const Options& options, const Numbers& numbers, double lr,
-                                 double weight_decay) {
+                                 double weight_decay, const int64_t*) {
     return {C(numbers.scale()),  C(weight_decay),  C(lr),
             C(options.momentum), options.nesterov, options.first_step};
   }
@@ -160,7 +159,7 @@ __global__ void __launch_bounds__(block_threads)
   const Piece piece = piece_of_block(table, kOptimizerPiece);
   const auto& entry = table.entries[piece.entry];
   if (threadIdx.x == 0)
-    rule_of_block[0] = Rule::make(options, numbers, numbers.lr(entry.lr), entry.weight_decay);
+    rule_of_block[0] = Rule::make(options, numbers, numbers.lr(entry.lr), entry.weight_decay, entry.updates);
   __syncthreads();
   const Rule rule = rule_of_block[0];
   const E* gradient = static_cast<const E*>(entry.gradient);
@@ -210,7 +209,8 @@ void adamw_cuda(const Stream& stream, std::span<const AdamWTensor> tensors, cons
                                                t.gradient.data,
                                                t.rounded.data,
                                                t.lr,
-                                               t.weight_decay});
+                                               t.weight_decay,
+                                               data_of<int64_t>(t.updates)});
                           });
 }
 
@@ -239,135 +239,8 @@ void sgd_cuda(const Stream& stream, std::span<const SgdTensor> tensors, const Sg
   });
 }
 
-/// A tensor as a run of elements, or of any strides: then it is alone in its launch.
-struct DataEntry : TableEntry {
-  const void* data;
-};
-
-/// Calls body(x) with each element of [begin, end) that belongs to this thread, in f32 or f64.
-template <class E, class Body>
-__device__ __forceinline__ void for_each_number(const E* data, int64_t begin, int64_t end, Body&& body) {
-  using C = Accumulator<E>;
-  constexpr int N = pack_size<E>;
-  const int64_t packs_end = fits_packs<N>(data) ? end - end % N : begin;
-#pragma unroll 4
-  for (int64_t i = begin + int64_t(threadIdx.x) * N; i < packs_end; i += block_threads * N) {
-    const Pack<E, N> pack = load_pack<N>(data + i);
-#pragma unroll
-    for (int e = 0; e < N; ++e) body(to<C>(pack.at[e]));
-  }
-  for (int64_t i = packs_end + threadIdx.x; i < end; i += block_threads) body(to<C>(data[i]));
-}
-
-/// How both kernels below see a piece: of a table of contiguous tensors, or of one tensor of any strides.
-template <class E>
-struct TablePieces {
-  TensorTable<DataEntry> table;
-  template <class Body>
-  __device__ void for_each(Body&& body) const {
-    const Piece piece = piece_of_block(table, kNormPiece);
-    for_each_number(static_cast<const E*>(table.entries[piece.entry].data), piece.begin, piece.end, body);
-  }
-};
-template <class E>
-struct StridedPieces {
-  const E* data;
-  DeviceShape shape;
-  DeviceStrides strides;
-  int64_t count;
-  template <class Body>
-  __device__ void for_each(Body&& body) const {
-    const int64_t begin = int64_t(blockIdx.x) * kNormPiece, end = min(count, begin + kNormPiece);
-    for (int64_t i = begin + threadIdx.x; i < end; i += block_threads)
-      body(to<Accumulator<E>>(data[offset_of(i, shape, strides)]));
-  }
-};
-
-/// partials[block] = the sum of the squares of its piece. In f64: 124 million squares in f32 lose three
-/// digits.
-template <class Pieces>
-__global__ void __launch_bounds__(block_threads)
-    sum_squares_kernel(const __grid_constant__ Pieces pieces, double* partials) {
-  REPRISE_SHARED(double, scratch, [32]);
-  double sum = 0;
-  pieces.for_each([&](auto x) { sum += double(x) * double(x); });
-  sum = block_reduce(Sum{}, sum, 0.0, scratch);
-  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
-}
-
-/// norm = sqrt(sum of partials), by one block.
-__global__ void __launch_bounds__(block_threads)
-    norm_kernel(const double* partials, int64_t count, double* norm) {
-  REPRISE_SHARED(double, scratch, [32]);
-  double sum = 0;
-#pragma unroll 4
-  for (int64_t i = threadIdx.x; i < count; i += block_threads) sum += partials[i];
-  sum = block_reduce(Sum{}, sum, 0.0, scratch);
-  if (threadIdx.x == 0) *norm = std::sqrt(sum);
-}
-
-/// found = 1 if there is an infinity or NaN.  Bytes: each element is read once.
-template <class Pieces>
-__global__ void __launch_bounds__(block_threads)
-    check_finite_kernel(const __grid_constant__ Pieces pieces, int32_t* found) {
-  bool finite = true;
-  pieces.for_each([&]<class C>(C x) { finite &= std::fabs(x) <= std::numeric_limits<C>::max(); });
-  if (__any_sync(full_warp, !finite) && threadIdx.x % warp_threads == 0) atomicExch(found, 1);
-}
-
-/// Calls launch(pieces, blocks): once for the tensors of each dtype that are dense, in whatever order of
-/// dimensions, and once for each other tensor.
-template <class Launch>
-void for_each_pieces(std::span<const TensorView> tensors, const Launch& launch) {
-  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
-    dispatch_floating(dtype, "optimizer_step", [&]<class T>() {
-      using E = Element<T>;
-      std::vector<DataEntry> dense;
-      for (TensorView view : tensors) {
-        const int64_t count = view.numel();
-        if (view.dtype != dtype || count == 0) continue;
-        order_like_last({&view, 1});
-        collapse({&view, 1});
-        if (view.rank() == 1 && (view.stride(0) == 1 || count == 1))
-          dense.push_back({{count, 0}, view.data});
-        else
-          launch(StridedPieces<E>{data_of<T>(view), device_shape(view), device_strides(view), count},
-                 ceil_div(count, kNormPiece));
-      }
-      for_each_table<DataEntry>(dense, kNormPiece, [&](const TensorTable<DataEntry>& table, int64_t blocks) {
-        launch(TablePieces<E>{table}, blocks);
-      });
-    });
-}
-
-void global_norm_cuda(const Stream& stream, std::span<const TensorView> tensors, const TensorView& norm) {
-  check_over_tensors("global_norm", tensors, "norm", norm, DType::f64);
-  int64_t count = 0;
-  for (const TensorView& tensor : tensors) count += ceil_div(tensor.numel(), kNormPiece);
-  Workspace workspace(stream, size_t(count) * sizeof(double));
-  double* next = workspace.as<double>();
-  for_each_pieces(tensors, [&]<class Pieces>(const Pieces& pieces, int64_t blocks) {
-    simt::launch({.name = "sum_squares", .grid = unsigned(blocks), .block = block_threads, .stream = stream},
-                 sum_squares_kernel<Pieces>, pieces, next);
-    next += blocks;
-  });
-  simt::launch({.name = "norm", .grid = 1, .block = block_threads, .stream = stream}, norm_kernel,
-               workspace.as<double>(), count, norm.as<double>());
-}
-
-void check_finite_cuda(const Stream& stream, std::span<const TensorView> tensors, const TensorView& found) {
-  check_over_tensors("check_finite", tensors, "found", found, DType::i32);
-  cuda::set_bytes_async(found.data, 0, sizeof(int32_t), stream.handle());
-  for_each_pieces(tensors, [&]<class Pieces>(const Pieces& pieces, int64_t blocks) {
-    simt::launch({.name = "check_finite", .grid = unsigned(blocks), .block = block_threads, .stream = stream},
-                 check_finite_kernel<Pieces>, pieces, found.as<int32_t>());
-  });
-}
-
 const OnCuda adamw_on_cuda{adamw, adamw_cuda};
 const OnCuda sgd_on_cuda{sgd, sgd_cuda};
-const OnCuda global_norm_on_cuda{global_norm, global_norm_cuda};
-const OnCuda check_finite_on_cuda{check_finite, check_finite_cuda};
 
 }  // namespace
 }  // namespace reprise::kernels

@@ -1,5 +1,4 @@
-// Optimizer updates and gradient norms over many tensors in one launch each: every element is read and
-// written once.
+// Optimizer updates over many tensors in one launch each: every element is read and written once.
 #pragma once
 
 #include <span>
@@ -17,6 +16,9 @@ struct AdamWTensor {
   /// what a model computes with whose `parameter`, in f32, is the master copy (Micikevicius et al.
   /// 2018, 3.1).
   TensorView rounded{};
+  /// Optional: how many updates this tensor has had, one i64 in memory: its step is that plus 1, whatever the
+  /// options say.
+  TensorView updates{};
 };
 
 /// Numbers of a step that are read from the device's memory when the kernel runs, so that a captured graph
@@ -26,7 +28,7 @@ struct StepNumbers {
   TensorView lr_factor{};       ///< f64: the lr of every tensor is multiplied by it
   TensorView gradient_scale{};  ///< f64: instead of the option
   TensorView step{};            ///< i64: instead of the option
-  TensorView skip{};            ///< i32: if it is not 0, nothing is updated (see check_finite)
+  TensorView skip{};            ///< i32: if it is not 0, nothing is updated (see norm_and_check)
 };
 
 struct AdamWOptions {
@@ -57,11 +59,5 @@ struct SgdOptions {
 };
 
 extern Kernel<void(std::span<const SgdTensor> tensors, const SgdOptions& options)> sgd;
-
-/// norm (f64 scalar) = sqrt(sum of squares over all tensors), accumulated in f64 over fixed pieces.
-extern Kernel<void(std::span<const TensorView> tensors, const TensorView& norm)> global_norm;
-
-/// found (i32 scalar) = 1 if any element of any tensor is infinite or NaN, else 0.
-extern Kernel<void(std::span<const TensorView> tensors, const TensorView& found)> check_finite;
 
 }  // namespace reprise::kernels

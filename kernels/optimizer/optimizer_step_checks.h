@@ -1,6 +1,7 @@
-// What optimizer steps and norms check, on any device.
+// What optimizer steps check, on any device.
 #pragma once
 
+#include "reprise/kernels/optimizer/gradient_norm_checks.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
 
 namespace reprise::kernels {
@@ -31,12 +32,6 @@ inline void check_moment(const char* op, size_t t, const char* name, const Tenso
         parameter.dtype);
 }
 
-/// Error unless x is absent, or one element of `dtype`.
-inline void check_scalar(const char* op, const char* name, const TensorView& x, DType dtype) {
-  check(!x || (x.numel() == 1 && x.dtype == dtype), op, ": ", name, " needs one ", dtype, ", has ", x.shape,
-        " ", x.dtype);
-}
-
 inline void check_numbers(const char* op, const StepNumbers& numbers) {
   check_scalar(op, "lr_factor", numbers.lr_factor, DType::f64);
   check_scalar(op, "gradient_scale", numbers.gradient_scale, DType::f64);
@@ -52,6 +47,7 @@ inline void check_adamw(std::span<const AdamWTensor> tensors, const AdamWOptions
     check_tensor(op, t, tensors[t].parameter, tensors[t].gradient);
     check_moment(op, t, "first moment", tensors[t].first_moment, tensors[t].parameter);
     check_moment(op, t, "second moment", tensors[t].second_moment, tensors[t].parameter);
+    check_scalar(op, "updates", tensors[t].updates, DType::i64);
     const TensorView &rounded = tensors[t].rounded, &gradient = tensors[t].gradient;
     if (!rounded) continue;
     check_state(op, t, "rounded parameter", rounded, tensors[t].parameter);
@@ -69,16 +65,6 @@ inline void check_sgd(std::span<const SgdTensor> tensors, const SgdOptions& opti
     check(options.momentum == 0 || tensors[t].velocity || tensors[t].parameter.numel() == 0, op,
           ": momentum is ", options.momentum, ", but tensor ", t, " has no velocity");
   }
-}
-
-/// Error unless all tensors are floating and `result`, called `name`, is one element of `dtype`.
-inline void check_over_tensors(const char* op, std::span<const TensorView> tensors, const char* name,
-                               const TensorView& result, DType dtype) {
-  check(result.numel() == 1 && result.dtype == dtype, op, ": ", name, " needs one ", dtype, ", has ",
-        result.shape, " ", result.dtype);
-  for (size_t t = 0; t < tensors.size(); ++t)
-    check(is_floating(tensors[t].dtype), op, ": tensor ", t, " needs a floating dtype, is ",
-          tensors[t].dtype);
 }
 
 }  // namespace reprise::kernels

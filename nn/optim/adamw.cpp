@@ -61,51 +61,87 @@ void AdamW::allocate_state() {
   });
 }
 
-void AdamW::step(double gradient_scale) {
-  check_step(gradient_scale);
+AdamW::Targets AdamW::make_targets() {
   MemoryScope scope(MemoryCategory::optimizer);
-  TensorList gradients(parameter_count()), copies(parameter_count());  // by place
-  // All that may run out of memory comes first: an update is made whole or not begun.
-  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+  const size_t count = parameter_count();
+  Targets targets{TensorList(count), TensorList(count), std::vector<kernels::AdamWTensor>(count)};
+  for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
     Tensor gradient = parameter.grad();
     if (!gradient.defined()) return;
-    gradients[place] = gradient.detach().contiguous();
-    copies[place] = updated_copy(parameter, place);
+    gradient = targets.gradients[place] = gradient.detach().contiguous();
+    const Tensor copy = targets.copies[place] = updated_copy(parameter, place);
     make_moments(parameter, place);
+    targets.tensors[place] = {
+        copy, gradient, first_[place], second_[place], rate_of(group), group.weight_decay, {}, {}};
+    if (!copy.is_same(parameter)) targets.tensors[place].rounded = parameter;
   });
-  struct Alike {  // parameters with as many updates
-    std::vector<kernels::AdamWTensor> tensors;
-    std::vector<std::pair<Storage*, size_t>> written;  // of which parameter, and its place
-  };
-  std::map<int64_t, Alike> by_updates;
-  Device device;
-  for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
-    if (!gradients[place].defined()) return;
-    device = parameter.device();
-    kernels::AdamWTensor tensor{copies[place],  gradients[place], first_[place],
-                                second_[place], rate_of(group),   group.weight_decay};
-    if (!copies[place].is_same(parameter)) tensor.rounded = parameter;
-    Alike& alike = by_updates[updates_[place] + 1];
-    alike.tensors.push_back(tensor);
-    alike.written.emplace_back(parameter.storage().get(), place);
+  return targets;
+}
+
+void AdamW::launch(Targets& targets, const std::vector<size_t>& places,
+                   const kernels::AdamWOptions& options) {
+  if (places.empty()) return;
+  std::vector<kernels::AdamWTensor> tensors;
+  for (size_t place : places) tensors.push_back(targets.tensors[place]);
+  kernels::adamw(current_stream(targets.gradients[places[0]].device()), tensors, options);
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    if (!std::binary_search(places.begin(), places.end(), place)) return;
+    parameter.storage()->bump_version();
+    if (targets.copies[place].is_same(parameter)) return;
+    master_[place] = targets.copies[place];
+    written_[place] = parameter.version();
   });
-  for (const auto& [updates, alike] : by_updates) {
-    kernels::adamw(current_stream(device), alike.tensors,
-                   {options_.beta1, options_.beta2, options_.eps, updates, gradient_scale});
-    for (auto [storage, place] : alike.written) {
-      storage->bump_version();
-      updates_[place] = updates;
-      if (copies[place].storage().get() == storage) continue;
-      master_[place] = std::move(copies[place]);
-      written_[place] = storage->version();
-    }
+}
+
+void AdamW::step(double gradient_scale) {
+  check_step(gradient_scale);
+  if (counts_.defined()) updates_ = updates(), counts_ = {};
+  Targets targets = make_targets();
+  std::map<int64_t, std::vector<size_t>> by_updates;  // parameters with as many, by place
+  for (size_t place = 0; place < updates_.size(); ++place)
+    if (targets.gradients[place].defined()) by_updates[updates_[place] + 1].push_back(place);
+  for (const auto& [updates, places] : by_updates) {
+    launch(targets, places, {options_.beta1, options_.beta2, options_.eps, updates, gradient_scale});
+    for (size_t place : places) updates_[place] = updates;
   }
   ++steps_;
 }
 
+void AdamW::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
+  check_step(1);
+  Targets targets = make_targets();
+  if (!counts_.defined())
+    counts_ = Tensor::from(updates_, {int64_t(updates_.size())}).to(gradient_scale.device());
+  std::vector<size_t> places;
+  for (size_t place = 0; place < updates_.size(); ++place) {
+    if (!targets.gradients[place].defined()) continue;
+    const Tensor count = counts_.slice(0, int64_t(place), int64_t(place) + 1);
+    targets.tensors[place].updates = count;
+    places.push_back(place);
+  }
+  launch(targets, places,
+         {options_.beta1,
+          options_.beta2,
+          options_.eps,
+          1,
+          1,
+          {.gradient_scale = gradient_scale, .skip = found}});
+  NoGrad guard;
+  const Tensor one = equal(found, Tensor::zeros({}, DType::i32, found.device())).to(DType::i64);
+  if (places.size() == updates_.size())
+    counts_.add_(one);
+  else
+    for (size_t place : places) counts_.slice(0, int64_t(place), int64_t(place) + 1).add_(one);
+  count_if_finite(found);
+}
+
+std::vector<int64_t> AdamW::updates() const {
+  return counts_.defined() ? counts_.to_vector<int64_t>() : updates_;
+}
+
 nn::NamedTensors AdamW::state_dict() const {
   nn::NamedTensors state = GroupOptimizer::state_dict();
-  state.emplace_back("updates", Tensor::from(updates_, {int64_t(updates_.size())}));
+  state.emplace_back("updates", Tensor::from(updates(), {int64_t(updates_.size())}));
   return state;
 }
 
@@ -123,6 +159,7 @@ void AdamW::load_state_dict(const nn::NamedTensors& state) {
           " \"updates\" of parameter ", place);
   GroupOptimizer::load_state_dict(moments);
   updates_ = std::move(updates);
+  counts_ = {};
 }
 
 }  // namespace reprise::optim

@@ -3,6 +3,7 @@
 // smaller than half of their last bit (Micikevicius et al. 2018, 3.1).
 #pragma once
 
+#include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/nn/optim/optimizer.h"
 #include "reprise/nn/optim/setting.h"
 
@@ -23,6 +24,7 @@ class AdamW final : public GroupOptimizer {
   AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options = {});
 
   void step(double gradient_scale = 1) override;
+  void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
   void allocate_state() override;
   nn::NamedTensors state_dict() const override;
   void load_state_dict(const nn::NamedTensors& state) override;
@@ -30,6 +32,15 @@ class AdamW final : public GroupOptimizer {
  private:
   struct Checked {};  // the options fit the groups
   AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& options);
+  /// What a step writes, by place; without a gradient, empty.
+  struct Targets {
+    TensorList gradients, copies;
+    std::vector<kernels::AdamWTensor> tensors;
+  };
+  /// All that may run out of memory: an update is made whole or not begun.
+  Targets make_targets();
+  void launch(Targets& targets, const std::vector<size_t>& places, const kernels::AdamWOptions& options);
+  std::vector<int64_t> updates() const;
   void make_moments(const Tensor& parameter, size_t place);
   /// The parameter, or its master copy with what others wrote to the parameter since the last step.
   Tensor updated_copy(const Tensor& parameter, size_t place) const;
@@ -39,6 +50,7 @@ class AdamW final : public GroupOptimizer {
   TensorList master_;              // of parameters of half types
   std::vector<uint64_t> written_;  // by place, the version of the parameter after the last step
   std::vector<int64_t> updates_;   // by place, for the bias correction: a parameter may miss steps
+  Tensor counts_;  // these on the device, since the last step_if_finite; undefined: none since step
 };
 
 }  // namespace reprise::optim

@@ -11,7 +11,8 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/core/overlap.h"
 #include "reprise/core/tensor_set.h"
-#include "reprise/kernels/optimizer/optimizer_step.h"
+#include "reprise/kernels/optimizer/gradient_norm.h"
+#include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/registration.h"
 
 namespace reprise::optim {
@@ -140,13 +141,27 @@ void GroupOptimizer::check_step(double gradient_scale) {
   if (!std::exchange(has_stepped_, true)) nn::detail::warn_of_strays();
 }
 
+void Optimizer::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
+  if (found.item() == 0) step(gradient_scale.item());
+}
+
+int64_t GroupOptimizer::steps() const {
+  return steps_ + (counted_.defined() ? counted_.to_vector<int64_t>()[0] : 0);
+}
+
+void GroupOptimizer::count_if_finite(const Tensor& found) {
+  NoGrad guard;
+  if (!counted_.defined()) counted_ = Tensor::zeros({}, DType::i64, found.device());
+  counted_.add_(equal(found, Tensor::zeros({}, DType::i32, found.device())).to(DType::i64));
+}
+
 nn::NamedTensors GroupOptimizer::state_dict() const {
   nn::NamedTensors state;
   for (const StateList& list : state_)
     for (size_t i = 0; i < list.tensors->size(); ++i)
       if (const Tensor& tensor = (*list.tensors)[i]; tensor.defined())
         state.emplace_back(std::to_string(i) + "." + list.name, tensor);
-  state.emplace_back("steps", Tensor::from<int64_t>({steps_}, {1}));
+  state.emplace_back("steps", Tensor::from<int64_t>({steps()}, {1}));
   return state;
 }
 
@@ -186,17 +201,24 @@ void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
   });
   for (size_t l = 0; l < state_.size(); ++l) *state_[l].tensors = std::move(found[l]);
   steps_ = step_count;
+  counted_ = {};
+}
+
+TensorList contiguous_gradients(const TensorList& parameters) {
+  TensorList gradients;
+  for (const Tensor& parameter : parameters)
+    if (Tensor gradient = parameter.grad(); gradient.defined())
+      gradients.push_back(gradient.detach().contiguous());
+  return gradients;
 }
 
 double grad_norm(const TensorList& parameters) {
-  std::vector<TensorView> gradients;
-  TensorList kept;  // contiguous copies, alive until the kernel is done
-  for (const Tensor& parameter : parameters) {
-    if (Tensor gradient = parameter.grad(); gradient.defined())
-      kept.push_back(gradient.detach().contiguous());
-  }
+  check(!detail::scaled_gradients(),
+        "grad_norm: the gradients are those of a scaled loss; let GradScaler::step clip them, or unscale "
+        "them first");
+  const TensorList kept = contiguous_gradients(parameters);  // alive until the kernel is done
   if (kept.empty()) return 0;
-  for (const Tensor& gradient : kept) gradients.push_back(gradient);
+  const std::vector<TensorView> gradients(kept.begin(), kept.end());
   Tensor norm = Tensor::empty({}, DType::f64, kept[0].device());
   kernels::global_norm(current_stream(norm.device()), gradients, norm);
   return norm.item();

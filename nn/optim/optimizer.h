@@ -34,6 +34,10 @@ class Optimizer {
   /// scale). Parameters without a gradient are left alone. Error, and no update, if a rate or a weight decay
   /// is negative or not finite, the scale is not finite, or state and parameters are on several devices.
   virtual void step(double gradient_scale = 1) = 0;
+  /// As step, by numbers of one element each on the parameters' device: an update from the gradients, each multiplied by
+  /// `gradient_scale` (f64); none where `found` (i32) is not 0: then parameters, state and counts keep their bits. AdamW
+  /// and Sgd wait for neither; the others read them first. See GradScaler.
+  virtual void step_if_finite(const Tensor& gradient_scale, const Tensor& found);
 
   /// Makes the state that the first step would make: who plans the memory of a step counts it then.
   virtual void allocate_state() = 0;
@@ -66,7 +70,7 @@ class GroupOptimizer : public Optimizer {
  public:
   std::vector<ParameterGroup>& groups() { return groups_; }
   std::vector<ParameterGroup*> all_groups() override;
-  int64_t steps() const override { return steps_; }
+  int64_t steps() const override;
   nn::NamedTensors state_dict() const override;
   void load_state_dict(const nn::NamedTensors& state) override;
 
@@ -88,6 +92,8 @@ class GroupOptimizer : public Optimizer {
   void check_step(double gradient_scale);
   static constexpr int64_t most_steps = int64_t(1) << 53;  // more than any run takes: counting on is safe
   static double rate_of(const ParameterGroup& group) { return group.lr * group.lr_scale; }
+  /// Counts an update of step_if_finite, where there was one.
+  void count_if_finite(const Tensor& found);
   /// Visits every parameter with its group and its place.
   template <class Body>
   void for_each(Body&& body) {
@@ -107,10 +113,15 @@ class GroupOptimizer : public Optimizer {
   void check_devices();
 
   std::vector<StateList> state_;
+  Tensor counted_;  // i64 on the device: updates beside steps_ that step_if_finite made; undefined: none
   bool has_stepped_ = false;
 };
 
-/// The norm of all gradients as one vector, in f64. Tensors without a gradient count nothing.
+/// Contiguous gradients of the parameters that have one.
+TensorList contiguous_gradients(const TensorList& parameters);
+
+/// The norm of all gradients as one vector, in f64. Tensors without a gradient count nothing. Error while they are those of
+/// a scaled loss (GradScaler::scale).
 double grad_norm(const TensorList& parameters);
 
 /// What to multiply gradients by so that their norm is at most `max_norm`: min(1, max_norm / (norm + 1e-6)).

@@ -42,6 +42,11 @@ void OptimizerList::step(double gradient_scale) {
   for (Optimizer& optimizer : optimizers_) optimizer.step(gradient_scale);
 }
 
+void OptimizerList::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
+  check_groups();
+  for (Optimizer& optimizer : optimizers_) optimizer.step_if_finite(gradient_scale, found);
+}
+
 void OptimizerList::allocate_state() {
   for (Optimizer& optimizer : optimizers_) optimizer.allocate_state();
 }

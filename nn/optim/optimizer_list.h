@@ -23,6 +23,7 @@ class OptimizerList final : public Optimizer {
 
   /// In their order. Where one runs out of memory, those before it have stepped.
   void step(double gradient_scale = 1) override;
+  void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
   void allocate_state() override;
   std::vector<size_t> step_temporaries() const override;
   std::vector<ParameterGroup*> all_groups() override;

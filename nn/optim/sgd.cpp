@@ -28,6 +28,16 @@ void Sgd::allocate_state() {
 }
 
 void Sgd::step(double gradient_scale) {
+  update(gradient_scale, {});
+  ++steps_;
+}
+
+void Sgd::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
+  update(1, {.gradient_scale = gradient_scale, .skip = found});
+  count_if_finite(found);
+}
+
+void Sgd::update(double gradient_scale, const kernels::StepNumbers& in_memory) {
   check_step(gradient_scale);
   MemoryScope scope(MemoryCategory::optimizer);
   std::vector<kernels::SgdTensor> fresh, running;
@@ -48,10 +58,9 @@ void Sgd::step(double gradient_scale) {
     auto& tensors = first ? fresh : running;
     if (tensors.empty()) continue;
     kernels::sgd(current_stream(gradients[0].device()), tensors,
-                 {options_.momentum, options_.nesterov, first, gradient_scale});
+                 {options_.momentum, options_.nesterov, first, gradient_scale, in_memory});
   }
   for (Storage* storage : written) storage->bump_version();
-  ++steps_;
 }
 
 }  // namespace reprise::optim

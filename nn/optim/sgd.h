@@ -1,6 +1,7 @@
 // Stochastic gradient descent with momentum (Sutskever et al. 2013), as PyTorch defines it.
 #pragma once
 
+#include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/nn/optim/optimizer.h"
 #include "reprise/nn/optim/setting.h"
 
@@ -20,11 +21,13 @@ class Sgd final : public GroupOptimizer {
   Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options = {});
 
   void step(double gradient_scale = 1) override;
+  void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
   void allocate_state() override;
 
  private:
   struct Checked {};  // the options fit the groups
   Sgd(Checked, std::vector<ParameterGroup> groups, const SgdOptions& options);
+  void update(double gradient_scale, const kernels::StepNumbers& in_memory);
   SgdOptions options_;
   TensorList velocity_;
 };

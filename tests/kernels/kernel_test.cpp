@@ -20,7 +20,9 @@
 #include "reprise/kernels/norm/batch_norm.h"
 #include "reprise/kernels/norm/layer_norm.h"
 #include "reprise/kernels/norm/rms_norm.h"
+#include "reprise/kernels/optimizer/gradient_norm.h"
 #include "reprise/kernels/optimizer/lerp.h"
+#include "reprise/kernels/optimizer/loss_scale.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/kernels/reduce/reduce.h"
 #include "reprise/kernels/softmax/cross_entropy.h"
@@ -113,11 +115,13 @@ TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
   expect_device_checks("layer_norm_backward", layer_norm_backward, 8);
   expect_device_checks("rms_norm", rms_norm, 8);
   expect_device_checks("rms_norm_backward", rms_norm_backward, 8);
-  expect_device_checks("adamw", adamw, 2 * 5 + 4);
+  expect_device_checks("adamw", adamw, 2 * 6 + 4);
   expect_device_checks("sgd", sgd, 2 * 3 + 4);
   expect_device_checks("lerp", lerp, 2 * 2);
   expect_device_checks("global_norm", global_norm, 2 + 1);
   expect_device_checks("check_finite", check_finite, 2 + 1);
+  expect_device_checks("norm_and_check", norm_and_check, 2 + 4);
+  expect_device_checks("update_loss_scale", update_loss_scale, 1 + 5);
   expect_device_checks("reduce", reduce, 2);
   expect_device_checks("argmax", argmax, 2);
   expect_device_checks("cross_entropy", cross_entropy, 5);

@@ -4,6 +4,7 @@
 
 #include "reprise/core/cuda/graph.h"
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/kernels/optimizer/gradient_norm.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/nn/small_models.h"

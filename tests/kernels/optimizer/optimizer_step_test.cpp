@@ -1,4 +1,4 @@
-// Optimizer steps and the global norm against loops in f64.
+// Optimizer steps against loops in f64.
 #include "reprise/kernels/optimizer/optimizer_step.h"
 
 #include <deque>
@@ -215,102 +215,50 @@ TEST(OptimizerStep, ReadsItsNumbersFromMemory) {
   }
 }
 
-TEST(GlobalNorm, IsTheRootOfTheSumOfSquaresOnEveryDtypeAndLayout) {
-  for (Layout layout : layouts) {
-    std::deque<Array> arrays;
-    std::vector<TensorView> views;
-    double want = 0;
-    for (const Shape& shape : kShapes)
-      for (DType dtype : floating_dtypes) {
-        views.push_back(arrays.emplace_back(shape, dtype, layout).randomize(arrays.size()).view());
-        for (double x : arrays.back().values()) want += x * x;
-      }
-    Array norm({}, DType::f64);
-    run_kernel(global_norm, views, norm.view());
-    EXPECT_NEAR(norm.values()[0], std::sqrt(want), 1e-10 * std::sqrt(want));  // f64 sums in another order
-  }
-}
-
-TEST(GlobalNorm, OfNothingIsZeroAndCarriesInfinity) {
-  Array norm({1}, DType::f64), x({3}, DType::f32);
-  run_kernel(global_norm, {}, norm.view());
-  EXPECT_EQ(norm.values()[0], 0);
-  x.fill_with([](int64_t i) { return i == 1 ? std::numeric_limits<double>::infinity() : 1e30; });
-  std::vector<TensorView> views = {x.view()};
-  run_kernel(global_norm, views, norm.view());
-  EXPECT_TRUE(std::isinf(norm.values()[0]));
-  set_element(x.view(), 1, 1e30);  // its square overflows f32
-  run_kernel(global_norm, views, norm.view());
-  EXPECT_NEAR(norm.values()[0], std::sqrt(3.0) * 1e30, 1e24);
-}
-
-TEST(GlobalNorm, TakesMoreTensorsThanATableHoldsAndLongOnes) {
-  std::deque<Array> arrays;
-  std::vector<TensorView> views;
-  double want = 0;
-  for (int t = 0; t < kMostTableEntries + 232; ++t) {
-    views.push_back(
-        arrays.emplace_back(Shape{t == 500 ? 4 * kNormPiece + 4465 : t % 4}, DType::f32).randomize(t).view());
-    for (double x : arrays.back().values()) want += x * x;
-  }
-  Array norm({}, DType::f64);
-  run_kernel(global_norm, views, norm.view());
-  EXPECT_NEAR(norm.values()[0], std::sqrt(want), 1e-10 * std::sqrt(want));  // f64 sums in another order
-}
-
-TEST(CheckFinite, FindsOneInfinityOrNanAnywhere) {
-  double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  Array found({}, DType::i32);
-  for (DType dtype : floating_dtypes)
-    for (Layout layout : layouts) {
-      std::deque<Array> arrays;
-      std::vector<TensorView> views;
-      for (const Shape& shape : kShapes)
-        views.push_back(arrays.emplace_back(shape, dtype, layout).randomize(arrays.size()).view());
-      auto check = [&](bool want, const char* what) {
-        run_kernel(check_finite, views, found.view());
-        EXPECT_EQ(found.values()[0], want) << what << " " << dtype << " layout " << int(layout);
-      };
-      check(false, "finite numbers");
-      double largest = dtype == DType::f16 ? 65504.0 : dtype == DType::f64 ? 1e308 : 3.38e38;
-      set_element(views[1], offset_of(views[1], 3), -largest);
-      check(false, "the largest number");
-      for (size_t t : {0, 1, 4, 6})
-        for (int64_t at : {int64_t(0), views[t].numel() / 2, views[t].numel() - 1})
-          for (double bad : {inf, -inf, nan}) {
-            int64_t offset = offset_of(views[t], at);
-            double before = element(views[t], offset);
-            set_element(views[t], offset, bad);
-            check(true, "a bad number");
-            set_element(views[t], offset, before);
-          }
-      check(false, "finite numbers again");
+// A tensor that has had n updates takes the bits of a launch whose step is n + 1.
+TEST(AdamW, CountsTheUpdatesOfEachTensorInMemory) {
+  for (auto [dtype, gradient_dtype] : kDTypes) {
+    State a({129}, dtype, gradient_dtype, 1), b({3, 5}, dtype, gradient_dtype, 2);
+    State a_alone({129}, dtype, gradient_dtype, 1), b_alone({3, 5}, dtype, gradient_dtype, 2);
+    auto tensor = [](State& s) {
+      return AdamWTensor{s.parameter.view(), s.gradient.view(), s.first.view(), s.second.view(), 0.01, 0.1};
+    };
+    Array updates({2}, DType::i64), skip({}, DType::i32);
+    updates.fill_with([](int64_t i) { return i == 0 ? 0.0 : 6.0; });
+    std::vector<AdamWTensor> both = {tensor(a), tensor(b)};
+    for (size_t t = 0; t < 2; ++t) {
+      both[t].updates = updates.view();
+      both[t].updates.data = updates.view().as<int64_t>() + t;
+      both[t].updates.shape = Shape{1};
     }
-  run_kernel(check_finite, {}, found.view());
-  EXPECT_EQ(found.values()[0], 0);
+    skip.fill_with([](int64_t) { return 0.0; });
+    run_kernel(adamw, both, {.step = 40, .in_memory = {.skip = skip.view()}});
+    run_kernel(adamw, std::vector<AdamWTensor>{tensor(a_alone)}, {.step = 1});
+    run_kernel(adamw, std::vector<AdamWTensor>{tensor(b_alone)}, {.step = 7});
+    EXPECT_EQ(a.parameter.values(), a_alone.parameter.values()) << dtype;
+    EXPECT_EQ(b.parameter.values(), b_alone.parameter.values()) << dtype;
+    EXPECT_EQ(updates.values(), (std::vector<double>{0, 6})) << "a kernel that reads them does not count";
+  }
 }
 
 TEST(OptimizerStep, IsExactAcrossThreadCounts) {
   expect_same_at_any_thread_count([] {
     State a({257, 129}, DType::f32, DType::f32, 1), b({65}, DType::f32, DType::bf16, 2);
     std::vector<AdamWTensor> tensors;
-    std::vector<TensorView> gradients = {a.gradient.view(), b.gradient.view()};
     for (State* s : {&a, &b})
       tensors.push_back(
           {s->parameter.view(), s->gradient.view(), s->first.view(), s->second.view(), 0.01, 0.1});
     run_kernel(adamw, tensors, {});
     std::vector<SgdTensor> plain = {{a.parameter.view(), a.gradient.view(), a.first.view(), 0.01, 0.1}};
     run_kernel(sgd, plain, {.momentum = 0.9});
-    Array norm({}, DType::f64);
-    run_kernel(global_norm, gradients, norm.view());
-    return joined(joined(a.parameter.values(), b.parameter.values()), norm.values());
+    return joined(a.parameter.values(), b.parameter.values());
   });
 }
 
 TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
   State s({3, 5}, DType::f32, DType::f32, 1), other({5, 3}, DType::f32, DType::f32, 1);
   State wide({3, 5}, DType::f64, DType::f64, 1), half({3, 5}, DType::bf16, DType::bf16, 1);
-  Array turned({3, 5}, DType::f32, Layout::reversed), norm({}, DType::f32);
+  Array turned({3, 5}, DType::f32, Layout::reversed), number({}, DType::f32);
   auto step = [](const TensorView& p, const TensorView& g, const TensorView& m, const TensorView& v) {
     std::vector<AdamWTensor> tensors = {{p, g, m, v, 0.1, 0}};
     run_kernel(adamw, tensors, {});
@@ -326,9 +274,7 @@ TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
   std::vector<SgdTensor> plain = {{p, g, {}, 0.1, 0}};
   expect_error([&] { run_kernel(sgd, plain, {.momentum = 0.9}); },
                "sgd: momentum is 0.9, but tensor 0 has no velocity");
-  expect_error([&] { run_kernel(global_norm, {}, norm.view()); }, "global_norm: norm needs one f64");
-  expect_error([&] { run_kernel(check_finite, {}, norm.view()); }, "check_finite: found needs one i32");
-  expect_error([&] { run_kernel(adamw, {}, AdamWOptions{.in_memory = {.step = norm.view()}}); },
+  expect_error([&] { run_kernel(adamw, {}, AdamWOptions{.in_memory = {.step = number.view()}}); },
                "adamw: step needs one i64, has () f32");
 }
 

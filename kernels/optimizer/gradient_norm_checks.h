@@ -1,0 +1,33 @@
+// What norms and checks of gradients check, on any device.
+#pragma once
+
+#include "reprise/kernels/optimizer/gradient_norm.h"
+
+namespace reprise::kernels {
+
+/// Error unless x is absent, or one element of `dtype`.
+inline void check_scalar(const char* op, const char* name, const TensorView& x, DType dtype) {
+  check(!x || (x.numel() == 1 && x.dtype == dtype), op, ": ", name, " needs one ", dtype, ", has ", x.shape,
+        " ", x.dtype);
+}
+
+/// Error unless all tensors are floating and `result`, called `name`, is one element of `dtype`.
+inline void check_over_tensors(const char* op, std::span<const TensorView> tensors, const char* name,
+                               const TensorView& result, DType dtype) {
+  check(result.numel() == 1 && result.dtype == dtype, op, ": ", name, " needs one ", dtype, ", has ",
+        result.shape, " ", result.dtype);
+  for (size_t t = 0; t < tensors.size(); ++t)
+    check(is_floating(tensors[t].dtype), op, ": tensor ", t, " needs a floating dtype, is ",
+          tensors[t].dtype);
+}
+
+inline void check_norm_and_check(std::span<const TensorView> tensors, const GradientCheck& given) {
+  constexpr auto op = "norm_and_check";
+  check_over_tensors(op, tensors, "found", given.found, DType::i32);
+  check_over_tensors(op, {}, "norm", given.norm, DType::f64);
+  check_over_tensors(op, {}, "gradient_scale", given.gradient_scale, DType::f64);
+  check_scalar(op, "scale", given.scale, DType::f32);
+  check(given.clip >= 0, op, ": clip must be at least 0, got ", given.clip);
+}
+
+}  // namespace reprise::kernels

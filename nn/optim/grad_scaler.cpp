@@ -1,0 +1,199 @@
+// The scale, and what each optimizer of an update has done.
+#include "reprise/nn/optim/grad_scaler.h"
+
+#include <cmath>
+#include <utility>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/kernels/optimizer/gradient_norm.h"
+#include "reprise/kernels/optimizer/loss_scale.h"
+
+namespace reprise::optim {
+namespace {
+
+bool is_power_of_two(double x) {
+  int exponent = 0;
+  return std::isfinite(x) && x > 0 && std::frexp(x, &exponent) == 0.5;
+}
+
+void check_power(const char* name, double value) {
+  check(is_power_of_two(value) && is_power_of_two(float(value)), "GradScaler: ", name,
+        " must be a power of two that f32 holds, so that it rounds nothing; got ", value);
+}
+
+const GradScalerOptions& checked(const GradScalerOptions& options) {
+  check_power("init_scale", options.init_scale);
+  check_power("growth", options.growth);
+  check_power("backoff", options.backoff);
+  check(options.growth > 1, "GradScaler: growth must be above 1, got ", options.growth);
+  check(options.backoff < 1, "GradScaler: backoff must be below 1, got ", options.backoff);
+  check(options.interval >= 1 && options.interval <= 1 << 30, "GradScaler: interval must be 1 to 2^30, got ",
+        options.interval);
+  check(options.hysteresis >= 1 && options.hysteresis <= 1 << 30,
+        "GradScaler: hysteresis must be 1 to 2^30, got ", options.hysteresis);
+  check(options.min_scale > 0 && options.min_scale <= options.init_scale,
+        "GradScaler: min_scale must be above 0 and at most init_scale, ", options.init_scale, "; got ",
+        options.min_scale);
+  check(options.max_skips >= 1, "GradScaler: max_skips must be at least 1, got ", options.max_skips);
+  return options;
+}
+
+TensorList parameters_of(Optimizer& optimizer) {
+  TensorList all;
+  for (const ParameterGroup* group : optimizer.all_groups())
+    all.insert(all.end(), group->parameters.begin(), group->parameters.end());
+  return all;
+}
+
+}  // namespace
+
+int& detail::scaled_gradients() {
+  thread_local int scalers = 0;
+  return scalers;
+}
+
+GradScaler::GradScaler(Device device, const GradScalerOptions& options) : options_(checked(options)) {
+  scale_ = scalar(options.init_scale, DType::f32, device);
+  good_ = Tensor::zeros({}, DType::i32, device);
+  hysteresis_ = scalar(double(options.hysteresis), DType::i32, device);
+  skipped_ = Tensor::zeros({}, DType::i64, device);
+  in_a_row_ = Tensor::zeros({}, DType::i32, device);
+  norm_ = Tensor::zeros({}, DType::f64, device);
+  found_ = Tensor::zeros({}, DType::i32, device);
+}
+
+GradScaler::~GradScaler() { tell_thread(false); }
+
+void GradScaler::tell_thread(bool are_scaled) {
+  if (are_scaled != std::exchange(thread_knows_, are_scaled))
+    detail::scaled_gradients() += are_scaled ? 1 : -1;
+}
+
+Tensor GradScaler::scale(const Tensor& loss) {
+  check(loss.defined() && (loss.dtype() == DType::f32 || loss.dtype() == DType::f64),
+        "GradScaler: scale needs a loss in f32 or f64");
+  check(loss.device() == scale_.device(), "GradScaler: the loss is on ", loss.device(), ", the scale on ",
+        scale_.device());
+  check(entries_.empty(), "GradScaler: scale after step or unscale; the losses of an update come first");
+  is_scaled_ = true;
+  tell_thread(true);
+  // A copy: backward keeps it, and update writes to the scale itself.
+  return loss * (loss.dtype() == DType::f64 ? scale_.to(DType::f64) : scale_.clone());
+}
+
+// Of gradients that were multiplied by `scale`, or by nothing: what a step is to multiply them by.
+Tensor GradScaler::check_gradients(const TensorList& gradients, const Tensor& scale, double clip,
+                                   Tensor& found) {
+  const std::vector<TensorView> views(gradients.begin(), gradients.end());
+  found = Tensor::empty({}, DType::i32, scale_.device());
+  norm_ = Tensor::empty({}, DType::f64, scale_.device());
+  Tensor gradient_scale = Tensor::empty({}, DType::f64, scale_.device());
+  kernels::GradientCheck check{{}, clip, found, norm_, gradient_scale};
+  if (scale.defined()) check.scale = scale;
+  kernels::norm_and_check(current_stream(scale_.device()), views, check);
+  return gradient_scale;
+}
+
+void GradScaler::unscale(Optimizer& optimizer) {
+  check(is_scaled_, "GradScaler: unscale without scale: the gradients are those of a loss as it is");
+  const auto it = entries_.find(&optimizer);
+  if (it != entries_.end())
+    throw Error(it->second.stage == Stage::stepped
+                    ? "GradScaler: unscale after step of the same optimizer"
+                    : "GradScaler: unscale after unscale of the same optimizer");
+  const TensorList parameters = parameters_of(optimizer);
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (const Tensor gradient = parameters[i].grad(); gradient.defined())
+      check(size_of(gradient.dtype()) > 2, "GradScaler: unscale: the gradient of parameter ", i, " is ",
+            gradient.dtype(), ", in which small numbers would be lost; step divides by the scale in f32");
+  NoGrad guard;
+  Entry entry{Stage::unscaled, {}};
+  const Tensor inverse = check_gradients(contiguous_gradients(parameters), scale_, 0, entry.found);
+  for (const Tensor& parameter : parameters)
+    if (const Tensor gradient = parameter.grad(); gradient.defined())
+      parameter.set_grad(gradient * inverse.to(gradient.dtype()));
+  entries_.emplace(&optimizer, std::move(entry));
+  tell_thread(false);
+}
+
+void GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
+  check(is_scaled_, "GradScaler: step without scale: take the optimizer's own step, or scale the loss");
+  check(options.clip >= 0 && std::isfinite(options.clip), "GradScaler: clip must be at least 0, got ",
+        options.clip);
+  const auto before = entries_.find(&optimizer);
+  const bool unscaled = before != entries_.end();
+  check(!unscaled || before->second.stage == Stage::unscaled,
+        "GradScaler: step after step of the same optimizer; update comes first");
+  NoGrad guard;
+  Tensor found;
+  const Tensor gradient_scale = check_gradients(contiguous_gradients(parameters_of(optimizer)),
+                                                unscaled ? Tensor() : scale_, options.clip, found);
+  // What unscale found stays, whatever was done since.
+  if (unscaled) found = maximum(found, before->second.found);
+  optimizer.step_if_finite(gradient_scale, found);
+  entries_[&optimizer] = {Stage::stepped, found};
+  found_ = found;
+}
+
+void GradScaler::update() {
+  check(!entries_.empty(), "GradScaler: update without step");
+  Tensor any;
+  NoGrad guard;
+  for (const auto& [optimizer, entry] : entries_) {
+    check(entry.stage == Stage::stepped,
+          "GradScaler: update before the step of an optimizer that has unscaled");
+    any = any.defined() ? maximum(any, entry.found) : entry.found;
+  }
+  kernels::update_loss_scale(current_stream(scale_.device()), any,
+                             {scale_, good_, hysteresis_, skipped_, in_a_row_},
+                             {float(options_.growth), float(options_.backoff), int32_t(options_.interval),
+                              int32_t(options_.hysteresis)});
+  for (const auto& [name, tensor] : state()) tensor.storage()->bump_version();
+  entries_.clear();
+  is_scaled_ = false;
+  tell_thread(false);
+}
+
+GradScaler::Stats GradScaler::read() const {
+  const Stats stats{scale_.item(), int64_t(good_.item()), int64_t(skipped_.item()), int64_t(in_a_row_.item()),
+                    norm_.item(),  int64_t(found_.item())};
+  check(stats.in_a_row == 0 || (stats.scale >= options_.min_scale && stats.in_a_row < options_.max_skips),
+        "GradScaler: ", stats.in_a_row,
+        " updates in a row had gradients that are not finite, the last at parameter ", stats.found - 1,
+        "; the scale is ", stats.scale, " (min_scale ", options_.min_scale, ", max_skips ",
+        options_.max_skips, "); anomaly mode names the operation, and bf16 has the range of f32");
+  return stats;
+}
+
+nn::NamedTensors GradScaler::state() const {
+  return {{"scale", scale_},
+          {"good", good_},
+          {"hysteresis", hysteresis_},
+          {"skipped", skipped_},
+          {"in_a_row", in_a_row_}};
+}
+
+nn::NamedTensors GradScaler::state_dict() const {
+  nn::NamedTensors copies = state();
+  for (auto& [name, tensor] : copies) tensor = tensor.clone();
+  return copies;
+}
+
+void GradScaler::load_state_dict(const nn::NamedTensors& given) {
+  const nn::NamedTensors own = state();
+  check(given.size() == own.size(), "GradScaler: the state holds ", given.size(), " tensors, should hold ",
+        own.size());
+  std::map<std::string, Tensor> by_name(given.begin(), given.end());
+  for (const auto& [name, tensor] : own) {
+    const auto it = by_name.find(name);
+    check(it != by_name.end() && it->second.defined() && it->second.numel() == 1 &&
+              it->second.dtype() == tensor.dtype(),
+          "GradScaler: the state has no \"", name, "\", one ", tensor.dtype());
+  }
+  check_power("the state's scale", by_name["scale"].item());
+  NoGrad guard;
+  for (const auto& [name, tensor] : own) tensor.copy_(by_name[name].reshape({}));
+}
+
+}  // namespace reprise::optim

@@ -1,0 +1,85 @@
+// --precision: runs in 16 bits learn, go on where they stopped to the bit, and say what their options are for.
+// labels: end-to-end
+#include "reprise/tests/apps/gpt/program.h"
+
+namespace reprise::apps {
+namespace {
+
+using namespace testing;
+
+double first_and_last(const std::string& run_folder, const std::string& name, double* first) {
+  double last = NAN;
+  for (const io::RunRecord& record : io::read_run_log(run_folder + "/metrics.jsonl"))
+    for (const auto& [key, value] : record.metrics)
+      if (key == name) {
+        if (std::isnan(last)) *first = value;
+        last = value;
+      }
+  return last;
+}
+
+TEST(Precision, TrainsAndSamplesInEach) {
+  TempFolder folder;
+  folder.write("text", tiny_text());
+  for (const char* precision : {"f32", "bf16", "f16"}) {
+    const std::string out = folder / precision;
+    const std::string said =
+        run(train_arguments(folder / "text", out, 40, {"--precision", precision, "--lr", "0.01"}));
+    double first = NAN;
+    const double last = first_and_last(out, "loss", &first);
+    EXPECT_LT(last, 0.95 * first) << precision;
+    EXPECT_EQ(said.find("Precision: ") == std::string::npos, std::string(precision) == "f32") << said;
+    EXPECT_EQ(std::filesystem::exists(newest_checkpoint(out) + "/loss_scale.safetensors"),
+              std::string(precision) == "f16");
+    run({"sample", "--run", out, "--sample-tokens", "5"});
+    run({"eval", "--run", out, "--data", folder / "text"});
+  }
+}
+
+TEST(Precision, F16GoesOnToTheBit) {
+  TempFolder folder;
+  folder.write("text", tiny_text());
+  auto train = [&](const std::string& out, const Arguments& more) {
+    // So large a scale overflows: the first updates are skipped until it fits.
+    Arguments options = {"--precision", "f16", "--init-scale", "1073741824"};
+    options.insert(options.end(), more.begin(), more.end());
+    return run(train_arguments(folder / "text", out, 20, options));
+  };
+  train(folder / "whole", {});
+  train(folder / "parts", {"--stop-after", "2"});
+  run({"train", "--out", folder / "parts", "--resume", "--stop-after", "5"});
+  run({"train", "--out", folder / "parts", "--resume"});
+  expect_same_checkpoints(folder / "parts", folder / "whole");
+  EXPECT_EQ(measurements(folder / "parts"), measurements(folder / "whole"));
+  double first = 0;
+  EXPECT_GE(first_and_last(folder / "whole", "skipped_updates", &first), 1);
+  EXPECT_LT(first_and_last(folder / "whole", "loss_scale", &first), 1073741824);
+}
+
+TEST(Precision, ChangesOnlyWhereThatIsSaid) {
+  TempFolder folder;
+  folder.write("text", tiny_text());
+  const std::string out = folder / "run";
+  run(train_arguments(folder / "text", out, 6, {"--stop-after", "2"}));
+  expect_refused({"train", "--out", out, "--resume", "--precision", "f16"}, {"--precision", "--change"});
+  const std::string said = run({"train", "--out", out, "--resume", "--precision", "f16", "--change"});
+  EXPECT_NE(said.find("Loss scale: "), std::string::npos) << said;
+  EXPECT_NE(said.find("begins at 65536"), std::string::npos) << said;
+}
+
+TEST(Precision, RefusesWhatItDoesNotMean) {
+  TempFolder folder;
+  folder.write("text", tiny_text());
+  auto refused = [&](const Arguments& more, const std::vector<std::string>& parts) {
+    expect_refused(train_arguments(folder / "text", folder / "run", 2, more), parts);
+    EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+  };
+  refused({"--precision", "fp16"}, {"--precision", "f32, bf16 or f16, not fp16"});
+  refused({"--precision", "f16", "--init-scale", "1000"}, {"--init-scale", "a power of two of at least 1"});
+  refused({"--precision", "f16", "--init-scale", "0.5"}, {"--init-scale", "a power of two of at least 1"});
+  refused({"--precision", "f16", "--init-scale", "inf"}, {"--init-scale"});
+  refused({"--precision", "bf16", "--init-scale", "4"}, {"--init-scale is for --precision f16"});
+}
+
+}  // namespace
+}  // namespace reprise::apps
