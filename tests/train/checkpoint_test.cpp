@@ -22,7 +22,8 @@ using testing::TempFolder;
 namespace fs = std::filesystem;
 
 // A checkpoint whose every value tells its step.
-Checkpoint at_step(int64_t step, bool ema = false) {
+/// `all`: with averages and a loss scale.
+Checkpoint at_step(int64_t step, bool all = false) {
   auto value = [&](double offset, const Shape& shape) {
     std::vector<float> values(size_t(numel_of(shape)), float(double(step) + offset));
     return Tensor::from(values, shape);
@@ -33,7 +34,9 @@ Checkpoint at_step(int64_t step, bool ema = false) {
       .model = {{"width", "16"}, {"note", "a \"quoted\" word"}},
       .parameters = {{"b", value(0.25, {3, 5})}, {"a", value(0.5, {7})}},
       .optimizer = {{"0.first_moment", value(0.125, {3, 5})}, {"steps", Tensor::from<int64_t>({step}, {1})}}};
-  if (ema) checkpoint.ema = {{"b", value(0.75, {3, 5})}, {"a", value(0.875, {7})}};
+  if (!all) return checkpoint;
+  checkpoint.ema = {{"b", value(0.75, {3, 5})}, {"a", value(0.875, {7})}};
+  checkpoint.loss_scale = {{"scale", value(4, {})}, {"good", Tensor::from<int32_t>({3}, {1})}};
   return checkpoint;
 }
 
@@ -54,6 +57,7 @@ void expect_same(const Checkpoint& got, const Checkpoint& want) {
   expect_same_tensors(got.parameters, want.parameters);
   expect_same_tensors(got.optimizer, want.optimizer);
   expect_same_tensors(got.ema, want.ema);
+  expect_same_tensors(got.loss_scale, want.loss_scale);
 }
 
 std::set<std::string> entries(const std::string& folder) {
@@ -72,7 +76,7 @@ TEST(Checkpoint, ComesBackAsItWasSaved) {
     EXPECT_TRUE(has_checkpoint(run.path()));
     expect_same(load_checkpoint(run.path(), true), saved);
     expect_same(load_checkpoint(run / "checkpoints/step-00000012", true), saved);
-    saved.optimizer.clear();
+    saved.optimizer.clear(), saved.loss_scale.clear();
     expect_same(load_checkpoint(run.path(), false), saved);
   }
 }
@@ -374,8 +378,8 @@ TEST(Checkpoint, ADamagedByteAnywhereIsAnErrorThatNamesTheFile) {
   TempFolder run;
   save_checkpoint(run.path(), at_step(12, true), 2);
   std::string folder = "checkpoints/step-00000012/";
-  for (const char* name :
-       {"model.safetensors", "optimizer.safetensors", "ema.safetensors", "manifest.json"}) {
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "ema.safetensors",
+                           "loss_scale.safetensors", "manifest.json"}) {
     std::string whole = bytes_of_file(run / (folder + name));
     ASSERT_GT(whole.size(), 50u);
     for (size_t at = 0; at < whole.size(); at += at < 16 || at + 8 > whole.size() ? 1 : 7) {
@@ -393,8 +397,8 @@ TEST(Checkpoint, AMissingTruncatedOrLongerFileIsAnErrorThatNamesIt) {
   TempFolder run;
   save_checkpoint(run.path(), at_step(12, true), 2);
   std::string folder = "checkpoints/step-00000012/";
-  for (std::string name :
-       {"model.safetensors", "optimizer.safetensors", "ema.safetensors", "manifest.json"}) {
+  for (std::string name : {"model.safetensors", "optimizer.safetensors", "ema.safetensors",
+                           "loss_scale.safetensors", "manifest.json"}) {
     std::string whole = bytes_of_file(run / (folder + name));
     auto expect_refused = [&] {
       // Without its model file the folder is not recognised as a checkpoint, only as no run.
