@@ -82,6 +82,7 @@ class Trainer {
             "; first bad tensor: ", first_bad_tensor());
       total += value;
       if (options_.accumulate > 1) loss = loss / double(options_.accumulate);
+      if (!std::isfinite(value)) loss = loss * NAN;  // its gradient alone might be finite
       (scaler_ ? scaler_->scale(loss) : loss).backward();
     }
     lr_ = options_.schedule(step_);
@@ -131,8 +132,12 @@ class Trainer {
   Step step_with_scale(const nn::NamedTensors& buffers) {
     scaler_->step(task_.optimizer, {.clip = options_.clip});
     scaler_->update();
-    const optim::GradScaler::Stats stats =
-        about("train: step " + std::to_string(step_), [&] { return scaler_->read(); });
+    optim::GradScaler::Stats stats;
+    try {
+      stats = scaler_->read();
+    } catch (const Error& error) {
+      fail("train: step ", step_, ": ", error.what(), "; first bad tensor: ", first_bad_tensor());
+    }
     if (stats.found == 0) return {stats.norm, true};
     NoGrad guard;
     const nn::NamedTensors now = task_.model.named_buffers();
@@ -249,8 +254,7 @@ int64_t restore(Task& task, optim::GradScaler* scaler, const std::string& run_fo
     if (scaler && !checkpoint.loss_scale.empty()) scaler->load_state_dict(checkpoint.loss_scale);
   });
   if (scaler && checkpoint.loss_scale.empty())
-    report("Loss scale: {} has none, being of another precision; it begins at {}\n", checkpoint.path,
-           scaler->read().scale);
+    report("Loss scale: {} has none; it begins at {}\n", checkpoint.path, scaler->read().scale);
   check(!task.ema == checkpoint.ema.empty(), "resume: ", run_folder, task.ema ? " has no" : " has",
         " averages of the weights; start it with the same --ema");
   if (task.ema) {

@@ -177,8 +177,14 @@ void take_resumed_options(CLI::App& train, TrainingOptions& o, const std::set<st
 void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
   take_resumed_options(train, o, also_free);
   const bool is_f16 = train::parse_precision(o.precision) == train::Precision::f16;
-  check(is_f16 || o.init_scale == TrainingOptions().init_scale,
+  check(is_f16 || o.trainer.resume || o.init_scale == TrainingOptions().init_scale,
         "--init-scale is for --precision f16, whose gradients need a loss scale");
+  auto is_new = [&](const char* name) {
+    return std::any_of(o.changes.begin(), o.changes.end(),
+                       [&](const OptionChange& change) { return change.option == name; });
+  };
+  check(!is_new("--init-scale") || is_new("--precision"),
+        "--init-scale is for a new run: --resume goes on with the scale that its checkpoint has");
   o.trainer.loss_scale = is_f16 ? o.init_scale : 0;
 }
 

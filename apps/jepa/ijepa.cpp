@@ -66,7 +66,7 @@ class IJepa final : public Objective {
     return loss_of(pixels, model_.target_features(pixels), masks_.batch(0, keys, 0, rows, device_));
   }
 
-  void begin(int64_t first_step) override { target_.set_updates(first_step); }
+  void begin(int64_t updates) override { target_.set_updates(updates); }
   void updated() override { target_.update(); }
 
   Description decided() const override { return {{"pipeline", pipeline_.text()}, {"masks", masks_.text()}}; }

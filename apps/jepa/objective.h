@@ -34,8 +34,8 @@ class Objective {
   /// Of `rows` images that are all alike, at the memory of a step's.
   virtual Tensor measured_loss(int64_t rows) = 0;
 
-  /// All is restored, and steps follow from this one on.
-  virtual void begin(int64_t first_step) { (void)first_step; }
+  /// All is restored: the optimizer has made so many updates.
+  virtual void begin(int64_t updates) { (void)updates; }
   /// The optimizer has changed the weights.
   virtual void updated() {}
 

@@ -50,7 +50,7 @@ void add_workload(CLI::App& app, WorkloadOptions& o) {
   auto* run = app.add_option_group("Run");
   run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
       ->check(parsed_by(Device::parse));
-  run->add_option("--precision", o.precision, "f32, or bf16: products in bf16, weights in f32")
+  run->add_option("--precision", o.precision, "f32; bf16 or f16: products in 16 bits, weights in f32")
       ->check(parsed_by(train::parse_precision));
   run->add_option("--threads", o.threads, "Threads (0: one a CPU); no bit depends on it")
       ->transform(whole_from(0, INT_MAX));

@@ -2,6 +2,7 @@
 #include "reprise/kernels/optimizer/loss_scale.h"
 
 #include <cmath>
+#include <limits>
 
 #include "reprise/kernels/optimizer/loss_scale_checks.h"
 
@@ -24,7 +25,8 @@ void update_loss_scale_cpu(const Stream&, const TensorView& found, const LossSca
   good = 0;
   ++*state.skipped.as<int64_t>();
   ++*state.in_a_row.as<int32_t>();
-  if (--hysteresis <= 0) scale *= options.backoff;
+  if (--hysteresis > 0) return;
+  if (const float less = scale * options.backoff; less >= std::numeric_limits<float>::min()) scale = less;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct State {
   int64_t* skipped;
 };
 
-/// Good: each `interval` updates scale = scale growth, if that is finite. Bad: scale = scale backoff.
+/// Good: each `interval` updates scale = scale growth, if that is finite. Bad: scale = scale backoff, if that is at least 2^-126.
 __global__ void update_loss_scale_kernel(const int32_t* found, State state, LossScaleOptions options) {
   if (*found == 0) {
     *state.hysteresis = options.hysteresis;
@@ -31,7 +31,8 @@ __global__ void update_loss_scale_kernel(const int32_t* found, State state, Loss
   *state.skipped += 1;
   *state.in_a_row += 1;
   *state.hysteresis -= 1;
-  if (*state.hysteresis <= 0) *state.scale *= options.backoff;
+  const float less = *state.scale * options.backoff;
+  if (*state.hysteresis <= 0 && less >= std::numeric_limits<float>::min()) *state.scale = less;
 }
 
 void update_loss_scale_cuda(const Stream& stream, const TensorView& found, const LossScale& state,

@@ -21,8 +21,9 @@ struct LossScaleOptions {
 };
 
 /// After an update whose gradients were finite (found, i32, is 0) or not: scale *= backoff, or, each `interval` good
-/// updates, scale *= growth if that is finite. PyTorch's torch._amp_update_scale_; with a hysteresis above 1,
-/// Megatron-LM's: the first bad updates only count, and a good one starts that count again.
+/// updates, scale *= growth if that is finite. PyTorch's torch._amp_update_scale_, but that the scale stays at 2^-126 at least:
+/// gradients divided by 0 would be NaN. With a hysteresis above 1 the first bad updates only count; a good one starts that
+/// count again.
 extern Kernel<void(const TensorView& found, const LossScale& state, const LossScaleOptions& options)>
     update_loss_scale;
 

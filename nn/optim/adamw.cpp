@@ -112,6 +112,7 @@ void AdamW::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
   Targets targets = make_targets();
   if (!counts_.defined())
     counts_ = Tensor::from(updates_, {int64_t(updates_.size())}).to(gradient_scale.device());
+  const Tensor one = one_if_finite(found);
   std::vector<size_t> places;
   for (size_t place = 0; place < updates_.size(); ++place) {
     if (!targets.gradients[place].defined()) continue;
@@ -126,13 +127,11 @@ void AdamW::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
           1,
           1,
           {.gradient_scale = gradient_scale, .skip = found}});
-  NoGrad guard;
-  const Tensor one = equal(found, Tensor::zeros({}, DType::i32, found.device())).to(DType::i64);
   if (places.size() == updates_.size())
     counts_.add_(one);
   else
     for (size_t place : places) counts_.slice(0, int64_t(place), int64_t(place) + 1).add_(one);
-  count_if_finite(found);
+  count(one);
 }
 
 std::vector<int64_t> AdamW::updates() const {

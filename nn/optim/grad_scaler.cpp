@@ -6,6 +6,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/core/tensor_set.h"
 #include "reprise/kernels/optimizer/gradient_norm.h"
 #include "reprise/kernels/optimizer/loss_scale.h"
 
@@ -18,7 +19,7 @@ bool is_power_of_two(double x) {
 }
 
 void check_power(const char* name, double value) {
-  check(is_power_of_two(value) && is_power_of_two(float(value)), "GradScaler: ", name,
+  check(is_power_of_two(value) && value >= 0x1p-126 && value <= 0x1p126, "GradScaler: ", name,
         " must be a power of two that f32 holds, so that it rounds nothing; got ", value);
 }
 
@@ -65,9 +66,12 @@ GradScaler::GradScaler(Device device, const GradScalerOptions& options) : option
 
 GradScaler::~GradScaler() { tell_thread(false); }
 
+// The thread that has scaled is told, whichever thread ends it.
 void GradScaler::tell_thread(bool are_scaled) {
-  if (are_scaled != std::exchange(thread_knows_, are_scaled))
-    detail::scaled_gradients() += are_scaled ? 1 : -1;
+  if (are_scaled == (told_ != nullptr)) return;
+  if (are_scaled) told_ = &detail::scaled_gradients();
+  *told_ += are_scaled ? 1 : -1;
+  if (!are_scaled) told_ = nullptr;
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {
@@ -103,6 +107,7 @@ void GradScaler::unscale(Optimizer& optimizer) {
                     ? "GradScaler: unscale after step of the same optimizer"
                     : "GradScaler: unscale after unscale of the same optimizer");
   const TensorList parameters = parameters_of(optimizer);
+  check_disjoint(optimizer, parameters);
   for (size_t i = 0; i < parameters.size(); ++i)
     if (const Tensor gradient = parameters[i].grad(); gradient.defined())
       check(size_of(gradient.dtype()) > 2, "GradScaler: unscale: the gradient of parameter ", i, " is ",
@@ -110,10 +115,13 @@ void GradScaler::unscale(Optimizer& optimizer) {
   NoGrad guard;
   Entry entry{Stage::unscaled, {}};
   const Tensor inverse = check_gradients(contiguous_gradients(parameters), scale_, 0, entry.found);
+  std::vector<std::pair<Tensor, Tensor>> quotients;  // all that may run out of memory comes first
   for (const Tensor& parameter : parameters)
     if (const Tensor gradient = parameter.grad(); gradient.defined())
-      parameter.set_grad(gradient * inverse.to(gradient.dtype()));
+      quotients.emplace_back(parameter, gradient * inverse.to(gradient.dtype()));
+  entry.parameters = parameters;
   entries_.emplace(&optimizer, std::move(entry));
+  for (const auto& [parameter, quotient] : quotients) parameter.set_grad(quotient);
   tell_thread(false);
 }
 
@@ -125,15 +133,27 @@ void GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
   const bool unscaled = before != entries_.end();
   check(!unscaled || before->second.stage == Stage::unscaled,
         "GradScaler: step after step of the same optimizer; update comes first");
+  const TensorList parameters = parameters_of(optimizer);
+  check_disjoint(optimizer, parameters);
   NoGrad guard;
   Tensor found;
-  const Tensor gradient_scale = check_gradients(contiguous_gradients(parameters_of(optimizer)),
-                                                unscaled ? Tensor() : scale_, options.clip, found);
+  const Tensor gradient_scale =
+      check_gradients(contiguous_gradients(parameters), unscaled ? Tensor() : scale_, options.clip, found);
   // What unscale found stays, whatever was done since.
   if (unscaled) found = maximum(found, before->second.found);
   optimizer.step_if_finite(gradient_scale, found);
-  entries_[&optimizer] = {Stage::stepped, found};
-  found_ = found;
+  entries_[&optimizer] = {Stage::stepped, found, parameters};
+}
+
+void GradScaler::check_disjoint(const Optimizer& optimizer, const TensorList& parameters) const {
+  TensorSet own;
+  for (const Tensor& parameter : parameters) own.insert(parameter);
+  for (const auto& [other, entry] : entries_) {
+    if (other == &optimizer) continue;
+    for (size_t i = 0; i < entry.parameters.size(); ++i)
+      check(own.insert(entry.parameters[i]), "GradScaler: a parameter of shape ", entry.parameters[i].shape(),
+            " is in two optimizers of one update");
+  }
 }
 
 void GradScaler::update() {
@@ -150,6 +170,7 @@ void GradScaler::update() {
                              {float(options_.growth), float(options_.backoff), int32_t(options_.interval),
                               int32_t(options_.hysteresis)});
   for (const auto& [name, tensor] : state()) tensor.storage()->bump_version();
+  found_ = any;
   entries_.clear();
   is_scaled_ = false;
   tell_thread(false);
@@ -159,10 +180,9 @@ GradScaler::Stats GradScaler::read() const {
   const Stats stats{scale_.item(), int64_t(good_.item()), int64_t(skipped_.item()), int64_t(in_a_row_.item()),
                     norm_.item(),  int64_t(found_.item())};
   check(stats.in_a_row == 0 || (stats.scale >= options_.min_scale && stats.in_a_row < options_.max_skips),
-        "GradScaler: ", stats.in_a_row,
-        " updates in a row had gradients that are not finite, the last at parameter ", stats.found - 1,
-        "; the scale is ", stats.scale, " (min_scale ", options_.min_scale, ", max_skips ",
-        options_.max_skips, "); anomaly mode names the operation, and bf16 has the range of f32");
+        "GradScaler: ", stats.in_a_row, " updates in a row had gradients that are not finite; the scale is ",
+        stats.scale, " (min_scale ", options_.min_scale, ", max_skips ", options_.max_skips,
+        "); anomaly mode names the operation, and bf16 has the range of f32");
   return stats;
 }
 
@@ -182,6 +202,7 @@ nn::NamedTensors GradScaler::state_dict() const {
 
 void GradScaler::load_state_dict(const nn::NamedTensors& given) {
   const nn::NamedTensors own = state();
+  check(!is_scaled_, "GradScaler: load_state_dict after scale: the losses of this update have another scale");
   check(given.size() == own.size(), "GradScaler: the state holds ", given.size(), " tensors, should hold ",
         own.size());
   std::map<std::string, Tensor> by_name(given.begin(), given.end());

@@ -37,8 +37,8 @@ class GradScaler {
 
   /// loss * scale. Error unless the loss is in f32 or f64, and there; after a step of this update.
   Tensor scale(const Tensor& loss);
-  /// Divides the gradients by the scale in place, for who wants to look at them or change them; `step` then takes them as
-  /// they are. Error on 16-bit gradients, which would underflow; if done already for this update.
+  /// Puts each gradient divided by the scale in its place, for who wants to look at them or change them; `step` then takes
+  /// them as they are. Error on 16-bit gradients, which would underflow; if done already for this update.
   void unscale(Optimizer& optimizer);
   struct StepOptions {
     double clip = 0;  ///< the largest norm of the unscaled gradients; 0: any
@@ -56,16 +56,16 @@ class GradScaler {
     int64_t skipped = 0;   ///< in all
     int64_t in_a_row = 0;  ///< skipped since the last that was made
     double norm = 0;       ///< of the unscaled gradients of the step before
-    int64_t found =
-        0;  ///< in that step: 0, or 1 + the place of the first parameter, of those that have a gradient,
-            ///< whose gradient was not finite
+    /// In the last update: 0, or 1 + the place of the first parameter whose gradient was not finite, of those of its
+    /// optimizer that have one.
+    int64_t found = 0;
   };
   /// Waits for the device. Error, naming scale and counts, if the scale is below min_scale or max_skips is reached.
   Stats read() const;
 
   /// "scale", "good", "hysteresis", "skipped", "in_a_row", one element each.
   nn::NamedTensors state_dict() const;
-  /// Error, and no change, if names, shapes or dtypes do not fit.
+  /// Error, and no change, if names, shapes or dtypes do not fit, or between scale and update.
   void load_state_dict(const nn::NamedTensors& state);
 
  private:
@@ -73,7 +73,10 @@ class GradScaler {
   struct Entry {
     Stage stage;
     Tensor found;
+    TensorList parameters{};
   };
+  /// Error if another optimizer of this update has one of the parameters.
+  void check_disjoint(const Optimizer& optimizer, const TensorList& parameters) const;
   Tensor check_gradients(const TensorList& gradients, const Tensor& scale, double clip, Tensor& found);
   nn::NamedTensors state() const;
   /// Whether gradients of this thread are those of a scaled loss.
@@ -81,9 +84,9 @@ class GradScaler {
 
   GradScalerOptions options_;
   Tensor scale_, good_, hysteresis_, skipped_, in_a_row_;
-  Tensor norm_, found_;                        // of the last step
-  bool is_scaled_ = false;                     // a loss of this update
-  bool thread_knows_ = false;                  // of gradients that no unscale has divided
+  Tensor norm_, found_;     // of the last step, of the last update
+  bool is_scaled_ = false;  // a loss of this update
+  int* told_ = nullptr;     // the count of the thread whose gradients no unscale has divided
   std::map<const Optimizer*, Entry> entries_;  // of this update
 };
 

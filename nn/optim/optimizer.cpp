@@ -149,10 +149,10 @@ int64_t GroupOptimizer::steps() const {
   return steps_ + (counted_.defined() ? counted_.to_vector<int64_t>()[0] : 0);
 }
 
-void GroupOptimizer::count_if_finite(const Tensor& found) {
+Tensor GroupOptimizer::one_if_finite(const Tensor& found) {
   NoGrad guard;
   if (!counted_.defined()) counted_ = Tensor::zeros({}, DType::i64, found.device());
-  counted_.add_(equal(found, Tensor::zeros({}, DType::i32, found.device())).to(DType::i64));
+  return equal(found, Tensor::zeros({}, DType::i32, found.device())).to(DType::i64);
 }
 
 nn::NamedTensors GroupOptimizer::state_dict() const {

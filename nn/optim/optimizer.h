@@ -92,8 +92,9 @@ class GroupOptimizer : public Optimizer {
   void check_step(double gradient_scale);
   static constexpr int64_t most_steps = int64_t(1) << 53;  // more than any run takes: counting on is safe
   static double rate_of(const ParameterGroup& group) { return group.lr * group.lr_scale; }
-  /// Counts an update of step_if_finite, where there was one.
-  void count_if_finite(const Tensor& found);
+  /// 1 (i64) where `found` says that step_if_finite makes its update, else 0; and makes room to count it.
+  Tensor one_if_finite(const Tensor& found);
+  void count(const Tensor& one) { counted_.add_(one); }
   /// Visits every parameter with its group and its place.
   template <class Body>
   void for_each(Body&& body) {

@@ -33,8 +33,9 @@ void Sgd::step(double gradient_scale) {
 }
 
 void Sgd::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
+  const Tensor one = one_if_finite(found);
   update(1, {.gradient_scale = gradient_scale, .skip = found});
-  count_if_finite(found);
+  count(one);
 }
 
 void Sgd::update(double gradient_scale, const kernels::StepNumbers& in_memory) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
@@ -46,7 +47,7 @@ struct Fixture {
   optim::Ema ema{model, 0.5};
   int updates_told = 0;
   int64_t bad_step = -1;
-  float bad_factor = INFINITY;
+  std::function<Tensor(const Tensor&)> spoil;
   Task task{.model = model,
             .optimizer = optimizer,
             .ema = &ema,
@@ -67,7 +68,7 @@ struct Fixture {
     std::vector<float> x(5 * 4);
     for (size_t i = 0; i < x.size(); ++i) x[i] = float(std::sin(double(step * 100 + micro * 50) + double(i)));
     const Tensor mean = square(model(Tensor::from(x, {5, 4}))).mean() * 0.5 + model.first.weight.sum();
-    return step == bad_step && micro == 1 ? mean * bad_factor : mean;
+    return step == bad_step && micro == 1 ? spoil(mean) : mean;
   }
   std::vector<double> values_of(const std::string& name) const {
     std::vector<double> found;
@@ -97,10 +98,13 @@ void train_by_hand(Fixture& f, int64_t skipped) {
 }
 
 TEST(LossScale, AnOverflowChangesNothingButTheScale) {
-  for (float factor : {INFINITY, float(NAN)})
+  const std::function<Tensor(const Tensor&)> spoils[] = {
+      [](const Tensor& loss) { return loss * INFINITY; }, [](const Tensor& loss) { return loss * NAN; },
+      [](const Tensor& loss) { return loss + INFINITY; }};  // whose gradient is finite
+  for (const auto& spoil : spoils)
     for (int64_t bad : {-1, 0, 3, 7}) {
       Fixture f, want;
-      f.bad_step = bad, f.bad_factor = factor;
+      f.bad_step = bad, f.spoil = spoil;
       train(f.task, f.options);
       train_by_hand(want, bad);
       const std::string what = "bad step " + std::to_string(bad);
@@ -118,12 +122,14 @@ TEST(LossScale, AnOverflowChangesNothingButTheScale) {
 TEST(LossScale, GoesOnFromACheckpoint) {
   Fixture whole;
   whole.bad_step = 3;
+  whole.spoil = [](const Tensor& loss) { return loss * INFINITY; };
   train(whole.task, whole.options);
   const Checkpoint want = load_checkpoint(whole.folder.path(), true);
   EXPECT_EQ(want.loss_scale.size(), 5u);
   for (int64_t stop : {1, 3, 4, 6}) {
     Fixture first, second;
     first.bad_step = second.bad_step = 3;
+    first.spoil = second.spoil = whole.spoil;
     first.options.stop_after = stop;
     train(first.task, first.options);
     second.options.run_folder = first.folder.path();
@@ -159,7 +165,8 @@ TEST(LossScale, GivesUpWhereNoScaleHelps) {
   f.task.loss = [&](int64_t step, int64_t micro) { return f.loss(step, micro) * NAN; };
   f.options.schedule.steps = 100;
   expect_error([&] { train(f.task, f.options); },
-               {"train: step 10", "11 updates in a row", "the scale is 0.5", "min_scale"});
+               {"train: step 10", "11 updates in a row", "the scale is 0.5", "min_scale",
+                "first bad tensor: the gradient of first.weight"});
   EXPECT_FALSE(has_checkpoint(f.folder.path()));
 }
 

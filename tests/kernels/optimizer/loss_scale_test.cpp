@@ -50,7 +50,8 @@ TEST(LossScale, FollowsPyTorchs) {
       update(state, bad ? 1 + step % 7 : 0, {growth, backoff, interval, 1});
       // torch.amp.GradScaler.update, in its documentation's words.
       if (bad) {
-        scale *= backoff, tracker = 0, ++skipped, ++in_a_row;
+        if (scale * backoff >= 0x1p-126f) scale *= backoff;  // where PyTorch's goes on to 0
+        tracker = 0, ++skipped, ++in_a_row;
       } else {
         in_a_row = 0;
         if (++tracker == interval) {
@@ -77,6 +78,15 @@ TEST(LossScale, BearsSomeBadUpdatesWithHysteresis) {
     EXPECT_EQ(state.scale.values()[0], scale);
   }
   EXPECT_EQ(state.skipped.values()[0], 7);
+}
+
+// PyTorch's would reach 0, whose inverse makes NaN of clean gradients.
+TEST(LossScale, StaysAboveZero) {
+  State state(0x1p-124, 1);
+  for (double scale : {0x1p-125, 0x1p-126, 0x1p-126, 0x1p-126}) {
+    update(state, 1, {2, 0.5, 100, 1});
+    EXPECT_EQ(state.scale.values()[0], scale);
+  }
 }
 
 TEST(LossScale, RefusesWhatDoesNotFit) {
