@@ -88,7 +88,7 @@ class Trainer {
     lr_ = options_.schedule(step_);
     task_.optimizer.set_lr(lr_);
     if (options_.weight_decay) task_.optimizer.set_weight_decay((*options_.weight_decay)(step_));
-    const auto [norm, is_made] = scaler_ ? step_with_scale(buffers) : step();
+    const auto [norm, is_made, stats] = scaler_ ? step_with_scale(buffers) : step();
     task_.optimizer.zero_grad();
     if (is_made && task_.ema) task_.ema->update();
     if (is_made && task_.updated) task_.updated();
@@ -101,7 +101,6 @@ class Trainer {
     values.emplace_back("units_per_second", progress_.units_per_second());
     values.emplace_back("peak_bytes", double(memory.stats().peak_allocated));
     if (scaler_) {
-      const optim::GradScaler::Stats stats = scaler_->read();
       values.emplace_back("loss_scale", stats.scale);
       values.emplace_back("skipped_updates", double(stats.skipped));
     }
@@ -118,6 +117,7 @@ class Trainer {
   struct Step {
     double norm;   ///< of the gradients
     bool is_made;  ///< false: they were not finite
+    optim::GradScaler::Stats stats{};
   };
 
   Step step() {
@@ -138,11 +138,11 @@ class Trainer {
     } catch (const Error& error) {
       fail("train: step ", step_, ": ", error.what(), "; first bad tensor: ", first_bad_tensor());
     }
-    if (stats.found == 0) return {stats.norm, true};
+    if (stats.found == 0) return {stats.norm, true, stats};
     NoGrad guard;
     const nn::NamedTensors now = task_.model.named_buffers();
     for (size_t i = 0; i < now.size(); ++i) now[i].second.copy_(buffers[i].second);
-    return {stats.norm, false};
+    return {stats.norm, false, stats};
   }
 
   nn::NamedTensors copies_of_buffers() const {

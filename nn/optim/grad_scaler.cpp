@@ -49,8 +49,8 @@ TensorList parameters_of(Optimizer& optimizer) {
 
 }  // namespace
 
-int& detail::scaled_gradients() {
-  thread_local int scalers = 0;
+const std::shared_ptr<std::atomic<int>>& detail::scaled_gradients() {
+  thread_local const auto scalers = std::make_shared<std::atomic<int>>(0);
   return scalers;
 }
 
@@ -66,12 +66,12 @@ GradScaler::GradScaler(Device device, const GradScalerOptions& options) : option
 
 GradScaler::~GradScaler() { tell_thread(false); }
 
-// The thread that has scaled is told, whichever thread ends it.
+// The thread that has scaled is told, whichever thread ends it, and were it gone by then.
 void GradScaler::tell_thread(bool are_scaled) {
   if (are_scaled == (told_ != nullptr)) return;
-  if (are_scaled) told_ = &detail::scaled_gradients();
+  if (are_scaled) told_ = detail::scaled_gradients();
   *told_ += are_scaled ? 1 : -1;
-  if (!are_scaled) told_ = nullptr;
+  if (!are_scaled) told_.reset();
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {

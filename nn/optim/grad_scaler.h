@@ -1,7 +1,9 @@
 // GradScaler: training in f16 without losing small gradients (Micikevicius et al. 2018, 3.2).
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <memory>
 
 #include "reprise/nn/optim/optimizer.h"
 
@@ -84,15 +86,15 @@ class GradScaler {
 
   GradScalerOptions options_;
   Tensor scale_, good_, hysteresis_, skipped_, in_a_row_;
-  Tensor norm_, found_;     // of the last step, of the last update
-  bool is_scaled_ = false;  // a loss of this update
-  int* told_ = nullptr;     // the count of the thread whose gradients no unscale has divided
+  Tensor norm_, found_;                     // of the last step, of the last update
+  bool is_scaled_ = false;                  // a loss of this update
+  std::shared_ptr<std::atomic<int>> told_;  // the count of the thread whose gradients no unscale has divided
   std::map<const Optimizer*, Entry> entries_;  // of this update
 };
 
 namespace detail {
-/// Whether gradients of this thread are those of a scaled loss: how many scalers say so.
-int& scaled_gradients();
+/// How many scalers say that gradients of this thread are those of a scaled loss.
+const std::shared_ptr<std::atomic<int>>& scaled_gradients();
 }  // namespace detail
 
 }  // namespace reprise::optim

@@ -152,6 +152,7 @@ int64_t GroupOptimizer::steps() const {
 Tensor GroupOptimizer::one_if_finite(const Tensor& found) {
   NoGrad guard;
   if (!counted_.defined()) counted_ = Tensor::zeros({}, DType::i64, found.device());
+  if (counted_.device() != found.device()) counted_ = counted_.to(found.device());  // as the parameters were
   return equal(found, Tensor::zeros({}, DType::i32, found.device())).to(DType::i64);
 }
 
@@ -213,7 +214,7 @@ TensorList contiguous_gradients(const TensorList& parameters) {
 }
 
 double grad_norm(const TensorList& parameters) {
-  check(!detail::scaled_gradients(),
+  check(*detail::scaled_gradients() == 0,
         "grad_norm: the gradients are those of a scaled loss; let GradScaler::step clip them, or unscale "
         "them first");
   const TensorList kept = contiguous_gradients(parameters);  // alive until the kernel is done

@@ -13,19 +13,28 @@ using namespace testing;
 const std::vector<Shape> kShapes = {{}, {7}, {3, 5}, {0}, {2, 3, 5, 7}, {129}, {5, kOptimizerPiece - 705}};
 const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
-TEST(GlobalNorm, IsTheRootOfTheSumOfSquaresOnEveryDtypeAndLayout) {
-  for (Layout layout : layouts) {
-    std::deque<Array> arrays;
-    std::vector<TensorView> views;
-    double want = 0;
+/// Tensors of all shapes and floating dtypes in one layout.
+struct Mixed {
+  std::deque<Array> arrays;
+  std::vector<TensorView> views;
+  double sum = 0;  ///< of their squares
+
+  explicit Mixed(Layout layout) {
     for (const Shape& shape : kShapes)
       for (DType dtype : floating_dtypes) {
         views.push_back(arrays.emplace_back(shape, dtype, layout).randomize(arrays.size()).view());
-        for (double x : arrays.back().values()) want += x * x;
+        for (double x : arrays.back().values()) sum += x * x;
       }
+  }
+};
+
+TEST(GlobalNorm, IsTheRootOfTheSumOfSquaresOnEveryDtypeAndLayout) {
+  for (Layout layout : layouts) {
+    const Mixed mixed(layout);
     Array norm({}, DType::f64);
-    run_kernel(global_norm, views, norm.view());
-    EXPECT_NEAR(norm.values()[0], std::sqrt(want), 1e-10 * std::sqrt(want));  // f64 sums in another order
+    run_kernel(global_norm, mixed.views, norm.view());
+    const double want = std::sqrt(mixed.sum);
+    EXPECT_NEAR(norm.values()[0], want, 1e-10 * want);  // f64 sums in another order
   }
 }
 
@@ -102,19 +111,12 @@ Checked checked(const std::vector<TensorView>& views, double scale, double clip)
 
 TEST(NormAndCheck, MixesDtypesAndDividesByTheScale) {
   for (Layout layout : layouts) {
-    std::deque<Array> arrays;
-    std::vector<TensorView> views;
-    double sum = 0;
-    for (const Shape& shape : kShapes)
-      for (DType dtype : floating_dtypes) {
-        views.push_back(arrays.emplace_back(shape, dtype, layout).randomize(arrays.size()).view());
-        for (double x : arrays.back().values()) sum += x * x;
-      }
-    const double norm = std::sqrt(sum);
+    const Mixed mixed(layout);
+    const double norm = std::sqrt(mixed.sum);
     for (double scale : {0.0, 1.0, 65536.0, 0x1p-4}) {
       const double inverse = scale == 0 ? 1 : 1 / scale;
       for (double clip : {0.0, 0.5 * norm * inverse, 2 * norm * inverse}) {
-        const Checked got = checked(views, scale, clip);
+        const Checked got = checked(mixed.views, scale, clip);
         EXPECT_EQ(got.found, 0);
         EXPECT_NEAR(got.norm, norm * inverse, 1e-10 * norm * inverse);  // f64 sums in another order
         const double factor = clip == 0 ? 1 : std::min(1.0, clip / (norm * inverse + 1e-6));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/nn/optim/adamw.h"
@@ -343,6 +344,23 @@ TEST(GradScaler, RefusesCallsOutOfOrder) {
   scaler.scale(half.to(DType::f32).sum()).backward();
   expect_error([&] { scaler.unscale(low); }, {"the gradient of parameter 0 is f16"});
   EXPECT_NO_THROW(scaler.step(low));
+}
+
+// grad_norm is refused on the thread that scales, and there alone; a scaler may outlive that thread.
+TEST(GradScaler, SpeaksOfTheThreadThatHasScaled) {
+  const TensorList parameters = device_parameters();
+  Sgd optimizer(parameters);
+  GradScaler scaler(test_device());
+  std::thread([&] {
+    scaler.scale(loss_of(parameters, 0)).backward();
+    expect_error([&] { grad_norm(parameters); }, {"a scaled loss"});
+  }).join();
+  EXPECT_NO_THROW(grad_norm(parameters));
+  scaler.step(optimizer);
+  scaler.update();
+  EXPECT_NO_THROW(grad_norm(parameters));
+  scaler.scale(loss_of(parameters, 1));
+  expect_error([&] { grad_norm(parameters); }, {"a scaled loss"});
 }
 
 TEST(GradScaler, RefusesOptionsThatWouldRound) {
