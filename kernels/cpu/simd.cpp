@@ -18,6 +18,7 @@ namespace {
 struct Choice {
   Isa isa;
   Tiles tiles;
+  Bf16Pairs pairs;
 };
 
 Isa widest_vectors() {
@@ -38,20 +39,47 @@ bool may_use_amx() {
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
+bool has_bf16_pairs() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
+}
+
+/// What there is from the lowest to the highest.
+enum class Level { portable, avx2, avx512, avx512bf16, amx };
+
+bool is_there(Level level) {
+  const Isa vectors = widest_vectors();
+  switch (level) {
+    case Level::avx512bf16:
+      return vectors == Isa::avx512 && has_bf16_pairs();
+    case Level::amx:
+      return vectors == Isa::avx512 && may_use_amx();
+    default:
+      return int(level) <= int(vectors);
+  }
+}
+
+Choice up_to(Level level) {
+  return {
+      std::min(widest_vectors(), Isa(std::min(level, Level::avx512))),
+      level >= Level::amx && is_there(Level::amx) ? Tiles::amx : Tiles::none,
+      level >= Level::avx512bf16 && is_there(Level::avx512bf16) ? Bf16Pairs::avx512bf16 : Bf16Pairs::none};
+}
+
 Choice choose() {
-  const Isa best = widest_vectors();
   const char* wish = std::getenv("REPRISE_ISA");
-  if (!wish) return {best, best == Isa::avx512 && may_use_amx() ? Tiles::amx : Tiles::none};
+  if (!wish) return up_to(Level::amx);
   const std::string_view name = wish;
-  if (name == "amx-model") return {best, Tiles::model};
-  static constexpr std::array<std::string_view, 4> names = {"portable", "avx2", "avx512", "amx"};
+  if (name == "amx-model") return {widest_vectors(), Tiles::model, Bf16Pairs::none};
+  if (name == "avx512bf16-model") return {widest_vectors(), Tiles::none, Bf16Pairs::model};
+  static constexpr std::array<std::string_view, 5> names = {"portable", "avx2", "avx512", "avx512bf16",
+                                                            "amx"};
   const auto asked = std::find(names.begin(), names.end(), name);
   check(asked != names.end(), "REPRISE_ISA: unknown '", name,
-        "'; use portable, avx2, avx512, amx or amx-model");
-  const bool amx = name == "amx";
-  const Isa isa = amx ? Isa::avx512 : Isa(asked - names.begin());
-  check(isa <= best && (!amx || may_use_amx()), "REPRISE_ISA: this CPU has no ", name);
-  return {isa, amx ? Tiles::amx : Tiles::none};
+        "'; use portable, avx2, avx512, avx512bf16, amx, avx512bf16-model or amx-model");
+  const Level level = Level(asked - names.begin());
+  check(is_there(level), "REPRISE_ISA: this CPU has no ", name);
+  return up_to(level);
 }
 
 Choice choice() {
@@ -64,5 +92,7 @@ Choice choice() {
 Isa isa() { return choice().isa; }
 
 Tiles tiles() { return choice().tiles; }
+
+Bf16Pairs bf16_pairs() { return choice().pairs; }
 
 }  // namespace reprise::kernels::simd

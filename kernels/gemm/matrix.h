@@ -15,6 +15,7 @@
 #include "reprise/kernels/gemm/blocks.h"
 #include "reprise/kernels/gemm/epilogue.h"
 #include "reprise/kernels/gemm/matrix_unit.h"
+#include "reprise/kernels/gemm/pair_unit.h"
 #include "reprise/kernels/gemm/vector_unit.h"
 
 namespace reprise::kernels::gemm_detail {
@@ -245,6 +246,8 @@ void multiply_matrices(const A& a, const B& b, const Result& out, int64_t m, int
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>)
     if (MatrixUnit<T>::suits(m, n, k))
       return MatrixMultiply<T, MatrixUnit<T>, A, B, Result>(a, b, out, m, n, k).run();
+  if constexpr (std::is_same_v<T, BFloat16>)
+    if (PairUnit::is_there()) return MatrixMultiply<T, PairUnit, A, B, Result>(a, b, out, m, n, k).run();
   MatrixMultiply<T, VectorUnit<Accumulator<T>>, A, B, Result>(a, b, out, m, n, k).run();
 }
 

@@ -54,18 +54,10 @@ class VectorUnit {
   template <class A, class B>
   void multiply(const A&, const B&, const PackRange& rows, const PackRange& columns, const C* a, const C* b,
                 C* sums, bool add, const NextOutput& next) const {
-    const int64_t count = rows.rows, k = rows.k;
-    const bool one_vector = columns.rows <= columns_ / 2;
+    const int64_t count = rows.rows, width = columns.rows, k = rows.k;
     simd::run([=]<int W>() {
-      constexpr int R = panel_rows<W>, N = panel_columns<C, W>;
-      for (int64_t i = 0; i < count; i += R) {
-        const C* panel = a + i / R * panel_stride(R, k);
-        next.prefetch(i, std::min<int64_t>(R, count - i));
-        if (one_vector)
-          multiply_rows<C, W, 1>(count - i, k, panel, b, sums + i * N, add);
-        else
-          multiply_rows<C, W, 2>(count - i, k, panel, b, sums + i * N, add);
-      }
+      multiply_panels<MultiplyAdd<C>, W>(count, width, k, a, panel_stride(panel_rows<W>, k), b, sums, add,
+                                         next);
     });
   }
 
