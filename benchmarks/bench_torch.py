@@ -121,9 +121,10 @@ def bench(model, binary, options):
     environment = {"OMP_NUM_THREADS": threads, "REPRISE_NUM_THREADS": threads}
     workers = []
     try:
-        workers.append(Worker(OURS, [binary], model, environment))
+        precision = ["--autocast"] if options.autocast else []
+        workers.append(Worker(OURS, [binary, *precision], model, environment))
         for name, command, tuning in options.peers:
-            workers.append(Worker(name, command, model, {**environment, **tuning}))
+            workers.append(Worker(name, [*command, *precision], model, {**environment, **tuning}))
         interleaved(workers, options.rounds)
         print_workers(model, workers)
         return compare(model, workers)
@@ -132,14 +133,16 @@ def bench(model, binary, options):
             worker.stop()
 
 
-def parse_options(description, models, rounds, out, binary=ROOT / "build/cpu/bin/gpt_bench", default=None):
-    """The command line of a comparison with PyTorch; `default` models are fewer than all."""
+def parse_options(description, models, rounds, out, binary=ROOT / "build/cpu/bin/gpt_bench", default=None, flags=()):
+    """The command line of a comparison with PyTorch; `default` models are fewer than all, `flags` (name, help)."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", type=Path, default=binary)
     parser.add_argument("--models", nargs="+", choices=models, default=default or models)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench" / out)
+    for name, what in flags:
+        parser.add_argument(name, action="store_true", help=what)
     options = parser.parse_args()
     if not options.binary.exists():
         sys.exit(f"bench: no program {options.binary}; build it with ./run build")
@@ -147,7 +150,7 @@ def parse_options(description, models, rounds, out, binary=ROOT / "build/cpu/bin
 
 
 def main():
-    options = parse_options(__doc__, MODELS, 5, "torch.json")
+    options = parse_options(__doc__, MODELS, 5, "torch.json", flags=[("--autocast", "all of them under autocast to bf16")])
     options.peers = peers(options.threads)
     if not options.peers:
         sys.exit("bench: no PyTorch here; tools/setup_peers.sh installs it")

@@ -1,6 +1,6 @@
 // One GPT training step, timed: the worker that benchmarks/bench_torch.py drives against PyTorch.
 //
-//   gpt_bench --model gpt_small [--device cuda] [--bf16] [--tf32] [--attention sm90] [--steps N]
+//   gpt_bench --model gpt_small [--device cuda] [--bf16 | --autocast] [--tf32] [--attention sm90] [--steps N]
 //
 // --bf16: weights, activations and gradients are bf16; AdamW keeps master weights and moments in f32. Warms
 // up, then for each line "run" on standard input runs N steps and prints one JSON object. Ends with the
@@ -11,6 +11,7 @@
 #include <iostream>
 #include <string>
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/benchmarks/worker.h"
 #include "reprise/kernels/attention/backend.h"
@@ -79,9 +80,8 @@ struct StepBytes {
 
 void usage() {
   std::puts(
-      "gpt_bench --model NAME [--device cpu|cuda] [--bf16] [--tf32] [--attention reprise|sm90|cudnn] "
-      "[--steps N]\n"
-      "  [--recompute STRATEGY]\n"
+      "gpt_bench --model NAME [--device cpu|cuda] [--bf16 | --autocast] [--tf32]\n"
+      "  [--attention reprise|sm90|cudnn] [--steps N] [--recompute STRATEGY]\n"
       "Reads lines \"run\" and prints one JSON object for each.");
 }
 
@@ -89,7 +89,7 @@ struct Options {
   std::string model = "gpt_small";
   rp::Device device;
   int64_t steps = 0;
-  bool bf16 = false;
+  bool bf16 = false, autocast = false;
   rp::RecomputeStrategy recompute;
 };
 
@@ -109,6 +109,8 @@ Options parse(int argc, char** argv) {
       if (!choose_attention(argv[++i])) std::exit(2);
     } else if (option == "--bf16") {
       o.bf16 = true;
+    } else if (option == "--autocast") {
+      o.autocast = true;
     } else if (option == "--recompute" && has_value) {
       o.recompute = rp::parse_strategy(argv[++i]);
     } else if (option == "--steps" && has_value) {
@@ -139,7 +141,11 @@ int main(int argc, char** argv) {
   auto step = [&] {
     size_t before = memory.stats().allocated;
     memory.reset_peaks();
-    rp::Tensor loss = rp::cross_entropy(model(tokens), targets);
+    rp::Tensor loss;
+    {
+      rp::amp::Autocast scope(device, rp::DType::bf16, {.enabled = options.autocast});
+      loss = rp::cross_entropy(model(tokens), targets);
+    }
     bytes.held = memory.stats().allocated - before;
     loss.backward();
     bytes.peak = memory.stats().peak_allocated - before;

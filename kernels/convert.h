@@ -16,23 +16,26 @@ using ComputeType = std::conditional_t<std::is_integral_v<T>, int64_t, Accumulat
 
 namespace detail {
 
-// Float16's conversions without branches, so that loops over them become vector code; the same bits, NaN
-// included.
-inline float f32_from_f16(uint16_t bits) {
-  uint32_t magnitude = uint32_t(bits & 0x7fffu) << 13, sign = uint32_t(bits & 0x8000u) << 16;
-  float value = std::bit_cast<float>(magnitude) * 0x1p112f;  // rebases the exponent, subnormals too
-  uint32_t special = std::bit_cast<uint32_t>(value) | (magnitude >= 0x0f800000u ? 0x7f800000u : 0u);
-  return std::bit_cast<float>(special | sign);
+// Float16's conversions without branches, of one number (Words = uint32_t, Floats = float) or a vector of them, and so
+// that loops over them become vector code; the same bits as Float16's own, NaN included.
+template <class Floats, class Words>
+[[gnu::always_inline]] inline Floats f32_from_f16(Words half) {
+  const Words magnitude = (half & 0x7fffu) << 13, sign = (half & 0x8000u) << 16, none{};
+  // Rebases the exponent, of subnormals too.
+  const Floats value = __builtin_bit_cast(Floats, magnitude) * 0x1p112f;
+  const Words special = magnitude >= 0x0f800000u ? none + 0x7f800000u : none;
+  return __builtin_bit_cast(Floats, __builtin_bit_cast(Words, value) | special | sign);
 }
-inline uint16_t f16_from_f32(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value), sign = (bits >> 16) & 0x8000u,
-           magnitude = bits & 0x7fffffffu;
-  uint32_t rebased = magnitude - 0x38000000u;
-  uint32_t normal = (rebased + 0xfffu + ((rebased >> 13) & 1)) >> 13;
-  uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  uint32_t special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
-  return uint16_t(sign | (magnitude >= 0x47800000u ? special : finite));
+template <class Words, class Floats>
+[[gnu::always_inline]] inline Words f16_from_f32(Floats value) {
+  const Words bits = __builtin_bit_cast(Words, value), sign = (bits >> 16) & 0x8000u, none{};
+  const Words magnitude = bits & 0x7fffffffu, rebased = magnitude - 0x38000000u;
+  const Words normal = (rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13;
+  const Floats shifted = __builtin_bit_cast(Floats, magnitude) + 0.5f;
+  const Words subnormal = __builtin_bit_cast(Words, shifted) - 0x3f000000u;
+  const Words special = magnitude > 0x7f800000u ? none + 0x7e00u : none + 0x7c00u;
+  const Words finite = magnitude < 0x38800000u ? subnormal : normal;
+  return sign | (magnitude >= 0x47800000u ? special : finite);
 }
 
 }  // namespace detail
@@ -53,10 +56,10 @@ inline To convert(From x) {
     if (!(value > lowest)) return value <= lowest ? std::numeric_limits<To>::min() : To(0);
     return value < above ? To(value) : std::numeric_limits<To>::max();
   } else if constexpr (std::is_same_v<From, Float16> && std::is_floating_point_v<To>) {
-    return To(detail::f32_from_f16(x.bits));
+    return To(detail::f32_from_f16<float>(uint32_t(x.bits)));
   } else if constexpr (std::is_same_v<To, Float16> && std::is_floating_point_v<From>) {
     To out;
-    out.bits = detail::f16_from_f32(float(x));
+    out.bits = uint16_t(detail::f16_from_f32<uint32_t>(float(x)));
     return out;
   } else if constexpr (std::is_floating_point_v<To> || std::is_integral_v<To>) {
     return static_cast<To>(x);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "reprise/core/dtype.h"
+#include "reprise/kernels/convert.h"
 #include "reprise/kernels/cpu/simd.h"
 
 namespace reprise::kernels::simd {
@@ -29,6 +30,19 @@ template <int L>
   return __builtin_convertvector((rounded & ~is_nan) | (quiet & is_nan), Vector<uint16_t, L>);
 }
 
+/// L numbers of f16 as f32.
+template <int L>
+[[gnu::always_inline]] inline Vector<float, L> widened_f16(Vector<uint16_t, L> bits) {
+  return kernels::detail::f32_from_f16<Vector<float, L>>(__builtin_convertvector(bits, Vector<uint32_t, L>));
+}
+
+/// The bits of Float16(value) for each lane.
+template <int L>
+[[gnu::always_inline]] inline Vector<uint16_t, L> rounded_to_f16(Vector<float, L> value) {
+  return __builtin_convertvector(kernels::detail::f16_from_f32<Vector<uint32_t, L>>(value),
+                                 Vector<uint16_t, L>);
+}
+
 /// The next L values of a row that has `count` left, as a vector of C; lanes behind the end hold `rest`.
 template <class C, int L, class T>
 [[gnu::always_inline]] inline Vector<C, L> load_row(const T* from, int64_t count, C rest = 0) {
@@ -36,6 +50,8 @@ template <class C, int L, class T>
     if (count >= L) return load<Vector<C, L>>(from);
   if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>)
     if (count >= L) return widened<L>(load<Vector<uint16_t, L>>(from));
+  if constexpr (std::is_same_v<T, Float16> && std::is_same_v<C, float>)
+    if (count >= L) return widened_f16<L>(load<Vector<uint16_t, L>>(from));
   C lanes[size_t(L)];
   if (count >= L) {
     for (int i = 0; i < L; ++i) lanes[i] = C(from[i]);
@@ -52,6 +68,8 @@ template <class C, int L, class T>
     if (count >= L) return store(to, value);
   if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>)
     if (count >= L) return store(to, rounded_to_bf16<L>(value));
+  if constexpr (std::is_same_v<T, Float16> && std::is_same_v<C, float>)
+    if (count >= L) return store(to, rounded_to_f16<L>(value));
   C lanes[size_t(L)];
   store(lanes, value);
   if (count >= L) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reprise/core/dtype.h"
+#include "reprise/kernels/convert.h"
 #include "reprise/kernels/cpu/simd_rows.h"
 
 namespace reprise::kernels::gemm_detail {
@@ -55,7 +56,7 @@ template <class C, int width, class T>
 [[gnu::always_inline]] inline void pack_strided(const PackSource<T>& from, int64_t rows, int64_t k, C* to) {
   for (int64_t p = 0; p < k; ++p)
     for (int64_t i = 0; i < width; ++i)
-      to[p * width + i] = i < rows ? C(from.data[i * from.stride + p * from.k_stride]) : C(0);
+      to[p * width + i] = i < rows ? convert<C>(from.data[i * from.stride + p * from.k_stride]) : C(0);
 }
 
 template <class C, int L, class T>
@@ -102,7 +103,7 @@ template <class C, int width, class T>
       if constexpr (std::is_same_v<C, T>)
         std::memcpy(out, source, width * sizeof(C));
       else
-        for (int i = 0; i < width; ++i) out[i] = C(source[i]);
+        for (int i = 0; i < width; ++i) out[i] = convert<C>(source[i]);
     }
 }
 
