@@ -64,6 +64,18 @@ TEST(PairPanel, RepeatsALineWithoutAStride) {
       ASSERT_EQ(uint16_t(to[size_t(p / 2 * pair_panel::rows + line)] >> (p % 2 * 16)), x[size_t(line)].bits);
 }
 
+TEST(PairPanel, TakesNumbersThatWerePackedAsF32) {
+  constexpr int64_t width = pair_panel::rows, k = 3;
+  std::vector<float> panel(size_t(width * (k + 1)));
+  for (size_t i = 0; i < panel.size(); ++i) panel[i] = float(BFloat16(float(i) + 0.5f));
+  std::vector<uint32_t> to(size_t(2 * width));
+  pair_panel::pack_widened(panel.data(), k, width, to.data());
+  for (int64_t p = 0; p < 4; ++p)
+    for (int64_t line = 0; line < width; ++line)
+      ASSERT_EQ(uint16_t(to[size_t(p / 2 * width + line)] >> (p % 2 * 16)),
+                p < k ? BFloat16(panel[size_t(p * width + line)]).bits : 0);
+}
+
 /// C = A B in f32, A's rows contiguous or its columns.
 std::vector<float> multiply(const std::vector<BFloat16>& a, const std::vector<BFloat16>& b, int64_t m,
                             int64_t n, int64_t k, bool transposed) {
