@@ -1,12 +1,15 @@
 // Training steps of a Gpt captured in a graph, against the same steps launched one kernel at a time: the same
 // kernels on the same numbers, so the same bits.
 #include <algorithm>
+#include <limits>
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/core/cuda/graph.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/kernels/optimizer/gradient_norm.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"
 
@@ -144,6 +147,55 @@ TEST_F(GptGraph, ReplaysAWholeUpdate) {
     EXPECT_EQ(loss.item(), losses[size_t(update)]) << "update " << update;
   }
   expect_trained(got.gpt);
+}
+
+/// Updates in f16 with a loss scale; the loss is multiplied by `factor`, which makes one of them overflow.
+struct TrainedInF16 : Trained {
+  explicit TrainedInF16(Device device)
+      : Trained(device),
+        optimizer(gpt.parameters(), {.lr = lr, .weight_decay = decay}),
+        scaler(device, {.init_scale = 1024, .interval = 2}),
+        factor(ones({}, DType::f32, device)) {}
+  void update() {
+    Tensor scaled;
+    {
+      amp::Autocast scope(factor.device(), DType::f16);
+      scaled = scaler.scale(loss() * factor);
+    }
+    scaled.backward();
+    scaler.step(optimizer, {.clip = max_norm});
+    scaler.update();
+    optimizer.zero_grad();
+  }
+  void next(int64_t number) {
+    next_batch(number);
+    factor.copy_(full({}, number == 2 ? std::numeric_limits<double>::infinity() : 1.0));
+  }
+  optim::AdamW optimizer;
+  optim::GradScaler scaler;
+  Tensor factor;
+};
+
+// The first update is made as it is, since it makes the moments.
+TEST_F(GptGraph, ReplaysAWholeF16Update) {
+  TrainedInF16 want(device), got(device);
+  for (TrainedInF16* run : {&want, &got}) run->next(0), run->update();
+  cuda::Graph graph(current_stream(device), [&] { got.update(); });
+  for (int64_t number = 1; number < 6; ++number) {
+    for (TrainedInF16* run : {&want, &got}) run->next(number);
+    want.update();
+    graph.launch();
+    const optim::GradScaler::Stats stats = got.scaler.read(), same = want.scaler.read();
+    EXPECT_EQ(stats.scale, same.scale) << "update " << number;
+    EXPECT_EQ(stats.skipped, number < 2 ? 0 : 1) << "update " << number;
+    EXPECT_EQ(stats.found != 0, number == 2) << "update " << number;
+  }
+  EXPECT_EQ(got.scaler.read().scale, 2048);  // 1024, after two updates 2048, halved, after two more 2048
+  const NamedTensors parameters_got = got.gpt.named_parameters(),
+                     parameters_want = want.gpt.named_parameters();
+  for (size_t i = 0; i < parameters_got.size(); ++i)
+    EXPECT_TRUE(same_bits(parameters_got[i].second.detach(), parameters_want[i].second.detach()))
+        << parameters_got[i].first;
 }
 
 TEST_F(GptGraph, NamesATargetOutsideOfTheVocabularyAfterALaunch) {
