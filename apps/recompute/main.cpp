@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
         return in_precision(run_profile, command.profile);
       case Command::Kind::plan:
         return in_precision(run_plan, command.plan);
+      case Command::Kind::explain:
+        return in_precision(run_explain, command.explain);
       case Command::Kind::verify:
         break;
     }

@@ -105,6 +105,11 @@ void add_plan(CLI::App& app, PlanCommand& o) {
   add_out(*plan, o.workload, "plan.html");
 }
 
+void add_explain(CLI::App& app, ExplainCommand& o) {
+  auto* explain = app.add_subcommand("explain", "What a step holds: dtypes and bytes, layer by layer");
+  add_workload(*explain, o.workload);
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -119,12 +124,14 @@ Command parse_command_line(int argc, char** argv) {
   add_max_batch(app, command.max_batch);
   add_profile(app, command.profile);
   add_plan(app, command.plan);
+  add_explain(app, command.explain);
   parse_arguments(app, argc, argv);
   using Kind = Command::Kind;
   if (app.got_subcommand("compare")) command.kind = Kind::compare;
   if (app.got_subcommand("max-batch")) command.kind = Kind::max_batch;
   if (app.got_subcommand("profile")) command.kind = Kind::profile;
   if (app.got_subcommand("plan")) command.kind = Kind::plan;
+  if (app.got_subcommand("explain")) command.kind = Kind::explain;
   return command;
 }
 

@@ -53,13 +53,18 @@ struct PlanCommand {
   int64_t rounds = 3;
 };
 
+struct ExplainCommand {
+  WorkloadOptions workload;
+};
+
 struct Command {
-  enum class Kind : uint8_t { verify, compare, max_batch, profile, plan } kind = Kind::verify;
+  enum class Kind : uint8_t { verify, compare, max_batch, profile, plan, explain } kind = Kind::verify;
   VerifyCommand verify;
   CompareCommand compare;
   MaxBatchCommand max_batch;
   ProfileCommand profile;
   PlanCommand plan;
+  ExplainCommand explain;
 };
 
 /// Parses the command line. Prints help and exits the process with 0 where asked; throws Error on bad
@@ -72,5 +77,6 @@ int run_compare(const CompareCommand& command);
 int run_max_batch(const MaxBatchCommand& command);
 int run_profile(const ProfileCommand& command);
 int run_plan(const PlanCommand& command);
+int run_explain(const ExplainCommand& command);
 
 }  // namespace reprise::apps::recompute

@@ -24,11 +24,11 @@ void SavedBytes::saved(const Tensor& x) {
   const std::shared_ptr<Storage>& storage = x.storage();
   if (!is_floating(x.dtype()) || !seen_.emplace(storage.get(), storage).second) return;
   for (SavedCell& cell : cells_)
-    if (cell.layer == layer_ && cell.op == op_) {
+    if (cell.layer == layer_ && cell.op == op_ && cell.dtype == x.dtype()) {
       cell.bytes += storage->bytes();
       return;
     }
-  cells_.push_back({layer_, op_, storage->bytes()});
+  cells_.push_back({layer_, op_, x.dtype(), storage->bytes()});
 }
 
 }  // namespace reprise::apps::recompute

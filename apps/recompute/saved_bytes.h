@@ -1,4 +1,4 @@
-// SavedBytes: what a graph holds for backward, by layer and operation.
+// SavedBytes: what a graph holds for backward, by layer, operation and dtype.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,7 @@ namespace reprise::apps::recompute {
 struct SavedCell {
   std::string layer;  ///< the OpScope; empty outside all
   std::string op;
+  DType dtype = DType::f32;
   size_t bytes = 0;
 };
 

@@ -72,6 +72,7 @@ class Trainee {
   /// All of a step; returns the seconds it took.
   double step(int64_t step, const Batch& batch);
   nn::NamedTensors gradients() const;
+  nn::NamedTensors optimizer_state() const { return optimizer_.state_dict(); }
 
   const Workload& workload;
   const Workload::Model model;

@@ -1,0 +1,105 @@
+// reprise-recompute explain: what a training step holds, by layer, operation and dtype.
+#include <algorithm>
+#include <map>
+
+#include "reprise/apps/recompute/families.h"
+#include "reprise/apps/recompute/options.h"
+#include "reprise/apps/recompute/profiled_step.h"
+#include "reprise/train/output.h"
+
+namespace reprise::apps::recompute {
+namespace {
+
+/// What layers side by side save alike.
+struct Layers {
+  std::string first, last;
+  int64_t count = 1;
+  std::vector<SavedCell> cells{};
+
+  std::string name() const {
+    if (first.empty()) return "outside";
+    return count == 1 ? first : fmt::format("{} .. {}, each", first, last);
+  }
+};
+
+bool alike(const std::vector<SavedCell>& a, const std::vector<SavedCell>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const SavedCell& x, const SavedCell& y) {
+    return x.op == y.op && x.dtype == y.dtype && x.bytes == y.bytes;
+  });
+}
+
+std::vector<Layers> by_layers(const std::vector<SavedCell>& cells) {
+  std::vector<Layers> layers;
+  for (const SavedCell& cell : cells) {
+    auto same = [&](const Layers& one) { return one.first == cell.layer; };
+    auto it = std::find_if(layers.begin(), layers.end(), same);
+    if (it == layers.end()) it = layers.insert(it, {cell.layer, cell.layer});
+    it->cells.push_back(cell);
+  }
+  std::vector<Layers> merged;
+  for (Layers& next : layers) {
+    if (!merged.empty() && !next.first.empty() && alike(merged.back().cells, next.cells))
+      merged.back().last = next.last, ++merged.back().count;
+    else
+      merged.push_back(std::move(next));
+  }
+  return merged;
+}
+
+using BytesByDType = std::map<DType, size_t>;
+
+/// "446.0 MiB f32" or "21.0 MiB f32, 242.0 MiB bf16".
+std::string described(const BytesByDType& bytes) {
+  std::string text;
+  for (const auto& [dtype, count] : bytes)
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_mib(count), name_of(dtype));
+  return text.empty() ? "nothing" : text;
+}
+
+void print_held(const std::string& what, const BytesByDType& bytes) {
+  size_t all = 0;
+  for (const auto& [dtype, count] : bytes) all += count;
+  train::print("{:<28}{:>12}   {}\n", what, in_mib(all), described(bytes));
+}
+
+BytesByDType bytes_of(const nn::NamedTensors& tensors) {
+  BytesByDType bytes;
+  for (const auto& [name, tensor] : tensors)
+    if (tensor.defined()) bytes[tensor.dtype()] += size_t(tensor.numel()) * size_of(tensor.dtype());
+  return bytes;
+}
+
+}  // namespace
+
+int run_explain(const ExplainCommand& c) {
+  std::unique_ptr<Workload> made = make_workload(c.workload);
+  const Workload& workload = *made;
+  train::print("{}, {}\n\n", workload.to_string(), c.workload.precision);
+  Trainee trainee(workload);
+  trainee.step(0, workload.batch(0, workload.rows));  // makes the optimizer's state
+  const std::vector<SavedCell> cells = saved_by_layer(trainee, workload);
+  BytesByDType saved;
+  for (const SavedCell& cell : cells) saved[cell.dtype] += cell.bytes;
+  train::print("{:<22}{:<22}{:<8}{:>12}\n", "layer", "operation", "dtype", "for backward");
+  for (const Layers& layers : by_layers(cells))
+    for (const SavedCell& cell : layers.cells)
+      train::print("{:<22}{:<22}{:<8}{:>12}\n", &cell == &layers.cells.front() ? layers.name() : "", cell.op,
+                   name_of(cell.dtype), in_mib(cell.bytes));
+  train::print("\n");
+  print_held("for backward, in all", saved);
+  const nn::NamedTensors parameters = trainee.model.module->named_parameters();
+  print_held("parameters", bytes_of(parameters));
+  trainee.forward(0, workload.batch(0, workload.rows)).backward();
+  print_held("their gradients", bytes_of(trainee.gradients()));
+  print_held("the optimizer's state", bytes_of(trainee.optimizer_state()));
+  const MemoryStats stats = allocator(workload.device).stats();
+  size_t listed = 0;
+  for (const auto& tensors : {parameters, trainee.model.module->named_buffers()})
+    for (const auto& [dtype, count] : bytes_of(tensors)) listed += count;
+  const size_t held = stats.by_category[size_t(MemoryCategory::parameters)];
+  if (held > listed)
+    train::print("{:<28}{:>12}   of f32 weights, in 16 bits\n", "shadows", in_mib(held - listed));
+  return 0;
+}
+
+}  // namespace reprise::apps::recompute

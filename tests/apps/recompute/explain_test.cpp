@@ -1,0 +1,70 @@
+// explain: the bytes are those that a Gpt's shapes give.
+// labels: end-to-end
+#include <regex>
+
+#include "reprise/tests/apps/recompute/program.h"
+
+namespace reprise::testing {
+namespace {
+
+/// The bytes and the dtypes of a line, such as "21.0 MiB f32, 242.0 MiB bf16".
+std::string line_of(const std::string& out, const std::string& what) {
+  const size_t begin = out.find("\n" + what);
+  return begin == std::string::npos ? "" : out.substr(begin + 1, out.find('\n', begin + 1) - begin - 1);
+}
+
+std::string explained(const std::string& precision) {
+  // Blocks large enough that a tenth of a MiB says something: 8 x 64 tokens of width 256, so 0.5 MiB a number in f32.
+  const ProgramResult result = run_recompute({"explain", "--model", "tiny", "--threads", "1", "--precision",
+                                              precision, "--layers", "2", "--width", "256", "--heads", "4",
+                                              "--context", "64", "--length", "64", "--batch", "8"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  return result.out;
+}
+
+// 65 x 256 + 64 x 256 + 2 (12 x 256^2 + 13 x 256) + 2 x 256 parameters.
+constexpr double parameters = 65 * 256 + 64 * 256 + 2 * (12 * 256 * 256 + 13 * 256) + 2 * 256;
+
+std::string mib(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f MiB", bytes / 1024 / 1024);
+  return text;
+}
+
+TEST(Explain, KnowsWhatStaysFromStepToStep) {
+  for (const char* precision : {"f32", "bf16"}) {
+    const std::string out = explained(precision);
+    EXPECT_NE(line_of(out, "parameters").find(mib(4 * parameters) + " f32"), std::string::npos) << out;
+    EXPECT_NE(line_of(out, "their gradients").find(mib(4 * parameters) + " f32"), std::string::npos) << out;
+    EXPECT_NE(line_of(out, "the optimizer's state").find(mib(8 * parameters) + " f32"), std::string::npos)
+        << out;
+  }
+}
+
+// Under autocast the weights of products, of which the head is the embedding, are read in 16 bits.
+TEST(Explain, KnowsShadows) {
+  EXPECT_EQ(line_of(explained("f32"), "shadows"), "");
+  const double weights = 65 * 256 + 2 * 12 * 256 * 256;
+  EXPECT_NE(line_of(explained("bf16"), "shadows").find(mib(2 * weights)), std::string::npos);
+}
+
+// A block keeps 12 numbers for each channel of a token (docs/recompute.md): in f32 48 bytes, under autocast 28.
+TEST(Explain, CountsWhatABlockKeeps) {
+  const std::regex of_block("\n( {22}|h\\.0 \\.\\. h\\.1, each)[^\n]* ([0-9.]+) MiB");
+  for (auto [precision, bytes] : {std::pair{"f32", 48.0}, {"bf16", 28.0}}) {
+    const std::string out = explained(precision);
+    const size_t begin = out.find("h.0 .. h.1, each");
+    ASSERT_NE(begin, std::string::npos) << out;
+    std::string block = "\n" + out.substr(begin);
+    block = block.substr(0, block.find("\noutside"));
+    double sum = 0;
+    for (auto it = std::sregex_iterator(block.begin(), block.end(), of_block); it != std::sregex_iterator();
+         ++it)
+      sum += std::stod((*it)[2]);
+    EXPECT_NEAR(sum, bytes * 8 * 64 * 256 / 1024 / 1024, 0.4)
+        << out;  // each line is rounded to a tenth; statistics of rows
+  }
+}
+
+}  // namespace
+}  // namespace reprise::testing
