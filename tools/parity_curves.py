@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""How far 16-bit training moves the loss from f32 training, here and in PyTorch: the same model, text and options.
+
+    ~/.cache/reprise-peers/bin/python tools/parity_curves.py [--data build/data/king_james_bible.txt] [--seeds 5]
+
+For each seed a GPT (4 layers, width 128, 12 x 64 characters) trains 200 steps in f32 and in 16 bits, in each framework
+from its own random start. d is the 16-bit loss less the f32 one of the same step, within one framework; printed are the
+root of the mean of d^2, the largest |d| and |mean of d| with its standard error over the seeds. "last bits" is two f32
+runs here whose sums have another order (REPRISE_ISA=portable): what training alone makes of a difference in the last bit.
+Exit code 1 if ours is beyond 1.2 x PyTorch's root, 1.5 x its largest, or if |mean| is above both PyTorch's and two
+standard errors. Takes two minutes for each precision.
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from torch_gpt import Gpt, GptShape, adamw  # noqa: E402
+
+BATCH, TOKENS = 12, 64
+
+
+def ours(options, seed, precision, environment=None):
+    """The loss of each step."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [options.program, "train", "--data", options.data, "--out", f"{folder}/run", "--steps", options.steps,
+                   "--seed", seed, "--precision", precision, "--decay", "constant", "--warmup", 0, "--lr", 1e-3,
+                   "--beta2", 0.95, "--weight-decay", 0.1, "--clip", 1, "--eval-every", 0, "--eval-batches", 1,
+                   "--save-every", 0, "--sample-tokens", 1]
+        subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, **(environment or {})})
+        records = [json.loads(line) for line in Path(folder, "run/metrics.jsonl").read_text().splitlines()]
+        return [record["loss"] for record in records if "loss" in record]
+
+
+def theirs(options, seed, precision):
+    text = Path(options.data).read_text()
+    letters = {letter: number for number, letter in enumerate(sorted(set(text)))}
+    ids = torch.tensor([letters[letter] for letter in text[: len(text) * 9 // 10]])
+    torch.manual_seed(seed)
+    model = Gpt(GptShape(vocab=len(letters), context=TOKENS, layers=4, heads=4, width=128))
+    optimizer = adamw(list(model.parameters()))
+    dtype = {"f32": None, "bf16": torch.bfloat16, "f16": torch.float16}[precision]
+    scaler = torch.amp.GradScaler("cpu", enabled=precision == "f16")
+    crops = torch.Generator().manual_seed(seed + 1)
+    losses = []
+    for _ in range(options.steps):
+        begins = torch.randint(len(ids) - TOKENS - 1, (BATCH,), generator=crops)
+        rows = torch.stack([ids[begin : begin + TOKENS + 1] for begin in begins])
+        with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            loss = model(rows[:, :-1], rows[:, 1:])
+        optimizer.zero_grad(set_to_none=True)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+def distance(pairs):
+    """Of (f32 losses, other losses) of each seed: root of the mean square, largest, |mean| and its standard error."""
+    differences = [[b - a for a, b in zip(*pair)] for pair in pairs]
+    flat = [d for one in differences for d in one]
+    means = [statistics.fmean(one) for one in differences]
+    error = statistics.stdev(means) / math.sqrt(len(means)) if len(means) > 1 else math.inf
+    return math.sqrt(statistics.fmean(d * d for d in flat)), max(map(abs, flat)), abs(statistics.fmean(flat)), error
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, default=ROOT / "build/cpu/bin/reprise-gpt")
+    parser.add_argument("--data", type=Path, default=ROOT / "build/data/king_james_bible.txt")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--precision", nargs="+", choices=["bf16", "f16"], default=["bf16", "f16"])
+    options = parser.parse_args()
+    torch.set_num_threads(os.cpu_count())
+    seeds = range(1, options.seeds + 1)
+    exact = {"Reprise": [ours(options, s, "f32") for s in seeds], "PyTorch": [theirs(options, s, "f32") for s in seeds]}
+    print(f"{'':<22}{'root':>9}{'largest':>9}{'|mean|':>9}{'error':>9}")
+
+    def row(name, precision, pairs):
+        found = distance(pairs)
+        print(f"{name:<12}{precision:<10}" + "".join(f"{number:9.5f}" for number in found), flush=True)
+        return found
+
+    other_sums = [ours(options, s, "f32", {"REPRISE_ISA": "portable"}) for s in seeds]
+    row("Reprise", "last bits", zip(exact["Reprise"], other_sums))
+    good = True
+    for precision in options.precision:
+        root, largest, mean, error = row("Reprise", precision,
+                                         zip(exact["Reprise"], [ours(options, s, precision) for s in seeds]))
+        peer_root, peer_largest, peer_mean, _ = row("PyTorch", precision,
+                                                    zip(exact["PyTorch"], [theirs(options, s, precision) for s in seeds]))
+        good = good and root <= 1.2 * peer_root and largest <= 1.5 * peer_largest and mean <= max(peer_mean, 2 * error)
+    print("within the bounds" if good else "beyond the bounds")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
