@@ -60,6 +60,23 @@ foreach(file IN LISTS files)
                        "set_tests_properties([==[cuda-deferred/${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\"\n"
                        "  ENVIRONMENT \"${like_a_gpu}\")\n")
   endif()
+  # A line `// also by cuBLASLt`: products of the emulator by the model of that library too.
+  file(STRINGS "${file}" by_library REGEX "^// also by cuBLASLt" LIMIT_COUNT 1)
+  if(by_library AND "${cuda_runs}" MATCHES "cuda-")
+    set(model_runs plain unkind)
+    if(sanitize)
+      set(model_runs unkind)
+    endif()
+    foreach(model IN LISTS model_runs)
+      set(environment "REPRISE_TEST_DEVICE=cuda;REPRISE_EMULATOR_CUBLASLT=${model}")
+      if(model STREQUAL unkind)
+        string(APPEND environment ";${like_a_gpu}")
+      endif()
+      string(APPEND text "add_test([==[cublaslt-${model}/${name}]==] ${command})\n"
+                         "set_tests_properties([==[cublaslt-${model}/${name}]==] PROPERTIES TIMEOUT 600\n"
+                         "  LABELS \"${labels};cuda\" ENVIRONMENT \"${environment}\")\n")
+    endforeach()
+  endif()
   reprise_follows_test_device(follows "${file}")
   if(NOT follows)
     continue()

@@ -15,18 +15,21 @@ import sys
 import time
 import tomllib
 
-from copied_tree import ON_CPU, ON_CUDA, SOURCE, CopiedTree, program_of, refuse
+from copied_tree import ON_CPU, ON_CUBLASLT, ON_CUDA, SOURCE, CopiedTree, program_of, refuse
 
-RUNS = {"cpu": ON_CPU, "emulated": ON_CUDA}  # how the tests of a preset are run
+# How tests are run: as a list says by `runs`, else as is usual for its preset.
+RUNS = {"cpu": ON_CPU, "emulated": ON_CUDA, "cublaslt": ON_CUBLASLT}
+PRESETS = {"cpu", "emulated"}
 TEST_SECONDS = 300
 
 
 def read_bugs():
-    """All bugs, each with the preset that its file names."""
+    """All bugs, each with the preset that its file names and how its test is run."""
     bugs = []
     for path in sorted((SOURCE / "tests" / "planted_bugs").glob("*.toml")):
         area = tomllib.loads(path.read_text())
-        bugs += [{**bug, "preset": area["preset"], "list": path.name} for bug in area["bug"]]
+        runs = area.get("runs", area["preset"])
+        bugs += [{**bug, "preset": area["preset"], "runs": runs, "list": path.name} for bug in area["bug"]]
     return bugs
 
 
@@ -41,8 +44,10 @@ def misfit(bug):
     test = SOURCE / "tests" / (bug["test"] + "_test.cpp")
     if not test.is_file() and not test.with_suffix(".cu").is_file():
         return f"there is no test {bug['test']}"
-    if bug["preset"] not in RUNS:
-        return f"'{bug['preset']}' is no preset for it: " + ", ".join(RUNS)
+    if bug["preset"] not in PRESETS:
+        return f"'{bug['preset']}' is no preset for it: " + ", ".join(sorted(PRESETS))
+    if bug["runs"] not in RUNS:
+        return f"'{bug['runs']}' is no way to run tests: " + ", ".join(RUNS)
     return None
 
 
@@ -58,7 +63,7 @@ def caught_by(tree, bug):
     suites = tree.suites(bug["preset"], program)
     if bug["test"] not in suites:
         refuse(f"{program} of the preset {bug['preset']} has no tests of {bug['test']}")
-    return tree.caught_by(bug["preset"], program, suites[bug["test"]], RUNS[bug["preset"]], TEST_SECONDS)
+    return tree.caught_by(bug["preset"], program, suites[bug["test"]], RUNS[bug["runs"]], TEST_SECONDS)
 
 
 def try_bug(tree, bug):
@@ -79,7 +84,7 @@ def check_without_bugs(tree, bugs):
         error = tree.build(preset, program)
         if error:
             refuse(f"the tree does not build:\n{error[-4000:]}")
-    for bug in {(bug["preset"], bug["test"]): bug for bug in bugs}.values():
+    for bug in {(bug["runs"], bug["test"]): bug for bug in bugs}.values():
         how = caught_by(tree, bug)
         if how:
             refuse(f"{bug['test']} fails without a bug: {how}")

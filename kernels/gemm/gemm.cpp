@@ -43,7 +43,7 @@ void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index)
                 .pre_activation = rows_of<T>(x.pre_activation, index),
                 .residual = rows_of<T>(x.residual, index),
                 .dactivation = rows_of<T>(x.dactivation, index),
-                .activation = epilogue.activation,
+                .activation = epilogue.applied_activation(),
                 .accumulate = epilogue.accumulate};
   PackSource<T> a{matrix_at<T>(x.a, index), x.a.stride(-2), x.a.stride(-1)};
   PackSource<T> b{matrix_at<T>(x.b, index), x.b.stride(-1), x.b.stride(-2)};

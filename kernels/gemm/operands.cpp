@@ -130,6 +130,10 @@ Operands fit_operands(const GemmArguments& arguments) {
   check(!epilogue.dactivation || (!epilogue.bias && !epilogue.pre_activation && !epilogue.scale &&
                                   !epilogue.row_scale && !epilogue.residual),
         "gemm: dactivation excludes bias, pre_activation, scales and residual");
+  check(!epilogue.stops_before_activation ||
+            (!epilogue.dactivation && !epilogue.pre_activation && !epilogue.scale && !epilogue.row_scale &&
+             !epilogue.residual && !epilogue.accumulate),
+        "gemm: stops_before_activation excludes what follows, pre_activation and dactivation");
   return out;
 }
 

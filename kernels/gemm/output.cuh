@@ -170,7 +170,7 @@ GemmOutput<T> gemm_output_of(const gemm_detail::Operands& x, const Epilogue& epi
           .batch_strides = {device_strides(batch_of(x.c)), device_strides(batch_of(x.pre_activation)),
                             device_strides(batch_of(x.residual)), device_strides(batch_of(x.dactivation))},
           .sample_rows = gemm_detail::sample_rows(x.c, epilogue),
-          .activation = epilogue.activation,
+          .activation = epilogue.applied_activation(),
           .accumulate = epilogue.accumulate};
 }
 

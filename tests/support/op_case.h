@@ -39,6 +39,7 @@ struct OpCase {
   /// Roundings, in units of the dtype's roundoff, that an element may see; more for long chains of ops.
   double roundings = 8;
   bool differentiable_twice = true;
+  bool sums_bias_with_weight = false;  ///< a product may give the gradients of a weight and its bias together
   std::vector<OpInput> empty_inputs{};  ///< a second set, with a dimension of size 0
   std::vector<OpInput> large_inputs{};  ///< big enough for several threads
 };

@@ -33,7 +33,7 @@ struct Mlp : Function<Mlp> {
     Tensor rows = as_rows(x), pre;  // (N, C), (N, hidden)
     KernelEpilogue first(bias1, {.activation = activation}), second(bias2, options);
     if (!results_wanted()) {
-      first.views.activation = Activation::none;
+      first.views.stops_before_activation = true;
       save(x, weight1, bias1, weight2, bias2, linear_forward(rows, weight1, first.views), scale, row_scale);
       Shape shape = with_width(x, weight2.size(0));
       const DType dtype = residual.defined() ? promote(x.dtype(), residual.dtype()) : x.dtype();

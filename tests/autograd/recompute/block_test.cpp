@@ -1,4 +1,5 @@
 // A transformer block with dropout everywhere, repeated: each block under a checkpoint keeps every bit.
+// also by cuBLASLt
 #include "reprise/tests/autograd/recompute/support.h"
 
 namespace reprise {

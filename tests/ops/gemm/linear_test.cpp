@@ -1,4 +1,5 @@
 // The fully connected layer with its epilogues, against matmul, add and the activation.
+// also by cuBLASLt
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/op_case.h"
 #include "reprise/tests/support/test_device.h"
@@ -28,6 +29,7 @@ TEST(Linear, PassesEveryCheckOfAnOpWithBiasActivationAndResidual) {
             },
         // Sums of up to 7 products; the pre-activation and its gradient are rounded in half types.
         .roundings = 16,
+        .sums_bias_with_weight = true,
         .empty_inputs = {{{0, 5}}, {{7, 5}}, {{7}}, {{0, 7}}},
         .large_inputs = {{{203, 67}, -1, 1}, {{131, 67}, -1, 1}, {{131}}, {{203, 131}}}});
 }
@@ -58,6 +60,7 @@ TEST(Linear, PassesEveryCheckOfAnOpWithScales) {
                     },
                 // Sums of up to 7 products, of which those of the scale's gradient are rounded in half types.
                 .roundings = 24,
+                .sums_bias_with_weight = true,
                 .empty_inputs = {{{0, 2, 5}}, {{7, 5}}, {{0, 2, 7}}, {{7}}},
                 .large_inputs = {{{203, 67}, -1, 1}, {{131, 67}, -1, 1}, {{203, 131}}, {{131}}}};
       if (bias) {

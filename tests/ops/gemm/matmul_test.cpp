@@ -1,4 +1,5 @@
 // Matrix products, against three loops.
+// also by cuBLASLt
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/op_case.h"
 

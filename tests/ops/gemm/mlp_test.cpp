@@ -1,4 +1,5 @@
 // The fused two-layer perceptron, against two linear layers.
+// also by cuBLASLt
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/op_case.h"
@@ -27,6 +28,7 @@ TEST(Mlp, PassesEveryCheckOfAnOp) {
             },
         // Three products deep; hidden values, the pre-activation and its gradient are rounded in half types.
         .roundings = 24,
+        .sums_bias_with_weight = true,
         .empty_inputs = {{{0, 3}}, {{5, 3}}, {{5}}, {{3, 5}}, {{3}}, {{0, 3}}},
         .large_inputs =
             {{{203, 37}, -1, 1}, {{149, 37}, -1, 1}, {{149}}, {{37, 149}, -1, 1}, {{37}}, {{203, 37}}}});
@@ -56,6 +58,7 @@ TEST(Mlp, PassesEveryCheckOfAnOpWithScales) {
                         return composite::mlp(in[0], in[1], in[2], in[3], in[4], Activation::gelu, end(in));
                       },
                   .roundings = 32,  // as above; the product behind the scale's gradient is rounded too
+                  .sums_bias_with_weight = true,
                   .empty_inputs = {{{0, 3}}, {{5, 3}}, {{5}}, {{3, 5}}, {{3}}, {{0, 3}}, {{3}}},
                   .large_inputs = {{{203, 37}, -1, 1},
                                    {{149, 37}, -1, 1},

@@ -20,6 +20,7 @@ TEST(PatchEmbed, PassesEveryCheckOfAnOp) {
              .fn = [](const TensorList& in) { return patch_embed(in[0], in[1], in[2]); },
              .composite = [](const TensorList& in) { return composite::patch_embed(in[0], in[1], in[2]); },
              .roundings = kRoundings,
+             .sums_bias_with_weight = true,
              .empty_inputs = {{{0, 3, 4, 6}}, {{5, 3, 2, 3}}, {{5}}},
              .large_inputs = {{{5, 3, 32, 32}, -1, 1}, {{33, 3, 4, 4}, -1, 1}, {{33}, -1, 1}}});
 }

@@ -1,0 +1,26 @@
+// Libraries by dlopen.
+#include "reprise/kernels/cuda/shared_library.h"
+
+#include <dlfcn.h>
+
+#include "reprise/core/error.h"
+
+namespace reprise::kernels::device {
+
+SharedLibrary::SharedLibrary(const std::string& name, int version)
+    : name_(name + "." + std::to_string(version)), handle_(dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (handle_) return;
+  const char* words = dlerror();
+  const std::string reason = words ? words : name_ + " cannot be opened";
+  const std::string folder = REPRISE_CUDA_LIBRARIES;  // of the build's toolkit, empty without one: CMake says
+  if (!folder.empty()) handle_ = dlopen((folder + "/" + name_).c_str(), RTLD_NOW | RTLD_LOCAL);
+  check(handle_ != nullptr, reason);
+}
+
+void* SharedLibrary::address_of(const char* function) const {
+  void* address = dlsym(handle_, function);
+  check(address != nullptr, name_, ": has no ", function);
+  return address;
+}
+
+}  // namespace reprise::kernels::device
