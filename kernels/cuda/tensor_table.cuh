@@ -20,7 +20,8 @@ namespace reprise::kernels::device {
 
 struct TableEntry {
   int64_t size;         // elements
-  int64_t first_block;  // set by for_each_table
+  int32_t first_block;  // set by for_each_table
+  int32_t place = 0;    // of the tensor in the caller's list, where a kernel asks for it
 };
 
 /// As many entries as fit: 153 for AdamW, so that GPT-2 takes one launch. Kernels take 32 KiB by
@@ -64,7 +65,7 @@ void for_each_table(std::span<const Entry> entries, int64_t piece_size, Launch&&
     if (entry.size == 0) continue;
     if (table.count == TensorTable<Entry>::capacity) flush();
     table.entries[table.count] = entry;
-    table.entries[table.count++].first_block = blocks;
+    table.entries[table.count++].first_block = int32_t(blocks);
     blocks += ceil_div(entry.size, piece_size);
   }
   flush();

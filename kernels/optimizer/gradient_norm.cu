@@ -25,7 +25,6 @@ constexpr int block_threads = 256;
 /// A tensor as a run of elements, or of any strides: then it is alone in its launch.
 struct DataEntry : TableEntry {
   const void* data;
-  int place;  ///< in the list of all
 };
 
 /// Calls body(x) with each element of [begin, end) that belongs to this thread, in f32 or f64.
@@ -137,7 +136,7 @@ void for_each_pieces(std::span<const TensorView> tensors, const Launch& launch) 
         order_like_last({&view, 1});
         collapse({&view, 1});
         if (view.rank() == 1 && (view.stride(0) == 1 || count == 1))
-          dense.push_back({{count, 0}, view.data, int(place)});
+          dense.push_back({{count, 0, int32_t(place)}, view.data});
         else
           launch(
               StridedPieces<E>{data_of<T>(view), device_shape(view), device_strides(view), count, int(place)},

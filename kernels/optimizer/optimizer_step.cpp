@@ -1,5 +1,5 @@
 // Optimizer steps on the CPU, bound by memory: AdamW moves 28 bytes per parameter (f32; also bf16 with
-// its master copy), SGD with momentum 20.
+// its master copy), SGD with momentum 20; draws cost a Philox block for each eight numbers that are rounded at random.
 // The tensors are cut into pieces of one size, and the pieces of all tensors are the tasks of one loop.
 #include "reprise/kernels/optimizer/optimizer_step.h"
 
@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/cpu/simd_random.h"
 #include "reprise/kernels/optimizer/optimizer_step_checks.h"
 #include "reprise/kernels/optimizer/pieces.h"
+#include "reprise/kernels/optimizer/rounding.h"
 #include "reprise/kernels/strided.h"
 
 namespace reprise::kernels {
@@ -24,13 +26,14 @@ double lr_of(double lr, const StepNumbers& numbers) {
   return numbers.lr_factor ? lr * *numbers.lr_factor.as<double>() : lr;
 }
 
+int64_t step_of(const AdamWTensor& tensor, const AdamWOptions& options) {
+  return tensor.updates ? *tensor.updates.as<int64_t>() + 1 : options.step;
+}
+
 /// Coefficients of one tensor's update in the type it is computed in.
 template <class C>
 struct AdamWStep {
   C beta1, beta2, eps, gradient_scale, decay, step_size, root_bias2;
-
-  AdamWStep(const AdamWTensor& tensor, const AdamWOptions& options)
-      : AdamWStep(tensor, options, tensor.updates ? *tensor.updates.as<int64_t>() + 1 : options.step) {}
 
   AdamWStep(const AdamWTensor& tensor, const AdamWOptions& options, int64_t step)
       : beta1(C(options.beta1)),
@@ -55,42 +58,122 @@ struct AdamWStep {
   C one_minus_beta1_, one_minus_beta2_;
 };
 
-template <class C, class G>
+/// The draws of 8 W elements of each of a step's numbers, where it rounds at random.
+template <int W>
+struct Draws {
+  static constexpr int elements = W * kDrawsInBlock;
+  DrawSequence sequence;
+  uint32_t words[3][4 * W];  // little-endian: as 16-bit numbers they are in the order of elements
+
+  [[gnu::always_inline]] void make(DrawsOf what, int64_t element) {
+    simd::Vector<uint32_t, W> four[4];
+    simd::philox_draws<W>(sequence.seed, sequence.offset, sequence.block_of(what, uint64_t(element)), four);
+    for (int k = 0; k < 4; ++k) simd::store(words[size_t(what)] + k * W, four[k]);
+  }
+  [[gnu::always_inline]] uint32_t at(DrawsOf what, int64_t i) const {
+    return words[size_t(what)][i / 2] >> (16 * (i % 2)) & 0xffffu;
+  }
+};
+
+/// Stores numbers that element `at` of the draws begins, rounded at random to bf16, or as they are.
+template <int L, class C, class M, class D>
+[[gnu::always_inline]] inline void store_rounded(M* to, simd::Vector<C, L> value, int64_t left,
+                                                 const D& draws, DrawsOf what, int64_t at) {
+  if constexpr (std::is_same_v<C, M>) {
+    simd::store_row<C, L>(to, value, left);
+  } else {
+    uint32_t bits[size_t(L)];
+    simd::store(bits, simd::Vector<uint32_t, L>(value));
+    for (int k = 0; k < L && k < left; ++k) to[k].bits = rounded_at_random(bits[k], draws.at(what, at + k));
+  }
+}
+
+/// A parameter as it is stored; `beside` is its rounded copy or its lower half.
+template <class C, Stored S>
+struct Parameter {
+  using Half = std::conditional_t<S == Stored::f16_copy, Float16, BFloat16>;
+  void *data, *beside;
+
+  C* wide() const { return static_cast<C*>(data); }
+  BFloat16* upper() const { return static_cast<BFloat16*>(data); }
+  int16_t* rest() const { return static_cast<int16_t*>(beside); }
+
+  template <int L>
+  [[gnu::always_inline]] simd::Vector<C, L> load(int64_t i, int64_t left) const {
+    if constexpr (S == Stored::random) {
+      return simd::load_row<C, L>(upper() + i, left);
+    } else if constexpr (S == Stored::split) {
+      uint32_t bits[size_t(L)] = {};
+      for (int k = 0; k < L && k < left; ++k) bits[k] = joined({upper()[i + k].bits, rest()[i + k]});
+      return simd::Vector<C, L>(simd::load<simd::Vector<uint32_t, L>>(bits));
+    } else {
+      return simd::load_row<C, L>(wide() + i, left);
+    }
+  }
+  template <int L, class D>
+  [[gnu::always_inline]] void store(int64_t i, simd::Vector<C, L> p, int64_t left, const D& draws,
+                                    int64_t at) const {
+    if constexpr (S == Stored::random) {
+      store_rounded<L, C>(upper() + i, p, left, draws, DrawsOf::parameter, at);
+    } else if constexpr (S == Stored::split) {
+      uint32_t bits[size_t(L)];
+      simd::store(bits, simd::Vector<uint32_t, L>(p));
+      for (int k = 0; k < L && k < left; ++k) {
+        const SplitFloat halves = split(bits[k]);
+        upper()[i + k].bits = halves.upper;
+        rest()[i + k] = halves.rest;
+      }
+    } else {
+      simd::store_row<C, L>(wide() + i, p, left);
+      if constexpr (S != Stored::plain) simd::store_row<C, L>(static_cast<Half*>(beside) + i, p, left);
+    }
+  }
+};
+
+template <class C, Stored S, class M, class G>
 void adamw_piece(const AdamWTensor& tensor, const AdamWOptions& options, int64_t begin, int64_t end) {
-  AdamWStep<C> step(tensor, options);
-  C* parameter = static_cast<C*>(tensor.parameter.data);
-  C* first = static_cast<C*>(tensor.first_moment.data);
-  C* second = static_cast<C*>(tensor.second_moment.data);
+  const int64_t count = step_of(tensor, options);
+  const AdamWStep<C> step(tensor, options, count);
+  const Parameter<C, S> parameter{tensor.parameter.data,
+                                  S == Stored::split ? tensor.remainder.data : tensor.rounded.data};
+  M* first = static_cast<M*>(tensor.first_moment.data);
+  M* second = static_cast<M*>(tensor.second_moment.data);
   const G* gradient = static_cast<const G*>(tensor.gradient.data);
-  G* rounded = static_cast<G*>(tensor.rounded.data);
+  const DrawSequence sequence{options.seed,
+                              uint64_t(count - 1) * uint64_t(options.parameters) + uint64_t(tensor.place)};
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<C, W>;
-    for_each_vector<L>(end - begin, [&](int64_t j, int64_t left) {
-      int64_t i = begin + j;
-      auto p = simd::load_row<C, L>(parameter + i, left), g = simd::load_row<C, L>(gradient + i, left);
-      auto m = simd::load_row<C, L>(first + i, left), v = simd::load_row<C, L>(second + i, left);
-      step.update(p, g, m, v);
-      simd::store_row<C, L>(parameter + i, p, left);
-      if (rounded) simd::store_row<C, L>(rounded + i, p, left);
-      simd::store_row<C, L>(first + i, m, left);
-      simd::store_row<C, L>(second + i, v, left);
-    });
+    Draws<W> draws{sequence, {}};
+    for (int64_t base = begin; base < end; base += draws.elements) {
+      if constexpr (S == Stored::random) draws.make(DrawsOf::parameter, base);
+      if constexpr (!std::is_same_v<C, M>)
+        draws.make(DrawsOf::first_moment, base), draws.make(DrawsOf::second_moment, base);
+      for_each_vector<L>(std::min<int64_t>(draws.elements, end - base), [&](int64_t at, int64_t left) {
+        const int64_t i = base + at;
+        auto p = parameter.template load<L>(i, left), g = simd::load_row<C, L>(gradient + i, left);
+        auto m = simd::load_row<C, L>(first + i, left), v = simd::load_row<C, L>(second + i, left);
+        step.update(p, g, m, v);
+        parameter.template store<L>(i, p, left, draws, at);
+        store_rounded<L, C>(first + i, m, left, draws, DrawsOf::first_moment, at);
+        store_rounded<L, C>(second + i, v, left, draws, DrawsOf::second_moment, at);
+      });
+    }
   });
 }
 
-template <class C, class G>
+template <class C, Stored S, class G>
 void sgd_piece(const SgdTensor& tensor, const SgdOptions& options, int64_t begin, int64_t end) {
   C scale = C(options.gradient_scale), decay = C(tensor.weight_decay);
   C lr = C(lr_of(tensor.lr, options.in_memory));
   C momentum = C(options.momentum);
-  C* parameter = static_cast<C*>(tensor.parameter.data);
+  const Parameter<C, S> parameter{tensor.parameter.data, tensor.rounded.data};
   C* velocity = static_cast<C*>(tensor.velocity.data);
   const G* gradient = static_cast<const G*>(tensor.gradient.data);
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<C, W>;
     for_each_vector<L>(end - begin, [&](int64_t j, int64_t left) {
       int64_t i = begin + j;
-      auto p = simd::load_row<C, L>(parameter + i, left);
+      auto p = parameter.template load<L>(i, left);
       auto g = simd::load_row<C, L>(gradient + i, left) * scale + decay * p;
       if (velocity) {
         auto v = g;
@@ -98,15 +181,9 @@ void sgd_piece(const SgdTensor& tensor, const SgdOptions& options, int64_t begin
         simd::store_row<C, L>(velocity + i, v, left);
         g = options.nesterov ? g + momentum * v : v;
       }
-      simd::store_row<C, L>(parameter + i, decltype(p)(p - lr * g), left);
+      parameter.template store<L>(i, decltype(p)(p - lr * g), left, nullptr, 0);
     });
   });
-}
-
-/// Calls body.operator()<C, G>() with the types of parameter and gradient.
-template <class Body>
-void dispatch_types(const char* op, const TensorView& gradient, Body&& body) {
-  dispatch_floating(gradient.dtype, op, [&]<class G>() { body.template operator()<Accumulator<G>, G>(); });
 }
 
 /// Puts the numbers in memory into the options. False if the step is to be skipped.
@@ -118,15 +195,15 @@ bool read_numbers(Options& options) {
 }
 
 void adamw_cpu(const Stream&, std::span<const AdamWTensor> tensors, const AdamWOptions& given) {
-  constexpr auto op = "adamw";
   check_adamw(tensors, given);
   AdamWOptions options = given;
   if (!read_numbers(options)) return;
   if (options.in_memory.step) options.step = *options.in_memory.step.as<int64_t>();
   auto size = [&](size_t t) { return tensors[t].parameter.numel(); };
   for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
-    dispatch_types(op, tensors[t].gradient,
-                   [&]<class C, class G>() { adamw_piece<C, G>(tensors[t], options, begin, end); });
+    dispatch_adamw(tensors[t], [&]<class C, Stored S, class M, class G>() {
+      adamw_piece<C, S, M, G>(tensors[t], options, begin, end);
+    });
   });
 }
 
@@ -137,8 +214,10 @@ void sgd_cpu(const Stream&, std::span<const SgdTensor> tensors, const SgdOptions
   if (!read_numbers(options)) return;
   auto size = [&](size_t t) { return tensors[t].parameter.numel(); };
   for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
-    dispatch_types(op, tensors[t].gradient,
-                   [&]<class C, class G>() { sgd_piece<C, G>(tensors[t], options, begin, end); });
+    dispatch_stored(op, tensors[t], [&]<class C, Stored S, class G>() {
+      if constexpr (S != Stored::split && S != Stored::random)  // which check_sgd refuses
+        sgd_piece<C, S, G>(tensors[t], options, begin, end);
+    });
   });
 }
 

@@ -1,10 +1,13 @@
-// Optimizer steps on CUDA: all tensors of one dtype in one launch (153 at a time). Each element is read and
+// Optimizer steps on CUDA: all tensors that are stored alike in one launch (153 at a time). Each element is read and
 // written once: AdamW moves 28 bytes per parameter (f32; also bf16 with its master copy), SGD with
-// momentum 20. Operations: about 40 per element, a quarter of what a GPU can do meanwhile.
+// momentum 20. Operations: about 40 per element, a quarter of what a GPU can do meanwhile; a number that is rounded at
+// random takes 10 more, an eighth of a Philox block.
 //
 // What changes from step to step may lie in device memory (StepNumbers): one thread of each block makes the
 // coefficients of its tensor from it, in f64.
 #include <cmath>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "reprise/core/cuda/runtime.h"
@@ -14,6 +17,7 @@
 #include "reprise/kernels/cuda/tensor_table.cuh"
 #include "reprise/kernels/cuda/workspace.h"
 #include "reprise/kernels/optimizer/optimizer_step_checks.h"
+#include "reprise/kernels/optimizer/rounding.h"
 #include "reprise/kernels/strided.h"
 #include "reprise/simt/simt.h"
 
@@ -29,7 +33,7 @@ template <int S>
 struct StepEntry : TableEntry {
   void* states[S];
   const void* gradient;
-  void* rounded;  ///< states[0] in the gradient's dtype; null: not wanted
+  void* beside;  ///< of states[0]: its rounded copy, or its lower half
   double lr, weight_decay;
   const int64_t* updates = nullptr;  ///< so far; null: the launch's numbers know the step
 };
@@ -53,7 +57,10 @@ Numbers numbers_of(const StepNumbers& numbers, double scale) {
 
 struct AdamWRuleOptions {
   double beta1, beta2, eps;
-  double bias1, bias2;  ///< 1 - beta^step of the step that was given
+  int64_t step;         ///< that was given
+  double bias1, bias2;  ///< 1 - beta^step of it
+  uint64_t seed;        ///< of the draws
+  int64_t parameters;
 };
 
 /// 1 - beta^step, by squaring: a power in f64 of the device's library costs ten times as much, in each block.
@@ -71,15 +78,19 @@ struct AdamWRule {
   static constexpr int states = 3;  // p, m, v
   using Options = AdamWRuleOptions;
   C gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, decay, step_size, root_bias2;
+  DrawSequence draws;
 
-  __device__ static AdamWRule make(const Options& options, const Numbers& numbers, double lr,
-                                   double weight_decay, const int64_t* updates) {
-    const int64_t step = updates ? *updates + 1 : numbers.step ? *numbers.step : 0;
-    const double bias1 = step ? bias_of(options.beta1, step) : options.bias1;
-    const double bias2 = step ? bias_of(options.beta2, step) : options.bias2;
-    return {C(numbers.scale()),       C(options.beta1),     C(1 - options.beta1),
-            C(options.beta2),         C(1 - options.beta2), C(options.eps),
-            C(1 - lr * weight_decay), C(lr / bias1),        C(1 / sqrt(bias2))};
+  __device__ static AdamWRule make(const Options& options, const Numbers& numbers,
+                                   const StepEntry<3>& entry) {
+    const bool in_memory = entry.updates || numbers.step;
+    const int64_t step = entry.updates ? *entry.updates + 1 : numbers.step ? *numbers.step : options.step;
+    const double bias1 = in_memory ? bias_of(options.beta1, step) : options.bias1;
+    const double bias2 = in_memory ? bias_of(options.beta2, step) : options.bias2;
+    const double lr = numbers.lr(entry.lr);
+    const uint64_t offset = uint64_t(step - 1) * uint64_t(options.parameters) + uint64_t(entry.place);
+    return {C(numbers.scale()),   C(options.beta1),      C(1 - options.beta1),           C(options.beta2),
+            C(1 - options.beta2), C(options.eps),        C(1 - lr * entry.weight_decay), C(lr / bias1),
+            C(1 / sqrt(bias2)),   {options.seed, offset}};
   }
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
     auto& [p, m, v] = x;
@@ -104,11 +115,12 @@ struct SgdRule {
   using Options = SgdRuleOptions;
   C gradient_scale, decay, lr, momentum;
   bool nesterov, first_step;
+  DrawSequence draws{};  // of nothing
 
-  __device__ static SgdRule make(const Options& options, const Numbers& numbers, double lr,
-                                 double weight_decay, const int64_t*) {
-    return {C(numbers.scale()),  C(weight_decay),  C(lr),
-            C(options.momentum), options.nesterov, options.first_step};
+  __device__ static SgdRule make(const Options& options, const Numbers& numbers,
+                                 const StepEntry<states>& entry) {
+    return {C(numbers.scale()),  C(entry.weight_decay), C(numbers.lr(entry.lr)),
+            C(options.momentum), options.nesterov,      options.first_step};
   }
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
     C& p = x[0];
@@ -122,77 +134,171 @@ struct SgdRule {
   }
 };
 
-/// Updates elements [at, at + N).
-template <int N, class C, class E, class Rule>
-__device__ __forceinline__ void update_pack(const Rule& rule, C* const (&states)[Rule::states],
-                                            const E* gradient, E* rounded, int64_t at) {
-  constexpr int S = Rule::states;
-  Pack<C, N> packs[S];
+/// Elements that one access takes of a run of W.
+template <int W, class T>
+inline constexpr int access_size = W < pack_size<T> ? W : pack_size<T>;
+
+/// W elements from `from` on, in the type they are computed in.
+template <int W, class T, class C>
+__device__ __forceinline__ void load_run(const T* from, C (&to_)[W]) {
+  constexpr int N = access_size<W, T>;
 #pragma unroll
-  for (int s = 0; s < S; ++s) packs[s] = load_pack<N>(states[s] + at);
-  const Pack<E, N> g = load_pack<N>(gradient + at);
+  for (int k = 0; k < W; k += N) {
+    const Pack<T, N> pack = load_pack<N>(from + k);
 #pragma unroll
-  for (int e = 0; e < N; ++e) {
-    C x[S];
-#pragma unroll
-    for (int s = 0; s < S; ++s) x[s] = packs[s].at[e];
-    rule.update(x, to<C>(g.at[e]));
-#pragma unroll
-    for (int s = 0; s < S; ++s) packs[s].at[e] = x[s];
+    for (int e = 0; e < N; ++e) to_[k + e] = to<C>(pack.at[e]);
   }
+}
+/// Stores W elements; make(e) gives the e-th.
+template <int W, class T, class Make>
+__device__ __forceinline__ void store_run(T* into, Make&& make) {
+  constexpr int N = access_size<W, T>;
 #pragma unroll
-  for (int s = 0; s < S; ++s) store_pack(states[s] + at, packs[s]);
-  if (!rounded) return;
-  Pack<E, N> low;
+  for (int k = 0; k < W; k += N) {
+    Pack<T, N> pack;
 #pragma unroll
-  for (int e = 0; e < N; ++e) low.at[e] = from<E>(packs[0].at[e]);
-  store_pack(rounded + at, low);
+    for (int e = 0; e < N; ++e) pack.at[e] = make(k + e);
+    store_pack(into + k, pack);
+  }
+}
+template <int W, class T>
+__device__ __forceinline__ bool fits_runs(const T* data) {
+  return fits_packs<access_size<W, T>>(data);
 }
 
-template <class Rule, class C, class E>
+/// Stores W numbers as they are, or rounded at random to bf16; element `at` is the first.
+template <int W, class M, class C>
+__device__ __forceinline__ void store_rounded(M* into, const C (&x)[W], const DrawSequence& draws,
+                                              DrawsOf what, int64_t at) {
+  if constexpr (std::is_same_v<M, C>) {
+    store_run<W>(into, [&](int e) { return x[e]; });
+  } else {
+    const auto block = draws.block(what, uint64_t(at));
+    store_run<W>(reinterpret_cast<uint16_t*>(into), [&](int e) {
+      const uint64_t number = uint64_t(W == 1 ? at % kDrawsInBlock : e);
+      return rounded_at_random(__float_as_uint(x[e]), draw_of(block, number));
+    });
+  }
+}
+
+/// A parameter as it is stored: loads and stores W elements from `at` on.
+template <class C, Stored S>
+struct Parameter {
+  using Half = Element<std::conditional_t<S == Stored::f16_copy, Float16, BFloat16>>;
+  using T = std::conditional_t<S == Stored::split || S == Stored::random, uint16_t, C>;
+  using Beside = std::conditional_t<S == Stored::split, int16_t, Half>;
+  static constexpr bool has_beside = S == Stored::split || S == Stored::bf16_copy || S == Stored::f16_copy;
+  T* data;
+  Beside* beside;
+
+  template <int W>
+  __device__ __forceinline__ bool fits() const {
+    return fits_runs<W>(data) && (!has_beside || fits_runs<W>(beside));
+  }
+  template <int W>
+  __device__ __forceinline__ void load(int64_t at, C (&p)[W]) const {
+    if constexpr (S == Stored::split) {
+      uint16_t upper[W];
+      int16_t rest[W];
+      load_run<W>(data + at, upper);
+      load_run<W>(beside + at, rest);
+#pragma unroll
+      for (int e = 0; e < W; ++e) p[e] = __uint_as_float(joined({upper[e], rest[e]}));
+    } else if constexpr (S == Stored::random) {
+      uint16_t bits[W];
+      load_run<W>(data + at, bits);
+#pragma unroll
+      for (int e = 0; e < W; ++e) p[e] = __uint_as_float(uint32_t(bits[e]) << 16);
+    } else {
+      load_run<W>(data + at, p);
+    }
+  }
+  template <int W>
+  __device__ __forceinline__ void store(int64_t at, const C (&p)[W], const DrawSequence& draws) const {
+    if constexpr (S == Stored::split) {
+      store_run<W>(data + at, [&](int e) { return split(__float_as_uint(p[e])).upper; });
+      store_run<W>(beside + at, [&](int e) { return split(__float_as_uint(p[e])).rest; });
+    } else if constexpr (S == Stored::random) {
+      store_rounded<W>(reinterpret_cast<__nv_bfloat16*>(data) + at, p, draws, DrawsOf::parameter, at);
+    } else {
+      store_run<W>(data + at, [&](int e) { return p[e]; });
+      if constexpr (has_beside) store_run<W>(beside + at, [&](int e) { return from<Half>(p[e]); });
+    }
+  }
+};
+
+/// Updates elements [at, at + W). states[0] stands for the parameter.
+template <int W, class C, Stored S, class M, class G, class Rule>
+__device__ __forceinline__ void update_run(const Rule& rule, const Parameter<C, S>& parameter,
+                                           M* const (&states)[Rule::states], const G* gradient, int64_t at) {
+  C x[Rule::states][W], g[W];
+  parameter.template load<W>(at, x[0]);
+  load_run<W>(gradient + at, g);
+#pragma unroll
+  for (int s = 1; s < Rule::states; ++s) load_run<W>(states[s] + at, x[s]);
+#pragma unroll
+  for (int e = 0; e < W; ++e) {
+    C one[Rule::states];
+#pragma unroll
+    for (int s = 0; s < Rule::states; ++s) one[s] = x[s][e];
+    rule.update(one, g[e]);
+#pragma unroll
+    for (int s = 0; s < Rule::states; ++s) x[s][e] = one[s];
+  }
+  parameter.template store<W>(at, x[0], rule.draws);
+#pragma unroll
+  for (int s = 1; s < Rule::states; ++s) store_rounded<W>(states[s] + at, x[s], rule.draws, DrawsOf(s), at);
+}
+
+template <class Rule, class C, Stored S, class M, class G>
 __global__ void __launch_bounds__(block_threads)
     step_kernel(const __grid_constant__ TensorTable<StepEntry<Rule::states>> table,
                 typename Rule::Options options, Numbers numbers) {
-  constexpr int N = pack_size<C>, S = Rule::states;
+  // Where numbers are rounded at random, a block of draws.
+  constexpr int W = S == Stored::random || !std::is_same_v<M, C> ? kDrawsInBlock : pack_size<C>;
   REPRISE_SHARED(Rule, rule_of_block, [1]);
   if (numbers.is_skipped()) return;
   const Piece piece = piece_of_block(table, kOptimizerPiece);
   const auto& entry = table.entries[piece.entry];
-  if (threadIdx.x == 0)
-    rule_of_block[0] = Rule::make(options, numbers, numbers.lr(entry.lr), entry.weight_decay, entry.updates);
+  if (threadIdx.x == 0) rule_of_block[0] = Rule::make(options, numbers, entry);
   __syncthreads();
   const Rule rule = rule_of_block[0];
-  const E* gradient = static_cast<const E*>(entry.gradient);
-  E* rounded = static_cast<E*>(entry.rounded);
-  C* states[S];
-  bool packed = fits_packs<N>(gradient) && fits_packs<N>(rounded);
+  using P = Parameter<C, S>;
+  const P parameter{static_cast<typename P::T*>(entry.states[0]),
+                    static_cast<typename P::Beside*>(entry.beside)};
+  const G* gradient = static_cast<const G*>(entry.gradient);
+  M* states[Rule::states];
+  bool packed = fits_runs<W>(gradient) && parameter.template fits<W>();
 #pragma unroll
-  for (int s = 0; s < S; ++s) {
-    states[s] = static_cast<C*>(entry.states[s]);
-    packed = packed && fits_packs<N>(states[s]);
+  for (int s = 1; s < Rule::states; ++s) {
+    states[s] = static_cast<M*>(entry.states[s]);
+    packed = packed && fits_runs<W>(states[s]);
   }
-  const int64_t packs_end = packed ? piece.end - piece.end % N : piece.begin;
-  for (int64_t i = piece.begin + int64_t(threadIdx.x) * N; i < packs_end; i += block_threads * N)
-    update_pack<N>(rule, states, gradient, rounded, i);
-  for (int64_t i = packs_end + threadIdx.x; i < piece.end; i += block_threads)
-    update_pack<1>(rule, states, gradient, rounded, i);
+  const int64_t runs_end = packed ? piece.end - piece.end % W : piece.begin;
+  for (int64_t i = piece.begin + int64_t(threadIdx.x) * W; i < runs_end; i += block_threads * W)
+    update_run<W>(rule, parameter, states, gradient, i);
+  for (int64_t i = runs_end + threadIdx.x; i < piece.end; i += block_threads)
+    update_run<1>(rule, parameter, states, gradient, i);
 }
 
-/// One launch for each gradient dtype that `tensors` have; entry_of(tensor) gives (gradient's view, entry).
-template <template <class> class RuleOf, class Tensors, class Options, class EntryOf>
+/// One launch for the tensors of each kind that `tensors` have; kind_of(tensor) tells it, dispatch(tensor, body) calls
+/// body<C, S, M, G>() with its types, entry_of(tensor) gives its row of the table.
+template <template <class> class RuleOf, class Tensors, class Options, class KindOf, class Dispatch,
+          class EntryOf>
 void launch_steps(const Stream& stream, const Tensors& tensors, const Options& options,
-                  const Numbers& numbers, const EntryOf& entry_of) {
+                  const Numbers& numbers, const KindOf& kind_of, const Dispatch& dispatch,
+                  const EntryOf& entry_of) {
   using Entry = StepEntry<RuleOf<float>::states>;
-  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+  std::map<decltype(kind_of(tensors[0])), std::vector<size_t>> kinds;
+  for (size_t t = 0; t < tensors.size(); ++t) kinds[kind_of(tensors[t])].push_back(t);
+  for (const auto& [kind, places] : kinds) {
     std::vector<Entry> entries;
-    for (const auto& tensor : tensors)
-      if (tensor.gradient.dtype == dtype) entry_of(tensor, entries);
-    dispatch_floating(dtype, "optimizer_step", [&]<class T>() {
-      using C = Accumulator<T>;
+    for (size_t t : places) entries.push_back(entry_of(tensors[t]));
+    dispatch(tensors[places[0]], [&]<class C, Stored S, class M, class G>() {
       using Rule = RuleOf<C>;
       for_each_table<Entry>(entries, kOptimizerPiece, [&](const TensorTable<Entry>& table, int64_t blocks) {
         simt::launch({.name = Rule::name, .grid = unsigned(blocks), .block = block_threads, .stream = stream},
-                     step_kernel<Rule, C, Element<T>>, table, options, numbers);
+                     step_kernel<Rule, C, S, Element<M>, Element<G>>, table, options, numbers);
       });
     });
   }
@@ -200,18 +306,27 @@ void launch_steps(const Stream& stream, const Tensors& tensors, const Options& o
 
 void adamw_cuda(const Stream& stream, std::span<const AdamWTensor> tensors, const AdamWOptions& options) {
   check_adamw(tensors, options);
-  const AdamWRuleOptions rule{options.beta1, options.beta2, options.eps, bias_of(options.beta1, options.step),
-                              bias_of(options.beta2, options.step)};
-  launch_steps<AdamWRule>(stream, tensors, rule, numbers_of(options.in_memory, options.gradient_scale),
-                          [](const AdamWTensor& t, auto& entries) {
-                            entries.push_back({{t.parameter.numel(), 0},
-                                               {t.parameter.data, t.first_moment.data, t.second_moment.data},
-                                               t.gradient.data,
-                                               t.rounded.data,
-                                               t.lr,
-                                               t.weight_decay,
-                                               data_of<int64_t>(t.updates)});
-                          });
+  const AdamWRuleOptions rule{options.beta1,
+                              options.beta2,
+                              options.eps,
+                              options.step,
+                              bias_of(options.beta1, options.step),
+                              bias_of(options.beta2, options.step),
+                              options.seed,
+                              options.parameters};
+  launch_steps<AdamWRule>(
+      stream, tensors, rule, numbers_of(options.in_memory, options.gradient_scale),
+      [](const AdamWTensor& t) { return std::tuple(stored_as(t), t.gradient.dtype, t.first_moment.dtype); },
+      [](const AdamWTensor& t, auto&& body) { dispatch_adamw(t, body); },
+      [](const AdamWTensor& t) {
+        return StepEntry<3>{{t.parameter.numel(), 0, int32_t(t.place)},
+                            {t.parameter.data, t.first_moment.data, t.second_moment.data},
+                            t.gradient.data,
+                            t.remainder ? t.remainder.data : t.rounded.data,
+                            t.lr,
+                            t.weight_decay,
+                            data_of<int64_t>(t.updates)};
+      });
 }
 
 template <class C>
@@ -219,24 +334,38 @@ using PlainSgd = SgdRule<C, false>;
 template <class C>
 using MomentumSgd = SgdRule<C, true>;
 
+template <template <class> class RuleOf>
+void launch_sgd(const Stream& stream, const std::vector<SgdTensor>& tensors, const SgdRuleOptions& rule,
+                const Numbers& numbers) {
+  launch_steps<RuleOf>(
+      stream, tensors, rule, numbers,
+      [](const SgdTensor& t) { return std::tuple(stored_as(t), t.gradient.dtype); },
+      [](const SgdTensor& t, auto&& body) {
+        dispatch_stored("sgd", t, [&]<class C, Stored S, class G>() {
+          if constexpr (S != Stored::split && S != Stored::random)  // which check_sgd refuses
+            body.template operator()<C, S, C, G>();
+        });
+      },
+      [](const SgdTensor& t) {
+        StepEntry<RuleOf<float>::states> entry{{t.parameter.numel(), 0},
+                                               {t.parameter.data},
+                                               t.gradient.data,
+                                               t.rounded.data,
+                                               t.lr,
+                                               t.weight_decay};
+        if constexpr (RuleOf<float>::states == 2) entry.states[1] = t.velocity.data;
+        return entry;
+      });
+}
+
 void sgd_cuda(const Stream& stream, std::span<const SgdTensor> tensors, const SgdOptions& options) {
   check_sgd(tensors, options);
   const SgdRuleOptions rule{options.momentum, options.nesterov, options.first_step};
   const Numbers numbers = numbers_of(options.in_memory, options.gradient_scale);
-  launch_steps<PlainSgd>(stream, tensors, rule, numbers, [](const SgdTensor& t, auto& entries) {
-    if (!t.velocity)
-      entries.push_back(
-          {{t.parameter.numel(), 0}, {t.parameter.data}, t.gradient.data, nullptr, t.lr, t.weight_decay});
-  });
-  launch_steps<MomentumSgd>(stream, tensors, rule, numbers, [](const SgdTensor& t, auto& entries) {
-    if (t.velocity)
-      entries.push_back({{t.parameter.numel(), 0},
-                         {t.parameter.data, t.velocity.data},
-                         t.gradient.data,
-                         nullptr,
-                         t.lr,
-                         t.weight_decay});
-  });
+  std::vector<SgdTensor> plain, running;
+  for (const SgdTensor& tensor : tensors) (tensor.velocity ? running : plain).push_back(tensor);
+  launch_sgd<PlainSgd>(stream, plain, rule, numbers);
+  launch_sgd<MomentumSgd>(stream, running, rule, numbers);
 }
 
 const OnCuda adamw_on_cuda{adamw, adamw_cuda};

@@ -7,18 +7,25 @@
 
 namespace reprise::kernels {
 
-/// One parameter and its state; all contiguous, of one size. f32 (f64 for f64 parameters) throughout.
+/// One parameter and its state; all contiguous, of one size. What is stored in 16 bits is computed in f32, as the rest is
+/// (f64 for f64 parameters). A parameter is f32 or f64, or bf16: then in two halves, or rounded at random (rounding.h).
 struct AdamWTensor {
-  TensorView parameter, gradient, first_moment, second_moment;
-  double lr = 0;  ///< of this tensor's group
+  TensorView parameter;
+  TensorView
+      gradient;  ///< f32, or of 16 bits: those that the parameter or its rounded copy has, where one has
+  TensorView first_moment, second_moment;  ///< f32, or bf16, rounded at random
+  double lr = 0;                           ///< of this tensor's group
   double weight_decay = 0;
-  /// Optional: the new parameter is written here too, rounded to the gradient's dtype, bf16 or f16. It is
-  /// what a model computes with whose `parameter`, in f32, is the master copy (Micikevicius et al.
-  /// 2018, 3.1).
+  /// Optional: the new parameter, f32, is written here too, rounded to bf16 or f16. It is what a model computes with
+  /// whose `parameter` is the master copy (Micikevicius et al. 2018, 3.1).
   TensorView rounded{};
   /// Optional: how many updates this tensor has had, one i64 in memory: its step is that plus 1, whatever the
   /// options say.
   TensorView updates{};
+  /// Optional, u8 (the parameter's shape, 2): the lower half of a bf16 parameter, low byte first. The two halves are an
+  /// f32, and the parameter is it rounded half up.
+  TensorView remainder{};
+  int64_t place = 0;  ///< among the parameters of the optimizer: whose draws it has
 };
 
 /// Numbers of a step that are read from the device's memory when the kernel runs, so that a captured graph
@@ -36,11 +43,14 @@ struct AdamWOptions {
   int64_t step = 1;           ///< counts from 1
   double gradient_scale = 1;  ///< gradients are multiplied by this first (clipping, loss scale)
   StepNumbers in_memory{};
+  uint64_t seed = 0;  ///< of the draws, see Note [Draws of an optimizer]
+  int64_t parameters = 1;
 };
 
 /// AdamW (Loshchilov and Hutter 2019), decoupled weight decay:
 ///   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   p = p (1 - lr wd) - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+/// The update takes m and v before they are rounded.
 extern Kernel<void(std::span<const AdamWTensor> tensors, const AdamWOptions& options)> adamw;
 
 struct SgdTensor {
@@ -48,6 +58,7 @@ struct SgdTensor {
   TensorView velocity;  ///< absent when momentum is 0
   double lr = 0;
   double weight_decay = 0;  ///< coupled: added to the gradient
+  TensorView rounded{};     ///< optional: as AdamW's
 };
 
 struct SgdOptions {

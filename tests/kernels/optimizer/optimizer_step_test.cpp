@@ -78,9 +78,10 @@ TEST(AdamW, MatchesThePapersUpdateOverSeveralSteps) {
   }
 }
 
-TEST(AdamW, WritesTheParameterRoundedToTheGradientsDtypeAsWell) {
-  for (DType half : {DType::bf16, DType::f16}) {
-    std::deque<State> all = states(DType::f32, half), alone = states(DType::f32, half);
+TEST(AdamW, WritesTheParameterRoundedAsWell) {
+  using enum DType;
+  for (auto [half, gradient] : {std::pair(bf16, bf16), {f16, f16}, {bf16, f32}, {f16, f32}}) {
+    std::deque<State> all = states(f32, gradient), alone = states(f32, gradient);
     std::deque<Array> rounded;
     std::vector<AdamWTensor> with, without;
     for (size_t t = 0; t < all.size(); ++t) {
@@ -101,6 +102,38 @@ TEST(AdamW, WritesTheParameterRoundedToTheGradientsDtypeAsWell) {
       if (with[t].rounded) { EXPECT_EQ(rounded[t].values(), want) << half << " tensor " << t; }
     }
   }
+}
+
+// In f64, of a parameter and moments that are stored in 16 bits.
+TEST(AdamW, IsThePapersUpdateHoweverItIsStored) {
+  enum class As { split, random };
+  for (As as : {As::split, As::random})
+    for (DType moments : {DType::f32, DType::bf16})
+      for (DType of_gradient : {DType::f32, DType::bf16}) {
+        State s({257}, DType::bf16, of_gradient, 5);
+        Array first({257}, moments), second({257}, moments), rest({257, 2}, DType::u8);
+        for (Array* zero : {&first, &second, &rest}) zero->fill_with([](int64_t) { return 0.0; });
+        std::vector<double> p = s.parameter.values(), m(p.size()), v(p.size());
+        for (int64_t step = 1; step <= 3; ++step) {
+          std::vector<AdamWTensor> tensors = {
+              {s.parameter.view(), s.gradient.view(), first.view(), second.view(), 0.01, 0.1}};
+          if (as == As::split) tensors[0].remainder = rest.view();
+          run_kernel(adamw, tensors, AdamWOptions{.beta1 = 0.8, .beta2 = 0.95, .step = step, .seed = 9});
+          const std::vector<double> g = s.gradient.values();
+          for (size_t i = 0; i < g.size(); ++i) {
+            m[i] = 0.8 * m[i] + 0.2 * g[i];
+            v[i] = 0.95 * v[i] + 0.05 * g[i] * g[i];
+            const double m_hat = m[i] / (1 - std::pow(0.8, step)), v_hat = v[i] / (1 - std::pow(0.95, step));
+            p[i] = p[i] * 0.999 - 0.01 * m_hat / (std::sqrt(v_hat) + 1e-8);
+          }
+        }
+        // Three roundings, each by less than a last bit; of a split parameter the last, by half of one.
+        const double of_parameter = as == As::split && moments == DType::f32 ? 0.5 : 3;
+        expect_near(s.parameter.values(), p, of_parameter * epsilon_of(DType::bf16), "parameter");
+        const double of_moments = moments == DType::f32 ? tolerance_for(DType::f32) : 3 * epsilon_of(moments);
+        expect_near(first.values(), m, of_moments, "first moment");
+        expect_near(second.values(), v, of_moments, "second moment");
+      }
 }
 
 TEST(AdamW, RefusesARoundedParameterThatDoesNotFit) {
@@ -149,6 +182,27 @@ TEST(Sgd, MatchesTheTextbookWithMomentumNesterovAndDecay) {
           expect_near(all[t].first.values(), v[t], tolerance_for(dtype), "velocity");
         }
       }
+}
+
+TEST(Sgd, WritesTheParameterRoundedAsWell) {
+  using enum DType;
+  for (auto [half, gradient] : {std::pair(bf16, bf16), {f16, f16}, {bf16, f32}, {f16, f32}})
+    for (double momentum : {0.0, 0.9}) {
+      State s({129}, f32, gradient, 1), alone({129}, f32, gradient, 1);
+      Array rounded({129}, half, Layout::offset);
+      std::vector<SgdTensor> with = {{s.parameter.view(), s.gradient.view(), s.first.view(), 0.05, 0.1}};
+      std::vector<SgdTensor> without = {
+          {alone.parameter.view(), alone.gradient.view(), alone.first.view(), 0.05, 0.1}};
+      if (momentum == 0) with[0].velocity = without[0].velocity = {};
+      with[0].rounded = rounded.view();
+      run_kernel(sgd, with, {.momentum = momentum});
+      run_kernel(sgd, without, {.momentum = momentum});
+      std::vector<double> want = alone.parameter.values();
+      EXPECT_EQ(s.parameter.values(), want);
+      for (double& x : want) x = half == bf16 ? float(BFloat16(float(x))) : float(Float16(float(x)));
+      EXPECT_EQ(rounded.values(), want);
+      EXPECT_TRUE(rounded.surroundings_untouched());
+    }
 }
 
 TEST(OptimizerStep, TakesMoreTensorsThanATableHolds) {
@@ -257,7 +311,7 @@ TEST(OptimizerStep, IsExactAcrossThreadCounts) {
 
 TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
   State s({3, 5}, DType::f32, DType::f32, 1), other({5, 3}, DType::f32, DType::f32, 1);
-  State wide({3, 5}, DType::f64, DType::f64, 1), half({3, 5}, DType::bf16, DType::bf16, 1);
+  State wide({3, 5}, DType::f64, DType::f64, 1), half({3, 5}, DType::f16, DType::f16, 1);
   Array turned({3, 5}, DType::f32, Layout::reversed), number({}, DType::f32);
   auto step = [](const TensorView& p, const TensorView& g, const TensorView& m, const TensorView& v) {
     std::vector<AdamWTensor> tensors = {{p, g, m, v, 0.1, 0}};
@@ -269,7 +323,7 @@ TEST(OptimizerStep, RefusesStatesThatDoNotFit) {
   expect_error([&] { step(p, g, wide.first.view(), m); }, "adamw: first moment 0 is f64");
   expect_error([&] { step(p, g, m, turned.view()); }, "adamw: second moment 0 is not contiguous");
   expect_error([&] { step(half.parameter.view(), half.gradient.view(), m, m); },
-               "parameter 0 needs f32 or f64");
+               "parameter 0 needs f32, f64 or bf16, is f16");
   expect_error([&] { run_kernel(adamw, {}, {.step = 0}); }, "adamw: step is 0");
   std::vector<SgdTensor> plain = {{p, g, {}, 0.1, 0}};
   expect_error([&] { run_kernel(sgd, plain, {.momentum = 0.9}); },
