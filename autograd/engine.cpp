@@ -6,6 +6,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/graph_task.h"
+#include "reprise/autograd/ops.h"
 
 namespace reprise::autograd {
 namespace {
@@ -53,7 +54,8 @@ void seed(GraphTask& task, const TensorList& outputs, const TensorList& output_g
     check(bool(edge), op, ": output ", i, " of shape ", outputs[i].shape(),
           " is not part of a graph: nothing it was made from requires grad, or it was made under NoGrad or "
           "detached");
-    task.add_root(edge, root_gradient(outputs[i], output_grads, i, create_graph, op));
+    const DType wanted = edge.node->outputs()[size_t(edge.input)].dtype;  // of a leaf, its grad_dtype
+    task.add_root(edge, cast(root_gradient(outputs[i], output_grads, i, create_graph, op), wanted));
   }
 }
 

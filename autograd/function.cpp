@@ -114,11 +114,13 @@ DType FunctionNode::gradient_dtype(int i, DType otherwise) const {
 }
 
 void FunctionNode::cast_gradients(TensorList& grads) const {
-  if (!under_autocast_) return;
   for (size_t i = 0; i < grads.size(); ++i) {
     if (!edges_[i] || !grads[i].defined()) continue;
     const DType wanted = gradient_dtype(int(i), grads[i].dtype());
     if (grads[i].dtype() == wanted) continue;
+    // Elsewhere a backward that gives another dtype is wrong, which the pass says.
+    auto* leaf = dynamic_cast<AccumulateGrad*>(edges_[i].node.get());
+    if (!under_autocast_ && !(leaf && leaf->leaf().grad_dtype == wanted)) continue;
     MemoryScope memory = gradient_memory(int(i));
     grads[i] = cast(grads[i], wanted);
   }

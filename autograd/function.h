@@ -54,7 +54,7 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
   /// to make the gradient of a parameter in.
   MemoryScope gradient_memory(int i) const;
   /// The dtype that the gradient of the i-th tensor argument should have: of an f32 weight it is f32, whatever dtype
-  /// autocast gave to `forward`. `otherwise` where no gradient is wanted. One that `backward` returns in another dtype
+  /// autocast gave to `forward`; of a leaf, its `grad_dtype`. `otherwise` where no gradient is wanted. One that `backward` returns in another dtype
   /// is cast.
   DType gradient_dtype(int i, DType otherwise) const;
   /// Whether autocast chose the dtypes: then an operation may take what it refuses otherwise.
@@ -109,13 +109,13 @@ template <class F>
 concept DeclaresAutocast = requires {
   F::autocast;
 };
-/// Which of a Function's tensor arguments autocast leaves as they are: bit i is the i-th.
+/// Which of a Function's tensor arguments autocast leaves as they are.
 template <class F>
-constexpr uint32_t kept_by_autocast() {
-  if constexpr (requires { F::autocast_keeps; })
-    return F::autocast_keeps;
-  else
-    return 0;
+constexpr KeptArguments kept_by_autocast() {
+  KeptArguments kept;
+  if constexpr (requires { F::autocast_keeps; }) kept.always = F::autocast_keeps;
+  if constexpr (requires { F::autocast_norm_keeps; }) kept.of_norms = F::autocast_norm_keeps;
+  return kept;
 }
 inline TensorList as_list(const Tensor& x) { return {x}; }
 inline const TensorList& as_list(const TensorList& list) { return list; }

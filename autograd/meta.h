@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 
 #include "reprise/autograd/node.h"
 #include "reprise/autograd/shadow.h"
@@ -26,6 +27,7 @@ struct AutogradMeta final : AutogradSlot {
   bool stands_in = false;       ///< see mark_stand_in
 
   Tensor grad;
+  std::optional<DType> grad_dtype;  ///< of `grad`; none: the leaf's own
   bool retains_grad = false;  ///< of a non-leaf: `grad` gets its gradient
   // Two backward passes may meet at one leaf. Summing under create_graph asks for edges, so there are two.
   std::mutex grad_mutex;  ///< guards grad, from before a sum until after it

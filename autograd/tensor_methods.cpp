@@ -24,6 +24,13 @@ void check_self(const Tensor& x, const char* method) {
     throw UndefinedTensor(reprise::detail::join(method, ": the tensor was never given a value"));
 }
 
+// Graphs recorded so far end at an accumulator that knows the leaf's form of then. Its mutex is held.
+void forget_accumulator(AutogradMeta& leaf, bool same_form) {
+  NodePtr accumulator = leaf.accumulator.lock();
+  if (accumulator && !same_form) static_cast<AccumulateGrad&>(*accumulator).retire();
+  leaf.accumulator.reset();
+}
+
 }  // namespace
 
 Tensor Tensor::reshape(const Shape& shape) const { return reprise::reshape(*this, shape); }
@@ -81,10 +88,35 @@ Tensor Tensor::grad() const {
   return meta ? meta->grad : Tensor();
 }
 
+DType Tensor::grad_dtype() const {
+  check_self(*this, "grad_dtype");
+  auto meta = find_meta(*this);
+  return meta ? meta->grad_dtype.value_or(dtype()) : dtype();
+}
+
+const Tensor& Tensor::set_grad_dtype(DType dtype) const {
+  check_self(*this, "set_grad_dtype");
+  check(is_leaf(), "set_grad_dtype: only a leaf keeps a gradient, and this tensor came out of an operation");
+  check(is_floating(dtype) && is_floating(this->dtype()), "set_grad_dtype: a tensor ", this->dtype(), shape(),
+        " cannot have gradients in ", dtype);
+  const Tensor gradient = grad();
+  check(!gradient.defined() || gradient.dtype() == dtype, "set_grad_dtype: there is a gradient in ",
+        gradient.defined() ? gradient.dtype() : dtype, ", which is not ", dtype,
+        "; drop it first: set_grad({})");
+  const bool changes = dtype != grad_dtype();
+  auto meta = require_meta(*this);
+  std::lock_guard lock(meta->mutex);
+  meta->grad_dtype = dtype;
+  if (changes) forget_accumulator(*meta, /*same_form=*/false);
+  return *this;
+}
+
 void Tensor::set_grad(const Tensor& gradient) const {
   check_self(*this, "set_grad");
-  check(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
-        "set_grad: the gradient does not fit a tensor ", dtype(), shape());
+  check(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == grad_dtype()),
+        "set_grad: a gradient ", gradient.defined() ? gradient.dtype() : dtype(),
+        gradient.defined() ? gradient.shape() : shape(), " does not fit a tensor ", dtype(), shape(),
+        " whose gradient is ", grad_dtype());
   check(!gradient.defined() || gradient.device() == device(), "set_grad: the gradient is on ",
         gradient.defined() ? gradient.device() : Device(), ", the tensor on ", device());
   bool shares =
@@ -233,18 +265,18 @@ void Tensor::set_data(const Tensor& source) const {
   check(!requires_grad() || is_floating(source.dtype()), "set_data: a tensor that requires grad needs a ",
         "floating dtype, got ", source.dtype());
   Tensor gradient = grad();
-  check(!gradient.defined() || (gradient.shape() == source.shape() && gradient.dtype() == source.dtype() &&
+  auto own = find_meta(*this);
+  const DType of_gradients = own ? own->grad_dtype.value_or(source.dtype()) : source.dtype();
+  check(!gradient.defined() || (gradient.shape() == source.shape() && gradient.dtype() == of_gradients &&
                                 gradient.device() == source.device()),
         "set_data: the gradient does not fit a tensor ", source.dtype(), source.shape());
   bool same_form = source.shape() == shape() && source.dtype() == dtype() && source.device() == device();
   source.storage()->bump_version_past(version());
   impl_->storage = source.storage();
   impl_->view = source.view();
-  if (auto meta = find_meta(*this)) {
-    std::lock_guard lock(meta->mutex);
-    NodePtr accumulator = meta->accumulator.lock();
-    if (accumulator && !same_form) static_cast<AccumulateGrad&>(*accumulator).retire();
-    meta->accumulator.reset();  // it knows the old shape and dtype
+  if (own) {
+    std::lock_guard lock(own->mutex);
+    forget_accumulator(*own, same_form);
   }
 }
 

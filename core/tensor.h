@@ -96,6 +96,11 @@ class Tensor {
   bool is_leaf() const;
   Tensor grad() const;  ///< the accumulated gradient, undefined if there is none
   void set_grad(const Tensor& gradient) const;
+  /// The dtype that the gradient of this leaf is kept, added up and given to hooks in; at first the leaf's own. With f32 for
+  /// a leaf of 16 bits, micro-batches and uses of a weight are summed in f32 ("main gradients"; PyTorch: `grad_dtype`).
+  /// Error on a non-leaf, unless `dtype` is floating, or if there is a gradient of another dtype.
+  const Tensor& set_grad_dtype(DType dtype) const;
+  DType grad_dtype() const;
   void retain_grad() const;  ///< keeps the gradient of a non-leaf
   Tensor detach() const;     ///< shares data and version, outside the graph
   /// Gradients of this scalar for all leaves, added to their `grad`. See autograd/engine.h for the options.

@@ -12,10 +12,14 @@ class TensorSet {
  public:
   /// Adds x, which is defined; false if it is there already.
   bool insert(const Tensor& x) {
-    auto [first, last] = tensors_.equal_range(x.storage().get());
-    if (std::any_of(first, last, [&](const auto& entry) { return entry.second.is_same(x); })) return false;
+    if (contains(x)) return false;
     tensors_.emplace(x.storage().get(), x);
     return true;
+  }
+  /// Whether x, whose memory is that which it was added with, is there.
+  bool contains(const Tensor& x) const {
+    auto [first, last] = tensors_.equal_range(x.storage().get());
+    return std::any_of(first, last, [&](const auto& entry) { return entry.second.is_same(x); });
   }
 
  private:

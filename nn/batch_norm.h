@@ -36,6 +36,7 @@ class BatchNorm : public Layer {
     const char *name, *form;
     int least_rank, most_rank;
   };
+  bool is_norm() const override { return true; }
   BatchNorm(const Inputs& inputs, int64_t channels, const BatchNormLayerOptions& options, Device device);
 
  private:

@@ -37,6 +37,9 @@ class LayerNorm : public Layer {
 
   Tensor weight, bias;  ///< (width); bias undefined without it
 
+ protected:
+  bool is_norm() const override { return true; }
+
  private:
   double eps_;
 };
@@ -56,6 +59,9 @@ class RmsNorm : public Layer {
 
   Tensor weight;  ///< (width)
 
+ protected:
+  bool is_norm() const override { return true; }
+
  private:
   double eps_;
 };
@@ -71,6 +77,9 @@ class Norm : public Layer {
   SumAndNorm add(const Tensor& x, const Tensor& residual);
 
   Tensor weight, bias;  ///< (width); bias undefined without it, and of RmsNorm
+
+ protected:
+  bool is_norm() const override { return true; }
 
  private:
   NormKind kind_;
@@ -90,6 +99,9 @@ class GroupNorm : public Layer {
   Tensor forward(const Tensor& x) override { return group_norm(x, groups_, weight, bias, eps_); }
 
   Tensor weight, bias;  ///< (channels), 1 and 0 at first; undefined if not affine
+
+ protected:
+  bool is_norm() const override { return true; }
 
  private:
   int64_t groups_;

@@ -79,33 +79,62 @@ std::vector<std::string> Module::no_weight_decay() const {
   return names;
 }
 
-// `convert` gives a tensor itself where nothing is to change.
+// convert(tensor, value) gives the value, or gradient, of a tensor as it is to be: itself where nothing is to change.
 template <class Convert>
-void Module::replace_tensors(const Convert& convert) {
+void Module::replace_tensors(const NamedTensors& all, const Convert& convert) {
   MemoryScope scope(MemoryCategory::parameters);
   NoGrad guard;
-  NamedTensors all = state_dict();
-  const NamedTensors constants = collect(Kind::constant);
-  all.insert(all.end(), constants.begin(), constants.end());
   for (const auto& [name, tensor] : all) {
-    Tensor before = tensor.detach(), after = convert(before), gradient = tensor.grad();
+    Tensor before = tensor.detach(), after = convert(tensor, before), gradient = tensor.grad();
     if (after.is_same(before)) continue;
     tensor.set_grad({});
     tensor.set_data(after);
     if (!gradient.defined()) continue;
     MemoryScope of_gradients(MemoryCategory::gradients);
-    tensor.set_grad(convert(gradient));
+    const Tensor converted = convert(tensor, gradient);
+    tensor.set_grad(converted.dtype() == tensor.grad_dtype() ? converted : converted.to(tensor.grad_dtype()));
   }
 }
 
+NamedTensors Module::state_and_constants() const {
+  NamedTensors all = state_dict();
+  const NamedTensors constants = collect(Kind::constant);
+  all.insert(all.end(), constants.begin(), constants.end());
+  return all;
+}
+
+namespace {
+Tensor in_dtype(const Tensor& x, DType dtype) {
+  return is_floating(x.dtype()) && x.dtype() != dtype ? x.to(dtype) : x;
+}
+}  // namespace
+
 void Module::to(DType dtype) {
   check(is_floating(dtype), "Module: cannot compute in ", dtype);
-  replace_tensors(
-      [&](const Tensor& x) { return is_floating(x.dtype()) && x.dtype() != dtype ? x.to(dtype) : x; });
+  replace_tensors(state_and_constants(),
+                  [&](const Tensor&, const Tensor& value) { return in_dtype(value, dtype); });
 }
 
 void Module::to(Device device) {
-  replace_tensors([&](const Tensor& x) { return x.device() == device ? x : x.to(device); });
+  replace_tensors(state_and_constants(), [&](const Tensor&, const Tensor& value) {
+    return value.device() == device ? value : value.to(device);
+  });
+}
+
+void Module::collect_of_norms(TensorSet& into) const {
+  if (is_norm())
+    for (const NamedTensors* list : {&parameters_, &buffers_})
+      for (const auto& [name, tensor] : *list) into.insert(tensor);
+  for (const auto& [name, child] : children_) child->collect_of_norms(into);
+}
+
+void to_precision(Module& module, DType dtype) {
+  check(dtype == DType::f32 || size_of(dtype) == 2, "to_precision: needs bf16, f16 or f32, got ", dtype);
+  TensorSet of_norms;
+  module.collect_of_norms(of_norms);
+  Module::replace_tensors(module.state_dict(), [&](const Tensor& tensor, const Tensor& value) {
+    return in_dtype(value, of_norms.contains(tensor) ? DType::f32 : dtype);
+  });
 }
 
 void Module::zero_grad() {

@@ -89,15 +89,21 @@ class Module {
   Tensor register_constant(std::string name, const Tensor& value);
   void register_module(std::string name, Module& child);
 
+  /// Of normalisation layers: what they have stays f32 where a model is trained in 16 bits.
+  virtual bool is_norm() const { return false; }
+
  private:
+  friend void to_precision(Module& module, DType dtype);
   enum class Kind : uint8_t { parameter, buffer, constant };
   void check_free(const std::string& name) const;
+  NamedTensors state_and_constants() const;
   template <class Convert>
-  void replace_tensors(const Convert& convert);
+  static void replace_tensors(const NamedTensors& all, const Convert& convert);
   const NamedTensors& own(Kind kind) const;
   NamedTensors collect(Kind kind) const;
   void collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const;
 
+  void collect_of_norms(TensorSet& into) const;
   void collect_undecayed(std::vector<std::string>& into, const std::string& prefix) const;
 
   Tensor keep(std::string name, const Tensor& value, Kind kind);
@@ -108,6 +114,10 @@ class Module {
   std::unordered_set<std::string> names_;  // of all four
   bool training_ = true, frozen_ = false;
 };
+
+/// Converts a model for training in 16 bits: parameters and buffers to `dtype`, those of norms to f32. An optimizer made
+/// afterwards keeps what is wider (optim::Master). Error unless it is bf16, f16 or f32.
+void to_precision(Module& module, DType dtype);
 
 /// A module from one tensor to one tensor: what containers such as Sequential hold.
 class Layer : public Module {

@@ -31,7 +31,7 @@ Autocast::Autocast(Device device, DType dtype, const AutocastOptions& options) {
   check_device(device);
   AutocastState state = detail::state;
   AutocastState::OfDevice& own = state.devices[size_t(device.type)];
-  own = {options.enabled ? std::optional(dtype) : std::nullopt, options.weights};
+  own = {options.enabled ? std::optional(dtype) : std::nullopt, options.weights, options.norms};
   state.any = false;
   for (const AutocastState::OfDevice& each : state.devices) state.any |= each.dtype.has_value();
   enter(state);

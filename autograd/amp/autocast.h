@@ -31,9 +31,16 @@ enum class Shadows : uint8_t {
   none,     ///< for one operation
 };
 
+/// What norms of 16-bit inputs give. They compute in f32 either way.
+enum class Norms : uint8_t {
+  f32,       ///< f32, as in PyTorch's table
+  as_given,  ///< the dtype of their input: for a model of 16-bit weights, whose residual stream has 16 bits too
+};
+
 struct AutocastOptions {
   bool enabled = true;  ///< false: inside, operations run in the dtypes they are given
   Shadows weights = Shadows::step;
+  Norms norms = Norms::f32;
 };
 
 /// What holds on a thread, for each type of device.
@@ -41,6 +48,7 @@ struct AutocastState {
   struct OfDevice {
     std::optional<DType> dtype{};  ///< none: off
     Shadows weights = Shadows::step;
+    Norms norms = Norms::f32;
   };
   std::array<OfDevice, 2> devices{};  ///< by DeviceType
   bool any = false;                   ///< whether it is on for one of them

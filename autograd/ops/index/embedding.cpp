@@ -17,9 +17,13 @@ struct EmbeddingBackward : Function<EmbeddingBackward> {
   static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::moves();
 
-  Tensor forward(const Tensor& dy, const Tensor& indices, const Shape& table) {
+  DType dtype_ = DType::f32;
+
+  /// In `dtype`, that of dy or f32.
+  Tensor forward(const Tensor& dy, const Tensor& indices, const Shape& table, DType dtype) {
     save(indices);
-    Tensor dweight = Tensor::zeros(table, dy.dtype(), dy.device());
+    dtype_ = dy.dtype();
+    Tensor dweight = Tensor::zeros(table, dtype, dy.device());
     add_rows(dy, indices, dweight);
     return dweight;
   }
@@ -27,7 +31,9 @@ struct EmbeddingBackward : Function<EmbeddingBackward> {
   static void add_rows(const Tensor& dy, const Tensor& indices, const Tensor& dweight) {
     kernels::embedding_backward(current_stream(dy.device()), unit_stride(dy).view(), indices, dweight);
   }
-  TensorList backward(const TensorList& ddweight) { return {embedding(ddweight[0], saved(0)), Tensor()}; }
+  TensorList backward(const TensorList& ddweight) {
+    return {cast(embedding(ddweight[0], saved(0)), dtype_), Tensor()};
+  }
 };
 
 struct Embedding : Function<Embedding> {
@@ -56,7 +62,7 @@ struct Embedding : Function<Embedding> {
       return {dweight, Tensor()};
     }
     MemoryScope memory = gradient_memory(0);
-    return {EmbeddingBackward::apply(dy[0], saved(0), table_), Tensor()};
+    return {EmbeddingBackward::apply(dy[0], saved(0), table_, gradient_dtype(0, dy[0].dtype())), Tensor()};
   }
 };
 

@@ -17,6 +17,7 @@ using namespace autograd;
 template <class Derived>
 struct AddNorm : Function<Derived> {
   static constexpr auto autocast = amp::Policy::widest;
+  static constexpr uint32_t autocast_norm_keeps = 0b1111;
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
@@ -27,8 +28,7 @@ struct AddNorm : Function<Derived> {
     check(x.rank() >= 1, op, ": needs at least one dimension");
     check(residual.shape() == x.shape() && residual.dtype() == x.dtype(), op, ": residual ", residual.dtype(),
           residual.shape(), " does not fit x ", x.dtype(), x.shape());
-    check_dtype(x, gamma, op);
-    check_dtype(x, beta, op);
+    if (!this->under_autocast()) check_dtype(x, gamma, op), check_dtype(x, beta, op);
     eps_ = eps;
     Tensor sum = empty_like(x), y = empty_like(x), mean, rstd;
     if (this->recording()) {
@@ -98,10 +98,11 @@ struct AddRmsNorm : AddNorm<AddRmsNorm> {
   }
 };
 
-// Under autocast the sum is of the wider dtype and the norm f32: one pass where both are the same.
+// Under autocast the sum is of the wider dtype, and the norm f32 or as the sum: one pass where both are the same.
 bool is_two_operations(const Tensor& x, const Tensor& residual) {
   if (!x.defined() || !residual.defined() || !amp::autocast_dtype(x.device())) return false;
-  return is_half(x.dtype()) || x.dtype() != residual.dtype();
+  if (x.dtype() != residual.dtype()) return true;
+  return is_half(x.dtype()) && amp::autocast_state().of(x.device()).norms == amp::Norms::f32;
 }
 
 SumAndNorm as_pair(TensorList outputs) { return {std::move(outputs[0]), std::move(outputs[1])}; }

@@ -14,13 +14,13 @@ using namespace autograd;
 struct LayerNorm : Function<LayerNorm> {
   static constexpr const char* name = "layer_norm";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_norm_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
   Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
     check(x.rank() >= 1, "layer_norm: needs at least one dimension");
-    check_dtype(x, gamma, name);
-    check_dtype(x, beta, name);
+    if (!under_autocast()) check_dtype(x, gamma, name), check_dtype(x, beta, name);
     eps_ = eps;
     Tensor y = empty_like(x), mean, rstd;
     if (recording()) {

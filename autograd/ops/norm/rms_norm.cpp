@@ -14,12 +14,13 @@ using namespace autograd;
 struct RmsNorm : Function<RmsNorm> {
   static constexpr const char* name = "rms_norm";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_norm_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
   Tensor forward(const Tensor& x, const Tensor& gamma, double eps) {
     check(x.rank() >= 1, "rms_norm: needs at least one dimension");
-    check_dtype(x, gamma, name);
+    if (!under_autocast()) check_dtype(x, gamma, name);
     eps_ = eps;
     Tensor y = empty_like(x), rstd;
     if (recording()) rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
