@@ -21,43 +21,73 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
 AdamW::AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& options)
     : GroupOptimizer(std::move(groups)),
       options_(options),
-      written_(parameter_count()),
+      masters_(parameter_count()),
       updates_(parameter_count()) {
-  add_state({"first_moment", &first_});
-  add_state({"second_moment", &second_});
-  add_state({"master", &master_, true});
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "AdamW: betas must be in [0, 1), got ", options.beta1, " and ", options.beta2);
   check(options.eps >= 0 && std::isfinite(options.eps),
         "AdamW: eps must be a finite number of at least 0, got ", options.eps);
+  check(options.moments == DType::f32 || options.moments == DType::bf16,
+        "AdamW: moments must be f32 or bf16, got ", options.moments);
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    check(options.master == Master::f32 || parameter.dtype() != DType::f16, "AdamW: parameter ", place,
+          " is f16, of which only a master copy in f32 can be kept");
+  });
+  add_state_lists();
 }
+
+void AdamW::add_state_lists() {
+  auto moments = [this](const Tensor& parameter) {
+    return std::optional(StateForm{moments_of(parameter), parameter.shape()});
+  };
+  add_state({"first_moment", &first_, moments});
+  add_state({"second_moment", &second_, moments});
+  if (options_.master == Master::f32) add_state(list_of(masters_));
+  if (options_.master != Master::split) return;
+  add_state({"remainder", &remainder_, [this](const Tensor& parameter) {
+               std::optional<StateForm> form;
+               if (!is_split(parameter)) return form;
+               form = {DType::u8, parameter.shape()};
+               form->shape.push_back(2);
+               return form;
+             }});
+}
+
+DType AdamW::moments_of(const Tensor& parameter) const {
+  return parameter.dtype() == DType::f64 ? DType::f64 : options_.moments;
+}
+
+bool AdamW::is_split(const Tensor& parameter) const {
+  return options_.master == Master::split && parameter.dtype() == DType::bf16;
+}
+
+bool AdamW::draws() const { return options_.master == Master::stochastic || options_.moments == DType::bf16; }
 
 Tensor AdamW::updated_copy(const Tensor& parameter, size_t place) const {
-  if (size_of(parameter.dtype()) != 2) return parameter;
-  const Tensor& master = master_[place];
-  if (master.defined() && parameter.version() == written_[place]) return master;
-  NoGrad guard;
-  Tensor given = parameter.detach();
-  if (!master.defined()) return given.to(DType::f32);
-  // Elements that are still the master's, rounded, keep the digits that the parameter has no room for.
-  return where(equal(master.to(given.dtype()), given), master, given.to(DType::f32));
+  return options_.master == Master::f32 ? masters_.copy_of(parameter, place) : parameter;
 }
 
-void AdamW::make_moments(const Tensor& parameter, size_t place) {
+void AdamW::make_state(const Tensor& parameter, size_t place) {
   if (first_[place].defined()) return;
-  Tensor first = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
-  second_[place] = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
+  auto zeros = [&](const Shape& shape, DType dtype) {
+    return Tensor::zeros(shape, dtype, parameter.device());
+  };
+  Tensor first = zeros(parameter.shape(), moments_of(parameter)),
+         second = zeros(parameter.shape(), first.dtype());
+  if (is_split(parameter)) {
+    Shape bytes = parameter.shape();
+    bytes.push_back(2);
+    remainder_[place] = zeros(bytes, DType::u8);
+  }
+  second_[place] = second;
   first_[place] = first;
 }
 
 void AdamW::allocate_state() {
   MemoryScope scope(MemoryCategory::optimizer);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    make_moments(parameter, place);
-    Tensor copy = updated_copy(parameter, place);
-    if (copy.is_same(parameter)) return;
-    master_[place] = copy;
-    written_[place] = parameter.version();
+    make_state(parameter, place);
+    masters_.keep(parameter, place, updated_copy(parameter, place));
   });
 }
 
@@ -70,26 +100,27 @@ AdamW::Targets AdamW::make_targets() {
     if (!gradient.defined()) return;
     gradient = targets.gradients[place] = gradient.detach().contiguous();
     const Tensor copy = targets.copies[place] = updated_copy(parameter, place);
-    make_moments(parameter, place);
-    targets.tensors[place] = {
-        copy, gradient, first_[place], second_[place], rate_of(group), group.weight_decay, {}, {}};
-    if (!copy.is_same(parameter)) targets.tensors[place].rounded = parameter;
+    make_state(parameter, place);
+    kernels::AdamWTensor& tensor = targets.tensors[place];
+    tensor = {copy, gradient, first_[place], second_[place], rate_of(group), group.weight_decay};
+    if (!copy.is_same(parameter)) tensor.rounded = parameter;
+    if (is_split(parameter)) tensor.remainder = remainder_[place];
+    tensor.place = int64_t(place);
   });
   return targets;
 }
 
-void AdamW::launch(Targets& targets, const std::vector<size_t>& places,
-                   const kernels::AdamWOptions& options) {
+void AdamW::launch(Targets& targets, const std::vector<size_t>& places, kernels::AdamWOptions options) {
   if (places.empty()) return;
+  options.seed = options_.seed;
+  options.parameters = int64_t(parameter_count());
   std::vector<kernels::AdamWTensor> tensors;
   for (size_t place : places) tensors.push_back(targets.tensors[place]);
   kernels::adamw(current_stream(targets.gradients[places[0]].device()), tensors, options);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     if (!std::binary_search(places.begin(), places.end(), place)) return;
     parameter.storage()->bump_version();
-    if (targets.copies[place].is_same(parameter)) return;
-    master_[place] = targets.copies[place];
-    written_[place] = parameter.version();
+    masters_.keep(parameter, place, targets.copies[place]);
   });
 }
 
@@ -121,12 +152,10 @@ void AdamW::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
     places.push_back(place);
   }
   launch(targets, places,
-         {options_.beta1,
-          options_.beta2,
-          options_.eps,
-          1,
-          1,
-          {.gradient_scale = gradient_scale, .skip = found}});
+         {.beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .eps = options_.eps,
+          .in_memory = {.gradient_scale = gradient_scale, .skip = found}});
   if (places.size() == updates_.size())
     counts_.add_(one);
   else
@@ -141,23 +170,37 @@ std::vector<int64_t> AdamW::updates() const {
 nn::NamedTensors AdamW::state_dict() const {
   nn::NamedTensors state = GroupOptimizer::state_dict();
   state.emplace_back("updates", Tensor::from(updates(), {int64_t(updates_.size())}));
+  if (draws()) state.emplace_back("seed", Tensor::from<int64_t>({int64_t(options_.seed)}, {1}));
   return state;
 }
 
+namespace {
+
+// Takes the numbers under `name` out of a state.
+std::vector<int64_t> take_numbers(nn::NamedTensors& state, const char* name, int64_t count,
+                                  const char* whose) {
+  auto found =
+      std::find_if(state.begin(), state.end(), [&](const auto& entry) { return entry.first == name; });
+  check(found != state.end() && found->second.defined() && found->second.dtype() == DType::i64 &&
+            found->second.shape() == Shape{count},
+        "AdamW: the state has no \"", name, "\" of its ", count, whose);
+  std::vector<int64_t> numbers = found->second.to_vector<int64_t>();
+  state.erase(found);
+  return numbers;
+}
+
+}  // namespace
+
 void AdamW::load_state_dict(const nn::NamedTensors& state) {
-  nn::NamedTensors moments = state;
-  auto found = std::find_if(moments.begin(), moments.end(),
-                            [](const auto& entry) { return entry.first == "updates"; });
-  check(found != moments.end() && found->second.defined() && found->second.dtype() == DType::i64 &&
-            found->second.shape() == Shape{int64_t(updates_.size())},
-        "AdamW: the state has no \"updates\" of its ", updates_.size(), " parameters");
-  std::vector<int64_t> updates = found->second.to_vector<int64_t>();
-  moments.erase(found);
+  nn::NamedTensors tensors = state;
+  std::vector<int64_t> updates = take_numbers(tensors, "updates", int64_t(updates_.size()), " parameters");
   for (size_t place = 0; place < updates.size(); ++place)
     check(updates[place] >= 0 && updates[place] <= most_steps, "AdamW: the state has ", updates[place],
           " \"updates\" of parameter ", place);
-  GroupOptimizer::load_state_dict(moments);
+  const uint64_t seed = draws() ? uint64_t(take_numbers(tensors, "seed", 1, " draws")[0]) : options_.seed;
+  GroupOptimizer::load_state_dict(tensors);
   updates_ = std::move(updates);
+  options_.seed = seed;
   counts_ = {};
 }
 

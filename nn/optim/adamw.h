@@ -1,6 +1,6 @@
-// AdamW (Loshchilov and Hutter 2019): Adam with decoupled weight decay, one launch over all parameters.
-// Parameters of bf16 or f16 are updated in master copies of f32, and are these rounded: an update is often
-// smaller than half of their last bit (Micikevicius et al. 2018, 3.1).
+// AdamW (Loshchilov and Hutter 2019): Adam with decoupled weight decay, one launch over all parameters of a kind.
+// Of parameters of 16 bits it keeps what they have no room for, or rounds them at random: an update is often
+// smaller than half of their last bit (docs/mixed_precision.md).
 #pragma once
 
 #include "reprise/kernels/optimizer/optimizer_step.h"
@@ -15,6 +15,9 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   Setting weight_decay = Setting::by_default(0.01);
+  Master master = Master::f32;  ///< of parameters of 16 bits; Error for f16 unless it is f32
+  DType moments = DType::f32;   ///< or bf16, rounded at random; those of f64 parameters are f64
+  uint64_t seed = 0;            ///< of what is rounded at random; the state holds it
 };
 
 class AdamW final : public GroupOptimizer {
@@ -39,17 +42,21 @@ class AdamW final : public GroupOptimizer {
   };
   /// All that may run out of memory: an update is made whole or not begun.
   Targets make_targets();
-  void launch(Targets& targets, const std::vector<size_t>& places, const kernels::AdamWOptions& options);
+  void launch(Targets& targets, const std::vector<size_t>& places, kernels::AdamWOptions options);
   std::vector<int64_t> updates() const;
-  void make_moments(const Tensor& parameter, size_t place);
-  /// The parameter, or its master copy with what others wrote to the parameter since the last step.
+  void make_state(const Tensor& parameter, size_t place);
+  void add_state_lists();
+  bool is_split(const Tensor& parameter) const;
+  DType moments_of(const Tensor& parameter) const;
+  /// What is updated: the parameter, or its master copy.
   Tensor updated_copy(const Tensor& parameter, size_t place) const;
+  bool draws() const;
 
   AdamWOptions options_;
-  TensorList first_, second_;      // moments
-  TensorList master_;              // of parameters of half types
-  std::vector<uint64_t> written_;  // by place, the version of the parameter after the last step
-  std::vector<int64_t> updates_;   // by place, for the bias correction: a parameter may miss steps
+  TensorList first_, second_;     // moments
+  Masters masters_;               // with Master::f32
+  TensorList remainder_;          // with Master::split, u8 (shape, 2): the lower halves of bf16 parameters
+  std::vector<int64_t> updates_;  // by place, for the bias correction: a parameter may miss steps
   Tensor counts_;  // these on the device, since the last step_if_finite; undefined: none since step
 };
 

@@ -46,6 +46,19 @@ std::vector<ParameterGroup> GroupOptimizer::checked(const char* op, std::vector<
   return groups;
 }
 
+GroupOptimizer::StateList GroupOptimizer::list_of(Masters& masters) {
+  return {"master", &masters.copies, [](const Tensor& parameter) {
+            return size_of(parameter.dtype()) == 2 ? std::optional(StateForm{DType::f32, parameter.shape()})
+                                                   : std::nullopt;
+          }};
+}
+
+size_t GroupOptimizer::first_list(const Tensor& parameter) const {
+  size_t l = 0;
+  while (!state_[l].form(parameter)) ++l;
+  return l;
+}
+
 void GroupOptimizer::add_state(StateList list) {
   list.tensors->resize(parameter_count());
   state_.push_back(std::move(list));
@@ -75,7 +88,7 @@ void GroupOptimizer::make_zeros(TensorList& list) {
   MemoryScope scope(MemoryCategory::optimizer);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     if (!list[place].defined())
-      list[place] = Tensor::zeros(parameter.shape(), parameter.dtype(), parameter.device());
+      list[place] = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
   });
 }
 
@@ -178,16 +191,19 @@ void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
   std::vector<TensorList> found(state_.size(), TensorList(parameter_count()));
   size_t used = 1;  // "steps"
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    const std::string prefix = std::to_string(place) + ".";
     for (size_t l = 0; l < state_.size(); ++l) {
-      if (state_[l].of_half_types && size_of(parameter.dtype()) != 2) continue;
-      auto it = given.find(std::to_string(place) + "." + state_[l].name);
+      const std::optional<StateForm> form = state_[l].form(parameter);
+      if (!form) continue;
+      auto it = given.find(prefix + state_[l].name);
       bool here = it != given.end();
-      check(l == 0 || here == found[0][place].defined(), "optimizer: the state of parameter ", place,
-            " has one of ", state_[0].name, " and ", state_[l].name, " without the other");
+      const bool expected = given.contains(prefix + state_[first_list(parameter)].name);
+      check(here == expected, "optimizer: the state of parameter ", place, " has one of ",
+            state_[first_list(parameter)].name, " and ", state_[l].name, " without the other");
       if (!here) continue;
-      check(it->second.shape() == parameter.shape() && it->second.dtype() == state_dtype(parameter),
-            "optimizer: state ", it->first, " is ", it->second.dtype(), it->second.shape(),
-            ", its parameter needs ", state_dtype(parameter), parameter.shape());
+      check(it->second.shape() == form->shape && it->second.dtype() == form->dtype, "optimizer: state ",
+            it->first, " is ", it->second.dtype(), it->second.shape(), ", its parameter needs ", form->dtype,
+            form->shape);
       found[l][place] = it->second;
       ++used;
     }

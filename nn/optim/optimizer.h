@@ -1,7 +1,11 @@
 // Optimizer: what changes parameters, and what SGD and AdamW share: groups, and state saved by name.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "reprise/nn/module.h"
+#include "reprise/nn/optim/masters.h"
 #include "reprise/nn/optim/setting.h"
 
 namespace reprise::optim {
@@ -75,12 +79,21 @@ class GroupOptimizer : public Optimizer {
   void load_state_dict(const nn::NamedTensors& state) override;
 
  protected:
+  struct StateForm {
+    DType dtype;
+    Shape shape;
+  };
   /// State tensors by place of their parameter; undefined until its first gradient.
   struct StateList {
     std::string name;
     TensorList* tensors;
-    bool of_half_types = false;  ///< only such parameters have one
+    /// Of a parameter's; none: such parameters have none.
+    std::function<std::optional<StateForm>(const Tensor& parameter)> form = [](const Tensor& parameter) {
+      return std::optional(StateForm{state_dtype(parameter), parameter.shape()});
+    };
   };
+  /// A copy in f32 of each parameter of 16 bits.
+  static StateList list_of(Masters& masters);
 
   explicit GroupOptimizer(std::vector<ParameterGroup> groups);
   /// Makes `tensors` part of the state.
@@ -104,7 +117,7 @@ class GroupOptimizer : public Optimizer {
   }
   size_t parameter_count() const;
   size_t largest_parameter_bytes() const;
-  /// Zeros for the parameters that have none in `list`, of their dtypes.
+  /// Zeros for the parameters that have none in `list`, of dtype state_dtype.
   void make_zeros(TensorList& list);
 
   std::vector<ParameterGroup> groups_;
@@ -112,6 +125,8 @@ class GroupOptimizer : public Optimizer {
 
  private:
   void check_devices();
+  /// The first state that a parameter has, one of which there is.
+  size_t first_list(const Tensor& parameter) const;
 
   std::vector<StateList> state_;
   Tensor counted_;  // i64 on the device: updates beside steps_ that step_if_finite made; undefined: none

@@ -14,6 +14,7 @@ struct SgdOptions {
   Setting weight_decay = Setting::by_default(0);  ///< coupled: added to the gradient
 };
 
+/// Parameters of 16 bits are updated in master copies of f32, and are these rounded.
 class Sgd final : public GroupOptimizer {
  public:
   Sgd(TensorList parameters, const SgdOptions& options = {});
@@ -30,6 +31,7 @@ class Sgd final : public GroupOptimizer {
   void update(double gradient_scale, const kernels::StepNumbers& in_memory);
   SgdOptions options_;
   TensorList velocity_;
+  Masters masters_;
 };
 
 }  // namespace reprise::optim

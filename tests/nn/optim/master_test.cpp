@@ -3,8 +3,7 @@
 
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
-#include "reprise/tests/nn/optim/parameters.h"
-#include "reprise/tests/support/test_device.h"
+#include "reprise/tests/nn/optim/half_parameters.h"
 
 namespace reprise::optim {
 namespace {
@@ -12,27 +11,6 @@ namespace {
 using namespace testing;
 
 constexpr DType half_types[] = {DType::bf16, DType::f16};
-
-TensorList half_parameters(DType dtype) {
-  TensorList parameters;
-  for (const Tensor& x : odd_parameters())
-    parameters.push_back(x.detach().to(dtype).to(test_device()).set_requires_grad());
-  return parameters;
-}
-
-void set_half_gradients(const TensorList& parameters, uint64_t step) {
-  for (size_t p = 0; p < parameters.size(); ++p) {
-    const Tensor& x = parameters[p];
-    Tensor gradient = tensor_of(numbers(size_t(x.numel()), 100 + p, step), x.shape());
-    x.set_grad(gradient.to(x.dtype()).to(x.device()));
-  }
-}
-
-Tensor state_of(const AdamW& optimizer, const std::string& name) {
-  for (const auto& [found, tensor] : optimizer.state_dict())
-    if (found == name) return tensor;
-  return {};
-}
 
 // The paper's update in f64 from a parameter's first value.
 struct Reference {

@@ -1,0 +1,36 @@
+// Masters: what an optimizer updates in the place of parameters of 16 bits, whose last bit is often larger than two updates
+// (Micikevicius et al. 2018, 3.1).
+#pragma once
+
+#include <vector>
+
+#include "reprise/core/tensor.h"
+
+namespace reprise::optim {
+
+/// What is kept of a parameter of 16 bits beside it. Summation after Kahan (Zamirai et al. 2021) takes as much memory as
+/// `split` and is less exact, so there is none.
+enum class Master : uint8_t {
+  f32,  ///< a copy in f32; the parameter is it rounded to nearest. 4 bytes a parameter
+  split,  ///< of bf16: the lower 16 bits of that copy; the parameter is the upper ones, rounded half up. 2 bytes
+  stochastic,  ///< of bf16: nothing. The parameter is rounded up or down at random, right on average
+};
+
+/// The f32 copies of the parameters of an optimizer that are of 16 bits, by place.
+class Masters {
+ public:
+  explicit Masters(size_t parameters) : copies(parameters), written_(parameters) {}
+
+  /// The parameter, if it has more than 16 bits; else its master copy, with what others wrote to the parameter since the
+  /// last step.
+  Tensor copy_of(const Tensor& parameter, size_t place) const;
+  /// The parameter is `copy` rounded, from now on.
+  void keep(const Tensor& parameter, size_t place, const Tensor& copy);
+
+  TensorList copies;  ///< undefined until the first step, and of wider parameters
+
+ private:
+  std::vector<uint64_t> written_;  // the version of the parameter after the last step
+};
+
+}  // namespace reprise::optim
