@@ -88,11 +88,11 @@ def main():
     torch.set_num_threads(os.cpu_count())
     seeds = range(1, options.seeds + 1)
     exact = {"Reprise": [ours(options, s, "f32") for s in seeds], "PyTorch": [theirs(options, s, "f32") for s in seeds]}
-    print(f"{'':<22}{'root':>9}{'largest':>9}{'|mean|':>9}{'error':>9}")
+    print(f"{'':<22}{'root':>10}{'largest':>10}{'|mean|':>10}{'error':>10}")
 
     def row(name, precision, pairs):
         found = distance(pairs)
-        print(f"{name:<12}{precision:<10}" + "".join(f"{number:9.5f}" for number in found), flush=True)
+        print(f"{name:<12}{precision:<10}" + "".join(f"{number:10.1e}" for number in found), flush=True)
         return found
 
     other_sums = [ours(options, s, "f32", {"REPRISE_ISA": "portable"}) for s in seeds]
