@@ -8,10 +8,27 @@
 #include "reprise/core/number_in.h"
 
 namespace reprise {
+namespace {
+
+/// Why no kernel runs on a device that is there; empty if they do.
+std::string unusable_reason(int index) {
+  const cuda::DeviceProperties& gpu = cuda::properties(index);
+  const int least = cuda::least_capability();
+  if (10 * gpu.major + gpu.minor >= least) return "";
+  return detail::join(gpu.name, " has compute capability ", gpu.major, '.', gpu.minor,
+                      ", the kernels of this build need ", least / 10, '.', least % 10);
+}
+
+}  // namespace
 
 int Device::cuda_count() { return cuda::device_count(); }
 
-Device Device::best() { return cuda_count() > 0 && !cuda::is_emulated() ? cuda() : cpu(); }
+Device Device::best() {
+  if (cuda::is_emulated()) return cpu();
+  for (int index = 0; index < cuda_count(); ++index)
+    if (unusable_reason(index).empty()) return cuda(index);
+  return cpu();
+}
 
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return cpu();
@@ -34,6 +51,8 @@ void check_device(Device device) {
         " asked for, but there is no CUDA device: ", cuda::unavailable_reason());
   check(device.index >= 0 && device.index < count, "device: ", device,
         " asked for, but the last one is cuda:", count - 1);
+  const std::string reason = unusable_reason(device.index);
+  check(reason.empty(), "device: ", device, " asked for, but ", reason);
 }
 
 std::string to_string(Device device) {

@@ -68,8 +68,10 @@ void detail::check_limits(const Launch& config) {
   refuse_unless(grid.x >= 1 && grid.y >= 1 && grid.z >= 1, "the grid is empty");
   refuse_unless(grid.x <= 2147483647u, "a grid has at most 2147483647 blocks in x");
   refuse_unless(grid.y <= 65535 && grid.z <= 65535, "a grid has at most 65535 blocks in y and z");
-  refuse_unless(config.shared_bytes <= SharedArena::limit_bytes, "a block has at most ",
-                SharedArena::limit_bytes, " bytes of shared memory");
+  const size_t most_shared = std::min(SharedArena::limit_bytes,
+                                      cuda::properties(config.stream.device().index).shared_bytes_per_block);
+  refuse_unless(config.shared_bytes <= most_shared, "a block has at most ", most_shared,
+                " bytes of shared memory");
 }
 
 void detail::run_grid(const Launch& config, const std::function<void()>& kernel) {

@@ -19,6 +19,9 @@ std::string unavailable_reason();
 /// Whether the device is the emulator.
 bool is_emulated();
 
+/// The least compute capability that the build's kernels run on: 80 for 8.0.
+int least_capability();
+
 /// Makes `device` the one that this thread's launches go to. Handles must be made and used under theirs.
 void select_device(int device);
 

@@ -62,6 +62,7 @@ Work copy_work(void* to, const void* from, size_t bytes, bool from_pageable) {
 int device_count() { return int(devices().size()); }
 std::string unavailable_reason() { return "REPRISE_EMULATOR_DEVICES is 0"; }
 bool is_emulated() { return true; }
+int least_capability() { return 80; }
 void select_device(int device) { check_index(device, "select_device"); }
 
 const DeviceProperties& properties(int device) {

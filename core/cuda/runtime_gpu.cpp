@@ -95,6 +95,27 @@ class DeviceScope {
   int previous_;
 };
 
+// Whether a GPU reaches memory that is not pinned by itself (Grace, or a kernel with HMM). There it may read the source of
+// a copy after the call has returned, as CUDA's "API synchronization behavior" allows; elsewhere the driver stages it.
+bool reach_pageable_memory() {
+  static const bool any = [] {
+    for (int device = 0; device < device_count(); ++device) {
+      int reaches = 0;
+      check_call(cudaDeviceGetAttribute(&reaches, cudaDevAttrPageableMemoryAccess, device),
+                 "cudaDeviceGetAttribute", "device ", device);
+      if (reaches) return true;
+    }
+    return false;
+  }();
+  return any;
+}
+
+bool is_pageable(const void* data) {
+  cudaPointerAttributes attributes{};
+  check_call(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", "address ", data);
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
+
 cudaStream_t stream_of(void* handle) { return static_cast<cudaStream_t>(handle); }
 cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
 
@@ -103,6 +124,7 @@ cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
 int device_count() { return probe().count; }
 std::string unavailable_reason() { return probe().reason; }
 bool is_emulated() { return false; }
+int least_capability() { return REPRISE_CUDA_LEAST_CAPABILITY; }  // of REPRISE_CUDA_ARCHITECTURES
 
 void select_device(int device) {
   if (device == selected) return;
@@ -183,6 +205,7 @@ void copy_async(void* to, const void* from, size_t bytes, void* stream) {
   if (bytes == 0) return;
   check_call(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream)), "cudaMemcpyAsync", bytes,
              " bytes from ", from, " to ", to, ", stream ", stream);
+  if (reach_pageable_memory() && is_pageable(from)) synchronize_stream(stream);
 }
 
 void set_bytes_async(void* to, unsigned char value, size_t bytes, void* stream) {

@@ -12,6 +12,7 @@ namespace {
 int device_count() { return 0; }
 std::string unavailable_reason() { return "this build of Reprise has no CUDA"; }
 bool is_emulated() { return false; }
+int least_capability() { return 0; }
 
 void select_device(int) { refuse("select_device"); }
 const DeviceProperties& properties(int) { refuse("properties"); }

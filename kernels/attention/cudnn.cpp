@@ -15,6 +15,7 @@
 
 #include "reprise/kernels/attention/backend.h"
 #include "reprise/kernels/cuda/cudnn_graph.h"
+#include "reprise/kernels/cuda/cudnn_library.h"
 #include "reprise/kernels/cuda/workspace.h"
 
 namespace reprise::kernels::vendor {
@@ -43,6 +44,7 @@ bool is_aligned(const TensorView& x) {
 }
 
 bool takes(const auto& x, std::initializer_list<const TensorView*> views) {
+  if (!has_cudnn()) return false;
   const TensorView &q = x.q, &k = x.k;
   const AttentionOptions& options = x.options;
   for (const TensorView* view : views)

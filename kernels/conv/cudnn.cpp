@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reprise/kernels/cuda/cudnn_handle.h"
+#include "reprise/kernels/cuda/cudnn_library.h"
 #include "reprise/kernels/cuda/workspace.h"
 #include "reprise/kernels/gemm/backend.h"
 
@@ -169,7 +170,7 @@ std::optional<Algorithm> algorithm_of(Pass pass, cudnnHandle_t handle, const Pro
 template <class Body>
 bool run(Pass pass, const Stream& stream, const TensorView& x, const TensorView& w, const TensorView& y,
          const Conv2dOptions& options, Body&& body) {
-  if (!fits(x, w, y, options)) return false;
+  if (!has_cudnn() || !fits(x, w, y, options)) return false;
   CudnnScope scope(stream);
   Problem problem(x, w, y, options);
   const auto algorithm = algorithm_of(pass, scope.handle(), problem, x, w, options);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "reprise/kernels/cuda/cudnn_graph.h"
+#include "reprise/kernels/cuda/cudnn_library.h"
 
 namespace reprise::kernels::vendor {
 namespace {

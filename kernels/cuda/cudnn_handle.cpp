@@ -6,6 +6,7 @@
 #include "reprise/core/cuda/graph.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/kernels/cuda/cudnn_handle.h"
+#include "reprise/kernels/cuda/cudnn_library.h"
 
 namespace reprise::kernels::vendor {
 namespace {
@@ -25,6 +26,7 @@ cudnnHandle_t handle_of(int device) {
 }
 
 const cuda::BeforeCapture handle_before_capture{[](Device device) {
+  if (!has_cudnn()) return;
   std::lock_guard lock(mutex());
   handle_of(device.index);
 }};

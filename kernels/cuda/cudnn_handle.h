@@ -47,7 +47,7 @@ bool is_unsupported(Status status) {
 }
 
 /// A descriptor of cuDNN's.
-template <class Handle, auto create, auto destroy>
+template <class Handle, const auto& create, const auto& destroy>
 class CudnnDescriptor {
  public:
   CudnnDescriptor() { check_cudnn(create(&handle_), "creating a descriptor"); }

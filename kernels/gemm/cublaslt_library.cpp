@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/error.h"
 #include "reprise/kernels/cuda/shared_library.h"
 
 namespace reprise::kernels::vendor {

@@ -12,7 +12,8 @@ HEADER_FOLDERS = ["core", "simt", "kernels", "autograd", "nn", "io", "data", "di
 
 def for_device_code(path):
     """Whether a header is for .cu files: those need CUDA's headers, which a machine without CUDA lacks."""
-    return "simt" in path.parts or "reprise/simt/" in path.read_text()
+    text = path.read_text()
+    return "simt" in path.parts or "reprise/simt/" in text or "#include <cu" in text
 
 
 def public_headers(source):

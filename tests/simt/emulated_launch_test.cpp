@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/tests/simt/run.h"
 #include "reprise/tests/support/errors.h"
 
@@ -75,6 +76,21 @@ TEST(Launch, RefusesWhatAGpuRefuses) {
 __global__ void throwing_kernel(unsigned block, unsigned thread) {
   if (blockIdx.x == block && threadIdx.x == thread) throw std::out_of_range("beyond the table");
   __syncthreads();
+}
+
+// As GPUs of compute capability 8.6, 8.9 and 12.0.
+TEST(Launch, RefusesMoreSharedMemoryThanTheDeviceHas) {
+  const cuda::DeviceProperties before = cuda::properties(0);
+  cuda::DeviceProperties small = before;
+  small.shared_bytes_per_block = 99 * 1024;
+  cuda::emulated::set_properties(0, small);
+  Launch config{
+      .name = "wide", .grid = 1, .block = 1, .shared_bytes = 99 * 1024 + 1, .stream = Stream(Device::cuda())};
+  reprise::testing::expect_error([&] { launch(config, nothing_kernel); },
+                                 "wide: launch: a block has at most 101376 bytes of shared memory");
+  config.shared_bytes = 99 * 1024;
+  EXPECT_NO_THROW(launch(config, nothing_kernel));
+  cuda::emulated::set_properties(0, before);
 }
 
 TEST(Launch, TurnsExceptionsIntoErrors) {

@@ -1,6 +1,5 @@
 // Checkpoints under autocast: the bits of a run without them, wherever the scope stands and backward is called. It is
 // where PyTorch's checkpoints meet a cast cache and fail (its issues 141896, 193338, 71124).
-// also by cuBLASLt
 #include <optional>
 
 #include "reprise/autograd/amp/autocast.h"
