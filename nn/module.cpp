@@ -121,18 +121,20 @@ void Module::to(Device device) {
   });
 }
 
-void Module::collect_of_norms(TensorSet& into) const {
-  if (is_norm())
+void Module::collect_if(bool (Module::*holds)() const, TensorSet& into) const {
+  if ((this->*holds)())
     for (const NamedTensors* list : {&parameters_, &buffers_})
       for (const auto& [name, tensor] : *list) into.insert(tensor);
-  for (const auto& [name, child] : children_) child->collect_of_norms(into);
+  for (const auto& [name, child] : children_) child->collect_if(holds, into);
 }
 
 void to_precision(Module& module, DType dtype) {
   check(dtype == DType::f32 || size_of(dtype) == 2, "to_precision: needs bf16, f16 or f32, got ", dtype);
-  TensorSet of_norms;
-  module.collect_of_norms(of_norms);
+  TensorSet of_norms, frozen;
+  module.collect_if(&Module::is_norm, of_norms);
+  module.collect_if(&Module::frozen, frozen);
   Module::replace_tensors(module.state_dict(), [&](const Tensor& tensor, const Tensor& value) {
+    if (frozen.contains(tensor)) return value;
     return in_dtype(value, of_norms.contains(tensor) ? DType::f32 : dtype);
   });
 }

@@ -103,7 +103,7 @@ class Module {
   NamedTensors collect(Kind kind) const;
   void collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const;
 
-  void collect_of_norms(TensorSet& into) const;
+  void collect_if(bool (Module::*holds)() const, TensorSet& into) const;
   void collect_undecayed(std::vector<std::string>& into, const std::string& prefix) const;
 
   Tensor keep(std::string name, const Tensor& value, Kind kind);
@@ -115,8 +115,9 @@ class Module {
   bool training_ = true, frozen_ = false;
 };
 
-/// Converts a model for training in 16 bits: parameters and buffers to `dtype`, those of norms to f32. An optimizer made
-/// afterwards keeps what is wider (optim::Master). Error unless it is bf16, f16 or f32.
+/// Converts a model for training in 16 bits: parameters and buffers to `dtype`, those of norms to f32; what is frozen stays,
+/// such as a target that is an average, and so do constants. An optimizer made afterwards keeps what is wider
+/// (optim::Master). Error unless it is bf16, f16 or f32.
 void to_precision(Module& module, DType dtype);
 
 /// A module from one tensor to one tensor: what containers such as Sequential hold.

@@ -1,32 +1,46 @@
-// Precision: what a program computes in. Weights, their gradients and the optimizer's state are f32 in each.
+// Precision: what a program computes in, and what its weights are stored in.
 #pragma once
 
 #include <optional>
 #include <string_view>
 
 #include "reprise/autograd/amp/autocast.h"
+#include "reprise/nn/module.h"
 
 namespace reprise::train {
 
 enum class Precision : uint8_t {
   f32,
-  bf16,  ///< autocast: products, and what follows them, in bf16
+  bf16,  ///< autocast: products, and what follows them, in bf16; weights, their gradients and moments in f32
   f16,   ///< autocast in f16, whose gradients need a loss scale (optim::GradScaler)
+  bf16_pure,  ///< weights are bf16 too, all but those of norms, and so is the residual stream
+  f16_pure,   ///< in f16, with a loss scale
 };
 
-/// "f32", "bf16" or "f16". Error on anything else.
+/// "f32", "bf16", "f16", "bf16-pure" or "f16-pure". Error on anything else.
 Precision parse_precision(std::string_view text);
+/// Whether weights have 16 bits.
+bool is_pure(Precision precision);
+/// Whether gradients need a loss scale.
+bool is_f16(Precision precision);
 
 /// Forward passes and losses on this thread and this type of device run in `precision` while it lives.
 class PrecisionScope {
  public:
   PrecisionScope(Precision precision, Device device) {
-    if (precision == Precision::bf16) autocast_.emplace(device, DType::bf16);
-    if (precision == Precision::f16) autocast_.emplace(device, DType::f16);
+    if (precision == Precision::f32) return;
+    autocast_.emplace(
+        device, is_f16(precision) ? DType::f16 : DType::bf16,
+        amp::AutocastOptions{.norms = is_pure(precision) ? amp::Norms::as_given : amp::Norms::f32});
   }
 
  private:
   std::optional<amp::Autocast> autocast_;
 };
+
+/// In a pure precision: gives a model weights of 16 bits (nn::to_precision). Make optimizers and averages afterwards.
+void to_precision(nn::Module& model, Precision precision);
+/// Gradients of weights of 16 bits are kept and added up in f32 ("main gradients").
+void use_main_gradients(nn::Module& model);
 
 }  // namespace reprise::train

@@ -99,9 +99,8 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   const size_t limit = train::memory_for_tensors(device);
   double weights = 0, gradients = 0;
   for (const Tensor& x : t.model.parameters()) {
-    const double bytes = double(x.numel()) * double(size_of(x.dtype()));
-    weights += bytes;
-    if (x.requires_grad()) gradients += bytes;
+    weights += double(x.numel()) * double(size_of(x.dtype()));
+    if (x.requires_grad()) gradients += double(x.numel()) * double(size_of(x.grad_dtype()));
   }
   const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
   train::report("Memory: weights {}, gradients {}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),

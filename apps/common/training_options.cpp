@@ -69,6 +69,28 @@ void add_memory_options(CLI::App& group, TrainingOptions& o) {
 
 }  // namespace
 
+namespace {
+
+void add_pure_options(CLI::App& group, TrainingOptions& o) {
+  group
+      .add_option("--master", o.master,
+                  "With a pure precision, what is kept of a weight beside its 16 bits: f32 (a copy),\n"
+                  "split (the lower half of that) or stochastic (nothing: it is rounded at random);\n"
+                  "the last two for bf16-pure")
+      ->check(CLI::IsMember({"f32", "split", "stochastic"}));
+  group
+      .add_option(
+          "--moments", o.moments,
+          "With a pure precision, what AdamW's moments are stored in: f32, or bf16, rounded\nat random")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  group
+      .add_option("--main-gradients", o.main_gradients,
+                  "With a pure precision, gradients of weights in f32 (on), or in 16 bits as these (off)")
+      ->check(CLI::IsMember({"on", "off"}));
+}
+
+}  // namespace
+
 void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string& rows) {
   auto* group = app.add_option_group("Optimization");
   auto& schedule = o.trainer.schedule;
@@ -107,10 +129,12 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
   group->add_option("--clip", o.trainer.clip, "Largest norm of the gradient (0: no limit)")
       ->check(number_from_0());
   group
-      ->add_option("--init-scale", o.init_scale,
-                   "With --precision f16: the first scale of the loss, a power of two; it halves\n"
-                   "where gradients overflow, and doubles after 2000 updates where none did")
+      ->add_option(
+          "--init-scale", o.init_scale,
+          "With --precision f16 or f16-pure: the first scale of the loss, a power of two; it halves\n"
+          "where gradients overflow, and doubles after 2000 updates where none did")
       ->check(power_of_two());
+  add_pure_options(*group, o);
   group->add_option("--ema", o.ema, "Decay of an average of the weights to evaluate with (0: none)")
       ->check(probability());
 }
@@ -123,7 +147,8 @@ void add_device_options(CLI::App& app, DeviceOptions& o) {
                  "what the chosen ones do not take is left to reprise");
   app.add_option("--precision", o.precision,
                  "f32; bf16 or f16: products and what follows them in 16 bits; weights, their\n"
-                 "gradients and the optimizer's state stay f32" +
+                 "gradients and the optimizer's state stay f32; bf16-pure or f16-pure: weights are of\n"
+                 "16 bits too, all but norms'" +
                      std::string(o.precision.empty() ? " (default: the run's)" : ""))
       ->check(parsed_by(train::parse_precision));
 }
@@ -172,13 +197,28 @@ void take_resumed_options(CLI::App& train, TrainingOptions& o, const std::set<st
   });
 }
 
+void check_pure_options(const TrainingOptions& o, train::Precision precision) {
+  const bool pure = train::is_pure(precision);
+  auto needs_pure = [&](const char* option, const std::string& value, const std::string& by_default) {
+    check(pure || value == by_default, option, ' ', value,
+          " is for weights of 16 bits: --precision bf16-pure or f16-pure, not ", o.precision);
+  };
+  needs_pure("--master", o.master, "f32");
+  needs_pure("--moments", o.moments, "f32");
+  needs_pure("--main-gradients", o.main_gradients, "on");
+  check(o.master == "f32" || precision == train::Precision::bf16_pure, "--master ", o.master,
+        " is for --precision bf16-pure, not ", o.precision);
+}
+
 }  // namespace
 
 void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
   take_resumed_options(train, o, also_free);
-  const bool is_f16 = train::parse_precision(o.precision) == train::Precision::f16;
+  const train::Precision precision = train::parse_precision(o.precision);
+  const bool is_f16 = train::is_f16(precision);
+  check_pure_options(o, precision);
   check(is_f16 || o.trainer.resume || o.init_scale == TrainingOptions().init_scale,
-        "--init-scale is for --precision f16, whose gradients need a loss scale");
+        "--init-scale is for --precision f16 and f16-pure, whose gradients need a loss scale");
   auto is_new = [&](const char* name) {
     return std::any_of(o.changes.begin(), o.changes.end(),
                        [&](const OptionChange& change) { return change.option == name; });

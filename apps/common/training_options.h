@@ -31,7 +31,8 @@ struct TrainingOptions : DeviceOptions {
   bool batch_auto = false;              ///< the largest that fits the memory, in place of `batch`
   int64_t eval_batches = 20;            ///< while training; the end always sees the whole split
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, ema = 0;
-  double init_scale = 65536;  ///< of the loss, for f16
+  double init_scale = 65536;                                           ///< of the loss, for f16
+  std::string master = "f32", moments = "f32", main_gradients = "on";  ///< of weights of 16 bits
   int64_t seed = 1337;
   int threads = 0;  ///< 0: all
   std::string recompute = "none";

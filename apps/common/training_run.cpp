@@ -47,13 +47,39 @@ void use_attention(const std::string& name, Device device) {
   fail("--attention ", name, ": there are reprise, sm90 and cudnn");
 }
 
-train::PrecisionScope precision_scope(const DeviceOptions& o, Device device, const std::string& run_folder) {
+namespace {
+
+train::Precision precision_of(const DeviceOptions& o, const std::string& run_folder) {
   std::string name = o.precision;
   const std::string config = run_folder + "/config.toml";
   if (name.empty() && io::exists(config)) name = read_config(config)["precision"];
   if (name.empty()) name = "f32";  // a run from before there was a choice
-  return train::PrecisionScope(
-      train::under_option("--precision", [&] { return train::parse_precision(name); }), device);
+  return train::under_option("--precision", [&] { return train::parse_precision(name); });
+}
+
+}  // namespace
+
+train::PrecisionScope precision_scope(const DeviceOptions& o, Device device, const std::string& run_folder) {
+  return train::PrecisionScope(precision_of(o, run_folder), device);
+}
+
+void take_precision(nn::Module& model, const DeviceOptions& o, const std::string& run_folder) {
+  train::to_precision(model, precision_of(o, run_folder));
+}
+
+void take_precision(nn::Module& model, const TrainingOptions& o) {
+  train::to_precision(model, train::parse_precision(o.precision));
+  if (o.main_gradients == "on") train::use_main_gradients(model);
+}
+
+optim::AdamWOptions adamw_options(const TrainingOptions& o) {
+  return {.beta1 = o.beta1,
+          .beta2 = o.beta2,
+          .master = o.master == "split"        ? optim::Master::split
+                    : o.master == "stochastic" ? optim::Master::stochastic
+                                               : optim::Master::f32,
+          .moments = o.moments == "bf16" ? DType::bf16 : DType::f32,
+          .seed = uint64_t(o.seed)};
 }
 
 std::optional<train::RunLock> check_folder(const TrainingOptions& o) {
@@ -121,7 +147,11 @@ void print_run(const TrainingOptions& o, const nn::BlockStack& blocks, Device de
   if (blocks.strategy() != RecomputeStrategy())
     train::report("Recompute: {}: blocks {} (in brackets: played again in backward)\n",
                   to_string(blocks.strategy()), to_string(blocks.recompute_plan()));
-  if (o.precision != "f32") train::report("Precision: {}, with weights in f32\n", o.precision);
+  if (train::is_pure(train::parse_precision(o.precision)))
+    train::report("Precision: {}; master {}, moments {}, main gradients {}\n", o.precision, o.master,
+                  o.moments, o.main_gradients);
+  else if (o.precision != "f32")
+    train::report("Precision: {}, with weights in f32\n", o.precision);
   train::report("Run: {} steps of {} on {} ({} threads), into {}\n", o.trainer.schedule.steps, rows,
                 to_string(device), num_threads(), o.trainer.run_folder);
   if (!o.changes.empty()) train::report("Changed: {}\n", train::for_output(to_string(o.changes)));

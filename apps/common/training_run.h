@@ -12,6 +12,7 @@
 #include "reprise/core/device.h"
 #include "reprise/nn/block_stack.h"
 #include "reprise/nn/module.h"
+#include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/optimizer.h"
 #include "reprise/train/precision.h"
 #include "reprise/train/run_lock.h"
@@ -29,6 +30,13 @@ void use_attention(const std::string& name, Device device);
 /// The precision of the options, or of the run in this folder where they leave it open, as long as the scope lives.
 train::PrecisionScope precision_scope(const DeviceOptions& options, Device device,
                                       const std::string& run_folder = "");
+
+/// Gives a model that was read from a run the weights of that precision.
+void take_precision(nn::Module& model, const DeviceOptions& options, const std::string& run_folder);
+/// The same for one to train, with gradients as the options say.
+void take_precision(nn::Module& model, const TrainingOptions& options);
+/// The betas of the options, and how AdamW keeps weights of 16 bits.
+optim::AdamWOptions adamw_options(const TrainingOptions& options);
 
 /// Error unless a new run may be written to --out, or a run there can go on; of the latter the lock, before anything of
 /// it is read.

@@ -42,6 +42,7 @@ int run_eval(const EvalCommand& command) {
   use_attention(command.attention, device);
   LoadedRun run = load_run(command.run, device);
   const train::PrecisionScope precision = precision_scope(command, device, run.folder);
+  take_precision(*run.model, command, run.folder);
   DataOptions data = command.data.data.empty() ? trained_on(run.folder) : command.data;
   data.vocab_size = run.model->options().vocab_size;
   Corpus corpus = load_corpus(data, std::move(run.tokenizer));

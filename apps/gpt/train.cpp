@@ -100,8 +100,9 @@ int run_train(const TrainCommand& given) {
   manual_seed(uint64_t(c.seed));
   nn::Gpt model(c.model, device);
   if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);
+  take_precision(model, c);
   optim::AdamW optimizer(optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay),
-                         {.beta1 = c.beta1, .beta2 = c.beta2});
+                         adamw_options(c));
   std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
   io::RandomCrops crops = train::under_option("--context and --data", [&] {
     return io::RandomCrops(*corpus.train, c.model.context, uint64_t(c.seed));

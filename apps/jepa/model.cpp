@@ -4,6 +4,7 @@
 #include "reprise/apps/jepa/options.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/folder.h"
+#include "reprise/nn/dialects/pretrained.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/option_error.h"
 
@@ -145,7 +146,7 @@ Network make_network(const Pretrained& p, Device device) {
 }
 
 void load_weights(nn::Module& model, const std::string& from) {
-  model.load_state_dict(train::load_checkpoint(from, false).parameters);
+  model.load_state_dict(nn::with_dtypes_of(model, train::load_checkpoint(from, false).parameters));
 }
 
 LoadedRun load_run(const std::string& run, Device device) {
@@ -160,7 +161,8 @@ LoadedRun load_run(const std::string& run, Device device) {
       loaded.pretrained = pretrained_from(checkpoint.model);
       std::visit([&](const auto& o) { check_described(o, checkpoint.parameters); }, loaded.pretrained.model);
       loaded.network = make_network(loaded.pretrained, device);
-      loaded.network.model->load_state_dict(checkpoint.parameters);
+      nn::Module& model = *loaded.network.model;
+      model.load_state_dict(nn::with_dtypes_of(model, checkpoint.parameters));
     });
     loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path) : path;
     return loaded;

@@ -78,6 +78,7 @@ int run_probe(const ProbeCommand& c) {
   use_attention(c.attention, device);
   LoadedRun run = load_run(c.run, device);
   const train::PrecisionScope precision = precision_scope(c, device, run.folder);
+  take_precision(*run.network.model, c, run.folder);
   const ImageData images = images_of_run(run.folder, c.data);
   const data::Dataset& test = images.test ? *images.test : *images.validation;
   const data::Pipeline pipeline = evaluation_pipeline(run.pretrained);
@@ -86,8 +87,9 @@ int run_probe(const ProbeCommand& c) {
                   train::for_output(run.folder), images.train->size(), test.size());
   const Result trained = probe(run.network, *images.train, test, pipeline, c, device);
   manual_seed(seed_of(run.folder));  // as the run began
-  const Result untrained =
-      probe(make_network(run.pretrained, device), *images.train, test, pipeline, c, device);
+  const Network untrained_network = make_network(run.pretrained, device);
+  take_precision(*untrained_network.model, c, run.folder);
+  const Result untrained = probe(untrained_network, *images.train, test, pipeline, c, device);
   if (c.json) {
     train::print("{{\"images\": {}, \"top1\": {:.6f}, \"untrained_top1\": {:.6f}}}\n", test.size(),
                  trained.top1, untrained.top1);

@@ -103,6 +103,7 @@ std::unique_ptr<Objective> make_objective(const TrainCommand& c, const Pretraine
                                              ? make_lejepa(c, pretrained, device)
                                              : make_ijepa(c, pretrained, images.train->size(), device);
   check_batches(*objective, c, images);
+  take_precision(objective->model(), c);
   return objective;
 }
 
@@ -116,7 +117,7 @@ struct Training {
         device(the_device),
         objective(make_objective(the_options, pretrained, the_images, the_device)),
         optimizer(optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
-                  {.beta1 = c.beta1, .beta2 = c.beta2}) {
+                  adamw_options(c)) {
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
     if (!c.trainer.resume) report_memory(the_options, device, trained_model());

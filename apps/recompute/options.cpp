@@ -8,7 +8,6 @@
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/core/device.h"
-#include "reprise/train/precision.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -51,7 +50,7 @@ void add_workload(CLI::App& app, WorkloadOptions& o) {
   run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
       ->check(parsed_by(Device::parse));
   run->add_option("--precision", o.precision, "f32; bf16 or f16: products in 16 bits, weights in f32")
-      ->check(parsed_by(train::parse_precision));
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   run->add_option("--threads", o.threads, "Threads (0: one a CPU); no bit depends on it")
       ->transform(whole_from(0, INT_MAX));
 }

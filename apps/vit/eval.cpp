@@ -28,6 +28,7 @@ int run_eval(const EvalCommand& c) {
   use_attention(c.attention, device);
   LoadedRun run = load_run(c.run, device);
   const train::PrecisionScope precision = precision_scope(c, device, run.folder);
+  take_precision(run.model->module(), c, run.folder);
   ImageData images = images_of_run(run.folder, c.data);
   const data::Dataset& part = c.part == "test" && images.test ? *images.test : *images.validation;
   check(part.class_names() == run.classifier.class_names, "eval: the classes of the data are not those of ",

@@ -64,6 +64,7 @@ int run_predict(const PredictCommand& c) {
   use_attention(c.attention, device);
   LoadedRun run = load_run(c.run, device);
   const train::PrecisionScope precision = precision_scope(c, device, run.folder);
+  take_precision(run.model->module(), c, run.folder);
   const data::Pipeline pipeline = evaluation_pipeline(run.classifier);
   const Tensor table = data::table_on(pipeline, device);
   int code = 0;

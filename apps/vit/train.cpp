@@ -90,15 +90,16 @@ std::vector<optim::ParameterGroup> groups_of(const ImageModel& model, const Trai
       {.lr = c.trainer.schedule.lr, .weight_decay = c.weight_decay, .decay = c.layer_decay});
 }
 
+// For a model whose weights have the precision of the options from now on.
 std::unique_ptr<optim::Optimizer> make_optimizer(const ImageModel& model, const TrainCommand& c) {
+  take_precision(model.module(), c);
   if (c.optimizer == "sgd")
     return std::make_unique<optim::Sgd>(groups_of(model, c),
                                         optim::SgdOptions{.momentum = c.momentum, .nesterov = c.nesterov});
   if (c.optimizer == "lamb")
     return std::make_unique<optim::Lamb>(groups_of(model, c),
                                          optim::LambOptions{.beta1 = c.beta1, .beta2 = c.beta2});
-  return std::make_unique<optim::AdamW>(groups_of(model, c),
-                                        optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2});
+  return std::make_unique<optim::AdamW>(groups_of(model, c), adamw_options(c));
 }
 
 // The loss of --loss. Targets are classes, or probabilities, smoothed already, where pairs are mixed. To bce a class is
@@ -213,11 +214,20 @@ int finish_with_report(Training& t, const TrainCommand& c) {
   return 0;
 }
 
+void check_optimizer(const TrainCommand& c) {
+  const bool pure = train::is_pure(train::parse_precision(c.precision));
+  check(c.optimizer != "lamb" || !pure, "--optimizer lamb keeps no master copies, which --precision ",
+        c.precision, " needs; adamw and sgd do");
+  check(c.optimizer == "adamw" || (c.master == "f32" && c.moments == "f32"), "--master ", c.master,
+        " and --moments ", c.moments, " are for --optimizer adamw, not ", c.optimizer);
+}
+
 }  // namespace
 
 int run_train(const TrainCommand& given) {
   train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
   TrainCommand c = given;
+  check_optimizer(c);
   check(c.loss != "bce" || c.smoothing == 0, "--smoothing ", c.smoothing, ": --loss bce has none; give 0");
   Device device = apply_training_options(c);
   const train::PrecisionScope precision = precision_scope(c, device);

@@ -13,6 +13,9 @@ namespace reprise::optim {
 
 namespace {
 
+// Averages are never of 16 bits: a thousandth of the way to a new value is below half of their last bit.
+DType average_dtype(const Tensor& value) { return size_of(value.dtype()) == 2 ? DType::f32 : value.dtype(); }
+
 double checked(double decay) {
   check(decay >= 0 && decay < 1, "Ema: decay must be in [0, 1), got ", decay);
   return decay;
@@ -33,7 +36,8 @@ Ema::Ema(const nn::Module& module, EmaDecay decay) : decay_(std::move(decay)) {
   NoGrad guard;
   for (auto& [name, tensor] : module.state_dict()) {
     followed_.push_back(tensor);
-    averages_.emplace_back(name, tensor.clone());
+    averages_.emplace_back(
+        name, tensor.dtype() == average_dtype(tensor) ? tensor.clone() : tensor.to(average_dtype(tensor)));
   }
 }
 
@@ -44,17 +48,23 @@ Ema::Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay d
   for (size_t i = 0; i < followed.size(); ++i) {
     const auto& [name, tensor] = followed[i];
     const auto& [own, average] = averages_[i];
-    check(own == name && average.shape() == tensor.shape() && average.dtype() == tensor.dtype(), "Ema: ", own,
-          ' ', average.dtype(), average.shape(), " cannot be the average of ", name, ' ', tensor.dtype(),
-          tensor.shape());
+    check(own == name && average.shape() == tensor.shape() && average.dtype() == average_dtype(tensor),
+          "Ema: ", own, ' ', average.dtype(), average.shape(), " cannot be the average of ", name, ' ',
+          tensor.dtype(), tensor.shape());
     followed_.push_back(tensor);
   }
 }
 
 void Ema::update() {
   const double decay = checked(decay_(updates_));
+  NoGrad guard;
+  TensorList widened(followed_.size());  // values of 16 bits, until the kernel is done
   std::vector<kernels::LerpTensor> tensors;
-  for (size_t i = 0; i < followed_.size(); ++i) tensors.push_back({averages_[i].second, followed_[i]});
+  for (size_t i = 0; i < followed_.size(); ++i) {
+    const Tensor &average = averages_[i].second, &value = followed_[i];
+    if (value.dtype() != average.dtype()) widened[i] = value.detach().to(average.dtype());
+    tensors.push_back({average, widened[i].defined() ? widened[i] : value});
+  }
   if (!tensors.empty()) kernels::lerp(current_stream(followed_[0].device()), tensors, decay);
   for (const auto& [name, average] : averages_) average.storage()->bump_version();
   ++updates_;
@@ -83,7 +93,14 @@ void Ema::load_state_dict(const nn::NamedTensors& state) {
 
 Ema::Scope::Scope(const Ema& ema) : ema_(ema) {
   for (const Tensor& value : ema_.followed_) held_.push_back(value.detach());
-  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(ema_.averages_[i].second);
+  NoGrad guard;
+  TensorList
+      averages;  // those of values of 16 bits are rounded copies; all are made before the first takes its place
+  for (size_t i = 0; i < held_.size(); ++i) {
+    const Tensor& average = ema_.averages_[i].second;
+    averages.push_back(average.dtype() == held_[i].dtype() ? average : average.to(held_[i].dtype()));
+  }
+  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(averages[i]);
 }
 
 Ema::Scope::~Scope() {

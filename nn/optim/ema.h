@@ -16,15 +16,15 @@ EmaDecay ema_warmup(double decay);
 
 /// Averages follow all that the state dict holds: average = decay * average + (1 - decay) * value at each
 /// `update`, for parameters and floating buffers alike, such as the running statistics of batch norm; buffers
-/// of integers, such as its count of batches, are copied; all in one launch per dtype. (PyTorch: AveragedModel with
-/// use_buffers = True.)
+/// of integers, such as its count of batches, are copied; all in one launch per dtype. Averages of values of 16 bits are
+/// f32. (PyTorch: AveragedModel with use_buffers = True.)
 class Ema {
  public:
   explicit Ema(const nn::Module& module, double decay = 0.999);
   /// A decay for each update: Error in `update` unless it is in [0, 1).
   Ema(const nn::Module& module, EmaDecay decay);
   /// Averages that live elsewhere and start as they are, such as the weights of a target encoder: averages[i] follows
-  /// followed[i]. Error unless names, shapes and dtypes are the same.
+  /// followed[i]. Error unless names, shapes and dtypes are the same, or f32 for 16 bits.
   Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay decay);
 
   void update();
@@ -33,7 +33,7 @@ class Ema {
   void set_updates(int64_t updates);
 
   /// The module's tensors have the averages' memory while it lives, for evaluation, and then their own again: nothing is
-  /// copied.
+  /// copied, but for tensors of 16 bits, which have rounded copies.
   class Scope {
    public:
     explicit Scope(const Ema& ema);

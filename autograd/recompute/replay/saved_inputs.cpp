@@ -28,6 +28,7 @@ SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string
         input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
       input.requires_grad = inputs[i].requires_grad();
       input.is_leaf = inputs[i].is_leaf();
+      input.grad_dtype = inputs[i].grad_dtype();
     }
     inputs_.push_back(std::move(input));
   }
@@ -46,6 +47,7 @@ TensorList SavedInputs::rebuild() const {
     if (!input.requires_grad) continue;
     rebuilt.back().set_requires_grad();
     if (!input.is_leaf) autograd::mark_stand_in(rebuilt.back());
+    if (input.grad_dtype != x.dtype()) rebuilt.back().set_grad_dtype(input.grad_dtype);
   }
   return rebuilt;
 }

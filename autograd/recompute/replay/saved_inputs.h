@@ -29,6 +29,7 @@ class SavedInputs {
     std::optional<size_t> offloaded{};  ///< instead of `saved`: the index in `offloaded_`
     std::string label;
     bool requires_grad = false, is_leaf = false;
+    DType grad_dtype = DType::f32;
     size_t first = 0;  ///< the first input that is the same tensor
   };
   std::vector<Input> inputs_;

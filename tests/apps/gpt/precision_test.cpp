@@ -21,7 +21,7 @@ double first_and_last(const std::string& run_folder, const std::string& name, do
 TEST(Precision, TrainsAndSamplesInEach) {
   TempFolder folder;
   folder.write("text", tiny_text());
-  for (const char* precision : {"f32", "bf16", "f16"}) {
+  for (const char* precision : {"f32", "bf16", "f16", "bf16-pure", "f16-pure"}) {
     const std::string out = folder / precision;
     const std::string said =
         run(train_arguments(folder / "text", out, 40, {"--precision", precision, "--lr", "0.01"}));
@@ -30,7 +30,7 @@ TEST(Precision, TrainsAndSamplesInEach) {
     EXPECT_LT(last, 0.95 * first) << precision;
     EXPECT_EQ(said.find("Precision: ") == std::string::npos, std::string(precision) == "f32") << said;
     EXPECT_EQ(std::filesystem::exists(newest_checkpoint(out) + "/loss_scale.safetensors"),
-              std::string(precision) == "f16");
+              std::string(precision).starts_with("f16"));
     run({"sample", "--run", out, "--sample-tokens", "5"});
     run({"eval", "--run", out, "--data", folder / "text"});
   }
@@ -56,6 +56,31 @@ TEST(Precision, F16GoesOnToTheBit) {
   EXPECT_LT(first_and_last(folder / "whole", "loss_scale", &first), 1073741824);
 }
 
+TEST(Precision, PureModesGoOnToTheBit) {
+  TempFolder folder;
+  folder.write("text", tiny_text());
+  const std::vector<Arguments> modes = {{"bf16-pure"},
+                                        {"bf16-pure", "--master", "split", "--main-gradients", "off"},
+                                        {"bf16-pure", "--master", "stochastic", "--moments", "bf16"},
+                                        {"f16-pure", "--ema", "0.9"}};
+  for (size_t m = 0; m < modes.size(); ++m) {
+    auto train = [&](const std::string& out, const Arguments& more) {
+      Arguments options = {"--precision"};
+      options.insert(options.end(), modes[m].begin(), modes[m].end());
+      options.insert(options.end(), more.begin(), more.end());
+      return run(train_arguments(folder / "text", out, 8, options));
+    };
+    const std::string whole = folder / ("whole" + std::to_string(m)),
+                      parts = folder / ("parts" + std::to_string(m));
+    const std::string said = train(whole, {});
+    EXPECT_NE(said.find("Precision: " + modes[m][0] + "; master "), std::string::npos) << said;
+    train(parts, {"--stop-after", "3"});
+    run({"train", "--out", parts, "--resume"});
+    expect_same_checkpoints(parts, whole);
+    EXPECT_EQ(measurements(parts), measurements(whole));
+  }
+}
+
 TEST(Precision, ChangesOnlyWhereThatIsSaid) {
   TempFolder folder;
   folder.write("text", tiny_text());
@@ -74,11 +99,18 @@ TEST(Precision, RefusesWhatItDoesNotMean) {
     expect_refused(train_arguments(folder / "text", folder / "run", 2, more), parts);
     EXPECT_FALSE(std::filesystem::exists(folder / "run"));
   };
-  refused({"--precision", "fp16"}, {"--precision", "f32, bf16 or f16, not fp16"});
+  refused({"--precision", "fp16"}, {"--precision", "f32, bf16, f16, bf16-pure or f16-pure, not fp16"});
   refused({"--precision", "f16", "--init-scale", "1000"}, {"--init-scale", "a power of two of at least 1"});
   refused({"--precision", "f16", "--init-scale", "0.5"}, {"--init-scale", "a power of two of at least 1"});
   refused({"--precision", "f16", "--init-scale", "inf"}, {"--init-scale"});
   refused({"--precision", "bf16", "--init-scale", "4"}, {"--init-scale is for --precision f16"});
+  refused({"--precision", "bf16-pure", "--init-scale", "4"}, {"--init-scale is for --precision f16"});
+  refused({"--master", "split"}, {"--master split", "bf16-pure", "not f32"});
+  refused({"--precision", "bf16", "--moments", "bf16"}, {"--moments bf16", "bf16-pure"});
+  refused({"--precision", "bf16", "--main-gradients", "off"}, {"--main-gradients off", "bf16-pure"});
+  refused({"--precision", "f16-pure", "--master", "split"}, {"--master split is for --precision bf16-pure"});
+  refused({"--precision", "f16-pure", "--master", "stochastic"}, {"--master stochastic", "bf16-pure"});
+  refused({"--precision", "bf16-pure", "--master", "kahan"}, {"--master", "kahan"});
 }
 
 }  // namespace

@@ -39,6 +39,38 @@ TEST(Ema, FollowsTheRecurrence) {
   }
 }
 
+// A thousandth of the way from 1 to 2 is below half of bf16's last bit.
+TEST(Ema, OfWeightsOf16BitsIsF32AndEvaluatesItRounded) {
+  nn::Linear net(3, 5);
+  nn::to_precision(net, DType::bf16);
+  {
+    NoGrad guard;
+    net.weight.fill_(1);
+  }
+  Ema ema(net, 0.999);
+  EXPECT_EQ(ema.state_dict()[0].second.dtype(), DType::f32);
+  {
+    NoGrad guard;
+    net.weight.fill_(2);
+  }
+  for (int update = 0; update < 10; ++update) ema.update();
+  const double want = 2 - std::pow(0.999, 10);
+  EXPECT_TRUE(is_close(values(ema.state_dict()[0].second), Doubles(15, want), 1e-6));
+  {
+    Ema::Scope scope(ema);
+    EXPECT_EQ(net.weight.dtype(), DType::bf16);
+    EXPECT_EQ(values(net.weight), Doubles(15, double(BFloat16(float(want)))));
+  }
+  EXPECT_EQ(values(net.weight), Doubles(15, 2.0));
+  nn::Linear target(3, 5);  // whose weights are the f32 averages of the others
+  Ema beside(net.named_parameters(), target.named_parameters(), [](int64_t) { return 0.75; });
+  const Doubles before = values(target.weight);
+  beside.update();
+  Doubles mixed = before;
+  for (double& x : mixed) x = 0.75 * x + 0.25 * 2;
+  EXPECT_TRUE(is_close(values(target.weight), mixed, 1e-6));
+}
+
 // A target encoder's weights: they start as they are and lie in the other module.
 TEST(Ema, KeepsAveragesInAnotherModule) {
   nn::Linear net(3, 5), target(3, 5), other(3, 4);
