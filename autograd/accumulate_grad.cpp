@@ -17,7 +17,8 @@ TensorList AccumulateGrad::run(TensorList&& output_grads) {
   Tensor incoming = std::move(output_grads[0]);
   output_grads.clear();
   if (!leaf_->requires_grad) return {};  // frozen since forward
-  check(!retired_, "backward: set_data or set_grad_dtype gave a leaf another shape, dtype or device than the ",
+  check(!retired_,
+        "backward: set_data or set_grad_dtype gave a leaf another shape, dtype or device than the ",
         outputs_[0].dtype, outputs_[0].shape, " that forward used; its gradient does not fit");
   add(std::move(incoming));
   for (auto hook : std::vector(leaf_->post_accumulate_hooks)) hook.call();  // a hook may remove itself

@@ -25,7 +25,8 @@ Edge gradient_edge(const Tensor& x) {
   std::lock_guard lock(meta->mutex);
   NodePtr accumulator = meta->accumulator.lock();
   if (!accumulator) {
-    accumulator = make_node<AccumulateGrad>(meta, OutputMeta{x.shape(), meta->grad_dtype.value_or(x.dtype()), x.device()});
+    accumulator = make_node<AccumulateGrad>(
+        meta, OutputMeta{x.shape(), meta->grad_dtype.value_or(x.dtype()), x.device()});
     meta->accumulator = accumulator;
   }
   return {accumulator, 0};

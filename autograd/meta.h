@@ -28,7 +28,7 @@ struct AutogradMeta final : AutogradSlot {
 
   Tensor grad;
   std::optional<DType> grad_dtype;  ///< of `grad`; none: the leaf's own
-  bool retains_grad = false;  ///< of a non-leaf: `grad` gets its gradient
+  bool retains_grad = false;        ///< of a non-leaf: `grad` gets its gradient
   // Two backward passes may meet at one leaf. Summing under create_graph asks for edges, so there are two.
   std::mutex grad_mutex;  ///< guards grad, from before a sum until after it
   std::mutex mutex;       ///< guards accumulator and shadows
