@@ -218,8 +218,10 @@ void check_optimizer(const TrainCommand& c) {
   const bool pure = train::is_pure(train::parse_precision(c.precision));
   check(c.optimizer != "lamb" || !pure, "--optimizer lamb keeps no master copies, which --precision ",
         c.precision, " needs; adamw and sgd do");
-  check(c.optimizer == "adamw" || (c.master == "f32" && c.moments == "f32"), "--master ", c.master,
-        " and --moments ", c.moments, " are for --optimizer adamw, not ", c.optimizer);
+  const bool is_adamw = c.optimizer == "adamw";
+  check(is_adamw || c.master == "f32", "--master ", c.master, " is for --optimizer adamw, not ", c.optimizer);
+  check(is_adamw || c.moments == "f32", "--moments ", c.moments, " is for --optimizer adamw, not ",
+        c.optimizer);
 }
 
 }  // namespace
