@@ -32,7 +32,7 @@ from copied_tree import LATE_STREAMS, ON_CPU, ON_CUDA, SOURCE, CopiedTree, refus
 from mutations import GPU_OPERATORS, mutants_of
 
 EQUIVALENT = SOURCE / "tests" / "equivalent_mutants.toml"
-# What needs NVIDIA's libraries or OpenBLAS is in no build of a machine without them.
+# What needs cuDNN or OpenBLAS is in no build of a machine without them; products by cuBLASLt are not what these runs take.
 NOT_BUILT = ("cudnn", "cublaslt", "_openblas", "kernels/cuda/")
 PRESET = "emulated"  # holds both devices
 BOTH_DEVICES = {**ON_CPU, **LATE_STREAMS, "reverse": ON_CUDA["reverse"]}
