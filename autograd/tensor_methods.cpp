@@ -99,6 +99,9 @@ const Tensor& Tensor::set_grad_dtype(DType dtype) const {
   check(is_leaf(), "set_grad_dtype: only a leaf keeps a gradient, and this tensor came out of an operation");
   check(is_floating(dtype) && is_floating(this->dtype()), "set_grad_dtype: a tensor ", this->dtype(), shape(),
         " cannot have gradients in ", dtype);
+  check(dtype == this->dtype() || (size_of(this->dtype()) == 2 && dtype == DType::f32),
+        "set_grad_dtype: gradients are in the tensor's own dtype, or in f32 where it has 16 bits; got ",
+        dtype, " for a tensor ", this->dtype(), shape());
   const Tensor gradient = grad();
   check(!gradient.defined() || gradient.dtype() == dtype, "set_grad_dtype: there is a gradient in ",
         gradient.defined() ? gradient.dtype() : dtype, ", which is not ", dtype,
@@ -106,7 +109,7 @@ const Tensor& Tensor::set_grad_dtype(DType dtype) const {
   const bool changes = dtype != grad_dtype();
   auto meta = require_meta(*this);
   std::lock_guard lock(meta->mutex);
-  meta->grad_dtype = dtype;
+  meta->grad_dtype = dtype == this->dtype() ? std::nullopt : std::optional(dtype);
   if (changes) forget_accumulator(*meta, /*same_form=*/false);
   return *this;
 }

@@ -20,16 +20,17 @@ double memory_of(Device device) {
 
 }  // namespace
 
-void check_fits(const nn::GptOptions& o, int64_t rows, int64_t length, Device device) {
+void check_fits(const nn::GptOptions& o, int64_t rows, int64_t length, Device device,
+                const LeastBytes& bytes) {
   check(o.layers <= most_layers, "--layers ", o.layers, ": at most ", most_layers, " make sense");
   double width = double(o.width), memory = memory_of(device);
   // Attention has 4 width^2, the MLP 8; each weight has a gradient and two moments beside it.
   double weights = (double(o.vocab_size) + double(o.context) + 12 * double(o.layers) * width) * width;
-  double model_bytes = 4 * 4 * weights;
+  double model_bytes = bytes.parameter * weights;
   check(model_bytes <= memory, "--layers ", o.layers, ", --width ", o.width, ", --context ", o.context,
         " and a vocabulary of ", o.vocab_size, ": weights, gradients and moments take ",
         format_bytes(model_bytes), ", the machine has ", format_bytes(memory));
-  double logit_bytes = 4 * double(rows) * double(length) * double(o.vocab_size);
+  double logit_bytes = bytes.logit * double(rows) * double(length) * double(o.vocab_size);
   check(logit_bytes <= memory, "--batch ", rows, " of ", length, " tokens: the logits alone take ",
         format_bytes(logit_bytes), ", the machine has ", format_bytes(memory));
 }

@@ -72,6 +72,9 @@ void take_precision(nn::Module& model, const TrainingOptions& o) {
   if (o.main_gradients == "on") train::use_main_gradients(model);
 }
 
+/// So that numbers are not rounded by the draws that have made weights and dropout.
+constexpr uint64_t rounding_seed = 0x726f756e64696e67;
+
 optim::AdamWOptions adamw_options(const TrainingOptions& o) {
   return {.beta1 = o.beta1,
           .beta2 = o.beta2,
@@ -79,7 +82,7 @@ optim::AdamWOptions adamw_options(const TrainingOptions& o) {
                     : o.master == "stochastic" ? optim::Master::stochastic
                                                : optim::Master::f32,
           .moments = o.moments == "bf16" ? DType::bf16 : DType::f32,
-          .seed = uint64_t(o.seed)};
+          .seed = uint64_t(o.seed) ^ rounding_seed};
 }
 
 std::optional<train::RunLock> check_folder(const TrainingOptions& o) {

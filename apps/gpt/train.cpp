@@ -79,6 +79,19 @@ void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& cor
             fmt::format("{} x {} tokens", c.batch * c.trainer.accumulate, o.context), first_step);
 }
 
+/// What training takes at the least, by precision and what is kept beside 16-bit weights.
+train::LeastBytes least_bytes(const TrainCommand& c) {
+  const train::Precision precision = train::parse_precision(c.precision);
+  train::LeastBytes bytes;
+  if (train::is_pure(precision))
+    bytes.parameter = 2 + (c.main_gradients == "on" ? 4 : 2) + (c.moments == "bf16" ? 4 : 8) +
+                      (c.master == "f32"     ? 4
+                       : c.master == "split" ? 2
+                                             : 0);
+  if (precision == train::Precision::bf16 || precision == train::Precision::bf16_pure) bytes.logit = 2;
+  return bytes;
+}
+
 }  // namespace
 
 int run_train(const TrainCommand& given) {
@@ -96,7 +109,7 @@ int run_train(const TrainCommand& given) {
   if (corpus.tokenizer) prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad one is told now
   c.model.vocab_size = corpus.vocab_size;
   c.model.recompute = recompute_strategy(c);
-  train::check_fits(c.model, c.batch_auto ? 1 : c.batch, c.model.context, device);
+  train::check_fits(c.model, c.batch_auto ? 1 : c.batch, c.model.context, device, least_bytes(c));
   manual_seed(uint64_t(c.seed));
   nn::Gpt model(c.model, device);
   if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);

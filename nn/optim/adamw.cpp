@@ -68,17 +68,17 @@ Tensor AdamW::updated_copy(const Tensor& parameter, size_t place) const {
 }
 
 void AdamW::make_state(const Tensor& parameter, size_t place) {
-  if (first_[place].defined()) return;
   auto zeros = [&](const Shape& shape, DType dtype) {
     return Tensor::zeros(shape, dtype, parameter.device());
   };
-  Tensor first = zeros(parameter.shape(), moments_of(parameter)),
-         second = zeros(parameter.shape(), first.dtype());
-  if (is_split(parameter)) {
+  if (is_split(parameter) && !remainder_[place].defined()) {  // it may have become one of 16 bits
     Shape bytes = parameter.shape();
     bytes.push_back(2);
     remainder_[place] = zeros(bytes, DType::u8);
   }
+  if (first_[place].defined()) return;
+  Tensor first = zeros(parameter.shape(), moments_of(parameter)),
+         second = zeros(parameter.shape(), first.dtype());
   second_[place] = second;
   first_[place] = first;
 }

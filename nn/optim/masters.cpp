@@ -13,7 +13,8 @@ Tensor Masters::copy_of(const Tensor& parameter, size_t place) const {
   Tensor given = parameter.detach();
   if (!master.defined()) return given.to(DType::f32);
   // Elements that are still the master's, rounded, keep the digits that the parameter has no room for.
-  return where(equal(master.to(given.dtype()), given), master, given.to(DType::f32));
+  master.copy_(where(equal(master.to(given.dtype()), given), master, given.to(DType::f32)));
+  return master;
 }
 
 void Masters::keep(const Tensor& parameter, size_t place, const Tensor& copy) {

@@ -73,6 +73,32 @@ TEST(MainGradient, OfATiedTableAddsItsUsesInF32) {
   EXPECT_EQ(alone.grad().dtype(), DType::f32);
 }
 
+TEST(MainGradient, OfAConvolutionsWeightIsNotRoundedTo16Bits) {
+  for (bool transposed : {false, true}) {
+    Tensor weight = main_leaf({4, 4, 3, 3}, 1);
+    const Tensor x = half({2, 4, 7, 7}, 2);
+    auto apply = [&](const Tensor& in, const Tensor& w) {
+      return transposed ? conv_transpose2d(in, w, {}, {}) : conv2d(in, w, {}, {});
+    };
+    const Tensor y = apply(x, weight), dy = half(y.shape(), 3);
+    y.backward(dy);
+    Tensor wide = weight.detach().to(DType::f64).set_requires_grad();
+    apply(x.to(DType::f64), wide).backward(dy.to(DType::f64));
+    EXPECT_TRUE(is_close(weight.grad().to(DType::f64), wide.grad(), 1e-5)) << transposed;
+  }
+}
+
+TEST(MainGradient, OfPatchesIsNotRoundedTo16Bits) {
+  Tensor weight = main_leaf({5, 2, 2, 2}, 1), bias = main_leaf({5}, 4);
+  const Tensor x = half({3, 2, 6, 6}, 2), y = patch_embed(x, weight, bias), dy = half(y.shape(), 3);
+  y.backward(dy);
+  Tensor wide = weight.detach().to(DType::f64).set_requires_grad(),
+         wide_bias = bias.detach().to(DType::f64).set_requires_grad();
+  patch_embed(x.to(DType::f64), wide, wide_bias).backward(dy.to(DType::f64));
+  EXPECT_TRUE(is_close(weight.grad().to(DType::f64), wide.grad(), 1e-5));
+  EXPECT_TRUE(is_close(bias.grad().to(DType::f64), wide_bias.grad(), 1e-5));
+}
+
 TEST(MainGradient, IsWhatHooksAndGradSee) {
   Tensor x = main_leaf({3}, 1);
   DType seen = DType::i64;
@@ -136,6 +162,8 @@ TEST(MainGradient, RefusesWhatDoesNotFitAndChangesNothing) {
   expect_error([&] { x.set_grad(half({3}, 1)); }, {"set_grad", "bf16(3,)", "whose gradient is f32"});
   expect_error([&] { y.set_grad_dtype(DType::f32); }, {"set_grad_dtype: only a leaf"});
   expect_error([&] { x.set_grad_dtype(DType::i64); }, {"cannot have gradients in i64"});
+  expect_error([&] { ones({3}, DType::f32, test_device()).set_grad_dtype(DType::bf16); },
+               {"set_grad_dtype", "bf16", "f32(3,)"});
   x.set_grad(ones({3}, DType::f32, test_device()));
   expect_error([&] { x.set_grad_dtype(DType::bf16); }, {"a gradient in f32"});
   x.set_data(half({3}, 2));  // keeps what was said of its gradients

@@ -126,6 +126,19 @@ TEST(PureGpt, TrainsToTheLossesOfF32) {
   }
 }
 
+TEST(PureGpt, IsPlannedWithGradientsInF32) {
+  manual_seed(5);
+  Gpt model(options_of(), test_device());
+  to_precision(model, DType::bf16);
+  for (const Tensor& parameter : model.parameters()) parameter.set_grad_dtype(DType::f32);
+  model.h.set_recompute({.kind = RecomputeStrategy::Kind::automatic, .memory_budget = size_t(64) << 20});
+  amp::Autocast scope(test_device(), DType::bf16, kPure);
+  const Tensor tokens = random_tokens({2, 24}, 65, 1).to(test_device());
+  cross_entropy(model(tokens), tokens).backward();  // plans before it runs
+  for (const auto& [name, parameter] : model.named_parameters())
+    EXPECT_EQ(parameter.grad().dtype(), DType::f32) << name;
+}
+
 TEST(PureGpt, KeepsEveryBitUnderRecompute) {
   for (Master master : {Master::f32, Master::stochastic}) {
     const Trained plain = train({.master = master, .dropout = 0.1}, 3);

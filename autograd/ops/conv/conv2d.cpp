@@ -61,7 +61,7 @@ struct Conv2d : Function<Conv2d> {
     }
     if (needs_grad(1)) {
       MemoryScope memory = gradient_memory(1);
-      dweight = empty_like(weight);
+      dweight = Tensor::empty(weight.shape(), gradient_dtype(1, weight.dtype()), weight.device());
       kernels::conv2d_dweight(
           stream, {.dy = dy, .x = x.contiguous().view(), .options = options_, .dweight = dweight});
     }

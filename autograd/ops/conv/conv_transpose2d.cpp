@@ -107,7 +107,7 @@ struct ConvTranspose2d : Function<ConvTranspose2d> {
     }
     if (needs_grad(1)) {
       MemoryScope memory = gradient_memory(1);
-      dweight = empty_like(weight);
+      dweight = Tensor::empty(weight.shape(), gradient_dtype(1, weight.dtype()), weight.device());
       kernels::conv2d_dweight(
           stream, {.dy = dense_x.view(), .x = dy.view(), .options = convolution, .dweight = dweight.view()});
     }

@@ -94,11 +94,11 @@ struct PatchEmbed : Function<PatchEmbed> {
     MemoryScope memory = gradient_memory(1);
     if (needs_grad(1))
       dweight = raw_reshape(
-          linear_dweight(d, patchify(x, weight.shape()), {gradient_dtype(1, d.dtype()), d.dtype()},
+          linear_dweight(d, patchify(x, weight.shape()), {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype())},
                          wants_dbias ? &dbias : nullptr),
           weight.shape());
     else if (wants_dbias)
-      dbias = linear_dbias(d, d.dtype());
+      dbias = linear_dbias(d, gradient_dtype(2, d.dtype()));
     return {dx, dweight, dbias};
   }
 

@@ -19,7 +19,7 @@ void LeafGradients::op_ran(const char* op_name, const TensorList& inputs, const 
     if (!as_zeros_) continue;
     const Allocator& memory = allocator(x.device());
     size_t before = memory.stats().held;
-    x.set_grad(Tensor::zeros(x.shape(), x.dtype(), x.device()));
+    x.set_grad(Tensor::zeros(x.shape(), x.grad_dtype(), x.device()));
     if (!aside.gradient.defined()) added_bytes_ += int64_t(memory.stats().held - before);
   }
 }

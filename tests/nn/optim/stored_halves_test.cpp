@@ -46,6 +46,20 @@ TEST(StoredHalves, OfASplitParameterAreTheMasterCopyOfOtherwiseEqualTraining) {
   }
 }
 
+// Moments are there from f32 training; the lower half is made when the parameter gets 16 bits.
+TEST(StoredHalves, BeginWhereParametersBecome16Bits) {
+  TensorList parameters = half_parameters(DType::bf16);
+  for (const Tensor& x : parameters) x.set_data(x.detach().to(DType::f32));
+  AdamW optimizer(parameters, kSplit);
+  set_half_gradients(parameters, 0);
+  optimizer.step();
+  for (const Tensor& x : parameters) x.set_grad({}), x.set_data(x.detach().to(DType::bf16));
+  set_half_gradients(parameters, 1);
+  optimizer.step();
+  for (size_t p = 0; p < parameters.size(); ++p)
+    EXPECT_TRUE(state_of(optimizer, std::to_string(p) + ".remainder").defined()) << p;
+}
+
 TEST(StoredHalves, ResumeToTheBit) {
   for (const AdamWOptions& options : {kSplit, kStochastic, kSmall, kSmallMoments}) {
     TensorList first = half_parameters(DType::bf16);
