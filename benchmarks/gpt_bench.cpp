@@ -120,6 +120,10 @@ Options parse(int argc, char** argv) {
       std::exit(option == "--help" ? 0 : 2);
     }
   }
+  if (o.bf16 && o.autocast) {
+    std::fprintf(stderr, "gpt_bench: --bf16 and --autocast are two ways; take one\n");
+    std::exit(2);
+  }
   return o;
 }
 

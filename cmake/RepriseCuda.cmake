@@ -35,9 +35,13 @@ if(REPRISE_CUDA STREQUAL ON)
   find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_DIR}/stubs)
 endif()
 
-# NVIDIA's libraries are opened at run time: where the system has none, those of this toolkit.
+# NVIDIA's libraries are opened at run time: where the system has none, those of this toolkit, and the cuDNN found here.
+set(cudnn_folder "")
+if(CUDNN_LIBRARY)
+  get_filename_component(cudnn_folder "${CUDNN_LIBRARY}" DIRECTORY)
+endif()
 set_source_files_properties(kernels/cuda/shared_library.cpp PROPERTIES COMPILE_DEFINITIONS
-                            "REPRISE_CUDA_LIBRARIES=\"${CUDAToolkit_LIBRARY_DIR}\"")
+                            "REPRISE_CUDA_LIBRARIES=\"${CUDAToolkit_LIBRARY_DIR}\",\"${cudnn_folder}\"")
 
 # reprise_select_cuda_sources(LIST): leaves the sources that this build does not take out of the list.
 # A library of NVIDIA's has two files, cudnn.cpp and cudnn_none.cpp; a build takes one. What calls cuBLASLt runs in the
@@ -137,7 +141,7 @@ function(reprise_link_cuda target)
     return()
   endif()
   set(headers "")
-  foreach(folder ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+  foreach(folder ${CUDAToolkit_INCLUDE_DIRS} ${CUBLASLT_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
     list(APPEND headers -isystem "${folder}")
   endforeach()
   set(sources ${ARGN})

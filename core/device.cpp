@@ -1,6 +1,8 @@
 // Device names, which devices there are, and the choice of the best.
 #include "reprise/core/device.h"
 
+#include <cstdio>
+#include <mutex>
 #include <ostream>
 
 #include "reprise/core/cuda/runtime.h"
@@ -25,8 +27,12 @@ int Device::cuda_count() { return cuda::device_count(); }
 
 Device Device::best() {
   if (cuda::is_emulated()) return cpu();
+  std::string reason;
   for (int index = 0; index < cuda_count(); ++index)
-    if (unusable_reason(index).empty()) return cuda(index);
+    if (reason = unusable_reason(index); reason.empty()) return cuda(index);
+  static std::once_flag told;
+  if (!reason.empty())
+    std::call_once(told, [&] { std::fprintf(stderr, "device: %s; the CPU is taken\n", reason.c_str()); });
   return cpu();
 }
 

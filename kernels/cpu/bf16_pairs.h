@@ -21,7 +21,14 @@ using Sums = simd::Vector<float, lanes>;
 /// The instruction, where `simd::bf16_pairs()` says `avx512bf16` and vectors are those of AVX-512.
 struct Instruction {
   [[gnu::always_inline]] static Sums add(Sums sum, Words x, Words y) {
+#if defined(__OPTIMIZE__) && !defined(__clang__)
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+#else  // the functions around are not compiled for such registers, so the numbers go through memory
+    asm("vmovups %0, %%zmm0\n\tvmovups %1, %%zmm1\n\tvdpbf16ps %2, %%zmm1, %%zmm0\n\tvmovups %%zmm0, %0"
+        : "+m"(sum)
+        : "m"(x), "m"(y)
+        : "xmm0", "xmm1");
+#endif
     return sum;
   }
 };

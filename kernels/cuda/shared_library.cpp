@@ -12,8 +12,9 @@ SharedLibrary::SharedLibrary(const std::string& name, int version)
   if (handle_) return;
   const char* words = dlerror();
   const std::string reason = words ? words : name_ + " cannot be opened";
-  const std::string folder = REPRISE_CUDA_LIBRARIES;  // of the build's toolkit, empty without one: CMake says
-  if (!folder.empty()) handle_ = dlopen((folder + "/" + name_).c_str(), RTLD_NOW | RTLD_LOCAL);
+  for (const std::string folder :
+       {REPRISE_CUDA_LIBRARIES})  // of the build's toolkit, empty without one: CMake says
+    if (!handle_ && !folder.empty()) handle_ = dlopen((folder + "/" + name_).c_str(), RTLD_NOW | RTLD_LOCAL);
   check(handle_ != nullptr, reason);
 }
 

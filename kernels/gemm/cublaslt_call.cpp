@@ -206,13 +206,16 @@ std::vector<cublasLtEpilogue_t> epilogues_of(Family family) {
   throw Bug("gemm: no such family of epilogues");
 }
 
-/// The call with another epilogue of its family, to ask about: pointers are read for their alignment alone.
+/// The call with another epilogue of its family, to ask about: pointers are read for their alignment alone, so these have
+/// the least that such a call may have, whoever asks first.
 CublasCall with_epilogue(CublasCall call, cublasLtEpilogue_t epilogue) {
   constexpr int aux_bit = CUBLASLT_EPILOGUE_GELU_AUX & ~CUBLASLT_EPILOGUE_GELU;
   const bool has_aux = epilogue & aux_bit;
   if (has_aux && !call.aux) call.aux_leading = call.d.rows;
   if (!has_aux) call.aux_leading = 0;
-  call.aux = has_aux ? reinterpret_cast<void*>(uintptr_t(256)) : nullptr;
+  void* const least_aligned = reinterpret_cast<void*>(uintptr_t(16));
+  call.aux = has_aux ? least_aligned : nullptr;
+  if (call.bias) call.bias = least_aligned;
   call.epilogue = epilogue;
   return call;
 }

@@ -93,10 +93,10 @@ struct PatchEmbed : Function<PatchEmbed> {
     const bool wants_dbias = has_bias_ && needs_grad(2);
     MemoryScope memory = gradient_memory(1);
     if (needs_grad(1))
-      dweight = raw_reshape(
-          linear_dweight(d, patchify(x, weight.shape()), {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype())},
-                         wants_dbias ? &dbias : nullptr),
-          weight.shape());
+      dweight = raw_reshape(linear_dweight(d, patchify(x, weight.shape()),
+                                           {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype())},
+                                           wants_dbias ? &dbias : nullptr),
+                            weight.shape());
     else if (wants_dbias)
       dbias = linear_dbias(d, gradient_dtype(2, d.dtype()));
     return {dx, dweight, dbias};
