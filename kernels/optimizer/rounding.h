@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "reprise/core/random.h"
@@ -30,7 +31,7 @@ struct DrawSequence {
 
 /// Number i of a block: uniform in [0, 2^16).
 constexpr uint32_t draw_of(const std::array<uint32_t, 4>& block, uint64_t i) {
-  return block[size_t(i / 2)] >> (16 * (i % 2)) & 0xffffu;
+  return block[std::size_t(i / 2)] >> (16 * (i % 2)) & 0xffffu;
 }
 
 constexpr bool is_nan_bits(uint32_t bits) { return (bits & 0x7fffffffu) > 0x7f800000u; }

@@ -115,8 +115,8 @@ TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
   expect_device_checks("layer_norm_backward", layer_norm_backward, 8);
   expect_device_checks("rms_norm", rms_norm, 8);
   expect_device_checks("rms_norm_backward", rms_norm_backward, 8);
-  expect_device_checks("adamw", adamw, 2 * 6 + 4);
-  expect_device_checks("sgd", sgd, 2 * 3 + 4);
+  expect_device_checks("adamw", adamw, 2 * 7 + 4);
+  expect_device_checks("sgd", sgd, 2 * 4 + 4);
   expect_device_checks("lerp", lerp, 2 * 2);
   expect_device_checks("global_norm", global_norm, 2 + 1);
   expect_device_checks("check_finite", check_finite, 2 + 1);
