@@ -91,7 +91,7 @@ Tensor GradScaler::check_gradients(const TensorList& gradients, const Tensor& sc
                                    Tensor& found) {
   const std::vector<TensorView> views(gradients.begin(), gradients.end());
   found = Tensor::empty({}, DType::i32, scale_.device());
-  norm_ = Tensor::empty({}, DType::f64, scale_.device());
+  norm_.storage()->bump_version();
   Tensor gradient_scale = Tensor::empty({}, DType::f64, scale_.device());
   kernels::GradientCheck check{{}, clip, found, norm_, gradient_scale};
   if (scale.defined()) check.scale = scale;
@@ -170,7 +170,7 @@ void GradScaler::update() {
                              {float(options_.growth), float(options_.backoff), int32_t(options_.interval),
                               int32_t(options_.hysteresis)});
   for (const auto& [name, tensor] : state()) tensor.storage()->bump_version();
-  found_ = any;
+  found_.copy_(any);  // where it was, for graphs that write it anew
   entries_.clear();
   is_scaled_ = false;
   tell_thread(false);
