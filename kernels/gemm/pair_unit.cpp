@@ -108,7 +108,7 @@ void multiply(int64_t count, int64_t width, int64_t k, const uint32_t* a, const 
   auto by = [=]<class Step>() {
     multiply_panels<Dot<Step>, 16>(count, width, depth, a, panel_stride(rows, depth), b, sums, add, next);
   };
-  if (simd::bf16_pairs() == simd::Bf16Pairs::model) return by.template operator()<bf16_pairs::Model>();
+  if (simd::bf16_pairs() != simd::Bf16Pairs::avx512bf16) return by.template operator()<bf16_pairs::Model>();
   simd::run([=]<int W>() {
     if constexpr (W == 16) by.template operator()<bf16_pairs::Instruction>();
   });
