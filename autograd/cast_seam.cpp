@@ -31,12 +31,7 @@ std::optional<DType> widest(const TensorList& given, uint32_t kept) {
 
 }  // namespace
 
-CastSeam::CastSeam(Policy policy, KeptArguments keeps, const TensorList& given)
-    : inputs_(given), values_(given) {
-  uint32_t kept = keeps.always;
-  for (const Tensor& x : given)
-    if (x.defined() && amp::autocast_state().of(x.device()).norms == amp::Norms::as_given)
-      kept |= keeps.of_norms;
+CastSeam::CastSeam(Policy policy, uint32_t kept, const TensorList& given) : inputs_(given), values_(given) {
   for (const Tensor& x : given) is_on_ |= x.defined() && amp::autocast_dtype(x.device()).has_value();
   if (policy == Policy::inputs) return;
   const std::optional<DType> meeting = policy == Policy::widest ? widest(given, kept) : std::nullopt;
@@ -75,7 +70,7 @@ Tensor CastSeam::weight_of(const Tensor& x) const {
 TensorList CastArguments::cast(Policy policy, const TensorList& given) {
   // A shadow would leave the graph here: only what is never narrower than a weight may be asked for.
   invariant(policy != Policy::low, "autocast: a function of several operations is no product");
-  return amp::autocast_state().any ? CastSeam(policy, {}, given).inputs() : given;
+  return amp::autocast_state().any ? CastSeam(policy, /*kept=*/0, given).inputs() : given;
 }
 
 }  // namespace reprise::autograd

@@ -6,16 +6,10 @@
 
 namespace reprise::autograd {
 
-/// Which arguments of an operation stay as they are given: bit i is the i-th.
-struct KeptArguments {
-  uint32_t always = 0;
-  uint32_t of_norms = 0;  ///< where the scope says Norms::as_given
-};
-
 class CastSeam {
  public:
-  /// Of the arguments `given`, of which `kept` stay as they are. Casts are recorded here.
-  CastSeam(amp::Policy policy, KeptArguments kept, const TensorList& given);
+  /// Of the arguments `given`, of which those in `kept`, bit i for the i-th, stay as they are. Casts are recorded here.
+  CastSeam(amp::Policy policy, uint32_t kept, const TensorList& given);
 
   /// What the graph, observers and hooks see: weights, where `forward` gets their shadows.
   const TensorList& inputs() const { return inputs_; }

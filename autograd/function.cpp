@@ -7,7 +7,7 @@
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise::autograd {
 
@@ -107,6 +107,13 @@ Tensor FunctionNode::saved(int i) const {
   return grad_mode_enabled() ? cast(x, *shadow) : shadow_of(x, *shadow, kept_shadows_);
 }
 
+Tensor FunctionNode::take_saved(int i) {
+  Tensor x = saved(i);
+  const GraphTask* pass = GraphTask::running();
+  if (pass && !pass->retains_graph()) saved_[size_t(i)] = {};
+  return x;
+}
+
 DType FunctionNode::gradient_dtype(int i, DType otherwise) const {
   if (!needs_grad(i)) return otherwise;
   const Edge& edge = edges_[size_t(i)];
@@ -122,7 +129,7 @@ void FunctionNode::cast_gradients(TensorList& grads) const {
     auto* leaf = dynamic_cast<AccumulateGrad*>(edges_[i].node.get());
     if (!under_autocast_ && !(leaf && leaf->leaf().grad_dtype == wanted)) continue;
     MemoryScope memory = gradient_memory(int(i));
-    grads[i] = cast(grads[i], wanted);
+    grads[i] = converted(grads[i], wanted);
   }
 }
 

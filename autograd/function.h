@@ -47,6 +47,9 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
   }
   /// The i-th saved tensor; call it in `backward`. Each call unpacks again. Error if forward saved fewer.
   Tensor saved(int i) const;
+  /// The same, for a backward that may write over it: where the pass does not retain the graph, nothing here holds it any
+  /// longer, so that it is the caller's if it `is_sole_owner`.
+  Tensor take_saved(int i);
 
   /// Whether the gradient of the i-th tensor argument is wanted.
   bool needs_grad(int i) const { return size_t(i) < edges_.size() && bool(edges_[size_t(i)]); }
@@ -109,13 +112,13 @@ template <class F>
 concept DeclaresAutocast = requires {
   F::autocast;
 };
-/// Which of a Function's tensor arguments autocast leaves as they are.
+/// Which of a Function's tensor arguments autocast leaves as they are: bit i is the i-th.
 template <class F>
-constexpr KeptArguments kept_by_autocast() {
-  KeptArguments kept;
-  if constexpr (requires { F::autocast_keeps; }) kept.always = F::autocast_keeps;
-  if constexpr (requires { F::autocast_norm_keeps; }) kept.of_norms = F::autocast_norm_keeps;
-  return kept;
+constexpr uint32_t kept_by_autocast() {
+  if constexpr (requires { F::autocast_keeps; })
+    return F::autocast_keeps;
+  else
+    return 0;
 }
 inline TensorList as_list(const Tensor& x) { return {x}; }
 inline const TensorList& as_list(const TensorList& list) { return list; }

@@ -36,6 +36,8 @@ class GraphTask {
 
   /// This thread's innermost pass that runs; null outside of any.
   static GraphTask* running();
+  /// Whether nodes keep what they saved.
+  bool retains_graph() const { return retain_graph_; }
   /// Whether the pass leaves nodes out: grad(), or backward() with inputs.
   bool is_restricted() const { return restricted_; }
   /// Where the pass adds gradients for `asked`.

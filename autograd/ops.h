@@ -128,19 +128,29 @@ Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Te
            const Tensor& bias2, Activation activation = Activation::gelu_tanh,
            const LinearEpilogue& end = {});
 
+/// What an operation gives.
+struct ResultOptions {
+  /// Its dtype, with the bits of the operation in f32 and a cast, in one pass; f64 for f64 alone. None: as docs/ops.md
+  /// has it, which is the dtype of the input outside of autocast.
+  std::optional<DType> out{};
+};
+
 // Layers.
 /// Over the last dimension (Ba et al. 2016); gamma and beta of its size, or undefined.
-Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5);
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5,
+                  const ResultOptions& result = {});
 /// Over the last dimension (Zhang and Sennrich 2019).
-Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps = 1e-6);
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps = 1e-6, const ResultOptions& result = {});
 
 struct SumAndNorm {
   Tensor sum, norm;
 };
-/// x + residual, of one shape, and its norm, in one pass; the bits of the two operations.
+/// x + residual, of one shape, and its norm, in one pass; the bits of the two operations. Under autocast their dtypes may
+/// differ: the sum has the wider. `result` is the norm's.
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
-                          double eps = 1e-5);
-SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps = 1e-6);
+                          double eps = 1e-5, const ResultOptions& result = {});
+SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps = 1e-6,
+                        const ResultOptions& result = {});
 
 /// What follows the norm in the same pass: activation(norm + residual).
 struct BatchNormEpilogue {
@@ -167,11 +177,11 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, cons
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double eps = 1e-5);
 
-Tensor softmax(const Tensor& x);                      ///< over the last dimension
-Tensor log_softmax(const Tensor& x);                  ///< over the last dimension
-Tensor swiglu(const Tensor& gate, const Tensor& up);  ///< silu(gate) * up (Shazeer 2020)
+Tensor softmax(const Tensor& x, const ResultOptions& result = {});      ///< over the last dimension
+Tensor log_softmax(const Tensor& x, const ResultOptions& result = {});  ///< over the last dimension
+Tensor swiglu(const Tensor& gate, const Tensor& up);                    ///< silu(gate) * up (Shazeer 2020)
 /// Rows of `weight` (V, C): indices i64 (...) -> (..., C). Error on an index out of range.
-Tensor embedding(const Tensor& weight, const Tensor& indices);
+Tensor embedding(const Tensor& weight, const Tensor& indices, const ResultOptions& result = {});
 /// Tokens of each sample: x (B, N, D), index i64 (B, K) -> (B, K, D); an index may come more than once. Error on one
 /// outside [0, N).
 Tensor take_tokens(const Tensor& x, const Tensor& index);
@@ -268,7 +278,8 @@ void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
   visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction);
 }
 /// Softmax cross-entropy of logits (..., V) against class indices i64 (...), or against probabilities (..., V) of a
-/// floating dtype, which get no gradient and know no ignore_index; loss and gradient in one pass.
+/// floating dtype, which get no gradient and know no ignore_index. Logits of 16 bits are kept, for their gradient to be
+/// made and rounded once when the loss's is known; of others the gradient is, which is made with the loss in one pass.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 /// Logits that the caller gives away, as `cross_entropy(model(x), targets)` does: if nothing else holds them,
 /// their gradient takes their memory.

@@ -5,6 +5,7 @@
 
 #include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/shadow_update.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/kernels/elementwise/copy.h"
 
@@ -65,6 +66,22 @@ Tensor shadow_of(const Tensor& weight, DType dtype, amp::Shadows kept) {
       alive->shadows.clear();
     });
   return shadows.back().value;
+}
+
+Tensor shadow_to_write(const Tensor& weight) {
+  const std::shared_ptr<AutogradMeta> meta = find_meta(weight);
+  if (!meta || belongs_to_a_capture(weight.device())) return {};
+  std::lock_guard lock(meta->mutex);
+  if (meta->shadows.size() != 1) return {};
+  const Shadow& shadow = meta->shadows.front();
+  const bool ours = is_current(shadow, weight, shadow.value.dtype()) && shadow.value.is_sole_owner();
+  return ours ? shadow.value : Tensor();
+}
+
+void keep_written_shadow(const Tensor& weight) {
+  const std::shared_ptr<AutogradMeta> meta = find_meta(weight);
+  std::lock_guard lock(meta->mutex);
+  meta->shadows.front().version = weight.version();
 }
 
 void mark_stand_in(const Tensor& x) { require_meta(x)->stands_in = true; }

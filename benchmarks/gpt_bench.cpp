@@ -1,6 +1,6 @@
 // One GPT training step, timed: the worker that benchmarks/bench_torch.py drives against PyTorch.
 //
-//   gpt_bench --model gpt_small [--device cuda] [--bf16 | --autocast] [--tf32] [--attention sm90] [--steps N]
+//   gpt_bench --model gpt_small [--device cuda] [--bf16 | --autocast] [--high] [--attention sm90] [--steps N]
 //
 // --bf16: weights, activations and gradients are bf16; AdamW keeps master weights and moments in f32. Warms
 // up, then for each line "run" on standard input runs N steps and prints one JSON object. Ends with the
@@ -15,7 +15,7 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/benchmarks/worker.h"
 #include "reprise/kernels/attention/backend.h"
-#include "reprise/kernels/gemm/backend.h"
+#include "reprise/kernels/gemm/matmul_precision.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
@@ -80,7 +80,7 @@ struct StepBytes {
 
 void usage() {
   std::puts(
-      "gpt_bench --model NAME [--device cpu|cuda] [--bf16 | --autocast] [--tf32]\n"
+      "gpt_bench --model NAME [--device cpu|cuda] [--bf16 | --autocast] [--high]\n"
       "  [--attention reprise|sm90|cudnn] [--steps N] [--recompute STRATEGY]\n"
       "Reads lines \"run\" and prints one JSON object for each.");
 }
@@ -103,8 +103,8 @@ Options parse(int argc, char** argv) {
       o.model = argv[++i];
     } else if (option == "--device" && has_value) {
       o.device = rp::Device::parse(argv[++i]);
-    } else if (option == "--tf32") {
-      rp::kernels::allow_tf32(true);
+    } else if (option == "--high") {
+      rp::set_matmul_precision(rp::MatmulPrecision::high);
     } else if (option == "--attention" && has_value) {
       if (!choose_attention(argv[++i])) std::exit(2);
     } else if (option == "--bf16") {

@@ -203,7 +203,7 @@ def main():
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--tf32", action="store_true", help="matrix products of f32 in TF32")
+    parser.add_argument("--high", action="store_true", help="torch.set_float32_matmul_precision(\"high\")")
     parser.add_argument("--bf16", action="store_true", help="weights and activations in bf16, master weights in f32")
     parser.add_argument("--autocast", action="store_true", help="autocast to bf16 instead")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
@@ -216,7 +216,7 @@ def main():
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(1337)
-    if options.tf32:
+    if options.high:
         torch.set_float32_matmul_precision("high")
     shape = MODELS[options.model]
     model = Gpt(shape).to(options.device)

@@ -2,6 +2,7 @@
 #include "reprise/core/memory.h"
 
 #include <algorithm>
+#include <new>
 
 #include "reprise/core/memory_source.h"
 
@@ -10,6 +11,8 @@ namespace {
 
 // Of one request: no system has more, and sums of sizes stay below 2^64.
 constexpr size_t most_bytes = size_t(1) << 56;
+
+const std::vector<uintptr_t> no_streams;
 
 }  // namespace
 
@@ -55,17 +58,36 @@ void Allocator::release(const MemoryBlock& block) noexcept {
   stats_.held -= block.reserved_bytes;
   --stats_.live_blocks;
   auto shared = shared_.extract(block.data);
-  if (!shared) {
+  // A graph's own block, on no other stream, is free for what the graph does next.
+  const bool own = graph_pools_.contains(block.pool) && !shared;
+  const uintptr_t graph = own ? 0 : graph_that_uses(block, shared ? shared.mapped().streams : no_streams);
+  if (!shared && graph == 0) {
     keep(block);
     return;
   }
-  shared.mapped().block = block;
-  // Fences cannot be asked about while a graph is captured, so what several streams of one share waits for
-  // the graph's end.
-  if (graph_pools_.contains(block.pool)) {
-    held_.insert(std::move(shared));
-    return;
+  try {
+    if (!shared) shared_[block.data] = {}, shared = shared_.extract(block.data);
+  } catch (const std::bad_alloc&) {
+    return;  // leak it, rather than let what the graph reads change
   }
+  shared.mapped().block = block;
+  shared.mapped().graph = graph;
+  if (graph != 0)
+    held_.insert(std::move(shared));
+  else
+    keep_after_fences(std::move(shared));
+}
+
+// The pool of a graph that may use the block in each of its launches, where it is released before the graph goes; 0 if there
+// is none. A stream that is captured has no fences, and a launch comes after any.
+uintptr_t Allocator::graph_that_uses(const MemoryBlock& block, const std::vector<uintptr_t>& streams) const {
+  if (graph_pools_.contains(block.pool)) return block.pool;
+  for (const auto& [stream, pool] : entered_)
+    if (stream == block.stream || std::ranges::find(streams, stream) != streams.end()) return pool;
+  return 0;
+}
+
+void Allocator::keep_after_fences(SharedBlocks::node_type shared) noexcept {
   try {
     for (uintptr_t stream : shared.mapped().streams) shared.mapped().fences.push_back(source_->fence(stream));
     waiting_.insert(std::move(shared));
@@ -113,9 +135,17 @@ void Allocator::leave_pool(const Stream& stream) {
 void Allocator::dissolve_pool(uintptr_t pool) {
   std::lock_guard lock(mutex_);
   if (graph_pools_.erase(pool) == 0) return;
-  for (auto& [data, shared] : held_)
-    if (shared.block.pool == pool) keep(shared.block);
-  std::erase_if(held_, [&](const auto& entry) { return entry.second.block.pool == pool; });
+  for (auto at = held_.begin(); at != held_.end();) {
+    if (at->second.graph != pool) {
+      ++at;
+      continue;
+    }
+    auto shared = held_.extract(at++);
+    if (shared.mapped().block.pool == pool || shared.mapped().streams.empty())
+      keep(shared.mapped().block);
+    else
+      keep_after_fences(std::move(shared));
+  }
   auto first = blocks_.lower_bound({pool, 0}), last = blocks_.lower_bound({pool + 1, 0});
   while (first != last) {
     for (void* data : first->second.free) give_back(first->first, first->second, data);

@@ -104,7 +104,8 @@ class Allocator {
   uintptr_t enter_pool(const Stream& stream);
   void leave_pool(const Stream& stream);
   /// Gives the pool's memory back to the system, blocks that are still held once they are released. The
-  /// graph's work must have run.
+  /// graph's work must have run. Blocks from before that were released in between are free from now on: the graph may
+  /// have used them in each of its launches.
   void dissolve_pool(uintptr_t pool);
 
  private:
@@ -117,6 +118,7 @@ class Allocator {
     MemoryBlock block;
     std::vector<uintptr_t> streams;
     std::vector<void*> fences;  // with room for one per stream
+    uintptr_t graph = 0;        // the pool of the graph that it is held for
   };
   using SharedBlocks = std::map<void*, Shared>;  // by address
 
@@ -124,6 +126,8 @@ class Allocator {
   [[noreturn]] void refuse(const MemoryBlock& block, const char* who) const;
   void account(int64_t bytes, MemoryCategory category);
   void keep(const MemoryBlock& block);
+  uintptr_t graph_that_uses(const MemoryBlock& block, const std::vector<uintptr_t>& streams) const;
+  void keep_after_fences(SharedBlocks::node_type shared) noexcept;
   void give_back(const Key& key, Alike& alike, void* data);
   void reserve_events(size_t more);
   void collect_waiting(bool wait);

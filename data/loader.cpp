@@ -27,6 +27,8 @@ std::span<uint8_t> row_of(std::span<uint8_t> rows, const Pipeline& pipeline, int
 
 const LoaderOptions& checked(const LoaderOptions& o, const Views& views) {
   check_views(views, "image_loader");
+  check(o.share_begin >= 0 && o.share >= 0 && o.share_begin + o.share <= o.accumulate,
+        "image_loader: a share of ", o.share, " micro-batches from ", o.share_begin, " of ", o.accumulate);
   check(o.batch > 0 && o.accumulate > 0, "image_loader: ", o.accumulate, " micro-batches of ", o.batch,
         " rows");
   check(!views.front()->options().mixing || o.batch % 2 == 0,
@@ -54,13 +56,19 @@ struct ImageLoader::Work {
     scratch.resize(size_t(prefetcher.fillers()));
   }
 
+  // Threads work ahead over the batches of the share alone: the number in the run of the place-th of them.
+  int64_t number_of(int64_t place) const {
+    return place / share() * options.accumulate + options.share_begin + place % share();
+  }
+  int64_t share() const { return options.share > 0 ? options.share : options.accumulate; }
   Order::Sample sample_at(int64_t batch, int64_t row) const {
     return order.at(batch * options.batch + row);  // batches of a step stand behind each other
   }
   void fill(const RowPlace& place) {
     const int64_t view = place.row / options.batch;
     const Pipeline& pipeline = *views[size_t(view)];
-    reader.read(pipeline, sample_of_view(sample_at(place.batch, place.row % options.batch), views, view),
+    reader.read(pipeline,
+                sample_of_view(sample_at(number_of(place.batch), place.row % options.batch), views, view),
                 row_of((*slots)[place.slot], pipeline, place.row), scratch[size_t(place.worker)]);
   }
   const Pipeline& first_view() const { return *views.front(); }           // what all have in common
@@ -92,12 +100,13 @@ std::vector<std::string> ImageLoader::bad_images() const { return work_->reader.
 ImageBatch ImageLoader::batch(int64_t step, int64_t micro) {
   Work& work = *work_;
   const LoaderOptions& options = work.options;
-  check(step >= 0 && micro >= 0 && micro < options.accumulate, "image_loader: micro-batch ", micro, " of ",
-        options.accumulate, " in step ", step);
+  const int64_t begin = options.share_begin, end = begin + work.share();
+  check(step >= 0 && micro >= begin && micro < end, "image_loader: micro-batch ", micro, " in step ", step,
+        ", of those from ", begin, " to ", end - 1);
   MemoryScope scope(MemoryCategory::data);
   const int64_t number = step * options.accumulate + micro;
   work.slots->wait();  // the slot that was taken last is given to the threads now
-  const int64_t slot = work.prefetcher.take(number);
+  const int64_t slot = work.prefetcher.take(step * work.share() + micro - begin);
   const Pipeline& pipeline = work.first_view();  // the only one, if there are effects
   const PipelineOptions& o = pipeline.options();
   RowEffects effects;

@@ -20,8 +20,10 @@ struct ImageBatch {
 };
 
 struct LoaderOptions {
-  int64_t batch = 64;      ///< images per micro-batch; even if the pipeline mixes pairs
-  int64_t accumulate = 1;  ///< micro-batches per step
+  int64_t batch = 64;       ///< images per micro-batch; even if the pipeline mixes pairs
+  int64_t accumulate = 1;   ///< micro-batches per step
+  int64_t share_begin = 0;  ///< the first of those that are asked for here: other ranks take the others
+  int64_t share = 0;        ///< how many follow; 0: all of them
   uint64_t seed = 0;
   int64_t repeats = 1;   ///< of each image per epoch (repeated augmentation)
   double smoothing = 0;  ///< of the probabilities, where pairs are mixed; classes are left to the loss
@@ -41,7 +43,7 @@ class ImageLoader {
   /// Ends its threads, each after the image it is at.
   ~ImageLoader();
 
-  /// Micro-batch `micro`, below `accumulate`, of a step. Position step x rows + row of the run gives each row; a batch
+  /// Micro-batch `micro` of a step, one of the share. Position step x rows + row of the run gives each row; a batch
   /// may straddle two epochs, nothing is dropped and nothing seen twice within one.
   ImageBatch batch(int64_t step, int64_t micro = 0);
 

@@ -10,12 +10,6 @@ bool is_there(const TensorView& x) { return x || x.rank() > 0; }
 
 }  // namespace
 
-DType narrowest_dtype(std::span<const TensorView* const> views) {
-  for (const TensorView* view : views)
-    if (is_there(*view) && is_floating(view->dtype) && size_of(view->dtype) == 2) return view->dtype;
-  return views.front()->dtype;
-}
-
 bool have_several_dtypes(std::span<const TensorView* const> views) {
   for (const TensorView* view : views)
     if (is_there(*view) && view->dtype != views.front()->dtype) return true;
@@ -26,10 +20,10 @@ DType arithmetic_dtype(std::span<const TensorView* const> views) {
   return have_several_dtypes(views) ? DType::f32 : views.front()->dtype;
 }
 
-void check_dtype_or_f32(const char* op, std::string_view name, const TensorView& x, DType dtype) {
-  const bool half = is_floating(dtype) && size_of(dtype) == 2;
-  check(x.dtype == dtype || (half && x.dtype == DType::f32), op, ": ", name, " is ", x.dtype, ", should be ",
-        dtype, half ? " or f32" : "");
+void check_arithmetic(const char* op, std::string_view name, const TensorView& x, const TensorView& first) {
+  const bool is_f64 = first.dtype == DType::f64;
+  const bool fits = is_floating(x.dtype) && (x.dtype == DType::f64) == is_f64;
+  check(fits, op, ": ", name, " is ", x.dtype, ", should be ", is_f64 ? "f64" : "f32, bf16 or f16");
 }
 
 void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype) {
@@ -48,12 +42,12 @@ void check_rows(const char* op, std::string_view name, const TensorView& x) {
         " needs stride 1 in the last dimension, has strides ", x.strides);
 }
 
-void check_same_rows(const char* op, const TensorView& first,
-                     std::initializer_list<const TensorView*> views) {
+void check_same_rows(const char* op, const TensorView& first, std::span<const TensorView* const> views) {
   check(first.rank() >= 1, op, ": needs at least one dimension");
   for (const TensorView* view : views) {
     check(view->shape == first.shape, op, ": shapes differ: ", first.shape, " and ", view->shape);
-    check(view->dtype == first.dtype, op, ": dtypes differ: ", first.dtype, " and ", view->dtype);
+    check(is_floating(first.dtype), op, ": needs a floating dtype, got ", first.dtype);
+    check_arithmetic(op, "one of the rows", *view, first);
     check(view->size(-1) <= 1 || view->stride(-1) == 1, op,
           ": needs stride 1 in the last dimension, got strides ", view->strides);
   }

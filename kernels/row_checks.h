@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -16,22 +15,21 @@ inline int64_t rows_of(const TensorView& x) {
   return count == 0 ? 0 : count / x.size(-1);
 }
 
-/// The dtype of 16 bits that one of these views has, else that of the first.
-DType narrowest_dtype(std::span<const TensorView* const> views);
 /// Whether the views that are there differ in their dtypes.
 bool have_several_dtypes(std::span<const TensorView* const> views);
-/// The dtype of kernels for them: their own, or f32 for those of 16 bits beside f32.
+/// The dtype of kernels for them: their own, or f32 where they have several, none of which is f64.
 DType arithmetic_dtype(std::span<const TensorView* const> views);
-/// Error naming `op` and `name` unless x has `dtype`, or f32 where that has 16 bits.
-void check_dtype_or_f32(const char* op, std::string_view name, const TensorView& x, DType dtype);
+/// Error naming `op` and `name` unless x is f64 as `first` is, or f32, bf16 or f16 as `first` is one of these.
+void check_arithmetic(const char* op, std::string_view name, const TensorView& x, const TensorView& first);
 /// Error naming `op` and `name` unless x has this shape and dtype.
 void check_view(const char* op, std::string_view name, const TensorView& x, const Shape& shape, DType dtype);
 /// Error unless x has the shape and dtype of `like`, and is contiguous.
 void check_contiguous(const char* op, std::string_view name, const TensorView& x, const TensorView& like);
 /// Error unless the rows of x are contiguous.
 void check_rows(const char* op, std::string_view name, const TensorView& x);
-/// Error unless all views are rows of the shape and dtype of `first`, and contiguous along them.
-void check_same_rows(const char* op, const TensorView& first, std::initializer_list<const TensorView*> views);
+/// Error unless all views are rows of the shape of `first`, contiguous along them, and of dtypes that
+/// `check_arithmetic` lets stand beside each other.
+void check_same_rows(const char* op, const TensorView& first, std::span<const TensorView* const> views);
 /// Error unless x is absent, or a floating vector of `width` elements.
 void check_parameter(const char* op, std::string_view name, const TensorView& x, int64_t width);
 /// Error unless x is absent, or one value per row of `rows_view`, contiguous, of `dtype`.

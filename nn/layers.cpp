@@ -1,9 +1,15 @@
 // Small layers: their parameters, and stochastic depth.
 #include "reprise/nn/layers.h"
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/nn/init.h"
 
 namespace reprise::nn {
+
+ResultOptions for_product(const Tensor& x) {
+  const bool casts = x.defined() && is_floating(x.dtype()) && x.dtype() != DType::f64;
+  return {.out = casts ? amp::autocast_dtype(x.device()) : std::nullopt};
+}
 
 Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, Device device) {
   check(count >= 1 && width >= 1, "Embedding: sizes must be positive, got ", count, " and ", width);
@@ -27,13 +33,14 @@ Norm::Norm(NormKind kind, int64_t width, const LayerNormOptions& options, Device
     bias = register_parameter("bias", zeros({width}, DType::f32, device));
 }
 
-Tensor Norm::forward(const Tensor& x) {
-  return kind_ == NormKind::rms ? rms_norm(x, weight, eps_) : layer_norm(x, weight, bias, eps_);
+Tensor Norm::forward(const Tensor& x, const ResultOptions& result) {
+  return kind_ == NormKind::rms ? rms_norm(x, weight, eps_, result)
+                                : layer_norm(x, weight, bias, eps_, result);
 }
 
-SumAndNorm Norm::add(const Tensor& x, const Tensor& residual) {
-  return kind_ == NormKind::rms ? add_rms_norm(x, residual, weight, eps_)
-                                : add_layer_norm(x, residual, weight, bias, eps_);
+SumAndNorm Norm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) {
+  return kind_ == NormKind::rms ? add_rms_norm(x, residual, weight, eps_, result)
+                                : add_layer_norm(x, residual, weight, bias, eps_, result);
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& options, Device device)

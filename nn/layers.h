@@ -6,6 +6,10 @@
 
 namespace reprise::nn {
 
+/// What a module asks of the producer of x where a product follows: under autocast the dtype that products compute in, so
+/// that nothing is cast between the two.
+ResultOptions for_product(const Tensor& x);
+
 struct EmbeddingOptions {
   double init_stddev = 1;  ///< of the normal values that the table starts with
 };
@@ -29,10 +33,13 @@ struct LayerNormOptions {
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(int64_t width, const LayerNormOptions& options = {}, Device device = {});
-  Tensor forward(const Tensor& x) override { return layer_norm(x, weight, bias, eps_); }
+  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  Tensor forward(const Tensor& x, const ResultOptions& result) {
+    return layer_norm(x, weight, bias, eps_, result);
+  }
   /// x + residual and its norm.
-  SumAndNorm add(const Tensor& x, const Tensor& residual) {
-    return add_layer_norm(x, residual, weight, bias, eps_);
+  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) {
+    return add_layer_norm(x, residual, weight, bias, eps_, result);
   }
 
   Tensor weight, bias;  ///< (width); bias undefined without it
@@ -53,9 +60,12 @@ struct RmsNormOptions {
 class RmsNorm : public Layer {
  public:
   explicit RmsNorm(int64_t width, const RmsNormOptions& options = {}, Device device = {});
-  Tensor forward(const Tensor& x) override { return rms_norm(x, weight, eps_); }
+  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  Tensor forward(const Tensor& x, const ResultOptions& result) { return rms_norm(x, weight, eps_, result); }
   /// x + residual and its norm.
-  SumAndNorm add(const Tensor& x, const Tensor& residual) { return add_rms_norm(x, residual, weight, eps_); }
+  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) {
+    return add_rms_norm(x, residual, weight, eps_, result);
+  }
 
   Tensor weight;  ///< (width)
 
@@ -72,9 +82,10 @@ enum class NormKind : uint8_t { layer, rms };
 class Norm : public Layer {
  public:
   Norm(NormKind kind, int64_t width, const LayerNormOptions& options = {}, Device device = {});
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  Tensor forward(const Tensor& x, const ResultOptions& result);
   /// x + residual and its norm.
-  SumAndNorm add(const Tensor& x, const Tensor& residual);
+  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
 
   Tensor weight, bias;  ///< (width); bias undefined without it, and of RmsNorm
 

@@ -46,7 +46,7 @@ TensorList MultiHeadAttention::queries_keys_values(const Tensor& x) {
   Tensor packed = reshape(qkv(x), {batch, tokens, 3, heads_, head_dim});
   auto part = [&](int64_t i, std::optional<Norm>* norm) {
     Tensor y = select(packed, 2, i);  // (B, T, heads, head_dim)
-    if (norm && *norm) y = (**norm)(y);
+    if (norm && *norm) y = (*norm)->forward(y, rope_ ? ResultOptions() : for_product(y));
     return transpose(norm && rope_ ? (*rope_)(y) : y, 1, 2);
   };
   return {part(0, &q_norm), part(1, &k_norm), part(2, nullptr)};
@@ -123,14 +123,14 @@ Tensor TransformerBlock::forward(const Tensor& x) {
                             .scale = scale ? scale->gamma : Tensor(),
                             .row_scale = drop_path_.keep(residual)};
     };
-    Tensor middle = attn(norm1(x), join(x, ls1));
-    return mlp(norm2(middle), join(middle, ls2));
+    Tensor middle = attn(norm1.forward(x, for_product(x)), join(x, ls1));
+    return mlp(norm2.forward(middle, for_product(middle)), join(middle, ls2));
   }
   auto branch = [&](const Tensor& y, std::optional<LayerScale>& scale) {
     Tensor dropped = dropout_(y);
     return drop_path_(scale ? (*scale)(dropped) : dropped);
   };
-  auto [middle, normed] = norm2.add(x, branch(attn(norm1(x)), ls1));
+  auto [middle, normed] = norm2.add(x, branch(attn(norm1.forward(x, for_product(x))), ls1), for_product(x));
   return middle + branch(mlp(normed), ls2);
 }
 

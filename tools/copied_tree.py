@@ -25,6 +25,7 @@ ON_CUDA = {order: {"REPRISE_TEST_DEVICE": "cuda", "REPRISE_EMULATOR_ORDER": orde
            for order, more in (("forward", {}), ("reverse", _LATE), ("random", {}))}
 # Products of the emulator by the model of cuBLASLt, as it may be.
 ON_CUBLASLT = {model: {"REPRISE_TEST_DEVICE": "cuda", "REPRISE_EMULATOR_CUBLASLT": model} for model in ("plain", "unkind")}
+ON_CUDNN = {model: {"REPRISE_TEST_DEVICE": "cuda", "REPRISE_EMULATOR_CUDNN": model} for model in ("plain", "unkind")}
 MEMORY = 12 << 30  # bytes that a test program may take, so that a broken size does not take the machine's
 BUILD_SECONDS = 900  # for what one edit changes
 

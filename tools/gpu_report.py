@@ -160,7 +160,7 @@ def train(part):
     if part.rehearse:
         commands |= {"Reprise f32": ours, "PyTorch f32 eager": peer}
     else:
-        commands |= {"Reprise TF32": [*ours, "--tf32"], "PyTorch TF32 eager": [*peer, "--tf32"],
+        commands |= {"Reprise TF32": [*ours, "--high"], "PyTorch TF32 eager": [*peer, "--high"],
                      "Reprise bf16, attention on Hopper": [*ours, "--bf16", "--attention", "sm90"],
                      "Reprise bf16, cuDNN's attention": [*ours, "--bf16", "--attention", "cudnn"],
                      "PyTorch bf16 autocast compiled": [*peer, "--autocast", "--compile"],

@@ -10,7 +10,8 @@ packages=(
   dataset-fashion-mnist                              # the default images
   libgtest-dev libbenchmark-dev python3              # tests and benchmarks
 )
-extras=(libopenblas-dev clang-format ccache)  # a yardstick, a style check, shared objects: the tests pass without
+# Ranks that are processes, a yardstick, a style check, shared objects: it builds and the tests pass without.
+extras=(libgloo-dev libopenblas-dev clang-format ccache)
 packages+=("${extras[@]}")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -111,6 +111,10 @@ bool has_checkpoint(const std::string& run_folder) {
   return io::exists_or_links(folder.path_of("LATEST")) || !folder.names().empty();
 }
 
+bool has_loss_scale(const std::string& run_folder) {
+  return has_checkpoint(run_folder) && io::exists(newest(run_folder) + "/loss_scale.safetensors");
+}
+
 Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
   check(io::exists(path), path, ": no such run, checkpoint or file");
   if (!fs::is_directory(path)) {

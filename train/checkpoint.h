@@ -35,6 +35,9 @@ std::string save_checkpoint(const std::string& run_folder, const Checkpoint& che
 /// Whether the run folder has a checkpoint.
 bool has_checkpoint(const std::string& run_folder);
 
+/// Whether the newest checkpoint of the run folder has a loss scale.
+bool has_loss_scale(const std::string& run_folder);
+
 /// Reads the newest checkpoint of a run folder, one named by its own folder, or (weights only) a file that
 /// `io::read_weights` takes. Error naming what is missing or wrong. `with_optimizer`: sampling and evaluation need no moments.
 Checkpoint load_checkpoint(const std::string& path, bool with_optimizer);

@@ -10,12 +10,18 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
+#include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/nn/optim/grad_scaler.h"
+#include "reprise/nn/optim/named_state.h"
 #include "reprise/nn/registration.h"
+#include "reprise/train/agreement.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
+#include "reprise/train/keyed_random.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
+#include "reprise/train/precision/convert.h"
+#include "reprise/train/precision/scaled_steps.h"
 #include "reprise/train/progress.h"
 #include "reprise/train/run_records.h"
 #include "reprise/train/saver.h"
@@ -25,131 +31,178 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(Task& task, const TrainerOptions& options, optim::GradScaler* scaler, int64_t first_step)
+  Trainer(Task& task, const TrainerOptions& options, distributed::ProcessGroup& group,
+          optim::GradScaler* scaler, int64_t first_step)
       : task_(task),
         options_(options),
+        group_(group),
+        parallel_(task.model, group),
         scaler_(scaler),
         step_(first_step),
         parameters_(task.model.parameters()),
         progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
         saver_({options.run_folder, options.keep, options.retry_seconds}, first_step > 0 ? first_step : -1,
-               tell()),
-        records_(options.run_folder, first_step, options.resume, tell()) {}
+               tell()) {
+    if (writes()) records_.emplace(options.run_folder, first_step, options.resume, tell());
+    if (scaler) scaled_.emplace(task, options, parallel_, *scaler, first_step);
+  }
 
   TrainingResult run() {
     InterruptScope interrupts;
-    int64_t first = step_, end = options_.schedule.steps;
-    if (options_.stop_after > 0) end = std::min(end, step_ + options_.stop_after);
-    if (step_ > 0 && due(options_.eval_every) && !records_.has(step_, "val_loss"))
+    const int64_t first = step_, end = stop_at(first);
+    if (writes() && step_ > 0 && due(options_.eval_every) && !records_->has(step_, "val_loss"))
       validate(false);  // cut short
-    while (step_ < end && !interrupted()) {
-      double loss = update();
-      if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
-      bool last = step_ == options_.schedule.steps;
-      if (due(options_.eval_every) && !last) validate(false);
-      progress_.update(step_, loss, validation_, lr_, task_.units_per_step, due(options_.eval_every) || last);
-      if ((due(options_.save_every) || saver_.wants_another_try(step_)) && !last) save(false);
-      if (due(options_.sample_every) && !last) sample();
+    while (step_ < end && !any_rank(group_, interrupted())) {
+      update();
+      follow(first, end);
     }
+    settle(0);
+    return writes() ? finish(first) : hear_end(first);
+  }
+
+ private:
+  // Rank 0 alone has the terminal and the run folder.
+  bool writes() const { return group_.rank() == 0; }
+
+  // What a step may be followed by.
+  void follow(int64_t first, int64_t end) {
+    const bool last = step_ == options_.schedule.steps;
+    const bool evaluates = due(options_.eval_every) && !last, samples = due(options_.sample_every) && !last;
+    const bool saves = (due(options_.save_every) || saver_.wants_another_try(step_)) && !last;
+    settle(evaluates || samples || saves || step_ == first + 1 || step_ >= end ? 0 : 1);
+    if (!writes()) return;
+    if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
+    if (evaluates) validate(false);
+    progress_.update(step_, loss_, validation_, lr_, task_.units_per_step, due(options_.eval_every) || last);
+    if (saves) save(false);
+    if (samples) sample();
+  }
+
+  TrainingResult finish(int64_t first) {
     if (step_ > first && saver_.saved_step() != step_) save(true);
     bool complete = step_ == options_.schedule.steps && validate(true);
     progress_.break_line();
     complete = complete && sample();
-    records_.plot();
-    records_.close();
-    TrainingResult result{.step = step_, .updates = step_ - first, .interrupted = !complete && interrupted()};
+    records_->plot();
+    records_->close();
+    TrainingResult result{.step = step_, .updates = step_ - first};
+    // Where another rank has stopped all of them, this one had no signal.
+    result.interrupted = !complete && (interrupted() || step_ < stop_at(first));
     if (validation_)
       result.validation_loss = validation_->loss, result.validation_accuracy = validation_->accuracy;
+    of_rank_0(group_, {double(result.interrupted), result.validation_loss}, "result");
     return result;
   }
 
- private:
+  // What rank 0 makes of the run, on the others.
+  TrainingResult hear_end(int64_t first) {
+    const std::vector<double> heard = of_rank_0(group_, {0, 0}, "result");
+    return {
+        .step = step_, .updates = step_ - first, .validation_loss = heard[1], .interrupted = heard[0] != 0};
+  }
+
+  int64_t stop_at(int64_t first) const {
+    const int64_t end = options_.schedule.steps;
+    return options_.stop_after > 0 ? std::min(end, first + options_.stop_after) : end;
+  }
+
   bool due(int64_t every) const { return every > 0 && step_ % every == 0; }
 
-  // One update of the parameters; the mean loss of its micro-batches.
-  double update() {
+  // One update of the parameters.
+  void update() {
     Allocator& memory = allocator(parameters_.at(0).device());
     memory.reset_peaks();
     recompute::Accounting accounting;
-    const nn::NamedTensors buffers = scaler_ ? copies_of_buffers() : nn::NamedTensors();
-    double total = 0;
-    for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
+    if (scaled_) scaled_->begin();
+    std::vector<double> losses;
+    for (int64_t g : parallel_.share(options_.accumulate)) {
       AnomalyMode anomaly(options_.anomaly);
-      Tensor loss = task_.loss(step_, micro);
-      double value = loss.item();
-      if (!std::exchange(checked_, true)) nn::check_registered(task_.model, loss);
-      check(scaler_ || std::isfinite(value), "train: the loss is ", value, " at step ", step_,
-            "; first bad tensor: ", first_bad_tensor());
-      total += value;
-      if (options_.accumulate > 1) loss = loss / double(options_.accumulate);
-      if (!std::isfinite(value)) loss = loss * NAN;  // its gradient alone might be finite
-      (scaler_ ? scaler_->scale(loss) : loss).backward();
+      seed_micro_batch(options_.seed, step_, g);
+      Tensor loss = micro_batch_loss(g);
+      scaled_ ? scaled_->backward(loss, g) : losses.push_back(backward(loss, g));
     }
+    seed_update(options_.seed, step_);
     lr_ = options_.schedule(step_);
     task_.optimizer.set_lr(lr_);
     if (options_.weight_decay) task_.optimizer.set_weight_decay((*options_.weight_decay)(step_));
-    const auto [norm, is_made, stats] = scaler_ ? step_with_scale(buffers) : step();
+    RunRecords::Values values = {{"lr", lr_}};
+    if (scaled_) {
+      scaled_->step();
+    } else {
+      loss_ = mean(of_all_ranks(group_, losses, "losses"));
+      values.emplace_back("loss", loss_);
+      values.emplace_back("grad_norm", step());
+    }
     task_.optimizer.zero_grad();
-    if (is_made && task_.ema) task_.ema->update();
-    if (is_made && task_.updated) task_.updated();
     ++step_;
-    double loss = total / double(options_.accumulate);
-    std::vector<std::pair<std::string, double>> values;
-    if (std::isfinite(loss)) values.emplace_back("loss", loss);
-    values.emplace_back("lr", lr_);
-    if (is_made) values.emplace_back("grad_norm", norm);
     values.emplace_back("units_per_second", progress_.units_per_second());
     values.emplace_back("peak_bytes", double(memory.stats().peak_allocated));
-    if (scaler_) {
-      values.emplace_back("loss_scale", stats.scale);
-      values.emplace_back("skipped_updates", double(stats.skipped));
-    }
     if (recompute::RegionStats replayed = accounting.total(); replayed.replays > 0) {
       values.emplace_back("recompute_seconds", replayed.replay_seconds);
       values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
     }
+    if (!writes()) {
+      if (scaled_) scaled_->end(step_, {});
+      return;
+    }
     if (task_.step_values)
       for (auto& value : task_.step_values()) values.push_back(std::move(value));
-    records_.add(step_, values);
+    scaled_ ? scaled_->end(step_, std::move(values)) : records_->add(step_, values);
+  }
+
+  // In the order of the micro-batches.
+  static double mean(const std::vector<double>& losses) {
+    double total = 0;
+    for (double loss : losses) total += loss;
+    return total / double(losses.size());
+  }
+
+  // On several ranks, the first one also shows whether there are running statistics.
+  Tensor micro_batch_loss(int64_t g) {
+    if (std::exchange(checked_, true)) return task_.loss(step_, g);
+    std::vector<std::pair<std::string, uint64_t>> before;
+    for (const auto& [name, buffer] : task_.model.named_buffers())
+      before.emplace_back(name, buffer.version());
+    Tensor loss = task_.loss(step_, g);
+    nn::check_registered(task_.model, loss);
+    const nn::NamedTensors now = task_.model.named_buffers();
+    for (size_t i = 0; group_.size() > 1 && i < now.size(); ++i)
+      check(now[i].second.version() == before.at(i).second, "train: forward changes ", now[i].first,
+            ", and running statistics are not added up over ranks yet: train in one process");
     return loss;
   }
 
-  struct Step {
-    double norm;   ///< of the gradients
-    bool is_made;  ///< false: they were not finite
-    optim::GradScaler::Stats stats{};
-  };
+  // Backward of one micro-batch without a loss scale; its loss.
+  double backward(const Tensor& loss, int64_t g) {
+    const double value = loss.item();
+    check(std::isfinite(value), "train: the loss is ", value, " at step ", step_,
+          "; first bad tensor: ", first_bad_tensor());
+    parallel_.backward(loss, g);
+    return value;
+  }
 
-  Step step() {
+  // The update, and what follows the weights; the norm of the gradients.
+  double step() {
     const double norm = optim::grad_norm(parameters_);
     check(std::isfinite(norm), "train: the gradient is not finite at step ", step_,
           "; first bad tensor: ", first_bad_tensor());
     task_.optimizer.step(options_.clip > 0 ? optim::clip_scale(norm, options_.clip) : 1);
-    return {norm, true};
+    if (task_.ema) task_.ema->update();
+    if (task_.updated) task_.updated();
+    return norm;
   }
 
-  // Running statistics, which forward passes have changed, are again what they were if the step is not made.
-  Step step_with_scale(const nn::NamedTensors& buffers) {
-    scaler_->step(task_.optimizer, {.clip = options_.clip});
-    scaler_->update();
-    optim::GradScaler::Stats stats;
-    try {
-      stats = scaler_->read();
-    } catch (const Error& error) {
-      fail("train: step ", step_, ": ", error.what(), "; first bad tensor: ", first_bad_tensor());
-    }
-    if (stats.found == 0) return {stats.norm, true, stats};
-    NoGrad guard;
-    const nn::NamedTensors now = task_.model.named_buffers();
-    for (size_t i = 0; i < now.size(); ++i) now[i].second.copy_(buffers[i].second);
-    return {stats.norm, false, stats};
-  }
-
-  nn::NamedTensors copies_of_buffers() const {
-    NoGrad guard;
-    nn::NamedTensors copies = task_.model.named_buffers();
-    for (auto& [name, buffer] : copies) buffer = buffer.clone();
-    return copies;
+  // Records the steps whose numbers have arrived; waits until at most `most` are left.
+  void settle(size_t most) {
+    if (!scaled_) return;
+    scaled_->settle(most, [&](ScaledSteps::Done done) {
+      loss_ = done.loss;
+      if (!writes()) return;
+      records_->add(done.step, done.values);
+      if (done.notice.empty()) return;
+      progress_.break_line();
+      report("{}\n", done.notice);
+    });
   }
 
   std::string first_bad_tensor() const {
@@ -168,8 +221,8 @@ class Trainer {
       validation_ = task_.validation_loss(whole);
       std::vector<std::pair<std::string, double>> values = {{"val_loss", validation_->loss}};
       if (validation_->accuracy) values.emplace_back("val_accuracy", *validation_->accuracy);
-      records_.add(step_, values);
-      records_.plot();
+      records_->add(step_, values);
+      records_->plot();
     });
   }
 
@@ -180,7 +233,7 @@ class Trainer {
     return with_averages([&] {
       std::string text = about("train: after step " + std::to_string(step_), task_.sample);
       report("\n--- sample after step {} ---\n{}\n---\n\n", step_, for_output(text));
-      records_.add_sample(step_, text);
+      records_->add_sample(step_, text);
     });
   }
 
@@ -203,7 +256,8 @@ class Trainer {
                           .random = default_generator().state(),
                           .model = task_.description,
                           .parameters = task_.model.state_dict(),
-                          .optimizer = task_.optimizer.state_dict()};
+                          .optimizer = optim::state_by_name(task_.optimizer.state_dict(), task_.optimizer,
+                                                            task_.model.named_parameters())};
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
     if (scaler_) checkpoint.loss_scale = scaler_->state_dict();
     last ? saver_.save_last(checkpoint) : saver_.try_to_save(checkpoint);
@@ -219,14 +273,17 @@ class Trainer {
 
   Task& task_;
   const TrainerOptions& options_;
-  optim::GradScaler* scaler_;  // null: the loss has no scale
+  distributed::ProcessGroup& group_;
+  distributed::DataParallel parallel_;
+  optim::GradScaler* scaler_;          // null: the loss has no scale
+  std::optional<ScaledSteps> scaled_;  // with one
   int64_t step_;
   bool checked_ = false;  // that the model knows all layers of the loss
   TensorList parameters_;
   Progress progress_;
   Saver saver_;
-  RunRecords records_;
-  double lr_ = 0;
+  std::optional<RunRecords> records_;  // of rank 0
+  double lr_ = 0, loss_ = 0;           // of the newest step whose loss is known
   std::optional<Validation> validation_;
 };
 
@@ -245,12 +302,21 @@ void check_description(const Task& task, std::map<std::string, std::string> save
   check(differences.empty(), "resume: its model is not the one that the options describe: ", differences);
 }
 
-int64_t restore(Task& task, optim::GradScaler* scaler, const std::string& run_folder) {
+int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& options) {
+  const std::string& run_folder = options.run_folder;
   Checkpoint checkpoint = load_checkpoint(run_folder, true);
+  check(!scaler || !checkpoint.loss_scale.empty() || options.loss_scale_is_given, "resume: ", checkpoint.path,
+        " has no loss scale, which f16 needs; say by --init-scale where it begins, such as ",
+        options.loss_scale);
   about(checkpoint.path, [&] {
     check_description(task, checkpoint.model);
+    if (options.may_convert) {
+      const std::string converted = convert_precision(checkpoint, task.model, task.optimizer);
+      if (!converted.empty()) report("Converted: {}\n", converted);
+    }
     task.model.load_state_dict(checkpoint.parameters);
-    task.optimizer.load_state_dict(checkpoint.optimizer);
+    task.optimizer.load_state_dict(
+        optim::state_by_place(checkpoint.optimizer, task.optimizer, task.model.named_parameters()));
     if (scaler && !checkpoint.loss_scale.empty()) scaler->load_state_dict(checkpoint.loss_scale);
   });
   if (scaler && checkpoint.loss_scale.empty())
@@ -267,18 +333,23 @@ int64_t restore(Task& task, optim::GradScaler* scaler, const std::string& run_fo
 
 }  // namespace
 
-TrainingResult train(Task& task, const TrainerOptions& options) {
+TrainingResult train(Task& task, const TrainerOptions& options, distributed::ProcessGroup& group) {
   std::optional<optim::GradScaler> scaler;
   if (options.loss_scale > 0)
     scaler.emplace(task.model.parameters().at(0).device(),
                    optim::GradScalerOptions{.init_scale = options.loss_scale});
   optim::GradScaler* const used = scaler ? &*scaler : nullptr;
   int64_t first_step =
-      options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options.run_folder) : 0;
+      options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : 0;
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
         " already and --steps is ", options.schedule.steps, "; with more --steps it goes on");
+  if (task.ema) task.ema->follow_masters(task.optimizer);
   if (task.begin) task.begin(first_step);
-  return Trainer(task, options, used, first_step).run();
+  return Trainer(task, options, group, used, first_step).run();
+}
+
+TrainingResult train(Task& task, const TrainerOptions& options) {
+  return train(task, options, *distributed::ProcessGroup::alone());
 }
 
 }  // namespace reprise::train

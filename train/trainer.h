@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/distributed/process_group.h"
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/optimizer.h"
@@ -21,18 +22,22 @@ namespace reprise::train {
 struct TrainerOptions {
   std::string run_folder;
   bool resume = false;  ///< from its newest checkpoint, or from the beginning if it has none yet
+  bool may_convert =
+      false;  ///< a resumed checkpoint of another precision is converted to this one: else it is an Error
   optim::Schedule schedule;
   std::optional<optim::Schedule>
-      weight_decay{};           ///< of the groups that decay; empty: it stays as they have it
-  int64_t accumulate = 1;       ///< micro-batches an update
-  double clip = 1.0;            ///< largest gradient norm; 0: no clipping
-  double loss_scale = 0;        ///< the first scale of the loss, a power of two, for f16; 0: none
-  int64_t eval_every = 250;     ///< steps; 0: only at the end
-  int64_t sample_every = 0;     ///< steps; 0: only at the end
-  int64_t save_every = 500;     ///< steps; 0: only at the end
-  int64_t stop_after = 0;       ///< stop (and save) after this many updates of this call; 0: never
-  int keep = 2;                 ///< checkpoints kept
-  bool anomaly = false;         ///< check every gradient for NaN and inf, naming the operation
+      weight_decay{};                ///< of the groups that decay; empty: it stays as they have it
+  int64_t accumulate = 1;            ///< micro-batches per update, over all ranks: a multiple of them
+  uint64_t seed = 0;                 ///< of what forward passes draw
+  double clip = 1.0;                 ///< largest gradient norm; 0: no clipping
+  double loss_scale = 0;             ///< the first scale of the loss, a power of two, for f16; 0: none
+  bool loss_scale_is_given = false;  ///< a resumed checkpoint without one begins with it: else it is an Error
+  int64_t eval_every = 250;          ///< steps; 0: only at the end
+  int64_t sample_every = 0;          ///< steps; 0: only at the end
+  int64_t save_every = 500;          ///< steps; 0: only at the end
+  int64_t stop_after = 0;            ///< stop (and save) after this many updates of this call; 0: never
+  int keep = 2;                      ///< checkpoints kept
+  bool anomaly = false;              ///< check every gradient for NaN and inf, naming the operation
   double retry_seconds = 0.25;  ///< of the last save: before its second try; each later wait is twice as long
 };
 
@@ -43,11 +48,13 @@ struct Task {
   optim::Ema* ema = nullptr;
   std::map<std::string, std::string> description{};  ///< kept in checkpoints, to build the model again
   std::set<std::string> changeable{};  ///< keys of it that may be other than the resumed checkpoint's
-  /// Called when all is checked and restored, before anything is written or updated.
+  /// Called when all is checked and restored, before anything is written or updated; on all ranks, as `loss` and `updated`
+  /// are. What follows those is called on rank 0 alone.
   std::function<void(int64_t first_step)> begin{};
   std::string unit = "tokens";
   int64_t units_per_step = 0;
-  /// The loss of one micro-batch, a pure function of (step, micro) and the random state.
+  /// The loss of one micro-batch, a pure function of (step, micro) and the random state, which is one of the seed, step and
+  /// micro. A rank is asked for its own micro-batches only.
   std::function<Tensor(int64_t step, int64_t micro)> loss{};
   /// Called after each update of the weights; empty: nothing more follows them.
   std::function<void()> updated{};
@@ -74,10 +81,18 @@ struct TrainingResult {
 /// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
 /// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
 /// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor. With a loss scale
-/// such a step changes nothing, not even running statistics, and makes the scale smaller (optim::GradScaler). The
-/// same before any save, if a weight, an average or the optimizer's state is not: nothing that is not finite
+/// such a step changes nothing, not even running statistics, and makes the scale smaller (optim::GradScaler); a line says
+/// so. There the host does not wait for a step before it begins the next: loss, norm, scale, skipped steps and updates so far
+/// are recorded one step late, but before an evaluation, a sample or a save. The same Error before any save, if a weight, an average or the optimizer's state is not: nothing that is not finite
 /// is saved. A record or checkpoint that cannot be written is told and tried again; only if the last
 /// checkpoint cannot be saved, in several tries, it is an Error.
+///
+/// On the ranks of `group`, each computes its share of a step's micro-batches (distributed/data_parallel/data_parallel.h):
+/// weights, losses and norms have the bits of one process. Rank 0 alone evaluates, samples and writes; the run folder is
+/// nothing to the others, unless they resume. A signal on any rank ends all after the same step. Error where a rank's model
+/// has buffers that forward passes change: their statistics would be those of one rank's rows.
+TrainingResult train(Task& task, const TrainerOptions& options, distributed::ProcessGroup& group);
+/// The same in one process.
 TrainingResult train(Task& task, const TrainerOptions& options);
 
 }  // namespace reprise::train

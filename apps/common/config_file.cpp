@@ -120,7 +120,8 @@ void write_option(std::ostream& out, const CLI::Option& option) {
 }  // namespace
 
 bool is_about_the_call(const std::string& name) {
-  return name == "resume" || name == "change" || name == "out" || name == "stop-after";
+  return name == "resume" || name == "change" || name == "out" || name == "stop-after" || name == "ranks" ||
+         name == "timeout";
 }
 
 void add_config_option(CLI::App& command) {

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/io/atomic_file.h"
@@ -72,8 +73,11 @@ void keep_options(const ImageTrainingOptions& o, const ImageData& images, int64_
 }
 
 data::LoaderOptions loader_options(const ImageTrainingOptions& o, double smoothing) {
+  const distributed::LeafRange share = own_share(o);
   return {.batch = o.batch,
           .accumulate = o.trainer.accumulate,
+          .share_begin = share.begin,
+          .share = share.end - share.begin,
           .seed = uint64_t(o.seed),
           .repeats = o.repeats,
           .smoothing = smoothing,

@@ -20,6 +20,7 @@
 
 #include "reprise/core/error.h"
 #include "reprise/core/quote.h"
+#include "reprise/distributed/errors.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps {
@@ -87,6 +88,8 @@ int run_program(const char* name, int argc, char** argv, const std::function<int
       return body();
     } catch (const std::bad_alloc&) { throw; } catch (const std::filesystem::filesystem_error& error) {
       return refuse(2, explain(error));
+    } catch (const distributed::DistributedError& error) {
+      return refuse(error.exit_code(), error.what());
     } catch (const Error& error) { return refuse(2, error.what()); } catch (const std::system_error& error) {
       return refuse(2, error.what());
     } catch (const std::exception& error) {

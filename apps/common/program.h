@@ -11,8 +11,8 @@ namespace reprise::apps {
 void open_standard_streams();
 
 /// Runs `body` and returns its exit code; what it throws becomes a line on standard error, "NAME: what is
-/// wrong", and 2 where the caller can react (bad input, a file, memory, the system), 1 for a defect of the
-/// program. A lack of memory in a function that may not throw is told in the same way, with 2. Line breaks in
+/// wrong", and 2 where the caller can react (bad input, a file, memory, the system), 4 or 5 where another rank
+/// failed (DistributedError::exit_code), 1 for a defect of the program. A lack of memory in a function that may not throw is told in the same way, with 2. Line breaks in
 /// `argv` are shown as \n where a message repeats them.
 int run_program(const char* name, int argc, char** argv, const std::function<int()>& body);
 

@@ -2,12 +2,14 @@
 
 #include <climits>
 
+#include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/core/device.h"
 #include "reprise/core/number_in.h"
 #include "reprise/io/folder.h"
+#include "reprise/train/checkpoint.h"
 #include "reprise/train/precision.h"
 
 namespace reprise::apps {
@@ -47,6 +49,16 @@ void add_interval_options(CLI::App& group, TrainingOptions& o) {
   group.add_option("--keep", o.trainer.keep, "Checkpoints to keep")->transform(whole_from(1, INT_MAX));
 }
 
+void add_rank_options(CLI::App& group, TrainingOptions& o) {
+  group
+      .add_option("--ranks", o.ranks,
+                  "Train in N processes on this machine, to the same bits; without --accumulate the\n"
+                  "rows of --batch are cut into one micro-batch per rank (docs/distributed.md)")
+      ->transform(whole_from(1, 1024));
+  group.add_option("--timeout", o.timeout, "Seconds that a rank waits for the others")
+      ->transform(whole_from(1, 1 << 24));
+}
+
 void add_memory_options(CLI::App& group, TrainingOptions& o) {
   group
       .add_option("--recompute", o.recompute,
@@ -79,10 +91,10 @@ void add_pure_options(CLI::App& group, TrainingOptions& o) {
                   "the last two for bf16-pure")
       ->check(CLI::IsMember({"f32", "split", "stochastic"}));
   group
-      .add_option(
-          "--moments", o.moments,
-          "With a pure precision, what AdamW's moments are stored in: f32, or bf16, rounded\nat random")
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      .add_option("--moments", o.moments,
+                  "With a pure precision, what AdamW's moments are stored in: f32, or, rounded at random,\n"
+                  "bf16 or u8 (blocks of 256 that share a scale)")
+      ->check(CLI::IsMember({"f32", "bf16", "u8"}));
   group
       .add_option("--main-gradients", o.main_gradients,
                   "With a pure precision, gradients of weights in f32 (on), or in 16 bits as these (off)")
@@ -111,7 +123,7 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
       ->transform(or_auto(whole_from(1)))
       ->type_name("INT or auto")
       ->default_str(std::to_string(o.batch));
-  group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches per update")
+  group->add_option("--accumulate", o.trainer.accumulate, "Micro-batches per update, over all ranks")
       ->transform(whole_from(1));
   group->add_option("--lr", schedule.lr, "Peak learning rate")->check(number_from_0());
   group->add_option("--min-lr", schedule.min_lr, "Learning rate at the end; constant and step have none")
@@ -175,6 +187,7 @@ void add_run_options(CLI::App& app, TrainingOptions& o, const std::string& name)
   group->add_option("--seed", o.seed, "Seed of weights, batches and dropout")->transform(whole_from(0));
   group->add_option("--threads", o.threads, "Threads (0: one per CPU); results do not depend on it")
       ->transform(whole_from(0, INT_MAX));
+  add_rank_options(*group, o);
   add_device_options(*group, o);
   add_memory_options(*group, o);
   group->add_flag("--anomaly", o.trainer.anomaly, "Stop at the first NaN or inf and name the operation");
@@ -213,7 +226,9 @@ void check_pure_options(const TrainingOptions& o, train::Precision precision) {
 }  // namespace
 
 void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
+  o.trainer.loss_scale_is_given = train.get_option("--init-scale")->count() > 0;
   take_resumed_options(train, o, also_free);
+  take_ranks(train, o);
   const train::Precision precision = train::parse_precision(o.precision);
   const bool is_f16 = train::is_f16(precision);
   check_pure_options(o, precision);
@@ -223,8 +238,13 @@ void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::s
     return std::any_of(o.changes.begin(), o.changes.end(),
                        [&](const OptionChange& change) { return change.option == name; });
   };
-  check(!is_new("--init-scale") || is_new("--precision"),
+  // Of a checkpoint that has no scale, it is no change.
+  const bool has_scale = o.trainer.resume && train::has_loss_scale(o.trainer.run_folder);
+  check(!has_scale || !is_new("--init-scale") || is_new("--precision"),
         "--init-scale is for a new run: --resume goes on with the scale that its checkpoint has");
+  std::erase_if(o.changes, [](const OptionChange& change) { return change.option == "--init-scale"; });
+  o.trainer.may_convert = o.change;
+  o.trainer.seed = uint64_t(o.seed);
   o.trainer.loss_scale = is_f16 ? o.init_scale : 0;
 }
 

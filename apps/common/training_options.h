@@ -34,7 +34,10 @@ struct TrainingOptions : DeviceOptions {
   double init_scale = 65536;                                           ///< of the loss, for f16
   std::string master = "f32", moments = "f32", main_gradients = "on";  ///< of weights of 16 bits
   int64_t seed = 1337;
-  int threads = 0;  ///< 0: all
+  int threads = 0;        ///< 0: all, or this rank's part of them
+  int64_t ranks = 0;      ///< processes to start; 0: this one alone, or what another launcher has started
+  int64_t timeout = 600;  ///< seconds that a rank waits for the others
+  bool is_cut = false;    ///< `batch` is what was asked for, cut into one micro-batch per rank
   std::string recompute = "none";
   std::string memory_budget;  ///< of a training step, for recompute auto
   std::string memory_limit;   ///< "2GiB"; empty: none

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/run_config.h"
 #include "reprise/apps/common/sizes.h"
 #include "reprise/core/memory.h"
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 Device apply_training_options(TrainingOptions& o) {
   auto& schedule = o.trainer.schedule;
   check(schedule.min_lr <= schedule.lr, "--min-lr ", schedule.min_lr, " is above --lr ", schedule.lr);
-  if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
+  take_threads(o);
   Device device = Device::parse(o.device);
   use_attention(o.attention, device);
   if (!o.memory_limit.empty()) allocator(device).set_limit(parse_bytes(o.memory_limit));
@@ -81,11 +82,14 @@ optim::AdamWOptions adamw_options(const TrainingOptions& o) {
           .master = o.master == "split"        ? optim::Master::split
                     : o.master == "stochastic" ? optim::Master::stochastic
                                                : optim::Master::f32,
-          .moments = o.moments == "bf16" ? DType::bf16 : DType::f32,
+          .moments = o.moments == "bf16" ? DType::bf16
+                     : o.moments == "u8" ? DType::u8
+                                         : DType::f32,
           .seed = uint64_t(o.seed) ^ rounding_seed};
 }
 
 std::optional<train::RunLock> check_folder(const TrainingOptions& o) {
+  if (!is_first_rank()) return {};
   const std::string& folder = o.trainer.run_folder;
   if (!o.trainer.resume) {
     if (!folder.empty()) train::check_free(folder);
@@ -137,6 +141,7 @@ void check_changes(const TrainingOptions& o, const std::set<std::string>& fixed,
 }
 
 void keep_config(const TrainingOptions& o, int64_t first_step) {
+  invariant(is_first_rank(), "keep_config: rank 0 alone writes the run folder");
   const std::string &folder = o.trainer.run_folder, path = folder + "/config.toml";
   std::string before = io::exists(path) ? io::read_file(path) : "";
   if (before == o.resolved) return;
@@ -157,6 +162,7 @@ void print_run(const TrainingOptions& o, const nn::BlockStack& blocks, Device de
     train::report("Precision: {}, with weights in f32\n", o.precision);
   train::report("Run: {} steps of {} on {} ({} threads), into {}\n", o.trainer.schedule.steps, rows,
                 to_string(device), num_threads(), o.trainer.run_folder);
+  train::report("{}", ranks_line(o));
   if (!o.changes.empty()) train::report("Changed: {}\n", train::for_output(to_string(o.changes)));
   if (o.trainer.resume && first_step > 0) train::report("It goes on after step {}\n", first_step);
   if (o.trainer.resume && first_step == 0)

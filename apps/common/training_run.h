@@ -39,7 +39,7 @@ void take_precision(nn::Module& model, const TrainingOptions& options);
 optim::AdamWOptions adamw_options(const TrainingOptions& options);
 
 /// Error unless a new run may be written to --out, or a run there can go on; of the latter the lock, before anything of
-/// it is read.
+/// it is read. Rank 0 asks for all.
 std::optional<train::RunLock> check_folder(const TrainingOptions& options);
 
 /// The strategy of the options. Error if it needs a memory budget that is not there, or the other way round.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/generate.h"
@@ -36,6 +37,8 @@ void check_numbers(const TrainCommand& c) {
             !__builtin_mul_overflow(tokens, c.model.context, &tokens),
         "--batch ", c.batch, ", --accumulate ", c.trainer.accumulate, " and --context ", c.model.context,
         ": a step of so many tokens cannot be counted");
+  check(c.data.data != "-" || c.ranks <= 1, "--data -: of ", c.ranks,
+        " ranks each reads the data itself; give a file");
 }
 
 // The tokenizer that the weights to start from, or to go on with, were trained with: their ids mean its
@@ -84,7 +87,10 @@ train::LeastBytes least_bytes(const TrainCommand& c) {
   const train::Precision precision = train::parse_precision(c.precision);
   train::LeastBytes bytes;
   if (train::is_pure(precision))
-    bytes.parameter = 2 + (c.main_gradients == "on" ? 4 : 2) + (c.moments == "bf16" ? 4 : 8) +
+    bytes.parameter = 2 + (c.main_gradients == "on" ? 4 : 2) +
+                      (c.moments == "bf16" ? 4
+                       : c.moments == "u8" ? 2
+                                           : 8) +
                       (c.master == "f32"     ? 4
                        : c.master == "split" ? 2
                                              : 0);
@@ -92,11 +98,7 @@ train::LeastBytes least_bytes(const TrainCommand& c) {
   return bytes;
 }
 
-}  // namespace
-
-int run_train(const TrainCommand& given) {
-  train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
-  TrainCommand c = given;
+int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptScope& interrupts) {
   check_numbers(c);
   Device device = apply_training_options(c);
   const train::PrecisionScope precision = precision_scope(c, device);
@@ -124,7 +126,7 @@ int run_train(const TrainCommand& given) {
   plan_for_budget(c, model.h, optimizer, [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
-  if (!c.trainer.resume) folder = new_folder.emplace(folder, "gpt", tell).path();
+  if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "gpt", tell).path();
 
   train::Task task{.model = model,
                    .optimizer = optimizer,
@@ -133,7 +135,7 @@ int run_train(const TrainCommand& given) {
                    .changeable = c.change ? std::set<std::string>{"dropout"} : std::set<std::string>{},
                    .begin =
                        [&](int64_t first_step) {
-                         keep_options(c, corpus, first_step);
+                         if (group.rank() == 0) keep_options(c, corpus, first_step);
                          print_header(c, model, corpus, first_step);
                        },
                    .units_per_step = c.batch * c.trainer.accumulate * c.model.context,
@@ -148,10 +150,18 @@ int run_train(const TrainCommand& given) {
                        },
                    .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
   auto begin = std::chrono::steady_clock::now();
-  train::TrainingResult result = train::train(task, c.trainer);
+  train::TrainingResult result = train::train(task, c.trainer, group);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return finish(c, result, seconds, "reprise-gpt",
                 fmt::format("validation loss {:.4f}", result.validation_loss));
+}
+
+}  // namespace
+
+int run_train(const TrainCommand& command) {
+  train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
+  return on_ranks(command,
+                  [&](distributed::ProcessGroup& group) { return train_on(group, command, interrupts); });
 }
 
 }  // namespace reprise::apps::gpt

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/jepa/objective.h"
 #include "reprise/nn/optim/adamw.h"
@@ -185,7 +186,7 @@ train::Task task_of(Training& t, const Pretrained& pretrained) {
   }
   task.begin = [&t](int64_t first_step) {
     t.objective->begin(t.optimizer.steps());  // fewer than steps where some were skipped
-    keep_options(t.c, t.images, first_step);
+    if (is_first_rank()) keep_options(t.c, t.images, first_step);
     print_header(t.c, *t.objective, t.images, t.device, first_step);
   };
   task.unit = "images";
@@ -199,11 +200,7 @@ train::Task task_of(Training& t, const Pretrained& pretrained) {
   return task;
 }
 
-}  // namespace
-
-int run_train(const TrainCommand& given) {
-  train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
-  TrainCommand c = given;
+int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptScope& interrupts) {
   Device device = apply_training_options(c);
   const train::PrecisionScope precision = precision_scope(c, device);
   std::string& folder = c.trainer.run_folder;
@@ -219,13 +216,13 @@ int run_train(const TrainCommand& given) {
   Training training(c, pretrained, images, device, goes_on);
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
-  if (!c.trainer.resume) folder = new_folder.emplace(folder, "jepa", tell).path();
+  if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "jepa", tell).path();
 
   train::Task task = task_of(training, pretrained);
   auto begin = std::chrono::steady_clock::now();
-  train::TrainingResult result = train::train(task, c.trainer);
+  train::TrainingResult result = train::train(task, c.trainer, group);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  keep_bad_images(folder, training.loader->bad_images());
+  if (group.rank() == 0) keep_bad_images(folder, training.loader->bad_images());
   int code = finish(c, result, seconds, "reprise-jepa",
                     fmt::format("loss {:.4f} on held-out images, feature_std {:.3f}", result.validation_loss,
                                 training.objective->feature_std),
@@ -233,6 +230,14 @@ int run_train(const TrainCommand& given) {
   if (code == 0 && result.step == c.trainer.schedule.steps)
     train::report("What the features are worth: reprise-jepa probe --run {}\n", folder);
   return code;
+}
+
+}  // namespace
+
+int run_train(const TrainCommand& command) {
+  train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
+  return on_ranks(command,
+                  [&](distributed::ProcessGroup& group) { return train_on(group, command, interrupts); });
 }
 
 }  // namespace reprise::apps::jepa

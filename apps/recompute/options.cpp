@@ -49,8 +49,10 @@ void add_workload(CLI::App& app, WorkloadOptions& o) {
   auto* run = app.add_option_group("Run");
   run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
       ->check(parsed_by(Device::parse));
-  run->add_option("--precision", o.precision, "f32; bf16 or f16: products in 16 bits, weights in f32")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  run->add_option("--precision", o.precision,
+                  "f32; bf16 or f16: products in 16 bits, weights in f32; bf16-pure or f16-pure: weights in\n"
+                  "16 bits, with copies and gradients in f32")
+      ->check(parsed_by(train::parse_precision));
   run->add_option("--threads", o.threads, "Threads (0: one a CPU); no bit depends on it")
       ->transform(whole_from(0, INT_MAX));
 }

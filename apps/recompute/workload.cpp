@@ -13,12 +13,18 @@ namespace {
 
 Workload::Model seeded_model(const Workload& workload) {
   manual_seed(workload.seed);
-  return workload.make_model();
+  Workload::Model model = workload.make_model();
+  train::to_precision(*model.module, workload.precision);
+  train::use_main_gradients(*model.module);
+  return model;
 }
 
 }  // namespace
 
-Workload::Workload(const WorkloadOptions& o) : device(Device::parse(o.device)), seed(uint64_t(o.seed)) {
+Workload::Workload(const WorkloadOptions& o)
+    : device(Device::parse(o.device)),
+      precision(train::parse_precision(o.precision)),
+      seed(uint64_t(o.seed)) {
   if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
 }
 

@@ -9,6 +9,7 @@
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/recompute_setting.h"
+#include "reprise/train/precision.h"
 
 namespace reprise::apps::recompute {
 
@@ -51,10 +52,11 @@ class Workload {
   int64_t units_per_row = 1;
   const char* units = "tokens";
   Device device;
+  train::Precision precision = train::Precision::f32;  ///< of the weights; products follow the scope
   uint64_t seed = 0;
 
  protected:
-  /// Sets device, seed and the number of threads.
+  /// Sets device, precision, seed and the number of threads.
   explicit Workload(const WorkloadOptions& options);
   /// "4 x 256 tokens per step, on cpu (2 threads)" of `what` there is in a step.
   std::string per_step(const std::string& what) const;

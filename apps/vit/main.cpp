@@ -1,9 +1,11 @@
 // reprise-vit: exit code 0 on success, 2 on bad input (one line that says what and where), 3 when
-// interrupted, 1 on a defect of the program.
+// interrupted, 4 or 5 when another rank failed, 1 on a defect of the program.
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/launch.h"
 #include "reprise/apps/common/program.h"
 #include "reprise/apps/vit/options.h"
 #include "reprise/core/error.h"
+#include "reprise/distributed/errors.h"
 
 int main(int argc, char** argv) {
   using namespace reprise::apps::vit;
@@ -23,9 +25,11 @@ int main(int argc, char** argv) {
       case Command::Kind::train:
         break;
     }
+    if (std::optional<int> code = reprise::apps::run_as_ranks("reprise-vit", command.train, argv))
+      return *code;
     try {
       return run_train(command.train);
-    } catch (const reprise::Error& error) {
+    } catch (const reprise::distributed::DistributedError&) { throw; } catch (const reprise::Error& error) {
       reprise::fail(reprise::apps::with_places(error.what(), command.places));
     }
   });

@@ -7,6 +7,7 @@
 
 #include "reprise/apps/common/data_wait.h"
 #include "reprise/apps/common/image_run.h"
+#include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
 #include "reprise/apps/vit/model.h"
@@ -124,17 +125,18 @@ struct Training {
         pipeline(training_pipeline(the_classifier, c.recipe, decoding_of(c.images))),
         evaluation(evaluation_pipeline(the_classifier)),
         model(the_classifier.model, device),
-        optimizer(make_optimizer(model, c)) {
+        optimizer(make_optimizer(model, c)),
+        first_micro(own_share(c).begin) {
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model.module(), c.ema);
     if (!c.trainer.resume) report_memory(c, device, trained_model(c, device));
     loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
-    plan_for_budget(c, model.blocks(), *optimizer, [&] { return loader->batch(0).images; });
+    plan_for_budget(c, model.blocks(), *optimizer, [&] { return loader->batch(0, first_micro).images; });
   }
 
   Tensor loss(int64_t step, int64_t micro, const TrainCommand& c) {
-    if (micro == 0) step_began = Clock::now();
+    if (micro == first_micro) step_began = Clock::now();
     data::ImageBatch batch = loader->batch(step, micro);
     return loss_of(model(batch.images), batch.targets, c);
   }
@@ -168,6 +170,7 @@ struct Training {
   const data::Pipeline pipeline, evaluation;
   const ImageModel model;
   std::unique_ptr<optim::Optimizer> optimizer;
+  const int64_t first_micro;  // of a step, on this rank
   std::unique_ptr<optim::Ema> ema{};
   std::optional<data::ImageLoader> loader{};  // once its batch is known
   double waited_before = 0;
@@ -182,7 +185,7 @@ train::Task task_of(Training& t, const TrainCommand& c, Device device) {
   task.description["pipeline"] = t.pipeline.text();
   if (c.change) task.changeable = {"dropout", "drop_path", "pipeline"};
   task.begin = [&t, &c, device](int64_t first_step) {
-    keep_options(c, t.images, first_step);
+    if (is_first_rank()) keep_options(c, t.images, first_step);
     print_header(c, t.model, t.images, device, first_step);
   };
   task.unit = "images";
@@ -224,11 +227,7 @@ void check_optimizer(const TrainCommand& c) {
         c.optimizer);
 }
 
-}  // namespace
-
-int run_train(const TrainCommand& given) {
-  train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
-  TrainCommand c = given;
+int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptScope& interrupts) {
   check_optimizer(c);
   check(c.loss != "bce" || c.smoothing == 0, "--smoothing ", c.smoothing, ": --loss bce has none; give 0");
   Device device = apply_training_options(c);
@@ -245,18 +244,26 @@ int run_train(const TrainCommand& given) {
   Training training(c, classifier, images, device, goes_on);
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
-  if (!c.trainer.resume) folder = new_folder.emplace(folder, "vit", tell).path();
+  if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "vit", tell).path();
 
   train::Task task = task_of(training, c, device);
   auto begin = Clock::now();
-  train::TrainingResult result = train::train(task, c.trainer);
+  train::TrainingResult result = train::train(task, c.trainer, group);
   double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  keep_bad_images(folder, training.loader->bad_images());
+  if (group.rank() == 0) keep_bad_images(folder, training.loader->bad_images());
   int code =
       finish(c, result, seconds, "reprise-vit",
              fmt::format("validation accuracy {:.2f} %", 100 * result.validation_accuracy.value_or(0)));
-  if (code != 0 || result.step < c.trainer.schedule.steps) return code;
+  if (code != 0 || result.step < c.trainer.schedule.steps || group.rank() > 0) return code;
   return finish_with_report(training, c);
+}
+
+}  // namespace
+
+int run_train(const TrainCommand& command) {
+  train::InterruptScope interrupts(train::InterruptScope::Begin::at_once);
+  return on_ranks(command,
+                  [&](distributed::ProcessGroup& group) { return train_on(group, command, interrupts); });
 }
 
 }  // namespace reprise::apps::vit

@@ -1,9 +1,10 @@
-// ThreadState: what a thread has set for the operations that run on it: the scopes of autocast, and what users add. A
-// replay runs under what the first run had, whatever holds where backward is called.
+// ThreadState: what a thread has set for the operations that run on it: the scopes of autocast, the precision of f32
+// products, and what users add. A replay runs under what the first run had, whatever holds where backward is called.
 #pragma once
 
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/kernels/gemm/matmul_precision.h"
 
 namespace reprise::recompute {
 
@@ -24,9 +25,11 @@ class ThreadState {
   /// It holds as long as these live.
   std::vector<std::shared_ptr<void>> enter() const;
   const amp::AutocastState& autocast() const { return autocast_; }
+  MatmulPrecision matmul_precision() const { return matmul_precision_; }
 
  private:
   amp::AutocastState autocast_ = amp::autocast_state();
+  MatmulPrecision matmul_precision_ = reprise::matmul_precision();
   std::vector<ScopeFactory> scopes_;
 };
 

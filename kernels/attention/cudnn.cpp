@@ -12,7 +12,9 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 
+#include "reprise/core/cuda/runtime.h"
 #include "reprise/kernels/attention/backend.h"
 #include "reprise/kernels/cuda/cudnn_graph.h"
 #include "reprise/kernels/cuda/cudnn_library.h"
@@ -96,7 +98,7 @@ struct Parts {
 
 struct Forward : Parts {
   static constexpr const char* name = "forward pass";
-  Id q, k, v, out, lse;  ///< lse is 0 if absent
+  Id q, k, v, out, lse;
 
   explicit Forward(const AttentionArguments& call)
       : Parts(call.q, call.k, call.options),
@@ -104,7 +106,7 @@ struct Forward : Parts {
         k(graph.memory(transpose(call.k, 2, 3))),  // (B, H_kv, D, T_k)
         v(graph.memory(call.v)),
         out(graph.memory(call.out)),
-        lse(call.lse ? graph.memory(as_rows(call.lse)) : 0) {
+        lse(graph.memory(as_rows(call.lse))) {
     const Id raw = graph.temporary(scores);
     graph.matmul(q, k, raw);
     const Id x = masked(binary(Mode::mul, raw, graph.number(scale_of(call))));
@@ -113,10 +115,9 @@ struct Forward : Parts {
     const Id difference = binary(Mode::sub, x, largest), exponential = graph.temporary(scores);
     graph.pointwise(Mode::exp, {difference}, exponential);
     graph.reduce(Sum::add, exponential, sum);
-    // cuDNN looks for the log-sum-exp even where it is not wanted.
-    const Id logarithm = graph.temporary(rows), statistics = call.lse ? lse : graph.temporary(rows);
+    const Id logarithm = graph.temporary(rows);
     graph.pointwise(Mode::log, {sum}, logarithm);
-    graph.pointwise(Mode::add, {largest, logarithm}, statistics);
+    graph.pointwise(Mode::add, {largest, logarithm}, lse);
     const Id probabilities = graph.temporary(scores, half);
     graph.pointwise(Mode::div, {exponential, sum}, probabilities);
     graph.matmul(probabilities, v, out);
@@ -213,34 +214,47 @@ std::unique_ptr<Direction> made_graph(const CudnnScope& scope, const auto& argum
   return nullptr;
 }
 
-/// The built graph for a key; null if cuDNN does not take it. Called while the CudnnScope is held.
+/// The built graph for these arguments; null if cuDNN does not take it. Called while the CudnnScope is held.
 template <class Direction>
-const Direction* graph_of(const CudnnScope& scope, const std::vector<int64_t>& key, const auto& arguments) {
+const Direction* graph_of(const CudnnScope& scope, const Stream& stream, const auto& arguments) {
   static auto& known = *new std::map<std::vector<int64_t>, std::unique_ptr<Direction>>;
+  const std::vector<int64_t> key = key_of(stream, arguments);
   auto at = known.find(key);
-  if (at == known.end()) at = known.emplace(key, made_graph<Direction>(scope, arguments)).first;
+  if (at == known.end()) {
+    check(!cuda::is_capturing(stream.handle()), "attention: cuDNN compiles its ", Direction::name, " for q ",
+          arguments.q.shape, " and k ", arguments.k.shape,
+          " at its first call, which cannot be captured in a graph; run the body once before");
+    at = known.emplace(key, made_graph<Direction>(scope, arguments)).first;
+  }
   return at->second.get();
 }
 
-bool attention_cudnn(const Stream& stream, const AttentionArguments& x) {
-  if (!takes(x, {&x.q, &x.k, &x.v, &x.out})) return false;
+bool attention_cudnn(const Stream& stream, const AttentionArguments& given) {
+  if (!takes(given, {&given.q, &given.k, &given.v, &given.out})) return false;
+  // Statistics are written whether they are wanted or not: a graph without them may have another engine, and the first
+  // run of a checkpoint, which does not want them, has to have the bits of its replay.
+  AttentionArguments x = given;
+  std::optional<device::Workspace> unwanted;
+  if (!x.lse) {
+    const Shape rows{x.q.size(0), x.q.size(1), x.q.size(2)};
+    unwanted.emplace(stream, size_t(numel_of(rows)) * sizeof(float));
+    x.lse = {unwanted->as<void>(), rows, contiguous_strides(rows), DType::f32, x.q.device};
+  }
   CudnnScope scope(stream);
-  const auto key = key_of(stream, x);
-  const Forward* f = graph_of<Forward>(scope, key, x);
+  const Forward* f = graph_of<Forward>(scope, stream, x);
   if (!f) return false;
   device::Workspace workspace(stream, f->graph.workspace_bytes());
-  std::vector<Graph::Pointer> pointers{
-      {f->q, x.q.data}, {f->k, x.k.data}, {f->v, x.v.data}, {f->out, x.out.data}};
-  if (f->lse) pointers.push_back({f->lse, x.lse.data});
-  f->graph.run(scope, pointers, workspace.as<void>());
+  f->graph.run(
+      scope,
+      {{f->q, x.q.data}, {f->k, x.k.data}, {f->v, x.v.data}, {f->out, x.out.data}, {f->lse, x.lse.data}},
+      workspace.as<void>());
   return true;
 }
 
 bool attention_backward_cudnn(const Stream& stream, const AttentionBackwardArguments& x) {
   if (!takes(x, {&x.dout, &x.q, &x.k, &x.v, &x.out, &x.dq, &x.dk, &x.dv})) return false;
   CudnnScope scope(stream);
-  const auto key = key_of(stream, x);
-  const Backward* b = graph_of<Backward>(scope, key, x);
+  const Backward* b = graph_of<Backward>(scope, stream, x);
   if (!b) return false;
   device::Workspace workspace(stream, b->graph.workspace_bytes());
   device::Workspace row_sums(stream, size_t(numel_of(b->rows)) * sizeof(float));

@@ -13,7 +13,7 @@
 #include "reprise/kernels/cuda/cudnn_handle.h"
 #include "reprise/kernels/cuda/cudnn_library.h"
 #include "reprise/kernels/cuda/workspace.h"
-#include "reprise/kernels/gemm/backend.h"
+#include "reprise/kernels/gemm/matmul_precision.h"
 
 namespace reprise::kernels::vendor {
 namespace {
@@ -60,7 +60,8 @@ struct Problem {
   bool exact;  ///< products of f32 are not to be rounded to TF32
 
   Problem(const TensorView& x_view, const TensorView& w, const TensorView& y_view, const Conv2dOptions& o)
-      : wide(x_view.dtype == DType::f64), exact(x_view.dtype == DType::f32 && !tf32_allowed()) {
+      : wide(x_view.dtype == DType::f64),
+        exact(x_view.dtype == DType::f32 && matmul_precision() == MatmulPrecision::highest) {
     const cudnnDataType_t type = type_of(x_view.dtype);
     set_tensor(x, type, x_view.shape);
     set_tensor(y, type, y_view.shape);
@@ -156,7 +157,7 @@ bool fits(const TensorView& x, const TensorView& w, const TensorView& y, const C
 std::optional<Algorithm> algorithm_of(Pass pass, cudnnHandle_t handle, const Problem& problem,
                                       const TensorView& x, const TensorView& w, const Conv2dOptions& o) {
   static auto& known = *new std::map<std::vector<int64_t>, std::optional<Algorithm>>;
-  std::vector<int64_t> key{int64_t(pass),     x.device.index,   int64_t(x.dtype), tf32_allowed(),
+  std::vector<int64_t> key{int64_t(pass),     x.device.index,   int64_t(x.dtype), problem.exact,
                            o.stride.height,   o.stride.width,   o.padding.height, o.padding.width,
                            o.dilation.height, o.dilation.width, o.groups};
   key.insert(key.end(), x.shape.begin(), x.shape.end());

@@ -20,8 +20,12 @@ namespace reprise::kernels::conv2d_detail {
 namespace {
 
 using gemm_detail::ceil_div;
-using gemm_detail::multiply_matrices;
 using gemm_detail::PackSource;
+
+template <class T, class A, class B, class Result>
+void product(const A& a, const B& b, const Result& result, int64_t m, int64_t n, int64_t k) {
+  gemm_detail::multiply_matrices<T>(a, b, result, m, n, k, matmul_precision());
+}
 
 /// Images of a slab: their copies stay in the cache while they are packed, and there are pixels enough for the
 /// other operand to be packed once for many. A function of the shape alone.
@@ -161,7 +165,7 @@ void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments) {
         const ImageOutput<T> result{y.as<T>() + (begin * groups + g) * out * pixels, groups * out * pixels,
                                     pixels, pixels, bias ? Stored<T>(bias) + g * out : Stored<T>()};
         const PackSource<T> weights{weight.as<T>() + g * out * k, k, 1};
-        multiply_matrices<T>(weights, windows, result, out, (end - begin) * pixels, k);
+        product<T>(weights, windows, result, out, (end - begin) * pixels, k);
       }
     }
   });
@@ -193,7 +197,7 @@ void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments&
         const TapsByPixels<T> windows{source.windows<T>(forward.count, g * in, forward.taps)};
         const gemm_detail::Output<T> result{.c = {Stored<T>(dweight) + g * out * n, n},
                                             .accumulate = begin > 0};
-        multiply_matrices<T>(gradients, windows, result, out, n, (end - begin) * pixels);
+        product<T>(gradients, windows, result, out, n, (end - begin) * pixels);
       }
     }
   });
@@ -234,8 +238,8 @@ void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments
             const int64_t phase = int64_t(a) * stride.width + int64_t(b);
             const ImageOutput<T> result{to + g * in * phases.channel_stride() + phase * phases.phase_numel(),
                                         phases.image_stride(), phases.channel_stride(), phases.phase_numel()};
-            multiply_matrices<T>(weights, windows, result, in, (end - begin) * phases.phase_numel(),
-                                 int64_t(taps.pixels.size()));
+            product<T>(weights, windows, result, in, (end - begin) * phases.phase_numel(),
+                       int64_t(taps.pixels.size()));
           }
         }
       if (!direct) join_images(to, phases, slice(dx, 0, begin, end));

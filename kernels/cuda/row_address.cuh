@@ -87,4 +87,10 @@ inline Fit fit_of(std::initializer_list<const TensorView*> views) {
   return fit_of(std::span(views.begin(), views.size()));
 }
 
+/// How packs of T fit rows.
+template <class T>
+Fit fit_of_rows(std::span<const TensorView* const> views) {
+  return std::is_same_v<T, AnyFloat> ? fit_of_any(views) : fit_of(views);
+}
+
 }  // namespace reprise::kernels::device

@@ -190,6 +190,18 @@ class Row {
   Pack<Kept<T>, N> packs_[std::max(Cut::K, 1)] = {};
 };
 
+/// a b + c, rounded once. Where a compiler may choose between that and two roundings, it chooses anew for each
+/// instantiation, and rows of several dtypes would not have the bits of f32.
+__device__ __forceinline__ float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+
+/// Calls body.operator()<T>() with the element type of rows, AnyFloat if they have several.
+template <class Body>
+void dispatch_row_type(const char* op, std::span<const TensorView* const> views, Body&& body) {
+  if (have_several_dtypes(views)) return body.template operator()<AnyFloat>();
+  dispatch_floating(views.front()->dtype, op, body);
+}
+
 /// The grid and block of a launch over rows.
 struct RowGrid {
   dim3 grid, block;

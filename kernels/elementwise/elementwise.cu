@@ -74,9 +74,17 @@ void unary_backward_cuda(const Stream& stream, UnaryOp op, const TensorView& dy,
   map_formula<F::Gradients>(name_of(op), stream, size_t(op), x.dtype, dx, dy, x);
 }
 
+/// a + b, of which one is f32 and the other of 16 bits; a sum does not depend on the order.
+void add_to_f32(const Stream& stream, const TensorView& a, const TensorView& b, const TensorView& y) {
+  if (b.dtype == DType::f32) return add_to_f32(stream, b, a, y);
+  auto run = [&]<class T>(T) { map("add", stream, Pointwise<float, F::Add, float, float, T>{}, a, b, y); };
+  b.dtype == DType::bf16 ? run(__nv_bfloat16()) : run(__half());
+}
+
 void binary_cuda(const Stream& stream, BinaryOp op, const TensorView& a, const TensorView& b,
                  const TensorView& y) {
   check_binary(op, a, b, y);
+  if (adds_to_f32(a.dtype, b.dtype)) return add_to_f32(stream, a, b, y);
   map_formula<F::Binary>(name_of(op), stream, size_t(op), a.dtype, y, a, b);
 }
 

@@ -6,6 +6,9 @@
 
 namespace reprise::kernels {
 
+/// Whether `add` takes them beside each other: f32 and 16 bits.
+bool adds_to_f32(DType a, DType b);
+
 enum class UnaryOp : uint8_t {
   neg,
   abs,
@@ -51,7 +54,7 @@ extern Kernel<void(UnaryOp op, const TensorView& x, const TensorView& y)> unary;
 extern Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)>
     unary_backward;
 
-/// y = op(a, b). a and b have one dtype; comparisons write bool.
+/// y = op(a, b). a and b have one dtype; comparisons write bool. `add` also takes f32 beside 16 bits, and gives f32.
 extern Kernel<void(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y)> binary;
 
 /// y = x * scale + shift.

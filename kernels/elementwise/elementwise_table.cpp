@@ -36,9 +36,14 @@ void check_binary(BinaryOp op, const TensorView& a, const TensorView& b, const T
   const auto& [_, name, traits] = row_of(op);
   check_same_shape(name, a, b);
   check_same_shape(name, a, y);
-  check_same_dtype(name, a, b);
-  check_output(name, y, traits & writes_bool ? DType::boolean : a.dtype);
+  if (op != BinaryOp::add || !adds_to_f32(a.dtype, b.dtype)) check_same_dtype(name, a, b);
+  check_output(name, y, traits & writes_bool ? DType::boolean : promote(a.dtype, b.dtype));
   check_input(name, a, traits);
+}
+
+bool adds_to_f32(DType a, DType b) {
+  auto is_half = [](DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; };
+  return (a == DType::f32 && is_half(b)) || (b == DType::f32 && is_half(a));
 }
 
 void check_where(const TensorView& condition, const TensorView& a, const TensorView& b, const TensorView& y) {

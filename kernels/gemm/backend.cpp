@@ -10,7 +10,6 @@ namespace reprise::kernels {
 namespace {
 
 std::atomic<GemmBackend> chosen{GemmBackend::own};
-std::atomic<bool> tf32{false};
 
 }  // namespace
 
@@ -23,8 +22,5 @@ void set_gemm_backend(GemmBackend backend) {
         "set_gemm_backend: this build has no BLAS: configure with -DREPRISE_BLAS=ON");
   chosen.store(backend, std::memory_order_relaxed);
 }
-
-bool tf32_allowed() { return tf32.load(std::memory_order_relaxed); }
-void allow_tf32(bool allowed) { tf32.store(allowed, std::memory_order_relaxed); }
 
 }  // namespace reprise::kernels

@@ -1,4 +1,4 @@
-// Which code multiplies matrices on the CPU, our own or a BLAS; and how exact f32 products are on a GPU.
+// Which code multiplies matrices on the CPU, our own or a BLAS.
 //
 //   kernels::set_gemm_backend(kernels::GemmBackend::blas);   // needs a build with -DREPRISE_BLAS=ON
 #pragma once
@@ -18,10 +18,5 @@ GemmBackend gemm_backend();
 /// whose operands have rows or columns of stride 1 go to it, and bits may depend on the number of threads;
 /// all others, and every epilogue, stay with our own code. Not to be called while a product runs.
 void set_gemm_backend(GemmBackend backend);
-
-/// Whether cuBLASLt may round the factors of f32 products to TF32 (10 bits of mantissa), many times faster on
-/// a GPU's tensor cores. For the whole process; starts at false.
-bool tf32_allowed();
-void allow_tf32(bool allowed);
 
 }  // namespace reprise::kernels

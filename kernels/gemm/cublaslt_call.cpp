@@ -12,8 +12,8 @@
 #include "reprise/core/cuda/graph.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/kernels/cuda/workspace.h"
-#include "reprise/kernels/gemm/backend.h"
 #include "reprise/kernels/gemm/cublaslt_library.h"
+#include "reprise/kernels/gemm/matmul_precision.h"
 
 namespace reprise::kernels::vendor {
 namespace {
@@ -257,7 +257,8 @@ std::optional<Algorithm> algorithm_of(const CublasCall& asked) {
 CublasTypes cublas_types(DType factors, DType result) {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   if (factors == DType::f64) compute = CUBLAS_COMPUTE_64F;
-  if (factors == DType::f32 && tf32_allowed()) compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  if (factors == DType::f32 && matmul_precision() == MatmulPrecision::high)
+    compute = CUBLAS_COMPUTE_32F_FAST_TF32;
   return {type_of(factors), type_of(result), compute, factors == DType::f64 ? CUDA_R_64F : CUDA_R_32F};
 }
 

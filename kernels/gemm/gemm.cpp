@@ -4,6 +4,7 @@
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/gemm/backend.h"
 #include "reprise/kernels/gemm/blas_product.h"
+#include "reprise/kernels/gemm/matmul_precision.h"
 #include "reprise/kernels/gemm/matrix.h"
 #include "reprise/kernels/gemm/operands.h"
 
@@ -34,7 +35,7 @@ Rows<T> rows_of(const TensorView& x, int64_t index) {
 }
 
 template <class T>
-void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index) {
+void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index, MatmulPrecision precision) {
   Output<T> out{.c = rows_of<T>(x.c, index),
                 .bias = Stored<T>(epilogue.bias),
                 .scale = Stored<T>(epilogue.scale),
@@ -49,7 +50,7 @@ void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index)
   PackSource<T> b{matrix_at<T>(x.b, index), x.b.stride(-1), x.b.stride(-2)};
   const int64_t m = x.c.size(-2), n = x.c.size(-1), k = x.a.size(-1);
   if (gemm_backend() == GemmBackend::blas && multiply_by_blas(a, b, out, m, n, k)) return;
-  multiply_matrices<T>(a, b, out, m, n, k);
+  multiply_matrices<T>(a, b, out, m, n, k, precision);
 }
 
 /// Threads work on different matrices if there are enough of them to keep all busy, else together on each; a
@@ -61,13 +62,14 @@ void multiply_batch(const Operands& x, const Epilogue& epilogue) {
   const int64_t work = x.c.size(-2) * x.c.size(-1) * std::max<int64_t>(1, x.a.size(-1));
   constexpr int64_t small = 1 << 20, task = 1 << 18;  // multiply-adds
   const bool own = gemm_backend() == GemmBackend::own;
+  const MatmulPrecision precision = matmul_precision();
   if (own && count > 1 && (count >= 4 * num_threads() || work <= small)) {
     parallel_for(count, std::max<int64_t>(1, task / std::max<int64_t>(1, work)),
                  [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) multiply_matrix<T>(x, epilogue, i);
+                   for (int64_t i = begin; i < end; ++i) multiply_matrix<T>(x, epilogue, i, precision);
                  });
   } else {
-    for (int64_t i = 0; i < count; ++i) multiply_matrix<T>(x, epilogue, i);
+    for (int64_t i = 0; i < count; ++i) multiply_matrix<T>(x, epilogue, i, precision);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "reprise/core/thread_owned.h"
 #include "reprise/kernels/gemm/blocks.h"
 #include "reprise/kernels/gemm/epilogue.h"
+#include "reprise/kernels/gemm/matmul_precision.h"
 #include "reprise/kernels/gemm/matrix_unit.h"
 #include "reprise/kernels/gemm/pair_unit.h"
 #include "reprise/kernels/gemm/vector_unit.h"
@@ -240,9 +241,14 @@ class MatrixMultiply {
   Blocks blocks_;
 };
 
-/// out = A B, (M, N) = (M, K) (K, N), by the unit that suits T and the shape on this CPU.
+/// out = A B, (M, N) = (M, K) (K, N), by the unit that suits T, the precision and the shape on this CPU. `precision` is an
+/// argument because it is the caller's thread's, and this may run on a thread of the pool.
 template <class T, class A, class B, class Result>
-void multiply_matrices(const A& a, const B& b, const Result& out, int64_t m, int64_t n, int64_t k) {
+void multiply_matrices(const A& a, const B& b, const Result& out, int64_t m, int64_t n, int64_t k,
+                       [[maybe_unused]] MatmulPrecision precision) {
+  if constexpr (std::is_same_v<T, float>)
+    if (precision == MatmulPrecision::high && MatrixUnit<T, 2>::suits(m, n, k))
+      return MatrixMultiply<T, MatrixUnit<T, 2>, A, B, Result>(a, b, out, m, n, k).run();
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>)
     if (MatrixUnit<T>::suits(m, n, k))
       return MatrixMultiply<T, MatrixUnit<T>, A, B, Result>(a, b, out, m, n, k).run();

@@ -26,7 +26,7 @@ template <size_t... i>
 /// Takes the next of `parts` parts off x: a bf16 in the upper half.
 template <int parts>
 [[gnu::always_inline]] inline Words take_part(Floats& x, int part) {
-  if (part + 1 == parts) return Words(x);  // it has eight digits left
+  if (parts != 2 && part + 1 == parts) return Words(x);  // it has eight digits left
   // x + 2^16 x is rounded to 24 digits, so that 8 are left of x where 2^16 x is taken off (Veltkamp 1968). The product is
   // exact, so that it changes nothing whether it is fused with the sum.
   const Floats rounded = (x + x * 65536.0f) - x * 65536.0f;
@@ -70,7 +70,7 @@ template <int parts>
                                               Range& range) {
   for (int line = 0; line < lines_per_tile; ++line, from += stride) {
     Floats low = load_and_prefetch(from, depth), high = load_and_prefetch(from + 16, depth);
-    if (parts == 3) range.add(low), range.add(high);
+    if (parts > 1) range.add(low), range.add(high);
     for (int part = 0; part < parts; ++part) {
       const Words first = take_part<parts>(low, part), second = take_part<parts>(high, part);
       words[part][line] = upper_halves(first, second, std::make_index_sequence<32>());
@@ -85,7 +85,7 @@ template <int parts>
   for (int pair = 0; pair < pairs; ++pair, from += 2 * k_stride) {
     Floats even = load_and_prefetch(from, depth * k_stride);
     Floats odd = load_and_prefetch(from + k_stride, depth * k_stride);
-    if (parts == 3) range.add(even), range.add(odd);
+    if (parts > 1) range.add(even), range.add(odd);
     for (int part = 0; part < parts; ++part) {
       const Words first = take_part<parts>(even, part), second = take_part<parts>(odd, part);
       words[part][pair] = (second & 0xffff0000u) | (first >> 16);
@@ -147,7 +147,7 @@ template <int parts, class T>
       pack_block<parts>(block, lines - line, k - p, side, to + half * tile, 2 * tile, range);
     }
   }
-  panel[0] = uint16_t(parts == 3 && range.is_beyond_tiles());
+  panel[0] = uint16_t(parts > 1 && range.is_beyond_tiles());
 }
 
 /// Which parts are multiplied, small products first, and so that tiles stay where they are.
@@ -156,6 +156,8 @@ struct Term {
 };
 template <int parts>
 inline constexpr auto terms = std::array<Term, 1>{{{0, 0}}};
+template <>
+inline constexpr auto terms<2> = std::array<Term, 3>{{{1, 0}, {0, 1}, {0, 0}}};
 template <>
 inline constexpr auto terms<3> = std::array<Term, 6>{{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
 
@@ -241,8 +243,14 @@ template <int W, int rows>
 template <class T>
 void pack(const PackSource<T>& from, int64_t lines, int64_t k, int parts, Side side, uint16_t* to) {
   simd::run([&]<int W>() {
-    if constexpr (std::is_same_v<T, float>)
-      if (parts == 3) return pack_parts<3>(from, lines, k, side, to);
+    if constexpr (std::is_same_v<T, float>) switch (parts) {
+        case 2:
+          return pack_parts<2>(from, lines, k, side, to);
+        case 3:
+          return pack_parts<3>(from, lines, k, side, to);
+        default:
+          break;
+      }
     pack_parts<1>(from, lines, k, side, to);
   });
 }
@@ -253,10 +261,14 @@ template void pack(const PackSource<BFloat16>&, int64_t, int64_t, int, Side, uin
 void multiply(int64_t rows, int64_t columns, int64_t k, int parts, const uint16_t* a, const uint16_t* b,
               float* sums, bool add, const NextOutput& next) {
   auto by = [&]<class Machine>() {
-    if (parts == 3)
-      multiply_panels<3, Machine>(rows, columns, k, a, b, sums, add, next);
-    else
-      multiply_panels<1, Machine>(rows, columns, k, a, b, sums, add, next);
+    switch (parts) {
+      case 2:
+        return multiply_panels<2, Machine>(rows, columns, k, a, b, sums, add, next);
+      case 3:
+        return multiply_panels<3, Machine>(rows, columns, k, a, b, sums, add, next);
+      default:
+        multiply_panels<1, Machine>(rows, columns, k, a, b, sums, add, next);
+    }
   };
   if (simd::tiles() == simd::Tiles::amx)
     by.operator()<amx::Instructions>();

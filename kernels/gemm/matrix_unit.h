@@ -6,6 +6,9 @@
 // below 2^-23 of x y, the last place of an f32, and about 2^-28 on average. Each of the other six is exact in f32, and so
 // only sums are rounded. For 32 x 32 sums, 32 deep, six products of tiles take 384 cycles and vectors of 512 bits 1024.
 //
+// With MatmulPrecision::high, x is x1 + x2, both rounded, and x2 y2 is left out too: three products, at most 2^-15 of
+// x y away, where products of TF32 are up to 2^-10.
+//
 // Tiles take subnormal numbers as zeros. So a panel that has a number whose parts may be such, or may be infinite, or
 // whose products may, is marked, and multiplied by vectors.
 //
@@ -35,7 +38,7 @@ inline int64_t size(int64_t k, int parts) { return header + (k + depth - 1) / de
 
 enum class Side : uint8_t { a, b };
 
-/// Packs up to 32 rows or columns: f32 in three parts, bf16 in one, or f32 that are bf16 in one. The thread holds a Session.
+/// Packs up to 32 rows or columns: f32 in three parts or two, bf16 in one, or f32 that are bf16 in one. The thread holds a Session.
 template <class T>
 void pack(const PackSource<T>& from, int64_t lines, int64_t k, int parts, Side side, uint16_t* to);
 
@@ -65,22 +68,22 @@ void multiply_exactly(int64_t rows, int64_t k, const float* a, const float* b, f
 
 }  // namespace tile_panel
 
-/// For products of T.
-template <class T>
+/// For products of T, whose numbers are made of `n` parts.
+template <class T, int n = std::is_same_v<T, float> ? 3 : 1>
 class MatrixUnit {
  public:
   using Packed = uint16_t;
   using Session = tile_panel::Session;
-  static constexpr int parts = std::is_same_v<T, float> ? 3 : 1;
-  static constexpr int64_t max_k_panel = parts == 3 ? 128 : 256, k_step = tile_panel::depth;
+  static constexpr int parts = n;
+  static constexpr int64_t max_k_panel = parts > 1 ? 128 : 256, k_step = tile_panel::depth;
   static constexpr int64_t rows_at_once = 64;
   static constexpr int64_t smallest_task = 1 << 20;  // multiply-adds: about 4 us of one core
 
   /// Whether products of this shape are worth their packing, which three parts make dearer than for vectors: it takes
   /// (1/m + 1/n) of the whole. A function of the shape and the CPU alone.
-  static bool suits(int64_t m, int64_t n, int64_t k) {
-    const bool wide =
-        parts == 3 ? double(m) * double(n) >= 100 * (double(m) + double(n)) : m >= 16 && n >= 16;
+  static bool suits(int64_t m, int64_t columns, int64_t k) {
+    const bool wide = parts > 1 ? double(m) * double(columns) >= 100 * (double(m) + double(columns))
+                                : m >= 16 && columns >= 16;
     return simd::tiles() != simd::Tiles::none && wide && k >= 16;
   }
 
@@ -103,7 +106,7 @@ class MatrixUnit {
   void multiply(const A& a_source, const B& b_source, const PackRange& rows, const PackRange& columns,
                 const uint16_t* a, const uint16_t* b, float* sums, bool add, const NextOutput& next) const {
     tile_panel::multiply(rows.rows, columns.rows, rows.k, parts, a, b, sums, add, next);
-    if constexpr (parts == 3)
+    if constexpr (parts > 1)
       for (int64_t i = 0; i < rows.rows; i += tile_panel::width)
         if (tile_panel::is_marked(b) ||
             tile_panel::is_marked(a + i / tile_panel::width * tile_panel::size(rows.k, parts)))

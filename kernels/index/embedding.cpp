@@ -1,4 +1,4 @@
-// Embedding on the CPU. Forward copies rows. Backward sorts the positions by their index, so that each row of
+// Embedding on the CPU. Forward copies rows, or casts them. Backward sorts the positions by their index, so that each row of
 // the table belongs to one task and is added up in the order of positions, in f32, and rounded once.
 #include "reprise/kernels/index/embedding.h"
 
@@ -37,26 +37,61 @@ Dims place_of(int64_t i, const Shape& shape) {
   return place;
 }
 
+bool has_unit_stride(const TensorView& weight, const TensorView& y) {
+  return weight.size(1) <= 1 || (weight.stride(1) == 1 && y.stride(-1) == 1);
+}
+
+template <class T>
+void copy_rows(const TensorView& weight, const std::vector<int64_t>& list, const TensorView& y) {
+  const int64_t width = weight.size(1);
+  const bool contiguous = has_unit_stride(weight, y);
+  parallel_for(rows_of(y), row_grain(width), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* from = static_cast<const T*>(weight.data) + list[size_t(i)] * weight.stride(0);
+      T* to = row_at<T>(y, i);
+      if (contiguous)
+        std::memcpy(to, from, size_t(width) * sizeof(T));
+      else
+        for (int64_t j = 0; j < width; ++j) to[j * y.stride(-1)] = from[j * weight.stride(1)];
+    }
+  });
+}
+
+template <class From, class To>
+void cast_rows(const TensorView& weight, const std::vector<int64_t>& list, const TensorView& y) {
+  const int64_t width = weight.size(1);
+  const bool contiguous = has_unit_stride(weight, y);
+  parallel_for(rows_of(y), row_grain(width), [&](int64_t begin, int64_t end) {
+    simd::run([&]<int W>() {
+      constexpr int L = simd::lanes_of<float, W>;
+      for (int64_t i = begin; i < end; ++i) {
+        const From* from = static_cast<const From*>(weight.data) + list[size_t(i)] * weight.stride(0);
+        To* to = row_at<To>(y, i);
+        if (contiguous)
+          for_each_vector<L>(width, [&](int64_t j, int64_t left) {
+            simd::store_row<float, L>(to + j, simd::load_row<float, L>(from + j, left), left);
+          });
+        else
+          for (int64_t j = 0; j < width; ++j) to[j * y.stride(-1)] = To(float(from[j * weight.stride(1)]));
+      }
+    });
+  });
+}
+
 void embedding_cpu(const Stream&, const TensorView& weight, const TensorView& indices, const TensorView& y) {
   constexpr auto op = "embedding";
   check_embedding(op, weight, indices, y, "y");
-  check_same_dtype(op, weight, y);
+  check_row_dtypes(op, weight, y);
   std::vector<int64_t> list = read_indices(indices);
-  int64_t table_rows = weight.size(0), width = weight.size(1);
+  const int64_t table_rows = weight.size(0);
   for (size_t i = 0; i < list.size(); ++i)
     check(list[i] >= 0 && list[i] < table_rows, op, ": index ", list[i], " at ",
           place_of(int64_t(i), indices.shape), " is outside [0, ", table_rows, ")");
-  dispatch_all(y.dtype, [&]<class T>() {
-    bool contiguous = width <= 1 || (weight.stride(1) == 1 && y.stride(-1) == 1);
-    parallel_for(rows_of(y), row_grain(width), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const T* from = static_cast<const T*>(weight.data) + list[size_t(i)] * weight.stride(0);
-        T* to = row_at<T>(y, i);
-        if (contiguous)
-          std::memcpy(to, from, size_t(width) * sizeof(T));
-        else
-          for (int64_t j = 0; j < width; ++j) to[j * y.stride(-1)] = from[j * weight.stride(1)];
-      }
+  if (weight.dtype == y.dtype)
+    return dispatch_all(y.dtype, [&]<class T>() { copy_rows<T>(weight, list, y); });
+  dispatch_floating(weight.dtype, op, [&]<class From>() {
+    dispatch_floating(y.dtype, op, [&]<class To>() {
+      if constexpr (sizeof(From) <= 4 && sizeof(To) <= 4) cast_rows<From, To>(weight, list, y);
     });
   });
 }

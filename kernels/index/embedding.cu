@@ -8,8 +8,11 @@
 // with its index in the order of i, in f32, which gives the CPU's bits. It finds them by looking through all
 // indices if they are few; else positions are sorted by index first (three bytes of index: about 200 bytes a
 // position, little beside its row of dy).
+#include <array>
+
 #include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/cuda/pack.cuh"
+#include "reprise/kernels/cuda/row_address.cuh"
 #include "reprise/kernels/cuda/strided.cuh"
 #include "reprise/kernels/index/embedding.h"
 #include "reprise/kernels/index/embedding_checks.h"
@@ -102,12 +105,47 @@ __global__ void __launch_bounds__(forward_rows* warp_threads)
     to[j * columns.row_stride] = inside ? from[j * columns.table_stride] : U{};
 }
 
+/// The same from one floating dtype to another: packs of N numbers.
+template <int N>
+__global__ void __launch_bounds__(forward_rows* warp_threads)
+    embedding_cast_kernel(AnyFloatPointer weight, Positions positions, AnyFloatPointer y, Columns columns) {
+  const int64_t i = int64_t(blockIdx.x) * forward_rows + threadIdx.y;
+  if (i >= positions.count) return;
+  const int64_t index = positions.index(i);
+  const bool inside = positions.is_inside(index);
+  if (!inside && threadIdx.x == 0) positions.report(i, index);
+  const AnyFloatPointer from = weight + index * columns.table_row, to = y + positions.row_offset(i);
+#pragma unroll 4
+  for (int64_t j = int64_t(threadIdx.x) * N; j < columns.count; j += warp_threads * N) {
+    Pack<float, N> pack{};
+    if (inside) pack = load_pack<N>(from + j * columns.table_stride);
+    store_pack(to + j * columns.row_stride, pack);
+  }
+}
+
+void cast_rows(const Stream& stream, const TensorView& weight, const TensorView& indices,
+               const TensorView& y) {
+  const Positions positions = positions_of(stream, indices, y, 1, weight, bad_index);
+  const Columns columns{weight.size(1), weight.stride(0), weight.stride(1), y.stride(-1)};
+  auto launch = [&](auto kernel) {
+    simt::launch({.name = "embedding",
+                  .grid = grid_of("embedding", ceil_div<int64_t>(positions.count, forward_rows)),
+                  .block = dim3(warp_threads, forward_rows),
+                  .stream = stream},
+                 kernel, AnyFloatPointer(weight), positions, AnyFloatPointer(y), columns);
+  };
+  const std::array views = {&weight, &y};
+  if (fit_of_any(views) == Fit::whole) return launch(embedding_cast_kernel<pack_size<AnyFloat>>);
+  launch(embedding_cast_kernel<1>);
+}
+
 void embedding_cuda(const Stream& stream, const TensorView& weight, const TensorView& indices,
                     const TensorView& y) {
   constexpr auto op = "embedding";
   check_embedding(op, weight, indices, y, "y");
-  check_same_dtype(op, weight, y);
+  check_row_dtypes(op, weight, y);
   if (y.numel() == 0) return;
+  if (weight.dtype != y.dtype) return cast_rows(stream, weight, indices, y);
   const int64_t width = weight.size(1), size = int64_t(size_of(y.dtype));
   auto run = [&]<class U>(U, int unit) {
     const Positions positions = positions_of(stream, indices, y, unit, weight, bad_index);

@@ -5,7 +5,7 @@
 
 namespace reprise::kernels {
 
-/// weight (V, C), indices i64 (any shape), y (indices..., C). Error on an index outside [0, V), with its
+/// weight (V, C), indices i64 (any shape), y (indices..., C), of one dtype, or each f32, bf16 or f16. Error on an index outside [0, V), with its
 /// place: at once on the CPU; on CUDA that row of y is zero, and the Error is thrown where the host next
 /// waits for the device.
 extern Kernel<void(const TensorView& weight, const TensorView& indices, const TensorView& y)> embedding;

@@ -15,6 +15,13 @@ inline void check_embedding(const char* op, const TensorView& weight, const Tens
   check(y.shape == shape, op, ": ", y_name, " has shape ", y.shape, ", should have ", shape);
 }
 
+/// Error unless rows of `weight` can be copied to y: one dtype, or floating ones that a copy may round between.
+inline void check_row_dtypes(const char* op, const TensorView& weight, const TensorView& y) {
+  auto converts = [](DType dtype) { return is_floating(dtype) && dtype != DType::f64; };
+  check(weight.dtype == y.dtype || (converts(weight.dtype) && converts(y.dtype)), op, ": the table is ",
+        weight.dtype, ", y ", y.dtype);
+}
+
 /// Error unless dweight has the dtype of dy, or the one that dy is added up in.
 inline void check_table_gradient(const char* op, const TensorView& dy, const TensorView& dweight) {
   dispatch_floating(dy.dtype, op, [&]<class T>() {

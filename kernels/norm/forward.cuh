@@ -53,11 +53,6 @@ __device__ __forceinline__ void add_residual(const typename Cut::Team& team, Row
   x.read_from(sum);
 }
 
-/// a b + c, rounded once. Where a compiler may choose between that and two roundings, it chooses anew for each
-/// instantiation, and rows of several dtypes would not have the bits of f32.
-__device__ __forceinline__ float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ __forceinline__ double multiply_add(double a, double b, double c) { return fma(a, b, c); }
-
 template <class C>
 struct RowStatistics {
   C mean, correction, rstd;  // the mean is mean + correction
@@ -125,19 +120,6 @@ __global__ void __launch_bounds__(Cut::max_block, 1) norm_forward_kernel(NormFor
       if (p.rstd) p.rstd[row] = s.rstd;
     }
   }
-}
-
-/// How packs of T fit rows.
-template <class T>
-Fit fit_of_rows(std::span<const TensorView* const> views) {
-  return std::is_same_v<T, AnyFloat> ? fit_of_any(views) : fit_of(views);
-}
-
-/// Calls body.operator()<T>() with the element type of the rows of a norm, AnyFloat if they have several.
-template <class Body>
-void dispatch_norm(const char* op, std::span<const TensorView* const> views, Body&& body) {
-  if (have_several_dtypes(views)) return body.template operator()<AnyFloat>();
-  dispatch_floating(views.front()->dtype, op, body);
 }
 
 /// Checked views; mean and beta are absent for RMS norm. With rows of several dtypes T is AnyFloat.

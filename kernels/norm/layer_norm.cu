@@ -9,15 +9,15 @@ namespace {
 
 void layer_norm_cuda(const Stream& stream, const NormArguments& v) {
   const char* op = check_norm(v, true);
-  device::dispatch_norm(op, rows_of_norm(v),
-                        [&]<class T>() { device::norm_forward<true, T>(stream, op, v); });
+  device::dispatch_row_type(op, rows_of_norm(v),
+                            [&]<class T>() { device::norm_forward<true, T>(stream, op, v); });
 }
 
 void layer_norm_backward_cuda(const Stream& stream, const NormBackwardArguments& v) {
   constexpr auto op = "layer_norm_backward";
   check_norm_backward(op, v, true);
-  device::dispatch_norm(op, rows_of_norm(v),
-                        [&]<class T>() { device::norm_backward<true, T>(stream, op, v); });
+  device::dispatch_row_type(op, rows_of_norm(v),
+                            [&]<class T>() { device::norm_backward<true, T>(stream, op, v); });
 }
 
 const OnCuda layer_norm_on_cuda{layer_norm, layer_norm_cuda};

@@ -6,10 +6,9 @@
 namespace reprise::kernels {
 namespace {
 
-void check_like(const char* op, std::string_view name, const TensorView& view, const TensorView& x,
-                DType dtype) {
+void check_like(const char* op, std::string_view name, const TensorView& view, const TensorView& x) {
   check(view.shape == x.shape, op, ": ", name, " has shape ", view.shape, ", should have ", x.shape);
-  check_dtype_or_f32(op, name, view, dtype);
+  check_arithmetic(op, name, view, x);
   check_rows(op, name, view);
 }
 
@@ -29,14 +28,12 @@ const char* check_norm(const NormArguments& v, bool centred) {
   const bool adds = v.residual || v.sum;
   const char* op = centred ? (adds ? "add_layer_norm" : "layer_norm") : (adds ? "add_rms_norm" : "rms_norm");
   check(centred || (!v.mean && !v.beta), op, ": has no mean and no beta");
-  const DType dtype = narrowest_dtype(rows_of_norm(v));
   check_rows(op, "x", v.x);
   check_floating(op, v.x);
-  check_dtype_or_f32(op, "x", v.x, dtype);
-  check_like(op, "y", v.y, v.x, dtype);
+  check_like(op, "y", v.y, v.x);
   check(bool(v.residual) == bool(v.sum), op, ": residual and sum go together");
-  if (v.residual) check_like(op, "residual", v.residual, v.x, dtype);
-  if (v.sum) check_like(op, "sum", v.sum, v.x, dtype);
+  if (v.residual) check_like(op, "residual", v.residual, v.x);
+  if (v.sum) check_like(op, "sum", v.sum, v.x);
   check_parameter(op, "gamma", v.gamma, v.x.size(-1));
   check_parameter(op, "beta", v.beta, v.x.size(-1));
   check_statistics(op, v.x, v.mean, v.rstd);
@@ -45,12 +42,10 @@ const char* check_norm(const NormArguments& v, bool centred) {
 
 void check_norm_backward(const char* op, const NormBackwardArguments& v, bool centred) {
   check(centred || (!v.mean && !v.dbeta), op, ": has no mean and no beta");
-  const DType dtype = narrowest_dtype(rows_of_norm(v));
   check_rows(op, "x", v.x);
   check_floating(op, v.x);
-  check_dtype_or_f32(op, "x", v.x, dtype);
-  check_like(op, "dy", v.dy, v.x, dtype);
-  if (v.dx) check_like(op, "dx", v.dx, v.x, dtype);
+  check_like(op, "dy", v.dy, v.x);
+  if (v.dx) check_like(op, "dx", v.dx, v.x);
   check_parameter(op, "gamma", v.gamma, v.x.size(-1));
   check_parameter(op, "dgamma", v.dgamma, v.x.size(-1));
   check_parameter(op, "dbeta", v.dbeta, v.x.size(-1));

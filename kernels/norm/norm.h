@@ -9,8 +9,8 @@
 
 namespace reprise::kernels {
 
-// Rows, which are all but parameters and statistics, have one floating dtype; or one of 16 bits and f32, each its own.
-// Arithmetic is in f32 (f64 for f64), and a row in 16 bits is what it would be in f32, rounded once.
+// Rows, which are all but parameters and statistics, are f64, or f32, bf16 and f16, each its own. Arithmetic is in f32
+// (f64 for f64), and a row in 16 bits is what it would be in f32, rounded once.
 
 /// y = norm(x); with a residual, sum = x + residual and y = norm(sum), in one pass over the rows: the
 /// statistics are those of `sum` as it is stored. sum may be x or residual.

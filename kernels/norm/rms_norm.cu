@@ -10,15 +10,15 @@ namespace {
 
 void rms_norm_cuda(const Stream& stream, const NormArguments& v) {
   const char* op = check_norm(v, false);
-  device::dispatch_norm(op, rows_of_norm(v),
-                        [&]<class T>() { device::norm_forward<false, T>(stream, op, v); });
+  device::dispatch_row_type(op, rows_of_norm(v),
+                            [&]<class T>() { device::norm_forward<false, T>(stream, op, v); });
 }
 
 void rms_norm_backward_cuda(const Stream& stream, const NormBackwardArguments& v) {
   constexpr auto op = "rms_norm_backward";
   check_norm_backward(op, v, false);
-  device::dispatch_norm(op, rows_of_norm(v),
-                        [&]<class T>() { device::norm_backward<false, T>(stream, op, v); });
+  device::dispatch_row_type(op, rows_of_norm(v),
+                            [&]<class T>() { device::norm_backward<false, T>(stream, op, v); });
 }
 
 const OnCuda rms_norm_on_cuda{rms_norm, rms_norm_cuda};

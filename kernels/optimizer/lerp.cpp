@@ -2,22 +2,48 @@
 #include "reprise/kernels/optimizer/lerp.h"
 
 #include <algorithm>
-#include <cstring>
+#include <type_traits>
 
 #include "reprise/kernels/cpu/rows.h"
 #include "reprise/kernels/cpu/simd_rows.h"
 #include "reprise/kernels/optimizer/lerp_checks.h"
 #include "reprise/kernels/optimizer/pieces.h"
+#include "reprise/kernels/optimizer/rounding.h"
 
 namespace reprise::kernels {
 namespace {
 
+/// Values, loaded by lanes into the type that they are computed in.
+template <class V>
+struct Values {
+  const V* data;
+  explicit Values(const LerpTensor& tensor) : data(tensor.value.as<V>()) {}
+  template <int L, class C>
+  [[gnu::always_inline]] simd::Vector<C, L> load(int64_t i, int64_t left) const {
+    return simd::load_row<C, L>(data + i, left);
+  }
+};
+
+template <>
+struct Values<SplitValue> {
+  const BFloat16* upper;
+  const int16_t* rest;
+  explicit Values(const LerpTensor& tensor)
+      : upper(tensor.value.as<BFloat16>()), rest(static_cast<const int16_t*>(tensor.remainder.data)) {}
+  template <int L, class C>
+  [[gnu::always_inline]] simd::Vector<C, L> load(int64_t i, int64_t left) const {
+    uint32_t bits[size_t(L)] = {};
+    for (int k = 0; k < L && k < left; ++k) bits[k] = joined({upper[i + k].bits, rest[i + k]});
+    return simd::Vector<C, L>(simd::load<simd::Vector<uint32_t, L>>(bits));
+  }
+};
+
 /// Two loops, as a product that is added to another one would be rounded or not, as the compiler likes.
-template <class T>
+template <class T, class V>
 void lerp_piece(const LerpTensor& tensor, double decay, int64_t begin, int64_t end) {
   using C = Accumulator<T>;
   T* average = tensor.average.as<T>();
-  const T* value = tensor.value.as<T>();
+  const Values<V> values(tensor);
   const C kept = C(decay), taken = C(1 - decay);
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<C, W>;
@@ -32,27 +58,27 @@ void lerp_piece(const LerpTensor& tensor, double decay, int64_t begin, int64_t e
       });
       for_each_vector<L>(count, [&](int64_t i, int64_t left) {
         auto sum = simd::load_row<C, L>(to + i, left);
-        sum += simd::load_row<C, L>(value + begin + i, left) * taken;
+        sum += values.template load<L, C>(begin + i, left) * taken;
         simd::store_row<C, L>(to + i, sum, left);
       });
     }
   });
 }
 
-void lerp_cpu(const Stream&, std::span<const LerpTensor> tensors, double decay) {
-  check_lerp(tensors, decay);
+void lerp_cpu(const Stream&, std::span<const LerpTensor> tensors, const LerpOptions& options) {
+  check_lerp(tensors, options);
+  if (options.skip && *options.skip.as<int32_t>() != 0) return;
   auto size = [&](size_t t) { return tensors[t].average.numel(); };
   for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
     const LerpTensor& tensor = tensors[t];
-    if (is_floating(tensor.average.dtype)) {
-      dispatch_floating(tensor.average.dtype, "lerp",
-                        [&]<class T>() { lerp_piece<T>(tensor, decay, begin, end); });
-      return;
-    }
-    const size_t bytes = size_of(tensor.average.dtype);
-    std::memcpy(static_cast<std::byte*>(tensor.average.data) + size_t(begin) * bytes,
-                static_cast<const std::byte*>(tensor.value.data) + size_t(begin) * bytes,
-                size_t(end - begin) * bytes);
+    dispatch_lerp(tensor, [&]<class T, class V>() {
+      if constexpr (std::is_integral_v<T>) {
+        const T* value = static_cast<const T*>(tensor.value.data);
+        std::copy(value + begin, value + end, static_cast<T*>(tensor.average.data) + begin);
+      } else {
+        lerp_piece<T, V>(tensor, options.decay, begin, end);
+      }
+    });
   });
 }
 

@@ -10,6 +10,7 @@
 #include "reprise/kernels/cpu/simd_random.h"
 #include "reprise/kernels/optimizer/optimizer_step_checks.h"
 #include "reprise/kernels/optimizer/pieces.h"
+#include "reprise/kernels/optimizer/quantized.h"
 #include "reprise/kernels/optimizer/rounding.h"
 #include "reprise/kernels/strided.h"
 
@@ -130,33 +131,103 @@ struct Parameter {
   }
 };
 
+/// Moments of elements from `begin` on.
+template <class M>
+struct Moments {
+  M *first, *second;
+  int64_t begin = 0;
+};
+
+/// Updates elements [begin, end), which lie within the draws of one Draws from `begin` on.
+template <int W, class C, Stored S, class M, class G>
+[[gnu::always_inline]] inline void update_run(const AdamWStep<C>& step, const Parameter<C, S>& parameter,
+                                              const Moments<M>& moments, const G* gradient, Draws<W>& draws,
+                                              int64_t begin, int64_t end) {
+  constexpr int L = simd::lanes_of<C, W>;
+  if constexpr (S == Stored::random) draws.make(DrawsOf::parameter, begin);
+  if constexpr (!std::is_same_v<C, M>)
+    draws.make(DrawsOf::first_moment, begin), draws.make(DrawsOf::second_moment, begin);
+  M *first = moments.first + (begin - moments.begin), *second = moments.second + (begin - moments.begin);
+  for_each_vector<L>(end - begin, [&](int64_t at, int64_t left) {
+    const int64_t i = begin + at;
+    auto p = parameter.template load<L>(i, left), g = simd::load_row<C, L>(gradient + i, left);
+    auto m = simd::load_row<C, L>(first + at, left), v = simd::load_row<C, L>(second + at, left);
+    step.update(p, g, m, v);
+    parameter.template store<L>(i, p, left, draws, at);
+    store_rounded<L, C>(first + at, m, left, draws, DrawsOf::first_moment, at);
+    store_rounded<L, C>(second + at, v, left, draws, DrawsOf::second_moment, at);
+  });
+}
+
+/// Moments of one kind in 8 bits, from element `begin` of a tensor on.
+struct Quantized {
+  DynamicMap map;
+  DrawsOf draws_of;
+  uint8_t* codes;
+  float* largest;
+
+  Quantized(DynamicMap map_, DrawsOf draws, const TensorView& moment, const TensorView& of_blocks)
+      : map(map_), draws_of(draws), codes(moment.as<uint8_t>()), largest(of_blocks.as<float>()) {}
+
+  const float* values() const {
+    static constexpr DynamicValues with_sign = dynamic_values(DynamicMap::with_sign),
+                                   positive = dynamic_values(DynamicMap::positive);
+    return (map == DynamicMap::with_sign ? with_sign : positive).data();
+  }
+  /// The block of element `begin`.
+  [[gnu::always_inline]] void load(float* to, int64_t begin, int64_t end) const {
+    const float scale = largest[begin / kQuantizedBlock];
+    const float* of_code = values();
+    for (int64_t i = begin; i < end; ++i) to[i - begin] = of_code[codes[i]] * scale;
+  }
+  template <int W>
+  [[gnu::always_inline]] void store(const float* from, Draws<W>& draws, int64_t begin, int64_t end) const {
+    float most = 0;
+    for (int64_t i = 0; i < end - begin; ++i) most = larger(most, from[i]);
+    largest[begin / kQuantizedBlock] = most;
+    const float* of_code = values();
+    for (int64_t base = begin; base < end; base += draws.elements) {
+      draws.make(draws_of, base);
+      const int64_t count = std::min<int64_t>(draws.elements, end - base);
+      for (int64_t i = 0; i < count; ++i)
+        codes[base + i] =
+            code_at_random(map, of_code, share_of(from[base - begin + i], most), draws.at(draws_of, i));
+    }
+  }
+};
+
 template <class C, Stored S, class M, class G>
 void adamw_piece(const AdamWTensor& tensor, const AdamWOptions& options, int64_t begin, int64_t end) {
   const int64_t count = step_of(tensor, options);
   const AdamWStep<C> step(tensor, options, count);
   const Parameter<C, S> parameter{tensor.parameter.data,
                                   S == Stored::split ? tensor.remainder.data : tensor.rounded.data};
-  M* first = static_cast<M*>(tensor.first_moment.data);
-  M* second = static_cast<M*>(tensor.second_moment.data);
   const G* gradient = static_cast<const G*>(tensor.gradient.data);
   const DrawSequence sequence{options.seed,
                               uint64_t(count - 1) * uint64_t(options.parameters) + uint64_t(tensor.place)};
   simd::run([&]<int W>() {
-    constexpr int L = simd::lanes_of<C, W>;
     Draws<W> draws{sequence, {}};
-    for (int64_t base = begin; base < end; base += draws.elements) {
-      if constexpr (S == Stored::random) draws.make(DrawsOf::parameter, base);
-      if constexpr (!std::is_same_v<C, M>)
-        draws.make(DrawsOf::first_moment, base), draws.make(DrawsOf::second_moment, base);
-      for_each_vector<L>(std::min<int64_t>(draws.elements, end - base), [&](int64_t at, int64_t left) {
-        const int64_t i = base + at;
-        auto p = parameter.template load<L>(i, left), g = simd::load_row<C, L>(gradient + i, left);
-        auto m = simd::load_row<C, L>(first + i, left), v = simd::load_row<C, L>(second + i, left);
-        step.update(p, g, m, v);
-        parameter.template store<L>(i, p, left, draws, at);
-        store_rounded<L, C>(first + i, m, left, draws, DrawsOf::first_moment, at);
-        store_rounded<L, C>(second + i, v, left, draws, DrawsOf::second_moment, at);
-      });
+    if constexpr (std::is_same_v<M, uint8_t>) {
+      const Quantized first(DynamicMap::with_sign, DrawsOf::first_moment, tensor.first_moment,
+                            tensor.first_largest);
+      const Quantized second(DynamicMap::positive, DrawsOf::second_moment, tensor.second_moment,
+                             tensor.second_largest);
+      static_assert(kQuantizedBlock % draws.elements == 0 && kPiece % kQuantizedBlock == 0);
+      for (int64_t block = begin; block < end; block += kQuantizedBlock) {
+        const int64_t after = std::min<int64_t>(end, block + kQuantizedBlock);
+        C m[kQuantizedBlock], v[kQuantizedBlock];
+        first.load(m, block, after), second.load(v, block, after);
+        for (int64_t base = block; base < after; base += draws.elements)
+          update_run<W, C, S, C, G>(step, parameter, {m, v, block}, gradient, draws, base,
+                                    std::min<int64_t>(after, base + draws.elements));
+        first.store(m, draws, block, after), second.store(v, draws, block, after);
+      }
+    } else {
+      const Moments<M> moments{static_cast<M*>(tensor.first_moment.data),
+                               static_cast<M*>(tensor.second_moment.data)};
+      for (int64_t base = begin; base < end; base += draws.elements)
+        update_run<W, C, S, M, G>(step, parameter, moments, gradient, draws, base,
+                                  std::min<int64_t>(end, base + draws.elements));
     }
   });
 }

@@ -17,7 +17,9 @@
 #include "reprise/kernels/cuda/tensor_table.cuh"
 #include "reprise/kernels/cuda/workspace.h"
 #include "reprise/kernels/optimizer/optimizer_step_checks.h"
+#include "reprise/kernels/optimizer/quantized.h"
 #include "reprise/kernels/optimizer/rounding.h"
+#include "reprise/kernels/optimizer/stored_parameter.cuh"
 #include "reprise/kernels/strided.h"
 #include "reprise/simt/simt.h"
 
@@ -134,99 +136,6 @@ struct SgdRule {
   }
 };
 
-/// Elements that one access takes of a run of W.
-template <int W, class T>
-inline constexpr int access_size = W < pack_size<T> ? W : pack_size<T>;
-
-/// W elements from `from` on, in the type they are computed in.
-template <int W, class T, class C>
-__device__ __forceinline__ void load_run(const T* from, C (&to_)[W]) {
-  constexpr int N = access_size<W, T>;
-#pragma unroll
-  for (int k = 0; k < W; k += N) {
-    const Pack<T, N> pack = load_pack<N>(from + k);
-#pragma unroll
-    for (int e = 0; e < N; ++e) to_[k + e] = to<C>(pack.at[e]);
-  }
-}
-/// Stores W elements; make(e) gives the e-th.
-template <int W, class T, class Make>
-__device__ __forceinline__ void store_run(T* into, Make&& make) {
-  constexpr int N = access_size<W, T>;
-#pragma unroll
-  for (int k = 0; k < W; k += N) {
-    Pack<T, N> pack;
-#pragma unroll
-    for (int e = 0; e < N; ++e) pack.at[e] = make(k + e);
-    store_pack(into + k, pack);
-  }
-}
-template <int W, class T>
-__device__ __forceinline__ bool fits_runs(const T* data) {
-  return fits_packs<access_size<W, T>>(data);
-}
-
-/// Stores W numbers as they are, or rounded at random to bf16; element `at` is the first.
-template <int W, class M, class C>
-__device__ __forceinline__ void store_rounded(M* into, const C (&x)[W], const DrawSequence& draws,
-                                              DrawsOf what, int64_t at) {
-  if constexpr (std::is_same_v<M, C>) {
-    store_run<W>(into, [&](int e) { return x[e]; });
-  } else {
-    const auto block = draws.block(what, uint64_t(at));
-    store_run<W>(reinterpret_cast<uint16_t*>(into), [&](int e) {
-      const uint64_t number = uint64_t(W == 1 ? at % kDrawsInBlock : e);
-      return rounded_at_random(__float_as_uint(x[e]), draw_of(block, number));
-    });
-  }
-}
-
-/// A parameter as it is stored: loads and stores W elements from `at` on.
-template <class C, Stored S>
-struct Parameter {
-  using Half = Element<std::conditional_t<S == Stored::f16_copy, Float16, BFloat16>>;
-  using T = std::conditional_t<S == Stored::split || S == Stored::random, uint16_t, C>;
-  using Beside = std::conditional_t<S == Stored::split, int16_t, Half>;
-  static constexpr bool has_beside = S == Stored::split || S == Stored::bf16_copy || S == Stored::f16_copy;
-  T* data;
-  Beside* beside;
-
-  template <int W>
-  __device__ __forceinline__ bool fits() const {
-    return fits_runs<W>(data) && (!has_beside || fits_runs<W>(beside));
-  }
-  template <int W>
-  __device__ __forceinline__ void load(int64_t at, C (&p)[W]) const {
-    if constexpr (S == Stored::split) {
-      uint16_t upper[W];
-      int16_t rest[W];
-      load_run<W>(data + at, upper);
-      load_run<W>(beside + at, rest);
-#pragma unroll
-      for (int e = 0; e < W; ++e) p[e] = __uint_as_float(joined({upper[e], rest[e]}));
-    } else if constexpr (S == Stored::random) {
-      uint16_t bits[W];
-      load_run<W>(data + at, bits);
-#pragma unroll
-      for (int e = 0; e < W; ++e) p[e] = __uint_as_float(uint32_t(bits[e]) << 16);
-    } else {
-      load_run<W>(data + at, p);
-    }
-  }
-  template <int W>
-  __device__ __forceinline__ void store(int64_t at, const C (&p)[W], const DrawSequence& draws) const {
-    if constexpr (S == Stored::split) {
-      store_run<W>(data + at, [&](int e) { return split(__float_as_uint(p[e])).upper; });
-      store_run<W>(beside + at, [&](int e) { return split(__float_as_uint(p[e])).rest; });
-    } else if constexpr (S == Stored::random) {
-      store_rounded<W>(reinterpret_cast<__nv_bfloat16*>(data) + at, p, draws, DrawsOf::parameter, at);
-    } else {
-      store_run<W>(data + at, [&](int e) { return p[e]; });
-      if constexpr (has_beside) store_run<W>(beside + at, [&](int e) { return from<Half>(p[e]); });
-    }
-  }
-};
-
 /// Updates elements [at, at + W). states[0] stands for the parameter.
 template <int W, class C, Stored S, class M, class G, class Rule>
 __device__ __forceinline__ void update_run(const Rule& rule, const Parameter<C, S>& parameter,
@@ -281,6 +190,124 @@ __global__ void __launch_bounds__(block_threads)
     update_run<1>(rule, parameter, states, gradient, i);
 }
 
+struct Larger {
+  __device__ float operator()(float a, float b) const { return larger(a, b); }
+};
+
+/// Of moments in 8 bits: the largest of each block too.
+struct QuantizedEntry : StepEntry<3> {
+  float* largest[2];
+};
+
+/// Moments of one kind of W elements in 8 bits, and the values of their codes.
+struct QuantizedRun {
+  uint8_t* codes;  ///< of the first element
+  float* largest;  ///< of its block
+  const float* of_codes;
+
+  __device__ __forceinline__ void load(bool full, int count, float (&x)[kDrawsInBlock]) const {
+    constexpr int W = kDrawsInBlock;
+    uint8_t own[W] = {};
+    if (full) load_run<W>(static_cast<const uint8_t*>(codes), own);
+#pragma unroll
+    for (int e = 0; e < W; ++e)
+      if (!full && e < count) own[e] = codes[e];
+    const float scale = *largest;
+#pragma unroll
+    for (int e = 0; e < W; ++e) x[e] = e < count ? of_codes[own[e]] * scale : 0;
+  }
+  /// All lanes of a warp, whose elements are a block, store theirs together; element `at` is this one's first.
+  __device__ __forceinline__ void store(bool full, int count, const float (&x)[kDrawsInBlock],
+                                        const DrawSequence& sequence, DrawsOf what, int64_t at) const {
+    constexpr int W = kDrawsInBlock;
+    float most = 0;
+#pragma unroll
+    for (int e = 0; e < W; ++e) most = larger(most, x[e]);
+    most = warp_reduce(Larger(), most);
+    if (threadIdx.x % warp_threads == 0) *largest = most;
+    const DynamicMap map = what == DrawsOf::first_moment ? DynamicMap::with_sign : DynamicMap::positive;
+    const auto draws = sequence.block(what, uint64_t(at));
+    auto code = [&](int e) {
+      return code_at_random(map, of_codes, share_of(x[e], most), draw_of(draws, uint64_t(e)));
+    };
+    if (full) store_run<W>(codes, code);
+#pragma unroll
+    for (int e = 0; e < W; ++e)
+      if (!full && e < count) codes[e] = code(e);
+  }
+};
+
+/// AdamW of a lane's W elements from `at` on, of which `count` are there; their block is that of the warp.
+template <class C, Stored S, class G>
+__device__ __forceinline__ void update_quantized(const AdamWRule<C>& rule, const Parameter<C, S>& parameter,
+                                                 const G* gradient, const QuantizedRun (&runs)[2], bool full,
+                                                 int count, int64_t at) {
+  constexpr int W = kDrawsInBlock;
+  C p[W] = {}, g[W] = {}, moments[2][W], one[1];
+  if (full) {
+    parameter.template load<W>(at, p);
+    load_run<W>(gradient + at, g);
+  }
+#pragma unroll
+  for (int e = 0; e < W; ++e) {
+    if (full || e >= count) continue;
+    parameter.template load<1>(at + e, one);
+    p[e] = one[0], g[e] = to<C>(gradient[at + e]);
+  }
+#pragma unroll
+  for (int s = 0; s < 2; ++s) runs[s].load(full, count, moments[s]);
+#pragma unroll
+  for (int e = 0; e < W; ++e) {
+    if (e >= count) continue;
+    C x[3] = {p[e], moments[0][e], moments[1][e]};
+    rule.update(x, g[e]);
+    p[e] = x[0], moments[0][e] = x[1], moments[1][e] = x[2];
+  }
+  if (full) parameter.template store<W>(at, p, rule.draws);
+#pragma unroll
+  for (int e = 0; e < W; ++e) {
+    if (full || e >= count) continue;
+    one[0] = p[e];
+    parameter.template store<1>(at + e, one, rule.draws);
+  }
+#pragma unroll
+  for (int s = 0; s < 2; ++s) runs[s].store(full, count, moments[s], rule.draws, DrawsOf(s + 1), at);
+}
+
+/// Moments in 8 bits: a warp updates a block of theirs, a lane 8 elements, as many as a block of draws has.
+template <class C, Stored S, class G>
+__global__ void __launch_bounds__(block_threads)
+    quantized_kernel(const __grid_constant__ TensorTable<QuantizedEntry> table, AdamWRuleOptions options,
+                     Numbers numbers) {
+  constexpr int W = kDrawsInBlock;
+  static_assert(W * warp_threads == kQuantizedBlock && kOptimizerPiece % kQuantizedBlock == 0);
+  REPRISE_SHARED(AdamWRule<C>, rule_of_block, [1]);
+  REPRISE_SHARED(float, of_codes, [2 * 256]);
+  if (numbers.is_skipped()) return;
+  const Piece piece = piece_of_block(table, kOptimizerPiece);
+  const QuantizedEntry& entry = table.entries[piece.entry];
+  if (threadIdx.x == 0) rule_of_block[0] = AdamWRule<C>::make(options, numbers, entry);
+  for (int i = int(threadIdx.x); i < 512; i += block_threads)
+    of_codes[i] = dynamic_value(i < 256 ? DynamicMap::with_sign : DynamicMap::positive, i % 256);
+  __syncthreads();
+  using P = Parameter<C, S>;
+  const P parameter{static_cast<typename P::T*>(entry.states[0]),
+                    static_cast<typename P::Beside*>(entry.beside)};
+  const G* gradient = static_cast<const G*>(entry.gradient);
+  uint8_t* const codes[2] = {static_cast<uint8_t*>(entry.states[1]), static_cast<uint8_t*>(entry.states[2])};
+  const bool packed = fits_runs<W>(gradient) && parameter.template fits<W>() && fits_runs<W>(codes[0]) &&
+                      fits_runs<W>(codes[1]);
+  const int64_t own = int64_t(threadIdx.x) * W;
+  for (int64_t begin = piece.begin + own / kQuantizedBlock * kQuantizedBlock; begin < piece.end;
+       begin += block_threads * W) {
+    const int64_t at = begin + own % kQuantizedBlock, block = begin / kQuantizedBlock;
+    const int count = int(max(int64_t(0), min(int64_t(W), piece.end - at)));
+    const QuantizedRun runs[2] = {{codes[0] + at, entry.largest[0] + block, of_codes},
+                                  {codes[1] + at, entry.largest[1] + block, of_codes + 256}};
+    update_quantized<C, S, G>(rule_of_block[0], parameter, gradient, runs, packed && count == W, count, at);
+  }
+}
+
 /// One launch for the tensors of each kind that `tensors` have; kind_of(tensor) tells it, dispatch(tensor, body) calls
 /// body<C, S, M, G>() with its types, entry_of(tensor) gives its row of the table.
 template <template <class> class RuleOf, class Tensors, class Options, class KindOf, class Dispatch,
@@ -304,8 +331,41 @@ void launch_steps(const Stream& stream, const Tensors& tensors, const Options& o
   }
 }
 
-void adamw_cuda(const Stream& stream, std::span<const AdamWTensor> tensors, const AdamWOptions& options) {
-  check_adamw(tensors, options);
+StepEntry<3> adamw_entry(const AdamWTensor& t) {
+  return {{t.parameter.numel(), 0, int32_t(t.place)},
+          {t.parameter.data, t.first_moment.data, t.second_moment.data},
+          t.gradient.data,
+          t.remainder ? t.remainder.data : t.rounded.data,
+          t.lr,
+          t.weight_decay,
+          data_of<int64_t>(t.updates)};
+}
+
+/// Tensors whose moments have 8 bits.
+void launch_quantized(const Stream& stream, const std::vector<AdamWTensor>& tensors,
+                      const AdamWRuleOptions& rule, const Numbers& numbers) {
+  std::map<std::tuple<Stored, DType>, std::vector<const AdamWTensor*>> kinds;
+  for (const AdamWTensor& t : tensors) kinds[{stored_as(t), t.gradient.dtype}].push_back(&t);
+  for (const auto& [kind, alike] : kinds) {
+    std::vector<QuantizedEntry> entries;
+    for (const AdamWTensor* t : alike)
+      entries.push_back({adamw_entry(*t), {t->first_largest.as<float>(), t->second_largest.as<float>()}});
+    dispatch_stored("adamw", *alike[0], [&]<class C, Stored S, class G>() {
+      if constexpr (sizeof(C) == 4)  // which check_adamw demands
+        for_each_table<QuantizedEntry>(
+            entries, kOptimizerPiece, [&](const TensorTable<QuantizedEntry>& table, int64_t blocks) {
+              simt::launch(
+                  {.name = "adamw", .grid = unsigned(blocks), .block = block_threads, .stream = stream},
+                  quantized_kernel<C, S, Element<G>>, table, rule, numbers);
+            });
+    });
+  }
+}
+
+void adamw_cuda(const Stream& stream, std::span<const AdamWTensor> given, const AdamWOptions& options) {
+  std::vector<AdamWTensor> tensors, quantized;
+  for (const AdamWTensor& t : given) (t.first_moment.dtype == DType::u8 ? quantized : tensors).push_back(t);
+  check_adamw(given, options);
   const AdamWRuleOptions rule{options.beta1,
                               options.beta2,
                               options.eps,
@@ -314,19 +374,17 @@ void adamw_cuda(const Stream& stream, std::span<const AdamWTensor> tensors, cons
                               bias_of(options.beta2, options.step),
                               options.seed,
                               options.parameters};
+  const Numbers numbers = numbers_of(options.in_memory, options.gradient_scale);
+  launch_quantized(stream, quantized, rule, numbers);
   launch_steps<AdamWRule>(
-      stream, tensors, rule, numbers_of(options.in_memory, options.gradient_scale),
+      stream, tensors, rule, numbers,
       [](const AdamWTensor& t) { return std::tuple(stored_as(t), t.gradient.dtype, t.first_moment.dtype); },
-      [](const AdamWTensor& t, auto&& body) { dispatch_adamw(t, body); },
-      [](const AdamWTensor& t) {
-        return StepEntry<3>{{t.parameter.numel(), 0, int32_t(t.place)},
-                            {t.parameter.data, t.first_moment.data, t.second_moment.data},
-                            t.gradient.data,
-                            t.remainder ? t.remainder.data : t.rounded.data,
-                            t.lr,
-                            t.weight_decay,
-                            data_of<int64_t>(t.updates)};
-      });
+      [](const AdamWTensor& t, auto&& body) {
+        dispatch_adamw(t, [&]<class C, Stored S, class M, class G>() {
+          if constexpr (!std::is_same_v<M, uint8_t>) body.template operator()<C, S, M, G>();
+        });
+      },
+      adamw_entry);
 }
 
 template <class C>

@@ -13,7 +13,7 @@ struct AdamWTensor {
   TensorView parameter;
   TensorView
       gradient;  ///< f32, or of 16 bits: those that the parameter or its rounded copy has, where one has
-  TensorView first_moment, second_moment;  ///< f32, or bf16, rounded at random
+  TensorView first_moment, second_moment;  ///< f32; bf16, rounded at random; or u8, in blocks
   double lr = 0;                           ///< of this tensor's group
   double weight_decay = 0;
   /// Optional: the new parameter, f32, is written here too, rounded to bf16 or f16. It is what a model computes with
@@ -26,6 +26,8 @@ struct AdamWTensor {
   /// f32, and the parameter is it rounded half up.
   TensorView remainder{};
   int64_t place = 0;  ///< among the parameters of the optimizer: whose draws it has
+  /// Of moments in u8, f32: the largest of each block of 256 elements. See Note [Blocks of 8-bit moments].
+  TensorView first_largest{}, second_largest{};
 };
 
 /// Numbers of a step that are read from the device's memory when the kernel runs, so that a captured graph

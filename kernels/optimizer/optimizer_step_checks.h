@@ -3,6 +3,7 @@
 
 #include "reprise/kernels/optimizer/gradient_norm_checks.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
+#include "reprise/kernels/optimizer/quantized.h"
 
 namespace reprise::kernels {
 
@@ -90,16 +91,36 @@ void dispatch_stored(const char* op, const StepTensor& t, Body&& body) {
   }
 }
 
-/// Calls body.operator()<C, S, M, G>(): with the type of the moments too.
+/// Calls body.operator()<C, S, M, G>(): with the type of the moments too; those in blocks are uint8_t.
 template <class Body>
 void dispatch_adamw(const AdamWTensor& t, Body&& body) {
   dispatch_stored("adamw", t, [&]<class C, Stored S, class G>() {
-    if constexpr (sizeof(C) == 8)
+    if constexpr (sizeof(C) == 8) {
       body.template operator()<C, S, C, G>();
-    else
-      t.first_moment.dtype == DType::f32 ? body.template operator()<C, S, float, G>()
-                                         : body.template operator()<C, S, BFloat16, G>();
+    } else {
+      if (t.first_moment.dtype == DType::f32) return body.template operator()<C, S, float, G>();
+      if (t.first_moment.dtype == DType::u8) return body.template operator()<C, S, uint8_t, G>();
+      body.template operator()<C, S, BFloat16, G>();
+    }
   });
+}
+
+inline void check_moments(const char* op, size_t t, const AdamWTensor& tensor) {
+  const TensorView &first = tensor.first_moment, &second = tensor.second_moment;
+  check_state(op, t, "first moment", first, tensor.parameter);
+  check_state(op, t, "second moment", second, tensor.parameter);
+  const bool wide = tensor.parameter.dtype == DType::f64;
+  check(wide ? first.dtype == DType::f64
+             : first.dtype == DType::f32 || first.dtype == DType::bf16 || first.dtype == DType::u8,
+        op, ": first moment ", t, " is ", first.dtype, ", its parameter ", tensor.parameter.dtype);
+  check(second.dtype == first.dtype, op, ": second moment ", t, " is ", second.dtype, ", the first ",
+        first.dtype);
+  if (first.dtype != DType::u8) return;
+  const Shape blocks = {quantized_blocks(tensor.parameter.numel())};
+  for (const TensorView* largest : {&tensor.first_largest, &tensor.second_largest})
+    check(largest->dtype == DType::f32 && largest->shape == blocks && largest->is_contiguous(), op,
+          ": the largest of the blocks of moments ", t, " are ", largest->dtype, largest->shape, ", need f32",
+          blocks);
 }
 
 inline void check_numbers(const char* op, const StepNumbers& numbers) {
@@ -110,21 +131,14 @@ inline void check_numbers(const char* op, const StepNumbers& numbers) {
 }
 
 inline void check_adamw_tensor(const char* op, size_t t, const AdamWTensor& tensor) {
-  const TensorView &parameter = tensor.parameter, &first = tensor.first_moment,
-                   &second = tensor.second_moment, &remainder = tensor.remainder;
+  const TensorView &parameter = tensor.parameter, &remainder = tensor.remainder;
   check_tensor(op, t, parameter, tensor.gradient);
   check(is_floating(parameter.dtype) && parameter.dtype != DType::f16, op, ": parameter ", t,
         " needs f32, f64 or bf16, is ", parameter.dtype);
   check(parameter.dtype != DType::bf16 || tensor.gradient.dtype != DType::f16, op, ": gradient ", t,
         " is f16, its parameter bf16");
   check_rounded(op, t, tensor.rounded, parameter, tensor.gradient);
-  check_state(op, t, "first moment", first, parameter);
-  check_state(op, t, "second moment", second, parameter);
-  const bool wide = parameter.dtype == DType::f64;
-  check(wide ? first.dtype == DType::f64 : first.dtype == DType::f32 || first.dtype == DType::bf16, op,
-        ": first moment ", t, " is ", first.dtype, ", its parameter ", parameter.dtype);
-  check(second.dtype == first.dtype, op, ": second moment ", t, " is ", second.dtype, ", the first ",
-        first.dtype);
+  check_moments(op, t, tensor);
   check_scalar(op, "updates", tensor.updates, DType::i64);
   if (!remainder) return;
   Shape bytes = parameter.shape;

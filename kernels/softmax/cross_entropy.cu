@@ -23,9 +23,20 @@ struct Arguments {
   int64_t rows, width, ignore_index;
   C smoothing;
   const double* scale;  ///< optional
+  double* log_sums;     ///< optional
   cuda::ErrorSlot* errors;
   int error_code;
 };
+
+template <class Cut, class T>
+__device__ __forceinline__ void clear_row(const typename Cut::Team& team, T* dx, int64_t width) {
+  using C = typename Cut::C;
+  if constexpr (Cut::shifted)
+    for (int64_t j = team.thread(); j < width; j += team.threads()) dx[j] = from<T>(C(0));
+  else
+    each_pack<Cut>(team, width,
+                   [&](int, int64_t j) { store_pack(dx + j, pack_of<T>(Numbers<C, Cut::N>{})); });
+}
 
 /// A row without a target that counts: no gradient; no loss if ignored, else NaN, and an error.
 template <class Cut, class T>
@@ -36,15 +47,10 @@ __device__ __forceinline__ void skip_row(const typename Cut::Team& team,
   if (team.thread() == 0) {
     const bool ignored = target == p.ignore_index;
     p.losses[row * p.loss_stride] = ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();
+    if (p.log_sums) p.log_sums[row] = 0;
     if (!ignored) cuda::report_error(p.errors, p.error_code, row, target, p.width);
   }
-  if (!p.dlogits) return;
-  T* dx = p.dlogits.at(row);
-  if constexpr (Cut::shifted)
-    for (int64_t j = team.thread(); j < p.width; j += team.threads()) dx[j] = from<T>(C(0));
-  else
-    each_pack<Cut>(team, p.width,
-                   [&](int, int64_t j) { store_pack(dx + j, pack_of<T>(Numbers<C, Cut::N>{})); });
+  if (p.dlogits) clear_row<Cut>(team, p.dlogits.at(row), p.width);
 }
 
 template <class Cut, class T>
@@ -73,6 +79,7 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
       C loss = log_sum - (C(1) - p.smoothing) * below;
       if (p.smoothing > C(0)) loss -= p.smoothing * (e.logits / C(p.width) - e.max);
       p.losses[row * p.loss_stride] = loss;
+      if (p.log_sums) p.log_sums[row] = double(e.max) + double(log_sum);
     }
     if (!p.dlogits) continue;
     T* dx = p.dlogits.at(row) - shift;
@@ -87,6 +94,79 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
     if (owns_target)
       dx[column] = from<T>(scale * (exp_below(below - log_sum) - uniform - (C(1) - p.smoothing)));
   }
+}
+
+template <class T>
+struct BackwardArguments {
+  Rows<T> logits, dlogits;  ///< dlogits may be the logits
+  const int64_t* targets;
+  const float* dy;
+  const double *log_sums, *scale;  ///< scale is optional
+  int64_t target_stride, dy_stride;
+  int64_t rows, width, ignore_index;
+  float smoothing;
+};
+
+/// Moves the logits and their gradient once, 2 * N * V elements of 16 bits; one exponential an element.
+template <class Cut, class T>
+__global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
+    cross_entropy_backward_kernel(BackwardArguments<T> p) {
+  REPRISE_SHARED(float, scratch, [2 * warp_threads]);
+  const typename Cut::Team team(scratch);
+  for (int64_t row = team.first_row(); row < p.rows; row += team.row_step()) {
+    const int64_t target = p.targets[row * p.target_stride];
+    if (target == p.ignore_index || target < 0 || target >= p.width) {
+      clear_row<Cut>(team, p.dlogits.at(row), p.width);
+      continue;
+    }
+    const int shift = shift_of<Cut>(p.logits.at(row));
+    const int64_t end = p.width + shift, column = target + shift;
+    const T* logits = p.logits.at(row) - shift;
+    const Row<T, Cut> x(team, logits, end, shift);
+    const bool owns_target = int(column) / Cut::N % team.threads() == team.thread();
+    const double log_sum = p.log_sums[row];
+    const float high = float(log_sum), low = float(log_sum - double(high));
+    const float below = owns_target ? (to<float>(logits[column]) - high) - low : 0.0f;
+    const float factor = float(double(p.dy[row * p.dy_stride]) * (p.scale ? *p.scale : 1.0));
+    const float uniform = p.smoothing / float(p.width);
+    T* dx = p.dlogits.at(row) - shift;
+    each_pack<Cut>(team, end, [&](int k, int64_t j) {
+      Numbers<float, Cut::N> value = x(k, j);
+#pragma unroll
+      for (int i = 0; i < Cut::N; ++i)
+        value.at[i] = exp_below((value.at[i] - high) - low) * factor - factor * uniform;
+      x.store(dx, j, pack_of<T>(value));
+    });
+    if (owns_target) dx[column] = from<T>(factor * (exp_below(below) - uniform - (1.0f - p.smoothing)));
+  }
+}
+
+void cross_entropy_backward_cuda(const Stream& stream, const CrossEntropyBackwardArguments& v) {
+  check_cross_entropy_backward(v);
+  const int64_t rows = v.logits.size(0), width = v.logits.size(1);
+  check(width < max_short_row / 2, "cross_entropy_backward: too many classes: ", width);
+  if (rows == 0) return;
+  auto run = [&]<class T>(T) {
+    const BackwardArguments<Element<T>> arguments = {.logits = rows_at<T>(v.logits),
+                                                     .dlogits = rows_at<T>(v.dlogits),
+                                                     .targets = v.targets.as<int64_t>(),
+                                                     .dy = v.dy.as<float>(),
+                                                     .log_sums = v.log_sums.as<double>(),
+                                                     .scale = data_of<double>(v.scale),
+                                                     .target_stride = v.targets.stride(0),
+                                                     .dy_stride = v.dy.stride(0),
+                                                     .rows = rows,
+                                                     .width = width,
+                                                     .ignore_index = v.options.ignore_index,
+                                                     .smoothing = float(v.options.label_smoothing)};
+    dispatch_rows<T, kRowColumns, true>(
+        rows, width, fit_of({&v.logits, &v.dlogits}), [&]<class Cut>(const RowGrid& grid) {
+          simt::launch(
+              {.name = "cross_entropy_backward", .grid = grid.grid, .block = grid.block, .stream = stream},
+              cross_entropy_backward_kernel<Cut, Element<T>>, arguments);
+        });
+  };
+  v.logits.dtype == DType::bf16 ? run(BFloat16()) : run(Float16());
 }
 
 constexpr int count_threads = 1024;
@@ -130,6 +210,7 @@ void cross_entropy_cuda(const Stream& stream, const CrossEntropyArguments& v) {
         .ignore_index = v.options.ignore_index,
         .smoothing = C(v.options.label_smoothing),
         .scale = data_of<double>(v.scale),
+        .log_sums = data_of<double>(v.log_sums),
         .errors = cuda::error_slot(stream.device()),
         .error_code = target_outside,
     };
@@ -142,6 +223,7 @@ void cross_entropy_cuda(const Stream& stream, const CrossEntropyArguments& v) {
 }
 
 const OnCuda cross_entropy_on_cuda{cross_entropy, cross_entropy_cuda};
+const OnCuda cross_entropy_backward_on_cuda{cross_entropy_backward, cross_entropy_backward_cuda};
 const OnCuda mean_scale_on_cuda{cross_entropy_mean_scale, mean_scale_cuda};
 
 }  // namespace

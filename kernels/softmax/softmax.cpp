@@ -3,14 +3,14 @@
 // NaN.
 #include "reprise/kernels/softmax/softmax.h"
 
+#include <array>
 #include <cmath>
+#include <concepts>
 #include <limits>
+#include <tuple>
 
-#include "reprise/core/parallel.h"
-#include "reprise/kernels/cpu/simd.h"
+#include "reprise/kernels/cpu/row_access.h"
 #include "reprise/kernels/cpu/simd_math.h"
-#include "reprise/kernels/cpu/simd_rows.h"
-#include "reprise/kernels/row_checks.h"
 
 namespace reprise::kernels {
 namespace {
@@ -97,59 +97,56 @@ void log_softmax_backward_row(const T* dy, const T* y, T* dx, int64_t count) {
   });
 }
 
-/// Where row `row` (row-major over all dimensions but the last) starts.
-template <class T>
-T* row_of(const TensorView& x, int64_t row) {
-  T* data = x.as<T>();
-  for (int dim = x.rank() - 2; dim >= 0; --dim) {
-    data += row % x.size(dim) * x.stride(dim);
-    row /= x.size(dim);
-  }
-  return data;
-}
-
-/// Calls body.operator()<T, L>(row) for each row, some thousand elements per task.
-template <class Body>
-void each_row(const char* op, const TensorView& x, Body&& body) {
-  int64_t count = x.numel();
-  dispatch_floating(x.dtype, op, [&]<class T>() {
-    if (count == 0) return;
-    int64_t cols = x.size(-1), grain = std::max<int64_t>(1, 8192 / cols);
-    parallel_for(count / cols, grain, [&](int64_t begin, int64_t end) {
+/// Calls row.operator()<L>(rows of the inputs..., row of y, width) for each row, some thousand elements per task. Rows
+/// of several dtypes are those of f32, widened before and rounded after.
+template <class Row, std::same_as<TensorView>... Inputs>
+void each_row(const char* op, const Row& row, const TensorView& y, const Inputs&... x) {
+  const std::array<const TensorView*, sizeof...(x) + 1> views = {&x..., &y};
+  check_same_rows(op, *views[0], views);
+  if (y.numel() == 0) return;
+  const int64_t width = y.size(-1), grain = std::max<int64_t>(1, 8192 / width);
+  dispatch_floating(arithmetic_dtype(views), op, [&]<class T>() {
+    parallel_for(rows_of(y), grain, [&](int64_t begin, int64_t end) {
+      std::array<RowReader<T>, sizeof...(x)> from = {RowReader<T>(x, width)...};
+      RowWriter<T> to(y, width);
       simd::run([&]<int W>() {
-        for (int64_t row = begin; row < end; ++row) body.template operator()<T, simd::lanes_of<T, W>>(row);
+        constexpr int L = simd::lanes_of<T, W>;
+        for (int64_t i = begin; i < end; ++i) {
+          std::apply(
+              [&](auto&... reader) {
+                row.template operator()<L>(reader.template at<L>(i)..., to.at(i), width);
+              },
+              from);
+          to.template commit<L>(i);
+        }
       });
     });
   });
 }
 
 void softmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
-  check_same_rows("softmax", x, {&x, &y});
-  each_row("softmax", x, [&]<class T, int L>(int64_t row) {
-    softmax_row<L, T>(row_of<T>(x, row), row_of<T>(y, row), x.size(-1));
-  });
+  each_row(
+      "softmax", []<int L, class T>(const T* from, T* to, int64_t n) { softmax_row<L>(from, to, n); }, y, x);
 }
 
 void softmax_backward_cpu(const Stream&, const TensorView& dy, const TensorView& y, const TensorView& dx) {
-  check_same_rows("softmax_backward", dy, {&dy, &y, &dx});
-  each_row("softmax_backward", dy, [&]<class T, int L>(int64_t row) {
-    softmax_backward_row<L, T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), dy.size(-1));
-  });
+  auto row = []<int L, class T>(const T* d, const T* p, T* to, int64_t n) {
+    softmax_backward_row<L>(d, p, to, n);
+  };
+  each_row("softmax_backward", row, dx, dy, y);
 }
 
 void log_softmax_cpu(const Stream&, const TensorView& x, const TensorView& y) {
-  check_same_rows("log_softmax", x, {&x, &y});
-  each_row("log_softmax", x, [&]<class T, int L>(int64_t row) {
-    log_softmax_row<L, T>(row_of<T>(x, row), row_of<T>(y, row), x.size(-1));
-  });
+  auto row = []<int L, class T>(const T* from, T* to, int64_t n) { log_softmax_row<L>(from, to, n); };
+  each_row("log_softmax", row, y, x);
 }
 
 void log_softmax_backward_cpu(const Stream&, const TensorView& dy, const TensorView& y,
                               const TensorView& dx) {
-  check_same_rows("log_softmax_backward", dy, {&dy, &y, &dx});
-  each_row("log_softmax_backward", dy, [&]<class T, int L>(int64_t row) {
-    log_softmax_backward_row<L, T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), dy.size(-1));
-  });
+  auto row = []<int L, class T>(const T* d, const T* p, T* to, int64_t n) {
+    log_softmax_backward_row<L>(d, p, to, n);
+  };
+  each_row("log_softmax_backward", row, dx, dy, y);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // rows are read a second time.
 #include "reprise/kernels/softmax/softmax.h"
 
+#include <array>
+
 #include "reprise/kernels/softmax/row.cuh"
 
 namespace reprise::kernels {
@@ -23,7 +25,7 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
     const Row<T, Cut> from(team, x.at(row), width);
     const Exponentials<C> e = exponentials_of(team, from, width);
     const C factor = C(1) / e.sum, log_sum = std::log(e.sum);
-    T* to = y.at(row);
+    const Pointer<T> to = y.at(row);
     each_pack_backwards<Cut>(team, width, [&](int k, int64_t j) {
       Numbers<C, Cut::N> value = from(k, j);
 #pragma unroll
@@ -49,17 +51,18 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
     each_pack<Cut>(team, width, [&](int k, int64_t j) {
       const Numbers<C, Cut::N> g = gradient(k, j), r = result(k, j);
 #pragma unroll
-      for (int i = 0; i < Cut::N; ++i) sum[0] += kind == Kind::softmax ? g.at[i] * r.at[i] : g.at[i];
+      for (int i = 0; i < Cut::N; ++i)
+        sum[0] = kind == Kind::softmax ? multiply_add(g.at[i], r.at[i], sum[0]) : sum[0] + g.at[i];
     });
     team.reduce(Sum{}, sum, C(0));
-    T* to = dx.at(row);
+    const Pointer<T> to = dx.at(row);
     each_pack_backwards<Cut>(team, width, [&](int k, int64_t j) {
       Numbers<C, Cut::N> g = gradient(k, j);
       const Numbers<C, Cut::N> r = result(k, j);
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i)
-        g.at[i] =
-            kind == Kind::softmax ? r.at[i] * (g.at[i] - sum[0]) : g.at[i] - exp_below(r.at[i]) * sum[0];
+        g.at[i] = kind == Kind::softmax ? r.at[i] * (g.at[i] - sum[0])
+                                        : multiply_add(-exp_below(r.at[i]), sum[0], g.at[i]);
       store_pack(to + j, pack_of<T>(g));
     });
   }
@@ -67,11 +70,12 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
 
 template <Kind kind>
 void forward(const Stream& stream, const char* op, const TensorView& x, const TensorView& y) {
-  check_same_rows(op, x, {&x, &y});
-  dispatch_floating(x.dtype, op, [&]<class T>() {
+  const std::array views = {&x, &y};
+  check_same_rows(op, x, views);
+  dispatch_row_type(op, views, [&]<class T>() {
     const int64_t rows = rows_of(x), width = x.size(-1);
     if (rows == 0) return;
-    dispatch_rows<T, kRowColumns>(rows, width, fit_of({&x, &y}), [&]<class Cut>(const RowGrid& grid) {
+    dispatch_rows<T, kRowColumns>(rows, width, fit_of_rows<T>(views), [&]<class Cut>(const RowGrid& grid) {
       simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
                    softmax_kernel<kind, Cut, Element<T>>, rows_at<T>(x), rows_at<T>(y), rows, width);
     });
@@ -81,12 +85,13 @@ void forward(const Stream& stream, const char* op, const TensorView& x, const Te
 template <Kind kind>
 void backward(const Stream& stream, const char* op, const TensorView& dy, const TensorView& y,
               const TensorView& dx) {
-  check_same_rows(op, dy, {&dy, &y, &dx});
-  dispatch_floating(dy.dtype, op, [&]<class T>() {
+  const std::array views = {&dy, &y, &dx};
+  check_same_rows(op, dy, views);
+  dispatch_row_type(op, views, [&]<class T>() {
     const int64_t rows = rows_of(dy), width = dy.size(-1);
     if (rows == 0) return;
     dispatch_rows<T, kGradientColumns>(
-        rows, width, fit_of({&dy, &y, &dx}), [&]<class Cut>(const RowGrid& grid) {
+        rows, width, fit_of_rows<T>(views), [&]<class Cut>(const RowGrid& grid) {
           simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
                        softmax_backward_kernel<kind, Cut, Element<T>>, rows_at<T>(dy), rows_at<T>(y),
                        rows_at<T>(dx), rows, width);

@@ -5,6 +5,8 @@
 
 namespace reprise::kernels {
 
+// Rows are f64, or f32, bf16 and f16, each its own: a row in 16 bits is what it would be in f32, rounded once.
+
 /// y = exp(x - max) / sum. x, y (..., C), stride 1 in the last dimension; y may be x.
 extern Kernel<void(const TensorView& x, const TensorView& y)> softmax;
 

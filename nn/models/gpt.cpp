@@ -46,13 +46,15 @@ Gpt::Gpt(const GptOptions& options, Device device)
   h.set_recompute(options.recompute);
 }
 
-Tensor Gpt::features(const Tensor& tokens) {
+Tensor Gpt::stream(const Tensor& tokens) {
   check(tokens.rank() == 2, "Gpt: tokens must be (B, T), got ", tokens.shape());
   int64_t length = tokens.size(1);
   check(length >= 1 && length <= options_.context, "Gpt: sequence of ", length, " tokens, the context holds ",
         options_.context);
-  return ln_f(h(tokens));
+  return h(tokens);
 }
+
+Tensor Gpt::features(const Tensor& tokens) { return ln_f(stream(tokens)); }
 
 Tensor Gpt::embed(const Tensor& tokens) {
   return drop(wte(tokens) + slice(wpe.weight, 0, 0, tokens.size(1)));  // (B, T, width)
@@ -61,15 +63,16 @@ Tensor Gpt::embed(const Tensor& tokens) {
 // The cross entropy of all logits; which targets they have changes no cost.
 Tensor Gpt::loss_after(const Tensor& x, const Tensor& tokens) {
   Tensor targets = Tensor::zeros(tokens.shape(), DType::i64, tokens.device());
-  return cross_entropy(linear(ln_f(x), wte.weight), targets);
+  return cross_entropy(logits(x), targets);
 }
 
-Tensor Gpt::operator()(const Tensor& tokens) { return linear(features(tokens), wte.weight); }
+Tensor Gpt::logits(const Tensor& x) { return linear(ln_f.forward(x, for_product(x)), wte.weight); }
+
+Tensor Gpt::operator()(const Tensor& tokens) { return logits(stream(tokens)); }
 
 Tensor Gpt::next_logits(const Tensor& tokens) {
-  Tensor last = select(features(tokens), 1, -1);  // (B, width)
-  return linear(last, wte.weight);
-}
+  return logits(select(stream(tokens), 1, -1));
+}  // of (B, width)
 
 NamedTensors Gpt::state_dict() const {
   NamedTensors state = Module::state_dict();

@@ -49,6 +49,8 @@ class Gpt : public Module {
 
  private:
   Tensor embed(const Tensor& tokens);
+  Tensor stream(const Tensor& tokens);  // behind the last block
+  Tensor logits(const Tensor& x);       // of what is there
   Tensor loss_after(const Tensor& x, const Tensor& tokens);
 
   GptOptions options_;

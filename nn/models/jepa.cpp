@@ -79,8 +79,9 @@ Tensor JepaPredictor::operator()(const Tensor& tokens, const Tensor& context, co
   seen = expand(unsqueeze(seen, 1), {batch, blocks, seen_patches, width});  // the same for each block
   seen = reshape(seen, {batch * blocks, seen_patches, width});              // (B n, K, D)
   Tensor asked = reshape(embedding(positions, targets), {batch * blocks, asked_patches, width}) + mask_token;
-  Tensor x = predictor_blocks(concat({seen, asked}, 1));                        // (B n, K + M, D)
-  x = predictor_norm(slice(x, 1, seen_patches, seen_patches + asked_patches));  // (B n, M, D)
+  Tensor x = predictor_blocks(concat({seen, asked}, 1));        // (B n, K + M, D)
+  x = slice(x, 1, seen_patches, seen_patches + asked_patches);  // (B n, M, D)
+  x = predictor_norm.forward(x, for_product(x));
   return reshape(predictor_proj(x), {batch, blocks, asked_patches, -1});
 }
 

@@ -176,20 +176,23 @@ Tensor Vit::features(const Tensor& images) {
 Tensor Vit::classify(const Tensor& x) {
   Tensor pooled =
       options_.pool == Pool::token ? select(x, 1, 0) : mean(slice(x, 1, prefix_tokens(), x.size(1)), {1});
-  if (fc_norm) pooled = (*fc_norm)(pooled);
+  if (fc_norm) pooled = fc_norm->forward(pooled, for_product(pooled));
   return (*head)(head_dropout(pooled));  // (N, classes)
 }
 
 Tensor Vit::operator()(const Tensor& images) {
-  Tensor x = features(images);
-  return head ? classify(x) : x;
+  if (!head) return features(images);
+  check_images(images);
+  return classify(for_head(blocks(images)));
 }
+
+Tensor Vit::for_head(const Tensor& x) { return norm ? norm->forward(x, for_product(x)) : x; }
 
 // What a training step ends with, for the planner; which targets it has changes no cost.
 Tensor Vit::loss_after(const Tensor& x) {
+  if (head) return cross_entropy(classify(for_head(x)), zeros({x.size(0)}, DType::i64, x.device()));
   Tensor y = norm ? (*norm)(x) : x;
-  if (!head) return planned_loss ? planned_loss(y) : sum(y);
-  return cross_entropy(classify(y), zeros({x.size(0)}, DType::i64, x.device()));
+  return planned_loss ? planned_loss(y) : sum(y);
 }
 
 int64_t Vit::layer_of(std::string_view parameter) const {

@@ -105,6 +105,7 @@ class Vit : public Module {
 
  private:
   void check_images(const Tensor& images) const;
+  Tensor for_head(const Tensor& x);
   Tensor classify(const Tensor& x);
   Tensor loss_after(const Tensor& x);
   void make_tokens(Device device);

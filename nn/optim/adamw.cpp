@@ -7,7 +7,9 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/shadow_update.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
+#include "reprise/kernels/optimizer/quantized.h"
 
 namespace reprise::optim {
 
@@ -27,8 +29,8 @@ AdamW::AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& op
         "AdamW: betas must be in [0, 1), got ", options.beta1, " and ", options.beta2);
   check(options.eps >= 0 && std::isfinite(options.eps),
         "AdamW: eps must be a finite number of at least 0, got ", options.eps);
-  check(options.moments == DType::f32 || options.moments == DType::bf16,
-        "AdamW: moments must be f32 or bf16, got ", options.moments);
+  check(options.moments == DType::f32 || options.moments == DType::bf16 || options.moments == DType::u8,
+        "AdamW: moments must be f32, bf16 or u8, got ", options.moments);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     check(options.master == Master::f32 || parameter.dtype() != DType::f16, "AdamW: parameter ", place,
           " is f16, of which only a master copy in f32 can be kept");
@@ -42,6 +44,15 @@ void AdamW::add_state_lists() {
   };
   add_state({"first_moment", &first_, moments});
   add_state({"second_moment", &second_, moments});
+  if (options_.moments == DType::u8) {
+    auto of_blocks = [this](const Tensor& parameter) {
+      return moments_of(parameter) == DType::u8
+                 ? std::optional(StateForm{DType::f32, {kernels::quantized_blocks(parameter.numel())}})
+                 : std::nullopt;
+    };
+    add_state({"first_moment_max", &first_largest_, of_blocks});
+    add_state({"second_moment_max", &second_largest_, of_blocks});
+  }
   if (options_.master == Master::f32) add_state(list_of(masters_));
   if (options_.master != Master::split) return;
   add_state({"remainder", &remainder_, [this](const Tensor& parameter) {
@@ -54,14 +65,16 @@ void AdamW::add_state_lists() {
 }
 
 DType AdamW::moments_of(const Tensor& parameter) const {
-  return parameter.dtype() == DType::f64 ? DType::f64 : options_.moments;
+  if (parameter.dtype() == DType::f64) return DType::f64;
+  const bool small = parameter.numel() < kernels::kLeastQuantized;
+  return options_.moments == DType::u8 && small ? DType::f32 : options_.moments;
 }
 
 bool AdamW::is_split(const Tensor& parameter) const {
   return options_.master == Master::split && parameter.dtype() == DType::bf16;
 }
 
-bool AdamW::draws() const { return options_.master == Master::stochastic || options_.moments == DType::bf16; }
+bool AdamW::draws() const { return options_.master == Master::stochastic || options_.moments != DType::f32; }
 
 Tensor AdamW::updated_copy(const Tensor& parameter, size_t place) const {
   return options_.master == Master::f32 ? masters_.copy_of(parameter, place) : parameter;
@@ -79,6 +92,11 @@ void AdamW::make_state(const Tensor& parameter, size_t place) {
   if (first_[place].defined()) return;
   Tensor first = zeros(parameter.shape(), moments_of(parameter)),
          second = zeros(parameter.shape(), first.dtype());
+  if (first.dtype() == DType::u8) {
+    first.fill_(kernels::kDynamicZero);  // of the signed map; that of the other one is 0
+    for (TensorList* largest : {&first_largest_, &second_largest_})
+      (*largest)[place] = zeros({kernels::quantized_blocks(parameter.numel())}, DType::f32);
+  }
   second_[place] = second;
   first_[place] = first;
 }
@@ -89,6 +107,14 @@ void AdamW::allocate_state() {
     make_state(parameter, place);
     masters_.keep(parameter, place, updated_copy(parameter, place));
   });
+}
+
+std::vector<WideParameter> AdamW::wide_parameters() {
+  std::vector<WideParameter> all;
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    all.push_back({updated_copy(parameter, place), is_split(parameter) ? remainder_[place] : Tensor()});
+  });
+  return all;
 }
 
 AdamW::Targets AdamW::make_targets() {
@@ -103,9 +129,17 @@ AdamW::Targets AdamW::make_targets() {
     make_state(parameter, place);
     kernels::AdamWTensor& tensor = targets.tensors[place];
     tensor = {copy, gradient, first_[place], second_[place], rate_of(group), group.weight_decay};
-    if (!copy.is_same(parameter)) tensor.rounded = parameter;
+    if (!copy.is_same(parameter))
+      tensor.rounded = parameter;
+    else if (const Tensor shadow = autograd::shadow_to_write(parameter);
+             shadow.defined() && gradient.dtype() == DType::f32)
+      tensor.rounded = shadow;
     if (is_split(parameter)) tensor.remainder = remainder_[place];
     tensor.place = int64_t(place);
+    if (first_[place].dtype() == DType::u8) {
+      tensor.first_largest = first_largest_[place];
+      tensor.second_largest = second_largest_[place];
+    }
   });
   return targets;
 }
@@ -120,6 +154,8 @@ void AdamW::launch(Targets& targets, const std::vector<size_t>& places, kernels:
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     if (!std::binary_search(places.begin(), places.end(), place)) return;
     parameter.storage()->bump_version();
+    if (targets.tensors[place].rounded && targets.copies[place].is_same(parameter))
+      autograd::keep_written_shadow(parameter);
     masters_.keep(parameter, place, targets.copies[place]);
   });
 }

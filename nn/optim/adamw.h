@@ -16,8 +16,10 @@ struct AdamWOptions {
   double eps = 1e-8;
   Setting weight_decay = Setting::by_default(0.01);
   Master master = Master::f32;  ///< of parameters of 16 bits; Error for f16 unless it is f32
-  DType moments = DType::f32;   ///< or bf16, rounded at random; those of f64 parameters are f64
-  uint64_t seed = 0;            ///< of what is rounded at random; the state holds it
+  /// Or bf16, or u8 in blocks with a largest one (tensors of at least 4,096 elements; the others in f32), rounded at random.
+  /// Those of f64 parameters are f64.
+  DType moments = DType::f32;
+  uint64_t seed = 0;  ///< of what is rounded at random; the state holds it
 };
 
 class AdamW final : public GroupOptimizer {
@@ -29,6 +31,7 @@ class AdamW final : public GroupOptimizer {
   void step(double gradient_scale = 1) override;
   void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
   void allocate_state() override;
+  std::vector<WideParameter> wide_parameters() override;
   nn::NamedTensors state_dict() const override;
   void load_state_dict(const nn::NamedTensors& state) override;
 
@@ -53,8 +56,9 @@ class AdamW final : public GroupOptimizer {
   bool draws() const;
 
   AdamWOptions options_;
-  TensorList first_, second_;     // moments
-  Masters masters_;               // with Master::f32
+  TensorList first_, second_;                  // moments
+  TensorList first_largest_, second_largest_;  // of their blocks, where they are u8
+  Masters masters_;                            // with Master::f32
   TensorList remainder_;          // with Master::split, u8 (shape, 2): the lower halves of bf16 parameters
   std::vector<int64_t> updates_;  // by place, for the bias correction: a parameter may miss steps
   Tensor counts_;  // these on the device, since the last step_if_finite; undefined: none since step

@@ -29,7 +29,9 @@ EmaDecay ema_warmup(double decay) {
 }
 
 Ema::Ema(const nn::Module& module, double decay)
-    : Ema(module, [decay = checked(decay)](int64_t) { return decay; }) {}
+    : Ema(module, [decay = checked(decay)](int64_t) { return decay; }) {
+  constant_ = decay;
+}
 
 Ema::Ema(const nn::Module& module, EmaDecay decay) : decay_(std::move(decay)) {
   MemoryScope scope(MemoryCategory::optimizer);
@@ -55,24 +57,68 @@ Ema::Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay d
   }
 }
 
-void Ema::update() {
-  const double decay = checked(decay_(updates_));
+void Ema::follow_masters(Optimizer& optimizer) {
+  masters_ = &optimizer;
+  places_.clear();
+  for (const ParameterGroup* group : optimizer.all_groups())
+    for (const Tensor& parameter : group->parameters) {
+      const auto same = [&](const Tensor& tensor) { return tensor.is_same(parameter); };
+      const auto found = std::find_if(followed_.begin(), followed_.end(), same);
+      places_.push_back(found == followed_.end() ? std::nullopt
+                                                 : std::optional(size_t(found - followed_.begin())));
+    }
+}
+
+std::vector<WideParameter> Ema::values() const {
+  std::vector<WideParameter> values;
+  for (const Tensor& tensor : followed_) values.push_back({tensor, {}});
+  if (!masters_) return values;
+  const std::vector<WideParameter> wide = masters_->wide_parameters();
+  check(wide.size() == places_.size(), "Ema: the optimizer has ", wide.size(), " parameters, had ",
+        places_.size());
+  for (size_t i = 0; i < wide.size(); ++i)
+    if (places_[i]) values[*places_[i]] = wide[i];
+  return values;
+}
+
+void Ema::blend(double decay, const Tensor& found) {
+  if (followed_.empty()) return;
   NoGrad guard;
-  TensorList widened(followed_.size());  // values of 16 bits, until the kernel is done
+  const std::vector<WideParameter> kept = values();  // alive until the kernel is done
   std::vector<kernels::LerpTensor> tensors;
-  for (size_t i = 0; i < followed_.size(); ++i) {
-    const Tensor &average = averages_[i].second, &value = followed_[i];
-    if (value.dtype() != average.dtype()) widened[i] = value.detach().to(average.dtype());
-    tensors.push_back({average, widened[i].defined() ? widened[i] : value});
+  for (size_t i = 0; i < kept.size(); ++i) {
+    kernels::LerpTensor tensor{averages_[i].second, kept[i].value};
+    if (kept[i].remainder.defined()) tensor.remainder = kept[i].remainder;
+    tensors.push_back(tensor);
   }
-  if (!tensors.empty()) kernels::lerp(current_stream(followed_[0].device()), tensors, decay);
+  kernels::LerpOptions options{.decay = decay};
+  if (found.defined()) options.skip = found;
+  kernels::lerp(current_stream(followed_[0].device()), tensors, options);
   for (const auto& [name, average] : averages_) average.storage()->bump_version();
+}
+
+void Ema::update() {
+  blend(checked(decay_(updates())), {});
   ++updates_;
 }
+
+void Ema::update_if_finite(const Tensor& found) {
+  if (!constant_) {
+    if (found.item() == 0) update();
+    return;
+  }
+  NoGrad guard;
+  blend(*constant_, found);
+  const Tensor one = equal(found, Tensor::zeros({}, DType::i32, found.device())).to(DType::i64);
+  counted_ = counted_.defined() ? counted_ + one : one;
+}
+
+int64_t Ema::updates() const { return updates_ + (counted_.defined() ? int64_t(counted_.item()) : 0); }
 
 void Ema::set_updates(int64_t updates) {
   check(updates >= 0, "Ema: the number of updates must be at least 0, got ", updates);
   updates_ = updates;
+  counted_ = {};
 }
 
 void Ema::load_state_dict(const nn::NamedTensors& state) {

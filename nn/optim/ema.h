@@ -2,8 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "reprise/nn/module.h"
+#include "reprise/nn/optim/optimizer.h"
 
 namespace reprise::optim {
 
@@ -27,8 +30,15 @@ class Ema {
   /// followed[i]. Error unless names, shapes and dtypes are the same, or f32 for 16 bits.
   Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay decay);
 
+  /// Parameters of 16 bits are averaged from now on with the digits that the optimizer, which outlives this, keeps beside
+  /// them: its copies in f32, or lower halves. Others are followed as they are.
+  void follow_masters(Optimizer& optimizer);
+
   void update();
-  int64_t updates() const { return updates_; }
+  /// As `update`, but nothing changes where `found` (one i32 on the averages' device) is not 0: see GradScaler. A decay
+  /// that is the same in each update waits for nothing; one for each update reads `found` first.
+  void update_if_finite(const Tensor& found);
+  int64_t updates() const;  ///< waits for the device after update_if_finite
   /// Which update comes next: the averages' state does not say.
   void set_updates(int64_t updates);
 
@@ -50,10 +60,18 @@ class Ema {
   void load_state_dict(const nn::NamedTensors& state);
 
  private:
+  /// What each average follows now, by its place.
+  std::vector<WideParameter> values() const;
+  void blend(double decay, const Tensor& found);
+
   EmaDecay decay_;
+  std::optional<double> constant_;  // what decay_ always is
   int64_t updates_ = 0;
+  Tensor counted_;  // i64 on the device: updates beside updates_ that update_if_finite made; undefined: none
   TensorList followed_;
   nn::NamedTensors averages_;
+  Optimizer* masters_ = nullptr;
+  std::vector<std::optional<size_t>> places_;  // of the optimizer's parameters among what is followed
 };
 
 }  // namespace reprise::optim

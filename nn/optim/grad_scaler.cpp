@@ -49,11 +49,6 @@ TensorList parameters_of(Optimizer& optimizer) {
 
 }  // namespace
 
-const std::shared_ptr<std::atomic<int>>& detail::scaled_gradients() {
-  thread_local const auto scalers = std::make_shared<std::atomic<int>>(0);
-  return scalers;
-}
-
 GradScaler::GradScaler(Device device, const GradScalerOptions& options) : options_(checked(options)) {
   scale_ = scalar(options.init_scale, DType::f32, device);
   good_ = Tensor::zeros({}, DType::i32, device);
@@ -62,16 +57,7 @@ GradScaler::GradScaler(Device device, const GradScalerOptions& options) : option
   in_a_row_ = Tensor::zeros({}, DType::i32, device);
   norm_ = Tensor::zeros({}, DType::f64, device);
   found_ = Tensor::zeros({}, DType::i32, device);
-}
-
-GradScaler::~GradScaler() { tell_thread(false); }
-
-// The thread that has scaled is told, whichever thread ends it, and were it gone by then.
-void GradScaler::tell_thread(bool are_scaled) {
-  if (are_scaled == (told_ != nullptr)) return;
-  if (are_scaled) told_ = detail::scaled_gradients();
-  *told_ += are_scaled ? 1 : -1;
-  if (!are_scaled) told_.reset();
+  newest_.scale = options.init_scale;
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {
@@ -81,7 +67,7 @@ Tensor GradScaler::scale(const Tensor& loss) {
         scale_.device());
   check(entries_.empty(), "GradScaler: scale after step or unscale; the losses of an update come first");
   is_scaled_ = true;
-  tell_thread(true);
+  told_.begin();
   // A copy: backward keeps it, and update writes to the scale itself.
   return loss * (loss.dtype() == DType::f64 ? scale_.to(DType::f64) : scale_.clone());
 }
@@ -122,7 +108,7 @@ void GradScaler::unscale(Optimizer& optimizer) {
   entry.parameters = parameters;
   entries_.emplace(&optimizer, std::move(entry));
   for (const auto& [parameter, quotient] : quotients) parameter.set_grad(quotient);
-  tell_thread(false);
+  told_.add_unscaled(parameters);
 }
 
 void GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
@@ -173,17 +159,49 @@ void GradScaler::update() {
   found_.copy_(any);  // where it was, for graphs that write it anew
   entries_.clear();
   is_scaled_ = false;
-  tell_thread(false);
+  told_.end();
 }
 
-GradScaler::Stats GradScaler::read() const {
-  const Stats stats{scale_.item(), int64_t(good_.item()), int64_t(skipped_.item()), int64_t(in_a_row_.item()),
-                    norm_.item(),  int64_t(found_.item())};
+std::vector<TensorView> GradScaler::numbers() const {
+  return {scale_, good_, skipped_, in_a_row_, norm_, found_};
+}
+
+GradScaler::Stats GradScaler::usable(const Stats& stats) const {
   check(stats.in_a_row == 0 || (stats.scale >= options_.min_scale && stats.in_a_row < options_.max_skips),
         "GradScaler: ", stats.in_a_row, " updates in a row had gradients that are not finite; the scale is ",
         stats.scale, " (min_scale ", options_.min_scale, ", max_skips ", options_.max_skips,
         "); anomaly mode names the operation, and bf16 has the range of f32");
   return stats;
+}
+
+GradScaler::Stats GradScaler::read() const {
+  Reading reading(*this);
+  reading.start();
+  return reading.finish();
+}
+
+GradScaler::Stats GradScaler::stats() {
+  if (reading_) {
+    if (!reading_->is_done()) return newest_;
+    newest_ = reading_->finish();
+  } else {
+    reading_ = std::make_unique<Reading>(*this);
+  }
+  reading_->start();
+  if (reading_->is_done()) newest_ = reading_->finish();
+  return newest_;
+}
+
+GradScaler::Reading::Reading(const GradScaler& scaler)
+    : scaler_(scaler), numbers_(scaler.scale_.device(), scaler.numbers().size()) {}
+
+void GradScaler::Reading::start() { numbers_.start(scaler_.numbers()); }
+
+bool GradScaler::Reading::is_done() const { return numbers_.is_done(); }
+
+GradScaler::Stats GradScaler::Reading::finish() {
+  const std::vector<double> n = numbers_.finish();
+  return scaler_.usable({n[0], int64_t(n[1]), int64_t(n[2]), int64_t(n[3]), n[4], int64_t(n[5])});
 }
 
 nn::NamedTensors GradScaler::state() const {

@@ -1,11 +1,12 @@
 // GradScaler: training in f16 without losing small gradients (Micikevicius et al. 2018, 3.2).
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 
+#include "reprise/core/cuda/late_read.h"
 #include "reprise/nn/optim/optimizer.h"
+#include "reprise/nn/optim/scaled_gradients.h"
 
 namespace reprise::optim {
 
@@ -27,14 +28,13 @@ struct GradScalerOptions {
 ///   scaler.step(optimizer, {.clip = 1.0});  // one pass over the gradients: finite? norm? then the update, or not
 ///   scaler.update();                        // once, after the steps of all optimizers
 ///
-/// Scale, counts and what was found lie on the device, and no call waits for it but `read`, `state_dict` and
-/// `load_state_dict`. A gradient that neither over- nor underflows has the bits of training without a scale. An update
+/// Scale, counts and what was found lie on the device, and no call waits for it but `read`, `Reading::finish`, `state_dict`
+/// and `load_state_dict`. A gradient that neither over- nor underflows has the bits of training without a scale. An update
 /// that is not made leaves parameters, moments and their counts as they are. The rule is PyTorch's torch.amp.GradScaler's.
 class GradScaler {
  public:
   /// Error, naming option and value, unless the options are as said there.
   explicit GradScaler(Device device, const GradScalerOptions& options = {});
-  ~GradScaler();
   GradScaler(const GradScaler&) = delete;
 
   /// loss * scale. Error unless the loss is in f32 or f64, and there; after a step of this update.
@@ -52,6 +52,9 @@ class GradScaler {
   /// or if one has unscaled and not stepped.
   void update();
 
+  /// i32, on the device: not 0 if the last update was not made. Later ones write it there.
+  const Tensor& found() const { return found_; }
+
   struct Stats {
     double scale = 0;
     int64_t good = 0;      ///< updates since the scale was changed
@@ -64,6 +67,24 @@ class GradScaler {
   };
   /// Waits for the device. Error, naming scale and counts, if the scale is below min_scale or max_skips is reached.
   Stats read() const;
+  /// The newest numbers that have arrived of those it has asked for, and asks for the present ones if none are under way.
+  /// Waits for nothing: on a CUDA device they are of this update or of one before, at first of none.
+  Stats stats();
+
+  /// The numbers after an update, on their way to the host while the device goes on with the next one. It may be started
+  /// again and again; the scaler outlives it.
+  class Reading {
+   public:
+    explicit Reading(const GradScaler& scaler);
+    void start();          ///< asks for the numbers as they are after what is on the stream now
+    bool is_done() const;  ///< whether `finish` would not wait
+    /// What `read` would have given then, with its Error. Waits for that point of the stream alone.
+    Stats finish();
+
+   private:
+    const GradScaler& scaler_;
+    cuda::LateRead numbers_;
+  };
 
   /// "scale", "good", "hysteresis", "skipped", "in_a_row", one element each.
   nn::NamedTensors state_dict() const;
@@ -81,20 +102,19 @@ class GradScaler {
   void check_disjoint(const Optimizer& optimizer, const TensorList& parameters) const;
   Tensor check_gradients(const TensorList& gradients, const Tensor& scale, double clip, Tensor& found);
   nn::NamedTensors state() const;
-  /// Whether gradients of this thread are those of a scaled loss.
-  void tell_thread(bool are_scaled);
+  /// What Stats are made of, in their order.
+  std::vector<TensorView> numbers() const;
+  /// The Error of `read`.
+  Stats usable(const Stats& stats) const;
 
   GradScalerOptions options_;
   Tensor scale_, good_, hysteresis_, skipped_, in_a_row_;
-  Tensor norm_, found_;                     // of the last step, of the last update
-  bool is_scaled_ = false;                  // a loss of this update
-  std::shared_ptr<std::atomic<int>> told_;  // the count of the thread whose gradients no unscale has divided
+  Tensor norm_, found_;                        // of the last step, of the last update
+  bool is_scaled_ = false;                     // a loss of this update
+  detail::ScaledScope told_;                   // the thread that has scaled
   std::map<const Optimizer*, Entry> entries_;  // of this update
+  Stats newest_;
+  std::unique_ptr<Reading> reading_;  // of `stats`
 };
-
-namespace detail {
-/// How many scalers say that gradients of this thread are those of a scaled loss.
-const std::shared_ptr<std::atomic<int>>& scaled_gradients();
-}  // namespace detail
 
 }  // namespace reprise::optim

@@ -12,7 +12,7 @@
 #include "reprise/core/overlap.h"
 #include "reprise/core/tensor_set.h"
 #include "reprise/kernels/optimizer/gradient_norm.h"
-#include "reprise/nn/optim/grad_scaler.h"
+#include "reprise/nn/optim/scaled_gradients.h"
 #include "reprise/nn/registration.h"
 
 namespace reprise::optim {
@@ -62,6 +62,13 @@ size_t GroupOptimizer::first_list(const Tensor& parameter) const {
 void GroupOptimizer::add_state(StateList list) {
   list.tensors->resize(parameter_count());
   state_.push_back(std::move(list));
+}
+
+std::vector<WideParameter> Optimizer::wide_parameters() {
+  std::vector<WideParameter> all;
+  for (ParameterGroup* group : all_groups())
+    for (Tensor& parameter : group->parameters) all.push_back({parameter, {}});
+  return all;
 }
 
 std::vector<ParameterGroup*> GroupOptimizer::all_groups() {
@@ -230,9 +237,7 @@ TensorList contiguous_gradients(const TensorList& parameters) {
 }
 
 double grad_norm(const TensorList& parameters) {
-  check(*detail::scaled_gradients() == 0,
-        "grad_norm: the gradients are those of a scaled loss; let GradScaler::step clip them, or unscale "
-        "them first");
+  detail::check_unscaled("grad_norm", parameters);
   const TensorList kept = contiguous_gradients(parameters);  // alive until the kernel is done
   if (kept.empty()) return 0;
   const std::vector<TensorView> gradients(kept.begin(), kept.end());
@@ -249,6 +254,7 @@ double clip_scale(double norm, double max_norm) {
 
 void clip_grad_value(const TensorList& parameters, double max_value) {
   check(max_value > 0, "clip: max_value must be above 0, got ", max_value);
+  detail::check_unscaled("clip_grad_value", parameters);
   NoGrad guard;
   for (const Tensor& parameter : parameters) {
     Tensor gradient = parameter.grad();
@@ -263,6 +269,7 @@ void clip_grad_value(const TensorList& parameters, double max_value) {
 }
 
 double clip_grad_norm(const TensorList& parameters, double max_norm) {
+  detail::check_unscaled("clip_grad_norm", parameters);
   double norm = grad_norm(parameters);
   double scale = clip_scale(norm, max_norm);
   NoGrad guard;

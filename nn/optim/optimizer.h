@@ -27,6 +27,12 @@ inline DType state_dtype(const Tensor& parameter) {
   return parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
 }
 
+/// A parameter with the digits that its 16 bits have no room for, where the optimizer keeps them.
+struct WideParameter {
+  Tensor value;      ///< its copy in f32, or itself
+  Tensor remainder;  ///< beside itself, u8 (shape, 2): the lower half (Master::split); undefined: none
+};
+
 /// What a training loop needs of SGD, AdamW or several of them (OptimizerList).
 class Optimizer {
  public:
@@ -56,6 +62,10 @@ class Optimizer {
   /// if groups have one each.
   void set_weight_decay(double weight_decay);
   virtual std::vector<ParameterGroup*> all_groups() = 0;
+  /// The optimizers that it consists of, each with what the names of its state begin with: itself alone, with nothing.
+  virtual std::vector<std::pair<std::string, Optimizer*>> parts() { return {{"", this}}; }
+  /// What averages follow, of the parameters of all groups in their order.
+  virtual std::vector<WideParameter> wide_parameters();
   virtual int64_t steps() const = 0;  ///< updates so far
 
   /// State tensors under names such as "0.first_moment" (the parameter's place in the groups), and "steps".
@@ -136,15 +146,16 @@ class GroupOptimizer : public Optimizer {
 /// Contiguous gradients of the parameters that have one.
 TensorList contiguous_gradients(const TensorList& parameters);
 
-/// The norm of all gradients as one vector, in f64. Tensors without a gradient count nothing. Error while they are those of
-/// a scaled loss (GradScaler::scale).
+/// The norm of all gradients as one vector, in f64. Tensors without a gradient count nothing. Error for each parameter, of
+/// any optimizer, between GradScaler::scale on this thread and the unscale of its optimizer, or update.
 double grad_norm(const TensorList& parameters);
 
 /// What to multiply gradients by so that their norm is at most `max_norm`: min(1, max_norm / (norm + 1e-6)).
 /// Error if the norm is NaN or inf: no factor helps then, and the update would spoil every parameter.
 double clip_scale(double norm, double max_norm);
 
-/// Cuts each element of the gradients off at +-max_value, in place. Error unless that is above 0.
+/// Cuts each element of the gradients off at +-max_value, in place. Error unless that is above 0, or of a scaled loss as in
+/// grad_norm.
 void clip_grad_value(const TensorList& parameters, double max_value);
 
 /// Scales the gradients in place so that their norm is at most `max_norm`; returns the norm before.

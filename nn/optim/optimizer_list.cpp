@@ -37,6 +37,21 @@ std::vector<ParameterGroup*> OptimizerList::all_groups() {
   return all;
 }
 
+std::vector<std::pair<std::string, Optimizer*>> OptimizerList::parts() {
+  std::vector<std::pair<std::string, Optimizer*>> all;
+  for (size_t i = 0; i < optimizers_.size(); ++i)
+    for (auto& [prefix, part] : optimizers_[i].get().parts())
+      all.emplace_back(std::to_string(i) + "." + prefix, part);
+  return all;
+}
+
+std::vector<WideParameter> OptimizerList::wide_parameters() {
+  std::vector<WideParameter> all;
+  for (Optimizer& optimizer : optimizers_)
+    for (WideParameter& wide : optimizer.wide_parameters()) all.push_back(std::move(wide));
+  return all;
+}
+
 void OptimizerList::step(double gradient_scale) {
   check_groups();
   for (Optimizer& optimizer : optimizers_) optimizer.step(gradient_scale);

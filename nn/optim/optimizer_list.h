@@ -27,6 +27,8 @@ class OptimizerList final : public Optimizer {
   void allocate_state() override;
   std::vector<size_t> step_temporaries() const override;
   std::vector<ParameterGroup*> all_groups() override;
+  std::vector<std::pair<std::string, Optimizer*>> parts() override;
+  std::vector<WideParameter> wide_parameters() override;
   int64_t steps() const override { return optimizers_[0].get().steps(); }
   nn::NamedTensors state_dict() const override;
   void load_state_dict(const nn::NamedTensors& state) override;

@@ -32,6 +32,14 @@ void Sgd::allocate_state() {
   });
 }
 
+std::vector<WideParameter> Sgd::wide_parameters() {
+  std::vector<WideParameter> all;
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    all.push_back({masters_.copy_of(parameter, place), {}});
+  });
+  return all;
+}
+
 void Sgd::step(double gradient_scale) {
   update(gradient_scale, {});
   ++steps_;

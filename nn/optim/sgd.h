@@ -24,6 +24,7 @@ class Sgd final : public GroupOptimizer {
   void step(double gradient_scale = 1) override;
   void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
   void allocate_state() override;
+  std::vector<WideParameter> wide_parameters() override;
 
  private:
   struct Checked {};  // the options fit the groups

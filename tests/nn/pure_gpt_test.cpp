@@ -116,6 +116,7 @@ TEST(PureGpt, TrainsToTheLossesOfF32) {
                         {.master = Master::split},
                         {.master = Master::stochastic},
                         {.master = Master::stochastic, .moments = DType::bf16},
+                        {.master = Master::stochastic, .moments = DType::u8},
                         {.dtype = DType::f16},
                         {.dtype = DType::f16, .main_gradients = false}};
   for (const Mode& mode : modes) {
@@ -200,7 +201,8 @@ TEST(PureGpt, TakesTheBytesAParameterThatTheDocsSay) {
     Master master;
     DType moments;
     bool main_gradients;
-    size_t parameter, gradient, state;
+    size_t parameter, gradient;
+    double state;
   };
   const Row rows[] = {{DType::f32, Master::f32, DType::f32, true, 4, 4, 8},
                       {DType::bf16, Master::f32, DType::f32, true, 2, 4, 12},
@@ -208,7 +210,8 @@ TEST(PureGpt, TakesTheBytesAParameterThatTheDocsSay) {
                       {DType::bf16, Master::split, DType::f32, true, 2, 4, 10},
                       {DType::bf16, Master::split, DType::f32, false, 2, 2, 10},
                       {DType::bf16, Master::stochastic, DType::f32, false, 2, 2, 8},
-                      {DType::bf16, Master::stochastic, DType::bf16, false, 2, 2, 4}};
+                      {DType::bf16, Master::stochastic, DType::bf16, false, 2, 2, 4},
+                      {DType::bf16, Master::stochastic, DType::u8, false, 2, 2, 2 + 8. / 256}};
   const int64_t count = 1 << 16;
   auto bytes = [] { return allocator(test_device()).stats().by_category; };
   for (const Row& row : rows) {
@@ -230,7 +233,7 @@ TEST(PureGpt, TakesTheBytesAParameterThatTheDocsSay) {
     };
     EXPECT_EQ(per_parameter(MemoryCategory::parameters), double(row.parameter));
     EXPECT_EQ(per_parameter(MemoryCategory::gradients), double(row.gradient));
-    EXPECT_EQ(per_parameter(MemoryCategory::optimizer), double(row.state)) << &row - rows;
+    EXPECT_EQ(per_parameter(MemoryCategory::optimizer), row.state) << &row - rows;
   }
 }
 

@@ -68,7 +68,9 @@ std::map<std::string, Op> operations() {
   add("exp", exp), add("log", log), add("sqrt", sqrt), add("rsqrt", rsqrt), add("square", square);
   add("reciprocal", reciprocal), add("abs", abs), add("sin", sin), add("cos", cos), add("tanh", tanh);
   add("sigmoid", sigmoid), add("erf", erf), add("relu", relu), add("gelu", gelu), add("silu", silu);
-  add("softmax", softmax), add("log_softmax", log_softmax), add("clone", clone);
+  add("softmax", [](const Tensor& a) { return softmax(a); });
+  add("log_softmax", [](const Tensor& a) { return log_softmax(a); });
+  add("clone", clone);
   add("neg", [](const Tensor& a) { return -a; });
   add("clamp", [](const Tensor& a) { return clamp(a, 0, 1); });
   add("pow", [](const Tensor& a) { return pow(a, 3); });
@@ -161,6 +163,20 @@ TEST(AutocastTable, SumsOfANormAreWideAndTheirNormsF32) {
       EXPECT_EQ(layer.norm.dtype(), DType::f32);
       EXPECT_EQ(rms.norm.dtype(), DType::f32);
     }
+}
+
+TEST(AutocastTable, NormsAsGivenKeepTheDtypeOfTheirInput) {
+  amp::Autocast autocast(test_device(), DType::bf16, {.norms = amp::Norms::as_given});
+  const Tensor gamma = ones({4}, DType::f32, test_device());
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+    const Tensor x = twos({2, 4}, dtype);
+    EXPECT_EQ(layer_norm(x, gamma, {}).dtype(), dtype);
+    EXPECT_EQ(rms_norm(x, gamma).dtype(), dtype);
+    EXPECT_EQ(add_layer_norm(x, x, gamma, {}).norm.dtype(), dtype);
+  }
+  EXPECT_EQ(add_rms_norm(twos({2, 4}, DType::bf16), twos({2, 4}, DType::f32), gamma).norm.dtype(),
+            DType::f32);
+  EXPECT_EQ(rms_norm(twos({2, 4}, DType::bf16), gamma, 1e-6, {.out = DType::f32}).dtype(), DType::f32);
 }
 
 TEST(AutocastTable, AResidualIsNotCast) {

@@ -65,13 +65,35 @@ Tensor numbers_of(const OpInput& input, size_t index, DType dtype) {
   return Tensor::from(values, input.shape).to(dtype).to(DType::f64);
 }
 
-TensorList make_inputs(const std::vector<OpInput>& inputs, DType rounded_to, DType dtype, Layout layout,
+OpDTypes uniform(const OpCase& op, DType dtype) {
+  return {std::vector<DType>(op.inputs.size(), dtype), dtype};
+}
+
+// Those of the checks that need no more than one.
+OpDTypes usual(const OpCase& op) { return op.dtypes ? *op.dtypes : uniform(op, DType::f32); }
+
+std::string described(const OpDTypes& dtypes) {
+  std::string text;
+  for (DType dtype : dtypes.inputs) text += detail::join(dtype, " ");
+  return detail::join(text, "-> ", dtypes.output);
+}
+
+double roundoff(const OpDTypes& dtypes) {
+  double largest = unit_roundoff(dtypes.output);
+  for (DType dtype : dtypes.inputs) largest = std::max(largest, unit_roundoff(dtype));
+  return largest;
+}
+
+// In these dtypes, or with their numbers in f64.
+enum class Held { as_rounded, in_f64 };
+
+TensorList make_inputs(const std::vector<OpInput>& inputs, const OpDTypes& dtypes, Held held, Layout layout,
                        Device device) {
   NoGrad guard;
   TensorList made;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Tensor numbers = numbers_of(inputs[i], i, rounded_to);
-    if (!inputs[i].values.defined()) numbers = numbers.to(dtype);
+    Tensor numbers = numbers_of(inputs[i], i, dtypes.inputs[i]);
+    if (!inputs[i].values.defined() && held == Held::as_rounded) numbers = numbers.to(dtypes.inputs[i]);
     Tensor x = in_layout(numbers.to(device), layout);
     if (!inputs[i].values.defined() && inputs[i].requires_grad) x.set_requires_grad();
     made.push_back(x);
@@ -95,19 +117,26 @@ RunResult plain_run(const OpFunction& fn, const TensorList& inputs, const Tensor
   return run_modes().front().run(fn, inputs, dy);
 }
 
-void compare_with_oracle(const OpCase& op, const std::vector<OpInput>& inputs, DType dtype, Layout layout,
-                         Device device) {
-  TensorList exact = make_inputs(inputs, dtype, DType::f64, Layout::contiguous, Device::cpu());
+TensorList usual_inputs(const OpCase& op, const std::vector<OpInput>& inputs) {
+  return make_inputs(inputs, usual(op), Held::as_rounded, Layout::contiguous, test_device());
+}
+Tensor usual_gradient(const OpCase& op, const Tensor& y) {
+  return output_gradient(y, usual(op).output, usual(op).output);
+}
+
+void compare_with_oracle(const OpCase& op, const std::vector<OpInput>& inputs, const OpDTypes& dtypes,
+                         Layout layout, Device device) {
+  TensorList exact = make_inputs(inputs, dtypes, Held::in_f64, Layout::contiguous, Device::cpu());
   const OpFunction& oracle = op.composite ? op.composite : op.fn;
   Tensor shape_only = probe(oracle, exact);
-  RunResult want = plain_run(oracle, exact, output_gradient(shape_only, dtype, DType::f64));
+  RunResult want = plain_run(oracle, exact, output_gradient(shape_only, dtypes.output, DType::f64));
 
-  TensorList given = make_inputs(inputs, dtype, dtype, layout, device);
-  Tensor dy = in_layout(output_gradient(shape_only, dtype, dtype).to(device), layout);
+  TensorList given = make_inputs(inputs, dtypes, Held::as_rounded, layout, device);
+  Tensor dy = in_layout(output_gradient(shape_only, dtypes.output, dtypes.output).to(device), layout);
   RunResult got = plain_run(op.fn, given, dy);
 
-  double tolerance = op.roundings * unit_roundoff(dtype);
-  EXPECT_EQ(got.output.dtype(), dtype) << "the output's dtype";
+  double tolerance = op.roundings * roundoff(dtypes);
+  EXPECT_EQ(got.output.dtype(), dtypes.output) << "the output's dtype";
   EXPECT_TRUE(is_close(got.output, want.output, tolerance)) << "in the output";
   if (op.reference && &inputs != &op.empty_inputs) {
     EXPECT_TRUE(is_close(got.output.to_vector<double>(), op.reference(exact), tolerance))
@@ -116,35 +145,40 @@ void compare_with_oracle(const OpCase& op, const std::vector<OpInput>& inputs, D
   for (size_t i = 0; i < given.size(); ++i) {
     if (!given[i].requires_grad()) continue;
     ASSERT_TRUE(got.grads[i].defined()) << "no gradient of input " << i;
-    EXPECT_EQ(got.grads[i].dtype(), dtype) << "dtype of the gradient of input " << i;
+    EXPECT_EQ(got.grads[i].dtype(), dtypes.inputs[i]) << "dtype of the gradient of input " << i;
     EXPECT_TRUE(is_close(got.grads[i], want.grads[i], tolerance)) << "in the gradient of input " << i;
   }
 }
 
 void compare_everywhere(const OpCase& op) {
   Device device = test_device();
+  std::vector<OpDTypes> tried;
+  if (op.dtypes) tried.push_back(*op.dtypes);
   for (DType dtype : kDTypes)
+    if (!op.dtypes) tried.push_back(uniform(op, dtype));
+  for (const OpDTypes& dtypes : tried)
     for (Layout layout : kLayouts) {
-      SCOPED_TRACE(detail::join(op.name, " ", device, " ", dtype, " ", name_of(layout)));
-      compare_with_oracle(op, op.inputs, dtype, layout, device);
+      SCOPED_TRACE(detail::join(op.name, " ", device, " ", described(dtypes), " ", name_of(layout)));
+      compare_with_oracle(op, op.inputs, dtypes, layout, device);
       if (!op.empty_inputs.empty()) {
         SCOPED_TRACE("empty inputs");
-        compare_with_oracle(op, op.empty_inputs, dtype, layout, device);
+        compare_with_oracle(op, op.empty_inputs, dtypes, layout, device);
       }
     }
 }
 
 void check_gradients_numerically(const OpCase& op) {
-  TensorList inputs = make_inputs(op.inputs, DType::f64, DType::f64, Layout::contiguous, Device::cpu());
+  TensorList inputs =
+      make_inputs(op.inputs, uniform(op, DType::f64), Held::in_f64, Layout::contiguous, Device::cpu());
   auto fn = [&](const TensorList& in) { return TensorList{op.fn(in)}; };
   EXPECT_NO_THROW(gradcheck(fn, inputs)) << op.name;
   if (op.differentiable_twice) { EXPECT_NO_THROW(gradgradcheck(fn, inputs)) << op.name; }
 }
 
 // Everything that must give the very bits of a plain run.
-void compare_modes(const OpCase& op, const std::vector<OpInput>& inputs, Device device) {
-  TensorList given = make_inputs(inputs, DType::f32, DType::f32, Layout::contiguous, device);
-  Tensor dy = output_gradient(probe(op.fn, given), DType::f32, DType::f32);
+void compare_modes(const OpCase& op, const std::vector<OpInput>& inputs) {
+  TensorList given = usual_inputs(op, inputs);
+  Tensor dy = usual_gradient(op, probe(op.fn, given));
   RunResult want = plain_run(op.fn, given, dy);
   EXPECT_TRUE(same_bits(probe(op.fn, given), want.output)) << op.name << ": output without a graph";
   for (const RunMode& mode : run_modes()) {
@@ -159,8 +193,8 @@ void compare_modes(const OpCase& op, const std::vector<OpInput>& inputs, Device 
 // Asking for one gradient alone gives the bits it has among the others; but a library may sum a bias's gradient beside
 // the product of its weight's in another order than where one of the two is not wanted.
 void check_single_gradients(const OpCase& op) {
-  TensorList given = make_inputs(op.inputs, DType::f32, DType::f32, Layout::contiguous, test_device());
-  Tensor dy = output_gradient(probe(op.fn, given), DType::f32, DType::f32);
+  TensorList given = usual_inputs(op, op.inputs);
+  Tensor dy = usual_gradient(op, probe(op.fn, given));
   RunResult all = plain_run(op.fn, given, dy);
   const bool by_library =
       op.sums_bias_with_weight && test_device().is_cuda() && kernels::vendor::has_cublaslt();
@@ -177,8 +211,8 @@ void check_single_gradients(const OpCase& op) {
 }
 
 void check_accumulation(const OpCase& op) {
-  TensorList given = make_inputs(op.inputs, DType::f32, DType::f32, Layout::contiguous, test_device());
-  Tensor dy = output_gradient(probe(op.fn, given), DType::f32, DType::f32);
+  TensorList given = usual_inputs(op, op.inputs);
+  Tensor dy = usual_gradient(op, probe(op.fn, given));
   RunResult plain = plain_run(op.fn, given, dy);
   for (const Tensor& x : given)
     if (x.requires_grad()) x.set_grad(full(x.shape(), 0.5, x.dtype(), x.device()));
@@ -192,7 +226,7 @@ void check_accumulation(const OpCase& op) {
 
 // A graph that kept something refuses to run twice, unless it was told to keep it.
 void check_second_backward(const OpCase& op) {
-  TensorList given = make_inputs(op.inputs, DType::f32, DType::f32, Layout::contiguous, test_device());
+  TensorList given = usual_inputs(op, op.inputs);
   int64_t kept = 0;
   autograd::SavedTensorHooks count(
       [&](const Tensor& x) {
@@ -201,15 +235,15 @@ void check_second_backward(const OpCase& op) {
       },
       [](const std::any& x) { return std::any_cast<Tensor>(x); });
   Tensor y = op.fn(given);
-  Tensor dy = output_gradient(y, DType::f32, DType::f32);
+  Tensor dy = usual_gradient(op, y);
   y.backward(dy);
   if (kept > 0) expect_error([&] { y.backward(dy); }, {"second time", "retain_graph"});
 }
 
 void check_leaks(const OpCase& op) {
   auto once = [&] {
-    TensorList given = make_inputs(op.inputs, DType::f32, DType::f32, Layout::contiguous, test_device());
-    plain_run(op.fn, given, output_gradient(probe(op.fn, given), DType::f32, DType::f32));
+    TensorList given = usual_inputs(op, op.inputs);
+    plain_run(op.fn, given, usual_gradient(op, probe(op.fn, given)));
     op.fn(given);  // a graph that never runs backward goes away too
   };
   once();  // kernels may keep workspace from their first call on
@@ -222,11 +256,11 @@ void check_leaks(const OpCase& op) {
 }  // namespace
 
 void check_op(const OpCase& op) {
-  Device device = test_device();
   compare_everywhere(op);
-  if (device.is_cpu()) check_gradients_numerically(op);  // of the graph, whatever the device
-  compare_modes(op, op.inputs, device);
-  if (!op.large_inputs.empty()) compare_modes(op, op.large_inputs, device);
+  // Of the graph, whatever the device; in f64.
+  if (test_device().is_cpu() && !op.dtypes) check_gradients_numerically(op);
+  compare_modes(op, op.inputs);
+  if (!op.large_inputs.empty()) compare_modes(op, op.large_inputs);
   check_single_gradients(op);
   check_accumulation(op);
   check_second_backward(op);

@@ -23,6 +23,12 @@ struct OpInput {
   Tensor values{};            ///< used as they are instead, without gradient: indices, conditions
 };
 
+/// A dtype for each argument and for the result.
+struct OpDTypes {
+  std::vector<DType> inputs;
+  DType output;
+};
+
 using OpFunction = std::function<Tensor(const TensorList&)>;
 
 struct OpCase {
@@ -42,6 +48,8 @@ struct OpCase {
   bool sums_bias_with_weight = false;  ///< a product may give the gradients of a weight and its bias together
   std::vector<OpInput> empty_inputs{};  ///< a second set, with a dimension of size 0
   std::vector<OpInput> large_inputs{};  ///< big enough for several threads
+  /// These, instead of one dtype for all, which is each in turn; then there is a composite.
+  std::optional<OpDTypes> dtypes{};
 };
 
 /// Tries everything the op promises; failures say which part, dtype and layout.

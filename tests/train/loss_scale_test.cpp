@@ -113,10 +113,25 @@ TEST(LossScale, AnOverflowChangesNothingButTheScale) {
       expect_same(f.optimizer.state_dict(), want.optimizer.state_dict(), what);
       EXPECT_EQ(f.updates_told, bad < 0 ? 8 : 7) << what;
       EXPECT_EQ(f.values_of("loss_scale").back(), bad < 0 ? 1024 : 512) << what;
-      EXPECT_EQ(f.values_of("skipped_updates").back(), bad < 0 ? 0 : 1) << what;
+      EXPECT_EQ(f.values_of("skipped").back(), bad < 0 ? 0 : 1) << what;
+      for (size_t step = 0; step < 8; ++step)
+        EXPECT_EQ(f.values_of("updates").at(step), double(step + 1) - (bad >= 0 && int64_t(step) >= bad))
+            << what;
+      EXPECT_EQ(f.values_of("loss").size(), 8u - (bad >= 0)) << what;
       EXPECT_EQ(f.values_of("grad_norm").size(), bad < 0 ? 8u : 7u) << what;
       EXPECT_EQ(f.values_of("lr").size(), 8u) << "a skipped update is a step all the same";
     }
+}
+
+TEST(LossScale, SaysWhatItSkips) {
+  Fixture f;
+  f.bad_step = 3, f.spoil = [](const Tensor& loss) { return loss * INFINITY; };
+  ::testing::internal::CaptureStdout();
+  train(f.task, f.options);
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  const std::string line = "step 4: gradients are not finite at scale 1024; skipped, scale 512\n";
+  EXPECT_NE(said.find(line), std::string::npos) << said;
+  EXPECT_EQ(said.find("skipped"), said.rfind("skipped")) << said;
 }
 
 TEST(LossScale, GoesOnFromACheckpoint) {
@@ -145,7 +160,7 @@ TEST(LossScale, GoesOnFromACheckpoint) {
   }
 }
 
-TEST(LossScale, BeginsAnewAfterARunWithoutOne) {
+TEST(LossScale, BeginsAnewAfterARunWithoutOneIfToldWhere) {
   Fixture plain, scaled;
   plain.options.loss_scale = 0;
   plain.options.stop_after = 4;
@@ -154,6 +169,8 @@ TEST(LossScale, BeginsAnewAfterARunWithoutOne) {
   EXPECT_FALSE(std::filesystem::exists(plain.folder / "checkpoints/step-00000004/loss_scale.safetensors"));
   scaled.options.run_folder = plain.folder.path();
   scaled.options.resume = true;
+  expect_error([&] { train(scaled.task, scaled.options); }, {"has no loss scale", "--init-scale"});
+  scaled.options.loss_scale_is_given = true;
   train(scaled.task, scaled.options);
   Fixture want;
   train_by_hand(want, -1);

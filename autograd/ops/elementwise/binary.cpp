@@ -89,13 +89,16 @@ struct Binary : autograd::Function<Binary<op>> {
   static constexpr const char* name = kernels::name_of(op);
   static constexpr auto autocast = amp::Policy::widest;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
+  // Dtypes that differ are met in `promoted`, before autocast sees them, or are read by the kernel as they are.
+  static constexpr uint32_t autocast_keeps = 0b11;
   Shape shape_a, shape_b;
+  DType of_a = DType::f32, of_b = DType::f32;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    shape_a = a.shape();
-    shape_b = b.shape();
+    shape_a = a.shape(), of_a = a.dtype();
+    shape_b = b.shape(), of_b = b.dtype();
     if constexpr (D::reads_inputs) this->save(a, b);
-    return run_binary(op, a, b, a.dtype(), name);
+    return run_binary(op, a, b, promote(of_a, of_b), name);
   }
 
   TensorList backward(const TensorList& dy) {
@@ -104,16 +107,18 @@ struct Binary : autograd::Function<Binary<op>> {
       a = this->saved(0);
       b = this->saved(1);
     }
-    Tensor da = this->needs_grad(0) ? sum_to(D::of_a(dy[0], a, b), shape_a) : Tensor();
-    Tensor db = this->needs_grad(1) ? sum_to(D::of_b(dy[0], a, b), shape_b) : Tensor();
+    Tensor da, db;
+    if (this->needs_grad(0)) da = autograd::converted(sum_to(D::of_a(dy[0], a, b), shape_a), of_a);
+    if (this->needs_grad(1)) db = autograd::converted(sum_to(D::of_b(dy[0], a, b), shape_b), of_b);
     return {da, db};
   }
 };
 
-// Mixed dtypes meet in the wider one; the casts are part of the graph.
+// Mixed dtypes meet in the wider one; where the kernel does not read both, by casts that are part of the graph.
 template <BinaryOp op>
 Tensor promoted(const Tensor& a, const Tensor& b) {
   autograd::check_given(kernels::name_of(op), a, b);
+  if (op == BinaryOp::add && kernels::adds_to_f32(a.dtype(), b.dtype())) return Binary<op>::apply(a, b);
   DType dtype = promote(a.dtype(), b.dtype());
   return Binary<op>::apply(cast(a, dtype), cast(b, dtype));
 }

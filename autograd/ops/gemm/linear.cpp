@@ -42,10 +42,11 @@ Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epil
 
 Tensor product_gradient(const Tensor& dy, const Tensor& row_scale, DType dtype) {
   NoGrad guard;
-  if (!row_scale.defined() || dy.numel() == 0) return cast(dy, dtype);
+  if (!row_scale.defined() || dy.numel() == 0) return converted(dy, dtype);
   const int64_t samples = row_scale.size(0);
   const Shape by_sample{samples, dy.size(0) / samples, dy.size(1)};
-  return cast(raw_reshape(reshape(dy, by_sample) * reshape(row_scale, {samples, 1, 1}), dy.shape()), dtype);
+  return converted(raw_reshape(reshape(dy, by_sample) * reshape(row_scale, {samples, 1, 1}), dy.shape()),
+                   dtype);
 }
 
 Tensor linear_dx(const Tensor& d, const Tensor& weight, const Tensor& scale,
@@ -93,7 +94,7 @@ ParameterGradients linear_gradients(const Tensor& d, const LinearParameters& of,
   if (!of.scale.defined()) return grads;
   NoGrad guard;
   if (of.wants_scale)
-    grads.scale = in_f32(
+    grads.scale = in_f32_inside(
         [](const Tensor& weight, const Tensor& products, const Tensor& bias, const Tensor& sums) {
           Tensor dscale = sum(weight * products, {1});
           return bias.defined() ? dscale + bias * sums : dscale;
@@ -103,7 +104,7 @@ ParameterGradients linear_gradients(const Tensor& d, const LinearParameters& of,
   auto finish = [&](bool wanted, Tensor& gradient, const Tensor& factor) {
     if (wanted)
       kernels::binary(stream, kernels::BinaryOp::mul, gradient,
-                      expand(cast(factor, gradient.dtype()).view(), gradient.shape()), gradient);
+                      expand(converted(factor, gradient.dtype()).view(), gradient.shape()), gradient);
     else
       gradient = Tensor();
   };
@@ -216,9 +217,9 @@ struct Linear : Function<Linear> {
     if (scale.defined()) {
       NoGrad guard;
       if (needs_grad(4))
-        dscale =
-            in_f32([&](const Tensor& dy, const Tensor& z) { return sum(dy * activate(z, activation_), {0}); },
-                   d, pre.detach());
+        dscale = in_f32_inside(
+            [&](const Tensor& dy, const Tensor& z) { return sum(dy * activate(z, activation_), {0}); }, d,
+            pre.detach());
       d = d * scale;
     }
     Tensor dpre = empty_like(d);

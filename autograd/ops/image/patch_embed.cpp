@@ -17,7 +17,7 @@ Shape cut_shape(const Shape& x, const Shape& weight) {
 }
 const Dims kPatchesFirst = {0, 2, 4, 1, 3, 5};  // (N, C, I, P, J, Q) -> (N, I, J, C, P, Q)
 
-void check_patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+void check_patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias, Mixed mixed = Mixed::none) {
   constexpr auto op = "patch_embed";
   check(x.rank() == 4 && weight.rank() == 4 && x.size(1) == weight.size(1), op,
         ": needs images (N, C, H, W) and a weight (W, C, P, P), got ", x.shape(), " and ", weight.shape());
@@ -25,7 +25,9 @@ void check_patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias
             x.size(3) % weight.size(3) == 0,
         op, ": patches of ", weight.size(2), " x ", weight.size(3), " do not tile images of ", x.size(2),
         " x ", x.size(3));
-  check(x.dtype() == weight.dtype(), op, ": images are ", x.dtype(), ", weight ", weight.dtype());
+  const bool fits = x.dtype() == weight.dtype() ||
+                    (mixed == Mixed::f32 && x.dtype() == DType::f32 && is_half(weight.dtype()));
+  check(fits, op, ": images are ", x.dtype(), ", weight ", weight.dtype());
   check_floating(op, x);
   check_device(op, x, weight);
   check_bias(bias, weight, op);
@@ -51,9 +53,10 @@ struct Rows {
   }
 };
 
-Tensor patchify(const Tensor& x, const Shape& weight) {
+// In `dtype`, which the copy rounds to.
+Tensor patchify(const Tensor& x, const Shape& weight, DType dtype) {
   const TensorView patches = patches_of(x, weight);
-  const Rows to(Tensor::empty(Rows::shape(patches), x.dtype(), x.device()), patches);
+  const Rows to(Tensor::empty(Rows::shape(patches), dtype, x.device()), patches);
   kernels::copy(current_stream(x.device()), patches, to.patches);
   return to.rows;
 }
@@ -61,15 +64,16 @@ Tensor patchify(const Tensor& x, const Shape& weight) {
 struct PatchEmbed : Function<PatchEmbed> {
   static constexpr const char* name = "patch_embed";
   static constexpr auto autocast = amp::Policy::low;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x
   static constexpr OpCost cost = OpCost::product();
   bool has_bias_ = false;
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    check_patch_embed(x, weight, bias);
+    check_patch_embed(x, weight, bias, under_autocast() ? Mixed::f32 : Mixed::none);
     has_bias_ = bias.defined();
     save(x, weight, bias);
     const KernelEpilogue epilogue(bias, {});
-    const Tensor rows = patchify(x, weight.shape());
+    const Tensor rows = patchify(x, weight.shape(), weight.dtype());
     const Tensor y = linear_forward(rows, matrix_of(weight), epilogue.views);
     const Shape cut = cut_shape(x.shape(), weight.shape());
     return raw_reshape(y, {cut[0], cut[2] * cut[4], weight.size(0)});
@@ -79,7 +83,7 @@ struct PatchEmbed : Function<PatchEmbed> {
     Tensor x = saved(0), weight = saved(1);
     if (grad_mode_enabled()) {
       auto same = [](const TensorList& in) {
-        return TensorList{composite::patch_embed(in[0], in[1], in[2])};
+        return TensorList{composite::patch_embed(cast(in[0], in[1].dtype()), in[1], in[2])};
       };
       return composite_backward(same, {x, weight, saved(2)}, dy);
     }
@@ -93,7 +97,7 @@ struct PatchEmbed : Function<PatchEmbed> {
     const bool wants_dbias = has_bias_ && needs_grad(2);
     MemoryScope memory = gradient_memory(1);
     if (needs_grad(1))
-      dweight = raw_reshape(linear_dweight(d, patchify(x, weight.shape()),
+      dweight = raw_reshape(linear_dweight(d, patchify(x, weight.shape(), d.dtype()),
                                            {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype())},
                                            wants_dbias ? &dbias : nullptr),
                             weight.shape());

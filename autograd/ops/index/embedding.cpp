@@ -5,6 +5,8 @@
 #include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/result_dtype.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -32,7 +34,7 @@ struct EmbeddingBackward : Function<EmbeddingBackward> {
     kernels::embedding_backward(current_stream(dy.device()), unit_stride(dy).view(), indices, dweight);
   }
   TensorList backward(const TensorList& ddweight) {
-    return {cast(embedding(ddweight[0], saved(0)), dtype_), Tensor()};
+    return {embedding(ddweight[0], saved(0), {.out = dtype_}), Tensor()};
   }
 };
 
@@ -41,33 +43,41 @@ struct Embedding : Function<Embedding> {
   static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::moves();
   Shape table_;
+  DType of_table_ = DType::f32;
 
-  Tensor forward(const Tensor& weight, const Tensor& indices) {
+  Tensor forward(const Tensor& weight, const Tensor& indices, DType out) {
     check(weight.rank() == 2, "embedding: the table must be (V, C), got ", weight.shape());
     check(indices.dtype() == DType::i64, "embedding: indices must be i64, got ", indices.dtype());
     table_ = weight.shape();
+    of_table_ = weight.dtype();
     save(indices);
     Shape shape = indices.shape();
     shape.push_back(weight.size(1));
-    Tensor y = Tensor::empty(shape, weight.dtype(), weight.device());
+    Tensor y = Tensor::empty(shape, out, weight.device());
     kernels::embedding(current_stream(weight.device()), weight, indices, y);
     return y;
   }
 
   // A table tied to the output layer has that layer's gradient already: the few rows are added to it, which
   // saves a table of zeros and a pass over it.
-  TensorList backward(const TensorList& dy) {
+  // Rows that forward widened have the gradient that a cast would have given them.
+  TensorList backward(const TensorList& d) {
+    const Tensor dy = is_half(of_table_) ? converted(d[0], of_table_) : d[0];
     if (Tensor dweight = GraphTask::take_pending(edges()[0]); dweight.defined()) {
-      EmbeddingBackward::add_rows(dy[0], saved(0), dweight);
+      EmbeddingBackward::add_rows(dy, saved(0), dweight);
       return {dweight, Tensor()};
     }
     MemoryScope memory = gradient_memory(0);
-    return {EmbeddingBackward::apply(dy[0], saved(0), table_, gradient_dtype(0, dy[0].dtype())), Tensor()};
+    return {EmbeddingBackward::apply(dy, saved(0), table_, gradient_dtype(0, of_table_)), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& indices) { return Embedding::apply(weight, indices); }
+Tensor embedding(const Tensor& weight, const Tensor& indices, const ResultOptions& result) {
+  check_given(Embedding::name, weight);
+  if (result.out) check_result_dtype(Embedding::name, weight, *result.out);
+  return Embedding::apply(weight, indices, result.out.value_or(weight.dtype()));
+}
 
 }  // namespace reprise

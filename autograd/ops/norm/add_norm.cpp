@@ -1,8 +1,10 @@
 // A residual sum and its normalisation as one operation: the sum is read once less. Bits and what is kept for
-// backward, the sum and one or two numbers per row, are those of the two operations.
+// backward, the sum and one or two numbers per row, are those of the two operations. Under autocast x, residual, sum and
+// norm have dtypes of their own, in the same pass.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/norm/layer_norm.h"
@@ -17,20 +19,23 @@ using namespace autograd;
 template <class Derived>
 struct AddNorm : Function<Derived> {
   static constexpr auto autocast = amp::Policy::widest;
-  static constexpr uint32_t autocast_norm_keeps = 0b1111;
+  static constexpr uint32_t autocast_keeps = 0b1111;  // the kernel reads what there is
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
   /// {x + residual, norm(x + residual)}
   TensorList forward(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
-                     double eps) {
+                     double eps, DType out) {
     constexpr auto op = Derived::name;
     check(x.rank() >= 1, op, ": needs at least one dimension");
-    check(residual.shape() == x.shape() && residual.dtype() == x.dtype(), op, ": residual ", residual.dtype(),
-          residual.shape(), " does not fit x ", x.dtype(), x.shape());
+    const bool mixes =
+        this->under_autocast() && (x.dtype() == DType::f64) == (residual.dtype() == DType::f64);
+    check(residual.shape() == x.shape() && (mixes || residual.dtype() == x.dtype()), op, ": residual ",
+          residual.dtype(), residual.shape(), " does not fit x ", x.dtype(), x.shape());
     if (!this->under_autocast()) check_dtype(x, gamma, op), check_dtype(x, beta, op);
     eps_ = eps;
-    Tensor sum = empty_like(x), y = empty_like(x), mean, rstd;
+    Tensor sum = Tensor::empty(x.shape(), promote(x.dtype(), residual.dtype()), x.device()), mean, rstd;
+    Tensor y = Tensor::empty(x.shape(), out, x.device());
     if (this->recording()) {
       if (Derived::centred) mean = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
       rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
@@ -54,7 +59,7 @@ struct AddNorm : Function<Derived> {
     Tensor sum = this->saved(0), gamma = this->saved(1), beta = this->saved(2);
     if (grad_mode_enabled()) {
       auto same = [&](const TensorList& in) {
-        return TensorList{Derived::composite(in[0], in[1], in[2], eps_)};
+        return TensorList{cast(Derived::composite(widened(in[0]), in[1], in[2], eps_), d[1].dtype())};
       };
       TensorList grads = composite_backward(same, {sum, gamma, beta}, {d[1]});
       Tensor dsum = d[0] + grads[0];
@@ -98,32 +103,25 @@ struct AddRmsNorm : AddNorm<AddRmsNorm> {
   }
 };
 
-// Under autocast the sum is of the wider dtype, and the norm f32 or as the sum: one pass where both are the same.
-bool is_two_operations(const Tensor& x, const Tensor& residual) {
-  if (!x.defined() || !residual.defined() || !amp::autocast_dtype(x.device())) return false;
-  if (x.dtype() != residual.dtype()) return true;
-  return is_half(x.dtype()) && amp::autocast_state().of(x.device()).norms == amp::Norms::f32;
+template <class Op>
+SumAndNorm add_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
+                    double eps, const ResultOptions& result) {
+  check_given(Op::name, x, residual);
+  const DType out = norm_dtype(Op::name, x, residual, result);
+  TensorList outputs = Op::apply(x, residual, gamma, beta, eps, out);
+  return {std::move(outputs[0]), std::move(outputs[1])};
 }
-
-SumAndNorm as_pair(TensorList outputs) { return {std::move(outputs[0]), std::move(outputs[1])}; }
 
 }  // namespace
 
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
-                          double eps) {
-  if (is_two_operations(x, residual)) {
-    Tensor sum = x + residual;
-    return {sum, layer_norm(sum, gamma, beta, eps)};
-  }
-  return as_pair(AddLayerNorm::apply(x, residual, gamma, beta, eps));
+                          double eps, const ResultOptions& result) {
+  return add_norm<AddLayerNorm>(x, residual, gamma, beta, eps, result);
 }
 
-SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps) {
-  if (is_two_operations(x, residual)) {
-    Tensor sum = x + residual;
-    return {sum, rms_norm(sum, gamma, eps)};
-  }
-  return as_pair(AddRmsNorm::apply(x, residual, gamma, Tensor(), eps));
+SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps,
+                        const ResultOptions& result) {
+  return add_norm<AddRmsNorm>(x, residual, gamma, Tensor(), eps, result);
 }
 
 }  // namespace reprise

@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
@@ -14,15 +15,15 @@ using namespace autograd;
 struct LayerNorm : Function<LayerNorm> {
   static constexpr const char* name = "layer_norm";
   static constexpr auto autocast = amp::Policy::f32;
-  static constexpr uint32_t autocast_norm_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
-  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, DType out) {
     check(x.rank() >= 1, "layer_norm: needs at least one dimension");
     if (!under_autocast()) check_dtype(x, gamma, name), check_dtype(x, beta, name);
     eps_ = eps;
-    Tensor y = empty_like(x), mean, rstd;
+    Tensor y = Tensor::empty(x.shape(), out, x.device()), mean, rstd;
     if (recording()) {
       mean = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
       rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
@@ -42,7 +43,7 @@ struct LayerNorm : Function<LayerNorm> {
     Tensor x = saved(0), gamma = saved(1), beta = saved(2);
     if (grad_mode_enabled()) {
       auto same = [&](const TensorList& in) {
-        return TensorList{composite::layer_norm(in[0], in[1], in[2], eps_)};
+        return TensorList{cast(composite::layer_norm(widened(in[0]), in[1], in[2], eps_), dy[0].dtype())};
       };
       return composite_backward(same, {x, gamma, beta}, dy);
     }
@@ -64,8 +65,9 @@ struct LayerNorm : Function<LayerNorm> {
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
-  return LayerNorm::apply(x, gamma, beta, eps);
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                  const ResultOptions& result) {
+  return LayerNorm::apply(x, gamma, beta, eps, norm_dtype(LayerNorm::name, x, x, result));
 }
 
 Tensor composite::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {

@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
@@ -14,15 +15,15 @@ using namespace autograd;
 struct RmsNorm : Function<RmsNorm> {
   static constexpr const char* name = "rms_norm";
   static constexpr auto autocast = amp::Policy::f32;
-  static constexpr uint32_t autocast_norm_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::pointwise();
   double eps_ = 0;
 
-  Tensor forward(const Tensor& x, const Tensor& gamma, double eps) {
+  Tensor forward(const Tensor& x, const Tensor& gamma, double eps, DType out) {
     check(x.rank() >= 1, "rms_norm: needs at least one dimension");
     if (!under_autocast()) check_dtype(x, gamma, name);
     eps_ = eps;
-    Tensor y = empty_like(x), rstd;
+    Tensor y = Tensor::empty(x.shape(), out, x.device()), rstd;
     if (recording()) rstd = Tensor::empty(rows_shape(x), statistics_dtype(x), x.device());
     kernels::rms_norm(current_stream(x.device()), {.x = unit_stride(x).view(),
                                                    .gamma = optional_view(gamma),
@@ -36,7 +37,9 @@ struct RmsNorm : Function<RmsNorm> {
   TensorList backward(const TensorList& dy) {
     Tensor x = saved(0), gamma = saved(1);
     if (grad_mode_enabled()) {
-      auto same = [&](const TensorList& in) { return TensorList{composite::rms_norm(in[0], in[1], eps_)}; };
+      auto same = [&](const TensorList& in) {
+        return TensorList{cast(composite::rms_norm(widened(in[0]), in[1], eps_), dy[0].dtype())};
+      };
       return composite_backward(same, {x, gamma}, dy);
     }
     Tensor dx, dgamma;
@@ -54,7 +57,9 @@ struct RmsNorm : Function<RmsNorm> {
 
 }  // namespace
 
-Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps) { return RmsNorm::apply(x, gamma, eps); }
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps, const ResultOptions& result) {
+  return RmsNorm::apply(x, gamma, eps, norm_dtype(RmsNorm::name, x, x, result));
+}
 
 Tensor composite::rms_norm(const Tensor& x, const Tensor& gamma, double eps) {
   auto wide = [&](const Tensor& rows, const Tensor& scale) {

@@ -1,6 +1,7 @@
 // Softmax cross-entropy as one operation: forward makes the loss and the gradient of the logits in one pass
-// and keeps the gradient only, in the memory of logits that nothing else holds. The host reads nothing: how
-// many targets a mean is taken over stays on the device.
+// and keeps the gradient only, in the memory of logits that nothing else holds. Of logits in 16 bits it keeps these and
+// a log-sum-exp per row, and backward makes the gradient: before the gradient of the loss, and so a loss scale, is in
+// it, it would vanish in f16. The host reads nothing: how many targets a mean is taken over stays on the device.
 #include "reprise/kernels/softmax/cross_entropy.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ Tensor mean_scale(const Tensor& targets, int64_t ignore_index) {
 
 // x times one f64, rounded once to the dtype of x. The factor may lie beyond the half types.
 Tensor times(const Tensor& x, const Tensor& factor) {
-  return cast(x * cast(factor, statistics_dtype(x)), x.dtype());
+  return converted(x * converted(factor, statistics_dtype(x)), x.dtype());
 }
 
 // The distribution the loss compares with: (rows, V); zero rows where ignored.
@@ -51,6 +52,7 @@ struct CrossEntropy : Function<CrossEntropy> {
   static constexpr OpCost cost = OpCost::reduction();
   CrossEntropyOptions options_;
   Shape logits_shape_;
+  bool keeps_logits_ = false, given_away_ = false;
 
   Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
                  const GivenAway& given_away) {
@@ -64,23 +66,30 @@ struct CrossEntropy : Function<CrossEntropy> {
     Tensor flat = reshape(unit_stride(logits), {rows, classes}), labels = reshape(targets, {rows}), dlogits,
            scale;
     if (options.reduction == Reduction::mean) scale = mean_scale(labels, options.ignore_index);
-    Tensor losses = Tensor::empty({rows}, statistics_dtype(logits), logits.device());
-    if (recording()) dlogits = given_away.logits ? flat.alias(flat.view()) : empty_like(flat);
+    Tensor losses = Tensor::empty({rows}, statistics_dtype(logits), logits.device()), log_sums;
+    keeps_logits_ = is_half(logits.dtype());
+    given_away_ = given_away.logits;
+    if (recording() && keeps_logits_) log_sums = Tensor::empty({rows}, DType::f64, logits.device());
+    if (recording() && !keeps_logits_)
+      dlogits = given_away.logits ? flat.alias(flat.view()) : empty_like(flat);
     kernels::cross_entropy(current_stream(logits.device()),
                            {.logits = flat,
                             .targets = labels,
                             .options = {options.ignore_index, options.label_smoothing},
                             .losses = losses,
                             .dlogits = optional_view(dlogits),
-                            .scale = optional_view(scale)});
-    save(dlogits, labels, scale);
+                            .scale = optional_view(scale),
+                            .log_sums = optional_view(log_sums)});
+    save(keeps_logits_ ? logits : dlogits, labels, scale, log_sums);
     const DType dtype = under_autocast() ? losses.dtype() : logits.dtype();
-    if (options.reduction == Reduction::none) return raw_reshape(cast(losses, dtype), targets.shape());
+    if (options.reduction == Reduction::none) return raw_reshape(converted(losses, dtype), targets.shape());
     Tensor total = sum(losses);
-    return cast(scale.defined() ? times(total, scale) : total, dtype);
+    return converted(scale.defined() ? times(total, scale) : total, dtype);
   }
 
   TensorList backward(const TensorList& dy) {
+    if (keeps_logits_)
+      return {grad_mode_enabled() ? of_composite(saved(0), dy[0]) : of_logits(dy[0]), Tensor()};
     if (grad_mode_enabled()) return {differentiable(dy[0]), Tensor()};
     Tensor dlogits = saved(0);  // (rows, V)
     bool none = options_.reduction == Reduction::none;
@@ -89,6 +98,27 @@ struct CrossEntropy : Function<CrossEntropy> {
     if (none) dlogits = dlogits * reshape(dy[0], {dlogits.size(0), 1});
     if (!none && !unit) dlogits = dlogits * dy[0];
     return {raw_reshape(dlogits, logits_shape_), Tensor()};
+  }
+
+  // From the logits, in their memory where they were given away.
+  Tensor of_logits(const Tensor& dy) {
+    const Tensor labels = saved(1), scale = saved(2), log_sums = saved(3), factor = converted(dy, DType::f32);
+    const Tensor logits = given_away_ ? take_saved(0) : saved(0);
+    const bool overwrites = logits.is_sole_owner() && logits.is_contiguous();
+    const Tensor dlogits = overwrites ? logits.alias(logits.view()) : empty_like(logits);
+    const Shape rows{labels.size(0), logits.size(-1)};
+    const Tensor flat = reshape(unit_stride(logits), rows);
+    const bool none = options_.reduction == Reduction::none;
+    kernels::cross_entropy_backward(
+        current_stream(logits.device()),
+        {.logits = flat,
+         .targets = labels,
+         .options = {options_.ignore_index, options_.label_smoothing},
+         .log_sums = log_sums,
+         .dy = none ? reshape(factor, {rows[0]}).view() : expand(factor.view(), {rows[0]}),
+         .scale = optional_view(scale),
+         .dlogits = raw_reshape(dlogits, rows).view()});
+    return dlogits;
   }
 
   // Note [Cross-entropy twice]
@@ -105,11 +135,17 @@ struct CrossEntropy : Function<CrossEntropy> {
       z = raw_reshape(cast(z, dlogits.dtype()), logits_shape_);
     }
     set_grad_fn(z, edges()[0].node, edges()[0].input);
+    return of_composite(z, dy);
+  }
+
+  Tensor of_composite(const Tensor& logits, const Tensor& dy) {
+    const Tensor labels = saved(1);
     auto same = [&](const TensorList& in) {
-      Tensor loss = composite::cross_entropy(in[0], raw_reshape(labels, rows_shape(in[0])), options_);
+      const Tensor z = widened(in[0]);
+      Tensor loss = composite::cross_entropy(z, raw_reshape(labels, rows_shape(z)), options_);
       return TensorList{cast(loss, dy.dtype())};
     };
-    return composite_backward(same, {z}, {dy})[0];
+    return composite_backward(same, {logits}, {dy})[0];
   }
 };
 
@@ -117,11 +153,10 @@ struct CrossEntropy : Function<CrossEntropy> {
 Tensor apply(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
              const GivenAway& given_away) {
   check_given("cross_entropy", logits, targets);
+  if (!is_floating(targets.dtype())) return CrossEntropy::apply(logits, targets, options, given_away);
   // The gradient, made here before any scale of the loss is in it, would vanish in f16.
   const bool widens = logits.dtype() == DType::f16 && amp::autocast_dtype(logits.device());
-  const Tensor from = widens ? cast(logits, DType::f32) : logits;
-  return is_floating(targets.dtype()) ? soft_cross_entropy(from, targets, options, given_away)
-                                      : CrossEntropy::apply(from, targets, options, given_away);
+  return soft_cross_entropy(widens ? cast(logits, DType::f32) : logits, targets, options, given_away);
 }
 
 }  // namespace
@@ -147,7 +182,7 @@ Tensor composite::cross_entropy(const Tensor& logits, const Tensor& targets,
     if (options.reduction == Reduction::none) return losses;
     if (options.reduction == Reduction::sum) return sum(losses);
     if (is_floating(targets.dtype())) return sum(losses) / double(std::max<int64_t>(1, losses.numel()));
-    return times(sum(losses), mean_scale(targets, options.ignore_index));
+    return sum(losses) * cast(mean_scale(targets, options.ignore_index), z.dtype());
   };
   return in_f32(wide, logits);
 }

@@ -1,9 +1,10 @@
-// Softmax and log-softmax over the last dimension; both keep their output only.
+// Softmax and log-softmax over the last dimension; both keep one tensor, their output as a rule.
 #include "reprise/kernels/softmax/softmax.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
@@ -11,26 +12,43 @@ namespace {
 
 using namespace autograd;
 
+// Note [Softmax of fewer bits]
+// Backward reads the result, in f32 for the bits of a cast behind it. Where forward wrote other 16 bits than those of x, x is
+// kept in the place of the result, and backward makes that again.
+
+// What backward needs, and whether it is x.
+struct Kept {
+  bool is_x = false;
+  Tensor of(const Tensor& x, const Tensor& y) {
+    is_x = is_half(y.dtype()) && y.dtype() != x.dtype();
+    return is_x ? x : y;
+  }
+};
+
 struct Softmax : Function<Softmax> {
   static constexpr const char* name = "softmax";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;
   static constexpr OpCost cost = OpCost::pointwise();
+  Kept kept_;
+  DType of_x_ = DType::f32;
 
-  Tensor forward(const Tensor& x) {
+  Tensor forward(const Tensor& x, DType out) {
     check(x.rank() >= 1, "softmax: needs at least one dimension");
-    Tensor y = empty_like(x);
+    Tensor y = Tensor::empty(x.shape(), out, x.device());
     kernels::softmax(current_stream(x.device()), unit_stride(x).view(), y);
-    save(y);
+    of_x_ = x.dtype();
+    save(kept_.of(x, y));
     return y;
   }
 
   TensorList backward(const TensorList& dy) {
-    Tensor y = saved(0);
+    Tensor y = kept_.is_x ? softmax(saved(0), {.out = DType::f32}) : saved(0);
     if (grad_mode_enabled()) {
       auto wide = [](const Tensor& d, const Tensor& p) { return p * (d - sum(d * p, {-1}, true)); };
-      return {in_f32(wide, dy[0], y)};
+      return {cast(wide(widened(dy[0]), widened(y)), of_x_)};
     }
-    Tensor dx = empty_like(y);
+    Tensor dx = Tensor::empty(y.shape(), of_x_, y.device());
     kernels::softmax_backward(current_stream(y.device()), unit_stride(dy[0]).view(), y, dx);
     return {dx};
   }
@@ -39,23 +57,27 @@ struct Softmax : Function<Softmax> {
 struct LogSoftmax : Function<LogSoftmax> {
   static constexpr const char* name = "log_softmax";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;
   static constexpr OpCost cost = OpCost::pointwise();
+  Kept kept_;
+  DType of_x_ = DType::f32;
 
-  Tensor forward(const Tensor& x) {
+  Tensor forward(const Tensor& x, DType out) {
     check(x.rank() >= 1, "log_softmax: needs at least one dimension");
-    Tensor y = empty_like(x);
+    Tensor y = Tensor::empty(x.shape(), out, x.device());
     kernels::log_softmax(current_stream(x.device()), unit_stride(x).view(), y);
-    save(y);
+    of_x_ = x.dtype();
+    save(kept_.of(x, y));
     return y;
   }
 
   TensorList backward(const TensorList& dy) {
-    Tensor y = saved(0);
+    Tensor y = kept_.is_x ? log_softmax(saved(0), {.out = DType::f32}) : saved(0);
     if (grad_mode_enabled()) {
       auto wide = [](const Tensor& d, const Tensor& log_p) { return d - exp(log_p) * sum(d, {-1}, true); };
-      return {in_f32(wide, dy[0], y)};
+      return {cast(wide(widened(dy[0]), widened(y)), of_x_)};
     }
-    Tensor dx = empty_like(y);
+    Tensor dx = Tensor::empty(y.shape(), of_x_, y.device());
     kernels::log_softmax_backward(current_stream(y.device()), unit_stride(dy[0]).view(), y, dx);
     return {dx};
   }
@@ -63,8 +85,12 @@ struct LogSoftmax : Function<LogSoftmax> {
 
 }  // namespace
 
-Tensor softmax(const Tensor& x) { return Softmax::apply(x); }
-Tensor log_softmax(const Tensor& x) { return LogSoftmax::apply(x); }
+Tensor softmax(const Tensor& x, const ResultOptions& result) {
+  return Softmax::apply(x, softmax_dtype(Softmax::name, x, result));
+}
+Tensor log_softmax(const Tensor& x, const ResultOptions& result) {
+  return LogSoftmax::apply(x, softmax_dtype(LogSoftmax::name, x, result));
+}
 
 Tensor composite::softmax(const Tensor& x) {
   auto wide = [](const Tensor& rows) {

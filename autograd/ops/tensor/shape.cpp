@@ -127,6 +127,7 @@ struct Cast : autograd::Function<Cast> {
 struct Concat : autograd::Function<Concat> {
   static constexpr const char* name = "concat";
   static constexpr auto autocast = amp::Policy::widest;
+  static constexpr uint32_t autocast_keeps = ~0u;  // a copy casts
   static constexpr autograd::OpCost cost = autograd::OpCost::moves();
   int dim_ = 0;
   std::vector<int64_t> sizes_;
@@ -135,6 +136,7 @@ struct Concat : autograd::Function<Concat> {
     dim_ = dim;
     Shape shape = parts[0].shape();
     shape[dim] = 0;
+    DType dtype = parts[0].dtype();
     for (const Tensor& part : parts) {
       Shape other = part.shape();
       check(other.size() == shape.size(), "concat: ranks differ: ", other, " and ", parts[0].shape());
@@ -142,11 +144,14 @@ struct Concat : autograd::Function<Concat> {
       shape[dim] += other[dim];
       numel_of(shape, name);
       other[dim] = parts[0].shape()[dim];
-      check(other == parts[0].shape() && part.dtype() == parts[0].dtype(), "concat: ", part.dtype(),
+      const bool mixes = under_autocast() && is_floating(dtype) && is_floating(part.dtype()) &&
+                         (dtype == DType::f64) == (part.dtype() == DType::f64);
+      check(other == parts[0].shape() && (mixes || part.dtype() == dtype), "concat: ", part.dtype(),
             part.shape(), " does not join ", parts[0].dtype(), parts[0].shape(), " along ", dim);
+      dtype = promote(dtype, part.dtype());
       check_device(name, parts[0], part);
     }
-    Tensor y = Tensor::empty(shape, parts[0].dtype(), parts[0].device());
+    Tensor y = Tensor::empty(shape, dtype, parts[0].device());
     int64_t at = 0;
     for (const Tensor& part : parts) {
       kernels::copy(current_stream(y.device()), part, slice(y.view(), dim, at, at + part.shape()[dim]));

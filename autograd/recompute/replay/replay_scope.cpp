@@ -4,7 +4,9 @@
 namespace reprise::recompute {
 
 ReplayScope::ReplayScope(const Recording& first)
-    : autocast_(first.thread.autocast()), thread_(first.thread.enter()) {
+    : autocast_(first.thread.autocast()),
+      matmul_precision_(first.thread.matmul_precision()),
+      thread_(first.thread.enter()) {
   if (first.options.preserve_rng) generators_.emplace(first.drawn);
   if (first.options.context.replay) context_ = first.options.context.replay();
   filter_.emplace(first.captures);

@@ -36,6 +36,7 @@ class ReplayScope {
   autograd::DrawRecorder no_recorders_{nullptr};
   std::optional<autograd::RestoreGenerators> generators_;
   amp::RestoreAutocast autocast_;
+  MatmulPrecisionScope matmul_precision_;
   std::vector<std::shared_ptr<void>> thread_;
   std::shared_ptr<void> context_;
   std::optional<Filter> filter_;

@@ -1,6 +1,7 @@
 // --precision: runs in 16 bits learn, go on where they stopped to the bit, and say what their options are for.
 // labels: end-to-end
 #include "reprise/tests/apps/gpt/program.h"
+#include "reprise/train/manifest.h"
 
 namespace reprise::apps {
 namespace {
@@ -52,8 +53,24 @@ TEST(Precision, F16GoesOnToTheBit) {
   expect_same_checkpoints(folder / "parts", folder / "whole");
   EXPECT_EQ(measurements(folder / "parts"), measurements(folder / "whole"));
   double first = 0;
-  EXPECT_GE(first_and_last(folder / "whole", "skipped_updates", &first), 1);
+  EXPECT_GE(first_and_last(folder / "whole", "skipped", &first), 1);
   EXPECT_LT(first_and_last(folder / "whole", "loss_scale", &first), 1073741824);
+}
+
+TEST(Precision, AnF16CheckpointWithoutAScaleNeedsOne) {
+  TempFolder folder;
+  folder.write("text", tiny_text());
+  const std::string out = folder / "run";
+  run(train_arguments(folder / "text", out, 6, {"--precision", "f16", "--stop-after", "2"}));
+  expect_refused({"train", "--out", out, "--resume", "--init-scale", "8"}, {"--init-scale is for a new run"});
+  const std::string checkpoint = newest_checkpoint(out);
+  std::filesystem::remove(checkpoint + "/loss_scale.safetensors");
+  train::write_manifest(checkpoint);
+  expect_refused({"train", "--out", out, "--resume"}, {"has no loss scale", "--init-scale"});
+  const std::string said = run({"train", "--out", out, "--resume", "--init-scale", "8"});
+  EXPECT_NE(said.find("begins at 8"), std::string::npos) << said;
+  double first = 0;
+  EXPECT_EQ(first_and_last(out, "loss_scale", &first), 8);
 }
 
 TEST(Precision, PureModesGoOnToTheBit) {
@@ -87,7 +104,9 @@ TEST(Precision, ChangesOnlyWhereThatIsSaid) {
   const std::string out = folder / "run";
   run(train_arguments(folder / "text", out, 6, {"--stop-after", "2"}));
   expect_refused({"train", "--out", out, "--resume", "--precision", "f16"}, {"--precision", "--change"});
-  const std::string said = run({"train", "--out", out, "--resume", "--precision", "f16", "--change"});
+  expect_refused({"train", "--out", out, "--resume", "--precision", "f16", "--change"}, {"--init-scale"});
+  const std::string said =
+      run({"train", "--out", out, "--resume", "--precision", "f16", "--change", "--init-scale", "65536"});
   EXPECT_NE(said.find("Loss scale: "), std::string::npos) << said;
   EXPECT_NE(said.find("begins at 65536"), std::string::npos) << said;
 }

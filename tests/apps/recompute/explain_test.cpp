@@ -41,6 +41,22 @@ TEST(Explain, KnowsWhatStaysFromStepToStep) {
   }
 }
 
+// Weights of 16 bits with gradients and copies in f32; gamma and beta of norms, 2 x 512 for each of two blocks and 512 at
+// the end, stay f32.
+TEST(Explain, KnowsWeightsOf16Bits) {
+  constexpr double of_norms = 5 * 2 * 256, weights = parameters - of_norms;
+  for (const char* precision : {"bf16-pure", "f16-pure"}) {
+    const std::string out = explained(precision),
+                      dtype = std::string(precision).substr(0, precision[0] == 'b' ? 4 : 3);
+    EXPECT_NE(line_of(out, "parameters").find(mib(2 * weights) + " " + dtype), std::string::npos) << out;
+    EXPECT_NE(line_of(out, "their gradients").find(mib(4 * parameters) + " f32"), std::string::npos) << out;
+    EXPECT_NE(line_of(out, "the optimizer's state").find(mib(8 * parameters + 4 * weights) + " f32"),
+              std::string::npos)
+        << out;
+    EXPECT_EQ(line_of(out, "shadows"), "") << out;
+  }
+}
+
 // Under autocast the weights of products, of which the head is the embedding, are read in 16 bits.
 TEST(Explain, KnowsShadows) {
   EXPECT_EQ(line_of(explained("f32"), "shadows"), "");
@@ -48,10 +64,11 @@ TEST(Explain, KnowsShadows) {
   EXPECT_NE(line_of(explained("bf16"), "shadows").find(mib(2 * weights)), std::string::npos);
 }
 
-// A block keeps 12 numbers for each channel of a token (docs/recompute.md): in f32 48 bytes, under autocast 28.
+// A block keeps 12 numbers for each channel of a token (docs/recompute.md): in f32 48 bytes, under autocast 28,
+// with weights of 16 bits 24.
 TEST(Explain, CountsWhatABlockKeeps) {
   const std::regex of_block("\n( {22}|h\\.0 \\.\\. h\\.1, each)[^\n]* ([0-9.]+) MiB");
-  for (auto [precision, bytes] : {std::pair{"f32", 48.0}, {"bf16", 28.0}}) {
+  for (auto [precision, bytes] : {std::pair{"f32", 48.0}, {"bf16", 28.0}, {"bf16-pure", 24.0}}) {
     const std::string out = explained(precision);
     const size_t begin = out.find("h.0 .. h.1, each");
     ASSERT_NE(begin, std::string::npos) << out;

@@ -19,6 +19,18 @@ TEST(Verify, PassesAndPrintsPeaksAndBitEqualityForEveryStrategy) {
   }
 }
 
+TEST(Verify, PassesInPurePrecisions) {
+  for (const char* precision : {"bf16-pure", "f16-pure"})
+    for (const char* strategy : {"full", "selective", "auto:50%"}) {
+      const ProgramResult result = run_recompute(recompute_arguments(
+          "verify", {"--recompute", strategy, "--steps", "2", "--dropout", "0.1", "--precision", precision}));
+      EXPECT_EQ(result.code, 0) << result.out << result.err;
+      EXPECT_NE(result.out.find("PASS: losses, gradients, weights and buffers are bit-equal in all 2 steps"),
+                std::string::npos)
+          << precision << result.out;
+    }
+}
+
 TEST(Verify, PassesOnAText) {
   TempFolder folder;
   std::string text = folder.write("text", tiny_text());

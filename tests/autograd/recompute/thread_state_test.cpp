@@ -102,5 +102,26 @@ TEST(ThreadState, IsThatOfEachRegion) {
   }
 }
 
+TEST(ThreadState, HasThePrecisionOfProducts) {
+  for (CheckpointMode mode : kModes) {
+    std::vector<MatmulPrecision> runs;
+    auto square = [&runs](const Tensor& x) {
+      runs.push_back(matmul_precision());
+      return x * x;
+    };
+    Tensor x = leaf({4}, 1), y;
+    {
+      MatmulPrecisionScope scope(MatmulPrecision::high);
+      y = checkpoint(square, x, {.mode = mode});
+    }
+    y = checkpoint(square, y, {.mode = mode});
+    set_matmul_precision(MatmulPrecision::high);  // between forward and backward
+    y.sum().backward();
+    set_matmul_precision(MatmulPrecision::highest);
+    using enum MatmulPrecision;
+    EXPECT_EQ(runs, (std::vector{high, highest, highest, high}));
+  }
+}
+
 }  // namespace
 }  // namespace reprise

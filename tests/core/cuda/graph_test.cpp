@@ -106,6 +106,43 @@ TEST_F(CudaGraph, GivesItsMemoryBackWhenItGoes) {
   EXPECT_EQ(memory().stats().reserved, reserved);
 }
 
+TEST_F(CudaGraph, KeepsWhatWasReleasedInsideAsLongAsItReadsIt) {
+  for (bool of_other_stream : {false, true}) {
+    SCOPED_TRACE(of_other_stream);
+    memory().empty_cache();
+    const size_t reserved = memory().stats().reserved;
+    cuda::OwnedStream side(device);
+    {
+      Tensor input;
+      {
+        cuda::StreamScope scope(of_other_stream ? side.get() : stream);
+        input = Tensor::from<int32_t>({4, 5, 6}, {3}, device);
+      }
+      synchronize(device);
+      cuda::Graph graph(stream, [&] {
+        input.record_stream(stream);
+        copy(input, target);
+        input = {};
+      });
+      // Whatever comes next on either stream may not have its memory: each launch reads it.
+      std::vector<Tensor> others;
+      for (const Stream& next : {stream, side.get()}) {
+        cuda::StreamScope scope(next);
+        for (int i = 0; i < 8; ++i) others.push_back(Tensor::zeros({3}, DType::i32, device));
+      }
+      synchronize(device);
+      for (int launch = 0; launch < 2; ++launch) {
+        target.zero_();
+        graph.launch();
+        EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{4, 5, 6}));
+      }
+    }
+    synchronize(device);
+    memory().empty_cache();
+    EXPECT_EQ(memory().stats().reserved, reserved) << "the graph is gone";
+  }
+}
+
 TEST_F(CudaGraph, IsUpdatedInPlaceIfItsShapeIsTheSame) {
   cuda::Graph graph(stream, [&] { copy(source, target); });
   Tensor other = Tensor::from<int32_t>({7, 8, 9}, {3}, device),

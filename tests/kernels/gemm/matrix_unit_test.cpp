@@ -56,6 +56,27 @@ TEST(TilePanel, HasTheWholeNumbers) {
       }
 }
 
+TEST(TilePanel, HasSixteenDigitsInTwoParts) {
+  const std::vector<float> x = normal_numbers(32 * 64, 5);
+  for (Side side : {Side::a, Side::b})
+    for (bool lines_contiguous : {true, false}) {
+      const PackSource<float> from =
+          lines_contiguous ? PackSource<float>{x.data(), 64, 1} : PackSource<float>{x.data(), 1, 32};
+      std::vector<uint16_t> panel(size_t(tile_panel::size(64, 2)));
+      const tile_panel::Session session;
+      tile_panel::pack(from, 32, 64, 2, side, panel.data());
+      double sum_of_errors = 0;
+      for (int64_t line = 0; line < 32; ++line)
+        for (int64_t p = 0; p < 64; ++p) {
+          const double want = from.data[line * from.stride + p * from.k_stride];
+          const double error = (unpacked(panel, side, 2, line, p) - want) / std::abs(want);
+          ASSERT_LE(std::abs(error), 0x1p-17) << line << ", " << p;
+          sum_of_errors += want < 0 ? -error : error;
+        }
+      EXPECT_LE(std::abs(sum_of_errors / (32 * 64)), 0x1p-22);  // rounded, not cut off
+    }
+}
+
 TEST(TilePanel, HasBf16AsTheyAre) {
   std::vector<BFloat16> x(32 * 64);
   std::mt19937 random(1);
@@ -141,6 +162,16 @@ TEST(MatrixUnit, IsAsExactAsVectors) {
       EXPECT_LE(by_tiles.mean_square, by_vectors.mean_square);
       EXPECT_LE(by_tiles.largest, by_vectors.largest);
     }
+  }
+}
+
+TEST(MatrixUnit, HasSixteenDigitsByTwoParts) {
+  const int64_t m = 40, n = 48;
+  for (int64_t k : {1, 32, 200}) {
+    const std::vector<float> a = normal_numbers(m * k, 1), b = normal_numbers(k * n, 2);
+    const Errors found = errors(multiply<MatrixUnit<float, 2>>(a, b, m, n, k), a, b, m, n, k);
+    EXPECT_LE(found.largest, 0x1p9 + double(k)) << k;  // 2^-15 of each product, and a half for each rounding
+    EXPECT_LE(found.mean_square, k == 1 ? 0x1p14 : 0x1p14 / double(k)) << k;
   }
 }
 

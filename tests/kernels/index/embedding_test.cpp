@@ -43,6 +43,27 @@ TEST(Embedding, CopiesTheRowsOfEveryLayout) {
         }
 }
 
+TEST(Embedding, CastsTheRowsOfEveryLayout) {
+  for (DType from : {DType::f32, DType::bf16, DType::f16})
+    for (DType to : {DType::f32, DType::bf16, DType::f16})
+      for (Layout layout : layouts)
+        for (int64_t width : {1, 5, 64, 65, 264}) {
+          Array weight({11, width}, from, layout), indices = indices_into(11, {3, 5}, layout);
+          Array y({3, 5, width}, to, layout), want({3, 5, width}, to);
+          weight.randomize(1);
+          run_kernel(embedding, weight.view(), indices.view(), y.view());
+          const std::vector<double> table = weight.values(), at = indices.values();
+          want.fill_with([&](int64_t i) {
+            return table[size_t(at[size_t(i / width)]) * size_t(width) + size_t(i % width)];
+          });
+          EXPECT_EQ(y.values(), want.values()) << from << " " << describe({3, 5, width}, to, layout);
+          EXPECT_TRUE(y.surroundings_untouched());
+        }
+  Array weight({2, 3}, DType::f64), index({1}, DType::i64), y({1, 3}, DType::f32);
+  expect_error([&] { run_kernel(embedding, weight.view(), index.view(), y.view()); },
+               "embedding: the table is f64, y f32");
+}
+
 TEST(Embedding, BackwardAddsInTheOrderOfPositions) {
   for (const Shape& shape : index_shapes())
     for (DType dtype : {DType::f64, DType::f32})
@@ -181,12 +202,12 @@ TEST(Embedding, BackwardOnAGpuLeavesOutIndicesOutOfRange) {
 TEST(Embedding, RefusesViewsThatDoNotFit) {
   Array weight({11, 3}, DType::f32), indices({5}, DType::i64), y({5, 3}, DType::f32),
       wrong({5, 4}, DType::f32);
-  Array floats({5}, DType::f32), half({5, 3}, DType::bf16);
+  Array floats({5}, DType::f32), half({5, 3}, DType::bf16), wide({5, 3}, DType::f64);
   expect_error([&] { run_kernel(embedding, weight.view(), indices.view(), wrong.view()); },
                "y has shape (5, 4)");
   expect_error([&] { run_kernel(embedding, weight.view(), floats.view(), y.view()); }, "indices are f32");
-  expect_error([&] { run_kernel(embedding, weight.view(), indices.view(), half.view()); },
-               "dtypes differ: f32 and bf16");
+  expect_error([&] { run_kernel(embedding, weight.view(), indices.view(), wide.view()); },
+               "embedding: the table is f32, y f64");
   expect_error([&] { run_kernel(embedding_backward, y.view(), indices.view(), half.view()); },
                "embedding_backward: ");
 }

@@ -57,6 +57,69 @@ struct Reference {
   }
 };
 
+// The gradient of logits in 16 bits, made afterwards: one rounding from f64 loops, whatever dy is; rows apart, ignored
+// rows, and in the place of the logits.
+TEST(CrossEntropy, BackwardOfHalfLogitsMatchesF64Loops) {
+  for (const Shape& shape :
+       {Shape{5, 1}, {7, 5}, {67, 65}, {5, 264}, {3, 1048}, {3, 2 * kCrossEntropyBlock + 907}, {2, 16400}})
+    for (DType dtype : {DType::bf16, DType::f16})
+      for (RowLayout layout : {RowLayout::contiguous, RowLayout::padded})
+        for (double smoothing : {0.0, 0.1, 1.0})
+          for (bool each : {false, true}) {
+            CrossEntropyOptions options = {.ignore_index = 3, .label_smoothing = smoothing};
+            Case c(shape[0], shape[1], dtype, layout);
+            Array log_sums({shape[0]}, DType::f64), dy({each ? shape[0] : 1}, DType::f32);
+            dy.randomize(5, 0.5, 64);
+            run_kernel(cross_entropy, {.logits = c.logits.view(),
+                                       .targets = c.targets.view(),
+                                       .options = options,
+                                       .losses = c.losses.view(),
+                                       .log_sums = log_sums.view()});
+            Reference want(c, options, 0.25);
+            const std::vector<double> factors = dy.values();
+            double largest = 0;
+            for (size_t i = 0; i < want.dlogits.size(); ++i) {
+              const double factor = factors[each ? i / size_t(shape[1]) : 0];
+              want.dlogits[i] *= factor;
+              largest = std::max(largest, factor);
+            }
+            auto gradient = [&](const RowArray& into) {
+              run_kernel(cross_entropy_backward, {.logits = c.logits.view(),
+                                                  .targets = c.targets.view(),
+                                                  .options = options,
+                                                  .log_sums = log_sums.view(),
+                                                  .dy = each ? dy.view() : expand(dy.view(), {shape[0]}),
+                                                  .scale = one(0.25).view(),
+                                                  .dlogits = into.view()});
+              return into.values();
+            };
+            const std::string what = describe(shape, dtype, Layout(layout));
+            const std::vector<double> got = gradient(c.dlogits);
+            expect_near(got, want.dlogits, 0.25 * largest * epsilon_of(dtype), "dlogits " + what);
+            EXPECT_TRUE(layout == RowLayout::contiguous || c.dlogits.gaps_hold(77)) << what;
+            EXPECT_EQ(gradient(c.logits), got) << "in place, " << what;
+          }
+}
+
+TEST(CrossEntropy, BackwardRefusesWhatDoesNotFit) {
+  RowArray logits({2, 3}, DType::bf16), wide({2, 3}, DType::f32);
+  Array targets({2}, DType::i64), sums({2}, DType::f64), dy({2}, DType::f32), other({2}, DType::bf16);
+  auto refuses = [&](const RowArray& x, const Array& lse, const Array& gradient, const char* message) {
+    expect_error(
+        [&] {
+          run_kernel(cross_entropy_backward, {.logits = x.view(),
+                                              .targets = targets.view(),
+                                              .log_sums = lse.view(),
+                                              .dy = gradient.view(),
+                                              .dlogits = x.view()});
+        },
+        message);
+  };
+  refuses(wide, sums, dy, "cross_entropy_backward: needs logits of 16 bits, got f32");
+  refuses(logits, dy, dy, "cross_entropy_backward: log_sums is f32, should be f64");
+  refuses(logits, sums, other, "cross_entropy_backward: dy is bf16, should be f32");
+}
+
 TEST(CrossEntropy, MatchesF64LoopsOnEveryDtypeAndLayout) {
   for (auto [rows, classes] : {std::pair<int64_t, int64_t>{5, 1},
                                {3, 3},

@@ -185,6 +185,35 @@ TEST(Softmax, IsExactAcrossThreadCounts) {
   set_num_threads(before);
 }
 
+// Rows of several dtypes: the bits of rows in f32, widened before and rounded after.
+TEST(Softmax, MixesDtypesAsCastsWould) {
+  using testing::RowArray;
+  auto as = [](const RowArray& x, DType dtype) {
+    RowArray other(x.view().shape, dtype);
+    const std::vector<double> values = x.values();
+    for (size_t i = 0; i < values.size(); ++i) testing::set_element(other.view(), int64_t(i), values[i]);
+    return other;
+  };
+  for (const Shape& shape : {Shape{5, 37}, {7, 264}, {3, 1032}, {2, 16392}})
+    for (DType half : {DType::bf16, DType::f16})
+      for (int wide = 1; wide < 7; ++wide) {
+        auto of = [&](int bit) { return wide >> bit & 1 ? DType::f32 : half; };
+        RowArray x(shape, of(0)), y(shape, of(1)), wide_y(shape, DType::f32);
+        RowArray dy(shape, of(0)), dx(shape, of(2)), wide_dx(shape, DType::f32);
+        x.randomize(1), dy.randomize(2);
+        const std::string what = detail::join(shape, " ", half, " mix ", wide);
+        for (auto* kernels : {&softmax, &log_softmax}) {
+          const auto& gradient = kernels == &softmax ? softmax_backward : log_softmax_backward;
+          run_kernel(*kernels, x.view(), y.view());
+          run_kernel(*kernels, as(x, DType::f32).view(), wide_y.view());
+          EXPECT_EQ(y.values(), as(wide_y, of(1)).values()) << what;
+          run_kernel(gradient, dy.view(), y.view(), dx.view());
+          run_kernel(gradient, as(dy, DType::f32).view(), as(y, DType::f32).view(), wide_dx.view());
+          EXPECT_EQ(dx.values(), as(wide_dx, of(2)).values()) << what;
+        }
+      }
+}
+
 TEST(Softmax, TakesEmptyInputs) {
   for (auto [rows, cols] : {std::pair{0, 5}, {5, 0}}) {
     Matrix<float> x(rows, cols);
@@ -204,7 +233,7 @@ TEST(Softmax, NamesWhatDoesNotFit) {
   EXPECT_EQ(error_of(x.view(), y.view()), "softmax: shapes differ: (2, 3) and (2, 4)");
   TensorView integers = x.view();
   integers.dtype = DType::i32;
-  EXPECT_EQ(error_of(x.view(), integers), "softmax: dtypes differ: f32 and i32");
+  EXPECT_EQ(error_of(x.view(), integers), "softmax: one of the rows is i32, should be f32, bf16 or f16");
   EXPECT_EQ(error_of(integers, integers), "softmax: needs a floating dtype, got i32");
   TensorView columns = transpose(x.view(), 0, 1);
   EXPECT_EQ(error_of(columns, columns), "softmax: needs stride 1 in the last dimension, got strides (1, 3)");

@@ -5,8 +5,10 @@
 #include <map>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
 #include "reprise/nn/batch_norm.h"
 #include "reprise/nn/linear.h"
+#include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/nn/optim/parameters.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -69,6 +71,50 @@ TEST(Ema, OfWeightsOf16BitsIsF32AndEvaluatesItRounded) {
   Doubles mixed = before;
   for (double& x : mixed) x = 0.75 * x + 0.25 * 2;
   EXPECT_TRUE(is_close(values(target.weight), mixed, 1e-6));
+}
+
+// Steps of a thousandth move no bf16 weight of 1; its master moves, and the average follows that.
+TEST(Ema, FollowsMasters) {
+  for (Master master : {Master::f32, Master::split, Master::stochastic}) {
+    nn::Linear net(3, 5);
+    {
+      NoGrad guard;
+      net.weight.fill_(1);
+    }
+    nn::to_precision(net, DType::bf16);
+    net.to(test_device());
+    AdamW optimizer({net.weight}, {.lr = 0.001, .beta1 = 0, .weight_decay = 0, .master = master});
+    Ema rounded(net, 0.5), ema(net, 0.5);
+    ema.follow_masters(optimizer);
+    double weight = 1, want = 1;  // Adam moves each weight by lr, as the gradient is always 1
+    for (int step = 0; step < 2; ++step) {
+      net.weight.set_grad(ones({5, 3}, DType::bf16, test_device()));
+      optimizer.step();
+      ema.update(), rounded.update();
+      weight -= 0.001, want = 0.5 * want + 0.5 * weight;
+    }
+    const bool kept = master != Master::stochastic;
+    EXPECT_EQ(is_close(values(ema.state_dict()[0].second), Doubles(15, want), 1e-6), kept) << int(master);
+    EXPECT_FALSE(is_close(values(rounded.state_dict()[0].second), Doubles(15, want), 1e-6));
+    EXPECT_FALSE(is_close(values(net.weight), Doubles(15, weight), 1e-4)) << "bf16 has no such digits";
+  }
+}
+
+TEST(Ema, IsNotUpdatedWhereItIsFoundWanting) {
+  nn::Linear net(3, 5), same(3, 5);
+  set_weights(net, 0), set_weights(same, 0);
+  Ema ema(net, 0.7), by_update(net, [](int64_t update) { return update < 1 ? 0.1 : 0.7; });
+  Ema want(same, 0.7), by_update_want(same, [](int64_t update) { return update < 1 ? 0.1 : 0.7; });
+  for (uint64_t step = 1; step < 6; ++step) {
+    set_weights(net, step), set_weights(same, step);
+    const Tensor found = scalar(step % 2 == 0 ? 4 : 0, DType::i32);
+    ema.update_if_finite(found), by_update.update_if_finite(found);
+    if (step % 2 == 1) want.update(), by_update_want.update();
+    EXPECT_EQ(values(ema.state_dict()[0].second), values(want.state_dict()[0].second)) << step;
+    EXPECT_EQ(values(by_update.state_dict()[0].second), values(by_update_want.state_dict()[0].second));
+  }
+  EXPECT_EQ(ema.updates(), 3);
+  EXPECT_EQ(by_update.updates(), 3);
 }
 
 // A target encoder's weights: they start as they are and lie in the other module.

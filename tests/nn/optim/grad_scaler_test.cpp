@@ -2,6 +2,7 @@
 // scale follows. On the device under test.
 #include "reprise/nn/optim/grad_scaler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -212,12 +213,16 @@ TEST(GradScaler, UnscaledGradientsMayBeLookedAtAndChanged) {
     for (const TensorList& parameters : {plain, scaled})
       for (const Tensor& p : parameters) p.set_grad({});
     loss_of(plain, step).backward();
+    TensorList gradients;
+    for (const Tensor& p : plain) gradients.push_back(p.grad().clone());
+    const double norm = clip_grad_norm(plain, 0.5);
     scaler.scale(loss_of(scaled, step)).backward();
-    expect_error([&] { clip_grad_norm(scaled, 1); }, {"grad_norm: the gradients are those of a scaled loss"});
+    expect_error([&] { clip_grad_norm(scaled, 1); },
+                 {"clip_grad_norm: the gradient of parameter 0 is that of a scaled loss"});
     scaler.unscale(with);
     for (size_t p = 0; p < plain.size(); ++p)
-      EXPECT_TRUE(same_bits(scaled[p].grad(), plain[p].grad())) << "parameter " << p;
-    EXPECT_EQ(clip_grad_norm(scaled, 0.5), clip_grad_norm(plain, 0.5));
+      EXPECT_TRUE(same_bits(scaled[p].grad(), gradients[p])) << "parameter " << p;
+    EXPECT_EQ(clip_grad_norm(scaled, 0.5), norm);
     without.step();
     scaler.step(with);
     scaler.update();
@@ -344,6 +349,78 @@ TEST(GradScaler, RefusesCallsOutOfOrder) {
   scaler.scale(half.to(DType::f32).sum()).backward();
   expect_error([&] { scaler.unscale(low); }, {"the gradient of parameter 0 is f16"});
   EXPECT_NO_THROW(scaler.step(low));
+}
+
+// What one optimizer has unscaled says nothing of the gradients of another one.
+TEST(GradScaler, RefusesNormsOfEachOptimizersScaledGradients) {
+  const TensorList parameters = device_parameters();
+  const TensorList of_first = {parameters[0], parameters[1]}, of_second = {parameters[2], parameters[3]};
+  Sgd first(of_first), second(of_second);
+  GradScaler scaler(test_device());
+  auto refuses = [](const TensorList& of) {
+    expect_error([&] { grad_norm(of); }, {"grad_norm: ", "a scaled loss", "unscale its optimizer"});
+    expect_error([&] { clip_grad_norm(of, 1); }, {"clip_grad_norm: ", "a scaled loss"});
+    expect_error([&] { clip_grad_value(of, 1); }, {"clip_grad_value: ", "a scaled loss"});
+  };
+  scaler.scale(loss_of(parameters, 0)).backward();
+  refuses(of_first), refuses(of_second);
+  scaler.unscale(first);
+  EXPECT_NO_THROW(clip_grad_norm(of_first, 1));
+  refuses(of_second);
+  expect_error([&] { grad_norm(parameters); }, {"the gradient of parameter 2"});
+  scaler.step(first);
+  scaler.step(second);
+  refuses(of_second);  // they are still multiplied by the scale
+  scaler.update();
+  EXPECT_NO_THROW(grad_norm(parameters));
+}
+
+// On the CPU they are those of this update; elsewhere they may be older, but never of another one.
+TEST(GradScaler, StatsAreTheNewestThatHaveArrived) {
+  const TensorList parameters = device_parameters();
+  Sgd optimizer(parameters);
+  GradScaler scaler(test_device(), {.interval = 2});
+  EXPECT_EQ(scaler.stats().scale, 65536);
+  std::vector<GradScaler::Stats> told = {scaler.read()};
+  int64_t newest = 0;
+  for (uint64_t step = 0; step < 8; ++step) {
+    scaler.scale(loss_of(parameters, step)).backward();
+    if (step == 3) parameters[1].set_grad(full(parameters[1].shape(), inf, DType::f32, test_device()));
+    scaler.step(optimizer);
+    scaler.update();
+    const GradScaler::Stats now = scaler.stats();
+    told.push_back(scaler.read());
+    const auto same = std::find_if(told.begin() + newest, told.end(), [&](const GradScaler::Stats& stats) {
+      return stats.norm == now.norm && stats.good == now.good && stats.scale == now.scale;
+    });
+    ASSERT_TRUE(same != told.end() || now.found != 0) << "step " << step;
+    if (same != told.end()) newest = same - told.begin();
+    if (test_device().is_cpu()) { EXPECT_EQ(now.skipped, step < 3 ? 0 : 1); }
+    for (const Tensor& p : parameters) p.set_grad({});
+  }
+  scaler.stats(), scaler.read();
+  EXPECT_EQ(scaler.stats().skipped, 1) << "what was asked for before a wait has arrived";
+}
+
+// A reading has the numbers of its own update, whatever came since.
+TEST(GradScaler, ReadsEachUpdateLate) {
+  const TensorList parameters = device_parameters();
+  Sgd optimizer(parameters);
+  GradScaler scaler(test_device(), {.max_skips = 2});
+  std::vector<std::unique_ptr<GradScaler::Reading>> readings;
+  for (uint64_t step = 0; step < 3; ++step) {
+    scaler.scale(loss_of(parameters, step)).backward();
+    if (step > 0) parameters[0].grad().fill_(NAN);
+    scaler.step(optimizer);
+    scaler.update();
+    readings.push_back(std::make_unique<GradScaler::Reading>(scaler));
+    readings.back()->start();
+    for (const Tensor& p : parameters) p.set_grad({});
+  }
+  EXPECT_EQ(readings[0]->finish().scale, 65536);
+  EXPECT_EQ(readings[1]->finish().scale, 32768);
+  EXPECT_EQ(readings[1]->finish().found, 1);
+  expect_error([&] { readings[2]->finish(); }, {"2 updates in a row", "the scale is 16384"});
 }
 
 // grad_norm is refused on the thread that scales, and there alone; a scaler may outlive that thread.

@@ -148,7 +148,7 @@ TEST(StoredHalves, RefuseWhatTheyAreNotFor) {
   const TensorList f16 = half_parameters(DType::f16), bf16 = half_parameters(DType::bf16);
   expect_error([&] { AdamW(f16, kSplit); }, {"parameter 0 is f16"});
   expect_error([&] { AdamW(f16, kStochastic); }, {"parameter 0 is f16"});
-  expect_error([&] { AdamW(bf16, {.moments = DType::f16}); }, {"moments must be f32 or bf16, got f16"});
+  expect_error([&] { AdamW(bf16, {.moments = DType::f16}); }, {"moments must be f32, bf16 or u8, got f16"});
   for (const auto& [options, lost] :
        {std::pair(kSplit, "1.remainder"), {kSmall, "seed"}, {kSmall, "2.second_moment"}}) {
     AdamW optimizer(bf16, options);

@@ -1,6 +1,7 @@
 // Cross-entropy, against log-softmax and the target distribution.
 #include <cmath>
 
+#include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/memory.h"
 #include "reprise/tests/support/op_case.h"
@@ -105,6 +106,50 @@ TEST(CrossEntropy, PutsTheGradientInThePlaceOfLogitsThatNobodyElseHolds) {
   EXPECT_GE(bytes_taken(held), 2 * logits_bytes);
 }
 
+TEST(CrossEntropy, OfHalfLogitsKeepsThemAndEightBytesPerRow) {
+  const size_t rows = 64, classes = 512, logits_bytes = rows * classes * 2, slack = 4096;
+  for (DType dtype : {DType::bf16, DType::f16}) {
+    Tensor x = ones({int64_t(rows), int64_t(classes)}, dtype, testing::test_device()).set_requires_grad();
+    Tensor targets = Tensor::zeros({int64_t(rows)}, DType::i64, x.device());
+    Allocator& memory = allocator(testing::test_device());
+    const size_t before = memory.stats().held;
+    Tensor loss = cross_entropy(x + 1.0, targets);
+    const size_t held = memory.stats().held - before;
+    EXPECT_GE(held, logits_bytes + 8 * rows);
+    EXPECT_LE(held,
+              logits_bytes + 8 * rows + slack);  // the loss, the factor of the mean, rounded up to blocks
+    EXPECT_LT(bytes_taken([&] {
+                loss.backward();
+                return loss;
+              }),
+              slack)
+        << "the gradient does not lie in the place of the logits";
+    Tensor again = cross_entropy(x + 1.0, targets);
+    x.set_grad({});
+    again.backward({}, /*retain_graph=*/true);
+    const Tensor first = x.grad().clone();
+    x.set_grad({});
+    again.backward();
+    EXPECT_TRUE(testing::same_bits(x.grad(), first)) << "a graph that was retained lost its logits";
+  }
+}
+
+TEST(CrossEntropy, OfHalfLogitsGoesBackFromBothFormsAlike) {
+  Generator generator(5);
+  const Tensor numbers = randn({4, 7}, DType::bf16, {}, &generator), targets = targets_of({3, 0, -100, 3});
+  for (Reduction reduction : {Reduction::mean, Reduction::none}) {
+    const CrossEntropyOptions options{.label_smoothing = 0.1, .reduction = reduction};
+    auto penalty = [&](DType dtype) {
+      Tensor x = numbers.detach().to(dtype).set_requires_grad();
+      Tensor dx = grad({sum(cross_entropy(x, targets, options))}, {x}, {}, {.create_graph = true})[0];
+      return TensorList{dx.detach(), grad({sum(square(dx))}, {x})[0]};
+    };
+    const TensorList got = penalty(DType::bf16), want = penalty(DType::f64);
+    for (size_t i = 0; i < got.size(); ++i)  // roundings of the loss, of dx and of its square's gradient
+      EXPECT_TRUE(testing::is_close(got[i].to(DType::f64), want[i], 8 * testing::unit_roundoff(DType::bf16)));
+  }
+}
+
 TEST(CrossEntropy, LeavesLogitsAloneThatSomebodyElseHolds) {
   Tensor x = ones({2, 3}, DType::f32, testing::test_device()).set_requires_grad();
   Tensor targets = targets_of({0, 2}).to(x.device());
@@ -118,6 +163,14 @@ TEST(CrossEntropy, LeavesLogitsAloneThatSomebodyElseHolds) {
   cross_entropy(std::move(saved), targets).backward();
   double loss_gradient = x.grad().to_vector<double>()[0];
   EXPECT_FLOAT_EQ(float(loss_gradient), float(std::exp(1.0) * (1.0 / 3 - 1) / 2));
+}
+
+TEST(CrossEntropy, LeavesHalfLogitsAloneThatSomebodyElseHolds) {
+  Tensor x = ones({2, 3}, DType::bf16, testing::test_device()).set_requires_grad();
+  Tensor logits = x * 2.0, targets = targets_of({0, 2}).to(x.device());
+  cross_entropy(logits, targets).backward();
+  EXPECT_EQ(logits.to(DType::f64).to_vector<double>(), std::vector<double>(6, 2.0));
+  EXPECT_NE(x.grad().to(DType::f64).to_vector<double>()[0], 0);
 }
 
 TEST(CrossEntropy, OfUniformLogitsIsTheLogOfTheClassCount) {

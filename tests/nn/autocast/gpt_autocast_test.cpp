@@ -12,6 +12,7 @@
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
+#include "reprise/tests/nn/autocast/casts.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/golden.h"
 #include "reprise/tests/support/test_device.h"
@@ -19,6 +20,7 @@
 namespace reprise {
 namespace {
 
+using testing::CountCasts;
 using testing::same_bits;
 using testing::test_device;
 
@@ -116,6 +118,69 @@ TEST(GptAutocast, NoStrategyAndNoLifetimeOfShadowsChangesABit) {
     for (const char* strategy : {"full", "selective", "every:2", "segments:2", "offload"})
       expect_same(trained(strategy, dtype, amp::Shadows::step), strategy);
   }
+}
+
+// Norms and sums write the dtype of what follows, in both passes and in replays: no operation is a cast.
+TEST(GptAutocast, RunsNoCast) {
+  const Tensor tokens = arange(2 * 8, DType::i64, test_device()).reshape({2, 8});
+  for (DType dtype : {DType::bf16, DType::f16})
+    for (double dropout : {0.0, 0.1})
+      for (const char* strategy : {"none", "full", "selective", "every:2"}) {
+        nn::Gpt model(
+            {.vocab_size = 17, .context = 8, .layers = 2, .heads = 2, .width = 16, .dropout = dropout},
+            test_device());
+        model.h.set_recompute(parse_strategy(strategy));
+        CountCasts count;
+        Tensor loss;
+        {
+          amp::Autocast scope(test_device(), dtype);
+          loss = cross_entropy(model(tokens), tokens);
+        }
+        (loss * 65536.0).backward();
+        EXPECT_EQ(count.casts, 0) << dtype << ", dropout " << dropout << ", " << strategy;
+        EXPECT_GT(count.operations, 10);
+      }
+}
+
+// A block against its parts, whose norms give f32, so that products cast: values and gradients.
+TEST(GptAutocast, FusedCastsOfABlockChangeNoBit) {
+  for (DType dtype : {DType::bf16, DType::f16})
+    for (double dropout : {0.0, 0.25})
+      for (nn::NormKind kind : {nn::NormKind::layer, nn::NormKind::rms}) {
+        manual_seed(3);
+        nn::TransformerBlock block(16, 2, {.dropout = dropout, .norm = kind}, test_device());
+        nn::Dropout drop(dropout);
+        auto by_parts = [&](const Tensor& x) {
+          CountCasts count;
+          Tensor y;
+          if (dropout == 0) {
+            const Tensor middle = block.attn(block.norm1(x), {.residual = x});
+            y = block.mlp(block.norm2(middle), {.residual = middle});
+          } else {
+            const Tensor middle = x + drop(block.attn(block.norm1(x))).to(DType::f32);
+            y = middle + drop(block.mlp(block.norm2(middle))).to(DType::f32);
+          }
+          EXPECT_GT(count.casts, 0);
+          return y;
+        };
+        auto run = [&](const std::function<Tensor(const Tensor&)>& call) {
+          block.zero_grad();
+          manual_seed(4);
+          const Tensor x = randn({2, 5, 16}, DType::f32, test_device()).set_requires_grad();
+          Tensor y;
+          {
+            amp::Autocast scope(test_device(), dtype);
+            y = call(x);
+          }
+          sum(square(y)).backward();
+          TensorList seen = {y.detach(), x.grad()};
+          for (const auto& [name, parameter] : block.named_parameters()) seen.push_back(parameter.grad());
+          return seen;
+        };
+        const TensorList got = run([&](const Tensor&x) { return block(x); }), want = run(by_parts);
+        for (size_t i = 0; i < want.size(); ++i)
+          EXPECT_TRUE(same_bits(got[i], want[i])) << dtype << ", dropout " << dropout << ", value " << i;
+      }
 }
 
 }  // namespace

@@ -1,0 +1,111 @@
+#include "reprise/apps/common/ranks.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "reprise/core/parallel.h"
+#include "reprise/distributed/environment.h"
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/train/option_error.h"
+
+namespace reprise::apps {
+namespace {
+
+distributed::Environment environment() {
+  return distributed::read_environment(distributed::process_variables());
+}
+
+void replace(CLI::App& train, const std::string& name, int64_t value) {
+  CLI::Option* option = train.get_option(name);
+  option->clear();
+  option->add_result(std::to_string(value));
+  option->run_callback();
+}
+
+// Multiples of `ranks` next to `count`: "10 and 15", or "5".
+std::string nearest(int64_t count, int64_t ranks) {
+  const int64_t below = count / ranks * ranks, above = below + ranks;
+  return below > 0 ? fmt::format("{} and {}", below, above) : std::to_string(above);
+}
+
+void cut_rows(CLI::App& train, TrainingOptions& o, int64_t ranks) {
+  check(o.batch % ranks == 0, "--batch ", o.batch, " is not a multiple of ", ranks,
+        " ranks, each of which takes an equal part of a step's rows; the nearest are ",
+        nearest(o.batch, ranks));
+  replace(train, "--batch", o.batch / ranks);
+  replace(train, "--accumulate", ranks);
+  o.is_cut = true;
+}
+
+// Rank 0 alone has a standard output.
+void close_output() {
+  const int null = ::open("/dev/null", O_WRONLY);
+  check(null >= 0 && ::dup2(null, STDOUT_FILENO) == STDOUT_FILENO, "/dev/null cannot be opened");
+  ::close(null);
+}
+
+}  // namespace
+
+void take_ranks(CLI::App& train, TrainingOptions& o) {
+  const distributed::Environment e = environment();
+  const bool is_by_itself = e.launcher == "none" || e.launcher == "--ranks";
+  check(o.ranks == 0 || is_by_itself, "--ranks ", o.ranks, " starts ranks of its own, and ", e.launcher,
+        " has started ", e.ranks, ": leave it out");
+  const int64_t ranks = std::max<int64_t>(o.ranks, e.ranks);
+  if (ranks <= 1) return;
+  check(distributed::has_gloo(), ranks,
+        " ranks need Gloo, which this build does not have; sudo apt-get install libgloo-dev, and configure "
+        "again");
+  check(!o.batch_auto, "--batch auto measures one process; give ", ranks, " ranks a number");
+  check(Device::parse(o.device).is_cpu(), "--device ", o.device, ": ", ranks,
+        " ranks compute on the CPU: they cannot send what lies on a GPU yet; give --device cpu");
+  if (train.get_option("--accumulate")->count() == 0) cut_rows(train, o, ranks);
+  check(o.trainer.accumulate % ranks == 0, "--accumulate ", o.trainer.accumulate, " is not a multiple of ",
+        ranks, " ranks, each of which takes equally many of a step's micro-batches; the nearest are ",
+        nearest(o.trainer.accumulate, ranks));
+}
+
+distributed::LeafRange own_share(const TrainingOptions& o) {
+  const distributed::Environment e = environment();
+  return distributed::leaves_of_rank(e.rank, e.ranks, o.trainer.accumulate);
+}
+
+bool is_first_rank() { return environment().rank == 0; }
+
+int on_ranks(const TrainingOptions& o, const std::function<int(distributed::ProcessGroup& group)>& body) {
+  auto group = distributed::ProcessGroup::join({.timeout = std::chrono::seconds(o.timeout)});
+  if (group->rank() > 0) close_output();
+  try {
+    return body(*group);
+  } catch (const distributed::DistributedError&) { throw; } catch (const std::exception& error) {
+    group->abort(error.what());
+    throw;
+  }
+}
+
+void take_threads(const TrainingOptions& o) {
+  const int local_ranks = environment().local_ranks;
+  if (o.threads > 0)
+    train::under_option("--threads", [&] { set_num_threads(o.threads); });
+  else if (local_ranks > 1)
+    set_num_threads(std::max(1, num_threads() / local_ranks));
+}
+
+std::string ranks_line(const TrainingOptions& o) {
+  const distributed::Environment e = environment();
+  if (e.ranks == 1) return "";
+  std::string line = fmt::format(
+      "Ranks: {} by {}, over Gloo, {} threads per rank; {} micro-batches of {}, {} per rank\n", e.ranks,
+      e.launcher, num_threads(), o.trainer.accumulate, o.batch, o.trainer.accumulate / e.ranks);
+  if (o.is_cut)
+    line += fmt::format(
+        "A step's {} rows are cut into these; --batch {} --accumulate {} gives the same bits on any ranks\n",
+        o.batch * o.trainer.accumulate, o.batch, o.trainer.accumulate);
+  return line;
+}
+
+}  // namespace reprise::apps

@@ -1,0 +1,172 @@
+#include "reprise/distributed/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::distributed::collectives {
+namespace {
+
+const char* at(const void* data, size_t bytes) { return static_cast<const char*>(data) + bytes; }
+char* at(void* data, size_t bytes) { return static_cast<char*>(data) + bytes; }
+
+void copy(const void* from, void* to, size_t bytes) {
+  if (from != to && bytes) std::memcpy(to, from, bytes);
+}
+
+// The ranks but this one, beginning behind it: so that not all send to one rank first.
+std::vector<int> others(const Lane& lane) {
+  std::vector<int> ranks;
+  for (int i = 1; i < lane.size(); ++i) ranks.push_back((lane.rank() + i) % lane.size());
+  return ranks;
+}
+
+// A range of elements for each rank, multiples of a cache line but for the last: whole lines are added by one rank.
+struct Parts {
+  int64_t count, each;
+  size_t element;
+  Parts(int64_t elements, int ranks, DType dtype) : count(elements), element(size_of(dtype)) {
+    const int64_t line = int64_t(64 / element);
+    each = ((count + ranks - 1) / ranks + line - 1) / line * line;
+  }
+  int64_t begin(int part) const { return std::min(count, part * each); }
+  int64_t size(int part) const { return begin(part + 1) - begin(part); }
+  size_t offset(int part) const { return size_t(begin(part)) * element; }
+  size_t bytes(int part) const { return size_t(size(part)) * element; }
+};
+
+Tensor scratch(size_t bytes) {
+  MemoryScope scope(MemoryCategory::workspace);
+  return Tensor::empty({int64_t(bytes)}, DType::u8);
+}
+
+// The sum of part `lane.rank()` of all ranks' nodes, into `out`, which holds that part alone.
+void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std::span<const void* const> own,
+                 const std::vector<std::vector<TreeNode>>& nodes, void* out) {
+  const int rank = lane.rank();
+  size_t most = 0, theirs = 0;
+  for (const auto& of_rank : nodes) {
+    most = std::max(most, of_rank.size());
+    theirs += of_rank.size();
+  }
+  theirs -= own.size();
+  const size_t room = theirs * parts.bytes(rank);
+  Tensor arrived = scratch(room);
+  std::vector<std::vector<const void*>> sources(nodes.size());
+  char* next = room > 0 ? reinterpret_cast<char*>(arrived.data<uint8_t>()) : nullptr;
+  for (size_t k = 0; k < most; ++k) {  // one message per pair and round
+    std::vector<Transport::Send> sends;
+    std::vector<Transport::Receive> receives;
+    for (int other : others(lane)) {
+      if (k < own.size()) sends.push_back({other, at(own[k], parts.offset(other)), parts.bytes(other)});
+      if (k >= nodes[size_t(other)].size()) continue;
+      receives.push_back({other, next, parts.bytes(rank)});
+      sources[size_t(other)].push_back(next);
+      next += parts.bytes(rank);
+    }
+    lane.exchange(sends, receives);
+  }
+  for (const void* node : own) sources[size_t(rank)].push_back(at(node, parts.offset(rank)));
+  std::vector<const void*> in_order;
+  std::vector<TreeNode> all;
+  for (size_t r = 0; r < nodes.size(); ++r) {
+    in_order.insert(in_order.end(), sources[r].begin(), sources[r].end());
+    all.insert(all.end(), nodes[r].begin(), nodes[r].end());
+  }
+  ordered_reduce(reduction.dtype, reduction.op, in_order, tree_steps(all), lane.size(), out,
+                 parts.size(rank));
+}
+
+}  // namespace
+
+void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
+                  const std::vector<std::vector<TreeNode>>& nodes, void* out) {
+  if (!reduction.count) return;
+  const Parts parts(reduction.count, lane.size(), reduction.dtype);
+  const int rank = lane.rank();
+  reduce_part(lane, reduction, parts, own, nodes, at(out, parts.offset(rank)));
+  std::vector<Transport::Send> sends;
+  std::vector<Transport::Receive> receives;
+  for (int other : others(lane)) {
+    sends.push_back({other, at(out, parts.offset(rank)), parts.bytes(rank)});
+    receives.push_back({other, at(out, parts.offset(other)), parts.bytes(other)});
+  }
+  lane.exchange(sends, receives);
+}
+
+void reduce_scatter(Lane& lane, const Reduction& reduction, const void* in, void* out) {
+  if (!reduction.count) return;
+  Parts parts(reduction.count, lane.size(), reduction.dtype);
+  parts.each = reduction.count / lane.size();
+  std::vector<std::vector<TreeNode>> nodes;
+  for (int r = 0; r < lane.size(); ++r) nodes.push_back({{r, 1}});
+  reduce_part(lane, reduction, parts, {&in, 1}, nodes, out);
+}
+
+// Along a binomial tree: rank root + v has it from root + v without its lowest bit.
+void broadcast(Lane& lane, void* data, size_t bytes, int root) {
+  const int n = lane.size(), v = (lane.rank() + n - root) % n;
+  auto rank_of = [&](int place) { return (place + root) % n; };
+  int bit = 1;
+  for (; bit < n && !(v & bit); bit *= 2) {}
+  if (v) {
+    const Transport::Receive from{rank_of(v - bit), data, bytes};
+    lane.exchange({}, {&from, 1});
+  }
+  for (bit /= 2; bit > 0; bit /= 2) {
+    if (v + bit >= n) continue;
+    const Transport::Send to{rank_of(v + bit), data, bytes};
+    lane.exchange({&to, 1}, {});
+  }
+}
+
+void all_gather(Lane& lane, const void* in, void* out, size_t bytes) {
+  std::vector<Transport::Send> sends;
+  std::vector<Transport::Receive> receives;
+  copy(in, at(out, bytes * size_t(lane.rank())), bytes);
+  for (int other : others(lane)) {
+    sends.push_back({other, in, bytes});
+    receives.push_back({other, at(out, bytes * size_t(other)), bytes});
+  }
+  lane.exchange(sends, receives);
+}
+
+void all_to_all(Lane& lane, const void* in, void* out, size_t bytes) {
+  std::vector<Transport::Send> sends;
+  std::vector<Transport::Receive> receives;
+  const size_t own = bytes * size_t(lane.rank());
+  copy(at(in, own), at(out, own), bytes);
+  for (int other : others(lane)) {
+    sends.push_back({other, at(in, bytes * size_t(other)), bytes});
+    receives.push_back({other, at(out, bytes * size_t(other)), bytes});
+  }
+  lane.exchange(sends, receives);
+}
+
+// After round k each rank has heard, at some remove, of 2^k ranks.
+void barrier(Lane& lane) {
+  for (int step = 1; step < lane.size(); step *= 2) {
+    char out = 0, in = 0;
+    const Transport::Send to{(lane.rank() + step) % lane.size(), &out, 1};
+    const Transport::Receive from{(lane.rank() + lane.size() - step) % lane.size(), &in, 1};
+    lane.exchange({&to, 1}, {&from, 1});
+  }
+}
+
+std::vector<std::string> gather_text(Lane& lane, const std::string& text) {
+  const uint64_t own = text.size();
+  std::vector<uint64_t> sizes(size_t(lane.size()));
+  all_gather(lane, &own, sizes.data(), sizeof(own));
+  std::vector<std::string> texts;
+  for (uint64_t size : sizes) texts.emplace_back(size, '\0');
+  texts[size_t(lane.rank())] = text;
+  std::vector<Transport::Send> sends;
+  std::vector<Transport::Receive> receives;
+  for (int other : others(lane)) {
+    sends.push_back({other, text.data(), text.size()});
+    receives.push_back({other, texts[size_t(other)].data(), texts[size_t(other)].size()});
+  }
+  lane.exchange(sends, receives);
+  return texts;
+}
+
+}  // namespace reprise::distributed::collectives

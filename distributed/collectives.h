@@ -1,0 +1,30 @@
+// Collectives of byte ranges over a lane: what each operation of a group moves and adds. They return when it is done.
+#pragma once
+
+#include "reprise/distributed/lane.h"
+#include "reprise/distributed/ordered_reduce.h"
+
+namespace reprise::distributed::collectives {
+
+struct Reduction {
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+  int64_t count = 0;  ///< elements of each source
+};
+
+/// Sums of nodes of a tree: `own[k]` is this rank's k-th node, `count` elements; `nodes[r]` are those of rank r, and all of
+/// them hold the leaves 0 ... n-1. Sends 2 (n-1)/n of the elements per node and rank. `out` may be one of `own`.
+void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
+                  const std::vector<std::vector<TreeNode>>& nodes, void* out);
+/// The same with one leaf per rank, and only part `rank` of size() equal ones is made; `out` may be that part of `in`.
+void reduce_scatter(Lane& lane, const Reduction& reduction, const void* in, void* out);
+
+void broadcast(Lane& lane, void* data, size_t bytes, int root);
+/// `bytes` of each rank, in their order; `in` may be its part of `out`.
+void all_gather(Lane& lane, const void* in, void* out, size_t bytes);
+/// Part r of `in` goes to rank r, and is part `rank` of its `out`; `bytes` each.
+void all_to_all(Lane& lane, const void* in, void* out, size_t bytes);
+void barrier(Lane& lane);
+std::vector<std::string> gather_text(Lane& lane, const std::string& text);
+
+}  // namespace reprise::distributed::collectives

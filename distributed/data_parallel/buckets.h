@@ -1,0 +1,25 @@
+// Buckets: which gradients are sent together. Few large messages take less time than many small ones, and the first ones can
+// go while backward still runs.
+#pragma once
+
+#include "reprise/core/tensor.h"
+
+namespace reprise::distributed {
+
+struct BucketOptions {
+  int64_t bytes = int64_t(25) << 20;
+  int64_t first_bytes = int64_t(1) << 20;  ///< of the first one of each dtype: communication begins early
+};
+
+/// Gradients of one dtype, as places in the list of parameters; the one that is ready first comes first.
+struct Bucket {
+  DType dtype = DType::f32;
+  std::vector<size_t> parameters;
+  int64_t numel = 0;
+};
+
+/// Each parameter is in one bucket, in reverse order of registration, which is about the order of backward (Li et al. 2020).
+/// A bucket is full once it has as many bytes as it should; buckets stand in the order in which they become full.
+std::vector<Bucket> plan_buckets(const TensorList& parameters, const BucketOptions& options);
+
+}  // namespace reprise::distributed

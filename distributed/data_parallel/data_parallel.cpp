@@ -1,0 +1,205 @@
+#include "reprise/distributed/data_parallel/data_parallel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/meta.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/distributed/data_parallel/flat.h"
+
+namespace reprise::distributed {
+namespace {
+
+std::string described(const nn::NamedTensors& tensors) {
+  TextStream text;
+  for (const auto& [name, x] : tensors)
+    text << name << ' ' << x.dtype() << x.shape() << (x.requires_grad() ? " with gradient " : "")
+         << (x.requires_grad() ? name_of(x.grad_dtype()) : "") << '\n';
+  return text.str();
+}
+
+// The first line of `mine` that is not in its place in `theirs`, or the other way round.
+std::string line_at(const std::string& text, size_t begin) {
+  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
+  return line.empty() ? "no more" : line;
+}
+
+}  // namespace
+
+DataParallel::DataParallel(nn::Module& model, ProcessGroup& group, const BucketOptions& options)
+    : model_(model), group_(group) {
+  TensorList leaves;
+  for (const auto& [name, x] : model_.named_parameters()) {
+    if (!x.requires_grad()) continue;
+    parameters_.push_back({.name = name, .leaf = x});
+    leaves.push_back(x);
+  }
+  buckets_ = plan_buckets(leaves, options);
+  for (size_t b = 0; b < buckets_.size(); ++b)
+    for (size_t i : buckets_[b].parameters) parameters_[i].bucket = b;
+  check_alike();
+  take_rank_0s();
+  add_hooks();
+}
+
+DataParallel::~DataParallel() {
+  for (Parameter& parameter : parameters_) parameter.remove_hook();
+}
+
+void DataParallel::check_alike() {
+  TextStream plan;
+  for (const Bucket& bucket : buckets_) plan << "a bucket of " << bucket.parameters.size() << " parameters\n";
+  const auto texts = group_.gather_text(described(model_.named_parameters()) +
+                                        described(model_.named_buffers()) + plan.str());
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
+    if (texts[rank] == texts[0]) continue;
+    const size_t same = size_t(std::ranges::mismatch(texts[0], texts[rank]).in1 - texts[0].begin());
+    const size_t end_of_line = same ? texts[0].rfind('\n', same - 1) : std::string::npos;
+    const size_t begin = end_of_line == std::string::npos ? 0 : end_of_line + 1;
+    fail("DataParallel: ranks have different models: rank 0 has ", line_at(texts[0], begin), ", rank ", rank,
+         " has ", line_at(texts[rank], begin));
+  }
+}
+
+void DataParallel::take_rank_0s() {
+  if (group_.size() == 1) return;
+  NoGrad guard;
+  std::vector<Work> works;
+  for (const auto& tensors : {model_.named_parameters(), model_.named_buffers()})
+    for (const auto& [name, x] : tensors) works.push_back(group_.broadcast(x, 0, name));
+  for (const Work& work : works) work.wait();
+}
+
+void DataParallel::add_hooks() {
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    parameters_[i].remove_hook =
+        autograd::register_post_accumulate_hook(parameters_[i].leaf, [this, i] { mark_ready(i); });
+}
+
+std::vector<int64_t> DataParallel::share(int64_t micro_batches) {
+  check_whole("share");
+  check(next_ == range_.end, "share: the step is not over: micro-batches ", next_, " to ", range_.end - 1,
+        " have not been given to backward");
+  for (const Parameter& parameter : parameters_)
+    check(!parameter.leaf.grad().defined(), "share: ", parameter.name,
+          " has a gradient already; zero_grad() comes before each step");
+  range_ = leaves_of_rank(group_.rank(), group_.size(), micro_batches);
+  micro_batches_ = micro_batches;
+  next_ = range_.begin;
+  std::vector<int64_t> mine;
+  for (int64_t g = range_.begin; g < range_.end; ++g) mine.push_back(g);
+  return mine;
+}
+
+void DataParallel::check_whole(const char* method) const {
+  check(is_whole_, method, ": the pass of micro-batch ", next_, " failed, and its gradients are not whole");
+}
+
+void DataParallel::backward(const Tensor& loss, int64_t g) {
+  check_whole("backward");
+  check(g >= range_.begin && g < range_.end, "backward: micro-batch ", g, " is not in this rank's share, ",
+        range_.begin, " to ", range_.end - 1);
+  check(g >= next_, "backward: micro-batch ", g, " was given already; ", next_, " is next");
+  check(g == next_, "backward: micro-batch ", next_, " is missing before ", g);
+  if (is_last(g)) {
+    not_ready_.clear();
+    for (const Bucket& bucket : buckets_) not_ready_.push_back(bucket.parameters.size());
+  }
+  for (Parameter& parameter : parameters_) parameter.is_ready = false;
+  const Tensor scaled = loss * (1.0 / double(micro_batches_));
+  is_whole_ = false;
+  struct Pass {
+    bool& in_pass;
+    explicit Pass(bool& flag) : in_pass(flag) { in_pass = true; }
+    ~Pass() { in_pass = false; }
+  } pass(in_pass_);
+  scaled.backward();
+  end_pass(g);
+  is_whole_ = true;
+}
+
+// Called by the engine once the gradient of a parameter is complete.
+void DataParallel::mark_ready(size_t i) {
+  if (!in_pass_) return;
+  Parameter& parameter = parameters_[i];
+  invariant(!parameter.is_ready, "backward: ", parameter.name, " was ready twice in one pass");
+  parameter.is_ready = parameter.is_used = true;
+  Tensor gradient = parameter.leaf.grad();
+  parameter.leaf.set_grad({});
+  parameter.sums.push(next_, std::move(gradient));
+  if (!is_last(next_) || group_.size() == 1) return;
+  --not_ready_[parameter.bucket];
+  start_full_buckets();
+}
+
+// Buckets are sent in one order on all ranks, whatever becomes ready first.
+void DataParallel::start_full_buckets() {
+  while (sending_.size() < buckets_.size() && not_ready_[sending_.size()] == 0)
+    sending_.push_back(start(sending_.size()));
+}
+
+void DataParallel::end_pass(int64_t g) {
+  for (Parameter& parameter : parameters_)
+    if (!parameter.is_ready) parameter.sums.push(g, {});
+  next_ = g + 1;
+  if (next_ < range_.end) return;
+  group_.size() == 1 ? end_step_alone() : end_step();
+}
+
+void DataParallel::end_step_alone() {
+  for (Parameter& parameter : parameters_) {
+    Tensor total = parameter.sums.take_total();
+    if (total.defined()) parameter.leaf.set_grad(std::move(total));
+    parameter.is_used = false;
+  }
+}
+
+std::string DataParallel::label(size_t b) const {
+  const std::vector<size_t>& in_it = buckets_[b].parameters;
+  return detail::join("bucket ", b, " (", parameters_[in_it.front()].name,
+                      in_it.size() > 1 ? " ... " + parameters_[in_it.back()].name : "", ")");
+}
+
+DataParallel::Sending DataParallel::start(size_t b) {
+  NoGrad guard;
+  const Bucket& bucket = buckets_[b];
+  std::vector<TensorList> nodes;  // of each parameter
+  TensorList leaves;
+  for (size_t i : bucket.parameters) {
+    nodes.push_back(parameters_[i].sums.take());
+    leaves.push_back(parameters_[i].leaf);
+  }
+  TensorList flat;
+  for (size_t k = 0; k < nodes_of(range_.begin, range_.end).size(); ++k) {
+    TensorList parts;
+    for (TensorList& of_parameter : nodes) parts.push_back(std::move(of_parameter[k]));
+    flat.push_back(flatten(parts, leaves, bucket.dtype));
+  }
+  return {flat.front(), group_.sum_nodes(flat.front(), flat, micro_batches_, label(b))};
+}
+
+void DataParallel::end_step() {
+  NoGrad guard;
+  while (sending_.size() < buckets_.size()) sending_.push_back(start(sending_.size()));
+  std::vector<uint8_t> used;
+  for (const Parameter& parameter : parameters_) used.push_back(parameter.is_used);
+  const Tensor anywhere = Tensor::from(used, {int64_t(used.size())});
+  Work known = group_.all_reduce(anywhere, ReduceOp::max, "used parameters");
+  for (const Sending& sending : sending_) sending.work.wait();
+  known.wait();
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    int64_t begin = 0;
+    for (size_t i : buckets_[b].parameters) {
+      Parameter& parameter = parameters_[i];
+      const int64_t end = begin + parameter.leaf.numel();
+      if (anywhere.data<uint8_t>()[i])
+        parameter.leaf.set_grad(sending_[b].sums.slice(0, begin, end).reshape(parameter.leaf.shape()));
+      parameter.is_used = false;
+      begin = end;
+    }
+  }
+  sending_.clear();
+}
+
+}  // namespace reprise::distributed

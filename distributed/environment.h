@@ -1,0 +1,42 @@
+// Environment: which rank this process is, of how many, and where rank 0 is, as the launcher's variables say.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace reprise::distributed {
+
+/// Names and values of environment variables.
+using Variables = std::map<std::string, std::string>;
+
+struct Environment {
+  std::string launcher =
+      "none";  ///< "--ranks", "torchrun", "Open MPI", "MPICH", "srun"; "none": one process by itself
+  int rank = 0, ranks = 1;
+  int local_rank = 0, local_ranks = 1;  ///< among the ranks of this machine
+  std::string job{};                    ///< tells jobs apart, and attempts of one job; may be empty
+  std::string address = "127.0.0.1";    ///< of rank 0: a host name or an address
+  int port = 0;  ///< the first that rank 0 tries to listen on; 0 for one process by itself
+};
+
+/// Ports that rank 0 tries beside the first one: torchrun's agent itself listens on MASTER_PORT.
+inline constexpr int more_ports = 16;
+
+/// Reads the first of these rows that is set:
+///
+///   --ranks             REPRISE_RANK, REPRISE_RANKS, REPRISE_JOB, REPRISE_PORT: what a program gives its own children
+///   torchrun, by hand   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; LOCAL_RANK and LOCAL_WORLD_SIZE, or neither
+///   Open MPI            OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE}
+///   MPICH               PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
+///   srun                SLURM_{PROCID,STEP_NUM_TASKS,LOCALID,STEP_NODELIST}, where SLURM_STEP_ID is set
+///
+/// The first row says all by itself. The last three take MASTER_ADDR and MASTER_PORT too, and need MASTER_ADDR where MPI runs on several machines. Error,
+/// with the variables in question, where a row is set in half, where two of the first three disagree about rank or ranks,
+/// where a rank is not below its count, and where a value is no number. Rows around torchrun's own (TORCHELASTIC_RUN_ID)
+/// and srun's around any other are not compared: those start launchers, one per machine, and count machines.
+Environment read_environment(const Variables& variables);
+
+/// The environment of this process.
+Variables process_variables();
+
+}  // namespace reprise::distributed

@@ -1,0 +1,53 @@
+#include "reprise/distributed/errors.h"
+
+#include <iomanip>
+
+namespace reprise::distributed {
+namespace {
+
+std::string message_of(const Failure& failure, const DistributedError::Call& call, double seconds) {
+  TextStream text;
+  text << failure.message << "\n  at " << call.operation << " #" << call.sequence << " of group "
+       << call.group;
+  if (!call.tensor.empty()) text << ": " << call.tensor;
+  text << ", after " << std::fixed << std::setprecision(1) << seconds << " s";
+  return text.str();
+}
+
+}  // namespace
+
+std::string_view name_of(FailureKind kind) {
+  switch (kind) {
+    case FailureKind::died:
+      return "died";
+    case FailureKind::silent:
+      return "silent";
+    case FailureKind::late:
+      return "late";
+    case FailureKind::mismatch:
+      return "mismatch";
+    case FailureKind::refused:
+      return "refused";
+    case FailureKind::left:
+      return "left";
+    case FailureKind::transport:
+      return "transport";
+  }
+  throw Bug("name_of: unknown FailureKind");
+}
+
+DistributedError::DistributedError(const Failure& failure, Call call, double seconds)
+    : Error(message_of(failure, call, seconds)), failure_(failure), call_(std::move(call)) {}
+
+int DistributedError::exit_code() const {
+  switch (failure_.kind) {
+    case FailureKind::late:
+    case FailureKind::silent:
+    case FailureKind::mismatch:
+      return 5;
+    default:
+      return 4;
+  }
+}
+
+}  // namespace reprise::distributed

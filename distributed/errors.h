@@ -1,0 +1,71 @@
+// What ends a group of ranks, and the error that every rank then gets.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "reprise/core/error.h"
+
+namespace reprise::distributed {
+
+enum class FailureKind : uint8_t {
+  died,       ///< its connections closed without a goodbye
+  silent,     ///< its heartbeat stopped
+  late,       ///< it did not make a call in time
+  mismatch,   ///< ranks made different calls
+  refused,    ///< it was not let in
+  left,       ///< it left or aborted while others waited
+  transport,  ///< a connection failed for another reason
+};
+
+std::string_view name_of(FailureKind kind);  ///< "died", ...
+
+/// What went wrong on which rank, as one rank tells the others.
+struct Failure {
+  FailureKind kind = FailureKind::transport;
+  int rank = 0;         ///< of the first group, "world"; the rank at fault as far as is known
+  std::string message;  ///< "rank 2 died: its connection closed without a goodbye"
+};
+
+/// A failure, met in a call. The first one ends all groups of a rank: later calls throw it again at once.
+class DistributedError : public Error {
+ public:
+  struct Call {
+    std::string operation;  ///< "all_reduce"
+    int64_t sequence = 0;   ///< of the group's calls, from 1
+    std::string group;      ///< "world"
+    std::string
+        tensor;  ///< the label of the call, such as "bucket 3 (h.2.mlp.c_fc.weight ...)"; may be empty
+  };
+  DistributedError(const Failure& failure, Call call, double seconds);
+
+  FailureKind kind() const { return failure_.kind; }
+  int rank() const { return failure_.rank; }
+  const std::string& operation() const { return call_.operation; }
+  int64_t sequence() const { return call_.sequence; }
+  const std::string& group() const { return call_.group; }
+  const std::string& tensor() const { return call_.tensor; }
+  const Failure& failure() const { return failure_; }
+
+  /// What a program that cannot go on exits with: 5 where ranks are late, silent or mismatched, so that it is not known which
+  /// one is at fault; 4 where another rank failed and this one was well.
+  int exit_code() const;
+
+ private:
+  Failure failure_;
+  Call call_;
+};
+
+// What follows is for transports.
+
+/// Thrown by transports, which know no calls.
+class TransportError : public Error {
+ public:
+  explicit TransportError(Failure failure) : Error(failure.message), failure_(std::move(failure)) {}
+  const Failure& failure() const { return failure_; }
+
+ private:
+  Failure failure_;
+};
+
+}  // namespace reprise::distributed

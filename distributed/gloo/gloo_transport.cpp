@@ -1,0 +1,248 @@
+#include "reprise/distributed/gloo/gloo_transport.h"
+
+#include <gloo/common/error.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "reprise/core/error.h"
+#include "reprise/distributed/hub/hub_client.h"
+#include "reprise/distributed/hub/hub_server.h"
+
+namespace reprise::distributed {
+namespace {
+
+using Buffer = ::gloo::transport::UnboundBuffer;
+using std::chrono::milliseconds;
+
+constexpr uint64_t proof_tag = ~uint64_t(0);
+constexpr size_t most_notes = 64;  // on their way to one rank: a rank is not further ahead of its neighbour
+constexpr milliseconds goodbye_time{200};   // a connection ended: its rank's goodbye may still be on its way
+constexpr milliseconds verdict_time{2000};  // for the hub to say why
+
+std::vector<int> ports_of(int first) {
+  std::vector<int> ports;
+  for (int i = 0; i <= more_ports; ++i) ports.push_back(first + i);
+  return ports;
+}
+
+class GlooTransport final : public Transport {
+ public:
+  GlooTransport(const Environment& environment, milliseconds timeout)
+      : rank_(environment.rank), ranks_(environment.ranks) {
+    ignore_sigpipe();
+    const std::string address = loopback_address(environment.address);
+    const std::vector<int> ports = ports_of(environment.port);
+    const auto deadline = Clock::now() + timeout;
+    if (rank_ == 0)
+      server_ =
+          std::make_unique<HubServer>(HubServer::Options{address, ports, environment.job, ranks_, timeout});
+    connect(environment, address, server_ ? std::vector{server_->port()} : ports, timeout);
+    prove(deadline);
+    hub_->listen([this] { abort_waits(); });
+  }
+
+  ~GlooTransport() override {
+    leave();
+    hub_.reset();  // no more calls of abort_waits
+  }
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+
+  void post(int to, uint64_t tag, const Note& note) override {
+    auto sent = std::make_unique<SentNote>();
+    sent->note = note;
+    sent->buffer = context_->createUnboundBuffer(sent->note.data(), sent->note.size());
+    std::unique_ptr<SentNote> oldest;
+    {
+      std::lock_guard lock(notes_mutex_);
+      auto& notes = notes_[{to, tag}];
+      start([&] { sent->buffer->send(to, tag); }, to);
+      notes.push_back(std::move(sent));
+      if (notes.size() <= most_notes) return;
+      oldest = std::move(notes.front());
+      notes.pop_front();
+    }
+    wait(*oldest->buffer, Way::out, to, Clock::now() + context_->getTimeout());
+  }
+
+  Note take(int from, uint64_t tag, Clock::time_point deadline) override {
+    Note note{};
+    auto buffer = context_->createUnboundBuffer(note.data(), note.size());
+    start([&] { buffer->recv(from, tag); }, from);
+    wait(*buffer, Way::in, from, deadline);
+    return note;
+  }
+
+  void exchange(uint64_t tag, std::span<const Send> sends, std::span<const Receive> receives,
+                Clock::time_point deadline) override {
+    std::vector<std::unique_ptr<Buffer>> in, out;
+    for (const Receive& receive : receives) {
+      in.push_back(context_->createUnboundBuffer(receive.data, receive.bytes));
+      start([&] { in.back()->recv(receive.from, tag); }, receive.from);
+    }
+    for (const Send& send : sends) {
+      out.push_back(
+          context_->createUnboundBuffer(const_cast<void*>(send.data), send.bytes));  // it is read alone
+      start([&] { out.back()->send(send.to, tag); }, send.to);
+    }
+    for (size_t i = 0; i < in.size(); ++i) wait(*in[i], Way::in, receives[i].from, deadline);
+    for (size_t i = 0; i < out.size(); ++i) wait(*out[i], Way::out, sends[i].to, deadline);
+  }
+
+  void fail(const Failure& failure) override {
+    hub_->report(failure);
+    is_failed_ = true;
+    abort_waits();
+  }
+
+  // What others have still to read is on its way before connections end.
+  void leave() override {
+    if (std::exchange(has_left_, true)) return;
+    if (!is_failed_ && !hub_->failure()) deliver_notes();
+    hub_->say_goodbye();
+    for (int r = 0; r < ranks_; ++r)
+      if (r != rank_) context_->getPair(r)->close();
+  }
+
+ private:
+  enum class Way : uint8_t { in, out };
+  struct SentNote {
+    Note note;
+    std::unique_ptr<Buffer> buffer;
+  };
+
+  // The device's pairs listen; the hub tells all ranks where; each two connect.
+  void connect(const Environment& environment, const std::string& address, const std::vector<int>& ports,
+               milliseconds timeout) {
+    try {
+      device_ = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(address.c_str()));
+      context_ = device_->createContext(rank_, ranks_);
+      context_->setTimeout(timeout);
+      std::vector<std::string> addresses(static_cast<size_t>(ranks_));
+      for (int r = 0; r < ranks_; ++r) {
+        if (r == rank_) continue;
+        const std::vector<char> bytes = context_->createPair(r)->address().bytes();
+        addresses[size_t(r)].assign(bytes.begin(), bytes.end());
+      }
+      hub_ = std::make_unique<HubClient>(
+          HubClient::Options{address, ports, environment.job, rank_, ranks_, std::move(addresses), timeout});
+      for (int r = 0; r < ranks_; ++r) {
+        const std::string& to = hub_->addresses()[size_t(r)];
+        if (r != rank_) context_->getPair(r)->connect(std::vector<char>(to.begin(), to.end()));
+      }
+    } catch (const ::gloo::Exception& error) {
+      throw TransportError(
+          {FailureKind::transport, rank_, detail::join("join: Gloo did not connect: ", error.what())});
+    }
+  }
+
+  // Anybody on this machine may have connected to a pair; only its rank has its proof.
+  void prove(Clock::time_point deadline) {
+    const size_t size = hub_->proofs_to_send().front().size();
+    std::vector<std::string> got(size_t(ranks_), std::string(size, '\0'));
+    std::vector<Send> sends;
+    std::vector<Receive> receives;
+    for (int r = 0; r < ranks_; ++r) {
+      if (r == rank_) continue;
+      sends.push_back({r, hub_->proofs_to_send()[size_t(r)].data(), size});
+      receives.push_back({r, got[size_t(r)].data(), size});
+    }
+    exchange(proof_tag, sends, receives, deadline);
+    for (int r = 0; r < ranks_; ++r)
+      if (r != rank_ && got[size_t(r)] != hub_->proofs_to_expect()[size_t(r)])
+        throw TransportError(
+            {FailureKind::refused, r, detail::join("join: a stranger took the connection to rank ", r)});
+  }
+
+  template <class Begin>
+  void start(const Begin& begin, int peer) {
+    try {
+      begin();
+    } catch (const ::gloo::Exception& error) { throw TransportError(cause(peer, error.what())); }
+  }
+
+  void wait(Buffer& buffer, Way way, int peer, Clock::time_point deadline) {
+    {
+      std::lock_guard lock(waits_mutex_);
+      waits_.push_back({&buffer, way});
+    }
+    if (is_failed_ || hub_->failure()) abort_waits();
+    bool is_done = false;
+    std::string error = "the wait was ended";
+    try {
+      const auto time = std::max(milliseconds(1), std::chrono::ceil<milliseconds>(deadline - Clock::now()));
+      is_done = way == Way::in ? buffer.waitRecv(nullptr, time) : buffer.waitSend(nullptr, time);
+    } catch (const ::gloo::Exception& thrown) { error = thrown.what(); }
+    {
+      std::lock_guard lock(waits_mutex_);
+      std::erase_if(waits_, [&](const Wait& wait) { return wait.buffer == &buffer; });
+    }
+    if (is_done) return;
+    if (Clock::now() >= deadline && !hub_->failure())
+      throw TransportError(
+          {FailureKind::late, peer, detail::join("rank ", peer, " did not make the call in time")});
+    throw TransportError(cause(peer, error));
+  }
+
+  // Why a connection to `peer` failed: as the hub says, else as Gloo does.
+  Failure cause(int peer, const std::string& error) {
+    const auto goodbye_by = Clock::now() + goodbye_time;
+    while (Clock::now() < goodbye_by) {
+      if (auto failure = hub_->failure(milliseconds(5))) return *failure;
+      if (hub_->has_left(peer))
+        return {FailureKind::left, peer, detail::join("rank ", peer, " left the group")};
+    }
+    const Failure own{FailureKind::transport, peer,
+                      detail::join("rank ", rank_, ": the connection to rank ", peer, " failed: ", error)};
+    hub_->report(own);
+    return hub_->failure(verdict_time).value_or(own);
+  }
+
+  void abort_waits() {
+    std::lock_guard lock(waits_mutex_);
+    for (const Wait& wait : waits_)
+      wait.way == Way::in ? wait.buffer->abortWaitRecv() : wait.buffer->abortWaitSend();
+  }
+
+  void deliver_notes() {
+    const auto deadline = Clock::now() + context_->getTimeout();
+    try {
+      for (auto& [route, notes] : notes_)
+        for (auto& sent : notes) wait(*sent->buffer, Way::out, route.first, deadline);
+    } catch (const TransportError&) {}  // the others know by now
+  }
+
+  struct Wait {
+    Buffer* buffer;
+    Way way;
+  };
+
+  int rank_, ranks_;
+  std::unique_ptr<HubServer> server_;  // on rank 0
+  std::shared_ptr<::gloo::transport::Device> device_;
+  std::shared_ptr<::gloo::transport::Context> context_;
+  std::unique_ptr<HubClient> hub_;
+  std::mutex waits_mutex_, notes_mutex_;
+  std::vector<Wait> waits_;
+  std::map<std::pair<int, uint64_t>, std::deque<std::unique_ptr<SentNote>>> notes_;  // by rank and tag
+  std::atomic<bool> is_failed_{false};
+  bool has_left_ = false;
+};
+
+}  // namespace
+
+bool has_gloo() { return true; }
+
+std::shared_ptr<Transport> connect_gloo(const Environment& environment, std::chrono::milliseconds timeout) {
+  return std::make_shared<GlooTransport>(environment, timeout);
+}
+
+}  // namespace reprise::distributed

@@ -1,0 +1,48 @@
+// Frame: a message between a rank and the hub: a kind and some texts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/distributed/errors.h"
+
+namespace reprise::distributed {
+
+enum class FrameKind : char {
+  greeting = 'G',  ///< hub: protocol, job
+  hello = 'H',     ///< rank: rank, ranks, pid, an address for each rank
+  welcome = 'W',   ///< hub: an address of each rank for this one, proofs to send, proofs to expect
+  refusal = 'R',   ///< hub: why nobody joins
+  failure = 'F',   ///< rank to hub, hub to all: kind, rank, message
+  goodbye = 'B',   ///< rank: it makes no more calls
+  left = 'L',      ///< hub: which rank said goodbye
+};
+
+struct Frame {
+  FrameKind kind = FrameKind::greeting;
+  std::vector<std::string> fields{};
+};
+
+/// The most bytes of a frame. A longer one is an Error where it is sent and where it arrives.
+inline constexpr size_t longest_frame = 64 * 1024;
+
+std::string encode(const Frame& frame);
+
+/// Bytes as they arrive, and the frames among them.
+class FrameReader {
+ public:
+  void feed(const std::string& bytes) { bytes_ += bytes; }
+  /// The next one, if it is whole. Error if what stands there is no frame.
+  std::optional<Frame> next();
+
+ private:
+  std::string bytes_;
+};
+
+Frame frame_of(const Failure& failure);
+Failure failure_in(const Frame& frame);  ///< Error if it has none
+/// Field i as a number. Error if it is not there, or none from `least` to `most`.
+int64_t number_in_frame(const Frame& frame, size_t i, int64_t least, int64_t most);
+
+}  // namespace reprise::distributed

@@ -1,0 +1,149 @@
+#include "reprise/distributed/hub/socket.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "reprise/core/error.h"
+#include "reprise/core/listing.h"
+#include "reprise/core/quote.h"
+
+namespace reprise::distributed {
+namespace {
+
+sockaddr_in address_of(const std::string& address, int port) {
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(uint16_t(port));
+  check(inet_pton(AF_INET, address.c_str(), &at.sin_addr) == 1, "socket: no address: ", quote(address));
+  return at;
+}
+
+Socket new_socket() {
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  check(bool(socket), "socket: ", std::strerror(errno));
+  return socket;
+}
+
+// As /proc/net/tcp writes it: the address as a number of this machine's byte order, both in hexadecimal.
+std::string in_proc(const sockaddr_in& at) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%08X:%04X", unsigned(at.sin_addr.s_addr), unsigned(ntohs(at.sin_port)));
+  return text;
+}
+
+}  // namespace
+
+void Socket::close() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+void ignore_sigpipe() {
+  struct sigaction action {};
+  if (sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL)
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
+std::string loopback_address(const std::string& host) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_INET;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  check(error == 0, "join: rank 0 is at ", quote(host), ", which has no address: ", gai_strerror(error));
+  char text[INET_ADDRSTRLEN] = "";
+  const auto* at = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
+  inet_ntop(AF_INET, &at->sin_addr, text, sizeof(text));
+  freeaddrinfo(found);
+  check(
+      std::string(text).starts_with("127."), "join: rank 0 is at ", quote(host), ", ", text,
+      ": ranks join on loopback alone, since they do not prove who they are yet; give MASTER_ADDR=127.0.0.1");
+  return text;
+}
+
+Socket listen_on(const std::string& address, const std::vector<int>& ports, int& port) {
+  Listing tried;
+  for (int p : ports) {
+    Socket socket = new_socket();
+    const int on = 1;
+    setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    sockaddr_in at = address_of(address, p);
+    socklen_t size = sizeof(at);
+    if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&at), size) == 0 && listen(socket.fd(), 1024) == 0 &&
+        getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&at), &size) == 0) {
+      port = ntohs(at.sin_port);
+      return socket;
+    }
+    tried.add(address, ':', p, ": ", std::strerror(errno));
+  }
+  fail("join: rank 0 finds no free port:", tried.str());
+}
+
+Socket connect_to(const std::string& address, int port) {
+  Socket socket = new_socket();
+  sockaddr_in at = address_of(address, port);
+  if (connect(socket.fd(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) return {};
+  const int on = 1;
+  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return socket;
+}
+
+Socket accept_from(const Socket& listener) {
+  Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) return {};
+  const int on = 1;
+  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return socket;
+}
+
+bool is_same_user(const Socket& socket) {
+  sockaddr_in mine{}, theirs{};
+  socklen_t size = sizeof(mine);
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&mine), &size) != 0) return false;
+  size = sizeof(theirs);
+  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&theirs), &size) != 0) return false;
+  std::ifstream table("/proc/net/tcp");
+  std::string line;
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::string number, local, remote, state, queues, timer, retransmits;
+    long uid = -1;
+    words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid;
+    if (local == in_proc(theirs) && remote == in_proc(mine)) return uid == long(geteuid());
+  }
+  return false;
+}
+
+bool wait_readable(const Socket& socket, std::chrono::milliseconds timeout) {
+  pollfd one{socket.fd(), POLLIN, 0};
+  return poll(&one, 1, int(timeout.count())) > 0;
+}
+
+bool send_all(const Socket& socket, const std::string& bytes) {
+  for (size_t sent = 0; sent < bytes.size();) {
+    const ssize_t n = send(socket.fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    sent += size_t(n);
+  }
+  return true;
+}
+
+std::string receive_some(const Socket& socket) {
+  std::string bytes(4096, '\0');
+  ssize_t n;
+  do n = recv(socket.fd(), bytes.data(), bytes.size(), 0);
+  while (n < 0 && errno == EINTR);
+  bytes.resize(n > 0 ? size_t(n) : 0);
+  return bytes;
+}
+
+}  // namespace reprise::distributed

@@ -1,0 +1,18 @@
+// Joining the world that the launcher's variables describe.
+#include "reprise/distributed/environment.h"
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/process_group.h"
+
+namespace reprise::distributed {
+
+std::unique_ptr<ProcessGroup> ProcessGroup::join(const GroupOptions& options) {
+  const Environment environment = read_environment(process_variables());
+  if (environment.ranks == 1) return alone(options);
+  try {
+    return over(connect_gloo(environment, options.timeout), options);
+  } catch (const TransportError& error) {
+    throw DistributedError(error.failure(), {"join", 0, "world", ""}, 0);
+  }
+}
+
+}  // namespace reprise::distributed

@@ -1,0 +1,89 @@
+// ProcessGroup: ranks that make the same calls in the same order, and exchange and add tensors by them.
+//
+//   auto group = rp::distributed::ProcessGroup::join({.timeout = std::chrono::minutes(10)});
+//   group->all_reduce(x).wait();  // x is the sum over all ranks, with the same bits on any transport
+//
+// Every rank makes the same calls, with the same dtypes, shapes and labels, from one thread at a time. Each call is compared
+// with those of two other ranks before anything moves: where they differ, all ranks get a DistributedError of kind `mismatch`
+// that names both calls.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reprise/core/tensor.h"
+#include "reprise/distributed/ordered_reduce.h"
+#include "reprise/distributed/transport.h"
+#include "reprise/distributed/work.h"
+
+namespace reprise::distributed {
+
+struct GroupOptions {
+  /// A rank that does not make a call for so long after another one has begun it is `late`.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+};
+
+class ProcessGroup {
+ public:
+  /// The group of all ranks, "world", as the launcher's variables say (distributed/environment.h): a group of one without
+  /// them. Error if they are wrong, if the other ranks do not come within the timeout, or if this build has no transport.
+  static std::unique_ptr<ProcessGroup> join(const GroupOptions& options = {});
+  /// The group of one rank: every call is done at once by the same code, without a transport.
+  static std::unique_ptr<ProcessGroup> alone(const GroupOptions& options = {});
+  /// The world of a transport.
+  static std::unique_ptr<ProcessGroup> over(std::shared_ptr<Transport> transport,
+                                            const GroupOptions& options = {});
+
+  /// Leaves. Calls that are still in progress fail on all ranks.
+  ~ProcessGroup();
+  ProcessGroup(const ProcessGroup&) = delete;
+
+  int rank() const;
+  int size() const;
+  const std::string& name() const;  ///< "world", or what `subgroup` was given
+  Device device() const;            ///< where its tensors are
+
+  // Tensors are contiguous, on the group's device, and require no grad where they are written in grad mode. Where there are
+  // two, they do not overlap, unless one is the other's part of this rank. An empty tensor counts as a call and moves nothing.
+  // A result's version goes up as the call is made. A `label` names the tensor in errors and must be the same on all ranks.
+  // Bad input is an Error here, before the call counts.
+
+  /// x = op over all ranks, in the order of a tree over them (distributed/tree.h).
+  Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, const std::string& label = "");
+  /// out = part `rank()` of size() equal ones of op over all ranks' `in`.
+  Work reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op = ReduceOp::sum,
+                      const std::string& label = "");
+  /// out = the sum over leaves 0 ... leaves-1, of which this rank has added those of leaves_of_rank(rank(), size(), leaves)
+  /// into the tensors `nodes`, one for each of nodes_of that range. `out` may be one of them.
+  Work sum_nodes(const Tensor& out, const TensorList& nodes, int64_t leaves, const std::string& label = "");
+  Work broadcast(const Tensor& x, int root, const std::string& label = "");  ///< x = that of rank `root`
+  /// out = the `in` of all ranks, in their order.
+  Work all_gather(const Tensor& out, const Tensor& in, const std::string& label = "");
+  /// Of size() equal parts of `in`, part r goes to rank r; part r of `out` comes from rank r. They do not overlap.
+  Work all_to_all(const Tensor& out, const Tensor& in, const std::string& label = "");
+
+  /// To one rank, in order for each pair and direction; only these two make the call. A send is done when it was received: two
+  /// ranks that both send to each other first are both `late`.
+  Work send(const Tensor& x, int to, const std::string& label = "");
+  Work recv(const Tensor& x, int from, const std::string& label = "");
+
+  void barrier();                                                 ///< returns when all ranks have called it
+  std::vector<std::string> gather_text(const std::string& text);  ///< of all ranks, in their order
+
+  /// The group of these ranks of this one, ascending, this rank among them; called by them only, and matched by name and
+  /// members. Its errors end all groups of the world.
+  std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks, const std::string& name);
+
+  /// Ends all groups of the world on all ranks: their calls throw a DistributedError of kind `left` with `reason`.
+  void abort(const std::string& reason);
+  /// Waits for the calls in progress, then tells the other ranks that this one makes no more: calls that wait for it fail.
+  void leave();
+
+ private:
+  struct Impl;
+  explicit ProcessGroup(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace reprise::distributed

@@ -1,0 +1,49 @@
+// Switchboard: where ranks that are threads put what they send, and find what was sent to them.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "reprise/distributed/transport.h"
+
+namespace reprise::distributed {
+
+/// Shared by all ranks; see Transport for the functions.
+class Switchboard {
+ public:
+  explicit Switchboard(int ranks) : left_(size_t(ranks), false) {}
+
+  void post(int from, int to, uint64_t tag, const Note& note);
+  Note take(int from, int to, uint64_t tag, Clock::time_point deadline);
+  void exchange(int rank, uint64_t tag, std::span<const Transport::Send> sends,
+                std::span<const Transport::Receive> receives, Clock::time_point deadline);
+  void fail(const Failure& failure);
+  void leave(int rank);
+
+ private:
+  using Route = std::tuple<int, int, uint64_t>;  // from, to, tag
+  // Memory of a sender that waits in `exchange`.
+  struct Posting {
+    const void* data;
+    size_t bytes;
+    enum { waiting, copying, done } state = waiting;
+  };
+  void wait_for(std::unique_lock<std::mutex>& lock, int rank, Clock::time_point deadline, auto&& ready);
+  void receive(std::unique_lock<std::mutex>& lock, int rank, uint64_t tag, const Transport::Receive& into,
+               Clock::time_point deadline);
+  void withdraw(std::unique_lock<std::mutex>& lock, int rank, uint64_t tag,
+                std::span<const Transport::Send> sends, std::deque<Posting>& mine);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Route, std::deque<Note>> notes_;
+  std::map<Route, std::deque<Posting*>> postings_;
+  std::optional<Failure> failure_;
+  std::vector<bool> left_;
+};
+
+}  // namespace reprise::distributed

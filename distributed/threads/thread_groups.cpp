@@ -1,0 +1,42 @@
+#include "reprise/distributed/threads/thread_groups.h"
+
+#include "reprise/distributed/threads/switchboard.h"
+
+namespace reprise::distributed {
+namespace {
+
+class ThreadTransport final : public Transport {
+ public:
+  ThreadTransport(std::shared_ptr<Switchboard> board, int rank, int ranks)
+      : board_(std::move(board)), rank_(rank), ranks_(ranks) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  void post(int to, uint64_t tag, const Note& note) override { board_->post(rank_, to, tag, note); }
+  Note take(int from, uint64_t tag, Clock::time_point deadline) override {
+    return board_->take(from, rank_, tag, deadline);
+  }
+  void exchange(uint64_t tag, std::span<const Send> sends, std::span<const Receive> receives,
+                Clock::time_point deadline) override {
+    board_->exchange(rank_, tag, sends, receives, deadline);
+  }
+  void fail(const Failure& failure) override { board_->fail(failure); }
+  void leave() override { board_->leave(rank_); }
+
+ private:
+  std::shared_ptr<Switchboard> board_;
+  int rank_, ranks_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<ProcessGroup>> make_thread_groups(int ranks, const GroupOptions& options) {
+  check(ranks >= 1, "make_thread_groups: ", ranks, " ranks");
+  auto board = std::make_shared<Switchboard>(ranks);
+  std::vector<std::unique_ptr<ProcessGroup>> groups;
+  for (int rank = 0; rank < ranks; ++rank)
+    groups.push_back(ProcessGroup::over(std::make_shared<ThreadTransport>(board, rank, ranks), options));
+  return groups;
+}
+
+}  // namespace reprise::distributed

@@ -1,0 +1,11 @@
+// Ranks that are threads of one process: the reference for other transports, without a network, for tests.
+#pragma once
+
+#include "reprise/distributed/process_group.h"
+
+namespace reprise::distributed {
+
+/// The groups "world" of `ranks` ranks, in their order; each is used by a thread of its own.
+std::vector<std::unique_ptr<ProcessGroup>> make_thread_groups(int ranks, const GroupOptions& options = {});
+
+}  // namespace reprise::distributed

@@ -1,0 +1,57 @@
+// Transport: moves bytes between pairs of ranks. What the bytes mean, and who calls what, is the group's business.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "reprise/distributed/errors.h"
+
+namespace reprise::distributed {
+
+using Clock = std::chrono::steady_clock;
+
+/// A message of fixed size: what a rank calls, for others to compare.
+using Note = std::array<char, 256>;
+
+/// Messages between the same two ranks with the same tag arrive in the order in which they were sent. Functions are called
+/// from several threads. Each throws TransportError where the world has failed, or fails meanwhile.
+class Transport {
+ public:
+  struct Send {
+    int to = 0;
+    const void* data = nullptr;
+    size_t bytes = 0;
+  };
+  struct Receive {
+    int from = 0;
+    void* data = nullptr;
+    size_t bytes = 0;
+  };
+
+  virtual ~Transport() = default;
+  Transport() = default;
+  Transport(const Transport&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  /// Starts to send a note, and returns at once.
+  virtual void post(int to, uint64_t tag, const Note& note) = 0;
+  /// The next note; throws `late` at the deadline.
+  virtual Note take(int from, uint64_t tag, Clock::time_point deadline) = 0;
+
+  /// Sends and receives all of these at once, and returns when all have arrived, here and there. Sizes have been compared:
+  /// they agree. At most one message per rank and direction. Throws `late` at the deadline.
+  virtual void exchange(uint64_t tag, std::span<const Send> sends, std::span<const Receive> receives,
+                        Clock::time_point deadline) = 0;
+
+  /// Ends the world: tells all other ranks, whose calls throw the same failure. The first failure counts.
+  virtual void fail(const Failure& failure) = 0;
+  /// This rank makes no more calls; others that wait for it fail.
+  virtual void leave() = 0;
+};
+
+}  // namespace reprise::distributed

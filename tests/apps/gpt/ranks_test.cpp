@@ -1,0 +1,125 @@
+// --ranks: the same bits in any number of processes, resuming in another number, and what is said when a rank goes.
+// labels: end-to-end
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/tests/apps/gpt/program.h"
+
+namespace reprise::apps {
+namespace {
+
+using namespace testing;
+
+struct Ranks : ::testing::Test {
+  void SetUp() override {
+    if (!distributed::has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  }
+  TempFolder folder;
+  const std::string data = folder.write("text", tiny_text());
+
+  // 20 steps of four micro-batches, with dropout.
+  Arguments arguments(const std::string& out, const Arguments& more, int steps = 20) const {
+    Arguments all = {"--layers", "2", "--dropout", "0.1", "--accumulate", "4", "--eval-every", "10"};
+    all.insert(all.end(), more.begin(), more.end());
+    return train_arguments(data, folder / out, steps, all);
+  }
+  std::string train(const std::string& out, const Arguments& more) const {
+    testing::run(arguments(out, more));
+    return folder / out;
+  }
+};
+
+TEST_F(Ranks, HaveTheBitsOfOneProcess) {
+  for (const char* precision : {"f32", "bf16"})
+    for (const char* recompute : {"none", "full"}) {
+      const Arguments options = {"--precision", precision, "--recompute", recompute};
+      auto with = [&](const char* ranks) {
+        Arguments all = options;
+        all.insert(all.end(), {"--ranks", ranks});
+        return train(std::string(precision) + recompute + ranks, all);
+      };
+      const std::string one = with("1");
+      for (const char* ranks : {"2", "4"}) {
+        const std::string several = with(ranks);
+        expect_same_checkpoints(several, one);
+        EXPECT_EQ(measurements(several), measurements(one)) << precision << recompute << ranks;
+      }
+    }
+}
+
+TEST_F(Ranks, WithoutAccumulateCutTheRowsOfAStep) {
+  Arguments cut = train_arguments(data, folder / "cut", 4, {"--batch", "4", "--ranks", "2"});
+  const std::string out = testing::run(cut);
+  EXPECT_NE(out.find("--batch 2 --accumulate 2 gives the same bits"), std::string::npos) << out;
+  testing::run(train_arguments(data, folder / "one", 4, {"--batch", "2", "--accumulate", "2"}));
+  expect_same_checkpoints(folder / "cut", folder / "one");
+}
+
+TEST_F(Ranks, AnotherNumberGoesOn) {
+  train("whole", {});
+  const std::string part = folder / "part";
+  testing::run(arguments("part", {"--stop-after", "7"}));
+  testing::run({"train", "--out", part, "--resume", "--ranks", "2", "--stop-after", "7"});
+  testing::run({"train", "--out", part, "--resume"});
+  expect_same_checkpoints(part, folder / "whole");
+  EXPECT_EQ(measurements(part), measurements(folder / "whole"));
+}
+
+TEST_F(Ranks, WhatDoesNotFitIsRefused) {
+  expect_refused(arguments("a", {"--ranks", "3"}),
+                 {"--accumulate 4 is not a multiple of 3 ranks", "the nearest are 3 and 6"});
+  expect_refused(train_arguments(data, folder / "b", 2, {"--batch", "5", "--ranks", "2"}),
+                 {"--batch 5 is not a multiple of 2 ranks", "the nearest are 4 and 6"});
+  expect_refused(arguments("c", {"--ranks", "0"}), {"--ranks"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+// Processes whose parent is `parent`, in the order in which they were started.
+std::vector<pid_t> children_of(pid_t parent) {
+  const std::string name = std::to_string(parent);
+  std::ifstream in("/proc/" + name + "/task/" + name + "/children");
+  std::vector<pid_t> all;
+  for (pid_t child; in >> child;) all.push_back(child);
+  return all;
+}
+
+bool has_steps(const std::string& run_folder) {
+  std::ifstream log(run_folder + "/metrics.jsonl");
+  return log.peek() != std::ifstream::traits_type::eof();
+}
+
+void wait_for_steps(Program& program, const std::string& run_folder) {
+  while (program.is_running() && !has_steps(run_folder))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST_F(Ranks, ThatAreKilledAreNamedWithinSeconds) {
+  for (size_t killed : {0u, 1u}) {
+    const std::string out = "killed" + std::to_string(killed);
+    Program program(arguments(out, {"--ranks", "2"}, 1000000));
+    wait_for_steps(program, folder / out);
+    const std::vector<pid_t> ranks = children_of(program.process());
+    ASSERT_EQ(ranks.size(), 2u) << program.err();
+    kill(ranks[killed], SIGKILL);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(program.wait(), 4) << program.err();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    const std::string text = program.err(), name = "rank " + std::to_string(killed);
+    EXPECT_NE(text.find(name + " (pid "), std::string::npos) << text;
+    EXPECT_NE(text.find(name + " died"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Ranks, AreAllStoppedByASignalToOne) {
+  for (size_t stopped : {0u, 1u}) {
+    const std::string out = "stopped" + std::to_string(stopped);
+    Program program(arguments(out, {"--ranks", "2"}, 1000000));
+    wait_for_steps(program, folder / out);
+    const std::vector<pid_t> ranks = children_of(program.process());
+    ASSERT_EQ(ranks.size(), 2u) << program.err();
+    kill(ranks[stopped], SIGTERM);
+    EXPECT_EQ(program.wait(), 3) << program.err();
+    EXPECT_NE(program.out().find("saved. Go on with"), std::string::npos) << program.out();
+  }
+}
+
+}  // namespace
+}  // namespace reprise::apps

@@ -1,0 +1,192 @@
+// DataParallel's buckets, partial sums, and what it refuses.
+// labels: concurrency
+#include "reprise/distributed/data_parallel/data_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include "reprise/autograd/meta.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/distributed/data_parallel/flat.h"
+#include "reprise/nn/batch_norm.h"
+#include "reprise/nn/linear.h"
+#include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::expect_error;
+using testing::Ranks;
+using testing::run_ranks;
+using testing::same_bits;
+
+Tensor leaf(int64_t numel, DType dtype = DType::f32) {
+  return Tensor::zeros({numel}, dtype).set_requires_grad();
+}
+
+TEST(Buckets, AreFilledFromTheLastParameter) {
+  const TensorList parameters{leaf(10), leaf(300), leaf(20), leaf(5), leaf(100), leaf(50)};
+  const auto buckets = plan_buckets(parameters, {.bytes = 1000, .first_bytes = 400});
+  ASSERT_EQ(buckets.size(), 3u);
+  EXPECT_EQ(buckets[0].parameters, (std::vector<size_t>{5, 4})) << "600 bytes, more than 400";
+  EXPECT_EQ(buckets[1].parameters, (std::vector<size_t>{3, 2, 1})) << "1,300 bytes, more than 1,000";
+  EXPECT_EQ(buckets[2].parameters, std::vector<size_t>{0});
+  EXPECT_EQ(buckets[1].numel, 325);
+  EXPECT_TRUE(plan_buckets({}, {}).empty());
+  expect_error([] { plan_buckets({}, {.bytes = 0}); }, "buckets: sizes are 1048576 and 0 bytes");
+}
+
+TEST(Buckets, HaveOneDtypeEachThatOfTheGradients) {
+  const TensorList parameters{leaf(10), leaf(10, DType::bf16), leaf(10), leaf(10, DType::bf16)};
+  parameters[3].set_grad_dtype(DType::f32);
+  const auto buckets = plan_buckets(parameters, {});
+  ASSERT_EQ(buckets.size(), 2u);
+  EXPECT_EQ(buckets[0].dtype, DType::f32);
+  EXPECT_EQ(buckets[0].parameters, (std::vector<size_t>{3, 2, 0}));
+  EXPECT_EQ(buckets[1].dtype, DType::bf16);
+  EXPECT_EQ(buckets[1].parameters, std::vector<size_t>{1});
+}
+
+TEST(PartialSums, HoldFewSumsAndGiveTheNodes) {
+  PartialSums sums;
+  for (int64_t leaf_of : {6, 7, 8, 9, 10})
+    sums.push(leaf_of, Tensor::from<float>({float(1 << leaf_of)}, {1}));
+  const TensorList nodes = sums.take();  // (6 7) (8 9) 10
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(nodes[0].item(), 64 + 128);
+  EXPECT_EQ(nodes[1].item(), 256 + 512);
+  EXPECT_EQ(nodes[2].item(), 1024);
+  EXPECT_TRUE(sums.take().empty());
+}
+
+TEST(PartialSums, CountWhatIsAbsentAsZerosBesideOthers) {
+  PartialSums sums;
+  sums.push(0, {});
+  sums.push(1, Tensor::from<float>({-0.0f, 2}, {2}));
+  sums.push(2, {});
+  sums.push(3, {});
+  const TensorList nodes = sums.take();
+  ASSERT_EQ(nodes.size(), 1u) << "0 ... 3";
+  EXPECT_TRUE(same_bits(nodes[0], Tensor::from<float>({0, 2}, {2})));
+  sums.push(0, {});
+  sums.push(1, {});
+  EXPECT_FALSE(sums.take()[0].defined());
+}
+
+TEST(PartialSums, LeaveAGradientAloneThatSomebodyKeeps) {
+  PartialSums sums;
+  const Tensor kept = Tensor::from<float>({1}, {1});
+  sums.push(0, kept);
+  sums.push(1, Tensor::from<float>({2}, {1}));
+  EXPECT_EQ(kept.item(), 1);
+  EXPECT_EQ(sums.take()[0].item(), 3);
+}
+
+TEST(Flatten, PutsPartsInARowAndZerosForAbsentOnes) {
+  const Tensor a = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3}), b = Tensor::from<float>({7}, {1});
+  const Tensor flat = flatten({a.transpose(0, 1), {}, b}, {a.transpose(0, 1), b, b}, DType::f32);
+  EXPECT_TRUE(same_bits(flat, Tensor::from<float>({1, 4, 2, 5, 3, 6, 0, 7}, {8})));
+  const Tensor kept = flatten({a}, {a}, DType::f32);
+  EXPECT_NE(kept.storage(), a.storage()) << "others hold it";
+  expect_error([&] { flatten({a}, {a}, DType::bf16); }, "a gradient is f32 on cpu, its bucket bf16");
+}
+
+struct Net : nn::Module {
+  nn::Linear first, last;
+  nn::BatchNorm1d norm{3};
+  explicit Net(int64_t width = 3) : first(width, 3), last(3, 1) {
+    register_module("first", first);
+    register_module("norm", norm);
+    register_module("last", last);
+  }
+  Tensor loss(double x) {
+    Tensor in = Tensor::zeros({2, first.weight.size(1)});
+    in.fill_(x);
+    return last(relu(first(in))).mean();
+  }
+};
+
+TEST(DataParallel, GivesRank0sWeightsAndBuffers) {
+  testing::expect_ranks_well(Ranks::threads, 3, [](ProcessGroup& group) -> std::string {
+    manual_seed(uint64_t(group.rank()));
+    Net net;
+    for (auto& [name, buffer] : net.named_buffers()) buffer.fill_(group.rank() + 5);
+    DataParallel parallel(net, group);
+    for (auto& [name, buffer] : net.named_buffers())
+      if (buffer.to_vector<double>()[0] != 5) return name;
+    manual_seed(0);
+    Net want;
+    for (size_t i = 0; i < net.parameters().size(); ++i)
+      if (!same_bits(net.parameters()[i], want.parameters()[i])) return "another weight";
+    return "";
+  });
+}
+
+TEST(DataParallel, NamesTheFirstDifferenceOfModels) {
+  const auto wrong = run_ranks(Ranks::threads, 3, [](ProcessGroup& group) -> std::string {
+    Net net(group.rank() == 1 ? 4 : 3);
+    DataParallel parallel(net, group);
+    return "no error";
+  });
+  for (const std::string& one : wrong)
+    EXPECT_EQ(one,
+              "Error: DataParallel: ranks have different models: rank 0 has first.weight f32(3, 3) with "
+              "gradient f32, rank 1 "
+              "has first.weight f32(3, 4) with gradient f32");
+}
+
+TEST(DataParallel, RefusesMissingRepeatedAndForeignMicroBatches) {
+  const auto wrong = run_ranks(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
+    Net net;
+    DataParallel parallel(net, group);
+    expect_error([&] { parallel.share(3); }, "3 micro-batches are no multiple of 2 ranks; 2 or 4 are");
+    const std::vector<int64_t> mine = parallel.share(6);
+    const int64_t first = mine[0];
+    EXPECT_EQ(mine, (std::vector<int64_t>{first, first + 1, first + 2}));
+    EXPECT_EQ(first, 3 * group.rank());
+    expect_error([&] { parallel.backward(net.loss(1), (first + 3) % 6); }, "is not in this rank's share");
+    expect_error([&] { parallel.backward(net.loss(1), first + 1); }, "is missing before");
+    parallel.backward(net.loss(1), first);
+    expect_error([&] { parallel.backward(net.loss(1), first); }, "was given already");
+    expect_error([&] { parallel.share(6); }, "the step is not over: micro-batches");
+    parallel.backward(net.loss(1), first + 1);
+    EXPECT_FALSE(net.last.weight.grad().defined()) << "until the last one";
+    parallel.backward(net.loss(1), first + 2);
+    EXPECT_TRUE(net.last.weight.grad().defined());
+    expect_error([&] { parallel.share(6); }, "first.weight has a gradient already");
+    net.zero_grad();
+    EXPECT_EQ(parallel.share(2).size(), 1u) << "another number of micro-batches";
+    parallel.backward(net.loss(1), group.rank());
+    return "";
+  });
+  for (const std::string& one : wrong) EXPECT_EQ(one, "");
+}
+
+TEST(DataParallel, LeavesOtherPassesAlone) {
+  auto group = ProcessGroup::alone();
+  Net net;
+  {
+    DataParallel parallel(net, *group);
+    net.loss(1).backward();
+    EXPECT_TRUE(net.last.weight.grad().defined());
+    expect_error([&] { parallel.share(1); }, "has a gradient already");
+  }
+  net.zero_grad();
+  net.loss(1).backward();
+  EXPECT_TRUE(net.last.weight.grad().defined()) << "its hooks have gone";
+}
+
+TEST(DataParallel, RefusesToGoOnAfterAFailedPass) {
+  auto group = ProcessGroup::alone();
+  Net net;
+  DataParallel parallel(net, *group);
+  auto remove = autograd::register_post_accumulate_hook(net.first.weight, [] { throw Error("hook"); });
+  parallel.share(2);
+  expect_error([&] { parallel.backward(net.loss(1), 0); }, "hook");
+  expect_error([&] { parallel.backward(net.loss(1), 0); }, "the pass of micro-batch 0 failed");
+  expect_error([&] { parallel.share(2); }, "the pass of micro-batch 0 failed");
+  remove();
+}
+
+}  // namespace
+}  // namespace reprise::distributed

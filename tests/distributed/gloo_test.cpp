@@ -1,0 +1,133 @@
+// Ranks that are processes: joining by a launcher's variables, and what survivors are told when one of them is killed.
+#include "reprise/distributed/gloo/gloo_transport.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+#include <thread>
+
+#include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/support/child.h"
+#include "reprise/tests/support/errors.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::expect_error;
+using testing::places_of;
+using testing::Ranks;
+using testing::run_places;
+using testing::run_ranks;
+using namespace std::chrono_literals;
+
+class Gloo : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gloo() || !testing::children_have_threads)
+      GTEST_SKIP() << "needs Gloo, and children that start threads";
+  }
+};
+
+Tensor ones(int64_t count) {
+  Tensor x = Tensor::zeros({count});
+  return x.fill_(1);
+}
+
+// A program of several ranks, as torchrun starts it.
+int run_rank(int rank) try {
+  setenv("RANK", std::to_string(rank).c_str(), 1);
+  setenv("WORLD_SIZE", "2", 1);
+  setenv("MASTER_ADDR", "localhost", 1);
+  setenv("MASTER_PORT", std::to_string(20000 + getppid() % 20000).c_str(), 1);
+  auto group = ProcessGroup::join({.timeout = 30s});
+  Tensor x = ones(3).mul_(rank + 1);
+  group->all_reduce(x).wait();
+  return x.to_vector<float>() == std::vector<float>{3, 3, 3} && group->rank() == rank ? 0 : 1;
+} catch (const Error& error) {
+  std::cerr << error.what() << '\n';
+  return 2;
+}
+
+TEST_F(Gloo, JoinsByALaunchersVariables) {
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 2; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(testing::child_seconds);
+      _exit(run_rank(rank));
+    }
+    children.push_back(child);
+  }
+  for (pid_t child : children) EXPECT_EQ(testing::outcome_of(child), "exit 0");
+}
+TEST_F(Gloo, KilledRankIsNamedOnAllOthers) {
+  for (int victim = 0; victim < 4; ++victim) {
+    for (const int64_t count : {1, 1 << 20}) {
+      const auto wrong = run_ranks(Ranks::gloo, 4, [&](ProcessGroup& group) -> std::string {
+        Tensor x = ones(count);
+        for (int call = 0; call < 5; ++call) group.all_reduce(x, ReduceOp::mean).wait();
+        const auto begin = Clock::now();
+        try {
+          for (int call = 0; call < 1000; ++call) {
+            if (call == 7 && group.rank() == victim) raise(SIGKILL);
+            group.all_reduce(x, ReduceOp::mean).wait();
+          }
+        } catch (const DistributedError& error) {
+          if (error.exit_code() != 4 || error.kind() != FailureKind::died || error.rank() != victim)
+            return error.what();
+          return Clock::now() - begin < 4s ? "named" : "named late";
+        }
+        return "no error";
+      });
+      for (int rank = 0; rank < 4; ++rank)
+        EXPECT_EQ(wrong[size_t(rank)], rank == victim ? "signal 9" : "named")
+            << "victim " << victim << ", rank " << rank;
+    }
+  }
+}
+
+TEST_F(Gloo, RankThatNeverComesIsToldByWhoDid) {
+  auto places = places_of(3);
+  places.erase(places.begin() + 1);
+  const auto wrong = run_places(
+      places, [](ProcessGroup&) { return ""; }, {}, 3s);
+  for (const std::string& one : wrong) {
+    EXPECT_NE(one.find("refused: join: not all of 3 ranks came within 3 s"), std::string::npos) << one;
+    EXPECT_NE(one.find("rank 0 (pid "), std::string::npos) << one;
+    EXPECT_NE(one.find("rank 2 (pid "), std::string::npos) << one;
+  }
+}
+
+TEST_F(Gloo, TwoJobsOfOnePortDoNotMeet) {
+  auto first = places_of(2), second = places_of(2);
+  std::vector<Environment> all{first[0], second[0], first[1], second[1]};
+  const auto wrong = run_places(
+      all, [](ProcessGroup& group) { return group.gather_text("x").size() == 2 ? "" : "another size"; },
+      {.timeout = 30s});
+  for (const std::string& one : wrong) EXPECT_EQ(one, "");
+}
+
+TEST_F(Gloo, RefusesOtherAddressesThanLoopback) {
+  expect_error([] { connect_gloo({.ranks = 2, .address = "10.0.0.1", .port = 20000}, 1s); },
+               "rank 0 is at \"10.0.0.1\"", "on loopback alone");
+}
+
+TEST_F(Gloo, RanksMayBeFarAheadOfOthers) {
+  testing::expect_ranks_well(Ranks::gloo, 3, [](ProcessGroup& group) -> std::string {
+    std::vector<Tensor> x;
+    std::vector<Work> works;
+    for (int call = 0; call < 300; ++call) {
+      if (group.rank() == 1 && call == 0) std::this_thread::sleep_for(300ms);
+      x.push_back(ones(3));
+      works.push_back(group.broadcast(x.back(), 0));
+    }
+    for (const Work& work : works) work.wait();
+    return "";
+  });
+}
+
+}  // namespace
+}  // namespace reprise::distributed

@@ -1,0 +1,259 @@
+// The hub: who is let in, what strangers get, and which cause of several is told.
+#include "reprise/distributed/hub/hub_server.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "reprise/distributed/hub/hub_client.h"
+#include "reprise/tests/support/errors.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::error_of;
+using testing::expect_error;
+using namespace std::chrono_literals;
+
+struct Join {
+  HubClient::Options options;
+  std::unique_ptr<HubClient> client{};
+  std::string error{};
+  std::thread thread{};
+};
+
+HubServer::Options server_options(int ranks) { return {.job = "job", .ranks = ranks, .timeout = 20s}; }
+
+HubClient::Options client_options(const HubServer& server, int rank, int ranks) {
+  std::vector<std::string> addresses;
+  for (int to = 0; to < ranks; ++to)
+    addresses.push_back("from " + std::to_string(rank) + " to " + std::to_string(to));
+  return {.ports = {server.port()},
+          .job = "job",
+          .rank = rank,
+          .ranks = ranks,
+          .addresses = addresses,
+          .timeout = 20s};
+}
+
+// Joins by a thread each, as all wait for one another.
+void join_all(std::vector<Join>& joins) {
+  for (Join& join : joins)
+    join.thread = std::thread([&join] {
+      try {
+        join.client = std::make_unique<HubClient>(join.options);
+        join.client->listen([] {});
+      } catch (const Error& error) { join.error = error.what(); }
+    });
+  for (Join& join : joins) join.thread.join();
+}
+
+// What a rank is told within 10 s.
+std::string told(const Join& join) {
+  const auto failure = join.client->failure(10s);
+  return failure ? failure->message : "nothing";
+}
+
+std::vector<Join> joined(const HubServer& server, int ranks) {
+  std::vector<Join> joins;
+  for (int rank = 0; rank < ranks; ++rank) joins.push_back({client_options(server, rank, ranks)});
+  join_all(joins);
+  for (const Join& join : joins) EXPECT_EQ(join.error, "");
+  return joins;
+}
+
+TEST(Hub, GivesEachRankItsAddressesAndProofs) {
+  HubServer server(server_options(3));
+  const auto joins = joined(server, 3);
+  for (size_t a = 0; a < 3; ++a)
+    for (size_t b = 0; b < 3; ++b) {
+      const HubClient &one = *joins[a].client, &other = *joins[b].client;
+      EXPECT_EQ(one.addresses()[b], "from " + std::to_string(b) + " to " + std::to_string(a));
+      EXPECT_EQ(one.proofs_to_send()[b], other.proofs_to_expect()[a]);
+      EXPECT_EQ(one.proofs_to_send()[b].size(), 16u);
+      EXPECT_NE(one.proofs_to_send()[b], one.proofs_to_send()[(b + 1) % 3]);
+    }
+  for (const Join& join : joins) join.client->say_goodbye();
+}
+
+TEST(Hub, FirstCauseIsTheVerdict) {
+  HubServer server(server_options(3));
+  auto joins = joined(server, 3);
+  joins[1].client->report({FailureKind::transport, 0, "a connection failed"});
+  joins[0].client->report({FailureKind::transport, 1, "another one"});
+  std::this_thread::sleep_for(20ms);
+  joins[2].client.reset();  // without a goodbye
+  for (size_t r : {0, 1}) {
+    const auto failure = joins[r].client->failure(10s);
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->kind, FailureKind::died);
+    EXPECT_EQ(failure->rank, 2);
+    EXPECT_EQ(failure->message,
+              "rank 2 (pid " + std::to_string(getpid()) + ") died: its connection closed without a goodbye");
+  }
+}
+
+TEST(Hub, FailedConnectionIsTheVerdictWithoutABetterOne) {
+  HubServer server(server_options(2));
+  auto joins = joined(server, 2);
+  joins[1].client->report({FailureKind::transport, 0, "a connection failed"});
+  for (Join& join : joins) EXPECT_EQ(told(join), "a connection failed");
+}
+
+TEST(Hub, GoodbyesAreNoDeaths) {
+  HubServer server(server_options(3));
+  auto joins = joined(server, 3);
+  joins[2].client->say_goodbye();
+  joins[2].client.reset();
+  for (int tries = 0; tries < 1000 && !joins[1].client->has_left(2); ++tries)
+    std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(joins[1].client->has_left(2));
+  EXPECT_FALSE(joins[1].client->failure(300ms));
+}
+
+TEST(Hub, EndOfTheHubIsThatOfRank0) {
+  auto server = std::make_unique<HubServer>(server_options(2));
+  auto joins = joined(*server, 2);
+  server.reset();
+  for (int tries = 0; tries < 1000 && !joins[1].client->has_left(0); ++tries)
+    std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(joins[1].client->has_left(0));
+  EXPECT_FALSE(joins[1].client->failure(100ms)) << "it left, it did not die";
+}
+
+TEST(Hub, RefusesTwoOfOneRankAndAnotherCount) {
+  for (const auto& [rank, ranks, words] : std::vector<std::tuple<int, int, std::string>>{
+           {0, 2, "two processes are rank 0: pids "}, {1, 3, "has 3 ranks, rank 0 has 2"}}) {
+    HubServer server(server_options(2));
+    std::vector<Join> joins;
+    joins.push_back({client_options(server, 0, 2)});
+    joins.push_back({client_options(server, rank, ranks)});
+    join_all(joins);
+    bool is_told = false;
+    for (const Join& join : joins) is_told |= join.error.find(words) != std::string::npos;
+    EXPECT_TRUE(is_told) << joins[0].error << " | " << joins[1].error;
+  }
+}
+
+TEST(Hub, SaysWhoCameWhereNotAllDo) {
+  HubServer server({.job = "job", .ranks = 3, .timeout = 1s});
+  auto options = client_options(server, 1, 3);
+  expect_error([&] { HubClient client(options); },
+               "not all of 3 ranks came within 1 s; those that did: rank 1 (pid ");
+}
+
+TEST(Hub, RanksOfAnotherAttemptDoNotJoin) {
+  HubServer server(server_options(2));
+  auto options = client_options(server, 1, 2);
+  options.job = "job.2";
+  options.timeout = 300ms;
+  expect_error([&] { HubClient client(options); }, "rank 0 was not found, at none of:");
+}
+
+TEST(Hub, TriesTheNextPortWhereAnotherServerListens) {
+  int silent_port = 0, free_port = 0;
+  const Socket silent = listen_on("127.0.0.1", {0}, silent_port);
+  { const Socket one = listen_on("127.0.0.1", {0}, free_port); }
+  HubServer server({.ports = {silent_port, free_port}, .job = "job", .ranks = 1, .timeout = 20s});
+  EXPECT_EQ(server.port(), free_port);
+  auto options = client_options(server, 0, 1);
+  options.ports = {silent_port, free_port};
+  HubClient client(options);
+  expect_error([&] { HubServer(HubServer::Options{.ports = {silent_port}, .ranks = 1}); },
+               "rank 0 finds no free port", std::to_string(silent_port), "Address already in use");
+}
+
+// What is no frame ends its own connection alone.
+TEST(Hub, StrangersChangeNothing) {
+  HubServer server(server_options(2));
+  std::vector<Socket> strangers;
+  std::vector<std::string> texts{"GET / HTTP/1.0\r\n\r\n",
+                                 std::string(100000, '\0'),
+                                 std::string(5, '\xff'),
+                                 encode({FrameKind::failure, {"0", "1", "I died"}}),
+                                 encode({FrameKind::goodbye}),
+                                 encode({FrameKind::hello, {"0", "2", "1"}}),
+                                 encode({FrameKind::hello, {"-1", "2", "1"}}),
+                                 encode({FrameKind::hello, {}}),
+                                 encode({FrameKind::hello, {"x", "y", "z"}})};
+  for (const std::string& text : texts) {
+    strangers.push_back(connect_to("127.0.0.1", server.port()));
+    send_all(strangers.back(), text);
+  }
+  auto joins = joined(server, 2);
+  EXPECT_FALSE(joins[0].client->failure(100ms));
+  joins[1].client->report({FailureKind::late, 1, "it works"});
+  EXPECT_EQ(told(joins[0]), "it works");
+}
+
+TEST(Hub, IgnoresSigpipeUnlessTheProgramHandlesIt) {
+  struct sigaction before {
+  }, after{};
+  std::signal(SIGPIPE, SIG_DFL);
+  ignore_sigpipe();
+  sigaction(SIGPIPE, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, SIG_IGN);
+  std::signal(SIGPIPE, [](int) {});
+  sigaction(SIGPIPE, nullptr, &before);
+  ignore_sigpipe();
+  sigaction(SIGPIPE, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, before.sa_handler);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+TEST(Sockets, KnowWhoseTheirOtherEndIs) {
+  int port = 0;
+  const Socket listener = listen_on("127.0.0.1", {0}, port);
+  const Socket one = connect_to("127.0.0.1", port), other = accept_from(listener);
+  EXPECT_TRUE(is_same_user(one));
+  EXPECT_TRUE(is_same_user(other));
+  EXPECT_FALSE(is_same_user(listener)) << "it has no other end";
+}
+
+TEST(Sockets, AreOfLoopbackAlone) {
+  EXPECT_EQ(loopback_address("localhost"), "127.0.0.1");
+  EXPECT_EQ(loopback_address("127.0.0.2"), "127.0.0.2");
+  expect_error([] { loopback_address("10.1.2.3"); }, "rank 0 is at \"10.1.2.3\"", "on loopback alone");
+  expect_error([] { loopback_address("0.0.0.0"); }, "on loopback alone");
+  expect_error([] { loopback_address("no.such.host.invalid"); }, "has no address");
+}
+
+TEST(Frames, SurviveAnyCut) {
+  const Frame frame{FrameKind::hello, {"", std::string(1000, 'x'), "3"}};
+  const std::string bytes = encode(frame) + encode({FrameKind::goodbye});
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    FrameReader reader;
+    std::vector<Frame> got;
+    for (const std::string& piece : {bytes.substr(0, cut), bytes.substr(cut)}) {
+      reader.feed(piece);
+      while (auto next = reader.next()) got.push_back(*next);
+    }
+    ASSERT_EQ(got.size(), 2u);
+    EXPECT_EQ(got[0].fields, frame.fields);
+    EXPECT_EQ(got[1].kind, FrameKind::goodbye);
+  }
+}
+
+TEST(Frames, RefuseWhatIsNone) {
+  auto read = [](const std::string& bytes) {
+    FrameReader reader;
+    reader.feed(bytes);
+    return reader.next();
+  };
+  const std::string good = encode({FrameKind::failure, {"0", "1", "why"}});
+  EXPECT_EQ(failure_in(*read(good)).message, "why");
+  for (size_t i = 0; i + 1 < good.size(); ++i) EXPECT_FALSE(read(good.substr(0, i))) << "not whole";
+  expect_error([&] { read(std::string("\xff\xff\xff\xff", 4) + "F"); }, "no frame");
+  expect_error([&] { read(std::string(5, '\0')); }, "no frame");
+  std::string long_field = good;
+  long_field[5] = 100;
+  expect_error([&] { read(long_field); }, "ends within a field");
+  expect_error([] { failure_in({FrameKind::failure, {"0"}}); }, "a failure of 1 fields");
+  expect_error([] { failure_in({FrameKind::failure, {"7", "1", ""}}); }, "no number from 0 to 6 in field 0");
+  expect_error([] { encode({FrameKind::failure, {std::string(longest_frame, 'x')}}); }, "the most are");
+}
+
+}  // namespace
+}  // namespace reprise::distributed

@@ -1,0 +1,288 @@
+// What a group refuses, and what all ranks are told where their calls differ, or one of them is late or leaves.
+#include "reprise/distributed/process_group.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <thread>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::expect_error;
+using testing::Ranks;
+using testing::run_ranks;
+using namespace std::chrono_literals;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Expects that each rank failed with a message that holds all of `parts`.
+void expect_all(const std::vector<std::string>& wrong, const std::vector<std::string>& parts) {
+  for (size_t rank = 0; rank < wrong.size(); ++rank)
+    for (const std::string& part : parts)
+      EXPECT_TRUE(has(wrong[rank], part)) << "rank " << rank << ": no \"" << part << "\" in: " << wrong[rank];
+}
+
+Tensor ones(const Shape& shape, DType dtype = DType::f32) {
+  Tensor x = Tensor::zeros(shape, dtype);
+  return x.fill_(1);
+}
+
+class Group : public ::testing::TestWithParam<Ranks> {};
+
+TEST_P(Group, MismatchNamesBothCalls) {
+  const auto wrong = run_ranks(GetParam(), 4, [](ProcessGroup& group) -> std::string {
+    group.barrier();
+    const bool other = group.rank() == 2;
+    group.all_reduce(ones({other ? 65 : 64}), ReduceOp::sum, other ? "bucket 4" : "bucket 3").wait();
+    return "no error";
+  });
+  expect_all(wrong, {"mismatch: desync at call 2 of group world:", ": all_reduce sum f32 (64,) \"bucket 3\"",
+                     ": all_reduce sum f32 (65,) \"bucket 4\"", "call 1 agrees", " of group world"});
+  for (const std::string& one : wrong) EXPECT_TRUE(has(one, "rank  2") || has(one, "rank 2")) << one;
+}
+
+// What two ranks may call differently: each is found, by both, before a result is used.
+TEST_P(Group, FindsEveryDifference) {
+  struct Difference {
+    const char* name;
+    std::function<void(ProcessGroup&)> mine, theirs;
+  };
+  const std::vector<Difference> differences{
+      {"count", [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); },
+       [](ProcessGroup& g) { g.all_reduce(ones({4})).wait(); }},
+      {"shape",
+       [](ProcessGroup& g) {
+         g.all_reduce(ones({2, 3})).wait();
+       },
+       [](ProcessGroup& g) {
+         g.all_reduce(ones({3, 2})).wait();
+       }},
+      {"dtype", [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); },
+       [](ProcessGroup& g) { g.all_reduce(ones({3}, DType::i32)).wait(); }},
+      {"op", [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); },
+       [](ProcessGroup& g) { g.all_reduce(ones({3}), ReduceOp::mean).wait(); }},
+      {"root", [](ProcessGroup& g) { g.broadcast(ones({3}), 0).wait(); },
+       [](ProcessGroup& g) { g.broadcast(ones({3}), 1).wait(); }},
+      {"operation", [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); },
+       [](ProcessGroup& g) { g.broadcast(ones({3}), 0).wait(); }},
+      {"label", [](ProcessGroup& g) { g.all_reduce(ones({3}), ReduceOp::sum, "a").wait(); },
+       [](ProcessGroup& g) { g.all_reduce(ones({3}), ReduceOp::sum, "b").wait(); }},
+      {"empty", [](ProcessGroup& g) { g.all_reduce(ones({0})).wait(); },
+       [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); }},
+      {"leaves", [](ProcessGroup& g) { g.sum_nodes(ones({3}), {ones({3})}, 2).wait(); },
+       [](ProcessGroup& g) { g.sum_nodes(ones({3}), {ones({3})}, 4).wait(); }},
+      {"a call more", [](ProcessGroup& g) { g.barrier(); },
+       [](ProcessGroup& g) {
+         g.all_reduce(ones({3}));
+         g.barrier();
+       }},
+      {"order",
+       [](ProcessGroup& g) {
+         g.all_reduce(ones({3}));
+         g.all_reduce(ones({4})).wait();
+       },
+       [](ProcessGroup& g) {
+         g.all_reduce(ones({4}));
+         g.all_reduce(ones({3})).wait();
+       }},
+      {"what is sent", [](ProcessGroup& g) { g.send(ones({3}), 1).wait(); },
+       [](ProcessGroup& g) { g.recv(ones({4}), 0).wait(); }},
+  };
+  for (const Difference& difference : differences) {
+    const auto wrong = run_ranks(GetParam(), 2,
+                                 [&](ProcessGroup& group) -> std::string {
+                                   (group.rank() == 0 ? difference.mine : difference.theirs)(group);
+                                   return std::string("no error: ") + difference.name;
+                                 },
+                                 {.timeout = 5s});
+    expect_all(wrong, {"mismatch: desync at call 1 of group world:", "rank 0: ", "rank 1: "});
+  }
+}
+
+TEST_P(Group, LateRankIsNamedOnAll) {
+  const auto wrong = run_ranks(GetParam(), 4,
+                               [](ProcessGroup& group) -> std::string {
+                                 if (group.rank() == 2) std::this_thread::sleep_for(4s);
+                                 group.all_reduce(ones({3}), ReduceOp::sum, "x").wait();
+                                 return "no error";
+                               },
+                               {.timeout = 1500ms});
+  expect_all(wrong, {"late: rank 2 did not make the call in time", "at all_reduce #1 of group world: x"});
+}
+
+TEST_P(Group, LeavingWhileOthersWaitIsAnErrorThere) {
+  const auto wrong = run_ranks(GetParam(), 3, [](ProcessGroup& group) -> std::string {
+    group.all_reduce(ones({3})).wait();
+    if (group.rank() == 1) return "well";
+    group.all_reduce(ones({3})).wait();
+    return "no error";
+  });
+  EXPECT_EQ(wrong[1], "well");
+  expect_all({wrong[0], wrong[2]}, {"left: rank 1 left the group", "at all_reduce #2"});
+}
+
+TEST_P(Group, LeaveWaitsForCallsAndEndsThem) {
+  testing::expect_ranks_well(GetParam(), 3, [](ProcessGroup& group) -> std::string {
+    Tensor x = ones({100000});
+    group.all_reduce(x);
+    group.leave();
+    if (x.to_vector<float>()[99999] != 3) return "the call did not end";
+    try {
+      group.barrier();
+    } catch (const Error& error) { return has(error.what(), "has left") ? "" : error.what(); }
+    return "a call after it";
+  });
+}
+
+TEST_P(Group, AbortTellsItsReason) {
+  const auto wrong = run_ranks(GetParam(), 3, [](ProcessGroup& group) -> std::string {
+    if (group.rank() == 2) group.abort("the loss is NaN");
+    group.barrier();
+    return "no error";
+  });
+  expect_all(wrong, {"left: rank 2 aborted: the loss is NaN"});
+}
+
+TEST_P(Group, FirstFailureEndsAllGroups) {
+  const auto wrong = run_ranks(GetParam(), 2, [](ProcessGroup& group) -> std::string {
+    auto part = group.subgroup({0, 1}, "part");
+    std::string first, second, third;
+    auto message = [](auto&& call) -> std::string {
+      try {
+        call();
+      } catch (const DistributedError& error) { return error.what(); }
+      return "no error";
+    };
+    first = message([&] { part->all_reduce(ones({3 + group.rank()})).wait(); });
+    second = message([&] { part->barrier(); });
+    third = message([&] { group.all_reduce(ones({3})).wait(); });
+    return first == second && second == third ? first : first + " | " + second + " | " + third;
+  });
+  expect_all(wrong, {"desync at call 1 of group part:"});
+  for (const std::string& one : wrong) EXPECT_FALSE(has(one, "|")) << one;
+}
+
+TEST_P(Group, DestroyedWithCallsInProgressFailsTheOthers) {
+  const auto wrong = run_ranks(GetParam(), 2, [](ProcessGroup& group) -> std::string {
+    if (group.rank() == 0) {
+      group.recv(ones({3}), 1);  // and goes
+      return "well";
+    }
+    std::this_thread::sleep_for(100ms);
+    group.barrier();
+    return "no error";
+  });
+  EXPECT_EQ(wrong[0], "well");
+  EXPECT_TRUE(has(wrong[1], "left: rank 0 aborted: its group world was destroyed with calls in progress"))
+      << wrong[1];
+}
+
+TEST_P(Group, ErrorsHaveTheirParts) {
+  testing::expect_ranks_well(GetParam(), 2, [](ProcessGroup& group) -> std::string {
+    group.barrier();
+    try {
+      group.all_reduce(ones({3 + group.rank()}), ReduceOp::sum, "w").wait();
+    } catch (const DistributedError& error) {
+      const bool well = error.kind() == FailureKind::mismatch && error.operation() == "all_reduce" &&
+                        error.sequence() == 2 && error.group() == "world" && error.tensor() == "w" &&
+                        error.exit_code() == 5;
+      return well ? "" : error.what();
+    }
+    return "no error";
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Group, ::testing::ValuesIn(testing::kinds_of_ranks()),
+                         [](const auto& of) { return name_of(of.param); });
+
+TEST(GroupOfOne, IsTheSameWithoutATransport) {
+  auto group = ProcessGroup::alone();
+  Tensor x = Tensor::from<float>({1, 2, 3}, {3}), out = Tensor::zeros({3});
+  for (ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max})
+    group->all_reduce(x, op).wait();
+  group->reduce_scatter(out, x).wait();
+  group->all_gather(out, out).wait();
+  group->broadcast(out, 0).wait();
+  Tensor there = Tensor::zeros({3});
+  group->all_to_all(there, out).wait();
+  EXPECT_TRUE(testing::same_bits(there, Tensor::from<float>({1, 2, 3}, {3})));
+  EXPECT_EQ(group->gather_text("a"), std::vector<std::string>{"a"});
+  group->barrier();
+  EXPECT_EQ(group->subgroup({0}, "part")->size(), 1);
+}
+
+TEST(GroupOfOne, RefusesBadInputBeforeTheCallCounts) {
+  auto group = ProcessGroup::alone();
+  Tensor x = ones({4}), y = ones({4});
+  const std::vector<std::pair<std::function<void()>, std::string>> bad{
+      {[&] { group->all_reduce({}); }, "all_reduce: x is undefined"},
+      {[&] {
+         group->all_reduce(ones({4, 3}).transpose(0, 1));
+       },
+       "all_reduce: x f32(3, 4) is not contiguous"},
+      {[&] { group->all_reduce(ones({4}, DType::boolean)); }, "all_reduce: bool has no sum"},
+      {[&] { group->all_reduce(ones({4}, DType::i64), ReduceOp::mean); }, "all_reduce: the mean of i64"},
+      {[&] { group->all_reduce(x, ReduceOp(7)); }, "all_reduce: there is no reduction 7"},
+      {[&] { group->all_reduce(ones({4}).set_requires_grad()); }, "all_reduce: x requires grad"},
+      {[&] { group->broadcast(x, 1); }, "broadcast: there is no rank 1 among 1"},
+      {[&] { group->broadcast(x, -1); }, "broadcast: there is no rank -1"},
+      {[&] { group->send(x, 0); }, "send: rank 0 is this one"},
+      {[&] { group->recv(x, 0); }, "recv: rank 0 is this one"},
+      {[&] { group->send(x, 1); }, "send: there is no rank 1"},
+      {[&] { group->recv(x, 1); }, "recv: there is no rank 1"},
+      {[&] { group->reduce_scatter(x, ones({5})); }, "reduce_scatter: in has 5 elements"},
+      {[&] { group->reduce_scatter(x, ones({4}, DType::f64)); }, "reduce_scatter: in is f64, out is f32"},
+      {[&] { group->all_gather(x, ones({5})); }, "all_gather: out has 4 elements"},
+      {[&] { group->all_to_all(x, x); }, "all_to_all: in and out overlap"},
+      {[&] { group->all_to_all(x, ones({5})); }, "all_to_all: in has 5 elements and out 4"},
+      {[&] {
+         group->sum_nodes(x, {y, y}, 2);
+       },
+       "sum_nodes: 2 nodes; this rank's share of 2 leaves has 1"},
+      {[&] { group->sum_nodes(x, {ones({5})}, 1); }, "sum_nodes: a node has 5 elements, out 4"},
+      {[&] { group->sum_nodes(x, {}, 0); }, "0 micro-batches"},
+      {[&] { group->subgroup({}, "p"); }, "subgroup \"p\""},
+      {[&] {
+         group->subgroup({0, 0}, "p");
+       },
+       "ascending"},
+      {[&] { group->subgroup({1}, "p"); }, "from 0 to 0"},
+      {[&] { ProcessGroup::alone({.timeout = 0ms}); }, "the timeout is 0 ms"},
+  };
+  for (const auto& [call, words] : bad) expect_error(call, words);
+  const Tensor half = ones({8});
+  expect_error([&] { group->reduce_scatter(half.slice(0, 1, 5), half.slice(0, 0, 4)); },
+               "in and out overlap");
+  NoGrad guard;
+  group->all_reduce(ones({4}).set_requires_grad()).wait();
+}
+
+TEST(GroupOfOne, RefusesTwoThreadsAtOnce) {
+  auto group = ProcessGroup::alone();
+  std::string message;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      try {
+        for (int i = 0; i < 20000; ++i) {
+          group->barrier();
+          std::lock_guard lock(mutex);
+          if (!message.empty()) return;
+        }
+      } catch (const Error& error) {
+        std::lock_guard lock(mutex);
+        message = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(has(message, "group world: two threads call it at once")) << message;
+}
+
+}  // namespace
+}  // namespace reprise::distributed

@@ -1,0 +1,127 @@
+#include "reprise/tests/distributed/ranks.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/threads/thread_groups.h"
+
+namespace reprise::testing {
+namespace {
+
+using distributed::ProcessGroup;
+
+std::string run_body(const RankBody& body, ProcessGroup& group) {
+  try {
+    return body(group);
+  } catch (const distributed::DistributedError& error) {
+    return std::string(name_of(error.kind())) + ": " + error.what();
+  } catch (const std::exception& error) { return std::string("Error: ") + error.what(); }
+}
+
+std::vector<std::string> run_threads(int ranks, const RankBody& body,
+                                     const distributed::GroupOptions& options) {
+  auto groups = distributed::make_thread_groups(ranks, options);
+  std::vector<std::string> wrong(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < wrong.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      wrong[rank] = run_body(body, *groups[rank]);
+      groups[rank].reset();  // as a process that ends
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return wrong;
+}
+
+// A child of this process: its rank and the end of a pipe that it writes to.
+struct Child {
+  pid_t pid = -1;
+  int from = -1;
+};
+
+constexpr unsigned child_seconds = 120;  // then its alarm ends it
+
+Child start_child(const RankBody& body, const distributed::Environment& place,
+                  const distributed::GroupOptions& options, std::chrono::seconds join_time) {
+  int ends[2];
+  if (pipe(ends) != 0) return {};
+  std::fflush(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(child_seconds);
+    close(ends[0]);
+    std::string wrong;
+    try {
+      auto group = ProcessGroup::over(connect_gloo(place, join_time), options);
+      wrong = run_body(body, *group);
+    } catch (const distributed::TransportError& error) {
+      wrong = std::string(name_of(error.failure().kind)) + ": " + error.what();
+    } catch (const std::exception& error) { wrong = std::string("Error: ") + error.what(); }
+    const bool is_written = write(ends[1], wrong.data(), wrong.size()) == ssize_t(wrong.size());
+    _exit(is_written ? 0 : 1);
+  }
+  close(ends[1]);
+  return {pid, ends[0]};
+}
+
+std::string end_of(const Child& child) {
+  std::string text;
+  char bytes[4096];
+  for (ssize_t n; (n = read(child.from, bytes, sizeof(bytes))) > 0;) text.append(bytes, size_t(n));
+  close(child.from);
+  int status = 0;
+  waitpid(child.pid, &status, 0);
+  if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
+  return text;
+}
+
+}  // namespace
+
+std::vector<distributed::Environment> places_of(int ranks) {
+  static int jobs = 0;
+  const std::string job = std::to_string(getpid()) + "." + std::to_string(++jobs);
+  std::vector<distributed::Environment> places;
+  for (int rank = 0; rank < ranks; ++rank)
+    places.push_back(
+        {.launcher = "test", .rank = rank, .ranks = ranks, .job = job, .port = 20000 + getpid() % 20000});
+  return places;
+}
+
+std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
+                                    const distributed::GroupOptions& options,
+                                    std::chrono::seconds join_time) {
+  std::vector<Child> children;
+  for (const distributed::Environment& place : places)
+    children.push_back(start_child(body, place, options, join_time));
+  std::vector<std::string> wrong;
+  for (const Child& child : children) wrong.push_back(end_of(child));
+  return wrong;
+}
+
+std::string name_of(Ranks kind) { return kind == Ranks::threads ? "threads" : "gloo"; }
+
+std::vector<Ranks> kinds_of_ranks() {
+#if defined(__SANITIZE_THREAD__)
+  return {Ranks::threads};  // ThreadSanitizer ends a child that starts threads
+#else
+  return distributed::has_gloo() ? std::vector{Ranks::threads, Ranks::gloo} : std::vector{Ranks::threads};
+#endif
+}
+
+std::vector<std::string> run_ranks(Ranks kind, int ranks, const RankBody& body,
+                                   const distributed::GroupOptions& options) {
+  return kind == Ranks::threads ? run_threads(ranks, body, options)
+                                : run_places(places_of(ranks), body, options);
+}
+
+void expect_ranks_well(Ranks kind, int ranks, const RankBody& body) {
+  const std::vector<std::string> wrong = run_ranks(kind, ranks, body);
+  for (size_t rank = 0; rank < wrong.size(); ++rank)
+    EXPECT_EQ(wrong[rank], "") << "rank " << rank << " of " << ranks << " over " << name_of(kind);
+}
+
+}  // namespace reprise::testing

@@ -1,0 +1,36 @@
+// Runs one function on every rank of a world, over each transport that this build has.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reprise/distributed/environment.h"
+#include "reprise/distributed/process_group.h"
+
+namespace reprise::testing {
+
+enum class Ranks { threads, gloo };
+std::string name_of(Ranks kind);
+/// Those that this build has.
+std::vector<Ranks> kinds_of_ranks();
+
+/// What a rank found wrong; empty if nothing.
+using RankBody = std::function<std::string(distributed::ProcessGroup& group)>;
+
+/// What each rank found wrong. An exception is told as "KIND: message", with the FailureKind of a DistributedError and
+/// "Error" for others; a process that did not end well by its exit status.
+std::vector<std::string> run_ranks(Ranks kind, int ranks, const RankBody& body,
+                                   const distributed::GroupOptions& options = {
+                                       .timeout = std::chrono::seconds(60)});
+
+/// The ranks of a new job on this machine, and one process for each of some of them, over Gloo.
+std::vector<distributed::Environment> places_of(int ranks);
+std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
+                                    const distributed::GroupOptions& options = {},
+                                    std::chrono::seconds join_time = std::chrono::seconds(60));
+
+/// Expects that no rank found anything wrong.
+void expect_ranks_well(Ranks kind, int ranks, const RankBody& body);
+
+}  // namespace reprise::testing

@@ -1,0 +1,49 @@
+// A Vit under autocast runs no cast.
+#include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/nn/models/vit.h"
+#include "reprise/tests/nn/autocast/casts.h"
+#include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/test_device.h"
+
+namespace reprise {
+namespace {
+
+using testing::CountCasts;
+using testing::test_device;
+
+TEST(VitAutocast, RunsNoCast) {
+  const Tensor images = rand({2, 1, 8, 8}, DType::f32, test_device());
+  const Tensor labels = Tensor::from<int64_t>({1, 3}, {2}).to(test_device());
+  for (nn::Pool pool : {nn::Pool::token, nn::Pool::avg})
+    for (DType dtype : {DType::bf16, DType::f16})
+      for (double dropout : {0.0, 0.1})
+        for (const char* strategy : {"none", "full", "selective"}) {
+          nn::VitOptions options{.image = 8,
+                                 .patch = 4,
+                                 .channels = 1,
+                                 .classes = 5,
+                                 .width = 16,
+                                 .layers = 2,
+                                 .heads = 2,
+                                 .pool = pool,
+                                 .dropout = dropout,
+                                 .drop_path = 0.1};
+          if (dropout == 0) options.layer_scale = 0.1;
+          nn::Vit model(options, test_device());
+          model.blocks.set_recompute(parse_strategy(strategy));
+          CountCasts count;
+          Tensor loss;
+          {
+            amp::Autocast scope(test_device(), dtype);
+            loss = cross_entropy(model(images), labels);
+          }
+          (loss * 65536.0).backward();
+          EXPECT_EQ(count.casts, 0) << dtype << ", pool " << int(pool) << ", dropout " << dropout << ", "
+                                    << strategy;
+          EXPECT_GT(count.operations, 10);
+        }
+}
+
+}  // namespace
+}  // namespace reprise

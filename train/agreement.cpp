@@ -1,0 +1,29 @@
+#include "reprise/train/agreement.h"
+
+namespace reprise::train {
+
+bool any_rank(distributed::ProcessGroup& group, bool mine) {
+  if (group.size() == 1) return mine;
+  const Tensor word = Tensor::from(std::vector<uint8_t>{uint8_t(mine)}, {1});
+  group.all_reduce(word, distributed::ReduceOp::max, "control word").wait();
+  return word.data<uint8_t>()[0] != 0;
+}
+
+std::vector<double> of_all_ranks(distributed::ProcessGroup& group, const std::vector<double>& mine,
+                                 const std::string& label) {
+  if (group.size() == 1) return mine;
+  const int64_t count = int64_t(mine.size());
+  const Tensor all = Tensor::zeros({count * group.size()}, DType::f64);
+  group.all_gather(all, Tensor::from(mine, {count}), label).wait();
+  return all.to_vector<double>();
+}
+
+std::vector<double> of_rank_0(distributed::ProcessGroup& group, const std::vector<double>& mine,
+                              const std::string& label) {
+  if (group.size() == 1) return mine;
+  const Tensor x = Tensor::from(mine, {int64_t(mine.size())});
+  group.broadcast(x, 0, label).wait();
+  return x.to_vector<double>();
+}
+
+}  // namespace reprise::train
