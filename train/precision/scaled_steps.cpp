@@ -7,7 +7,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/train/agreement.h"
+#include "reprise/train/ranks/agreement.h"
 
 namespace reprise::train {
 

@@ -1,4 +1,4 @@
-#include "reprise/train/keyed_random.h"
+#include "reprise/train/ranks/keyed_random.h"
 
 #include "reprise/core/random.h"
 

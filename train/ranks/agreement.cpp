@@ -1,4 +1,4 @@
-#include "reprise/train/agreement.h"
+#include "reprise/train/ranks/agreement.h"
 
 namespace reprise::train {
 
