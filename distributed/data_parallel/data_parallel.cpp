@@ -7,6 +7,7 @@
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/distributed/data_parallel/flat.h"
+#include "reprise/distributed/data_parallel/statistics.h"
 
 namespace reprise::distributed {
 namespace {
@@ -87,9 +88,26 @@ std::vector<int64_t> DataParallel::share(int64_t micro_batches) {
   range_ = leaves_of_rank(group_.rank(), group_.size(), micro_batches);
   micro_batches_ = micro_batches;
   next_ = range_.begin;
+  begin_buffers();
   std::vector<int64_t> mine;
   for (int64_t g = range_.begin; g < range_.end; ++g) mine.push_back(g);
   return mine;
+}
+
+void DataParallel::begin_buffers() {
+  if (group_.size() == 1) return;
+  buffers_ = model_.named_buffers();
+  versions_.clear();
+  for (const auto& [name, buffer] : buffers_) versions_.push_back(buffer.version());
+  if (!buffers_.empty()) statistics_.emplace();
+}
+
+void DataParallel::check_buffers(int64_t g) const {
+  for (size_t i = 0; i < buffers_.size(); ++i)
+    check(buffers_[i].second.version() == versions_[i], "backward: forward of micro-batch ", g,
+          " has changed ", buffers_[i].first,
+          " in place, and other ranks do not know of it: of buffers, batch_norm's running ",
+          "statistics are folded over ranks, and no others");
 }
 
 void DataParallel::check_whole(const char* method) const {
@@ -102,6 +120,7 @@ void DataParallel::backward(const Tensor& loss, int64_t g) {
         range_.begin, " to ", range_.end - 1);
   check(g >= next_, "backward: micro-batch ", g, " was given already; ", next_, " is next");
   check(g == next_, "backward: micro-batch ", next_, " is missing before ", g);
+  check_buffers(g);
   if (is_last(g)) {
     not_ready_.clear();
     for (const Bucket& bucket : buckets_) not_ready_.push_back(bucket.parameters.size());
@@ -200,6 +219,9 @@ void DataParallel::end_step() {
     }
   }
   sending_.clear();
+  if (!statistics_) return;
+  fold_statistics(group_, buffers_, statistics_->take());
+  statistics_.reset();
 }
 
 }  // namespace reprise::distributed

@@ -11,6 +11,9 @@
 // one tree over 0 ... G-1 (distributed/tree.h), of which a rank adds the nodes within its share and the group the rest.
 #pragma once
 
+#include <optional>
+
+#include "reprise/autograd/ops/norm/batch_statistics.h"
 #include "reprise/distributed/data_parallel/buckets.h"
 #include "reprise/distributed/data_parallel/partial_sums.h"
 #include "reprise/distributed/process_group.h"
@@ -37,7 +40,9 @@ class DataParallel {
 
   /// The gradients of `loss`, a mean over the rows of micro-batch g, divided by G. After the last one of the share each
   /// parameter that any rank used in the step has the mean over all micro-batches as its `grad`; one that none used has none.
-  /// Error if g is missing, repeated or another rank's.
+  /// On several ranks batch norms tell the batches of all micro-batches to the running statistics then too, in their order
+  /// (in a group of one forward does, as ever). Error if g is missing, repeated or another rank's, or if forward has changed
+  /// a buffer of the model in another way, which the others would not hear of.
   void backward(const Tensor& loss, int64_t g);
 
  private:
@@ -58,6 +63,8 @@ class DataParallel {
 
   void check_alike();
   void check_whole(const char* method) const;
+  void begin_buffers();
+  void check_buffers(int64_t g) const;
   void take_rank_0s();
   void add_hooks();
   void mark_ready(size_t parameter);
@@ -81,6 +88,10 @@ class DataParallel {
   bool is_whole_ = true;           // false once a pass has thrown
   std::vector<size_t> not_ready_;  // parameters of each bucket
   std::vector<Sending> sending_;   // buckets so far, in their order
+  // On several ranks, where the model has buffers: these, as they were at the step's begin, and what updates them.
+  nn::NamedTensors buffers_;
+  std::vector<uint64_t> versions_;
+  std::optional<autograd::StatisticsCollector> statistics_;
 };
 
 }  // namespace reprise::distributed

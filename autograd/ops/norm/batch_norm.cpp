@@ -2,12 +2,14 @@
 // own result, which says as well as what relu took where that was positive. By the statistics of the batch
 // and by given ones it is two operations, as only the second reads the running statistics. They are updated
 // here, in the first run of a checkpointed region only; the region does not see them read, so it allows its
-// own update of them and still refuses anybody's between an inference in the region and the replay of it.
+// own update of them and still refuses anybody's between an inference in the region and the replay of it. A collector
+// (norm/batch_statistics.h) may take what would update them.
 #include "reprise/kernels/norm/batch_norm.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/norm/batch_statistics.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/autograd/replay_filter.h"
@@ -24,15 +26,8 @@ struct RunningStatistics {
 
   void update(const Tensor& batch_mean, const Tensor& batch_variance, int64_t count) const {
     if (!mean.defined() || count == 0 || ReplayFilter::active()) return;
-    for (const Tensor& x : {mean, variance, batches})
-      if (x.defined()) x.storage()->bump_version();
-    kernels::update_running_statistics(current_stream(mean.device()),
-                                       {.mean = batch_mean,
-                                        .variance = batch_variance,
-                                        .running_mean = mean,
-                                        .running_variance = variance,
-                                        .batches = optional_view(batches)},
-                                       count, momentum);
+    const BatchStatistics batch{batch_mean, batch_variance, count, mean, variance, batches, momentum};
+    if (!StatisticsCollector::add(batch)) batch.update();
   }
 };
 

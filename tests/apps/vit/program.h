@@ -48,6 +48,22 @@ inline Arguments vit_arguments(const std::string& data, const std::string& out, 
   return all;
 }
 
+/// As `vit_arguments`, of a narrow ResNet by the recipe resnet-cifar.
+inline Arguments resnet_arguments(const std::string& data, const std::string& out, int steps,
+                                  const Arguments& more = {}) {
+  const std::vector<std::pair<std::string, std::string>> defaults = {
+      {"--model", "resnet18"}, {"--recipe", "resnet-cifar"},
+      {"--channels", "1"},     {"--image", "8"},
+      {"--width", "4"},        {"--batch", "6"},
+      {"--eval-every", "3"},   {"--save-every", "0"},
+      {"--threads", "1"}};
+  Arguments all = {"train", "--data", data, "--out", out, "--steps", std::to_string(steps)};
+  for (const auto& [option, value] : defaults)
+    if (std::find(more.begin(), more.end(), option) == more.end()) all.insert(all.end(), {option, value});
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 inline std::string run_vit(const Arguments& arguments, int code = 0) {
   Program program(arguments, "", vit_program());
   EXPECT_EQ(program.wait(), code) << program.err();

@@ -25,22 +25,6 @@ namespace fs = std::filesystem;
 
 const nn::ResNetOptions tiny{.channels = 1, .classes = 3, .width = 4, .stem = nn::ResNetStem::cifar};
 
-// As `vit_arguments`, of `tiny` by the recipe resnet-cifar.
-Arguments resnet_arguments(const std::string& data, const std::string& out, int steps,
-                           const Arguments& more = {}) {
-  const std::vector<std::pair<std::string, std::string>> defaults = {
-      {"--model", "resnet18"}, {"--recipe", "resnet-cifar"},
-      {"--channels", "1"},     {"--image", "8"},
-      {"--width", "4"},        {"--batch", "6"},
-      {"--eval-every", "3"},   {"--save-every", "0"},
-      {"--threads", "1"}};
-  Arguments all = {"train", "--data", data, "--out", out, "--steps", std::to_string(steps)};
-  for (const auto& [option, value] : defaults)
-    if (std::find(more.begin(), more.end(), option) == more.end()) all.insert(all.end(), {option, value});
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 void write_weights(const std::string& path, const nn::Module& model) {
   nn::NamedTensors state;
   for (const auto& [name, tensor] : model.state_dict()) state.emplace_back(name, tensor.detach());

@@ -1,0 +1,72 @@
+// reprise-vit and reprise-jepa on ranks: the bits of one process, whatever is drawn of images, masks and layers.
+// labels: end-to-end
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/tests/apps/jepa/program.h"
+
+namespace reprise::apps {
+namespace {
+
+using namespace testing;
+
+struct ImagesOnRanks : ::testing::Test {
+  void SetUp() override {
+    if (!distributed::has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  }
+  // 12 rows per step of 81 images: the end of an epoch lies inside.
+  static constexpr int steps = 9;
+
+  using Make = Arguments (*)(const std::string&, const std::string&, int, const Arguments&);
+  using Run = std::string (*)(const Arguments&, int);
+
+  // Trains as 1, 2 and 4 processes, and on 2 after it was stopped on one.
+  void expect_the_same_bits(Make make, Run run, const Arguments& options) {
+    const TempFolder folder;
+    const std::string data = tiny_images(folder), one = folder / "1";
+    auto arguments = [&](const std::string& out) { return make(data, out, steps, options); };
+    run(arguments(one), 0);
+    for (const char* ranks : {"2", "4"}) {
+      SCOPED_TRACE(ranks);
+      run(with(arguments(folder / ranks), {"--ranks", ranks}), 0);
+      expect_same_checkpoints(folder / ranks, one);
+      EXPECT_EQ(measurements(folder / ranks), measurements(one));
+    }
+    const std::string part = folder / "part";
+    run(with(arguments(part), {"--stop-after", "4"}), 0);
+    run({"train", "--out", part, "--resume", "--ranks", "2"}, 0);
+    expect_same_checkpoints(part, one);
+    EXPECT_EQ(measurements(part), measurements(one));
+  }
+};
+
+TEST_F(ImagesOnRanks, VitHasTheBitsOfOneProcess) {
+  expect_the_same_bits(vit_arguments, run_vit,
+                       {"--batch", "4", "--accumulate", "4", "--ema", "0.9", "--drop-path", "0.2",
+                        "--dropout", "0.1", "--recompute", "full"});
+}
+
+TEST_F(ImagesOnRanks, AVitRecipeThatMixesImagesDoesToo) {
+  expect_the_same_bits(vit_arguments, run_vit,
+                       {"--batch", "4", "--accumulate", "4", "--recipe", "deit", "--precision", "bf16"});
+}
+
+TEST_F(ImagesOnRanks, JepaHasTheBitsOfOneProcess) {
+  expect_the_same_bits(jepa_arguments, run_jepa,
+                       {"--batch", "4", "--accumulate", "4", "--drop-path", "0.2", "--layers", "2"});
+}
+
+TEST_F(ImagesOnRanks, LeJepaHasTheBitsOfOneProcess) {
+  expect_the_same_bits(lejepa_arguments, run_jepa,
+                       {"--batch", "4", "--accumulate", "4", "--local-views", "1"});
+}
+
+// Running statistics are folded in the order of the micro-batches; f16 skips steps, which change none.
+TEST_F(ImagesOnRanks, AResNetHasTheBitsOfOneProcess) {
+  const Arguments micro_batches = {"--batch", "4", "--accumulate", "4"};
+  expect_the_same_bits(resnet_arguments, run_vit,
+                       with(micro_batches, {"--recompute", "full", "--ema", "0.9"}));
+  expect_the_same_bits(resnet_arguments, run_vit,
+                       with(micro_batches, {"--precision", "f16", "--init-scale", "1048576"}));
+}
+
+}  // namespace
+}  // namespace reprise::apps
