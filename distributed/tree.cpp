@@ -33,6 +33,20 @@ LeafRange leaves_of_rank(int rank, int ranks, int64_t leaves) {
   return {rank * each, (rank + 1) * each};
 }
 
+int64_t most_sums(const LeafRange& leaves) {
+  // Nodes are many where the end's lower bits are ones: so with one bit of the begin or of the last end put the other way.
+  size_t most = 0;
+  auto end_at = [&](int64_t end) {
+    if (leaves.begin < end && end < leaves.end) most = std::max(most, nodes_of(leaves.begin, end).size());
+  };
+  end_at(leaves.end - 1);
+  for (int bit = 0; bit < 62; ++bit) {
+    const int64_t one = int64_t(1) << bit;
+    for (int64_t from : {leaves.begin, leaves.end - 1}) end_at((from ^ one) | (one - 1));
+  }
+  return int64_t(most);
+}
+
 std::vector<TreeStep> tree_steps(std::span<const TreeNode> nodes) {
   std::vector<TreeStep> steps;
   std::vector<TreeNode> stack;

@@ -34,6 +34,9 @@ struct LeafRange {
 /// Of `leaves` leaves in all. Error, with the nearest counts that fit, unless `ranks` divides `leaves`.
 LeafRange leaves_of_rank(int rank, int ranks, int64_t leaves);
 
+/// The most partial sums that there are before the last of these leaves: none of one leaf, 1 of two, 2 of four, 3 of eight.
+int64_t most_sums(const LeafRange& leaves);
+
 /// The sum of a list of nodes, as steps of a machine with a stack: push a node of the list, or add the last two.
 struct TreeStep {
   enum class Kind : uint8_t { push, add } kind = Kind::push;

@@ -40,8 +40,10 @@ MeasuredStep play(nn::Module& model, const MemoryReportOptions& options, int64_t
   const DropGradients gradients{model};
   const recompute::DryRun dry_run;
   auto micro_batch = [&] { options.loss(rows).backward(); };
-  if (options.accumulate > 1) micro_batch();
-  MeasuredStep step{rows, memory.stats().held, {}};
+  const size_t without = memory.stats().held;
+  if (options.sums > 0) micro_batch();
+  const size_t one = memory.stats().held - without;
+  MeasuredStep step{rows, memory.stats().held + size_t(std::max<int64_t>(options.sums - 1, 0)) * one, {}};
   memory.start_recording();
   {
     const StopRecording recording{memory};

@@ -51,8 +51,8 @@ struct MemoryReportOptions {
   /// The loss of a micro-batch of so many rows, as training computes it.
   std::function<Tensor(int64_t rows)> loss;
   std::function<void(const RecomputeStrategy&)> set_recompute;
-  int64_t smallest = 1;    ///< rows that can be measured: 2 where pairs of them are mixed; multiples too
-  int64_t accumulate = 1;  ///< micro-batches per step: gradients are there before all but the first
+  int64_t smallest = 1;  ///< rows that can be measured: 2 where pairs of them are mixed; multiples too
+  int64_t sums = 0;  ///< sets of gradients that the last micro-batch of a step finds (distributed::most_sums)
   const optim::Optimizer* optimizer = nullptr;  ///< whose step follows; its state is there already
 };
 

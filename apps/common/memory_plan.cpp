@@ -1,7 +1,9 @@
 // What a run says of its memory before its first step, and the batch that fits.
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
+#include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/core/memory.h"
 #include "reprise/train/memory_report.h"
@@ -10,6 +12,7 @@
 namespace reprise::apps {
 namespace {
 
+using distributed::most_sums;
 using Kind = RecomputeStrategy::Kind;
 
 constexpr double mib = 1 << 20;
@@ -30,7 +33,7 @@ std::vector<Measured> measure(const TrainingOptions& o, Device device, const Tra
       .loss = t.loss,
       .set_recompute = t.set_recompute,
       .smallest = t.smallest,
-      .accumulate = o.batch_auto ? 2 : o.trainer.accumulate,  // auto may choose to accumulate
+      .sums = o.batch_auto ? 1 : most_sums(own_share(o)),  // auto may choose to accumulate
       .optimizer = &t.optimizer};
   std::vector<Measured> measured;
   for (const std::string& strategy : strategies) {
@@ -61,13 +64,6 @@ std::string each(const std::vector<Measured>& measured, Number&& number) {
 
 std::string in_mib(double bytes) { return fmt::format("{:.1f}", bytes / mib); }
 
-// The largest number of rows up to `most` that divides `total` and is a multiple of `step`.
-int64_t divisor(int64_t total, int64_t most, int64_t step) {
-  for (int64_t rows = std::min(most, total) / step * step; rows > step; rows -= step)
-    if (total % rows == 0) return rows;
-  return step;
-}
-
 // Replaces `key = ...` in the text of a config.toml.
 void set_value(std::string& toml, const std::string& key, int64_t value) {
   const size_t begin = toml.find("\n" + key + " = ");
@@ -76,7 +72,8 @@ void set_value(std::string& toml, const std::string& key, int64_t value) {
   toml.replace(begin + 1, end - begin - 1, key + " = " + std::to_string(value));
 }
 
-void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, int64_t smallest,
+// `gradients`: bytes of one set of them.
+void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, size_t gradients, int64_t smallest,
                   const std::string& row) {
   const int64_t fits = own.memory ? own.memory->largest(limit / 10 * 9) : 0,
                 total = o.batch * o.trainer.accumulate;
@@ -84,7 +81,19 @@ void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, int64_t
         in_mib(double(limit)), " MiB with --recompute ", own.strategy);
   check(total % smallest == 0, "--batch auto: ", total, ' ', row, "s per update are no multiple of ",
         smallest);
-  o.batch = divisor(total, fits, smallest);
+  // Smaller batches are more micro-batches, whose partial sums of gradients are more.
+  size_t least = SIZE_MAX;
+  for (int64_t rows = std::min(fits, total) / smallest * smallest; rows > 0; rows -= smallest) {
+    if (total % rows != 0) continue;
+    const int64_t more = std::max<int64_t>(most_sums({0, total / rows}) - 1, 0);
+    const size_t needed = own.memory->peak(rows) + size_t(more) * gradients;
+    if (needed < least) o.batch = rows;
+    least = std::min(least, needed);
+    if (needed <= limit / 10 * 9) break;
+  }
+  check(least <= limit / 10 * 9, "--batch auto: no batch fits into ", in_mib(double(limit)),
+        " MiB; of those that divide ", total, ' ', row, "s per update, ", o.batch, " takes least, ",
+        in_mib(double(least)), " MiB with the gradients of ", total / o.batch, " micro-batches");
   o.trainer.accumulate = total / o.batch;
   set_value(o.resolved, "batch", o.batch);
   set_value(o.resolved, "accumulate", o.trainer.accumulate);
@@ -103,8 +112,10 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
     if (x.requires_grad()) gradients += double(x.numel()) * double(size_of(x.grad_dtype()));
   }
   const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
-  train::report("Memory: weights {}, gradients {}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
-                in_mib(gradients), in_mib(state), t.row, each(measured, [&](const train::StepMemory& m) {
+  const int64_t sets = std::max<int64_t>(most_sums(own_share(o)), 1);
+  train::report("Memory: weights {}, gradients {}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
+                sets > 1 ? fmt::format("{} x ", sets) : "", in_mib(gradients), in_mib(state), t.row,
+                each(measured, [&](const train::StepMemory& m) {
                   return in_mib((double(m.peak(2 * o.batch)) - double(m.peak(o.batch))) / double(o.batch));
                 }));
   train::report("A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
@@ -116,7 +127,7 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   if (o.batch_auto) {
     check(own, "--batch auto does not go with --recompute ", o.recompute,
           ", which is measured for one batch");
-    return choose_batch(o, *own, limit, t.smallest, t.row);
+    return choose_batch(o, *own, limit, size_t(gradients), t.smallest, t.row);
   }
   if (!own || (own->memory && own->memory->peak(o.batch) <= limit)) return;
   std::string fitting;

@@ -111,17 +111,30 @@ RecomputeStrategy recompute_strategy(const TrainingOptions& o) {
   return strategy;
 }
 
+namespace {
+
+size_t gradient_bytes(optim::Optimizer& optimizer) {
+  size_t bytes = 0;
+  for (const optim::ParameterGroup* group : optimizer.all_groups())
+    for (const Tensor& x : group->parameters)
+      if (x.requires_grad()) bytes += size_t(x.numel()) * size_of(x.grad_dtype());
+  return bytes;
+}
+
+}  // namespace
+
 void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Optimizer& optimizer,
                      const std::function<Tensor()>& input) {
   size_t budget = blocks.strategy().memory_budget;
   if (budget == 0) return;
   optimizer.allocate_state();
-  bool accumulates = o.trainer.accumulate > 1;
+  const int64_t sums = distributed::most_sums(own_share(o));
+  const size_t more = sums > 1 ? size_t(sums - 1) * gradient_bytes(optimizer) : 0;
   recompute::Planned planned = blocks.plan(
-      input(), budget,
-      {.gradients = accumulates ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
+      input(), budget - std::min(budget, more),
+      {.gradients = sums > 0 ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
   train::report("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
-                double(planned.cost.peak_bytes) / (1 << 20), double(budget) / (1 << 20));
+                double(size_t(planned.cost.peak_bytes) + more) / (1 << 20), double(budget) / (1 << 20));
 }
 
 void check_changes(const TrainingOptions& o, const std::set<std::string>& fixed, const DataDifference& data) {

@@ -237,7 +237,7 @@ TEST(Loader, RefusesWhatDoesNotFit) {
                "5 rows");
   expect_error([&] { ImageLoader(images, plain, {.batch = 0}); }, "image_loader: 1 micro-batches of 0 rows");
   ImageLoader loader(images, plain, {.batch = 2, .accumulate = 3});
-  expect_error([&] { loader.batch(0, 3); }, "image_loader: micro-batch 3 of 3 in step 0");
+  expect_error([&] { loader.batch(0, 3); }, "image_loader: micro-batch 3 in step 0, of those from 0 to 2");
   expect_error([&] { loader.batch(-1); }, "in step -1");
 }
 

@@ -78,6 +78,24 @@ TEST(Tree, RangesHaveFewNodes) {
   EXPECT_EQ(nodes_of(3, 3), Nodes{});
 }
 
+// By pushing leaf after leaf.
+TEST(Tree, MostSumsAreThoseBeforeTheLastLeaf) {
+  for (int64_t begin = 0; begin < 40; ++begin) {
+    std::vector<TreeNode> sums;
+    size_t most = 0;
+    for (int64_t leaf = begin; leaf < begin + 70; ++leaf) {
+      EXPECT_EQ(most_sums({begin, leaf + 1}), int64_t(most)) << begin << ' ' << leaf;
+      sums.push_back({leaf, 1});
+      while (sums.size() > 1 && are_siblings(sums[sums.size() - 2], sums.back())) {
+        sums.pop_back();
+        sums.back().size *= 2;
+      }
+      most = std::max(most, sums.size());
+    }
+  }
+  EXPECT_EQ(most_sums({0, int64_t(1) << 50}), 50);
+}
+
 TEST(Tree, OnlyHalvesOfOneNodeAreSiblings) {
   EXPECT_TRUE(are_siblings({4, 2}, {6, 2}));
   EXPECT_FALSE(are_siblings({6, 2}, {8, 2}));

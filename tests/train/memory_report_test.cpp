@@ -5,6 +5,7 @@
 
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/models/jepa.h"
 #include "reprise/nn/models/resnet.h"
@@ -182,7 +183,7 @@ TEST(MemoryReport, MicroBatchesAfterTheFirstFindGradientsThere) {
   const Case c = cases()[1];
   MemoryReportOptions options = options_of(c);
   const StepMemory alone = measure_step(*c.model, options, parse_strategy("none"));
-  options.accumulate = 2;
+  options.sums = 1;
   const StepMemory accumulated = measure_step(*c.model, options, parse_strategy("none"));
   Allocator& memory = allocator(Device());
   c.loss(8).backward();
@@ -192,6 +193,22 @@ TEST(MemoryReport, MicroBatchesAfterTheFirstFindGradientsThere) {
   c.model->zero_grad();
   EXPECT_GT(accumulated.peak(8), alone.peak(8));
   EXPECT_NEAR(double(accumulated.peak(8)), peak, 0.02 * peak);
+}
+
+// Of eight micro-batches three partial sums are there as the last one begins.
+TEST(MemoryReport, PartialSumsOfGradientsCount) {
+  const Case c = cases()[1];
+  MemoryReportOptions options = options_of(c);
+  options.sums = distributed::most_sums({0, 8});
+  const StepMemory predicted = measure_step(*c.model, options, parse_strategy("none"));
+  Allocator& memory = allocator(Device());
+  const auto group = distributed::ProcessGroup::alone();
+  distributed::DataParallel parallel(*c.model, *group);
+  memory.reset_peaks();
+  for (int64_t g : parallel.share(8)) parallel.backward(c.loss(8), g);
+  const double peak = double(memory.stats().peak_held);
+  c.model->zero_grad();
+  EXPECT_NEAR(double(predicted.peak(8)), peak, 0.02 * peak);
 }
 
 TEST(MemoryReport, ThePeakMayMoveFromOneMomentToAnother) {

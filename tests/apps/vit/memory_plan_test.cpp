@@ -39,10 +39,21 @@ TEST(MemoryPlan, BatchAutoKeepsTheRowsOfAnUpdateAndIsKept) {
 // Micro-batches after the first find the gradients of all weights there.
 TEST(MemoryPlan, BatchAutoLeavesRoomForGradientsThatAreHeld) {
   TempFolder folder;
-  const Arguments options = {"--width", "128", "--layers", "2", "--batch", "auto", "--memory-limit", "10MiB"};
+  const Arguments options = {"--width", "128", "--layers", "2", "--batch", "auto", "--memory-limit", "16MiB"};
   const std::string said = run_vit(vit_arguments(tiny_images(folder), folder / "run", 1, options));
   EXPECT_NE(said.find(" micro-batches per update"), std::string::npos) << said;
   EXPECT_EQ(said.find(", 1 micro-batches"), std::string::npos) << "all fits, and nothing is tested: " << said;
+}
+
+// Sums of many micro-batches take more than the rows that they save.
+TEST(MemoryPlan, BatchAutoSaysWhichBatchTakesLeast) {
+  TempFolder folder;
+  expect_vit_refused(
+      vit_arguments(tiny_images(folder), folder / "run", 1,
+                    {"--width", "128", "--layers", "2", "--batch", "auto", "--accumulate", "8",
+                     "--memory-limit", "10MiB"}),
+      {"--batch auto: no batch fits into 10.0 MiB; of those that divide 1024 images per update, ",
+       " takes least, ", " MiB with the gradients of "});
 }
 
 TEST(MemoryPlan, BatchAutoIsForNewRuns) {
