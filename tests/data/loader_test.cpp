@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <memory>
 
 #include "reprise/data/transforms/flip.h"
 #include "reprise/data/transforms/random_crop.h"
@@ -126,6 +127,33 @@ TEST(Loader, SameSamplesAnyMicroBatch) {
   std::map<int64_t, int> of_first_epoch;
   for (size_t i = 0; i < 23; ++i) ++of_first_epoch[expected[i]];
   EXPECT_EQ(of_first_epoch.size(), 23u) << "each image once per epoch, though batches straddle its end";
+}
+
+// Each rank is asked for its micro-batches alone, and its threads make no others ahead.
+TEST(Loader, SameSamplesAnyRanks) {
+  const Pipeline pipeline = everything();
+  for (int64_t batch : {8, 16})
+    for (int64_t accumulate : {4, 12}) {
+      LoaderOptions options{.batch = batch, .accumulate = accumulate, .seed = 5, .repeats = 3, .workers = 1};
+      const std::vector<Bits> expected = steps_of(pipeline, options, 0, 3);
+      for (int64_t ranks : {2, 4}) {
+        static const CountedImages images(23);
+        options.share = accumulate / ranks;
+        std::vector<std::unique_ptr<ImageLoader>> loaders;
+        for (int64_t rank = 0; rank < ranks; ++rank) {
+          options.share_begin = rank * options.share;
+          loaders.push_back(std::make_unique<ImageLoader>(images, pipeline, options));
+        }
+        std::vector<Bits> got;
+        for (int64_t step = 0; step < 3; ++step)
+          for (int64_t micro = 0; micro < accumulate; ++micro)
+            got.push_back(bits_of(loaders[size_t(micro / options.share)]->batch(step, micro)));
+        EXPECT_TRUE(got == expected) << batch << ' ' << accumulate << ' ' << ranks;
+        for (const auto& loader : loaders) EXPECT_EQ(loader->misses(), 0);
+        expect_error([&] { loaders[1]->batch(3, 0); },
+                     "image_loader: micro-batch 0 in step 3, of those from");
+      }
+    }
 }
 
 TEST(Loader, NormalisesAndLabels) {
