@@ -163,6 +163,11 @@ void add_device_options(CLI::App& app, DeviceOptions& o) {
                  "16 bits too, all but norms'" +
                      std::string(o.precision.empty() ? " (default: the run's)" : ""))
       ->check(parsed_by(train::parse_precision));
+  app.add_option("--matmul-precision", o.matmul_precision,
+                 "Products of f32: highest, or high: their factors may be rounded, to TF32 on GPUs and\n"
+                 "to 16 digits on CPUs with AMX" +
+                     std::string(o.matmul_precision.empty() ? " (default: the run's)" : ""))
+      ->check(CLI::IsMember({"highest", "high"}));
 }
 
 void add_read_run_option(CLI::App& app, std::string& run) {

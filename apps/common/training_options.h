@@ -17,11 +17,11 @@ namespace reprise::apps {
 /// What a command computes on, and in.
 struct DeviceOptions {
   std::string device = "best", attention = "reprise";
-  std::string precision;  ///< empty: that of the run which is read
+  std::string precision, matmul_precision;  ///< empty: those of the run which is read
 };
 
 struct TrainingOptions : DeviceOptions {
-  TrainingOptions() { precision = "f32"; }
+  TrainingOptions() { precision = "f32", matmul_precision = "highest"; }
   train::TrainerOptions trainer;
   std::string decay = "cosine";
   std::string init_from;                ///< a run folder, a checkpoint or a .safetensors file to start from

@@ -13,6 +13,7 @@
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/folder.h"
 #include "reprise/kernels/attention/backend.h"
+#include "reprise/kernels/gemm/matmul_precision.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
 #include "reprise/train/option_error.h"
@@ -50,17 +51,25 @@ void use_attention(const std::string& name, Device device) {
 
 namespace {
 
-train::Precision precision_of(const DeviceOptions& o, const std::string& run_folder) {
-  std::string name = o.precision;
+// What is given, or what the run has; `first` for one from before there was a choice.
+std::string given_or_of_run(const std::string& given, const std::string& key, const std::string& run_folder,
+                            const std::string& first) {
+  std::string name = given;
   const std::string config = run_folder + "/config.toml";
-  if (name.empty() && io::exists(config)) name = read_config(config)["precision"];
-  if (name.empty()) name = "f32";  // a run from before there was a choice
+  if (name.empty() && io::exists(config)) name = read_config(config)[key];
+  return name.empty() ? first : name;
+}
+
+train::Precision precision_of(const DeviceOptions& o, const std::string& run_folder) {
+  const std::string name = given_or_of_run(o.precision, "precision", run_folder, "f32");
   return train::under_option("--precision", [&] { return train::parse_precision(name); });
 }
 
 }  // namespace
 
 train::PrecisionScope precision_scope(const DeviceOptions& o, Device device, const std::string& run_folder) {
+  const std::string products = given_or_of_run(o.matmul_precision, "matmul-precision", run_folder, "highest");
+  set_matmul_precision(products == "high" ? MatmulPrecision::high : MatmulPrecision::highest);
   return train::PrecisionScope(precision_of(o, run_folder), device);
 }
 

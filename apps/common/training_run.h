@@ -27,7 +27,8 @@ Device apply_training_options(TrainingOptions& options);
 /// build, or are not for the device.
 void use_attention(const std::string& name, Device device);
 
-/// The precision of the options, or of the run in this folder where they leave it open, as long as the scope lives.
+/// The precision of the options, or of the run in this folder where they leave it open, as long as the scope lives; that of
+/// f32 products holds for the whole program.
 train::PrecisionScope precision_scope(const DeviceOptions& options, Device device,
                                       const std::string& run_folder = "");
 

@@ -1,5 +1,6 @@
 // --precision: runs in 16 bits learn, go on where they stopped to the bit, and say what their options are for.
 // labels: end-to-end
+#include "reprise/kernels/cpu/simd.h"
 #include "reprise/tests/apps/gpt/program.h"
 #include "reprise/train/manifest.h"
 
@@ -35,6 +36,30 @@ TEST(Precision, TrainsAndSamplesInEach) {
     run({"sample", "--run", out, "--sample-tokens", "5"});
     run({"eval", "--run", out, "--data", folder / "text"});
   }
+}
+
+// On a CPU with AMX other bits and nearly the same loss; elsewhere the same bits. It is kept with the run.
+TEST(Precision, ProductsOfF32MayBeLessExact) {
+  TempFolder folder;
+  folder.write("text", tiny_text());
+  auto train = [&](const std::string& out, const Arguments& more) {
+    Arguments options = {"--width", "128",     "--context",
+                         "32",      "--batch", "16"};  // products that tiles are for
+    options.insert(options.end(), more.begin(), more.end());
+    run(train_arguments(folder / "text", out, 4, options));
+    double first = 0;
+    return first_and_last(out, "loss", &first);
+  };
+  const double highest = train(folder / "highest", {});
+  EXPECT_NEAR(train(folder / "high", {"--matmul-precision", "high"}), highest, 1e-3);
+  if (kernels::simd::tiles() != kernels::simd::Tiles::none)
+    EXPECT_NE(measurements(folder / "high"), measurements(folder / "highest"));
+  else
+    expect_same_checkpoints(folder / "high", folder / "highest");
+  expect_refused({"train", "--out", folder / "high", "--resume", "--matmul-precision", "highest"},
+                 {"--matmul-precision high (now highest)"});
+  expect_refused(train_arguments(folder / "text", folder / "no", 1, {"--matmul-precision", "low"}),
+                 {"--matmul-precision", "low"});
 }
 
 TEST(Precision, F16GoesOnToTheBit) {
