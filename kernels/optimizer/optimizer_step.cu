@@ -224,6 +224,7 @@ struct QuantizedRun {
 #pragma unroll
     for (int e = 0; e < W; ++e) most = larger(most, x[e]);
     most = warp_reduce(Larger(), most);
+    __syncwarp();  // all have read the old one: shuffles do not order memory
     if (threadIdx.x % warp_threads == 0) *largest = most;
     const DynamicMap map = what == DrawsOf::first_moment ? DynamicMap::with_sign : DynamicMap::positive;
     const auto draws = sequence.block(what, uint64_t(at));

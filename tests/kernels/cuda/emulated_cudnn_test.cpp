@@ -66,9 +66,11 @@ class CudnnModel : public ::testing::Test {
   }
   cudnnStatus_t finalize_graph(const std::vector<cudnnBackendDescriptor_t>& operations) {
     for (cudnnBackendDescriptor_t each : operations) EXPECT_EQ(cudnnBackendFinalize(each), ok);
-    cudnnHandle_t handle = nullptr;
-    EXPECT_EQ(cudnnCreate(&handle), ok);
-    handles_.emplace_back(handle);
+    static const cudnnHandle_t handle = [] {  // for the process, as the library's own
+      cudnnHandle_t made = nullptr;
+      EXPECT_EQ(cudnnCreate(&made), ok);
+      return made;
+    }();
     const cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations);
     cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
@@ -77,7 +79,6 @@ class CudnnModel : public ::testing::Test {
 
  private:
   std::vector<cudnnBackendDescriptor_t> made_;
-  std::vector<cudnnHandle_t> handles_;
 };
 
 TEST_F(CudnnModel, ChecksAttributes) {
