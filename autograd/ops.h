@@ -278,8 +278,8 @@ void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
   visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction);
 }
 /// Softmax cross-entropy of logits (..., V) against class indices i64 (...), or against probabilities (..., V) of a
-/// floating dtype, which get no gradient and know no ignore_index. Logits of 16 bits are kept, for their gradient to be
-/// made and rounded once when the loss's is known; of others the gradient is, which is made with the loss in one pass.
+/// floating dtype, which get no gradient and know no ignore_index. Against indices, logits of 16 bits are kept, for their
+/// gradient to be made and rounded once when the loss's is known; else the gradient is kept, made with the loss in one pass.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 /// Logits that the caller gives away, as `cross_entropy(model(x), targets)` does: if nothing else holds them,
 /// their gradient takes their memory.

@@ -89,8 +89,8 @@ struct TrainingResult {
 ///
 /// On the ranks of `group`, each computes its share of a step's micro-batches (distributed/data_parallel/data_parallel.h):
 /// weights, losses and norms have the bits of one process. Rank 0 alone evaluates, samples and writes; the run folder is
-/// nothing to the others, unless they resume. A signal on any rank ends all after the same step. Error where a rank's model
-/// has buffers that forward passes change: their statistics would be those of one rank's rows.
+/// nothing to the others, unless they resume. A signal on any rank ends all after the same step. Batch norms' statistics are
+/// folded over ranks; Error where forward passes change a buffer in another way.
 TrainingResult train(Task& task, const TrainerOptions& options, distributed::ProcessGroup& group);
 /// The same in one process.
 TrainingResult train(Task& task, const TrainerOptions& options);

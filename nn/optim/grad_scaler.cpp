@@ -181,14 +181,19 @@ GradScaler::Stats GradScaler::read() const {
 }
 
 GradScaler::Stats GradScaler::stats() {
-  if (reading_) {
-    if (!reading_->is_done()) return newest_;
-    newest_ = reading_->finish();
-  } else {
-    reading_ = std::make_unique<Reading>(*this);
+  try {
+    if (reading_) {
+      if (!reading_->is_done()) return newest_;
+      newest_ = reading_->finish();
+    } else {
+      reading_ = std::make_unique<Reading>(*this);
+    }
+    reading_->start();
+    if (reading_->is_done()) newest_ = reading_->finish();
+  } catch (...) {
+    reading_.reset();  // the next call asks anew: a state may have been loaded
+    throw;
   }
-  reading_->start();
-  if (reading_->is_done()) newest_ = reading_->finish();
   return newest_;
 }
 

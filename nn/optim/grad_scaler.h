@@ -68,7 +68,7 @@ class GradScaler {
   /// Waits for the device. Error, naming scale and counts, if the scale is below min_scale or max_skips is reached.
   Stats read() const;
   /// The newest numbers that have arrived of those it has asked for, and asks for the present ones if none are under way.
-  /// Waits for nothing: on a CUDA device they are of this update or of one before, at first of none.
+  /// Waits for nothing: on a CUDA device they are of this update or of one before, at first of none. Errors as of `read`.
   Stats stats();
 
   /// The numbers after an update, on their way to the host while the device goes on with the next one. It may be started

@@ -313,7 +313,11 @@ TEST(GradScaler, GivesUpAloud) {
   skip(often), skip(often);
   EXPECT_EQ(often.read().in_a_row, 2);
   skip(often);
-  expect_error([&] { often.read(); }, {"3 updates in a row", "max_skips 3"});
+  auto reads = [&] { expect_error([&] { often.read(); }, {"3 updates in a row", "max_skips 3"}); };
+  reads();
+  expect_error([&] { often.stats(), reads(), often.stats(); }, {"3 updates in a row"});
+  often.load_state_dict(GradScaler(test_device()).state_dict());
+  EXPECT_EQ(often.stats().in_a_row, 0) << "another state is no Error any more";
 }
 
 TEST(GradScaler, RefusesCallsOutOfOrder) {
