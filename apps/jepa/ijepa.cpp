@@ -66,7 +66,10 @@ class IJepa final : public Objective {
     return loss_of(pixels, model_.target_features(pixels), masks_.batch(0, keys, 0, rows, device_));
   }
 
-  void begin(int64_t updates) override { target_.set_updates(updates); }
+  void begin(optim::Optimizer& optimizer) override {
+    target_.set_updates(optimizer.steps());  // fewer than steps where some were skipped
+    target_.follow_masters(optimizer);
+  }
   void updated() override { target_.update(); }
 
   Description decided() const override { return {{"pipeline", pipeline_.text()}, {"masks", masks_.text()}}; }

@@ -34,8 +34,8 @@ class Objective {
   /// Of `rows` images that are all alike, at the memory of a step's.
   virtual Tensor measured_loss(int64_t rows) = 0;
 
-  /// All is restored: the optimizer has made so many updates.
-  virtual void begin(int64_t updates) { (void)updates; }
+  /// All is restored, and this optimizer, which outlives it, will change the weights.
+  virtual void begin(optim::Optimizer& optimizer) { (void)optimizer; }
   /// The optimizer has changed the weights.
   virtual void updated() {}
 

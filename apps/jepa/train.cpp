@@ -185,7 +185,7 @@ train::Task task_of(Training& t, const Pretrained& pretrained) {
     if (c.change) task.changeable.insert(key);
   }
   task.begin = [&t](int64_t first_step) {
-    t.objective->begin(t.optimizer.steps());  // fewer than steps where some were skipped
+    t.objective->begin(t.optimizer);
     if (is_first_rank()) keep_options(t.c, t.images, first_step);
     print_header(t.c, *t.objective, t.images, t.device, first_step);
   };

@@ -101,6 +101,37 @@ TEST(JepaResume, AtAnyStepGivesTheBitsOfAnUninterruptedRun) {
   }
 }
 
+// Updates below a digit of a weight's 16 bits change its copy in f32, and so the target.
+TEST(JepaRun, TheTargetFollowsTheDigitsBesideWeightsOf16Bits) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder);
+  for (const char* master : {"f32", "split"}) {
+    auto trained = [&](const std::string& lr) {
+      const std::string out = folder / (master + lr);
+      run_jepa(jepa_arguments(
+          data, out, 3,
+          {"--precision", "bf16-pure", "--master", master, "--lr", lr, "--min-lr", "0", "--start-lr", lr,
+           "--warmup", "0", "--weight-decay", "0", "--final-weight-decay", "0"}));
+      return train::load_checkpoint(out, true).parameters;
+    };
+    const auto still = trained("0"), moved = trained("1e-7");
+    const std::string name = "encoder.blocks.0.attn.qkv.weight";
+    auto value = [](const nn::NamedTensors& parameters, const std::string& of) {
+      const auto found = std::ranges::find(parameters, of, &nn::NamedTensors::value_type::first);
+      return found == parameters.end() ? std::vector<double>()
+                                       : found->second.to(DType::f64).to_vector<double>();
+    };
+    auto share_that_moved = [&](const std::string& of) {
+      const std::vector<double> before = value(still, of), after = value(moved, of);
+      size_t count = 0;
+      for (size_t i = 0; i < before.size(); ++i) count += before[i] != after.at(i);
+      return double(count) / double(before.size());
+    };
+    EXPECT_LT(share_that_moved(name), 0.02) << "too small for most numbers of 16 bits";
+    EXPECT_GT(share_that_moved("target_" + name), 0.1) << master;
+  }
+}
+
 TEST(JepaResume, AfterASignalToo) {
   TempFolder folder;
   std::string data = tiny_images(folder), whole = folder / "whole", part = folder / "part";
