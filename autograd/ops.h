@@ -22,6 +22,18 @@ Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = {});
 Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
 Tensor arange(int64_t count, DType dtype = DType::i64, Device device = {});  ///< 0, 1, ..., count - 1
+/// start, start + step, ... before end: ceil((end - start) / step) numbers, none if that is negative. Error if step is 0.
+Tensor arange(double start, double end, double step, DType dtype = DType::f32, Device device = {});
+/// `count` numbers at equal distances, the first `start`, the last `end`.
+Tensor linspace(double start, double end, int64_t count, DType dtype = DType::f32, Device device = {});
+Tensor eye(int64_t rows, int64_t columns, DType dtype = DType::f32,
+           Device device = {});  ///< 1 on the diagonal, else 0
+/// Of the shape, dtype and device of x.
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, double value);
+Tensor rand_like(const Tensor& x, Generator* generator = nullptr);
+Tensor randn_like(const Tensor& x, Generator* generator = nullptr);
 /// Uniform in [0, 1) and standard normal, from `generator` (default: the thread's).
 Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = {}, Generator* generator = nullptr);
 Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
@@ -48,6 +60,11 @@ Tensor pow(const Tensor& x, double exponent);
 Tensor maximum(const Tensor& a, const Tensor& b);  ///< where equal, each argument gets half the gradient
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+/// `value` where the mask, bool, which broadcasts to x, holds; x elsewhere.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+/// The lower or upper triangle of matrices (..., M, N), else 0: j - i <= diagonal, or >=.
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
 // Comparisons give bool and are not differentiable.
 Tensor equal(const Tensor& a, const Tensor& b);
 Tensor not_equal(const Tensor& a, const Tensor& b);
@@ -85,6 +102,12 @@ Tensor variance(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 Tensor max(const Tensor& x, const Dims& dims = {},
            bool keep_dims = false);  ///< equal maxima share the gradient
 Tensor min(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+/// sqrt(sum x^2), with the gradient 0 where it is 0.
+Tensor norm(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+/// sqrt(sum (x - mean)^2 / (n - correction)); correction 1 is PyTorch's default.
+Tensor stddev(const Tensor& x, const Dims& dims = {}, int64_t correction = 1, bool keep_dims = false);
+Tensor logsumexp(const Tensor& x, const Dims& dims = {},
+                 bool keep_dims = false);            ///< log sum e^x, without overflow
 Tensor argmax(const Tensor& x);                      ///< along the last dimension, i64, not differentiable
 Tensor sum_to(const Tensor& x, const Shape& shape);  ///< sums what broadcasting to x.shape() repeated
 
@@ -99,6 +122,10 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor expand(const Tensor& x, const Shape& shape);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);  ///< dimensions first ... last as one
+Tensor movedim(const Tensor& x, int64_t from, int64_t to);
+TensorList chunk(const Tensor& x, int64_t chunks,
+                 int64_t dim);  ///< pieces of one size, the last may be smaller
 Tensor clone(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
 Tensor concat(const TensorList& parts, int64_t dim);
@@ -109,6 +136,7 @@ Tensor gather(const Tensor& x, const Tensor& index);           ///< along the la
 // Linear algebra.
 /// (..., M, K) x (..., K, N) -> (..., M, N); batch dimensions broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
+Tensor outer(const Tensor& a, const Tensor& b);  ///< (M), (N) -> (M, N)
 
 struct LinearEpilogue {
   Activation activation = Activation::none;
@@ -130,8 +158,8 @@ Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Te
 
 /// What an operation gives.
 struct ResultOptions {
-  /// Its dtype, with the bits of the operation in f32 and a cast, in one pass; f64 for f64 alone. None: as docs/ops.md
-  /// has it, which is the dtype of the input outside of autocast.
+  /// Its dtype. Where it is not the input's: with the bits of the operation in f32 and a cast, in one pass. f64 for f64
+  /// alone. None: as docs/ops.md has it, which is the dtype of the input outside of autocast.
   std::optional<DType> out{};
 };
 
@@ -293,6 +321,17 @@ struct SmoothL1Options {
 };
 /// beta huber((x - y) / beta), of x and y of one shape (Girshick 2015).
 Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& options = {});
+
+/// (x - y)^2 and |x - y|, of x and y of one shape.
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+
+struct NllLossOptions {
+  int64_t ignore_index = -100;            ///< rows with this target count nothing
+  Reduction reduction = Reduction::mean;  ///< mean: over the rows that count; if none does, the loss is 0
+};
+/// -x[target] of log-probabilities (..., V) and class indices i64 (...). Error on an index outside [0, V).
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const NllLossOptions& options = {});
 
 /// The fused operations built from simpler ones: slower, differentiable to any order, and the tests'
 /// reference.

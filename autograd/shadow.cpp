@@ -35,9 +35,11 @@ std::shared_ptr<AutogradMeta> meta_of_leaf(const Tensor& weight) {
 }
 
 // One that lies in the memory of a graph that is captured is made anew by each launch of it; one that was made before
-// would be read as it was then.
-bool belongs_to_a_capture(Device device) {
-  return device.is_cuda() && cuda::is_capturing(current_stream(device).handle());
+// would be read as it was then. And what launches write changes with no word to the host.
+bool belongs_to_graphs(const Tensor& weight) {
+  const Device device = weight.device();
+  return device.is_cuda() && (weight.storage()->may_be_written_by_graphs() ||
+                              cuda::is_capturing(current_stream(device).handle()));
 }
 
 }  // namespace
@@ -49,7 +51,7 @@ bool has_shadow(const Tensor& x) {
 
 Tensor shadow_of(const Tensor& weight, DType dtype, amp::Shadows kept) {
   const std::shared_ptr<AutogradMeta> meta = meta_of_leaf(weight);
-  if (!meta || belongs_to_a_capture(weight.device())) return rounded(weight, dtype);
+  if (!meta || belongs_to_graphs(weight)) return rounded(weight, dtype);
   std::lock_guard lock(meta->mutex);
   std::vector<Shadow>& shadows = meta->shadows;
   for (const Shadow& shadow : shadows)
@@ -70,7 +72,7 @@ Tensor shadow_of(const Tensor& weight, DType dtype, amp::Shadows kept) {
 
 Tensor shadow_to_write(const Tensor& weight) {
   const std::shared_ptr<AutogradMeta> meta = find_meta(weight);
-  if (!meta || belongs_to_a_capture(weight.device())) return {};
+  if (!meta || belongs_to_graphs(weight)) return {};
   std::lock_guard lock(meta->mutex);
   if (meta->shadows.size() != 1) return {};
   const Shadow& shadow = meta->shadows.front();

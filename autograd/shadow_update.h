@@ -7,7 +7,7 @@
 namespace reprise::autograd {
 
 /// The 16-bit value that a weight keeps of its present data, to be written beside it. Undefined if it keeps none, if
-/// somebody else holds it, or while a graph is captured, whose launches would write it unseen.
+/// it is held elsewhere too, or while a graph is captured, whose launches would write it unseen.
 Tensor shadow_to_write(const Tensor& weight);
 
 /// Says that both were written, or neither: the shadow is that of the weight as it is now.

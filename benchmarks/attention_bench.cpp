@@ -1,4 +1,4 @@
-// Attention's speed on the shapes that GPT training uses: causal, f32, views of a packed (B, T, 3, H, D)
+// Attention's speed on the shapes that GPT training uses: causal, f32 and bf16, views of a packed (B, T, 3, H, D)
 // projection. GFLOP/s count only what the mask leaves: T (T + 1) / 2 pairs, 4 D operations a pair forward and
 // 10 D backward.
 //
@@ -32,23 +32,26 @@ double seconds_of(const auto& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::vector<float> normal_values(int64_t count) {
+template <class T>
+std::vector<T> normal_values(int64_t count) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& x : values) x = normal(engine);
+  std::vector<T> values(static_cast<size_t>(count));
+  for (T& x : values) x = T(normal(engine));
   return values;
 }
 
+template <class T>
 Seconds measure(Sizes s, double dropout) {
   int64_t width = s.heads * s.head_dim, tokens = s.batch * s.length;
-  auto qkv = normal_values(tokens * 3 * width), dqkv = qkv, out = normal_values(tokens * width), dout = out;
+  auto qkv = normal_values<T>(tokens * 3 * width), dqkv = qkv, out = normal_values<T>(tokens * width),
+       dout = out;
   std::vector<float> lse(size_t(tokens * s.heads));
-  auto head_view = [&](std::vector<float>& data, int64_t slot, int64_t slots) {
+  auto head_view = [&](std::vector<T>& data, int64_t slot, int64_t slots) {
     return TensorView{data.data() + slot * width,
                       {s.batch, s.heads, s.length, s.head_dim},
                       {s.length * slots * width, s.head_dim, slots * width, 1},
-                      DType::f32,
+                      dtype_of<T>,
                       Device::cpu()};
   };
   Shape rows{s.batch, s.heads, s.length};
@@ -84,22 +87,28 @@ Seconds measure(Sizes s, double dropout) {
   return {median(forward), median(backward)};
 }
 
+template <class T>
+void print_times(Sizes s, double dropout) {
+  Seconds t = measure<T>(s, dropout);
+  double pairs = double(s.batch * s.heads) * double(s.length * (s.length + 1)) / 2 * double(s.head_dim);
+  char name[64];
+  std::snprintf(name, sizeof name, "%ldx%ldx%ldx%ld", s.batch, s.heads, s.length, s.head_dim);
+  std::printf("%-18s %-6s %-8.1f %10.1f (%5.1f) %10.1f (%5.1f) %10.1f (%5.1f)\n", name,
+              name_of(dtype_of<T>).data(), dropout, t.forward * 1e6, 4 * pairs / t.forward / 1e9,
+              t.backward * 1e6, 10 * pairs / t.backward / 1e9, (t.forward + t.backward) * 1e6,
+              14 * pairs / (t.forward + t.backward) / 1e9);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 1) set_num_threads(std::atoi(argv[1]));
-  std::printf("%d threads; microseconds (GFLOP/s)\n%-18s %-8s %18s %18s %18s\n", num_threads(),
-              "B x H x T x D", "dropout", "forward", "backward", "both");
+  std::printf("%d threads; microseconds (GFLOP/s)\n%-18s %-6s %-8s %18s %18s %18s\n", num_threads(),
+              "B x H x T x D", "dtype", "dropout", "forward", "backward", "both");
   for (Sizes s :
        {Sizes{12, 4, 64, 32}, {16, 6, 256, 64}, {4, 12, 64, 64}, {4, 12, 256, 64}, {4, 12, 1024, 64}})
     for (double dropout : {0.0, 0.2}) {
-      Seconds t = measure(s, dropout);
-      double pairs = double(s.batch * s.heads) * double(s.length * (s.length + 1)) / 2 * double(s.head_dim);
-      char name[64];
-      std::snprintf(name, sizeof name, "%ldx%ldx%ldx%ld", s.batch, s.heads, s.length, s.head_dim);
-      std::printf("%-18s %-8.1f %10.1f (%5.1f) %10.1f (%5.1f) %10.1f (%5.1f)\n", name, dropout,
-                  t.forward * 1e6, 4 * pairs / t.forward / 1e9, t.backward * 1e6,
-                  10 * pairs / t.backward / 1e9, (t.forward + t.backward) * 1e6,
-                  14 * pairs / (t.forward + t.backward) / 1e9);
+      print_times<float>(s, dropout);
+      print_times<BFloat16>(s, dropout);
     }
 }

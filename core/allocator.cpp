@@ -22,7 +22,8 @@ Allocator::~Allocator() = default;
 // Note [Releasing takes no memory]
 // Tensors go in destructors, also while an exception for want of memory is on its way. So whatever a release
 // will need is set aside while the block is taken or shared, where failing is an exception: room in the list
-// of free blocks of its size, in the event log, and for its fences.
+// of free blocks of its size, in the event log, and for its fences. Only a block of one stream that a graph holds needs an
+// entry as it is released; without room for one it is leaked.
 
 MemoryBlock Allocator::allocate(size_t bytes, MemoryCategory category) {
   if (bytes == 0) return {.category = category};
@@ -58,10 +59,9 @@ void Allocator::release(const MemoryBlock& block) noexcept {
   stats_.held -= block.reserved_bytes;
   --stats_.live_blocks;
   auto shared = shared_.extract(block.data);
+  const uintptr_t graph = graph_that_uses(block, shared ? shared.mapped().streams : no_streams);
   // A graph's own block, on no other stream, is free for what the graph does next.
-  const bool own = graph_pools_.contains(block.pool) && !shared;
-  const uintptr_t graph = own ? 0 : graph_that_uses(block, shared ? shared.mapped().streams : no_streams);
-  if (!shared && graph == 0) {
+  if (!shared && (graph == 0 || graph == block.pool)) {
     keep(block);
     return;
   }
@@ -79,12 +79,12 @@ void Allocator::release(const MemoryBlock& block) noexcept {
 }
 
 // The pool of a graph that may use the block in each of its launches, where it is released before the graph goes; 0 if there
-// is none. A stream that is captured has no fences, and a launch comes after any.
+// is none: that which is captured on one of its streams, else that whose pool it is of. A stream that is captured has no
+// fences, and a launch comes after any.
 uintptr_t Allocator::graph_that_uses(const MemoryBlock& block, const std::vector<uintptr_t>& streams) const {
-  if (graph_pools_.contains(block.pool)) return block.pool;
   for (const auto& [stream, pool] : entered_)
     if (stream == block.stream || std::ranges::find(streams, stream) != streams.end()) return pool;
-  return 0;
+  return graph_pools_.contains(block.pool) ? block.pool : 0;
 }
 
 void Allocator::keep_after_fences(SharedBlocks::node_type shared) noexcept {

@@ -12,6 +12,8 @@ namespace reprise {
 namespace detail {
 /// Whether this thread makes storages for inference; InferenceMode alone sets it.
 inline thread_local bool storages_are_for_inference = false;
+/// Captures of graphs that have begun and not ended; cuda::Graph alone counts them.
+inline std::atomic<int> captures_in_progress{0};
 }  // namespace detail
 
 class Storage {
@@ -37,17 +39,29 @@ class Storage {
   uint64_t id() const { return id_; }
   static uint64_t last_id() { return made_.load(std::memory_order_relaxed); }
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
-  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  void bump_version() {
+    version_.fetch_add(1, std::memory_order_relaxed);
+    note_capture();
+  }
   /// The version is then beyond `other` as well: for memory that takes another's place.
   void bump_version_past(uint64_t other) {
     version_.store(std::max(version(), other) + 1, std::memory_order_relaxed);
+    note_capture();
   }
+  /// It was written while a graph was captured: launches may change it, and its version does not tell.
+  bool may_be_written_by_graphs() const { return written_in_capture_.load(std::memory_order_relaxed); }
 
  private:
+  void note_capture() {
+    if (device_.is_cuda() && detail::captures_in_progress.load(std::memory_order_relaxed) > 0)
+      written_in_capture_.store(true, std::memory_order_relaxed);
+  }
+
   Device device_;
   MemoryBlock block_;
   uint64_t id_ = made_.fetch_add(1, std::memory_order_relaxed) + 1;
   std::atomic<uint64_t> version_{0};
+  std::atomic<bool> written_in_capture_{false};
   bool is_for_inference_ = detail::storages_are_for_inference;
   inline static std::atomic<uint64_t> made_{0};
 };

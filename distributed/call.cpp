@@ -9,7 +9,17 @@
 namespace reprise::distributed {
 namespace {
 
-constexpr size_t text_begin = 2 * sizeof(uint64_t);
+// What two notes are compared by; behind it, as much of the texts as there is room for.
+struct Head {
+  uint64_t key, sequence, hash;
+  friend bool operator==(const Head&, const Head&) = default;
+};
+
+Head head_of(const Note& note) {
+  Head head;
+  std::memcpy(&head, note.data(), sizeof(head));
+  return head;
+}
 
 uint64_t hash_of(const std::string& text) {
   uint64_t hash = text.size();
@@ -20,26 +30,52 @@ uint64_t hash_of(const std::string& text) {
 }  // namespace
 
 Call make_call(std::string operation, const std::string& words, const Tensor& x, const std::string& label) {
+  Call call{.operation = std::move(operation), .words = words, .label = label};
+  if (x.defined()) call.dtype = x.dtype(), call.shape = x.shape(), call.on_cuda = x.device().is_cuda();
+  return call;
+}
+
+std::string description_of(const Call& call) {
   TextStream text;
-  text << operation;
-  if (!words.empty()) text << ' ' << words;
-  if (x.defined()) text << ' ' << x.dtype() << ' ' << x.shape();
-  if (!label.empty()) text << ' ' << quote(label);
-  return {.operation = std::move(operation), .label = label, .description = text.str()};
+  text << call.operation;
+  if (!call.words.empty()) text << ' ' << call.words;
+  if (call.dtype) text << ' ' << *call.dtype << ' ' << call.shape << (call.on_cuda ? " on cuda" : "");
+  if (!call.label.empty()) text << ' ' << quote(call.label);
+  return text.str();
 }
 
 Note note_of(const Call& call) {
+  const std::string description = description_of(call), text = call.group + '\0' + description;
+  const Head head{call.key, uint64_t(call.sequence), hash_of(description)};
   Note note{};
-  const uint64_t numbers[] = {uint64_t(call.sequence), hash_of(call.description)};
-  std::memcpy(note.data(), numbers, sizeof(numbers));
-  std::memcpy(note.data() + text_begin, call.description.data(),
-              std::min(call.description.size(), note.size() - text_begin));
+  std::memcpy(note.data(), &head, sizeof(head));
+  std::memcpy(note.data() + sizeof(head), text.data(), std::min(text.size(), note.size() - sizeof(head)));
   return note;
 }
 
-std::string description_in(const Note& note) {
-  const std::string text(note.begin() + text_begin, note.end());
-  return printable(text.substr(0, text.find('\0')));
+Note expected_note(const Call& call) {
+  Call theirs = call;
+  if (!call.answer.empty()) theirs.operation = call.answer;
+  return note_of(theirs);
+}
+
+bool agree(const Note& one, const Note& other) { return head_of(one) == head_of(other); }
+
+std::string description_in(const Note& note, const Call& call) {
+  const std::string text(note.begin() + sizeof(Head), note.end());
+  const std::string group = text.substr(0, text.find('\0'));
+  const std::string rest = text.substr(std::min(text.size(), group.size() + 1));
+  const std::string description = printable(rest.substr(0, rest.find('\0')));
+  const Head head = head_of(note);
+  if (head.key == call.key) return description;
+  return detail::join("call ", head.sequence, " of group ", printable(group), ": ", description);
+}
+
+std::string ranks_in_words(const std::vector<int>& ranks) {
+  TextStream text;
+  text << (ranks.size() == 1 ? "rank" : "ranks");
+  for (int rank : ranks) text << ' ' << rank;
+  return text.str();
 }
 
 }  // namespace reprise::distributed

@@ -17,7 +17,7 @@ CallQueue::~CallQueue() {
   thread_.join();
 }
 
-Work CallQueue::push(std::function<void()> run) {
+Work CallQueue::push(std::function<void(const Arrival&)> run) {
   Entry entry{std::move(run), {}};
   entry.work.state_ = std::make_shared<Work::State>();
   Work work = entry.work;
@@ -29,9 +29,9 @@ Work CallQueue::push(std::function<void()> run) {
   return work;
 }
 
-bool CallQueue::is_idle() const {
+bool CallQueue::is_settled() const {
   std::lock_guard lock(mutex_);
-  return entries_.empty() && !running_;
+  return entries_.empty() && (!running_ || has_arrived_);
 }
 
 void CallQueue::wait_until_idle() {
@@ -48,6 +48,7 @@ void CallQueue::loop() {
     Entry entry = std::move(entries_.front());
     entries_.pop_front();
     running_ = true;
+    has_arrived_ = false;
     lock.unlock();
     const Outcome outcome = run(entry);
     entry.run = {};  // its tensors go before others are told
@@ -64,10 +65,23 @@ CallQueue::Outcome CallQueue::run(const Entry& entry) {
   const auto begin = std::chrono::steady_clock::now();
   Outcome outcome;
   try {
-    entry.run();
+    entry.run([&](auto event) { arrive(entry.work, std::move(event)); });
   } catch (...) { outcome.error = std::current_exception(); }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
+}
+
+void CallQueue::arrive(const Work& work, std::shared_ptr<const cuda::Event> event) {
+  {
+    std::lock_guard lock(mutex_);
+    has_arrived_ = true;
+  }
+  Work::State& state = *work.state_;
+  {
+    std::lock_guard lock(state.mutex);
+    state.arrival = std::move(event);
+  }
+  state.changed.notify_all();
 }
 
 void CallQueue::finish(const Work& work, const Outcome& outcome) {

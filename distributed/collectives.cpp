@@ -3,14 +3,21 @@
 #include <algorithm>
 #include <cstring>
 
+#include "reprise/core/cuda/runtime.h"
+#include "reprise/kernels/reduce/ordered_reduce.h"
+
 namespace reprise::distributed::collectives {
 namespace {
 
 const char* at(const void* data, size_t bytes) { return static_cast<const char*>(data) + bytes; }
 char* at(void* data, size_t bytes) { return static_cast<char*>(data) + bytes; }
 
-void copy(const void* from, void* to, size_t bytes) {
-  if (from != to && bytes) std::memcpy(to, from, bytes);
+void copy(const Lane& lane, const void* from, void* to, size_t bytes) {
+  if (from == to || !bytes) return;
+  if (lane.stream().device().is_cpu())
+    std::memcpy(to, from, bytes);
+  else
+    cuda::copy_async(to, from, bytes, lane.stream().handle());
 }
 
 // The ranks but this one, beginning behind it: so that not all send to one rank first.
@@ -34,9 +41,15 @@ struct Parts {
   size_t bytes(int part) const { return size_t(size(part)) * element; }
 };
 
-Tensor scratch(size_t bytes) {
+// Of the lane's device, and in the order of its stream, which is this thread's.
+Tensor scratch(const Lane& lane, size_t bytes) {
   MemoryScope scope(MemoryCategory::workspace);
-  return Tensor::empty({int64_t(bytes)}, DType::u8);
+  return Tensor::empty({int64_t(bytes)}, DType::u8, lane.stream().device());
+}
+
+kernels::ReduceOp kernel_of(ReduceOp op) {
+  if (op == ReduceOp::min) return kernels::ReduceOp::min;
+  return op == ReduceOp::max ? kernels::ReduceOp::max : kernels::ReduceOp::sum;
 }
 
 // The sum of part `lane.rank()` of all ranks' nodes, into `out`, which holds that part alone.
@@ -50,9 +63,9 @@ void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std
   }
   theirs -= own.size();
   const size_t room = theirs * parts.bytes(rank);
-  Tensor arrived = scratch(room);
+  Tensor arrived = scratch(lane, room);
   std::vector<std::vector<const void*>> sources(nodes.size());
-  char* next = room > 0 ? reinterpret_cast<char*>(arrived.data<uint8_t>()) : nullptr;
+  char* next = static_cast<char*>(arrived.view().data);
   for (size_t k = 0; k < most; ++k) {  // one message per pair and round
     std::vector<Transport::Send> sends;
     std::vector<Transport::Receive> receives;
@@ -66,14 +79,18 @@ void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std
     lane.exchange(sends, receives);
   }
   for (const void* node : own) sources[size_t(rank)].push_back(at(node, parts.offset(rank)));
-  std::vector<const void*> in_order;
+  auto view_of = [&](const void* data) {
+    return TensorView{
+        const_cast<void*>(data), {parts.size(rank)}, {1}, reduction.dtype, lane.stream().device()};
+  };
+  std::vector<TensorView> in_order;
   std::vector<TreeNode> all;
   for (size_t r = 0; r < nodes.size(); ++r) {
-    in_order.insert(in_order.end(), sources[r].begin(), sources[r].end());
+    for (const void* source : sources[r]) in_order.push_back(view_of(source));
     all.insert(all.end(), nodes[r].begin(), nodes[r].end());
   }
-  ordered_reduce(reduction.dtype, reduction.op, in_order, tree_steps(all), lane.size(), out,
-                 parts.size(rank));
+  kernels::ordered_reduce(lane.stream(), in_order, tree_steps(all), kernel_of(reduction.op),
+                          reduction.op == ReduceOp::mean ? lane.size() : 1, view_of(out));
 }
 
 }  // namespace
@@ -93,13 +110,12 @@ void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* 
   lane.exchange(sends, receives);
 }
 
-void reduce_scatter(Lane& lane, const Reduction& reduction, const void* in, void* out) {
+void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
+                   const std::vector<std::vector<TreeNode>>& nodes, void* out) {
   if (!reduction.count) return;
   Parts parts(reduction.count, lane.size(), reduction.dtype);
   parts.each = reduction.count / lane.size();
-  std::vector<std::vector<TreeNode>> nodes;
-  for (int r = 0; r < lane.size(); ++r) nodes.push_back({{r, 1}});
-  reduce_part(lane, reduction, parts, {&in, 1}, nodes, out);
+  reduce_part(lane, reduction, parts, own, nodes, out);
 }
 
 // Along a binomial tree: rank root + v has it from root + v without its lowest bit.
@@ -122,7 +138,7 @@ void broadcast(Lane& lane, void* data, size_t bytes, int root) {
 void all_gather(Lane& lane, const void* in, void* out, size_t bytes) {
   std::vector<Transport::Send> sends;
   std::vector<Transport::Receive> receives;
-  copy(in, at(out, bytes * size_t(lane.rank())), bytes);
+  copy(lane, in, at(out, bytes * size_t(lane.rank())), bytes);
   for (int other : others(lane)) {
     sends.push_back({other, in, bytes});
     receives.push_back({other, at(out, bytes * size_t(other)), bytes});
@@ -134,7 +150,7 @@ void all_to_all(Lane& lane, const void* in, void* out, size_t bytes) {
   std::vector<Transport::Send> sends;
   std::vector<Transport::Receive> receives;
   const size_t own = bytes * size_t(lane.rank());
-  copy(at(in, own), at(out, own), bytes);
+  copy(lane, at(in, own), at(out, own), bytes);
   for (int other : others(lane)) {
     sends.push_back({other, at(in, bytes * size_t(other)), bytes});
     receives.push_back({other, at(out, bytes * size_t(other)), bytes});

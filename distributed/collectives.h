@@ -1,8 +1,10 @@
-// Collectives of byte ranges over a lane: what each operation of a group moves and adds. They return when it is done.
+// Collectives of byte ranges over a lane: what each operation of a group moves and adds. They return when it is done, or, where
+// the lane is a device's, on its stream. Barriers and texts are for lanes of the CPU.
 #pragma once
 
 #include "reprise/distributed/lane.h"
-#include "reprise/distributed/ordered_reduce.h"
+#include "reprise/distributed/reduce_op.h"
+#include "reprise/distributed/tree.h"
 
 namespace reprise::distributed::collectives {
 
@@ -16,8 +18,9 @@ struct Reduction {
 /// them hold the leaves 0 ... n-1. Sends 2 (n-1)/n of the elements per node and rank. `out` may be one of `own`.
 void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
                   const std::vector<std::vector<TreeNode>>& nodes, void* out);
-/// The same with one leaf per rank, and only part `rank` of size() equal ones is made; `out` may be that part of `in`.
-void reduce_scatter(Lane& lane, const Reduction& reduction, const void* in, void* out);
+/// The same, but only part `rank` of size() equal ones is made, with half of the sends; `out` may be that part of a node.
+void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
+                   const std::vector<std::vector<TreeNode>>& nodes, void* out);
 
 void broadcast(Lane& lane, void* data, size_t bytes, int root);
 /// `bytes` of each rank, in their order; `in` may be its part of `out`.

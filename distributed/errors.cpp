@@ -7,10 +7,12 @@ namespace {
 
 std::string message_of(const Failure& failure, const DistributedError::Call& call, double seconds) {
   TextStream text;
-  text << failure.message << "\n  at " << call.operation << " #" << call.sequence << " of group "
-       << call.group;
+  text << failure.message << "\n  at " << call.operation;
+  if (call.sequence > 0) text << " #" << call.sequence;
+  text << " of group " << call.group;
   if (!call.tensor.empty()) text << ": " << call.tensor;
   text << ", after " << std::fixed << std::setprecision(1) << seconds << " s";
+  if (!call.record.empty()) text << "\n  calls: " << call.record;
   return text.str();
 }
 

@@ -36,6 +36,7 @@ class DistributedError : public Error {
     std::string group;      ///< "world"
     std::string
         tensor;  ///< the label of the call, such as "bucket 3 (h.2.mlp.c_fc.weight ...)"; may be empty
+    std::string record{};  ///< the file with this rank's last calls; may be empty
   };
   DistributedError(const Failure& failure, Call call, double seconds);
 

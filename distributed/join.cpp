@@ -9,7 +9,9 @@ std::unique_ptr<ProcessGroup> ProcessGroup::join(const GroupOptions& options) {
   const Environment environment = read_environment(process_variables());
   if (environment.ranks == 1) return alone(options);
   try {
-    return over(connect_gloo(environment, options.timeout), options);
+    auto world = over(connect_gloo(environment, options.timeout, options.peer_timeout), options);
+    if (options.device.is_cuda()) world->barrier();  // throws where the ranks' GPUs have not met
+    return world;
   } catch (const TransportError& error) {
     throw DistributedError(error.failure(), {"join", 0, "world", ""}, 0);
   }

@@ -1,7 +1,9 @@
 #include "reprise/distributed/lane.h"
 
-#include <cstring>
+#include <algorithm>
 #include <map>
+
+#include "reprise/distributed/nccl/nccl_channel.h"
 
 namespace reprise::distributed {
 namespace {
@@ -14,13 +16,6 @@ struct Seen {
   std::vector<int> ranks;
   std::string description;
 };
-
-std::string ranks_in_words(const std::vector<int>& ranks) {
-  TextStream text;
-  text << (ranks.size() == 1 ? "rank" : "ranks");
-  for (int rank : ranks) text << ' ' << rank;
-  return text.str();
-}
 
 // A line for each of the different calls.
 std::string desync(const std::string& group, int64_t sequence, const std::map<int, std::string>& calls) {
@@ -46,13 +41,19 @@ std::string desync(const std::string& group, int64_t sequence, const std::map<in
 
 }  // namespace
 
-Lane::Lane(std::shared_ptr<Transport> transport, std::vector<int> members, int rank, uint64_t key,
+Lane::Lane(std::shared_ptr<World> world, std::vector<int> members, uint64_t key,
            std::chrono::milliseconds timeout)
-    : transport_(std::move(transport)),
+    : world_(std::move(world)),
       members_(std::move(members)),
-      rank_(rank),
+      rank_(int(std::ranges::find(members_, world_->rank()) - members_.begin())),
       key_(key),
       timeout_(timeout) {}
+
+Lane::Lane(const Lane& host, const Stream& stream, NcclChannel* channel)
+    : Lane(host.world_, host.members_, host.key_, host.timeout_) {
+  stream_ = stream;
+  channel_ = channel;
+}
 
 std::vector<int> Lane::neighbours() const {
   if (size() == 1) return {};
@@ -60,37 +61,49 @@ std::vector<int> Lane::neighbours() const {
   return left == right ? std::vector{left} : std::vector{left, right};
 }
 
-void Lane::announce(const Call& call) {
-  for (int to : neighbours()) transport_->post(world_rank(to), tag(calls), note_of(call));
+std::vector<Lane::Place> Lane::announce(const Call& call, const std::vector<int>& ranks) {
+  std::vector<Place> places;
+  for (int to : ranks) {
+    const Place place{world_rank(to), world_->next_call_with(world_rank(to))};
+    world_->transport()->post(place.rank, tag(calls, uint64_t(place.number)), note_of(call));
+    places.push_back(place);
+  }
+  return places;
 }
 
-void Lane::compare(const Call& call, const std::string& group) {
-  const Note mine = note_of(call);
-  std::map<int, std::string> seen{{world_rank(rank_), call.description}};
+void Lane::compare(const Call& call, const std::vector<Place>& places) {
+  const Note expected = expected_note(call);
+  std::map<int, std::string> seen{{world_rank(rank_), description_of(call)}};
   std::vector<int> others;
   const auto deadline = Clock::now() + timeout_;
-  for (int from : neighbours()) {
-    const Note note = transport_->take(world_rank(from), tag(calls), deadline);
-    seen[world_rank(from)] = note == mine ? call.description : description_in(note);
-    if (note != mine) others.push_back(world_rank(from));
+  for (const Place& place : places) {
+    const Note note = take(place, deadline);
+    seen[place.rank] = description_in(note, call);
+    if (agree(note, expected))
+      seen[place.rank] = description_of(call);
+    else
+      others.push_back(place.rank);
   }
   if (others.empty()) return;
   const bool alone = size() > 2 && others.size() == 2 && seen[others[0]] == seen[others[1]];
-  throw TransportError(
-      {FailureKind::mismatch, alone ? world_rank(rank_) : others[0], desync(group, call.sequence, seen)});
+  throw TransportError({FailureKind::mismatch, alone ? world_rank(rank_) : others[0],
+                        desync(call.group, call.sequence, seen)});
 }
 
-void Lane::announce_to(int to, const Call& call) {
-  transport_->post(world_rank(to), tag(pair_calls), note_of(call));
+Note Lane::take(const Place& place, Clock::time_point deadline) {
+  {
+    std::lock_guard lock(mutex_);
+    awaited_ = place.rank;
+  }
+  const Note note = world_->transport()->take(place.rank, tag(calls, uint64_t(place.number)), deadline);
+  std::lock_guard lock(mutex_);
+  awaited_.reset();
+  return note;
 }
 
-void Lane::compare_from(int from, const Call& call, const std::string& group) {
-  const Note note = transport_->take(world_rank(from), tag(pair_calls), Clock::now() + timeout_);
-  if (note == note_of(call)) return;
-  throw TransportError({FailureKind::mismatch, world_rank(from),
-                        desync(group, call.sequence,
-                               {{world_rank(from), "sends " + description_in(note)},
-                                {world_rank(rank_), "receives " + call.description}})});
+std::optional<int> Lane::awaited() const {
+  std::lock_guard lock(mutex_);
+  return awaited_;
 }
 
 void Lane::exchange(std::span<const Transport::Send> sends, std::span<const Transport::Receive> receives) {
@@ -109,14 +122,19 @@ void Lane::receive(int from, void* data, size_t bytes) {
 
 void Lane::move(Tag kind, std::span<const Transport::Send> sends,
                 std::span<const Transport::Receive> receives) {
+  const bool on_device = channel_ != nullptr;  // whose ranks are the group's
   std::vector<Transport::Send> out;
   std::vector<Transport::Receive> in;
   for (Transport::Send s : sends)
-    if (s.bytes) out.push_back({world_rank(s.to), s.data, s.bytes});
+    if (s.bytes) out.push_back({on_device ? s.to : world_rank(s.to), s.data, s.bytes});
   for (Transport::Receive r : receives)
-    if (r.bytes) in.push_back({world_rank(r.from), r.data, r.bytes});
+    if (r.bytes) in.push_back({on_device ? r.from : world_rank(r.from), r.data, r.bytes});
   if (out.empty() && in.empty()) return;
-  transport_->exchange(tag(kind), out, in, Clock::now() + timeout_ + payload_grace);
+  const auto deadline = Clock::now() + timeout_ + payload_grace;
+  if (on_device)
+    channel_->exchange(stream_, out, in, deadline);
+  else
+    world_->transport()->exchange(tag(kind, key_), out, in, deadline);
 }
 
 }  // namespace reprise::distributed

@@ -3,17 +3,19 @@
 //   auto group = rp::distributed::ProcessGroup::join({.timeout = std::chrono::minutes(10)});
 //   group->all_reduce(x).wait();  // x is the sum over all ranks, with the same bits on any transport
 //
-// Every rank makes the same calls, with the same dtypes, shapes and labels, from one thread at a time. Each call is compared
-// with those of two other ranks before anything moves: where they differ, all ranks get a DistributedError of kind `mismatch`
-// that names both calls.
+// Every rank makes the same calls of all its groups, with the same dtypes, shapes and labels, from one thread at a time, and two
+// ranks that share several groups in the same order. Each call is compared with those of two other ranks before anything moves:
+// where they differ, all ranks get a DistributedError of kind `mismatch` that names both calls.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "reprise/core/tensor.h"
-#include "reprise/distributed/ordered_reduce.h"
+#include "reprise/distributed/reduce_op.h"
 #include "reprise/distributed/transport.h"
 #include "reprise/distributed/work.h"
 
@@ -22,12 +24,23 @@ namespace reprise::distributed {
 struct GroupOptions {
   /// A rank that does not make a call for so long after another one has begun it is `late`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// A rank whose process is not heard for so long is `silent`: it is stopped, or its machine is gone. Heartbeats are sent by
+  /// a thread of their own, however long the computation takes. 0: none is, for debuggers; else a second or more.
+  std::chrono::milliseconds peer_timeout = default_peer_timeout;
+  /// A call that waits for longer is told once, with the ranks that have not made it.
+  std::chrono::milliseconds notice_after = std::chrono::seconds(10);
+  std::function<void(const std::string& line)> tell{};  ///< by what; empty: a line on standard error
+  /// Where this rank's tensors are, beside the CPU: a GPU that no other rank uses, for which NCCL moves them.
+  Device device = Device::cpu();
 };
+
+class GroupCalls;
 
 class ProcessGroup {
  public:
   /// The group of all ranks, "world", as the launcher's variables say (distributed/environment.h): a group of one without
-  /// them. Error if they are wrong, if the other ranks do not come within the timeout, or if this build has no transport.
+  /// them. Error if they are wrong, if the other ranks do not come within the timeout, if this build has no transport, or if
+  /// two ranks have one GPU.
   static std::unique_ptr<ProcessGroup> join(const GroupOptions& options = {});
   /// The group of one rank: every call is done at once by the same code, without a transport.
   static std::unique_ptr<ProcessGroup> alone(const GroupOptions& options = {});
@@ -42,9 +55,9 @@ class ProcessGroup {
   int rank() const;
   int size() const;
   const std::string& name() const;  ///< "world", or what `subgroup` was given
-  Device device() const;            ///< where its tensors are
+  Device device() const;            ///< of the options
 
-  // Tensors are contiguous, on the group's device, and require no grad where they are written in grad mode. Where there are
+  // Tensors are contiguous, on the group's device or on the CPU, the same on all ranks, and require no grad where they are written in grad mode. Where there are
   // two, they do not overlap, unless one is the other's part of this rank. An empty tensor counts as a call and moves nothing.
   // A result's version goes up as the call is made. A `label` names the tensor in errors and must be the same on all ranks.
   // Bad input is an Error here, before the call counts.
@@ -57,14 +70,17 @@ class ProcessGroup {
   /// out = the sum over leaves 0 ... leaves-1, of which this rank has added those of leaves_of_rank(rank(), size(), leaves)
   /// into the tensors `nodes`, one for each of nodes_of that range. `out` may be one of them.
   Work sum_nodes(const Tensor& out, const TensorList& nodes, int64_t leaves, const std::string& label = "");
+  /// out = part rank() of size() equal ones of that sum. `out` may be that part of one of `nodes`.
+  Work scatter_nodes(const Tensor& out, const TensorList& nodes, int64_t leaves,
+                     const std::string& label = "");
   Work broadcast(const Tensor& x, int root, const std::string& label = "");  ///< x = that of rank `root`
   /// out = the `in` of all ranks, in their order.
   Work all_gather(const Tensor& out, const Tensor& in, const std::string& label = "");
   /// Of size() equal parts of `in`, part r goes to rank r; part r of `out` comes from rank r. They do not overlap.
   Work all_to_all(const Tensor& out, const Tensor& in, const std::string& label = "");
 
-  /// To one rank, in order for each pair and direction; only these two make the call. A send is done when it was received: two
-  /// ranks that both send to each other first are both `late`.
+  /// To one rank; only these two make the call. A send is done when it was received, so both make their calls in one order:
+  /// where a send meets a send, it is a `mismatch`.
   Work send(const Tensor& x, int to, const std::string& label = "");
   Work recv(const Tensor& x, int from, const std::string& label = "");
 
@@ -77,13 +93,25 @@ class ProcessGroup {
 
   /// Ends all groups of the world on all ranks: their calls throw a DistributedError of kind `left` with `reason`.
   void abort(const std::string& reason);
+  /// Throws the DistributedError that ended the world, if one did. What a GPU made of a call that failed is of no use, so that
+  /// this is the cause where it looks wrong.
+  void check_alive() const;
   /// Waits for the calls in progress, then tells the other ranks that this one makes no more: calls that wait for it fail.
   void leave();
 
+  // What follows may be called by any thread, at any time.
+
+  /// From now on the last 4,096 calls of each group of this rank are written to FOLDER/rank-K.jsonl where a failure ends the
+  /// world; its errors name the file.
+  void record_to(const std::string& folder);
+  /// Writes them now; the file's path, or nothing where there is no folder or it cannot be written.
+  std::string write_calls(const std::string& reason);
+  /// What has ended the world, as soon as this process knows it, whether or not a call has met it.
+  std::optional<Failure> failure() const;
+
  private:
-  struct Impl;
-  explicit ProcessGroup(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit ProcessGroup(std::unique_ptr<GroupCalls> calls);
+  std::unique_ptr<GroupCalls> calls_;
 };
 
 }  // namespace reprise::distributed

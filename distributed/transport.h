@@ -13,6 +13,9 @@ namespace reprise::distributed {
 
 using Clock = std::chrono::steady_clock;
 
+/// A rank whose process is not heard for so long is `silent`, unless another time is said.
+inline constexpr std::chrono::milliseconds default_peer_timeout{3000};
+
 /// A message of fixed size: what a rank calls, for others to compare.
 using Note = std::array<char, 256>;
 
@@ -48,6 +51,11 @@ class Transport {
   virtual void exchange(uint64_t tag, std::span<const Send> sends, std::span<const Receive> receives,
                         Clock::time_point deadline) = 0;
 
+  /// Why the world ended, if it has.
+  virtual std::optional<Failure> failure() const = 0;
+  /// Ends the world by a failure that may only follow from another rank's; the one that all ranks are told, as far as is
+  /// known soon.
+  virtual Failure explain(const Failure& own) = 0;
   /// Ends the world: tells all other ranks, whose calls throw the same failure. The first failure counts.
   virtual void fail(const Failure& failure) = 0;
   /// This rank makes no more calls; others that wait for it fail.

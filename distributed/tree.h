@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "reprise/kernels/reduce/ordered_reduce.h"
+
 namespace reprise::distributed {
 
 /// The leaves begin ... begin + size - 1, summed. `size` is a power of two, `begin` a multiple of it.
@@ -37,13 +39,9 @@ LeafRange leaves_of_rank(int rank, int ranks, int64_t leaves);
 /// The most partial sums that there are before the last of these leaves: none of one leaf, 1 of two, 2 of four, 3 of eight.
 int64_t most_sums(const LeafRange& leaves);
 
-/// The sum of a list of nodes, as steps of a machine with a stack: push a node of the list, or add the last two.
-struct TreeStep {
-  enum class Kind : uint8_t { push, add } kind = Kind::push;
-  int node = 0;  ///< which one is pushed
-  friend bool operator==(const TreeStep&, const TreeStep&) = default;
-};
+using kernels::TreeStep;
 
+/// The sum of a list of nodes, as steps that push its nodes and add the last two.
 /// `nodes` hold the leaves 0 ... n-1, each once, from left to right.
 std::vector<TreeStep> tree_steps(std::span<const TreeNode> nodes);
 

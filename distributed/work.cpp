@@ -2,6 +2,22 @@
 
 namespace reprise::distributed {
 
+void Work::wait() const {
+  if (const auto event = arrival()) event->make_wait(current_stream(event->device()));
+}
+
+void Work::wait_on(const Stream& stream) const {
+  if (const auto event = arrival()) event->make_wait(stream);
+}
+
+std::shared_ptr<const cuda::Event> Work::arrival() const {
+  if (!state_) return {};
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->done || state_->arrival; });
+  if (state_->error) std::rethrow_exception(state_->error);
+  return state_->arrival;
+}
+
 void Work::synchronize() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);

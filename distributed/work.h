@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "reprise/core/stream.h"
+#include "reprise/core/cuda/event.h"
 
 namespace reprise::distributed {
 
@@ -14,10 +14,11 @@ namespace reprise::distributed {
 /// Until then, what it reads is not to be written, and what it writes is not to be read.
 class Work {
  public:
-  /// What comes after it sees the result: on the CPU it has arrived; on a GPU the current stream waits, the host does not.
-  /// Throws the call's DistributedError.
-  void wait() const { synchronize(); }
-  void wait_on(const Stream&) const { synchronize(); }
+  /// What comes after it sees the result: on the CPU it has arrived; on a GPU the current stream waits, and the host no longer
+  /// than until all ranks have made the call. Throws the call's DistributedError, if it has failed by then; where it fails
+  /// later, what arrives is of no use, and `synchronize` and the group's next call throw.
+  void wait() const;
+  void wait_on(const Stream& stream) const;
   /// The host waits.
   void synchronize() const;
   bool is_done() const;    ///< failed counts as done
@@ -25,12 +26,15 @@ class Work {
 
  private:
   friend class CallQueue;
+  // Waits until it is known where on a stream the results arrive; null if they have arrived in host memory.
+  std::shared_ptr<const cuda::Event> arrival() const;
   struct State {
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;
     double seconds = 0;
     std::exception_ptr error;
+    std::shared_ptr<const cuda::Event> arrival;  // a point of the group's stream, once the call is on it
   };
   std::shared_ptr<State> state_;
 };

@@ -1,34 +1,52 @@
-// World: what all groups of one rank share: the transport, and the first failure, which ends all of them.
+// World: what all groups of one rank share: the transport, the order and the record of its calls, and the first failure, which
+// ends all of them.
 #pragma once
 
+#include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 
+#include "reprise/distributed/recorder.h"
 #include "reprise/distributed/transport.h"
+#include "reprise/distributed/wait_notices.h"
 
 namespace reprise::distributed {
 
 class World {
  public:
-  /// Without a transport: one rank alone.
-  explicit World(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  /// Without a transport: one rank alone. The rest is what GroupOptions say.
+  World(std::shared_ptr<Transport> transport, std::chrono::milliseconds notice_after, WaitNotices::Tell tell);
   ~World();  ///< leaves
   World(const World&) = delete;
 
   const std::shared_ptr<Transport>& transport() const { return transport_; }
   int rank() const { return transport_ ? transport_->rank() : 0; }
   int ranks() const { return transport_ ? transport_->ranks() : 1; }
+  Recorder& recorder() { return recorder_; }
+  WaitNotices* notices() { return notices_ ? &*notices_ : nullptr; }  ///< none for one rank alone
+
+  /// The number of the next call that is told to a rank, from 1.
+  int64_t next_call_with(int rank);
+  /// Set while a thread makes a call of one of the groups.
+  std::atomic_flag& busy() { return busy_; }
 
   /// Throws the failure that ended this world, if one did; Error if this rank has left.
   void check_alive(const std::string& operation) const;
-  /// Ends the world, unless it has ended: then `error` becomes what ended it.
-  DistributedError fail(const DistributedError& error);
+  /// Ends the world, unless it has ended, and writes the record of its calls; the error of what ended it.
+  DistributedError fail(const Failure& failure, DistributedError::Call call, double seconds);
   void leave();
 
  private:
+  std::optional<DistributedError> failure() const;
+
   std::shared_ptr<Transport> transport_;
+  Recorder recorder_;
+  std::optional<WaitNotices> notices_;
+  std::atomic_flag busy_{};
   mutable std::mutex mutex_;
+  std::map<int, int64_t> calls_with_;
   std::optional<DistributedError> failure_;
   bool left_ = false;
 };

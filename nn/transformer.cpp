@@ -65,6 +65,15 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const LinearEpilogue& end
   return proj.forward(y, end);
 }
 
+Tensor MultiHeadAttention::step(const Tensor& x, const LinearEpilogue& end, const KvPlace& place) {
+  check(!rope_ && attention_.causal,
+        "MultiHeadAttention: step needs causal attention without rotary positions");
+  const TensorList parts = queries_keys_values(x);
+  const AttentionOptions options{.causal = true, .scale = attention_.scale};
+  const Tensor y = place.cache.attend(place.layer, place.first_row, parts[0], parts[1], parts[2], options);
+  return proj.forward(reshape(transpose(y, 1, 2), x.shape()), end);
+}
+
 Mlp::Mlp(int64_t width, int64_t hidden, const MlpOptions& options, Device device)
     : fc1(width, hidden, {.bias = options.bias, .init_stddev = options.init_stddev}, device),
       fc2(hidden, width, {.bias = options.bias, .init_stddev = output_stddev(options)}, device),
@@ -116,16 +125,25 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOpti
   register_module("drop_path", drop_path_);
 }
 
+template <class Attend>
+Tensor TransformerBlock::joined(const Tensor& x, Attend&& attend) {
+  auto join = [&](const Tensor& residual, const std::optional<LayerScale>& scale) {
+    return LinearEpilogue{.residual = residual,
+                          .scale = scale ? scale->gamma : Tensor(),
+                          .row_scale = drop_path_.keep(residual)};
+  };
+  Tensor middle = attend(norm1.forward(x, for_product(x)), join(x, ls1));
+  return mlp(norm2.forward(middle, for_product(middle)), join(middle, ls2));
+}
+
+Tensor TransformerBlock::step(const Tensor& x, const KvPlace& place) {
+  check(!training(), "TransformerBlock: step needs eval mode");
+  return joined(x, [&](const Tensor& y, const LinearEpilogue& end) { return attn.step(y, end, place); });
+}
+
 Tensor TransformerBlock::forward(const Tensor& x) {
-  if (!(drops_ && training())) {  // a branch's last product, its scales and the sum are one operation
-    auto join = [&](const Tensor& residual, const std::optional<LayerScale>& scale) {
-      return LinearEpilogue{.residual = residual,
-                            .scale = scale ? scale->gamma : Tensor(),
-                            .row_scale = drop_path_.keep(residual)};
-    };
-    Tensor middle = attn(norm1.forward(x, for_product(x)), join(x, ls1));
-    return mlp(norm2.forward(middle, for_product(middle)), join(middle, ls2));
-  }
+  if (!(drops_ && training()))
+    return joined(x, [&](const Tensor& y, const LinearEpilogue& end) { return attn(y, end); });
   auto branch = [&](const Tensor& y, std::optional<LayerScale>& scale) {
     Tensor dropped = dropout_(y);
     return drop_path_(scale ? (*scale)(dropped) : dropped);

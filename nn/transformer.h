@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "reprise/nn/kv_cache.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/rope.h"
@@ -29,6 +30,10 @@ class MultiHeadAttention : public Module {
                      Device device = {});
   /// attention(x), and what `end` says of its last product: a residual, scales.
   Tensor operator()(const Tensor& x, const LinearEpilogue& end = {});
+
+  /// The same of tokens x that follow those in a cache, which keeps them. Error with rotary positions, which are those of a
+  /// whole grid.
+  Tensor step(const Tensor& x, const LinearEpilogue& end, const KvPlace& place);
 
   /// q, k and v of x as attention takes them, (B, heads, T, width / heads) each.
   TensorList queries_keys_values(const Tensor& x);
@@ -86,6 +91,8 @@ class TransformerBlock : public Layer {
  public:
   TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override;
+  /// The same of tokens x that follow those in a cache, in eval mode.
+  Tensor step(const Tensor& x, const KvPlace& place);
 
   Norm norm1;
   MultiHeadAttention attn;
@@ -95,6 +102,10 @@ class TransformerBlock : public Layer {
   std::optional<LayerScale> ls2;
 
  private:
+  /// Where no branch drops elements: its last product, its scales and the sum are one operation.
+  template <class Attend>
+  Tensor joined(const Tensor& x, Attend&& attend);
+
   Dropout dropout_;
   DropPath drop_path_;
   bool drops_;  // elements of a branch, in training

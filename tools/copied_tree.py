@@ -19,6 +19,8 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 # How tests are run, as cmake/DiscoverTests.cmake does: {name of the run: environment}.
 ON_CPU = {"": {}}
+# Products of bf16 by the models of the instructions that this CPU may lack.
+ON_BF16_MODELS = {model: {"REPRISE_ISA": model} for model in ("amx-model", "avx512bf16-model")}
 _LATE = {"REPRISE_EMULATOR_STREAMS": "deferred", "REPRISE_EMULATOR_GUARD": "1"}
 LATE_STREAMS = {"late streams": _LATE}
 ON_CUDA = {order: {"REPRISE_TEST_DEVICE": "cuda", "REPRISE_EMULATOR_ORDER": order, **more}

@@ -15,10 +15,10 @@ import sys
 import time
 import tomllib
 
-from copied_tree import ON_CPU, ON_CUBLASLT, ON_CUDA, ON_CUDNN, SOURCE, CopiedTree, program_of, refuse
+from copied_tree import ON_BF16_MODELS, ON_CPU, ON_CUBLASLT, ON_CUDA, ON_CUDNN, SOURCE, CopiedTree, program_of, refuse
 
 # How tests are run: as a list says by `runs`, else as is usual for its preset.
-RUNS = {"cpu": ON_CPU, "emulated": ON_CUDA, "cublaslt": ON_CUBLASLT, "cudnn": ON_CUDNN}
+RUNS = {"cpu": ON_CPU, "emulated": ON_CUDA, "bf16 models": ON_BF16_MODELS, "cublaslt": ON_CUBLASLT, "cudnn": ON_CUDNN}
 PRESETS = {"cpu", "emulated"}
 TEST_SECONDS = 300
 

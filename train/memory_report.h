@@ -62,7 +62,7 @@ struct MemoryReportOptions {
 StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
                         const RecomputeStrategy& strategy);
 
-/// What tensors may take on the device: the allocator's limit; else what nobody has of a GPU's memory, or three quarters of
+/// What tensors may take on the device: the allocator's limit; else what is free of a GPU's memory, or three quarters of
 /// what the machine has available, with what the allocator has now.
 size_t memory_for_tensors(Device device);
 

@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run that was killed at its very start leaves, before anything is in it.
+// What a run that was killed at its very start leaves, before anything is in it; or the calls of ranks that failed then.
 bool means_nothing(const std::string& name) {
-  return name == RunLock::file_name || name.starts_with("config.toml.tmp.");
+  return name == RunLock::file_name || name.starts_with("config.toml.tmp.") || name == "flight";
 }
 
 // Makes the first free of runs/NAME, runs/NAME-2, ...: mkdir succeeds for one process only.

@@ -10,7 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
-#include "reprise/distributed/data_parallel/data_parallel.h"
+#include "reprise/distributed/sharded/gradient_norm.h"
 #include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/optim/named_state.h"
 #include "reprise/nn/registration.h"
@@ -31,12 +31,12 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(Task& task, const TrainerOptions& options, distributed::ProcessGroup& group,
+  Trainer(Task& task, const TrainerOptions& options, distributed::DataParallel& parallel,
           optim::GradScaler* scaler, int64_t first_step)
       : task_(task),
         options_(options),
-        group_(group),
-        parallel_(task.model, group),
+        group_(parallel.group()),
+        parallel_(parallel),
         scaler_(scaler),
         step_(first_step),
         parameters_(task.model.parameters()),
@@ -52,11 +52,15 @@ class Trainer {
     const int64_t first = step_, end = stop_at(first);
     if (writes() && step_ > 0 && due(options_.eval_every) && !records_->has(step_, "val_loss"))
       validate(false);  // cut short
-    while (step_ < end && !any_rank(group_, interrupted())) {
+    while (step_ < end) {
+      const auto [stops, tries_again] =
+          agree(group_, {.stops = interrupted(), .saves = saver_.wants_another_try(step_ + 1)});
+      if (stops) break;
       update();
-      follow(first, end);
+      follow(first, end, tries_again);
     }
     settle(0);
+    if (any_rank(group_, writes() && step_ > first && saver_.saved_step() != step_)) save(true);
     return writes() ? finish(first) : hear_end(first);
   }
 
@@ -65,21 +69,22 @@ class Trainer {
   bool writes() const { return group_.rank() == 0; }
 
   // What a step may be followed by.
-  void follow(int64_t first, int64_t end) {
+  void follow(int64_t first, int64_t end, bool tries_again) {
     const bool last = step_ == options_.schedule.steps;
     const bool evaluates = due(options_.eval_every) && !last, samples = due(options_.sample_every) && !last;
-    const bool saves = (due(options_.save_every) || saver_.wants_another_try(step_)) && !last;
+    const bool saves = (due(options_.save_every) || tries_again) && !last;
     settle(evaluates || samples || saves || step_ == first + 1 || step_ >= end ? 0 : 1);
-    if (!writes()) return;
-    if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
-    if (evaluates) validate(false);
-    progress_.update(step_, loss_, validation_, lr_, task_.units_per_step, due(options_.eval_every) || last);
+    if (writes()) {
+      if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
+      if (evaluates) validate(false);
+      progress_.update(step_, loss_, validation_, lr_, task_.units_per_step,
+                       due(options_.eval_every) || last);
+    }
     if (saves) save(false);
-    if (samples) sample();
+    if (samples && writes()) sample();
   }
 
   TrainingResult finish(int64_t first) {
-    if (step_ > first && saver_.saved_step() != step_) save(true);
     bool complete = step_ == options_.schedule.steps && validate(true);
     progress_.break_line();
     complete = complete && sample();
@@ -174,7 +179,7 @@ class Trainer {
 
   // The update, and what follows the weights; the norm of the gradients.
   double step() {
-    const double norm = optim::grad_norm(parameters_);
+    const double norm = distributed::grad_norm(parallel_);
     check(std::isfinite(norm), "train: the gradient is not finite at step ", step_,
           "; first bad tensor: ", first_bad_tensor());
     task_.optimizer.step(options_.clip > 0 ? optim::clip_scale(norm, options_.clip) : 1);
@@ -198,7 +203,9 @@ class Trainer {
 
   std::string first_bad_tensor() const {
     NoGrad guard;
-    auto bad = [](const Tensor& x) { return x.defined() && !std::isfinite((x * 0.0).sum().item()); };
+    auto bad = [](const Tensor& x) {
+      return x.defined() && !x.is_hollow() && !std::isfinite((x * 0.0).sum().item());
+    };
     for (auto& [name, parameter] : task_.model.named_parameters()) {
       if (bad(parameter)) return name;
       if (bad(parameter.grad())) return "the gradient of " + name;
@@ -241,6 +248,7 @@ class Trainer {
     return done;
   }
 
+  // On all ranks: what they share of the optimizer's state goes to rank 0 before it writes anything.
   void save(bool last) {
     progress_.pause();
     Checkpoint checkpoint{.step = step_,
@@ -249,6 +257,7 @@ class Trainer {
                           .parameters = task_.model.state_dict(),
                           .optimizer = optim::state_by_name(task_.optimizer.state_dict(), task_.optimizer,
                                                             task_.model.named_parameters())};
+    if (!writes()) return progress_.resume();
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
     if (scaler_) checkpoint.loss_scale = scaler_->state_dict();
     last ? saver_.save_last(checkpoint) : saver_.try_to_save(checkpoint);
@@ -265,7 +274,7 @@ class Trainer {
   Task& task_;
   const TrainerOptions& options_;
   distributed::ProcessGroup& group_;
-  distributed::DataParallel parallel_;
+  distributed::DataParallel& parallel_;
   optim::GradScaler* scaler_;          // null: the loss has no scale
   std::optional<ScaledSteps> scaled_;  // with one
   int64_t step_;
@@ -291,6 +300,13 @@ void check_description(const Task& task, std::map<std::string, std::string> save
   }
   for (const auto& [key, was] : saved) add(key, was, "none");
   check(differences.empty(), "resume: its model is not the one that the options describe: ", differences);
+}
+
+void check_same_step(distributed::ProcessGroup& group, int64_t first_step) {
+  const std::vector<double> steps = of_all_ranks(group, {double(first_step)}, "first step");
+  for (size_t rank = 1; rank < steps.size(); ++rank)
+    check(steps[rank] == steps[0], "resume: rank 0 goes on after step ", int64_t(steps[0]), ", rank ", rank,
+          " after step ", int64_t(steps[rank]), ": they do not see the same run folder");
 }
 
 int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& options) {
@@ -324,7 +340,8 @@ int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& opt
 
 }  // namespace
 
-TrainingResult train(Task& task, const TrainerOptions& options, distributed::ProcessGroup& group) {
+TrainingResult train(Task& task, const TrainerOptions& options, distributed::DataParallel& parallel) {
+  invariant(&parallel.model() == &task.model, "train: the ranks have another model than the task");
   std::optional<optim::GradScaler> scaler;
   if (options.loss_scale > 0)
     scaler.emplace(task.model.parameters().at(0).device(),
@@ -332,15 +349,18 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Pro
   optim::GradScaler* const used = scaler ? &*scaler : nullptr;
   int64_t first_step =
       options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : 0;
+  check_same_step(parallel.group(), first_step);
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
         " already and --steps is ", options.schedule.steps, "; with more --steps it goes on");
   if (task.ema) task.ema->follow_masters(task.optimizer);
   if (task.begin) task.begin(first_step);
-  return Trainer(task, options, group, used, first_step).run();
+  return Trainer(task, options, parallel, used, first_step).run();
 }
 
 TrainingResult train(Task& task, const TrainerOptions& options) {
-  return train(task, options, *distributed::ProcessGroup::alone());
+  auto alone = distributed::ProcessGroup::alone();
+  distributed::DataParallel parallel(task.model, *alone);
+  return train(task, options, parallel);
 }
 
 }  // namespace reprise::train

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/distributed/process_group.h"
+#include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/optimizer.h"
@@ -60,7 +60,7 @@ struct Task {
   std::function<void()> updated{};
   /// More that is recorded of the step just done, by name; empty: nothing.
   std::function<std::vector<std::pair<std::string, double>>()> step_values{};
-  /// A line for who watches, asked for after each step; empty: there is nothing to say.
+  /// A line for the terminal, asked for after each step; empty: there is nothing to say.
   std::function<std::string()> notice{};
   /// The mean loss over the held-out split, and the accuracy of models that answer, or over a part of it while training goes on (`whole` = false).
   /// This and `sample` may give up by `stop_if_interrupted` (interrupt.h).
@@ -87,11 +87,13 @@ struct TrainingResult {
 /// is saved. A record or checkpoint that cannot be written is told and tried again; only if the last
 /// checkpoint cannot be saved, in several tries, it is an Error.
 ///
-/// On the ranks of `group`, each computes its share of a step's micro-batches (distributed/data_parallel/data_parallel.h):
-/// weights, losses and norms have the bits of one process. Rank 0 alone evaluates, samples and writes; the run folder is
-/// nothing to the others, unless they resume. A signal on any rank ends all after the same step. Batch norms' statistics are
+/// On the ranks of `parallel`, which has the task's model, each computes its share of a step's micro-batches
+/// (distributed/data_parallel/data_parallel.h): weights, losses and norms have the bits of one process, whether or not the
+/// optimizer is one that ranks share (distributed/sharded/sharded_adamw.h). Rank 0 alone evaluates, samples and writes; the run
+/// folder is nothing to the others, unless they resume: then all read the same checkpoint, or it is an Error. A checkpoint is
+/// whole, and the same from any ranks. A signal on any rank ends all after the same step. Batch norms' statistics are
 /// folded over ranks; Error where forward passes change a buffer in another way.
-TrainingResult train(Task& task, const TrainerOptions& options, distributed::ProcessGroup& group);
+TrainingResult train(Task& task, const TrainerOptions& options, distributed::DataParallel& parallel);
 /// The same in one process.
 TrainingResult train(Task& task, const TrainerOptions& options);
 

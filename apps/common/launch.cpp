@@ -39,7 +39,7 @@ class SignalReader {
   SignalReader() {
     sigset_t set;
     sigemptyset(&set);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&set, signal);
     check(::sigprocmask(SIG_BLOCK, &set, &before_) == 0, "--ranks: signals cannot be blocked");
     socket_ = Socket(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     check(bool(socket_), "--ranks: signalfd: ", std::strerror(errno));
@@ -92,6 +92,7 @@ class Rank {
     if (::getppid() != parent) ::_exit(1);
     ::setpgid(0, 0);
     ::signal(SIGPIPE, SIG_DFL);
+    ::signal(SIGUSR1, SIG_IGN);  // until the rank listens to it
     ::dup2(writer.fd(), STDERR_FILENO);
     if (rank > 0) {
       const int null = ::open("/dev/null", O_RDWR);

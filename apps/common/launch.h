@@ -9,7 +9,7 @@ namespace reprise::apps {
 
 /// Without --ranks, or in one of its ranks, nothing. Otherwise runs this program, with the same arguments, as so many ranks
 /// and returns the exit code: that of the first that failed, 4 if that was killed, 3 if they were interrupted. A line that
-/// rank k writes to standard error begins with "[k] ". Signals that ask to stop are passed on. After the first failure the
+/// rank k writes to standard error begins with "[k] ". Signals that ask to stop are passed on, and SIGUSR1. After the first failure the
 /// others have 5 s to end, 10 more after SIGTERM, and are then killed. Ranks get SIGTERM when this process dies.
 std::optional<int> run_as_ranks(const char* name, const TrainingOptions& options, char** argv);
 

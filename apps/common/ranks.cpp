@@ -6,11 +6,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 
+#include "reprise/apps/common/rank_watch.h"
 #include "reprise/core/parallel.h"
+#include "reprise/core/quote.h"
 #include "reprise/distributed/environment.h"
 #include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/train/option_error.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps {
 namespace {
@@ -41,6 +46,18 @@ void cut_rows(CLI::App& train, TrainingOptions& o, int64_t ranks) {
   o.is_cut = true;
 }
 
+// Ranks of another launcher may each see one GPU that is theirs.
+void check_gpus(const TrainingOptions& o, const distributed::Environment& e, int64_t ranks) {
+  if (Device::parse(o.device).is_cpu()) return;
+  check(distributed::has_nccl(), "--device ", o.device, ": ", ranks,
+        " ranks on GPUs need NCCL, which this build does not have; sudo apt-get install libnccl-dev, and "
+        "configure again, or give --device cpu");
+  const bool are_ours = e.launcher == "none" || e.launcher == "--ranks";
+  const int64_t here = are_ours ? ranks : e.local_ranks, gpus = Device::cuda_count();
+  check(here <= gpus || (!are_ours && gpus == 1), "--device ", o.device, ": ", here,
+        " ranks on this machine need a GPU each, and it has ", gpus);
+}
+
 // Rank 0 alone has a standard output.
 void close_output() {
   const int null = ::open("/dev/null", O_WRONLY);
@@ -61,8 +78,7 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
         " ranks need Gloo, which this build does not have; sudo apt-get install libgloo-dev, and configure "
         "again");
   check(!o.batch_auto, "--batch auto measures one process; give ", ranks, " ranks a number");
-  check(Device::parse(o.device).is_cpu(), "--device ", o.device, ": ", ranks,
-        " ranks compute on the CPU: they cannot send what lies on a GPU yet; give --device cpu");
+  check_gpus(o, e, ranks);
   if (train.get_option("--accumulate")->count() == 0) cut_rows(train, o, ranks);
   check(o.trainer.accumulate % ranks == 0, "--accumulate ", o.trainer.accumulate, " is not a multiple of ",
         ranks, " ranks, each of which takes equally many of a step's micro-batches; the nearest are ",
@@ -74,14 +90,41 @@ distributed::LeafRange own_share(const TrainingOptions& o) {
   return distributed::leaves_of_rank(e.rank, e.ranks, o.trainer.accumulate);
 }
 
+Device device_of(const TrainingOptions& o) {
+  const Device device = Device::parse(o.device);
+  const distributed::Environment e = environment();
+  const bool is_named = o.device.starts_with("cuda:");
+  if (e.ranks == 1 || device.is_cpu() || is_named || Device::cuda_count() == 1) return device;
+  return Device::cuda(e.local_rank);
+}
+
 bool is_first_rank() { return environment().rank == 0; }
 
+void record_calls(distributed::ProcessGroup& group, const std::string& run_folder) {
+  if (group.size() == 1) return;
+  std::string folder;
+  if (group.rank() == 0) {
+    folder = std::filesystem::absolute(run_folder).lexically_normal() / "flight";
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+  group.record_to(group.gather_text(folder).front());
+}
+
 int on_ranks(const TrainingOptions& o, const std::function<int(distributed::ProcessGroup& group)>& body) {
-  auto group = distributed::ProcessGroup::join({.timeout = std::chrono::seconds(o.timeout)});
+  distributed::GroupOptions options{
+      .timeout = std::chrono::seconds(o.timeout),
+      .peer_timeout = std::chrono::seconds(o.peer_timeout),
+      .tell = [](const std::string& line) { train::warn("warning: {}\n", printable(line)); }};
+  if (environment().ranks > 1) options.device = device_of(o);
+  auto group = distributed::ProcessGroup::join(options);
   if (group->rank() > 0) close_output();
   try {
+    std::optional<RankWatch> watch;
+    if (group->size() > 1) watch.emplace(*group);
     return body(*group);
   } catch (const distributed::DistributedError&) { throw; } catch (const std::exception& error) {
+    group->check_alive();
     group->abort(error.what());
     throw;
   }
@@ -97,14 +140,22 @@ void take_threads(const TrainingOptions& o) {
 
 std::string ranks_line(const TrainingOptions& o) {
   const distributed::Environment e = environment();
-  if (e.ranks == 1) return "";
-  std::string line = fmt::format(
-      "Ranks: {} by {}, over Gloo, {} threads per rank; {} micro-batches of {}, {} per rank\n", e.ranks,
-      e.launcher, num_threads(), o.trainer.accumulate, o.batch, o.trainer.accumulate / e.ranks);
+  if (e.ranks == 1)
+    return o.zero > 0 ? fmt::format("Ranks: one, which has nothing to share: --zero {} is as 0\n", o.zero)
+                      : "";
+  std::string line =
+      fmt::format("Ranks: {} by {}, over {}, {} threads per rank; {} micro-batches of {}, {} per rank\n",
+                  e.ranks, e.launcher, Device::parse(o.device).is_cpu() ? "Gloo" : "NCCL and Gloo",
+                  num_threads(), o.trainer.accumulate, o.batch, o.trainer.accumulate / e.ranks);
+  if (o.zero > 0)
+    line += fmt::format("ZeRO stage {}: each rank has its part of {}\n", o.zero,
+                        o.zero == 1 ? "the optimizer's state" : "the optimizer's state and of the gradients");
+  if (o.wire != "f32")
+    line += fmt::format("Gradients are sent in {}: bits depend on the number of ranks\n", o.wire);
   if (o.is_cut)
     line += fmt::format(
-        "A step's {} rows are cut into these; --batch {} --accumulate {} gives the same bits on any ranks\n",
-        o.batch * o.trainer.accumulate, o.batch, o.trainer.accumulate);
+        "A step's {} rows are cut into these; --batch {} --accumulate {} gives the same {} on any ranks\n",
+        o.batch * o.trainer.accumulate, o.batch, o.trainer.accumulate, o.wire == "f32" ? "bits" : "rows");
   return line;
 }
 

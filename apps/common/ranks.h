@@ -17,18 +17,26 @@ void take_ranks(CLI::App& train, TrainingOptions& options);
 /// The micro-batches of a step that this rank takes.
 distributed::LeafRange own_share(const TrainingOptions& options);
 
+/// The device of this rank: of several on a machine with several GPUs, each has that of its local rank.
+Device device_of(const TrainingOptions& options);
+
 /// Whether this process has the terminal and the run folder: rank 0.
 bool is_first_rank();
 
+/// Tells all ranks rank 0's run folder: from now on the calls of each are recorded in its folder flight/, where an earlier record
+/// goes. Rank 0 calls it once the folder is made.
+void record_calls(distributed::ProcessGroup& group, const std::string& run_folder);
+
 /// Joins the ranks and calls `body`, on rank 0 alone with a standard output. What ends one rank is told to all others, which
-/// then throw a DistributedError.
+/// then throw a DistributedError, or end within 2 s where they make no call (apps/common/rank_watch.h).
 int on_ranks(const TrainingOptions& options,
              const std::function<int(distributed::ProcessGroup& group)>& body);
 
 /// Threads of a rank: as --threads says, or its part of this machine's.
 void take_threads(const TrainingOptions& options);
 
-/// The line of a header that says launcher, transport, ranks and micro-batches; empty for one process by itself.
+/// The lines of a header that say launcher, transport, ranks, micro-batches and what is shared; none for one process by
+/// itself that shares nothing.
 std::string ranks_line(const TrainingOptions& options);
 
 }  // namespace reprise::apps

@@ -1,6 +1,7 @@
 #include "reprise/apps/common/training_options.h"
 
 #include <climits>
+#include <cstdlib>
 
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/sizes.h"
@@ -11,14 +12,16 @@
 #include "reprise/io/folder.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/precision.h"
+#include "reprise/train/run_folder.h"
 
 namespace reprise::apps {
 namespace {
 
 // Note: --device and --attention are not free, since kernels of two devices round differently.
 const std::set<std::string> free_options = {
-    "--threads",      "--recompute",  "--memory-budget", "--memory-limit", "--eval-every", "--eval-batches",
-    "--sample-every", "--save-every", "--keep",          "--steps",        "--anomaly"};
+    "--threads",      "--recompute", "--memory-budget", "--memory-limit", "--eval-every",
+    "--eval-batches", "--timeout",   "--peer-timeout",  "--sample-every", "--save-every",
+    "--keep",         "--steps",     "--anomaly",       "--zero"};
 
 bool is_same_device(const OptionChange& change) {
   if (change.option != "--device") return false;
@@ -55,8 +58,21 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
                   "Train in N processes on this machine, to the same bits; without --accumulate the\n"
                   "rows of --batch are cut into one micro-batch per rank (docs/distributed.md)")
       ->transform(whole_from(1, 1024));
-  group.add_option("--timeout", o.timeout, "Seconds that a rank waits for the others")
+  group
+      .add_option("--zero", o.zero,
+                  "What ranks share of AdamW, to the same bits: 0 nothing, 1 its state, 2 gradients too")
+      ->check(CLI::IsMember({0, 1, 2}));
+  group
+      .add_option("--wire", o.wire,
+                  "What gradients are sent in between ranks: f32, as they are, or bf16: half the bytes, and\n"
+                  "bits that depend on the number of ranks")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  group.add_option("--timeout", o.timeout, "Seconds that a rank waits for a call of the others")
       ->transform(whole_from(1, 1 << 24));
+  group
+      .add_option("--peer-timeout", o.peer_timeout,
+                  "Seconds without a heartbeat after which a rank is given up (0: never, for debuggers)")
+      ->transform(whole_from(0, 1 << 24));
 }
 
 void add_memory_options(CLI::App& group, TrainingOptions& o) {
@@ -180,9 +196,14 @@ void add_run_options(CLI::App& app, TrainingOptions& o, const std::string& name)
       ->add_option("--out", o.trainer.run_folder,
                    "Run folder (default: the first free of runs/" + name + ", runs/" + name + "-2, ...)")
       ->check(not_empty());
-  group->add_flag("--resume", o.trainer.resume,
-                  "Go on from the newest checkpoint in --out, with the options that the run has\n"
-                  "(config.toml); what changes no bit of the steps done may be given anew");
+  group
+      ->add_option("--resume", o.resume,
+                   "Go on from the newest checkpoint in --out, with the options that the run has\n"
+                   "(config.toml); what changes no bit of the steps done may be given anew. auto: if a\n"
+                   "run has begun there, else begin it; so does a restart by torchrun")
+      ->expected(0, 1)
+      ->type_name("[auto]")
+      ->check(CLI::IsMember({"auto"}));
   group->add_flag("--change", o.change, "With --resume: go on with other options than the run has");
   group
       ->add_option("--init-from", o.init_from,
@@ -200,12 +221,35 @@ void add_run_options(CLI::App& app, TrainingOptions& o, const std::string& name)
 
 namespace {
 
-void take_resumed_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
+// Whether torchrun starts this run anew after a failure: then what is there goes on.
+bool is_restart() {
+  constexpr const char* name = "TORCHELASTIC_RESTART_COUNT";
+  const char* text = std::getenv(name);
+  if (!text) return false;
+  const auto count = number_in<int64_t>(text);
+  check(count.has_value(), name, " is '", text, "', not a number");
+  return *count > 0;
+}
+
+// A run that cannot be read counts as one: what it lacks is told, and nothing begins in its place.
+void decide_resume(const CLI::App& train, TrainingOptions& o) {
   std::string& folder = o.trainer.run_folder;
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  const bool is_given = train.get_option("--resume")->count() > 0, restarts = !is_given && is_restart();
+  const bool by_itself = o.resume == "auto" || restarts;
+  o.trainer.resume = is_given || restarts;
   check(o.trainer.resume || !o.change, "--change is for --resume");
+  check(!o.trainer.resume || !folder.empty(),
+        restarts ? "torchrun has started this run again, " : "--resume: ", "say which run goes on by --out");
+  if (!by_itself) return;
+  const train::FolderState state = train::state_of(folder);
+  o.trainer.resume = state == train::FolderState::saved || state == train::FolderState::begun;
+}
+
+void take_resumed_options(CLI::App& train, TrainingOptions& o, const std::set<std::string>& also_free) {
+  decide_resume(train, o);
+  const std::string& folder = o.trainer.run_folder;
   if (!o.trainer.resume) return;
-  check(!folder.empty(), "--resume: say which run goes on by --out");
   std::string config = folder + "/config.toml";
   if (io::exists(config)) o.changes = take_run_config(train, config);
   check(!o.batch_auto, "--batch auto is for a new run: --resume goes on with the batch that it chose");

@@ -24,6 +24,7 @@ struct TrainingOptions : DeviceOptions {
   TrainingOptions() { precision = "f32", matmul_precision = "highest"; }
   train::TrainerOptions trainer;
   std::string decay = "cosine";
+  std::string resume;                   ///< "auto": only if the run has begun
   std::string init_from;                ///< a run folder, a checkpoint or a .safetensors file to start from
   bool change = false;                  ///< go on with options that are not the run's
   std::vector<OptionChange> changes{};  ///< those of --resume that are not, and may change bits
@@ -34,10 +35,13 @@ struct TrainingOptions : DeviceOptions {
   double init_scale = 65536;                                           ///< of the loss, for f16
   std::string master = "f32", moments = "f32", main_gradients = "on";  ///< of weights of 16 bits
   int64_t seed = 1337;
-  int threads = 0;        ///< 0: all, or this rank's part of them
-  int64_t ranks = 0;      ///< processes to start; 0: this one alone, or what another launcher has started
-  int64_t timeout = 600;  ///< seconds that a rank waits for the others
-  bool is_cut = false;    ///< `batch` is what was asked for, cut into one micro-batch per rank
+  int threads = 0;           ///< 0: all, or this rank's part of them
+  int64_t ranks = 0;         ///< processes to start; 0: this one alone, or what another launcher has started
+  int64_t timeout = 600;     ///< seconds that a rank waits for the others
+  int64_t peer_timeout = 3;  ///< seconds without a heartbeat after which a rank is silent; 0: never
+  int zero = 0;              ///< stage of ZeRO: what ranks share
+  std::string wire = "f32";  ///< what gradients are sent in
+  bool is_cut = false;       ///< `batch` is what was asked for, cut into one micro-batch per rank
   std::string recompute = "none";
   std::string memory_budget;  ///< of a training step, for recompute auto
   std::string memory_limit;   ///< "2GiB"; empty: none

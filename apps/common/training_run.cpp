@@ -29,7 +29,7 @@ Device apply_training_options(TrainingOptions& o) {
   auto& schedule = o.trainer.schedule;
   check(schedule.min_lr <= schedule.lr, "--min-lr ", schedule.min_lr, " is above --lr ", schedule.lr);
   take_threads(o);
-  Device device = Device::parse(o.device);
+  const Device device = device_of(o);
   use_attention(o.attention, device);
   if (!o.memory_limit.empty()) allocator(device).set_limit(parse_bytes(o.memory_limit));
   schedule.decay = optim::parse_decay(o.decay);
@@ -85,6 +85,8 @@ void take_precision(nn::Module& model, const TrainingOptions& o) {
 /// So that numbers are not rounded by the draws that have made weights and dropout.
 constexpr uint64_t rounding_seed = 0x726f756e64696e67;
 
+namespace {
+
 optim::AdamWOptions adamw_options(const TrainingOptions& o) {
   return {.beta1 = o.beta1,
           .beta2 = o.beta2,
@@ -95,6 +97,27 @@ optim::AdamWOptions adamw_options(const TrainingOptions& o) {
                      : o.moments == "u8" ? DType::u8
                                          : DType::f32,
           .seed = uint64_t(o.seed) ^ rounding_seed};
+}
+
+}  // namespace
+
+void set_wire(distributed::DataParallel& parallel, const TrainingOptions& o) {
+  if (o.wire == "f32") return;
+  check(o.zero < 2, "--wire ", o.wire, " sends whole gradients, and --zero 2 parts of them: give --zero 1");
+  parallel.set_bucket_hook(distributed::compressed(DType::bf16));
+}
+
+std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
+                                         std::vector<optim::ParameterGroup> groups, const TrainingOptions& o,
+                                         bool has_averages) {
+  const bool is_pure = train::is_pure(train::parse_precision(o.precision));
+  auto adamw = std::make_unique<distributed::ShardedAdamW>(
+      parallel, std::move(groups),
+      distributed::ShardedAdamWOptions{.stage = o.zero, .adamw = adamw_options(o)});
+  check(!adamw->is_shared() || !has_averages || !is_pure || o.master == "stochastic", "--zero ", o.zero,
+        ": averages of weights follow what --master ", o.master, " keeps beside 16 bits, which ranks share; ",
+        "give --zero 0");
+  return adamw;
 }
 
 std::optional<train::RunLock> check_folder(const TrainingOptions& o) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,9 +11,9 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/core/device.h"
+#include "reprise/distributed/sharded/sharded_adamw.h"
 #include "reprise/nn/block_stack.h"
 #include "reprise/nn/module.h"
-#include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/optimizer.h"
 #include "reprise/train/precision.h"
 #include "reprise/train/run_lock.h"
@@ -36,8 +37,13 @@ train::PrecisionScope precision_scope(const DeviceOptions& options, Device devic
 void take_precision(nn::Module& model, const DeviceOptions& options, const std::string& run_folder);
 /// The same for one to train, with gradients as the options say.
 void take_precision(nn::Module& model, const TrainingOptions& options);
-/// The betas of the options, and how AdamW keeps weights of 16 bits.
-optim::AdamWOptions adamw_options(const TrainingOptions& options);
+/// Gradients are sent as --wire says. Error where ranks share them.
+void set_wire(distributed::DataParallel& parallel, const TrainingOptions& options);
+/// AdamW with the betas of the options, which keeps weights of 16 bits as they say, and is shared by ranks as --zero says.
+/// Error where `has_averages` that would follow the digits beside 16 bits, and those are shared.
+std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
+                                         std::vector<optim::ParameterGroup> groups,
+                                         const TrainingOptions& options, bool has_averages);
 
 /// Error unless a new run may be written to --out, or a run there can go on; of the latter the lock, before anything of
 /// it is read. Rank 0 asks for all.
@@ -97,18 +103,5 @@ int finish(const TrainingOptions& options, const train::TrainingResult& result, 
 std::string newest_run(const std::string& option);
 /// The run folder of RUN, RUN/checkpoints/step-00000002 or the model.safetensors in it, wherever that is named from.
 std::string run_folder_of(const std::string& weights);
-
-/// Evaluation mode, without a graph, while it lives.
-class EvalScope {
- public:
-  explicit EvalScope(nn::Module& model) : model_(model), was_training_(model.training()) { model.eval(); }
-  ~EvalScope() { model_.train(was_training_); }
-  EvalScope(const EvalScope&) = delete;
-
- private:
-  nn::Module& model_;
-  bool was_training_;
-  InferenceMode inference_;
-};
 
 }  // namespace reprise::apps

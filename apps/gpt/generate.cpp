@@ -6,6 +6,8 @@
 #include "reprise/apps/common/training_run.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/io/text/token_batches.h"
+#include "reprise/nn/eval_scope.h"
+#include "reprise/nn/generation/generate.h"
 #include "reprise/train/interrupt.h"
 
 namespace reprise::apps::gpt {
@@ -27,25 +29,24 @@ std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::strin
 
 std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
                      int64_t number) {
-  check_sampling(options.sampling);
-  EvalScope scope(model);
   std::vector<int32_t> ids;
   if (tokenizer) ids = prompt_ids(*tokenizer, options.prompt);
   if (ids.empty()) ids.push_back(tokenizer ? tokenizer->end_of_text().value_or(0) : 0);
-  Generator generator(uint64_t(options.seed) + uint64_t(number));
-  const Device device = model.wte.weight.device();
-  for (int64_t i = 0; i < options.tokens; ++i) {
-    train::stop_if_interrupted();
-    size_t seen = std::min(ids.size(), size_t(model.options().context));
-    std::vector<int64_t> window(ids.end() - std::ptrdiff_t(seen), ids.end());
-    Tensor logits = model.next_logits(Tensor::from(window, {1, int64_t(seen)}, device));  // (1, V)
-    ids.push_back(sample_token(logits.to_vector<float>(), options.sampling, generator));
-  }
+  train::stop_if_interrupted();
+  const auto added = reprise::generate(model, std::span(&ids, 1),
+                                       {.tokens = options.tokens,
+                                        .sampling = options.sampling,
+                                        .seed = uint64_t(options.seed) + uint64_t(number),
+                                        .on_token = [](int64_t, int32_t) {
+                                          train::stop_if_interrupted();
+                                          return true;
+                                        }});
+  ids.insert(ids.end(), added[0].begin(), added[0].end());
   return as_text(tokenizer, ids);
 }
 
 double evaluate(nn::Gpt& model, const io::TokenDataset& data, int64_t batch, int64_t batches) {
-  EvalScope scope(model);
+  nn::EvalScope scope(model);
   io::SequentialWindows windows(data, model.options().context, batch);
   int64_t all = windows.batches(), used = batches > 0 ? std::min(batches, all) : all;
   const Device device = model.wte.weight.device();

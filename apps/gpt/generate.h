@@ -14,7 +14,7 @@ namespace reprise::apps::gpt {
 std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::string& prompt);
 
 /// Continues `options.prompt` by `options.tokens` tokens; `number` is the sample's, so that samples differ.
-/// The model sees the last `context` tokens. Without a tokenizer the prompt is ignored and the text is token
+/// The model sees what its context holds (nn/generation/generate.h). Without a tokenizer the prompt is ignored and the text is token
 /// ids. Error if the prompt cannot be encoded. train::Interrupted after a signal, as is `evaluate`.
 std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
                      int64_t number);

@@ -6,6 +6,8 @@
 #include "reprise/apps/gpt/options.h"
 #include "reprise/core/error.h"
 #include "reprise/distributed/errors.h"
+#include "reprise/distributed/flight.h"
+#include "reprise/train/output.h"
 
 int main(int argc, char** argv) {
   using namespace reprise::apps::gpt;
@@ -16,6 +18,9 @@ int main(int argc, char** argv) {
         return run_sample(command.sample);
       case Command::Kind::eval:
         return run_eval(command.eval);
+      case Command::Kind::flight:
+        reprise::train::print_text(reprise::distributed::compare_records(command.flown_run + "/flight"));
+        return 0;
       case Command::Kind::train:
         break;
     }

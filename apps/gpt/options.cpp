@@ -41,6 +41,14 @@ void add_generate_options(CLI::App& app, GenerateOptions& o) {
       ->add_option("--top-p", o.sampling.top_p,
                    "Choose among the likeliest tokens that hold this probability")
       ->check(above_0_to_1());
+  group
+      ->add_option("--min-p", o.sampling.min_p,
+                   "Choose among those with this part of the largest probability (0: all)")
+      ->check(probability());
+  group
+      ->add_option("--repetition-penalty", o.sampling.repetition_penalty,
+                   "Above 1: tokens come again less often")
+      ->check(number_from_0());
   group->add_option("--sample-seed", o.seed, "Seed of the samples")->transform(whole_from(0));
 }
 
@@ -80,6 +88,14 @@ void add_eval(CLI::App& app, EvalCommand& o) {
   add_data_options(*eval, o.data);
 }
 
+void add_flight(CLI::App& app, std::string& run) {
+  auto* flight =
+      app.add_subcommand("flight", "What the calls of a run's ranks differ in, where one has failed");
+  flight->add_option("RUN", run, "Run folder, of any program; its ranks left their calls in flight/")
+      ->required()
+      ->check(not_empty());
+}
+
 // What works on two CPU cores in minutes: nanoGPT's small recipe, a little wider.
 TrainCommand default_train() {
   TrainCommand o;
@@ -100,6 +116,7 @@ Command parse_command_line(int argc, char** argv) {
   add_train(app, command.train);
   add_sample(app, command.sample);
   add_eval(app, command.eval);
+  add_flight(app, command.flown_run);
   parse_arguments(app, argc, argv);
   if (app.got_subcommand("train")) {
     command.kind = Command::Kind::train;
@@ -107,7 +124,10 @@ Command parse_command_line(int argc, char** argv) {
     take_run_options(*app.get_subcommand("train"), command.train, free_options);
     command.train.resolved = resolved_config(*app.get_subcommand("train"));
   } else {
-    command.kind = app.got_subcommand("sample") ? Command::Kind::sample : Command::Kind::eval;
+    for (auto [name, kind] : {std::pair{"sample", Command::Kind::sample},
+                              {"eval", Command::Kind::eval},
+                              {"flight", Command::Kind::flight}})
+      if (app.got_subcommand(name)) command.kind = kind;
   }
   return command;
 }

@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "reprise/apps/common/sampler.h"
 #include "reprise/apps/common/training_options.h"
+#include "reprise/nn/generation/sampling.h"
 #include "reprise/nn/models/gpt.h"
 
 namespace reprise::apps::gpt {
@@ -45,10 +45,11 @@ struct EvalCommand : DeviceOptions {
 };
 
 struct Command {
-  enum class Kind : uint8_t { train, sample, eval } kind = Kind::train;
+  enum class Kind : uint8_t { train, sample, eval, flight } kind = Kind::train;
   TrainCommand train;
   SampleCommand sample;
   EvalCommand eval;
+  std::string flown_run;                      ///< of flight
   std::map<std::string, std::string> places;  ///< of the options that are from --config
 };
 

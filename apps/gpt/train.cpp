@@ -14,7 +14,6 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/text/token_batches.h"
-#include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
@@ -59,7 +58,7 @@ void start_from_weights(const TrainCommand& c, nn::Gpt& model, const Corpus& cor
         printable(c.init_from), printable(c.data.data));
 }
 
-TrainedModel trained_model(nn::Gpt& model, optim::AdamW& optimizer) {
+TrainedModel trained_model(nn::Gpt& model, optim::Optimizer& optimizer) {
   auto loss = [&model](int64_t rows) {
     const Device device = model.wte.weight.device();
     const Tensor tokens = zeros({rows, model.options().context}, DType::i64, device);
@@ -116,20 +115,23 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   nn::Gpt model(c.model, device);
   if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);
   take_precision(model, c);
-  optim::AdamW optimizer(optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay),
-                         adamw_options(c));
+  distributed::DataParallel parallel(model, group);
+  set_wire(parallel, c);
+  const std::unique_ptr<optim::AdamW> optimizer =
+      make_adamw(parallel, optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay), c, c.ema > 0);
   std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
   io::RandomCrops crops = train::under_option("--context and --data", [&] {
     return io::RandomCrops(*corpus.train, c.model.context, uint64_t(c.seed));
   });
-  if (!c.trainer.resume) report_memory(c, device, trained_model(model, optimizer));
-  plan_for_budget(c, model.h, optimizer, [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
+  if (!c.trainer.resume) report_memory(c, device, trained_model(model, *optimizer));
+  plan_for_budget(c, model.h, *optimizer, [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "gpt", tell).path();
+  record_calls(group, folder);
 
   train::Task task{.model = model,
-                   .optimizer = optimizer,
+                   .optimizer = *optimizer,
                    .ema = ema.get(),
                    .description = describe(c.model),
                    .changeable = c.change ? std::set<std::string>{"dropout"} : std::set<std::string>{},
@@ -150,7 +152,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
                        },
                    .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
   auto begin = std::chrono::steady_clock::now();
-  train::TrainingResult result = train::train(task, c.trainer, group);
+  train::TrainingResult result = train::train(task, c.trainer, parallel);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return finish(c, result, seconds, "reprise-gpt",
                 fmt::format("validation loss {:.4f}", result.validation_loss));

@@ -10,6 +10,7 @@
 #include "reprise/core/number_in.h"
 #include "reprise/core/parallel.h"
 #include "reprise/data/loader.h"
+#include "reprise/nn/eval_scope.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps::jepa {
@@ -29,7 +30,7 @@ Features features_of(const Network& network, const data::Dataset& images, const 
   for (int64_t i = 0; i < batches.batches(); ++i) {
     data::EvaluationBatches::Batch batch = batches.at(i);
     if (batch.indices.empty()) continue;
-    EvalScope scope(*network.model);
+    nn::EvalScope scope(*network.model);
     parts.push_back(mean((*network.encoder)(batch.images), {1}));
     labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
   }

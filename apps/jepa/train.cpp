@@ -8,6 +8,7 @@
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/jepa/objective.h"
+#include "reprise/nn/eval_scope.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/checkpoint.h"
@@ -112,13 +113,16 @@ std::unique_ptr<Objective> make_objective(const TrainCommand& c, const Pretraine
 struct Training {
   // With --batch auto it sets the batch of the options.
   Training(TrainCommand& the_options, const Pretrained& pretrained, const ImageData& the_images,
-           Device the_device, bool goes_on)
+           Device the_device, bool goes_on, distributed::ProcessGroup& group)
       : c(the_options),
         images(the_images),
         device(the_device),
         objective(make_objective(the_options, pretrained, the_images, the_device)),
-        optimizer(optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
-                  adamw_options(c)) {
+        parallel(objective->model(), group),
+        optimizer(make_adamw(parallel,
+                             optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
+                             c, c.loss != lejepa_loss)) {
+    set_wire(parallel, c);
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
     if (!c.trainer.resume) report_memory(the_options, device, trained_model());
@@ -128,7 +132,7 @@ struct Training {
   TrainedModel trained_model() {
     return {
         .model = objective->model(),
-        .optimizer = optimizer,
+        .optimizer = *optimizer,
         .set_recompute = [this](const RecomputeStrategy& strategy) { objective->set_recompute(strategy); },
         .row = "image",
         .loss = [this](int64_t rows) { return objective->measured_loss(rows); },
@@ -137,7 +141,7 @@ struct Training {
 
   // Over the images held out.
   train::Validation validation(int64_t most_batches) {
-    EvalScope scope(objective->model());
+    nn::EvalScope scope(objective->model());
     data::EvaluationBatches all(*images.validation, objective->evaluation_views(), c.batch, uint64_t(c.seed),
                                 device);
     const int64_t used = most_batches > 0 ? std::min(most_batches, all.batches()) : all.batches();
@@ -169,7 +173,8 @@ struct Training {
   const ImageData& images;
   const Device device;
   const std::unique_ptr<Objective> objective;
-  optim::AdamW optimizer;
+  distributed::DataParallel parallel;
+  const std::unique_ptr<optim::AdamW> optimizer;
   std::optional<data::ImageLoader> loader{};  // once its batch is known
   double waited_before = 0;
   bool warned = false;
@@ -177,7 +182,7 @@ struct Training {
 
 train::Task task_of(Training& t, const Pretrained& pretrained) {
   const TrainCommand& c = t.c;
-  train::Task task{.model = t.objective->model(), .optimizer = t.optimizer};
+  train::Task task{.model = t.objective->model(), .optimizer = *t.optimizer};
   task.description = describe(pretrained);
   if (c.change) task.changeable = {"drop_path"};
   for (const auto& [key, text] : t.objective->decided()) {
@@ -185,7 +190,7 @@ train::Task task_of(Training& t, const Pretrained& pretrained) {
     if (c.change) task.changeable.insert(key);
   }
   task.begin = [&t](int64_t first_step) {
-    t.objective->begin(t.optimizer);
+    t.objective->begin(*t.optimizer);
     if (is_first_rank()) keep_options(t.c, t.images, first_step);
     print_header(t.c, *t.objective, t.images, t.device, first_step);
   };
@@ -213,14 +218,15 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   set_schedules(c);
   const Pretrained pretrained = pretrained_of(c);
   manual_seed(uint64_t(c.seed));
-  Training training(c, pretrained, images, device, goes_on);
+  Training training(c, pretrained, images, device, goes_on, group);
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "jepa", tell).path();
+  record_calls(group, folder);
 
   train::Task task = task_of(training, pretrained);
   auto begin = std::chrono::steady_clock::now();
-  train::TrainingResult result = train::train(task, c.trainer, group);
+  train::TrainingResult result = train::train(task, c.trainer, training.parallel);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (group.rank() == 0) keep_bad_images(folder, training.loader->bad_images());
   int code = finish(c, result, seconds, "reprise-jepa",

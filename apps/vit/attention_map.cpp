@@ -4,6 +4,7 @@
 
 #include "reprise/apps/common/training_run.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/nn/eval_scope.h"
 
 namespace reprise::apps::vit {
 namespace {
@@ -20,7 +21,7 @@ Tensor identity(int64_t size, Device device) { return one_hot(arange(size, DType
 }  // namespace
 
 AttentionMaps attention_maps(nn::Vit& model, const Tensor& images) {
-  EvalScope scope(model);
+  nn::EvalScope scope(model);
   Tensor x = model.embed(images);  // (B, T, width)
   Tensor attention, rollout;       // (B, T, T)
   for (int64_t i = 0; i < model.blocks.size(); ++i) {

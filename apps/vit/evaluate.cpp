@@ -6,6 +6,7 @@
 #include "reprise/apps/common/training_run.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/data/loader.h"
+#include "reprise/nn/eval_scope.h"
 #include "reprise/train/interrupt.h"
 
 namespace reprise::apps::vit {
@@ -32,7 +33,7 @@ void count(Evaluation& e, int64_t index, int64_t label, const std::vector<float>
 }  // namespace
 
 std::vector<std::vector<float>> probabilities(const ImageModel& model, const Tensor& images) {
-  EvalScope scope(model.module());
+  nn::EvalScope scope(model.module());
   Tensor all = softmax(model(images));  // (B, classes)
   std::vector<float> numbers = all.to_vector<float>();
   std::vector<std::vector<float>> rows;

@@ -91,16 +91,21 @@ std::vector<optim::ParameterGroup> groups_of(const ImageModel& model, const Trai
       {.lr = c.trainer.schedule.lr, .weight_decay = c.weight_decay, .decay = c.layer_decay});
 }
 
-// For a model whose weights have the precision of the options from now on.
-std::unique_ptr<optim::Optimizer> make_optimizer(const ImageModel& model, const TrainCommand& c) {
+// The model, whose weights have the precision of the options from now on.
+nn::Module& in_precision(const ImageModel& model, const TrainCommand& c) {
   take_precision(model.module(), c);
+  return model.module();
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const ImageModel& model, const TrainCommand& c,
+                                                 distributed::DataParallel& parallel) {
   if (c.optimizer == "sgd")
     return std::make_unique<optim::Sgd>(groups_of(model, c),
                                         optim::SgdOptions{.momentum = c.momentum, .nesterov = c.nesterov});
   if (c.optimizer == "lamb")
     return std::make_unique<optim::Lamb>(groups_of(model, c),
                                          optim::LambOptions{.beta1 = c.beta1, .beta2 = c.beta2});
-  return std::make_unique<optim::AdamW>(groups_of(model, c), adamw_options(c));
+  return make_adamw(parallel, groups_of(model, c), c, c.ema > 0);
 }
 
 // The loss of --loss. Targets are classes, or probabilities, smoothed already, where pairs are mixed. To bce a class is
@@ -119,14 +124,16 @@ Tensor loss_of(Tensor logits, const Tensor& targets, const TrainCommand& c) {
 struct Training {
   // With --batch auto it sets the batch of `c`.
   Training(TrainCommand& c, const Classifier& the_classifier, const ImageData& the_images, Device device,
-           bool goes_on)
+           bool goes_on, distributed::ProcessGroup& group)
       : classifier(the_classifier),
         images(the_images),
         pipeline(training_pipeline(the_classifier, c.recipe, decoding_of(c.images))),
         evaluation(evaluation_pipeline(the_classifier)),
         model(the_classifier.model, device),
-        optimizer(make_optimizer(model, c)),
+        parallel(in_precision(model, c), group),
+        optimizer(make_optimizer(model, c, parallel)),
         first_micro(own_share(c).begin) {
+    set_wire(parallel, c);
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model.module(), c.ema);
@@ -169,6 +176,7 @@ struct Training {
   const ImageData& images;
   const data::Pipeline pipeline, evaluation;
   const ImageModel model;
+  distributed::DataParallel parallel;
   std::unique_ptr<optim::Optimizer> optimizer;
   const int64_t first_micro;  // of a step, on this rank
   std::unique_ptr<optim::Ema> ema{};
@@ -225,6 +233,8 @@ void check_optimizer(const TrainCommand& c) {
   check(is_adamw || c.master == "f32", "--master ", c.master, " is for --optimizer adamw, not ", c.optimizer);
   check(is_adamw || c.moments == "f32", "--moments ", c.moments, " is for --optimizer adamw, not ",
         c.optimizer);
+  check(is_adamw || c.zero == 0, "--zero ", c.zero, " is for --optimizer adamw, not ", c.optimizer,
+        c.optimizer == "lamb" ? ", which needs whole tensors" : "");
 }
 
 int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptScope& interrupts) {
@@ -241,14 +251,15 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   count_steps(c, images.train->size());
   const Classifier classifier = classifier_of(c, *images.train);
   manual_seed(uint64_t(c.seed));
-  Training training(c, classifier, images, device, goes_on);
+  Training training(c, classifier, images, device, goes_on, group);
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "vit", tell).path();
+  record_calls(group, folder);
 
   train::Task task = task_of(training, c, device);
   auto begin = Clock::now();
-  train::TrainingResult result = train::train(task, c.trainer, group);
+  train::TrainingResult result = train::train(task, c.trainer, training.parallel);
   double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (group.rank() == 0) keep_bad_images(folder, training.loader->bad_images());
   int code =

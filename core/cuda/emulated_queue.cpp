@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <set>
 #include <string_view>
+#include <thread>
 
 #include "reprise/core/cuda/emulated_memory.h"
 #include "reprise/core/cuda/emulated_stream.h"
@@ -30,6 +31,23 @@ Process& process() {
     return made;
   }();
   return *one;
+}
+
+constexpr std::chrono::microseconds between_questions{50};
+
+void let_others_go_on() {
+  process().mutex.unlock();
+  std::this_thread::sleep_for(between_questions);
+  process().mutex.lock();
+}
+
+bool advance_to(const std::shared_ptr<Point>& point) {
+  invariant(!point->stream->items.empty(), "emulator: an event that never comes");
+  return advance(*point->stream);
+}
+
+void run_what_is_ready(StreamState& stream) {
+  while (advance(stream)) {}
 }
 
 }  // namespace
@@ -59,35 +77,43 @@ void add(StreamState& stream, WorkKind kind, Work work) {
     if (&stream != graph->origin) graph->unjoined[&stream] = true;
     return;
   }
-  stream.items.push_back({std::move(work), nullptr});
-  if (process().mode == Streams::eager) run_all(stream);
+  stream.items.push_back({std::move(work), nullptr, nullptr});
+  if (process().mode == Streams::eager) run_what_is_ready(stream);
 }
 
 // A wait runs what it waits for, on the other stream. That never comes back here: a point lies before
 // whatever waits for it.
-void run_one(StreamState& stream) {
-  if (stream.items.empty()) return;
-  StreamState::Item item = std::move(stream.items.front());
-  stream.items.pop_front();
-  if (item.wait) return run_until(item.wait);
+bool advance(StreamState& stream) {
+  if (stream.items.empty()) return false;
+  StreamState::Item& first = stream.items.front();
+  if (first.wait) {
+    while (!first.wait->passed)
+      if (!advance_to(first.wait)) return false;
+    stream.items.pop_front();
+    return true;
+  }
   DeviceAccess access;
-  item.run();
+  if (first.is_ready && !first.is_ready()) return false;
+  const Work run = std::move(first.run);
+  stream.items.pop_front();
+  run();
+  return true;
 }
 
 void run_all(StreamState& stream) {
-  while (!stream.items.empty()) run_one(stream);
+  while (!stream.items.empty())
+    if (!advance(stream)) let_others_go_on();
 }
 
 void run_all_of_device(int device) {
-  for (StreamState* stream : process().streams)
-    if (stream->device == device) run_all(*stream);
+  const std::vector<StreamState*> streams(process().streams.begin(), process().streams.end());
+  for (StreamState* stream : streams)
+    if (process().streams.contains(stream) && stream->device == device) run_all(*stream);
 }
 
 void run_until(const std::shared_ptr<Point>& point) {
-  while (!point->passed) {
-    invariant(!point->stream->items.empty(), "emulator: an event that never comes");
-    run_one(*point->stream);
-  }
+  while (!point->passed)
+    if (!advance_to(point)) let_others_go_on();
 }
 
 bool runs_at_once(const StreamState& stream) {
@@ -105,6 +131,19 @@ void set_streams(Streams streams) {
   auto lock = lock_streams();
   for (StreamState* stream : process().streams) run_all(*stream);
   process().mode = streams;
+}
+
+void enqueue_when(void* stream, std::function<bool()> is_ready, std::function<void()> work) {
+  auto lock = lock_streams();
+  StreamState& queue = stream_of(stream);
+  check(!queue.capture, "enqueue_when: work that waits for others is not captured into a graph");
+  queue.items.push_back({std::move(work), nullptr, std::move(is_ready)});
+  if (process().mode == Streams::eager) run_what_is_ready(queue);
+}
+
+int device_of(void* stream) {
+  auto lock = lock_streams();
+  return stream_of(stream).device;
 }
 
 size_t pending(void* stream) {

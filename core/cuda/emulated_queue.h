@@ -14,6 +14,14 @@ namespace reprise::cuda::emulated {
 /// once comes out here; of later work, where the stream is next waited for.
 void enqueue(void* stream, std::function<void()> work);
 
+/// The same for work that waits for another rank: `is_ready` is asked, where the stream has come to it, until it says so.
+/// Nothing waits for it here, also where streams are eager. It cannot be captured.
+void enqueue_when(void* stream, std::function<bool()> is_ready, std::function<void()> work);
+
+int device_of(void* stream);
+/// The device that this thread selected last; 0 at first.
+int selected_device();
+
 /// How streams of this process run. Starts at REPRISE_EMULATOR_STREAMS=eager|deferred.
 enum class Streams {
   eager,    ///< work has run when the call that enqueues it returns

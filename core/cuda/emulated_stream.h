@@ -47,7 +47,8 @@ struct EventState {
 struct StreamState {
   struct Item {
     Work run;
-    std::shared_ptr<Point> wait;  // instead of work
+    std::shared_ptr<Point> wait;     // instead of work
+    std::function<bool()> is_ready;  // asked before `run`; empty: it always is
   };
   int device = 0;
   std::deque<Item> items;
@@ -63,10 +64,18 @@ StreamState* add_stream(int device);
 void remove_stream(StreamState* stream);
 
 void add(StreamState& stream, WorkKind kind, Work work);
+
+// Note [Work that waits for others]
+// What one rank's stream does may depend on another rank, a thread of this process or another process (an exchange of
+// NCCL's double). Such an item says when it is ready. Who waits for a stream asks it again and again, and gives the lock away
+// in between, so that the other rank's calls go on; who only adds work runs what is ready and leaves the rest.
+
+/// Runs the stream's first item, if there is one and it does not wait. False if nothing was done.
+bool advance(StreamState& stream);
+// These return once it is done. The caller holds the lock once, and no item is running.
 void run_all(StreamState& stream);
 void run_all_of_device(int device);
 void run_until(const std::shared_ptr<Point>& point);
-void run_one(StreamState& stream);  ///< if there is one
 bool runs_at_once(const StreamState& stream);
 
 }  // namespace reprise::cuda::emulated

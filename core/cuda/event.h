@@ -20,6 +20,7 @@ class Event {
     return *this;
   }
 
+  Device device() const { return device_; }
   void record(const Stream& stream);           ///< the point after all that is on the stream now
   void make_wait(const Stream& stream) const;  ///< what comes later on `stream` waits for the point
   bool is_done() const;                        ///< true if it was never recorded

@@ -5,7 +5,7 @@
 
 #include "reprise/core/cuda/error_slot.h"
 #include "reprise/core/cuda/runtime.h"
-#include "reprise/core/memory.h"
+#include "reprise/core/storage.h"
 
 namespace reprise::cuda {
 namespace {
@@ -18,6 +18,13 @@ class PoolScope {
 
  private:
   Stream stream_;
+};
+
+class CountedCapture {
+ public:
+  CountedCapture() { ++reprise::detail::captures_in_progress; }
+  ~CountedCapture() { --reprise::detail::captures_in_progress; }
+  CountedCapture(const CountedCapture&) = delete;
 };
 
 // Filled by static objects before main, so it is a function's static.
@@ -62,6 +69,7 @@ std::pair<Graph::Pool, Graph::Handle> Graph::capture(const Stream& stream, const
   StreamScope current(stream);
   Pool pool(stream);
   PoolScope scope(stream);
+  const CountedCapture counted;
   begin_capture(stream.handle());
   try {
     body();

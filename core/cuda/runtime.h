@@ -32,13 +32,14 @@ struct DeviceProperties {
   size_t memory_bytes = 0;
   size_t shared_bytes_per_block = 0;  ///< dynamic, with opt-in
   size_t l2_bytes = 0;
+  std::string bus_id;  ///< where it is on this machine's buses: of one GPU the same in all processes
 };
 const DeviceProperties& properties(int device);
 
 // Memory. Device memory is not to be read or written by the host but through copies.
 void* allocate(int device, size_t bytes);  ///< 256-byte aligned; null if there is not enough
 void release(int device, void* data) noexcept;
-size_t free_memory(int device);       ///< bytes that nobody on the machine has
+size_t free_memory(int device);       ///< bytes that no program on the machine has
 void* allocate_pinned(size_t bytes);  ///< host memory that devices reach; copies use it in the background
 void release_pinned(void* data) noexcept;
 

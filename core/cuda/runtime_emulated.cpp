@@ -18,14 +18,15 @@ namespace {
 
 using namespace emulated;
 
-DeviceProperties h200() {
+DeviceProperties h200(size_t index) {
   return {.name = "CUDA emulator",
           .major = 9,
           .minor = 0,
           .multiprocessors = 132,
           .memory_bytes = size_t(141) << 30,
           .shared_bytes_per_block = 227 << 10,
-          .l2_bytes = size_t(50) << 20};
+          .l2_bytes = size_t(50) << 20,
+          .bus_id = "emulated:" + std::to_string(index)};
 }
 
 std::vector<DeviceProperties>& devices() {
@@ -33,7 +34,9 @@ std::vector<DeviceProperties>& devices() {
     const char* text = std::getenv("REPRISE_EMULATOR_DEVICES");
     std::optional<size_t> count = text ? number_in<size_t>(text) : 1;
     check(count && *count <= 16, "REPRISE_EMULATOR_DEVICES: needs a number from 0 to 16, got '", text, "'");
-    return new std::vector<DeviceProperties>(*count, h200());
+    auto* made = new std::vector<DeviceProperties>;
+    for (size_t i = 0; i < *count; ++i) made->push_back(h200(i));
+    return made;
   }();
   return *all;
 }
@@ -45,6 +48,8 @@ void check_index(int device, const char* call) {
 void refuse_capturing(const StreamState& stream, const char* call) {
   check(!stream.capture, call, ": not allowed while the stream is captured into a graph");
 }
+
+thread_local int selected = 0;
 
 EventState& event_of(void* event) { return *static_cast<EventState*>(event); }
 
@@ -63,7 +68,12 @@ int device_count() { return int(devices().size()); }
 std::string unavailable_reason() { return "REPRISE_EMULATOR_DEVICES is 0"; }
 bool is_emulated() { return true; }
 int least_capability() { return 80; }
-void select_device(int device) { check_index(device, "select_device"); }
+
+void select_device(int device) {
+  check_index(device, "select_device");
+  selected = device;
+}
+int emulated::selected_device() { return selected; }
 
 const DeviceProperties& properties(int device) {
   check_index(device, "properties");
@@ -182,7 +192,7 @@ bool is_event_done(void* event) {
   auto point = event_of(event).last;
   if (!point || point->passed) return true;
   check(!point->captured, "is_event_done: the event was recorded while a graph was captured");
-  run_one(*point->stream);
+  advance(*point->stream);
   return point->passed;
 }
 
@@ -201,7 +211,7 @@ void wait_event(void* stream, void* event) {
   if (!point || point->passed) return;
   if (!point->captured) {
     check(!queue.capture, "wait_event: a captured stream waits for work outside of its graph");
-    if (point->stream != &queue) queue.items.push_back({{}, point});
+    if (point->stream != &queue) queue.items.push_back({{}, point, {}});
     return;
   }
   check(!queue.capture || queue.capture == point->captured, "wait_event: two captures would be joined");

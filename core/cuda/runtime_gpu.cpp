@@ -70,13 +70,17 @@ const Probe& probe() {
 DeviceProperties ask_properties(int device) {
   cudaDeviceProp found;
   check_call(cudaGetDeviceProperties(&found, device), "cudaGetDeviceProperties", "device ", device);
+  char bus_id[32] = "";
+  check_call(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), device), "cudaDeviceGetPCIBusId", "device ",
+             device);
   return {.name = found.name,
           .major = found.major,
           .minor = found.minor,
           .multiprocessors = found.multiProcessorCount,
           .memory_bytes = found.totalGlobalMem,
           .shared_bytes_per_block = found.sharedMemPerBlockOptin,
-          .l2_bytes = size_t(found.l2CacheSize)};
+          .l2_bytes = size_t(found.l2CacheSize),
+          .bus_id = bus_id};
 }
 
 thread_local int selected = -1;

@@ -30,17 +30,20 @@ std::string line_at(const std::string& text, size_t begin) {
 
 DataParallel::DataParallel(nn::Module& model, ProcessGroup& group, const BucketOptions& options)
     : model_(model), group_(group) {
-  TensorList leaves;
+  std::vector<int64_t> numel;
   for (const auto& [name, x] : model_.named_parameters()) {
     if (!x.requires_grad()) continue;
     parameters_.push_back({.name = name, .leaf = x});
-    leaves.push_back(x);
+    leaves_.push_back(x);
+    numel.push_back(x.numel());
   }
-  buckets_ = plan_buckets(leaves, options);
+  buckets_ = plan_buckets(leaves_, options);
+  shards_ = Shards(buckets_, numel, group.size());
   for (size_t b = 0; b < buckets_.size(); ++b)
     for (size_t i : buckets_[b].parameters) parameters_[i].bucket = b;
   check_alike();
-  take_rank_0s();
+  take_rank_0s(model_.named_parameters());
+  take_rank_0s(model_.named_buffers());
   add_hooks();
 }
 
@@ -63,12 +66,11 @@ void DataParallel::check_alike() {
   }
 }
 
-void DataParallel::take_rank_0s() {
+void DataParallel::take_rank_0s(const nn::NamedTensors& tensors) {
   if (group_.size() == 1) return;
   NoGrad guard;
   std::vector<Work> works;
-  for (const auto& tensors : {model_.named_parameters(), model_.named_buffers()})
-    for (const auto& [name, x] : tensors) works.push_back(group_.broadcast(x, 0, name));
+  for (const auto& [name, x] : tensors) works.push_back(group_.broadcast(x, 0, name));
   for (const Work& work : works) work.wait();
 }
 
@@ -80,11 +82,9 @@ void DataParallel::add_hooks() {
 
 std::vector<int64_t> DataParallel::share(int64_t micro_batches) {
   check_whole("share");
-  check(next_ == range_.end, "share: the step is not over: micro-batches ", next_, " to ", range_.end - 1,
-        " have not been given to backward");
-  for (const Parameter& parameter : parameters_)
-    check(!parameter.leaf.grad().defined(), "share: ", parameter.name,
-          " has a gradient already; zero_grad() comes before each step");
+  check_over("share");
+  check(own_passes_ == 0, "share: ", own_passes_, " passes in a NoSync have not been sent");
+  check_no_gradients("share");
   range_ = leaves_of_rank(group_.rank(), group_.size(), micro_batches);
   micro_batches_ = micro_batches;
   next_ = range_.begin;
@@ -92,6 +92,18 @@ std::vector<int64_t> DataParallel::share(int64_t micro_batches) {
   std::vector<int64_t> mine;
   for (int64_t g = range_.begin; g < range_.end; ++g) mine.push_back(g);
   return mine;
+}
+
+void DataParallel::check_over(const char* method) const {
+  check(next_ == range_.end, method, ": the step is not over: micro-batches ", next_, " to ", range_.end - 1,
+        " have not been given to backward");
+}
+
+void DataParallel::check_no_gradients(const char* method) {
+  for (const Parameter& parameter : parameters_)
+    check(!parameter.leaf.grad().defined(), method, ": ", parameter.name,
+          " has a gradient already; zero_grad() comes before each step");
+  for (Parameter& parameter : parameters_) parameter.own_gradient = {};
 }
 
 void DataParallel::begin_buffers() {
@@ -121,20 +133,37 @@ void DataParallel::backward(const Tensor& loss, int64_t g) {
   check(g >= next_, "backward: micro-batch ", g, " was given already; ", next_, " is next");
   check(g == next_, "backward: micro-batch ", next_, " is missing before ", g);
   check_buffers(g);
-  if (is_last(g)) {
-    not_ready_.clear();
-    for (const Bucket& bucket : buckets_) not_ready_.push_back(bucket.parameters.size());
-  }
+  run_pass(loss * (1.0 / double(micro_batches_)), g, g + 1 == range_.end);
+  next_ = g + 1;
+}
+
+// A step of size() leaves, of which this rank has one.
+void DataParallel::backward(const Tensor& loss) {
+  check_whole("backward");
+  check_over("backward");
+  if (own_passes_ == 0) check_no_gradients("backward");
+  micro_batches_ = group_.size();
+  range_ = {group_.rank(), group_.rank() + 1};
+  next_ = range_.end;
+  run_pass(loss * (1.0 / double(group_.size())), own_passes_, sends_);
+  own_passes_ = sends_ ? 0 : own_passes_ + 1;
+  if (sends_ && group_.size() > 1) take_rank_0s(model_.named_buffers());
+}
+
+void DataParallel::run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_last) {
+  leaf_ = leaf;
+  is_last_ = is_last;
+  not_ready_.clear();
+  for (const Bucket& bucket : buckets_) not_ready_.push_back(bucket.parameters.size());
   for (Parameter& parameter : parameters_) parameter.is_ready = false;
-  const Tensor scaled = loss * (1.0 / double(micro_batches_));
   is_whole_ = false;
   struct Pass {
     bool& in_pass;
     explicit Pass(bool& flag) : in_pass(flag) { in_pass = true; }
     ~Pass() { in_pass = false; }
   } pass(in_pass_);
-  scaled.backward();
-  end_pass(g);
+  scaled_loss.backward();
+  end_pass();
   is_whole_ = true;
 }
 
@@ -146,8 +175,8 @@ void DataParallel::mark_ready(size_t i) {
   parameter.is_ready = parameter.is_used = true;
   Tensor gradient = parameter.leaf.grad();
   parameter.leaf.set_grad({});
-  parameter.sums.push(next_, std::move(gradient));
-  if (!is_last(next_) || group_.size() == 1) return;
+  parameter.sums.push(leaf_, std::move(gradient));
+  if (!is_last_ || group_.size() == 1) return;
   --not_ready_[parameter.bucket];
   start_full_buckets();
 }
@@ -158,12 +187,10 @@ void DataParallel::start_full_buckets() {
     sending_.push_back(start(sending_.size()));
 }
 
-void DataParallel::end_pass(int64_t g) {
+void DataParallel::end_pass() {
   for (Parameter& parameter : parameters_)
-    if (!parameter.is_ready) parameter.sums.push(g, {});
-  next_ = g + 1;
-  if (next_ < range_.end) return;
-  group_.size() == 1 ? end_step_alone() : end_step();
+    if (!parameter.is_ready) parameter.sums.push(leaf_, {});
+  if (is_last_) group_.size() == 1 ? end_step_alone() : end_step();
 }
 
 void DataParallel::end_step_alone() {
@@ -180,22 +207,83 @@ std::string DataParallel::label(size_t b) const {
                       in_it.size() > 1 ? " ... " + parameters_[in_it.back()].name : "", ")");
 }
 
+// One for each of this rank's nodes of the tree. A hook and a loop of one's own have one node per rank.
+TensorList DataParallel::take_sums(size_t i) {
+  if (hook_ || own_passes_ > 0) return {parameters_[i].sums.take_total()};
+  return parameters_[i].sums.take();
+}
+
+// This rank's partial sums of a bucket, as one tensor each.
+TensorList DataParallel::take_nodes(size_t b) {
+  std::vector<TensorList> sums(parameters_.size());
+  for (size_t i : buckets_[b].parameters) sums[i] = take_sums(i);
+  TensorList flat;
+  const size_t nodes = sums[buckets_[b].parameters.front()].size();
+  for (size_t k = 0; k < nodes; ++k) flat.push_back(flatten_parts(b, sums, k));
+  return flat;
+}
+
+Device DataParallel::device_of(size_t b) const {
+  return parameters_[buckets_[b].parameters.front()].leaf.device();
+}
+
+// The parameters one after another, or the ranks' parts, padded.
+Tensor DataParallel::flatten_parts(size_t b, std::vector<TensorList>& sums, size_t k) {
+  TensorList pieces;
+  std::vector<int64_t> numel;
+  auto add = [&](Tensor piece, int64_t elements) {
+    pieces.push_back(std::move(piece));
+    numel.push_back(elements);
+  };
+  if (!scatters_)
+    for (size_t i : buckets_[b].parameters) add(std::move(sums[i][k]), parameters_[i].leaf.numel());
+  for (int rank = 0; scatters_ && rank < group_.size(); ++rank) {
+    int64_t padding = shards_.part_numel(b);
+    for (const auto& [i, range, offset] : shards_.of(b, rank)) {
+      const Tensor& sum = sums[i][k];
+      add(sum.defined() ? sum.reshape({sum.numel()}).slice(0, range.begin, range.end) : sum, range.count());
+      padding -= range.count();
+    }
+    add({}, padding);
+  }
+  return flatten(pieces, numel, buckets_[b].dtype, device_of(b));
+}
+
 DataParallel::Sending DataParallel::start(size_t b) {
   NoGrad guard;
-  const Bucket& bucket = buckets_[b];
-  std::vector<TensorList> nodes;  // of each parameter
-  TensorList leaves;
-  for (size_t i : bucket.parameters) {
-    nodes.push_back(parameters_[i].sums.take());
-    leaves.push_back(parameters_[i].leaf);
+  const TensorList nodes = take_nodes(b);
+  Sending sending{{.index = b, .label = label(b), .sums = nodes.front()}, {}};
+  if (hook_) {
+    sending.work = hook_(sending.bucket, group_);
+  } else if (scatters_) {
+    MemoryScope scope(MemoryCategory::gradients);
+    sending.bucket.sums = Tensor::empty({shards_.part_numel(b)}, buckets_[b].dtype, device_of(b));
+    sending.work = group_.scatter_nodes(sending.bucket.sums, nodes, micro_batches_, label(b));
+  } else {
+    sending.work = group_.sum_nodes(nodes.front(), nodes, micro_batches_, label(b));
   }
-  TensorList flat;
-  for (size_t k = 0; k < nodes_of(range_.begin, range_.end).size(); ++k) {
-    TensorList parts;
-    for (TensorList& of_parameter : nodes) parts.push_back(std::move(of_parameter[k]));
-    flat.push_back(flatten(parts, leaves, bucket.dtype));
+  return sending;
+}
+
+// The sums of a bucket have arrived; `used` tells which parameters any rank has used.
+void DataParallel::take_gradients(size_t b, const Tensor& used) {
+  const Tensor& sums = sending_[b].bucket.sums;
+  int64_t begin = 0;
+  for (size_t i : buckets_[b].parameters) {
+    Parameter& parameter = parameters_[i];
+    const Tensor& leaf = parameter.leaf;
+    const int64_t end = begin + leaf.numel();
+    parameter.is_used = false;
+    if (used.data<uint8_t>()[i] && scatters_) {
+      const Shard& own = shards_.of_parameter(i, group_.rank());
+      parameter.own_gradient = sums.slice(0, own.offset, own.offset + own.range.count());
+      leaf.set_grad(Tensor::hollow(
+          {nullptr, leaf.shape(), contiguous_strides(leaf.shape()), buckets_[b].dtype, leaf.device()}));
+    } else if (used.data<uint8_t>()[i]) {
+      leaf.set_grad(sums.slice(0, begin, end).reshape(leaf.shape()));
+    }
+    begin = end;
   }
-  return {flat.front(), group_.sum_nodes(flat.front(), flat, micro_batches_, label(b))};
 }
 
 void DataParallel::end_step() {
@@ -205,23 +293,28 @@ void DataParallel::end_step() {
   for (const Parameter& parameter : parameters_) used.push_back(parameter.is_used);
   const Tensor anywhere = Tensor::from(used, {int64_t(used.size())});
   Work known = group_.all_reduce(anywhere, ReduceOp::max, "used parameters");
-  for (const Sending& sending : sending_) sending.work.wait();
-  known.wait();
-  for (size_t b = 0; b < buckets_.size(); ++b) {
-    int64_t begin = 0;
-    for (size_t i : buckets_[b].parameters) {
-      Parameter& parameter = parameters_[i];
-      const int64_t end = begin + parameter.leaf.numel();
-      if (anywhere.data<uint8_t>()[i])
-        parameter.leaf.set_grad(sending_[b].sums.slice(0, begin, end).reshape(parameter.leaf.shape()));
-      parameter.is_used = false;
-      begin = end;
-    }
+  for (const Sending& sending : sending_) {
+    sending.work.wait();
+    if (sending.bucket.finish) sending.bucket.finish();
   }
+  known.wait();
+  for (size_t b = 0; b < buckets_.size(); ++b) take_gradients(b, anywhere);
   sending_.clear();
   if (!statistics_) return;
   fold_statistics(group_, buffers_, statistics_->take());
   statistics_.reset();
+}
+
+void DataParallel::scatter_gradients() {
+  check_over("scatter_gradients");
+  check(!hook_, "scatter_gradients: a bucket hook sends whole gradients");
+  scatters_ = group_.size() > 1;
+}
+
+void DataParallel::set_bucket_hook(BucketHook hook) {
+  check_over("set_bucket_hook");
+  check(!hook || !scatters_, "set_bucket_hook: gradients are scattered (ZeRO, stage 2), which no hook does");
+  hook_ = std::move(hook);
 }
 
 }  // namespace reprise::distributed

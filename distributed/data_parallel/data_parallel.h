@@ -12,10 +12,13 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "reprise/autograd/ops/norm/batch_statistics.h"
+#include "reprise/distributed/data_parallel/bucket_hook.h"
 #include "reprise/distributed/data_parallel/buckets.h"
 #include "reprise/distributed/data_parallel/partial_sums.h"
+#include "reprise/distributed/data_parallel/shards.h"
 #include "reprise/distributed/process_group.h"
 #include "reprise/nn/module.h"
 
@@ -23,8 +26,8 @@ namespace reprise::distributed {
 
 class DataParallel {
  public:
-  /// Gives `model` the parameters and buffers of rank 0. Parameters that require grad now are trained; they are on the CPU,
-  /// or anywhere in a group of one, where nothing is sent or copied.
+  /// Gives `model` the parameters and buffers of rank 0. Parameters that require grad now are trained. The model is
+  /// on the group's device or the CPU, or anywhere in a group of one, where nothing is sent or copied.
   /// Both are kept by reference and outlive this. Error on all ranks, with the first difference, where their models differ.
   DataParallel(nn::Module& model, ProcessGroup& group, const BucketOptions& options = {});
   ~DataParallel();
@@ -33,6 +36,9 @@ class DataParallel {
   nn::Module& model() { return model_; }
   ProcessGroup& group() { return group_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// What is trained, in the order of the model: parameters are known by their place here.
+  const TensorList& leaves() const { return leaves_; }
+  const Shards& shards() const { return shards_; }
 
   /// Begins a step of `micro_batches` (G), a multiple of the ranks: those of this rank, in their order. Error if not all of
   /// the step before have been given to `backward`, or if a parameter still has a gradient.
@@ -45,7 +51,26 @@ class DataParallel {
   /// a buffer of the model in another way, which the others would not hear of.
   void backward(const Tensor& loss, int64_t g);
 
+  /// For loops of one's own, which do not deal micro-batches: the mean over the ranks of the gradients of `loss`, and of all
+  /// losses before it in a NoSync, which are added. All ranks make as many passes. Buffers become rank 0's as the gradients
+  /// arrive. A rank's passes are added by a tree of their own, so that bits are those of `share` if these are a power of two
+  /// and each loss is divided by their number. Error within a step that `share` has begun.
+  void backward(const Tensor& loss);
+
+  /// What sends the buckets from now on, in the place of the sum in the tree's order; empty: that sum. Error where gradients
+  /// are scattered. All ranks call it, between two steps. A group of one sends nothing and calls none.
+  void set_bucket_hook(BucketHook hook);
+
+  /// From now on a rank has the mean of the shards that it owns alone, and half as much is sent (ZeRO, stage 2): a `grad` is
+  /// hollow then, of the form that it would have, and reading it is an Error. Nothing changes in a group of one. All ranks
+  /// call it, between two steps.
+  void scatter_gradients();
+  bool scatters_gradients() const { return scatters_; }
+  /// This rank's shard of a gradient, (count), until the next step begins; undefined if the step used the parameter nowhere.
+  Tensor own_gradient(size_t parameter) const { return parameters_[parameter].own_gradient; }
+
  private:
+  friend class NoSync;
   struct Parameter {
     std::string name;
     Tensor leaf;
@@ -53,38 +78,54 @@ class DataParallel {
     PartialSums sums{};
     bool is_ready = false;  // in this pass
     bool is_used = false;   // in this step, by this rank
+    Tensor own_gradient{};  // where gradients are scattered
     std::function<void()> remove_hook{};
   };
-  // A bucket on its way: where its sums arrive.
+  // A bucket on its way.
   struct Sending {
-    Tensor sums;
+    GradientBucket bucket;
     Work work;
   };
 
   void check_alike();
   void check_whole(const char* method) const;
+  void check_over(const char* method) const;
+  void check_no_gradients(const char* method);
+  void run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_last);
   void begin_buffers();
   void check_buffers(int64_t g) const;
-  void take_rank_0s();
+  void take_rank_0s(const nn::NamedTensors& tensors);
   void add_hooks();
   void mark_ready(size_t parameter);
-  void end_pass(int64_t g);
+  void end_pass();
   void start_full_buckets();
   Sending start(size_t bucket);
+  TensorList take_nodes(size_t bucket);
+  TensorList take_sums(size_t parameter);
+  Device device_of(size_t bucket) const;
+  Tensor flatten_parts(size_t bucket, std::vector<TensorList>& sums, size_t node);
+  void take_gradients(size_t bucket, const Tensor& used);
   void end_step();
   void end_step_alone();
-  bool is_last(int64_t g) const { return g + 1 == range_.end; }
   std::string label(size_t bucket) const;
 
   nn::Module& model_;
   ProcessGroup& group_;
   std::vector<Parameter> parameters_;
+  TensorList leaves_;
   std::vector<Bucket> buckets_;
+  Shards shards_{{}, {}, 1};
+  bool scatters_ = false;
+  BucketHook hook_;
   // Of the step.
   int64_t micro_batches_ = 0;
   LeafRange range_;
   int64_t next_ = 0;               // the micro-batch that comes next
+  int64_t own_passes_ = 0;         // of a loop of one's own, which have not been sent
+  bool sends_ = true;              // false in a NoSync
   bool in_pass_ = false;           // hooks count in passes of `backward` alone
+  int64_t leaf_ = 0;               // of this pass, in the tree of partial sums
+  bool is_last_ = false;           // this pass sends
   bool is_whole_ = true;           // false once a pass has thrown
   std::vector<size_t> not_ready_;  // parameters of each bucket
   std::vector<Sending> sending_;   // buckets so far, in their order
@@ -92,6 +133,26 @@ class DataParallel {
   nn::NamedTensors buffers_;
   std::vector<uint64_t> versions_;
   std::optional<autograd::StatisticsCollector> statistics_;
+};
+
+/// While it lives, `backward(loss)` sends nothing and adds up: for loops of one's own that accumulate gradients. (In
+/// PyTorch's no_sync the forward passes must lie within, too.)
+///
+///   for (int i = 0; i < 4; ++i) {
+///     std::optional<rp::distributed::NoSync> wait;
+///     if (i < 3) wait.emplace(parallel);
+///     parallel.backward(loss_of(i) * 0.25);
+///   }
+class NoSync {
+ public:
+  explicit NoSync(DataParallel& parallel)
+      : parallel_(parallel), before_(std::exchange(parallel.sends_, false)) {}
+  ~NoSync() { parallel_.sends_ = before_; }
+  NoSync(const NoSync&) = delete;
+
+ private:
+  DataParallel& parallel_;
+  bool before_;
 };
 
 }  // namespace reprise::distributed

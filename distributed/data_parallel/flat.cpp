@@ -1,41 +1,34 @@
 #include "reprise/distributed/data_parallel/flat.h"
 
-#include <cstring>
+#include <numeric>
 
-#include "reprise/core/parallel.h"
+#include "reprise/autograd/grad_mode.h"
 
 namespace reprise::distributed {
-namespace {
 
-constexpr int64_t grain = 1 << 20;  // bytes copied by one thread at a time
-
-}  // namespace
-
-Tensor flatten(const TensorList& parts, const TensorList& forms, DType dtype) {
-  int64_t numel = 0;
-  for (const Tensor& form : forms) numel += form.numel();
+Tensor flatten(const TensorList& parts, const std::vector<int64_t>& numel, DType dtype, Device device) {
+  const int64_t total = std::accumulate(numel.begin(), numel.end(), int64_t(0));
   for (const Tensor& part : parts) {
     if (!part.defined()) continue;
-    check(part.dtype() == dtype && part.device().is_cpu(), "flatten: a gradient is ", part.dtype(), " on ",
-          part.device(), ", its bucket ", dtype, " on the CPU; set_grad_dtype comes before DataParallel");
+    check(part.dtype() == dtype && part.device() == device, "flatten: a gradient is ", part.dtype(), " on ",
+          part.device(), ", its bucket ", dtype, " on ", device,
+          "; set_grad_dtype comes before DataParallel, and a model is on one device");
   }
   const Tensor& first = parts.front();
   if (parts.size() == 1 && first.defined() && first.is_contiguous() && first.is_sole_owner())
-    return first.reshape({numel});
+    return first.reshape({total});
+  NoGrad guard;
   MemoryScope scope(MemoryCategory::gradients);
-  Tensor flat = Tensor::empty({numel}, dtype);
-  char* to = static_cast<char*>(flat.view().data);
+  Tensor flat = Tensor::empty({total}, dtype, device);
+  int64_t begin = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const int64_t bytes = forms[i].numel() * int64_t(size_of(dtype));
-    const Tensor from = parts[i].defined() ? parts[i].contiguous() : Tensor();
-    const char* data = from.defined() ? static_cast<const char*>(from.view().data) : nullptr;
-    parallel_for(bytes, grain, [&](int64_t begin, int64_t end) {
-      if (data)
-        std::memcpy(to + begin, data + begin, size_t(end - begin));
-      else
-        std::memset(to + begin, 0, size_t(end - begin));
-    });
-    to += bytes;
+    const int64_t end = begin + numel[i];
+    const Tensor place = flat.slice(0, begin, end);
+    if (parts[i].defined())
+      place.reshape(parts[i].shape()).copy_(parts[i]);
+    else
+      place.zero_();
+    begin = end;
   }
   return flat;
 }

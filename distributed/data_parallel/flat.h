@@ -5,9 +5,9 @@
 
 namespace reprise::distributed {
 
-/// The elements of `parts`, one after another, (n); zeros in the place of an undefined part, which would be of the shape of
-/// forms[i]. All are on the CPU and of `dtype`: Error otherwise. Of one
-/// part this is itself, reshaped, where it is contiguous and nothing else holds its memory.
-Tensor flatten(const TensorList& parts, const TensorList& forms, DType dtype);
+/// The elements of `parts`, one after another, (n); numel[i] zeros in the place of an undefined one, which has so many
+/// otherwise. All are on `device` and of `dtype`: Error otherwise. Of one part this is itself, reshaped, where it is
+/// contiguous and nothing else holds its memory.
+Tensor flatten(const TensorList& parts, const std::vector<int64_t>& numel, DType dtype, Device device = {});
 
 }  // namespace reprise::distributed

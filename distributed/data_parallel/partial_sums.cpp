@@ -6,8 +6,6 @@
 namespace reprise::distributed {
 namespace {
 
-Tensor zeros_like(const Tensor& x) { return Tensor::zeros(x.shape(), x.dtype(), x.device()); }
-
 Tensor sum_of(Tensor left, Tensor right) {
   if (!left.defined() && !right.defined()) return {};
   if (!left.defined()) left = zeros_like(right);

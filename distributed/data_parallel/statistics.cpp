@@ -39,8 +39,9 @@ std::vector<double> to_numbers(const std::vector<BatchStatistics>& batches, cons
 size_t update_by(const double* numbers, const nn::NamedTensors& buffers) {
   auto buffer = [&](double place) { return place < 0 ? Tensor() : buffers.at(size_t(place)).second; };
   const auto channels = size_t(numbers[5]);
+  const Device device = buffer(numbers[0]).device();
   auto values = [&](const double* begin) {
-    return Tensor::from(std::vector<double>(begin, begin + channels), {int64_t(channels)});
+    return Tensor::from(std::vector<double>(begin, begin + channels), {int64_t(channels)}).to(device);
   };
   const BatchStatistics batch{.mean = values(numbers + header),
                               .variance = values(numbers + header + channels),

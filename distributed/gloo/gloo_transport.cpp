@@ -14,6 +14,7 @@
 #include "reprise/core/error.h"
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/distributed/hub/hub_server.h"
+#include "reprise/distributed/late.h"
 
 namespace reprise::distributed {
 namespace {
@@ -34,18 +35,17 @@ std::vector<int> ports_of(int first) {
 
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(const Environment& environment, milliseconds timeout)
-      : rank_(environment.rank), ranks_(environment.ranks) {
+  GlooTransport(const Environment& environment, milliseconds timeout, milliseconds peer_timeout)
+      : rank_(environment.rank), ranks_(environment.ranks), peer_timeout_(peer_timeout) {
     ignore_sigpipe();
     const std::string address = loopback_address(environment.address);
     const std::vector<int> ports = ports_of(environment.port);
     const auto deadline = Clock::now() + timeout;
     if (rank_ == 0)
-      server_ =
-          std::make_unique<HubServer>(HubServer::Options{address, ports, environment.job, ranks_, timeout});
+      server_ = std::make_unique<HubServer>(
+          HubServer::Options{address, ports, environment.job, ranks_, timeout, peer_timeout});
     connect(environment, address, server_ ? std::vector{server_->port()} : ports, timeout);
     prove(deadline);
-    hub_->listen([this] { abort_waits(); });
   }
 
   ~GlooTransport() override {
@@ -63,7 +63,7 @@ class GlooTransport final : public Transport {
     std::unique_ptr<SentNote> oldest;
     {
       std::lock_guard lock(notes_mutex_);
-      auto& notes = notes_[{to, tag}];
+      auto& notes = notes_[to];
       start([&] { sent->buffer->send(to, tag); }, to);
       notes.push_back(std::move(sent));
       if (notes.size() <= most_notes) return;
@@ -77,7 +77,7 @@ class GlooTransport final : public Transport {
     Note note{};
     auto buffer = context_->createUnboundBuffer(note.data(), note.size());
     start([&] { buffer->recv(from, tag); }, from);
-    wait(*buffer, Way::in, from, deadline);
+    wait(*buffer, Way::in, from, deadline, late_call);
     return note;
   }
 
@@ -95,6 +95,13 @@ class GlooTransport final : public Transport {
     }
     for (size_t i = 0; i < in.size(); ++i) wait(*in[i], Way::in, receives[i].from, deadline);
     for (size_t i = 0; i < out.size(); ++i) wait(*out[i], Way::out, sends[i].to, deadline);
+  }
+
+  std::optional<Failure> failure() const override { return hub_->failure(); }
+
+  Failure explain(const Failure& own) override {
+    hub_->report(own);
+    return hub_->failure(verdict_time).value_or(own);
   }
 
   void fail(const Failure& failure) override {
@@ -119,7 +126,8 @@ class GlooTransport final : public Transport {
     std::unique_ptr<Buffer> buffer;
   };
 
-  // The device's pairs listen; the hub tells all ranks where; each two connect.
+  // The device's pairs listen; the hub tells all ranks where; each two connect. Where the world ends meanwhile, pairs that
+  // wait for the other end are closed: Gloo has no other way to end that.
   void connect(const Environment& environment, const std::string& address, const std::vector<int>& ports,
                milliseconds timeout) {
     try {
@@ -132,16 +140,32 @@ class GlooTransport final : public Transport {
         const std::vector<char> bytes = context_->createPair(r)->address().bytes();
         addresses[size_t(r)].assign(bytes.begin(), bytes.end());
       }
-      hub_ = std::make_unique<HubClient>(
-          HubClient::Options{address, ports, environment.job, rank_, ranks_, std::move(addresses), timeout});
-      for (int r = 0; r < ranks_; ++r) {
-        const std::string& to = hub_->addresses()[size_t(r)];
-        if (r != rank_) context_->getPair(r)->connect(std::vector<char>(to.begin(), to.end()));
-      }
+      hub_ = std::make_unique<HubClient>(HubClient::Options{address, ports, environment.job, rank_, ranks_,
+                                                            std::move(addresses), timeout, peer_timeout_},
+                                         [this] { end_waits(); });
+      for (int r = 0; r < ranks_; ++r)
+        if (r != rank_) connect_pair(r);
+      is_connected_ = true;
     } catch (const ::gloo::Exception& error) {
       throw TransportError(
           {FailureKind::transport, rank_, detail::join("join: Gloo did not connect: ", error.what())});
     }
+  }
+
+  void connect_pair(int r) {
+    const std::string& to = hub_->addresses()[size_t(r)];
+    try {
+      if (!hub_->failure()) context_->getPair(r)->connect(std::vector<char>(to.begin(), to.end()));
+    } catch (const std::exception& error) { throw TransportError(cause(r, error.what())); }
+    if (auto failure = hub_->failure()) throw TransportError(*failure);  // the pair may be a closed one
+  }
+
+  // On the hub's thread.
+  void end_waits() {
+    abort_waits();
+    if (is_connected_) return;
+    for (int r = 0; r < ranks_; ++r)
+      if (r != rank_) context_->getPair(r)->close();
   }
 
   // Anybody on this machine may have connected to a pair; only its rank has its proof.
@@ -169,7 +193,7 @@ class GlooTransport final : public Transport {
     } catch (const ::gloo::Exception& error) { throw TransportError(cause(peer, error.what())); }
   }
 
-  void wait(Buffer& buffer, Way way, int peer, Clock::time_point deadline) {
+  void wait(Buffer& buffer, Way way, int peer, Clock::time_point deadline, Failure (*late)(int) = late_data) {
     {
       std::lock_guard lock(waits_mutex_);
       waits_.push_back({&buffer, way});
@@ -186,9 +210,7 @@ class GlooTransport final : public Transport {
       std::erase_if(waits_, [&](const Wait& wait) { return wait.buffer == &buffer; });
     }
     if (is_done) return;
-    if (Clock::now() >= deadline && !hub_->failure())
-      throw TransportError(
-          {FailureKind::late, peer, detail::join("rank ", peer, " did not make the call in time")});
+    if (Clock::now() >= deadline && !hub_->failure()) throw TransportError(late(peer));
     throw TransportError(cause(peer, error));
   }
 
@@ -200,10 +222,8 @@ class GlooTransport final : public Transport {
       if (hub_->has_left(peer))
         return {FailureKind::left, peer, detail::join("rank ", peer, " left the group")};
     }
-    const Failure own{FailureKind::transport, peer,
-                      detail::join("rank ", rank_, ": the connection to rank ", peer, " failed: ", error)};
-    hub_->report(own);
-    return hub_->failure(verdict_time).value_or(own);
+    return explain({FailureKind::transport, peer,
+                    detail::join("rank ", rank_, ": the connection to rank ", peer, " failed: ", error)});
   }
 
   void abort_waits() {
@@ -215,8 +235,8 @@ class GlooTransport final : public Transport {
   void deliver_notes() {
     const auto deadline = Clock::now() + context_->getTimeout();
     try {
-      for (auto& [route, notes] : notes_)
-        for (auto& sent : notes) wait(*sent->buffer, Way::out, route.first, deadline);
+      for (auto& [to, notes] : notes_)
+        for (auto& sent : notes) wait(*sent->buffer, Way::out, to, deadline);
     } catch (const TransportError&) {}  // the others know by now
   }
 
@@ -226,23 +246,28 @@ class GlooTransport final : public Transport {
   };
 
   int rank_, ranks_;
+  milliseconds peer_timeout_;
   std::unique_ptr<HubServer> server_;  // on rank 0
   std::shared_ptr<::gloo::transport::Device> device_;
   std::shared_ptr<::gloo::transport::Context> context_;
-  std::unique_ptr<HubClient> hub_;
   std::mutex waits_mutex_, notes_mutex_;
   std::vector<Wait> waits_;
-  std::map<std::pair<int, uint64_t>, std::deque<std::unique_ptr<SentNote>>> notes_;  // by rank and tag
-  std::atomic<bool> is_failed_{false};
+  std::map<int, std::deque<std::unique_ptr<SentNote>>> notes_;  // by rank
+  std::atomic<bool> is_failed_{false}, is_connected_{false};
   bool has_left_ = false;
+  std::unique_ptr<HubClient> hub_;  // last: its thread uses what stands above
 };
 
 }  // namespace
 
 bool has_gloo() { return true; }
 
-std::shared_ptr<Transport> connect_gloo(const Environment& environment, std::chrono::milliseconds timeout) {
-  return std::make_shared<GlooTransport>(environment, timeout);
+std::shared_ptr<Transport> connect_gloo(const Environment& environment, milliseconds timeout,
+                                        milliseconds peer_timeout) {
+  check(peer_timeout.count() == 0 || peer_timeout >= 4 * beat_time, "join: a peer timeout of ",
+        peer_timeout.count(), " ms; heartbeats come every ", beat_time.count(), " ms: give 0 or at least ",
+        4 * beat_time.count());
+  return std::make_shared<GlooTransport>(environment, timeout, peer_timeout);
 }
 
 }  // namespace reprise::distributed

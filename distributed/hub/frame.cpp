@@ -40,7 +40,7 @@ std::optional<Frame> FrameReader::next() {
   if (bytes_.size() < head) return {};
   const size_t size = number_at(bytes_, 0);
   check(size <= longest_frame, "hub: what arrived is no frame");
-  check(std::strchr("GHWRFBL", bytes_[4]) && bytes_[4], "hub: what arrived is no frame");
+  check(std::strchr("GHWRFBLT", bytes_[4]) && bytes_[4], "hub: what arrived is no frame");
   if (bytes_.size() < head + size) return {};
   Frame frame{FrameKind(bytes_[4])};
   for (size_t at = head; at < head + size;) {

@@ -13,10 +13,11 @@ enum class FrameKind : char {
   greeting = 'G',  ///< hub: protocol, job
   hello = 'H',     ///< rank: rank, ranks, pid, an address for each rank
   welcome = 'W',   ///< hub: an address of each rank for this one, proofs to send, proofs to expect
-  refusal = 'R',   ///< hub: why nobody joins
+  refusal = 'R',   ///< hub: why the ranks cannot join
   failure = 'F',   ///< rank to hub, hub to all: kind, rank, message
   goodbye = 'B',   ///< rank: it makes no more calls
   left = 'L',      ///< hub: which rank said goodbye
+  beat = 'T',      ///< rank to hub, hub to ranks: nothing but that it is there
 };
 
 struct Frame {

@@ -20,9 +20,11 @@ std::chrono::milliseconds until(Clock::time_point deadline) {
 
 }  // namespace
 
-HubClient::HubClient(const Options& options) : ranks_(options.ranks) {
+HubClient::HubClient(const Options& options, std::function<void()> on_failure)
+    : ranks_(options.ranks), peer_timeout_(options.peer_timeout), on_failure_(std::move(on_failure)) {
   ignore_sigpipe();
   join(options);
+  thread_ = std::thread([this] { loop(); });
 }
 
 HubClient::~HubClient() {
@@ -35,27 +37,27 @@ void HubClient::join(const Options& options) {
   Frame hello{FrameKind::hello,
               {std::to_string(options.rank), std::to_string(options.ranks), std::to_string(getpid())}};
   hello.fields.insert(hello.fields.end(), options.addresses.begin(), options.addresses.end());
-  std::optional<Frame> answer;
-  while (!answer && Clock::now() < deadline) {  // a hub that waited too long for the hello has hung up
-    for (size_t i = 0; !answer && i < options.ports.size(); ++i) {
+  std::optional<Frame> heard;
+  while (!heard && Clock::now() < deadline) {  // a hub that waited too long for the hello has hung up
+    for (size_t i = 0; !heard && i < options.ports.size(); ++i) {
       socket_ = connect_to(options.address, options.ports[i]);
       if (!socket_ || !is_same_user(socket_) || !is_our_hub(options.job) || !send_all(socket_, encode(hello)))
         continue;
-      answer = receive(deadline + greeting_time);  // the hub's own word is better
+      heard = answer(deadline + greeting_time);  // the hub's own word is better
     }
-    if (!answer) std::this_thread::sleep_for(between_tries);
+    if (!heard) std::this_thread::sleep_for(between_tries);
   }
-  if (!answer) {
+  if (!heard) {
     Listing tried;
     tried.add(options.address, ", ports ", options.ports.front(), " to ", options.ports.back());
     throw TransportError({FailureKind::late, 0, "rank 0 was not found, at none of:" + tried.str()});
   }
-  if (answer->kind == FrameKind::refusal && !answer->fields.empty())
-    throw TransportError({FailureKind::refused, options.rank, "join: " + answer->fields[0]});
+  if (heard->kind == FrameKind::refusal && !heard->fields.empty())
+    throw TransportError({FailureKind::refused, options.rank, "join: " + heard->fields[0]});
   const auto n = size_t(ranks_);
-  check(answer->kind == FrameKind::welcome && answer->fields.size() == 3 * n, "hub: a welcome of ",
-        answer->fields.size(), " fields");
-  const auto begin = answer->fields.begin();
+  check(heard->kind == FrameKind::welcome && heard->fields.size() == 3 * n, "hub: a welcome of ",
+        heard->fields.size(), " fields");
+  const auto begin = heard->fields.begin();
   addresses_.assign(begin, begin + ranks_);
   sent_.assign(begin + ranks_, begin + 2 * ranks_);
   expected_.assign(begin + 2 * ranks_, begin + 3 * ranks_);
@@ -80,26 +82,57 @@ std::optional<Frame> HubClient::receive(Clock::time_point deadline) {
   }
 }
 
-void HubClient::listen(std::function<void()> on_failure) {
-  on_failure_ = std::move(on_failure);
-  thread_ = std::thread([this] { loop(); });
+// What the hub says once it has this rank's hello; nothing if it hangs up.
+std::optional<Frame> HubClient::answer(Clock::time_point deadline) {
+  Silence silence(peer_timeout_);
+  while (Clock::now() < deadline) {
+    if (auto frame = reader_.next()) {
+      if (frame->kind != FrameKind::beat) return frame;
+    } else if (wait_for_bytes(silence)) {
+      const std::string bytes = receive_some(socket_);
+      if (bytes.empty()) return {};
+      reader_.feed(bytes);
+    }
+  }
+  return {};
+}
+
+// False if nothing has come yet. What has come is heard first, also where this process was stopped.
+bool HubClient::wait_for_bytes(Silence& silence) {
+  if (wait_readable(socket_, tick)) {
+    silence.heard();
+    return true;
+  }
+  if (silence.is_too_long() && !has_left(0)) throw TransportError(silent_failure(0, "rank 0", silence));
+  return false;
 }
 
 void HubClient::loop() {
+  Silence silence(peer_timeout_);
   try {
     while (!is_closing_) {
+      beat();
       if (auto frame = reader_.next()) {
         handle(*frame);
-        continue;
+      } else if (wait_for_bytes(silence)) {
+        const std::string bytes = receive_some(socket_);
+        if (bytes.empty()) break;
+        reader_.feed(bytes);
       }
-      if (!wait_readable(socket_, tick)) continue;
-      const std::string bytes = receive_some(socket_);
-      if (bytes.empty()) break;
-      reader_.feed(bytes);
     }
-  } catch (const Error& error) { return end({FailureKind::transport, 0, error.what()}); }
+  } catch (const TransportError& error) { return end(error.failure()); } catch (const Error& error) {
+    return end({FailureKind::transport, 0, error.what()});
+  }
   if (!is_closing_ && !has_left(0))
     end({FailureKind::died, 0, "rank 0 died: its connection closed without a goodbye"});
+}
+
+void HubClient::beat() {
+  const auto now = Clock::now();
+  if (now < beat_at_) return;
+  beat_at_ = now + beat_time;
+  std::lock_guard lock(send_mutex_);
+  send_if_room(socket_, encode({FrameKind::beat}));
 }
 
 void HubClient::handle(const Frame& frame) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "reprise/distributed/hub/frame.h"
+#include "reprise/distributed/hub/silence.h"
 #include "reprise/distributed/hub/socket.h"
 #include "reprise/distributed/transport.h"
 
@@ -21,11 +22,13 @@ class HubClient {
     std::vector<int> ports{};  ///< the hub listens on one of them
     std::string job{};
     int rank = 0, ranks = 1;
-    std::vector<std::string> addresses{};  ///< where each rank finds this one
-    std::chrono::milliseconds timeout{};   ///< for the hub and all ranks to come
+    std::vector<std::string> addresses{};                           ///< where each rank finds this one
+    std::chrono::milliseconds timeout{};                            ///< for the hub and all ranks to come
+    std::chrono::milliseconds peer_timeout = default_peer_timeout;  ///< for a heartbeat of the hub; 0: none
   };
-  /// Waits until all ranks have come. Throws TransportError: `late` if they do not, `refused` with the hub's reason.
-  explicit HubClient(const Options& options);
+  /// Waits until all ranks have come. Throws TransportError: `late` if they do not, `silent` where the hub stops, `refused`
+  /// with its reason. From then on a thread sends heartbeats and listens; it calls `on_failure` once, when the world has ended.
+  HubClient(const Options& options, std::function<void()> on_failure);
   ~HubClient();
   HubClient(const HubClient&) = delete;
 
@@ -34,8 +37,6 @@ class HubClient {
   const std::vector<std::string>& proofs_to_send() const { return sent_; }
   const std::vector<std::string>& proofs_to_expect() const { return expected_; }
 
-  /// Listens from now on. `on_failure` is called once, on another thread, when the world has ended.
-  void listen(std::function<void()> on_failure);
   void report(const Failure& failure);
   void say_goodbye();
   /// Why the world ended, if it has by the end of `time`.
@@ -45,12 +46,16 @@ class HubClient {
  private:
   void join(const Options& options);
   std::optional<Frame> receive(Clock::time_point deadline);
+  std::optional<Frame> answer(Clock::time_point deadline);
+  bool wait_for_bytes(Silence& silence);
   bool is_our_hub(const std::string& job);
   void loop();
+  void beat();
   void handle(const Frame& frame);
   void end(const Failure& failure);
 
   int ranks_ = 1;
+  std::chrono::milliseconds peer_timeout_;
   Socket socket_;
   FrameReader reader_;
   std::vector<std::string> addresses_, sent_, expected_;
@@ -61,6 +66,7 @@ class HubClient {
   std::set<int> left_;
   std::mutex send_mutex_;
   std::atomic<bool> is_closing_{false};
+  Clock::time_point beat_at_{};
   std::thread thread_;
 };
 

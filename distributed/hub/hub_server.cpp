@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::chrono::seconds hello_time{5};
 constexpr std::chrono::milliseconds report_time{200};
+constexpr std::chrono::milliseconds short_wait{50}, long_wait{beat_time / 2};
 constexpr size_t spare_connections = 16;
 
 // 128 bits that only the two ranks of a pair get.
@@ -62,7 +63,9 @@ void HubServer::loop() {
   if (!is_over_) send_to_all({FrameKind::left, {"0"}});
 }
 
-int HubServer::milliseconds_to_wait() const { return pending_ || !is_running_ ? 50 : -1; }
+int HubServer::milliseconds_to_wait() const {
+  return int((pending_ || !is_running_ ? short_wait : long_wait).count());
+}
 
 void HubServer::accept_one() {
   Socket socket = accept_from(listener_);
@@ -70,13 +73,16 @@ void HubServer::accept_one() {
     return;
   if (!send_all(socket, encode({FrameKind::greeting, {"reprise-hub-1", options_.job}}))) return;
   const int fd = socket.fd();
-  connections_.emplace(fd, Connection{.socket = std::move(socket), .hello_by = Clock::now() + hello_time});
+  connections_.emplace(fd, Connection{.socket = std::move(socket),
+                                      .hello_by = Clock::now() + hello_time,
+                                      .silence = Silence(options_.peer_timeout)});
 }
 
 // False once the connection has ended.
 bool HubServer::read(Connection& connection) {
   const std::string bytes = receive_some(connection.socket);
   if (bytes.empty()) return false;
+  connection.silence.heard();
   try {
     connection.reader.feed(bytes);
     while (auto frame = connection.reader.next()) handle(connection, *frame);
@@ -115,16 +121,20 @@ void HubServer::handle_hello(Connection& connection, const Frame& frame) {
 
 void HubServer::handle_end(const Connection& connection) {
   if (connection.rank < 0 || connection.said_goodbye) return;
-  const std::string who = detail::join("rank ", connection.rank, " (pid ", connection.pid, ")");
+  const std::string who = name_of(connection);
   if (!is_running_) return refuse_all(who + " went before all ranks had come");
   report({FailureKind::died, connection.rank, who + " died: its connection closed without a goodbye"});
+}
+
+std::string HubServer::name_of(const Connection& connection) {
+  return detail::join("rank ", connection.rank, " (pid ", connection.pid, ")");
 }
 
 void HubServer::welcome_all() {
   listener_.close();
   is_running_ = true;
-  std::map<int, const Connection*> by_rank;
-  for (const auto& [fd, c] : connections_)
+  std::map<int, Connection*> by_rank;
+  for (auto& [fd, c] : connections_)
     if (c.rank >= 0) by_rank[c.rank] = &c;
   const auto n = by_rank.size();
   std::vector<std::vector<std::string>> proofs(n);  // from, to
@@ -137,6 +147,7 @@ void HubServer::welcome_all() {
     for (size_t to = 0; to < n; ++to) frame.fields.push_back(proofs[r][to]);
     for (size_t from = 0; from < n; ++from) frame.fields.push_back(proofs[from][r]);
     send_all(connection->socket, encode(frame));
+    connection->silence.heard();
   }
 }
 
@@ -148,6 +159,8 @@ void HubServer::refuse_all(const std::string& reason) {
 
 void HubServer::check_times() {
   const auto now = Clock::now();
+  beat(now);
+  check_silence();
   if (pending_ && now >= verdict_at_ && !is_over_) {
     send_to_all(frame_of(*pending_));
     is_over_ = true;
@@ -155,6 +168,26 @@ void HubServer::check_times() {
   std::erase_if(connections_, [&](const auto& entry) {
     return entry.second.rank < 0 && (is_running_ || now > entry.second.hello_by);
   });
+  check_joined(now);
+}
+
+void HubServer::beat(Clock::time_point now) {
+  if (now < beat_at_) return;
+  beat_at_ = now + beat_time;
+  for (const auto& [fd, c] : connections_)
+    if (c.rank >= 0) send_if_room(c.socket, encode({FrameKind::beat}));
+}
+
+// From the welcome on; until then a rank sends nothing.
+void HubServer::check_silence() {
+  if (!is_running_ || is_over_) return;
+  for (auto& [fd, c] : connections_) {
+    if (c.rank < 0 || c.said_goodbye || !c.silence.is_too_long()) continue;
+    return report(silent_failure(c.rank, name_of(c), c.silence));
+  }
+}
+
+void HubServer::check_joined(Clock::time_point now) {
   if (is_running_ || now < join_by_) return;
   const double seconds = std::chrono::duration<double>(options_.timeout).count();
   refuse_all(detail::join("not all of ", options_.ranks, " ranks came within ", seconds,
@@ -164,7 +197,7 @@ void HubServer::check_times() {
 std::string HubServer::who_came() const {
   TextStream text;
   for (const auto& [fd, c] : connections_)
-    if (c.rank >= 0) text << "rank " << c.rank << " (pid " << c.pid << ") ";
+    if (c.rank >= 0) text << name_of(c) << ' ';
   return text.str();
 }
 

@@ -5,12 +5,13 @@
 #include <thread>
 
 #include "reprise/distributed/hub/frame.h"
+#include "reprise/distributed/hub/silence.h"
 #include "reprise/distributed/hub/socket.h"
 #include "reprise/distributed/transport.h"
 
 namespace reprise::distributed {
 
-/// A rank whose connection ends without a goodbye has died. Reports of connections that failed wait for a better cause; all
+/// A rank whose connection ends without a goodbye has died, one that sends no heartbeats is silent. Reports of connections that failed wait for a better cause; all
 /// others are the verdict at once. Nothing but sockets of the same user is listened to, and on loopback alone.
 class HubServer {
  public:
@@ -19,7 +20,8 @@ class HubServer {
     std::vector<int> ports{0};  ///< the first free one is taken; 0: any
     std::string job{};          ///< ranks of another one go on to the next port
     int ranks = 1;
-    std::chrono::milliseconds timeout{};  ///< for all ranks to come
+    std::chrono::milliseconds timeout{};                            ///< for all ranks to come
+    std::chrono::milliseconds peer_timeout = default_peer_timeout;  ///< for a rank's heartbeat; 0: none
   };
   explicit HubServer(const Options& options);
   ~HubServer();  ///< rank 0 has left, as all are told
@@ -31,6 +33,7 @@ class HubServer {
     Socket socket;
     FrameReader reader{};
     Clock::time_point hello_by{};
+    Silence silence;
     int rank = -1;  // until its hello
     int64_t pid = 0;
     std::vector<std::string> addresses{};
@@ -47,6 +50,10 @@ class HubServer {
   void welcome_all();
   void refuse_all(const std::string& reason);
   void check_times();
+  void check_joined(Clock::time_point now);
+  void check_silence();
+  void beat(Clock::time_point now);
+  static std::string name_of(const Connection& connection);
   void report(const Failure& failure);
   void send_to_all(const Frame& frame);
   std::string who_came() const;
@@ -57,7 +64,7 @@ class HubServer {
   Socket stop_reader_, stop_writer_;  // a pipe
   std::map<int, Connection>
       connections_;  // by their sockets: one that is read may change which others there are
-  Clock::time_point join_by_;
+  Clock::time_point join_by_, beat_at_{};
   int joined_ = 0;
   bool is_running_ = false, is_over_ = false;
   std::optional<Failure> pending_{};  // a report that a better one may follow

@@ -35,6 +35,14 @@ Socket new_socket() {
   return socket;
 }
 
+// A peer that is stopped must not hold up who tells the others of it.
+void set_options(const Socket& socket) {
+  const int on = 1;
+  const timeval one_second{1, 0};
+  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &one_second, sizeof(one_second));
+}
+
 // As /proc/net/tcp writes it: the address as a number of this machine's byte order, both in hexadecimal.
 std::string in_proc(const sockaddr_in& at) {
   char text[32];
@@ -91,16 +99,13 @@ Socket connect_to(const std::string& address, int port) {
   Socket socket = new_socket();
   sockaddr_in at = address_of(address, port);
   if (connect(socket.fd(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) return {};
-  const int on = 1;
-  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  set_options(socket);
   return socket;
 }
 
 Socket accept_from(const Socket& listener) {
   Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket) return {};
-  const int on = 1;
-  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (socket) set_options(socket);
   return socket;
 }
 
@@ -135,6 +140,12 @@ bool send_all(const Socket& socket, const std::string& bytes) {
     sent += size_t(n);
   }
   return true;
+}
+
+bool send_if_room(const Socket& socket, const std::string& bytes) {
+  const ssize_t n = send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  return size_t(n) == bytes.size() || send_all(socket, bytes.substr(size_t(n)));
 }
 
 std::string receive_some(const Socket& socket) {

@@ -36,7 +36,7 @@ std::string loopback_address(const std::string& host);
 
 /// Listens on the first of `ports` that is free; its number goes to `port`. Error that lists them if none is.
 Socket listen_on(const std::string& address, const std::vector<int>& ports, int& port);
-/// No socket where nobody listens.
+/// No socket where no process listens.
 Socket connect_to(const std::string& address, int port);
 Socket accept_from(const Socket& listener);
 
@@ -45,8 +45,10 @@ bool is_same_user(const Socket& socket);
 
 /// Whether something can be read, or the peer has gone.
 bool wait_readable(const Socket& socket, std::chrono::milliseconds timeout);
-/// False if the peer has gone.
+/// False if the peer has gone, or has taken nothing for a second.
 bool send_all(const Socket& socket, const std::string& bytes);
+/// The same, but where the peer takes nothing now, nothing is sent.
+bool send_if_room(const Socket& socket, const std::string& bytes);
 /// What has arrived; empty if the peer has gone. Waits if nothing has.
 std::string receive_some(const Socket& socket);
 

@@ -2,20 +2,21 @@
 
 #include <cstring>
 
+#include "reprise/distributed/late.h"
+
 namespace reprise::distributed {
 
 // Until ready(), of something that `rank` does. What it did before it left, or before the world failed, counts.
 void Switchboard::wait_for(std::unique_lock<std::mutex>& lock, int rank, Clock::time_point deadline,
-                           auto&& ready) {
-  while (!failure_ && !ready()) {
+                           Failure (*late)(int), auto&& ready) {
+  while (!ready()) {
+    if (failure_) throw TransportError(*failure_);
     if (left_[size_t(rank)])
       throw TransportError({FailureKind::left, rank, detail::join("rank ", rank, " left the group")});
     if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && !failure_ && !ready() &&
         !left_[size_t(rank)])
-      throw TransportError(
-          {FailureKind::late, rank, detail::join("rank ", rank, " did not make the call in time")});
+      throw TransportError(late(rank));
   }
-  if (failure_) throw TransportError(*failure_);
 }
 
 void Switchboard::post(int from, int to, uint64_t tag, const Note& note) {
@@ -27,10 +28,11 @@ void Switchboard::post(int from, int to, uint64_t tag, const Note& note) {
 
 Note Switchboard::take(int from, int to, uint64_t tag, Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  std::deque<Note>& notes = notes_[{from, to, tag}];
-  wait_for(lock, from, deadline, [&] { return !notes.empty(); });
-  Note note = notes.front();
-  notes.pop_front();
+  const auto place = notes_.try_emplace({from, to, tag}).first;  // stays where it is
+  wait_for(lock, from, deadline, late_call, [&] { return !place->second.empty(); });
+  const Note note = place->second.front();
+  place->second.pop_front();
+  if (place->second.empty()) notes_.erase(place);
   return note;
 }
 
@@ -46,7 +48,7 @@ void Switchboard::exchange(int rank, uint64_t tag, std::span<const Transport::Se
   try {
     for (const Transport::Receive& into : receives) receive(lock, rank, tag, into, deadline);
     for (size_t i = 0; i < mine.size(); ++i)
-      wait_for(lock, sends[i].to, deadline, [&] { return mine[i].state == Posting::done; });
+      wait_for(lock, sends[i].to, deadline, late_data, [&] { return mine[i].state == Posting::done; });
   } catch (...) {
     withdraw(lock, rank, tag, sends, mine);
     throw;
@@ -56,7 +58,7 @@ void Switchboard::exchange(int rank, uint64_t tag, std::span<const Transport::Se
 void Switchboard::receive(std::unique_lock<std::mutex>& lock, int rank, uint64_t tag,
                           const Transport::Receive& into, Clock::time_point deadline) {
   std::deque<Posting*>& postings = postings_[{into.from, rank, tag}];
-  wait_for(lock, into.from, deadline, [&] { return !postings.empty(); });
+  wait_for(lock, into.from, deadline, late_data, [&] { return !postings.empty(); });
   Posting& posting = *postings.front();
   postings.pop_front();
   invariant(posting.bytes == into.bytes, "exchange: rank ", into.from, " sends ", posting.bytes,
@@ -78,10 +80,16 @@ void Switchboard::withdraw(std::unique_lock<std::mutex>& lock, int rank, uint64_
   }
 }
 
-void Switchboard::fail(const Failure& failure) {
+std::optional<Failure> Switchboard::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+Failure Switchboard::fail(const Failure& failure) {
   std::lock_guard lock(mutex_);
   if (!failure_) failure_ = failure;
   changed_.notify_all();
+  return *failure_;
 }
 
 void Switchboard::leave(int rank) {

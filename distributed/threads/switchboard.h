@@ -21,7 +21,9 @@ class Switchboard {
   Note take(int from, int to, uint64_t tag, Clock::time_point deadline);
   void exchange(int rank, uint64_t tag, std::span<const Transport::Send> sends,
                 std::span<const Transport::Receive> receives, Clock::time_point deadline);
-  void fail(const Failure& failure);
+  /// The first failure counts: that one is returned.
+  Failure fail(const Failure& failure);
+  std::optional<Failure> failure() const;
   void leave(int rank);
 
  private:
@@ -32,13 +34,14 @@ class Switchboard {
     size_t bytes;
     enum { waiting, copying, done } state = waiting;
   };
-  void wait_for(std::unique_lock<std::mutex>& lock, int rank, Clock::time_point deadline, auto&& ready);
+  void wait_for(std::unique_lock<std::mutex>& lock, int rank, Clock::time_point deadline,
+                Failure (*late)(int), auto&& ready);
   void receive(std::unique_lock<std::mutex>& lock, int rank, uint64_t tag, const Transport::Receive& into,
                Clock::time_point deadline);
   void withdraw(std::unique_lock<std::mutex>& lock, int rank, uint64_t tag,
                 std::span<const Transport::Send> sends, std::deque<Posting>& mine);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Route, std::deque<Note>> notes_;
   std::map<Route, std::deque<Posting*>> postings_;

@@ -20,6 +20,8 @@ class ThreadTransport final : public Transport {
                 Clock::time_point deadline) override {
     board_->exchange(rank_, tag, sends, receives, deadline);
   }
+  std::optional<Failure> failure() const override { return board_->failure(); }
+  Failure explain(const Failure& own) override { return board_->fail(own); }
   void fail(const Failure& failure) override { board_->fail(failure); }
   void leave() override { board_->leave(rank_); }
 
@@ -34,8 +36,11 @@ std::vector<std::unique_ptr<ProcessGroup>> make_thread_groups(int ranks, const G
   check(ranks >= 1, "make_thread_groups: ", ranks, " ranks");
   auto board = std::make_shared<Switchboard>(ranks);
   std::vector<std::unique_ptr<ProcessGroup>> groups;
-  for (int rank = 0; rank < ranks; ++rank)
-    groups.push_back(ProcessGroup::over(std::make_shared<ThreadTransport>(board, rank, ranks), options));
+  GroupOptions own = options;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (own.device.is_cuda()) own.device = Device::cuda(options.device.index + rank);
+    groups.push_back(ProcessGroup::over(std::make_shared<ThreadTransport>(board, rank, ranks), own));
+  }
   return groups;
 }
 

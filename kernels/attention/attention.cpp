@@ -5,7 +5,7 @@
 #include "reprise/kernels/attention/attention.h"
 
 #include "reprise/core/parallel.h"
-#include "reprise/kernels/attention/cpu_tile.h"
+#include "reprise/kernels/attention/forward_products.h"
 
 namespace reprise::kernels {
 namespace attention_detail {
@@ -51,24 +51,17 @@ struct Head {
 
 /// Some consecutive blocks of queries of one head, so that K and V are packed once for all of them. The
 /// arrays are (rows, kBlock), queries in the lanes.
-template <class T, int L>
+template <class T, int L, class Products>
 class ForwardPart {
  public:
   using C = Accumulator<T>;
   using V = simd::Vector<C, L>;
 
-  static int64_t scratch_size(const Problem& problem, int64_t blocks) {
-    int64_t width = padded_width<L>(problem.head_dim);
-    return kBlock * (blocks * (2 * width + 2) + 2 * width + 3 * kBlock);
-  }
-
-  ForwardPart(const Problem& problem, const Head<T>& head, int64_t blocks, C* memory)
-      : problem_(problem), head_(head), width_(padded_width<L>(problem.head_dim)) {
-    auto take = [&](int64_t rows) { return std::exchange(memory, memory + rows * kBlock); };
-    for (C** rows : {&all_q_, &all_o_}) *rows = take(blocks * width_);
-    for (C** row : {&all_max_, &all_sum_}) *row = take(blocks);
-    for (C** rows : {&k_, &v_}) *rows = take(width_);
-    for (C** square : {&p_, &keep_, &keep_rows_}) *square = take(kBlock);
+  ForwardPart(const Problem& problem, const Head<T>& head, int64_t blocks, Workspace& memory)
+      : problem_(problem), head_(head), width_(Products::width(problem)), products_(problem, blocks, memory) {
+    all_o_ = memory.take<C>(blocks * width_ * kBlock);
+    for (C** row : {&all_max_, &all_sum_}) *row = memory.take<C>(blocks * kBlock);
+    for (C** square : {&p_, &keep_, &keep_rows_}) *square = memory.take<C>(kBlock * kBlock);
   }
 
   void run(int64_t first_query, int64_t end_query) {
@@ -76,8 +69,7 @@ class ForwardPart {
     for (int64_t key = 0; key < end_key; key += kBlock) {
       first_key_ = key;
       keys_ = std::min(kBlock, problem_.keys - key);
-      pack_rows<C, L>(head_.k, key, keys_, problem_.head_dim, C(1), k_, width_);
-      pack_rows<C, L>(head_.v, key, keys_, problem_.head_dim, C(1), v_, width_);
+      products_.pack_keys(head_.k, head_.v, key, keys_);
       for (int64_t query = first_query; query < end_query; query += kBlock) {
         select(query, end_query, (query - first_query) / kBlock);
         if (key == 0) start();
@@ -96,14 +88,14 @@ class ForwardPart {
     first_query_ = first_query;
     queries_ = std::min(kBlock, end_query - first_query);
     vectors_ = (queries_ + L - 1) / L;
-    q_ = all_q_ + block * width_ * kBlock;
+    block_ = block;
     o_ = all_o_ + block * width_ * kBlock;
     max_ = all_max_ + block * kBlock;
     sum_ = all_sum_ + block * kBlock;
   }
 
   void start() {
-    pack_columns<C, L>(head_.q, first_query_, queries_, problem_.head_dim, C(problem_.scale), q_, width_);
+    products_.pack_queries(head_.q, block_, first_query_, queries_);
     std::fill(o_, o_ + width_ * kBlock, C(0));
     std::fill(max_, max_ + kBlock, -std::numeric_limits<C>::infinity());
     std::fill(sum_, sum_ + kBlock, C(0));
@@ -116,36 +108,29 @@ class ForwardPart {
   }
 
   void add_keys(int64_t end_query) {
-    Product<C> scores{k_, width_, 1, q_, kBlock, p_, kBlock};
     int64_t first_vector = 0;
-    for (int64_t key = 0; key < keys_; key += 4) {
+    for (int64_t key = 0; key < keys_; key += Products::score_rows) {
       prefetch(key, end_query);
       while (first_vector < vectors_ && visible(first_vector) <= key) ++first_vector;
-      multiply_rows<L>(scores, key, {0, problem_.head_dim, first_vector, vectors_}, false);
+      products_.scores(block_, key, first_vector, vectors_, p_);
     }
     if (problem_.dropout > 0) {
       dropout_factors<C, L>(problem_, head_.index, first_query_, queries_, first_key_, keep_rows_);
       pack_columns<C, L>(Rows<C>(keep_rows_, kBlock), 0, queries_, keys_, C(1), keep_, kBlock);
     }
     for (int64_t v = 0; v < vectors_; ++v) softmax(visible(v), v);
-    Product<C> output{v_, 1, width_, p_, kBlock, o_, kBlock};
-    int64_t key = 0;
-    for (int64_t v = 0; v < vectors_; ++v) {
-      int64_t end = visible(v);
-      if (end == key) continue;
-      for (int64_t d = 0; d < problem_.head_dim; d += 4)
-        multiply_rows<L>(output, d, {key, end, v, vectors_}, true);
-      key = end;
-    }
+    products_.add_output(
+        p_, vectors_, [&](int64_t v) { return visible(v); }, o_);
   }
 
-  /// While the scores of four keys are computed: the rows of Q, K and V that the next blocks will pack.
+  /// While the scores of some keys are computed: the rows of Q, K and V that the next blocks will pack.
   void prefetch(int64_t key, int64_t end_query) {
     int64_t query = first_query_ + kBlock + key;
-    if (first_key_ == 0) prefetch_rows(head_.q, query, std::min(query + 4, end_query), problem_.head_dim);
+    if (first_key_ == 0)
+      prefetch_rows(head_.q, query, std::min(query + Products::score_rows, end_query), problem_.head_dim);
     if (first_query_ + kBlock < end_query) return;
     key += first_key_ + kBlock;
-    int64_t end_key = std::min(key + 4, problem_.visible_keys(end_query - 1));
+    int64_t end_key = std::min(key + Products::score_rows, problem_.visible_keys(end_query - 1));
     prefetch_rows(head_.k, key, end_key, problem_.head_dim);
     prefetch_rows(head_.v, key, end_key, problem_.head_dim);
   }
@@ -154,17 +139,20 @@ class ForwardPart {
   void softmax(int64_t keys, int64_t v) {
     C* p = p_ + v * L;
     if (problem_.causal) mask(keys, v);
-    V old_max = simd::load<V>(max_ + v * L), max = old_max;
+    const C scale = products_.score_scale();
+    V old_max = simd::load<V>(max_ + v * L), max = V{} - std::numeric_limits<C>::infinity();
     for (int64_t key = 0; key < keys; ++key) {
       V score = simd::load<V>(p + key * kBlock);
       max = score > max ? score : max;
     }
+    max *= scale;
+    max = old_max > max ? old_max : max;
     // A row that has seen no key yet keeps the maximum -inf; shifting it by 0 avoids -inf - -inf.
     V shift = max == -std::numeric_limits<C>::infinity() ? V{} : max;
     V rescale = simd::exp_of_nonpositive(V(old_max - shift));
     V sum = simd::load<V>(sum_ + v * L) * rescale;
     for (int64_t key = 0; key < keys; ++key) {
-      V e = simd::exp_of_nonpositive(V(simd::load<V>(p + key * kBlock) - shift));
+      V e = simd::exp_of_nonpositive(V(simd::load<V>(p + key * kBlock) * scale - shift));
       sum += e;
       if (problem_.dropout > 0) e *= simd::load<V>(keep_ + key * kBlock + v * L);
       simd::store(p + key * kBlock, e);
@@ -194,26 +182,31 @@ class ForwardPart {
       if (head_.lse) head_.lse[first_query_ + i] = max_[i] + std::log(sum_[i]);
       sum_[i] = sum_[i] == 0 ? C(0) : 1 / sum_[i];
     }
-    for (int64_t v = 0; v < vectors_; ++v)
-      for (int64_t d = 0; d < width_; d += L) {
-        V square[L];
-        V inverse = simd::load<V>(sum_ + v * L);
-        for (int i = 0; i < L; ++i) square[i] = simd::load<V>(o_ + (d + i) * kBlock + v * L) * inverse;
-        transpose_square<L / 2>(square);
-        for (int i = 0; i < L && v * L + i < queries_; ++i)
-          simd::store_row<C, L>(head_.out[first_query_ + v * L + i] + d, square[i], problem_.head_dim - d);
-      }
+    write_columns<L>(o_, width_, head_.out, first_query_, queries_, problem_.head_dim,
+                     [&](int64_t v) { return simd::load<V>(sum_ + v * L); });
   }
 
   const Problem& problem_;
   const Head<T>& head_;
   int64_t width_;  // head_dim, padded
-  C *all_q_, *all_o_, *all_max_, *all_sum_;
-  C *k_, *v_, *p_, *keep_, *keep_rows_;
+  Products products_;
+  C *all_o_, *all_max_, *all_sum_;
+  C *p_, *keep_, *keep_rows_;
   int64_t first_key_ = 0, keys_ = 0, first_query_ = 0, queries_ = 0;
-  int64_t vectors_ = 0;                                              // of queries
-  C *q_ = nullptr, *o_ = nullptr, *max_ = nullptr, *sum_ = nullptr;  // of the current block
+  int64_t vectors_ = 0;                               // of queries
+  int64_t block_ = 0;                                 // the current one
+  C *o_ = nullptr, *max_ = nullptr, *sum_ = nullptr;  // of it
 };
+
+template <class T, int L>
+void run_part(const Problem& problem, const Head<T>& head, int64_t blocks, int64_t first_query,
+              int64_t end_query) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    if (suits_bf16_products(problem, DType::bf16))
+      return in_workspace<ForwardPart<T, L, Bf16Forward<L>>>(problem, head, blocks)
+          .run(first_query, end_query);
+  in_workspace<ForwardPart<T, L, VectorForward<T, L>>>(problem, head, blocks).run(first_query, end_query);
+}
 
 template <class T>
 void forward(const Problem& problem, const AttentionArguments& x) {
@@ -234,10 +227,8 @@ void forward(const Problem& problem, const AttentionArguments& x) {
                  {x.out, b, h},
                  x.lse ? x.lse.as<C>() + index * problem.queries : nullptr,
                  index};
-    simd::run([&]<int W>() {
-      using Part = ForwardPart<T, simd::lanes_of<T, W>>;
-      Part(problem, head, group, scratch<C>(Part::scratch_size(problem, group))).run(first_query, end_query);
-    });
+    simd::run(
+        [&]<int W>() { run_part<T, simd::lanes_of<T, W>>(problem, head, group, first_query, end_query); });
   });
 }
 

@@ -1,11 +1,10 @@
-// Attention backward. Blocks of 64 queries meet blocks of 64 keys; vectors run over keys, then over D, so
-// that only K and V are transposed, once for each block of keys. With delta = rowsum(dO * O), for each pair
-// of blocks:
-//   P = exp(Q K^T - lse),  dS = P * (dO V^T - delta),  dV += P^T dO,  dK += dS^T Q,  dQ += dS K
-// where Q is already scaled. Sums over keys and over queries run in one order, whatever task they are in.
+// Attention backward. Blocks of 64 queries meet blocks of 64 keys, which are in the lanes of P and dS. With
+// delta = rowsum(dO * O), for each pair of blocks:
+//   P = exp(scale Q K^T - lse),  dS = P * (dO V^T - delta),  dV += P^T dO,  dK += scale dS^T Q,  dQ += scale dS K
+// Sums over keys and over queries run in one order, whatever task they are in.
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/attention/attention.h"
-#include "reprise/kernels/attention/cpu_tile.h"
+#include "reprise/kernels/attention/backward_products.h"
 
 namespace reprise::kernels {
 namespace attention_detail {
@@ -19,24 +18,17 @@ struct Part {
   bool wants_dq, wants_dkv;
 };
 
-template <class T, int L>
+template <class T, int L, class Products>
 class BackwardPart {
  public:
   using C = Accumulator<T>;
   using V = simd::Vector<C, L>;
 
-  static int64_t scratch_size(const Problem& problem, const Part& part) {
-    int64_t width = padded_width<L>(problem.head_dim);
-    return kBlock * (5 * width + 3 * kBlock) + query_rows(part) * (3 * width + 2);
-  }
-
-  BackwardPart(const Problem& problem, const AttentionBackwardArguments& views, const Part& part, C* memory)
-      : problem_(problem), views_(views), part_(part), width_(padded_width<L>(problem.head_dim)) {
-    auto take = [&](int64_t rows, int64_t cols) { return std::exchange(memory, memory + rows * cols); };
-    for (C** block : {&k_columns_, &v_columns_, &k_, &dk_, &dv_}) *block = take(kBlock, width_);
-    for (C** square : {&p_, &ds_, &keep_}) *square = take(kBlock, kBlock);
-    for (C** rows : {&q_, &dout_, &dq_}) *rows = take(query_rows(part), width_);
-    for (C** row : {&lse_, &delta_}) *row = take(query_rows(part), 1);
+  BackwardPart(const Problem& problem, const AttentionBackwardArguments& views, const Part& part,
+               Workspace& memory)
+      : problem_(problem), views_(views), part_(part), products_(problem, query_rows(part), memory) {
+    for (C** square : {&p_, &ds_, &keep_}) *square = memory.take<C>(kBlock * kBlock);
+    for (C** row : {&lse_, &delta_}) *row = memory.take<C>(query_rows(part));
   }
 
   void run() {
@@ -45,8 +37,7 @@ class BackwardPart {
     for (int64_t key = part_.first_key; key < part_.end_key; key += kBlock) add_keys(key);
     if (!part_.wants_dq) return;
     each_query_block([&](int64_t head, int64_t query, int64_t n) {
-      write(dq_ + row_of(head, query) * width_, Rows<T>(views_.dq, part_.b, head), query, n,
-            C(problem_.scale));
+      products_.write_dq(row_of(head, query), Rows<T>(views_.dq, part_.b, head), query, n);
     });
   }
 
@@ -70,44 +61,38 @@ class BackwardPart {
         body(head, query, std::min(kBlock, part_.end_query - query));
   }
 
-  /// Copies a block of queries with their lse and delta, and sets dQ = 0. Rows of padding get P = 0.
+  /// Packs a block of queries with their lse and delta, and sets dQ = 0. Rows of padding get P = 0.
   void pack(int64_t head, int64_t first_query, int64_t queries) {
     Rows<T> q(views_.q, part_.b, head), dout(views_.dout, part_.b, head), out(views_.out, part_.b, head);
     int64_t row = row_of(head, first_query), head_dim = problem_.head_dim;
-    C *packed_dout = dout_ + row * width_, *delta = delta_ + row, *lse = lse_ + row;
-    pack_rows<C, L>(q, first_query, queries, head_dim, C(problem_.scale), q_ + row * width_, width_);
-    pack_rows<C, L>(dout, first_query, queries, head_dim, C(1), packed_dout, width_);
-    for (int64_t i = 0; i < queries; ++i) {
+    products_.pack_queries(q, dout, row, first_query, queries);
+    C *delta = delta_ + row, *lse = lse_ + row;
+    for (int64_t i = first_query; i < first_query + queries; ++i) {
       V sum{};
       for (int64_t d = 0; d < head_dim; d += L)
-        sum += simd::load_row<C, L>(out[first_query + i] + d, head_dim - d) *
-               simd::load<V>(packed_dout + i * width_ + d);
-      delta[i] = simd::sum_lanes<L, C>(sum);
+        sum +=
+            simd::load_row<C, L>(out[i] + d, head_dim - d) * simd::load_row<C, L>(dout[i] + d, head_dim - d);
+      delta[i - first_query] = simd::sum_lanes<L, C>(sum);
     }
     const C* saved_lse = views_.lse.as<C>() + (part_.b * problem_.heads + head) * problem_.queries;
     std::copy(saved_lse + first_query, saved_lse + first_query + queries, lse);
     std::fill(lse + queries, lse + kBlock, std::numeric_limits<C>::infinity());
     std::fill(delta + queries, delta + kBlock, C(0));
-    if (part_.wants_dq) std::fill(dq_ + row * width_, dq_ + (row + kBlock) * width_, C(0));
   }
 
   void add_keys(int64_t first_key) {
     first_key_ = first_key;
     keys_ = std::min(kBlock, problem_.keys - first_key);
     Rows<T> k(views_.k, part_.b, part_.kv_head), v(views_.v, part_.b, part_.kv_head);
-    pack_columns<C, L>(k, first_key, keys_, problem_.head_dim, C(1), k_columns_, width_);
-    pack_columns<C, L>(v, first_key, keys_, problem_.head_dim, C(1), v_columns_, width_);
-    pack_rows<C, L>(k, first_key, keys_, problem_.head_dim, C(1), k_, width_);
-    std::fill(dk_, dk_ + kBlock * width_, C(0));
-    std::fill(dv_, dv_ + kBlock * width_, C(0));
+    products_.pack_keys(k, v, first_key, keys_);
     each_query_block([&](int64_t head, int64_t query, int64_t n) {
       if (problem_.visible_keys(query + n - 1) <= first_key) return;
       if (!part_.wants_dq) pack(head, query, n);
       add_queries(head, query, n);
     });
     if (!part_.wants_dkv) return;
-    write(dk_, Rows<T>(views_.dk, part_.b, part_.kv_head), first_key, keys_, C(1));
-    write(dv_, Rows<T>(views_.dv, part_.b, part_.kv_head), first_key, keys_, C(1));
+    products_.write_dkv(Rows<T>(views_.dk, part_.b, part_.kv_head),
+                        Rows<T>(views_.dv, part_.b, part_.kv_head), first_key, keys_);
   }
 
   void add_queries(int64_t head, int64_t first_query, int64_t queries) {
@@ -117,16 +102,14 @@ class BackwardPart {
     if (problem_.dropout > 0)
       dropout_factors<C, L>(problem_, part_.b * problem_.heads + head, first_query, queries, first_key_,
                             keep_);
-    Product<C> scores{q_ + row_ * width_, width_, 1, k_columns_, kBlock, p_, kBlock};
-    Product<C> dprobabilities{dout_ + row_ * width_, width_, 1, v_columns_, kBlock, ds_, kBlock};
-    for (int64_t i = 0; i < queries; i += 4) {
-      Extent extent{0, problem_.head_dim, 0, (visible(i + 3) + L - 1) / L};
-      multiply_rows<L>(scores, i, extent, false);
-      multiply_rows<L>(dprobabilities, i, extent, false);
-      for (int64_t r = i; r < i + 4; ++r) dscores(r, extent.end_vector);
+    for (int64_t i = 0; i < queries; i += Products::score_rows) {
+      const int64_t keys = round_up(visible(i + Products::score_rows - 1), Products::score_columns);
+      products_.scores(row_, i, keys, p_, ds_);
+      for (int64_t r = i; r < i + Products::score_rows; ++r) dscores(r, keys / L);
     }
-    if (part_.wants_dq) add_dq();
-    if (part_.wants_dkv) add_dkv();
+    auto visible_of = [&](int64_t i) { return visible(i); };
+    if (part_.wants_dq) products_.add_dq(row_, queries, ds_, visible_of);
+    if (part_.wants_dkv) products_.add_dkv(row_, queries, keys_, p_, ds_, visible_of);
   }
 
   /// Keys of the block that query `i` of the block sees; the rows of padding see what the last query sees.
@@ -139,10 +122,10 @@ class BackwardPart {
   /// vectors.
   void dscores(int64_t i, int64_t vectors) {
     C *p = p_ + i * kBlock, *ds = ds_ + i * kBlock, *keep = keep_ + i * kBlock;
-    C lse = lse_[row_ + i], delta = delta_[row_ + i];
+    C lse = lse_[row_ + i], delta = delta_[row_ + i], scale = products_.score_scale();
     int64_t end = visible(i);
     for (int64_t j = 0; j < vectors * L; j += L) {
-      V probability = simd::exp_of_nonpositive(V(simd::load<V>(p + j) - lse));
+      V probability = simd::exp_of_nonpositive(V(simd::load<V>(p + j) * scale - lse));
       V dprobability = simd::load<V>(ds + j), dropped = probability;
       if (problem_.dropout > 0) {
         dprobability *= simd::load<V>(keep + j);
@@ -163,49 +146,24 @@ class BackwardPart {
     }
   }
 
-  void add_dq() {
-    Product<C> product{ds_, kBlock, 1, k_, width_, dq_ + row_ * width_, width_};
-    for (int64_t i = 0; i < queries_; i += 4)
-      multiply_rows<L>(product, i, {0, visible(i + 3), 0, width_ / L}, true);
-  }
-
-  void add_dkv() {
-    Product<C> dv{p_, 1, kBlock, dout_ + row_ * width_, width_, dv_, width_};
-    Product<C> dk{ds_, 1, kBlock, q_ + row_ * width_, width_, dk_, width_};
-    for (const Product<C>& product : {dv, dk}) {
-      int64_t first = 0;  // query that sees a key of the four rows
-      for (int64_t key = 0; key < keys_; key += 4) {
-        while (first < queries_ && visible(first) <= key) ++first;
-        multiply_rows<L>(product, key, {first, queries_, 0, width_ / L}, true);
-      }
-    }
-  }
-
-  void write(const C* from, const Rows<T>& to, int64_t first, int64_t rows, C scale) {
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t d = 0; d < width_; d += L)
-        simd::store_row<C, L>(to[first + r] + d, V(simd::load<V>(from + r * width_ + d) * scale),
-                              problem_.head_dim - d);
-  }
-
   const Problem& problem_;
   const AttentionBackwardArguments& views_;
   const Part& part_;
-  int64_t width_;                               // head_dim, padded
-  C *k_columns_, *v_columns_, *k_, *dk_, *dv_;  // of the keys: (width, kBlock), then (kBlock, width)
-  C *p_, *ds_, *keep_;                          // (queries, keys)
-  C *q_, *dout_, *dq_, *lse_, *delta_;          // (query_rows, width), then (query_rows)
+  Products products_;
+  C *p_, *ds_, *keep_;  // (queries, keys)
+  C *lse_, *delta_;     // (query_rows)
   int64_t first_key_ = 0, keys_ = 0, first_query_ = 0, queries_ = 0;
   int64_t row_ = 0;  // of the block's first query
 };
 
 template <class T>
 void run_part(const Problem& problem, const AttentionBackwardArguments& views, const Part& part) {
-  using C = Accumulator<T>;
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<T, W>;
-    C* memory = scratch<C>(BackwardPart<T, L>::scratch_size(problem, part));
-    BackwardPart<T, L>(problem, views, part, memory).run();
+    if constexpr (std::is_same_v<T, BFloat16>)
+      if (suits_bf16_products(problem, DType::bf16))
+        return in_workspace<BackwardPart<T, L, Bf16Backward<L>>>(problem, views, part).run();
+    in_workspace<BackwardPart<T, L, VectorBackward<T, L>>>(problem, views, part).run();
   });
 }
 

@@ -10,10 +10,8 @@
 #include <cstdint>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "reprise/core/dtype.h"
-#include "reprise/core/thread_owned.h"
 #include "reprise/kernels/attention/problem.h"
 #include "reprise/kernels/cpu/simd.h"
 #include "reprise/kernels/cpu/simd_math.h"
@@ -44,19 +42,6 @@ struct Rows {
   Rows(T* the_data, int64_t the_stride) : data(the_data), stride(the_stride) {}
   T* operator[](int64_t row) const { return data + row * stride; }
 };
-
-/// A buffer of this thread, aligned to a cache line, that grows and is never given back.
-template <class C>
-C* scratch(int64_t count) {
-  struct Buffer {
-    std::vector<C> values;
-  };
-  std::vector<C>& buffer = thread_owned<Buffer>().values;
-  constexpr size_t slack = 64 / sizeof(C);
-  if (buffer.size() < size_t(count) + slack) buffer.resize(size_t(count) + slack);
-  auto address = reinterpret_cast<uintptr_t>(buffer.data());
-  return buffer.data() + (64 - address % 64) % 64 / sizeof(C);
-}
 
 /// L times all bits, then L times none.
 template <class Int, int L>
@@ -127,6 +112,33 @@ void pack_columns(const Rows<T>& from, int64_t first, int64_t rows, int64_t cols
     }
 }
 
+/// Writes `rows` rows of `from` times `scale` as rows `first` and on.
+template <int L, class C, class T>
+void write_rows(const C* from, int64_t from_stride, const Rows<T>& to, int64_t first, int64_t rows,
+                int64_t cols, C scale) {
+  using V = simd::Vector<C, L>;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t j = 0; j < cols; j += L)
+      simd::store_row<C, L>(to[first + r] + j, V(simd::load<V>(from + r * from_stride + j) * scale),
+                            cols - j);
+}
+
+/// The same from columns of `from`, which has `padded_cols` rows of kBlock, a multiple of L; scale(v) is that of
+/// vector v of the rows.
+template <int L, class C, class T, class Scale>
+void write_columns(const C* from, int64_t padded_cols, const Rows<T>& to, int64_t first, int64_t rows,
+                   int64_t cols, Scale&& scale) {
+  using V = simd::Vector<C, L>;
+  for (int64_t r = 0; r < rows; r += L)
+    for (int64_t j = 0; j < padded_cols; j += L) {
+      V square[L];
+      for (int i = 0; i < L; ++i) square[i] = simd::load<V>(from + (j + i) * kBlock + r) * scale(r / L);
+      transpose_square<L / 2>(square);
+      for (int i = 0; i < L && r + i < rows; ++i)
+        simd::store_row<C, L>(to[first + r + i] + j, square[i], cols - j);
+    }
+}
+
 /// C = A B or C += A B for row-major B and C, and A of any strides.
 template <class C>
 struct Product {
@@ -192,7 +204,7 @@ void multiply_rows(Product<C> p, int64_t row, Extent extent, bool accumulate) {
 }
 
 /// What dropout multiplies probabilities by, 0 or 1 / (1 - p), for a block of queries and keys of head `head`
-/// of (B, H), as rows of kBlock keys. Element (b, h, i, j) is kept if its Philox draw is at least p.
+/// of (B, H), as rows of kBlock keys, with zeros below. Element (b, h, i, j) is kept if its Philox draw is at least p.
 template <class C, int L>
 void dropout_factors(const Problem& problem, int64_t head, int64_t first_query, int64_t queries,
                      int64_t first_key, C* factors) {
@@ -212,6 +224,7 @@ void dropout_factors(const Problem& problem, int64_t head, int64_t first_query, 
     for (int64_t j = 0; j < kBlock; j += L)
       simd::store(factors + i * kBlock + j, simd::load<simd::Vector<C, L>>(row + skipped + j));
   }
+  std::fill(factors + queries * kBlock, factors + kBlock * kBlock, C(0));
 }
 
 }  // namespace reprise::kernels::attention_detail

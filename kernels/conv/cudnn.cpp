@@ -145,12 +145,12 @@ std::optional<Algorithm> ask_algorithm(Pass pass, cudnnHandle_t handle, const Pr
   throw Bug("conv2d: unknown pass");
 }
 
-/// Whether all sizes fit cuDNN's 32-bit integers.
+/// Whether all sizes fit cuDNN's 32-bit integers, and there is something to multiply.
 bool fits(const TensorView& x, const TensorView& w, const TensorView& y, const Conv2dOptions& o) {
   constexpr int64_t largest = 0x7fffffff;
   int64_t most = std::max({x.numel(), w.numel(), y.numel(), o.groups});
   for (Size2 size : {o.stride, o.padding, o.dilation}) most = std::max({most, size.height, size.width});
-  return most <= largest;
+  return most <= largest && std::min({x.numel(), w.numel(), y.numel()}) > 0;
 }
 
 /// The algorithm, asked for once while the CudnnScope is held.

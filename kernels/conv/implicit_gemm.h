@@ -7,7 +7,7 @@
 namespace reprise::kernels::conv2d_detail {
 
 /// Whether the bordered copy of the images is not much larger than the windows written out would be: strides and
-/// dilations far beyond the kernel's size spread a few windows over pixels that nobody looks at.
+/// dilations far beyond the kernel's size spread a few windows over pixels that none of them reads.
 bool suits_implicit(const Shape& x, const Shape& weight, const Conv2dOptions& options);
 
 void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments);

@@ -1,4 +1,4 @@
-// The operands and the result of a convolution as matrices that nobody writes out: packing reads windows where
+// The operands and the result of a convolution as matrices that are never written out: packing reads windows where
 // the pixels lie.
 //
 // One axis of such a matrix counts pixels, of one image after the other; the other counts taps, the places

@@ -11,6 +11,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
+
+#include "reprise/kernels/cpu/simd.h"
 
 namespace reprise::kernels::amx {
 
@@ -34,6 +37,17 @@ class Lease {
   ~Lease() { asm volatile("tilerelease"); }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
+};
+
+/// The use of tiles by this thread, whatever `simd::tiles()` says.
+class Session {
+ public:
+  Session() {
+    if (simd::tiles() == simd::Tiles::amx) lease_.emplace();
+  }
+
+ private:
+  std::optional<Lease> lease_;
 };
 
 /// The instructions, while this thread has a lease.

@@ -21,13 +21,19 @@ template <int L>
   return Vector<float, L>(__builtin_convertvector(bits, Vector<uint32_t, L>) << 16);
 }
 
-/// The bits of BFloat16(value) for each lane.
+/// The bits of BFloat16(value) for each lane, in the lower half of a word.
 template <int L>
-[[gnu::always_inline]] inline Vector<uint16_t, L> rounded_to_bf16(Vector<float, L> value) {
+[[gnu::always_inline]] inline Vector<uint32_t, L> bf16_words(Vector<float, L> value) {
   using Words = Vector<uint32_t, L>;
   const Words u = Words(value), rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
   const Words is_nan = Words(value != value);
-  return __builtin_convertvector((rounded & ~is_nan) | (quiet & is_nan), Vector<uint16_t, L>);
+  return (rounded & ~is_nan) | (quiet & is_nan);
+}
+
+/// The same in 16 bits.
+template <int L>
+[[gnu::always_inline]] inline Vector<uint16_t, L> rounded_to_bf16(Vector<float, L> value) {
+  return __builtin_convertvector(bf16_words<L>(value), Vector<uint16_t, L>);
 }
 
 /// L numbers of f16 as f32.

@@ -15,18 +15,14 @@
 #include <string_view>
 #include <utility>
 
-#include "reprise/core/cuda/emulated_memory.h"
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/error.h"
+#include "reprise/kernels/cuda/cudnn_emulated_convolution.h"
 #include "reprise/kernels/cuda/cudnn_emulated_descriptor.h"
 #include "reprise/kernels/cuda/cudnn_emulated_graph.h"
+#include "reprise/kernels/cuda/cudnn_emulated_numbers.h"
 #include "reprise/kernels/cuda/cudnn_library.h"
-
-/// What the library's handle points to.
-struct cudnnContext {
-  cudaStream_t stream = nullptr;
-};
 
 namespace reprise::kernels {
 namespace emulated {
@@ -189,10 +185,6 @@ Status get_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeN
   }
 }
 
-bool is_on_device(const void* data, size_t bytes) {
-  return cuda::emulated::kind_of(data, bytes) == cuda::emulated::MemoryKind::device;
-}
-
 Status check_pointer(const CudnnTensor& x, const void* data) {
   if (!data) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   if (x.by_value) return ok;
@@ -221,7 +213,7 @@ Status execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_descriptor,
     else
       memory[id] = at->second;
   }
-  const int64_t run = ++runs, pieces = engine.deterministic ? engine.pieces : 1 + run % 3;
+  const int64_t run = next_cudnn_run(), pieces = engine.deterministic ? engine.pieces : 1 + run % 3;
   cuda::emulated::enqueue(handle->stream, [graph = plan->graph, memory, numbers, pieces]() mutable {
     for (auto& [id, value] : numbers) memory[id] = &value;
     run_graph(graph, memory, pieces);
@@ -262,11 +254,6 @@ void last_error_string(char* message, size_t size) {
 
 size_t version() { return CUDNN_VERSION; }
 
-template <class Function>
-std::pair<std::string_view, void*> entry(std::string_view name, Function* function) {
-  return {name, reinterpret_cast<void*>(function)};
-}
-
 void* find_function(std::string_view name) {
   for (const auto& [known, at] :
        {entry<decltype(cudnnCreate)>("cudnnCreate", create),
@@ -281,6 +268,7 @@ void* find_function(std::string_view name) {
         entry<decltype(cudnnBackendFinalize)>("cudnnBackendFinalize", finalize),
         entry<decltype(cudnnBackendExecute)>("cudnnBackendExecute", execute)})
     if (known == name) return at;
+  if (void* at = find_convolution_function(name)) return at;
   fail("the emulator's model of cuDNN has no ", name);
 }
 
@@ -292,6 +280,8 @@ CudnnModel cudnn_model() {
 }
 
 int64_t cudnn_runs() { return runs; }
+
+int64_t next_cudnn_run() { return ++runs; }
 
 }  // namespace emulated
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "reprise/kernels/cuda/cudnn_emulated_numbers.h"
+
 namespace reprise::kernels::emulated {
 namespace {
 

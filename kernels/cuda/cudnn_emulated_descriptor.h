@@ -11,6 +11,11 @@
 
 #include "reprise/kernels/cuda/cudnn_emulated_graph.h"
 
+/// What the library's handle points to.
+struct cudnnContext {
+  cudaStream_t stream = nullptr;
+};
+
 namespace reprise::kernels::emulated {
 
 inline constexpr auto tensor_type = CUDNN_BACKEND_TENSOR_DESCRIPTOR,

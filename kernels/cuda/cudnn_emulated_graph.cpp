@@ -10,6 +10,7 @@
 
 #include "reprise/core/dtype.h"
 #include "reprise/core/error.h"
+#include "reprise/kernels/cuda/cudnn_emulated_numbers.h"
 
 namespace reprise::kernels::emulated {
 namespace {
@@ -56,30 +57,6 @@ float rounded(float x, cudnnDataType_t type) {
       return float(BFloat16(x));
     default:
       return x;  // indices and conditions are small whole numbers
-  }
-}
-
-float read(const void* data, int64_t at, cudnnDataType_t type) {
-  switch (type) {
-    case CUDNN_DATA_HALF:
-      return float(static_cast<const Float16*>(data)[at]);
-    case CUDNN_DATA_BFLOAT16:
-      return float(static_cast<const BFloat16*>(data)[at]);
-    default:
-      return static_cast<const float*>(data)[at];
-  }
-}
-
-void write(void* data, int64_t at, cudnnDataType_t type, float x) {
-  switch (type) {
-    case CUDNN_DATA_HALF:
-      static_cast<Float16*>(data)[at] = Float16(x);
-      break;
-    case CUDNN_DATA_BFLOAT16:
-      static_cast<BFloat16*>(data)[at] = BFloat16(x);
-      break;
-    default:
-      static_cast<float*>(data)[at] = x;
   }
 }
 
@@ -133,7 +110,7 @@ class Run {
     const CudnnTensor& x = tensor(id);
     Values loaded(size_t(x.numel()));
     for_each_index(x.shape, [&](const Index& i, int64_t place) {
-      loaded[size_t(place)] = read(memory_.at(id), offset_of(x, i), x.type);
+      loaded[size_t(place)] = float(read_number(memory_.at(id), offset_of(x, i), x.type));
     });
     return values_[id] = std::move(loaded);
   }
@@ -141,7 +118,7 @@ class Run {
   void store(const CudnnTensor& y) {
     const Values& from = values_.at(y.id);
     for_each_index(y.shape, [&](const Index& i, int64_t place) {
-      write(memory_.at(y.id), offset_of(y, i), y.type, from[size_t(place)]);
+      write_number(memory_.at(y.id), offset_of(y, i), y.type, double(from[size_t(place)]));
     });
   }
 
@@ -256,10 +233,6 @@ int64_t CudnnTensor::extent() const {
   int64_t last = 0;
   for (size_t dim = 0; dim < shape.size(); ++dim) last += (shape[dim] - 1) * strides[dim];
   return last + 1;
-}
-
-size_t size_of(cudnnDataType_t type) {
-  return type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16 ? 2 : type == CUDNN_DATA_BOOLEAN ? 1 : 4;
 }
 
 cudnnStatus_t check_graph(const CudnnModelGraph& graph) {

@@ -35,8 +35,6 @@ struct CudnnModelGraph {
   std::vector<CudnnOperation> operations;
 };
 
-size_t size_of(cudnnDataType_t type);
-
 /// BAD_PARAM where shapes do not fit each other; NOT_SUPPORTED for what no fused kernel takes: an operation that reads
 /// what none before it writes, a tensor between operations that nothing reads.
 cudnnStatus_t check_graph(const CudnnModelGraph& graph);

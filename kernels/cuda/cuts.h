@@ -23,7 +23,7 @@ inline constexpr int64_t kSearchedPositions = 2048;  ///< where there are more, 
 inline constexpr int kSortTile = 2048;               ///< positions that a block sorts (index/stable_sort.cuh)
 
 // Many tensors in one launch (tensor_table.cuh).
-inline constexpr int64_t kTableBytes = 12 * 1024;  ///< of the table of a launch: 153 entries for AdamW
+inline constexpr int64_t kTableBytes = 13 * 1024 + 256;  ///< of the table of a launch: 154 entries for AdamW
 inline constexpr int64_t kMostTableEntries = kTableBytes / 16;  ///< no table holds more
 inline constexpr int64_t kOptimizerPiece = 4096;  ///< elements of a block in an optimizer's step
 inline constexpr int64_t kNormPiece = 16384;      ///< and in a global norm

@@ -24,7 +24,7 @@ struct TableEntry {
   int32_t place = 0;    // of the tensor in the caller's list, where a kernel asks for it
 };
 
-/// As many entries as fit: 153 for AdamW, so that GPT-2 takes one launch. Kernels take 32 KiB by
+/// As many entries as fit: 154 for AdamW, so that GPT-2 takes one launch. Kernels take 32 KiB by
 /// value; the emulator's threads have small stacks.
 template <class Entry>
 struct TensorTable {

@@ -32,7 +32,7 @@ CublasLt find_functions(const device::SharedLibrary& from) {
 
 /// Null, with a word on stderr, if it cannot be opened: products are then many times slower.
 const CublasLt* open_library() {
-  if (cuda::device_count() == 0) return nullptr;  // nobody will multiply there
+  if (cuda::device_count() == 0) return nullptr;  // there is no device to multiply on
   try {
     static const device::SharedLibrary library("libcublasLt.so", CUBLAS_VER_MAJOR);
     static const CublasLt functions = find_functions(library);

@@ -4,6 +4,7 @@
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/gemm/backend.h"
 #include "reprise/kernels/gemm/blas_product.h"
+#include "reprise/kernels/gemm/few_rows.h"
 #include "reprise/kernels/gemm/matmul_precision.h"
 #include "reprise/kernels/gemm/matrix.h"
 #include "reprise/kernels/gemm/operands.h"
@@ -50,6 +51,7 @@ void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index,
   PackSource<T> b{matrix_at<T>(x.b, index), x.b.stride(-1), x.b.stride(-2)};
   const int64_t m = x.c.size(-2), n = x.c.size(-1), k = x.a.size(-1);
   if (gemm_backend() == GemmBackend::blas && multiply_by_blas(a, b, out, m, n, k)) return;
+  if (FewRows::suits(a, b, m, n, k)) return FewRows::multiply(a, b, out, m, n, k);
   multiply_matrices<T>(a, b, out, m, n, k, precision);
 }
 

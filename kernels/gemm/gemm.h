@@ -30,8 +30,8 @@ struct Epilogue {
   /// pre_activation, scales and residual.
   TensorView dactivation{};
   bool accumulate = false;  ///< C += instead of C =
-  /// C = A B + bias, in the bits that pre_activation gets from a call without this, where C has its dtype: for who plays
-  /// forward again. Excludes pre_activation, scales, residual, dactivation and accumulate.
+  /// C = A B + bias, in the bits that pre_activation gets from a call without this, where C has its dtype: for a replay
+  /// of forward. Excludes pre_activation, scales, residual, dactivation and accumulate.
   bool stops_before_activation = false;
   /// (M), optional: the sums over K of A's rows are written here. Where A is dY^T (and C so the gradient of a
   /// weight), that is the gradient of the bias, read together with the product's dY where the backend can,

@@ -62,7 +62,7 @@ class PackedOperand {
   }
   void forget() { block_ = -1; }
 
-  /// Has pieces [first, first + count) packed: calls `pack(i)` for those that nobody has begun, and returns when
+  /// Has pieces [first, first + count) packed: calls `pack(i)` for those that are not begun yet, and returns when
   /// all are ready. Threads that need the same pieces so share the work.
   template <class Pack>
   void ensure(int64_t first, int64_t count, Pack&& pack) {

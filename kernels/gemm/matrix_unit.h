@@ -14,11 +14,10 @@
 //
 // Note [Awake]. An AMX unit that has had no product for about a microsecond goes to sleep, and the next one waits for up
 // to 1.5 us (measured on an Intel Xeon with AMX and 2 MiB of second-level cache per core). Packing and writing take
-// longer than that, so they make a product now and then that nobody reads.
+// longer than that, so they make a product now and then whose sums are not read.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <type_traits>
 
 #include "reprise/kernels/cpu/amx.h"
@@ -38,25 +37,14 @@ inline int64_t size(int64_t k, int parts) { return header + (k + depth - 1) / de
 
 enum class Side : uint8_t { a, b };
 
-/// Packs up to 32 rows or columns: f32 in three parts or two, bf16 in one, or f32 that are bf16 in one. The thread holds a Session.
+/// Packs up to 32 rows or columns: f32 in three parts or two, bf16 in one, or f32 that are bf16 in one. The thread has a session.
 template <class T>
 void pack(const PackSource<T>& from, int64_t lines, int64_t k, int parts, Side side, uint16_t* to);
 
 /// sums[rows][32] (+)= A B for panels of A one after the other and one panel of B, but for panels that are marked, and
-/// asks for the lines of `next`. The thread holds a Session.
+/// asks for the lines of `next`. The thread has a session.
 void multiply(int64_t rows, int64_t columns, int64_t k, int parts, const uint16_t* a, const uint16_t* b,
               float* sums, bool add, const NextOutput& next);
-
-/// The tiles, for this thread, while it packs and multiplies.
-class Session {
- public:
-  Session() {
-    if (simd::tiles() == simd::Tiles::amx) lease_.emplace();
-  }
-
- private:
-  std::optional<amx::Lease> lease_;
-};
 
 /// See Note [Awake].
 void stay_awake();
@@ -73,7 +61,7 @@ template <class T, int n = std::is_same_v<T, float> ? 3 : 1>
 class MatrixUnit {
  public:
   using Packed = uint16_t;
-  using Session = tile_panel::Session;
+  using Session = amx::Session;
   static constexpr int parts = n;
   static constexpr int64_t max_k_panel = parts > 1 ? 128 : 256, k_step = tile_panel::depth;
   static constexpr int64_t rows_at_once = 64;

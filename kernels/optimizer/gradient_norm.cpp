@@ -1,6 +1,7 @@
 // Norms and checks of gradients on the CPU: each element is read once, the pieces of all tensors are the tasks of one loop.
 #include "reprise/kernels/optimizer/gradient_norm.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <vector>
@@ -27,48 +28,52 @@ double sum_of_squares(const C* x, int64_t n) {
   return total;
 }
 
-/// Calls body(place, sum) with the sum of squares of each piece of each tensor, in order.
-template <class Body>
-void for_each_sum_of_squares(std::span<const TensorView> tensors, const Body& body) {
+static_assert(kSquaresPiece == kPiece);
+
+/// The sum of squares of each piece of each tensor, in order.
+std::vector<double> squares_of(std::span<const TensorView> tensors) {
   auto size = [&](size_t t) { return tensors[t].numel(); };
   int64_t pieces = 0;
-  for (size_t t = 0; t < tensors.size(); ++t) pieces += (size(t) + kPiece - 1) / kPiece;
-  std::vector<double> partials(static_cast<size_t>(pieces));
+  for (size_t t = 0; t < tensors.size(); ++t) pieces += pieces_of(size(t));
+  std::vector<double> squares(static_cast<size_t>(pieces));
   for_each_piece(tensors.size(), size, [&](size_t t, int64_t task, int64_t begin, int64_t end) {
     dispatch_compute(tensors[t].dtype, [&]<class C>() {
       Reader<C> reader(tensors[t], begin);
       for_each_chunk(begin, end, [&](int64_t, int64_t count) {
         if constexpr (!std::is_integral_v<C>)
-          partials[size_t(task)] += sum_of_squares(reader.read(count), count);
+          squares[size_t(task)] += sum_of_squares(reader.read(count), count);
       });
     });
   });
-  size_t next = 0;
-  for (size_t t = 0; t < tensors.size(); ++t)
-    for (int64_t begin = 0; begin < size(t); begin += kPiece) body(t, partials[next++]);
+  return squares;
+}
+
+double sum_of(std::span<const double> numbers) {
+  double total = 0;
+  for (double number : numbers) total += number;
+  return total;
 }
 
 void global_norm_cpu(const Stream&, std::span<const TensorView> tensors, const TensorView& norm) {
   check_over_tensors("global_norm", tensors, "norm", norm, DType::f64);
-  double total = 0;
-  for_each_sum_of_squares(tensors, [&](size_t, double sum) { total += sum; });
-  *norm.as<double>() = std::sqrt(total);
+  *norm.as<double>() = std::sqrt(sum_of(squares_of(tensors)));
 }
 
 void norm_and_check_cpu(const Stream&, std::span<const TensorView> tensors, const GradientCheck& given) {
   check_norm_and_check(tensors, given);
-  double total = 0;
-  int32_t found = 0;
-  for_each_sum_of_squares(tensors, [&](size_t place, double sum) {
-    total += sum;
-    if (found == 0 && !std::isfinite(sum)) found = int32_t(place) + 1;
-  });
-  const double inverse = given.scale ? 1 / double(*given.scale.as<float>()) : 1;
-  const double norm = std::sqrt(total) * inverse;
-  *given.found.as<int32_t>() = found;
-  *given.norm.as<double>() = norm;
-  *given.gradient_scale.as<double>() =
-      given.clip > 0 ? inverse * std::min(1.0, given.clip / (norm + 1e-6)) : inverse;
+  std::vector<int32_t> places;
+  for (size_t t = 0; t < tensors.size(); ++t)
+    places.insert(places.end(), size_t(pieces_of(tensors[t].numel())), int32_t(t));
+  check_squares(squares_of(tensors), places, given);
+}
+
+void squares_of_pieces_cpu(const Stream&, std::span<const TensorView> tensors, const TensorView& squares) {
+  constexpr auto op = "squares_of_pieces";
+  check_floating(op, tensors);
+  const std::vector<double> all = squares_of(tensors);
+  check(squares.dtype == DType::f64 && squares.is_contiguous() && squares.numel() == int64_t(all.size()), op,
+        ": squares needs f64(", all.size(), "), is ", squares.dtype, squares.shape);
+  std::copy(all.begin(), all.end(), squares.as<double>());
 }
 
 template <class C>
@@ -99,5 +104,20 @@ void check_finite_cpu(const Stream&, std::span<const TensorView> tensors, const 
 decltype(global_norm) global_norm{"global_norm", global_norm_cpu};
 decltype(check_finite) check_finite{"check_finite", check_finite_cpu};
 decltype(norm_and_check) norm_and_check{"norm_and_check", norm_and_check_cpu};
+decltype(squares_of_pieces) squares_of_pieces{"squares_of_pieces", squares_of_pieces_cpu};
+
+void check_squares(std::span<const double> squares, std::span<const int32_t> places,
+                   const GradientCheck& given) {
+  check_norm_and_check({}, given);
+  check(squares.size() == places.size(), "check_squares: ", squares.size(), " squares of ", places.size(),
+        " pieces");
+  const auto bad = std::ranges::find_if(squares, [](double sum) { return !std::isfinite(sum); });
+  const double inverse = given.scale ? 1 / double(*given.scale.as<float>()) : 1;
+  const double norm = std::sqrt(sum_of(squares)) * inverse;
+  *given.found.as<int32_t>() = bad == squares.end() ? 0 : places[size_t(bad - squares.begin())] + 1;
+  *given.norm.as<double>() = norm;
+  *given.gradient_scale.as<double>() =
+      given.clip > 0 ? inverse * std::min(1.0, given.clip / (norm + 1e-6)) : inverse;
+}
 
 }  // namespace reprise::kernels

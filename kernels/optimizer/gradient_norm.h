@@ -26,4 +26,16 @@ struct GradientCheck {
 /// gradient in f64 above 1e154, whose square is infinite, counts as not finite.
 extern Kernel<void(std::span<const TensorView> tensors, const GradientCheck& check)> norm_and_check;
 
+/// Elements of a tensor whose squares are added by themselves, before those of the pieces are added in their order.
+inline constexpr int64_t kSquaresPiece = 16384;
+
+/// squares (f64, (pieces)) = the sum of squares of each piece of each tensor, in order: what global_norm adds on the CPU,
+/// the only device that has this. A tensor may be a part of a larger one that begins with one of its pieces.
+extern Kernel<void(std::span<const TensorView> tensors, const TensorView& squares)> squares_of_pieces;
+
+/// norm_and_check of tensors of which these are the squares of pieces, on the CPU; piece p is one of tensor places[p]. Error
+/// unless there are as many of one as of the other.
+void check_squares(std::span<const double> squares, std::span<const int32_t> places,
+                   const GradientCheck& check);
+
 }  // namespace reprise::kernels

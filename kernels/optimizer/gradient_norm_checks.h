@@ -11,14 +11,18 @@ inline void check_scalar(const char* op, const char* name, const TensorView& x, 
         " ", x.dtype);
 }
 
+inline void check_floating(const char* op, std::span<const TensorView> tensors) {
+  for (size_t t = 0; t < tensors.size(); ++t)
+    check(is_floating(tensors[t].dtype), op, ": tensor ", t, " needs a floating dtype, is ",
+          tensors[t].dtype);
+}
+
 /// Error unless all tensors are floating and `result`, called `name`, is one element of `dtype`.
 inline void check_over_tensors(const char* op, std::span<const TensorView> tensors, const char* name,
                                const TensorView& result, DType dtype) {
   check(result.numel() == 1 && result.dtype == dtype, op, ": ", name, " needs one ", dtype, ", has ",
         result.shape, " ", result.dtype);
-  for (size_t t = 0; t < tensors.size(); ++t)
-    check(is_floating(tensors[t].dtype), op, ": tensor ", t, " needs a floating dtype, is ",
-          tensors[t].dtype);
+  check_floating(op, tensors);
 }
 
 inline void check_norm_and_check(std::span<const TensorView> tensors, const GradientCheck& given) {

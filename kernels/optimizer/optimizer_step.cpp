@@ -203,8 +203,9 @@ void adamw_piece(const AdamWTensor& tensor, const AdamWOptions& options, int64_t
   const Parameter<C, S> parameter{tensor.parameter.data,
                                   S == Stored::split ? tensor.remainder.data : tensor.rounded.data};
   const G* gradient = static_cast<const G*>(tensor.gradient.data);
-  const DrawSequence sequence{options.seed,
-                              uint64_t(count - 1) * uint64_t(options.parameters) + uint64_t(tensor.place)};
+  const DrawSequence sequence{
+      options.seed, uint64_t(count - 1) * uint64_t(options.parameters) + uint64_t(tensor.place.parameter),
+      uint64_t(tensor.place.element)};
   simd::run([&]<int W>() {
     Draws<W> draws{sequence, {}};
     if constexpr (std::is_same_v<M, uint8_t>) {

@@ -1,4 +1,4 @@
-// Optimizer steps on CUDA: all tensors that are stored alike in one launch (153 at a time). Each element is read and
+// Optimizer steps on CUDA: all tensors that are stored alike in one launch (154 at a time). Each element is read and
 // written once: AdamW moves 28 bytes per parameter (f32; also bf16 with its master copy), SGD with
 // momentum 20. Operations: about 40 per element, a quarter of what a GPU can do meanwhile; a number that is rounded at
 // random takes 10 more, an eighth of a Philox block.
@@ -38,6 +38,7 @@ struct StepEntry : TableEntry {
   void* beside;  ///< of states[0]: its rounded copy, or its lower half
   double lr, weight_decay;
   const int64_t* updates = nullptr;  ///< so far; null: the launch's numbers know the step
+  uint64_t first = 0;                ///< element of its parameter, for the draws
 };
 
 /// StepNumbers, and what stands for those that are absent.
@@ -90,9 +91,16 @@ struct AdamWRule {
     const double bias2 = in_memory ? bias_of(options.beta2, step) : options.bias2;
     const double lr = numbers.lr(entry.lr);
     const uint64_t offset = uint64_t(step - 1) * uint64_t(options.parameters) + uint64_t(entry.place);
-    return {C(numbers.scale()),   C(options.beta1),      C(1 - options.beta1),           C(options.beta2),
-            C(1 - options.beta2), C(options.eps),        C(1 - lr * entry.weight_decay), C(lr / bias1),
-            C(1 / sqrt(bias2)),   {options.seed, offset}};
+    return {C(numbers.scale()),
+            C(options.beta1),
+            C(1 - options.beta1),
+            C(options.beta2),
+            C(1 - options.beta2),
+            C(options.eps),
+            C(1 - lr * entry.weight_decay),
+            C(lr / bias1),
+            C(1 / sqrt(bias2)),
+            {options.seed, offset, entry.first}};
   }
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
     auto& [p, m, v] = x;
@@ -333,13 +341,14 @@ void launch_steps(const Stream& stream, const Tensors& tensors, const Options& o
 }
 
 StepEntry<3> adamw_entry(const AdamWTensor& t) {
-  return {{t.parameter.numel(), 0, int32_t(t.place)},
+  return {{t.parameter.numel(), 0, int32_t(t.place.parameter)},
           {t.parameter.data, t.first_moment.data, t.second_moment.data},
           t.gradient.data,
           t.remainder ? t.remainder.data : t.rounded.data,
           t.lr,
           t.weight_decay,
-          data_of<int64_t>(t.updates)};
+          data_of<int64_t>(t.updates),
+          uint64_t(t.place.element)};
 }
 
 /// Tensors whose moments have 8 bits.

@@ -7,6 +7,12 @@
 
 namespace reprise::kernels {
 
+/// Whose draws the elements of a tensor have.
+struct DrawPlace {
+  int64_t parameter = 0;  ///< place among the parameters of the optimizer
+  int64_t element = 0;    ///< the first one's number in that parameter: not 0 where a tensor is a part of it
+};
+
 /// One parameter and its state; all contiguous, of one size. What is stored in 16 bits is computed in f32, as the rest is
 /// (f64 for f64 parameters). A parameter is f32 or f64, or bf16: then in two halves, or rounded at random (rounding.h).
 struct AdamWTensor {
@@ -25,7 +31,7 @@ struct AdamWTensor {
   /// Optional, u8 (the parameter's shape, 2): the lower half of a bf16 parameter, low byte first. The two halves are an
   /// f32, and the parameter is it rounded half up.
   TensorView remainder{};
-  int64_t place = 0;  ///< among the parameters of the optimizer: whose draws it has
+  DrawPlace place{};  ///< its element is a multiple of 256
   /// Of moments in u8, f32: the largest of each block of 256 elements. See Note [Blocks of 8-bit moments].
   TensorView first_largest{}, second_largest{};
 };

@@ -155,8 +155,12 @@ inline void check_adamw(std::span<const AdamWTensor> tensors, const AdamWOptions
   check_numbers(op, options.in_memory);
   for (size_t t = 0; t < tensors.size(); ++t) {
     check_adamw_tensor(op, t, tensors[t]);
-    check(tensors[t].place >= 0 && tensors[t].place < options.parameters, op, ": place ", t, " is ",
-          tensors[t].place, " of ", options.parameters, " parameters");
+    const DrawPlace& place = tensors[t].place;
+    check(place.parameter >= 0 && place.parameter < options.parameters, op, ": place ", t, " is ",
+          place.parameter, " of ", options.parameters, " parameters");
+    check(place.element >= 0 && place.element % kQuantizedBlock == 0, op, ": tensor ", t,
+          " begins with element ", place.element, " of its parameter, which is no multiple of ",
+          kQuantizedBlock);
   }
 }
 

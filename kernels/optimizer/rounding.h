@@ -17,12 +17,12 @@ namespace reprise::kernels {
 enum class DrawsOf : uint8_t { parameter, first_moment, second_moment };
 inline constexpr int kDrawsInBlock = 8;
 
-/// Where the draws of one tensor's update begin.
+/// Where the draws of one tensor's update begin: its first element is number `first` of the parameter, a multiple of eight.
 struct DrawSequence {
-  uint64_t seed = 0, offset = 0;
+  uint64_t seed = 0, offset = 0, first = 0;
 
   constexpr uint64_t block_of(DrawsOf what, uint64_t element) const {
-    return (uint64_t(what) << 61) + element / uint64_t(kDrawsInBlock);
+    return (uint64_t(what) << 61) + (first + element) / uint64_t(kDrawsInBlock);
   }
   constexpr std::array<uint32_t, 4> block(DrawsOf what, uint64_t element) const {
     return philox_block(seed, offset, block_of(what, element));

@@ -32,6 +32,9 @@ class Gpt : public Module {
   Tensor features(const Tensor& tokens);
   /// Logits of the last position only, (B, vocab_size): what sampling needs.
   Tensor next_logits(const Tensor& tokens);
+  /// The same of tokens (B, T) that follow those in the cache's sequences [first_row, first_row + B), which keeps them: in
+  /// eval mode, under NoGrad, and without the regions of recompute. Error where a sequence outgrows the context.
+  Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row = 0);
 
   /// Under GPT-2's names, such as "h.0.attn.c_attn.weight" for h.0.attn.qkv.weight.
   NamedTensors state_dict() const override;

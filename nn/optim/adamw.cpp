@@ -39,15 +39,15 @@ AdamW::AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& op
 }
 
 void AdamW::add_state_lists() {
-  auto moments = [this](const Tensor& parameter) {
-    return std::optional(StateForm{moments_of(parameter), parameter.shape()});
+  auto moments = [this](const Tensor& parameter, const Shape& shape) {
+    return std::optional(StateForm{moments_of(parameter), shape});
   };
   add_state({"first_moment", &first_, moments});
   add_state({"second_moment", &second_, moments});
   if (options_.moments == DType::u8) {
-    auto of_blocks = [this](const Tensor& parameter) {
+    auto of_blocks = [this](const Tensor& parameter, const Shape& shape) {
       return moments_of(parameter) == DType::u8
-                 ? std::optional(StateForm{DType::f32, {kernels::quantized_blocks(parameter.numel())}})
+                 ? std::optional(StateForm{DType::f32, {kernels::quantized_blocks(numel_of(shape))}})
                  : std::nullopt;
     };
     add_state({"first_moment_max", &first_largest_, of_blocks});
@@ -55,10 +55,10 @@ void AdamW::add_state_lists() {
   }
   if (options_.master == Master::f32) add_state(list_of(masters_));
   if (options_.master != Master::split) return;
-  add_state({"remainder", &remainder_, [this](const Tensor& parameter) {
+  add_state({"remainder", &remainder_, [this](const Tensor& parameter, const Shape& shape) {
                std::optional<StateForm> form;
                if (!is_split(parameter)) return form;
-               form = {DType::u8, parameter.shape()};
+               form = {DType::u8, shape};
                form->shape.push_back(2);
                return form;
              }});
@@ -76,26 +76,30 @@ bool AdamW::is_split(const Tensor& parameter) const {
 
 bool AdamW::draws() const { return options_.master == Master::stochastic || options_.moments != DType::f32; }
 
-Tensor AdamW::updated_copy(const Tensor& parameter, size_t place) const {
-  return options_.master == Master::f32 ? masters_.copy_of(parameter, place) : parameter;
+Tensor AdamW::updated_copy(const Tensor& part, size_t place) const {
+  return options_.master == Master::f32 ? masters_.copy_of(part, place) : part;
+}
+
+Tensor AdamW::owned_gradient(const Tensor& parameter, size_t) const {
+  return parameter.grad().detach().contiguous();
 }
 
 void AdamW::make_state(const Tensor& parameter, size_t place) {
   auto zeros = [&](const Shape& shape, DType dtype) {
     return Tensor::zeros(shape, dtype, parameter.device());
   };
+  const Shape shape = owned_part(parameter, place).shape();
   if (is_split(parameter) && !remainder_[place].defined()) {  // it may have become one of 16 bits
-    Shape bytes = parameter.shape();
+    Shape bytes = shape;
     bytes.push_back(2);
     remainder_[place] = zeros(bytes, DType::u8);
   }
   if (first_[place].defined()) return;
-  Tensor first = zeros(parameter.shape(), moments_of(parameter)),
-         second = zeros(parameter.shape(), first.dtype());
+  Tensor first = zeros(shape, moments_of(parameter)), second = zeros(shape, first.dtype());
   if (first.dtype() == DType::u8) {
     first.fill_(kernels::kDynamicZero);  // of the signed map; that of the other one is 0
     for (TensorList* largest : {&first_largest_, &second_largest_})
-      (*largest)[place] = zeros({kernels::quantized_blocks(parameter.numel())}, DType::f32);
+      (*largest)[place] = zeros({kernels::quantized_blocks(first.numel())}, DType::f32);
   }
   second_[place] = second;
   first_[place] = first;
@@ -105,7 +109,8 @@ void AdamW::allocate_state() {
   MemoryScope scope(MemoryCategory::optimizer);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     make_state(parameter, place);
-    masters_.keep(parameter, place, updated_copy(parameter, place));
+    const Tensor part = owned_part(parameter, place);
+    masters_.keep(part, place, updated_copy(part, place));
   });
 }
 
@@ -120,22 +125,23 @@ std::vector<WideParameter> AdamW::wide_parameters() {
 AdamW::Targets AdamW::make_targets() {
   MemoryScope scope(MemoryCategory::optimizer);
   const size_t count = parameter_count();
-  Targets targets{TensorList(count), TensorList(count), std::vector<kernels::AdamWTensor>(count)};
+  Targets targets{TensorList(count), TensorList(count), TensorList(count),
+                  std::vector<kernels::AdamWTensor>(count)};
   for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
-    Tensor gradient = parameter.grad();
-    if (!gradient.defined()) return;
-    gradient = targets.gradients[place] = gradient.detach().contiguous();
-    const Tensor copy = targets.copies[place] = updated_copy(parameter, place);
+    if (!parameter.grad().defined()) return;
+    const Tensor gradient = targets.gradients[place] = owned_gradient(parameter, place);
+    const Tensor part = targets.parts[place] = owned_part(parameter, place);
+    const Tensor copy = targets.copies[place] = updated_copy(part, place);
     make_state(parameter, place);
     kernels::AdamWTensor& tensor = targets.tensors[place];
     tensor = {copy, gradient, first_[place], second_[place], rate_of(group), group.weight_decay};
-    if (!copy.is_same(parameter))
-      tensor.rounded = parameter;
-    else if (const Tensor shadow = autograd::shadow_to_write(parameter);
+    if (!copy.is_same(part))
+      tensor.rounded = part;
+    else if (const Tensor shadow = autograd::shadow_to_write(part);
              shadow.defined() && gradient.dtype() == DType::f32)
       tensor.rounded = shadow;
     if (is_split(parameter)) tensor.remainder = remainder_[place];
-    tensor.place = int64_t(place);
+    tensor.place = {int64_t(place), owned(parameter, place).begin};
     if (first_[place].dtype() == DType::u8) {
       tensor.first_largest = first_largest_[place];
       tensor.second_largest = second_largest_[place];
@@ -154,9 +160,10 @@ void AdamW::launch(Targets& targets, const std::vector<size_t>& places, kernels:
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     if (!std::binary_search(places.begin(), places.end(), place)) return;
     parameter.storage()->bump_version();
-    if (targets.tensors[place].rounded && targets.copies[place].is_same(parameter))
-      autograd::keep_written_shadow(parameter);
-    masters_.keep(parameter, place, targets.copies[place]);
+    const Tensor& part = targets.parts[place];
+    if (targets.tensors[place].rounded && targets.copies[place].is_same(part))
+      autograd::keep_written_shadow(part);
+    masters_.keep(part, place, targets.copies[place]);
   });
 }
 

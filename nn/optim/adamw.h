@@ -22,7 +22,7 @@ struct AdamWOptions {
   uint64_t seed = 0;  ///< of what is rounded at random; the state holds it
 };
 
-class AdamW final : public GroupOptimizer {
+class AdamW : public GroupOptimizer {
  public:
   AdamW(TensorList parameters, const AdamWOptions& options = {});
   /// Groups bring their own lr and weight decay: Error if the options give one.
@@ -35,12 +35,16 @@ class AdamW final : public GroupOptimizer {
   nn::NamedTensors state_dict() const override;
   void load_state_dict(const nn::NamedTensors& state) override;
 
+ protected:
+  /// The gradient of what this optimizer owns of a parameter that has one, contiguous.
+  virtual Tensor owned_gradient(const Tensor& parameter, size_t place) const;
+
  private:
   struct Checked {};  // the options fit the groups
   AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& options);
   /// What a step writes, by place; without a gradient, empty.
   struct Targets {
-    TensorList gradients, copies;
+    TensorList gradients, parts, copies;
     std::vector<kernels::AdamWTensor> tensors;
   };
   /// All that may run out of memory: an update is made whole or not begun.
@@ -51,8 +55,8 @@ class AdamW final : public GroupOptimizer {
   void add_state_lists();
   bool is_split(const Tensor& parameter) const;
   DType moments_of(const Tensor& parameter) const;
-  /// What is updated: the parameter, or its master copy.
-  Tensor updated_copy(const Tensor& parameter, size_t place) const;
+  /// What is updated: a part of a parameter, or its master copy.
+  Tensor updated_copy(const Tensor& part, size_t place) const;
   bool draws() const;
 
   AdamWOptions options_;

@@ -72,16 +72,14 @@ Tensor GradScaler::scale(const Tensor& loss) {
   return loss * (loss.dtype() == DType::f64 ? scale_.to(DType::f64) : scale_.clone());
 }
 
-// Of gradients that were multiplied by `scale`, or by nothing: what a step is to multiply them by.
-Tensor GradScaler::check_gradients(const TensorList& gradients, const Tensor& scale, double clip,
-                                   Tensor& found) {
-  const std::vector<TensorView> views(gradients.begin(), gradients.end());
+// Of an optimizer's gradients, multiplied by `scale` or by nothing: what a step is to multiply them by.
+Tensor GradScaler::check_gradients(Optimizer& optimizer, const Tensor& scale, double clip, Tensor& found) {
   found = Tensor::empty({}, DType::i32, scale_.device());
   norm_.storage()->bump_version();
   Tensor gradient_scale = Tensor::empty({}, DType::f64, scale_.device());
   kernels::GradientCheck check{{}, clip, found, norm_, gradient_scale};
   if (scale.defined()) check.scale = scale;
-  kernels::norm_and_check(current_stream(scale_.device()), views, check);
+  optimizer.check_gradients(check);
   return gradient_scale;
 }
 
@@ -100,7 +98,7 @@ void GradScaler::unscale(Optimizer& optimizer) {
             gradient.dtype(), ", in which small numbers would be lost; step divides by the scale in f32");
   NoGrad guard;
   Entry entry{Stage::unscaled, {}};
-  const Tensor inverse = check_gradients(contiguous_gradients(parameters), scale_, 0, entry.found);
+  const Tensor inverse = check_gradients(optimizer, scale_, 0, entry.found);
   std::vector<std::pair<Tensor, Tensor>> quotients;  // all that may run out of memory comes first
   for (const Tensor& parameter : parameters)
     if (const Tensor gradient = parameter.grad(); gradient.defined())
@@ -123,8 +121,7 @@ void GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
   check_disjoint(optimizer, parameters);
   NoGrad guard;
   Tensor found;
-  const Tensor gradient_scale =
-      check_gradients(contiguous_gradients(parameters), unscaled ? Tensor() : scale_, options.clip, found);
+  const Tensor gradient_scale = check_gradients(optimizer, unscaled ? Tensor() : scale_, options.clip, found);
   // What unscale found stays, whatever was done since.
   if (unscaled) found = maximum(found, before->second.found);
   optimizer.step_if_finite(gradient_scale, found);

@@ -39,7 +39,7 @@ class GradScaler {
 
   /// loss * scale. Error unless the loss is in f32 or f64, and there; after a step of this update.
   Tensor scale(const Tensor& loss);
-  /// Puts each gradient divided by the scale in its place, for who wants to look at them or change them; `step` then takes
+  /// Puts each gradient divided by the scale in its place, to be looked at or changed; `step` then takes
   /// them as they are. Error on 16-bit gradients, which would underflow; if done already for this update.
   void unscale(Optimizer& optimizer);
   struct StepOptions {
@@ -100,7 +100,7 @@ class GradScaler {
   };
   /// Error if another optimizer of this update has one of the parameters.
   void check_disjoint(const Optimizer& optimizer, const TensorList& parameters) const;
-  Tensor check_gradients(const TensorList& gradients, const Tensor& scale, double clip, Tensor& found);
+  Tensor check_gradients(Optimizer& optimizer, const Tensor& scale, double clip, Tensor& found);
   nn::NamedTensors state() const;
   /// What Stats are made of, in their order.
   std::vector<TensorView> numbers() const;

@@ -47,16 +47,38 @@ std::vector<ParameterGroup> GroupOptimizer::checked(const char* op, std::vector<
 }
 
 GroupOptimizer::StateList GroupOptimizer::list_of(Masters& masters) {
-  return {"master", &masters.copies, [](const Tensor& parameter) {
-            return size_of(parameter.dtype()) == 2 ? std::optional(StateForm{DType::f32, parameter.shape()})
-                                                   : std::nullopt;
-          }};
+  return {
+      "master", &masters.copies, [](const Tensor& parameter, const Shape& shape) {
+        return size_of(parameter.dtype()) == 2 ? std::optional(StateForm{DType::f32, shape}) : std::nullopt;
+      }};
 }
 
 size_t GroupOptimizer::first_list(const Tensor& parameter) const {
   size_t l = 0;
-  while (!state_[l].form(parameter)) ++l;
+  while (!state_[l].form(parameter, parameter.shape())) ++l;
   return l;
+}
+
+ElementRange GroupOptimizer::owned(const Tensor& parameter, size_t) const { return {0, parameter.numel()}; }
+
+bool GroupOptimizer::is_whole(const Tensor& parameter, size_t place) const {
+  return owned(parameter, place) == ElementRange{0, parameter.numel()};
+}
+
+Tensor GroupOptimizer::owned_part(const Tensor& parameter, size_t place) const {
+  if (is_whole(parameter, place)) return parameter;
+  const ElementRange range = owned(parameter, place);
+  return parameter.detach().reshape({parameter.numel()}).slice(0, range.begin, range.end);
+}
+
+Tensor GroupOptimizer::whole_state(const StateList&, const Tensor&, size_t, const Tensor& own) const {
+  return own;
+}
+
+ElementRange GroupOptimizer::state_range(const StateList& list, const Tensor& parameter,
+                                         const ElementRange& elements) {
+  const int64_t begin = numel_of(list.form(parameter, {elements.begin})->shape);
+  return {begin, begin + numel_of(list.form(parameter, {elements.count()})->shape)};
 }
 
 void GroupOptimizer::add_state(StateList list) {
@@ -102,6 +124,15 @@ void GroupOptimizer::make_zeros(TensorList& list) {
 void Optimizer::zero_grad() {
   for (ParameterGroup* group : all_groups())
     for (Tensor& parameter : group->parameters) parameter.set_grad({});
+}
+
+void Optimizer::check_gradients(const kernels::GradientCheck& check) {
+  TensorList parameters;
+  for (const ParameterGroup* group : all_groups())
+    parameters.insert(parameters.end(), group->parameters.begin(), group->parameters.end());
+  const TensorList gradients = contiguous_gradients(parameters);  // alive until the kernel is done
+  const std::vector<TensorView> views(gradients.begin(), gradients.end());
+  kernels::norm_and_check(current_stream(check.norm.device), views, check);
 }
 
 void Optimizer::set_lr(double lr) {
@@ -179,11 +210,24 @@ Tensor GroupOptimizer::one_if_finite(const Tensor& found) {
 nn::NamedTensors GroupOptimizer::state_dict() const {
   nn::NamedTensors state;
   for (const StateList& list : state_)
-    for (size_t i = 0; i < list.tensors->size(); ++i)
-      if (const Tensor& tensor = (*list.tensors)[i]; tensor.defined())
-        state.emplace_back(std::to_string(i) + "." + list.name, tensor);
+    for_each([&](const ParameterGroup&, const Tensor& parameter, size_t place) {
+      const Tensor& own = (*list.tensors)[place];
+      if (!own.defined()) return;
+      if (const Tensor whole = whole_state(list, parameter, place, own); whole.defined())
+        state.emplace_back(std::to_string(place) + "." + list.name, whole);
+    });
   state.emplace_back("steps", Tensor::from<int64_t>({steps()}, {1}));
   return state;
+}
+
+Tensor GroupOptimizer::part_of_state(const StateList& list, const Tensor& parameter, size_t place,
+                                     const Tensor& whole) const {
+  NoGrad guard;
+  const ElementRange own = owned(parameter, place), range = state_range(list, parameter, own);
+  return whole.contiguous()
+      .reshape({whole.numel()})
+      .slice(0, range.begin, range.end)
+      .reshape(list.form(parameter, {own.count()})->shape);
 }
 
 void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
@@ -200,7 +244,7 @@ void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     const std::string prefix = std::to_string(place) + ".";
     for (size_t l = 0; l < state_.size(); ++l) {
-      const std::optional<StateForm> form = state_[l].form(parameter);
+      const std::optional<StateForm> form = state_[l].form(parameter, parameter.shape());
       if (!form) continue;
       auto it = given.find(prefix + state_[l].name);
       bool here = it != given.end();
@@ -219,9 +263,12 @@ void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
         " of them fit the parameters");
   MemoryScope scope(MemoryCategory::optimizer);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    for (TensorList& list : found)
-      if (Tensor& value = list[place]; value.defined())
-        value = value.device() == parameter.device() ? value.clone() : value.to(parameter.device());
+    for (size_t l = 0; l < state_.size(); ++l) {
+      Tensor& value = found[l][place];
+      if (!value.defined()) continue;
+      if (!is_whole(parameter, place)) value = part_of_state(state_[l], parameter, place, value);
+      value = value.device() == parameter.device() ? value.clone() : value.to(parameter.device());
+    }
   });
   for (size_t l = 0; l < state_.size(); ++l) *state_[l].tensors = std::move(found[l]);
   steps_ = step_count;

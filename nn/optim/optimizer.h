@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "reprise/kernels/optimizer/gradient_norm.h"
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/masters.h"
 #include "reprise/nn/optim/setting.h"
@@ -26,6 +27,13 @@ struct ParameterGroup {
 inline DType state_dtype(const Tensor& parameter) {
   return parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
 }
+
+/// Elements begin ... end - 1 of a tensor, in row-major order.
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+  int64_t count() const { return end - begin; }
+  friend bool operator==(const ElementRange&, const ElementRange&) = default;
+};
 
 /// A parameter with the digits that its 16 bits have no room for, where the optimizer keeps them.
 struct WideParameter {
@@ -55,6 +63,8 @@ class Optimizer {
   /// are most. Nothing for optimizers of one kernel.
   virtual std::vector<size_t> step_temporaries() const { return {}; }
   void zero_grad();  ///< drops all gradients
+  /// Of the gradients of all parameters that have one, in the order of the groups: see kernels::norm_and_check.
+  virtual void check_gradients(const kernels::GradientCheck& check);
   /// Sets `lr` of every group; their `lr_scale` stays. Error if groups have an `lr` each, which one for all
   /// would make equal.
   void set_lr(double lr);
@@ -97,10 +107,11 @@ class GroupOptimizer : public Optimizer {
   struct StateList {
     std::string name;
     TensorList* tensors;
-    /// Of a parameter's; none: such parameters have none.
-    std::function<std::optional<StateForm>(const Tensor& parameter)> form = [](const Tensor& parameter) {
-      return std::optional(StateForm{state_dtype(parameter), parameter.shape()});
-    };
+    /// Of `shape` elements of a parameter, all of them or some in a row; none: such parameters have none.
+    std::function<std::optional<StateForm>(const Tensor& parameter, const Shape& shape)> form =
+        [](const Tensor& parameter, const Shape& shape) {
+          return std::optional(StateForm{state_dtype(parameter), shape});
+        };
   };
   /// A copy in f32 of each parameter of 16 bits.
   static StateList list_of(Masters& masters);
@@ -125,6 +136,24 @@ class GroupOptimizer : public Optimizer {
     for (ParameterGroup& group : groups_)
       for (Tensor& parameter : group.parameters) body(group, parameter, place++);
   }
+  template <class Body>
+  void for_each(Body&& body) const {
+    size_t place = 0;
+    for (const ParameterGroup& group : groups_)
+      for (const Tensor& parameter : group.parameters) body(group, parameter, place++);
+  }
+  /// What this optimizer updates of a parameter, and keeps state of: all, unless ranks share it. It begins at a multiple
+  /// of kernels::kSquaresPiece.
+  virtual ElementRange owned(const Tensor& parameter, size_t place) const;
+  bool is_whole(const Tensor& parameter, size_t place) const;
+  /// That part, in the parameter's memory: itself, or one dimension of it.
+  Tensor owned_part(const Tensor& parameter, size_t place) const;
+  /// The state of a whole parameter, of which `own` is what this optimizer keeps; undefined if it is not to be had here.
+  virtual Tensor whole_state(const StateList& list, const Tensor& parameter, size_t place,
+                             const Tensor& own) const;
+  /// Where the state of some elements begins in that of all, in the state's elements, and how many those are.
+  static ElementRange state_range(const StateList& list, const Tensor& parameter,
+                                  const ElementRange& elements);
   size_t parameter_count() const;
   size_t largest_parameter_bytes() const;
   /// Zeros for the parameters that have none in `list`, of dtype state_dtype.
@@ -135,6 +164,8 @@ class GroupOptimizer : public Optimizer {
 
  private:
   void check_devices();
+  Tensor part_of_state(const StateList& list, const Tensor& parameter, size_t place,
+                       const Tensor& whole) const;
   /// The first state that a parameter has, one of which there is.
   size_t first_list(const Tensor& parameter) const;
 

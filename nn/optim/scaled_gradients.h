@@ -1,4 +1,4 @@
-// Which gradients of a thread are those of a scaled loss, so that nobody takes their norm for the gradients' own.
+// Which gradients of a thread are those of a scaled loss, so that their norm is not taken for the gradients' own.
 #pragma once
 
 #include <memory>

@@ -1,11 +1,13 @@
 // What every transport has to do: each operation x dtype x size x ranks x subgroups, to the bit, against sums that are
 // computed here from the definition of the tree.
 // labels: slow, concurrency
+// not in tsan: Transports/Contract.*/nccl*
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "reprise/core/hash.h"
+#include "reprise/distributed/tree.h"
 #include "reprise/tests/distributed/ranks.h"
 
 namespace reprise::distributed {
@@ -34,13 +36,13 @@ T element(int rank, int64_t i) {
     return T((float(random % 2048) - 1024) * (1.0f / 1024) * float(1 << (random >> 32) % 9));
 }
 
-Tensor elements(DType dtype, int rank, int64_t count) {
+Tensor elements(const ProcessGroup& group, DType dtype, int rank, int64_t count) {
   Tensor x = Tensor::empty({count}, dtype);
   dispatch_all(dtype, [&]<class T>() {
     T* data = static_cast<T*>(x.view().data);
     for (int64_t i = 0; i < count; ++i) data[i] = element<T>(rank, i);
   });
-  return x;
+  return x.to(group.device());
 }
 
 // One node of the tree, from its two halves.
@@ -91,7 +93,8 @@ T reduced(int ranks, int64_t i, ReduceOp op) {
 // The first element of x that has not the bits of want(i).
 template <class T>
 std::string difference(const std::string& what, const Tensor& x, auto&& want) {
-  const T* data = static_cast<const T*>(x.view().data);
+  const Tensor host = x.to(Device::cpu());
+  const T* data = static_cast<const T*>(host.view().data);
   for (int64_t i = 0; i < x.numel(); ++i) {
     const T wanted = want(i);
     if (std::memcmp(&data[i], &wanted, sizeof(T)))
@@ -102,7 +105,7 @@ std::string difference(const std::string& what, const Tensor& x, auto&& want) {
 }
 
 std::string check_all_reduce(ProcessGroup& group, DType dtype, int64_t count, ReduceOp op) {
-  Tensor x = elements(dtype, group.rank(), count);
+  Tensor x = elements(group, dtype, group.rank(), count);
   const uint64_t version = x.version();
   group.all_reduce(x, op, "x").wait();
   if (x.version() == version) return "all_reduce: the version did not go up";
@@ -114,8 +117,8 @@ std::string check_all_reduce(ProcessGroup& group, DType dtype, int64_t count, Re
 
 std::string check_reduce_scatter(ProcessGroup& group, DType dtype, int64_t count, bool in_place) {
   const int64_t begin = count * group.rank();
-  Tensor in = elements(dtype, group.rank(), count * group.size());
-  Tensor out = in_place ? in.slice(0, begin, begin + count) : Tensor::empty({count}, dtype);
+  Tensor in = elements(group, dtype, group.rank(), count * group.size());
+  Tensor out = in_place ? in.slice(0, begin, begin + count) : Tensor::empty({count}, dtype, group.device());
   group.reduce_scatter(out, in, ReduceOp::sum).wait();
   return dispatch_all(dtype, [&]<class T>() {
     return difference<T>("reduce_scatter", out,
@@ -127,15 +130,15 @@ std::string check_moves(ProcessGroup& group, DType dtype, int64_t count) {
   const int n = group.size();
   std::string wrong;
   for (int root : {0, n / 2, n - 1}) {
-    Tensor x = elements(dtype, group.rank(), count);
+    Tensor x = elements(group, dtype, group.rank(), count);
     group.broadcast(x, root).wait();
     wrong += dispatch_all(dtype, [&]<class T>() {
       return difference<T>("broadcast", x, [&](int64_t i) { return element<T>(root, i); });
     });
   }
   for (bool in_place : {false, true}) {
-    Tensor all = Tensor::zeros({count * n}, dtype);
-    Tensor own = elements(dtype, group.rank(), count);
+    Tensor all = Tensor::zeros({count * n}, dtype, group.device());
+    Tensor own = elements(group, dtype, group.rank(), count);
     if (in_place && count) own = all.slice(0, count * group.rank(), count * (group.rank() + 1)).copy_(own);
     group.all_gather(all, own).wait();
     wrong += dispatch_all(dtype, [&]<class T>() {
@@ -143,7 +146,8 @@ std::string check_moves(ProcessGroup& group, DType dtype, int64_t count) {
                            [&](int64_t i) { return element<T>(int(i / count), i % count); });
     });
   }
-  Tensor in = elements(dtype, group.rank(), count * n), out = Tensor::zeros({count * n}, dtype);
+  Tensor in = elements(group, dtype, group.rank(), count * n),
+         out = Tensor::zeros({count * n}, dtype, group.device());
   group.all_to_all(out, in).wait();
   return wrong + dispatch_all(dtype, [&]<class T>() {
            return difference<T>("all_to_all", out, [&](int64_t i) {
@@ -158,7 +162,8 @@ std::string check_pairs(ProcessGroup& group, DType dtype, int64_t count) {
   if (n == 1) return "";
   std::string wrong;
   for (int round = 0; round < 2; ++round) {
-    Tensor sent = elements(dtype, group.rank() + round, count), got = Tensor::zeros({count}, dtype);
+    Tensor sent = elements(group, dtype, group.rank() + round, count),
+           got = Tensor::zeros({count}, dtype, group.device());
     if (group.rank() % 2 == 0) group.send(sent, next).wait();
     group.recv(got, previous).wait();
     if (group.rank() % 2 == 1) group.send(sent, next).wait();
@@ -208,6 +213,19 @@ TEST_P(Contract, MovesBytes) {
   });
 }
 
+// This rank's nodes of a tree over `leaves`, `count` elements each.
+template <class T>
+TensorList nodes_of_rank(ProcessGroup& group, int64_t leaves, DType dtype, int64_t count) {
+  const LeafRange range = leaves_of_rank(group.rank(), group.size(), leaves);
+  TensorList nodes;
+  for (const TreeNode& node : nodes_of(range.begin, range.end)) {
+    const Tensor x = Tensor::empty({count}, dtype);
+    for (int64_t i = 0; i < count; ++i) static_cast<T*>(x.view().data)[i] = element_of_node<T>(node, i);
+    nodes.push_back(x.to(group.device()));
+  }
+  return nodes;
+}
+
 // Of 12, 20, 30 leaves: ranks hold several nodes where their share is no power of two.
 TEST_P(Contract, SumNodes) {
   run([](ProcessGroup& group) {
@@ -215,15 +233,9 @@ TEST_P(Contract, SumNodes) {
     for (int64_t leaves :
          {group.size(), 3 * group.size(), 5 * group.size(), 6 * group.size(), 8 * group.size()}) {
       for (DType dtype : {DType::f32, DType::bf16, DType::f64}) {
-        const LeafRange range = leaves_of_rank(group.rank(), group.size(), leaves);
-        TensorList nodes;
         dispatch_floating(dtype, "test", [&]<class T>() {
-          for (const TreeNode& node : nodes_of(range.begin, range.end)) {
-            nodes.push_back(Tensor::empty({1027}, dtype));
-            for (int64_t i = 0; i < 1027; ++i)
-              static_cast<T*>(nodes.back().view().data)[i] = element_of_node<T>(node, i);
-          }
-          Tensor out = Tensor::empty({1027}, dtype);
+          const TensorList nodes = nodes_of_rank<T>(group, leaves, dtype, 1027);
+          Tensor out = Tensor::empty({1027}, dtype, group.device());
           group.sum_nodes(out, nodes, leaves).wait();
           auto want = [&](int64_t i) { return reduced<T>(int(leaves), i, ReduceOp::sum); };
           wrong += difference<T>(detail::join("sum_nodes of ", leaves), out, want);
@@ -232,6 +244,27 @@ TEST_P(Contract, SumNodes) {
         });
       }
     }
+    return wrong;
+  });
+}
+
+TEST_P(Contract, ScatterNodes) {
+  run([](ProcessGroup& group) {
+    std::string wrong;
+    constexpr int64_t part = 131;
+    const int64_t begin = part * group.rank();
+    for (int64_t leaves : {group.size(), 3 * group.size(), 5 * group.size(), 8 * group.size()})
+      for (DType dtype : {DType::f32, DType::bf16, DType::f64})
+        dispatch_floating(dtype, "test", [&]<class T>() {
+          const TensorList nodes = nodes_of_rank<T>(group, leaves, dtype, part * group.size());
+          Tensor out = Tensor::empty({part}, dtype, group.device());
+          auto want = [&](int64_t i) { return reduced<T>(int(leaves), begin + i, ReduceOp::sum); };
+          group.scatter_nodes(out, nodes, leaves).wait();
+          wrong += difference<T>(detail::join("scatter_nodes of ", leaves), out, want);
+          out = nodes.back().slice(0, begin, begin + part);
+          group.scatter_nodes(out, nodes, leaves).wait();
+          wrong += difference<T>("in place", out, want);
+        });
     return wrong;
   });
 }
@@ -254,11 +287,12 @@ TEST_P(Contract, CallsInARowNeedNoWait) {
     std::vector<Tensor> x;
     std::vector<Work> works;
     for (int k = 0; k < 40; ++k) {
-      x.push_back(elements(DType::f32, group.rank(), 100 + k));
+      x.push_back(elements(group, DType::f32, group.rank(), 100 + k));
       works.push_back(group.all_reduce(x.back()));
     }
     for (size_t k = works.size(); k-- > 0;) {
       works[k].wait();
+      if (group.device().is_cuda()) works[k].synchronize();
       if (!works[k].is_done() || works[k].seconds() < 0) wrong += "not done";
       wrong += difference<float>("in a row", x[k],
                                  [&](int64_t i) { return reduced<float>(group.size(), i, ReduceOp::sum); });
@@ -286,12 +320,12 @@ TEST_P(Contract, Subgroups) {
       for (ProcessGroup* one : {group.get(), again.get(), inner.get()})
         for (DType dtype : {DType::f32, DType::f16})
           wrong += check_all_reduce(*one, dtype, 1027, ReduceOp::sum) + check_moves(*one, dtype, 33);
-      // Groups have their own order, each.
-      Tensor x = elements(DType::f32, group->rank(), 5), y = elements(DType::f32, group->rank(), 7);
-      std::vector<Work> works;
-      if (group->rank() == 0) works.push_back(group->all_reduce(x, ReduceOp::sum, "x"));
-      works.push_back(again->all_reduce(y, ReduceOp::sum, "y"));
-      if (group->rank() != 0) works.push_back(group->all_reduce(x, ReduceOp::sum, "x"));
+      // Calls of two groups are made in one order, and run side by side: they may be waited for in another one.
+      Tensor x = elements(world, DType::f32, group->rank(), 5),
+             y = elements(world, DType::f32, group->rank(), 7);
+      std::vector<Work> works{group->all_reduce(x, ReduceOp::sum, "x"),
+                              again->all_reduce(y, ReduceOp::sum, "y")};
+      if (group->rank() != 0) std::swap(works[0], works[1]);
       for (const Work& work : works) work.wait();
     }
     world.barrier();
@@ -300,7 +334,7 @@ TEST_P(Contract, Subgroups) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Contract,
-                         ::testing::Combine(::testing::ValuesIn(testing::kinds_of_ranks()),
+                         ::testing::Combine(::testing::ValuesIn(testing::kinds_with_devices()),
                                             ::testing::Range(1, 6)),
                          [](const auto& of) {
                            return name_of(std::get<0>(of.param)) + std::to_string(std::get<1>(of.param));

@@ -43,8 +43,7 @@ void join_all(std::vector<Join>& joins) {
   for (Join& join : joins)
     join.thread = std::thread([&join] {
       try {
-        join.client = std::make_unique<HubClient>(join.options);
-        join.client->listen([] {});
+        join.client = std::make_unique<HubClient>(join.options, [] {});
       } catch (const Error& error) { join.error = error.what(); }
     });
   for (Join& join : joins) join.thread.join();
@@ -140,7 +139,7 @@ TEST(Hub, RefusesTwoOfOneRankAndAnotherCount) {
 TEST(Hub, SaysWhoCameWhereNotAllDo) {
   HubServer server({.job = "job", .ranks = 3, .timeout = 1s});
   auto options = client_options(server, 1, 3);
-  expect_error([&] { HubClient client(options); },
+  expect_error([&] { HubClient client(options, [] {}); },
                "not all of 3 ranks came within 1 s; those that did: rank 1 (pid ");
 }
 
@@ -149,7 +148,7 @@ TEST(Hub, RanksOfAnotherAttemptDoNotJoin) {
   auto options = client_options(server, 1, 2);
   options.job = "job.2";
   options.timeout = 300ms;
-  expect_error([&] { HubClient client(options); }, "rank 0 was not found, at none of:");
+  expect_error([&] { HubClient client(options, [] {}); }, "rank 0 was not found, at none of:");
 }
 
 TEST(Hub, TriesTheNextPortWhereAnotherServerListens) {
@@ -160,7 +159,7 @@ TEST(Hub, TriesTheNextPortWhereAnotherServerListens) {
   EXPECT_EQ(server.port(), free_port);
   auto options = client_options(server, 0, 1);
   options.ports = {silent_port, free_port};
-  HubClient client(options);
+  HubClient client(options, [] {});
   expect_error([&] { HubServer(HubServer::Options{.ports = {silent_port}, .ranks = 1}); },
                "rank 0 finds no free port", std::to_string(silent_port), "Address already in use");
 }

@@ -46,64 +46,6 @@ TEST_P(Group, MismatchNamesBothCalls) {
   for (const std::string& one : wrong) EXPECT_TRUE(has(one, "rank  2") || has(one, "rank 2")) << one;
 }
 
-// What two ranks may call differently: each is found, by both, before a result is used.
-TEST_P(Group, FindsEveryDifference) {
-  struct Difference {
-    const char* name;
-    std::function<void(ProcessGroup&)> mine, theirs;
-  };
-  const std::vector<Difference> differences{
-      {"count", [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); },
-       [](ProcessGroup& g) { g.all_reduce(ones({4})).wait(); }},
-      {"shape",
-       [](ProcessGroup& g) {
-         g.all_reduce(ones({2, 3})).wait();
-       },
-       [](ProcessGroup& g) {
-         g.all_reduce(ones({3, 2})).wait();
-       }},
-      {"dtype", [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); },
-       [](ProcessGroup& g) { g.all_reduce(ones({3}, DType::i32)).wait(); }},
-      {"op", [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); },
-       [](ProcessGroup& g) { g.all_reduce(ones({3}), ReduceOp::mean).wait(); }},
-      {"root", [](ProcessGroup& g) { g.broadcast(ones({3}), 0).wait(); },
-       [](ProcessGroup& g) { g.broadcast(ones({3}), 1).wait(); }},
-      {"operation", [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); },
-       [](ProcessGroup& g) { g.broadcast(ones({3}), 0).wait(); }},
-      {"label", [](ProcessGroup& g) { g.all_reduce(ones({3}), ReduceOp::sum, "a").wait(); },
-       [](ProcessGroup& g) { g.all_reduce(ones({3}), ReduceOp::sum, "b").wait(); }},
-      {"empty", [](ProcessGroup& g) { g.all_reduce(ones({0})).wait(); },
-       [](ProcessGroup& g) { g.all_reduce(ones({3})).wait(); }},
-      {"leaves", [](ProcessGroup& g) { g.sum_nodes(ones({3}), {ones({3})}, 2).wait(); },
-       [](ProcessGroup& g) { g.sum_nodes(ones({3}), {ones({3})}, 4).wait(); }},
-      {"a call more", [](ProcessGroup& g) { g.barrier(); },
-       [](ProcessGroup& g) {
-         g.all_reduce(ones({3}));
-         g.barrier();
-       }},
-      {"order",
-       [](ProcessGroup& g) {
-         g.all_reduce(ones({3}));
-         g.all_reduce(ones({4})).wait();
-       },
-       [](ProcessGroup& g) {
-         g.all_reduce(ones({4}));
-         g.all_reduce(ones({3})).wait();
-       }},
-      {"what is sent", [](ProcessGroup& g) { g.send(ones({3}), 1).wait(); },
-       [](ProcessGroup& g) { g.recv(ones({4}), 0).wait(); }},
-  };
-  for (const Difference& difference : differences) {
-    const auto wrong = run_ranks(GetParam(), 2,
-                                 [&](ProcessGroup& group) -> std::string {
-                                   (group.rank() == 0 ? difference.mine : difference.theirs)(group);
-                                   return std::string("no error: ") + difference.name;
-                                 },
-                                 {.timeout = 5s});
-    expect_all(wrong, {"mismatch: desync at call 1 of group world:", "rank 0: ", "rank 1: "});
-  }
-}
-
 TEST_P(Group, LateRankIsNamedOnAll) {
   const auto wrong = run_ranks(GetParam(), 4,
                                [](ProcessGroup& group) -> std::string {
@@ -244,7 +186,11 @@ TEST(GroupOfOne, RefusesBadInputBeforeTheCallCounts) {
          group->sum_nodes(x, {y, y}, 2);
        },
        "sum_nodes: 2 nodes; this rank's share of 2 leaves has 1"},
-      {[&] { group->sum_nodes(x, {ones({5})}, 1); }, "sum_nodes: a node has 5 elements, out 4"},
+      {[&] { group->sum_nodes(x, {ones({5})}, 1); }, "sum_nodes: a node has 5 elements, should have 4"},
+      {[&] { group->scatter_nodes(x, {ones({5})}, 1); },
+       "scatter_nodes: a node has 5 elements, should have 4"},
+      {[&] { group->scatter_nodes(ones({2}), {x}, 1); },
+       "scatter_nodes: a node has 4 elements, should have 2"},
       {[&] { group->sum_nodes(x, {}, 0); }, "0 micro-batches"},
       {[&] { group->subgroup({}, "p"); }, "subgroup \"p\""},
       {[&] {
@@ -281,7 +227,7 @@ TEST(GroupOfOne, RefusesTwoThreadsAtOnce) {
       }
     });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(has(message, "group world: two threads call it at once")) << message;
+  EXPECT_TRUE(has(message, "group world: two threads call groups of this rank at once")) << message;
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 
 #include <thread>
 
+#include "reprise/core/cuda/runtime.h"
 #include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/threads/thread_groups.h"
 
 namespace reprise::testing {
@@ -43,6 +45,8 @@ struct Child {
   int from = -1;
 };
 
+constexpr int most_ranks = 5;  // of a world that tests make
+
 constexpr unsigned child_seconds = 120;  // then its alarm ends it
 
 Child start_child(const RankBody& body, const distributed::Environment& place,
@@ -56,7 +60,7 @@ Child start_child(const RankBody& body, const distributed::Environment& place,
     close(ends[0]);
     std::string wrong;
     try {
-      auto group = ProcessGroup::over(connect_gloo(place, join_time), options);
+      auto group = ProcessGroup::over(connect_gloo(place, join_time, options.peer_timeout), options);
       wrong = run_body(body, *group);
     } catch (const distributed::TransportError& error) {
       wrong = std::string(name_of(error.failure().kind)) + ": " + error.what();
@@ -102,7 +106,9 @@ std::vector<std::string> run_places(const std::vector<distributed::Environment>&
   return wrong;
 }
 
-std::string name_of(Ranks kind) { return kind == Ranks::threads ? "threads" : "gloo"; }
+std::string name_of(Ranks kind) {
+  return kind == Ranks::threads ? "threads" : kind == Ranks::gloo ? "gloo" : "nccl";
+}
 
 std::vector<Ranks> kinds_of_ranks() {
 #if defined(__SANITIZE_THREAD__)
@@ -112,10 +118,18 @@ std::vector<Ranks> kinds_of_ranks() {
 #endif
 }
 
+std::vector<Ranks> kinds_with_devices() {
+  std::vector<Ranks> kinds = kinds_of_ranks();
+  setenv("REPRISE_EMULATOR_DEVICES", std::to_string(most_ranks).c_str(), 0);
+  if (distributed::has_nccl() && cuda::device_count() >= most_ranks) kinds.push_back(Ranks::nccl);
+  return kinds;
+}
+
 std::vector<std::string> run_ranks(Ranks kind, int ranks, const RankBody& body,
                                    const distributed::GroupOptions& options) {
-  return kind == Ranks::threads ? run_threads(ranks, body, options)
-                                : run_places(places_of(ranks), body, options);
+  distributed::GroupOptions own = options;
+  if (kind == Ranks::nccl) own.device = Device::cuda();
+  return kind == Ranks::gloo ? run_places(places_of(ranks), body, own) : run_threads(ranks, body, own);
 }
 
 void expect_ranks_well(Ranks kind, int ranks, const RankBody& body) {

@@ -10,10 +10,13 @@
 
 namespace reprise::testing {
 
-enum class Ranks { threads, gloo };
+/// Threads; processes; threads with a GPU each, or one of the emulator's.
+enum class Ranks { threads, gloo, nccl };
 std::string name_of(Ranks kind);
-/// Those that this build has.
+/// Those that this build has, for tensors on the CPU.
 std::vector<Ranks> kinds_of_ranks();
+/// Those that this build and machine have, for tensors on the groups' devices.
+std::vector<Ranks> kinds_with_devices();
 
 /// What a rank found wrong; empty if nothing.
 using RankBody = std::function<std::string(distributed::ProcessGroup& group)>;

@@ -14,6 +14,16 @@ using namespace std::chrono_literals;
 
 Clock::time_point in(std::chrono::milliseconds time) { return Clock::now() + time; }
 
+TEST(Switchboard, GivesWhatCameBeforeAFailure) {
+  Switchboard board(2);
+  Note note{};
+  note[0] = 'x';
+  board.post(0, 1, 7, note);
+  board.fail({FailureKind::died, 0, "rank 0 died"});
+  EXPECT_EQ(board.take(0, 1, 7, in(10ms)), note);
+  testing::expect_error([&] { board.take(0, 1, 7, in(10ms)); }, "rank 0 died");
+}
+
 TEST(Switchboard, ReadsNothingOfASenderThatGaveUp) {
   Switchboard board(2);
   char sent = 'a', got = 0;
@@ -23,12 +33,12 @@ TEST(Switchboard, ReadsNothingOfASenderThatGaveUp) {
       [&] {
         board.exchange(0, 7, {&send, 1}, {}, in(10ms));
       },
-      "rank 1 did not make the call in time");
+      "what rank 1 exchanges in the call did not come in time");
   testing::expect_error(
       [&] {
         board.exchange(1, 7, {}, {&receive, 1}, in(10ms));
       },
-      "rank 0 did not make the call in time");
+      "what rank 0 exchanges in the call did not come in time");
   EXPECT_EQ(got, 0);
 }
 

@@ -6,6 +6,7 @@
     ./run attack --quick              all parts, a minute in all
     ./run attack --full               every case there is, however long it takes
     ./run attack --self-test          plants a bug for each part that has one; the part must find it
+    ./run attack ranks --count N      kills, stops and starves ranks: a part of its own, which takes minutes
 
 Each part is a module in tests/faults/parts; docs/attacks.md says what it tries. Exit code: 0 if all cases passed, 1 if
 one failed, 2 if an option is wrong.
@@ -31,6 +32,7 @@ from harness import World  # noqa: E402: the path comes first
 
 PARTS = ["kills", "power_loss", "failing_calls", "hostile_files", "signals", "cli", "streams", "sharing", "allocations",
          "locale", "fork", "fuzz", "programs"]
+LONG = ["ranks"]  # only where they are named; all their cases are tried
 # A bug that the shim plants, and the part that must find it.
 PLANTED = [("late_rename", "kills"), ("no_fsync", "power_loss"), ("silent", "failing_calls"), ("silent", "hostile_files"),
            ("default_signals", "signals"), ("silent", "cli"), ("silent", "streams"),
@@ -62,7 +64,7 @@ def run_part(name, world, seconds, chosen):
     base = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=world.scratch))
 
     def work(number):
-        if time.monotonic() > end and not world.full:
+        if time.monotonic() > end and not world.full and name not in LONG:
             return "skipped"
         return try_case(cases[number], base / str(number))
 
@@ -90,6 +92,8 @@ def attack(parts, world, seconds, chosen):
         passed, failed, skipped = run_part(name, world, share, chosen)
         rest = f"   {skipped} not reached" if skipped else ""
         print(f"{name:<14} {passed:6} passed {failed:4} failed {time.monotonic() - begin:6.0f} s{rest}", flush=True)
+        if name in LONG:
+            print(importlib.import_module(f"parts.{name}").report(), flush=True)
         all_passed += passed
         all_failed += failed
     print(f"{all_passed} passed, {all_failed} failed", flush=True)
@@ -111,18 +115,19 @@ def self_test(parts, world, seconds):
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./run attack", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="NAME", help=", ".join(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="NAME", help=", ".join(PARTS + LONG))
     parser.add_argument("--seconds", type=float, default=600, help="over all parts")
     parser.add_argument("--quick", action="store_true", help="the same as --seconds 60")
     parser.add_argument("--full", action="store_true", help="all cases, however long it takes")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--count", type=int, default=0, help="of ranks: how many kills, and half as many of the rest")
     parser.add_argument("--case", help="only the case of this name, or those that hold it")
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "cpu")
     given = parser.parse_args()
-    unknown = [name for name in given.parts if name not in PARTS]
+    unknown = [name for name in given.parts if name not in PARTS + LONG]
     if unknown:
-        parser.error(f"unknown part {unknown[0]!r}; there are {', '.join(PARTS)}")
+        parser.error(f"unknown part {unknown[0]!r}; there are {', '.join(PARTS + LONG)}")
     return given
 
 
@@ -132,7 +137,7 @@ def main():
     memory = pathlib.Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30 else None
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="reprise-attack-", dir=place))
-    world = World(given.build.resolve(), given.seed, given.full, scratch)
+    world = World(given.build.resolve(), given.seed, given.full, scratch, given.count)
     parts = given.parts or PARTS
     seconds = 60 if given.quick else given.seconds
     print(f"seed {given.seed}", flush=True)

@@ -39,8 +39,9 @@ class Outcome:
 class World:
     """The programs under attack and how much of it is asked for."""
 
-    def __init__(self, build, seed, full, scratch, plant=None):
+    def __init__(self, build, seed, full, scratch, count=0, plant=None):
         self.build, self.seed, self.full, self.scratch, self.plant = build, seed, full, scratch, plant
+        self.count = count  # of cases, in parts that ask for it
         self.programs = build / "bin"
         self.gpt, self.recompute = self.programs / "reprise-gpt", self.programs / "reprise-recompute"
         self.vit = self.programs / "reprise-vit"

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/grad_mode.h"
 #include "reprise/core/cuda/graph.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/kernels/optimizer/gradient_norm.h"
@@ -197,6 +198,24 @@ TEST_F(GptGraph, ReplaysAWholeF16Update) {
   for (size_t i = 0; i < parameters_got.size(); ++i)
     EXPECT_TRUE(same_bits(parameters_got[i].second.detach(), parameters_want[i].second.detach()))
         << parameters_got[i].first;
+}
+
+// Each evaluation keeps the 16-bit values of the weights, where it may.
+TEST_F(GptGraph, EvaluationsBetweenLaunchesReadTheWeightsAsTheyAre) {
+  TrainedInF16 want(device), got(device);
+  auto evaluated = [&](TrainedInF16& run) {
+    NoGrad guard;
+    amp::Autocast scope(device, DType::bf16);
+    return run.loss().item();
+  };
+  for (TrainedInF16* run : {&want, &got}) run->next(0), run->update(), evaluated(*run);
+  cuda::Graph graph(current_stream(device), [&] { got.update(); });
+  for (int64_t number : {1, 3, 4}) {
+    for (TrainedInF16* run : {&want, &got}) run->next(number);
+    want.update();
+    graph.launch();
+    EXPECT_EQ(evaluated(got), evaluated(want)) << "update " << number;
+  }
 }
 
 TEST_F(GptGraph, NamesATargetOutsideOfTheVocabularyAfterALaunch) {

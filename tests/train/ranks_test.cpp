@@ -6,10 +6,10 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/distributed/sharded/sharded_adamw.h"
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/run_log.h"
 #include "reprise/nn/models/gpt.h"
-#include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/io/temp_folder.h"
 #include "reprise/train/precision.h"
 #include "reprise/train/trainer.h"
@@ -58,6 +58,7 @@ struct Case {
   Precision precision = Precision::f32;
   bool recompute = false;
   int64_t steps = 5;
+  int stage = 0;  // of ZeRO
 };
 
 // One rank.
@@ -65,7 +66,9 @@ std::vector<double> train_on(ProcessGroup& group, const Case& c, const std::stri
   manual_seed(seed);
   nn::Gpt model(tiny(c.recompute));
   const PrecisionScope scope(c.precision, {});
-  optim::AdamW optimizer(model.parameters(), optim::AdamWOptions{});
+  distributed::DataParallel parallel(model, group);
+  distributed::ShardedAdamW optimizer(parallel, {{.parameters = model.parameters(), .weight_decay = 0.01}},
+                                      {.stage = c.stage});
   Task task{.model = model,
             .optimizer = optimizer,
             .units_per_step = 1,
@@ -76,7 +79,7 @@ std::vector<double> train_on(ProcessGroup& group, const Case& c, const std::stri
                                .accumulate = micro_batches,
                                .seed = seed,
                                .loss_scale = is_f16(c.precision) ? 1024.0 : 0.0};
-  train(task, options, group);
+  train(task, options, parallel);
   return weights_of(model);
 }
 
@@ -107,6 +110,9 @@ TEST(TrainOnRanks, HasTheBitsOfOneProcess) {
       EXPECT_GT(one.numbers.size(), 1000u);
       EXPECT_TRUE(run(2, c) == one) << int(precision) << recompute;
       EXPECT_TRUE(run(4, c) == one) << int(precision) << recompute;
+      for (int stage : {1, 2})
+        EXPECT_TRUE(run(2, {precision, recompute, c.steps, stage}) == one)
+            << int(precision) << recompute << " stage " << stage;
     }
 }
 

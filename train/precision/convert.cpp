@@ -154,7 +154,11 @@ class Converter {
   void begin_state(const std::string& name) {
     for (auto it = wanted_.lower_bound(name + ":"); it != wanted_.end() && it->first.starts_with(name + ":");
          ++it)
-      if (!it->first.ends_with(":updates")) saved_[it->first] = on_cpu(it->second).clone();
+      if (!it->first.ends_with(":updates")) {
+        check(!it->second.is_hollow(), "resume: ", name,
+              " had no update yet, and ranks share its state: ", "convert it in one process");
+        saved_[it->first] = on_cpu(it->second).clone();
+      }
   }
 
   void note(const std::string& what, DType was, DType now, const std::string& source) {

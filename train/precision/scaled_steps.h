@@ -25,7 +25,7 @@ class ScaledSteps {
     int64_t step;  ///< steps done by then
     double loss;
     RunRecords::Values values;
-    std::string notice{};  ///< a line for who watches, if it was skipped
+    std::string notice{};  ///< a line for the terminal, if it was skipped
   };
   using Take = std::function<void(Done done)>;
 

@@ -2,12 +2,14 @@
 
 namespace reprise::train {
 
-bool any_rank(distributed::ProcessGroup& group, bool mine) {
+Wishes agree(distributed::ProcessGroup& group, const Wishes& mine) {
   if (group.size() == 1) return mine;
-  const Tensor word = Tensor::from(std::vector<uint8_t>{uint8_t(mine)}, {1});
+  const Tensor word = Tensor::from(std::vector<uint8_t>{uint8_t(mine.stops), uint8_t(mine.saves)}, {2});
   group.all_reduce(word, distributed::ReduceOp::max, "control word").wait();
-  return word.data<uint8_t>()[0] != 0;
+  return {.stops = word.data<uint8_t>()[0] != 0, .saves = word.data<uint8_t>()[1] != 0};
 }
+
+bool any_rank(distributed::ProcessGroup& group, bool mine) { return agree(group, {.stops = mine}).stops; }
 
 std::vector<double> of_all_ranks(distributed::ProcessGroup& group, const std::vector<double>& mine,
                                  const std::string& label) {

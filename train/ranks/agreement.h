@@ -9,6 +9,13 @@ namespace reprise::train {
 
 // All ranks make the same calls. In a group of one nothing is sent.
 
+/// What a rank wants before a step; after `agree`, whether any rank does.
+struct Wishes {
+  bool stops = false;  ///< end here
+  bool saves = false;  ///< save after the step
+};
+Wishes agree(distributed::ProcessGroup& group, const Wishes& mine);
+
 /// Whether `mine` is true on any rank.
 bool any_rank(distributed::ProcessGroup& group, bool mine);
 /// The numbers of all ranks, those of rank 0 first. Each rank has equally many.

@@ -65,4 +65,17 @@ Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& option
   return reduced(in_f32(wide, in[0], in[1]), options.reduction);
 }
 
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  const CastArguments in(amp::Policy::f32, x, y);
+  check_pair("mse_loss", in[0], in[1]);
+  auto wide = [](const Tensor& a, const Tensor& b) { return square(a - b); };
+  return reduced(in_f32(wide, in[0], in[1]), reduction);
+}
+
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  const CastArguments in(amp::Policy::f32, x, y);
+  check_pair("l1_loss", in[0], in[1]);
+  return smooth_l1(in[0], in[1], {.beta = 0, .reduction = reduction});
+}
+
 }  // namespace reprise

@@ -1,4 +1,7 @@
 // Making tensors: constants, ranges and random numbers.
+#include <algorithm>
+#include <cmath>
+
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
@@ -41,6 +44,39 @@ Tensor arange(int64_t count, DType dtype, Device device) {
   check(count >= 0, "arange: count must be at least 0, got ", count);
   auto fill = [](const Stream& stream, const TensorView& y) { kernels::arange(stream, y); };
   return made("arange", Tensor::empty({count}, dtype, device), fill);
+}
+
+Tensor arange(double start, double end, double step, DType dtype, Device device) {
+  check(step != 0 && std::isfinite((end - start) / step), "arange: from ", start, " to ", end,
+        " by steps of ", step);
+  const int64_t count = std::max<int64_t>(0, int64_t(std::ceil((end - start) / step)));
+  return cast(arange(count, DType::f64, device) * step + start, dtype);
+}
+
+Tensor linspace(double start, double end, int64_t count, DType dtype, Device device) {
+  check(count >= 0, "linspace: count must be at least 0, got ", count);
+  const Tensor i = arange(count, DType::f64, device);
+  const double last = double(std::max<int64_t>(1, count - 1)), step = (end - start) / last;
+  // From both ends, so that both are exact.
+  return cast(where(less(i, scalar(0.5 * double(count), DType::f64, device)), i * step + start,
+                    (i - last) * step + end),
+              dtype);
+}
+
+Tensor eye(int64_t rows, int64_t columns, DType dtype, Device device) {
+  check(rows >= 0 && columns >= 0, "eye: sizes must be at least 0, got ", rows, " and ", columns);
+  return cast(equal(unsqueeze(arange(rows, DType::i64, device), 1), arange(columns, DType::i64, device)),
+              dtype);
+}
+
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device()); }
+Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype(), x.device()); }
+Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype(), x.device()); }
+Tensor rand_like(const Tensor& x, Generator* generator) {
+  return rand(x.shape(), x.dtype(), x.device(), generator);
+}
+Tensor randn_like(const Tensor& x, Generator* generator) {
+  return randn(x.shape(), x.dtype(), x.device(), generator);
 }
 
 Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator) {

@@ -1,4 +1,7 @@
 // The emulator's deferred streams: work runs as late as a GPU may run it, so a missing wait shows.
+#include <atomic>
+#include <thread>
+
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/cuda/event.h"
 #include "reprise/core/cuda/pinned.h"
@@ -76,6 +79,33 @@ TEST_F(EmulatedStreams, WaitForTheRecordThatWasLastWhenTheWaitWasMade) {
   EXPECT_EQ(ran, (std::vector<int>{1, 2}));
   event.synchronize();
   EXPECT_EQ(ran, (std::vector<int>{1, 2, 3}));
+}
+
+TEST_F(EmulatedStreams, WorkThatWaitsForAnotherThreadLetsItGoOn) {
+  for (Streams mode : {Streams::eager, Streams::deferred}) {
+    cuda::emulated::set_streams(mode);
+    ran.clear();
+    std::atomic<bool> is_ready{false};
+    cuda::Event event(device);
+    cuda::emulated::enqueue_when(
+        a.get().handle(), [&] { return is_ready.load(); }, [this] { ran.push_back(1); });
+    enqueue(a, 2);
+    event.record(a.get());
+    event.make_wait(b.get());
+    enqueue(b, 3);
+    EXPECT_FALSE(event.is_done());
+    EXPECT_EQ(ran, std::vector<int>{});
+    cuda::OwnedStream c(device);
+    std::thread other([&] {
+      enqueue(c, 4);
+      synchronize(c.get());
+      is_ready = true;
+    });
+    synchronize(b.get());  // the other thread needs the emulator meanwhile
+    other.join();
+    EXPECT_EQ(ran, (std::vector<int>{4, 1, 2, 3}));
+    EXPECT_TRUE(event.is_done());
+  }
 }
 
 TEST_F(EmulatedStreams, ShowAMissingWait) {

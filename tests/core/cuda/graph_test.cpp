@@ -1,6 +1,8 @@
 // Graphs: what is captured runs when it is launched, on memory of its own.
 #include "reprise/core/cuda/graph.h"
 
+#include <memory>
+
 #include "reprise/core/cuda/event.h"
 #include "reprise/core/transfer.h"
 #include "reprise/tests/core/cuda/cuda_test.h"
@@ -141,6 +143,32 @@ TEST_F(CudaGraph, KeepsWhatWasReleasedInsideAsLongAsItReadsIt) {
     memory().empty_cache();
     EXPECT_EQ(memory().stats().reserved, reserved) << "the graph is gone";
   }
+}
+
+TEST_F(CudaGraph, KeepsWhatAnotherGraphMadeAndItReads) {
+  memory().empty_cache();
+  const size_t reserved = memory().stats().reserved;
+  {
+    Tensor made;
+    auto maker = std::make_unique<cuda::Graph>(stream, [&] {
+      made = Tensor::zeros({3}, DType::i32, device);
+      copy(source, made);
+    });
+    maker->launch();
+    cuda::Graph reader(stream, [&] {
+      copy(made, target);
+      made = {};
+    });
+    maker.reset();
+    std::vector<Tensor> others;
+    for (int i = 0; i < 8; ++i) others.push_back(Tensor::zeros({3}, DType::i32, device));
+    target.zero_();
+    reader.launch();
+    EXPECT_EQ(target.to_vector<int32_t>(), (std::vector<int32_t>{1, 2, 3}));
+  }
+  synchronize(device);
+  memory().empty_cache();
+  EXPECT_EQ(memory().stats().reserved, reserved) << "both graphs are gone";
 }
 
 TEST_F(CudaGraph, IsUpdatedInPlaceIfItsShapeIsTheSame) {

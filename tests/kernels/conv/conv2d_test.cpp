@@ -1,4 +1,5 @@
 // Convolution and its gradients against loops in f64 over strides, paddings, dilations, groups and dtypes.
+// also by cuDNN
 #include "reprise/kernels/conv/conv2d.h"
 
 #include <gtest/gtest.h>

@@ -107,9 +107,8 @@ TEST_F(CudnnModel, ChecksGraphs) {
   EXPECT_EQ(finalize_graph({}), bad);
 }
 
-TEST_F(CudnnModel, HasNoConvolutions) {
-  reprise::testing::expect_error([] { cudnn_function("cudnnConvolutionForward"); },
-                                 "no cudnnConvolutionForward");
+TEST_F(CudnnModel, NamesAFunctionThatItLacks) {
+  reprise::testing::expect_error([] { cudnn_function("cudnnRNNForward"); }, "no cudnnRNNForward");
 }
 
 }  // namespace

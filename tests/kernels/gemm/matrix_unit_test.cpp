@@ -43,7 +43,7 @@ TEST(TilePanel, HasTheWholeNumbers) {
         const PackSource<float> from =
             lines_contiguous ? PackSource<float>{x.data(), 80, 1} : PackSource<float>{x.data(), 1, 40};
         std::vector<uint16_t> panel(size_t(tile_panel::size(k, 3)), 0xffff);
-        const tile_panel::Session session;
+        const amx::Session session;
         tile_panel::pack(from, lines, k, 3, side, panel.data());
         EXPECT_FALSE(tile_panel::is_marked(panel.data()));
         for (int64_t line = 0; line < (lines + 15) / 16 * 16; ++line)
@@ -63,7 +63,7 @@ TEST(TilePanel, HasSixteenDigitsInTwoParts) {
       const PackSource<float> from =
           lines_contiguous ? PackSource<float>{x.data(), 64, 1} : PackSource<float>{x.data(), 1, 32};
       std::vector<uint16_t> panel(size_t(tile_panel::size(64, 2)));
-      const tile_panel::Session session;
+      const amx::Session session;
       tile_panel::pack(from, 32, 64, 2, side, panel.data());
       double sum_of_errors = 0;
       for (int64_t line = 0; line < 32; ++line)
@@ -84,7 +84,7 @@ TEST(TilePanel, HasBf16AsTheyAre) {
   for (Side side : {Side::a, Side::b})
     for (int64_t stride : {int64_t(1), int64_t(64)}) {
       std::vector<uint16_t> panel(size_t(tile_panel::size(64, 1)));
-      const tile_panel::Session session;
+      const amx::Session session;
       tile_panel::pack(PackSource<BFloat16>{x.data(), stride, stride == 1 ? 32 : 1}, 32, 64, 1, side,
                        panel.data());
       for (int64_t line = 0; line < 32; ++line)
@@ -108,7 +108,7 @@ TEST(TilePanel, MarksWhatTilesWouldRoundOff) {
       std::vector<float> x = normal_numbers(32 * 64, 3);
       x[size_t(place)] = value;
       std::vector<uint16_t> panel(size_t(tile_panel::size(64, 3)));
-      const tile_panel::Session session;
+      const amx::Session session;
       tile_panel::pack(PackSource<float>{x.data(), 64, 1}, 32, 64, 3, Side::a, panel.data());
       EXPECT_EQ(tile_panel::is_marked(panel.data()), marked) << value << " at " << place;
     }

@@ -67,7 +67,7 @@ struct Case {
     for (Array* moment : {&first, &second}) moment->fill_with([](int64_t) { return 0.0; });
     before = parameter.values();
   }
-  AdamWTensor tensor(int64_t place, bool given) const {
+  AdamWTensor tensor(DrawPlace place, bool given) const {
     AdamWTensor t{parameter.view(), gradient.view(), first.view(), second.view(), given ? 0 : kRate, 0};
     t.place = place;
     return t;
@@ -90,7 +90,7 @@ TEST(StochasticRounding, OfParametersTakesTheDrawsOfElementParameterAndUpdate) {
     for (const auto& [shape, layout] : kCases) {
       const int64_t place = int64_t(cases.size()) + 2;
       tensors.push_back(cases.emplace_back(shape, DType::bf16, DType::f32, cases.size(), layout, false)
-                            .tensor(place, false));
+                            .tensor({place, 256 * place}, false));
     }
     run_kernel(adamw, tensors, options_of(step, 10));
     for (size_t c = 0; c < cases.size(); ++c) {
@@ -98,7 +98,8 @@ TEST(StochasticRounding, OfParametersTakesTheDrawsOfElementParameterAndUpdate) {
       const uint64_t offset = uint64_t(step - 1) * 10 + c + 2;
       for (size_t i = 0; i < got.size(); ++i) {
         const uint32_t bits = bits_of(float(cases[c].before[i]) - float(kRate));
-        ASSERT_EQ(got[i], value_of(rounded_at_random(bits, expected_draw(0, offset, i)))) << c << ' ' << i;
+        ASSERT_EQ(got[i], value_of(rounded_at_random(bits, expected_draw(0, offset, i + 256 * (c + 2)))))
+            << c << ' ' << i;
       }
       EXPECT_TRUE(cases[c].parameter.surroundings_untouched());
     }
@@ -113,7 +114,7 @@ TEST(StochasticRounding, OfMomentsTakesDrawsOfTheirOwn) {
     std::vector<AdamWTensor> tensors;
     for (const auto& [shape, layout] : kCases) {
       tensors.push_back(cases.emplace_back(shape, dtype, DType::bf16, cases.size(), layout, true)
-                            .tensor(int64_t(cases.size()) - 1, true));
+                            .tensor({int64_t(cases.size()) - 1, 512}, true));
       tensors.back().updates = updates.view();
     }
     run_kernel(adamw, tensors, options_of(1, 4));  // the tensor's own updates count
@@ -124,8 +125,8 @@ TEST(StochasticRounding, OfMomentsTakesDrawsOfTheirOwn) {
       for (size_t i = 0; i < first.size(); ++i) {
         const uint64_t offset = 6 * 4 + c;
         const float g = float(gradient[i]), square = g * g;
-        ASSERT_EQ(first[i], value_of(rounded_at_random(bits_of(g), expected_draw(1, offset, i))));
-        ASSERT_EQ(second[i], value_of(rounded_at_random(bits_of(square), expected_draw(2, offset, i))));
+        ASSERT_EQ(first[i], value_of(rounded_at_random(bits_of(g), expected_draw(1, offset, i + 512))));
+        ASSERT_EQ(second[i], value_of(rounded_at_random(bits_of(square), expected_draw(2, offset, i + 512))));
       }
       EXPECT_TRUE(cases[c].first.surroundings_untouched());
     }
@@ -135,7 +136,7 @@ TEST(StochasticRounding, OfMomentsTakesDrawsOfTheirOwn) {
 TEST(StochasticRounding, IsExactAcrossThreadCounts) {
   expect_same_at_any_thread_count([] {
     Case c({257, 129}, DType::bf16, DType::bf16, 1, Layout::contiguous, true);
-    std::vector<AdamWTensor> tensors = {c.tensor(0, false)};
+    std::vector<AdamWTensor> tensors = {c.tensor({}, false)};
     run_kernel(adamw, tensors, {.step = 3, .seed = kSeed});
     return testing::joined(testing::joined(c.parameter.values(), c.first.values()), c.second.values());
   });
@@ -146,7 +147,7 @@ TEST(StochasticRounding, LosesNoSmallUpdateOnAverage) {
   Case c({4096}, DType::bf16, DType::f32, 1, Layout::contiguous, false);
   c.parameter.fill_with([](int64_t) { return 1.0; });
   for (int64_t step = 1; step <= 50; ++step) {
-    std::vector<AdamWTensor> tensors = {c.tensor(0, false)};
+    std::vector<AdamWTensor> tensors = {c.tensor({}, false)};
     tensors[0].lr = 0x1p-10;
     run_kernel(adamw, tensors, options_of(step, 1));
   }

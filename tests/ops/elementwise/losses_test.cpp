@@ -90,5 +90,35 @@ TEST(Losses, RefuseWhatDoesNotFit) {
   expect_error([&] { smooth_l1(whole, whole); }, "smooth_l1: needs a floating dtype, got i64");
 }
 
+TEST(MseLoss, PassesEveryCheckOfAnOp) {
+  for (Reduction reduction : kReductions)
+    check_op(OpCase{.name = detail::join("mse_loss, reduction ", int(reduction)),
+                    .inputs = {{{3, 5}}, {{3, 5}}},
+                    .fn = [=](const TensorList& in) { return mse_loss(in[0], in[1], reduction); },
+                    .reference =
+                        [=](const TensorList& in) {
+                          return reduced(in, reduction, [](double x, double y) { return (x - y) * (x - y); });
+                        },
+                    .roundings = 16,
+                    .large_inputs = {{{101, 203}}, {{101, 203}}}});
+}
+
+TEST(L1Loss, PassesEveryCheckOfAnOp) {
+  for (Reduction reduction : kReductions)
+    check_op(OpCase{.name = detail::join("l1_loss, reduction ", int(reduction)),
+                    .inputs = {{{3, 5}, 1.2, 3, true}, {{3, 5}, -0.1, 0.1}},  // no kinks
+                    .fn = [=](const TensorList& in) { return l1_loss(in[0], in[1], reduction); },
+                    .reference =
+                        [=](const TensorList& in) {
+                          return reduced(in, reduction, [](double x, double y) { return std::fabs(x - y); });
+                        },
+                    .roundings = 16});
+}
+
+TEST(PlainLosses, NameWhatDoesNotFit) {
+  expect_error([] { mse_loss(zeros({2}), zeros({3})); }, {"mse_loss: shapes differ: (2,) and (3,)"});
+  expect_error([] { l1_loss(zeros({2}), zeros({3})); }, {"l1_loss: shapes differ: (2,) and (3,)"});
+}
+
 }  // namespace
 }  // namespace reprise

@@ -29,6 +29,21 @@ double variance_of(const std::vector<double>& values) {
 double max_of(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
 double min_of(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
 
+double norm_of(const std::vector<double>& values) {
+  double total = 0;
+  for (double x : values) total += x * x;
+  return std::sqrt(total);
+}
+double stddev_of(const std::vector<double>& values) {
+  return std::sqrt(variance_of(values) * double(values.size()) / double(values.size() - 1));
+}
+double logsumexp_of(const std::vector<double>& values) {
+  double total = 0;
+  for (double x : values) total += std::exp(x);
+  return std::log(total);
+}
+Tensor unbiased(const Tensor& x, const Dims& dims, bool keep) { return stddev(x, dims, 1, keep); }
+
 struct Reduction {
   const char* name;
   Reducer fn;
@@ -42,7 +57,10 @@ const Reduction kReductions[] = {{"sum", sum, sum_of, 8},
                                  {"mean", mean, mean_of, 8},
                                  {"variance", variance, variance_of, 16},
                                  {"max", max, max_of, 4},
-                                 {"min", min, min_of, 4}};
+                                 {"min", min, min_of, 4},
+                                 {"norm", norm, norm_of, 8},
+                                 {"stddev", unbiased, stddev_of, 16},
+                                 {"logsumexp", logsumexp, logsumexp_of, 8}};
 
 // The reference for x (2, 3, 5): groups elements by what is left of their index.
 std::vector<double> fold_over(const Tensor& x, const Dims& dims, Fold fold) {
@@ -129,6 +147,35 @@ TEST(SumTo, RefusesAShapeThatDoesNotBroadcastToTheTensor) {
 TEST(Reduce, NamesTheOpInErrors) {
   expect_error([] { sum(zeros({2, 2}), {2}); }, {"sum"});
   expect_error([] { mean(arange(3)); }, {"mean", "i64"});
+}
+
+TEST(Norm, HasTheGradientZeroAtZero) {
+  for (const auto& fn : {std::function([](const Tensor& x) { return norm(x); }),
+                         std::function([](const Tensor& x) { return stddev(x); })}) {
+    const Tensor x = Tensor::from<float>({0, 0, 0}, {3}).set_requires_grad();
+    fn(x).backward();
+    EXPECT_EQ(x.grad().to_vector<double>(), std::vector<double>(3, 0.0));
+  }
+}
+
+TEST(Stddev, TakesItsCorrection) {
+  const Tensor x = Tensor::from<double>({1, 2, 3, 6}, {4});  // squares of distances from 3: 4, 1, 0, 9
+  EXPECT_NEAR(stddev(x, {}, 0).item(), std::sqrt(14.0 / 4), 1e-15);
+  EXPECT_NEAR(stddev(x).item(), std::sqrt(14.0 / 3), 1e-15);
+  EXPECT_NEAR(stddev(x, {}, 2).item(), std::sqrt(14.0 / 2), 1e-15);
+  EXPECT_TRUE(std::isnan(stddev(Tensor::from<double>({1}, {1})).item())) << "of one number, as PyTorch's";
+}
+
+TEST(LogSumExp, NeitherOverflowsNorLosesInfinities) {
+  auto of = [](std::vector<float> numbers) {
+    return logsumexp(Tensor::from(numbers, {int64_t(numbers.size())})).item();
+  };
+  EXPECT_NEAR(of({1000, 1000}), 1000 + std::log(2.0), 1e-4);
+  EXPECT_NEAR(of({-1000, -1000}), -1000 + std::log(2.0), 1e-4);
+  EXPECT_EQ(of({-INFINITY, 3}), 3);
+  EXPECT_EQ(of({-INFINITY, -INFINITY}), -INFINITY);
+  EXPECT_EQ(of({INFINITY, 3}), INFINITY);
+  EXPECT_TRUE(std::isnan(of({NAN, 3})));
 }
 
 }  // namespace

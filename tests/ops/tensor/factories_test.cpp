@@ -21,6 +21,35 @@ TEST(Factories, GiveTheValuesTheyName) {
   EXPECT_EQ(zeros({0, 3}).numel(), 0);
 }
 
+TEST(Factories, GiveRanges) {
+  EXPECT_EQ(arange(1, 2, 0.25).to_vector<double>(), (std::vector<double>{1, 1.25, 1.5, 1.75}));
+  EXPECT_EQ(arange(5, 0, -2, DType::i64).to_vector<int64_t>(), (std::vector<int64_t>{5, 3, 1}));
+  EXPECT_EQ(arange(3, 1, 1).numel(), 0);
+  expect_error([] { arange(0, 1, 0); }, {"arange: from 0 to 1 by steps of 0"});
+  EXPECT_EQ(linspace(-1, 1, 5).to_vector<double>(), (std::vector<double>{-1, -0.5, 0, 0.5, 1}));
+  EXPECT_EQ(linspace(2, 7, 1).to_vector<double>(), std::vector<double>{2});
+  EXPECT_EQ(linspace(2, 7, 0).numel(), 0);
+  const std::vector<double> tenths = linspace(0.1, 0.7, 7, DType::f64).to_vector<double>();
+  EXPECT_EQ(tenths.front(), 0.1);
+  EXPECT_EQ(tenths.back(), 0.7);
+  expect_error([] { linspace(0, 1, -1); }, {"linspace: count must be at least 0, got -1"});
+  EXPECT_EQ(eye(2, 3).to_vector<double>(), (std::vector<double>{1, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(eye(0, 3, DType::i64).shape(), (Shape{0, 3}));
+}
+
+TEST(Factories, TakeShapeDtypeAndDeviceOfAnother) {
+  const Tensor x = ones({2, 3}, DType::bf16);
+  for (const Tensor& y : {zeros_like(x), ones_like(x), full_like(x, 2), rand_like(x), randn_like(x)}) {
+    EXPECT_EQ(y.shape(), x.shape());
+    EXPECT_EQ(y.dtype(), DType::bf16);
+  }
+  EXPECT_EQ(full_like(x, 2).to_vector<double>(), std::vector<double>(6, 2.0));
+  manual_seed(4);
+  const Tensor a = randn_like(x);
+  manual_seed(4);
+  EXPECT_TRUE(same_bits(a, randn({2, 3}, DType::bf16)));
+}
+
 TEST(Factories, TakeTheLeastIntegerAndRefuseWhatIsBeyond) {
   EXPECT_EQ(full({1}, -0x1p63, DType::i64).to_vector<int64_t>()[0], std::numeric_limits<int64_t>::min());
   EXPECT_EQ(full({1}, -0x1p31, DType::i32).to_vector<int32_t>()[0], std::numeric_limits<int32_t>::min());

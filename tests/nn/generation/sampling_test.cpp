@@ -1,5 +1,5 @@
 // Sampling: which tokens may come, and how often they do.
-#include "reprise/apps/common/sampler.h"
+#include "reprise/nn/generation/sampling.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "reprise/tests/support/compare.h"
 
-namespace reprise::apps {
+namespace reprise {
 namespace {
 
 using testing::expect_error;
@@ -94,6 +94,28 @@ TEST(SampleToken, TopPIsOfWhatTemperatureAndTopKLeave) {
   EXPECT_EQ(seen[0] + seen[2], 0);
 }
 
+TEST(SampleToken, MinPIsAPartOfTheLargestProbability) {
+  // The largest is 0.4: others need 0.2, 0.28, 0.32.
+  expect_distribution(counts({.temperature = 1, .min_p = 0.49}), {0, 4 / 9.0, 2 / 9.0, 3 / 9.0});
+  expect_distribution(counts({.temperature = 1, .min_p = 0.7}), {0, 4 / 7.0, 0, 3 / 7.0});
+  expect_distribution(counts({.temperature = 1, .min_p = 0.8}), {0, 1, 0, 0});
+  expect_distribution(counts({.temperature = 1, .min_p = 0.2}), kProbabilities);
+}
+
+TEST(SampleToken, RepetitionPenaltyDividesPositiveLogitsAndMultipliesNegativeOnes) {
+  const std::vector<float> both = {2, 1.5, -1, -1.5};
+  Generator generator(1);
+  const std::vector<int32_t> first = {0, 0}, last = {2};
+  EXPECT_EQ(sample_token(both, {.repetition_penalty = 1.3, .temperature = 0}, generator, first), 0);
+  EXPECT_EQ(sample_token(both, {.repetition_penalty = 1.4, .temperature = 0}, generator, first), 1)
+      << "once, however often it came";
+  const std::vector<float> negative = {-8, -9, -1, -1.5};
+  EXPECT_EQ(sample_token(negative, {.repetition_penalty = 1.4, .temperature = 0}, generator, last), 2);
+  EXPECT_EQ(sample_token(negative, {.repetition_penalty = 1.6, .temperature = 0}, generator, last), 3);
+  expect_error([&] { sample_token(both, {.repetition_penalty = 2}, generator, std::vector<int32_t>{4}); },
+               {"token 4 lies outside of the vocabulary of 4"});
+}
+
 TEST(SampleToken, DrawsOnceACallAndRepeatsFromItsState) {
   Generator generator(9);
   std::vector<int32_t> first, again;
@@ -129,7 +151,9 @@ TEST(CheckSampling, RefusesOptionsOutOfRange) {
   expect_error([] { check_sampling({.top_k = -1}); }, {"top-k", "-1"});
   expect_error([] { check_sampling({.top_p = 0}); }, {"top-p", "0"});
   expect_error([] { check_sampling({.top_p = 1.1}); }, {"top-p", "1.1"});
+  expect_error([] { check_sampling({.min_p = -0.1}); }, {"min-p", "-0.1"});
+  expect_error([] { check_sampling({.repetition_penalty = 0}); }, {"repetition penalty", "0"});
 }
 
 }  // namespace
-}  // namespace reprise::apps
+}  // namespace reprise

@@ -1,0 +1,67 @@
+#include "reprise/apps/common/rank_watch.h"
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "reprise/core/quote.h"
+#include "reprise/train/output.h"
+
+namespace reprise::apps {
+namespace {
+
+constexpr std::chrono::milliseconds pause{50}, time_to_notice{2000};
+
+std::atomic<bool> is_asked{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+
+void on_signal(int) { is_asked = true; }
+
+}  // namespace
+
+RankWatch::RankWatch(distributed::ProcessGroup& group) : group_(group) {
+  is_asked = false;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGUSR1, &action, &previous_);
+  thread_ = std::thread([this] { loop(); });
+}
+
+RankWatch::~RankWatch() {
+  is_ending_ = true;
+  thread_.join();
+  ::sigaction(SIGUSR1, &previous_, nullptr);
+}
+
+void RankWatch::loop() {
+  while (!is_ending_) {
+    std::this_thread::sleep_for(pause);
+    write_if_asked();
+    end_if_failed();
+  }
+}
+
+void RankWatch::write_if_asked() {
+  if (!is_asked.exchange(false)) return;
+  const std::string path = group_.write_calls("SIGUSR1 asked for it");
+  if (path.empty())
+    train::warn("warning: SIGUSR1: the run has no folder yet, or the record of calls cannot be written\n");
+  else
+    train::warn("calls: {}\n", printable(path));
+}
+
+void RankWatch::end_if_failed() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!failure_) {
+    failure_ = group_.failure();
+    failed_at_ = now;
+  }
+  if (!failure_ || now - failed_at_ < time_to_notice || is_ending_) return;
+  const distributed::DistributedError error(
+      *failure_, {"computation", 0, group_.name(), "", group_.write_calls(failure_->message)},
+      std::chrono::duration<double>(now - failed_at_).count());
+  train::warn("{}: {}\n", program_invocation_short_name, printable(error.what()));
+  std::_Exit(error.exit_code());
+}
+
+}  // namespace reprise::apps

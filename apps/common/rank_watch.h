@@ -1,0 +1,33 @@
+// RankWatch: a thread beside a rank's computation, for what cannot wait until that makes its next call.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "reprise/distributed/process_group.h"
+
+namespace reprise::apps {
+
+/// While it lives, SIGUSR1 has the record of calls written; and where the world has ended and the computation has met it in no
+/// call for 2 s, the process says so and ends, with the exit code of the DistributedError. One at a time.
+class RankWatch {
+ public:
+  explicit RankWatch(distributed::ProcessGroup& group);
+  ~RankWatch();
+  RankWatch(const RankWatch&) = delete;
+
+ private:
+  void loop();
+  void write_if_asked();
+  void end_if_failed();
+
+  distributed::ProcessGroup& group_;
+  std::optional<distributed::Failure> failure_{};
+  std::chrono::steady_clock::time_point failed_at_{};
+  struct sigaction previous_ {};
+  std::atomic<bool> is_ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace reprise::apps

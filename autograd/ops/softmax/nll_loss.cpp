@@ -1,0 +1,31 @@
+// The negative log-likelihood of classes whose log-probabilities are known.
+#include "reprise/autograd/cast_seam.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/raw.h"
+
+namespace reprise {
+
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const NllLossOptions& options) {
+  const char* op = "nll_loss";
+  autograd::check_given(op, log_probabilities, targets);
+  const autograd::CastArguments in(amp::Policy::f32, log_probabilities);
+  const Tensor& x = in[0];
+  check(x.rank() >= 1 && targets.dtype() == DType::i64, op,
+        ": needs log-probabilities (..., V) and targets i64 (...), got ", x.shape(), " and ", targets.dtype(),
+        ' ', targets.shape());
+  check(targets.shape() == autograd::rows_shape(x), op, ": targets are ", targets.shape(),
+        ", log-probabilities ", x.shape());
+  const Tensor ignored = equal(targets, scalar(double(options.ignore_index), DType::i64, targets.device()));
+  const Tensor zero = scalar(0, DType::i64, targets.device());
+  const Tensor taken = squeeze(gather(x, unsqueeze(where(ignored, zero, targets), -1)), -1);
+  const Tensor losses = masked_fill(-taken, ignored, 0);
+  if (options.reduction == Reduction::none) return losses;
+  const Tensor total = sum(losses);
+  if (options.reduction == Reduction::sum) return total;
+  const Tensor counted =
+      sum(cast(where(ignored, zero, scalar(1, DType::i64, targets.device())), total.dtype()));
+  return total / maximum(counted, scalar(1, total.dtype(), total.device()));
+}
+
+}  // namespace reprise

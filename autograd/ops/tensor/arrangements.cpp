@@ -1,0 +1,75 @@
+// Other arrangements of numbers, from views, products and conditions.
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
+
+namespace reprise {
+namespace {
+
+// Whether place (i, j) of a matrix has j - i <= diagonal.
+Tensor lies_below(const char* op, const Tensor& x, int64_t diagonal) {
+  autograd::check_given(op, x);
+  check(x.rank() >= 2, op, ": needs matrices (..., M, N), got ", x.shape());
+  const Tensor rows = unsqueeze(arange(x.size(-2), DType::i64, x.device()), 1),
+               columns = arange(x.size(-1), DType::i64, x.device());
+  return less_equal(columns - rows, scalar(double(diagonal), DType::i64, x.device()));
+}
+
+Tensor zero_like(const Tensor& x) { return scalar(0, x.dtype(), x.device()); }
+
+}  // namespace
+
+Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
+  autograd::check_given("flatten", x);
+  if (x.rank() == 0) return reshape(x, {1});
+  const int begin = normalize_dim(first, x.rank(), "flatten"), end = normalize_dim(last, x.rank(), "flatten");
+  check(begin <= end, "flatten: dimension ", first, " lies behind dimension ", last, " of ", x.shape());
+  Shape shape;
+  for (int d = 0; d < x.rank(); ++d)
+    if (d <= begin || d > end)
+      shape.push_back(x.size(d));
+    else
+      shape[begin] *= x.size(d);
+  return reshape(x, shape);
+}
+
+TensorList chunk(const Tensor& x, int64_t chunks, int64_t dim) {
+  autograd::check_given("chunk", x);
+  check(chunks >= 1, "chunk: needs at least one piece, got ", chunks);
+  const int64_t size = x.size(normalize_dim(dim, x.rank(), "chunk"));
+  return split(x, std::max<int64_t>(1, (size + chunks - 1) / chunks), dim);
+}
+
+Tensor movedim(const Tensor& x, int64_t from, int64_t to) {
+  autograd::check_given("movedim", x);
+  const int begin = normalize_dim(from, x.rank(), "movedim"), end = normalize_dim(to, x.rank(), "movedim");
+  Dims order;
+  for (int d = 0; d < x.rank(); ++d) {
+    if (order.size() == end && begin >= end) order.push_back(begin);
+    if (d != begin) order.push_back(d);
+    if (order.size() == end && begin < end) order.push_back(begin);
+  }
+  return permute(x, order);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  autograd::check_given("outer", a, b);
+  check(a.rank() == 1 && b.rank() == 1, "outer: needs vectors, got ", a.shape(), " and ", b.shape());
+  return unsqueeze(a, 1) * b;
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  autograd::check_given("masked_fill", x, mask);
+  check(broadcast_shapes(x.shape(), mask.shape(), "masked_fill") == x.shape(), "masked_fill: the mask ",
+        mask.shape(), " does not broadcast to ", x.shape());
+  return where(mask, scalar(value, x.dtype(), x.device()), x);
+}
+
+Tensor tril(const Tensor& x, int64_t diagonal) {
+  return where(lies_below("tril", x, diagonal), x, zero_like(x));
+}
+
+Tensor triu(const Tensor& x, int64_t diagonal) {
+  return where(lies_below("triu", x, diagonal - 1), zero_like(x), x);
+}
+
+}  // namespace reprise

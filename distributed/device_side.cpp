@@ -1,0 +1,76 @@
+#include "reprise/distributed/device_side.h"
+
+#include <map>
+#include <thread>
+
+#include "reprise/core/cuda/runtime.h"
+#include "reprise/distributed/collectives.h"
+#include "reprise/distributed/nccl/nccl_channel.h"
+
+namespace reprise::distributed {
+namespace {
+
+constexpr std::chrono::seconds ending_time{2};  // for work on the stream, once its communicator is aborted
+constexpr std::chrono::microseconds between_questions{50};
+
+}  // namespace
+
+DeviceSide::DeviceSide(Device device, std::chrono::milliseconds timeout)
+    : device_(device), timeout_(timeout), stream_(device) {}
+
+DeviceSide::~DeviceSide() = default;
+
+void DeviceSide::join(Lane& host, const std::shared_ptr<Transport>& world) {
+  if (host.size() == 1) return;
+  const std::string gpu = cuda::properties(device_.index).bus_id;
+  const std::string own = gpu + '\n' + (host.rank() == 0 ? new_nccl_id() : "");
+  const std::vector<std::string> texts = collectives::gather_text(host, own);
+  std::map<std::string, int> users;
+  for (int rank = 0; rank < host.size(); ++rank) {
+    const std::string& text = texts[size_t(rank)];
+    const auto [user, is_new] = users.emplace(text.substr(0, text.find('\n')), rank);
+    if (!is_new)
+      throw TransportError(
+          {FailureKind::refused, host.world_rank(rank),
+           detail::join("ranks ", host.world_rank(user->second), " and ", host.world_rank(rank),
+                        " both use GPU ", user->first, "; each rank needs one of its own")});
+  }
+  cuda::select_device(device_.index);
+  channel_ = std::make_unique<NcclChannel>(NcclChannel::Options{world, device_, host.rank(), host.size(),
+                                                                texts[0].substr(texts[0].find('\n') + 1)},
+                                           Clock::now() + timeout_);
+}
+
+std::shared_ptr<const cuda::Event> DeviceSide::mark() const {
+  auto event = std::make_shared<cuda::Event>(device_);
+  event->record(current_stream(device_));
+  return event;
+}
+
+void DeviceSide::run(const Lane& host, const cuda::Event& begin, const std::function<void(Lane&)>& body,
+                     const std::function<void(std::shared_ptr<const cuda::Event>)>& arrive) {
+  cuda::select_device(device_.index);
+  cuda::StreamScope scope(stream_.get());
+  try {
+    begin.make_wait(stream_.get());
+    Lane lane(host, stream_.get(), channel_.get());
+    body(lane);
+    const auto done = mark();
+    arrive(done);
+    wait(*done);
+  } catch (...) {
+    const auto last = mark();
+    const auto end = Clock::now() + ending_time;
+    while (!last->is_done() && Clock::now() < end) std::this_thread::sleep_for(between_questions);
+    throw;
+  }
+}
+
+void DeviceSide::wait(const cuda::Event& done) {
+  if (channel_)
+    channel_->wait(done, Clock::now() + timeout_);
+  else
+    done.synchronize();
+}
+
+}  // namespace reprise::distributed

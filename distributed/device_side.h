@@ -1,0 +1,39 @@
+// DeviceSide: what a group needs for tensors on a CUDA device: a stream of its own, and what moves bytes between the devices
+// of its ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "reprise/core/cuda/event.h"
+#include "reprise/core/cuda/stream.h"
+#include "reprise/distributed/lane.h"
+
+namespace reprise::distributed {
+
+class DeviceSide {
+ public:
+  DeviceSide(Device device, std::chrono::milliseconds timeout);
+  ~DeviceSide();
+
+  /// Meets the other ranks of the group, over `host`, its lane of the CPU. TransportError: `refused` where two ranks have the
+  /// same GPU. Error where there is no NCCL.
+  void join(Lane& host, const std::shared_ptr<Transport>& world);
+
+  /// Where the caller's stream is now: what a call reads has been written there.
+  std::shared_ptr<const cuda::Event> mark() const;
+  /// Runs `body` with the lane of the device, behind `begin`; tells `arrive` of the point where its results are there, and
+  /// returns once the device has passed it. Throws what `body` throws, or TransportError; nothing uses its memory then.
+  void run(const Lane& host, const cuda::Event& begin, const std::function<void(Lane&)>& body,
+           const std::function<void(std::shared_ptr<const cuda::Event>)>& arrive);
+
+ private:
+  void wait(const cuda::Event& done);
+
+  Device device_;
+  std::chrono::milliseconds timeout_;
+  cuda::OwnedStream stream_;
+  std::unique_ptr<NcclChannel> channel_;  // null for a rank alone
+};
+
+}  // namespace reprise::distributed

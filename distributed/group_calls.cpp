@@ -1,0 +1,143 @@
+#include "reprise/distributed/group_calls.h"
+
+#include <iomanip>
+
+#include "reprise/core/hash.h"
+
+namespace reprise::distributed {
+namespace {
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+GroupCalls::GroupCalls(std::shared_ptr<World> world, std::string name, std::vector<int> members, uint64_t key,
+                       const GroupOptions& options)
+    : world_(std::move(world)),
+      name_(std::move(name)),
+      members_(std::move(members)),
+      key_(key),
+      options_(options),
+      lane_(world_, members_, key_, options.timeout),
+      track_(world_->recorder().add_group()) {
+  if (WaitNotices* notices = world_->notices())
+    notices->add(this, [this](Clock::duration age) { return notice(age); });
+  if (options_.device.is_cpu()) return;
+  device_.emplace(options_.device, options_.timeout);
+  // Ranks may make groups in different orders: none waits here.
+  queue_.push([this](const CallQueue::Arrival& arrive) {
+    arrive({});  // it is no call: a group may go without one
+    run({.operation = "join", .words = "", .label = detail::join(options_.device), .group = name_},
+        [this] { device_->join(lane_, world_->transport()); });
+  });
+}
+
+GroupCalls::~GroupCalls() {
+  if (WaitNotices* notices = world_->notices()) notices->remove(this);
+}
+
+Work GroupCalls::submit(Call call, const TensorList& results, const TensorList& inputs, Body body) {
+  call.group = name_, call.key = key_, call.sequence = ++sequence_;
+  return make(call, results, inputs, std::move(body), [&] { return lane_.announce(call); });
+}
+
+Work GroupCalls::submit_to(int other, Call call, const TensorList& results, const TensorList& inputs,
+                           Body body) {
+  call.group = name_, call.key = key_, call.sequence = ++pairs_[{call.operation, other}];
+  return make(call, results, inputs, std::move(body), [&] { return lane_.announce_to(other, call); });
+}
+
+Work GroupCalls::make(const Call& call, const TensorList& results, const TensorList& inputs, Body body,
+                      const std::function<std::vector<Lane::Place>()>& announce) {
+  const int64_t number = track_->issue(call);
+  std::vector<Lane::Place> places;
+  run(call, [&] { places = announce(); });
+  for (const Tensor& x : results) x.storage()->bump_version();
+  auto compared = [this, call, results, inputs, places, body = std::move(body)](Lane& lane) {
+    lane_.compare(call, places);
+    body(lane);
+  };
+  if (!call.on_cuda)
+    return queue_.push(
+        [this, call, number, compared](const auto&) { play(call, number, [&] { compared(lane_); }); });
+  return queue_.push(
+      [this, call, number, compared, begin = device_->mark()](const CallQueue::Arrival& arrive) {
+        play(call, number, [&] { device_->run(lane_, *begin, compared, arrive); });
+      });
+}
+
+// On the queue's thread.
+void GroupCalls::play(const Call& call, int64_t number, const std::function<void()>& body) {
+  {
+    std::lock_guard lock(running_mutex_);
+    running_ = Running{call, Clock::now()};
+  }
+  struct End {
+    GroupCalls& calls;
+    ~End() {
+      std::lock_guard lock(calls.running_mutex_);
+      calls.running_.reset();
+    }
+  } end{*this};
+  track_->begin(number);
+  run(call, body);
+  track_->end(number);
+}
+
+// Turns what a transport throws into the error of this call, which ends the world.
+void GroupCalls::run(const Call& call, const std::function<void()>& body) {
+  const auto begin = Clock::now();
+  auto failed = [&](const Failure& failure) {
+    throw world_->fail(failure, {call.operation, call.sequence, name_, call.label}, seconds_since(begin));
+  };
+  world_->check_alive(call.operation);
+  try {
+    body();
+  } catch (const TransportError& error) {
+    failed(error.failure());
+  } catch (const std::exception& error) {  // out of memory, say
+    failed({FailureKind::left, world_->rank(),
+            detail::join("rank ", world_->rank(), " failed in ", call.operation, ": ", error.what())});
+  }
+}
+
+// On the thread of the notices.
+std::string GroupCalls::notice(Clock::duration age) {
+  std::lock_guard lock(running_mutex_);
+  if (!running_ || running_->is_told || Clock::now() - running_->since < age) return "";
+  running_->is_told = true;
+  const Call& call = running_->call;
+  TextStream text;
+  text << "rank " << world_->rank() << " has waited for " << std::fixed << std::setprecision(1)
+       << seconds_since(running_->since) << " s in " << call.operation << " #" << call.sequence
+       << " of group " << name_;
+  if (!call.label.empty()) text << " (" << call.label << ')';
+  if (const std::optional<int> awaited = lane_.awaited())
+    text << ": rank " << *awaited << " has not made the call";
+  else
+    text << ": its neighbours have made the call; what other ranks send has not come";
+  return text.str();
+}
+
+void GroupCalls::abort(const std::string& reason) {
+  const int rank = world_->rank();
+  world_->fail({FailureKind::left, rank, detail::join("rank ", rank, " aborted: ", reason)},
+               {"abort", sequence_, name_, ""}, 0);
+}
+
+std::unique_ptr<GroupCalls> GroupCalls::subgroup(const std::vector<int>& ranks, const std::string& called) {
+  world_->check_alive("subgroup");
+  std::vector<int> members;
+  uint64_t key = mix(key_, ranks.size());
+  for (char c : called) key = mix(key, uint64_t(uint8_t(c)));
+  for (int r : ranks) {
+    members.push_back(members_[size_t(r)]);
+    key = mix(key, uint64_t(r));
+  }
+  key = mix(key, ++groups_[key]);
+  return std::make_unique<GroupCalls>(world_, called, std::move(members), key, options_);
+}
+
+}  // namespace reprise::distributed

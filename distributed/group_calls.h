@@ -1,0 +1,72 @@
+// GroupCalls: how the calls of one group are made: told to other ranks, recorded, run in their order on a thread of the group,
+// compared before anything moves; and what becomes of failures.
+#pragma once
+
+#include <map>
+
+#include "reprise/distributed/call_queue.h"
+#include "reprise/distributed/device_side.h"
+#include "reprise/distributed/lane.h"
+#include "reprise/distributed/process_group.h"
+
+namespace reprise::distributed {
+
+class GroupCalls {
+ public:
+  /// What a call does on the queue's thread, once it has been compared.
+  using Body = std::function<void(Lane&)>;
+
+  /// `members`: the group's ranks in the world. `key` tells groups apart.
+  GroupCalls(std::shared_ptr<World> world, std::string name, std::vector<int> members, uint64_t key,
+             const GroupOptions& options);
+  ~GroupCalls();
+  GroupCalls(const GroupCalls&) = delete;
+
+  Lane& lane() { return lane_; }
+  World& world() { return *world_; }
+  const std::string& name() const { return name_; }
+  Device device() const { return options_.device; }
+  bool is_settled() const { return queue_.is_settled(); }
+  void wait_until_idle() { queue_.wait_until_idle(); }
+
+  /// A call of all ranks of the group; `results` are written, and all tensors kept until it is done.
+  Work submit(Call call, const TensorList& results, const TensorList& inputs, Body body);
+  /// A call of this rank and another one of the group.
+  Work submit_to(int other, Call call, const TensorList& results, const TensorList& inputs, Body body);
+  /// Ends the world: "rank 2 aborted: ...".
+  void abort(const std::string& reason);
+  /// The group of some of this one's ranks.
+  std::unique_ptr<GroupCalls> subgroup(const std::vector<int>& ranks, const std::string& name);
+
+ private:
+  // The call that the queue's thread is in.
+  struct Running {
+    Call call;
+    Clock::time_point since;
+    bool is_told = false;
+  };
+  using Pair = std::pair<std::string, int>;  // operation, the other rank
+
+  Work make(const Call& call, const TensorList& results, const TensorList& inputs, Body body,
+            const std::function<std::vector<Lane::Place>()>& announce);
+  void run(const Call& call, const std::function<void()>& body);
+  void play(const Call& call, int64_t number, const std::function<void()>& body);
+  std::string notice(Clock::duration age);
+
+  std::shared_ptr<World> world_;
+  std::string name_;
+  std::vector<int> members_;
+  uint64_t key_;
+  GroupOptions options_;
+  Lane lane_;
+  std::shared_ptr<CallTrack> track_;
+  int64_t sequence_ = 0;                   // of calls of the whole group
+  std::map<Pair, int64_t> pairs_{};        // of sends and receives
+  std::map<uint64_t, uint64_t> groups_{};  // subgroups made so far with one name and members
+  std::mutex running_mutex_;
+  std::optional<Running> running_{};
+  std::optional<DeviceSide> device_{};
+  CallQueue queue_{};  // last: its thread uses what stands above
+};
+
+}  // namespace reprise::distributed

@@ -1,0 +1,46 @@
+// Heartbeats: how often they come, and for how long a peer has sent none.
+#pragma once
+
+#include <algorithm>
+
+#include "reprise/distributed/transport.h"
+
+namespace reprise::distributed {
+
+/// From one heartbeat to the next. They are sent by the threads of the hub, whatever the computation does.
+inline constexpr std::chrono::milliseconds beat_time{250};
+
+/// How long a peer has not been heard, by the time for which this process has run: while it is stopped itself, nothing
+/// arrives, and that is not the peer's fault.
+class Silence {
+ public:
+  /// `timeout`: from when on it is too long; 0: it never is.
+  explicit Silence(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+  void heard() {
+    silent_ = {};
+    last_ = Clock::now();
+  }
+  /// To be called several times per heartbeat; counts no more than two heartbeats from one call to the next.
+  bool is_too_long() {
+    const auto now = Clock::now();
+    silent_ += std::min<Clock::duration>(now - last_, 2 * beat_time);
+    last_ = now;
+    return timeout_.count() > 0 && silent_ > timeout_;
+  }
+  double seconds() const { return std::chrono::duration<double>(silent_).count(); }
+
+ private:
+  std::chrono::milliseconds timeout_;
+  Clock::duration silent_{};
+  Clock::time_point last_ = Clock::now();
+};
+
+/// The failure of a rank that was silent for too long; `who`: "rank 2 (pid 4711)".
+inline Failure silent_failure(int rank, const std::string& who, const Silence& silence) {
+  const double seconds = double(int64_t(silence.seconds() * 10)) / 10;
+  return {
+      FailureKind::silent, rank,
+      detail::join(who, " is silent: no heartbeat for ", seconds, " s; it is stopped, or its machine is")};
+}
+
+}  // namespace reprise::distributed

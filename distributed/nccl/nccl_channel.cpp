@@ -1,0 +1,208 @@
+#include "reprise/distributed/nccl/nccl_channel.h"
+
+#include <nccl.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "reprise/core/cuda/runtime.h"
+#include "reprise/core/error.h"
+#include "reprise/distributed/nccl/nccl_library.h"
+
+namespace reprise::distributed {
+namespace {
+
+constexpr int least_version =
+    21900;  // the first whose communicators can be asked, finalized and aborted as we do
+constexpr std::chrono::microseconds between_questions{50};
+constexpr std::chrono::seconds closing_time{2};  // for others to finalize
+
+std::mutex& mutex() {
+  static std::mutex one;
+  return one;
+}
+
+// Variables that the user has not set. RAS listens on a port of its own; ranks join on loopback alone, and so does NCCL.
+const Nccl& prepared_library() {
+  static const Nccl& library = []() -> const Nccl& {
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+    setenv("NCCL_RAS_ENABLE", "0", 0);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    const Nccl& opened = nccl_library();
+    int version = 0;
+    opened.get_version(&version);
+    check(version >= least_version, "NCCL: its version is ", version, ", ranks on GPUs need ", least_version,
+          " or newer");
+    return opened;
+  }();
+  return library;
+}
+
+bool is_good(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
+
+}  // namespace
+
+bool has_nccl() { return true; }
+
+std::string new_nccl_id() {
+  const Nccl& nccl = prepared_library();
+  std::lock_guard lock(mutex());
+  ncclUniqueId id{};
+  const ncclResult_t result = nccl.get_unique_id(&id);
+  check(result == ncclSuccess, "NCCL: ncclGetUniqueId: ", nccl.get_error_string(result));
+  return std::string(id.internal, sizeof(id.internal));
+}
+
+class NcclChannel::Communicator {
+ public:
+  Communicator(const Options& options, Clock::time_point deadline)
+      : world_(options.world), device_(options.device), nccl_(prepared_library()) {
+    ncclUniqueId id{};
+    check(options.id.size() == sizeof(id.internal), "NCCL: an id of ", options.id.size(), " bytes");
+    std::memcpy(id.internal, options.id.data(), sizeof(id.internal));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    call("ncclCommInitRankConfig", [&] {
+      return nccl_.comm_init_rank_config(&communicator_, options.ranks, id, options.rank, &config);
+    });
+    settle("ncclCommInitRankConfig", deadline);
+  }
+
+  ~Communicator() {
+    try {
+      if (communicator_ && !world_->failure() && finalize()) return;
+    } catch (const std::exception&) {}  // what is left is aborted
+    abort();
+  }
+
+  void exchange(const Stream& stream, std::span<const Transport::Send> sends,
+                std::span<const Transport::Receive> receives, Clock::time_point deadline) {
+    cudaStream_t on = static_cast<cudaStream_t>(stream.handle());
+    call("ncclGroupStart", [&] { return nccl_.group_start(); });
+    const char* wrong = nullptr;
+    ncclResult_t result = ncclSuccess;
+    auto add = [&](const char* name, auto&& begin) {
+      if (wrong) return;
+      std::lock_guard lock(mutex());
+      result = begin();
+      if (!is_good(result)) wrong = name;
+    };
+    for (const Transport::Send& s : sends)
+      add("ncclSend", [&] { return nccl_.send(s.data, s.bytes, ncclUint8, s.to, communicator_, on); });
+    for (const Transport::Receive& r : receives)
+      add("ncclRecv", [&] { return nccl_.recv(r.data, r.bytes, ncclUint8, r.from, communicator_, on); });
+    if (wrong) {
+      std::unique_lock lock(mutex());
+      nccl_.group_end();  // each begin has its end
+      lock.unlock();
+      throw_failure(wrong, result);
+    }
+    call("ncclGroupEnd", [&] { return nccl_.group_end(); });
+    settle("ncclGroupEnd", deadline);
+  }
+
+  void wait(const cuda::Event& done, Clock::time_point deadline) {
+    while (!done.is_done()) {
+      ask("a call on its stream", deadline);
+      std::this_thread::sleep_for(between_questions);
+    }
+  }
+
+ private:
+  // One call; some are in progress when they return, as settle() finds out.
+  void call(const char* name, const std::function<ncclResult_t()>& body) {
+    cuda::select_device(device_.index);
+    std::unique_lock lock(mutex());
+    const ncclResult_t result = body();
+    lock.unlock();
+    if (!is_good(result)) throw_failure(name, result);
+  }
+
+  // Until the communicator has done what it was called for.
+  void settle(const char* name, Clock::time_point deadline) {
+    while (!ask(name, deadline)) std::this_thread::sleep_for(between_questions);
+  }
+
+  // Whether it has; throws what ended it, or `late`.
+  bool ask(const char* name, Clock::time_point deadline) {
+    ncclResult_t state = ncclSuccess;
+    call("ncclCommGetAsyncError", [&] { return nccl_.comm_get_async_error(communicator_, &state); });
+    if (!is_good(state)) throw_failure(name, state);
+    if (const auto failure = world_->failure()) {
+      abort();
+      throw TransportError(*failure);
+    }
+    if (Clock::now() >= deadline) {
+      abort();
+      throw TransportError({FailureKind::late, world_->rank(),
+                            detail::join("rank ", world_->rank(), ": NCCL on ", device_, ": ", name,
+                                         " was not done in time, though all ranks had made the call")});
+    }
+    return state == ncclSuccess;
+  }
+
+  // A rank that died shows as an error of NCCL too, so the cause is what all ranks are told.
+  [[noreturn]] void throw_failure(const char* name, ncclResult_t result) {
+    std::string words;
+    {
+      std::lock_guard lock(mutex());
+      words = nccl_.get_error_string(result);
+      if (const char* more = nccl_.get_last_error(communicator_); more && *more)
+        words += detail::join(" (", more, ")");
+    }
+    abort();
+    throw TransportError(world_->explain(
+        {FailureKind::transport, world_->rank(),
+         detail::join("rank ", world_->rank(), ": NCCL on ", device_, ": ", name, ": ", words)}));
+  }
+
+  // Nothing of ours is in progress; others may still need this rank. A rank that leaves fails no other's calls, so what goes
+  // wrong here is told to no other one. False if it is still to be aborted.
+  bool finalize() {
+    auto locked = [](auto&& body) {
+      std::lock_guard lock(mutex());
+      return body();
+    };
+    cuda::select_device(device_.index);
+    const auto deadline = Clock::now() + closing_time;
+    ncclResult_t state = locked([&] { return nccl_.comm_finalize(communicator_); });
+    while (state == ncclInProgress && Clock::now() < deadline && !world_->failure()) {
+      std::this_thread::sleep_for(between_questions);
+      const ncclResult_t asked = locked([&] { return nccl_.comm_get_async_error(communicator_, &state); });
+      if (asked != ncclSuccess) return false;
+    }
+    if (state != ncclSuccess || locked([&] { return nccl_.comm_destroy(communicator_); }) != ncclSuccess)
+      return false;
+    communicator_ = nullptr;
+    return true;
+  }
+
+  void abort() {
+    std::lock_guard lock(mutex());
+    if (communicator_) nccl_.comm_abort(std::exchange(communicator_, nullptr));
+  }
+
+  std::shared_ptr<Transport> world_;
+  Device device_;
+  const Nccl& nccl_;
+  ncclComm_t communicator_ = nullptr;
+};
+
+NcclChannel::NcclChannel(const Options& options, Clock::time_point deadline)
+    : communicator_(std::make_unique<Communicator>(options, deadline)) {}
+NcclChannel::~NcclChannel() = default;
+
+void NcclChannel::exchange(const Stream& stream, std::span<const Transport::Send> sends,
+                           std::span<const Transport::Receive> receives, Clock::time_point deadline) {
+  communicator_->exchange(stream, sends, receives, deadline);
+}
+
+void NcclChannel::wait(const cuda::Event& done, Clock::time_point deadline) {
+  communicator_->wait(done, deadline);
+}
+
+}  // namespace reprise::distributed

@@ -1,0 +1,51 @@
+// NcclChannel: a communicator of NCCL, which moves bytes between the GPUs of a group's ranks. https://docs.nvidia.com/deeplearning/nccl
+//
+// Note [NCCL never blocks]
+// A rank may die at any time, and NCCL then waits for ever, on the host or in a kernel that spins. So communicators are
+// non-blocking: each call is polled to a deadline, and while it is, this rank listens to why the world ended. ncclCommAbort
+// then ends the communicator's kernels. NCCL's guide asks that no two threads are inside it while one aborts: one mutex of the
+// process is around all calls, none of which waits.
+#pragma once
+
+#include <memory>
+
+#include "reprise/core/cuda/event.h"
+#include "reprise/distributed/transport.h"
+
+namespace reprise::distributed {
+
+/// Whether this build can use NCCL (or the emulator's double of it).
+bool has_nccl();
+
+/// What one rank gets from NCCL and all ranks of a communicator give it, as bytes. Error if there is no NCCL, or one before
+/// 2.19.
+std::string new_nccl_id();
+
+class NcclChannel {
+ public:
+  struct Options {
+    std::shared_ptr<Transport> world{};  ///< which tells why the world ended
+    Device device{};
+    int rank = 0, ranks = 1;  ///< of the group
+    std::string id{};         ///< of new_nccl_id, the same on all ranks
+  };
+  /// Waits for all ranks of the group; TransportError where they do not come by the deadline, or the world ends.
+  NcclChannel(const Options& options, Clock::time_point deadline);
+  ~NcclChannel();  ///< aborts what is still in progress
+  NcclChannel(const NcclChannel&) = delete;
+
+  /// Puts these messages on `stream`, which is the device's, and returns once they are there. Memory is the device's, ranks
+  /// are the group's. All ranks of a pair make their calls in the same order. TransportError.
+  void exchange(const Stream& stream, std::span<const Transport::Send> sends,
+                std::span<const Transport::Receive> receives, Clock::time_point deadline);
+
+  /// Until the stream has passed `done`; TransportError where it has not by the deadline, or the world ends: then the
+  /// communicator is ended, and so is its work on streams.
+  void wait(const cuda::Event& done, Clock::time_point deadline);
+
+ private:
+  class Communicator;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+}  // namespace reprise::distributed

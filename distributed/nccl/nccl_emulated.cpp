@@ -1,0 +1,320 @@
+// The double of NCCL: communicators, groups of sends and receives on the emulator's streams, and what goes wrong with them.
+//
+// It is unkind where NCCL promises nothing:
+// - a call is in progress for some questions after it, also where nothing is to be waited for;
+// - a message is copied into its place once all messages of the group have come, and not before; a send is done once its
+//   receiver has the message;
+// - messages of unequal size wait for ever, until the communicator is aborted;
+// - what is received into has no useful content after an abort.
+#include "reprise/distributed/nccl/nccl_emulated.h"
+
+#include <nccl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "reprise/core/cuda/emulated_memory.h"
+#include "reprise/core/cuda/emulated_queue.h"
+#include "reprise/core/error.h"
+#include "reprise/distributed/nccl/nccl_emulated_mailbox.h"
+#include "reprise/distributed/nccl/nccl_library.h"
+
+/// NCCL's handle points to one.
+struct ncclComm {
+  int rank = 0, ranks = 1, device = 0;
+  std::shared_ptr<reprise::distributed::emulated::Mailbox> mailbox;
+  int questions_left = 0;  // that are answered by "in progress"
+  bool is_joined = false, is_finalized = false;
+  std::string last_error;
+};
+
+namespace reprise::distributed {
+namespace emulated {
+namespace {
+
+constexpr int questions_in_progress = 3;
+
+struct Message {
+  bool is_sent = false;
+  void* data = nullptr;
+  size_t bytes = 0;
+  int peer = 0;
+};
+
+// Of this thread, between ncclGroupStart and ncclGroupEnd.
+struct Group {
+  int depth = 0;
+  ncclComm* communicator = nullptr;
+  cudaStream_t stream = nullptr;
+  std::vector<Message> messages;
+};
+thread_local Group group;
+
+struct Process {
+  std::mutex mutex;
+  std::set<ncclComm*> live;
+  std::optional<NcclFault> fault;
+  std::string failed;
+  std::map<int, int> calls;                  // by device
+  std::map<int, bool> is_last_a_question{};  // by device
+  ~Process() {
+    if (!live.empty()) std::fprintf(stderr, "emulator: %zu communicators of NCCL leaked\n", live.size());
+  }
+};
+
+Process& process() {
+  static Process one;
+  return one;
+}
+
+// Counts a call; the result that it is to fail with, else success.
+ncclResult_t fault_of(const char* function, bool is_question = false) {
+  const int device = cuda::emulated::selected_device();
+  std::lock_guard lock(process().mutex);
+  bool& was_question = process().is_last_a_question[device];
+  if (std::exchange(was_question, is_question) && is_question) return ncclSuccess;
+  const int call = ++process().calls[device];
+  const auto& fault = process().fault;
+  if (!fault || fault->device != device || fault->call != call) return ncclSuccess;
+  process().failed = function;
+  return ncclResult_t(fault->result);
+}
+
+ncclResult_t refuse(ncclComm* communicator, ncclResult_t result, const std::string& words) {
+  communicator->last_error = words;
+  return result;
+}
+
+bool is_live(ncclComm* communicator) {
+  std::lock_guard lock(process().mutex);
+  return process().live.contains(communicator);
+}
+
+bool is_joined(ncclComm& c) {
+  if (!c.is_joined) c.is_joined = c.mailbox->has_all(c.ranks);
+  return c.is_joined;
+}
+
+ncclResult_t get_version(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+const char* error_string(ncclResult_t result) {
+  constexpr const char* words[] = {"no error",
+                                   "unhandled cuda error",
+                                   "unhandled system error",
+                                   "internal error",
+                                   "invalid argument",
+                                   "invalid usage",
+                                   "remote process exited or there was a network error",
+                                   "in progress"};
+  return result >= 0 && result < ncclNumResults ? words[result] : "unknown result code";
+}
+
+const char* last_error(ncclComm_t communicator) {
+  return is_live(communicator) ? communicator->last_error.c_str() : "";
+}
+
+ncclResult_t get_unique_id(ncclUniqueId* id) {
+  if (const ncclResult_t fault = fault_of("ncclGetUniqueId")) return fault;
+  std::random_device random;
+  std::snprintf(id->internal, sizeof(id->internal), "%d-%08x%08x%08x", int(getpid()), random(), random(),
+                random());
+  return ncclSuccess;
+}
+
+ncclResult_t init(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  const ncclResult_t fault = fault_of("ncclCommInitRankConfig");
+  if (fault && fault != ncclInProgress) return fault;
+  if (!config || config->magic != 0xcafebeef || config->blocking != 0 || rank < 0 || rank >= ranks)
+    return ncclInvalidArgument;
+  auto made = std::make_unique<ncclComm>();
+  made->rank = rank;
+  made->ranks = ranks;
+  made->device = cuda::emulated::selected_device();
+  made->questions_left = questions_in_progress;
+  made->mailbox = std::make_shared<Mailbox>(id.internal, rank);
+  std::lock_guard lock(process().mutex);
+  process().live.insert(made.get());
+  *communicator = made.release();
+  return ncclInProgress;
+}
+
+ncclResult_t get_async_error(ncclComm_t communicator, ncclResult_t* state) {
+  if (!is_live(communicator)) return ncclInvalidArgument;
+  *state = ncclInProgress;
+  if (communicator->questions_left > 0 && communicator->questions_left--) return ncclSuccess;
+  if (!is_joined(*communicator)) return ncclSuccess;
+  *state = fault_of("ncclCommGetAsyncError", true);
+  return ncclSuccess;
+}
+
+ncclResult_t finalize(ncclComm_t communicator) {
+  if (const ncclResult_t fault = fault_of("ncclCommFinalize"); fault && fault != ncclInProgress) return fault;
+  if (!is_live(communicator) || communicator->is_finalized) return ncclInvalidUsage;
+  communicator->is_finalized = true;
+  communicator->questions_left = questions_in_progress;
+  return ncclInProgress;
+}
+
+void erase(ncclComm_t communicator) {
+  {
+    std::lock_guard lock(process().mutex);
+    process().live.erase(communicator);
+  }
+  delete communicator;
+}
+
+ncclResult_t destroy(ncclComm_t communicator) {
+  if (const ncclResult_t fault = fault_of("ncclCommDestroy")) return fault;
+  if (!is_live(communicator) || !communicator->is_finalized || communicator->questions_left > 0)
+    return ncclInvalidUsage;
+  communicator->mailbox->leave();
+  erase(communicator);
+  return ncclSuccess;
+}
+
+ncclResult_t abort(ncclComm_t communicator) {
+  const ncclResult_t fault = fault_of("ncclCommAbort");
+  if (!is_live(communicator) || group.depth > 0) return ncclInvalidUsage;
+  communicator->mailbox->abort();
+  erase(communicator);
+  return fault;
+}
+
+ncclResult_t group_start() {
+  if (const ncclResult_t fault = fault_of("ncclGroupStart"); fault && fault != ncclInProgress) return fault;
+  if (group.depth++ == 0) group.messages.clear();
+  return ncclSuccess;
+}
+
+ncclResult_t add(ncclComm_t communicator, cudaStream_t stream, const Message& message) {
+  if (!is_live(communicator)) return ncclInvalidArgument;
+  ncclComm& c = *communicator;
+  if (group.depth == 0) return refuse(&c, ncclInvalidUsage, "the double takes messages in groups alone");
+  if (c.questions_left > 0 || !c.is_joined || c.is_finalized)
+    return refuse(&c, ncclInvalidUsage, "a call before the one before is done");
+  if (message.peer < 0 || message.peer >= c.ranks || message.peer == c.rank)
+    return refuse(&c, ncclInvalidArgument, "a peer that is none");
+  if (cuda::emulated::device_of(stream) != c.device || cuda::emulated::selected_device() != c.device)
+    return refuse(&c, ncclInvalidUsage, "another device than the communicator's");
+  if (cuda::emulated::kind_of(message.data, message.bytes) != cuda::emulated::MemoryKind::device)
+    return refuse(&c, ncclInvalidArgument, "not the memory of a device");
+  if (!group.messages.empty() && (group.communicator != communicator || group.stream != stream))
+    return refuse(&c, ncclInvalidUsage, "a group over several communicators or streams");
+  group.communicator = communicator;
+  group.stream = stream;
+  group.messages.push_back(message);
+  return ncclSuccess;
+}
+
+ncclResult_t send(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                  cudaStream_t stream) {
+  if (const ncclResult_t fault = fault_of("ncclSend"); fault && fault != ncclInProgress) return fault;
+  if (type != ncclUint8) return ncclInvalidArgument;
+  return add(communicator, stream, {true, const_cast<void*>(data), count, peer});
+}
+
+ncclResult_t recv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                  cudaStream_t stream) {
+  if (const ncclResult_t fault = fault_of("ncclRecv"); fault && fault != ncclInProgress) return fault;
+  if (type != ncclUint8) return ncclInvalidArgument;
+  return add(communicator, stream, {false, data, count, peer});
+}
+
+// The messages of one group, once the stream has come to them.
+class Exchange {
+ public:
+  Exchange(std::shared_ptr<Mailbox> mailbox, std::vector<Message> messages)
+      : mailbox_(std::move(mailbox)), messages_(std::move(messages)), received_(messages_.size()) {}
+
+  bool is_ready() {
+    if (mailbox_->is_aborted()) return true;
+    if (!std::exchange(is_sent_, true))
+      for (const Message& m : messages_)
+        if (m.is_sent) sent_.push_back(mailbox_->put(m.peer, m.data, m.bytes));
+    bool has_all = true;
+    for (size_t i = 0; i < messages_.size(); ++i) {
+      const Message& m = messages_[i];
+      if (!m.is_sent && !received_[i]) received_[i] = mailbox_->take(m.peer, m.bytes);
+      has_all = has_all && (m.is_sent || received_[i]);
+    }
+    for (const auto& letter : sent_) has_all = has_all && mailbox_->is_taken(letter);
+    return has_all;
+  }
+
+  void finish() const {
+    if (mailbox_->is_aborted()) return;
+    for (size_t i = 0; i < messages_.size(); ++i)
+      if (received_[i]) std::memcpy(messages_[i].data, received_[i]->data(), messages_[i].bytes);
+  }
+
+ private:
+  std::shared_ptr<Mailbox> mailbox_;
+  std::vector<Message> messages_;
+  std::vector<std::optional<std::string>> received_;
+  std::vector<std::string> sent_;
+  bool is_sent_ = false;
+};
+
+ncclResult_t group_end() {
+  if (group.depth == 0) return ncclInvalidUsage;
+  --group.depth;
+  const std::vector<Message> messages = std::exchange(group.messages, {});
+  if (const ncclResult_t fault = fault_of("ncclGroupEnd"); fault && fault != ncclInProgress) return fault;
+  if (messages.empty()) return ncclSuccess;
+  group.communicator->questions_left = questions_in_progress;
+  auto exchange = std::make_shared<Exchange>(group.communicator->mailbox, messages);
+  cuda::emulated::enqueue_when(
+      group.stream, [exchange] { return exchange->is_ready(); }, [exchange] { exchange->finish(); });
+  return ncclInProgress;
+}
+
+}  // namespace
+
+void set_nccl_fault(const std::optional<NcclFault>& fault) {
+  std::lock_guard lock(process().mutex);
+  process().fault = fault;
+  process().failed.clear();
+  process().calls.clear();
+  process().is_last_a_question.clear();
+}
+
+std::string failed_nccl_function() {
+  std::lock_guard lock(process().mutex);
+  return process().failed;
+}
+
+int live_communicators() {
+  std::lock_guard lock(process().mutex);
+  return int(process().live.size());
+}
+
+}  // namespace emulated
+
+const Nccl& nccl_library() {
+  static const Nccl functions{.get_version = emulated::get_version,
+                              .get_error_string = emulated::error_string,
+                              .get_last_error = emulated::last_error,
+                              .get_unique_id = emulated::get_unique_id,
+                              .comm_init_rank_config = emulated::init,
+                              .comm_get_async_error = emulated::get_async_error,
+                              .comm_finalize = emulated::finalize,
+                              .comm_destroy = emulated::destroy,
+                              .comm_abort = emulated::abort,
+                              .group_start = emulated::group_start,
+                              .group_end = emulated::group_end,
+                              .send = emulated::send,
+                              .recv = emulated::recv};
+  return functions;
+}
+
+}  // namespace reprise::distributed

@@ -1,0 +1,27 @@
+// The emulator's double of NCCL, so that the file that ships runs without a GPU. Its ranks are threads or processes of one
+// machine; messages are files of a folder in memory. It refuses what NCCL documents as wrong, and is unkind: see
+// nccl_emulated.cpp. Used in builds with REPRISE_CUDA=EMULATED only.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace reprise::distributed::emulated {
+
+/// One call fails: the `call`-th, from 1, that is made where `device` is selected, and returns `result`, an ncclResult_t.
+/// Of questions to ncclCommGetAsyncError, those that follow one another count as one, and those that are answered by
+/// ncclInProgress do not count.
+struct NcclFault {
+  int device = 0;
+  int call = 1;
+  int result = 0;
+};
+/// Counts calls from here on; none fails without a fault.
+void set_nccl_fault(const std::optional<NcclFault>& fault);
+/// The function that failed, empty if the fault has not come yet.
+std::string failed_nccl_function();
+
+/// Communicators that were made in this process, and neither destroyed nor aborted. At its end, stderr has a line where there are any.
+int live_communicators();
+
+}  // namespace reprise::distributed::emulated

@@ -1,0 +1,20 @@
+// A build without NCCL's header.
+#include "reprise/core/error.h"
+#include "reprise/distributed/nccl/nccl_channel.h"
+
+namespace reprise::distributed {
+
+class NcclChannel::Communicator {};
+
+bool has_nccl() { return false; }
+
+std::string new_nccl_id() { fail("several ranks on GPUs need NCCL, which this build does not have"); }
+
+NcclChannel::NcclChannel(const Options&, Clock::time_point) { new_nccl_id(); }
+NcclChannel::~NcclChannel() = default;
+
+void NcclChannel::exchange(const Stream&, std::span<const Transport::Send>,
+                           std::span<const Transport::Receive>, Clock::time_point) {}
+void NcclChannel::wait(const cuda::Event&, Clock::time_point) {}
+
+}  // namespace reprise::distributed

@@ -1,0 +1,59 @@
+// ShardedAdamW: AdamW whose state, and gradients too, the ranks share (ZeRO, stages 1 and 2: Rajbhandari et al. 2020), with
+// the bits of AdamW on each rank.
+//
+//   rp::distributed::DataParallel parallel(model, *group);
+//   rp::distributed::ShardedAdamW optimizer(parallel, rp::optim::decay_matrices(model, 1e-3, 0.1), {.stage = 2});
+//   for (int64_t g : parallel.share(8)) parallel.backward(loss_of(step, g), g);
+//   optimizer.step(rp::optim::clip_scale(optimizer.grad_norm(), 1.0));
+#pragma once
+
+#include "reprise/distributed/data_parallel/data_parallel.h"
+#include "reprise/nn/optim/adamw.h"
+
+namespace reprise::distributed {
+
+struct ShardedAdamWOptions {
+  /// 0: each rank has all, as with AdamW. 1: a rank keeps moments and master copies of its shards alone (Shards), updates
+  /// these, and is sent the others' weights. 2: it gets the gradients of its shards alone too (scatter_gradients).
+  int stage = 1;
+  optim::AdamWOptions adamw{};
+};
+
+/// All ranks make the same calls: step, step_if_finite, check_gradients, grad_norm and state_dict talk to the others. The
+/// state is AdamW's, whole, on rank 0; on the others the tensors that ranks share are hollow. It is loaded whole everywhere,
+/// whatever stage and ranks it is from. In a group of one this is AdamW at any stage.
+class ShardedAdamW final : public optim::AdamW {
+ public:
+  /// `parallel` outlives it. Error unless it trains all parameters of the groups, if there is no such stage, or if several
+  /// ranks are to share what lies on GPUs.
+  ShardedAdamW(DataParallel& parallel, std::vector<optim::ParameterGroup> groups,
+               const ShardedAdamWOptions& options = {});
+
+  /// Whether ranks share its state.
+  bool is_shared() const { return is_shared_; }
+  /// Of all gradients of the model; at stage 2 optim::grad_norm has none to read.
+  double grad_norm();
+
+  void step(double gradient_scale = 1) override;
+  void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
+  void check_gradients(const kernels::GradientCheck& check) override;
+  std::vector<size_t> step_temporaries() const override;
+  /// Error where the digits beside weights of 16 bits are shared.
+  std::vector<optim::WideParameter> wide_parameters() override;
+
+ protected:
+  optim::ElementRange owned(const Tensor& parameter, size_t place) const override;
+  Tensor owned_gradient(const Tensor& parameter, size_t place) const override;
+  Tensor whole_state(const StateList& list, const Tensor& parameter, size_t place,
+                     const Tensor& own) const override;
+
+ private:
+  const Shard& shard(size_t place, int rank) const;
+
+  DataParallel& parallel_;
+  const bool is_shared_;
+  const optim::Master master_;
+  std::vector<size_t> leaves_;  // by place: which of parallel's parameters it is
+};
+
+}  // namespace reprise::distributed

@@ -1,0 +1,31 @@
+// generate: text from a language model, token by token.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "reprise/nn/generation/sampling.h"
+#include "reprise/nn/models/gpt.h"
+
+namespace reprise {
+
+struct GenerateOptions {
+  int64_t tokens = 100;  ///< at most so many for each prompt
+  SamplingOptions sampling{};
+  uint64_t seed = 0;  ///< prompt i draws from Generator(seed + i), whatever stands beside it
+  /// A sequence ends behind any of these.
+  std::vector<std::vector<int32_t>> stop{};
+  /// Called with each token as it is chosen, and the number of its prompt; false ends the sequence.
+  std::function<bool(int64_t prompt, int32_t token)> on_token{};
+  bool cache =
+      true;  ///< keep keys and values, so that a token costs one pass over the weights; the tokens are the same
+};
+
+/// Continues each prompt: the new tokens, without the prompt. The model sees the last tokens that its context holds: where
+/// it is full, those before its last half are dropped. In eval mode and outside of any graph, whatever the model is in. Error
+/// on an empty prompt, and on options out of range.
+std::vector<std::vector<int32_t>> generate(nn::Gpt& model, std::span<const std::vector<int32_t>> prompts,
+                                           const GenerateOptions& options = {});
+
+}  // namespace reprise

@@ -1,0 +1,46 @@
+// KvCache: the keys and values of the tokens that a transformer has seen, so that each further token is computed alone.
+#pragma once
+
+#include <vector>
+
+#include "reprise/autograd/ops.h"
+
+namespace reprise::nn {
+
+/// Of some sequences, which may have different lengths. Used outside of recording only: what it holds has no gradient.
+class KvCache {
+ public:
+  /// Room for `capacity` tokens of each of `rows` sequences in `layers` layers. The memory is taken as a layer writes first,
+  /// in the dtype of its keys. Error unless all are at least 1.
+  KvCache(int64_t layers, int64_t rows, int64_t capacity);
+
+  int64_t rows() const { return int64_t(lengths_.size()); }
+  int64_t capacity() const { return capacity_; }
+  int64_t length(int64_t row) const { return lengths_[size_t(row)]; }
+
+  /// The attention of new tokens of the sequences [first_row, first_row + B) in layer `layer`: q, k, v (B, H or H_kv, T, D)
+  /// -> (B, H, T, D). Each new token sees those before it; k and v are kept.
+  Tensor attend(int64_t layer, int64_t first_row, const Tensor& q, const Tensor& k, const Tensor& v,
+                const AttentionOptions& options);
+  /// All layers have seen `tokens` more of these sequences.
+  void advance(int64_t first_row, int64_t rows, int64_t tokens);
+  /// Forgets a sequence.
+  void clear(int64_t row) { lengths_[size_t(row)] = 0; }
+
+ private:
+  struct Layer {
+    Tensor k, v;  // (rows, H_kv, capacity, D)
+  };
+
+  int64_t capacity_;
+  std::vector<int64_t> lengths_;
+  std::vector<Layer> layers_;
+};
+
+/// Where a layer finds its part of a cache.
+struct KvPlace {
+  KvCache& cache;
+  int64_t layer, first_row;
+};
+
+}  // namespace reprise::nn

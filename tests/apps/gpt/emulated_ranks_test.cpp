@@ -1,0 +1,47 @@
+// --ranks on the device cuda: two processes with a device of the emulator's each have the bits of one.
+// labels: end-to-end, cuda
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/nccl/nccl_channel.h"
+#include "reprise/tests/apps/gpt/program.h"
+
+namespace reprise::apps {
+namespace {
+
+using namespace testing;
+
+class EmulatedRanks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!distributed::has_gloo() || !distributed::has_nccl()) GTEST_SKIP() << "this build lacks Gloo or NCCL";
+    setenv("REPRISE_EMULATOR_DEVICES", "2", 1);
+  }
+  void TearDown() override { unsetenv("REPRISE_EMULATOR_DEVICES"); }
+
+  Arguments arguments(const std::string& out, const Arguments& more) const {
+    Arguments all = {"--device", "cuda", "--dropout", "0.1", "--accumulate", "4"};
+    all.insert(all.end(), more.begin(), more.end());
+    return train_arguments(data, folder / out, 2, all);
+  }
+
+  TempFolder folder;
+  const std::string data = folder.write("text", tiny_text());
+};
+
+TEST_F(EmulatedRanks, HaveTheBitsOfOneProcess) {
+  for (const char* precision : {"f32", "bf16"}) {
+    const std::string name = precision;
+    const std::string one = testing::run(arguments(name + "1", {"--precision", precision}));
+    EXPECT_EQ(one.find("Ranks:"), std::string::npos) << one;
+    const std::string two = testing::run(arguments(name + "2", {"--precision", precision, "--ranks", "2"}));
+    EXPECT_NE(two.find("Ranks: 2 by --ranks, over NCCL and Gloo"), std::string::npos) << two;
+    expect_same_checkpoints(folder / (name + "2"), folder / (name + "1"));
+    EXPECT_EQ(measurements(folder / (name + "2")), measurements(folder / (name + "1"))) << name;
+  }
+}
+
+TEST_F(EmulatedRanks, NeedADeviceEach) {
+  expect_refused(arguments("c", {"--ranks", "4"}), {"4 ranks on this machine need a GPU each, and it has 2"});
+}
+
+}  // namespace
+}  // namespace reprise::apps

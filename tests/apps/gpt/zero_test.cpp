@@ -1,0 +1,118 @@
+// --zero, --wire and --resume auto: what ranks share changes no bit, and a run goes on or begins by itself.
+// labels: end-to-end
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/tests/apps/gpt/program.h"
+#include "reprise/train/checkpoint.h"
+
+namespace reprise::apps {
+namespace {
+
+using namespace testing;
+
+struct Zero : ::testing::Test {
+  void SetUp() override {
+    if (!distributed::has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  }
+  // 6 steps of four micro-batches of a model whose weights are several pieces.
+  Arguments arguments(const std::string& out, const Arguments& more) const {
+    Arguments all = {"--width", "160", "--dropout", "0.1", "--accumulate", "4"};
+    all.insert(all.end(), more.begin(), more.end());
+    return train_arguments(data, folder / out, 6, all);
+  }
+  TempFolder folder;
+  const std::string data = folder.write("text", tiny_text());
+};
+
+TEST_F(Zero, StagesHaveTheBitsOfOneProcess) {
+  const std::vector<Arguments> cases = {
+      {}, {"--ema", "0.9", "--precision", "f16"}, {"--precision", "bf16-pure", "--moments", "u8"}};
+  for (size_t c = 0; c < cases.size(); ++c) {
+    const std::string one = "one" + std::to_string(c);
+    testing::run(arguments(one, cases[c]));
+    for (const char* stage : {"1", "2"}) {
+      const std::string out = std::string(stage) + " of " + std::to_string(c);
+      Arguments more = {"--ranks", "2", "--zero", stage};
+      more.insert(more.end(), cases[c].begin(), cases[c].end());
+      const std::string text = testing::run(arguments(out, more));
+      EXPECT_NE(text.find(std::string("ZeRO stage ") + stage), std::string::npos) << text;
+      expect_same_checkpoints(folder / out, folder / one);
+      EXPECT_EQ(measurements(folder / out), measurements(folder / one)) << out;
+    }
+  }
+}
+
+TEST_F(Zero, GoesOnAtAnotherStageAndCount) {
+  testing::run(arguments("whole", {}));
+  testing::run(arguments("part", {"--stop-after", "2"}));
+  testing::run(
+      {"train", "--out", folder / "part", "--resume", "--ranks", "4", "--zero", "2", "--stop-after", "2"});
+  testing::run({"train", "--out", folder / "part", "--resume"});
+  expect_same_checkpoints(folder / "part", folder / "whole");
+}
+
+TEST_F(Zero, OfOneRankIsANote) {
+  const std::string text = testing::run(arguments("one", {"--zero", "2"}));
+  EXPECT_NE(text.find("Ranks: one, which has nothing to share: --zero 2 is as 0"), std::string::npos) << text;
+}
+
+TEST_F(Zero, WhatDoesNotFitIsRefused) {
+  expect_refused(arguments("a", {"--zero", "3"}), {"--zero", "3"});
+  expect_refused(arguments("b", {"--zero", "2", "--wire", "bf16"}), {"--wire bf16", "give --zero 1"});
+}
+
+TEST_F(Zero, WireOf16BitsTrainsToOtherBits) {
+  testing::run(arguments("one", {}));
+  const std::string text = testing::run(arguments("two", {"--ranks", "2", "--wire", "bf16", "--zero", "1"}));
+  EXPECT_NE(text.find("Gradients are sent in bf16"), std::string::npos) << text;
+  const auto loss = [&](const char* out) {
+    for (const io::RunRecord& record : io::read_run_log(folder / out + "/metrics.jsonl"))
+      for (const auto& [name, value] : record.metrics)
+        if (record.step == 6 && name == "val_loss") return value;
+    return -1.0;
+  };
+  EXPECT_NE(measurements(folder / "one"), measurements(folder / "two"));
+  EXPECT_NEAR(loss("one"), loss("two"), 0.01);  // six steps, each off by a bf16's rounding of its gradients
+  expect_refused({"train", "--out", folder / "two", "--resume", "--steps", "8", "--wire", "f32"},
+                 {"--wire bf16 (now f32)", "--change"});
+}
+
+TEST_F(Zero, ResumeAutoBeginsOrGoesOn) {
+  testing::run(arguments("whole", {}));
+  const Arguments once = arguments("part", {"--resume", "auto", "--stop-after", "2"});
+  EXPECT_EQ(testing::run(once).find("It goes on"), std::string::npos);
+  EXPECT_NE(testing::run(once).find("It goes on after step 2"), std::string::npos);
+  testing::run({"train", "--out", folder / "part", "--resume", "auto", "--ranks", "2"});
+  expect_same_checkpoints(folder / "part", folder / "whole");
+  expect_refused({"train", "--data", data, "--resume", "auto"}, {"say which run goes on by --out"});
+  expect_refused(arguments("part", {"--resume", "maybe"}), {"--resume"});
+  folder.write("other/notes", "mine");
+  expect_refused(arguments("other", {"--resume", "auto"}), {"holds something already that is no run"});
+}
+
+TEST_F(Zero, ResumeAutoNeverBeginsAnewOnADamagedCheckpoint) {
+  const Arguments again = arguments("run", {"--resume", "auto", "--stop-after", "2"});
+  testing::run(again);
+  const std::string file = newest_checkpoint(folder / "run") + "/optimizer.safetensors";
+  const std::string whole = bytes_of_file(file), latest = folder / "run" + "/checkpoints/LATEST";
+  std::ofstream(file, std::ios::binary) << whole.substr(0, whole.size() - 1);
+  expect_refused(again, {"optimizer.safetensors"});
+  std::ofstream(file, std::ios::binary) << whole;
+  std::ofstream(latest) << "step-00000009\n";
+  expect_refused(again, {"LATEST", "step-00000009"});
+  std::ofstream(latest) << "step-00000002\n";
+  EXPECT_NE(testing::run(again).find("It goes on after step 2"), std::string::npos);
+}
+
+TEST_F(Zero, ARestartByTorchrunGoesOn) {
+  testing::run(arguments("run", {"--stop-after", "2"}));
+  setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
+  EXPECT_NE(testing::run(arguments("run", {})).find("It goes on after step 2"), std::string::npos);
+  testing::run(arguments("new", {"--stop-after", "1"}));
+  expect_refused({"train", "--data", data}, {"torchrun has started this run again", "--out"});
+  setenv("TORCHELASTIC_RESTART_COUNT", "0", 1);
+  expect_refused(arguments("run", {}), {"holds a run already"});
+  unsetenv("TORCHELASTIC_RESTART_COUNT");
+}
+
+}  // namespace
+}  // namespace reprise::apps

@@ -1,0 +1,239 @@
+// Ranks that are stopped, or whose machine is gone: their connections stay, but no heartbeat comes.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/hub/hub_client.h"
+#include "reprise/distributed/hub/hub_server.h"
+#include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/support/child.h"
+#include "reprise/tests/support/errors.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::expect_error;
+using testing::places_of;
+using testing::Ranks;
+using testing::run_places;
+using testing::run_ranks;
+using namespace std::chrono_literals;
+
+constexpr auto short_timeout = 1000ms, generous = 5000ms;
+
+std::string receive_frame(const Socket& socket, FrameReader& reader, FrameKind kind) {
+  while (true) {
+    while (auto frame = reader.next())
+      if (frame->kind == kind) return "";
+    if (!wait_readable(socket, 10s)) return "nothing came";
+    const std::string bytes = receive_some(socket);
+    if (bytes.empty()) return "the hub has hung up";
+    reader.feed(bytes);
+  }
+}
+
+// A rank that joins by hand, and then says no more; its connection stays.
+struct MuteRank {
+  Socket socket;
+  std::string wrong;
+  MuteRank(int port, int rank, int ranks, const std::string& address) {
+    socket = connect_to("127.0.0.1", port);
+    FrameReader reader;
+    if (!socket || !(wrong = receive_frame(socket, reader, FrameKind::greeting)).empty()) return;
+    Frame hello{FrameKind::hello, {std::to_string(rank), std::to_string(ranks), std::to_string(::getpid())}};
+    hello.fields.insert(hello.fields.end(), size_t(ranks), address);
+    send_all(socket, encode(hello));
+    wrong = receive_frame(socket, reader, FrameKind::welcome);
+  }
+};
+
+HubClient::Options client_options(int port, int rank, int ranks) {
+  return {.ports = {port},
+          .job = "job",
+          .rank = rank,
+          .ranks = ranks,
+          .addresses = std::vector<std::string>(size_t(ranks), "x"),
+          .timeout = 20s,
+          .peer_timeout = short_timeout};
+}
+
+// What rank 0 is told where rank 1 says nothing once all have come.
+std::optional<Failure> told_of_mute_rank(std::chrono::milliseconds peer_timeout,
+                                         std::chrono::milliseconds time) {
+  HubServer server({.job = "job", .ranks = 2, .timeout = 20s, .peer_timeout = peer_timeout});
+  std::thread mute;
+  std::optional<Failure> told;
+  std::atomic<bool> is_over{false};
+  mute = std::thread([&] {
+    const MuteRank rank(server.port(), 1, 2, "x");
+    EXPECT_EQ(rank.wrong, "");
+    while (!is_over) std::this_thread::sleep_for(10ms);
+  });
+  const HubClient client(client_options(server.port(), 0, 2), [] {});
+  told = client.failure(time);
+  is_over = true;
+  mute.join();
+  return told;
+}
+
+TEST(Heartbeats, RankWithoutThemIsSilent) {
+  const auto begin = Clock::now();
+  const auto told = told_of_mute_rank(short_timeout, 20s);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->kind, FailureKind::silent);
+  EXPECT_EQ(told->rank, 1);
+  EXPECT_NE(told->message.find("rank 1 (pid " + std::to_string(getpid()) + ") is silent: no heartbeat for 1"),
+            std::string::npos)
+      << told->message;
+  EXPECT_GE(Clock::now() - begin, short_timeout);
+  EXPECT_LT(Clock::now() - begin, short_timeout + generous);
+}
+
+TEST(Heartbeats, NoneIsSilentWhereThePeerTimeoutIs0) { EXPECT_FALSE(told_of_mute_rank(0ms, 2500ms)); }
+
+TEST(Heartbeats, RanksThatSendThemAreNotSilent) {
+  HubServer server({.job = "job", .ranks = 2, .timeout = 20s, .peer_timeout = short_timeout});
+  std::unique_ptr<HubClient> other;
+  std::thread thread(
+      [&] { other = std::make_unique<HubClient>(client_options(server.port(), 1, 2), [] {}); });
+  const HubClient client(client_options(server.port(), 0, 2), [] {});
+  thread.join();
+  EXPECT_FALSE(client.failure(2500ms));
+  EXPECT_FALSE(other->failure());
+}
+
+// A hub by hand: it greets, and says no more. Once with a welcome, once without.
+TEST(Heartbeats, HubWithoutThemIsSilent) {
+  for (const bool welcomes : {true, false}) {
+    int port = 0;
+    const Socket listener = listen_on("127.0.0.1", {0}, port);
+    Socket accepted;
+    std::thread hub([&] {
+      accepted = accept_from(listener);
+      send_all(accepted, encode({FrameKind::greeting, {"reprise-hub-1", "job"}}));
+      FrameReader reader;
+      receive_frame(accepted, reader, FrameKind::hello);
+      if (welcomes) send_all(accepted, encode({FrameKind::welcome, {"x", "x", "x", "x", "x", "x"}}));
+    });
+    const auto begin = Clock::now();
+    if (welcomes) {
+      const HubClient client(client_options(port, 1, 2), [] {});
+      const auto told = client.failure(20s);
+      ASSERT_TRUE(told);
+      EXPECT_EQ(told->kind, FailureKind::silent);
+      EXPECT_EQ(told->rank, 0);
+    } else {
+      expect_error([&] { HubClient client(client_options(port, 1, 2), [] {}); },
+                   "rank 0 is silent: no heartbeat for 1");
+    }
+    EXPECT_LT(Clock::now() - begin, short_timeout + generous);
+    hub.join();
+  }
+}
+
+TEST(Heartbeats, WhoWasStoppedItselfHearsFirst) {
+  Silence silence(short_timeout);
+  std::this_thread::sleep_for(1500ms);  // as if stopped
+  EXPECT_FALSE(silence.is_too_long()) << "at most two heartbeats count";
+  const auto begin = Clock::now();
+  while (!silence.is_too_long() && Clock::now() - begin < generous) std::this_thread::sleep_for(10ms);
+  EXPECT_GE(silence.seconds(), 1);
+  silence.heard();
+  EXPECT_FALSE(silence.is_too_long());
+}
+
+class Stopped : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gloo() || !testing::children_have_threads)
+      GTEST_SKIP() << "needs Gloo, and children that start threads";
+  }
+};
+
+// Sums until another rank's end; rank `victim` is stopped by a signal and continued by the rank after it, once that has heard.
+std::string sum_until_the_end(ProcessGroup& group, int victim) {
+  const auto pids = group.gather_text(std::to_string(getpid()));
+  Tensor x = Tensor::zeros({1 << 16});
+  auto begin = Clock::now();
+  std::string outcome = "no error";
+  try {
+    for (int call = 0; call < 100000; ++call) {
+      if (call == 7) begin = Clock::now();
+      if (call == 7 && group.rank() == victim) raise(SIGSTOP);
+      group.all_reduce(x).wait();
+    }
+  } catch (const DistributedError& error) {
+    const bool well = error.kind() == FailureKind::silent && error.rank() == victim && error.exit_code() == 5;
+    outcome = well ? "silent" : error.what();
+  }
+  if (group.rank() != victim && Clock::now() - begin > short_timeout + generous) outcome += ", late";
+  if (group.rank() == (victim + 1) % group.size()) kill(pid_t(std::stol(pids[size_t(victim)])), SIGCONT);
+  return outcome;
+}
+
+TEST_F(Stopped, RankIsNamedOnAllAndHearsItItself) {
+  for (int victim = 0; victim < 3; ++victim) {
+    const auto outcomes =
+        run_places(places_of(3), [&](ProcessGroup& group) { return sum_until_the_end(group, victim); },
+                   {.timeout = 60s, .peer_timeout = short_timeout});
+    EXPECT_EQ(outcomes, (std::vector<std::string>{"silent", "silent", "silent"})) << "victim " << victim;
+  }
+}
+
+// The address of a listening socket, as Gloo writes those of its pairs.
+std::string gloo_address(int port) {
+  struct {
+    sockaddr_storage address{};
+    ssize_t sequence = 7;
+  } bytes;
+  auto& at = reinterpret_cast<sockaddr_in&>(bytes.address);
+  at.sin_family = AF_INET;
+  at.sin_port = htons(uint16_t(port));
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return std::string(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+}
+
+// Two ranks connect to a third one, which has joined and then dies, or is stopped, before it connects.
+TEST_F(Stopped, RankThatGoesWhileOthersConnectToItIsNamed) {
+  for (const bool dies : {true, false}) {
+    auto places = places_of(3);
+    for (auto& place : places) place.job = "";
+    int port = 0, hub_port = 0;
+    const Socket listener = listen_on("127.0.0.1", {0}, port);
+    { const Socket any = listen_on("127.0.0.1", {0}, hub_port); }
+    for (auto& place : places) place.port = hub_port;
+    places.pop_back();
+    std::thread third([&] {
+      for (auto begin = Clock::now(); Clock::now() - begin < 10s; std::this_thread::sleep_for(20ms)) {
+        if (const Socket probe = connect_to("127.0.0.1", hub_port); !probe) continue;
+        const MuteRank rank(hub_port, 2, 3, gloo_address(port));
+        EXPECT_EQ(rank.wrong, "");
+        if (!dies) std::this_thread::sleep_for(short_timeout + 1s);
+        return;
+      }
+    });
+    const auto begin = Clock::now();
+    const auto outcomes =
+        run_places(places, [](ProcessGroup&) { return "joined"; }, {.peer_timeout = short_timeout});
+    EXPECT_LT(Clock::now() - begin, short_timeout + generous);
+    third.join();
+    for (const std::string& outcome : outcomes) {
+      EXPECT_NE(outcome.find(dies ? "died: rank 2 (pid " : "silent: rank 2 (pid "), std::string::npos)
+          << outcome;
+    }
+  }
+}
+
+TEST(Heartbeats, PeerTimeoutsAreNotShorterThanSeveral) {
+  if (!has_gloo()) GTEST_SKIP();
+  expect_error([] { connect_gloo({.ranks = 2, .port = 20000}, 1s, 900ms); },
+               "a peer timeout of 900 ms; heartbeats come every 250 ms: give 0 or at least 1000");
+}
+
+}  // namespace
+}  // namespace reprise::distributed

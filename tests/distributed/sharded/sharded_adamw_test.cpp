@@ -1,0 +1,148 @@
+// ShardedAdamW: weights, norms and state of AdamW in one process, to the bit, on 1 to 4 ranks at stages 0, 1 and 2.
+// labels: slow, concurrency
+#include "reprise/distributed/sharded/sharded_adamw.h"
+
+#include <gtest/gtest.h>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/distributed/sharded/gather_weights.h"
+#include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/distributed/sharded/wide_net.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::expect_error;
+using testing::Ranks;
+using testing::run_ranks;
+using testing::ShardedCase;
+using testing::ShardedRun;
+
+constexpr int64_t micro_batches = 12;
+constexpr BucketOptions kSmall{.bytes = 300000, .first_bytes = 1000};
+
+// Three steps, of which the second one's gradients are not finite where the loss has a scale.
+std::string train(ProcessGroup& group, const ShardedCase& c, int stage, const BucketOptions& buckets) {
+  ShardedRun run(group, c, stage, buckets);
+  std::string lines;
+  for (int step = 0; step < 3; ++step) lines += run.step(step, micro_batches, c.scale == 0 || step != 1);
+  return lines + run.state();
+}
+
+class ShardedBits : public ::testing::TestWithParam<ShardedCase> {};
+
+TEST_P(ShardedBits, AreThoseOfOneProcess) {
+  const ShardedCase& c = GetParam();
+  const std::string want = train(*ProcessGroup::alone(), c, -1, {});
+  const std::string weights = want.substr(0, want.find("0.first_moment"));
+  EXPECT_NE(weights, want);
+  for (int ranks = 1; ranks <= 4; ++ranks)
+    for (int stage = 0; stage <= 2; ++stage) {
+      const auto got = run_ranks(Ranks::threads, ranks, [&](ProcessGroup& group) {
+        return train(group, c, stage, ranks == 3 ? BucketOptions{} : kSmall);
+      });
+      for (size_t rank = 0; rank < got.size(); ++rank)
+        EXPECT_EQ(got[rank], rank == 0 ? want : weights) << ranks << " ranks, stage " << stage;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ShardedBits, ::testing::ValuesIn(testing::sharded_cases()),
+                         [](const auto& of) {
+                           std::string name;
+                           for (char c : of.param.name)
+                             if (std::isalnum(c)) name += c;
+                           return name;
+                         });
+
+TEST(ShardedBits, AreThoseOfOneProcessOverGloo) {
+  const ShardedCase c{"f32"};
+  const std::string want = train(*ProcessGroup::alone(), c, -1, {});
+  for (Ranks kind : testing::kinds_of_ranks())
+    for (int stage : {1, 2})
+      EXPECT_EQ(run_ranks(kind, 3, [&](ProcessGroup& group) { return train(group, c, stage, {}); })[0], want);
+}
+
+// A state saved at any stage and count goes on at any other.
+TEST(ShardedState, GoesOnAtAnotherStageAndCount) {
+  const ShardedCase c{"pure bf16", DType::bf16, true, {.moments = DType::u8, .seed = 6}, 0};
+  auto alone = ProcessGroup::alone();
+  ShardedRun whole(*alone, c, -1, {});
+  whole.step(0, micro_batches);
+  const nn::NamedTensors weights = whole.net().state_dict(), state = whole.optimizer().state_dict();
+  nn::NamedTensors kept_weights, kept_state;
+  for (const auto& [name, x] : weights) kept_weights.emplace_back(name, x.detach().clone());
+  for (const auto& [name, x] : state) kept_state.emplace_back(name, x.clone());
+  const std::string want = whole.step(1, micro_batches) + whole.state();
+  for (int ranks : {2, 4})
+    for (int stage : {0, 1, 2}) {
+      const auto got = run_ranks(Ranks::threads, ranks, [&](ProcessGroup& group) {
+        ShardedRun run(group, c, stage, kSmall);
+        run.net().load_state_dict(kept_weights);
+        run.optimizer().load_state_dict(kept_state);
+        return run.step(1, micro_batches) + run.state();
+      });
+      EXPECT_EQ(got[0], want) << ranks << " ranks, stage " << stage;
+    }
+}
+
+TEST(ShardedGradients, CannotBeReadWhole) {
+  testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
+    const ShardedCase c{"f32"};
+    ShardedRun run(group, c, 2, kSmall);
+    run.backward(0, 2, true);
+    EXPECT_TRUE(run.net().wide.weight.grad().is_hollow());
+    EXPECT_FALSE(run.net().never.weight.grad().defined());
+    expect_error([&] { optim::grad_norm(run.net().parameters()); }, "hollow");
+    expect_error([&] { run.parallel().share(2); }, "has a gradient already");
+    run.optimizer().zero_grad();
+    run.parallel().share(2);
+    for (size_t i = 0; i < run.parallel().leaves().size(); ++i)
+      EXPECT_FALSE(run.parallel().own_gradient(i).defined());
+    return "";
+  });
+}
+
+TEST(ShardedAdamW, RefusesWhatItCannotDo) {
+  auto group = ProcessGroup::alone();
+  testing::WideNet net, other;
+  DataParallel parallel(net, *group);
+  expect_error([&] { ShardedAdamW(parallel, optim::decay_matrices(net, 1e-3, 0), {.stage = 3}); },
+               "ShardedAdamW: stage is 3; there are 0, 1 and 2");
+  expect_error([&] { ShardedAdamW(parallel, optim::decay_matrices(other, 1e-3, 0)); },
+               "ShardedAdamW: parameter 0 of shape (200, 300) is not trained by its DataParallel");
+  testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& ranks) -> std::string {
+    const ShardedCase c{"pure bf16", DType::bf16, true};
+    ShardedRun run(ranks, c, 1, {});
+    expect_error([&] { run.optimizer().wide_parameters(); }, "averages need the digits beside the 16 bits");
+    return "";
+  });
+}
+
+TEST(Shards, AreCutAtPiecesAndCoverEachElementOnce) {
+  constexpr int64_t piece = kernels::kSquaresPiece;
+  const std::vector<int64_t> numel = {5, 10 * piece + 3, 0, piece, 1};
+  int64_t total = 0;
+  for (int64_t n : numel) total += n;
+  const std::vector<Bucket> buckets = {{DType::f32, {4, 3, 2, 1, 0}, total}};
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    const Shards shards(buckets, numel, ranks);
+    std::vector<int64_t> covered(numel.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      int64_t offset = 0;
+      for (const Shard& shard : shards.of(0, rank)) {
+        EXPECT_EQ(shard.range.begin % piece, 0);
+        EXPECT_EQ(shard.range.begin, covered[shard.parameter]) << "in the order of ranks";
+        EXPECT_EQ(shard.offset, offset);
+        EXPECT_EQ(shards.of_parameter(shard.parameter, rank).range, shard.range);
+        covered[shard.parameter] = shard.range.end;
+        offset += shard.range.count();
+      }
+      EXPECT_LE(offset, shards.part_numel(0));
+    }
+    EXPECT_EQ(covered, numel);
+    EXPECT_LE(shards.part_numel(0), total / ranks + piece);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::distributed

@@ -1,0 +1,144 @@
+// A model whose weights are cut between ranks: one of several pieces, small ones, one used in odd micro-batches alone, one
+// never; and a step of it, with an optimizer of any kind.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/io/crc32c.h"
+#include "reprise/nn/linear.h"
+#include "reprise/nn/optim/grad_scaler.h"
+#include "reprise/nn/optim/groups.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::testing {
+
+struct WideNet : nn::Module {
+  static constexpr int64_t in = 300, width = 200;  // 60,000 weights are four pieces
+  nn::Linear wide{in, width}, last{width, 5}, odd{5, 5}, never{3, 3};
+
+  WideNet() {
+    register_module("wide", wide);
+    register_module("last", last);
+    register_module("odd", odd);
+    register_module("never", never);
+  }
+  /// Of micro-batch g of a step.
+  Tensor loss(int step, int64_t g) {
+    manual_seed(uint64_t(1000 * step) + uint64_t(g));
+    const Tensor y = last(relu(wide(randn({3, in}))));
+    return square((g % 2 ? odd(y) : y).to(DType::f32)).mean();
+  }
+};
+
+/// How a model is trained.
+struct ShardedCase {
+  std::string name;
+  DType compute = DType::f32;  ///< of autocast
+  bool is_pure = false;        ///< weights are of it too
+  optim::AdamWOptions adamw{};
+  double scale = 0;  ///< the loss's first one; 0: none
+};
+
+inline std::vector<ShardedCase> sharded_cases() {
+  const DType bf16 = DType::bf16, f16 = DType::f16;
+  using optim::Master;
+  return {{"f32", DType::f32, false, {}, 0},
+          {"u8 moments", DType::f32, false, {.moments = DType::u8, .seed = 5}, 0},
+          {"bf16", bf16, false, {}, 0},
+          {"f16 with a scale", f16, false, {}, 1024},
+          {"pure bf16", bf16, true, {.moments = bf16, .seed = 6}, 0},
+          {"pure bf16, split", bf16, true, {.master = Master::split}, 0},
+          {"pure bf16, stochastic", bf16, true, {.master = Master::stochastic, .moments = DType::u8}, 0},
+          {"pure f16 with a scale", f16, true, {}, 1024}};
+}
+
+inline std::string checksum(const Tensor& x) {
+  if (!x.defined()) return "none";
+  const std::vector<unsigned char> bytes = bytes_of(x);
+  return std::to_string(io::crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+}
+
+/// A model, what trains it, and a record of it that has no rank in it.
+class ShardedRun {
+ public:
+  /// `stage` -1: optim::AdamW.
+  ShardedRun(distributed::ProcessGroup& group, const ShardedCase& c, int stage,
+             const distributed::BucketOptions& buckets)
+      : case_(c), net_(made(c)), parallel_(*net_, group, buckets) {
+    auto groups = optim::decay_matrices(*net_, 1e-2, 0.1);
+    groups[1].lr_scale = 3;
+    if (stage < 0)
+      optimizer_ = std::make_unique<optim::AdamW>(std::move(groups), c.adamw);
+    else
+      optimizer_ = std::make_unique<distributed::ShardedAdamW>(
+          parallel_, std::move(groups), distributed::ShardedAdamWOptions{.stage = stage, .adamw = c.adamw});
+    if (c.scale > 0) scaler_.emplace(Device::cpu(), optim::GradScalerOptions{.init_scale = c.scale});
+  }
+
+  optim::AdamW& optimizer() { return *optimizer_; }
+  WideNet& net() { return *net_; }
+  distributed::DataParallel& parallel() { return parallel_; }
+
+  /// The norm of the gradients and all weights after the step. Without finite gradients nothing is updated.
+  std::string step(int step, int64_t micro_batches, bool is_finite = true) {
+    optimizer_->zero_grad();
+    backward(step, micro_batches, is_finite);
+    TextStream lines;
+    lines << "step " << step << " norm ";
+    if (scaler_) {
+      scaler_->step(*optimizer_, {.clip = 0.5});
+      scaler_->update();
+      const optim::GradScaler::Stats stats = scaler_->read();
+      lines << stats.norm << " found " << stats.found << " scale " << stats.scale;
+    } else {
+      auto* sharded = dynamic_cast<distributed::ShardedAdamW*>(optimizer_.get());
+      const double norm = sharded ? sharded->grad_norm() : optim::grad_norm(net_->parameters());
+      lines << checksum(Tensor::from(std::vector<double>{norm}, {1}));
+      optimizer_->step(optim::clip_scale(norm, 0.5));
+    }
+    for (const auto& [name, x] : net_->named_parameters()) lines << '\n' << name << ' ' << checksum(x);
+    return lines.str() + '\n';
+  }
+
+  void backward(int step, int64_t micro_batches, bool is_finite) {
+    for (int64_t g : parallel_.share(micro_batches)) {
+      std::optional<amp::Autocast> autocast;
+      if (case_.compute != DType::f32) autocast.emplace(Device::cpu(), case_.compute);
+      Tensor loss = net_->loss(step, g);
+      autocast.reset();
+      if (!is_finite && g == micro_batches - 1) loss = loss * 1e38 * 1e38;
+      parallel_.backward(scaler_ ? scaler_->scale(loss) : loss, g);
+    }
+  }
+
+  /// Of the whole state, which all ranks ask for; empty on all but rank 0.
+  std::string state() {
+    TextStream lines;
+    for (const auto& [name, x] : optimizer_->state_dict())
+      if (parallel_.group().rank() == 0)
+        lines << name << ' ' << x.dtype() << x.shape() << ' ' << checksum(x) << '\n';
+    return lines.str();
+  }
+
+ private:
+  static std::unique_ptr<WideNet> made(const ShardedCase& c) {
+    manual_seed(3);
+    auto net = std::make_unique<WideNet>();
+    if (!c.is_pure) return net;
+    nn::to_precision(*net, c.compute);
+    for (const Tensor& x : net->parameters()) x.set_grad_dtype(DType::f32);
+    return net;
+  }
+
+  const ShardedCase& case_;
+  std::unique_ptr<WideNet> net_;
+  distributed::DataParallel parallel_;
+  std::unique_ptr<optim::AdamW> optimizer_;
+  std::optional<optim::GradScaler> scaler_;
+};
+
+}  // namespace reprise::testing

@@ -1,0 +1,166 @@
+// Generation with a cache against the definition: at each step all logits of the window are computed anew.
+#include "reprise/nn/generation/generate.h"
+
+#include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/nn/eval_scope.h"
+#include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/test_device.h"
+
+namespace reprise {
+namespace {
+
+using testing::expect_error;
+using testing::is_close;
+using testing::test_device;
+
+using Ids = std::vector<int32_t>;
+
+constexpr int64_t vocabulary = 61;
+
+nn::Gpt model_of(nn::GptOptions options, uint64_t seed = 3) {
+  manual_seed(seed);
+  options.vocab_size = vocabulary;
+  return nn::Gpt(options, test_device());
+}
+
+/// Of different sizes, with and without biases and dropout (which generation leaves out).
+const std::vector<nn::GptOptions>& shapes() {
+  static const std::vector<nn::GptOptions> all = {
+      {.context = 16, .layers = 1, .heads = 1, .width = 8},
+      {.context = 24, .layers = 2, .heads = 2, .width = 32},
+      {.context = 32, .layers = 3, .heads = 4, .width = 64, .bias = false},
+      {.context = 20, .layers = 2, .heads = 3, .width = 96, .dropout = 0.3},
+      {.context = 40, .layers = 4, .heads = 2, .width = 64, .activation = Activation::silu}};
+  return all;
+}
+
+const std::vector<Ids>& prompts() {
+  static const std::vector<Ids> all = {{1}, {5, 4, 3}, {7, 7, 7, 7, 7, 7, 7}, {60, 0, 59, 1}, {2, 3}};
+  return all;
+}
+
+/// The next token of greatest logit, or as `sampling` says, from the whole window.
+Ids by_definition(nn::Gpt& model, Ids ids, int64_t tokens, const SamplingOptions& sampling, uint64_t seed) {
+  NoGrad unrecorded;
+  model.eval();
+  Generator generator(seed);
+  const size_t prompt = ids.size(), context = size_t(model.options().context);
+  size_t first = ids.size() > context ? ids.size() - context : 0;
+  for (int64_t i = 0; i < tokens; ++i) {
+    if (ids.size() - first > context) first = ids.size() - context / 2;
+    const std::vector<int64_t> window(ids.begin() + std::ptrdiff_t(first), ids.end());
+    const Tensor logits = model(Tensor::from(window, {1, int64_t(window.size())}, test_device()));
+    ids.push_back(sample_token(select(logits, 1, -1).to_vector<float>(), sampling, generator, ids));
+  }
+  return Ids(ids.begin() + std::ptrdiff_t(prompt), ids.end());
+}
+
+constexpr SamplingOptions greedy{.temperature = 0};
+
+TEST(Generate, GivesTheTokensOfTheDefinition) {
+  for (const nn::GptOptions& shape : shapes()) {
+    nn::Gpt model = model_of(shape);
+    for (const SamplingOptions& sampling :
+         {greedy,
+          SamplingOptions{
+              .repetition_penalty = 1.2, .temperature = 0.9, .top_k = 20, .top_p = 0.9, .min_p = 0.01}})
+      for (bool cache : {true, false}) {
+        const auto added =
+            generate(model, prompts(), {.tokens = 50, .sampling = sampling, .seed = 9, .cache = cache});
+        for (size_t i = 0; i < prompts().size(); ++i)
+          EXPECT_EQ(added[i], by_definition(model, prompts()[i], 50, sampling, 9 + i))
+              << "width " << shape.width << ", prompt " << i << (cache ? ", cached" : "");
+      }
+  }
+}
+
+TEST(Generate, CachedLogitsAreThoseOfTheWholeSequence) {
+  NoGrad unrecorded;
+  nn::Gpt model = model_of(shapes()[2]);
+  model.eval();
+  Generator generator(4);
+  std::vector<int64_t> ids;
+  for (int i = 0; i < 2 * 20; ++i) ids.push_back(int64_t(generator.next().offset * 2654435761u % vocabulary));
+  const Tensor tokens = Tensor::from(ids, {2, 20}, test_device());
+  const Tensor whole = model(tokens);
+  nn::KvCache cache(3, 2, 32);
+  int64_t seen = 0;
+  for (int64_t count : {7, 1, 1, 5, 6}) {
+    const Tensor logits = model.next_logits(slice(tokens, 1, seen, seen + count), cache);
+    seen += count;
+    EXPECT_TRUE(is_close(logits, select(whole, 1, seen - 1), 1e-5)) << seen;
+  }
+  EXPECT_EQ(cache.length(0), 20);
+}
+
+// Keys, values and products are rounded to 8 bits.
+TEST(Generate, CachedLogitsUnderAutocastAreThoseOfTheWholeSequence) {
+  nn::Gpt model = model_of(shapes()[1]);
+  const nn::EvalScope eval(model);
+  const amp::Autocast scope(test_device(), DType::bf16);
+  const Tensor tokens = Tensor::from<int64_t>({5, 4, 3, 60, 0, 59, 1, 2, 7, 7}, {1, 10}, test_device());
+  const Tensor whole = model(tokens).to(DType::f32);
+  nn::KvCache cache(2, 1, 24);
+  model.next_logits(slice(tokens, 1, 0, 6), cache);
+  for (int64_t i = 6; i < 10; ++i)
+    EXPECT_TRUE(is_close(model.next_logits(slice(tokens, 1, i, i + 1), cache).to(DType::f32),
+                         select(whole, 1, i), 2e-2))
+        << i;
+}
+
+TEST(Generate, StopsWhereItIsTold) {
+  nn::Gpt model = model_of(shapes()[1]);
+  const Ids whole = generate(model, std::vector<Ids>{{5, 4, 3}}, {.tokens = 20, .sampling = greedy})[0];
+  const auto until = [&](const Ids& stop) {
+    for (size_t end = stop.size(); end <= whole.size(); ++end)
+      if (std::equal(stop.begin(), stop.end(), whole.begin() + std::ptrdiff_t(end - stop.size()))) return end;
+    return whole.size();
+  };
+  const Ids pair = {whole[6], whole[7]}, none = {whole[0], int32_t(vocabulary)};
+  for (const Ids& stop : {Ids{whole[3]}, pair, none}) {
+    const auto added =
+        generate(model, std::vector<Ids>{{5, 4, 3}}, {.tokens = 20, .sampling = greedy, .stop = {stop}});
+    EXPECT_EQ(added[0], Ids(whole.begin(), whole.begin() + std::ptrdiff_t(until(stop))));
+  }
+  int64_t calls = 0;
+  const auto two = generate(model, std::vector<Ids>{{5, 4, 3}, {1}},
+                            {.tokens = 20, .sampling = greedy, .on_token = [&](int64_t prompt, int32_t) {
+                               ++calls;
+                               return prompt == 1 || calls < 4;
+                             }});
+  EXPECT_LT(two[0].size(), 4u);
+  EXPECT_EQ(two[1].size(), 20u);
+  EXPECT_EQ(calls, int64_t(two[0].size() + two[1].size()));
+}
+
+TEST(Generate, LeavesTheModelAsItWas) {
+  nn::Gpt model = model_of({.context = 16, .layers = 1, .heads = 2, .width = 16, .dropout = 0.5});
+  model.train();
+  const auto first = generate(model, prompts(), {.tokens = 6, .seed = 2});
+  EXPECT_TRUE(model.training());
+  EXPECT_EQ(generate(model, prompts(), {.tokens = 6, .seed = 2}), first);
+  for (const Tensor& parameter : model.parameters()) EXPECT_FALSE(parameter.grad().defined());
+}
+
+TEST(Generate, NamesWhatIsWrong) {
+  nn::Gpt model = model_of(shapes()[0]);
+  expect_error([&] { generate(model, std::vector<Ids>{{1}, {}}); }, "generate: prompt 1 is empty");
+  expect_error([&] { generate(model, prompts(), {.tokens = -1}); },
+               "generate: tokens must be at least 0, got -1");
+  expect_error([&] { generate(model, prompts(), {.sampling = {.min_p = 2}}); },
+               "min-p must be in [0, 1], got 2");
+  expect_error([&] { nn::KvCache(0, 1, 1); },
+               "KvCache: needs at least one layer, row and token, got 0, 1 and 1");
+  nn::KvCache cache(1, 1, 16);
+  const Tensor tokens = Tensor::zeros({1, 9}, DType::i64, test_device());
+  expect_error([&] { model.next_logits(tokens, cache); }, "TransformerBlock: step needs eval mode");
+  model.eval();
+  expect_error([&] { model.next_logits(tokens, cache); }, "use it under NoGrad");
+  NoGrad unrecorded;
+  model.next_logits(tokens, cache);
+  expect_error([&] { model.next_logits(tokens, cache); }, "Gpt: sequence of 18 tokens, the context holds 16");
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,102 @@
+// One rank of a training fails: what it says is told on all others, which name it.
+// labels: concurrency
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <thread>
+
+#include "reprise/autograd/meta.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/distributed/threads/thread_groups.h"
+#include "reprise/nn/linear.h"
+#include "reprise/nn/optim/adamw.h"
+#include "reprise/tests/io/temp_folder.h"
+#include "reprise/train/trainer.h"
+
+namespace reprise::train {
+namespace {
+
+using distributed::ProcessGroup;
+using testing::TempFolder;
+
+constexpr int ranks = 3, at_fault = 1;
+constexpr int64_t failing_step = 2;
+
+struct Net : nn::Module {
+  Net() { register_module("linear", linear); }
+  nn::Linear linear{4, 2};
+};
+
+/// What a micro-batch of the rank at fault does with its loss.
+using Fault = std::function<Tensor(Net& net, const Tensor& loss)>;
+
+// As the programs do: what ends this rank is told to the others. What it was.
+std::string train_on(ProcessGroup& group, const Fault& fault, const std::string& folder) {
+  Net net;
+  optim::AdamW optimizer(net.parameters(), optim::AdamWOptions{});
+  auto loss = [&](int64_t step, int64_t) {
+    const Tensor mean = net.linear(Tensor::zeros({3, 4}).fill_(1)).mean();
+    return group.rank() == at_fault && step == failing_step ? fault(net, mean) : mean;
+  };
+  Task task{
+      .model = net, .optimizer = optimizer, .units_per_step = 1, .loss = loss, .validation_loss = [](bool) {
+        return 1.0;
+      }};
+  const TrainerOptions options{.run_folder = folder,
+                               .schedule = {.lr = 1e-2, .steps = 5, .decay = optim::Decay::constant},
+                               .accumulate = ranks};
+  try {
+    distributed::DataParallel parallel(net, group);
+    train(task, options, parallel);
+  } catch (const distributed::DistributedError& error) {
+    return std::string(name_of(error.kind())) + ": " + error.what();
+  } catch (const std::exception& error) {
+    group.abort(error.what());
+    return error.what();
+  }
+  return "no error";
+}
+
+// Expects `message` on the rank at fault, and on all others with its name.
+void expect_told(const Fault& fault, const std::string& message) {
+  TempFolder folder;
+  auto groups = distributed::make_thread_groups(ranks);
+  std::vector<std::string> told(ranks);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back(
+        [&, rank] { told[rank] = train_on(*groups[rank], fault, rank == 0 ? folder.path() : "nowhere"); });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    EXPECT_NE(told[rank].find(message), std::string::npos) << "rank " << rank << ": " << told[rank];
+    if (rank == at_fault) continue;
+    EXPECT_TRUE(told[rank].starts_with("left: rank 1 aborted: ")) << "rank " << rank << ": " << told[rank];
+  }
+}
+
+TEST(OneRankFails, ByALossThatIsNotANumber) {
+  expect_told([](Net&, const Tensor& loss) { return loss * std::numeric_limits<double>::quiet_NaN(); },
+              "train: the loss is nan at step 2");
+}
+
+TEST(OneRankFails, ByAThrowInAHook) {
+  expect_told(
+      [](Net& net, const Tensor& loss) {
+        autograd::register_post_accumulate_hook(net.linear.weight,
+                                                [] { fail("the hook of this rank has enough"); });
+        return loss;
+      },
+      "the hook of this rank has enough");
+}
+
+TEST(OneRankFails, ByALackOfMemory) {
+  expect_told([](Net&, const Tensor&) { return Tensor::zeros({int64_t(1) << 50}); }, "memory");
+}
+
+TEST(OneRankFails, ByAnExceptionOfTheStandardLibrary) {
+  expect_told([](Net&, const Tensor&) -> Tensor { throw std::runtime_error("no such batch"); },
+              "no such batch");
+}
+
+}  // namespace
+}  // namespace reprise::train

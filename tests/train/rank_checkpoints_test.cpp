@@ -1,0 +1,188 @@
+// Checkpoints of ranks: whole and byte-equal to one process's at any count and stage of ZeRO, so that a run goes on anywhere;
+// a save that fails leaves the one before.
+// labels: concurrency
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "reprise/distributed/threads/thread_groups.h"
+#include "reprise/io/file.h"
+#include "reprise/io/file_calls.h"
+#include "reprise/io/folder.h"
+#include "reprise/tests/distributed/sharded/wide_net.h"
+#include "reprise/tests/io/temp_folder.h"
+#include "reprise/train/checkpoint.h"
+#include "reprise/train/trainer.h"
+
+namespace reprise::train {
+namespace {
+
+using distributed::ProcessGroup;
+using testing::TempFolder;
+
+constexpr int64_t steps = 8, micro_batches = 4;
+
+/// One start of a program on some ranks.
+struct Start {
+  int ranks = 1, stage = 0;
+  int64_t stop_after = 0;
+  int64_t save_every = 2;
+  std::function<void(ProcessGroup& group, Task& task)> change{};  ///< what is wrong with a rank
+  io::FileCalls* calls = nullptr;                                 ///< of rank 0
+};
+
+void train_rank(ProcessGroup& group, const Start& start, const std::string& folder) {
+  manual_seed(3);
+  testing::WideNet net;
+  distributed::DataParallel parallel(net, group, {.bytes = 300000, .first_bytes = 1000});
+  distributed::ShardedAdamW optimizer(parallel, optim::decay_matrices(net, 1e-2, 0.1),
+                                      {.stage = start.stage, .adamw = {.moments = DType::u8, .seed = 5}});
+  optim::Ema ema(net, 0.9);
+  Task task{.model = net,
+            .optimizer = optimizer,
+            .ema = &ema,
+            .units_per_step = 1,
+            .loss = [&](int64_t step, int64_t g) { return net.loss(int(step), g); },
+            .validation_loss = [](bool) { return 1.0; }};
+  if (start.change) start.change(group, task);
+  std::optional<io::FileCallsScope> calls;
+  if (start.calls && group.rank() == 0) calls.emplace(*start.calls);
+  train(task,
+        {.run_folder = folder,
+         .resume = true,
+         .schedule = {.lr = 1e-2, .steps = steps, .decay = optim::Decay::constant},
+         .accumulate = micro_batches,
+         .seed = 7,
+         .save_every = start.save_every,
+         .stop_after = start.stop_after,
+         .keep = 100,
+         .retry_seconds = 0.001},
+        parallel);
+}
+
+// What each rank threw.
+std::vector<std::string> run(const Start& start, const std::string& folder) {
+  auto groups = distributed::make_thread_groups(start.ranks);
+  std::vector<std::string> errors(size_t(start.ranks));
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < errors.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        train_rank(*groups[rank], start, folder);
+      } catch (const distributed::DistributedError& error) {
+        errors[rank] = std::string("told: ") + error.what();
+      } catch (const Error& error) {
+        errors[rank] = error.what();
+        groups[rank]->abort(error.what());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+void expect_well(const Start& start, const std::string& folder) {
+  for (const std::string& error : run(start, folder)) EXPECT_EQ(error, "") << start.ranks << " ranks";
+}
+
+std::string folder_of(const std::string& run_folder, int64_t step) {
+  return run_folder + "/checkpoints/step-0000000" + std::to_string(step);
+}
+
+void expect_same_files(const std::string& got, const std::string& want, int64_t step) {
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "ema.safetensors", "manifest.json"})
+    EXPECT_TRUE(io::read_file(folder_of(got, step) + "/" + name) ==
+                io::read_file(folder_of(want, step) + "/" + name))
+        << name << " of step " << step;
+}
+
+TEST(ResumeElsewhere, OnOtherRanksAndStagesToTheByte) {
+  TempFolder one, many;
+  expect_well({}, one.path());
+  expect_well({.ranks = 1, .stage = 0, .stop_after = 2}, many.path());
+  expect_well({.ranks = 2, .stage = 2, .stop_after = 2}, many.path());
+  expect_well({.ranks = 4, .stage = 1, .stop_after = 3}, many.path());
+  expect_well({.ranks = 1, .stage = 0}, many.path());
+  for (int64_t step = 2; step <= steps; step += 2) expect_same_files(many.path(), one.path(), step);
+}
+
+// Fails so many renames from some one on: a checkpoint is put in place by one, and LATEST by another.
+class FailingRenames : public io::FileCalls {
+ public:
+  FailingRenames(int first, int count) : first_(first), count_(count) {}
+  int rename(const char* from, const char* to) override {
+    const bool is_ours = std::string(to).find("/checkpoints/") != std::string::npos;
+    if (!is_ours || ++seen_ < first_ || seen_ >= first_ + count_) return FileCalls::rename(from, to);
+    errno = ENOSPC;
+    return -1;
+  }
+
+ private:
+  int first_, count_, seen_ = 0;
+};
+
+TEST(SaveVote, ASaveThatFailsIsTriedAgainAndTheOthersGoOn) {
+  TempFolder one, two;
+  expect_well({}, one.path());
+  for (int first : {1, 4, 7}) {
+    FailingRenames calls(first, 1);
+    TempFolder folder;
+    expect_well({.ranks = 2, .stage = 2, .calls = &calls}, folder.path());
+    EXPECT_EQ(load_checkpoint(folder.path(), true).step, steps);
+    expect_same_files(folder.path(), one.path(), steps);
+  }
+}
+
+TEST(SaveVote, OfADiskThatStaysFullTheOldCheckpointLoads) {
+  TempFolder one, full;
+  expect_well({}, one.path());
+  // Renames of a save: its files, its manifest, its folder and LATEST.
+  expect_well({.ranks = 2, .stage = 1, .stop_after = 4}, full.path());
+  FailingRenames calls(1, 1000);
+  const std::vector<std::string> errors = run({.ranks = 2, .stage = 1, .calls = &calls}, full.path());
+  EXPECT_NE(errors[0].find("step 8 is not saved, after 5 tries"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[1].find("told: "), std::string::npos) << errors[1];
+  EXPECT_EQ(load_checkpoint(full.path(), true).step, 4);
+  expect_same_files(full.path(), one.path(), 4);
+  expect_well({.ranks = 4, .stage = 2}, full.path());
+  expect_same_files(full.path(), one.path(), steps);
+}
+
+// Rank 1 ends before it has sent its part of the state: rank 0 writes nothing.
+TEST(SaveVote, OfARankThatFailsTheOldCheckpointLoads) {
+  TempFolder one, less;
+  expect_well({}, one.path());
+  const auto fails = [](ProcessGroup& group, Task& task) {
+    if (group.rank() == 1)
+      task.updated = [updates = 0]() mutable { check(++updates < 4, "rank 1 ends here"); };
+  };
+  const std::vector<std::string> errors = run({.ranks = 2, .stage = 2, .change = fails}, less.path());
+  EXPECT_EQ(errors[1], "rank 1 ends here");
+  EXPECT_NE(errors[0].find("told: "), std::string::npos) << errors[0];
+  EXPECT_NE(errors[0].find("rank 1 ends here"), std::string::npos) << errors[0];
+  EXPECT_EQ(load_checkpoint(less.path(), true).step, 2);
+  EXPECT_FALSE(io::exists(folder_of(less.path(), 4)));
+  expect_well({.ranks = 1}, less.path());
+  expect_same_files(less.path(), one.path(), steps);
+}
+
+// A rank that sees another folder, or none.
+TEST(ResumeElsewhere, OfAnotherStepIsAnErrorOnAllRanks) {
+  TempFolder folder;
+  expect_well({.stop_after = 2}, folder.path());
+  auto groups = distributed::make_thread_groups(2);
+  std::vector<std::string> errors(2);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        train_rank(*groups[rank], {}, rank == 0 ? folder.path() : folder.path() + "/none");
+      } catch (const Error& error) { errors[rank] = error.what(); }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors)
+    EXPECT_NE(error.find("rank 0 goes on after step 2, rank 1 after step 0"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace reprise::train
