@@ -5,6 +5,9 @@
 #include <chrono>
 #include <thread>
 
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/core/memory.h"
+#include "reprise/io/file_calls.h"
 #include "reprise/train/finite.h"
 
 namespace reprise::train {
@@ -12,6 +15,16 @@ namespace {
 
 constexpr int last_tries = 5;
 constexpr int64_t most_steps_between_tries = 64;
+
+// What training does to its tensors from now on, this does not see.
+Checkpoint host_copy(Checkpoint checkpoint) {
+  NoGrad guard;
+  const MemoryScope scope(MemoryCategory::workspace);
+  for (nn::NamedTensors* tensors :
+       {&checkpoint.parameters, &checkpoint.optimizer, &checkpoint.ema, &checkpoint.loss_scale})
+    for (auto& [name, x] : *tensors) x = x.device().is_cpu() ? x.detach().clone() : x.to(Device::cpu());
+  return checkpoint;
+}
 
 }  // namespace
 
@@ -29,36 +42,69 @@ void Saver::check_finite(const Checkpoint& checkpoint) const {
          "first bad tensor: ", *bad, "; this step is not saved, ", newest());
 }
 
-void Saver::save(const Checkpoint& checkpoint) {
-  std::string complaint = save_checkpoint(options_.run_folder, checkpoint, options_.keep);
-  if (failures_ > 0) tell_("step " + std::to_string(checkpoint.step) + " is saved");
-  saved_step_ = checkpoint.step;
+int64_t Saver::saved_step() {
+  settle();
+  return saved_step_;
+}
+
+bool Saver::wants_another_try(int64_t step) {
+  if (writing_ && writing_->complaint.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    settle();
+  return failures_ > 0 && step >= next_try_;
+}
+
+void Saver::try_to_save(const Checkpoint& checkpoint) {
+  settle();
+  check_finite(checkpoint);
+  if (options_.is_async) return write_behind(host_copy(checkpoint));
+  try {
+    note_saved(checkpoint.step, save_checkpoint(options_.run_folder, checkpoint, options_.keep));
+  } catch (const Error& error) { note_failure(checkpoint.step, error); }
+}
+
+void Saver::write_behind(Checkpoint copy) {
+  const int64_t step = copy.step;
+  auto write = [this, copy = std::move(copy), &calls = io::file_calls()] {
+    const io::FileCallsScope scope(calls);
+    return save_checkpoint(options_.run_folder, copy, options_.keep);
+  };
+  writing_.emplace(Writing{step, std::async(std::launch::async, std::move(write))});
+}
+
+// Waits for what is being written.
+void Saver::settle() {
+  if (!writing_) return;
+  Writing done = std::move(*writing_);
+  writing_.reset();
+  try {
+    note_saved(done.step, done.complaint.get());
+  } catch (const Error& error) { note_failure(done.step, error); }
+}
+
+void Saver::note_saved(int64_t step, const std::string& complaint) {
+  if (failures_ > 0) tell_("step " + std::to_string(step) + " is saved");
+  saved_step_ = step;
   failures_ = 0;
   if (!complaint.empty() && complaint != last_complaint_)
     tell_("an old checkpoint cannot be removed: " + complaint);
   last_complaint_ = complaint;
 }
 
-void Saver::try_to_save(const Checkpoint& checkpoint) {
-  check_finite(checkpoint);
-  try {
-    save(checkpoint);
-  } catch (const Error& error) {
-    if (failures_ == 0)
-      tell_(detail::join("step ", checkpoint.step, " is not saved, which is tried again: ", error.what()));
-    // The growing distance keeps a disk that stays full from taking up the time of training.
-    next_try_ =
-        checkpoint.step + std::min(most_steps_between_tries, int64_t(1) << std::min<int64_t>(failures_, 6));
-    ++failures_;
-  }
+void Saver::note_failure(int64_t step, const Error& error) {
+  if (failures_ == 0)
+    tell_(detail::join("step ", step, " is not saved, which is tried again: ", error.what()));
+  // The growing distance keeps a disk that stays full from taking up the time of training.
+  next_try_ = step + std::min(most_steps_between_tries, int64_t(1) << std::min<int64_t>(failures_, 6));
+  ++failures_;
 }
 
 void Saver::save_last(const Checkpoint& checkpoint) {
+  settle();
   check_finite(checkpoint);
   auto wait = std::chrono::duration<double>(options_.retry_seconds);
   for (int left = last_tries - 1;; --left, wait *= 2) {
     try {
-      return save(checkpoint);
+      return note_saved(checkpoint.step, save_checkpoint(options_.run_folder, checkpoint, options_.keep));
     } catch (const Error& error) {
       check(left > 0, "train: step ", checkpoint.step, " is not saved, after ", last_tries,
             " tries: ", error.what(), "; ", newest());

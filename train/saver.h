@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <future>
+#include <optional>
 #include <string>
 
 #include "reprise/train/checkpoint.h"
@@ -12,6 +14,8 @@ struct SaverOptions {
   std::string run_folder;
   int keep = 2;
   double retry_seconds = 0.25;  ///< before the second try of the last save; each later wait is twice as long
+  /// A copy in host memory is written by a thread of its own while training goes on, one at a time.
+  bool is_async = false;
 };
 
 class Saver {
@@ -21,25 +25,36 @@ class Saver {
   /// `saved_step`: of the checkpoint that the run goes on from, or -1. `tell` is given what went wrong.
   Saver(SaverOptions options, int64_t saved_step, Tell tell);
 
-  int64_t saved_step() const { return saved_step_; }  ///< -1: nothing is saved
-  /// Whether a save failed that is to be tried again after this step: after 1, 2, 4, ... and at most 64.
-  bool wants_another_try(int64_t step) const { return failures_ > 0 && step >= next_try_; }
+  /// Of the newest checkpoint, once what is being written is there or has failed; -1: nothing is saved.
+  int64_t saved_step();
+  /// Whether a save is known to have failed that is to be tried again after this step: after 1, 2, 4, ... and at most 64.
+  bool wants_another_try(int64_t step);
 
-  /// Saves; a failure is told, once until a save works again. Error if a tensor is not finite.
+  /// Saves, or begins to; a failure is told, once until a save works again: where a thread writes, by the calls after it.
+  /// Waits for the save before it. Error if a tensor is not finite.
   void try_to_save(const Checkpoint& checkpoint);
   /// Saves what there is no later save of: tries again for some seconds. Error if all of it fails, or if a
   /// tensor is not finite.
   void save_last(const Checkpoint& checkpoint);
 
  private:
+  // A checkpoint on its way; what could not be removed after it.
+  struct Writing {
+    int64_t step;
+    std::future<std::string> complaint;
+  };
   void check_finite(const Checkpoint& checkpoint) const;
-  void save(const Checkpoint& checkpoint);
+  void write_behind(Checkpoint copy);
+  void settle();
+  void note_saved(int64_t step, const std::string& complaint);
+  void note_failure(int64_t step, const Error& error);
   std::string newest() const;
 
   SaverOptions options_;
   int64_t saved_step_, next_try_ = 0, failures_ = 0;
   std::string last_complaint_;
   Tell tell_;
+  std::optional<Writing> writing_;  // last: its thread uses the options
 };
 
 }  // namespace reprise::train

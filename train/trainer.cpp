@@ -41,8 +41,9 @@ class Trainer {
         step_(first_step),
         parameters_(task.model.parameters()),
         progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
-        saver_({options.run_folder, options.keep, options.retry_seconds}, first_step > 0 ? first_step : -1,
-               tell()) {
+        saver_({options.run_folder, options.keep, options.retry_seconds,
+                options.save_async.value_or(!parameters_.at(0).device().is_cpu())},
+               first_step > 0 ? first_step : -1, tell()) {
     if (writes()) records_.emplace(options.run_folder, first_step, options.resume, tell());
     if (scaler) scaled_.emplace(task, options, parallel_, *scaler, first_step);
   }

@@ -37,7 +37,10 @@ struct TrainerOptions {
   int64_t save_every = 500;          ///< steps; 0: only at the end
   int64_t stop_after = 0;            ///< stop (and save) after this many updates of this call; 0: never
   int keep = 2;                      ///< checkpoints kept
-  bool anomaly = false;              ///< check every gradient for NaN and inf, naming the operation
+  /// Checkpoints before the last are copied to host memory and written while training goes on; empty: on a GPU alone, since
+  /// on the CPU the copy takes the memory that the state has.
+  std::optional<bool> save_async{};
+  bool anomaly = false;         ///< check every gradient for NaN and inf, naming the operation
   double retry_seconds = 0.25;  ///< of the last save: before its second try; each later wait is twice as long
 };
 

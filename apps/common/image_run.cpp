@@ -67,6 +67,11 @@ void check_resumed(const ImageTrainingOptions& o, const std::set<std::string>& f
   check_changes(o, fixed, data);
 }
 
+void check_same_run(distributed::ProcessGroup& group, const ImageTrainingOptions& o,
+                    const ImageData& images) {
+  if (group.size() > 1) check_same_run(group, o, data_record(images), {"--data", "--workers", "--prefetch"});
+}
+
 void keep_options(const ImageTrainingOptions& o, const ImageData& images, int64_t first_step) {
   keep_config(o, first_step);
   if (o.change || first_step == 0) io::write_file(o.trainer.run_folder + "/data.toml", data_record(images));

@@ -31,6 +31,10 @@ void count_steps(ImageTrainingOptions& options, int64_t images);
 void check_resumed(const ImageTrainingOptions& options, const std::set<std::string>& fixed,
                    const ImageData& images);
 
+/// Error on all ranks, with the first difference, unless they have the same options and images.
+void check_same_run(distributed::ProcessGroup& group, const ImageTrainingOptions& options,
+                    const ImageData& images);
+
 /// Keeps options and the record of the images in the run folder.
 void keep_options(const ImageTrainingOptions& options, const ImageData& images, int64_t first_step);
 

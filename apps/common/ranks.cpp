@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "reprise/apps/common/rank_watch.h"
 #include "reprise/core/parallel.h"
@@ -14,6 +15,7 @@
 #include "reprise/distributed/environment.h"
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
+#include "reprise/distributed/same_on_all.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
 
@@ -109,6 +111,19 @@ void record_calls(distributed::ProcessGroup& group, const std::string& run_folde
     std::filesystem::remove_all(folder, ignored);
   }
   group.record_to(group.gather_text(folder).front());
+}
+
+void check_same_run(distributed::ProcessGroup& group, const TrainingOptions& o, const std::string& data,
+                    const std::set<std::string>& data_options) {
+  if (group.size() == 1) return;
+  std::set<std::string> left_out = {"--threads", "--device"};
+  left_out.insert(data_options.begin(), data_options.end());
+  std::string lines, line;
+  for (std::istringstream all(o.resolved); std::getline(all, line);) {
+    const std::string option = "--" + line.substr(0, line.find(" = "));
+    if (!line.empty() && !line.starts_with('#') && !left_out.contains(option)) lines += line + '\n';
+  }
+  distributed::check_same_on_all(group, "train", lines + data);
 }
 
 int on_ranks(const TrainingOptions& o, const std::function<int(distributed::ProcessGroup& group)>& body) {

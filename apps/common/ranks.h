@@ -32,6 +32,11 @@ void record_calls(distributed::ProcessGroup& group, const std::string& run_folde
 int on_ranks(const TrainingOptions& options,
              const std::function<int(distributed::ProcessGroup& group)>& body);
 
+/// Error on all ranks, with the first difference, unless they have the same options and data: all options but those of the
+/// call itself, threads, the device, and `data_options`, whose names begin with "--". `data`: lines that tell what is read.
+void check_same_run(distributed::ProcessGroup& group, const TrainingOptions& options, const std::string& data,
+                    const std::set<std::string>& data_options);
+
 /// Threads of a rank: as --threads says, or its part of this machine's.
 void take_threads(const TrainingOptions& options);
 

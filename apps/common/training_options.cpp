@@ -21,7 +21,7 @@ namespace {
 const std::set<std::string> free_options = {
     "--threads",      "--recompute", "--memory-budget", "--memory-limit", "--eval-every",
     "--eval-batches", "--timeout",   "--peer-timeout",  "--sample-every", "--save-every",
-    "--keep",         "--steps",     "--anomaly",       "--zero"};
+    "--keep",         "--steps",     "--anomaly",       "--zero",         "--save-async"};
 
 bool is_same_device(const OptionChange& change) {
   if (change.option != "--device") return false;
@@ -49,6 +49,15 @@ void add_interval_options(CLI::App& group, TrainingOptions& o) {
       .add_option("--stop-after", o.trainer.stop_after,
                   "Save and stop after this many steps (0: go to the end)")
       ->transform(whole_from(0));
+  group
+      .add_option_function<std::string>(
+          "--save-async",
+          [&o](const std::string& when) {
+            o.trainer.save_async = when == "auto" ? std::nullopt : std::optional(when == "on");
+          },
+          "Copy a checkpoint to host memory and write it while training goes on: on, off, or auto: on a GPU")
+      ->default_str("auto")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
   group.add_option("--keep", o.trainer.keep, "Checkpoints to keep")->transform(whole_from(1, INT_MAX));
 }
 

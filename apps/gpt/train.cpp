@@ -7,6 +7,7 @@
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/gpt/corpus.h"
+#include "reprise/apps/gpt/data_record.h"
 #include "reprise/apps/gpt/generate.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/apps/gpt/options.h"
@@ -106,6 +107,8 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
 
   Corpus corpus = load_corpus(c.data, known_tokenizer(c, goes_on));
+  if (group.size() > 1)
+    check_same_run(group, c, data_record(corpus), {"--data", "--val-data", "--vocab", "--merges"});
   if (c.trainer.resume) check_changes(c, corpus);
   if (corpus.tokenizer) prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad one is told now
   c.model.vocab_size = corpus.vocab_size;

@@ -213,6 +213,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
 
   const ImageData images = load_images(c.images, uint64_t(c.seed));
+  check_same_run(group, c, images);
   if (c.trainer.resume) check_resumed(c, fixed_options, images);
   count_steps(c, images.train->size());
   set_schedules(c);

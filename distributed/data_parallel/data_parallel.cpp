@@ -6,8 +6,11 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/core/version.h"
 #include "reprise/distributed/data_parallel/flat.h"
 #include "reprise/distributed/data_parallel/statistics.h"
+#include "reprise/distributed/same_on_all.h"
+#include "reprise/kernels/cpu/instruction_set.h"
 
 namespace reprise::distributed {
 namespace {
@@ -18,12 +21,6 @@ std::string described(const nn::NamedTensors& tensors) {
     text << name << ' ' << x.dtype() << x.shape() << (x.requires_grad() ? " with gradient " : "")
          << (x.requires_grad() ? name_of(x.grad_dtype()) : "") << '\n';
   return text.str();
-}
-
-// The first line of `mine` that is not in its place in `theirs`, or the other way round.
-std::string line_at(const std::string& text, size_t begin) {
-  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
-  return line.empty() ? "no more" : line;
 }
 
 }  // namespace
@@ -51,19 +48,16 @@ DataParallel::~DataParallel() {
   for (Parameter& parameter : parameters_) parameter.remove_hook();
 }
 
+// Kernels of another version or instruction set round in another way.
 void DataParallel::check_alike() {
-  TextStream plan;
-  for (const Bucket& bucket : buckets_) plan << "a bucket of " << bucket.parameters.size() << " parameters\n";
-  const auto texts = group_.gather_text(described(model_.named_parameters()) +
-                                        described(model_.named_buffers()) + plan.str());
-  for (size_t rank = 1; rank < texts.size(); ++rank) {
-    if (texts[rank] == texts[0]) continue;
-    const size_t same = size_t(std::ranges::mismatch(texts[0], texts[rank]).in1 - texts[0].begin());
-    const size_t end_of_line = same ? texts[0].rfind('\n', same - 1) : std::string::npos;
-    const size_t begin = end_of_line == std::string::npos ? 0 : end_of_line + 1;
-    fail("DataParallel: ranks have different models: rank 0 has ", line_at(texts[0], begin), ", rank ", rank,
-         " has ", line_at(texts[rank], begin));
-  }
+  TextStream lines;
+  lines << "Reprise " << version() << '\n';
+  if (std::ranges::any_of(leaves_, [](const Tensor& x) { return x.device().is_cpu(); }))
+    lines << "instruction set " << kernels::simd::instruction_set() << " (set by REPRISE_ISA)\n";
+  lines << described(model_.named_parameters()) << described(model_.named_buffers());
+  for (const Bucket& bucket : buckets_)
+    lines << "a bucket of " << bucket.parameters.size() << " parameters\n";
+  check_same_on_all(group_, "DataParallel", lines.str());
 }
 
 void DataParallel::take_rank_0s(const nn::NamedTensors& tensors) {

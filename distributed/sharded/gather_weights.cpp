@@ -34,7 +34,8 @@ class Gathering {
       : parallel_(parallel), bucket_(bucket), each_(part_bytes(parallel, bucket)) {
     MemoryScope scope(MemoryCategory::workspace);
     const int rank = parallel.group().rank();
-    parts_ = Tensor::empty({each_ * parallel.group().size()}, DType::u8, parallel.group().device());
+    const Device device = parallel.leaves()[parallel.buckets()[bucket].parameters.front()].device();
+    parts_ = Tensor::empty({each_ * parallel.group().size()}, DType::u8, device);
     copy(rank, [](const Stream& stream, const TensorView& weights, const TensorView& part) {
       kernels::copy(stream, weights, part);
     });

@@ -21,8 +21,6 @@ ShardedAdamW::ShardedAdamW(DataParallel& parallel, std::vector<optim::ParameterG
         std::ranges::find_if(parallel.leaves(), [&](const Tensor& own) { return own.is_same(parameter); });
     check(leaf != parallel.leaves().end(), "ShardedAdamW: parameter ", place, " of shape ", parameter.shape(),
           " is not trained by its DataParallel");
-    check(!is_shared_ || parameter.device().is_cpu(), "ShardedAdamW: parameter ", place, " is on ",
-          parameter.device(), "; ranks share an optimizer on CPUs alone so far, use stage 0");
     leaves_.push_back(size_t(leaf - parallel.leaves().begin()));
   });
   if (options.stage == 2) parallel.scatter_gradients();

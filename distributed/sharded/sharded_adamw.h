@@ -24,8 +24,7 @@ struct ShardedAdamWOptions {
 /// whatever stage and ranks it is from. In a group of one this is AdamW at any stage.
 class ShardedAdamW final : public optim::AdamW {
  public:
-  /// `parallel` outlives it. Error unless it trains all parameters of the groups, if there is no such stage, or if several
-  /// ranks are to share what lies on GPUs.
+  /// `parallel` outlives it. Error unless it trains all parameters of the groups, or if there is no such stage.
   ShardedAdamW(DataParallel& parallel, std::vector<optim::ParameterGroup> groups,
                const ShardedAdamWOptions& options = {});
 

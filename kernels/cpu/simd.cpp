@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "reprise/core/error.h"
+#include "reprise/kernels/cpu/instruction_set.h"
 
 namespace reprise::kernels::simd {
 namespace {
@@ -94,5 +95,13 @@ Isa isa() { return choice().isa; }
 Tiles tiles() { return choice().tiles; }
 
 Bf16Pairs bf16_pairs() { return choice().pairs; }
+
+const char* instruction_set() {
+  const Choice chosen = choice();
+  if (chosen.tiles != Tiles::none) return chosen.tiles == Tiles::amx ? "amx" : "amx-model";
+  if (chosen.pairs != Bf16Pairs::none)
+    return chosen.pairs == Bf16Pairs::model ? "avx512bf16-model" : "avx512bf16";
+  return chosen.isa == Isa::avx512 ? "avx512" : chosen.isa == Isa::avx2 ? "avx2" : "portable";
+}
 
 }  // namespace reprise::kernels::simd

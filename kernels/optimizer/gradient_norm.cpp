@@ -59,21 +59,38 @@ void global_norm_cpu(const Stream&, std::span<const TensorView> tensors, const T
   *norm.as<double>() = std::sqrt(sum_of(squares_of(tensors)));
 }
 
+/// What follows from the squares of all pieces; piece p is one of tensor place_of(p).
+void write_numbers(std::span<const double> squares, const auto& place_of, const GradientCheck& given) {
+  const auto bad = std::ranges::find_if(squares, [](double sum) { return !std::isfinite(sum); });
+  const double inverse = given.scale ? 1 / double(*given.scale.as<float>()) : 1;
+  const double norm = std::sqrt(sum_of(squares)) * inverse;
+  *given.found.as<int32_t>() = bad == squares.end() ? 0 : place_of(size_t(bad - squares.begin())) + 1;
+  *given.norm.as<double>() = norm;
+  *given.gradient_scale.as<double>() =
+      given.clip > 0 ? inverse * std::min(1.0, given.clip / (norm + 1e-6)) : inverse;
+}
+
 void norm_and_check_cpu(const Stream&, std::span<const TensorView> tensors, const GradientCheck& given) {
   check_norm_and_check(tensors, given);
   std::vector<int32_t> places;
   for (size_t t = 0; t < tensors.size(); ++t)
     places.insert(places.end(), size_t(pieces_of(tensors[t].numel())), int32_t(t));
-  check_squares(squares_of(tensors), places, given);
+  write_numbers(
+      squares_of(tensors), [&](size_t piece) { return places[piece]; }, given);
 }
 
 void squares_of_pieces_cpu(const Stream&, std::span<const TensorView> tensors, const TensorView& squares) {
-  constexpr auto op = "squares_of_pieces";
-  check_floating(op, tensors);
-  const std::vector<double> all = squares_of(tensors);
-  check(squares.dtype == DType::f64 && squares.is_contiguous() && squares.numel() == int64_t(all.size()), op,
-        ": squares needs f64(", all.size(), "), is ", squares.dtype, squares.shape);
-  std::copy(all.begin(), all.end(), squares.as<double>());
+  check_squares_of_pieces(tensors, squares);
+  std::ranges::copy(squares_of(tensors), squares.as<double>());
+}
+
+void check_squares_cpu(const Stream&, const PieceSquares& pieces, const GradientCheck& given) {
+  check_piece_squares(pieces, given);
+  std::vector<double> in_order;
+  for (int64_t i = 0; i < pieces.order.numel(); ++i)
+    in_order.push_back(pieces.squares.as<double>()[pieces.order.as<int32_t>()[i]]);
+  write_numbers(
+      in_order, [&](size_t piece) { return pieces.places.as<int32_t>()[piece]; }, given);
 }
 
 template <class C>
@@ -105,19 +122,6 @@ decltype(global_norm) global_norm{"global_norm", global_norm_cpu};
 decltype(check_finite) check_finite{"check_finite", check_finite_cpu};
 decltype(norm_and_check) norm_and_check{"norm_and_check", norm_and_check_cpu};
 decltype(squares_of_pieces) squares_of_pieces{"squares_of_pieces", squares_of_pieces_cpu};
-
-void check_squares(std::span<const double> squares, std::span<const int32_t> places,
-                   const GradientCheck& given) {
-  check_norm_and_check({}, given);
-  check(squares.size() == places.size(), "check_squares: ", squares.size(), " squares of ", places.size(),
-        " pieces");
-  const auto bad = std::ranges::find_if(squares, [](double sum) { return !std::isfinite(sum); });
-  const double inverse = given.scale ? 1 / double(*given.scale.as<float>()) : 1;
-  const double norm = std::sqrt(sum_of(squares)) * inverse;
-  *given.found.as<int32_t>() = bad == squares.end() ? 0 : places[size_t(bad - squares.begin())] + 1;
-  *given.norm.as<double>() = norm;
-  *given.gradient_scale.as<double>() =
-      given.clip > 0 ? inverse * std::min(1.0, given.clip / (norm + 1e-6)) : inverse;
-}
+decltype(check_squares) check_squares{"check_squares", check_squares_cpu};
 
 }  // namespace reprise::kernels

@@ -29,13 +29,18 @@ extern Kernel<void(std::span<const TensorView> tensors, const GradientCheck& che
 /// Elements of a tensor whose squares are added by themselves, before those of the pieces are added in their order.
 inline constexpr int64_t kSquaresPiece = 16384;
 
-/// squares (f64, (pieces)) = the sum of squares of each piece of each tensor, in order: what global_norm adds on the CPU,
-/// the only device that has this. A tensor may be a part of a larger one that begins with one of its pieces.
+/// squares (f64, (pieces)) = the sum of squares of each piece of each tensor, in order: what global_norm adds. A tensor
+/// may be a part of a larger one that begins with one of its pieces.
 extern Kernel<void(std::span<const TensorView> tensors, const TensorView& squares)> squares_of_pieces;
 
-/// norm_and_check of tensors of which these are the squares of pieces, on the CPU; piece p is one of tensor places[p]. Error
-/// unless there are as many of one as of the other.
-void check_squares(std::span<const double> squares, std::span<const int32_t> places,
-                   const GradientCheck& check);
+/// The squares of the pieces of several tensors, wherever they stand.
+struct PieceSquares {
+  TensorView squares{};  ///< f64, one dimension
+  TensorView order{};    ///< i32, (pieces): which of the squares is that of each piece, tensor by tensor
+  TensorView places{};   ///< i32, (pieces): which tensor it is a piece of
+};
+
+/// norm_and_check, with its bits, of tensors of which these are the squares of all pieces.
+extern Kernel<void(const PieceSquares& pieces, const GradientCheck& check)> check_squares;
 
 }  // namespace reprise::kernels

@@ -10,6 +10,8 @@
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/threads/thread_groups.h"
+#include "reprise/io/crc32c.h"
+#include "reprise/tests/support/compare.h"
 
 namespace reprise::testing {
 namespace {
@@ -130,6 +132,12 @@ std::vector<std::string> run_ranks(Ranks kind, int ranks, const RankBody& body,
   distributed::GroupOptions own = options;
   if (kind == Ranks::nccl) own.device = Device::cuda();
   return kind == Ranks::gloo ? run_places(places_of(ranks), body, own) : run_threads(ranks, body, own);
+}
+
+std::string checksum(const Tensor& x) {
+  if (!x.defined()) return "none";
+  const std::vector<unsigned char> bytes = bytes_of(x.to(Device::cpu()));
+  return std::to_string(io::crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
 void expect_ranks_well(Ranks kind, int ranks, const RankBody& body) {

@@ -33,6 +33,9 @@ std::vector<std::string> run_places(const std::vector<distributed::Environment>&
                                     const distributed::GroupOptions& options = {},
                                     std::chrono::seconds join_time = std::chrono::seconds(60));
 
+/// Of a tensor's elements, wherever they are; "none" of no tensor.
+std::string checksum(const Tensor& x);
+
 /// Expects that no rank found anything wrong.
 void expect_ranks_well(Ranks kind, int ranks, const RankBody& body);
 

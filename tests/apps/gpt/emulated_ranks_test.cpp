@@ -1,4 +1,4 @@
-// --ranks on the device cuda: two processes with a device of the emulator's each have the bits of one.
+// --ranks on the device cuda: two processes with a device of the emulator's each have the bits of one, at each stage of ZeRO.
 // labels: end-to-end, cuda
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
@@ -28,11 +28,12 @@ class EmulatedRanks : public ::testing::Test {
 };
 
 TEST_F(EmulatedRanks, HaveTheBitsOfOneProcess) {
-  for (const char* precision : {"f32", "bf16"}) {
+  for (const auto& [precision, stage] : {std::pair{"f32", "0"}, {"bf16", "1"}, {"bf16-pure", "2"}}) {
     const std::string name = precision;
     const std::string one = testing::run(arguments(name + "1", {"--precision", precision}));
     EXPECT_EQ(one.find("Ranks:"), std::string::npos) << one;
-    const std::string two = testing::run(arguments(name + "2", {"--precision", precision, "--ranks", "2"}));
+    const std::string two =
+        testing::run(arguments(name + "2", {"--precision", precision, "--ranks", "2", "--zero", stage}));
     EXPECT_NE(two.find("Ranks: 2 by --ranks, over NCCL and Gloo"), std::string::npos) << two;
     expect_same_checkpoints(folder / (name + "2"), folder / (name + "1"));
     EXPECT_EQ(measurements(folder / (name + "2")), measurements(folder / (name + "1"))) << name;

@@ -1,5 +1,7 @@
 // --ranks: the same bits in any number of processes, resuming in another number, and what is said when a rank goes.
 // labels: end-to-end
+#include <map>
+#include <memory>
 #include <regex>
 
 #include "reprise/distributed/gloo/gloo_transport.h"
@@ -72,6 +74,44 @@ TEST_F(Ranks, WhatDoesNotFitIsRefused) {
                  {"--batch 5 is not a multiple of 2 ranks", "the nearest are 4 and 6"});
   expect_refused(arguments("c", {"--ranks", "0"}), {"--ranks"});
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+// Starts rank `rank` of two as torchrun would.
+std::unique_ptr<Program> start_rank(int rank, const Arguments& arguments, const char* instruction_set) {
+  const std::map<const char*, std::string> variables = {
+      {"RANK", std::to_string(rank)},
+      {"WORLD_SIZE", "2"},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", std::to_string(20000 + getpid() % 20000)},
+      {"REPRISE_ISA", instruction_set}};
+  for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
+  auto program = std::make_unique<Program>(arguments);
+  for (const auto& [name, value] : variables) unsetenv(name);
+  return program;
+}
+
+TEST_F(Ranks, ThatDifferAreToldInWhat) {
+  const std::string other = folder.write("other", tiny_text(1499));
+  struct Case {
+    std::string on_rank_1, instruction_set, data, message;
+  };
+  for (const auto& [lr, instruction_set, text, message] :
+       {Case{"0.002", "portable", data, "train: ranks differ: rank 0 has lr = 0.001, rank 1 has lr = 0.002"},
+        Case{"0.001", "portable", other, "train: ranks differ: rank 0 has train-crc32c = "},
+        Case{"0.001", "avx2", data,
+             "DataParallel: ranks differ: rank 0 has instruction set portable (set by REPRISE_ISA), rank 1 "
+             "has"}}) {
+    if (instruction_set == "avx2" && !__builtin_cpu_supports("avx2")) continue;
+    Arguments first = arguments("run", {"--lr", "0.001"}), second = arguments("run", {"--lr", lr});
+    std::replace(second.begin(), second.end(), data, text);
+    const auto rank_0 = start_rank(0, first, "portable"),
+               rank_1 = start_rank(1, second, instruction_set.c_str());
+    for (Program* rank : {rank_0.get(), rank_1.get()}) {
+      EXPECT_NE(rank->wait(), 0) << rank->out();
+      EXPECT_NE(rank->err().find(message), std::string::npos) << rank->err();
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+  }
 }
 
 // Processes whose parent is `parent`, in the order in which they were started.

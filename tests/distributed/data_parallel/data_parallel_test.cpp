@@ -130,7 +130,7 @@ TEST(DataParallel, NamesTheFirstDifferenceOfModels) {
   });
   for (const std::string& one : wrong)
     EXPECT_EQ(one,
-              "Error: DataParallel: ranks have different models: rank 0 has first.weight f32(3, 3) with "
+              "Error: DataParallel: ranks differ: rank 0 has first.weight f32(3, 3) with "
               "gradient f32, rank 1 "
               "has first.weight f32(3, 4) with gradient f32");
 }

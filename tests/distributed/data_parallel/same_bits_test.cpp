@@ -5,29 +5,22 @@
 
 #include "reprise/autograd/meta.h"
 #include "reprise/distributed/data_parallel/data_parallel.h"
-#include "reprise/io/crc32c.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/tests/distributed/data_parallel/shared_net.h"
 #include "reprise/tests/distributed/ranks.h"
-#include "reprise/tests/support/compare.h"
 
 namespace reprise::distributed {
 namespace {
 
 using testing::Checkpoints;
+using testing::checksum;
 using testing::Ranks;
 using testing::run_ranks;
 using testing::SharedNet;
 
 constexpr int kSteps = 2;
 constexpr BucketOptions kSmall{.bytes = 1500, .first_bytes = 200};
-
-std::string checksum(const Tensor& x) {
-  if (!x.defined()) return "none";
-  const std::vector<unsigned char> bytes = testing::bytes_of(x);
-  return std::to_string(io::crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-}
 
 // A line for each gradient and weight of each step. Also checks that each parameter that is used is ready once in a pass.
 std::string train(ProcessGroup& group, int64_t micro_batches, Checkpoints checkpoints,

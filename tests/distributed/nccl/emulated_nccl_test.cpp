@@ -12,18 +12,18 @@
 #include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/nccl/nccl_emulated.h"
-#include "reprise/io/crc32c.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/simt/emulator/sanitizer.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/nn/small_models.h"
-#include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::distributed {
 namespace {
 
 using cuda::emulated::Streams;
+using testing::checksum;
 using testing::Ranks;
 using testing::run_ranks;
 using namespace std::chrono_literals;
@@ -53,12 +53,6 @@ class EmulatedNccl : public ::testing::Test {
  private:
   Streams before_ = cuda::emulated::streams();
 };
-
-std::string checksum(const Tensor& x) {
-  if (!x.defined()) return "none";
-  const std::vector<unsigned char> bytes = testing::bytes_of(x.to(Device::cpu()));
-  return std::to_string(io::crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-}
 
 // A line for each gradient and weight of two steps.
 std::string train(ProcessGroup& group, int64_t micro_batches) {

@@ -8,11 +8,10 @@
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
-#include "reprise/io/crc32c.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/optim/groups.h"
-#include "reprise/tests/support/compare.h"
+#include "reprise/tests/distributed/ranks.h"
 
 namespace reprise::testing {
 
@@ -29,7 +28,7 @@ struct WideNet : nn::Module {
   /// Of micro-batch g of a step.
   Tensor loss(int step, int64_t g) {
     manual_seed(uint64_t(1000 * step) + uint64_t(g));
-    const Tensor y = last(relu(wide(randn({3, in}))));
+    const Tensor y = last(relu(wide(randn({3, in}, DType::f32, wide.weight.device()))));
     return square((g % 2 ? odd(y) : y).to(DType::f32)).mean();
   }
 };
@@ -56,19 +55,13 @@ inline std::vector<ShardedCase> sharded_cases() {
           {"pure f16 with a scale", f16, true, {}, 1024}};
 }
 
-inline std::string checksum(const Tensor& x) {
-  if (!x.defined()) return "none";
-  const std::vector<unsigned char> bytes = bytes_of(x);
-  return std::to_string(io::crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-}
-
 /// A model, what trains it, and a record of it that has no rank in it.
 class ShardedRun {
  public:
-  /// `stage` -1: optim::AdamW.
+  /// On the group's device; `stage` -1: optim::AdamW.
   ShardedRun(distributed::ProcessGroup& group, const ShardedCase& c, int stage,
              const distributed::BucketOptions& buckets)
-      : case_(c), net_(made(c)), parallel_(*net_, group, buckets) {
+      : case_(c), net_(made(c, group.device())), parallel_(*net_, group, buckets) {
     auto groups = optim::decay_matrices(*net_, 1e-2, 0.1);
     groups[1].lr_scale = 3;
     if (stage < 0)
@@ -76,7 +69,7 @@ class ShardedRun {
     else
       optimizer_ = std::make_unique<distributed::ShardedAdamW>(
           parallel_, std::move(groups), distributed::ShardedAdamWOptions{.stage = stage, .adamw = c.adamw});
-    if (c.scale > 0) scaler_.emplace(Device::cpu(), optim::GradScalerOptions{.init_scale = c.scale});
+    if (c.scale > 0) scaler_.emplace(group.device(), optim::GradScalerOptions{.init_scale = c.scale});
   }
 
   optim::AdamW& optimizer() { return *optimizer_; }
@@ -107,7 +100,7 @@ class ShardedRun {
   void backward(int step, int64_t micro_batches, bool is_finite) {
     for (int64_t g : parallel_.share(micro_batches)) {
       std::optional<amp::Autocast> autocast;
-      if (case_.compute != DType::f32) autocast.emplace(Device::cpu(), case_.compute);
+      if (case_.compute != DType::f32) autocast.emplace(parallel_.group().device(), case_.compute);
       Tensor loss = net_->loss(step, g);
       autocast.reset();
       if (!is_finite && g == micro_batches - 1) loss = loss * 1e38 * 1e38;
@@ -125,9 +118,10 @@ class ShardedRun {
   }
 
  private:
-  static std::unique_ptr<WideNet> made(const ShardedCase& c) {
+  static std::unique_ptr<WideNet> made(const ShardedCase& c, Device device) {
     manual_seed(3);
     auto net = std::make_unique<WideNet>();
+    net->to(device);
     if (!c.is_pure) return net;
     nn::to_precision(*net, c.compute);
     for (const Tensor& x : net->parameters()) x.set_grad_dtype(DType::f32);

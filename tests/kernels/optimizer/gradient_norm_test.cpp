@@ -165,26 +165,6 @@ TEST(NormAndCheck, OfNothingIsClean) {
   EXPECT_EQ(got.gradient_scale, 0.25);
 }
 
-TEST(SquaresOfPieces, AreThoseOfEachPieceInOrder) {
-  if (reprise::testing::test_device().type == DeviceType::cuda) GTEST_SKIP() << "the CPU's";
-  for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-    Array a({2 * kSquaresPiece + 5}, dtype), b({3}, dtype), squares({4}, DType::f64);
-    a.randomize(1, -1, 1), b.randomize(2, -1, 1);
-    const std::vector<TensorView> views = {a.view(), b.view()};
-    squares_of_pieces(Stream(Device::cpu()), views, squares.view());
-    std::vector<double> want;
-    for (const std::vector<double>& values : {a.values(), b.values()})
-      for (size_t i = 0; i < values.size(); ++i) {
-        if (i % size_t(kSquaresPiece) == 0) want.push_back(0);
-        want.back() += values[i] * values[i];
-      }
-    expect_near(squares.values(), want, 1e-12 * double(kSquaresPiece), "squares");
-    Array three({3}, DType::f64);
-    expect_error([&] { squares_of_pieces(Stream(Device::cpu()), views, three.view()); },
-                 "squares_of_pieces: squares needs f64(4)");
-  }
-}
-
 TEST(GradientNorm, IsExactAcrossThreadCounts) {
   expect_same_at_any_thread_count([] {
     Array a({257, 129}, DType::f32), b({65}, DType::bf16), norm({}, DType::f64);

@@ -1,75 +1,115 @@
-// Sums of squares by pieces: of tensors and of their parts the same, and norm_and_check made of them.
-#include <gtest/gtest.h>
-
+// Sums of squares by pieces against loops in f64: of tensors of any strides, and of their parts the same; and norm_and_check
+// made of them, wherever they stand.
 #include <cmath>
+#include <deque>
 
-#include "reprise/core/stream.h"
-#include "reprise/core/tensor.h"
 #include "reprise/kernels/optimizer/gradient_norm.h"
-#include "reprise/tests/support/compare.h"
+#include "reprise/tests/kernels/row_views.h"
 
 namespace reprise::kernels {
 namespace {
 
-using testing::expect_error;
+using namespace testing;
 
-const Stream& stream() {
-  static const Stream on_cpu = current_stream(Device::cpu());
-  return on_cpu;
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+int64_t pieces_of(const std::vector<TensorView>& tensors) {
+  int64_t pieces = 0;
+  for (const TensorView& x : tensors) pieces += (x.numel() + kSquaresPiece - 1) / kSquaresPiece;
+  return pieces;
 }
 
-Tensor numbers(int64_t count, DType dtype, double first = 0.125) {
-  std::vector<double> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(double(i)) * first;
-  return Tensor::from(values, {count}).to(dtype);
+std::vector<double> squares_of(const std::vector<TensorView>& tensors) {
+  Array squares({pieces_of(tensors)}, DType::f64);
+  run_kernel(squares_of_pieces, tensors, squares.view());
+  return squares.values();
 }
 
-std::vector<double> squares_of(const TensorList& tensors, int64_t pieces) {
-  const std::vector<TensorView> views(tensors.begin(), tensors.end());
-  const Tensor squares = Tensor::empty({pieces}, DType::f64);
-  squares_of_pieces(stream(), views, squares);
-  return squares.to_vector<double>();
+TEST(SquaresOfPieces, AreThoseOfEachPieceInOrder) {
+  for (Layout layout : layouts) {
+    std::deque<Array> arrays;
+    std::vector<TensorView> views;
+    std::vector<double> want;
+    for (const Shape& shape : std::vector<Shape>{{2 * kSquaresPiece + 5}, {3}, {0}, {130, 257}})
+      for (DType dtype : {DType::bf16, DType::f32, DType::f64, DType::f16}) {
+        Array& x = arrays.emplace_back(shape, dtype, layout);
+        views.push_back(x.randomize(arrays.size(), -1, 1).view());
+        const std::vector<double> values = x.values();
+        for (size_t i = 0; i < values.size(); ++i) {
+          if (i % size_t(kSquaresPiece) == 0) want.push_back(0);
+          want.back() += values[i] * values[i];
+        }
+      }
+    expect_near(squares_of(views), want, 1e-12 * double(kSquaresPiece), "squares");  // f64 in another order
+  }
 }
 
 TEST(SquaresOfPieces, ArePartsSquaresWhereverATensorIsCut) {
   for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-    const Tensor x = numbers(3 * kSquaresPiece + 7, dtype), y = numbers(5, dtype);
-    const std::vector<double> whole = squares_of({x, y}, 5);
-    const TensorList parts = {x.slice(0, 0, kSquaresPiece), x.slice(0, kSquaresPiece, x.numel()), y};
-    EXPECT_EQ(squares_of(parts, 5), whole);
-    double total = 0;
-    for (double value : x.to_vector<double>()) total += value * value;
-    EXPECT_NEAR(whole[0] + whole[1] + whole[2] + whole[3], total,
-                1e-10 * total);  // f64 sums in another order
+    Array x({3 * kSquaresPiece + 7}, dtype), y({5}, dtype);
+    const TensorView whole = x.randomize(1).view(), other = y.randomize(2).view();
+    TensorView first = whole, rest = whole;
+    first.shape = {kSquaresPiece};
+    rest.shape = {whole.numel() - kSquaresPiece};
+    rest.data = static_cast<char*>(rest.data) + size_t(kSquaresPiece) * size_of(dtype);
+    EXPECT_EQ(squares_of({first, rest, other}), squares_of({whole, other}));
   }
-  expect_error([] { squares_of({numbers(5, DType::f32)}, 2); }, "squares needs f64(1)");
 }
 
-TEST(CheckSquares, IsNormAndCheck) {
-  const Tensor x = numbers(2 * kSquaresPiece, DType::f32, 3), y = numbers(9, DType::f32, 5);
-  const Tensor scale = Tensor::from<float>({8}, {1});
-  for (int bad = 0; bad < 2; ++bad) {
-    if (bad) *(y.data<float>() + 4) = INFINITY;
-    std::vector<std::vector<double>> results;
-    for (bool by_squares : {false, true}) {
-      const Tensor found = Tensor::empty({}, DType::i32), norm = Tensor::empty({}, DType::f64),
-                   factor = Tensor::empty({}, DType::f64);
-      const GradientCheck check{
-          .scale = scale, .clip = 0.5, .found = found, .norm = norm, .gradient_scale = factor};
-      const std::vector<TensorView> views = {x.view(), y.view()};
-      if (by_squares)
-        check_squares(squares_of({x, y}, 3), std::vector<int32_t>{0, 0, 1}, check);
-      else
-        norm_and_check(stream(), views, check);
-      results.push_back({found.item(), norm.item(), factor.item()});
-    }
-    EXPECT_EQ(results[0], results[1]);
-    EXPECT_EQ(results[0][0], bad ? 2 : 0);
+TEST(SquaresOfPieces, RefusesAnotherCount) {
+  Array x({5}, DType::f32), two({2}, DType::f64);
+  const std::vector<TensorView> views = {x.view()};
+  expect_error([&] { run_kernel(squares_of_pieces, views, two.view()); },
+               "squares_of_pieces: squares needs f64(1)");
+}
+
+std::vector<double> numbers_of(const auto& run) {
+  Array scale({}, DType::f32), found({}, DType::i32), norm({}, DType::f64), factor({}, DType::f64);
+  scale.fill_with([](int64_t) { return 8; });
+  run(GradientCheck{scale.view(), 0.5, found.view(), norm.view(), factor.view()});
+  return {found.values()[0], norm.values()[0], factor.values()[0]};
+}
+
+// 320 tensors of one to three pieces, whose squares stand backwards with a gap between each two.
+TEST(CheckSquares, HasTheBitsOfNormAndCheck) {
+  std::deque<Array> arrays;
+  std::vector<TensorView> views;
+  std::vector<int32_t> place_of;
+  for (int t = 0; t < 320; ++t) {
+    const int64_t pieces = t % 100 == 7 ? 3 : 1;
+    const DType dtype = t % 3 ? DType::f32 : DType::bf16;
+    Array& x = arrays.emplace_back(Shape{(pieces - 1) * kSquaresPiece + 1 + t % 5}, dtype);
+    views.push_back(x.randomize(uint64_t(t), -2, 2).view());
+    place_of.insert(place_of.end(), size_t(pieces), t);
   }
-  const Tensor found = Tensor::empty({}, DType::i32), norm = Tensor::empty({}, DType::f64);
-  const GradientCheck check{.found = found, .norm = norm, .gradient_scale = norm};
-  expect_error([&] { check_squares(std::vector<double>{1}, {}, check); },
-               "check_squares: 1 squares of 0 pieces");
+  const auto count = int64_t(place_of.size());
+  Array squares({2 * count}, DType::f64), order({count}, DType::i32), places({count}, DType::i32);
+  auto stands_at = [&](int64_t piece) { return 2 * (count - 1 - piece); };
+  order.fill_with([&](int64_t piece) { return double(stands_at(piece)); });
+  places.fill_with([&](int64_t piece) { return double(place_of[size_t(piece)]); });
+  for (const std::vector<size_t>& bad : {std::vector<size_t>{}, {319}, {319, 207}, {0}}) {
+    for (size_t t : bad) set_element(views[t], views[t].numel() - 1, nan);
+    const std::vector<double> in_order = squares_of(views);
+    squares.fill_with([&](int64_t at) { return at % 2 ? nan : in_order[size_t(count - 1 - at / 2)]; });
+    const auto want =
+        numbers_of([&](const GradientCheck& check) { run_kernel(norm_and_check, views, check); });
+    const auto got = numbers_of([&](const GradientCheck& check) {
+      run_kernel(check_squares, PieceSquares{squares.view(), order.view(), places.view()}, check);
+    });
+    EXPECT_EQ(got[0], bad.empty() ? 0 : double(bad.back()) + 1);
+    EXPECT_EQ(got[0], want[0]);
+    if (!bad.empty()) continue;
+    EXPECT_EQ(got, want);
+  }
+}
+
+TEST(CheckSquares, RefusesListsThatDoNotFit) {
+  Array squares({3}, DType::f64), order({3}, DType::i32), places({2}, DType::i32);
+  auto run = [](const PieceSquares& pieces) {
+    return [=] { numbers_of([&](const GradientCheck& check) { run_kernel(check_squares, pieces, check); }); };
+  };
+  expect_error(run({squares.view(), order.view(), places.view()}), "check_squares: 3 squares of 2 pieces");
+  expect_error(run({order.view(), order.view(), order.view()}), "squares needs a list of f64");
 }
 
 }  // namespace

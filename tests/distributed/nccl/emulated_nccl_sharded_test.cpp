@@ -1,0 +1,40 @@
+// ShardedAdamW of ranks with a device each: the bits of AdamW on one device.
+// labels: slow, concurrency
+#include <gtest/gtest.h>
+
+#include "reprise/tests/distributed/sharded/wide_net.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::Ranks;
+using testing::run_ranks;
+using testing::ShardedCase;
+
+constexpr int64_t micro_batches = 6;
+constexpr BucketOptions kSmall{.bytes = 300000, .first_bytes = 1000};
+
+// Two steps, of which the second one's gradients are not finite where the loss has a scale.
+std::string train(ProcessGroup& group, const ShardedCase& c, int stage) {
+  testing::ShardedRun run(group, c, stage, kSmall);
+  std::string lines;
+  for (int step = 0; step < 2; ++step) lines += run.step(step, micro_batches, c.scale == 0 || step != 1);
+  return lines + run.state();
+}
+
+TEST(EmulatedNcclSharded, StagesHaveTheBitsOfOneDevice) {
+  if (testing::kinds_with_devices().back() != Ranks::nccl) GTEST_SKIP() << "needs five devices";
+  for (const ShardedCase& c : testing::sharded_cases()) {
+    const std::string want =
+        run_ranks(Ranks::nccl, 1, [&](ProcessGroup& group) { return train(group, c, -1); })[0];
+    EXPECT_NE(want.find("first_moment"), std::string::npos) << want;
+    for (const auto& [ranks, stage] : {std::pair{2, 1}, {3, 2}}) {
+      const auto got =
+          run_ranks(Ranks::nccl, ranks, [&](ProcessGroup& group) { return train(group, c, stage); });
+      EXPECT_EQ(got[0], want) << c.name << ": " << ranks << " ranks, stage " << stage;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::distributed
