@@ -13,39 +13,16 @@
 
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/engine.h"
+#include "reprise/benchmarks/gpt_cases.h"
 #include "reprise/benchmarks/worker.h"
 #include "reprise/kernels/attention/backend.h"
 #include "reprise/kernels/gemm/matmul_precision.h"
-#include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 
 namespace rp = reprise;
 
 namespace {
-
-struct Case {
-  const char* name;
-  rp::nn::GptOptions model;
-  int64_t batch, length, steps;
-};
-
-const Case cases[] = {
-    {"gpt_small", {.vocab_size = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 40},
-    {"gpt_6x384", {.vocab_size = 65, .context = 256, .layers = 6, .heads = 6, .width = 384}, 16, 256, 2},
-    {"gpt2_124m", {}, 4, 64, 2},
-    {"gpt2_124m_256", {}, 4, 256, 1},
-    {"gpt2_124m_gpu", {.vocab_size = 50304}, 64, 1024, 4},
-};
-
-const Case& find_case(const std::string& name) {
-  for (const Case& known : cases)
-    if (name == known.name) return known;
-  std::fprintf(stderr, "gpt_bench: unknown model '%s'; use one of:", name.c_str());
-  for (const Case& known : cases) std::fprintf(stderr, " %s", known.name);
-  std::fprintf(stderr, "\n");
-  std::exit(2);
-}
 
 /// False if there is no such backend in this build.
 bool choose_attention(const std::string& name) {
@@ -66,11 +43,6 @@ std::string attention_used(rp::Device device) {
   const auto forward = rp::kernels::attention_backend_used(AttentionPass::forward);
   const auto backward = rp::kernels::attention_backend_used(AttentionPass::backward);
   return rp::detail::join(rp::kernels::name_of(forward), "/", rp::kernels::name_of(backward));
-}
-
-rp::Tensor random_tokens(const Case& c, rp::Device device) {
-  rp::Tensor uniform = rp::rand({c.batch, c.length}, rp::DType::f32, device);
-  return rp::cast(uniform * double(c.model.vocab_size), rp::DType::i64);
 }
 
 // Bytes of tensors in a step, above what is there between steps: at most, and between forward and backward.
@@ -132,14 +104,15 @@ Options parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   Options options = parse(argc, argv);
   rp::Device device = options.device;
-  const Case& chosen = find_case(options.model);
+  const rp::bench::GptCase& chosen = rp::bench::find_case(options.model);
   int64_t steps = options.steps > 0 ? options.steps : chosen.steps;
   rp::manual_seed(1);
   rp::nn::Gpt model(chosen.model, device);
   model.h.set_recompute(options.recompute);
   if (options.bf16) model.to(rp::DType::bf16);
   rp::optim::AdamW optimizer(rp::optim::decay_matrices(model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95});
-  rp::Tensor tokens = random_tokens(chosen, device), targets = random_tokens(chosen, device);
+  rp::Tensor tokens = rp::bench::random_tokens(chosen, chosen.batch, device),
+             targets = rp::bench::random_tokens(chosen, chosen.batch, device);
   rp::Allocator& memory = rp::allocator(device);
   StepBytes bytes;
   auto step = [&] {

@@ -49,8 +49,8 @@ Tensor gather_squares(DataParallel& parallel, int64_t most) {
 // Where the squares of each parameter's pieces stand among those; of one without a gradient, none.
 std::vector<std::vector<int32_t>> places_of_squares(const DataParallel& parallel, int64_t most) {
   std::vector<std::vector<int32_t>> places(parallel.leaves().size());
-  for (int rank = 0; rank < parallel.group().size();
-       ++rank) {  // a parameter's pieces lie on ranks in their order
+  const int ranks = parallel.shards().ranks();
+  for (int rank = 0; rank < ranks; ++rank) {  // a parameter's pieces lie on ranks in their order
     int64_t next = rank * most;
     for_each_shard(parallel, rank, [&](const Shard& shard) {
       for (int64_t piece = 0; piece < pieces_of(shard.range); ++piece)

@@ -47,7 +47,7 @@ inline void check_squares_of_pieces(std::span<const TensorView> tensors, const T
 inline void check_piece_squares(const PieceSquares& pieces, const GradientCheck& given) {
   constexpr auto op = "check_squares";
   check_norm_and_check({}, given, op);
-  auto check_list = [](const char* name, const TensorView& x, DType dtype) {
+  auto check_list = [&](const char* name, const TensorView& x, DType dtype) {
     check(x.dtype == dtype && x.rank() == 1 && x.is_contiguous(), op, ": ", name, " needs a list of ", dtype,
           ", is ", x.dtype, x.shape);
   };

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <thread>
 
 #include "reprise/io/file_calls.h"

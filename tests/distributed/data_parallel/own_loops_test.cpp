@@ -9,6 +9,7 @@
 #include "reprise/nn/batch_norm.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/distributed/sharded/wide_net.h"
+#include "reprise/tests/support/compare.h"
 
 namespace reprise::distributed {
 namespace {

@@ -9,6 +9,7 @@
 #include "reprise/nn/optim/groups.h"
 #include "reprise/tests/distributed/data_parallel/shared_net.h"
 #include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/support/compare.h"
 
 namespace reprise::distributed {
 namespace {

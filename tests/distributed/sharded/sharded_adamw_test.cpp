@@ -8,6 +8,7 @@
 #include "reprise/distributed/sharded/gather_weights.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/distributed/sharded/wide_net.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::distributed {
 namespace {
