@@ -6,7 +6,6 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/core/version.h"
 #include "reprise/distributed/data_parallel/flat.h"
 #include "reprise/distributed/data_parallel/statistics.h"
 #include "reprise/distributed/same_on_all.h"
@@ -51,7 +50,7 @@ DataParallel::~DataParallel() {
 // Kernels of another version or instruction set round in another way.
 void DataParallel::check_alike() {
   TextStream lines;
-  lines << "Reprise " << version() << '\n';
+  lines << "Reprise " << REPRISE_VERSION << '\n';
   if (std::ranges::any_of(leaves_, [](const Tensor& x) { return x.device().is_cpu(); }))
     lines << "instruction set " << kernels::simd::instruction_set() << " (set by REPRISE_ISA)\n";
   lines << described(model_.named_parameters()) << described(model_.named_buffers());
