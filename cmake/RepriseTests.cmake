@@ -28,7 +28,9 @@ function(reprise_add_tests folder)
     target_link_libraries(${program} PRIVATE reprise_${folder})
   endif()
   if(TARGET reprise-gpt AND folder STREQUAL apps)
-    add_dependencies(${program} reprise-gpt reprise-vit reprise-jepa reprise-convert reprise-recompute)
+    add_dependencies(${program} reprise-gpt reprise-vit reprise-jepa reprise-convert reprise-recompute
+                     reprise-scale)
+    target_link_libraries(${program} PRIVATE reprise_scale)
   endif()
   reprise_link_cuda(${program} ${sources})
   target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # references in tests are small: building them costs more
