@@ -17,6 +17,9 @@ void take_ranks(CLI::App& train, TrainingOptions& options);
 /// The micro-batches of a step that this rank takes.
 distributed::LeafRange own_share(const TrainingOptions& options);
 
+/// Sets of gradients that a rank has added before the last of these micro-batches.
+int64_t gradient_sums(const TrainingOptions& options, const distributed::LeafRange& leaves);
+
 /// The device of this rank: of several on a machine with several GPUs, each has that of its local rank.
 Device device_of(const TrainingOptions& options);
 

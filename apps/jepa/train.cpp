@@ -122,7 +122,7 @@ struct Training {
         optimizer(make_adamw(parallel,
                              optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
                              c, c.loss != lejepa_loss)) {
-    set_wire(parallel, c);
+    set_sums(parallel, c);
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
     if (!c.trainer.resume) report_memory(the_options, device, trained_model());
