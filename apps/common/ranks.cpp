@@ -117,15 +117,17 @@ int64_t gradient_sums(const TrainingOptions& o, const distributed::LeafRange& le
 
 bool is_first_rank() { return environment().rank == 0; }
 
-void record_calls(distributed::ProcessGroup& group, const std::string& run_folder) {
+void record_calls(distributed::ProcessGroup& group, const std::string& run_folder, const TrainingOptions& o) {
   if (group.size() == 1) return;
   std::string folder;
   if (group.rank() == 0) {
-    folder = std::filesystem::absolute(run_folder).lexically_normal() / "flight";
+    folder = std::filesystem::absolute(run_folder).lexically_normal();
     std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
+    std::filesystem::remove_all(folder + "/flight", ignored);
   }
-  group.record_to(group.gather_text(folder).front());
+  folder = group.gather_text(folder).front();
+  group.record_to(folder + "/flight");
+  if (o.rank_logs) train::keep_warnings(fmt::format("{}/rank-{}.log", folder, group.rank()));
 }
 
 int on_ranks(const TrainingOptions& o, const std::function<int(distributed::ProcessGroup& group)>& body) {

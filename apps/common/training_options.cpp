@@ -72,6 +72,8 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
                   "How gradients are added: tree, to the same bits on any number of ranks, or fast: one\n"
                   "after another, and around a ring between ranks")
       ->check(CLI::IsMember({"tree", "fast"}));
+  group.add_flag("--rank-logs", o.rank_logs,
+                 "Keep what rank K says on standard error in the run folder too, as rank-K.log");
   // Of config.toml alone, where it is set (take_ranks).
   group.add_option("--bits-of-ranks", o.bits_of_ranks)->group("")->default_str("");
   group.add_option("--timeout", o.timeout, "Seconds that a rank waits for a call of the others")

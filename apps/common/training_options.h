@@ -43,6 +43,7 @@ struct TrainingOptions : DeviceOptions {
   std::string wire = "f32";  ///< what gradients are sent in
   std::string reduce = "tree";  ///< how gradients are added
   int64_t bits_of_ranks = 0;    ///< the number of ranks whose bits the run has; 0: those of any, or not known
+  bool rank_logs = false;       ///< keep what each rank says on standard error
   bool is_cut = false;          ///< `batch` is what was asked for, cut into one micro-batch per rank
   std::string recompute = "none";
   std::string memory_budget;  ///< of a training step, for recompute auto

@@ -128,7 +128,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "gpt", tell).path();
-  record_calls(group, folder);
+  record_calls(group, folder, c);
 
   train::Task task{.model = model,
                    .optimizer = *optimizer,

@@ -222,7 +222,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "jepa", tell).path();
-  record_calls(group, folder);
+  record_calls(group, folder, c);
 
   train::Task task = task_of(training, pretrained);
   auto begin = std::chrono::steady_clock::now();

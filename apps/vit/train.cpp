@@ -255,7 +255,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "vit", tell).path();
-  record_calls(group, folder);
+  record_calls(group, folder, c);
 
   train::Task task = task_of(training, c, device);
   auto begin = Clock::now();

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "reprise/autograd/grad_mode.h"
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/run_log.h"
 #include "reprise/tests/distributed/sharded/wide_net.h"

@@ -77,6 +77,21 @@ TEST_F(Reduce, WhatDoesNotFitIsRefused) {
   expect_refused(train_arguments(data, folder / "b", 2, {"--reduce", "slow"}), {"--reduce", "slow"});
 }
 
+// Weights that overflow end both ranks.
+TEST_F(Reduce, RankLogsKeepWhatEachRankSays) {
+  testing::run(
+      train_arguments(data, folder / "run", 9,
+                      {"--lr", "1e38", "--warmup", "0", "--clip", "0", "--ranks", "2", "--rank-logs"}),
+      2);
+  std::string all;
+  for (const char* rank : {"0", "1"}) {
+    const std::string log = bytes_of_file(folder / "run/rank-" + rank + ".log");
+    EXPECT_NE(log.find("reprise-gpt: "), std::string::npos) << log;
+    all += log;
+  }
+  EXPECT_NE(all.find("is not finite"), std::string::npos) << all;
+}
+
 TEST_F(Reduce, RunsOnRanksRecordCommunication) {
   train("one", {});
   train("two", {"--ranks", "2"});
