@@ -226,8 +226,9 @@ int finish(const TrainingOptions& o, const train::TrainingResult& result, double
   if (result.updates == 0) {
     train::report("Stopped before the first step: there is nothing to save\n");
   } else if (result.step < steps) {
-    train::report("Stopped at step {} of {}; saved. Go on with: {} train --out {} --resume\n", result.step,
-                  steps, program, folder);
+    const bool needs_ranks = o.bits_of_ranks > 0 && o.ranks > 0;
+    train::report("Stopped at step {} of {}; saved. Go on with: {} train --out {} --resume{}\n", result.step,
+                  steps, program, folder, needs_ranks ? fmt::format(" --ranks {}", o.ranks) : "");
   } else if (result.interrupted) {
     train::report("Stopped after the last step, {}; saved. Evaluate it with: {} {} --run {}\n", steps,
                   program, judge, folder);
