@@ -6,7 +6,8 @@
 
 namespace reprise::distributed {
 
-CallQueue::CallQueue() : thread_([this] { loop(); }) {}
+CallQueue::CallQueue(std::shared_ptr<CommunicationMeter> meter)
+    : meter_(std::move(meter)), thread_([this] { loop(); }) {}
 
 CallQueue::~CallQueue() {
   {
@@ -19,7 +20,7 @@ CallQueue::~CallQueue() {
 
 Work CallQueue::push(std::function<void(const Arrival&)> run) {
   Entry entry{std::move(run), {}};
-  entry.work.state_ = std::make_shared<Work::State>();
+  entry.work.state_ = std::make_shared<Work::State>(meter_);
   Work work = entry.work;
   {
     std::lock_guard lock(mutex_);

@@ -11,7 +11,8 @@ namespace reprise::distributed {
 
 class CallQueue {
  public:
-  CallQueue();
+  /// Who waits for its calls is counted by `meter`.
+  explicit CallQueue(std::shared_ptr<CommunicationMeter> meter);
   ~CallQueue();  ///< runs what is in it, then ends
   CallQueue(const CallQueue&) = delete;
 
@@ -38,6 +39,7 @@ class CallQueue {
   void arrive(const Work& work, std::shared_ptr<const cuda::Event> event);
   static void finish(const Work& work, const Outcome& outcome);
 
+  const std::shared_ptr<CommunicationMeter> meter_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> entries_;

@@ -118,6 +118,34 @@ void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void*
   reduce_part(lane, reduction, parts, own, nodes, out);
 }
 
+void ring_sum(Lane& lane, DType dtype, int64_t count, void* data) {
+  const int n = lane.size(), left = (lane.rank() + n - 1) % n, right = (lane.rank() + 1) % n;
+  if (n == 1 || count == 0) return;
+  const Parts parts(count, n, dtype);
+  Tensor arrived = scratch(lane, parts.bytes(0));  // the largest part
+  auto part_after = [&](int steps) { return ((lane.rank() - steps) % n + n) % n; };
+  auto pass_on = [&](int sent, int received, void* to) {
+    const Transport::Send send{right, at(data, parts.offset(sent)), parts.bytes(sent)};
+    const Transport::Receive receive{left, to, parts.bytes(received)};
+    lane.exchange({&send, 1}, {&receive, 1});
+  };
+  for (int step = 0; step < n - 1; ++step) {
+    const int part = part_after(step + 1);
+    pass_on(part_after(step), part, arrived.view().data);
+    const TensorView own{
+        at(data, parts.offset(part)), {parts.size(part)}, {1}, dtype, lane.stream().device()};
+    TensorView theirs = own;
+    theirs.data = arrived.view().data;
+    const TensorView sources[] = {theirs, own};
+    const TreeNode both[] = {{0, 1}, {1, 1}};
+    kernels::ordered_reduce(lane.stream(), sources, tree_steps(both), kernels::ReduceOp::sum, 1, own);
+  }
+  for (int step = 0; step < n - 1; ++step) {
+    const int part = part_after(step);
+    pass_on(part_after(step - 1), part, at(data, parts.offset(part)));
+  }
+}
+
 // Along a binomial tree: rank root + v has it from root + v without its lowest bit.
 void broadcast(Lane& lane, void* data, size_t bytes, int root) {
   const int n = lane.size(), v = (lane.rank() + n - root) % n;

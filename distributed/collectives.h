@@ -22,6 +22,10 @@ void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* 
 void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
                    const std::vector<std::vector<TreeNode>>& nodes, void* out);
 
+/// `data`, `count` elements, becomes the sum over ranks: each part goes around a ring of ranks, which add theirs one after
+/// another, and around it again (Patarasuk and Yuan 2009). Part p is added from rank p on. Sends 2 (n-1)/n of the elements.
+void ring_sum(Lane& lane, DType dtype, int64_t count, void* data);
+
 void broadcast(Lane& lane, void* data, size_t bytes, int root);
 /// `bytes` of each rank, in their order; `in` may be its part of `out`.
 void all_gather(Lane& lane, const void* in, void* out, size_t bytes);

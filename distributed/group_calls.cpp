@@ -81,6 +81,7 @@ void GroupCalls::play(const Call& call, int64_t number, const std::function<void
       calls.running_.reset();
     }
   } end{*this};
+  BusyTime::Scope in_progress(world_->meter()->calls);
   track_->begin(number);
   run(call, body);
   track_->end(number);

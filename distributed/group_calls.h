@@ -66,7 +66,7 @@ class GroupCalls {
   std::mutex running_mutex_;
   std::optional<Running> running_{};
   std::optional<DeviceSide> device_{};
-  CallQueue queue_{};  // last: its thread uses what stands above
+  CallQueue queue_{world_->meter()};  // last: its thread uses what stands above
 };
 
 }  // namespace reprise::distributed

@@ -125,8 +125,10 @@ void Lane::move(Tag kind, std::span<const Transport::Send> sends,
   const bool on_device = channel_ != nullptr;  // whose ranks are the group's
   std::vector<Transport::Send> out;
   std::vector<Transport::Receive> in;
-  for (Transport::Send s : sends)
+  for (Transport::Send s : sends) {
     if (s.bytes) out.push_back({on_device ? s.to : world_rank(s.to), s.data, s.bytes});
+    world_->meter()->bytes += int64_t(s.bytes);
+  }
   for (Transport::Receive r : receives)
     if (r.bytes) in.push_back({on_device ? r.from : world_rank(r.from), r.data, r.bytes});
   if (out.empty() && in.empty()) return;

@@ -183,6 +183,15 @@ Work ProcessGroup::scatter_nodes(const Tensor& out, const TensorList& nodes, int
                         });
 }
 
+Work ProcessGroup::ring_sum(const Tensor& x, const std::string& label) {
+  OneCaller caller(*calls_);
+  check_result(device(), "ring_sum", "x", x);
+  check(x.device().is_cpu(), "ring_sum: x is on ", x.device(), ", where ranks add in the tree's order alone");
+  check_reducible("ring_sum", ReduceOp::sum, x.dtype());
+  return calls_->submit(make_call("ring_sum", "", x, label), {x}, {},
+                        [=](Lane& lane) { collectives::ring_sum(lane, x.dtype(), x.numel(), data_of(x)); });
+}
+
 Work ProcessGroup::broadcast(const Tensor& x, int root, const std::string& label) {
   OneCaller caller(*calls_);
   check(root >= 0 && root < size(), "broadcast: there is no rank ", root, " among ", size());
@@ -289,6 +298,8 @@ void ProcessGroup::record_to(const std::string& folder) { calls_->world().record
 std::string ProcessGroup::write_calls(const std::string& reason) {
   return calls_->world().recorder().write(reason);
 }
+
+Communication ProcessGroup::communication() const { return calls_->world().meter()->read(); }
 
 std::optional<Failure> ProcessGroup::failure() const {
   const auto& transport = calls_->world().transport();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "reprise/core/tensor.h"
+#include "reprise/distributed/communication.h"
 #include "reprise/distributed/reduce_op.h"
 #include "reprise/distributed/transport.h"
 #include "reprise/distributed/work.h"
@@ -73,6 +74,9 @@ class ProcessGroup {
   /// out = part rank() of size() equal ones of that sum. `out` may be that part of one of `nodes`.
   Work scatter_nodes(const Tensor& out, const TensorList& nodes, int64_t leaves,
                      const std::string& label = "");
+  /// x = the sum over all ranks, each part of x added from another rank on: bits depend on the number of ranks, and every
+  /// rank has the same. It sends what all_reduce sends. For tensors on the CPU.
+  Work ring_sum(const Tensor& x, const std::string& label = "");
   Work broadcast(const Tensor& x, int root, const std::string& label = "");  ///< x = that of rank `root`
   /// out = the `in` of all ranks, in their order.
   Work all_gather(const Tensor& out, const Tensor& in, const std::string& label = "");
@@ -106,6 +110,8 @@ class ProcessGroup {
   void record_to(const std::string& folder);
   /// Writes them now; the file's path, or nothing where there is no folder or it cannot be written.
   std::string write_calls(const std::string& reason);
+  /// What the calls of all groups of this rank have cost so far.
+  Communication communication() const;
   /// What has ended the world, as soon as this process knows it, whether or not a call has met it.
   std::optional<Failure> failure() const;
 

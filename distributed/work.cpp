@@ -2,6 +2,13 @@
 
 namespace reprise::distributed {
 
+template <class Ready>
+void Work::State::wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
+  if (ready()) return;
+  BusyTime::Scope waiting(meter->waits);
+  changed.wait(lock, ready);
+}
+
 void Work::wait() const {
   if (const auto event = arrival()) event->make_wait(current_stream(event->device()));
 }
@@ -13,7 +20,7 @@ void Work::wait_on(const Stream& stream) const {
 std::shared_ptr<const cuda::Event> Work::arrival() const {
   if (!state_) return {};
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done || state_->arrival; });
+  state_->wait(lock, [&] { return state_->done || state_->arrival; });
   if (state_->error) std::rethrow_exception(state_->error);
   return state_->arrival;
 }
@@ -21,7 +28,7 @@ std::shared_ptr<const cuda::Event> Work::arrival() const {
 void Work::synchronize() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
+  state_->wait(lock, [&] { return state_->done; });
   if (state_->error) std::rethrow_exception(state_->error);
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "reprise/core/cuda/event.h"
+#include "reprise/distributed/communication.h"
 
 namespace reprise::distributed {
 
@@ -29,6 +30,12 @@ class Work {
   // Waits until it is known where on a stream the results arrive; null if they have arrived in host memory.
   std::shared_ptr<const cuda::Event> arrival() const;
   struct State {
+    explicit State(std::shared_ptr<CommunicationMeter> of_rank) : meter(std::move(of_rank)) {}
+    /// Waits until `ready`, which the rank's meter counts.
+    template <class Ready>
+    void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
+
+    const std::shared_ptr<CommunicationMeter> meter;
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;

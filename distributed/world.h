@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "reprise/distributed/communication.h"
 #include "reprise/distributed/recorder.h"
 #include "reprise/distributed/transport.h"
 #include "reprise/distributed/wait_notices.h"
@@ -25,6 +26,8 @@ class World {
   int rank() const { return transport_ ? transport_->rank() : 0; }
   int ranks() const { return transport_ ? transport_->ranks() : 1; }
   Recorder& recorder() { return recorder_; }
+  /// Handles of calls, which may outlive the world, keep it.
+  const std::shared_ptr<CommunicationMeter>& meter() const { return meter_; }
   WaitNotices* notices() { return notices_ ? &*notices_ : nullptr; }  ///< none for one rank alone
 
   /// The number of the next call that is told to a rank, from 1.
@@ -43,6 +46,7 @@ class World {
 
   std::shared_ptr<Transport> transport_;
   Recorder recorder_;
+  std::shared_ptr<CommunicationMeter> meter_ = std::make_shared<CommunicationMeter>();
   std::optional<WaitNotices> notices_;
   std::atomic_flag busy_{};
   mutable std::mutex mutex_;

@@ -1,6 +1,7 @@
 // Writing to the standard streams without a buffer: what was written is out, and what failed has its errno.
 #include "reprise/train/output.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "reprise/core/error.h"
 #include "reprise/core/number_in.h"
@@ -33,6 +35,17 @@ int write_all(int descriptor, std::string_view text) {
   return 0;
 }
 
+// Of the whole process, as its standard error is.
+struct KeptWarnings {
+  std::mutex mutex;
+  std::string path;  // empty: nowhere
+};
+
+KeptWarnings& kept_warnings() {
+  static KeptWarnings kept;
+  return kept;
+}
+
 }  // namespace
 
 void print_text(std::string_view text) {
@@ -48,7 +61,22 @@ void report_text(std::string_view text) {
          std::strerror(reason));
 }
 
-void warn_text(std::string_view text) { write_all(STDERR_FILENO, text); }
+void warn_text(std::string_view text) {
+  write_all(STDERR_FILENO, text);
+  KeptWarnings& kept = kept_warnings();
+  std::lock_guard lock(kept.mutex);
+  if (kept.path.empty()) return;
+  const int file = ::open(kept.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) return;
+  write_all(file, text);
+  ::close(file);
+}
+
+void keep_warnings(const std::string& path) {
+  KeptWarnings& kept = kept_warnings();
+  std::lock_guard lock(kept.mutex);
+  kept.path = path;
+}
 
 bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
 

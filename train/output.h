@@ -20,6 +20,9 @@ void report_text(std::string_view text);
 /// Writes to standard error; a failure of that cannot be told.
 void warn_text(std::string_view text);
 
+/// From now on what is written to standard error is also added to this file, which comes with the first text.
+void keep_warnings(const std::string& path);
+
 /// Whether standard output is a terminal.
 bool is_terminal();
 

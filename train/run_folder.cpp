@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 // What a run that was killed at its very start leaves, before anything is in it; or the calls of ranks that failed then.
 bool means_nothing(const std::string& name) {
-  return name == RunLock::file_name || name.starts_with("config.toml.tmp.") || name == "flight";
+  return name == RunLock::file_name || name.starts_with("config.toml.tmp.") || name == "flight" ||
+         (name.starts_with("rank-") && name.ends_with(".log"));
 }
 
 // Makes the first free of runs/NAME, runs/NAME-2, ...: mkdir succeeds for one process only.

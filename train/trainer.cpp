@@ -23,6 +23,8 @@
 #include "reprise/train/progress.h"
 #include "reprise/train/ranks/agreement.h"
 #include "reprise/train/ranks/keyed_random.h"
+#include "reprise/train/ranks/rank_times.h"
+#include "reprise/train/ranks/same_state.h"
 #include "reprise/train/run_records.h"
 #include "reprise/train/saver.h"
 
@@ -43,7 +45,8 @@ class Trainer {
         progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
         saver_({options.run_folder, options.keep, options.retry_seconds,
                 options.save_async.value_or(!parameters_.at(0).device().is_cpu())},
-               first_step > 0 ? first_step : -1, tell()) {
+               first_step > 0 ? first_step : -1, tell()),
+        times_(group_, tell()) {
     if (writes()) records_.emplace(options.run_folder, first_step, options.resume, tell());
     if (scaler) scaled_.emplace(task, options, parallel_, *scaler, first_step);
   }
@@ -54,11 +57,13 @@ class Trainer {
     if (writes() && step_ > 0 && due(options_.eval_every) && !records_->has(step_, "val_loss"))
       validate(false);  // cut short
     while (step_ < end) {
-      const auto [stops, tries_again] =
-          agree(group_, {.stops = interrupted(), .saves = saver_.wants_another_try(step_ + 1)});
-      if (stops) break;
+      const Wishes all = agree(group_, {.stops = interrupted(),
+                                        .saves = saver_.wants_another_try(step_ + 1),
+                                        .numbers = times_.begin_step()});
+      times_.hear(all.numbers);
+      if (all.stops) break;
       update();
-      follow(first, end, tries_again);
+      follow(first, end, all.saves);
     }
     settle(0);
     if (any_rank(group_, writes() && step_ > first && saver_.saved_step() != step_)) save(true);
@@ -81,7 +86,10 @@ class Trainer {
       progress_.update(step_, loss_, validation_, lr_, task_.units_per_step,
                        due(options_.eval_every) || last);
     }
-    if (saves) save(false);
+    if (saves)
+      save(false);
+    else if (step_ % compare_ranks_every == 0)
+      check_same_state(group_, step_, task_.model, whole_state(task_.optimizer), scaler_);
     if (samples && writes()) sample();
   }
 
@@ -141,6 +149,7 @@ class Trainer {
     }
     task_.optimizer.zero_grad();
     ++step_;
+    times_.end_step(values);
     values.emplace_back("units_per_second", progress_.units_per_second());
     values.emplace_back("peak_bytes", double(memory.stats().peak_allocated));
     if (recompute::RegionStats replayed = accounting.total(); replayed.replays > 0) {
@@ -151,6 +160,8 @@ class Trainer {
       if (scaled_) scaled_->end(step_, {});
       return;
     }
+    if (due(options_.eval_every) || step_ == options_.schedule.steps)
+      values.emplace_back("weights_crc", weights_crc(task_.model));
     if (task_.step_values)
       for (auto& value : task_.step_values()) values.push_back(std::move(value));
     scaled_ ? scaled_->end(step_, std::move(values)) : records_->add(step_, values);
@@ -258,6 +269,7 @@ class Trainer {
                           .parameters = task_.model.state_dict(),
                           .optimizer = optim::state_by_name(task_.optimizer.state_dict(), task_.optimizer,
                                                             task_.model.named_parameters())};
+    check_same_state(group_, step_, task_.model, checkpoint.optimizer, scaler_);
     if (!writes()) return progress_.resume();
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
     if (scaler_) checkpoint.loss_scale = scaler_->state_dict();
@@ -283,6 +295,7 @@ class Trainer {
   TensorList parameters_;
   Progress progress_;
   Saver saver_;
+  RankTimes times_;
   std::optional<RunRecords> records_;  // of rank 0
   double lr_ = 0, loss_ = 0;           // of the newest step whose loss is known
   std::optional<Validation> validation_;

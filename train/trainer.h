@@ -95,7 +95,9 @@ struct TrainingResult {
 /// optimizer is one that ranks share (distributed/sharded/sharded_adamw.h). Rank 0 alone evaluates, samples and writes; the run
 /// folder is nothing to the others, unless they resume: then all read the same checkpoint, or it is an Error. A checkpoint is
 /// whole, and the same from any ranks. A signal on any rank ends all after the same step. Batch norms' statistics are
-/// folded over ranks; Error where forward passes change a buffer in another way.
+/// folded over ranks; Error where forward passes change a buffer in another way. Records say what communication takes, and
+/// how the ranks' times compare (train/ranks/rank_times.h): measured, and without an effect. Ranks whose weights or state differ
+/// in a bit, when they save or after 1,000 steps, end by a DistributedError (train/ranks/same_state.h).
 TrainingResult train(Task& task, const TrainerOptions& options, distributed::DataParallel& parallel);
 /// The same in one process.
 TrainingResult train(Task& task, const TrainerOptions& options);

@@ -12,7 +12,6 @@
 namespace reprise::apps {
 namespace {
 
-using distributed::most_sums;
 using Kind = RecomputeStrategy::Kind;
 
 constexpr double mib = 1 << 20;
@@ -33,7 +32,7 @@ std::vector<Measured> measure(const TrainingOptions& o, Device device, const Tra
       .loss = t.loss,
       .set_recompute = t.set_recompute,
       .smallest = t.smallest,
-      .sums = o.batch_auto ? 1 : most_sums(own_share(o)),  // auto may choose to accumulate
+      .sums = o.batch_auto ? 1 : gradient_sums(o, own_share(o)),  // auto may choose to accumulate
       .optimizer = &t.optimizer};
   std::vector<Measured> measured;
   for (const std::string& strategy : strategies) {
@@ -85,7 +84,7 @@ void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, size_t 
   size_t least = SIZE_MAX;
   for (int64_t rows = std::min(fits, total) / smallest * smallest; rows > 0; rows -= smallest) {
     if (total % rows != 0) continue;
-    const int64_t more = std::max<int64_t>(most_sums({0, total / rows}) - 1, 0);
+    const int64_t more = std::max<int64_t>(gradient_sums(o, {0, total / rows}) - 1, 0);
     const size_t needed = own.memory->peak(rows) + size_t(more) * gradients;
     if (needed < least) o.batch = rows;
     least = std::min(least, needed);
@@ -112,7 +111,7 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
     if (x.requires_grad()) gradients += double(x.numel()) * double(size_of(x.grad_dtype()));
   }
   const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
-  const int64_t sets = std::max<int64_t>(most_sums(own_share(o)), 1);
+  const int64_t sets = std::max<int64_t>(gradient_sums(o, own_share(o)), 1);
   train::report("Memory: weights {}, gradients {}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
                 sets > 1 ? fmt::format("{} x ", sets) : "", in_mib(gradients), in_mib(state), t.row,
                 each(measured, [&](const train::StepMemory& m) {

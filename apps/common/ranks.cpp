@@ -48,6 +48,17 @@ void cut_rows(CLI::App& train, TrainingOptions& o, int64_t ranks) {
   o.is_cut = true;
 }
 
+// Whether another number of ranks would train to other bits.
+bool depends_on_ranks(const TrainingOptions& o) { return o.reduce != "tree" || o.wire != "f32"; }
+
+// Such a run keeps its number, and goes on with another one only if that is a change.
+void keep_number(CLI::App& train, TrainingOptions& o, int64_t ranks) {
+  const int64_t before = o.bits_of_ranks, now = depends_on_ranks(o) ? ranks : 0;
+  if (before > 0 && now > 0 && before != now)
+    o.changes.push_back({"--ranks", std::to_string(before), std::to_string(now)});
+  if (before != now) replace(train, "--bits-of-ranks", now);
+}
+
 // Ranks of another launcher may each see one GPU that is theirs.
 void check_gpus(const TrainingOptions& o, const distributed::Environment& e, int64_t ranks) {
   if (Device::parse(o.device).is_cpu()) return;
@@ -74,7 +85,8 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
   const bool is_by_itself = e.launcher == "none" || e.launcher == "--ranks";
   check(o.ranks == 0 || is_by_itself, "--ranks ", o.ranks, " starts ranks of its own, and ", e.launcher,
         " has started ", e.ranks, ": leave it out");
-  const int64_t ranks = std::max<int64_t>(o.ranks, e.ranks);
+  const int64_t ranks = std::max<int64_t>({o.ranks, e.ranks, 1});
+  keep_number(train, o, ranks);
   if (ranks <= 1) return;
   check(distributed::has_gloo(), ranks,
         " ranks need Gloo, which this build does not have; sudo apt-get install libgloo-dev, and configure "
@@ -100,17 +112,24 @@ Device device_of(const TrainingOptions& o) {
   return Device::cuda(e.local_rank);
 }
 
+int64_t gradient_sums(const TrainingOptions& o, const distributed::LeafRange& leaves) {
+  const int64_t sums = distributed::most_sums(leaves);
+  return o.reduce == "fast" ? std::min<int64_t>(sums, 1) : sums;
+}
+
 bool is_first_rank() { return environment().rank == 0; }
 
-void record_calls(distributed::ProcessGroup& group, const std::string& run_folder) {
+void record_calls(distributed::ProcessGroup& group, const std::string& run_folder, const TrainingOptions& o) {
   if (group.size() == 1) return;
   std::string folder;
   if (group.rank() == 0) {
-    folder = std::filesystem::absolute(run_folder).lexically_normal() / "flight";
+    folder = std::filesystem::absolute(run_folder).lexically_normal();
     std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
+    std::filesystem::remove_all(folder + "/flight", ignored);
   }
-  group.record_to(group.gather_text(folder).front());
+  folder = group.gather_text(folder).front();
+  group.record_to(folder + "/flight");
+  if (o.rank_logs) train::keep_warnings(fmt::format("{}/rank-{}.log", folder, group.rank()));
 }
 
 void check_same_run(distributed::ProcessGroup& group, const TrainingOptions& o, const std::string& data,
@@ -167,10 +186,12 @@ std::string ranks_line(const TrainingOptions& o) {
                         o.zero == 1 ? "the optimizer's state" : "the optimizer's state and of the gradients");
   if (o.wire != "f32")
     line += fmt::format("Gradients are sent in {}: bits depend on the number of ranks\n", o.wire);
+  if (o.reduce != "tree")
+    line += fmt::format("Gradients are added by --reduce {}: bits depend on the number of ranks\n", o.reduce);
   if (o.is_cut)
     line += fmt::format(
         "A step's {} rows are cut into these; --batch {} --accumulate {} gives the same {} on any ranks\n",
-        o.batch * o.trainer.accumulate, o.batch, o.trainer.accumulate, o.wire == "f32" ? "bits" : "rows");
+        o.batch * o.trainer.accumulate, o.batch, o.trainer.accumulate, depends_on_ranks(o) ? "rows" : "bits");
   return line;
 }
 

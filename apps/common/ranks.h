@@ -17,6 +17,9 @@ void take_ranks(CLI::App& train, TrainingOptions& options);
 /// The micro-batches of a step that this rank takes.
 distributed::LeafRange own_share(const TrainingOptions& options);
 
+/// Sets of gradients that a rank has added before the last of these micro-batches.
+int64_t gradient_sums(const TrainingOptions& options, const distributed::LeafRange& leaves);
+
 /// The device of this rank: of several on a machine with several GPUs, each has that of its local rank.
 Device device_of(const TrainingOptions& options);
 
@@ -24,8 +27,10 @@ Device device_of(const TrainingOptions& options);
 bool is_first_rank();
 
 /// Tells all ranks rank 0's run folder: from now on the calls of each are recorded in its folder flight/, where an earlier record
-/// goes. Rank 0 calls it once the folder is made.
-void record_calls(distributed::ProcessGroup& group, const std::string& run_folder);
+/// goes. Where the options say so, what each says on standard error is kept in the folder too, from its first line on. All
+/// ranks call it, rank 0 once the folder is made.
+void record_calls(distributed::ProcessGroup& group, const std::string& run_folder,
+                  const TrainingOptions& options);
 
 /// Joins the ranks and calls `body`, on rank 0 alone with a standard output. What ends one rank is told to all others, which
 /// then throw a DistributedError, or end within 2 s where they make no call (apps/common/rank_watch.h).

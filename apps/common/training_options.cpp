@@ -76,6 +76,15 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
                   "What gradients are sent in between ranks: f32, as they are, or bf16: half the bytes, and\n"
                   "bits that depend on the number of ranks")
       ->check(CLI::IsMember({"f32", "bf16"}));
+  group
+      .add_option("--reduce", o.reduce,
+                  "How gradients are added: tree, to the same bits on any number of ranks, or fast: one\n"
+                  "after another, and around a ring between ranks")
+      ->check(CLI::IsMember({"tree", "fast"}));
+  group.add_flag("--rank-logs", o.rank_logs,
+                 "Keep what rank K says on standard error in the run folder too, as rank-K.log");
+  // Of config.toml alone, where it is set (take_ranks).
+  group.add_option("--bits-of-ranks", o.bits_of_ranks)->group("")->default_str("");
   group.add_option("--timeout", o.timeout, "Seconds that a rank waits for a call of the others")
       ->transform(whole_from(1, 1 << 24));
   group

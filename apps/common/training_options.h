@@ -41,7 +41,10 @@ struct TrainingOptions : DeviceOptions {
   int64_t peer_timeout = 3;  ///< seconds without a heartbeat after which a rank is silent; 0: never
   int zero = 0;              ///< stage of ZeRO: what ranks share
   std::string wire = "f32";  ///< what gradients are sent in
-  bool is_cut = false;       ///< `batch` is what was asked for, cut into one micro-batch per rank
+  std::string reduce = "tree";  ///< how gradients are added
+  int64_t bits_of_ranks = 0;    ///< the number of ranks whose bits the run has; 0: those of any, or not known
+  bool rank_logs = false;       ///< keep what each rank says on standard error
+  bool is_cut = false;          ///< `batch` is what was asked for, cut into one micro-batch per rank
   std::string recompute = "none";
   std::string memory_budget;  ///< of a training step, for recompute auto
   std::string memory_limit;   ///< "2GiB"; empty: none

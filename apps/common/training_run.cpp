@@ -101,7 +101,11 @@ optim::AdamWOptions adamw_options(const TrainingOptions& o) {
 
 }  // namespace
 
-void set_wire(distributed::DataParallel& parallel, const TrainingOptions& o) {
+void set_sums(distributed::DataParallel& parallel, const TrainingOptions& o) {
+  if (o.reduce == "fast") {
+    check(o.zero < 2, "--reduce fast adds whole gradients, and --zero 2 parts of them: give --zero 1");
+    train::under_option("--reduce fast", [&] { parallel.set_sum_order(distributed::SumOrder::fast); });
+  }
   if (o.wire == "f32") return;
   check(o.zero < 2, "--wire ", o.wire, " sends whole gradients, and --zero 2 parts of them: give --zero 1");
   parallel.set_bucket_hook(distributed::compressed(DType::bf16));
@@ -160,7 +164,7 @@ void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Op
   size_t budget = blocks.strategy().memory_budget;
   if (budget == 0) return;
   optimizer.allocate_state();
-  const int64_t sums = distributed::most_sums(own_share(o));
+  const int64_t sums = gradient_sums(o, own_share(o));
   const size_t more = sums > 1 ? size_t(sums - 1) * gradient_bytes(optimizer) : 0;
   recompute::Planned planned = blocks.plan(
       input(), budget - std::min(budget, more),
@@ -222,8 +226,9 @@ int finish(const TrainingOptions& o, const train::TrainingResult& result, double
   if (result.updates == 0) {
     train::report("Stopped before the first step: there is nothing to save\n");
   } else if (result.step < steps) {
-    train::report("Stopped at step {} of {}; saved. Go on with: {} train --out {} --resume\n", result.step,
-                  steps, program, folder);
+    const bool needs_ranks = o.bits_of_ranks > 0 && o.ranks > 0;
+    train::report("Stopped at step {} of {}; saved. Go on with: {} train --out {} --resume{}\n", result.step,
+                  steps, program, folder, needs_ranks ? fmt::format(" --ranks {}", o.ranks) : "");
   } else if (result.interrupted) {
     train::report("Stopped after the last step, {}; saved. Evaluate it with: {} {} --run {}\n", steps,
                   program, judge, folder);

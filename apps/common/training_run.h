@@ -37,8 +37,8 @@ train::PrecisionScope precision_scope(const DeviceOptions& options, Device devic
 void take_precision(nn::Module& model, const DeviceOptions& options, const std::string& run_folder);
 /// The same for one to train, with gradients as the options say.
 void take_precision(nn::Module& model, const TrainingOptions& options);
-/// Gradients are sent as --wire says. Error where ranks share them.
-void set_wire(distributed::DataParallel& parallel, const TrainingOptions& options);
+/// Gradients are added as --reduce says and sent as --wire does. Error where ranks share them.
+void set_sums(distributed::DataParallel& parallel, const TrainingOptions& options);
 /// AdamW with the betas of the options, which keeps weights of 16 bits as they say, and is shared by ranks as --zero says.
 /// Error where `has_averages` that would follow the digits beside 16 bits, and those are shared.
 std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,

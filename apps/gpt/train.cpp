@@ -119,7 +119,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);
   take_precision(model, c);
   distributed::DataParallel parallel(model, group);
-  set_wire(parallel, c);
+  set_sums(parallel, c);
   const std::unique_ptr<optim::AdamW> optimizer =
       make_adamw(parallel, optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay), c, c.ema > 0);
   std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
@@ -131,7 +131,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "gpt", tell).path();
-  record_calls(group, folder);
+  record_calls(group, folder, c);
 
   train::Task task{.model = model,
                    .optimizer = *optimizer,

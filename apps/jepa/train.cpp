@@ -122,7 +122,7 @@ struct Training {
         optimizer(make_adamw(parallel,
                              optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
                              c, c.loss != lejepa_loss)) {
-    set_wire(parallel, c);
+    set_sums(parallel, c);
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
     if (!c.trainer.resume) report_memory(the_options, device, trained_model());
@@ -223,7 +223,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "jepa", tell).path();
-  record_calls(group, folder);
+  record_calls(group, folder, c);
 
   train::Task task = task_of(training, pretrained);
   auto begin = std::chrono::steady_clock::now();

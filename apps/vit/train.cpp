@@ -133,7 +133,7 @@ struct Training {
         parallel(in_precision(model, c), group),
         optimizer(make_optimizer(model, c, parallel)),
         first_micro(own_share(c).begin) {
-    set_wire(parallel, c);
+    set_sums(parallel, c);
     if (!c.init_from.empty() && !goes_on)
       train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model.module(), c.ema);
@@ -256,7 +256,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "vit", tell).path();
-  record_calls(group, folder);
+  record_calls(group, folder, c);
 
   train::Task task = task_of(training, c, device);
   auto begin = Clock::now();

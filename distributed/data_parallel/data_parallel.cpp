@@ -200,9 +200,9 @@ std::string DataParallel::label(size_t b) const {
                       in_it.size() > 1 ? " ... " + parameters_[in_it.back()].name : "", ")");
 }
 
-// One for each of this rank's nodes of the tree. A hook and a loop of one's own have one node per rank.
+// One for each of this rank's nodes of the tree. A hook, a ring and a loop of one's own have one node per rank.
 TensorList DataParallel::take_sums(size_t i) {
-  if (hook_ || own_passes_ > 0) return {parameters_[i].sums.take_total()};
+  if (hook_ || own_passes_ > 0 || order_ == SumOrder::fast) return {parameters_[i].sums.take_total()};
   return parameters_[i].sums.take();
 }
 
@@ -252,6 +252,8 @@ DataParallel::Sending DataParallel::start(size_t b) {
     MemoryScope scope(MemoryCategory::gradients);
     sending.bucket.sums = Tensor::empty({shards_.part_numel(b)}, buckets_[b].dtype, device_of(b));
     sending.work = group_.scatter_nodes(sending.bucket.sums, nodes, micro_batches_, label(b));
+  } else if (order_ == SumOrder::fast) {
+    sending.work = group_.ring_sum(nodes.front(), label(b));
   } else {
     sending.work = group_.sum_nodes(nodes.front(), nodes, micro_batches_, label(b));
   }
@@ -301,7 +303,21 @@ void DataParallel::end_step() {
 void DataParallel::scatter_gradients() {
   check_over("scatter_gradients");
   check(!hook_, "scatter_gradients: a bucket hook sends whole gradients");
+  check(order_ == SumOrder::tree, "scatter_gradients: SumOrder::fast sends whole gradients");
   scatters_ = group_.size() > 1;
+}
+
+void DataParallel::set_sum_order(SumOrder order) {
+  check_over("set_sum_order");
+  check(own_passes_ == 0, "set_sum_order: ", own_passes_, " passes in a NoSync have not been sent");
+  const bool is_fast = order == SumOrder::fast;
+  check(!is_fast || !scatters_,
+        "set_sum_order: gradients are scattered (ZeRO, stage 2), in the tree's order");
+  for (size_t b = 0; b < buckets_.size(); ++b)
+    check(!is_fast || group_.size() == 1 || device_of(b).is_cpu(), "set_sum_order: ", label(b), " is on ",
+          device_of(b), ", where ranks add in the tree's order alone");
+  order_ = order;
+  for (Parameter& parameter : parameters_) parameter.sums = PartialSums(order);
 }
 
 void DataParallel::set_bucket_hook(BucketHook hook) {

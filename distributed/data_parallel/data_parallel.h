@@ -8,7 +8,8 @@
 //
 // Note [Same bits on any ranks]
 // Micro-batch g is computed alone, so that its gradient depends on nothing else, and scaled by 1/G. The gradients are added by
-// one tree over 0 ... G-1 (distributed/tree.h), of which a rank adds the nodes within its share and the group the rest.
+// one tree over 0 ... G-1 (distributed/tree.h), of which a rank adds the nodes within its share and the group the rest. (Not with
+// SumOrder::fast.)
 #pragma once
 
 #include <optional>
@@ -60,6 +61,10 @@ class DataParallel {
   /// What sends the buckets from now on, in the place of the sum in the tree's order; empty: that sum. Error where gradients
   /// are scattered. All ranks call it, between two steps. A group of one sends nothing and calls none.
   void set_bucket_hook(BucketHook hook);
+
+  /// How gradients are added from now on. With `fast` bits depend on the number of ranks; a hook takes the place of the ring.
+  /// Error where gradients are scattered, or where several ranks would add on a GPU. All ranks call it, between two steps.
+  void set_sum_order(SumOrder order);
 
   /// From now on a rank has the mean of the shards that it owns alone, and half as much is sent (ZeRO, stage 2): a `grad` is
   /// hollow then, of the form that it would have, and reading it is an Error. Nothing changes in a group of one. All ranks
@@ -116,6 +121,7 @@ class DataParallel {
   std::vector<Bucket> buckets_;
   Shards shards_{{}, {}, 1};
   bool scatters_ = false;
+  SumOrder order_ = SumOrder::tree;
   BucketHook hook_;
   // Of the step.
   int64_t micro_batches_ = 0;

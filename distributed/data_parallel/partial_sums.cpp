@@ -18,7 +18,10 @@ Tensor sum_of(Tensor left, Tensor right) {
 void PartialSums::push(int64_t leaf, Tensor gradient) {
   NoGrad guard;
   sums_.push_back({{leaf, 1}, std::move(gradient)});
-  while (sums_.size() > 1 && are_siblings(sums_[sums_.size() - 2].node, sums_.back().node)) {
+  auto joins = [&] {
+    return order_ == SumOrder::fast || are_siblings(sums_[sums_.size() - 2].node, sums_.back().node);
+  };
+  while (sums_.size() > 1 && joins()) {
     Sum right = std::move(sums_.back());
     sums_.pop_back();
     Sum& left = sums_.back();

@@ -4,9 +4,16 @@ namespace reprise::train {
 
 Wishes agree(distributed::ProcessGroup& group, const Wishes& mine) {
   if (group.size() == 1) return mine;
-  const Tensor word = Tensor::from(std::vector<uint8_t>{uint8_t(mine.stops), uint8_t(mine.saves)}, {2});
-  group.all_reduce(word, distributed::ReduceOp::max, "control word").wait();
-  return {.stops = word.data<uint8_t>()[0] != 0, .saves = word.data<uint8_t>()[1] != 0};
+  std::vector<double> word = {double(mine.stops), double(mine.saves)};
+  word.insert(word.end(), mine.numbers.begin(), mine.numbers.end());
+  const std::vector<double> words = of_all_ranks(group, word, "control word");
+  Wishes agreed;
+  for (auto own = words.begin(); own != words.end(); own += std::ptrdiff_t(word.size())) {
+    agreed.stops = agreed.stops || own[0] != 0;
+    agreed.saves = agreed.saves || own[1] != 0;
+    agreed.numbers.insert(agreed.numbers.end(), own + 2, own + std::ptrdiff_t(word.size()));
+  }
+  return agreed;
 }
 
 bool any_rank(distributed::ProcessGroup& group, bool mine) { return agree(group, {.stops = mine}).stops; }

@@ -9,10 +9,11 @@ namespace reprise::train {
 
 // All ranks make the same calls. In a group of one nothing is sent.
 
-/// What a rank wants before a step; after `agree`, whether any rank does.
+/// What a rank wants and tells before a step; after `agree`, whether any rank wants it, and what all have told.
 struct Wishes {
-  bool stops = false;  ///< end here
-  bool saves = false;  ///< save after the step
+  bool stops = false;             ///< end here
+  bool saves = false;             ///< save after the step
+  std::vector<double> numbers{};  ///< as many of each rank; then those of rank 0 first
 };
 Wishes agree(distributed::ProcessGroup& group, const Wishes& mine);
 

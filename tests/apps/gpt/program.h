@@ -153,13 +153,19 @@ inline void expect_same_checkpoints(const std::string& got, const std::string& w
   EXPECT_GE(files, 2u);
 }
 
-/// What depends neither on the clock nor on memory: (step, name, value) of all losses, rates and norms.
+/// Whether a value of metrics.jsonl depends on the clock, on memory or on the number of ranks.
+inline bool is_of_the_machine(const std::string& name) {
+  return name == "units_per_second" || name == "peak_bytes" || name == "data_seconds" ||
+         name == "slowest_rank" || name.starts_with("recompute") || name.starts_with("comm_") ||
+         name.starts_with("exposed_comm_") || name.starts_with("step_seconds_");
+}
+
+/// All else: (step, name, value) of all losses, rates, norms and checksums.
 inline std::vector<std::string> measurements(const std::string& run_folder) {
   std::vector<std::string> all;
   for (const io::RunRecord& record : io::read_run_log(run_folder + "/metrics.jsonl"))
     for (const auto& [name, value] : record.metrics)
-      if (name != "units_per_second" && name != "peak_bytes" && name != "data_seconds" &&
-          !name.starts_with("recompute"))
+      if (!is_of_the_machine(name))
         all.push_back(detail::join(record.step, ' ', name, ' ', std::hexfloat, value));
   return all;
 }

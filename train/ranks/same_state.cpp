@@ -1,0 +1,31 @@
+#include "reprise/train/ranks/same_state.h"
+
+#include "reprise/distributed/data_parallel/same_on_ranks.h"
+#include "reprise/distributed/sharded/sharded_adamw.h"
+
+namespace reprise::train {
+
+uint32_t weights_crc(const nn::Module& model) {
+  uint32_t crc = 0;
+  for (const auto& [name, x] : model.state_dict()) crc = distributed::checksum_of(x, crc);
+  return crc;
+}
+
+nn::NamedTensors whole_state(const optim::Optimizer& optimizer) {
+  const auto* adamw = dynamic_cast<const distributed::ShardedAdamW*>(&optimizer);
+  return adamw && adamw->is_shared() ? nn::NamedTensors() : optimizer.state_dict();
+}
+
+void check_same_state(distributed::ProcessGroup& group, int64_t step, const nn::Module& model,
+                      const nn::NamedTensors& optimizer_state, const optim::GradScaler* scaler) {
+  if (group.size() == 1) return;
+  nn::NamedTensors all = model.state_dict();
+  auto add = [&](const std::string& of, const nn::NamedTensors& state) {
+    for (const auto& [name, x] : state) all.emplace_back(of + name, x);
+  };
+  add("the optimizer's ", optimizer_state);
+  if (scaler) add("the loss scale's ", scaler->state_dict());
+  distributed::check_same_on_ranks(group, all, detail::join("after step ", step));
+}
+
+}  // namespace reprise::train
