@@ -40,7 +40,7 @@ std::optional<Frame> FrameReader::next() {
   if (bytes_.size() < head) return {};
   const size_t size = number_at(bytes_, 0);
   check(size <= longest_frame, "hub: what arrived is no frame");
-  check(std::strchr("GHAWRFBLT", bytes_[4]) && bytes_[4], "hub: what arrived is no frame");
+  check(std::strchr("GHACPWRFBLT", bytes_[4]) && bytes_[4], "hub: what arrived is no frame");
   if (bytes_.size() < head + size + seal_.size()) return {};
   const std::string_view all = bytes_;
   check(is_same_secret(seal_.mac_of(all.substr(0, head + size)), all.substr(head + size, seal_.size())),

@@ -12,8 +12,10 @@ namespace reprise::distributed {
 
 enum class FrameKind : char {
   greeting = 'G',  ///< hub: protocol, job, its nonce (hub/handshake.h)
-  hello = 'H',     ///< rank: who it is, its nonce and proof, an address for each rank
+  hello = 'H',     ///< rank: who it is, its nonce and proof
   accepted = 'A',  ///< hub: its proof
+  call = 'C',      ///< hub: all have come
+  places = 'P',    ///< rank: an address for each rank, at which this one now listens
   welcome =
       'W',  ///< hub: an address of each rank for this one; their nonces, or proofs to send and proofs to expect
   refusal = 'R',  ///< hub: why the ranks cannot join; before it has accepted a rank: nothing

@@ -6,7 +6,7 @@
 namespace reprise::distributed {
 namespace {
 
-constexpr size_t nonce_size = 16, fields_before_addresses = 5;
+constexpr size_t nonce_size = 16, hello_fields = 5;
 constexpr int64_t most_ranks = 1 << 20;
 
 // Each text behind its length: no two lists of texts are the same bytes.
@@ -26,11 +26,9 @@ std::string key_for(const std::string& token, const char* purpose) {
 std::string new_nonce() { return random_bytes(nonce_size); }
 
 Frame frame_of(const Hello& hello) {
-  Frame frame{FrameKind::hello,
-              {std::to_string(hello.rank), std::to_string(hello.ranks), std::to_string(hello.pid),
-               hello.nonce, hello.proof}};
-  frame.fields.insert(frame.fields.end(), hello.addresses.begin(), hello.addresses.end());
-  return frame;
+  return {FrameKind::hello,
+          {std::to_string(hello.rank), std::to_string(hello.ranks), std::to_string(hello.pid), hello.nonce,
+           hello.proof}};
 }
 
 Hello hello_in(const Frame& frame) {
@@ -38,19 +36,16 @@ Hello hello_in(const Frame& frame) {
   hello.ranks = int(number_in_frame(frame, 1, 1, most_ranks));
   hello.rank = int(number_in_frame(frame, 0, 0, hello.ranks - 1));
   hello.pid = number_in_frame(frame, 2, 0, INT64_MAX);
-  check(frame.fields.size() == fields_before_addresses + size_t(hello.ranks), "hub: a hello of ",
-        frame.fields.size(), " fields");
+  check(frame.fields.size() == hello_fields, "hub: a hello of ", frame.fields.size(), " fields");
   hello.nonce = frame.fields[3];
   hello.proof = frame.fields[4];
-  hello.addresses.assign(frame.fields.begin() + fields_before_addresses, frame.fields.end());
   return hello;
 }
 
 std::string Handshake::made(const char* purpose, const Hello& hello) const {
-  return hmac_sha256(
-      key_for(token_, purpose),
-      listed({job_, hub_nonce_, hello.nonce, std::to_string(hello.rank), std::to_string(hello.ranks),
-              std::to_string(hello.pid), listed(hello.addresses)}));
+  return hmac_sha256(key_for(token_, purpose),
+                     listed({job_, hub_nonce_, hello.nonce, std::to_string(hello.rank),
+                             std::to_string(hello.ranks), std::to_string(hello.pid)}));
 }
 
 Hello Handshake::proved(Hello hello) const {

@@ -3,10 +3,16 @@
 // Note [The join]
 //
 //   hub  -> rank   greeting   protocol, job, the hub's nonce
-//   rank -> hub    hello      rank, ranks, pid, the rank's nonce, its proof, an address for each rank
+//   rank -> hub    hello      rank, ranks, pid, the rank's nonce, its proof
 //   hub  -> rank   accepted   the hub's proof
 //
-// Then both seal all their frames (hub/frame_stream.h). Nonces are 128 random bits, new for each connection. A proof is the MAC
+// From here on both seal their frames (hub/frame_stream.h).
+//
+//   hub  -> rank   call       all have come
+//   rank -> hub    places     where each rank finds this one: it listens there only now, so that strangers find it for a moment
+//   hub  -> rank   welcome    where this rank finds each one, and their nonces
+//
+// Nonces are 128 random bits, new for each connection. A proof is the MAC
 // of both nonces, the job, the rank and the number of ranks, and of all that the hello says, under a key that is made from the
 // token for this side and this purpose alone: so that a proof sent back is none, nor one of another connection, rank or job.
 // Without a token nonces and proofs are empty, and frames are open: among processes of one user, on loopback alone.
@@ -22,7 +28,6 @@ struct Hello {
   int rank = 0, ranks = 1;
   int64_t pid = 0;
   std::string nonce{}, proof{};
-  std::vector<std::string> addresses{};  ///< where each rank finds this one
 };
 Frame frame_of(const Hello& hello);
 Hello hello_in(const Frame& frame);  ///< Error if it has none

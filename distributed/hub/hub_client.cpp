@@ -70,10 +70,7 @@ std::optional<Frame> HubClient::ask(const Options& options, const std::string& a
   const std::optional<std::string> hub_nonce = greeting(options.job);
   if (!hub_nonce) return {};
   const Handshake handshake(options.token, options.job, *hub_nonce);
-  hello_ = handshake.proved({.rank = options.rank,
-                             .ranks = options.ranks,
-                             .pid = getpid(),
-                             .addresses = options.addresses(own_address(stream_.socket()))});
+  hello_ = handshake.proved({.rank = options.rank, .ranks = options.ranks, .pid = getpid()});
   if (!stream_.send(frame_of(hello_))) return {};
   const std::optional<bool> is_accepted = accepts(handshake);
   if (is_accepted && !*is_accepted)
@@ -81,7 +78,11 @@ std::optional<Frame> HubClient::ask(const Options& options, const std::string& a
                             "; REPRISE_JOB_TOKEN or --token-file must be the same on all ranks");
   if (!is_accepted.value_or(false)) return {};
   stream_.seal(handshake.key_to_hub(hello_), handshake.key_to_rank(hello_));
-  return answer(deadline + greeting_time);  // the hub's own word is better
+  const auto by = deadline + greeting_time;  // the hub's own word is better
+  const std::optional<Frame> called = answer(by);
+  if (!called || called->kind != FrameKind::call) return called;
+  if (!stream_.send({FrameKind::places, options.addresses(own_address(stream_.socket()))})) return {};
+  return answer(by);
 }
 
 // The nonce of our job's hub, which may be empty; nothing from any other server.

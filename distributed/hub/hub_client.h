@@ -25,7 +25,7 @@ class HubClient {
     std::string
         token{};  ///< which hub and rank prove to each other; empty: none, and sockets of the same user alone
     int rank = 0, ranks = 1;
-    /// Where each rank finds this one, whose end of the connection to the hub has the address `own`.
+    /// Where each rank finds this one, whose end of the connection to the hub has the address `own`; asked once all have come.
     std::function<std::vector<std::string>(const std::string& own)> addresses{};
     std::chrono::milliseconds timeout{};                            ///< for the hub and all ranks to come
     std::chrono::milliseconds peer_timeout = default_peer_timeout;  ///< for a heartbeat of the hub; 0: none

@@ -106,6 +106,8 @@ void HubServer::handle(Connection& connection, const Frame& frame) {
   check((connection.rank < 0) == (frame.kind == FrameKind::hello), "hub: a frame out of turn");
   if (frame.kind == FrameKind::hello) {
     handle_hello(connection, frame);
+  } else if (frame.kind == FrameKind::places) {
+    handle_places(connection, frame);
   } else if (frame.kind == FrameKind::failure) {
     report(failure_in(frame));
   } else if (frame.kind == FrameKind::goodbye) {
@@ -130,7 +132,14 @@ void HubServer::handle_hello(Connection& connection, const Frame& frame) {
                                      " and ", hello.pid));
   connection.rank = hello.rank;
   connection.hello = hello;
-  if (++joined_ == options_.ranks) welcome_all();
+  if (++joined_ == options_.ranks) call_all();
+}
+
+void HubServer::handle_places(Connection& connection, const Frame& frame) {
+  check(is_complete_ && connection.addresses.empty() && frame.fields.size() == size_t(options_.ranks),
+        "hub: places out of turn");
+  connection.addresses = frame.fields;
+  if (++placed_ == options_.ranks) welcome_all();
 }
 
 // Nothing it says is known to be true.
@@ -156,8 +165,13 @@ std::string HubServer::name_of(const Connection& connection) {
   return detail::join("rank ", connection.rank, " (pid ", connection.hello.pid, ")");
 }
 
-void HubServer::welcome_all() {
+void HubServer::call_all() {
   listener_.close();
+  is_complete_ = true;
+  send_to_all({FrameKind::call});
+}
+
+void HubServer::welcome_all() {
   is_running_ = true;
   std::map<int, Connection*> by_rank;
   for (auto& [fd, c] : connections_)
@@ -177,7 +191,7 @@ Frame HubServer::welcome_of(int rank, const std::map<int, Connection*>& by_rank,
                             const std::vector<std::vector<std::string>>& proofs) const {
   const auto r = size_t(rank);
   Frame frame{FrameKind::welcome};
-  for (const auto& [other, from] : by_rank) frame.fields.push_back(from->hello.addresses[r]);
+  for (const auto& [other, from] : by_rank) frame.fields.push_back(from->addresses[r]);
   if (!options_.token.empty()) {
     for (const auto& [other, from] : by_rank) frame.fields.push_back(from->hello.nonce);
     return frame;
@@ -190,7 +204,7 @@ Frame HubServer::welcome_of(int rank, const std::map<int, Connection*>& by_rank,
 void HubServer::refuse_all(const std::string& reason) {
   send_to_all({FrameKind::refusal, {reason}});
   listener_.close();
-  is_running_ = is_over_ = true;
+  is_complete_ = is_running_ = is_over_ = true;
 }
 
 void HubServer::check_times() {
@@ -202,7 +216,7 @@ void HubServer::check_times() {
     is_over_ = true;
   }
   std::erase_if(connections_, [&](const auto& entry) {
-    return entry.second.rank < 0 && (is_running_ || now > entry.second.hello_by);
+    return entry.second.rank < 0 && (is_complete_ || now > entry.second.hello_by);
   });
   check_joined(now);
 }
@@ -233,7 +247,7 @@ void HubServer::check_joined(Clock::time_point now) {
 std::string HubServer::who_came() const {
   TextStream text;
   for (const auto& [fd, c] : connections_)
-    if (c.rank >= 0) text << name_of(c) << ' ';
+    if (c.rank >= 0 && (!is_complete_ || !c.addresses.empty())) text << name_of(c) << ' ';
   return text.str();
 }
 

@@ -43,6 +43,7 @@ class HubServer {
     bool is_accepted = false;  // it has proved that it is of this job
     int rank = -1;             // until it is one of its ranks
     Hello hello{};
+    std::vector<std::string> addresses{};
     bool said_goodbye = false;
   };
 
@@ -57,6 +58,8 @@ class HubServer {
   void handle_end(const Connection& connection);
   Frame welcome_of(int rank, const std::map<int, Connection*>& by_rank,
                    const std::vector<std::vector<std::string>>& proofs) const;
+  void handle_places(Connection& connection, const Frame& frame);
+  void call_all();
   void welcome_all();
   void refuse_all(const std::string& reason);
   void check_times();
@@ -76,8 +79,8 @@ class HubServer {
       connections_;  // by their sockets: one that is read may change which others there are
   Clock::time_point join_by_, beat_at_{};
   std::set<std::string> told_of_;  // addresses
-  int joined_ = 0;
-  bool is_running_ = false, is_over_ = false;
+  int joined_ = 0, placed_ = 0;
+  bool is_complete_ = false, is_running_ = false, is_over_ = false;
   std::optional<Failure> pending_{};  // a report that a better one may follow
   Clock::time_point verdict_at_{};
   std::thread thread_;

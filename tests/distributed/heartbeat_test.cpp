@@ -45,11 +45,9 @@ struct MuteRank {
     socket = connect_to("127.0.0.1", port);
     FrameReader reader;
     if (!socket || !(wrong = receive_frame(socket, reader, FrameKind::greeting)).empty()) return;
-    const Hello hello{.rank = rank,
-                      .ranks = ranks,
-                      .pid = ::getpid(),
-                      .addresses = std::vector<std::string>(size_t(ranks), address)};
-    send_all(socket, encode(frame_of(hello)));
+    send_all(socket, encode(frame_of(Hello{.rank = rank, .ranks = ranks, .pid = ::getpid()})));
+    if (!(wrong = receive_frame(socket, reader, FrameKind::call)).empty()) return;
+    send_all(socket, encode({FrameKind::places, std::vector<std::string>(size_t(ranks), address)}));
     wrong = receive_frame(socket, reader, FrameKind::welcome);
   }
 };
@@ -120,7 +118,7 @@ TEST(Heartbeats, HubWithoutThemIsSilent) {
       send_all(accepted, encode({FrameKind::greeting, {hub_protocol, "job", ""}}));
       FrameReader reader;
       receive_frame(accepted, reader, FrameKind::hello);
-      send_all(accepted, encode({FrameKind::accepted, {""}}));
+      send_all(accepted, encode({FrameKind::accepted, {""}}) + encode({FrameKind::call}));
       if (welcomes) send_all(accepted, encode({FrameKind::welcome, {"x", "x", "x", "x", "x", "x"}}));
     });
     const auto begin = Clock::now();
