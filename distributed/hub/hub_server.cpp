@@ -66,8 +66,10 @@ void HubServer::accept_one() {
   Socket socket = accept_from(listener_);
   if (!socket || !make_room() || (options_.token.empty() && !is_same_user(socket))) return;
   const int fd = socket.fd();
+  const std::string from = peer_address(socket);
   Connection connection{.stream = FrameStream(std::move(socket)),
                         .nonce = options_.token.empty() ? "" : new_nonce(),
+                        .from = from,
                         .hello_by = Clock::now() + hello_time,
                         .silence = Silence(options_.peer_timeout)};
   if (connection.stream.send({FrameKind::greeting, {hub_protocol, options_.job, connection.nonce}}))
@@ -145,10 +147,10 @@ void HubServer::handle_places(Connection& connection, const Frame& frame) {
 // Nothing it says is known to be true.
 void HubServer::turn_away(Connection& connection, const Hello& hello) {
   connection.stream.send({FrameKind::refusal, {}});
-  const std::string from = peer_address(connection.stream.socket());
-  if (options_.tell && told_of_.size() < most_told_of && told_of_.insert(from).second)
+  if (options_.tell && told_of_.size() < most_told_of && told_of_.insert(connection.from).second)
     options_.tell(detail::join(
-        "join: refused a process at ", from, " that says it is rank ", hello.rank, " (pid ", hello.pid, "): ",
+        "join: refused a process at ", connection.from, " that says it is rank ", hello.rank, " (pid ",
+        hello.pid, "): ",
         options_.token.empty() ? "it has a token, and rank 0 has none" : "it does not prove this job's token",
         "; REPRISE_JOB_TOKEN or --token-file must be the same on all ranks"));
   fail("hub: not of this job");

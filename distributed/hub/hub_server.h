@@ -37,7 +37,7 @@ class HubServer {
  private:
   struct Connection {
     FrameStream stream{};
-    std::string nonce{};
+    std::string nonce{}, from{};  // `from`: its address
     Clock::time_point hello_by{};
     Silence silence;
     bool is_accepted = false;  // it has proved that it is of this job

@@ -124,7 +124,9 @@ class Sealed : public Join {
 
 TEST_F(Sealed, FramesArriveInTheirOrder) {
   Seal seal("key");
-  FrameReader got = reader("key", sealed(seal, beat) + sealed(seal, left) + sealed(seal, beat));
+  std::string bytes;
+  for (const Frame& frame : {beat, left, beat}) bytes += sealed(seal, frame);
+  FrameReader got = reader("key", bytes);
   EXPECT_EQ(got.next()->kind, FrameKind::beat);
   EXPECT_EQ(got.next()->fields, left.fields);
   EXPECT_EQ(got.next()->kind, FrameKind::beat);
