@@ -125,7 +125,7 @@ TEST_F(Ranks, WhereTheyMeetIsNoOptionOfTheRun) {
   testing::run(
       arguments("one", {"--rendezvous", "localhost:7000", "--token-file", "x", "--bind", "localhost"}, 1));
   const std::string config = text_of(folder / "one/config.toml");
-  for (const char* name : {"rendezvous", "token", "bind"})
+  for (const char* name : {"rendezvous", "token-file", "bind"})
     EXPECT_EQ(config.find(name), std::string::npos) << config;
 }
 
