@@ -58,7 +58,10 @@ void HubClient::join(const Options& options) {
   }
   if (!heard && !refusal_.empty())
     throw TransportError({FailureKind::refused, options.rank, "join: " + refusal_});
-  if (!heard) throw TransportError({FailureKind::late, 0, "rank 0 was not found, at none of:" + tried.str()});
+  if (!heard)
+    throw TransportError({FailureKind::late, 0,
+                          tried.empty() ? "rank 0 was not found: it has not said where it is"
+                                        : "rank 0 was not found, at none of:" + tried.str()});
   take_welcome(options, *heard);
 }
 
