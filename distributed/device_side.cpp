@@ -23,7 +23,7 @@ DeviceSide::~DeviceSide() = default;
 void DeviceSide::join(Lane& host, const std::shared_ptr<Transport>& world) {
   if (host.size() == 1) return;
   const std::string gpu = cuda::properties(device_.index).bus_id;
-  const std::string own = gpu + '\n' + (host.rank() == 0 ? new_nccl_id() : "");
+  const std::string own = gpu + '\n' + (host.rank() == 0 ? new_nccl_id(world->interface()) : "");
   const std::vector<std::string> texts = collectives::gather_text(host, own);
   std::map<std::string, int> users;
   for (int rank = 0; rank < host.size(); ++rank) {

@@ -11,6 +11,7 @@
 #include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 #include "reprise/distributed/host_list.h"
+#include "reprise/distributed/hub/address.h"
 #include "reprise/io/crc32c.h"
 
 namespace reprise::distributed {
@@ -148,9 +149,22 @@ std::optional<Environment> read_srun(const Variables& variables) {
   return e;
 }
 
-}  // namespace
+constexpr const char* file_prefix = "file:";
 
-Environment read_environment(const Variables& variables) {
+// --rendezvous in the place of MASTER_ADDR and MASTER_PORT. Of a folder, rank 0 has any free port of its address.
+Variables with_rendezvous(Variables variables, const std::string& rendezvous) {
+  if (rendezvous.starts_with(file_prefix)) {
+    variables.try_emplace("MASTER_ADDR", "localhost");
+    variables["MASTER_PORT"] = "1";
+    return variables;
+  }
+  const HostPort place = host_port_of(rendezvous, 65535 - more_ports);
+  variables["MASTER_ADDR"] = place.host;
+  variables["MASTER_PORT"] = std::to_string(place.port);
+  return variables;
+}
+
+Environment read_rows(const Variables& variables) {
   if (std::optional<Environment> own = read_own(variables)) return *own;
   std::optional<Environment> torchrun = read_torchrun(variables);
   if (torchrun && find(variables, "TORCHELASTIC_RUN_ID")) return *torchrun;
@@ -174,6 +188,23 @@ Environment read_environment(const Variables& variables) {
   srun->address = value_or(variables, "MASTER_ADDR", srun->address);
   if (find(variables, "MASTER_PORT")) srun->port = number(variables, "MASTER_PORT", 1, 65535 - more_ports);
   return *srun;
+}
+
+}  // namespace
+
+Environment read_environment(const Variables& variables) {
+  const std::string* rendezvous = find(variables, rendezvous_variable);
+  if (!rendezvous) return read_rows(variables);
+  const std::string prefix = file_prefix;
+  Environment e = read_rows(with_rendezvous(variables, *rendezvous));
+  check(e.launcher != "--ranks",
+        "environment: --ranks starts ranks that know where they meet: leave --rendezvous out");
+  if (!rendezvous->starts_with(prefix) || e.ranks == 1) return e;
+  e.rendezvous_folder = rendezvous->substr(prefix.size());
+  check(!e.rendezvous_folder.empty(), "environment: --rendezvous is ", quote(*rendezvous),
+        ", and names no folder");
+  if (!find(variables, "MASTER_ADDR")) e.address.clear();
+  return e;
 }
 
 Variables process_variables() {

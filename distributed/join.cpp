@@ -1,7 +1,9 @@
 // Joining the world that the launcher's variables describe.
 #include "reprise/distributed/environment.h"
 #include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/hub/token.h"
 #include "reprise/distributed/process_group.h"
+#include "reprise/distributed/wait_notices.h"
 
 namespace reprise::distributed {
 
@@ -9,7 +11,12 @@ std::unique_ptr<ProcessGroup> ProcessGroup::join(const GroupOptions& options) {
   const Environment environment = read_environment(process_variables());
   if (environment.ranks == 1) return alone(options);
   try {
-    auto world = over(connect_gloo(environment, options.timeout, options.peer_timeout), options);
+    auto world = over(connect_gloo(environment, {.timeout = options.timeout,
+                                                 .peer_timeout = options.peer_timeout,
+                                                 .token = take_token(options.token_file),
+                                                 .bind = options.bind,
+                                                 .tell = options.tell ? options.tell : tell_standard_error}),
+                      options);
     if (options.device.is_cuda()) world->barrier();  // throws where the ranks' GPUs have not met
     return world;
   } catch (const TransportError& error) {

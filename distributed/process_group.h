@@ -31,6 +31,11 @@ struct GroupOptions {
   /// A call that waits for longer is told once, with the ranks that have not made it.
   std::chrono::milliseconds notice_after = std::chrono::seconds(10);
   std::function<void(const std::string& line)> tell{};  ///< by what; empty: a line on standard error
+  /// A file of mode 0600 with the job's token, which ranks beyond loopback prove to one another; empty: REPRISE_JOB_TOKEN, if that is
+  /// set (distributed/hub/token.h).
+  std::string token_file{};
+  /// What rank 0 listens on; empty: the launcher's address for it. "0.0.0.0" is all networks of its machine, of which it warns.
+  std::string bind{};
   /// Where this rank's tensors are, beside the CPU: a GPU that no other rank uses, for which NCCL moves them.
   Device device = Device::cpu();
 };

@@ -38,6 +38,8 @@ class Transport {
   Transport() = default;
   Transport(const Transport&) = delete;
 
+  /// The network interface of its connections, for who makes others beside them; "lo": ranks are on one machine.
+  virtual std::string interface() const { return "lo"; }
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 

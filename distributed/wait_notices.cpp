@@ -8,9 +8,9 @@ namespace {
 
 constexpr std::chrono::milliseconds longest_pause{500}, shortest_pause{20};
 
-void tell_standard_error(const std::string& line) { std::fprintf(stderr, "reprise: %s\n", line.c_str()); }
-
 }  // namespace
+
+void tell_standard_error(const std::string& line) { std::fprintf(stderr, "reprise: %s\n", line.c_str()); }
 
 WaitNotices::WaitNotices(std::chrono::milliseconds after, Tell tell)
     : after_(after), tell_(tell ? std::move(tell) : tell_standard_error), thread_([this] { loop(); }) {}

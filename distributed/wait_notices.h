@@ -11,6 +11,9 @@
 
 namespace reprise::distributed {
 
+/// What lines are told by where a program says nothing else.
+void tell_standard_error(const std::string& line);
+
 /// Looks from a thread of its own, so that a wait that is short costs nothing.
 class WaitNotices {
  public:

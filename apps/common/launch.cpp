@@ -20,7 +20,9 @@
 #include <fmt/core.h>
 
 #include "reprise/distributed/environment.h"
+#include "reprise/distributed/hub/mac.h"
 #include "reprise/distributed/hub/socket.h"
+#include "reprise/distributed/hub/token.h"
 #include "reprise/train/interrupt.h"
 #include "reprise/train/output.h"
 
@@ -70,16 +72,35 @@ int free_port() {
   return port;
 }
 
+// What ranks know one another by. The token is on no command line, in no file and in no environment.
+struct Job {
+  std::string name = random_job();
+  int port = free_port();
+  std::string token = distributed::has_mac() ? distributed::new_token() : "";
+};
+
+// The end of a pipe from which a child reads the token; none without one.
+Socket token_pipe(const std::string& token) {
+  if (token.empty()) return {};
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC) == 0, "--ranks: pipe: ", std::strerror(errno));
+  Socket reader(ends[0]);
+  const Socket writer(ends[1]);
+  check(::write(writer.fd(), token.data(), token.size()) == ssize_t(token.size()),
+        "--ranks: pipe: ", std::strerror(errno));
+  return reader;
+}
+
 // One process, and what it says on standard error.
 class Rank {
  public:
-  Rank(int rank, int ranks, const std::string& job, int port, char** argv, const SignalReader& signals)
-      : rank_(rank) {
+  Rank(int rank, int ranks, const Job& job, char** argv, const SignalReader& signals) : rank_(rank) {
     int ends[2];
     check(::pipe2(ends, O_CLOEXEC) == 0, "--ranks: pipe: ", std::strerror(errno));
     errors_ = Socket(ends[0]);
     const Socket writer(ends[1]);
-    std::vector<std::string> variables = variables_of(rank, ranks, job, port);
+    const Socket token = token_pipe(job.token);
+    std::vector<std::string> variables = variables_of(rank, ranks, job, token);
     std::vector<char*> environment;
     for (std::string& variable : variables) environment.push_back(variable.data());
     environment.push_back(nullptr);
@@ -94,6 +115,7 @@ class Rank {
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGUSR1, SIG_IGN);  // until the rank listens to it
     ::dup2(writer.fd(), STDERR_FILENO);
+    if (token) ::fcntl(token.fd(), F_SETFD, 0);  // exec leaves it open
     if (rank > 0) {
       const int null = ::open("/dev/null", O_RDWR);
       ::dup2(null, STDIN_FILENO);
@@ -143,12 +165,14 @@ class Rank {
   }
 
  private:
-  static std::vector<std::string> variables_of(int rank, int ranks, const std::string& job, int port) {
+  static std::vector<std::string> variables_of(int rank, int ranks, const Job& job, const Socket& token) {
     distributed::Variables variables = distributed::process_variables();
     variables["REPRISE_RANK"] = std::to_string(rank);
     variables["REPRISE_RANKS"] = std::to_string(ranks);
-    variables["REPRISE_JOB"] = job;
-    variables["REPRISE_PORT"] = std::to_string(port);
+    variables["REPRISE_JOB"] = job.name;
+    variables["REPRISE_PORT"] = std::to_string(job.port);
+    variables.erase("REPRISE_JOB_TOKEN");
+    if (token) variables["REPRISE_TOKEN_FD"] = std::to_string(token.fd());
     std::vector<std::string> lines;
     for (const auto& [name, value] : variables) lines.push_back(name + '=' + value);
     return lines;
@@ -168,10 +192,9 @@ class Rank {
 class Launcher {
  public:
   Launcher(const char* name, int ranks, char** argv) : name_(name) {
-    const std::string job = random_job();
-    const int port = free_port();
+    const Job job;
     for (int rank = 0; rank < ranks; ++rank)
-      ranks_.push_back(std::make_unique<Rank>(rank, ranks, job, port, argv, signals_));
+      ranks_.push_back(std::make_unique<Rank>(rank, ranks, job, argv, signals_));
   }
 
   int run() {

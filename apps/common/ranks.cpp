@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
@@ -81,6 +82,10 @@ void close_output() {
 }  // namespace
 
 void take_ranks(CLI::App& train, TrainingOptions& o) {
+  check(o.ranks == 0 || o.rendezvous.empty(),
+        "--rendezvous is for ranks that another launcher starts; --ranks ", o.ranks,
+        " starts ranks that know where they meet");
+  if (!o.rendezvous.empty()) ::setenv(distributed::rendezvous_variable, o.rendezvous.c_str(), 1);
   const distributed::Environment e = environment();
   const bool is_by_itself = e.launcher == "none" || e.launcher == "--ranks";
   check(o.ranks == 0 || is_by_itself, "--ranks ", o.ranks, " starts ranks of its own, and ", e.launcher,
@@ -149,7 +154,9 @@ int on_ranks(const TrainingOptions& o, const std::function<int(distributed::Proc
   distributed::GroupOptions options{
       .timeout = std::chrono::seconds(o.timeout),
       .peer_timeout = std::chrono::seconds(o.peer_timeout),
-      .tell = [](const std::string& line) { train::warn("warning: {}\n", printable(line)); }};
+      .tell = [](const std::string& line) { train::warn("warning: {}\n", printable(line)); },
+      .token_file = o.token_file,
+      .bind = o.bind};
   if (environment().ranks > 1) options.device = device_of(o);
   auto group = distributed::ProcessGroup::join(options);
   if (group->rank() > 0) close_output();

@@ -61,6 +61,23 @@ void add_interval_options(CLI::App& group, TrainingOptions& o) {
   group.add_option("--keep", o.trainer.keep, "Checkpoints to keep")->transform(whole_from(1, INT_MAX));
 }
 
+void add_meeting_options(CLI::App& group, TrainingOptions& o) {
+  group
+      .add_option("--rendezvous", o.rendezvous,
+                  "Where ranks of several machines meet: host:port of rank 0, or file:FOLDER, one that all\n"
+                  "see (default: MASTER_ADDR and MASTER_PORT, as the launcher sets them)")
+      ->check(not_empty());
+  group
+      .add_option("--token-file", o.token_file,
+                  "File of mode 0600 with the secret that ranks of several machines prove to one another\n"
+                  "(default: REPRISE_JOB_TOKEN)")
+      ->check(not_empty());
+  group
+      .add_option("--bind", o.bind,
+                  "Address that rank 0 listens on, in place of its own; 0.0.0.0: all of its machine's")
+      ->check(not_empty());
+}
+
 void add_rank_options(CLI::App& group, TrainingOptions& o) {
   group
       .add_option("--ranks", o.ranks,
@@ -91,6 +108,7 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
       .add_option("--peer-timeout", o.peer_timeout,
                   "Seconds without a heartbeat after which a rank is given up (0: never, for debuggers)")
       ->transform(whole_from(0, 1 << 24));
+  add_meeting_options(group, o);
 }
 
 void add_memory_options(CLI::App& group, TrainingOptions& o) {

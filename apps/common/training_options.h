@@ -39,6 +39,10 @@ struct TrainingOptions : DeviceOptions {
   int64_t ranks = 0;         ///< processes to start; 0: this one alone, or what another launcher has started
   int64_t timeout = 600;     ///< seconds that a rank waits for the others
   int64_t peer_timeout = 3;  ///< seconds without a heartbeat after which a rank is silent; 0: never
+  std::string
+      rendezvous;  ///< where the ranks meet, "host:port" or "file:FOLDER"; empty: as the launcher says
+  std::string token_file;    ///< of the job's token; empty: REPRISE_JOB_TOKEN, if that is set
+  std::string bind;          ///< what rank 0 listens on; empty: its address
   int zero = 0;              ///< stage of ZeRO: what ranks share
   std::string wire = "f32";  ///< what gradients are sent in
   std::string reduce = "tree";  ///< how gradients are added

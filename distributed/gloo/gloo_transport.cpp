@@ -2,18 +2,25 @@
 
 #include <gloo/common/error.h>
 #include <gloo/transport/context.h>
+#include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "reprise/core/error.h"
+#include "reprise/distributed/gloo/closed_listener.h"
+#include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/distributed/hub/hub_server.h"
+#include "reprise/distributed/hub/mac.h"
+#include "reprise/distributed/hub/meeting.h"
 #include "reprise/distributed/late.h"
 
 namespace reprise::distributed {
@@ -27,24 +34,32 @@ constexpr size_t most_notes = 64;  // on their way to one rank: a rank is not fu
 constexpr milliseconds goodbye_time{200};   // a connection ended: its rank's goodbye may still be on its way
 constexpr milliseconds verdict_time{2000};  // for the hub to say why
 
-std::vector<int> ports_of(int first) {
-  std::vector<int> ports;
-  for (int i = 0; i <= more_ports; ++i) ports.push_back(first + i);
-  return ports;
+int port_in(const std::vector<char>& address) {
+  const sockaddr_storage at = ::gloo::transport::tcp::Address(address).getSockaddr();
+  return ntohs(reinterpret_cast<const sockaddr_in&>(at).sin_port);
 }
 
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(const Environment& environment, milliseconds timeout, milliseconds peer_timeout)
-      : rank_(environment.rank), ranks_(environment.ranks), peer_timeout_(peer_timeout) {
+  GlooTransport(const Environment& environment, const JoinOptions& options)
+      : rank_(environment.rank), ranks_(environment.ranks) {
     ignore_sigpipe();
-    const std::string address = loopback_address(environment.address);
-    const std::vector<int> ports = ports_of(environment.port);
-    const auto deadline = Clock::now() + timeout;
-    if (rank_ == 0)
-      server_ = std::make_unique<HubServer>(
-          HubServer::Options{address, ports, environment.job, ranks_, timeout, peer_timeout});
-    connect(environment, address, server_ ? std::vector{server_->port()} : ports, timeout);
+    Meeting meeting(environment, options.token, options.bind, options.tell);
+    const auto deadline = Clock::now() + options.timeout;
+    if (rank_ == 0) {
+      server_ = std::make_unique<HubServer>(HubServer::Options{.address = meeting.listen_address(),
+                                                               .ports = meeting.ports(),
+                                                               .job = environment.job,
+                                                               .ranks = ranks_,
+                                                               .token = options.token,
+                                                               .tell = options.tell,
+                                                               .timeout = options.timeout,
+                                                               .peer_timeout = options.peer_timeout});
+      meeting.announce(server_->port());
+    }
+    join(environment, options, meeting);
+    connect();
+    for (const int port : ports_) close_listener(port);
     prove(deadline);
   }
 
@@ -53,6 +68,7 @@ class GlooTransport final : public Transport {
     hub_.reset();  // no more calls of abort_waits
   }
 
+  std::string interface() const override { return is_loopback(address_) ? "lo" : interface_of(address_); }
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
 
@@ -126,30 +142,51 @@ class GlooTransport final : public Transport {
     std::unique_ptr<Buffer> buffer;
   };
 
-  // The device's pairs listen; the hub tells all ranks where; each two connect. Where the world ends meanwhile, pairs that
-  // wait for the other end are closed: Gloo has no other way to end that.
-  void connect(const Environment& environment, const std::string& address, const std::vector<int>& ports,
-               milliseconds timeout) {
+  // The hub tells all ranks where each one's pairs listen.
+  void join(const Environment& environment, const JoinOptions& options, const Meeting& meeting) {
+    hub_ = std::make_unique<HubClient>(
+        HubClient::Options{.place = [&] { return meeting.place(); },
+                           .job = environment.job,
+                           .token = options.token,
+                           .rank = rank_,
+                           .ranks = ranks_,
+                           .addresses = [&](const std::string& own) { return listen(own, options.timeout); },
+                           .timeout = options.timeout,
+                           .peer_timeout = options.peer_timeout},
+        [this] { end_waits(); });
+  }
+
+  // A device whose pairs listen on the address of the way to rank 0; where each rank finds its pair. Asked for again where the hub was not ours.
+  std::vector<std::string> listen(const std::string& own, milliseconds timeout) {
+    if (own == address_) return addresses_;
     try {
-      device_ = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(address.c_str()));
+      device_ = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(own.c_str()));
       context_ = device_->createContext(rank_, ranks_);
       context_->setTimeout(timeout);
-      std::vector<std::string> addresses(static_cast<size_t>(ranks_));
+      addresses_.assign(static_cast<size_t>(ranks_), "");
       for (int r = 0; r < ranks_; ++r) {
         if (r == rank_) continue;
         const std::vector<char> bytes = context_->createPair(r)->address().bytes();
-        addresses[size_t(r)].assign(bytes.begin(), bytes.end());
+        addresses_[size_t(r)].assign(bytes.begin(), bytes.end());
+        ports_.insert(port_in(bytes));
       }
-      hub_ = std::make_unique<HubClient>(HubClient::Options{address, ports, environment.job, rank_, ranks_,
-                                                            std::move(addresses), timeout, peer_timeout_},
-                                         [this] { end_waits(); });
+    } catch (const ::gloo::Exception& error) { throw TransportError(not_connected(error.what())); }
+    address_ = own;
+    return addresses_;
+  }
+
+  // Each two ranks connect. Where the world ends meanwhile, pairs that wait for the other end are closed: Gloo has no other
+  // way to end that.
+  void connect() {
+    try {
       for (int r = 0; r < ranks_; ++r)
         if (r != rank_) connect_pair(r);
       is_connected_ = true;
-    } catch (const ::gloo::Exception& error) {
-      throw TransportError(
-          {FailureKind::transport, rank_, detail::join("join: Gloo did not connect: ", error.what())});
-    }
+    } catch (const ::gloo::Exception& error) { throw TransportError(not_connected(error.what())); }
+  }
+
+  Failure not_connected(const std::string& error) const {
+    return {FailureKind::transport, rank_, "join: Gloo did not connect: " + error};
   }
 
   void connect_pair(int r) {
@@ -168,7 +205,7 @@ class GlooTransport final : public Transport {
       if (r != rank_) context_->getPair(r)->close();
   }
 
-  // Anybody on this machine may have connected to a pair; only its rank has its proof.
+  // Whoever reaches it may have connected to a pair; only its rank has its proof.
   void prove(Clock::time_point deadline) {
     const size_t size = hub_->proofs_to_send().front().size();
     std::vector<std::string> got(size_t(ranks_), std::string(size, '\0'));
@@ -181,7 +218,7 @@ class GlooTransport final : public Transport {
     }
     exchange(proof_tag, sends, receives, deadline);
     for (int r = 0; r < ranks_; ++r)
-      if (r != rank_ && got[size_t(r)] != hub_->proofs_to_expect()[size_t(r)])
+      if (r != rank_ && !is_same_secret(got[size_t(r)], hub_->proofs_to_expect()[size_t(r)]))
         throw TransportError(
             {FailureKind::refused, r, detail::join("join: a stranger took the connection to rank ", r)});
   }
@@ -246,10 +283,12 @@ class GlooTransport final : public Transport {
   };
 
   int rank_, ranks_;
-  milliseconds peer_timeout_;
   std::unique_ptr<HubServer> server_;  // on rank 0
   std::shared_ptr<::gloo::transport::Device> device_;
   std::shared_ptr<::gloo::transport::Context> context_;
+  std::string address_;                 // of this rank
+  std::vector<std::string> addresses_;  // where each rank finds it
+  std::set<int> ports_;                 // on which its pairs listen
   std::mutex waits_mutex_, notes_mutex_;
   std::vector<Wait> waits_;
   std::map<int, std::deque<std::unique_ptr<SentNote>>> notes_;  // by rank
@@ -262,12 +301,12 @@ class GlooTransport final : public Transport {
 
 bool has_gloo() { return true; }
 
-std::shared_ptr<Transport> connect_gloo(const Environment& environment, milliseconds timeout,
-                                        milliseconds peer_timeout) {
+std::shared_ptr<Transport> connect_gloo(const Environment& environment, const JoinOptions& options) {
+  const milliseconds peer_timeout = options.peer_timeout;
   check(peer_timeout.count() == 0 || peer_timeout >= 4 * beat_time, "join: a peer timeout of ",
         peer_timeout.count(), " ms; heartbeats come every ", beat_time.count(), " ms: give 0 or at least ",
         4 * beat_time.count());
-  return std::make_shared<GlooTransport>(environment, timeout, peer_timeout);
+  return std::make_shared<GlooTransport>(environment, options);
 }
 
 }  // namespace reprise::distributed

@@ -1,6 +1,7 @@
 // Ranks that are processes, over TCP by Gloo: https://github.com/facebookincubator/gloo. One source includes its headers.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "reprise/distributed/environment.h"
@@ -11,10 +12,18 @@ namespace reprise::distributed {
 /// Whether this build has Gloo (Debian's libgloo-dev).
 bool has_gloo();
 
-/// Joins the other ranks: rank 0 listens on the environment's address, which must be one of loopback. Error if this build has
-/// no Gloo; TransportError if the ranks do not come within the timeout, or are not those that were expected. A rank whose
-/// process is not heard for `peer_timeout` is `silent`, from the moment on when all have come; 0: none is.
-std::shared_ptr<Transport> connect_gloo(const Environment& environment, std::chrono::milliseconds timeout,
-                                        std::chrono::milliseconds peer_timeout = default_peer_timeout);
+struct JoinOptions {
+  std::chrono::milliseconds timeout{};  ///< for all ranks to come
+  /// A rank whose process is not heard for so long is `silent`, from the moment on when all have come; 0: none is.
+  std::chrono::milliseconds peer_timeout = default_peer_timeout;
+  std::string token{};  ///< of the job; empty: none, and loopback alone
+  std::string bind{};   ///< what rank 0 listens on; empty: the environment's address
+  std::function<void(const std::string& line)> tell{};  ///< by what warnings are told; empty: they are not
+};
+
+/// Joins the other ranks: rank 0 listens on the environment's address. Error if this build has no Gloo, or the address is not
+/// of loopback and there is no token; TransportError if the ranks do not come within the timeout, or are not those that were
+/// expected.
+std::shared_ptr<Transport> connect_gloo(const Environment& environment, const JoinOptions& options);
 
 }  // namespace reprise::distributed

@@ -40,8 +40,12 @@ std::optional<Frame> FrameReader::next() {
   if (bytes_.size() < head) return {};
   const size_t size = number_at(bytes_, 0);
   check(size <= longest_frame, "hub: what arrived is no frame");
-  check(std::strchr("GHWRFBLT", bytes_[4]) && bytes_[4], "hub: what arrived is no frame");
-  if (bytes_.size() < head + size) return {};
+  check(std::strchr("GHACPWRFBLT", bytes_[4]) && bytes_[4], "hub: what arrived is no frame");
+  if (bytes_.size() < head + size + seal_.size()) return {};
+  const std::string_view all = bytes_;
+  check(is_same_secret(seal_.mac_of(all.substr(0, head + size)), all.substr(head + size, seal_.size())),
+        "hub: a frame's MAC is not that of the frame which comes next");
+  seal_.advance();
   Frame frame{FrameKind(bytes_[4])};
   for (size_t at = head; at < head + size;) {
     check(at + sizeof(uint32_t) <= head + size, "hub: a frame ends within a field");
@@ -51,7 +55,7 @@ std::optional<Frame> FrameReader::next() {
     frame.fields.push_back(bytes_.substr(at, length));
     at += length;
   }
-  bytes_.erase(0, head + size);
+  bytes_.erase(0, head + size + seal_.size());
   return frame;
 }
 

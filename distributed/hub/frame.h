@@ -6,18 +6,23 @@
 #include <vector>
 
 #include "reprise/distributed/errors.h"
+#include "reprise/distributed/hub/seal.h"
 
 namespace reprise::distributed {
 
 enum class FrameKind : char {
-  greeting = 'G',  ///< hub: protocol, job
-  hello = 'H',     ///< rank: rank, ranks, pid, an address for each rank
-  welcome = 'W',   ///< hub: an address of each rank for this one, proofs to send, proofs to expect
-  refusal = 'R',   ///< hub: why the ranks cannot join
-  failure = 'F',   ///< rank to hub, hub to all: kind, rank, message
-  goodbye = 'B',   ///< rank: it makes no more calls
-  left = 'L',      ///< hub: which rank said goodbye
-  beat = 'T',      ///< rank to hub, hub to ranks: nothing but that it is there
+  greeting = 'G',  ///< hub: protocol, job, its nonce (hub/handshake.h)
+  hello = 'H',     ///< rank: who it is, its nonce and proof
+  accepted = 'A',  ///< hub: its proof
+  call = 'C',      ///< hub: all have come
+  places = 'P',    ///< rank: an address for each rank, at which this one now listens
+  welcome =
+      'W',  ///< hub: an address of each rank for this one; their nonces, or proofs to send and proofs to expect
+  refusal = 'R',  ///< hub: why the ranks cannot join; before it has accepted a rank: nothing
+  failure = 'F',  ///< rank to hub, hub to all: kind, rank, message
+  goodbye = 'B',  ///< rank: it makes no more calls
+  left = 'L',     ///< hub: which rank said goodbye
+  beat = 'T',     ///< rank to hub, hub to ranks: nothing but that it is there
 };
 
 struct Frame {
@@ -34,11 +39,14 @@ std::string encode(const Frame& frame);
 class FrameReader {
  public:
   void feed(const std::string& bytes) { bytes_ += bytes; }
-  /// The next one, if it is whole. Error if what stands there is no frame.
+  /// Those that follow have a MAC behind them.
+  void seal(Seal seal) { seal_ = std::move(seal); }
+  /// The next one, if it is whole. Error if what stands there is no frame, or its MAC is another one.
   std::optional<Frame> next();
 
  private:
   std::string bytes_;
+  Seal seal_;
 };
 
 Frame frame_of(const Failure& failure);

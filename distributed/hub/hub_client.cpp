@@ -5,17 +5,26 @@
 #include <algorithm>
 
 #include "reprise/core/listing.h"
+#include "reprise/distributed/hub/mac.h"
 
 namespace reprise::distributed {
 namespace {
 
 constexpr std::chrono::milliseconds greeting_time{1000};  // another server may never speak first
+constexpr std::chrono::milliseconds proof_time{5000};     // as the hub gives a rank
+constexpr std::chrono::milliseconds refusal_time{1000};
 constexpr std::chrono::milliseconds between_tries{20};
 constexpr std::chrono::milliseconds tick{50};
 
 std::chrono::milliseconds until(Clock::time_point deadline) {
   return std::max(std::chrono::milliseconds(0),
                   std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
+}
+
+// What two of a job that do not know each other's tokens can say of them.
+std::string difference_of(const std::string& token, const std::string& hub_nonce) {
+  if (hub_nonce.empty()) return "has no token, and this rank has one";
+  return token.empty() ? "has a token, and this rank has none" : "has another token than this rank";
 }
 
 }  // namespace
@@ -34,51 +43,97 @@ HubClient::~HubClient() {
 
 void HubClient::join(const Options& options) {
   const auto deadline = Clock::now() + options.timeout;
-  Frame hello{FrameKind::hello,
-              {std::to_string(options.rank), std::to_string(options.ranks), std::to_string(getpid())}};
-  hello.fields.insert(hello.fields.end(), options.addresses.begin(), options.addresses.end());
+  auto give_up_at = deadline;
   std::optional<Frame> heard;
-  while (!heard && Clock::now() < deadline) {  // a hub that waited too long for the hello has hung up
-    for (size_t i = 0; !heard && i < options.ports.size(); ++i) {
-      socket_ = connect_to(options.address, options.ports[i]);
-      if (!socket_ || !is_same_user(socket_) || !is_our_hub(options.job) || !send_all(socket_, encode(hello)))
-        continue;
-      heard = answer(deadline + greeting_time);  // the hub's own word is better
-    }
+  Listing tried;
+  while (!heard && Clock::now() < give_up_at) {  // a hub that waited too long for the hello has hung up
+    const std::optional<Place> place = options.place();
+    tried = {};
+    for (size_t i = 0; place && !heard && i < place->ports.size(); ++i)
+      heard = ask(options, place->address, place->ports[i], deadline);
+    if (place) tried.add(place->address, ", ports ", place->ports.front(), " to ", place->ports.back());
+    // A stranger may listen where the hub is to be: another answer may follow.
+    if (!refusal_.empty()) give_up_at = std::min(give_up_at, Clock::now() + refusal_time);
     if (!heard) std::this_thread::sleep_for(between_tries);
   }
-  if (!heard) {
-    Listing tried;
-    tried.add(options.address, ", ports ", options.ports.front(), " to ", options.ports.back());
-    throw TransportError({FailureKind::late, 0, "rank 0 was not found, at none of:" + tried.str()});
-  }
-  if (heard->kind == FrameKind::refusal && !heard->fields.empty())
-    throw TransportError({FailureKind::refused, options.rank, "join: " + heard->fields[0]});
-  const auto n = size_t(ranks_);
-  check(heard->kind == FrameKind::welcome && heard->fields.size() == 3 * n, "hub: a welcome of ",
-        heard->fields.size(), " fields");
-  const auto begin = heard->fields.begin();
-  addresses_.assign(begin, begin + ranks_);
-  sent_.assign(begin + ranks_, begin + 2 * ranks_);
-  expected_.assign(begin + 2 * ranks_, begin + 3 * ranks_);
+  if (!heard && !refusal_.empty())
+    throw TransportError({FailureKind::refused, options.rank, "join: " + refusal_});
+  if (!heard)
+    throw TransportError({FailureKind::late, 0,
+                          tried.empty() ? "rank 0 was not found: it has not said where it is"
+                                        : "rank 0 was not found, at none of:" + tried.str()});
+  take_welcome(options, *heard);
 }
 
-bool HubClient::is_our_hub(const std::string& job) {
-  reader_ = {};
+// What the hub there says once all have come; nothing where there is none of ours.
+std::optional<Frame> HubClient::ask(const Options& options, const std::string& address, int port,
+                                    Clock::time_point deadline) {
+  stream_ = FrameStream(connect_to(address, port));
+  if (!stream_ || (options.token.empty() && !is_same_user(stream_.socket()))) return {};
+  const std::optional<std::string> hub_nonce = greeting(options.job);
+  if (!hub_nonce) return {};
+  const Handshake handshake(options.token, options.job, *hub_nonce);
+  hello_ = handshake.proved({.rank = options.rank, .ranks = options.ranks, .pid = getpid()});
+  if (!stream_.send(frame_of(hello_))) return {};
+  const std::optional<bool> is_accepted = accepts(handshake);
+  if (is_accepted && !*is_accepted)
+    refusal_ = detail::join("rank 0 at ", address, ':', port, ' ', difference_of(options.token, *hub_nonce),
+                            "; REPRISE_JOB_TOKEN or --token-file must be the same on all ranks");
+  if (!is_accepted.value_or(false)) return {};
+  stream_.seal(handshake.key_to_hub(hello_), handshake.key_to_rank(hello_));
+  const auto by = deadline + greeting_time;  // the hub's own word is better
+  const std::optional<Frame> called = answer(by);
+  if (!called || called->kind != FrameKind::call) return called;
+  if (!stream_.send({FrameKind::places, options.addresses(own_address(stream_.socket()))})) return {};
+  return answer(by);
+}
+
+// The nonce of our job's hub, which may be empty; nothing from any other server.
+std::optional<std::string> HubClient::greeting(const std::string& job) {
   try {
     const std::optional<Frame> frame = receive(Clock::now() + greeting_time);
-    return frame && frame->kind == FrameKind::greeting &&
-           frame->fields == std::vector<std::string>{"reprise-hub-1", job};
-  } catch (const Error&) { return false; }  // another server
+    if (!frame || frame->kind != FrameKind::greeting || frame->fields.size() != 3) return {};
+    if (frame->fields[0] != hub_protocol || frame->fields[1] != job) return {};
+    return frame->fields[2];
+  } catch (const Error&) { return {}; }  // another server
+}
+
+// Whether the hub takes this rank, and has proved itself; nothing if it hangs up.
+std::optional<bool> HubClient::accepts(const Handshake& handshake) {
+  try {
+    const std::optional<Frame> frame = receive(Clock::now() + proof_time);
+    if (!frame) return {};
+    return frame->kind == FrameKind::accepted && frame->fields.size() == 1 &&
+           is_same_secret(frame->fields[0], handshake.hub_proof(hello_));
+  } catch (const Error&) { return {}; }
+}
+
+void HubClient::take_welcome(const Options& options, const Frame& frame) {
+  if (frame.kind == FrameKind::refusal && !frame.fields.empty())
+    throw TransportError({FailureKind::refused, options.rank, "join: " + frame.fields[0]});
+  const auto n = size_t(ranks_), me = size_t(options.rank);
+  const bool is_open = options.token.empty();
+  check(frame.kind == FrameKind::welcome && frame.fields.size() == (is_open ? 3 : 2) * n,
+        "hub: a welcome of ", frame.fields.size(), " fields");
+  const auto begin = frame.fields.begin();
+  addresses_.assign(begin, begin + ranks_);
+  if (is_open) {
+    sent_.assign(begin + ranks_, begin + 2 * ranks_);
+    expected_.assign(begin + 2 * ranks_, begin + 3 * ranks_);
+    return;
+  }
+  const std::vector<std::string> nonces(begin + ranks_, begin + 2 * ranks_);
+  check(nonces[me] == hello_.nonce, "hub: a welcome with another nonce of this rank");
+  for (int r = 0; r < ranks_; ++r) {
+    sent_.push_back(pair_proof(options.token, options.rank, r, nonces[me], nonces[size_t(r)]));
+    expected_.push_back(pair_proof(options.token, r, options.rank, nonces[size_t(r)], nonces[me]));
+  }
 }
 
 std::optional<Frame> HubClient::receive(Clock::time_point deadline) {
   while (true) {
-    if (auto frame = reader_.next()) return frame;
-    if (!wait_readable(socket_, until(deadline))) return {};
-    const std::string bytes = receive_some(socket_);
-    if (bytes.empty()) return {};
-    reader_.feed(bytes);
+    if (auto frame = stream_.next()) return frame;
+    if (!wait_readable(stream_.socket(), until(deadline)) || !stream_.receive()) return {};
   }
 }
 
@@ -86,12 +141,10 @@ std::optional<Frame> HubClient::receive(Clock::time_point deadline) {
 std::optional<Frame> HubClient::answer(Clock::time_point deadline) {
   Silence silence(peer_timeout_);
   while (Clock::now() < deadline) {
-    if (auto frame = reader_.next()) {
+    if (auto frame = stream_.next()) {
       if (frame->kind != FrameKind::beat) return frame;
-    } else if (wait_for_bytes(silence)) {
-      const std::string bytes = receive_some(socket_);
-      if (bytes.empty()) return {};
-      reader_.feed(bytes);
+    } else if (wait_for_bytes(silence) && !stream_.receive()) {
+      return {};
     }
   }
   return {};
@@ -99,7 +152,7 @@ std::optional<Frame> HubClient::answer(Clock::time_point deadline) {
 
 // False if nothing has come yet. What has come is heard first, also where this process was stopped.
 bool HubClient::wait_for_bytes(Silence& silence) {
-  if (wait_readable(socket_, tick)) {
+  if (wait_readable(stream_.socket(), tick)) {
     silence.heard();
     return true;
   }
@@ -112,12 +165,10 @@ void HubClient::loop() {
   try {
     while (!is_closing_) {
       beat();
-      if (auto frame = reader_.next()) {
+      if (auto frame = stream_.next()) {
         handle(*frame);
-      } else if (wait_for_bytes(silence)) {
-        const std::string bytes = receive_some(socket_);
-        if (bytes.empty()) break;
-        reader_.feed(bytes);
+      } else if (wait_for_bytes(silence) && !stream_.receive()) {
+        break;
       }
     }
   } catch (const TransportError& error) { return end(error.failure()); } catch (const Error& error) {
@@ -132,7 +183,7 @@ void HubClient::beat() {
   if (now < beat_at_) return;
   beat_at_ = now + beat_time;
   std::lock_guard lock(send_mutex_);
-  send_if_room(socket_, encode({FrameKind::beat}));
+  stream_.send_if_room({FrameKind::beat});
 }
 
 void HubClient::handle(const Frame& frame) {
@@ -155,12 +206,12 @@ void HubClient::end(const Failure& failure) {
 
 void HubClient::report(const Failure& failure) {
   std::lock_guard lock(send_mutex_);
-  send_all(socket_, encode(frame_of(failure)));
+  stream_.send(frame_of(failure));
 }
 
 void HubClient::say_goodbye() {
   std::lock_guard lock(send_mutex_);
-  send_all(socket_, encode({FrameKind::goodbye}));
+  stream_.send({FrameKind::goodbye});
 }
 
 std::optional<Failure> HubClient::failure(std::chrono::milliseconds time) const {

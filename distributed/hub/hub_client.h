@@ -8,9 +8,10 @@
 #include <set>
 #include <thread>
 
-#include "reprise/distributed/hub/frame.h"
+#include "reprise/distributed/hub/frame_stream.h"
+#include "reprise/distributed/hub/handshake.h"
+#include "reprise/distributed/hub/rendezvous.h"
 #include "reprise/distributed/hub/silence.h"
-#include "reprise/distributed/hub/socket.h"
 #include "reprise/distributed/transport.h"
 
 namespace reprise::distributed {
@@ -18,16 +19,19 @@ namespace reprise::distributed {
 class HubClient {
  public:
   struct Options {
-    std::string address = "127.0.0.1";
-    std::vector<int> ports{};  ///< the hub listens on one of them
+    /// Where the hub may be; asked before each try, since a file may say it only later.
+    std::function<std::optional<Place>()> place{};
     std::string job{};
+    std::string
+        token{};  ///< which hub and rank prove to each other; empty: none, and sockets of the same user alone
     int rank = 0, ranks = 1;
-    std::vector<std::string> addresses{};                           ///< where each rank finds this one
+    /// Where each rank finds this one, whose end of the connection to the hub has the address `own`; asked once all have come.
+    std::function<std::vector<std::string>(const std::string& own)> addresses{};
     std::chrono::milliseconds timeout{};                            ///< for the hub and all ranks to come
     std::chrono::milliseconds peer_timeout = default_peer_timeout;  ///< for a heartbeat of the hub; 0: none
   };
   /// Waits until all ranks have come. Throws TransportError: `late` if they do not, `silent` where the hub stops, `refused`
-  /// with its reason. From then on a thread sends heartbeats and listens; it calls `on_failure` once, when the world has ended.
+  /// with its reason, or within a second or so where this rank's token is not the hub's. From then on a thread sends heartbeats and listens; it calls `on_failure` once, when the world has ended.
   HubClient(const Options& options, std::function<void()> on_failure);
   ~HubClient();
   HubClient(const HubClient&) = delete;
@@ -45,10 +49,14 @@ class HubClient {
 
  private:
   void join(const Options& options);
+  std::optional<Frame> ask(const Options& options, const std::string& address, int port,
+                           Clock::time_point deadline);
+  std::optional<std::string> greeting(const std::string& job);
+  std::optional<bool> accepts(const Handshake& handshake);
+  void take_welcome(const Options& options, const Frame& frame);
   std::optional<Frame> receive(Clock::time_point deadline);
   std::optional<Frame> answer(Clock::time_point deadline);
   bool wait_for_bytes(Silence& silence);
-  bool is_our_hub(const std::string& job);
   void loop();
   void beat();
   void handle(const Frame& frame);
@@ -56,8 +64,9 @@ class HubClient {
 
   int ranks_ = 1;
   std::chrono::milliseconds peer_timeout_;
-  Socket socket_;
-  FrameReader reader_;
+  FrameStream stream_;
+  Hello hello_;
+  std::string refusal_;  // why the last hub that did did not take this rank
   std::vector<std::string> addresses_, sent_, expected_;
   std::function<void()> on_failure_;
   mutable std::mutex mutex_;

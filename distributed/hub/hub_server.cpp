@@ -4,7 +4,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <random>
+#include <algorithm>
+
+#include "reprise/distributed/hub/address.h"
+#include "reprise/distributed/hub/token.h"
 
 namespace reprise::distributed {
 namespace {
@@ -12,23 +15,15 @@ namespace {
 constexpr std::chrono::seconds hello_time{5};
 constexpr std::chrono::milliseconds report_time{200};
 constexpr std::chrono::milliseconds short_wait{50}, long_wait{beat_time / 2};
-constexpr size_t spare_connections = 16;
-
-// 128 bits that only the two ranks of a pair get.
-std::string new_proof() {
-  std::random_device device;
-  std::string proof;
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t bits = device();
-    proof.append(reinterpret_cast<const char*>(&bits), sizeof(bits));
-  }
-  return proof;
-}
+constexpr size_t spare_connections = 16, proof_size = 16;
+constexpr size_t most_told_of = 16;  // addresses: a stranger may have many
 
 }  // namespace
 
 HubServer::HubServer(const Options& options) : options_(options), join_by_(Clock::now() + options.timeout) {
   ignore_sigpipe();
+  check(!options_.token.empty() || is_loopback(options_.address), "hub: listening on ", options_.address,
+        " needs a token");
   listener_ = listen_on(options_.address, options_.ports, port_);
   int ends[2];
   check(pipe2(ends, O_CLOEXEC) == 0, "hub: no pipe");
@@ -69,31 +64,52 @@ int HubServer::milliseconds_to_wait() const {
 
 void HubServer::accept_one() {
   Socket socket = accept_from(listener_);
-  if (!socket || connections_.size() >= size_t(options_.ranks) + spare_connections || !is_same_user(socket))
-    return;
-  if (!send_all(socket, encode({FrameKind::greeting, {"reprise-hub-1", options_.job}}))) return;
+  if (!socket || !make_room() || (options_.token.empty() && !is_same_user(socket))) return;
   const int fd = socket.fd();
-  connections_.emplace(fd, Connection{.socket = std::move(socket),
-                                      .hello_by = Clock::now() + hello_time,
-                                      .silence = Silence(options_.peer_timeout)});
+  const std::string from = peer_address(socket);
+  Connection connection{.stream = FrameStream(std::move(socket)),
+                        .nonce = options_.token.empty() ? "" : new_nonce(),
+                        .from = from,
+                        .hello_by = Clock::now() + hello_time,
+                        .silence = Silence(options_.peer_timeout)};
+  if (connection.stream.send({FrameKind::greeting, {hub_protocol, options_.job, connection.nonce}}))
+    connections_.emplace(fd, std::move(connection));
+}
+
+// Strangers that hold all places lose them to who comes later: a rank says who it is at once.
+bool HubServer::make_room() {
+  if (connections_.size() < size_t(options_.ranks) + spare_connections) return true;
+  auto waits_longer = [](const auto& a, const auto& b) {
+    if (a.second.is_accepted != b.second.is_accepted) return b.second.is_accepted;
+    return a.second.hello_by < b.second.hello_by;
+  };
+  const auto longest = std::ranges::min_element(connections_, waits_longer);
+  if (longest->second.is_accepted) return false;
+  connections_.erase(longest);
+  return true;
 }
 
 // False once the connection has ended.
 bool HubServer::read(Connection& connection) {
-  const std::string bytes = receive_some(connection.socket);
-  if (bytes.empty()) return false;
+  if (!connection.stream.receive()) return false;
   connection.silence.heard();
   try {
-    connection.reader.feed(bytes);
-    while (auto frame = connection.reader.next()) handle(connection, *frame);
+    while (auto frame = connection.stream.next()) handle(connection, *frame);
     return true;
-  } catch (const Error&) { return false; }  // what speaks like that is none of ours
+  } catch (const Error& error) {  // what speaks like that is none of ours
+    if (connection.rank < 0 || !is_running_) return false;
+    report({FailureKind::transport, connection.rank, name_of(connection) + ": " + error.what()});
+    connection.rank = -1;  // its end is told
+    return false;
+  }
 }
 
 void HubServer::handle(Connection& connection, const Frame& frame) {
   check((connection.rank < 0) == (frame.kind == FrameKind::hello), "hub: a frame out of turn");
   if (frame.kind == FrameKind::hello) {
     handle_hello(connection, frame);
+  } else if (frame.kind == FrameKind::places) {
+    handle_places(connection, frame);
   } else if (frame.kind == FrameKind::failure) {
     report(failure_in(frame));
   } else if (frame.kind == FrameKind::goodbye) {
@@ -103,20 +119,41 @@ void HubServer::handle(Connection& connection, const Frame& frame) {
 }
 
 void HubServer::handle_hello(Connection& connection, const Frame& frame) {
-  const int64_t ranks = number_in_frame(frame, 1, 1, 1 << 20);
-  const int64_t rank = number_in_frame(frame, 0, 0, ranks - 1);
-  const int64_t pid = number_in_frame(frame, 2, 0, INT64_MAX);
-  if (ranks != options_.ranks)
-    return refuse_all(
-        detail::join("rank ", rank, " (pid ", pid, ") has ", ranks, " ranks, rank 0 has ", options_.ranks));
+  const Hello hello = hello_in(frame);
+  const Handshake handshake(options_.token, options_.job, connection.nonce);
+  if (!handshake.admits(hello)) return turn_away(connection, hello);
+  connection.stream.send({FrameKind::accepted, {handshake.hub_proof(hello)}});
+  connection.stream.seal(handshake.key_to_rank(hello), handshake.key_to_hub(hello));
+  connection.is_accepted = true;
+  if (hello.ranks != options_.ranks)
+    return refuse_all(detail::join("rank ", hello.rank, " (pid ", hello.pid, ") has ", hello.ranks,
+                                   " ranks, rank 0 has ", options_.ranks));
   for (const auto& [fd, other] : connections_)
-    if (other.rank == rank)
-      return refuse_all(detail::join("two processes are rank ", rank, ": pids ", other.pid, " and ", pid));
-  check(frame.fields.size() == size_t(3 + ranks), "hub: a hello of ", frame.fields.size(), " fields");
-  connection.rank = int(rank);
-  connection.pid = pid;
-  connection.addresses.assign(frame.fields.begin() + 3, frame.fields.end());
-  if (++joined_ == options_.ranks) welcome_all();
+    if (other.rank == hello.rank)
+      return refuse_all(detail::join("two processes are rank ", hello.rank, ": pids ", other.hello.pid,
+                                     " and ", hello.pid));
+  connection.rank = hello.rank;
+  connection.hello = hello;
+  if (++joined_ == options_.ranks) call_all();
+}
+
+void HubServer::handle_places(Connection& connection, const Frame& frame) {
+  check(is_complete_ && connection.addresses.empty() && frame.fields.size() == size_t(options_.ranks),
+        "hub: places out of turn");
+  connection.addresses = frame.fields;
+  if (++placed_ == options_.ranks) welcome_all();
+}
+
+// Nothing it says is known to be true.
+void HubServer::turn_away(Connection& connection, const Hello& hello) {
+  connection.stream.send({FrameKind::refusal, {}});
+  if (options_.tell && told_of_.size() < most_told_of && told_of_.insert(connection.from).second)
+    options_.tell(detail::join(
+        "join: refused a process at ", connection.from, " that says it is rank ", hello.rank, " (pid ",
+        hello.pid, "): ",
+        options_.token.empty() ? "it has a token, and rank 0 has none" : "it does not prove this job's token",
+        "; REPRISE_JOB_TOKEN or --token-file must be the same on all ranks"));
+  fail("hub: not of this job");
 }
 
 void HubServer::handle_end(const Connection& connection) {
@@ -127,34 +164,49 @@ void HubServer::handle_end(const Connection& connection) {
 }
 
 std::string HubServer::name_of(const Connection& connection) {
-  return detail::join("rank ", connection.rank, " (pid ", connection.pid, ")");
+  return detail::join("rank ", connection.rank, " (pid ", connection.hello.pid, ")");
+}
+
+void HubServer::call_all() {
+  listener_.close();
+  is_complete_ = true;
+  send_to_all({FrameKind::call});
 }
 
 void HubServer::welcome_all() {
-  listener_.close();
   is_running_ = true;
   std::map<int, Connection*> by_rank;
   for (auto& [fd, c] : connections_)
     if (c.rank >= 0) by_rank[c.rank] = &c;
-  const auto n = by_rank.size();
-  std::vector<std::vector<std::string>> proofs(n);  // from, to
-  for (auto& row : proofs)
-    for (size_t to = 0; to < n; ++to) row.push_back(new_proof());
+  std::vector<std::vector<std::string>> proofs(by_rank.size());  // from, to
+  if (options_.token.empty())
+    for (auto& row : proofs)
+      for (size_t to = 0; to < by_rank.size(); ++to) row.push_back(random_bytes(proof_size));
   for (const auto& [rank, connection] : by_rank) {
-    const auto r = size_t(rank);
-    Frame frame{FrameKind::welcome};
-    for (const auto& [other, from] : by_rank) frame.fields.push_back(from->addresses[r]);
-    for (size_t to = 0; to < n; ++to) frame.fields.push_back(proofs[r][to]);
-    for (size_t from = 0; from < n; ++from) frame.fields.push_back(proofs[from][r]);
-    send_all(connection->socket, encode(frame));
+    connection->stream.send(welcome_of(rank, by_rank, proofs));
     connection->silence.heard();
   }
+}
+
+// Ranks with a token make their proofs of it and of these nonces, and none is sent.
+Frame HubServer::welcome_of(int rank, const std::map<int, Connection*>& by_rank,
+                            const std::vector<std::vector<std::string>>& proofs) const {
+  const auto r = size_t(rank);
+  Frame frame{FrameKind::welcome};
+  for (const auto& [other, from] : by_rank) frame.fields.push_back(from->addresses[r]);
+  if (!options_.token.empty()) {
+    for (const auto& [other, from] : by_rank) frame.fields.push_back(from->hello.nonce);
+    return frame;
+  }
+  frame.fields.insert(frame.fields.end(), proofs[r].begin(), proofs[r].end());
+  for (const auto& row : proofs) frame.fields.push_back(row[r]);
+  return frame;
 }
 
 void HubServer::refuse_all(const std::string& reason) {
   send_to_all({FrameKind::refusal, {reason}});
   listener_.close();
-  is_running_ = is_over_ = true;
+  is_complete_ = is_running_ = is_over_ = true;
 }
 
 void HubServer::check_times() {
@@ -166,7 +218,7 @@ void HubServer::check_times() {
     is_over_ = true;
   }
   std::erase_if(connections_, [&](const auto& entry) {
-    return entry.second.rank < 0 && (is_running_ || now > entry.second.hello_by);
+    return entry.second.rank < 0 && (is_complete_ || now > entry.second.hello_by);
   });
   check_joined(now);
 }
@@ -174,8 +226,8 @@ void HubServer::check_times() {
 void HubServer::beat(Clock::time_point now) {
   if (now < beat_at_) return;
   beat_at_ = now + beat_time;
-  for (const auto& [fd, c] : connections_)
-    if (c.rank >= 0) send_if_room(c.socket, encode({FrameKind::beat}));
+  for (auto& [fd, c] : connections_)
+    if (c.rank >= 0) c.stream.send_if_room({FrameKind::beat});
 }
 
 // From the welcome on; until then a rank sends nothing.
@@ -197,7 +249,7 @@ void HubServer::check_joined(Clock::time_point now) {
 std::string HubServer::who_came() const {
   TextStream text;
   for (const auto& [fd, c] : connections_)
-    if (c.rank >= 0) text << name_of(c) << ' ';
+    if (c.rank >= 0 && (!is_complete_ || !c.addresses.empty())) text << name_of(c) << ' ';
   return text.str();
 }
 
@@ -214,7 +266,8 @@ void HubServer::report(const Failure& failure) {
 }
 
 void HubServer::send_to_all(const Frame& frame) {
-  for (const auto& [fd, c] : connections_) send_all(c.socket, encode(frame));
+  for (auto& [fd, c] : connections_)
+    if (c.is_accepted) c.stream.send(frame);
 }
 
 }  // namespace reprise::distributed

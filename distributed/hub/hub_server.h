@@ -1,18 +1,21 @@
 // HubServer: on rank 0, where ranks meet, and which tells all of them why the world ended: the first cause, not what followed.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <set>
 #include <thread>
 
-#include "reprise/distributed/hub/frame.h"
+#include "reprise/distributed/hub/frame_stream.h"
+#include "reprise/distributed/hub/handshake.h"
 #include "reprise/distributed/hub/silence.h"
-#include "reprise/distributed/hub/socket.h"
 #include "reprise/distributed/transport.h"
 
 namespace reprise::distributed {
 
 /// A rank whose connection ends without a goodbye has died, one that sends no heartbeats is silent. Reports of connections that failed wait for a better cause; all
-/// others are the verdict at once. Nothing but sockets of the same user is listened to, and on loopback alone.
+/// others are the verdict at once. With a token, only who proves it is listened to; without one, only sockets of the same user
+/// are, on loopback alone. What others send changes nothing.
 class HubServer {
  public:
   struct Options {
@@ -20,7 +23,10 @@ class HubServer {
     std::vector<int> ports{0};  ///< the first free one is taken; 0: any
     std::string job{};          ///< ranks of another one go on to the next port
     int ranks = 1;
-    std::chrono::milliseconds timeout{};                            ///< for all ranks to come
+    std::string token{};  ///< which all ranks prove; empty: none
+    std::function<void(const std::string& line)>
+        tell{};                           ///< of ranks without it, once per address; empty: no one
+    std::chrono::milliseconds timeout{};  ///< for all ranks to come
     std::chrono::milliseconds peer_timeout = default_peer_timeout;  ///< for a rank's heartbeat; 0: none
   };
   explicit HubServer(const Options& options);
@@ -30,12 +36,13 @@ class HubServer {
 
  private:
   struct Connection {
-    Socket socket;
-    FrameReader reader{};
+    FrameStream stream{};
+    std::string nonce{}, from{};  // `from`: its address
     Clock::time_point hello_by{};
     Silence silence;
-    int rank = -1;  // until its hello
-    int64_t pid = 0;
+    bool is_accepted = false;  // it has proved that it is of this job
+    int rank = -1;             // until it is one of its ranks
+    Hello hello{};
     std::vector<std::string> addresses{};
     bool said_goodbye = false;
   };
@@ -46,7 +53,13 @@ class HubServer {
   bool read(Connection& connection);
   void handle(Connection& connection, const Frame& frame);
   void handle_hello(Connection& connection, const Frame& frame);
+  void turn_away(Connection& connection, const Hello& hello);
+  bool make_room();
   void handle_end(const Connection& connection);
+  Frame welcome_of(int rank, const std::map<int, Connection*>& by_rank,
+                   const std::vector<std::vector<std::string>>& proofs) const;
+  void handle_places(Connection& connection, const Frame& frame);
+  void call_all();
   void welcome_all();
   void refuse_all(const std::string& reason);
   void check_times();
@@ -65,8 +78,9 @@ class HubServer {
   std::map<int, Connection>
       connections_;  // by their sockets: one that is read may change which others there are
   Clock::time_point join_by_, beat_at_{};
-  int joined_ = 0;
-  bool is_running_ = false, is_over_ = false;
+  std::set<std::string> told_of_;  // addresses
+  int joined_ = 0, placed_ = 0;
+  bool is_complete_ = false, is_running_ = false, is_over_ = false;
   std::optional<Failure> pending_{};  // a report that a better one may follow
   Clock::time_point verdict_at_{};
   std::thread thread_;

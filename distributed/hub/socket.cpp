@@ -1,7 +1,7 @@
 #include "reprise/distributed/hub/socket.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "reprise/core/error.h"
@@ -21,7 +22,7 @@
 namespace reprise::distributed {
 namespace {
 
-sockaddr_in address_of(const std::string& address, int port) {
+sockaddr_in socket_address(const std::string& address, int port) {
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_port = htons(uint16_t(port));
@@ -43,6 +44,20 @@ void set_options(const Socket& socket) {
   setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &one_second, sizeof(one_second));
 }
 
+// The address of one end, by getsockname or getpeername.
+std::optional<sockaddr_in> end_of(const Socket& socket, int (*of)(int, sockaddr*, socklen_t*) noexcept) {
+  sockaddr_in at{};
+  socklen_t size = sizeof(at);
+  if (of(socket.fd(), reinterpret_cast<sockaddr*>(&at), &size) != 0) return {};
+  return at;
+}
+
+std::string text_of(const sockaddr_in& at) {
+  char text[INET_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET, &at.sin_addr, text, sizeof(text));
+  return text;
+}
+
 // As /proc/net/tcp writes it: the address as a number of this machine's byte order, both in hexadecimal.
 std::string in_proc(const sockaddr_in& at) {
   char text[32];
@@ -62,28 +77,13 @@ void ignore_sigpipe() {
     std::signal(SIGPIPE, SIG_IGN);
 }
 
-std::string loopback_address(const std::string& host) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_family = AF_INET;
-  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  check(error == 0, "join: rank 0 is at ", quote(host), ", which has no address: ", gai_strerror(error));
-  char text[INET_ADDRSTRLEN] = "";
-  const auto* at = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
-  inet_ntop(AF_INET, &at->sin_addr, text, sizeof(text));
-  freeaddrinfo(found);
-  check(
-      std::string(text).starts_with("127."), "join: rank 0 is at ", quote(host), ", ", text,
-      ": ranks join on loopback alone, since they do not prove who they are yet; give MASTER_ADDR=127.0.0.1");
-  return text;
-}
-
 Socket listen_on(const std::string& address, const std::vector<int>& ports, int& port) {
   Listing tried;
   for (int p : ports) {
     Socket socket = new_socket();
     const int on = 1;
     setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    sockaddr_in at = address_of(address, p);
+    sockaddr_in at = socket_address(address, p);
     socklen_t size = sizeof(at);
     if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&at), size) == 0 && listen(socket.fd(), 1024) == 0 &&
         getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&at), &size) == 0) {
@@ -92,13 +92,23 @@ Socket listen_on(const std::string& address, const std::vector<int>& ports, int&
     }
     tried.add(address, ':', p, ": ", std::strerror(errno));
   }
-  fail("join: rank 0 finds no free port:", tried.str());
+  fail("join: rank 0 can listen at none of these:", tried.str());
 }
 
-Socket connect_to(const std::string& address, int port) {
+Socket connect_to(const std::string& address, int port, std::chrono::milliseconds timeout) {
   Socket socket = new_socket();
-  sockaddr_in at = address_of(address, port);
-  if (connect(socket.fd(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) return {};
+  sockaddr_in at = socket_address(address, port);
+  const int flags = fcntl(socket.fd(), F_GETFL);
+  fcntl(socket.fd(), F_SETFL, flags | O_NONBLOCK);  // a machine that is gone does not answer for minutes
+  if (connect(socket.fd(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) {
+    pollfd one{socket.fd(), POLLOUT, 0};
+    int error = errno;
+    socklen_t size = sizeof(error);
+    if (error != EINPROGRESS || poll(&one, 1, int(timeout.count())) != 1 ||
+        getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
+      return {};
+  }
+  fcntl(socket.fd(), F_SETFL, flags);
   set_options(socket);
   return socket;
 }
@@ -109,12 +119,19 @@ Socket accept_from(const Socket& listener) {
   return socket;
 }
 
+std::string own_address(const Socket& socket) {
+  const auto at = end_of(socket, getsockname);
+  return at ? text_of(*at) : "";
+}
+
+std::string peer_address(const Socket& socket) {
+  const auto at = end_of(socket, getpeername);
+  return at ? text_of(*at) : "";
+}
+
 bool is_same_user(const Socket& socket) {
-  sockaddr_in mine{}, theirs{};
-  socklen_t size = sizeof(mine);
-  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&mine), &size) != 0) return false;
-  size = sizeof(theirs);
-  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&theirs), &size) != 0) return false;
+  const auto mine = end_of(socket, getsockname), theirs = end_of(socket, getpeername);
+  if (!mine || !theirs) return false;
   std::ifstream table("/proc/net/tcp");
   std::string line;
   while (std::getline(table, line)) {
@@ -122,7 +139,7 @@ bool is_same_user(const Socket& socket) {
     std::string number, local, remote, state, queues, timer, retransmits;
     long uid = -1;
     words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid;
-    if (local == in_proc(theirs) && remote == in_proc(mine)) return uid == long(geteuid());
+    if (local == in_proc(*theirs) && remote == in_proc(*mine)) return uid == long(geteuid());
   }
   return false;
 }
@@ -144,7 +161,7 @@ bool send_all(const Socket& socket, const std::string& bytes) {
 
 bool send_if_room(const Socket& socket, const std::string& bytes) {
   const ssize_t n = send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  if (n < 0) return false;
   return size_t(n) == bytes.size() || send_all(socket, bytes.substr(size_t(n)));
 }
 

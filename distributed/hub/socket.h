@@ -1,4 +1,4 @@
-// Sockets on loopback, and who holds their other end.
+// Sockets, and who holds their other end.
 #pragma once
 
 #include <chrono>
@@ -31,14 +31,17 @@ class Socket {
 /// A peer that goes must not end this process: SIGPIPE is ignored from the first socket on, unless the program handles it.
 void ignore_sigpipe();
 
-/// The address of loopback that `host` names. Error if it names none, or another one: nothing on those is authenticated yet.
-std::string loopback_address(const std::string& host);
-
-/// Listens on the first of `ports` that is free; its number goes to `port`. Error that lists them if none is.
+/// Listens on the first of `ports` that is free; its number goes to `port`. Error that lists them if none is, or if the address
+/// is not one of this machine.
 Socket listen_on(const std::string& address, const std::vector<int>& ports, int& port);
-/// No socket where no process listens.
-Socket connect_to(const std::string& address, int port);
+/// No socket where no process listens, or none answers in time.
+Socket connect_to(const std::string& address, int port,
+                  std::chrono::milliseconds timeout = std::chrono::seconds(2));
 Socket accept_from(const Socket& listener);
+
+/// The address of this end, and of the other one; empty where there is none.
+std::string own_address(const Socket& socket);
+std::string peer_address(const Socket& socket);
 
 /// Whether the process at the other end is one of this user's, as /proc/net/tcp says.
 bool is_same_user(const Socket& socket);
@@ -47,7 +50,7 @@ bool is_same_user(const Socket& socket);
 bool wait_readable(const Socket& socket, std::chrono::milliseconds timeout);
 /// False if the peer has gone, or has taken nothing for a second.
 bool send_all(const Socket& socket, const std::string& bytes);
-/// The same, but where the peer takes nothing now, nothing is sent.
+/// The same, but where the peer takes nothing now, nothing is sent, and it is false.
 bool send_if_room(const Socket& socket, const std::string& bytes);
 /// What has arrived; empty if the peer has gone. Waits if nothing has.
 std::string receive_some(const Socket& socket);

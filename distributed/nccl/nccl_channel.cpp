@@ -26,12 +26,13 @@ std::mutex& mutex() {
   return one;
 }
 
-// Variables that the user has not set. RAS listens on a port of its own; ranks join on loopback alone, and so does NCCL.
-const Nccl& prepared_library() {
-  static const Nccl& library = []() -> const Nccl& {
+// Variables that the user has not set. RAS listens on a port of its own; NCCL keeps to the interface that the ranks joined by.
+const Nccl& prepared_library(const std::string& interface) {
+  static const Nccl& library = [&]() -> const Nccl& {
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
     setenv("NCCL_RAS_ENABLE", "0", 0);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(),
+           0);  // "=": this one, and none whose name begins so
     const Nccl& opened = nccl_library();
     int version = 0;
     opened.get_version(&version);
@@ -48,8 +49,8 @@ bool is_good(ncclResult_t result) { return result == ncclSuccess || result == nc
 
 bool has_nccl() { return true; }
 
-std::string new_nccl_id() {
-  const Nccl& nccl = prepared_library();
+std::string new_nccl_id(const std::string& interface) {
+  const Nccl& nccl = prepared_library(interface);
   std::lock_guard lock(mutex());
   ncclUniqueId id{};
   const ncclResult_t result = nccl.get_unique_id(&id);
@@ -60,7 +61,7 @@ std::string new_nccl_id() {
 class NcclChannel::Communicator {
  public:
   Communicator(const Options& options, Clock::time_point deadline)
-      : world_(options.world), device_(options.device), nccl_(prepared_library()) {
+      : world_(options.world), device_(options.device), nccl_(prepared_library(options.world->interface())) {
     ncclUniqueId id{};
     check(options.id.size() == sizeof(id.internal), "NCCL: an id of ", options.id.size(), " bytes");
     std::memcpy(id.internal, options.id.data(), sizeof(id.internal));

@@ -18,13 +18,14 @@ namespace reprise::distributed {
 bool has_nccl();
 
 /// What one rank gets from NCCL and all ranks of a communicator give it, as bytes. Error if there is no NCCL, or one before
-/// 2.19.
-std::string new_nccl_id();
+/// 2.19. `interface`: the network interface that NCCL is to use, unless the user says another one by NCCL_SOCKET_IFNAME; the
+/// first one of a process counts.
+std::string new_nccl_id(const std::string& interface);
 
 class NcclChannel {
  public:
   struct Options {
-    std::shared_ptr<Transport> world{};  ///< which tells why the world ended
+    std::shared_ptr<Transport> world{};  ///< which tells why the world ended, and has the interface
     Device device{};
     int rank = 0, ranks = 1;  ///< of the group
     std::string id{};         ///< of new_nccl_id, the same on all ranks

@@ -8,9 +8,11 @@ class NcclChannel::Communicator {};
 
 bool has_nccl() { return false; }
 
-std::string new_nccl_id() { fail("several ranks on GPUs need NCCL, which this build does not have"); }
+std::string new_nccl_id(const std::string&) {
+  fail("several ranks on GPUs need NCCL, which this build does not have");
+}
 
-NcclChannel::NcclChannel(const Options&, Clock::time_point) { new_nccl_id(); }
+NcclChannel::NcclChannel(const Options&, Clock::time_point) { new_nccl_id(""); }
 NcclChannel::~NcclChannel() = default;
 
 void NcclChannel::exchange(const Stream&, std::span<const Transport::Send>,

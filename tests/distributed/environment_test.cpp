@@ -154,6 +154,32 @@ TEST(Environment, RefusesWhatIsNoPlace) {
   expect_error([] { read_environment(with(kSrun, {{"SLURM_PROCID", "8"}})); }, "SLURM_PROCID = \"8\"");
 }
 
+TEST(Environment, RendezvousGoesBeforeWhatTheLauncherSays) {
+  auto by = [](const std::string& rendezvous, Variables variables) {
+    return read_environment(with(std::move(variables), {{"REPRISE_RENDEZVOUS", rendezvous}}));
+  };
+  for (const Variables& row : {kTorchrun, kOpenMpi, kMpich, kSrun}) {
+    const Environment place = by("a.b:7000", row);
+    EXPECT_EQ(place.address, "a.b");
+    EXPECT_EQ(place.port, 7000);
+    EXPECT_EQ(place.rendezvous_folder, "");
+    const Environment file = by("file:/shared/a:b", row);
+    EXPECT_EQ(file.rendezvous_folder, "/shared/a:b");
+    EXPECT_EQ(file.rank, read_environment(row).rank);
+    EXPECT_EQ(file.address, row.contains("MASTER_ADDR") ? "10.0.0.7" : "") << "rank 0 knows its own";
+  }
+  const Variables bare = without(without(kTorchrun, "MASTER_ADDR"), "MASTER_PORT");
+  EXPECT_EQ(by("file:x", bare).rendezvous_folder, "x");
+  EXPECT_EQ(by("a:1", bare).address, "a");
+  EXPECT_EQ(by("file:x", with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "6"}})).ranks, 6) << "several machines";
+  expect_place(by("a:1", {}), "none", {0, 1, 0, 1});
+  for (const char* bad : {"a", "a:0", "a:65530", ":1", "file:"})
+    expect_error([&] { by(bad, kTorchrun); }, "--rendezvous is");
+  const Variables own{
+      {"REPRISE_RANK", "0"}, {"REPRISE_RANKS", "2"}, {"REPRISE_JOB", "j"}, {"REPRISE_PORT", "20000"}};
+  expect_error([&] { by("a:1", own); }, "--ranks", "leave --rendezvous out");
+}
+
 TEST(Environment, ReadsTheProcess) {
   setenv("REPRISE_TEST_VARIABLE", "a=b", 1);
   EXPECT_EQ(process_variables().at("REPRISE_TEST_VARIABLE"), "a=b");

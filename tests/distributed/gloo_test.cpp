@@ -8,7 +8,12 @@
 #include <iostream>
 #include <thread>
 
+#include "reprise/distributed/hub/address.h"
+#include "reprise/distributed/hub/mac.h"
+#include "reprise/distributed/hub/rendezvous.h"
+#include "reprise/io/folder.h"
 #include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/io/temp_folder.h"
 #include "reprise/tests/support/child.h"
 #include "reprise/tests/support/errors.h"
 
@@ -21,6 +26,8 @@ using testing::Ranks;
 using testing::run_places;
 using testing::run_ranks;
 using namespace std::chrono_literals;
+
+const std::string token = "0123456789abcdef0123456789abcdef";
 
 class Gloo : public ::testing::Test {
  protected:
@@ -93,8 +100,7 @@ TEST_F(Gloo, KilledRankIsNamedOnAllOthers) {
 TEST_F(Gloo, RankThatNeverComesIsToldByWhoDid) {
   auto places = places_of(3);
   places.erase(places.begin() + 1);
-  const auto wrong = run_places(
-      places, [](ProcessGroup&) { return ""; }, {}, 3s);
+  const auto wrong = run_places(places, [](ProcessGroup&) { return ""; }, {}, {.timeout = 3s});
   for (const std::string& one : wrong) {
     EXPECT_NE(one.find("refused: join: not all of 3 ranks came within 3 s"), std::string::npos) << one;
     EXPECT_NE(one.find("rank 0 (pid "), std::string::npos) << one;
@@ -111,9 +117,49 @@ TEST_F(Gloo, TwoJobsOfOnePortDoNotMeet) {
   for (const std::string& one : wrong) EXPECT_EQ(one, "");
 }
 
-TEST_F(Gloo, RefusesOtherAddressesThanLoopback) {
-  expect_error([] { connect_gloo({.ranks = 2, .address = "10.0.0.1", .port = 20000}, 1s); },
-               "rank 0 is at \"10.0.0.1\"", "on loopback alone");
+TEST_F(Gloo, NeedsATokenBeyondLoopback) {
+  for (const char* address : {"10.0.0.1", "0.0.0.0"})
+    for (const int rank : {0, 1})
+      expect_error(
+          [&] {
+            connect_gloo({.rank = rank, .ranks = 2, .address = address, .port = 20000}, {.timeout = 1s});
+          },
+          std::string("rank 0 is at \"") + address, "set REPRISE_JOB_TOKEN on all of them", "--token-file");
+  expect_error([] { connect_gloo({.ranks = 2, .port = 20000}, {.timeout = 1s, .bind = "0.0.0.0"}); },
+               "rank 0 is at \"127.0.0.1\", 0.0.0.0", "REPRISE_JOB_TOKEN");
+}
+
+std::string sums_of(ProcessGroup& group) {
+  Tensor x = ones(1 << 16).mul_(group.rank() + 1);
+  group.all_reduce(x).wait();
+  return x.to_vector<float>().back() == 6 ? "" : "another sum";
+}
+
+TEST_F(Gloo, RanksWithATokenMeetOnAnAddressOfTheMachine) {
+  const std::vector<std::string> own = own_addresses();
+  if (!has_mac() || own.empty()) GTEST_SKIP() << "needs libcrypto, and an address beside loopback";
+  for (const char* bind : {"", "0.0.0.0"}) {
+    auto places = places_of(3);
+    for (auto& place : places) place.address = own.front();
+    const auto wrong = run_places(places, sums_of, {}, {.timeout = 30s, .token = token, .bind = bind});
+    EXPECT_EQ(wrong, std::vector<std::string>(3)) << bind;
+  }
+}
+
+TEST_F(Gloo, RanksMeetByAFile) {
+  testing::TempFolder folder;
+  if (!has_mac()) GTEST_SKIP() << "needs libcrypto";
+  auto places = places_of(3);
+  for (auto& place : places) {
+    place.rendezvous_folder = folder / "";
+    place.address = place.rank == 0 ? "127.0.0.1" : "";
+  }
+  folder.write("kept", "");
+  RendezvousFile(folder / "", places[0].job, "the token of an earlier job").write("127.0.0.1", 1);
+  std::swap(places[0], places[2]);  // the others look for the file before it is there
+  const auto wrong = run_places(places, sums_of, {}, {.timeout = 30s, .token = token});
+  EXPECT_EQ(wrong, std::vector<std::string>(3));
+  EXPECT_EQ(io::names_in(folder / "").size(), 1u) << "what rank 0 wrote is left";
 }
 
 TEST_F(Gloo, RanksMayBeFarAheadOfOthers) {

@@ -45,19 +45,19 @@ struct MuteRank {
     socket = connect_to("127.0.0.1", port);
     FrameReader reader;
     if (!socket || !(wrong = receive_frame(socket, reader, FrameKind::greeting)).empty()) return;
-    Frame hello{FrameKind::hello, {std::to_string(rank), std::to_string(ranks), std::to_string(::getpid())}};
-    hello.fields.insert(hello.fields.end(), size_t(ranks), address);
-    send_all(socket, encode(hello));
+    send_all(socket, encode(frame_of(Hello{.rank = rank, .ranks = ranks, .pid = ::getpid()})));
+    if (!(wrong = receive_frame(socket, reader, FrameKind::call)).empty()) return;
+    send_all(socket, encode({FrameKind::places, std::vector<std::string>(size_t(ranks), address)}));
     wrong = receive_frame(socket, reader, FrameKind::welcome);
   }
 };
 
 HubClient::Options client_options(int port, int rank, int ranks) {
-  return {.ports = {port},
+  return {.place = [=] { return Place{.ports = {port}}; },
           .job = "job",
           .rank = rank,
           .ranks = ranks,
-          .addresses = std::vector<std::string>(size_t(ranks), "x"),
+          .addresses = [=](const std::string&) { return std::vector<std::string>(size_t(ranks), "x"); },
           .timeout = 20s,
           .peer_timeout = short_timeout};
 }
@@ -115,9 +115,10 @@ TEST(Heartbeats, HubWithoutThemIsSilent) {
     Socket accepted;
     std::thread hub([&] {
       accepted = accept_from(listener);
-      send_all(accepted, encode({FrameKind::greeting, {"reprise-hub-1", "job"}}));
+      send_all(accepted, encode({FrameKind::greeting, {hub_protocol, "job", ""}}));
       FrameReader reader;
       receive_frame(accepted, reader, FrameKind::hello);
+      send_all(accepted, encode({FrameKind::accepted, {""}}) + encode({FrameKind::call}));
       if (welcomes) send_all(accepted, encode({FrameKind::welcome, {"x", "x", "x", "x", "x", "x"}}));
     });
     const auto begin = Clock::now();
@@ -239,7 +240,7 @@ TEST_F(Stopped, RankThatGoesWhileOthersConnectToItIsNamed) {
 
 TEST(Heartbeats, PeerTimeoutsAreNotShorterThanSeveral) {
   if (!has_gloo()) GTEST_SKIP();
-  expect_error([] { connect_gloo({.ranks = 2, .port = 20000}, 1s, 900ms); },
+  expect_error([] { connect_gloo({.ranks = 2, .port = 20000}, {.timeout = 1s, .peer_timeout = 900ms}); },
                "a peer timeout of 900 ms; heartbeats come every 250 ms: give 0 or at least 1000");
 }
 

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <thread>
 
+#include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/tests/support/errors.h"
 
@@ -30,11 +31,12 @@ HubClient::Options client_options(const HubServer& server, int rank, int ranks) 
   std::vector<std::string> addresses;
   for (int to = 0; to < ranks; ++to)
     addresses.push_back("from " + std::to_string(rank) + " to " + std::to_string(to));
-  return {.ports = {server.port()},
+  const int port = server.port();
+  return {.place = [=] { return Place{.ports = {port}}; },
           .job = "job",
           .rank = rank,
           .ranks = ranks,
-          .addresses = addresses,
+          .addresses = [=](const std::string&) { return addresses; },
           .timeout = 20s};
 }
 
@@ -158,10 +160,10 @@ TEST(Hub, TriesTheNextPortWhereAnotherServerListens) {
   HubServer server({.ports = {silent_port, free_port}, .job = "job", .ranks = 1, .timeout = 20s});
   EXPECT_EQ(server.port(), free_port);
   auto options = client_options(server, 0, 1);
-  options.ports = {silent_port, free_port};
+  options.place = [=] { return Place{.ports = {silent_port, free_port}}; };
   HubClient client(options, [] {});
   expect_error([&] { HubServer(HubServer::Options{.ports = {silent_port}, .ranks = 1}); },
-               "rank 0 finds no free port", std::to_string(silent_port), "Address already in use");
+               "rank 0 can listen at none of these:", std::to_string(silent_port), "Address already in use");
 }
 
 // What is no frame ends its own connection alone.
@@ -211,12 +213,43 @@ TEST(Sockets, KnowWhoseTheirOtherEndIs) {
   EXPECT_FALSE(is_same_user(listener)) << "it has no other end";
 }
 
-TEST(Sockets, AreOfLoopbackAlone) {
-  EXPECT_EQ(loopback_address("localhost"), "127.0.0.1");
-  EXPECT_EQ(loopback_address("127.0.0.2"), "127.0.0.2");
-  expect_error([] { loopback_address("10.1.2.3"); }, "rank 0 is at \"10.1.2.3\"", "on loopback alone");
-  expect_error([] { loopback_address("0.0.0.0"); }, "on loopback alone");
-  expect_error([] { loopback_address("no.such.host.invalid"); }, "has no address");
+TEST(Sockets, KnowTheirAddresses) {
+  int port = 0;
+  const Socket listener = listen_on("127.0.0.1", {0}, port);
+  const Socket one = connect_to("127.0.0.1", port), other = accept_from(listener);
+  for (const Socket* end : {&one, &other}) {
+    EXPECT_EQ(own_address(*end), "127.0.0.1");
+    EXPECT_EQ(peer_address(*end), "127.0.0.1");
+  }
+  EXPECT_EQ(peer_address(listener), "");
+}
+
+// 192.0.2.0/24 is no one's (RFC 5737), but for machines of which it is the own.
+TEST(Sockets, WaitForNoMachineThatDoesNotAnswer) {
+  const auto begin = Clock::now();
+  EXPECT_FALSE(connect_to("192.0.2.254", 9, 100ms));
+  EXPECT_LT(Clock::now() - begin, 10s);
+}
+
+TEST(Addresses, AreThoseOfTheirHosts) {
+  EXPECT_EQ(address_of("localhost"), "127.0.0.1");
+  EXPECT_EQ(address_of("10.1.2.3"), "10.1.2.3");
+  expect_error([] { address_of("no.such.host.invalid"); }, "rank 0 is at \"no.such.host.invalid\"",
+               "has no address");
+  EXPECT_EQ(interface_of("127.0.0.1"), "lo");
+  EXPECT_EQ(interface_of("203.0.113.9"), "");
+  for (const std::string& own : own_addresses()) {
+    EXPECT_FALSE(is_loopback(own));
+    EXPECT_NE(interface_of(own), "");
+  }
+}
+
+TEST(Addresses, HaveAPort) {
+  const HostPort place = host_port_of("a.b:29500", 65535);
+  EXPECT_EQ(place.host, "a.b");
+  EXPECT_EQ(place.port, 29500);
+  for (const char* text : {"", "a", "a:", ":1", "a:0", "a:x", "a:70000"})
+    expect_error([&] { host_port_of(text, 65535); }, "--rendezvous is", "not host:port");
 }
 
 TEST(Frames, SurviveAnyCut) {

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "reprise/core/cuda/runtime.h"
-#include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/crc32c.h"
@@ -52,7 +51,7 @@ constexpr int most_ranks = 5;  // of a world that tests make
 constexpr unsigned child_seconds = 120;  // then its alarm ends it
 
 Child start_child(const RankBody& body, const distributed::Environment& place,
-                  const distributed::GroupOptions& options, std::chrono::seconds join_time) {
+                  const distributed::GroupOptions& options, distributed::JoinOptions join) {
   int ends[2];
   if (pipe(ends) != 0) return {};
   std::fflush(nullptr);
@@ -62,7 +61,8 @@ Child start_child(const RankBody& body, const distributed::Environment& place,
     close(ends[0]);
     std::string wrong;
     try {
-      auto group = ProcessGroup::over(connect_gloo(place, join_time, options.peer_timeout), options);
+      join.peer_timeout = options.peer_timeout;
+      auto group = ProcessGroup::over(connect_gloo(place, join), options);
       wrong = run_body(body, *group);
     } catch (const distributed::TransportError& error) {
       wrong = std::string(name_of(error.failure().kind)) + ": " + error.what();
@@ -99,10 +99,10 @@ std::vector<distributed::Environment> places_of(int ranks) {
 
 std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
                                     const distributed::GroupOptions& options,
-                                    std::chrono::seconds join_time) {
+                                    const distributed::JoinOptions& join) {
   std::vector<Child> children;
   for (const distributed::Environment& place : places)
-    children.push_back(start_child(body, place, options, join_time));
+    children.push_back(start_child(body, place, options, join));
   std::vector<std::string> wrong;
   for (const Child& child : children) wrong.push_back(end_of(child));
   return wrong;

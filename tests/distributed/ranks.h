@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reprise/distributed/environment.h"
+#include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/process_group.h"
 
 namespace reprise::testing {
@@ -31,7 +32,8 @@ std::vector<std::string> run_ranks(Ranks kind, int ranks, const RankBody& body,
 std::vector<distributed::Environment> places_of(int ranks);
 std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
                                     const distributed::GroupOptions& options = {},
-                                    std::chrono::seconds join_time = std::chrono::seconds(60));
+                                    const distributed::JoinOptions& join = {
+                                        .timeout = std::chrono::seconds(60)});
 
 /// Of a tensor's elements, wherever they are; "none" of no tensor.
 std::string checksum(const Tensor& x);

@@ -7,6 +7,7 @@
     ./run attack --full               every case there is, however long it takes
     ./run attack --self-test          plants a bug for each part that has one; the part must find it
     ./run attack ranks --count N      kills, stops and starves ranks: a part of its own, which takes minutes
+    ./run attack machines --count N   ranks on two machines, and a cable that is cut N times; as root
 
 Each part is a module in tests/faults/parts; docs/attacks.md says what it tries. Exit code: 0 if all cases passed, 1 if
 one failed, 2 if an option is wrong.
@@ -32,7 +33,7 @@ from harness import World  # noqa: E402: the path comes first
 
 PARTS = ["kills", "power_loss", "failing_calls", "hostile_files", "signals", "cli", "streams", "sharing", "allocations",
          "locale", "fork", "fuzz", "programs"]
-LONG = ["ranks"]  # only where they are named; all their cases are tried
+LONG = ["ranks", "machines"]  # only where they are named; all their cases are tried
 # A bug that the shim plants, and the part that must find it.
 PLANTED = [("late_rename", "kills"), ("no_fsync", "power_loss"), ("silent", "failing_calls"), ("silent", "hostile_files"),
            ("default_signals", "signals"), ("silent", "cli"), ("silent", "streams"),
@@ -120,7 +121,7 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="the same as --seconds 60")
     parser.add_argument("--full", action="store_true", help="all cases, however long it takes")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--count", type=int, default=0, help="of ranks: how many kills, and half as many of the rest")
+    parser.add_argument("--count", type=int, default=0, help="of ranks: how many kills, and half as many of the rest; of machines: how many cuts")
     parser.add_argument("--case", help="only the case of this name, or those that hold it")
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "cpu")

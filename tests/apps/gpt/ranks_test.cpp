@@ -133,6 +133,42 @@ void wait_for_steps(Program& program, const std::string& run_folder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+std::string text_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+}
+
+// What the launcher is given in a variable does not reach them; their own token comes by a pipe.
+TEST_F(Ranks, HaveATokenThatNoEnvironmentShows) {
+  const std::string secret = "a token that is in a variable";
+  ::setenv("REPRISE_JOB_TOKEN", secret.c_str(), 1);
+  Program program(arguments("token", {"--ranks", "2"}, 1000000));
+  ::unsetenv("REPRISE_JOB_TOKEN");
+  wait_for_steps(program, folder / "token");
+  const std::vector<pid_t> ranks = children_of(program.process());
+  ASSERT_EQ(ranks.size(), 2u) << program.err();
+  EXPECT_NE(text_of("/proc/" + std::to_string(program.process()) + "/environ").find(secret),
+            std::string::npos);
+  for (const pid_t rank : ranks) {
+    const std::string environment = text_of("/proc/" + std::to_string(rank) + "/environ");
+    EXPECT_NE(environment.find("REPRISE_RANKS=2"), std::string::npos);
+    EXPECT_EQ(environment.find("REPRISE_JOB_TOKEN"), std::string::npos);
+    EXPECT_EQ(environment.find(secret), std::string::npos);
+  }
+  kill(program.process(), SIGTERM);
+  EXPECT_EQ(program.wait(), 3) << program.err();
+}
+
+TEST_F(Ranks, WhereTheyMeetIsNoOptionOfTheRun) {
+  expect_refused(arguments("a", {"--ranks", "2", "--rendezvous", "localhost:7000"}),
+                 {"--rendezvous is for ranks that another launcher starts"});
+  testing::run(
+      arguments("one", {"--rendezvous", "localhost:7000", "--token-file", "x", "--bind", "localhost"}, 1));
+  const std::string config = text_of(folder / "one/config.toml");
+  for (const char* name : {"rendezvous", "token-file", "bind"})
+    EXPECT_EQ(config.find(name), std::string::npos) << config;
+}
+
 TEST_F(Ranks, ThatAreKilledAreNamedWithinSeconds) {
   for (size_t killed : {0u, 1u}) {
     const std::string out = "killed" + std::to_string(killed);

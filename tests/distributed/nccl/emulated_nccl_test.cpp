@@ -233,7 +233,7 @@ class QuietWorld final : public Transport {
 
 // Groups compare calls first, so this is what a bug of theirs would be.
 TEST_F(EmulatedNccl, UnequalMessagesWaitUntilTheyAreAborted) {
-  const std::string id = new_nccl_id();
+  const std::string id = new_nccl_id("lo");
   auto run_rank = [&](int rank) -> std::string {
     const Device device = Device::cuda(rank);
     cuda::select_device(rank);
@@ -265,9 +265,9 @@ TEST_F(EmulatedNccl, UnequalMessagesWaitUntilTheyAreAborted) {
 }
 
 TEST_F(EmulatedNccl, SetsWhatTheUserHasNot) {
-  new_nccl_id();
+  new_nccl_id("lo");
   EXPECT_STREQ(std::getenv("NCCL_RAS_ENABLE"), "0");
-  EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "lo");
+  EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "=lo");
   EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
 }
 

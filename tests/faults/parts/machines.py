@@ -1,0 +1,199 @@
+"""Ranks on two machines, which are network namespaces with a cable between them: each has an address and a loopback of its
+own. They give the bits of one process, those without the job's token are refused, and where the cable is cut all end and
+say which rank is silent. Needs root and iproute2."""
+
+import contextlib
+import itertools
+import os
+import random
+import re
+import shutil
+import subprocess
+import threading
+import time
+
+from harness import Case, finish, wait_until
+from training import Training, final_state, reference, write_text
+
+CUTS = 20                      # where --count does not say
+PEER_SECONDS, BOUND, SLACK = 2, 3, 3   # the bound: peer timeout and 1 s; slack: for a machine that is loaded
+ADDRESSES = ["10.77.0.1", "10.77.0.2"]
+TOKEN = "4f1c2b8a9d3e5f60718293a4b5c6d7e8"
+ACCUMULATE = ["--accumulate", 4]
+
+
+class FourParts(Training):
+    """A run whose steps have four micro-batches, so that one, two and four ranks have the same bits."""
+
+    def words(self, world, *more):
+        return super().words(world, *ACCUMULATE, *more)
+
+
+SHORT = FourParts(steps=12)
+ENDLESS = FourParts(steps=10**6, save_every=100, eval_every=0, sample_every=0)
+_numbers = itertools.count()
+_times = []
+_lock = threading.Lock()
+
+
+def missing():
+    """Why there are no machines here, or None."""
+    if os.geteuid() != 0:
+        return "it needs root"
+    if not shutil.which("ip"):
+        return "it needs iproute2"
+    made = subprocess.run(["ip", "netns", "add", f"reprise-{os.getpid()}-probe"], capture_output=True, check=False)
+    if made.returncode != 0:
+        return f"ip netns: {made.stderr.decode().strip()}"
+    subprocess.run(["ip", "netns", "del", f"reprise-{os.getpid()}-probe"], check=False)
+    return None
+
+
+@contextlib.contextmanager
+def two_machines():
+    """The names of two namespaces, with a cable between them: `veth` in each."""
+    number = next(_numbers)
+    names = [f"reprise-{os.getpid()}-{number}{side}" for side in "ab"]
+    ip = lambda *words: subprocess.run(["ip", *words], check=True, capture_output=True)
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip("-n", names[0], "link", "add", "veth", "type", "veth", "peer", "name", "veth", "netns", names[1])
+        for name, address in zip(names, ADDRESSES):
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", "veth")
+            for link in ("lo", "veth"):
+                ip("-n", name, "link", "set", link, "up")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def start(world, folder, machine, rank, ranks, words, variables=None):
+    """A rank on a machine, by the variables that torchrun would set."""
+    own = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29500",
+           "TORCHELASTIC_RUN_ID": folder.name}
+    own |= {"REPRISE_JOB_TOKEN": TOKEN} if variables is None else variables
+    return world.start(["ip", "netns", "exec", machine, *words], folder, environment=own)
+
+
+def ends(processes, seconds):
+    """The outcomes of all, which are read side by side."""
+    outcomes = [None] * len(processes)
+
+    def wait(place, process, command):
+        outcomes[place] = finish(process, command, seconds)
+
+    threads = [threading.Thread(target=wait, args=(place, *started)) for place, started in enumerate(processes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def same_bits(world, folder):
+    """What differs from a run of one process."""
+    return None if final_state(folder) == reference(world, SHORT) else "other bits than one process's"
+
+
+def trained(ranks, more):
+    """Two or four ranks, half of them on each machine."""
+    def check(world, folder):
+        write_text(folder)
+        (folder / "meet").mkdir()
+        (folder / "token").write_text(TOKEN + "\n")
+        (folder / "token").chmod(0o600)
+        with two_machines() as machines:
+            processes = [start(world, folder, machines[rank * 2 // ranks], rank, ranks, SHORT.words(world, *more), {})
+                         for rank in range(ranks)]
+            for outcome in ends(processes, 60):
+                if outcome.code != 0:
+                    return outcome.problem("it does not train")
+        return same_bits(world, folder)
+    return check
+
+
+def without_token(world, folder):
+    """No rank has a token: each is an error at once."""
+    write_text(folder)
+    with two_machines() as machines:
+        processes = [start(world, folder, machine, rank, 2, SHORT.words(world), {})
+                     for rank, machine in enumerate(machines)]
+        for outcome in ends(processes, 10):
+            if outcome.code != 2 or "REPRISE_JOB_TOKEN" not in outcome.err:
+                return outcome.problem("it is not refused")
+    return None
+
+
+def wrong_token(world, folder):
+    """A rank with another token is refused in a second or so; rank 0 says so once, waits, and trains with the right one."""
+    write_text(folder)
+    with two_machines() as machines:
+        first = start(world, folder, machines[0], 0, 2, SHORT.words(world))
+        time.sleep(0.5)
+        begin = time.monotonic()
+        wrong = finish(*start(world, folder, machines[1], 1, 2, SHORT.words(world), {"REPRISE_JOB_TOKEN": TOKEN[::-1]}), 20)
+        if wrong.code != 4 or "another token than this rank" not in wrong.err:
+            return wrong.problem("it is not refused")
+        if time.monotonic() - begin > 2 + SLACK:
+            return wrong.problem("it is refused late")
+        right = start(world, folder, machines[1], 1, 2, SHORT.words(world))
+        outcomes = ends([first, right], 60)
+        for outcome in outcomes:
+            if outcome.code != 0:
+                return outcome.problem("it does not train")
+        told = re.findall(rf"refused a process at {ADDRESSES[1]} that says it is rank 1", outcomes[0].err)
+        if len(told) != 1:
+            return outcomes[0].problem(f"rank 0 says {len(told)} times who was refused")
+    return same_bits(world, folder)
+
+
+def cut(world, folder, number):
+    """The cable is cut at a random moment, from either side."""
+    moments = random.Random(f"{world.seed} cut {number}")
+    write_text(folder)
+    with two_machines() as machines:
+        words = ENDLESS.words(world, "--peer-timeout", PEER_SECONDS)
+        processes = [start(world, folder, machines[rank // 2], rank, 4, words) for rank in range(4)]
+        log = folder / "r" / "metrics.jsonl"
+        if not wait_until(lambda: log.exists() and log.stat().st_size > 0, 40):
+            return ends(processes, 0.1)[0].problem("it does not begin")
+        time.sleep(moments.uniform(0, 1))
+        subprocess.run(["ip", "-n", moments.choice(machines), "link", "set", "veth", "down"], check=True)
+        begin = time.monotonic()
+        outcomes = ends(processes, 40)
+        seconds = time.monotonic() - begin
+    for rank, outcome in enumerate(outcomes):
+        silent = "[23]" if rank < 2 else "0"  # beyond the cut; there rank 0 is the hub, and the only one that is known
+        if outcome.code != 5 or not re.search(rf"rank {silent}\b.* is silent", outcome.err):
+            return outcome.problem(f"rank {rank} does not name a rank beyond the cut")
+    with _lock:
+        _times.append(seconds)
+    return f"the ranks took {seconds:.1f} s" if seconds > BOUND + SLACK else None
+
+
+def report():
+    """How long the ranks took after a cut, or why nothing was tried."""
+    if reason := missing():
+        return f"skipped: {reason}"
+    ordered = sorted(_times)
+    if not ordered:
+        return "no cable was cut"
+    return (f"cut: in {len(ordered)} cases, all ranks had ended after {ordered[len(ordered) // 2]:.2f} s (median), "
+            f"{ordered[-1]:.2f} s (longest), with a peer timeout of {PEER_SECONDS} s")
+
+
+def cases(world):
+    if missing():
+        return
+    by_file = ["--rendezvous", "file:meet", "--bind", ADDRESSES[0], "--token-file", "token"]
+    named = {"2 ranks": trained(2, ["--token-file", "token"]), "4 ranks": trained(4, ["--token-file", "token"]),
+             "by a file": trained(2, by_file),
+             "by a place": trained(2, ["--rendezvous", f"{ADDRESSES[0]}:31000", "--token-file", "token"]),
+             "on all networks": trained(2, ["--bind", "0.0.0.0", "--token-file", "token"]),
+             "no token": without_token, "wrong token": wrong_token}
+    for name, check in named.items():
+        yield Case(name, lambda folder, check=check: check(world, folder))
+    for number in range(world.count or CUTS):
+        yield Case(f"cut {number}", lambda folder, number=number: cut(world, folder, number))
