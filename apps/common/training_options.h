@@ -41,10 +41,10 @@ struct TrainingOptions : DeviceOptions {
   int64_t peer_timeout = 3;  ///< seconds without a heartbeat after which a rank is silent; 0: never
   std::string
       rendezvous;  ///< where the ranks meet, "host:port" or "file:FOLDER"; empty: as the launcher says
-  std::string token_file;    ///< of the job's token; empty: REPRISE_JOB_TOKEN, if that is set
-  std::string bind;          ///< what rank 0 listens on; empty: its address
-  int zero = 0;              ///< stage of ZeRO: what ranks share
-  std::string wire = "f32";  ///< what gradients are sent in
+  std::string token_file;       ///< of the job's token; empty: REPRISE_JOB_TOKEN, if that is set
+  std::string bind;             ///< what rank 0 listens on; empty: its address
+  int zero = 0;                 ///< stage of ZeRO: what ranks share
+  std::string wire = "f32";     ///< what gradients are sent in
   std::string reduce = "tree";  ///< how gradients are added
   int64_t bits_of_ranks = 0;    ///< the number of ranks whose bits the run has; 0: those of any, or not known
   bool rank_logs = false;       ///< keep what each rank says on standard error

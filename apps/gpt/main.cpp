@@ -6,7 +6,7 @@
 #include "reprise/apps/gpt/options.h"
 #include "reprise/core/error.h"
 #include "reprise/distributed/errors.h"
-#include "reprise/distributed/flight.h"
+#include "reprise/distributed/flight/flight.h"
 #include "reprise/train/output.h"
 
 int main(int argc, char** argv) {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "reprise/distributed/flight.h"
+#include "reprise/distributed/flight/flight.h"
 #include "reprise/io/file.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/io/temp_folder.h"

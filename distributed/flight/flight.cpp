@@ -1,4 +1,4 @@
-#include "reprise/distributed/flight.h"
+#include "reprise/distributed/flight/flight.h"
 
 #include <algorithm>
 #include <map>
