@@ -9,6 +9,7 @@
 #include "reprise/io/run_log.h"
 #include "reprise/tests/distributed/sharded/wide_net.h"
 #include "reprise/tests/io/temp_folder.h"
+#include "reprise/tests/support/compare.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/ranks/rank_times.h"
 #include "reprise/train/ranks/same_state.h"

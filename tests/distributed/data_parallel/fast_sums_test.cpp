@@ -7,6 +7,7 @@
 #include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/distributed/sharded/wide_net.h"
+#include "reprise/tests/support/compare.h"
 
 namespace reprise::distributed {
 namespace {
