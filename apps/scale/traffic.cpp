@@ -13,7 +13,8 @@ std::vector<SentBucket> sent_buckets(const std::vector<Layer>& layers,
   std::vector<size_t> layer_of;
   for (size_t i = 0; i < layers.size(); ++i)
     for (int64_t numel : layers[i].parameters) {
-      parameters.push_back(Tensor::hollow({.shape = {numel}, .strides = {1}, .dtype = DType::f32, .device = {}}));
+      parameters.push_back(
+          Tensor::hollow({.shape = {numel}, .strides = {1}, .dtype = DType::f32, .device = {}}));
       layer_of.push_back(i);
     }
   std::vector<SentBucket> sent;
