@@ -123,7 +123,7 @@ TEST(ScaleTraffic, MemoryOfActivationsShadowsAndPartialSums) {
 
 TEST(ScaleTraffic, RefusesModelsThatThereAreNot) {
   for (const char* name : {"gpt_", "gpt_4x", "gpt_4x100", "gpt_0x64", "gpt_4x128x2", "vit"})
-    expect_error([=] { model_shape(name); }, {"'" + std::string(name) + "'", "gpt2_124m", "gpt_LxW"});
+    expect_error([=] { model_shape(name); }, {'"' + std::string(name) + '"', "gpt2_124m", "gpt_LxW"});
 }
 
 }  // namespace
