@@ -22,8 +22,9 @@ struct ScaleRow {
   double efficiency = 0;         ///< tokens per second and rank, of those of one rank alone
   double slowest = 1;            ///< the slowest rank's compute beside the mean
   RankMemory memory{};
-  std::string
-      limit{};  ///< "compute", where less than 2 % are lost; "stragglers", "latency", "last bucket", "NVLink", "network"
+  /// "compute", where less than 2 % of the step are lost; otherwise what most is lost to: "stragglers", "latency", "last bucket",
+  /// "bandwidth" within the node, or "network".
+  std::string limit{};
 };
 ScaleRow scale_row(const Scenario& scenario, int ranks);
 

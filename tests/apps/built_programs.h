@@ -31,6 +31,11 @@ inline const char* jepa_program() {
   return path.c_str();
 }
 
+inline const char* scale_program() {
+  static const std::string path = beside_this_program("reprise-scale");
+  return path.c_str();
+}
+
 inline const char* recompute_program() {
   static const std::string path = beside_this_program("reprise-recompute");
   return path.c_str();
