@@ -25,6 +25,7 @@ struct AutogradMeta final : AutogradSlot {
 
   std::vector<Shadow> shadows;  ///< guarded by `mutex`
   bool stands_in = false;       ///< see mark_stand_in
+  bool is_parameter = false;    ///< see mark_parameter
 
   Tensor grad;
   std::optional<DType> grad_dtype;  ///< of `grad`; none: the leaf's own

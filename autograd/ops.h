@@ -133,9 +133,17 @@ Tensor stack(const TensorList& parts, int64_t dim);
 TensorList split(const Tensor& x, int64_t size, int64_t dim);  ///< pieces of `size`, the last may be smaller
 Tensor gather(const Tensor& x, const Tensor& index);           ///< along the last dimension
 
+/// What an operation gives.
+struct ResultOptions {
+  /// Its dtype. Where it is not the input's: with the bits of the operation in f32 and a cast. f64 for f64 alone. None: as
+  /// docs/ops.md has it, which is the dtype of the input outside of autocast. Of a product it is the dtype that its sums
+  /// are rounded to: in f32 the product of 16-bit numbers is not rounded at all, where a cast behind it finds 16 bits.
+  std::optional<DType> out{};
+};
+
 // Linear algebra.
 /// (..., M, K) x (..., K, N) -> (..., M, N); batch dimensions broadcast.
-Tensor matmul(const Tensor& a, const Tensor& b);
+Tensor matmul(const Tensor& a, const Tensor& b, const ResultOptions& result = {});
 Tensor outer(const Tensor& a, const Tensor& b);  ///< (M), (N) -> (M, N)
 
 struct LinearEpilogue {
@@ -144,6 +152,9 @@ struct LinearEpilogue {
   Tensor scale{};     ///< (out), optional: a factor for each channel (LayerScale)
   Tensor
       row_scale{};  ///< optional: a factor for each sample, of x's first dimension, without gradient (DropPath)
+  /// The dtype of the result, all of the epilogue included, as ResultOptions has it. None: the wider of those of the
+  /// product and the residual.
+  std::optional<DType> out{};
 };
 /// residual + row_scale * scale * activation(x W^T + bias): x (..., in), weight (out, in), bias (out) or undefined
 /// -> (..., out).
@@ -155,13 +166,6 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
            const Tensor& bias2, Activation activation = Activation::gelu_tanh,
            const LinearEpilogue& end = {});
-
-/// What an operation gives.
-struct ResultOptions {
-  /// Its dtype. Where it is not the input's: with the bits of the operation in f32 and a cast, in one pass. f64 for f64
-  /// alone. None: as docs/ops.md has it, which is the dtype of the input outside of autocast.
-  std::optional<DType> out{};
-};
 
 // Layers.
 /// Over the last dimension (Ba et al. 2016); gamma and beta of its size, or undefined.
@@ -275,7 +279,8 @@ Tensor pad(const Tensor& x, const PadOptions& options);
 
 /// Images x (N, C, H, W), cut into patches of P x Q from the left and from above, as tokens (N, T, W): patch x weight
 /// (W, C, P, Q) + bias (W) or undefined (Dosovitskiy et al. 2021). Error unless the patches tile the images.
-Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                   const ResultOptions& result = {});
 
 /// Zeroes each element with probability p and scales the rest by 1 / (1 - p). One offset of `generator` per
 /// call.
@@ -301,9 +306,12 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;  ///< rows with this target count nothing
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;  ///< mean: over the rows that count; if none does, the loss is 0
+  /// The dtype of the loss, which is computed in f32: as ResultOptions has it. None: f32 under autocast, else the logits'.
+  /// Of 16-bit logits outside of autocast `DType::f32` gives a loss that is not rounded to 16 bits.
+  std::optional<DType> out{};
 };
 void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
-  visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction);
+  visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction), visit(options.out);
 }
 /// Softmax cross-entropy of logits (..., V) against class indices i64 (...), or against probabilities (..., V) of a
 /// floating dtype, which get no gradient and know no ignore_index. Against indices, logits of 16 bits are kept, for their

@@ -45,8 +45,16 @@ bool belongs_to_graphs(const Tensor& weight) {
 }  // namespace
 
 bool has_shadow(const Tensor& x) {
-  if (x.dtype() != DType::f32 || !x.is_leaf() || !x.requires_grad() || !x.is_contiguous()) return false;
-  return !find_meta(x)->stands_in;
+  if (x.dtype() != DType::f32 || !x.is_leaf() || !x.is_contiguous()) return false;
+  const std::shared_ptr<AutogradMeta> meta = find_meta(x);
+  return meta && (meta->requires_grad || meta->is_parameter) && !meta->stands_in;
+}
+
+void mark_parameter(const Tensor& x) { require_meta(x)->is_parameter = true; }
+
+bool is_parameter(const Tensor& x) {
+  const std::shared_ptr<AutogradMeta> meta = find_meta(x);
+  return meta && meta->is_parameter;
 }
 
 Tensor shadow_of(const Tensor& weight, DType dtype, amp::Shadows kept) {

@@ -8,9 +8,13 @@
 
 namespace reprise::autograd {
 
-/// Whether autocast reads x by a shadow: a contiguous f32 leaf that requires grad. Of everything else it records a
-/// cast.
+/// Whether autocast reads x by a shadow: a contiguous f32 leaf that requires grad or is a module's parameter, such as one of
+/// a frozen layer. Of everything else it records a cast.
 bool has_shadow(const Tensor& x);
+
+/// Marks the leaf x as a module's parameter, for as long as it lives.
+void mark_parameter(const Tensor& x);
+bool is_parameter(const Tensor& x);
 
 /// The value of a weight in `dtype`: the one that it keeps, if that was made of its present data, else a new one, which
 /// it keeps as `kept` says. `weight` is the leaf, or what hooks gave back of it.

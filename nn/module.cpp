@@ -4,6 +4,7 @@
 #include <map>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/shadow.h"
 #include "reprise/core/listing.h"
 #include "reprise/core/tensor_set.h"
 #include "reprise/nn/registration.h"
@@ -181,6 +182,7 @@ Tensor Module::register_parameter(std::string name, const Tensor& value, WeightD
   check_free(name);
   check(value.defined(), "Module: the parameter \"", name, "\" is undefined");
   value.set_requires_grad();
+  autograd::mark_parameter(value);  // a frozen one is read by its shadow too
   detail::note_made(*this, name, value);
   if (value.numel() > 0) value.storage()->set_category(MemoryCategory::parameters);
   names_.insert(name);

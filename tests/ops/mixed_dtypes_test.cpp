@@ -149,6 +149,56 @@ TEST(MixedDTypes, EpiloguesOfProductsPassEveryCheckOfAnOp) {
   }
 }
 
+// Outside of a scope: the factors have one dtype, the result the one that is asked for.
+TEST(MixedDTypes, ResultsOfProductsPassEveryCheckOfAnOp) {
+  for (const auto& [of, out] :
+       {std::pair{f32, bf16}, std::pair{f32, f16}, std::pair{bf16, f32}, std::pair{f16, f32}}) {
+    const auto all = [of = of, out = out](size_t count) {
+      return OpDTypes{std::vector<DType>(count, of), out};
+    };
+    check_op(OpCase{
+        .name = "linear",
+        .inputs = {{{2, 3, 5}}, {{7, 5}}, {{7}}, {{2, 3, 7}}},
+        .fn =
+            [out = out](const TensorList& in) {
+              return linear(in[0], in[1], in[2], {.residual = in[3], .out = out});
+            },
+        .composite =
+            [](const TensorList& in) { return composite::linear(in[0], in[1], in[2], {.residual = in[3]}); },
+        .roundings = 32,  // dy is rounded for the products
+        .sums_bias_with_weight = true,
+        .large_inputs = {{{131, 40}}, {{72, 40}}, {{72}}, {{131, 72}}},
+        .dtypes = all(4)});
+    check_op(OpCase{.name = "mlp",
+                    .inputs = {{{3, 5}}, {{7, 5}}, {{7}}, {{4, 7}}, {{4}}},
+                    .fn =
+                        [out = out](const TensorList& in) {
+                          return mlp(in[0], in[1], in[2], in[3], in[4], Activation::gelu, {.out = out});
+                        },
+                    .composite =
+                        [](const TensorList& in) {
+                          return composite::mlp(in[0], in[1], in[2], in[3], in[4], Activation::gelu, {});
+                        },
+                    .roundings = 64,
+                    .sums_bias_with_weight = true,
+                    .dtypes = all(5)});
+    check_op(OpCase{.name = "matmul",
+                    .inputs = {{{2, 3, 5}}, {{5, 7}}},
+                    .fn = [out = out](const TensorList& in) { return matmul(in[0], in[1], {.out = out}); },
+                    .composite = [](const TensorList& in) { return matmul(in[0], in[1]); },
+                    .roundings = 32,
+                    .dtypes = all(2)});
+    check_op(OpCase{
+        .name = "patch_embed",
+        .inputs = {{{2, 3, 4, 6}}, {{5, 3, 2, 2}}, {{5}}},
+        .fn = [out = out](const TensorList& in) { return patch_embed(in[0], in[1], in[2], {.out = out}); },
+        .composite = [](const TensorList& in) { return composite::patch_embed(in[0], in[1], in[2]); },
+        .roundings = 32,
+        .sums_bias_with_weight = true,
+        .dtypes = all(3)});
+  }
+}
+
 TEST(MixedDTypes, SumsAndJoinsPassEveryCheckOfAnOp) {
   for (DType half : {bf16, f16})
     for (bool wide_first : {false, true}) {

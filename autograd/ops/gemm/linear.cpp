@@ -5,6 +5,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/elementwise/elementwise_table.h"
@@ -32,12 +33,23 @@ KernelEpilogue::KernelEpilogue(const Tensor& bias, const LinearEpilogue& options
   views.row_scale = optional_view(row_scale_);
 }
 
-Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue) {
-  const DType dtype = epilogue.residual ? promote(x.dtype(), epilogue.residual.dtype) : x.dtype();
-  Tensor y = Tensor::empty({x.size(0), weight.size(0)}, dtype, x.device());
-  kernels::gemm(current_stream(x.device()),
-                {.a = x, .b = transpose(weight.view(), 0, 1), .c = y, .epilogue = epilogue});
-  return y;
+Tensor product_in(DType out, DType factors, const Shape& shape, Device device,
+                  const std::function<void(const Tensor& c)>& run) {
+  NoGrad guard;
+  const bool writes = out == factors || (is_half(factors) && out == DType::f32);
+  Tensor c = Tensor::empty(shape, writes ? out : DType::f32, device);
+  run(c);
+  return converted(c, out);
+}
+
+Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue,
+                      std::optional<DType> out) {
+  const DType widest = epilogue.residual ? promote(x.dtype(), epilogue.residual.dtype) : x.dtype();
+  return product_in(
+      out.value_or(widest), x.dtype(), {x.size(0), weight.size(0)}, x.device(), [&](const Tensor& y) {
+        kernels::gemm(current_stream(x.device()),
+                      {.a = x, .b = transpose(weight.view(), 0, 1), .c = y, .epilogue = epilogue});
+      });
 }
 
 Tensor product_gradient(const Tensor& dy, const Tensor& row_scale, DType dtype) {
@@ -128,6 +140,7 @@ void check_bias(const Tensor& bias, const Tensor& weight, const char* op, Mixed 
 
 void check_epilogue(const LinearEpilogue& epilogue, const Tensor& x, int64_t width, const char* op,
                     Mixed mixed) {
+  if (epilogue.out) check_result_dtype(op, x, *epilogue.out);
   auto check_part = [&](const char* what, const Tensor& part, const Shape& want) {
     if (!part.defined()) return;
     check_device(op, x, part);
@@ -170,8 +183,9 @@ struct Linear : Function<Linear> {
   bool has_bias_ = false;
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
-                 const Tensor& scale, const Tensor& row_scale, Activation activation) {
-    const LinearEpilogue options{activation, residual, scale, row_scale};
+                 const Tensor& scale, const Tensor& row_scale, Activation activation,
+                 std::optional<DType> out) {
+    const LinearEpilogue options{activation, residual, scale, row_scale, out};
     const Mixed mixed = under_autocast() ? Mixed::f32 : Mixed::none;
     check_linear(x, weight, bias, name, mixed);
     check_epilogue(options, x, weight.size(0), name, mixed);
@@ -184,12 +198,12 @@ struct Linear : Function<Linear> {
       epilogue.views.pre_activation = pre;
     }
     save(x, weight, bias, pre, scale, row_scale);
-    return raw_reshape(linear_forward(rows, weight, epilogue.views), with_width(x, weight.size(0)));
+    return raw_reshape(linear_forward(rows, weight, epilogue.views, out), with_width(x, weight.size(0)));
   }
 
   TensorList backward(const TensorList& dy) {
     Tensor x = saved(0), weight = saved(1), bias = saved(2), scale = saved(4), row_scale = saved(5);
-    Tensor dresidual = needs_grad(3) ? dy[0] : Tensor();
+    Tensor dresidual = needs_grad(3) ? converted(dy[0], gradient_dtype(3, x.dtype())) : Tensor();
     if (grad_mode_enabled()) {
       TensorList grads = differentiable_backward(dy[0], {x, weight, bias, scale}, row_scale);
       return {grads[0], grads[1], grads[2], dresidual, grads[3], Tensor()};
@@ -240,7 +254,7 @@ struct Linear : Function<Linear> {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearEpilogue& options) {
   return Linear::apply(x, weight, bias, options.residual, options.scale, options.row_scale,
-                       options.activation);
+                       options.activation, options.out);
 }
 
 Tensor composite::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,

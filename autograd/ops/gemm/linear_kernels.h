@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
@@ -22,9 +23,15 @@ struct KernelEpilogue {
   Tensor bias_, residual_, scale_, row_scale_;
 };
 
-/// residual + row_scale * scale * activation(x W^T + bias) -> (rows, out), of the wider dtype of x and the residual;
-/// pre_activation (rows, out) is optional.
-Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue);
+/// A product's sums and all that follows them, rounded once to `out`. `run` makes it in the dtype of the tensor that it is
+/// given: where kernels cannot write `out` behind factors in `factors`, in f32, which is converted.
+Tensor product_in(DType out, DType factors, const Shape& shape, Device device,
+                  const std::function<void(const Tensor& c)>& run);
+
+/// residual + row_scale * scale * activation(x W^T + bias) -> (rows, out), in the dtype `out`: none is the wider of those
+/// of x and the residual. pre_activation (rows, out) is optional.
+Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue,
+                      std::optional<DType> out = {});
 
 /// The gradients' dtypes: under autocast those of f32 parameters are f32, where dY is of 16 bits.
 struct LinearGradientDtypes {

@@ -1,8 +1,11 @@
 // Matrix product, batched and broadcast.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/gemm/linear_kernels.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/result_dtype.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/gemm/gemm.h"
 
 namespace reprise {
@@ -26,42 +29,46 @@ struct Matmul : autograd::Function<Matmul> {
   static constexpr autograd::OpCost cost = autograd::OpCost::product();
   Shape shape_a, shape_b;
 
-  Tensor forward(const Tensor& a, const Tensor& b) {
+  Tensor forward(const Tensor& a, const Tensor& b, std::optional<DType> out) {
     check(a.dtype() == b.dtype(), name, ": dtypes differ: ", a.dtype(), " and ", b.dtype());
     autograd::check_floating(name, a);
     autograd::check_device(name, a, b);
+    if (out) autograd::check_result_dtype(name, a, *out);
     save(a, b);
     shape_a = a.shape();
     shape_b = b.shape();
     Shape batch = broadcast_shapes(batch_of(a), batch_of(b), name);
-    Tensor c = Tensor::empty(with_matrix(batch, a.size(-2), b.size(-1)), a.dtype(), a.device());
-    kernels::gemm(current_stream(a.device()),
-                  {.a = expand(a.view(), with_matrix(batch, a.size(-2), a.size(-1))),
-                   .b = expand(b.view(), with_matrix(batch, b.size(-2), b.size(-1))),
-                   .c = c});
-    return c;
+    const Shape shape_c = with_matrix(batch, a.size(-2), b.size(-1));
+    return autograd::product_in(
+        out.value_or(a.dtype()), a.dtype(), shape_c, a.device(), [&](const Tensor& c) {
+          kernels::gemm(current_stream(a.device()),
+                        {.a = expand(a.view(), with_matrix(batch, a.size(-2), a.size(-1))),
+                         .b = expand(b.view(), with_matrix(batch, b.size(-2), b.size(-1))),
+                         .c = c});
+        });
   }
 
   TensorList backward(const TensorList& dy) {
     Tensor a = saved(0), b = saved(1), da, db;
-    if (needs_grad(0)) da = sum_to(matmul(dy[0], transpose(b, -2, -1)), shape_a);
-    if (needs_grad(1)) db = sum_to(matmul(transpose(a, -2, -1), dy[0]), shape_b);
+    const Tensor d = autograd::converted(dy[0], a.dtype());
+    if (needs_grad(0)) da = sum_to(matmul(d, transpose(b, -2, -1)), shape_a);
+    if (needs_grad(1)) db = sum_to(matmul(transpose(a, -2, -1), d), shape_b);
     return {da, db};
   }
 };
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Tensor& a, const Tensor& b, const ResultOptions& result) {
   autograd::check_given("matmul", a, b);
   check(a.rank() >= 2 && b.rank() >= 2, "matmul: needs matrices, got ", a.shape(), " and ", b.shape());
   check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: ", a.shape(), " and ", b.shape());
-  if (b.rank() > 2 || a.rank() == 2) return Matmul::apply(a, b);
+  if (b.rank() > 2 || a.rank() == 2) return Matmul::apply(a, b, result.out);
   Shape shape = a.shape();  // one matrix b for all of a: a single product of many rows
   shape[a.rank() - 1] = b.size(-1);
   int64_t rows = a.size(-2);
   for (int64_t size : batch_of(a)) rows *= size;
-  return reshape(Matmul::apply(reshape(a, {rows, a.size(-1)}), b), shape);
+  return reshape(Matmul::apply(reshape(a, {rows, a.size(-1)}), b, result.out), shape);
 }
 
 }  // namespace reprise

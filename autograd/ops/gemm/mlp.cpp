@@ -19,8 +19,8 @@ struct Mlp : Function<Mlp> {
 
   Tensor forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
                  const Tensor& bias2, const Tensor& residual, const Tensor& scale, const Tensor& row_scale,
-                 Activation activation) {
-    const LinearEpilogue options{Activation::none, residual, scale, row_scale};
+                 Activation activation, std::optional<DType> out) {
+    const LinearEpilogue options{Activation::none, residual, scale, row_scale, out};
     const Mixed mixed = under_autocast() ? Mixed::f32 : Mixed::none;
     check_linear(x, weight1, bias1, name, mixed);
     check(weight2.rank() == 2 && weight2.size(1) == weight1.size(0) && weight2.dtype() == weight1.dtype(),
@@ -36,15 +36,15 @@ struct Mlp : Function<Mlp> {
       first.views.stops_before_activation = true;
       save(x, weight1, bias1, weight2, bias2, linear_forward(rows, weight1, first.views), scale, row_scale);
       Shape shape = with_width(x, weight2.size(0));
-      const DType dtype = residual.defined() ? promote(x.dtype(), residual.dtype()) : x.dtype();
-      return Tensor::hollow({nullptr, shape, contiguous_strides(shape), dtype, x.device()});
+      const DType widest = residual.defined() ? promote(x.dtype(), residual.dtype()) : x.dtype();
+      return Tensor::hollow({nullptr, shape, contiguous_strides(shape), out.value_or(widest), x.device()});
     }
     if (recording()) {
       pre = Tensor::empty({rows.size(0), weight1.size(0)}, x.dtype(), x.device());
       first.views.pre_activation = pre;
     }
     Tensor hidden = linear_forward(rows, weight1, first.views);
-    Tensor y = linear_forward(hidden, weight2, second.views);
+    Tensor y = linear_forward(hidden, weight2, second.views, out);
     save(x, weight1, bias1, weight2, bias2, pre, scale, row_scale);
     return raw_reshape(y, with_width(x, weight2.size(0)));
   }
@@ -54,7 +54,7 @@ struct Mlp : Function<Mlp> {
     Tensor x = saved(0), weight1 = saved(1), weight2 = saved(3), pre = saved(5), scale = saved(6);
     Tensor d = product_gradient(as_rows(dy[0]), saved(7), x.dtype());  // (N, C)
     TensorList grads(8);
-    if (needs_grad(5)) grads[5] = dy[0];
+    if (needs_grad(5)) grads[5] = dresidual(dy[0]);
     {
       MemoryScope memory = gradient_memory(3);
       ParameterGradients second =
@@ -90,6 +90,8 @@ struct Mlp : Function<Mlp> {
     return grads;
   }
 
+  Tensor dresidual(const Tensor& dy) const { return converted(dy, gradient_dtype(5, dy.dtype())); }
+
   Tensor activated(const Tensor& pre) const {
     NoGrad guard;
     return activate(pre.detach(), activation_);
@@ -103,7 +105,7 @@ struct Mlp : Function<Mlp> {
     };
     TensorList grads = composite_backward(same, {x, saved(1), saved(2), saved(3), saved(4), saved(6)},
                                           {cast(dy, x.dtype())});
-    grads.insert(grads.begin() + 5, needs_grad(5) ? dy : Tensor());
+    grads.insert(grads.begin() + 5, needs_grad(5) ? dresidual(dy) : Tensor());
     grads.emplace_back();
     return grads;
   }
@@ -114,7 +116,8 @@ struct Mlp : Function<Mlp> {
 Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
            const Tensor& bias2, Activation activation, const LinearEpilogue& end) {
   check(end.activation == Activation::none, "mlp: has no activation behind its second layer");
-  return Mlp::apply(x, weight1, bias1, weight2, bias2, end.residual, end.scale, end.row_scale, activation);
+  return Mlp::apply(x, weight1, bias1, weight2, bias2, end.residual, end.scale, end.row_scale, activation,
+                    end.out);
 }
 
 Tensor composite::mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,

@@ -3,6 +3,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/gemm/linear_kernels.h"
+#include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/copy.h"
 
@@ -68,13 +69,14 @@ struct PatchEmbed : Function<PatchEmbed> {
   static constexpr OpCost cost = OpCost::product();
   bool has_bias_ = false;
 
-  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, std::optional<DType> out) {
     check_patch_embed(x, weight, bias, under_autocast() ? Mixed::f32 : Mixed::none);
+    if (out) check_result_dtype(name, weight, *out);
     has_bias_ = bias.defined();
     save(x, weight, bias);
     const KernelEpilogue epilogue(bias, {});
     const Tensor rows = patchify(x, weight.shape(), weight.dtype());
-    const Tensor y = linear_forward(rows, matrix_of(weight), epilogue.views);
+    const Tensor y = linear_forward(rows, matrix_of(weight), epilogue.views, out);
     const Shape cut = cut_shape(x.shape(), weight.shape());
     return raw_reshape(y, {cut[0], cut[2] * cut[4], weight.size(0)});
   }
@@ -85,9 +87,9 @@ struct PatchEmbed : Function<PatchEmbed> {
       auto same = [](const TensorList& in) {
         return TensorList{composite::patch_embed(cast(in[0], in[1].dtype()), in[1], in[2])};
       };
-      return composite_backward(same, {x, weight, saved(2)}, dy);
+      return composite_backward(same, {x, weight, saved(2)}, {cast(dy[0], weight.dtype())});
     }
-    Tensor d = as_rows(dy[0]), dx, dweight, dbias;
+    Tensor d = product_gradient(as_rows(dy[0]), {}, weight.dtype()), dx, dweight, dbias;
     if (needs_grad(0)) {
       dx = empty_like(x);
       const TensorView patches = patches_of(dx, weight.shape());
@@ -115,8 +117,8 @@ struct PatchEmbed : Function<PatchEmbed> {
 
 }  // namespace
 
-Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return PatchEmbed::apply(x, weight, bias);
+Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias, const ResultOptions& result) {
+  return PatchEmbed::apply(x, weight, bias, result.out);
 }
 
 Tensor composite::patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias) {

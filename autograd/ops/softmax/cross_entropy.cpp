@@ -10,6 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
 #include "reprise/autograd/ops/wide.h"
 
@@ -81,7 +82,7 @@ struct CrossEntropy : Function<CrossEntropy> {
                             .scale = optional_view(scale),
                             .log_sums = optional_view(log_sums)});
     save(keeps_logits_ ? logits : dlogits, labels, scale, log_sums);
-    const DType dtype = under_autocast() ? losses.dtype() : logits.dtype();
+    const DType dtype = options.out.value_or(under_autocast() ? losses.dtype() : logits.dtype());
     if (options.reduction == Reduction::none) return raw_reshape(converted(losses, dtype), targets.shape());
     Tensor total = sum(losses);
     return converted(scale.defined() ? times(total, scale) : total, dtype);
@@ -153,9 +154,11 @@ struct CrossEntropy : Function<CrossEntropy> {
 Tensor apply(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
              const GivenAway& given_away) {
   check_given("cross_entropy", logits, targets);
+  if (options.out) check_result_dtype("cross_entropy", logits, *options.out);
   if (!is_floating(targets.dtype())) return CrossEntropy::apply(logits, targets, options, given_away);
   // The gradient, made here before any scale of the loss is in it, would vanish in f16.
-  const bool widens = logits.dtype() == DType::f16 && amp::autocast_dtype(logits.device());
+  const bool is_wide = amp::autocast_dtype(logits.device()) || options.out == DType::f32;
+  const bool widens = logits.dtype() == DType::f16 && is_wide;
   return soft_cross_entropy(widens ? cast(logits, DType::f32) : logits, targets, options, given_away);
 }
 

@@ -44,7 +44,7 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
                                                                   .dlogits = optional_view(dlogits),
                                                                   .scale = scale_});
     save(dlogits, probabilities);
-    const DType dtype = under_autocast() ? losses.dtype() : logits.dtype();
+    const DType dtype = options.out.value_or(under_autocast() ? losses.dtype() : logits.dtype());
     if (options.reduction == Reduction::none) return raw_reshape(cast(losses, dtype), rows_shape(logits));
     return cast(sum(losses) * scale_, dtype);
   }
@@ -55,7 +55,8 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
     const bool none = options_.reduction == Reduction::none;
     const bool unit =
         !none && dy[0].device().is_cpu() && dy[0].item() == 1;  // the usual case: no pass needed
-    if (!unit) dlogits = dlogits * (none ? reshape(dy[0], {dlogits.size(0), 1}) : dy[0]);
+    if (!unit)
+      dlogits = converted(dlogits * (none ? reshape(dy[0], {dlogits.size(0), 1}) : dy[0]), dlogits.dtype());
     return {raw_reshape(dlogits, shape_), Tensor()};
   }
 

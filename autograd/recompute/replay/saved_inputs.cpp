@@ -28,6 +28,7 @@ SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string
         input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
       input.requires_grad = inputs[i].requires_grad();
       input.is_leaf = inputs[i].is_leaf();
+      input.is_parameter = autograd::is_parameter(inputs[i]);
       input.grad_dtype = inputs[i].grad_dtype();
     }
     inputs_.push_back(std::move(input));
@@ -44,6 +45,7 @@ TensorList SavedInputs::rebuild() const {
     Tensor x = input.offloaded ? offloaded_->fetch(*input.offloaded)
                                : input.saved.unpack(nullptr, input.label.c_str());
     rebuilt.push_back(x.defined() ? x.detach() : x);
+    if (input.is_parameter) autograd::mark_parameter(rebuilt.back());  // autocast reads both by shadows
     if (!input.requires_grad) continue;
     rebuilt.back().set_requires_grad();
     if (!input.is_leaf) autograd::mark_stand_in(rebuilt.back());
