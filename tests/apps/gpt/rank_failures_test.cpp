@@ -19,7 +19,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 // True as soon as `condition` is.
 template <class Condition>
 bool comes(const Condition& condition) {
-  for (const auto begin = Clock::now(); Clock::now() - begin < generous; std::this_thread::sleep_for(5ms))
+  for (const auto begin = Clock::now(); Clock::now() - begin < 50s; std::this_thread::sleep_for(5ms))
     if (condition()) return true;
   return false;
 }
