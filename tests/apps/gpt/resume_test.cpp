@@ -24,8 +24,8 @@ TEST_P(Resume, AfterAnyStepGivesTheBitsOfAnUninterruptedRun) {
   std::string data = folder.write("text", tiny_text()), whole = folder / "whole";
   run(train_arguments(data, whole, steps, GetParam()));
   std::vector<std::string> want = measurements(whole);
-  EXPECT_EQ(want.size(), 3u * steps + 2 * 3)
-      << "loss, rate and norm per step; losses over the held-out split and the weights' checksums beside them";
+  EXPECT_EQ(want.size(), 3u * steps + 2 * 3) << "loss, rate and norm per step; losses over the held-out "
+                                                "split and the weights' checksums beside them";
   for (int k = 1; k < steps; ++k) {
     std::string part = folder / std::to_string(k);
     Arguments arguments = train_arguments(data, part, steps, GetParam());
