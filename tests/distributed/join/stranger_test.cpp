@@ -2,11 +2,14 @@
 // labels: slow
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -16,6 +19,7 @@
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/distributed/hub/hub_server.h"
 #include "reprise/distributed/hub/mac.h"
+#include "reprise/io/folder.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/support/child.h"
 #include "reprise/tests/support/errors.h"
@@ -282,62 +286,94 @@ TEST_F(Stranger, BetweenARankAndTheHubCanOnlyEndTheJobByName) {
   }
 }
 
-// The ports on which processes of this machine listen.
-std::set<int> listening_ports() {
+// The sockets of the children of this process, as /proc names them: other tests of this machine have theirs.
+std::set<std::string> sockets_of_children() {
+  std::set<std::string> sockets;
+  for (const std::string& pid : io::names_in("/proc")) {
+    std::ifstream stat("/proc/" + pid + "/stat");
+    std::string number, name, state;
+    pid_t parent = 0;
+    if (!(stat >> number >> name >> state >> parent) || parent != getpid()) continue;
+    const std::filesystem::path descriptors = "/proc/" + pid + "/fd";
+    std::error_code gone;  // a descriptor that was closed meanwhile
+    for (const std::string& fd : io::names_in(descriptors.string()))
+      sockets.insert(std::filesystem::read_symlink(descriptors / fd, gone).string());
+  }
+  return sockets;
+}
+
+// The ports on which they listen.
+std::set<int> listening_ports_of_children() {
+  const std::set<std::string> own = sockets_of_children();
   std::ifstream table("/proc/net/tcp");
   std::set<int> ports;
   std::string line;
   while (std::getline(table, line)) {
     std::istringstream words(line);
-    std::string number, local, remote, state;
-    words >> number >> local >> remote >> state;
-    if (state == "0A") ports.insert(std::stoi(local.substr(local.find(':') + 1), nullptr, 16));
+    const std::vector<std::string> columns{std::istream_iterator<std::string>(words), {}};
+    if (columns.size() > 9 && columns[3] == "0A" && own.contains("socket:[" + columns[9] + "]"))
+      ports.insert(std::stoi(columns[1].substr(columns[1].find(':') + 1), nullptr, 16));
   }
   return ports;
 }
 
-std::string sums(ProcessGroup& group, std::chrono::milliseconds time) {
+// What the test and the ranks, which are its children, tell one another.
+struct Shared {
+  std::atomic<int> joined{0};  // ranks that have added once
+  std::atomic<bool> is_over{false};
+};
+
+std::string sums(ProcessGroup& group, Shared& shared) {
   Tensor x = Tensor::zeros({1000});
   x.fill_(1.0 / (3 + group.rank()));
   group.all_reduce(x).wait();
   TextStream text;
   text << std::hexfloat << x.to_vector<float>().back();
-  const auto end = Clock::now() + time;
-  for (bool goes_on = true; goes_on;) {  // until it has passed on any rank
-    const Tensor word = Tensor::from(std::vector<uint8_t>{uint8_t(Clock::now() < end)}, {1});
+  ++shared.joined;
+  for (bool goes_on = true; goes_on;) {  // until any rank has seen its end
+    const Tensor word = Tensor::from(std::vector<uint8_t>{uint8_t(!shared.is_over)}, {1});
     group.all_reduce(word, ReduceOp::min).wait();
     goes_on = word.item() != 0;
   }
   return text.str();
 }
 
-std::vector<std::string> run_all(const std::vector<Environment>& places, std::chrono::milliseconds time) {
-  return testing::run_places(places, [=](ProcessGroup& group) { return sums(group, time); }, {},
+std::vector<std::string> run_all(const std::vector<Environment>& places, Shared& shared) {
+  return testing::run_places(places, [&](ProcessGroup& group) { return sums(group, shared); }, {},
                              {.timeout = 60s, .token = kToken});
 }
 
 TEST_F(Stranger, AtHubAndPairsChangesNoBit) {
   if (!has_gloo() || !testing::children_have_threads)
     GTEST_SKIP() << "needs Gloo, and children that start threads";
-  const std::vector<std::string> calm = run_all(testing::places_of(3), 0ms);
-  const auto before = listening_ports();
+  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Shared& shared = *new (memory) Shared;
+  shared.is_over = true;
+  const std::vector<std::string> calm = run_all(testing::places_of(3), shared);
+  shared.is_over = false;
+  shared.joined = 0;
   const auto places = testing::places_of(3);
   std::vector<std::string> first, others;
-  std::thread rank_0([&] { first = run_all({places[0]}, 2500ms); });
+  std::thread rank_0([&] { first = run_all({places[0]}, shared); });
   std::vector<Socket> stay;
   while (!connect_to("127.0.0.1", places[0].port)) std::this_thread::sleep_for(10ms);
   visits(places[0].port, 500, stay);
-  std::thread rest([&] { others = run_all({places[1], places[2]}, 2500ms); });
-  std::this_thread::sleep_for(1000ms);  // they have joined: sums run
+  EXPECT_TRUE(listening_ports_of_children().contains(places[0].port)) << "the hub's, before all have joined";
+  std::thread rest([&] { others = run_all({places[1], places[2]}, shared); });
+  const auto end = Clock::now() + 60s;
+  while (shared.joined < 3 && Clock::now() < end) std::this_thread::sleep_for(10ms);
   int reached = 0;
-  for (const int port : listening_ports())
-    for (int i = 0; i < 170 && !before.contains(port); ++i) {
+  for (const int port : listening_ports_of_children())
+    for (int i = 0; i < 170; ++i) {
       const Socket socket = connect_to("127.0.0.1", port, i < 3 ? 50ms : 1ms);
       reached += bool(socket);
       if (socket) send_all(socket, std::string(8, char(i)) + std::string(100, '\xff'));
     }
+  shared.is_over = true;
   rank_0.join();
   rest.join();
+  munmap(memory, sizeof(Shared));
   first.insert(first.end(), others.begin(), others.end());
   EXPECT_EQ(first, calm);
   EXPECT_EQ(reached, 0) << "a pair's port is open once all have connected";
