@@ -1,7 +1,7 @@
 // The training loop.
 #include "reprise/train/trainer.h"
 
-#include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -10,16 +10,15 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
-#include "reprise/distributed/sharded/gradient_norm.h"
 #include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/optim/named_state.h"
 #include "reprise/nn/registration.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
+#include "reprise/train/late_steps.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
 #include "reprise/train/precision/convert.h"
-#include "reprise/train/precision/scaled_steps.h"
 #include "reprise/train/progress.h"
 #include "reprise/train/ranks/agreement.h"
 #include "reprise/train/ranks/keyed_random.h"
@@ -46,9 +45,9 @@ class Trainer {
         saver_({options.run_folder, options.keep, options.retry_seconds,
                 options.save_async.value_or(!parameters_.at(0).device().is_cpu())},
                first_step > 0 ? first_step : -1, tell()),
-        times_(group_, tell()) {
+        times_(group_, tell()),
+        steps_(task, options, parallel_, scaler, first_step) {
     if (writes()) records_.emplace(options.run_folder, first_step, options.resume, tell());
-    if (scaler) scaled_.emplace(task, options, parallel_, *scaler, first_step);
   }
 
   TrainingResult run() {
@@ -56,14 +55,11 @@ class Trainer {
     const int64_t first = step_, end = stop_at(first);
     if (writes() && step_ > 0 && due(options_.eval_every) && !records_->has(step_, "val_loss"))
       validate(false);  // cut short
-    while (step_ < end) {
-      const Wishes all = agree(group_, {.stops = interrupted(),
-                                        .saves = saver_.wants_another_try(step_ + 1),
-                                        .numbers = times_.begin_step()});
-      times_.hear(all.numbers);
-      if (all.stops) break;
-      update();
-      follow(first, end, all.saves);
+    try {
+      train_until(first, end);
+    } catch (...) {
+      settle(std::numeric_limits<size_t>::max());  // what was made before is recorded, or is the cause
+      throw;
     }
     settle(0);
     if (any_rank(group_, writes() && step_ > first && saver_.saved_step() != step_)) save(true);
@@ -73,6 +69,18 @@ class Trainer {
  private:
   // Rank 0 alone has the terminal and the run folder.
   bool writes() const { return group_.rank() == 0; }
+
+  void train_until(int64_t first, int64_t end) {
+    while (step_ < end) {
+      const Wishes all = agree(group_, {.stops = interrupted(),
+                                        .saves = saver_.wants_another_try(step_ + 1),
+                                        .numbers = times_.begin_step()});
+      times_.hear(all.numbers);
+      if (all.stops) break;
+      update();
+      follow(first, end, all.saves);
+    }
+  }
 
   // What a step may be followed by.
   void follow(int64_t first, int64_t end, bool tries_again) {
@@ -127,26 +135,18 @@ class Trainer {
     Allocator& memory = allocator(parameters_.at(0).device());
     memory.reset_peaks();
     recompute::Accounting accounting;
-    if (scaled_) scaled_->begin();
-    std::vector<double> losses;
+    steps_.begin();
     for (int64_t g : parallel_.share(options_.accumulate)) {
       AnomalyMode anomaly(options_.anomaly);
       seed_micro_batch(options_.seed, step_, g);
-      Tensor loss = micro_batch_loss(g);
-      scaled_ ? scaled_->backward(loss, g) : losses.push_back(backward(loss, g));
+      steps_.backward(micro_batch_loss(g), g);
     }
     seed_update(options_.seed, step_);
     lr_ = options_.schedule(step_);
     task_.optimizer.set_lr(lr_);
     if (options_.weight_decay) task_.optimizer.set_weight_decay((*options_.weight_decay)(step_));
     RunRecords::Values values = {{"lr", lr_}};
-    if (scaled_) {
-      scaled_->step();
-    } else {
-      loss_ = mean(of_all_ranks(group_, losses, "losses"));
-      values.emplace_back("loss", loss_);
-      values.emplace_back("grad_norm", step());
-    }
+    steps_.step();
     task_.optimizer.zero_grad();
     ++step_;
     times_.end_step(values);
@@ -156,22 +156,12 @@ class Trainer {
       values.emplace_back("recompute_seconds", replayed.replay_seconds);
       values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
     }
-    if (!writes()) {
-      if (scaled_) scaled_->end(step_, {});
-      return;
-    }
+    if (!writes()) return steps_.end(step_, {});
     if (due(options_.eval_every) || step_ == options_.schedule.steps)
       values.emplace_back("weights_crc", weights_crc(task_.model));
     if (task_.step_values)
       for (auto& value : task_.step_values()) values.push_back(std::move(value));
-    scaled_ ? scaled_->end(step_, std::move(values)) : records_->add(step_, values);
-  }
-
-  // In the order of the micro-batches.
-  static double mean(const std::vector<double>& losses) {
-    double total = 0;
-    for (double loss : losses) total += loss;
-    return total / double(losses.size());
+    steps_.end(step_, std::move(values));
   }
 
   Tensor micro_batch_loss(int64_t g) {
@@ -180,30 +170,9 @@ class Trainer {
     return loss;
   }
 
-  // Backward of one micro-batch without a loss scale; its loss.
-  double backward(const Tensor& loss, int64_t g) {
-    const double value = loss.item();
-    check(std::isfinite(value), "train: the loss is ", value, " at step ", step_,
-          "; first bad tensor: ", first_bad_tensor());
-    parallel_.backward(loss, g);
-    return value;
-  }
-
-  // The update, and what follows the weights; the norm of the gradients.
-  double step() {
-    const double norm = distributed::grad_norm(parallel_);
-    check(std::isfinite(norm), "train: the gradient is not finite at step ", step_,
-          "; first bad tensor: ", first_bad_tensor());
-    task_.optimizer.step(options_.clip > 0 ? optim::clip_scale(norm, options_.clip) : 1);
-    if (task_.ema) task_.ema->update();
-    if (task_.updated) task_.updated();
-    return norm;
-  }
-
   // Records the steps whose numbers have arrived; waits until at most `most` are left.
   void settle(size_t most) {
-    if (!scaled_) return;
-    scaled_->settle(most, [&](ScaledSteps::Done done) {
+    steps_.settle(most, [&](LateSteps::Done done) {
       loss_ = done.loss;
       if (!writes()) return;
       records_->add(done.step, done.values);
@@ -211,18 +180,6 @@ class Trainer {
       progress_.break_line();
       report("{}\n", done.notice);
     });
-  }
-
-  std::string first_bad_tensor() const {
-    NoGrad guard;
-    auto bad = [](const Tensor& x) {
-      return x.defined() && !x.is_hollow() && !std::isfinite((x * 0.0).sum().item());
-    };
-    for (auto& [name, parameter] : task_.model.named_parameters()) {
-      if (bad(parameter)) return name;
-      if (bad(parameter.grad())) return "the gradient of " + name;
-    }
-    return "none among weights and gradients (run with --anomaly to name the operation)";
   }
 
   // False if a signal ended it.
@@ -288,14 +245,14 @@ class Trainer {
   const TrainerOptions& options_;
   distributed::ProcessGroup& group_;
   distributed::DataParallel& parallel_;
-  optim::GradScaler* scaler_;          // null: the loss has no scale
-  std::optional<ScaledSteps> scaled_;  // with one
+  optim::GradScaler* scaler_;  // null: the loss has no scale
   int64_t step_;
   bool checked_ = false;  // that the model knows all layers of the loss
   TensorList parameters_;
   Progress progress_;
   Saver saver_;
   RankTimes times_;
+  LateSteps steps_;
   std::optional<RunRecords> records_;  // of rank 0
   double lr_ = 0, loss_ = 0;           // of the newest step whose loss is known
   std::optional<Validation> validation_;

@@ -83,11 +83,12 @@ struct TrainingResult {
 /// Trains until `schedule.steps` updates are done.
 /// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
 /// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
-/// Error, before any update, if a loss or gradient is not finite: with the step and the first bad tensor. With a loss scale
-/// such a step changes nothing, not even running statistics, and makes the scale smaller (optim::GradScaler); a line says
-/// so. There the host does not wait for a step before it begins the next: loss, norm, scale, skipped steps and updates so far
-/// are recorded one step late, but before an evaluation, a sample or a save. The same Error before any save, if a weight, an average or the optimizer's state is not: nothing that is not finite
-/// is saved. A record or checkpoint that cannot be written is told and tried again; only if the last
+/// Error if a loss or gradient is not finite, with the step and the first bad tensor: weights and the optimizer's state are as
+/// they were before that step. With a loss scale such a step changes nothing, not even running statistics, and makes the scale
+/// smaller (optim::GradScaler); a line says so. The host does not wait for a step before it begins the next: on a GPU loss,
+/// norm, scale, skipped steps and updates so far are recorded, and that Error comes, one step late, but before an evaluation, a
+/// sample or a save. The same Error before any save, if a weight, an average or the optimizer's state is not: nothing that is
+/// not finite is saved. A record or checkpoint that cannot be written is told and tried again; only if the last
 /// checkpoint cannot be saved, in several tries, it is an Error.
 ///
 /// On the ranks of `parallel`, which has the task's model, each computes its share of a step's micro-batches

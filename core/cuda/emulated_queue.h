@@ -33,6 +33,14 @@ void set_streams(Streams streams);  ///< runs what waits first
 /// Pieces of work that have not run yet.
 size_t pending(void* stream);
 
+/// How often the host has waited for a device.
+struct HostWaits {
+  size_t streams = 0;  ///< for all work of a stream or a device
+  size_t events = 0;   ///< for an event that had not passed
+  size_t copies = 0;   ///< for a copy to memory that is not pinned
+};
+HostWaits host_waits();
+
 /// What cuda::properties answers from now on; `memory_bytes` is a limit that allocations meet. Starts as an
 /// H200. The number of devices is REPRISE_EMULATOR_DEVICES, else 1.
 void set_properties(int device, const DeviceProperties& properties);

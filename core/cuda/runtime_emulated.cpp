@@ -50,6 +50,7 @@ void refuse_capturing(const StreamState& stream, const char* call) {
 }
 
 thread_local int selected = 0;
+HostWaits waits;  // under the lock of all streams
 
 EventState& event_of(void* event) { return *static_cast<EventState*>(event); }
 
@@ -74,6 +75,11 @@ void select_device(int device) {
   selected = device;
 }
 int emulated::selected_device() { return selected; }
+
+HostWaits emulated::host_waits() {
+  auto lock = lock_streams();
+  return waits;
+}
 
 const DeviceProperties& properties(int device) {
   check_index(device, "properties");
@@ -135,12 +141,14 @@ void destroy_stream(void* stream) noexcept {
 void synchronize_stream(void* stream) {
   auto lock = lock_streams();
   refuse_capturing(stream_of(stream), "synchronize_stream");
+  ++waits.streams;
   run_all(stream_of(stream));
 }
 
 void synchronize_device(int device) {
   check_index(device, "synchronize_device");
   auto lock = lock_streams();
+  ++waits.streams;
   run_all_of_device(device);
 }
 
@@ -152,7 +160,9 @@ void copy_async(void* to, const void* from, size_t bytes, void* stream) {
   bool from_pageable = kind_of(from, bytes) == MemoryKind::pageable;
   bool staged = from_pageable && !queue.capture && !runs_at_once(queue);
   add(queue, WorkKind::copy, copy_work(to, from, bytes, staged));
-  if (to_pageable && !queue.capture) run_all(queue);
+  if (!to_pageable || queue.capture) return;
+  waits.copies += !from_pageable;
+  run_all(queue);
 }
 
 void set_bytes_async(void* to, unsigned char value, size_t bytes, void* stream) {
@@ -201,6 +211,7 @@ void synchronize_event(void* event) {
   auto point = event_of(event).last;
   if (!point) return;
   check(!point->captured, "synchronize_event: the event was recorded while a graph was captured");
+  waits.events += !point->passed;
   run_until(point);
 }
 
