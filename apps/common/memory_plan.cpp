@@ -6,7 +6,7 @@
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/core/memory.h"
-#include "reprise/train/memory_report.h"
+#include "reprise/train/memory/memory_report.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps {

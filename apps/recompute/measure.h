@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "reprise/apps/recompute/strategies.h"
-#include "reprise/train/memory_timeline.h"
+#include "reprise/train/memory/memory_timeline.h"
 
 namespace reprise::apps::recompute {
 

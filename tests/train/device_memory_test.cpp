@@ -1,6 +1,6 @@
 // What there is of a GPU's memory for tensors, where others have some of it.
 #include "reprise/tests/core/cuda/cuda_test.h"
-#include "reprise/train/memory_report.h"
+#include "reprise/train/memory/memory_report.h"
 
 namespace reprise::train {
 namespace {

@@ -1,5 +1,5 @@
 // What a step is predicted to take, against what steps take.
-#include "reprise/train/memory_report.h"
+#include "reprise/train/memory/memory_report.h"
 
 #include <gtest/gtest.h>
 

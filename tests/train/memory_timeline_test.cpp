@@ -1,5 +1,5 @@
 // A timeline adds up to what the allocator says.
-#include "reprise/train/memory_timeline.h"
+#include "reprise/train/memory/memory_timeline.h"
 
 #include <gtest/gtest.h>
 

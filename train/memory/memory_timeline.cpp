@@ -1,5 +1,5 @@
 // Adding up an allocator's events.
-#include "reprise/train/memory_timeline.h"
+#include "reprise/train/memory/memory_timeline.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "reprise/train/memory_report.h"
+#include "reprise/train/memory/memory_report.h"
 
 #include <algorithm>
 #include <cstdlib>
