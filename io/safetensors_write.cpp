@@ -5,6 +5,7 @@
 #include "reprise/core/quote.h"
 #include "reprise/core/transfer.h"
 #include "reprise/io/atomic_file.h"
+#include "reprise/io/elements.h"
 #include "reprise/io/json.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/io/safetensors_dtype.h"
@@ -13,8 +14,7 @@
 namespace reprise::io {
 namespace {
 
-constexpr size_t alignment = 8;                   // of the data in the file
-constexpr size_t gather_bytes = size_t(1) << 20;  // written at once from a tensor that is not contiguous
+constexpr size_t alignment = 8;  // of the data in the file
 
 using Entry = NamedViews::value_type;
 
@@ -71,26 +71,6 @@ std::string header_json(const std::vector<const Entry*>& entries,
   return text;
 }
 
-// Copies elements in row-major order through a buffer.
-void write_strided(AtomicFile& file, const TensorView& view) {
-  size_t width = size_of(view.dtype);
-  std::vector<char> buffer;
-  buffer.reserve(gather_bytes + width);
-  Dims index = Dims::filled(view.rank(), 0);
-  const auto* data = static_cast<const char*>(view.data);
-  for (int64_t left = view.numel(); left > 0; --left) {
-    int64_t offset = 0;
-    for (int d = 0; d < view.rank(); ++d) offset += index[d] * view.stride(d);
-    const char* element = data + offset * int64_t(width);
-    buffer.insert(buffer.end(), element, element + width);
-    if (buffer.size() >= gather_bytes || left == 1) {
-      file.write(buffer.data(), buffer.size());
-      buffer.clear();
-    }
-    for (int d = view.rank() - 1; d >= 0 && ++index[d] == view.size(d); --d) index[d] = 0;
-  }
-}
-
 }  // namespace
 
 void write_safetensors(const std::string& path, const NamedViews& tensors,
@@ -108,12 +88,7 @@ void write_safetensors(const std::string& path, const NamedViews& tensors,
   file.write(header);
   for (const Entry* entry : entries) {
     HostCopy host(entry->second);
-    const TensorView& view = host.view();
-    if (view.is_contiguous()) {
-      file.write(view.data, size_t(view.numel()) * size_of(view.dtype));
-    } else {
-      write_strided(file, view);
-    }
+    for_each_piece(host.view(), [&](const void* data, size_t bytes) { file.write(data, bytes); });
   }
   file.commit();
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "reprise/core/error.h"
+#include "reprise/io/arrays/idx.h"
 #include "reprise/io/folder.h"
-#include "reprise/io/idx.h"
 
 namespace reprise::data {
 

@@ -1,5 +1,5 @@
 // IDX files: as many bytes as the sizes say. The first byte chooses the rank.
-#include "reprise/io/idx.h"
+#include "reprise/io/arrays/idx.h"
 
 #include "reprise/tests/fuzz/fuzz.h"
 

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
+#include "reprise/io/arrays/idx.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/gzip.h"
-#include "reprise/io/idx.h"
 #include "reprise/tests/io/temp_folder.h"
 
 namespace reprise::data {

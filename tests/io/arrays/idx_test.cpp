@@ -1,5 +1,5 @@
 // IDX files: sizes and bytes, and what is wrong with a file that has others.
-#include "reprise/io/idx.h"
+#include "reprise/io/arrays/idx.h"
 
 #include <gtest/gtest.h>
 

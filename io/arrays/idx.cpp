@@ -1,4 +1,4 @@
-#include "reprise/io/idx.h"
+#include "reprise/io/arrays/idx.h"
 
 #include "reprise/core/error.h"
 #include "reprise/io/file.h"
