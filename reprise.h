@@ -31,6 +31,7 @@
 #include "reprise/core/parallel.h"
 #include "reprise/core/random.h"
 #include "reprise/core/tensor.h"
+#include "reprise/data/data_loader.h"
 #include "reprise/data/dataset.h"
 #include "reprise/data/datasets/cifar.h"
 #include "reprise/data/datasets/idx_dataset.h"
