@@ -191,6 +191,33 @@ TEST(FusedCast, CrossEntropyHasTheBitsOfOpAndCast) {
       }
 }
 
+// The gradient of sum (d loss / d logits)^2, beside that of the composite in f64.
+TEST(FusedCast, CrossEntropyDifferentiatesTwice) {
+  const Tensor targets = Tensor::from<int64_t>({4, 0, -100, 2, 2, 1}, {6}).to(test_device());
+  const auto penalty = [](const Tensor& logits, const std::function<Tensor(const Tensor&)>& loss) {
+    const Tensor in = logits.detach().set_requires_grad();
+    const Tensor dx = grad({loss(in)}, {in}, {}, {.create_graph = true})[0];
+    return grad({sum(square(dx.to(DType::f32)))}, {in})[0];
+  };
+  for (DType half : kHalves)
+    for (bool is_narrow : {true, false}) {  // 16-bit logits to an f32 loss, and the other way round
+      const Tensor logits = numbers({6, 5}, 1, is_narrow ? half : DType::f32);
+      const DType out = is_narrow ? DType::f32 : half;
+      const Tensor got =
+          penalty(logits, [&](const Tensor& in) { return cross_entropy(in, targets, {.out = out}); });
+      const Tensor in = logits.to(DType::f64).detach().set_requires_grad();
+      const Tensor dx =
+          grad({composite::cross_entropy(in, targets, {})}, {in}, {}, {.create_graph = true})[0];
+      const Tensor want = grad({sum(square(dx))}, {in})[0];
+      EXPECT_EQ(got.dtype(), logits.dtype());
+      // In the scale of the largest: where logits have 16 bits dx is rounded to them, and so is the result.
+      const double scale = max(abs(want)).item();
+      const double roundoff = testing::unit_roundoff(is_narrow ? half : DType::f32);
+      EXPECT_TRUE(is_close(got.to(DType::f64) / scale, want / scale, 4 * roundoff))
+          << logits.dtype() << " to " << out;
+    }
+}
+
 TEST(FusedCast, ProductsRefuseDtypesThatDoNotFit) {
   const Tensor x = numbers({4, 4}, 1, DType::f32), wide = x.to(DType::f64);
   expect_error([&] { linear(x, x, {}, {.out = DType::f64}); },
