@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """PyTorch's side of the tests of autocast: makes tests/golden/autocast_lists.txt and autocast_gpt.txt.
 
-    parity_autocast.py [--out tests/golden] [--cpu]
+    parity_autocast.py [--out tests/golden]
 
-autocast_lists.txt: a row for each operation of autograd/ops.h that PyTorch has too: our name, PyTorch's, and the list of its CUDA table that
-names it: low (lower_precision_fp), f32 (fp32, or fp32_set_opt_dtype), widest (promote), or inputs for one in no list. The
-lists are read from ATen/autocast_mode.h of the wheel. --cpu prints the rows whose result torch.autocast("cpu") gives
-another dtype.
+autocast_lists.txt: a row for each operation of autograd/ops.h that PyTorch has too: our name, PyTorch's, and its policies on
+CUDA and on CPUs. That on CUDA is the list that names it in ATen/autocast_mode.h of the wheel: low (lower_precision_fp), f32
+(fp32, or fp32_set_opt_dtype), widest (promote), or inputs for one in no list. That on CPUs is found by running it under
+torch.autocast("cpu", bf16), see policy_on_cpu.
 autocast_gpt.txt: how far the gradients of the GPT of gpt_parity.safetensors are from its f32 ones under
 torch.autocast("cpu", bf16), with the losses in f32 as on CUDA: the relative L2 distance of each over 16 batches, of which
 number i has i more in each token and target, modulo the vocabulary; and that of all ("all").
@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -33,12 +34,13 @@ PYTORCHS_NAME = {
     "concat": "cat", "cross_entropy": "nll_loss", "interpolate": "upsample_bilinear2d", "smooth_l1": "smooth_l1_loss",
     "square": "pow", "number / x": "reciprocal", "variance": "var", "equal": "eq", "not_equal": "ne", "less": "lt",
     "less_equal": "le", "greater": "gt", "greater_equal": "ge", "max": "amax", "min": "amin",
+    "pad by reflection": "reflection_pad2d",
 }
 OURS = """add sub mul div maximum minimum where equal not_equal less less_equal greater greater_equal concat stack scatter_add
 exp log sqrt rsqrt square reciprocal abs sin cos tanh sigmoid erf relu gelu silu neg clamp pow sum mean variance max min argmax
 reshape transpose permute slice select expand unsqueeze squeeze clone gather matmul linear layer_norm rms_norm batch_norm
 group_norm softmax log_softmax embedding conv2d conv_transpose2d max_pool2d avg_pool2d interpolate pad dropout attention
-cross_entropy bce_with_logits smooth_l1""".split() + ["number / x"]
+cross_entropy bce_with_logits smooth_l1""".split() + ["number / x", "pad by reflection"]
 
 
 def lists_of_the_header():
@@ -51,19 +53,76 @@ def lists_of_the_header():
     return found
 
 
-def cpu_results():
-    """{our name: dtypes of the results for bf16 and for f32 arguments}, for what the two tables disagree about."""
-    calls = {
-        "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(-1), "exp": torch.exp, "log": torch.log,
-        "layer_norm": lambda x: F.layer_norm(x, (4,)), "rms_norm": lambda x: F.rms_norm(x, (4,)), "sum": torch.sum,
-        "pow": lambda x: x.pow(3), "rsqrt": torch.rsqrt, "reciprocal": torch.reciprocal, "gelu": F.gelu, "mean": torch.mean,
-        "group_norm": lambda x: F.group_norm(x, 2), "interpolate": lambda x: F.interpolate(x, scale_factor=2),
-        "linear": lambda x: F.linear(x, x[0, 0]), "square": torch.square,
-        "smooth_l1": lambda x: F.smooth_l1_loss(x, x), "pad": lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
+def calls():
+    """{our name: a call of PyTorch's operation} on a and b, (4, 4) of some dtype each; those of one argument take a alone."""
+    zeros = torch.zeros(4, 4, dtype=torch.long)
+    image, head = (lambda x: x.reshape(1, 4, 2, 2)), (lambda x: x.reshape(1, 1, 4, 4))
+    two = {
+        "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum,
+        "minimum": torch.minimum, "where": lambda a, b: torch.where(zeros == 0, a, b), "equal": torch.eq, "not_equal": torch.ne,
+        "less": torch.lt, "less_equal": torch.le, "greater": torch.gt, "greater_equal": torch.ge,
+        "concat": lambda a, b: torch.cat([a, b]), "stack": lambda a, b: torch.stack([a, b]), "matmul": torch.matmul,
+        "scatter_add": lambda a, b: a.scatter_add(0, zeros, b), "linear": lambda a, b: F.linear(a, b, b[0]),
+        "layer_norm": lambda a, b: F.layer_norm(a, (4,), b[0], b[1]), "rms_norm": lambda a, b: F.rms_norm(a, (4,), b[0]),
+        "group_norm": lambda a, b: F.group_norm(image(a), 2, b[0], b[1]),
+        "conv2d": lambda a, b: F.conv2d(image(a), b.reshape(4, 4, 1, 1), b[0]),
+        "conv_transpose2d": lambda a, b: F.conv_transpose2d(image(a), b.reshape(4, 4, 1, 1), b[0]),
+        "attention": lambda a, b: F.scaled_dot_product_attention(head(a), head(b), head(b)),
+        "bce_with_logits": F.binary_cross_entropy_with_logits, "smooth_l1": F.smooth_l1_loss,
     }
-    with torch.autocast("cpu", torch.bfloat16):
-        return {name: [str(call(torch.rand(2, 2, 4, 4, dtype=dtype) + 1).dtype)[6:]
-                       for dtype in (torch.bfloat16, torch.float32)] for name, call in calls.items()}
+    one = {
+        "square": torch.square, "neg": torch.neg, "clamp": lambda a: a.clamp(0, 1), "pow": lambda a: a.pow(3),
+        "mean": torch.mean, "variance": torch.var, "max": torch.amax, "min": torch.amin, "argmax": torch.argmax,
+        "sum": torch.sum, "number / x": lambda a: 1.0 / a, "reshape": lambda a: a.reshape(16),
+        "transpose": lambda a: a.transpose(0, 1), "permute": lambda a: a.permute(1, 0), "slice": lambda a: a[:1],
+        "select": lambda a: a.select(0, 0), "expand": lambda a: a.expand(2, 4, 4), "unsqueeze": lambda a: a.unsqueeze(0),
+        "squeeze": lambda a: a[:1].squeeze(0), "gather": lambda a: a.gather(0, zeros), "softmax": lambda a: a.softmax(-1),
+        "log_softmax": lambda a: a.log_softmax(-1), "embedding": lambda a: F.embedding(zeros, a),
+        "batch_norm": lambda a: F.batch_norm(image(a), None, None, training=True), "gelu": F.gelu, "silu": F.silu,
+        "max_pool2d": lambda a: F.max_pool2d(image(a), 2), "avg_pool2d": lambda a: F.avg_pool2d(image(a), 2),
+        "interpolate": lambda a: F.interpolate(image(a), 4, mode="bilinear"), "pad": lambda a: F.pad(image(a), (0, 0, 1, 0)),
+        "pad by reflection": lambda a: F.pad(image(a), (1, 1, 1, 1), mode="reflect"), "dropout": lambda a: F.dropout(a, 0.5),
+        "cross_entropy": lambda a: F.cross_entropy(a, zeros[0]),
+    }
+    for name in "exp log sqrt rsqrt reciprocal abs sin cos tanh sigmoid erf relu clone".split():
+        one[name] = getattr(torch, name)
+    return {**two, **{name: (lambda call: lambda a, b: call(a))(call) for name, call in one.items()}}
+
+
+class Casts(TorchDispatchMode):
+    """Counts the casts that reach the kernels."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        self.count += function is torch.ops.aten._to_copy.default
+        return function(*arguments, **(named or {}))
+
+
+def policy_on_cpu(name, call):
+    """low if f32 gives bf16; f32 if bf16 gives f32; widest if f32 and bf16 together give f32 where they are an error
+    without autocast; else inputs, if each gives its own. A result that is no floating number may follow no cast."""
+    exact, half = torch.float32, torch.bfloat16
+
+    def run(a, b, enabled=True):
+        x, y = torch.rand(4, 4).to(a) + 1, torch.rand(4, 4).to(b) + 1
+        with torch.autocast("cpu", half, enabled=enabled), Casts() as casts:
+            try:
+                y = call(x, y)
+            except RuntimeError:
+                return "an error"
+        return y.dtype if y.is_floating_point() else f"{casts.count} casts"
+
+    found = run(exact, exact), run(half, half)
+    if found == (half, half):
+        return "low"
+    if found == (exact, exact):
+        return "f32"
+    mixed = [run(exact, half), run(half, exact)]
+    if mixed == [exact, exact] and "an error" in (run(exact, half, False), run(half, exact, False)):
+        return "widest"
+    assert found in ((exact, half), ("0 casts", "0 casts")), f"{name}: of f32 and bf16 {found}, mixed {mixed}"
+    return "inputs"
 
 
 def distances_of_gradients(start):
@@ -92,19 +151,16 @@ def distances_of_gradients(start):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "tests/golden")
-    parser.add_argument("--cpu", action="store_true")
     options = parser.parse_args()
-    listed = lists_of_the_header()
-    rows = [(ours, PYTORCHS_NAME.get(ours, ours)) for ours in OURS]
-    lists = {ours: listed.get(theirs, "inputs") for ours, theirs in rows}
-    text = "".join(f"{ours}\t{theirs}\t{lists[ours]}\n" for ours, theirs in rows)
-    (options.out / "autocast_lists.txt").write_text(f"# PyTorch {torch.__version__}\n{text}")
+    listed, run = lists_of_the_header(), calls()
+    text = ""
+    for ours in OURS:
+        theirs = PYTORCHS_NAME.get(ours, ours)
+        text += f"{ours}\t{theirs}\t{listed.get(theirs, 'inputs')}\t{policy_on_cpu(ours, run[ours])}\n"
+    (options.out / "autocast_lists.txt").write_text(f"# PyTorch {torch.__version__}: CUDA, CPU\n{text}")
     distances = distances_of_gradients(load_file(ROOT / "tests/golden/gpt_parity.safetensors"))
     rows = "".join(f"{name}\t{distance:.6f}\n" for name, distance in distances.items())
     (options.out / "autocast_gpt.txt").write_text(f"# PyTorch {torch.__version__}\n{rows}")
-    if options.cpu:
-        for name, dtypes in cpu_results().items():
-            print(f"{name}: {lists[name]} on CUDA; on a CPU bf16 gives {dtypes[0]}, f32 {dtypes[1]}")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ source = pathlib.Path(sys.argv[1])
 pytorch, version = {}, ""
 for line in (source / "tests/golden/autocast_lists.txt").read_text().splitlines():
     if line.startswith("#"):
-        version = line[1:].strip()
+        version = line[1:].split(":")[0].strip()
     elif line:
-        ours, name, policy = line.split("\t")
+        ours, name, policy, _ = line.split("\t")
         pytorch.setdefault(ours, []).append((name, policy))
 
 signs = {"+": "add", "-": "sub", "*": "mul", "/": "div"}

@@ -1,6 +1,9 @@
-// The table of autocast against PyTorch's CUDA lists (tests/golden/autocast_lists.txt, made by tools/parity_autocast.py).
+// The table of autocast against PyTorch's lists for CUDA, and what PyTorch does on CPUs (tests/golden/autocast_lists.txt,
+// made by tools/parity_autocast.py).
 #include <fstream>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops.h"
@@ -95,6 +98,9 @@ std::map<std::string, Op> operations() {
   add("interpolate",
       [=](const Tensor& a) { return interpolate(reshape(a, images), 4, {Interpolation::bilinear}); });
   add("pad", [=](const Tensor& a) { return pad(reshape(a, images), {.top = 1}); });
+  add("pad by reflection", [=](const Tensor& a) {
+    return pad(reshape(a, images), {.top = 1, .bottom = 1, .left = 1, .right = 1, .mode = PadMode::reflect});
+  });
   add("dropout", [](const Tensor& a) { return dropout(a, 0.5); });
   add("cross_entropy", [](const Tensor& a) { return cross_entropy(a, zeros_of({4})); });
   return of;
@@ -114,7 +120,7 @@ DType expected(const std::string& list, DType a, DType b, DType scope) {
 }
 
 struct Row {
-  std::string ours, list;
+  std::string ours, list, on_cpu;
 };
 
 std::vector<Row> rows_of_pytorch() {
@@ -122,7 +128,11 @@ std::vector<Row> rows_of_pytorch() {
   std::vector<Row> rows;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line[0] == '#') continue;
-    rows.push_back({line.substr(0, line.find('\t')), line.substr(line.rfind('\t') + 1)});
+    std::istringstream fields(line);
+    std::string pytorchs_name;
+    Row& row = rows.emplace_back();
+    for (std::string* field : {&row.ours, &pytorchs_name, &row.list, &row.on_cpu})
+      std::getline(fields, *field, '\t');
   }
   return rows;
 }
@@ -134,7 +144,7 @@ TEST(AutocastTable, IsPyTorchsCudaTable) {
   size_t compared = 0;
   for (DType scope : {DType::bf16, DType::f16}) {
     amp::Autocast autocast(test_device(), scope);
-    for (const auto& [name, list] : rows) {
+    for (const auto& [name, list, on_cpu] : rows) {
       if (has_no_result_dtype(name)) continue;
       ASSERT_TRUE(ours.contains(name)) << name;
       for (DType a : {DType::f32, DType::bf16, DType::f16, DType::f64})
@@ -149,6 +159,42 @@ TEST(AutocastTable, IsPyTorchsCudaTable) {
     }
   }
   EXPECT_GT(compared, 1000u);
+}
+
+// What PyTorch's CPUs do otherwise than its CUDA devices, as docs/mixed_precision.md has it: these follow their inputs
+// there, a sum into mixed dtypes is an error, and a reflection is f32.
+const std::map<std::string, std::pair<std::string, std::string>>& documented_differences() {
+  static const std::map<std::string, std::pair<std::string, std::string>> differences = [] {
+    std::map<std::string, std::pair<std::string, std::string>> of{{"scatter_add", {"widest", "inputs"}},
+                                                                  {"pad by reflection", {"inputs", "f32"}}};
+    for (const char* name : {"exp", "log", "pow", "square", "rsqrt", "reciprocal", "number / x", "sum",
+                             "softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm", "interpolate"})
+      of[name] = {"f32", "inputs"};
+    return of;
+  }();
+  return differences;
+}
+
+TEST(AutocastTable, CpuListDiffersAsDocumented) {
+  std::map<std::string, std::pair<std::string, std::string>> seen;
+  std::set<std::string> other_dtype;  // than PyTorch's on CPUs
+  const std::map<std::string, Op> ours = operations();
+  const DType scope = DType::bf16;
+  amp::Autocast autocast(test_device(), scope);
+  for (const auto& [name, list, on_cpu] : rows_of_pytorch()) {
+    ASSERT_TRUE(on_cpu == "low" || on_cpu == "f32" || on_cpu == "widest" || on_cpu == "inputs") << name;
+    if (list != on_cpu) seen[name] = {list, on_cpu};
+    if (has_no_result_dtype(name)) continue;
+    for (DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+      const Tensor x = twos({4, 4}, dtype);
+      if (ours.at(name).call(x, x).dtype() != expected(on_cpu, dtype, dtype, scope)) other_dtype.insert(name);
+    }
+  }
+  EXPECT_EQ(seen, documented_differences());
+  std::set<std::string> documented;
+  for (const auto& [name, policies] : documented_differences())
+    if (!has_no_result_dtype(name)) documented.insert(name);
+  EXPECT_EQ(other_dtype, documented);
 }
 
 TEST(AutocastTable, SumsOfANormAreWideAndTheirNormsF32) {

@@ -8,6 +8,7 @@
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/tests/distributed/data_parallel/shared_net.h"
+#include "reprise/tests/distributed/data_parallel/tree_sum.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/support/compare.h"
 
@@ -91,14 +92,6 @@ INSTANTIATE_TEST_SUITE_P(Transports, SameBits,
                            return name_of(std::get<0>(of.param)) + std::to_string(std::get<1>(of.param));
                          });
 
-// The tree's definition on whole tensors. An absent gradient counts as zeros where another one is there.
-Tensor tree(const TensorList& leaves, size_t begin, size_t end) {
-  if (end - begin == 1) return leaves[begin];
-  size_t left = 1;
-  while (2 * left < end - begin) left *= 2;
-  return tree(leaves, begin, begin + left) + tree(leaves, begin + left, end);
-}
-
 TEST(SameBits, AsMicroBatchesAloneInTheTreesOrder) {
   for (int64_t micro_batches : {1, 2, 3, 7, 12}) {
     auto group = ProcessGroup::alone();
@@ -113,11 +106,7 @@ TEST(SameBits, AsMicroBatchesAloneInTheTreesOrder) {
     }
     for (int64_t g : parallel.share(micro_batches)) parallel.backward(net.loss(0, g, Checkpoints::none), g);
     for (const auto& [name, p] : net.named_parameters()) {
-      TensorList& leaves = alone[name];
-      const bool used = std::ranges::any_of(leaves, [](const Tensor& x) { return x.defined(); });
-      for (Tensor& leaf : leaves)
-        if (used && !leaf.defined()) leaf = Tensor::zeros(p.shape());
-      EXPECT_TRUE(testing::same_bits(p.grad(), used ? tree(leaves, 0, leaves.size()) : Tensor()))
+      EXPECT_TRUE(testing::same_bits(p.grad(), testing::tree_sum(alone[name], p.shape())))
           << name << " of " << micro_batches;
     }
   }
