@@ -101,5 +101,6 @@
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/nn/patch_embed.h"
 #include "reprise/nn/positions.h"
+#include "reprise/nn/print.h"
 #include "reprise/nn/registration.h"
 #include "reprise/nn/transformer.h"
