@@ -2,6 +2,7 @@
 // which is one rank's, has an infinite gradient, all ranks leave the update out; and all have the bits of micro-batches run
 // alone, scaled by hand and added by the tree's definition.
 // labels: slow, concurrency
+// not in tsan: Dtypes/DataParallelAutocast.*/f16
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "reprise/tests/distributed/data_parallel/shared_net.h"
 #include "reprise/tests/distributed/data_parallel/tree_sum.h"
 #include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/support/child.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise::distributed {
@@ -139,7 +141,8 @@ TEST_P(DataParallelAutocast, AllRanksSkipWhereOneOverflowsAndHaveTheBitsOfOnePro
 }
 
 TEST_P(DataParallelAutocast, ProcessesToo) {
-  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  if (!has_gloo() || !testing::children_have_threads)
+    GTEST_SKIP() << "needs Gloo, and children that start threads";
   const std::string want = expected({GetParam(), Checkpoints::none, -1});
   for (Checkpoints checkpoints : {Checkpoints::non_reentrant, Checkpoints::reentrant})
     for (int ranks : {2, 4}) expect_bits_of_hand(Ranks::gloo, ranks, {GetParam(), checkpoints, 1}, want);
