@@ -11,6 +11,13 @@ another order (REPRISE_ISA=portable): what training alone makes of a difference 
 f32 losses of both are from each other. Exit code 1 if ours is beyond 1.2 x PyTorch's root, 1.5 x its largest, or if
 |mean| is above both PyTorch's and two standard errors. Where a CPU has no instruction for 16 bits PyTorch takes minutes
 per run.
+
+    ~/.cache/reprise-peers/bin/python tools/parity_curves.py --golden tests/golden/autocast_curves.txt
+
+writes PyTorch's losses for the tests GptAutocastParity: of each precision and seed a line, the loss of each step. Text and
+first weights are made by the generator that those tests have too (GeneratedText), so that a test needs neither; the
+learning rate grows over 20 steps, as single seeds decide over all where the first steps are steep. A seed in which PyTorch's
+scaler leaves a step out (the fifth) has no line for f16, as that moves a loss by more than all rounding does; the next has.
 """
 import argparse
 import json
@@ -22,6 +29,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy
 import torch
 from safetensors.torch import save_file
 
@@ -30,6 +38,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from torch_gpt import Gpt, GptShape, adamw  # noqa: E402
 
 BATCH, TOKENS = 12, 64
+GOLDEN_BATCH, WARMUP = 4, 20
 
 
 class Text:
@@ -39,6 +48,10 @@ class Text:
         text = Path(path).read_text()
         self.letters = {letter: number for number, letter in enumerate(sorted(set(text)))}
         self.ids = torch.tensor([self.letters[letter] for letter in text[: len(text) * 9 // 10]])
+
+    def model(self, seed):
+        torch.manual_seed(seed)
+        return Gpt(shape_for(len(self.letters)))
 
     def rows(self, seed, step):
         """(BATCH, TOKENS + 1): the rows of io/text/token_batches.h, RandomCrops."""
@@ -62,16 +75,78 @@ def philox(seed, offset, block):
     return a, b, c, d
 
 
-def fresh_model(text, seed):
-    torch.manual_seed(seed)
-    return Gpt(GptShape(vocab=len(text.letters), context=TOKENS, layers=4, heads=4, width=128))
+def shape_for(vocab):
+    return GptShape(vocab=vocab, context=TOKENS, layers=4, heads=4, width=128)
+
+
+def mixed(number):
+    """SplitMix64's output function (Steele et al. 2014) of 64-bit numbers."""
+    number = (number ^ number >> numpy.uint64(30)) * numpy.uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ number >> numpy.uint64(27)) * numpy.uint64(0x94D049BB133111EB)
+    return number ^ number >> numpy.uint64(31)
+
+
+def words_of(key, count):
+    """The first `count` 64-bit numbers of a stream."""
+    counts = numpy.arange(1, count + 1, dtype=numpy.uint64)
+    return mixed(mixed(numpy.array([key], numpy.uint64)) + counts * numpy.uint64(0x9E3779B97F4A7C15))
+
+
+def fnv1a(name):
+    found = 0xCBF29CE484222325
+    for byte in name.encode():
+        found = (found ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return found
+
+
+class GeneratedText:
+    """As Text, of made-up words; and first weights made of integers. tests/nn/autocast/generated_text.h makes the same bits."""
+
+    LETTERS, SUCCESSORS, WORDS, LENGTH = 60, 4, 100, 20000
+
+    def __init__(self):
+        numbers = iter(int(word) >> 32 for word in words_of(1, 200000))
+
+        def least(times, below):
+            return min(next(numbers) * below >> 32 for _ in range(times))
+
+        after = [[least(1, self.LETTERS) for _ in range(self.SUCCESSORS)] for _ in range(self.LETTERS)]
+        words = []
+        for _ in range(self.WORDS):
+            letter, word = least(2, self.LETTERS), []
+            for _ in range(2 + least(1, 7)):
+                word.append(3 + letter)
+                letter = after[letter][least(1, self.SUCCESSORS)]
+            words.append(word)
+        ids = []
+        for _ in range(self.LENGTH):
+            ids += words[least(3, self.WORDS)]
+            ids += [1, 2] if least(1, 10) == 0 else [0]
+        self.ids = torch.tensor(ids)
+
+    def model(self, seed):
+        model = Gpt(shape_for(3 + self.LETTERS))
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                if p.dim() < 2:
+                    continue
+                deep = math.sqrt(8.0) if name.endswith("c_proj.weight") else 1.0
+                words = words_of(seed ^ fnv1a(name), p.numel())
+                four = sum((words >> numpy.uint64(shift) & numpy.uint64(0xFFFF)).astype(numpy.float64) for shift in (0, 16, 32, 48))
+                numbers = (four - 131070.0) * (0.02 / deep / 37837.2)  # the deviation of a sum of four
+                p.copy_(torch.from_numpy(numbers.astype(numpy.float32)).view(p.shape))
+        return model
+
+    def rows(self, seed, step):
+        begins = [(int(word) >> 32) * (len(self.ids) - TOKENS) >> 32 for word in words_of(seed << 32 | step, GOLDEN_BATCH)]
+        return torch.stack([self.ids[begin : begin + TOKENS + 1] for begin in begins])
 
 
 def ours(options, text, seed, precision, environment=None):
     """The loss of each step."""
     with tempfile.TemporaryDirectory() as folder:
         weights = f"{folder}/start.safetensors"
-        save_file(fresh_model(text, seed).state_dict(), weights)
+        save_file(text.model(seed).state_dict(), weights)
         command = [options.program, "train", "--data", options.data, "--out", f"{folder}/run", "--steps", options.steps,
                    "--seed", seed, "--precision", precision, "--init-from", weights, "--decay", "constant", "--warmup", 0,
                    "--lr", 1e-3, "--beta2", 0.95, "--weight-decay", 0.1, "--clip", 1, "--dropout", 0, "--eval-every", 0,
@@ -82,14 +157,16 @@ def ours(options, text, seed, precision, environment=None):
         return [record["loss"] for record in records if "loss" in record]
 
 
-def theirs(options, text, seed, precision):
-    model = fresh_model(text, seed)
+def theirs(options, text, seed, precision, warmup=0):
+    model = text.model(seed)
     optimizer = adamw(list(model.parameters()))
     dtype = {"f32": None, "bf16": torch.bfloat16, "f16": torch.float16}[precision]
     scaler = torch.amp.GradScaler("cpu", enabled=precision == "f16")
-    losses = []
+    losses, first_scale = [], scaler.get_scale()
     for step in range(options.steps):
         rows = text.rows(seed, step)
+        for group in optimizer.param_groups:
+            group["lr"] = 1e-3 * min(1.0, (step + 1) / warmup) if warmup else 1e-3
         with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
             loss = model(rows[:, :-1], rows[:, 1:])
         optimizer.zero_grad(set_to_none=True)
@@ -99,7 +176,7 @@ def theirs(options, text, seed, precision):
         scaler.step(optimizer)
         scaler.update()
         losses.append(loss.item())
-    return losses
+    return losses if scaler.get_scale() >= first_scale else []
 
 
 def distance(pairs):
@@ -111,6 +188,28 @@ def distance(pairs):
     return math.sqrt(statistics.fmean(d * d for d in flat)), max(map(abs, flat)), abs(statistics.fmean(flat)), error
 
 
+def write_golden(options):
+    text, exact = GeneratedText(), []
+    with open(options.golden, "w") as file:
+
+        def write(precision, seed):
+            losses = theirs(options, text, seed, precision, WARMUP)
+            if losses:
+                file.write(f"{precision}\t{seed}\t" + " ".join(f"{loss:.7g}" for loss in losses) + "\n")
+                file.flush()
+            return bool(losses)
+
+        file.write(f"# PyTorch {torch.__version__}\n")
+        for precision in options.precision:
+            seed, left = 0, options.seeds
+            while left:
+                seed += 1
+                left -= write(precision, seed)
+                exact += [seed] if seed not in exact else []
+        for seed in exact:
+            write("f32", seed)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, default=ROOT / "build/cpu/bin/reprise-gpt")
@@ -118,8 +217,12 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--precision", nargs="+", choices=["bf16", "f16"], default=["bf16", "f16"])
+    parser.add_argument("--golden", type=Path, help="write PyTorch's losses on generated text to this file, and no more")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="PyTorch's")
     options = parser.parse_args()
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(options.threads)
+    if options.golden:
+        return write_golden(options)
     seeds = range(1, options.seeds + 1)
     text = Text(options.data)
     exact = {"Reprise": [ours(options, text, s, "f32") for s in seeds],
