@@ -8,6 +8,7 @@
 #include "reprise/core/error.h"
 #include "reprise/core/memory.h"
 #include "reprise/data/prefetcher.h"
+#include "reprise/data/share.h"
 
 namespace reprise::data {
 namespace {
@@ -17,8 +18,6 @@ using Sample = Order::Sample;
 const DataLoaderOptions& checked(const DataLoaderOptions& o) {
   check(o.batch > 0 && o.accumulate > 0, "data_loader: ", o.accumulate, " micro-batches of ", o.batch,
         " rows");
-  check(o.share_begin >= 0 && o.share >= 0 && o.share_begin + o.share <= o.accumulate,
-        "data_loader: a share of ", o.share, " micro-batches from ", o.share_begin, " of ", o.accumulate);
   check(o.workers >= 0 && o.prefetch > 0, "data_loader: ", o.workers, " workers, ", o.prefetch,
         " batches ahead");
   return o;
@@ -68,11 +67,6 @@ struct DataLoader::Work {
         prefetcher(options.batch, options.workers, options.prefetch,
                    [this](const RowPlace& place) { fill(place); }) {}
 
-  int64_t share() const { return options.share > 0 ? options.share : options.accumulate; }
-  // Threads work ahead over the batches of the share alone: the number in the run of the place-th of them.
-  int64_t number_of(int64_t place) const {
-    return place / share() * options.accumulate + options.share_begin + place % share();
-  }
   Sample sample_at(int64_t number, int64_t row) const {
     const int64_t position = number * options.batch + row;
     if (options.shuffle) return order.at(position);
@@ -80,13 +74,14 @@ struct DataLoader::Work {
   }
   void fill(const RowPlace& place) {
     samples[size_t(place.slot * options.batch + place.row)] =
-        read(sample_at(number_of(place.batch), place.row));
+        read(sample_at(share.number_of(place.batch), place.row));
   }
 
   const int64_t size;
   const Read read;
   const DataLoaderOptions options;
   const Device device;
+  const Share share = share_of(options, "data_loader");  // threads work ahead over its batches alone
   const Order order;
   std::vector<TensorList> samples;  // by slot and row
   Prefetcher prefetcher;            // last: its threads use all above
@@ -103,10 +98,7 @@ int64_t DataLoader::misses() const { return work_->prefetcher.misses(); }
 
 TensorList DataLoader::batch(int64_t step, int64_t micro) {
   const DataLoaderOptions& options = work_->options;
-  const int64_t begin = options.share_begin, end = begin + work_->share();
-  check(step >= 0 && micro >= begin && micro < end, "data_loader: micro-batch ", micro, " in step ", step,
-        ", of those from ", begin, " to ", end - 1);
-  const int64_t slot = work_->prefetcher.take(step * work_->share() + micro - begin);
+  const int64_t slot = work_->prefetcher.take(work_->share.place_of(step, micro, "data_loader"));
   std::vector<int64_t> indices;
   for (int64_t row = 0; row < options.batch; ++row)
     indices.push_back(work_->sample_at(step * options.accumulate + micro, row).index);

@@ -11,6 +11,7 @@
 #include "reprise/data/prefetcher.h"
 #include "reprise/data/row_slots.h"
 #include "reprise/data/sample_reader.h"
+#include "reprise/data/share.h"
 
 namespace reprise::data {
 namespace {
@@ -27,8 +28,6 @@ std::span<uint8_t> row_of(std::span<uint8_t> rows, const Pipeline& pipeline, int
 
 const LoaderOptions& checked(const LoaderOptions& o, const Views& views) {
   check_views(views, "image_loader");
-  check(o.share_begin >= 0 && o.share >= 0 && o.share_begin + o.share <= o.accumulate,
-        "image_loader: a share of ", o.share, " micro-batches from ", o.share_begin, " of ", o.accumulate);
   check(o.batch > 0 && o.accumulate > 0, "image_loader: ", o.accumulate, " micro-batches of ", o.batch,
         " rows");
   check(!views.front()->options().mixing || o.batch % 2 == 0,
@@ -56,20 +55,16 @@ struct ImageLoader::Work {
     scratch.resize(size_t(prefetcher.fillers()));
   }
 
-  // Threads work ahead over the batches of the share alone: the number in the run of the place-th of them.
-  int64_t number_of(int64_t place) const {
-    return place / share() * options.accumulate + options.share_begin + place % share();
-  }
-  int64_t share() const { return options.share > 0 ? options.share : options.accumulate; }
   Order::Sample sample_at(int64_t batch, int64_t row) const {
     return order.at(batch * options.batch + row);  // batches of a step stand behind each other
   }
   void fill(const RowPlace& place) {
     const int64_t view = place.row / options.batch;
     const Pipeline& pipeline = *views[size_t(view)];
-    reader.read(pipeline,
-                sample_of_view(sample_at(number_of(place.batch), place.row % options.batch), views, view),
-                row_of((*slots)[place.slot], pipeline, place.row), scratch[size_t(place.worker)]);
+    reader.read(
+        pipeline,
+        sample_of_view(sample_at(share.number_of(place.batch), place.row % options.batch), views, view),
+        row_of((*slots)[place.slot], pipeline, place.row), scratch[size_t(place.worker)]);
   }
   const Pipeline& first_view() const { return *views.front(); }           // what all have in common
   int64_t rows() const { return int64_t(views.size()) * options.batch; }  // of a batch
@@ -79,6 +74,7 @@ struct ImageLoader::Work {
   const Views views;
   const LoaderOptions options;
   const Device device;
+  const Share share = share_of(options, "image_loader");  // threads work ahead over its batches alone
   Order order;
   SampleReader reader;
   const Tensor table;                     // f32 (C, 256), on the device
@@ -100,13 +96,10 @@ std::vector<std::string> ImageLoader::bad_images() const { return work_->reader.
 ImageBatch ImageLoader::batch(int64_t step, int64_t micro) {
   Work& work = *work_;
   const LoaderOptions& options = work.options;
-  const int64_t begin = options.share_begin, end = begin + work.share();
-  check(step >= 0 && micro >= begin && micro < end, "image_loader: micro-batch ", micro, " in step ", step,
-        ", of those from ", begin, " to ", end - 1);
   MemoryScope scope(MemoryCategory::data);
   const int64_t number = step * options.accumulate + micro;
   work.slots->wait();  // the slot that was taken last is given to the threads now
-  const int64_t slot = work.prefetcher.take(step * work.share() + micro - begin);
+  const int64_t slot = work.prefetcher.take(work.share.place_of(step, micro, "image_loader"));
   const Pipeline& pipeline = work.first_view();  // the only one, if there are effects
   const PipelineOptions& o = pipeline.options();
   RowEffects effects;

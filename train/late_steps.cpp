@@ -94,13 +94,15 @@ void LateSteps::step_unscaled() {
       {.clip = options_.clip, .found = found, .norm = norm, .gradient_scale = gradient_scale});
   const Tensor bad_loss = not_equal(total_ * 0.0, Tensor::zeros({}, DType::f64, device())).to(DType::i32);
   found_ = maximum(found_, maximum(found, bad_loss));
-  if (!device().is_cpu())
-    task_.optimizer.step_if_finite(gradient_scale, found_);
-  else if (found_.item() ==
-           0)  // it is there: nothing is waited for, and no counts of updates lie beside the state
-    task_.optimizer.step(gradient_scale.item());
   const TensorView numbers[] = {total_, found_, norm};
   current_->numbers.start(numbers);
+  if (device()
+          .is_cpu()) {  // all is there: nothing is waited for, and no counts of updates lie beside the state
+    if (found_.item() != 0) return;
+    task_.optimizer.step(gradient_scale.item());
+  } else {
+    task_.optimizer.step_if_finite(gradient_scale, found_);
+  }
   if (task_.ema) task_.ema->update();
   if (task_.updated) task_.updated();
 }

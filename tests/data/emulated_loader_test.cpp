@@ -3,21 +3,17 @@
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/cuda/stream.h"
 #include "reprise/data/loader.h"
-#include "reprise/tests/core/cuda/cuda_test.h"
+#include "reprise/tests/core/cuda/deferred_streams.h"
 #include "reprise/tests/data/counted_images.h"
 
 namespace reprise::data {
 namespace {
 
 using cuda::emulated::pending;
-using cuda::emulated::Streams;
 using testing::CountedImages;
 
-class EmulatedLoader : public CudaTest {
+class EmulatedLoader : public DeferredStreamsTest {
  protected:
-  void SetUp() override { cuda::emulated::set_streams(Streams::deferred); }
-  void TearDown() override { cuda::emulated::set_streams(before_); }
-
   LoaderOptions options(int64_t workers) const {
     return {.batch = 4, .seed = 5, .workers = workers, .prefetch = 1};
   }
@@ -27,9 +23,6 @@ class EmulatedLoader : public CudaTest {
                            .width = CountedImages::width,
                            .mean = {0.5, 0.4, 0.3},
                            .deviation = {0.2, 0.3, 0.4}}};
-
- private:
-  Streams before_ = cuda::emulated::streams();
 };
 
 // A slot that threads fill again before its copy has run, rows on the device that the next copy replaces before they are

@@ -13,7 +13,7 @@
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/sgd.h"
-#include "reprise/tests/core/cuda/cuda_test.h"
+#include "reprise/tests/core/cuda/deferred_streams.h"
 #include "reprise/tests/io/temp_folder.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/trainer.h"
@@ -22,17 +22,9 @@ namespace reprise::train {
 namespace {
 
 using cuda::emulated::HostWaits;
-using cuda::emulated::Streams;
 using testing::TempFolder;
 
-class EmulatedHostWaits : public CudaTest {
- protected:
-  void SetUp() override { cuda::emulated::set_streams(Streams::deferred); }
-  void TearDown() override { cuda::emulated::set_streams(before_); }
-
- private:
-  Streams before_ = cuda::emulated::streams();
-};
+class EmulatedHostWaits : public DeferredStreamsTest {};
 
 constexpr int64_t steps = 6, width = 16, context = 8, alphabet = 11;
 

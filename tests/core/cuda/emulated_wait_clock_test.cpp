@@ -6,21 +6,12 @@
 
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/cuda/stream.h"
-#include "reprise/tests/core/cuda/cuda_test.h"
+#include "reprise/tests/core/cuda/deferred_streams.h"
 
 namespace reprise {
 namespace {
 
-using cuda::emulated::Streams;
-
-class WaitClock : public CudaTest {
- protected:
-  void SetUp() override { cuda::emulated::set_streams(Streams::deferred); }
-  void TearDown() override { cuda::emulated::set_streams(before_); }
-
- private:
-  Streams before_ = cuda::emulated::streams();
-};
+class WaitClock : public DeferredStreamsTest {};
 
 TEST_F(WaitClock, CountsTheTimeThatAStreamStoodStill) {
   constexpr std::chrono::milliseconds nap(5);
