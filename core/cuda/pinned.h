@@ -7,8 +7,8 @@
 
 namespace reprise::cuda {
 
-/// Not initialised. Plain memory where there is no CUDA device. Copies on streams must have ended before it
-/// goes.
+/// Not initialised. Plain memory where there is no CUDA device. Copies on streams must have ended before it goes. What was
+/// pinned stays with the process for buffers to come, so that none waits for a device as it goes.
 class PinnedBuffer {
  public:
   explicit PinnedBuffer(size_t bytes);

@@ -1,5 +1,7 @@
-// Idle buffers by size.
+// Idle buffers.
 #include "reprise/core/cuda/pinned_pool.h"
+
+#include <algorithm>
 
 #include "reprise/core/memory_source.h"
 
@@ -10,23 +12,27 @@ constexpr size_t step = 4096;
 
 PinnedBuffer PinnedPool::take(size_t bytes) {
   std::lock_guard lock(mutex_);
-  auto fit = idle_.lower_bound(bytes);
-  if (fit != idle_.end() && fit->first < 2 * std::max(bytes, step)) {
-    PinnedBuffer buffer = std::move(fit->second);
-    idle_.erase(fit);
+  auto best = idle_.end();
+  for (auto buffer = idle_.begin(); buffer != idle_.end(); ++buffer)
+    if (buffer->bytes() >= bytes && buffer->bytes() < 2 * std::max(bytes, step) &&
+        (best == idle_.end() || buffer->bytes() < best->bytes()))
+      best = buffer;
+  if (best != idle_.end()) {
+    std::swap(*best, idle_.back());
+    PinnedBuffer buffer = std::move(idle_.back());
+    idle_.pop_back();
     return buffer;
   }
+  idle_.reserve(count_ + 1);
   PinnedBuffer buffer(size_class(bytes, step));
+  ++count_;
   bytes_ += buffer.bytes();
   return buffer;
 }
 
 void PinnedPool::give_back(PinnedBuffer buffer) noexcept {
   std::lock_guard lock(mutex_);
-  size_t bytes = buffer.bytes();
-  try {
-    idle_.emplace(bytes, std::move(buffer));
-  } catch (const std::bad_alloc&) { bytes_ -= bytes; }  // not kept: the runtime waits for copies as it frees
+  idle_.push_back(std::move(buffer));
 }
 
 size_t PinnedPool::bytes() const {

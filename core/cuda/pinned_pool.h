@@ -1,8 +1,8 @@
 // PinnedPool: pinned buffers that are used again, for pinning memory costs far more than copying it.
 #pragma once
 
-#include <map>
 #include <mutex>
+#include <vector>
 
 #include "reprise/core/cuda/pinned.h"
 
@@ -19,8 +19,8 @@ class PinnedPool {
 
  private:
   mutable std::mutex mutex_;
-  std::multimap<size_t, PinnedBuffer> idle_;  // by size
-  size_t bytes_ = 0;
+  std::vector<PinnedBuffer> idle_;  // has room for all
+  size_t count_ = 0, bytes_ = 0;    // of all
 };
 
 }  // namespace reprise::cuda

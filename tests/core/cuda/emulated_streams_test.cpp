@@ -123,6 +123,18 @@ TEST_F(EmulatedStreams, ShowAMissingWait) {
   EXPECT_EQ(seen.as<char>()[0], 7);
 }
 
+TEST_F(EmulatedStreams, AreNotWaitedForWherePinnedMemoryGoes) {
+  enqueue(a, 1);
+  void* before = nullptr;
+  {
+    cuda::PinnedBuffer buffer(5000);
+    before = buffer.data();
+  }
+  EXPECT_EQ(ran, std::vector<int>());
+  EXPECT_EQ(cuda::PinnedBuffer(4999).data(), before);  // of one size with it
+  synchronize(a.get());
+}
+
 TEST_F(EmulatedStreams, ReadPinnedMemoryLateAndOtherHostMemoryAtOnce) {
   cuda::PinnedBuffer pinned(1);
   std::vector<char> pageable{3};
