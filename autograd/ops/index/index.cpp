@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/index/scattered.h"
 
 namespace reprise {
 namespace {
@@ -38,6 +39,10 @@ struct Gather : autograd::Function<Gather> {
 };
 
 }  // namespace
+
+Tensor autograd::scattered(const Tensor& x, const Tensor& index, const Shape& shape) {
+  return ScatterAdd::apply(x, index, shape);
+}
 
 Tensor gather(const Tensor& x, const Tensor& index) { return Gather::apply(x, index); }
 

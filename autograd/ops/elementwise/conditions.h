@@ -1,0 +1,56 @@
+// Conditions: comparisons as operators, with numbers too, what makes one mask of several, and what a mask picks. None of the
+// masks is differentiable.
+#pragma once
+
+#include "reprise/core/tensor.h"
+
+namespace reprise {
+
+// As `equal`, `less` and so on. A number beside a tensor of a floating dtype is rounded to that dtype first, as in PyTorch;
+// beside integers it is compared exactly, fractions and what does not fit their dtype included.
+Tensor operator==(const Tensor& a, const Tensor& b);
+Tensor operator!=(const Tensor& a, const Tensor& b);
+Tensor operator<(const Tensor& a, const Tensor& b);
+Tensor operator<=(const Tensor& a, const Tensor& b);
+Tensor operator>(const Tensor& a, const Tensor& b);
+Tensor operator>=(const Tensor& a, const Tensor& b);
+Tensor operator==(const Tensor& a, double b);
+Tensor operator!=(const Tensor& a, double b);
+Tensor operator<(const Tensor& a, double b);
+Tensor operator<=(const Tensor& a, double b);
+Tensor operator>(const Tensor& a, double b);
+Tensor operator>=(const Tensor& a, double b);
+Tensor operator==(double a, const Tensor& b);
+Tensor operator!=(double a, const Tensor& b);
+Tensor operator<(double a, const Tensor& b);
+Tensor operator<=(double a, const Tensor& b);
+Tensor operator>(double a, const Tensor& b);
+Tensor operator>=(double a, const Tensor& b);
+
+// Of any dtypes: what is not 0 is true, NaN too. The shapes broadcast, and the result is bool.
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+// The same of masks: Error on another dtype than bool.
+Tensor operator&(const Tensor& a, const Tensor& b);
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator~(const Tensor& x);
+
+Tensor isnan(const Tensor& x);
+Tensor isinf(const Tensor& x);  ///< of either sign
+Tensor isfinite(const Tensor& x);
+
+/// Whether one element, or each, is not 0, over some dimensions; an empty list means all of them. Of no elements: false, and
+/// true.
+Tensor any(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+Tensor all(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+
+/// Where x is not 0: i64 (K, rank of x), in row-major order. Waits for the device, as their number is not known before.
+Tensor nonzero(const Tensor& x);
+/// The elements of x, in row-major order, where the mask, bool, holds; the mask broadcasts to x: (K). Differentiable in x.
+/// Waits for the device.
+Tensor masked_select(const Tensor& x, const Tensor& mask);
+
+}  // namespace reprise

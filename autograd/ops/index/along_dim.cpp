@@ -1,0 +1,147 @@
+#include "reprise/autograd/ops/index/along_dim.h"
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/index/scattered.h"
+
+namespace reprise {
+namespace {
+
+int given_dim(const char* op, const Tensor& x, int64_t dim) {
+  autograd::check_given(op, x);
+  check(x.rank() >= 1, op, ": needs at least one dimension");
+  return normalize_dim(dim, x.rank(), op);
+}
+
+// f(x) along its last dimension, of x along `dim`.
+template <class F>
+Tensor as_last(const char* op, const Tensor& x, int64_t dim, const F& f) {
+  const int d = given_dim(op, x, dim);
+  return transpose(f(transpose(x, d, -1)), d, -1);
+}
+
+Tensor extreme_place(const char* op, const Tensor& x, int64_t dim, bool keep_dim, bool smallest) {
+  NoGrad guard;
+  const Tensor y = as_last(op, x, dim, [&](const Tensor& rows) {
+    if (!smallest) return unsqueeze(argmax(rows), -1);
+    // Their order turned round: NaN stays NaN, and -1 - x is in i64 what -x is not for the least number.
+    const Tensor turned = is_floating(x.dtype()) ? -rows : -1 - rows.to(DType::i64);
+    return unsqueeze(argmax(turned), -1);
+  });
+  return keep_dim ? y : squeeze(y, dim);
+}
+
+// `index` (K) for each slice of `shape`, whose size along d it replaces.
+Tensor of_all_slices(const char* op, const Tensor& index, Shape shape, int d) {
+  autograd::check_given(op, index);
+  check(index.rank() == 1, op, ": the index must be (K), got ", index.shape());
+  Shape aligned = Shape::filled(shape.size(), 1);
+  aligned[d] = shape[d] = index.size(0);
+  return expand(reshape(index, aligned), shape);
+}
+
+Tensor take(const char* op, const Tensor& x, const Tensor& index, int d) {
+  return as_last(op, x, d, [&](const Tensor& rows) { return gather(rows, transpose(index, d, -1)); });
+}
+
+}  // namespace
+
+Tensor detail::softmax_along(const Tensor& x, int64_t dim) {
+  return as_last("softmax", x, dim, [](const Tensor& rows) { return softmax(rows); });
+}
+Tensor detail::log_softmax_along(const Tensor& x, int64_t dim) {
+  return as_last("log_softmax", x, dim, [](const Tensor& rows) { return log_softmax(rows); });
+}
+
+Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
+  return extreme_place("argmax", x, dim, keep_dim, false);
+}
+Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
+  return extreme_place("argmin", x, dim, keep_dim, true);
+}
+
+Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim) {
+  constexpr auto op = "take_along_dim";
+  const int d = given_dim(op, x, dim);
+  autograd::check_given(op, index);
+  check(index.rank() == x.rank(), op, ": the index ", index.shape(), " needs the rank of ", x.shape());
+  Shape of_x = x.shape(), of_index = index.shape();
+  of_x[d] = of_index[d] = 1;
+  Shape common = broadcast_shapes(of_x, of_index, op);
+  auto expanded = [&](const Tensor& part) {
+    common[d] = part.size(d);
+    return expand(part, common);
+  };
+  return take(op, expanded(x), expanded(index), d);
+}
+
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  constexpr auto op = "index_select";
+  const int d = given_dim(op, x, dim);
+  return take(op, x, of_all_slices(op, index, x.shape(), d), d);
+}
+
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  constexpr auto op = "scatter_add";
+  const int d = given_dim(op, x, dim);
+  autograd::check_given(op, index, source);
+  Shape aligned = x.shape();
+  if (index.rank() == x.rank()) aligned[d] = index.size(d);
+  check(index.shape() == source.shape() && index.shape() == aligned, op, ": index ", index.shape(),
+        " and source ", source.shape(), " do not fit ", x.shape(), " along dimension ", dim);
+  check(source.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", source.dtype());
+  const Tensor rows = transpose(x, d, -1);
+  const Tensor sums = autograd::scattered(transpose(source, d, -1), transpose(index, d, -1), rows.shape());
+  return x + transpose(sums, d, -1);
+}
+
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  constexpr auto op = "index_add";
+  const int d = given_dim(op, x, dim);
+  return scatter_add(x, d, of_all_slices(op, index, x.shape(), d), source);
+}
+
+Tensor flip(const Tensor& x, const Dims& dims) {
+  autograd::check_given("flip", x);
+  dims_mask(dims, x.rank(), "flip");
+  Tensor y = x;
+  for (int64_t dim : dims)
+    y = index_select(y, dim, arange(double(x.size(dim) - 1), -1, -1, DType::i64, x.device()));
+  return y;
+}
+
+Tensor roll(const Tensor& x, int64_t shift, int64_t dim) {
+  const int d = given_dim("roll", x, dim);
+  const int64_t size = x.size(d);
+  if (size == 0) return x;
+  const int64_t first = (size - shift % size) % size;  // what comes to the front
+  return concat({slice(x, d, first, size), slice(x, d, 0, first)}, d);
+}
+
+Tensor repeat(const Tensor& x, const Dims& times) {
+  constexpr auto op = "repeat";
+  autograd::check_given(op, x);
+  check(times.size() >= x.rank(), op, ": ", times, " says less than the ", x.rank(), " dimensions of ",
+        x.shape());
+  Shape shape = Shape::filled(times.size() - x.rank(), 1);
+  for (int64_t size : x.shape()) shape.push_back(size);
+  Tensor y = reshape(x, shape);
+  for (int d = 0; d < times.size(); ++d) {
+    check(times[d] >= 0, op, ": ", times, " has a number below 0");
+    y = times[d] == 0 ? slice(y, d, 0, 0) : concat(TensorList(size_t(times[d]), y), d);
+  }
+  return y;
+}
+
+Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t dim) {
+  constexpr auto op = "repeat_interleave";
+  const int d = given_dim(op, x, dim);
+  check(times >= 0, op, ": ", times, " times");
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < x.size(d) * times; ++i) places.push_back(i / times);
+  const auto count = int64_t(places.size());
+  return index_select(x, d, Tensor::from(places, {count}, x.device()));
+}
+
+}  // namespace reprise

@@ -1,0 +1,48 @@
+// Operations along one dimension that the caller names; -1 is the last. The functions of the same names in
+// autograd/ops.h work along the last one, or all.
+#pragma once
+
+#include <concepts>
+
+#include "reprise/core/tensor.h"
+
+namespace reprise {
+
+namespace detail {
+Tensor softmax_along(const Tensor& x, int64_t dim);
+Tensor log_softmax_along(const Tensor& x, int64_t dim);
+}  // namespace detail
+
+// For a whole number, so that `softmax(x, {})` still means options.
+template <std::integral D>
+Tensor softmax(const Tensor& x, D dim) {
+  return detail::softmax_along(x, int64_t(dim));
+}
+template <std::integral D>
+Tensor log_softmax(const Tensor& x, D dim) {
+  return detail::log_softmax_along(x, int64_t(dim));
+}
+
+/// The place, i64, of the first largest or smallest element along `dim`, without that dimension or with size 1 there. NaN is
+/// both largest and smallest. Not differentiable.
+Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
+Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim = false);
+
+/// y[i, ...] = x[index[i, ...], ...] for dim 0. The index, i64 or i32, has x's rank; their other dimensions broadcast. Error
+/// on an index outside [0, size of dim). The gradient adds up in the order of the index.
+Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim);
+/// x at the places `index` (K), i64 or i32, of `dim`, which becomes K.
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+
+/// y = x, then y[index[i, ...], ...] += source[i, ...] for dim 0. Index and source have one shape, in the other dimensions
+/// that of x. What meets in one place is added in the order of the index, on all devices, and to x at the end.
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+/// The same with one place for each of the K slices of the source: index (K).
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+
+Tensor flip(const Tensor& x, const Dims& dims);            ///< backwards along each of these dimensions
+Tensor roll(const Tensor& x, int64_t shift, int64_t dim);  ///< what leaves at the end comes in at the front
+Tensor repeat(const Tensor& x, const Dims& times);  ///< one behind the other, as often in each dimension
+Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t dim);  ///< each slice `times` times in a row
+
+}  // namespace reprise

@@ -1,0 +1,191 @@
+// Operations along a dimension, against loops over places.
+#include "reprise/autograd/ops/index/along_dim.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/op_case.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+
+// Of (A, N, B) along dim 1: `fn(x)[a, i, b] = x[a, from(a, i, b), b]`.
+void check_places(const char* name, const std::function<Tensor(const Tensor&)>& fn, int64_t count,
+                  const std::function<int64_t(int64_t, int64_t, int64_t)>& from) {
+  constexpr int64_t outer = 2, size = 5, inner = 3;
+  check_op(OpCase{.name = name,
+                  .inputs = {{{outer, size, inner}}},
+                  .fn = [=](const TensorList& in) { return fn(in[0]); },
+                  .reference =
+                      [=](const TensorList& in) {
+                        const std::vector<double> x = in[0].to_vector<double>();
+                        std::vector<double> y;
+                        for (int64_t a = 0; a < outer; ++a)
+                          for (int64_t i = 0; i < count; ++i)
+                            for (int64_t b = 0; b < inner; ++b)
+                              y.push_back(x[size_t((a * size + from(a, i, b)) * inner + b)]);
+                        return y;
+                      },
+                  .roundings = 4});
+}
+
+TEST(IndexSelect, PassesEveryCheckOfAnOp) {
+  const std::vector<int64_t> places{4, 0, 4, 4, 2, 1, 4};
+  const Tensor index = Tensor::from(places, {7});
+  check_places(
+      "index_select", [=](const Tensor& x) { return index_select(x, 1, index.to(x.device())); }, 7,
+      [=](int64_t, int64_t i, int64_t) { return places[size_t(i)]; });
+  const Tensor narrow = index.to(DType::i32);
+  EXPECT_TRUE(testing::same_bits(index_select(arange(20).reshape({5, 4}), -2, narrow),
+                                 index_select(arange(20).reshape({5, 4}), 0, index)));
+  expect_error([&] { index_select(zeros({4, 2}), 0, index); }, {"index 4", "outside [0, 4)"});
+  expect_error(
+      [&] {
+        index_select(zeros({4, 2}), 0, zeros({1, 2}, DType::i64));
+      },
+      {"index_select: the index must be (K), got (1, 2)"});
+  expect_error([&] { index_select(scalar(1), 0, index); }, {"index_select"});
+}
+
+TEST(TakeAlongDim, PassesEveryCheckOfAnOp) {
+  const Tensor index = Tensor::from<int64_t>({0, 4, 4, 2, 3, 3, 1, 0}, {2, 4, 1});
+  check_places(
+      "take_along_dim", [=](const Tensor& x) { return take_along_dim(x, index.to(x.device()), 1); }, 4,
+      [=](int64_t a, int64_t i, int64_t) { return index.data<int64_t>()[a * 4 + i]; });
+  EXPECT_EQ(take_along_dim(zeros({1, 5}), zeros({3, 2}, DType::i64), -1).shape(), (Shape{3, 2}));
+  expect_error(
+      [] {
+        take_along_dim(zeros({2, 5}), zeros({2}, DType::i64), 0);
+      },
+      {"take_along_dim: the index (2,) needs the rank of (2, 5)"});
+}
+
+TEST(Flip, PassesEveryCheckOfAnOp) {
+  check_places(
+      "flip", [](const Tensor& x) { return flip(x, {1}); }, 5,
+      [](int64_t, int64_t i, int64_t) { return 4 - i; });
+  EXPECT_EQ(flip(arange(6).reshape({2, 3}), {0, -1}).to_vector<int64_t>(),
+            (std::vector<int64_t>{5, 4, 3, 2, 1, 0}));
+  EXPECT_EQ(flip(zeros({0, 2}), {0}).shape(), (Shape{0, 2}));
+  expect_error([] { flip(zeros({2, 2}), {0, -2}); }, {"flip"});
+}
+
+TEST(Roll, PassesEveryCheckOfAnOp) {
+  for (int64_t shift : {2, -2, 0, 5, 8, -13})
+    check_places(
+        "roll", [=](const Tensor& x) { return roll(x, shift, 1); }, 5,
+        [=](int64_t, int64_t i, int64_t) { return ((i - shift) % 5 + 5) % 5; });
+  EXPECT_EQ(roll(zeros({0}), 3, 0).shape(), Shape{0});
+  EXPECT_EQ(roll(arange(3), std::numeric_limits<int64_t>::min(), 0).to_vector<int64_t>(),
+            (std::vector<int64_t>{2, 0, 1}));  // -2^63 is -2 of 3
+}
+
+TEST(Repeat, PassesEveryCheckOfAnOp) {
+  check_places(
+      "repeat",
+      [](const Tensor& x) {
+        return repeat(x, {1, 3, 1});
+      },
+      15, [](int64_t, int64_t i, int64_t) { return i % 5; });
+  check_places(
+      "repeat_interleave", [](const Tensor& x) { return repeat_interleave(x, 3, 1); }, 15,
+      [](int64_t, int64_t i, int64_t) { return i / 3; });
+  EXPECT_EQ(repeat(arange(2), {2, 2}).to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(repeat(arange(2), {3, 0}).shape(), (Shape{3, 0}));
+  EXPECT_EQ(repeat_interleave(arange(2), 0, 0).shape(), Shape{0});
+  expect_error(
+      [] {
+        repeat(zeros({2, 2}), {2});
+      },
+      {"repeat: (2,) says less than the 2 dimensions of (2, 2)"});
+  expect_error([] { repeat(zeros({2}), {-1}); }, {"repeat: (-1,) has a number below 0"});
+}
+
+TEST(ScatterAdd, PassesEveryCheckOfAnOp) {
+  const std::vector<int64_t> places{0, 3, 3, 1, 3, 0, 2, 2, 3, 3, 1, 0};
+  check_op(OpCase{.name = "scatter_add",
+                  .inputs = {{{4, 2}}, {{6, 2}}, {.shape = {6, 2}, .values = Tensor::from(places, {6, 2})}},
+                  .fn = [](const TensorList& in) { return scatter_add(in[0], 0, in[2], in[1]); },
+                  .reference =
+                      [=](const TensorList& in) {
+                        std::vector<double> y = in[0].to_vector<double>();
+                        const std::vector<double> source = in[1].to_vector<double>();
+                        for (size_t i = 0; i < source.size(); ++i)
+                          y[size_t(places[i]) * 2 + i % 2] += source[i];
+                        return y;
+                      }});
+  check_op(
+      OpCase{.name = "index_add",
+             .inputs = {{{2, 4}}, {{2, 3}}, {.shape = {3}, .values = Tensor::from<int64_t>({3, 0, 3}, {3})}},
+             .fn = [](const TensorList& in) { return index_add(in[0], 1, in[2], in[1]); },
+             .reference =
+                 [](const TensorList& in) {
+                   std::vector<double> y = in[0].to_vector<double>();
+                   const std::vector<double> source = in[1].to_vector<double>();
+                   for (size_t i = 0; i < 6; ++i) y[i / 3 * 4 + (i % 3 == 1 ? 0 : 3)] += source[i];
+                   return y;
+                 }});
+  expect_error(
+      [] {
+        scatter_add(zeros({4, 2}), 0, zeros({3, 2}, DType::i64), zeros({2, 2}));
+      },
+      {"scatter_add: index (3, 2) and source (2, 2) do not fit (4, 2) along dimension 0"});
+  expect_error(
+      [] {
+        index_add(zeros({4, 2}), 0, zeros({1}, DType::i64), zeros({1, 2}, DType::i64));
+      },
+      {"dtypes differ: f32 and i64"});
+}
+
+TEST(SoftmaxAlong, PassesEveryCheckOfAnOp) {
+  auto sums = [](const std::vector<double>& x, size_t i) {  // of e^x over dim 1 of (2, 5, 3)
+    double sum = 0;
+    for (size_t n = 0; n < 5; ++n) sum += std::exp(x[(i / 15 * 5 + n) * 3 + i % 3]);
+    return sum;
+  };
+  check_op(OpCase{.name = "softmax along",
+                  .inputs = {{{2, 5, 3}}},
+                  .fn = [](const TensorList& in) { return softmax(in[0], 1); },
+                  .reference =
+                      [=](const TensorList& in) {
+                        const std::vector<double> x = in[0].to_vector<double>();
+                        std::vector<double> y;
+                        for (size_t i = 0; i < x.size(); ++i) y.push_back(std::exp(x[i]) / sums(x, i));
+                        return y;
+                      }});
+  check_op(OpCase{.name = "log_softmax along",
+                  .inputs = {{{2, 5, 3}}},
+                  .fn = [](const TensorList& in) { return log_softmax(in[0], -2); },
+                  .reference =
+                      [=](const TensorList& in) {
+                        const std::vector<double> x = in[0].to_vector<double>();
+                        std::vector<double> y;
+                        for (size_t i = 0; i < x.size(); ++i) y.push_back(x[i] - std::log(sums(x, i)));
+                        return y;
+                      }});
+  EXPECT_EQ(softmax(zeros({2}, DType::bf16), {.out = DType::f32}).dtype(), DType::f32);
+}
+
+TEST(Extremes, AlongADimensionAreTheFirst) {
+  const Tensor x = Tensor::from<double>({1, 7, 3, 7, 1, 3}, {3, 2});
+  EXPECT_EQ(argmax(x, 0).to_vector<int64_t>(), (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(argmin(x, 0).to_vector<int64_t>(), (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(argmin(x, 1).to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0}));
+  EXPECT_EQ(argmax(x, 0, true).shape(), (Shape{1, 2}));
+  const Tensor with_nan = Tensor::from<double>({2, NAN, 1, NAN}, {4});
+  EXPECT_EQ(argmin(with_nan, 0).item(), 1);
+  EXPECT_EQ(argmax(with_nan, 0).item(), 1);
+  const int64_t least = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(argmin(Tensor::from<int64_t>({0, least, -1, 1}, {4}), 0).item(), 1);
+  EXPECT_EQ(argmin(Tensor::from<uint8_t>({1, 255, 0}, {3}), 0).item(), 2);
+  EXPECT_FALSE(argmin(ones({3}).set_requires_grad(), 0).requires_grad());
+}
+
+}  // namespace
+}  // namespace reprise
