@@ -85,6 +85,7 @@
 #include "reprise/nn/kv_cache.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
+#include "reprise/nn/memory/memory_report.h"
 #include "reprise/nn/models/feature_pyramid.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/models/jepa.h"

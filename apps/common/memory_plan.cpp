@@ -6,7 +6,7 @@
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/core/memory.h"
-#include "reprise/train/memory/memory_report.h"
+#include "reprise/nn/memory/step_memory.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps {
@@ -18,7 +18,7 @@ constexpr double mib = 1 << 20;
 
 struct Measured {
   std::string strategy;
-  std::optional<train::StepMemory> memory;  // none: not even the smallest batch fits
+  std::optional<nn::StepMemory> memory;  // none: not even the smallest batch fits
 };
 
 // Without recompute, with two strategies, and with the run's own if it is another one that can be measured.
@@ -27,7 +27,7 @@ std::vector<Measured> measure(const TrainingOptions& o, Device device, const Tra
   std::vector<std::string> strategies = {"none", "selective", "full"};
   if (own.kind != Kind::automatic && std::ranges::find(strategies, o.recompute) == strategies.end())
     strategies.push_back(o.recompute);
-  const train::MemoryReportOptions options{
+  const nn::StepMemoryOptions options{
       .device = device,
       .loss = t.loss,
       .set_recompute = t.set_recompute,
@@ -38,7 +38,7 @@ std::vector<Measured> measure(const TrainingOptions& o, Device device, const Tra
   for (const std::string& strategy : strategies) {
     measured.push_back({strategy, {}});
     try {
-      measured.back().memory.emplace(train::measure_step(t.model, options, parse_strategy(strategy)));
+      measured.back().memory.emplace(nn::measure_step(t.model, options, parse_strategy(strategy)));
     } catch (const OutOfMemory&) {}  // told by the table
   }
   t.set_recompute(own);
@@ -104,7 +104,7 @@ void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, size_t 
 void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   t.optimizer.allocate_state();
   const std::vector<Measured> measured = measure(o, device, t);
-  const size_t limit = train::memory_for_tensors(device);
+  const size_t limit = nn::memory_for_tensors(device);
   double weights = 0, gradients = 0;
   for (const Tensor& x : t.model.parameters()) {
     weights += double(x.numel()) * double(size_of(x.dtype()));
@@ -114,12 +114,12 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   const int64_t sets = std::max<int64_t>(gradient_sums(o, own_share(o)), 1);
   train::report("Memory: weights {}, gradients {}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
                 sets > 1 ? fmt::format("{} x ", sets) : "", in_mib(gradients), in_mib(state), t.row,
-                each(measured, [&](const train::StepMemory& m) {
+                each(measured, [&](const nn::StepMemory& m) {
                   return in_mib((double(m.peak(2 * o.batch)) - double(m.peak(o.batch))) / double(o.batch));
                 }));
   train::report("A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
-                each(measured, [&](const train::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
-                in_mib(double(limit)), each(measured, [&](const train::StepMemory& m) {
+                each(measured, [&](const nn::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
+                in_mib(double(limit)), each(measured, [&](const nn::StepMemory& m) {
                   return std::to_string(m.largest(limit / 10 * 9));
                 }));
   const Measured* own = find(measured, o.recompute);

@@ -21,7 +21,7 @@ std::string slice_event(size_t process, const Slice& slice, const std::string& n
          ",\"args\":{\"layer\":" + io::json_quote(slice.layer) + "}},\n";
 }
 
-std::string memory_event(size_t process, const train::MemoryPoint& point) {
+std::string memory_event(size_t process, const nn::MemoryPoint& point) {
   std::string values;
   for (int i = 0; i < memory_category_count; ++i)
     values += (i ? ",\"" : "\"") + std::string(name_of(MemoryCategory(i))) +
@@ -43,7 +43,7 @@ std::string chrome_trace(const std::vector<ProfiledStep>& steps) {
     for (const Slice& slice : step.slices)
       if (slice.phase != Phase::update)
         out += slice_event(i + 1, slice, slice.name == "region" ? "replay " + slice.layer : slice.name);
-    for (const train::MemoryPoint& point : step.timeline.points()) out += memory_event(i + 1, point);
+    for (const nn::MemoryPoint& point : step.timeline.points()) out += memory_event(i + 1, point);
   }
   out.resize(out.size() - 2);  // the last comma
   return out + "\n]}\n";

@@ -9,10 +9,10 @@ namespace reprise::apps::recompute {
 RecordedStep record_step(Trainee& trainee, int64_t step, const Batch& batch) {
   RecordedStep recorded;
   Device device = batch.input.device();
-  train::MemoryRecorder recorder(device);
+  nn::MemoryRecorder recorder(device);
   {
     Tensor loss = trainee.forward(step, batch);
-    recorded.held = train::MemoryPoint{0, allocator(device).stats().by_category}.activations();
+    recorded.held = nn::MemoryPoint{0, allocator(device).stats().by_category}.activations();
     loss.backward();
     recorded.loss = loss.item();
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "reprise/apps/recompute/strategies.h"
-#include "reprise/train/memory/memory_timeline.h"
+#include "reprise/nn/memory/memory_timeline.h"
 
 namespace reprise::apps::recompute {
 
@@ -19,7 +19,7 @@ struct StepMemory {
 /// One step in which every allocation is recorded.
 struct RecordedStep {
   double loss = 0;
-  train::MemoryTimeline timeline{};
+  nn::MemoryTimeline timeline{};
   size_t held = 0;
   StepMemory memory() const { return {timeline.peak(), timeline.peak_activations(), held}; }
 };

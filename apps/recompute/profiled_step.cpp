@@ -12,7 +12,7 @@ ProfiledStep profile_step(Trainee& trainee, const Workload& workload, const std:
   prepared.blocks.options.context.replay = observe;
   if (prepared.predictor) prepared.predictor->options.context.replay = observe;
   trainee.set_recompute(prepared);
-  train::MemoryRecorder recorder(workload.device);
+  nn::MemoryRecorder recorder(workload.device);
   {
     Tensor loss = trainee.forward(0, batch);
     trace.begin_backward(loss);

@@ -9,7 +9,7 @@ namespace reprise::apps::recompute {
 
 struct ProfiledStep {
   std::string strategy;
-  train::MemoryTimeline timeline;  ///< its times and those of the slices begin together
+  nn::MemoryTimeline timeline;  ///< its times and those of the slices begin together
   std::vector<Slice> slices;
   std::vector<reprise::recompute::RegionStats> regions;
   double seconds = 0;

@@ -28,7 +28,7 @@ const char* colour_of(Phase phase) {
 }
 
 // The area between what lies below a category and that with the category on top, in steps.
-std::string area(const plot::Frame& frame, const std::vector<train::MemoryPoint>& points,
+std::string area(const plot::Frame& frame, const std::vector<nn::MemoryPoint>& points,
                  std::vector<size_t>& below, const Layer& layer) {
   std::string upper, lower;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -60,7 +60,7 @@ std::string lane(const plot::Frame& frame, const std::vector<Slice>& slices) {
   return out;
 }
 
-std::string data_of(const std::vector<train::MemoryPoint>& points) {
+std::string data_of(const std::vector<nn::MemoryPoint>& points) {
   std::string out = "<script type=\"application/json\">{\"left\":" + plot::number(left) +
                     ",\"right\":" + plot::number(right) + ",\"points\":[";
   for (size_t i = 0; i < points.size(); ++i) {
@@ -74,10 +74,10 @@ std::string data_of(const std::vector<train::MemoryPoint>& points) {
 
 }  // namespace
 
-std::vector<train::MemoryPoint> thinned(const std::vector<train::MemoryPoint>& points, size_t most) {
+std::vector<nn::MemoryPoint> thinned(const std::vector<nn::MemoryPoint>& points, size_t most) {
   if (points.size() <= most) return points;
   double stretch = points.back().seconds / double(most);
-  std::vector<train::MemoryPoint> kept{points.front()};
+  std::vector<nn::MemoryPoint> kept{points.front()};
   double end = stretch;
   for (size_t i = 1; i + 1 < points.size(); ++i) {
     if (points[i].seconds >= end || kept.size() == 1) {
@@ -98,7 +98,7 @@ std::string timeline_section(const ProfiledStep& step, const TimelineScale& scal
                     right,
                     top,
                     bottom};
-  std::vector<train::MemoryPoint> points = thinned(step.timeline.points(), drawn_points);
+  std::vector<nn::MemoryPoint> points = thinned(step.timeline.points(), drawn_points);
   std::vector<size_t> below(points.size());
   std::string body =
       draw_axes(frame) + plot::svg_text(left - 8, bottom + 19, "MiB \\ ms", "text-anchor=\"end\"");

@@ -11,7 +11,7 @@ struct TimelineScale {
 };
 
 /// At most about `most` points, of each stretch of time the one with the most memory, and the last.
-std::vector<train::MemoryPoint> thinned(const std::vector<train::MemoryPoint>& points, size_t most);
+std::vector<nn::MemoryPoint> thinned(const std::vector<nn::MemoryPoint>& points, size_t most);
 
 /// An HTML section. Moving over the picture shows what was held then, by the script below.
 std::string timeline_section(const ProfiledStep& step, const TimelineScale& scale);

@@ -1,4 +1,4 @@
-#include "reprise/train/memory/memory_report.h"
+#include "reprise/nn/memory/step_memory.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include "reprise/autograd/recompute/planner/dry_run.h"
 #include "reprise/core/cuda/runtime.h"
 
-namespace reprise::train {
+namespace reprise::nn {
 namespace {
 
 constexpr int64_t most_rows = 16;  // that are measured
@@ -35,7 +35,7 @@ struct ForgetPeaks {
 };
 
 // One step that leaves no trace.
-MeasuredStep play(nn::Module& model, const MemoryReportOptions& options, int64_t rows) {
+MeasuredStep play(nn::Module& model, const StepMemoryOptions& options, int64_t rows) {
   Allocator& memory = allocator(options.device);
   const DropGradients gradients{model};
   const recompute::DryRun dry_run;
@@ -115,7 +115,7 @@ int64_t StepMemory::largest(size_t bytes) const {
   return good;
 }
 
-StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
+StepMemory measure_step(nn::Module& model, const StepMemoryOptions& options,
                         const RecomputeStrategy& strategy) {
   options.set_recompute(strategy);
   Allocator& memory = allocator(options.device);
@@ -138,4 +138,4 @@ size_t memory_for_tensors(Device device) {
   return (available_bytes() + memory.stats().held) / 4 * 3;
 }
 
-}  // namespace reprise::train
+}  // namespace reprise::nn

@@ -1,5 +1,5 @@
 // What a step is predicted to take, against what steps take.
-#include "reprise/train/memory/memory_report.h"
+#include "reprise/nn/memory/step_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include "reprise/nn/optim/optimizer_list.h"
 #include "reprise/nn/optim/sgd.h"
 
-namespace reprise::train {
+namespace reprise::nn {
 namespace {
 
 struct Case {
@@ -79,7 +79,7 @@ std::vector<Case> cases() {
            }}};
 }
 
-MemoryReportOptions options_of(const Case& c) {
+StepMemoryOptions options_of(const Case& c) {
   return {.device = {},
           .loss = c.loss,
           .set_recompute = [&c](const RecomputeStrategy& strategy) { c.blocks.set_recompute(strategy); },
@@ -94,7 +94,7 @@ size_t peak_of_step(const Case& c, int64_t rows) {
   return memory.stats().peak_held;
 }
 
-TEST(MemoryReport, PredictsThePeak) {
+TEST(StepMemory, PredictsThePeak) {
   for (const Case& c : cases())
     for (const char* strategy : {"none", "selective", "full"}) {
       SCOPED_TRACE(c.name + " " + strategy);
@@ -107,7 +107,7 @@ TEST(MemoryReport, PredictsThePeak) {
 }
 
 // A batch so small that the update takes more than backward did, of weights that are a few large matrices.
-TEST(MemoryReport, CountsTheOptimizersStep) {
+TEST(StepMemory, CountsTheOptimizersStep) {
   auto vit = std::make_shared<nn::Vit>(nn::VitOptions{
       .image = 8, .patch = 4, .channels = 1, .classes = 10, .width = 128, .layers = 1, .heads = 2});
   const Case c{"vit", vit, vit->blocks, [vit](int64_t rows) {
@@ -128,7 +128,7 @@ TEST(MemoryReport, CountsTheOptimizersStep) {
   Allocator& memory = allocator(Device());
   for (const auto& [name, optimizer] : optimizers) {
     SCOPED_TRACE(name);
-    MemoryReportOptions options = options_of(c);
+    StepMemoryOptions options = options_of(c);
     const size_t without = measure_step(*vit, options, parse_strategy("none")).peak(2);
     options.optimizer = optimizer;
     const StepMemory step = measure_step(*vit, options, parse_strategy("none"));
@@ -143,7 +143,7 @@ TEST(MemoryReport, CountsTheOptimizersStep) {
   }
 }
 
-TEST(MemoryReport, TheLargestBatchTrainsUnderItsLimitAndTwiceItDoesNot) {
+TEST(StepMemory, TheLargestBatchTrainsUnderItsLimitAndTwiceItDoesNot) {
   Allocator& memory = allocator(Device());
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
@@ -159,7 +159,7 @@ TEST(MemoryReport, TheLargestBatchTrainsUnderItsLimitAndTwiceItDoesNot) {
   }
 }
 
-TEST(MemoryReport, MeasuringChangesNothing) {
+TEST(StepMemory, MeasuringChangesNothing) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     std::vector<Tensor> before;
@@ -179,9 +179,9 @@ TEST(MemoryReport, MeasuringChangesNothing) {
   }
 }
 
-TEST(MemoryReport, MicroBatchesAfterTheFirstFindGradientsThere) {
+TEST(StepMemory, MicroBatchesAfterTheFirstFindGradientsThere) {
   const Case c = cases()[1];
-  MemoryReportOptions options = options_of(c);
+  StepMemoryOptions options = options_of(c);
   const StepMemory alone = measure_step(*c.model, options, parse_strategy("none"));
   options.sums = 1;
   const StepMemory accumulated = measure_step(*c.model, options, parse_strategy("none"));
@@ -196,9 +196,9 @@ TEST(MemoryReport, MicroBatchesAfterTheFirstFindGradientsThere) {
 }
 
 // Of eight micro-batches three partial sums are there as the last one begins.
-TEST(MemoryReport, PartialSumsOfGradientsCount) {
+TEST(StepMemory, PartialSumsOfGradientsCount) {
   const Case c = cases()[1];
-  MemoryReportOptions options = options_of(c);
+  StepMemoryOptions options = options_of(c);
   options.sums = distributed::most_sums({0, 8});
   const StepMemory predicted = measure_step(*c.model, options, parse_strategy("none"));
   Allocator& memory = allocator(Device());
@@ -211,7 +211,7 @@ TEST(MemoryReport, PartialSumsOfGradientsCount) {
   EXPECT_NEAR(double(predicted.peak(8)), peak, 0.02 * peak);
 }
 
-TEST(MemoryReport, ThePeakMayMoveFromOneMomentToAnother) {
+TEST(StepMemory, ThePeakMayMoveFromOneMomentToAnother) {
   // Two tensors that are there one after the other: of 64 KiB whatever the rows, and of 16 KiB per row.
   auto step = [](int64_t rows) {
     return MeasuredStep{rows, 1 << 20, {{0, 1 << 16}, {0, -(1 << 16)}, {0, rows << 14}, {0, -(rows << 14)}}};
@@ -224,7 +224,7 @@ TEST(MemoryReport, ThePeakMayMoveFromOneMomentToAnother) {
   EXPECT_EQ(memory.largest(1 << 20), 0);
 }
 
-TEST(MemoryReport, StepsThatMakeOtherTensorsAreALineThroughTheirPeaks) {
+TEST(StepMemory, StepsThatMakeOtherTensorsAreALineThroughTheirPeaks) {
   const MeasuredStep few{2, 0, {{0, 2 << 20}, {0, -(2 << 20)}}},
       many{4, 0, {{0, 4 << 20}, {0, 1 << 20}, {0, -(5 << 20)}}};
   const StepMemory memory(few, many, allocator(Device()));
@@ -234,4 +234,4 @@ TEST(MemoryReport, StepsThatMakeOtherTensorsAreALineThroughTheirPeaks) {
 }
 
 }  // namespace
-}  // namespace reprise::train
+}  // namespace reprise::nn

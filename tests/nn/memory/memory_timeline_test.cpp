@@ -1,11 +1,11 @@
 // A timeline adds up to what the allocator says.
-#include "reprise/train/memory/memory_timeline.h"
+#include "reprise/nn/memory/memory_timeline.h"
 
 #include <gtest/gtest.h>
 
 #include "reprise/autograd/ops.h"
 
-namespace reprise::train {
+namespace reprise::nn {
 namespace {
 
 size_t index(MemoryCategory category) { return size_t(category); }
@@ -53,4 +53,4 @@ TEST(MemoryTimeline, ARecorderThatIsGoneRecordsNoMore) {
 }
 
 }  // namespace
-}  // namespace reprise::train
+}  // namespace reprise::nn

@@ -6,7 +6,7 @@
 
 #include "reprise/core/memory.h"
 
-namespace reprise::train {
+namespace reprise::nn {
 
 struct MemoryPoint {
   double seconds = 0;                                       ///< since the recording began
@@ -48,4 +48,4 @@ class MemoryRecorder {
   bool finished_ = false;
 };
 
-}  // namespace reprise::train
+}  // namespace reprise::nn

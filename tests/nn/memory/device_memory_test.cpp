@@ -1,8 +1,8 @@
 // What there is of a GPU's memory for tensors, where others have some of it.
+#include "reprise/nn/memory/step_memory.h"
 #include "reprise/tests/core/cuda/cuda_test.h"
-#include "reprise/train/memory/memory_report.h"
 
-namespace reprise::train {
+namespace reprise::nn {
 namespace {
 
 class DeviceMemory : public CudaTest {};
@@ -28,4 +28,4 @@ TEST_F(DeviceMemory, IsWhatNobodyHasAndWhatTheAllocatorHas) {
 }
 
 }  // namespace
-}  // namespace reprise::train
+}  // namespace reprise::nn

@@ -1,10 +1,10 @@
 // Adding up an allocator's events.
-#include "reprise/train/memory/memory_timeline.h"
+#include "reprise/nn/memory/memory_timeline.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace reprise::train {
+namespace reprise::nn {
 
 size_t MemoryPoint::total() const {
   return std::accumulate(by_category.begin(), by_category.end(), size_t(0));
@@ -51,4 +51,4 @@ MemoryTimeline MemoryRecorder::finish() {
   return {at_first_, allocator_.stop_recording()};
 }
 
-}  // namespace reprise::train
+}  // namespace reprise::nn

@@ -15,7 +15,7 @@
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/optimizer.h"
 
-namespace reprise::train {
+namespace reprise::nn {
 
 /// All allocations and releases of a step of so many rows.
 struct MeasuredStep {
@@ -46,7 +46,7 @@ class StepMemory {
   std::vector<Change> changes_;
 };
 
-struct MemoryReportOptions {
+struct StepMemoryOptions {
   Device device;
   /// The loss of a micro-batch of so many rows, as training computes it.
   std::function<Tensor(int64_t rows)> loss;
@@ -59,11 +59,11 @@ struct MemoryReportOptions {
 /// Measures two small steps of `model`, forward, backward and the norm of the gradients, with this strategy, which stays set;
 /// what the optimizer takes it says itself. Weights, buffers
 /// and generators are as before, gradients are dropped, the allocator's peaks begin anew. OutOfMemory if they do not fit.
-StepMemory measure_step(nn::Module& model, const MemoryReportOptions& options,
+StepMemory measure_step(nn::Module& model, const StepMemoryOptions& options,
                         const RecomputeStrategy& strategy);
 
 /// What tensors may take on the device: the allocator's limit; else what is free of a GPU's memory, or three quarters of
 /// what the machine has available, with what the allocator has now.
 size_t memory_for_tensors(Device device);
 
-}  // namespace reprise::train
+}  // namespace reprise::nn

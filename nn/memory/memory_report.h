@@ -1,0 +1,79 @@
+// The memory of any model's training step on one page: what each way to recompute takes and costs, which batch fits, and what
+// the bytes are.
+//
+//   rp::nn::BlockStack net;  // ... its blocks
+//   rp::optim::AdamW optimizer(net.parameters());
+//   auto loss = [&](int64_t rows) { return rp::square(net(rp::randn({rows, 64}))).mean(); };
+//   std::cout << rp::memory_report({.model = net, .loss = loss, .optimizer = &optimizer, .rows = 32});
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+
+#include "reprise/nn/memory/step_memory.h"
+#include "reprise/nn/recompute_setting.h"
+
+namespace reprise::nn {
+
+/// A training step: forward, backward, the norm of the gradients, and the optimizer's step.
+struct TrainingStepCase {
+  Module& model;
+  /// The loss of so many rows, as training computes it; on the device of the model's parameters.
+  std::function<Tensor(int64_t rows)> loss;
+  /// Of the model: what recomputes. Null: the model itself if it is a RecomputeSetting, such as BlockStack and UNet; else there
+  /// is nothing to recompute, and `none` is the one strategy.
+  RecomputeSetting* blocks = nullptr;
+  /// Makes its state, if there is none yet. Null: the step ends with the gradients.
+  optim::Optimizer* optimizer = nullptr;
+  int64_t rows = 1;      ///< of the batch that is asked about
+  int64_t smallest = 1;  ///< rows that the loss takes; multiples of it too
+  size_t budget = 0;     ///< bytes for tensors; 0: `memory_for_tensors`
+};
+
+/// What a strategy takes.
+struct StrategyMemory {
+  std::string strategy;
+  size_t peak = 0;        ///< predicted bytes of a step of `rows` (StepMemory::peak)
+  int64_t most_rows = 0;  ///< the largest batch within nine tenths of the budget, in steps of `smallest`
+  bool fits = false;      ///< `rows` do, within the budget
+  // Of steps of `rows` that were played, where they fit; else 0.
+  size_t peak_activations = 0;  ///< of activations, and of what recompute makes in their place
+  double seconds = 0;           ///< forward and backward, the median
+  double times_slower = 0;      ///< than the first strategy that fits: the median over rounds
+};
+
+/// The answer. `<<` prints it as a table with advice.
+struct MemoryReport {
+  Device device;
+  int64_t rows = 0;
+  size_t budget = 0;
+  size_t weights = 0, gradients = 0, optimizer = 0;  ///< bytes that no strategy changes
+  std::vector<StrategyMemory> strategies;
+  /// The fastest that fits; none: not one does.
+  std::optional<size_t> best() const;
+};
+std::ostream& operator<<(std::ostream& out, const MemoryReport& report);
+
+struct MemoryReportOptions {
+  std::vector<std::string> strategies{"none", "selective", "every:2", "sqrt", "full"};
+  int rounds = 3;  ///< of timed steps, in which the strategies take turns; 0: nothing is timed
+};
+
+/// Measures small steps with each strategy, then steps of `rows` where these fit. Strategies that need more blocks than there
+/// are, are left out. The model is as before: its weights, buffers, generators and setting; its gradients are dropped, and the
+/// allocator's peaks begin anew. Error naming a strategy that there is not; OutOfMemory if not even the smallest step fits.
+MemoryReport memory_report(const TrainingStepCase& step, const MemoryReportOptions& options = {});
+
+/// The largest batch whose step is predicted to stay within nine tenths of the budget, in steps of `smallest`; 0: none does.
+int64_t max_batch(const TrainingStepCase& step, const RecomputeStrategy& strategy = {});
+
+}  // namespace reprise::nn
+
+namespace reprise {
+using nn::max_batch;
+using nn::memory_report;
+using nn::MemoryReport;
+using nn::MemoryReportOptions;
+using nn::StrategyMemory;
+using nn::TrainingStepCase;
+}  // namespace reprise
