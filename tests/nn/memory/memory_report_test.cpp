@@ -11,6 +11,7 @@
 #include "reprise/nn/linear.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/lamb.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise::nn {
@@ -136,6 +137,22 @@ TEST(MemoryReport, LeavesTheModelAsItWas) {
     EXPECT_FALSE(after[i].grad().defined());
   }
   for (const auto& [name, x] : research.optimizer().state_dict()) EXPECT_EQ(sum(square(x)).item(), 0) << name;
+}
+
+// A batch so small that the update takes more than backward did.
+TEST(MemoryReport, CountsTheOptimizersStep) {
+  Sequential net;
+  net.add<Linear>(256, 256);
+  optim::Lamb lamb(net.parameters());
+  auto loss = [&](int64_t rows) { return square(net(randn({rows, 256}))).mean(); };
+  const MemoryReport report = memory_report({.model = net, .loss = loss, .optimizer = &lamb}, {.rounds = 0});
+  memory().reset_peaks();
+  loss(1).backward();
+  const size_t backward = memory().stats().peak_held;
+  lamb.step();
+  const double peak = double(memory().stats().peak_held);
+  EXPECT_NEAR(double(report.strategies[0].peak), peak, 0.02 * peak);
+  EXPECT_GT(peak, 1.1 * double(backward)) << "what this test is for";
 }
 
 TEST(MemoryReport, TakesTheBlocksOfAModelThatHasThem) {
