@@ -20,10 +20,11 @@ struct Sequence {
   std::span<const int32_t> added() const { return std::span(ids).subspan(prompt_tokens); }
 };
 
+template <class Model>
 class Generation {
  public:
-  Generation(nn::Gpt& model, std::span<const std::vector<int32_t>> prompts, const GenerateOptions& options)
-      : model_(model), options_(options), device_(model.wte.weight.device()) {
+  Generation(Model& model, std::span<const std::vector<int32_t>> prompts, const GenerateOptions& options)
+      : model_(model), options_(options), device_(model.parameters().front().device()) {
     for (size_t i = 0; i < prompts.size(); ++i) {
       check(!prompts[i].empty(), "generate: prompt ", i, " is empty");
       sequences_.push_back(
@@ -52,7 +53,7 @@ class Generation {
       end = row + 1;
       if (sequences_[size_t(row)].ended) continue;
       while (end < count && reads_one(row) && reads_one(end)) ++end;
-      const std::vector<float> logits = logits_of(row, end).to_vector<float>();
+      const std::vector<float> logits = logits_of(row, end).template to_vector<float>();
       const size_t vocabulary = logits.size() / size_t(end - row);
       for (int64_t i = row; i < end; ++i)
         choose(i, std::span(logits).subspan(size_t(i - row) * vocabulary, vocabulary));
@@ -99,21 +100,31 @@ class Generation {
     if (options_.on_token && !options_.on_token(row, token)) sequence.ended = true;
   }
 
-  nn::Gpt& model_;
+  Model& model_;
   const GenerateOptions& options_;
   Device device_;
   std::vector<Sequence> sequences_;
   std::optional<nn::KvCache> cache_;
 };
 
+template <class Model>
+std::vector<std::vector<int32_t>> generate_by(Model& model, std::span<const std::vector<int32_t>> prompts,
+                                              const GenerateOptions& options) {
+  check(options.tokens >= 0, "generate: tokens must be at least 0, got ", options.tokens);
+  check_sampling(options.sampling);
+  const nn::EvalScope eval(model);
+  return Generation<Model>(model, prompts, options).run();
+}
+
 }  // namespace
 
 std::vector<std::vector<int32_t>> generate(nn::Gpt& model, std::span<const std::vector<int32_t>> prompts,
                                            const GenerateOptions& options) {
-  check(options.tokens >= 0, "generate: tokens must be at least 0, got ", options.tokens);
-  check_sampling(options.sampling);
-  const nn::EvalScope eval(model);
-  return Generation(model, prompts, options).run();
+  return generate_by(model, prompts, options);
+}
+std::vector<std::vector<int32_t>> generate(nn::Llama& model, std::span<const std::vector<int32_t>> prompts,
+                                           const GenerateOptions& options) {
+  return generate_by(model, prompts, options);
 }
 
 }  // namespace reprise

@@ -7,6 +7,7 @@
 
 #include "reprise/nn/generation/sampling.h"
 #include "reprise/nn/models/gpt.h"
+#include "reprise/nn/models/llama.h"
 
 namespace reprise {
 
@@ -26,6 +27,9 @@ struct GenerateOptions {
 /// it is full, those before its last half are dropped. In eval mode and outside of any graph, whatever the model is in. Error
 /// on an empty prompt, and on options out of range.
 std::vector<std::vector<int32_t>> generate(nn::Gpt& model, std::span<const std::vector<int32_t>> prompts,
+                                           const GenerateOptions& options = {});
+
+std::vector<std::vector<int32_t>> generate(nn::Llama& model, std::span<const std::vector<int32_t>> prompts,
                                            const GenerateOptions& options = {});
 
 }  // namespace reprise

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "reprise/nn/cache_positions.h"
+
 namespace reprise::nn {
 namespace {
 
@@ -75,20 +77,10 @@ Tensor Gpt::next_logits(const Tensor& tokens) {
 }  // of (B, width)
 
 Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row) {
-  check(tokens.rank() == 2 && tokens.numel() > 0, "Gpt: tokens must be (B, T), got ", tokens.shape());
-  const int64_t rows = tokens.size(0), count = tokens.size(1);
-  std::vector<int64_t> positions;
-  for (int64_t row = first_row; row < first_row + rows; ++row) {
-    check(row >= 0 && row < cache.rows(), "Gpt: row ", row, " of a cache of ", cache.rows());
-    const int64_t before = cache.length(row);
-    check(before + count <= options_.context, "Gpt: sequence of ", before + count,
-          " tokens, the context holds ", options_.context);
-    for (int64_t i = 0; i < count; ++i) positions.push_back(before + i);
-  }
-  Tensor x = wte(tokens) + wpe(Tensor::from(positions, tokens.shape(), tokens.device()));
+  Tensor x = wte(tokens) + wpe(cache_positions("Gpt", cache, tokens, first_row, options_.context));
   for (int64_t layer = 0; layer < h.size(); ++layer)
     x = dynamic_cast<TransformerBlock&>(h[layer]).step(x, {cache, layer, first_row});
-  cache.advance(first_row, rows, count);
+  cache.advance(first_row, tokens.size(0), tokens.size(1));
   return logits(select(x, 1, -1));
 }
 

@@ -1,0 +1,181 @@
+#include "reprise/nn/models/llama.h"
+
+#include <cmath>
+
+#include "reprise/autograd/ops/attention/rotary.h"
+#include "reprise/nn/cache_positions.h"
+
+namespace reprise::nn {
+namespace {
+
+constexpr double init_stddev = 0.02;
+
+int64_t kv_heads_of(const LlamaOptions& options) {
+  return options.kv_heads > 0 ? options.kv_heads : options.heads;
+}
+int64_t hidden_of(const LlamaOptions& options) {
+  return options.hidden > 0 ? options.hidden : (options.width * 8 / 3 + 63) / 64 * 64;
+}
+int64_t head_dim_of(const LlamaOptions& options) { return options.width / options.heads; }
+
+const LlamaOptions& checked(const LlamaOptions& o) {
+  check(o.layers >= 1 && o.context >= 1, "Llama: needs at least one layer and position, got ", o.layers,
+        " and ", o.context);
+  check(o.heads >= 1 && o.width >= 1 && o.width % (2 * o.heads) == 0, "Llama: a width of ", o.width,
+        " does not give each of ", o.heads, " heads an even number of channels");
+  check(o.kv_heads >= 0 && o.heads % kv_heads_of(o) == 0, "Llama: ", o.heads, " heads cannot share ",
+        o.kv_heads, " of keys and values");
+  check(o.hidden >= 0, "Llama: hidden must be at least 0, got ", o.hidden);
+  check(o.rope_theta > 0, "Llama: rope_theta must be above 0, got ", o.rope_theta);
+  return o;
+}
+
+// (B, T, heads D) -> (B, heads, T, D)
+Tensor heads_of(const Tensor& x, int64_t heads) {
+  return transpose(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), 1, 2);
+}
+
+}  // namespace
+
+RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, Device device) {
+  const int64_t half = head_dim / 2;
+  std::vector<float> of_cos, of_sin;
+  for (int64_t p = 0; p < positions; ++p)
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = double(p) * std::pow(theta, -2.0 * double(i) / double(head_dim));
+      of_cos.push_back(float(std::cos(angle)));
+      of_sin.push_back(float(std::sin(angle)));
+    }
+  cosines = register_constant("cosines", Tensor::from(of_cos, {positions, half}, device));
+  sines = register_constant("sines", Tensor::from(of_sin, {positions, half}, device));
+}
+
+LlamaBlock::LlamaBlock(const LlamaOptions& o, std::shared_ptr<RotaryTables> tables, Device device)
+    : input_layernorm(o.width, {.eps = o.norm_eps}, device),
+      q_proj(o.width, o.width, {.bias = o.qkv_bias, .init_stddev = init_stddev}, device),
+      k_proj(o.width, kv_heads_of(o) * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = init_stddev},
+             device),
+      v_proj(o.width, kv_heads_of(o) * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = init_stddev},
+             device),
+      o_proj(o.width, o.width, {.bias = false, .init_stddev = init_stddev}, device),
+      post_attention_layernorm(o.width, {.eps = o.norm_eps}, device),
+      gate_proj(o.width, hidden_of(o), {.bias = false, .init_stddev = init_stddev}, device),
+      up_proj(o.width, hidden_of(o), {.bias = false, .init_stddev = init_stddev}, device),
+      down_proj(hidden_of(o), o.width, {.bias = false, .init_stddev = init_stddev}, device),
+      tables_(std::move(tables)),
+      heads_(o.heads),
+      kv_heads_(kv_heads_of(o)) {
+  register_module("input_layernorm", input_layernorm);
+  register_module("self_attn.q_proj", q_proj);
+  register_module("self_attn.k_proj", k_proj);
+  register_module("self_attn.v_proj", v_proj);
+  register_module("self_attn.o_proj", o_proj);
+  register_module("post_attention_layernorm", post_attention_layernorm);
+  register_module("mlp.gate_proj", gate_proj);
+  register_module("mlp.up_proj", up_proj);
+  register_module("mlp.down_proj", down_proj);
+  register_module("rotary", *tables_);
+}
+
+template <class Attend>
+Tensor LlamaBlock::joined(const Tensor& x, const Tensor& cosines, const Tensor& sines, Attend&& attend) {
+  const Tensor normed = input_layernorm.forward(x, for_product(x));
+  const Tensor q = rotary(heads_of(q_proj(normed), heads_), cosines, sines),
+               k = rotary(heads_of(k_proj(normed), kv_heads_), cosines, sines),
+               v = heads_of(v_proj(normed), kv_heads_);
+  const Tensor seen = reshape(transpose(attend(q, k, v), 1, 2), x.shape());
+  const Tensor middle = o_proj.forward(seen, {.residual = x});
+  const Tensor y = post_attention_layernorm.forward(middle, for_product(middle));
+  return down_proj.forward(swiglu(gate_proj(y), up_proj(y)), {.residual = middle});
+}
+
+Tensor LlamaBlock::forward(const Tensor& x) {
+  const int64_t length = x.size(1);
+  auto first = [&](const Tensor& table) { return slice(table, 0, 0, length); };
+  return joined(x, first(tables_->cosines), first(tables_->sines),
+                [](const Tensor& q, const Tensor& k, const Tensor& v) { return attention(q, k, v); });
+}
+
+Tensor LlamaBlock::step(const Tensor& x, const LlamaPlace& place) {
+  const KvPlace& kept = place.kept;
+  return joined(x, place.cosines, place.sines, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return kept.cache.attend(kept.layer, kept.first_row, q, k, v, {});
+  });
+}
+
+Llama::Llama(const LlamaOptions& options, Device device)
+    : embed_tokens(options.vocab_size, options.width, {.init_stddev = init_stddev}, device),
+      layers({.name = "layers",
+              .alike = true,
+              .before = [this](const Tensor& tokens) { return embed_tokens(tokens); },
+              .after = [this](const Tensor& x, const Tensor& tokens) { return loss_after(x, tokens); },
+              .model = this}),
+      norm(options.width, {.eps = options.norm_eps}, device),
+      options_(checked(options)),
+      tables_(
+          std::make_shared<RotaryTables>(options.context, head_dim_of(options), options.rope_theta, device)) {
+  register_module("embed_tokens", embed_tokens);
+  register_module("layers", layers);
+  register_module("norm", norm);
+  for (int64_t i = 0; i < options.layers; ++i) layers.add<LlamaBlock>(options, tables_, device);
+  if (!options.tied) {
+    lm_head.emplace(options.width, options.vocab_size,
+                    LinearOptions{.bias = false, .init_stddev = init_stddev}, device);
+    register_module("lm_head", *lm_head);
+  }
+  layers.set_recompute(options.recompute);
+}
+
+Tensor Llama::stream(const Tensor& tokens) {
+  check(tokens.rank() == 2, "Llama: tokens must be (B, T), got ", tokens.shape());
+  const int64_t length = tokens.size(1);
+  check(length >= 1 && length <= options_.context, "Llama: sequence of ", length,
+        " tokens, the context holds ", options_.context);
+  return layers(tokens);
+}
+
+Tensor Llama::features(const Tensor& tokens) { return norm(stream(tokens)); }
+
+Tensor Llama::logits(const Tensor& x) {
+  return linear(norm.forward(x, for_product(x)), lm_head ? lm_head->weight : embed_tokens.weight);
+}
+
+// For the planner; which targets the logits have changes no cost.
+Tensor Llama::loss_after(const Tensor& x, const Tensor& tokens) {
+  return cross_entropy(logits(x), Tensor::zeros(tokens.shape(), DType::i64, tokens.device()));
+}
+
+Tensor Llama::operator()(const Tensor& tokens) { return logits(stream(tokens)); }
+
+Tensor Llama::next_logits(const Tensor& tokens) { return logits(select(stream(tokens), 1, -1)); }
+
+Tensor Llama::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row) {
+  check(!training(), "Llama: a cache needs eval mode");
+  const Tensor positions = cache_positions("Llama", cache, tokens, first_row, options_.context);
+  auto of_positions = [&](const Tensor& table) { return unsqueeze(embedding(table, positions), 1); };
+  const Tensor cosines = of_positions(tables_->cosines), sines = of_positions(tables_->sines);
+  Tensor x = embed_tokens(tokens);
+  for (int64_t layer = 0; layer < layers.size(); ++layer)
+    x = dynamic_cast<LlamaBlock&>(layers[layer]).step(x, {{cache, layer, first_row}, cosines, sines});
+  cache.advance(first_row, tokens.size(0), tokens.size(1));
+  return logits(select(x, 1, -1));
+}
+
+NamedTensors Llama::state_dict() const {
+  NamedTensors state = Module::state_dict();
+  for (auto& [name, tensor] : state)
+    if (!name.starts_with("lm_head")) name = "model." + name;
+  return state;
+}
+
+void load_published(Llama& model, const NamedTensors& tensors) {
+  const DType dtype = model.embed_tokens.weight.dtype();
+  NamedTensors state;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.ends_with(".rotary_emb.inv_freq") || (name == "lm_head.weight" && !model.lm_head)) continue;
+    state.emplace_back(name, is_floating(tensor.dtype()) ? tensor.to(dtype) : tensor);
+  }
+  model.load_state_dict(state);
+}
+
+}  // namespace reprise::nn

@@ -1,0 +1,102 @@
+// Llama: decoders with rotary positions, RMSNorm, grouped-query attention and SwiGLU (Touvron et al. 2023; Ainslie et al. 2023),
+// as Llama 2 and 3, Mistral without its window, TinyLlama, SmolLM and Qwen 2 are.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "reprise/nn/block_stack.h"
+#include "reprise/nn/kv_cache.h"
+#include "reprise/nn/linear.h"
+
+namespace reprise::nn {
+
+/// Numbers of config.json, by Hugging Face's names behind them.
+struct LlamaOptions {
+  int64_t vocab_size = 32000;
+  int64_t context = 2048;  ///< the longest sequence: max_position_embeddings
+  int64_t layers = 12;     ///< num_hidden_layers
+  int64_t heads = 12;      ///< num_attention_heads
+  int64_t kv_heads =
+      0;  ///< num_key_value_heads: of keys and values, each for heads / kv_heads of queries; 0: heads
+  int64_t width = 768;        ///< hidden_size
+  int64_t hidden = 0;         ///< intermediate_size, of SwiGLU; 0: 8/3 width, up to the next multiple of 64
+  double norm_eps = 1e-5;     ///< rms_norm_eps
+  double rope_theta = 10000;  ///< the slowest turn is theta^-1 per token (nearly)
+  bool tied = false;          ///< tie_word_embeddings: the head is the token table
+  bool qkv_bias = false;      ///< attention_bias of Qwen 2: on queries, keys and values
+  RecomputeStrategy recompute{};  ///< of the layers at first; later `model.layers.set_recompute`
+};
+
+/// cos and sin of the angle p theta^(-2 i / head_dim) of each position p, which blocks share. Neither trained nor saved.
+class RotaryTables : public Module {
+ public:
+  RotaryTables(int64_t positions, int64_t head_dim, double theta, Device device = {});
+  Tensor cosines, sines;  ///< (positions, head_dim / 2)
+};
+
+/// Tokens that follow those in a cache, in one of its layers.
+struct LlamaPlace {
+  KvPlace kept;
+  Tensor cosines, sines;  ///< of their positions, (B, 1, T, head_dim / 2)
+};
+
+/// x + attention(norm(x)), then x + down(silu(gate(norm(x))) up(norm(x))). Names are Hugging Face's.
+class LlamaBlock : public Layer {
+ public:
+  LlamaBlock(const LlamaOptions& options, std::shared_ptr<RotaryTables> tables, Device device = {});
+  Tensor forward(const Tensor& x) override;  ///< (B, T, width), from position 0 on
+  /// The same of tokens x that follow those in a cache.
+  Tensor step(const Tensor& x, const LlamaPlace& place);
+
+  RmsNorm input_layernorm;
+  Linear q_proj, k_proj, v_proj, o_proj;
+  RmsNorm post_attention_layernorm;
+  Linear gate_proj, up_proj, down_proj;
+
+ private:
+  /// `attend(q, k, v)`: of heads that are turned already.
+  template <class Attend>
+  Tensor joined(const Tensor& x, const Tensor& cosines, const Tensor& sines, Attend&& attend);
+
+  std::shared_ptr<RotaryTables> tables_;
+  int64_t heads_, kv_heads_;
+};
+
+class Llama : public Module {
+ public:
+  /// Normal weights of deviation 0.02, as transformers. Error unless heads divide the width into even parts, and kv_heads divide
+  /// the heads.
+  explicit Llama(const LlamaOptions& options, Device device = {});
+
+  Tensor operator()(const Tensor& tokens);   ///< i64 (B, T), T <= context -> logits (B, T, vocab_size)
+  Tensor features(const Tensor& tokens);     ///< behind the final norm, (B, T, width)
+  Tensor next_logits(const Tensor& tokens);  ///< of the last position alone, (B, vocab_size)
+  /// The same of tokens (B, T) that follow those in the cache's sequences [first_row, first_row + B), which keeps them: in eval
+  /// mode, under NoGrad. Error where a sequence outgrows the context.
+  Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row = 0);
+
+  /// Under the names of Hugging Face's LlamaForCausalLM: "model.layers.0.self_attn.q_proj.weight", "lm_head.weight" unless tied.
+  NamedTensors state_dict() const override;
+  const LlamaOptions& options() const { return options_; }
+
+  Embedding embed_tokens;
+  BlockStack layers;  ///< of LlamaBlocks; called with tokens, it embeds them first
+  RmsNorm norm;
+  std::optional<Linear> lm_head;  ///< none where the head is tied
+
+ private:
+  Tensor stream(const Tensor& tokens);
+  Tensor logits(const Tensor& x);
+  Tensor loss_after(const Tensor& x, const Tensor& tokens);
+
+  LlamaOptions options_;
+  std::shared_ptr<RotaryTables> tables_;
+};
+
+/// Copies in what a published checkpoint holds, converted to the dtype of the model: `rp::io::read_weights(folder).tensors`, in
+/// one file or several. The tables of turns that older ones hold are left out, and so is the head of a tied model. Error, and no
+/// change, as of `load_state_dict`. Scaled turns (`rope_scaling`, as Llama 3.1 and later have) are not known.
+void load_published(Llama& model, const NamedTensors& tensors);
+
+}  // namespace reprise::nn
