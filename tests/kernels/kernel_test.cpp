@@ -15,6 +15,7 @@
 #include "reprise/kernels/elementwise/random_fill.h"
 #include "reprise/kernels/elementwise/swiglu.h"
 #include "reprise/kernels/gemm/gemm.h"
+#include "reprise/kernels/index/argsort.h"
 #include "reprise/kernels/index/embedding.h"
 #include "reprise/kernels/index/index.h"
 #include "reprise/kernels/norm/batch_norm.h"
@@ -24,6 +25,7 @@
 #include "reprise/kernels/optimizer/lerp.h"
 #include "reprise/kernels/optimizer/loss_scale.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
+#include "reprise/kernels/reduce/cumulative_sum.h"
 #include "reprise/kernels/reduce/reduce.h"
 #include "reprise/kernels/softmax/cross_entropy.h"
 #include "reprise/kernels/softmax/softmax.h"
@@ -124,6 +126,8 @@ TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
   expect_device_checks("update_loss_scale", update_loss_scale, 1 + 5);
   expect_device_checks("reduce", reduce, 2);
   expect_device_checks("argmax", argmax, 2);
+  expect_device_checks("argsort", argsort, 2);
+  expect_device_checks("cumsum", cumulative_sum, 2);
   expect_device_checks("cross_entropy", cross_entropy, 6);
   expect_device_checks("cross_entropy_backward", cross_entropy_backward, 6);
   expect_device_checks("cross_entropy_mean_scale", cross_entropy_mean_scale, 2);

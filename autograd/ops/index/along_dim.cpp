@@ -1,9 +1,12 @@
 #include "reprise/autograd/ops/index/along_dim.h"
 
+#include "reprise/autograd/function.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/index/scattered.h"
+#include "reprise/kernels/index/argsort.h"
+#include "reprise/kernels/reduce/cumulative_sum.h"
 
 namespace reprise {
 namespace {
@@ -40,6 +43,35 @@ Tensor of_all_slices(const char* op, const Tensor& index, Shape shape, int d) {
   aligned[d] = shape[d] = index.size(0);
   return expand(reshape(index, aligned), shape);
 }
+
+struct Argsort : autograd::Function<Argsort> {
+  static constexpr const char* name = "argsort";
+  static constexpr auto autocast = amp::Policy::inputs;
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
+
+  Tensor forward(const Tensor& x, bool descending) {
+    Tensor y = Tensor::empty(x.shape(), DType::i64, x.device());
+    kernels::argsort(current_stream(x.device()), x, descending, y);
+    return y;
+  }
+  TensorList backward(const TensorList&) { return {Tensor()}; }
+};
+
+// Along the last dimension, from its end if `reverse`: each is the other's transpose.
+struct Cumsum : autograd::Function<Cumsum> {
+  static constexpr const char* name = "cumsum";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
+  bool reverse_ = false;
+
+  Tensor forward(const Tensor& x, bool reverse) {
+    reverse_ = reverse;
+    Tensor y = Tensor::empty(x.shape(), is_floating(x.dtype()) ? x.dtype() : DType::i64, x.device());
+    kernels::cumulative_sum(current_stream(x.device()), x, reverse, y);
+    return y;
+  }
+  TensorList backward(const TensorList& dy) { return {Cumsum::apply(dy[0], !reverse_)}; }
+};
 
 Tensor take(const char* op, const Tensor& x, const Tensor& index, int d) {
   return as_last(op, x, d, [&](const Tensor& rows) { return gather(rows, transpose(index, d, -1)); });
@@ -100,6 +132,28 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
   constexpr auto op = "index_add";
   const int d = given_dim(op, x, dim);
   return scatter_add(x, d, of_all_slices(op, index, x.shape(), d), source);
+}
+
+Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+  NoGrad guard;
+  return as_last("argsort", x, dim, [&](const Tensor& rows) { return Argsort::apply(rows, descending); });
+}
+
+ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending) {
+  given_dim("sort", x, dim);
+  const Tensor places = argsort(x, dim, descending);
+  return {take_along_dim(x, places, dim), places};
+}
+
+ValuesAndIndices topk(const Tensor& x, int64_t count, int64_t dim, bool largest) {
+  const int d = given_dim("topk", x, dim);
+  check(count >= 0 && count <= x.size(d), "topk: ", count, " of dimension ", dim, " of ", x.shape());
+  const Tensor places = slice(argsort(x, d, largest), d, 0, count);
+  return {take_along_dim(x, places, d), places};
+}
+
+Tensor cumsum(const Tensor& x, int64_t dim) {
+  return as_last("cumsum", x, dim, [](const Tensor& rows) { return Cumsum::apply(rows, false); });
 }
 
 Tensor flip(const Tensor& x, const Dims& dims) {

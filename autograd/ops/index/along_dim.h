@@ -40,6 +40,21 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 /// The same with one place for each of the K slices of the source: index (K).
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
 
+/// The places, i64, of the numbers along `dim` from the smallest to the largest, or the other way round. Equal numbers stay in
+/// their order, and NaN are largest. Not differentiable.
+Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
+
+struct ValuesAndIndices {
+  Tensor values, indices;
+};
+/// x in that order, and the places.
+ValuesAndIndices sort(const Tensor& x, int64_t dim = -1, bool descending = false);
+/// The `count` largest numbers, or smallest, the most so first, and their places. Error unless dim has as many.
+ValuesAndIndices topk(const Tensor& x, int64_t count, int64_t dim = -1, bool largest = true);
+
+/// y[i] = x[0] + ... + x[i] along `dim`; i64 of integers. Carried in f64 and rounded once (kernels/reduce/cumulative_sum.h).
+Tensor cumsum(const Tensor& x, int64_t dim);
+
 Tensor flip(const Tensor& x, const Dims& dims);            ///< backwards along each of these dimensions
 Tensor roll(const Tensor& x, int64_t shift, int64_t dim);  ///< what leaves at the end comes in at the front
 Tensor repeat(const Tensor& x, const Dims& times);  ///< one behind the other, as often in each dimension

@@ -1,6 +1,7 @@
 // Operations along a dimension, against loops over places.
 #include "reprise/autograd/ops/index/along_dim.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -185,6 +186,53 @@ TEST(Extremes, AlongADimensionAreTheFirst) {
   EXPECT_EQ(argmin(Tensor::from<int64_t>({0, least, -1, 1}, {4}), 0).item(), 1);
   EXPECT_EQ(argmin(Tensor::from<uint8_t>({1, 255, 0}, {3}), 0).item(), 2);
   EXPECT_FALSE(argmin(ones({3}).set_requires_grad(), 0).requires_grad());
+}
+
+TEST(Sort, PassesEveryCheckOfAnOp) {
+  auto sorted = [](const TensorList& in, size_t count) {  // descending along dim 1 of (2, 5, 3)
+    const std::vector<double> x = in[0].to_vector<double>();
+    std::vector<double> y(2 * count * 3);
+    for (size_t i = 0; i < 6; ++i) {
+      std::vector<double> row;
+      for (size_t n = 0; n < 5; ++n) row.push_back(x[(i / 3 * 5 + n) * 3 + i % 3]);
+      std::sort(row.rbegin(), row.rend());
+      for (size_t n = 0; n < count; ++n) y[(i / 3 * count + n) * 3 + i % 3] = row[n];
+    }
+    return y;
+  };
+  check_op(OpCase{.name = "sort",
+                  .inputs = {{{2, 5, 3}}},
+                  .fn = [](const TensorList& in) { return sort(in[0], 1, true).values; },
+                  .reference = [=](const TensorList& in) { return sorted(in, 5); },
+                  .roundings = 0.5});
+  check_op(OpCase{.name = "topk",
+                  .inputs = {{{2, 5, 3}}},
+                  .fn = [](const TensorList& in) { return topk(in[0], 2, 1).values; },
+                  .reference = [=](const TensorList& in) { return sorted(in, 2); },
+                  .roundings = 0.5});
+  const Tensor x = Tensor::from<double>({3, 1, NAN, 1, 2}, {5});
+  EXPECT_EQ(argsort(x).to_vector<int64_t>(), (std::vector<int64_t>{1, 3, 4, 0, 2}));
+  EXPECT_EQ(argsort(x, 0, true).to_vector<int64_t>(), (std::vector<int64_t>{2, 0, 4, 1, 3}));
+  EXPECT_EQ(topk(x, 2, 0, false).indices.to_vector<int64_t>(), (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(topk(x, 0).values.shape(), Shape{0});
+  EXPECT_EQ(sort(zeros({0, 3}), 0).indices.shape(), (Shape{0, 3}));
+  expect_error([&] { topk(x, 6); }, {"topk: 6 of dimension -1 of (5,)"});
+  expect_error([&] { sort(scalar(1)); }, {"sort: needs at least one dimension"});
+}
+
+TEST(Cumsum, PassesEveryCheckOfAnOp) {
+  check_op(OpCase{.name = "cumsum",
+                  .inputs = {{{2, 5, 3}}},
+                  .fn = [](const TensorList& in) { return cumsum(in[0], 1); },
+                  .reference =
+                      [](const TensorList& in) {
+                        std::vector<double> y = in[0].to_vector<double>();
+                        for (size_t i = 0; i < y.size(); ++i)
+                          if (i % 15 >= 3) y[i] += y[i - 3];
+                        return y;
+                      }});
+  EXPECT_EQ(cumsum(ones({300}, DType::boolean), 0).to_vector<int64_t>().back(), 300);
+  EXPECT_EQ(cumsum(zeros({2, 0}), 1).shape(), (Shape{2, 0}));
 }
 
 }  // namespace
