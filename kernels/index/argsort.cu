@@ -1,6 +1,7 @@
 // argsort on CUDA: stable radix sorts of all elements (stable_sort.cuh), from the lowest digits: by the words of the numbers,
 // then by the rows. A number's key is its bits in the order of numbers: of negative ones all are turned round, of others the
-// sign alone.
+// sign alone. A sort by a word takes four passes, whose items come to lie in the first half of the workspace; the next sort reads
+// them in its first pass, which writes to the second half. So one workspace is enough.
 //
 // Bytes: 4 or 8 passes over keys of 8 bytes, and one or more over rows: about 300 bytes per element of 32 bits.
 #include <bit>
@@ -87,20 +88,16 @@ void argsort_cuda(const Stream& stream, const TensorView& x, bool descending, co
   TensorView from_view = x, to_view = y;
   collapse({&from_view, 1});
   collapse({&to_view, 1});
-  const Workspace first(stream, stable_sort_bytes(count)), second(stream, stable_sort_bytes(count));
+  const Workspace space(stream, stable_sort_bytes(count));
   const Keyed* items = nullptr;
   dispatch_all(x.dtype, [&]<class T>() {
     using E = Element<T>;
     const Numbers<E> numbers{data_of<T>(x), device_shape(from_view), device_strides(from_view), descending};
-    items = stable_sort(stream, ByLowWord<E>{numbers}, count, ~0u, first);
+    items = stable_sort(stream, ByLowWord<E>{numbers}, count, ~0u, space);
     if constexpr (sizeof(ComputeType<E>) == 8)
-      items = stable_sort(stream, ByHighWord<E>{numbers, items}, count, ~0u, second);
+      items = stable_sort(stream, ByHighWord<E>{numbers, items}, count, ~0u, space);
   });
-  if (rows > 1) {
-    const bool is_in_first = items >= first.as<Keyed>() && items < first.as<Keyed>() + 2 * count;
-    items =
-        stable_sort(stream, ByRow{items, length}, count, uint32_t(rows - 1), is_in_first ? second : first);
-  }
+  if (rows > 1) items = stable_sort(stream, ByRow{items, length}, count, uint32_t(rows - 1), space);
   simt::launch({.name = "argsort",
                 .grid = grid_of("argsort", ceil_div<int64_t>(count, block_threads)),
                 .block = block_threads,

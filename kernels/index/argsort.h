@@ -6,7 +6,7 @@
 namespace reprise::kernels {
 
 /// y[..., j] = the place i of the j-th smallest number of x[..., :], or largest if `descending`; equal numbers stay in their
-/// order, -0 and 0 are equal, NaN are largest and equal. y is i64 of x's shape. On CUDA less than 2^32 elements; workspace: 32
+/// order, -0 and 0 are equal, NaN are largest and equal. y is i64 of x's shape. On CUDA less than 2^32 elements; workspace: 16
 /// bytes per element.
 extern Kernel<void(const TensorView& x, bool descending, const TensorView& y)> argsort;
 
