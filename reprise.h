@@ -14,6 +14,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/attention/rotary.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/autograd/ops/gemm/einsum.h"
 #include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"

@@ -50,6 +50,26 @@ struct CpuMath {
     return by_lane([](auto lane) { return std::log1p(lane); }, x);
   }
   template <class V>
+  [[gnu::always_inline]] static V floor(V x) {
+    return by_lane([](auto lane) { return std::floor(lane); }, x);
+  }
+  template <class V>
+  [[gnu::always_inline]] static V ceil(V x) {
+    return by_lane([](auto lane) { return std::ceil(lane); }, x);
+  }
+  template <class V>
+  [[gnu::always_inline]] static V nearbyint(V x) {
+    return by_lane([](auto lane) { return std::nearbyint(lane); }, x);
+  }
+  template <class V>
+  [[gnu::always_inline]] static V trunc(V x) {
+    return by_lane([](auto lane) { return std::trunc(lane); }, x);
+  }
+  template <class V>
+  [[gnu::always_inline]] static V expm1(V x) {
+    return by_lane([](auto lane) { return std::expm1(lane); }, x);
+  }
+  template <class V>
   [[gnu::always_inline]] static V sin(V x) {
     return by_lane([](auto lane) { return std::sin(lane); }, x);
   }

@@ -46,6 +46,26 @@ struct CudaMath {
     return std::log1p(x);
   }
   template <class C>
+  [[gnu::always_inline]] static constexpr C floor(C x) {
+    return std::floor(x);
+  }
+  template <class C>
+  [[gnu::always_inline]] static constexpr C ceil(C x) {
+    return std::ceil(x);
+  }
+  template <class C>
+  [[gnu::always_inline]] static constexpr C nearbyint(C x) {
+    return std::nearbyint(x);
+  }
+  template <class C>
+  [[gnu::always_inline]] static constexpr C trunc(C x) {
+    return std::trunc(x);
+  }
+  template <class C>
+  [[gnu::always_inline]] static constexpr C expm1(C x) {
+    return std::expm1(x);
+  }
+  template <class C>
   [[gnu::always_inline]] static constexpr C sin(C x) {
     return std::sin(x);
   }

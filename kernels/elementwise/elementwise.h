@@ -28,6 +28,14 @@ enum class UnaryOp : uint8_t {
   gelu_tanh,
   silu,
   huber,
+  floor,
+  ceil,
+  round,
+  trunc,
+  sign,
+  log1p,
+  expm1,
+  softplus,
   is_finite
 };
 enum class BinaryOp : uint8_t {

@@ -42,6 +42,14 @@ inline constexpr OpRow<UnaryOp> unary_table[] = {
     {UnaryOp::gelu_tanh, "gelu_tanh", differentiable},
     {UnaryOp::silu, "silu", differentiable},
     {UnaryOp::huber, "huber", differentiable},
+    {UnaryOp::floor, "floor", takes_integers | differentiable},
+    {UnaryOp::ceil, "ceil", takes_integers | differentiable},
+    {UnaryOp::round, "round", takes_integers | differentiable},
+    {UnaryOp::trunc, "trunc", takes_integers | differentiable},
+    {UnaryOp::sign, "sign", takes_integers | differentiable},
+    {UnaryOp::log1p, "log1p", differentiable},
+    {UnaryOp::expm1, "expm1", differentiable},
+    {UnaryOp::softplus, "softplus", differentiable},
     {UnaryOp::is_finite, "is_finite", takes_integers | writes_bool}};
 inline constexpr OpRow<BinaryOp> binary_table[] = {
     {BinaryOp::add, "add", takes_integers},

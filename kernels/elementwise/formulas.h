@@ -340,6 +340,87 @@ struct Formulas {
       return dy * (low > all<V>(1) ? all<V>(1) : low);
     }
   };
+  struct Floor : Of<UnaryOp::floor> {
+    REPRISE_FORMULA operator()(auto x) const {
+      if constexpr (std::integral<decltype(x)>)
+        return x;
+      else
+        return Math::floor(x);
+    }
+    template <Floating V>
+    REPRISE_FORMULA gradient(V, V) const {
+      return V{};
+    }
+  };
+  struct Ceil : Of<UnaryOp::ceil> {
+    REPRISE_FORMULA operator()(auto x) const {
+      if constexpr (std::integral<decltype(x)>)
+        return x;
+      else
+        return Math::ceil(x);
+    }
+    template <Floating V>
+    REPRISE_FORMULA gradient(V, V) const {
+      return V{};
+    }
+  };
+  /// Halves to the even neighbour.
+  struct Round : Of<UnaryOp::round> {
+    REPRISE_FORMULA operator()(auto x) const {
+      if constexpr (std::integral<decltype(x)>)
+        return x;
+      else
+        return Math::nearbyint(x);
+    }
+    template <Floating V>
+    REPRISE_FORMULA gradient(V, V) const {
+      return V{};
+    }
+  };
+  struct Trunc : Of<UnaryOp::trunc> {
+    REPRISE_FORMULA operator()(auto x) const {
+      if constexpr (std::integral<decltype(x)>)
+        return x;
+      else
+        return Math::trunc(x);
+    }
+    template <Floating V>
+    REPRISE_FORMULA gradient(V, V) const {
+      return V{};
+    }
+  };
+  /// Of NaN it is 0.
+  struct Sign : Of<UnaryOp::sign> {
+    template <class V>
+    REPRISE_FORMULA operator()(V x) const {
+      return V(truth<V>(x > V{})) - V(truth<V>(x < V{}));
+    }
+    template <Floating V>
+    REPRISE_FORMULA gradient(V, V) const {
+      return V{};
+    }
+  };
+  struct Log1p : Of<UnaryOp::log1p> {
+    REPRISE_FORMULA operator()(Floating auto x) const { return Math::log1p(x); }
+    template <Floating V>
+    REPRISE_FORMULA gradient(V dy, V x) const {
+      return dy / (all<V>(1) + x);
+    }
+  };
+  struct Expm1 : Of<UnaryOp::expm1> {
+    REPRISE_FORMULA operator()(Floating auto x) const { return Math::expm1(x); }
+    REPRISE_FORMULA gradient(Floating auto dy, Floating auto x) const { return dy * Math::exp(x); }
+  };
+  /// log(1 + e^x), without an exponential that overflows.
+  struct Softplus : Of<UnaryOp::softplus> {
+    static constexpr bool is_long = true;
+    template <Floating V>
+    REPRISE_FORMULA operator()(V x) const {
+      const V above = x < V{} ? V{} : x;
+      return above + Math::log1p(Math::exp(-Math::abs(x)));
+    }
+    REPRISE_FORMULA gradient(Floating auto dy, Floating auto x) const { return dy * Math::sigmoid(x); }
+  };
   struct IsFinite : Of<UnaryOp::is_finite> {
     template <class V>
     REPRISE_FORMULA operator()(V x) const {
@@ -374,7 +455,8 @@ struct Formulas {
   };
 
   using Unary = std::tuple<Neg, Abs, Square, Reciprocal, Sqrt, Rsqrt, Exp, Log, Sin, Cos, Tanh, Sigmoid, Erf,
-                           Relu, Gelu, GeluTanh, Silu, Huber, IsFinite>;
+                           Relu, Gelu, GeluTanh, Silu, Huber, Floor, Ceil, Round, Trunc, Sign, Log1p, Expm1,
+                           Softplus, IsFinite>;
   using Binary = std::tuple<Add, Sub, Mul, Div, Pow, BceWithLogits, Maximum, Minimum, Equal, NotEqual, Less,
                             LessEqual, Greater, GreaterEqual>;
   /// Of `Unary`; that of a formula without a gradient cannot be called.

@@ -1,10 +1,14 @@
 // Elementwise functions of one tensor: one kernel call forward, one backward; and the derivative of each
 // written in differentiable operations, for gradients of gradients.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/elementwise/pointwise.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/elementwise_table.h"
@@ -77,6 +81,18 @@ Tensor gradient(UnaryOp op, const Tensor& dy, const Tensor& x) {
       return dy * (sigmoid(x) * (1.0 + x * sigmoid(-x)));
     case UnaryOp::huber:
       return dy * clamp(x, -1, 1);
+    case UnaryOp::floor:
+    case UnaryOp::ceil:
+    case UnaryOp::round:
+    case UnaryOp::trunc:
+    case UnaryOp::sign:
+      return zeros_like(x);
+    case UnaryOp::log1p:
+      return dy / (1.0 + x);
+    case UnaryOp::expm1:
+      return dy * exp(x);
+    case UnaryOp::softplus:
+      return dy * sigmoid(x);
     default:
       break;
   }
@@ -85,7 +101,7 @@ Tensor gradient(UnaryOp op, const Tensor& dy, const Tensor& x) {
 
 constexpr bool needs_range(UnaryOp op) {
   return op == UnaryOp::exp || op == UnaryOp::log || op == UnaryOp::rsqrt || op == UnaryOp::reciprocal ||
-         op == UnaryOp::square;
+         op == UnaryOp::square || op == UnaryOp::log1p || op == UnaryOp::expm1 || op == UnaryOp::softplus;
 }
 
 template <UnaryOp op>
@@ -150,6 +166,28 @@ Tensor gelu(const Tensor& x) { return Unary<UnaryOp::gelu>::apply(x); }
 Tensor gelu_tanh(const Tensor& x) { return Unary<UnaryOp::gelu_tanh>::apply(x); }
 Tensor silu(const Tensor& x) { return Unary<UnaryOp::silu>::apply(x); }
 Tensor huber(const Tensor& x) { return Unary<UnaryOp::huber>::apply(x); }
+
+Tensor floor(const Tensor& x) { return Unary<UnaryOp::floor>::apply(x); }
+Tensor ceil(const Tensor& x) { return Unary<UnaryOp::ceil>::apply(x); }
+Tensor round(const Tensor& x) { return Unary<UnaryOp::round>::apply(x); }
+Tensor trunc(const Tensor& x) { return Unary<UnaryOp::trunc>::apply(x); }
+Tensor sign(const Tensor& x) { return Unary<UnaryOp::sign>::apply(x); }
+Tensor log1p(const Tensor& x) { return Unary<UnaryOp::log1p>::apply(x); }
+Tensor expm1(const Tensor& x) { return Unary<UnaryOp::expm1>::apply(x); }
+Tensor softplus(const Tensor& x) { return Unary<UnaryOp::softplus>::apply(x); }
+
+Tensor leaky_relu(const Tensor& x, double slope) {
+  autograd::check_given("leaky_relu", x);
+  return where(x > 0, x, x * slope);
+}
+// The clamp keeps e^x finite where it is not taken; at 0 it lets the gradient through.
+Tensor elu(const Tensor& x, double alpha) {
+  autograd::check_given("elu", x);
+  auto wide = [&](const Tensor& w) {
+    return where(w > 0, w, expm1(clamp(w, -std::numeric_limits<double>::infinity(), 0)) * alpha);
+  };
+  return autograd::in_f32(wide, x);
+}
 
 Tensor activate(const Tensor& x, Activation activation) {
   return with_activation(activation, [&]<Activation known>() -> Tensor {

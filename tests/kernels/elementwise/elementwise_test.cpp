@@ -47,6 +47,14 @@ const std::vector<UnaryCase>& unary_cases() {
       {"gelu_tanh", UnaryOp::gelu_tanh, gelu_tanh},
       {"silu", UnaryOp::silu, [](double x) { return x * logistic(x); }},
       {"huber", UnaryOp::huber, [](double x) { return std::fabs(x) < 1 ? x * x / 2 : std::fabs(x) - 0.5; }},
+      {"floor", UnaryOp::floor, [](double x) { return std::floor(x); }},
+      {"ceil", UnaryOp::ceil, [](double x) { return std::ceil(x); }},
+      {"round", UnaryOp::round, [](double x) { return std::nearbyint(x); }},
+      {"trunc", UnaryOp::trunc, [](double x) { return std::trunc(x); }},
+      {"sign", UnaryOp::sign, [](double x) { return double(x > 0) - double(x < 0); }},
+      {"log1p", UnaryOp::log1p, [](double x) { return std::log1p(x); }, true, -0.75},
+      {"expm1", UnaryOp::expm1, [](double x) { return std::expm1(x); }},
+      {"softplus", UnaryOp::softplus, [](double x) { return std::log1p(std::exp(x)); }},
       {"is_finite", UnaryOp::is_finite, [](double x) { return std::isfinite(x); }, false},
   };
   return cases;

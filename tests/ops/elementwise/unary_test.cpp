@@ -1,8 +1,10 @@
 // Elementwise functions of one tensor, against the C++ library's functions in f64.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/tests/support/op_case.h"
 
 namespace reprise {
@@ -23,6 +25,7 @@ struct Function {
   double (*value)(double);
   double low = -3, high = 3;
   bool either_sign = false;
+  bool twice = true;  ///< differentiable
 };
 std::ostream& operator<<(std::ostream& out, const Function& f) { return out << f.name; }
 
@@ -47,6 +50,18 @@ const Function kFunctions[] = {
     {"silu", silu, [](double x) { return x * logistic(x); }},
     {"huber", huber, [](double x) { return std::fabs(x) < 1 ? x * x / 2 : std::fabs(x) - 0.5; }, 1.1, 3,
      true},
+    {"floor", floor, [](double x) { return std::floor(x); }, 1.1, 1.4, true, false},
+    {"ceil", ceil, [](double x) { return std::ceil(x); }, 1.1, 1.4, true, false},
+    {"round", round, [](double x) { return std::nearbyint(x); }, 1.1, 1.4, true, false},
+    {"trunc", trunc, [](double x) { return std::trunc(x); }, 1.1, 1.4, true, false},
+    {"sign", sign, [](double x) { return x > 0 ? 1.0 : -1.0; }, 0.1, 3, true, false},
+    {"log1p", log1p, [](double x) { return std::log1p(x); }, -0.5, 3},
+    {"expm1", expm1, [](double x) { return std::expm1(x); }},
+    {"softplus", softplus, [](double x) { return std::log1p(std::exp(x)); }},
+    {"leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.25); },
+     [](double x) { return x > 0 ? x : x / 4; }, 0.1, 3, true},
+    {"elu", [](const Tensor& x) { return elu(x, 2); }, [](double x) { return x > 0 ? x : 2 * std::expm1(x); },
+     0.1, 3, true},
 };
 
 class Unary : public ::testing::TestWithParam<Function> {};
@@ -65,6 +80,7 @@ TEST_P(Unary, PassesEveryCheckOfAnOp) {
           },
       // One rounding of the result in half types; vector polynomials of a few ulp in f32.
       .roundings = 8,
+      .differentiable_twice = f.twice,
       .empty_inputs = {{{3, 0}}},
       .large_inputs = {{{300, 301}, f.low, f.high, f.either_sign}},
   });
@@ -89,6 +105,46 @@ TEST(Relu, HasNoGradientAtZero) {
   Tensor x = Tensor::from<float>({-1, 0, 2}, {3}).set_requires_grad();
   relu(x).sum().backward();
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0, 1}));
+}
+
+// As PyTorch 2.15 has it.
+TEST(Rounding, OfSpecialNumbersIsPyTorchs) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+    const Tensor x = Tensor::from<double>({-0.0, 0.0, -2.5, 2.5, 3.5, inf, nan}, {7}).to(dtype);
+    auto expect = [&](Tensor (*fn)(const Tensor&), const std::vector<double>& want) {
+      const std::vector<double> got = fn(x).to_vector<double>();
+      EXPECT_EQ(std::vector(got.begin(), got.end() - 1), want) << dtype;
+      EXPECT_TRUE(std::isnan(got.back())) << dtype;
+      EXPECT_TRUE(std::signbit(got[0])) << dtype;
+    };
+    expect(floor, {-0.0, 0, -3, 2, 3, inf});
+    expect(ceil, {-0.0, 0, -2, 3, 4, inf});
+    expect(round, {-0.0, 0, -2, 2, 4, inf});
+    expect(trunc, {-0.0, 0, -2, 2, 3, inf});
+    EXPECT_EQ(sign(x).to_vector<double>(), (std::vector<double>{0, 0, -1, 1, 1, 1, 0})) << dtype;
+  }
+  const Tensor whole = Tensor::from<int64_t>({std::numeric_limits<int64_t>::max(), -7}, {2});
+  EXPECT_TRUE(testing::same_bits(floor(whole), whole));
+  EXPECT_EQ(sign(whole).to_vector<int64_t>(), (std::vector<int64_t>{1, -1}));
+}
+
+TEST(Softplus, HasItsLimitsAndDigitsFarOut) {
+  const Tensor x = Tensor::from<double>({-800, -40, 0, 800}, {4}).set_requires_grad();
+  const std::vector<double> y = softplus(x).to_vector<double>();
+  EXPECT_EQ(y[0], 0);
+  EXPECT_NEAR(y[1] / std::exp(-40.0), 1, 1e-14);
+  EXPECT_NEAR(y[2], std::log(2.0), 1e-15);
+  EXPECT_EQ(y[3], 800);
+  softplus(x).sum().backward();
+  EXPECT_NEAR(x.grad().to_vector<double>()[1] / std::exp(-40.0), 1, 1e-14);
+  EXPECT_EQ(x.grad().to_vector<double>()[3], 1);
+}
+
+TEST(LeakyReluAndElu, HaveTheSlopeOfTheLeftAtZero) {
+  const Tensor x = Tensor::from<float>({0, -1000, 1000}, {3}).set_requires_grad();
+  (leaky_relu(x, 0.1).sum() + elu(x, 2).sum()).backward();
+  EXPECT_TRUE(testing::is_close(x.grad(), Tensor::from<float>({2.1F, 0.1F, 2}, {3}), 1e-6));
 }
 
 }  // namespace
