@@ -1,0 +1,63 @@
+// Cross attention against its formula, and against self-attention where both are one.
+#include "reprise/nn/cross_attention.h"
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/nn/transformer.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::nn {
+namespace {
+
+using testing::expect_error;
+using testing::is_close;
+
+TEST(CrossAttention, IsSelfAttentionWhereTheContextIsX) {
+  manual_seed(1);
+  MultiHeadAttention self(16, 4, {.causal = true});
+  CrossAttention cross(16, 4);
+  NoGrad unrecorded;
+  Linear* parts[] = {&cross.q_proj, &cross.k_proj, &cross.v_proj};
+  for (int64_t i = 0; i < 3; ++i) {
+    parts[i]->weight.copy_(self.qkv.weight.slice(0, 16 * i, 16 * (i + 1)));
+    parts[i]->bias.copy_(self.qkv.bias.slice(0, 16 * i, 16 * (i + 1)));
+  }
+  cross.out_proj.weight.copy_(self.proj.weight);
+  cross.out_proj.bias.copy_(self.proj.bias);
+  const Tensor x = randn({2, 6, 16});
+  EXPECT_TRUE(is_close(cross(x, x, tril(ones({6, 6})) > 0), self(x), 1e-5));
+  MultiHeadAttention both_ways(16, 4, {.causal = false});
+  both_ways.load_state_dict(self.state_dict());
+  EXPECT_TRUE(is_close(cross(x, x), both_ways(x), 1e-5));
+}
+
+TEST(CrossAttention, DoesNotSeePadding) {
+  manual_seed(2);
+  CrossAttention cross(16, 4, {.context_width = 12, .kv_heads = 2, .bias = false});
+  const Tensor x = randn({2, 3, 16}), context = randn({2, 5, 12});
+  const Tensor lengths = Tensor::from<int64_t>({5, 2}, {2, 1, 1, 1});
+  const Tensor y = cross(x, context, arange(5) < lengths);
+  EXPECT_TRUE(is_close(y.slice(0, 0, 1), cross(x.slice(0, 0, 1), context.slice(0, 0, 1)), 1e-5));
+  EXPECT_TRUE(
+      is_close(y.slice(0, 1, 2), cross(x.slice(0, 1, 2), context.slice(0, 1, 2).slice(1, 0, 2)), 1e-5));
+}
+
+TEST(CrossAttention, DropsInTrainingAlone) {
+  manual_seed(3);
+  CrossAttention cross(16, 4, {.dropout = 0.5});
+  const Tensor x = randn({1, 4, 16}), mask = ones({4, 4}, DType::boolean);
+  EXPECT_FALSE(testing::same_bits(cross(x, x, mask), cross(x, x, mask)));
+  EXPECT_FALSE(testing::same_bits(cross(x, x), cross(x, x)));
+  cross.eval();
+  EXPECT_TRUE(testing::same_bits(cross(x, x, mask), cross(x, x, mask)));
+}
+
+TEST(CrossAttention, SaysWhatDoesNotFit) {
+  expect_error([] { CrossAttention(10, 4); }, {"CrossAttention: width 10 is not a multiple of 4 heads"});
+  expect_error([] { CrossAttention(16, 4, {.kv_heads = 3}); }, {"CrossAttention: 4 heads cannot share 3"});
+  CrossAttention cross(16, 4);
+  expect_error([&] { cross(zeros({1, 2, 16}), zeros({2, 2, 16})); }, {"CrossAttention: needs (B, T, width)"});
+}
+
+}  // namespace
+}  // namespace reprise::nn
