@@ -1,10 +1,6 @@
 // Optimizers of one's own: Lion (Chen et al. 2023) for vectors, Muon (Jordan et al. 2024) for matrices.
 #include "example.h"
 
-rp::Tensor sign(const rp::Tensor& x) {
-  return rp::greater(x, rp::scalar(0)).to(x.dtype()) - rp::less(x, rp::scalar(0)).to(x.dtype());
-}
-
 // About the nearest matrix with orthonormal rows, by a polynomial of Newton and Schulz.
 rp::Tensor orthogonal(rp::Tensor x) {
   const bool tall = x.shape()[0] > x.shape()[1];
@@ -29,7 +25,7 @@ struct LionAndMuon {
         m.mul_(0.95).add_(g);
         p.add_(orthogonal(g + m * 0.95), -lr);
       } else {
-        p.add_(sign(m * 0.9 + g * 0.1), -lr * 0.1);
+        p.add_(rp::sign(m * 0.9 + g * 0.1), -lr * 0.1);
         m.mul_(0.99).add_(g, 0.01);
       }
       p.set_grad({});
