@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "reprise/kernels/cpu/unaligned.h"
+
 namespace reprise::kernels::simd {
 
 // Note [Vectors never cross a call]
@@ -45,23 +47,14 @@ struct VectorOf {
 template <class T, int W>
 using Vector = typename VectorOf<T, W>::type;
 
-namespace detail {
-/// A vector at any address. Not memcpy: for some CPUs (-march=skylake-avx512) g++ copies in 32-byte pieces,
-/// through the stack.
-template <class V>
-struct [[gnu::packed, gnu::may_alias]] Unaligned {
-  V value;
-};
-}  // namespace detail
-
 template <class V, class T>
 [[gnu::always_inline]] inline V load(const T* from) {
-  return reinterpret_cast<const detail::Unaligned<V>*>(from)->value;
+  return detail::read(reinterpret_cast<const detail::Unaligned<V>*>(from));
 }
 
 template <class V, class T>
 [[gnu::always_inline]] inline void store(T* to, V value) {
-  reinterpret_cast<detail::Unaligned<V>*>(to)->value = value;
+  detail::write(reinterpret_cast<detail::Unaligned<V>*>(to), value);
 }
 
 /// The sum of the lanes, as a fixed tree: halves are added until one is left.

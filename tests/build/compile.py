@@ -1,9 +1,10 @@
-"""Compiles small sources in parallel, syntax only, and remembers what has passed."""
+"""Compiles small sources in parallel, by the compiler cache where there is one, and remembers what has passed."""
 
 import concurrent.futures
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -31,20 +32,27 @@ def fingerprint(source, texts, command):
     return digest.hexdigest()
 
 
-def compile_one(command, name, text):
-    result = subprocess.run([*command, "-fsyntax-only", "-x", "c++", "-"], input=text, text=True, capture_output=True)
+def compile_one(command, folder, name, text):
+    source = folder / (re.sub(r"[^\w.]+", "_", name) + ".cpp")
+    if not source.exists() or source.read_text() != text:
+        source.write_text(text)
+    result = subprocess.run([*command, "-O0", "-c", source, "-o", source.with_suffix(".o")], text=True,
+                            capture_output=True)
+    source.with_suffix(".o").unlink(missing_ok=True)
     return name, result.returncode == 0, result.stderr
 
 
-def compile_all(source, stamp, texts, command):
-    """Compiles {name: text}; prints the compiler's words for each that fails. Returns the exit code."""
+def compile_all(source, work, texts, command):
+    """Compiles {name: text} in the folder `work`; prints what the compiler says of each that fails. Returns the exit
+    code."""
     print_key = fingerprint(source, texts, command)
-    stamp = pathlib.Path(stamp)
+    work.mkdir(exist_ok=True)
+    stamp = work / "passed"
     if stamp.exists() and stamp.read_text() == print_key:
         print(f"{len(texts)} compiled before, nothing has changed")
         return 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        results = list(pool.map(lambda item: compile_one(command, *item), texts.items()))
+        results = list(pool.map(lambda item: compile_one(command, work, *item), texts.items()))
     failed = [(name, words) for name, ok, words in results if not ok]
     for name, words in failed:
         print(f"{name} does not compile:\n{words}", file=sys.stderr)

@@ -9,4 +9,4 @@ source, work, command = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sy
 # Twice: the second inclusion must add nothing.
 texts = {header: f'#include "reprise/{header}"\n#include "reprise/{header}"\n'
          for header in compile.public_headers(source)}
-sys.exit(compile.compile_all(source, work / "headers.passed", texts, command))
+sys.exit(compile.compile_all(source, work / "headers", texts, command))

@@ -89,8 +89,9 @@ TEST(Llama, TakesWhatAPublishedCheckpointHolds) {
   published.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", ones({2}));
   published.emplace_back("lm_head.weight", published[0].second);
   load_published(to, published);
-  for (size_t i = 0; i < to.state_dict().size(); ++i) {
-    const auto& [name, x] = to.state_dict()[i];
+  const NamedTensors loaded = to.state_dict();
+  for (size_t i = 0; i < loaded.size(); ++i) {
+    const auto& [name, x] = loaded[i];
     EXPECT_TRUE(same_bits(x.detach().to(Device()), published[i].second.to(DType::f32))) << name;
   }
   published.emplace_back("model.layers.9.self_attn.q_proj.weight", ones({2}));
