@@ -1,5 +1,6 @@
 // Training steps of a Gpt captured in a graph, against the same steps launched one kernel at a time: the same
 // kernels on the same numbers, so the same bits.
+// not in tsan: GptGraph.ReplaysAWholeF16Update:GptGraph.ReplaysForwardAndBackwardOfRecomputedBlocks
 #include <algorithm>
 #include <limits>
 

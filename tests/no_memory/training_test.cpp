@@ -2,6 +2,7 @@
 // leaves nothing behind, and can be tried again. This program has an operator new of its own, which fails
 // when it is told to.
 // labels: slow
+// not in tsan: Recompute/NoMemory.*/full:Recompute/NoMemory.*/selective
 #include <gtest/gtest.h>
 
 #include <new>

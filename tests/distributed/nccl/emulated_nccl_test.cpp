@@ -1,6 +1,7 @@
 // Ranks with a device each, over NCCL's double: gradients to the bit, what every failing call of NCCL is told as, and what is
 // left behind.
 // labels: slow, concurrency
+// not in tsan: EmulatedNccl.GptOnAnyRanksHasTheBitsOfOne
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 // gemm against three loops in f64, over layouts, dtypes, epilogues and thread counts.
 // also by cuBLASLt
+// not in tsan: Gemm.CutsLargeMatricesIntoBlocks:Gemm.SumsOverManyPanels:Gemm.AppliesEpiloguesToEmptySums
 #include "reprise/kernels/gemm/gemm.h"
 
 #include <gtest/gtest.h>
