@@ -20,6 +20,12 @@ BatchNorm::BatchNorm(const Inputs& inputs, int64_t channels, const BatchNormLaye
 }
 
 Tensor BatchNorm::forward(const Tensor& x, const BatchNormEpilogue& fused) {
+  if (!is_changed()) return normed(x, fused);
+  const Tensor y = (*this)(x);
+  return activate(fused.residual.defined() ? y + fused.residual : y, fused.activation);
+}
+
+Tensor BatchNorm::normed(const Tensor& x, const BatchNormEpilogue& fused) {
   check(x.rank() >= inputs_.least_rank && x.rank() <= inputs_.most_rank, inputs_.name, ": needs ",
         inputs_.form, ", got shape ", x.shape());
   check(x.size(1) == channels_, inputs_.name, ": has ", channels_, " channels, got shape ", x.shape());

@@ -22,7 +22,7 @@ struct BatchNormLayerOptions {
 /// on one value per channel in training.
 class BatchNorm : public Layer {
  public:
-  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  Tensor forward(const Tensor& x) override { return normed(x, {}); }
   /// With a fused residual, relu, or both: relu(norm(x) + residual).
   Tensor forward(const Tensor& x, const BatchNormEpilogue& fused);
 
@@ -40,6 +40,8 @@ class BatchNorm : public Layer {
   BatchNorm(const Inputs& inputs, int64_t channels, const BatchNormLayerOptions& options, Device device);
 
  private:
+  Tensor normed(const Tensor& x, const BatchNormEpilogue& fused);
+
   Inputs inputs_;
   int64_t channels_;
   BatchNormLayerOptions options_;

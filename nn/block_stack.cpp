@@ -11,7 +11,7 @@ std::vector<recompute::LayerFunction> BlockStack::functions() const {
     functions.emplace_back(
         [block = share(i), name = options_.name + "." + std::to_string(i)](const Tensor& x) {
           OpScope scope(name);
-          return block->forward(x);
+          return (*block)(x);
         });
   return functions;
 }

@@ -22,8 +22,41 @@ LayerNorm::LayerNorm(int64_t width, const LayerNormOptions& options, Device devi
   if (options.bias) bias = register_parameter("bias", zeros({width}, DType::f32, device));
 }
 
+// Of a norm that is called, for what would be fused with it.
+namespace {
+
+Tensor in_dtype(const Tensor& y, const ResultOptions& result) {
+  return result.out && y.dtype() != *result.out ? cast(y, *result.out) : y;
+}
+
+SumAndNorm added_and_normed(Layer& norm, const Tensor& x, const Tensor& residual,
+                            const ResultOptions& result) {
+  const Tensor sum = x + residual;
+  return {sum, in_dtype(norm(sum), result)};
+}
+
+}  // namespace
+
+Tensor LayerNorm::forward(const Tensor& x, const ResultOptions& result) {
+  return is_changed() ? in_dtype((*this)(x), result) : layer_norm(x, weight, bias, eps_, result);
+}
+
+SumAndNorm LayerNorm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) {
+  return is_changed() ? added_and_normed(*this, x, residual, result)
+                      : add_layer_norm(x, residual, weight, bias, eps_, result);
+}
+
 RmsNorm::RmsNorm(int64_t width, const RmsNormOptions& options, Device device) : eps_(options.eps) {
   weight = register_parameter("weight", ones({width}, DType::f32, device));
+}
+
+Tensor RmsNorm::forward(const Tensor& x, const ResultOptions& result) {
+  return is_changed() ? in_dtype((*this)(x), result) : rms_norm(x, weight, eps_, result);
+}
+
+SumAndNorm RmsNorm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) {
+  return is_changed() ? added_and_normed(*this, x, residual, result)
+                      : add_rms_norm(x, residual, weight, eps_, result);
 }
 
 Norm::Norm(NormKind kind, int64_t width, const LayerNormOptions& options, Device device)
@@ -34,11 +67,16 @@ Norm::Norm(NormKind kind, int64_t width, const LayerNormOptions& options, Device
 }
 
 Tensor Norm::forward(const Tensor& x, const ResultOptions& result) {
+  return is_changed() ? in_dtype((*this)(x), result) : normed(x, result);
+}
+
+Tensor Norm::normed(const Tensor& x, const ResultOptions& result) const {
   return kind_ == NormKind::rms ? rms_norm(x, weight, eps_, result)
                                 : layer_norm(x, weight, bias, eps_, result);
 }
 
 SumAndNorm Norm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) {
+  if (is_changed()) return added_and_normed(*this, x, residual, result);
   return kind_ == NormKind::rms ? add_rms_norm(x, residual, weight, eps_, result)
                                 : add_layer_norm(x, residual, weight, bias, eps_, result);
 }
@@ -81,7 +119,7 @@ LayerScale::LayerScale(int64_t width, double init, Device device) {
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (auto& layer : layers_) y = layer->forward(y);
+  for (auto& layer : layers_) y = (*layer)(y);
   return y;
 }
 

@@ -33,14 +33,10 @@ struct LayerNormOptions {
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(int64_t width, const LayerNormOptions& options = {}, Device device = {});
-  Tensor forward(const Tensor& x) override { return forward(x, {}); }
-  Tensor forward(const Tensor& x, const ResultOptions& result) {
-    return layer_norm(x, weight, bias, eps_, result);
-  }
+  Tensor forward(const Tensor& x) override { return layer_norm(x, weight, bias, eps_); }
+  Tensor forward(const Tensor& x, const ResultOptions& result);
   /// x + residual and its norm.
-  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) {
-    return add_layer_norm(x, residual, weight, bias, eps_, result);
-  }
+  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
 
   Tensor weight, bias;  ///< (width); bias undefined without it
 
@@ -60,12 +56,10 @@ struct RmsNormOptions {
 class RmsNorm : public Layer {
  public:
   explicit RmsNorm(int64_t width, const RmsNormOptions& options = {}, Device device = {});
-  Tensor forward(const Tensor& x) override { return forward(x, {}); }
-  Tensor forward(const Tensor& x, const ResultOptions& result) { return rms_norm(x, weight, eps_, result); }
+  Tensor forward(const Tensor& x) override { return rms_norm(x, weight, eps_); }
+  Tensor forward(const Tensor& x, const ResultOptions& result);
   /// x + residual and its norm.
-  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) {
-    return add_rms_norm(x, residual, weight, eps_, result);
-  }
+  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
 
   Tensor weight;  ///< (width)
 
@@ -82,7 +76,7 @@ enum class NormKind : uint8_t { layer, rms };
 class Norm : public Layer {
  public:
   Norm(NormKind kind, int64_t width, const LayerNormOptions& options = {}, Device device = {});
-  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  Tensor forward(const Tensor& x) override { return normed(x, {}); }
   Tensor forward(const Tensor& x, const ResultOptions& result);
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
@@ -93,6 +87,8 @@ class Norm : public Layer {
   bool is_norm() const override { return true; }
 
  private:
+  Tensor normed(const Tensor& x, const ResultOptions& result) const;
+
   NormKind kind_;
   double eps_;
 };
@@ -172,7 +168,7 @@ class Sequential : public Layer {
   }
   Tensor forward(const Tensor& x) override;
   int64_t size() const { return int64_t(layers_.size()); }
-  Layer& operator[](int64_t i) { return *layers_[size_t(i)]; }
+  Layer& operator[](int64_t i) { return at<Layer>(std::to_string(i)); }
 
  protected:
   /// A layer for those that play it when the chain may be gone.

@@ -16,4 +16,17 @@ Linear::Linear(int64_t in, int64_t out, const LinearOptions& options, Device dev
                               normal ? zeros({out}, DType::f32, device) : linear_init({out}, in, device));
 }
 
+Tensor Linear::forward(const Tensor& x, const LinearEpilogue& fused) {
+  if (!is_changed()) return linear(x, weight, bias, fused);
+  Tensor y = activate((*this)(x), fused.activation);
+  if (fused.scale.defined()) y = y * fused.scale;
+  if (fused.row_scale.defined()) {
+    Shape of_samples = Dims::filled(y.rank(), 1);
+    of_samples[0] = y.size(0);
+    y = y * reshape(fused.row_scale, of_samples);
+  }
+  if (fused.residual.defined()) y = y + fused.residual;
+  return fused.out && y.dtype() != *fused.out ? cast(y, *fused.out) : y;
+}
+
 }  // namespace reprise::nn

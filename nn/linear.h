@@ -17,7 +17,7 @@ class Linear : public Layer {
   Linear(int64_t in, int64_t out, const LinearOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
   /// With a fused activation, residual, or both.
-  Tensor forward(const Tensor& x, const LinearEpilogue& fused) { return linear(x, weight, bias, fused); }
+  Tensor forward(const Tensor& x, const LinearEpilogue& fused);
 
   Tensor weight;  ///< (out, in)
   Tensor bias;    ///< (out), undefined without bias

@@ -1,7 +1,12 @@
 // Names, modes and state of modules.
 #include "reprise/nn/module.h"
 
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <typeinfo>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/shadow.h"
@@ -46,6 +51,67 @@ TensorList Module::parameters() const {
   TensorList tensors;
   for (auto& [name, tensor] : named_parameters()) tensors.push_back(tensor);
   return tensors;
+}
+
+NamedModules Module::named_modules() {
+  NamedModules found{{"", this}};
+  std::unordered_set<const Module*> known{this};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto [prefix, module] = found[i];
+    NamedModules below;
+    for (const auto& [name, child] : module->children_)
+      if (known.insert(child).second) below.emplace_back(prefix.empty() ? name : prefix + "." + name, child);
+    found.insert(found.begin() + int64_t(i) + 1, below.begin(), below.end());
+  }
+  return found;
+}
+
+void Module::apply(const std::function<void(Module&)>& f) {
+  for (auto& [name, child] : children_) child->apply(f);
+  f(*this);
+}
+
+Module& Module::find(const std::string& name) {
+  Module* module = this;
+  std::string_view left = name;
+  while (!left.empty()) {
+    // The longest of the children's names that it begins with: names may have dots of their own.
+    const std::pair<std::string, Module*>* child = nullptr;
+    Listing known;
+    for (const auto& entry : module->children_) {
+      const std::string& own = entry.first;
+      known.add(own);
+      const bool leads = left.starts_with(own) && (left.size() == own.size() || left[own.size()] == '.');
+      if (leads && (!child || own.size() > child->first.size())) child = &entry;
+    }
+    if (!child)
+      fail("Module: there is no module \"", name, "\": ", module->class_name(), " has no child \"", left, '"',
+           known.empty() ? ", nor any other" : ", but", known.str());
+    left.remove_prefix(std::min(left.size(), child->first.size() + 1));
+    module = child->second;
+  }
+  return *module;
+}
+
+void Module::refuse_class(const std::string& name, const Module& found) {
+  fail("Module: \"", name, "\" is a ", found.class_name(), ", and another class was asked for");
+}
+
+std::string Module::class_name() const {
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, nullptr), std::free);
+  const std::string name = text ? text.get() : typeid(*this).name(), ours = "reprise::nn::";
+  return name.starts_with(ours) ? name.substr(ours.size()) : name;
+}
+
+void Module::replace(const std::string& name, std::shared_ptr<Layer> layer) {
+  check(layer != nullptr, "Module: nothing to put in the place of \"", name, "\"");
+  check(!name.empty(), "Module: replace needs the name of a layer below it");
+  Layer& old = at<Layer>(name);
+  old.replace_by(layer, name);
+  for (auto& [path, parent] : named_modules())  // it may be shared
+    for (auto& [own, child] : parent->children_)
+      if (child == &old) child = layer.get();
 }
 
 int64_t Module::parameter_count() const {
@@ -152,15 +218,17 @@ NamedTensors Module::state_dict() const {
   return state;
 }
 
-void Module::load_state_dict(const NamedTensors& state) {
+UnmatchedNames Module::load_state_dict(const NamedTensors& state, bool strict) {
   NamedTensors own = state_dict();
   std::map<std::string, Tensor> known(own.begin(), own.end()), given(state.begin(), state.end());
   Listing wrong;
+  UnmatchedNames unmatched;
   for (const auto& [name, tensor] : own) {
     auto found = given.find(name);
-    if (found == given.end())
-      wrong.add("missing: ", name, ' ', tensor.shape());
-    else if (!found->second.defined())
+    if (found == given.end()) {
+      unmatched.missing.push_back(name);
+      if (strict) wrong.add("missing: ", name, ' ', tensor.shape());
+    } else if (!found->second.defined())
       wrong.add(name, ": given no tensor");
     else if (found->second.shape() != tensor.shape())
       wrong.add("shape of ", name, ": given ", found->second.shape(), ", the module has ", tensor.shape());
@@ -169,13 +237,18 @@ void Module::load_state_dict(const NamedTensors& state) {
   }
   std::map<std::string, int> times;
   for (const auto& [name, tensor] : state) {
-    if (!known.contains(name))
-      wrong.add("unknown: ", name, tensor.defined() ? reprise::detail::join(' ', tensor.shape()) : "");
+    if (!known.contains(name)) {
+      unmatched.unexpected.push_back(name);
+      if (strict)
+        wrong.add("unknown: ", name, tensor.defined() ? reprise::detail::join(' ', tensor.shape()) : "");
+    }
     if (++times[name] == 2) wrong.add("given twice: ", name);
   }
   check(wrong.empty(), "load_state_dict: the state does not fit the module:", wrong.str());
   NoGrad guard;
-  for (const auto& [name, tensor] : own) tensor.copy_(given.at(name));
+  for (const auto& [name, tensor] : own)
+    if (auto found = given.find(name); found != given.end()) tensor.copy_(found->second);
+  return unmatched;
 }
 
 Tensor Module::register_parameter(std::string name, const Tensor& value, WeightDecay decay) {
@@ -214,6 +287,11 @@ void Module::register_module(std::string name, Module& child) {
   check(&child != this, "Module: \"", name, "\" is the module itself");
   names_.insert(name);
   children_.emplace_back(std::move(name), &child);
+}
+
+void Module::register_fixed(std::string name, Layer& child) {
+  register_module(std::move(name), child);
+  child.fixed_ = true;
 }
 
 }  // namespace reprise::nn

@@ -1,6 +1,7 @@
 // Module: a function with parameters. It knows its parameters, buffers and children by name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -21,7 +22,16 @@ enum class WeightDecay : uint8_t {
   never,     ///< such as positions: `no_weight_decay` names it
 };
 
+class Layer;
+class Module;
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedModules = std::vector<std::pair<std::string, Module*>>;
+
+/// Names that a state and a module do not share.
+struct UnmatchedNames {
+  std::vector<std::string> missing{};     ///< of the module, not in the state: they keep their values
+  std::vector<std::string> unexpected{};  ///< of the state, not in the module: they are left out
+};
 
 /// Base of all layers and models. Members are layers; the constructor registers them:
 ///
@@ -48,6 +58,27 @@ class Module {
   TensorList parameters() const;
   int64_t parameter_count() const;  ///< elements
 
+  /// In the order in which they were registered.
+  const NamedModules& named_children() const { return children_; }
+  /// Itself under "", then all below it, each once, under dotted names; a parent before its children.
+  NamedModules named_modules();
+  /// f(module) for all below it, children before their parents, and then for itself.
+  void apply(const std::function<void(Module&)>& f);
+  /// The module of a dotted name: `model.at<rp::nn::Linear>("h.0.attn.qkv")`. Error if there is none, or if it is of
+  /// another class.
+  template <class M = Module>
+  M& at(const std::string& name) {
+    Module& found = find(name);
+    if (M* as = dynamic_cast<M*>(&found)) return *as;
+    refuse_class(name, found);
+  }
+
+  /// Puts `layer` in the place of the layer of a dotted name, for ever: whoever calls the old one, in whatever way, calls
+  /// the new one, and names below are the new one's. The old one's `forward(x)` stays its own, which is how the new one
+  /// may use it (examples/lora.cpp). Optimizers are made afterwards. Error if there is no layer of that name, or its
+  /// parent reads its tensors without a call, as a Gpt does with its tables.
+  void replace(const std::string& name, std::shared_ptr<Layer> layer);
+
   /// Switches dropout and its like on or off, here and in all children that are not frozen.
   void train(bool on = true);
   void eval() { train(false); }
@@ -69,14 +100,17 @@ class Module {
   /// state on another device refuses its next step, until its `load_state_dict` has moved that.
   void to(Device device);
 
+  std::string class_name() const;  ///< "Linear", or with the namespace where that is not reprise::nn
+
   void zero_grad();  ///< drops the gradients of all parameters
 
   /// Parameters and buffers under the names that files have, which a model may choose; else those above. The
   /// tensors are the module's own.
   virtual NamedTensors state_dict() const;
   /// Copies values in, by the names of `state_dict`. One Error lists every missing, unknown and mismatched
-  /// name; the module is then unchanged.
-  void load_state_dict(const NamedTensors& state);
+  /// name; the module is then unchanged. If not `strict`, names that only one of the two has are no error but the
+  /// result: say so to the user, since a misspelt prefix loads nothing.
+  UnmatchedNames load_state_dict(const NamedTensors& state, bool strict = true);
 
  protected:
   // A name names one thing: Error if it is taken.
@@ -88,6 +122,9 @@ class Module {
   /// What the constructor makes anew each time: neither saved nor trained.
   Tensor register_constant(std::string name, const Tensor& value);
   void register_module(std::string name, Module& child);
+  /// A layer whose tensors this module reads without a call, or which it does not always call: it can be neither replaced
+  /// nor given hooks, since these would be passed over.
+  void register_fixed(std::string name, Layer& child);
 
   /// Of normalisation layers: what they have stays f32 where a model is trained in 16 bits.
   virtual bool is_norm() const { return false; }
@@ -96,6 +133,8 @@ class Module {
   friend void to_precision(Module& module, DType dtype);
   enum class Kind : uint8_t { parameter, buffer, constant };
   void check_free(const std::string& name) const;
+  Module& find(const std::string& name);
+  [[noreturn]] static void refuse_class(const std::string& name, const Module& found);
   NamedTensors state_and_constants() const;
   template <class Convert>
   static void replace_tensors(const NamedTensors& all, const Convert& convert);
@@ -110,7 +149,7 @@ class Module {
 
   NamedTensors parameters_, buffers_, constants_;
   std::vector<std::string> undecayed_;
-  std::vector<std::pair<std::string, Module*>> children_;
+  NamedModules children_;
   std::unordered_set<std::string> names_;  // of all four
   bool training_ = true, frozen_ = false;
 };
@@ -120,11 +159,38 @@ class Module {
 /// (optim::Master). Error unless it is bf16, f16 or f32.
 void to_precision(Module& module, DType dtype);
 
-/// A module from one tensor to one tensor: what containers such as Sequential hold.
+/// A module from one tensor to one tensor: what containers such as Sequential hold. It is called, not its `forward`: hooks
+/// and a replacement are part of the call.
 class Layer : public Module {
  public:
+  Layer();
+  ~Layer() override;
   virtual Tensor forward(const Tensor& x) = 0;
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) { return changed_ ? call_changed(x) : forward(x); }
+
+  // Hooks, in the order in which they were added. They run in each call, also where a checkpoint plays its region again.
+  // The result removes the hook. Error where a parent reads the layer's tensors without a call.
+
+  using ForwardPreHook = std::function<Tensor(const Tensor& x)>;
+  using ForwardHook = std::function<Tensor(const Tensor& x, const Tensor& y)>;
+  /// hook(x) before the layer; what it returns, if it is defined, is the layer's x.
+  std::function<void()> register_forward_pre_hook(ForwardPreHook hook);
+  /// hook(x, y) behind the layer; what it returns, if it is defined, is the call's result.
+  std::function<void()> register_forward_hook(ForwardHook hook);
+
+  /// Had hooks or was replaced: a call is more than forward(x), and what fuses the layer with other work must make a call
+  /// and do that behind it.
+  bool is_changed() const { return changed_ != nullptr; }
+
+ private:
+  friend class Module;
+  struct Changed;
+  Tensor call_changed(const Tensor& x);
+  const std::shared_ptr<Changed>& change();
+  void replace_by(std::shared_ptr<Layer> layer, const std::string& name);
+
+  std::shared_ptr<Changed> changed_;
+  bool fixed_ = false;
 };
 
 }  // namespace reprise::nn

@@ -34,7 +34,7 @@ PatchEmbed::PatchEmbed(int64_t width, const PatchEmbedOptions& options, Device d
     }
     register_module("stem", *stem);
   }
-  register_module("proj", proj);
+  register_fixed("proj", proj);
 }
 
 Tensor PatchEmbed::forward(const Tensor& images) {

@@ -1,12 +1,7 @@
 #include "reprise/nn/print.h"
 
-#include <cxxabi.h>
-
 #include <cmath>
-#include <cstdlib>
-#include <memory>
 #include <ostream>
-#include <typeinfo>
 #include <vector>
 
 #include "reprise/autograd/grad_mode.h"
@@ -99,10 +94,8 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_
 namespace nn {
 
 std::string to_string(const Module& module) {
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, nullptr), std::free);
   TextStream text;
-  text << (name ? name.get() : "module") << ": " << module.parameter_count() << " parameters";
+  text << module.class_name() << ": " << module.parameter_count() << " parameters";
   for (const auto& [own, parameter] : module.named_parameters())
     text << "\n  " << own << ' ' << form_of(parameter) << (parameter.requires_grad() ? "" : ", frozen");
   for (const auto& [own, buffer] : module.named_buffers())

@@ -1,13 +1,9 @@
 // What modules make and who asks for it.
 #include "reprise/nn/registration.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <mutex>
-#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -80,15 +76,6 @@ Registry& registry() {
   return *registry;
 }
 
-std::string class_of(const Module& module) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, &status);
-  std::string name = text ? text : typeid(module).name();
-  std::free(text);
-  const std::string ours = "reprise::nn::";
-  return name.starts_with(ours) ? name.substr(ours.size()) : name;
-}
-
 }  // namespace
 
 void check_registered(const Module& model, const Tensor& loss) {
@@ -114,7 +101,7 @@ void check_registered(const Module& model, const Tensor& loss) {
 
 void detail::note_made(const Module& owner, const std::string& name, const Tensor& parameter) {
   registry().note_made(parameter,
-                       reprise::detail::join(name, ' ', parameter.shape(), " of ", class_of(owner)));
+                       reprise::detail::join(name, ' ', parameter.shape(), " of ", owner.class_name()));
 }
 
 void detail::note_known(const TensorList& parameters) { registry().note_known(parameters); }

@@ -83,6 +83,8 @@ Mlp::Mlp(int64_t width, int64_t hidden, const MlpOptions& options, Device device
 }
 
 Tensor Mlp::operator()(const Tensor& x, const LinearEpilogue& end) {
+  if (fc1.is_changed() || fc2.is_changed())
+    return fc2.forward(fc1.forward(x, {.activation = activation_}), end);
   return mlp(x, fc1.weight, fc1.bias, fc2.weight, fc2.bias, activation_, end);
 }
 
@@ -117,12 +119,12 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOpti
   }
   register_module("norm1", norm1);
   register_module("attn", attn);
-  if (ls1) register_module("ls1", *ls1);
+  if (ls1) register_fixed("ls1", *ls1);
   register_module("norm2", norm2);
   register_module("mlp", mlp);
-  if (ls2) register_module("ls2", *ls2);
-  register_module("dropout", dropout_);
-  register_module("drop_path", drop_path_);
+  if (ls2) register_fixed("ls2", *ls2);
+  register_fixed("dropout", dropout_);
+  register_fixed("drop_path", drop_path_);
 }
 
 template <class Attend>
@@ -138,6 +140,7 @@ Tensor TransformerBlock::joined(const Tensor& x, Attend&& attend) {
 
 Tensor TransformerBlock::step(const Tensor& x, const KvPlace& place) {
   check(!training(), "TransformerBlock: step needs eval mode");
+  check(!is_changed(), "TransformerBlock: a block with hooks has no step by a cache: generate without one");
   return joined(x, [&](const Tensor& y, const LinearEpilogue& end) { return attn.step(y, end, place); });
 }
 

@@ -25,7 +25,7 @@ AttentionMaps attention_maps(nn::Vit& model, const Tensor& images) {
   Tensor x = model.embed(images);  // (B, T, width)
   Tensor attention, rollout;       // (B, T, T)
   for (int64_t i = 0; i < model.blocks.size(); ++i) {
-    auto& block = dynamic_cast<nn::TransformerBlock&>(model.blocks[i]);
+    auto& block = model.blocks.at<nn::TransformerBlock>(std::to_string(i));
     attention = attention_of(block, x);
     Tensor mixed = (attention + identity(x.size(1), x.device())) * 0.5;
     rollout = rollout.defined() ? matmul(mixed, rollout) : mixed;

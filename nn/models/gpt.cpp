@@ -38,8 +38,8 @@ Gpt::Gpt(const GptOptions& options, Device device)
       ln_f(options.width, {.bias = options.bias}, device),
       options_(options) {
   check(options.layers >= 1, "Gpt: needs at least one layer, got ", options.layers);
-  register_module("wte", wte);
-  register_module("wpe", wpe);
+  register_fixed("wte", wte);
+  register_fixed("wpe", wpe);
   register_module("drop", drop);
   register_module("h", h);
   register_module("ln_f", ln_f);
@@ -79,7 +79,7 @@ Tensor Gpt::next_logits(const Tensor& tokens) {
 Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row) {
   Tensor x = wte(tokens) + wpe(cache_positions("Gpt", cache, tokens, first_row, options_.context));
   for (int64_t layer = 0; layer < h.size(); ++layer)
-    x = dynamic_cast<TransformerBlock&>(h[layer]).step(x, {cache, layer, first_row});
+    x = h.at<TransformerBlock>(std::to_string(layer)).step(x, {cache, layer, first_row});
   cache.advance(first_row, tokens.size(0), tokens.size(1));
   return logits(select(x, 1, -1));
 }

@@ -97,6 +97,7 @@ Tensor LlamaBlock::forward(const Tensor& x) {
 }
 
 Tensor LlamaBlock::step(const Tensor& x, const LlamaPlace& place) {
+  check(!is_changed(), "LlamaBlock: a block with hooks has no step by a cache: generate without one");
   const KvPlace& kept = place.kept;
   return joined(x, place.cosines, place.sines, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
     return kept.cache.attend(kept.layer, kept.first_row, q, k, v, {});
@@ -114,7 +115,10 @@ Llama::Llama(const LlamaOptions& options, Device device)
       options_(checked(options)),
       tables_(
           std::make_shared<RotaryTables>(options.context, head_dim_of(options), options.rope_theta, device)) {
-  register_module("embed_tokens", embed_tokens);
+  if (options.tied)
+    register_fixed("embed_tokens", embed_tokens);
+  else
+    register_module("embed_tokens", embed_tokens);
   register_module("layers", layers);
   register_module("norm", norm);
   for (int64_t i = 0; i < options.layers; ++i) layers.add<LlamaBlock>(options, tables_, device);
@@ -137,7 +141,8 @@ Tensor Llama::stream(const Tensor& tokens) {
 Tensor Llama::features(const Tensor& tokens) { return norm(stream(tokens)); }
 
 Tensor Llama::logits(const Tensor& x) {
-  return linear(norm.forward(x, for_product(x)), lm_head ? lm_head->weight : embed_tokens.weight);
+  const Tensor y = norm.forward(x, for_product(x));
+  return lm_head ? (*lm_head)(y) : linear(y, embed_tokens.weight);
 }
 
 // For the planner; which targets the logits have changes no cost.
@@ -156,7 +161,7 @@ Tensor Llama::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_ro
   const Tensor cosines = of_positions(tables_->cosines), sines = of_positions(tables_->sines);
   Tensor x = embed_tokens(tokens);
   for (int64_t layer = 0; layer < layers.size(); ++layer)
-    x = dynamic_cast<LlamaBlock&>(layers[layer]).step(x, {{cache, layer, first_row}, cosines, sines});
+    x = layers.at<LlamaBlock>(std::to_string(layer)).step(x, {{cache, layer, first_row}, cosines, sines});
   cache.advance(first_row, tokens.size(0), tokens.size(1));
   return logits(select(x, 1, -1));
 }

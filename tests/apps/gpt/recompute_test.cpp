@@ -1,4 +1,5 @@
 // `--recompute` of reprise-gpt: the same run to the bit in less memory, and free to change on resume.
+// not in asan: Recompute.TrainsToTheSameBitsInLessMemory
 // labels: end-to-end
 #include "reprise/apps/common/config_file.h"
 #include "reprise/tests/apps/gpt/program.h"

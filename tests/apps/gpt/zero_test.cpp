@@ -1,4 +1,5 @@
 // --zero, --wire and --resume auto: what ranks share changes no bit, and a run goes on or begins by itself.
+// not in asan: Zero.StagesHaveTheBitsOfOneProcess
 // labels: end-to-end
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/tests/apps/gpt/program.h"

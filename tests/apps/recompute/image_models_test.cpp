@@ -1,5 +1,6 @@
 // Every command on models of images: the bits are the same, statistics of norms among them, and what a UNet has not
 // is refused.
+// not in asan: VerifyImages.HasAStrategyForThePredictor:VerifyImages.PassesForEveryModelAndStrategy
 // labels: end-to-end
 #include "reprise/tests/apps/recompute/program.h"
 

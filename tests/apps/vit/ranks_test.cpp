@@ -1,4 +1,5 @@
 // reprise-vit and reprise-jepa on ranks: the bits of one process, whatever is drawn of images, masks and layers.
+// not in asan: ImagesOnRanks.AVitRecipeThatMixesImagesDoesToo:ImagesOnRanks.LeJepaHasTheBitsOfOneProcess
 // labels: end-to-end
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/tests/apps/jepa/program.h"

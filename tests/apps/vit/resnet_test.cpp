@@ -1,4 +1,5 @@
 // reprise-vit with a ResNet: all that it does with a vision transformer.
+// not in asan: VitResNet.ConvertsToTorchvisionsNames
 // labels: end-to-end
 #include "reprise/nn/models/resnet.h"
 #include "reprise/autograd/ops.h"

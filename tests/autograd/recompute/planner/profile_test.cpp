@@ -1,4 +1,5 @@
 // Profiles: predicted peaks against the allocator's, and that a dry run leaves no trace.
+// not in asan: Profile.PredictsItWhenGradientsAreHeldToo
 #include "reprise/autograd/recompute/planner/profile.h"
 
 #include <gtest/gtest.h>
