@@ -1,0 +1,111 @@
+#include "reprise/autograd/ops/elementwise/powers.h"
+
+#include "reprise/autograd/cast_seam.h"
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/elementwise/elementwise.h"
+
+namespace reprise {
+namespace {
+
+Tensor like(const Tensor& x, double value) { return scalar(value, x.dtype(), x.device()); }
+
+struct PowOfTensors : autograd::Function<PowOfTensors> {
+  static constexpr const char* name = "pow";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
+  Shape of_base, of_exponent;
+
+  Tensor forward(const Tensor& base, const Tensor& exponent) {
+    autograd::check_floating(name, base);
+    autograd::check_device(name, base, exponent);
+    of_base = base.shape(), of_exponent = exponent.shape();
+    save(base, exponent);
+    const Shape shape = broadcast_shapes(of_base, of_exponent, name);
+    auto wide = [&](const Tensor& b, const Tensor& e) {
+      Tensor y = Tensor::empty(shape, b.dtype(), b.device());
+      kernels::binary(current_stream(b.device()), kernels::BinaryOp::pow, expand(b.view(), shape),
+                      expand(e.view(), shape), y);
+      return y;
+    };
+    return autograd::in_f32_inside(wide, base, exponent);
+  }
+
+  TensorList backward(const TensorList& dy) {
+    const Tensor base = saved(0), exponent = saved(1);
+    Tensor of_b, of_e;
+    if (needs_grad(0)) {
+      auto wide = [](const Tensor& d, const Tensor& b, const Tensor& e) {
+        return where(equal(e, like(e, 0)), like(d, 0), d * (e * pow(b, e - 1.0)));
+      };
+      of_b = sum_to(autograd::in_f32(wide, dy[0], base, exponent), of_base);
+    }
+    if (needs_grad(1)) {
+      auto wide = [](const Tensor& d, const Tensor& b, const Tensor& e) {
+        const Tensor flat = logical_and(equal(b, like(b, 0)), greater_equal(e, like(e, 0)));
+        return where(flat, like(d, 0), d * (pow(b, e) * log(b)));
+      };
+      of_e = sum_to(autograd::in_f32(wide, dy[0], base, exponent), of_exponent);
+    }
+    return {of_b, of_e};
+  }
+};
+
+// x (..., n) over its last dimension, which is not empty.
+Tensor product_of_last(Tensor x) {
+  for (int64_t n = x.size(-1); n > 1; n = x.size(-1)) {
+    const int64_t half = n / 2;
+    const Tensor pairs = slice(x, -1, 0, half) * slice(x, -1, half, 2 * half);
+    x = n % 2 ? concat({pairs, slice(x, -1, n - 1, n)}, -1) : pairs;
+  }
+  return squeeze(x, -1);
+}
+
+}  // namespace
+
+Tensor pow(const Tensor& base, const Tensor& exponent) {
+  autograd::check_given("pow", base, exponent);
+  const DType dtype = promote(base.dtype(), exponent.dtype());
+  return PowOfTensors::apply(cast(base, dtype), cast(exponent, dtype));
+}
+
+Tensor pow(double base, const Tensor& exponent) {
+  autograd::check_given("pow", exponent);
+  autograd::check_floating("pow", exponent);
+  return pow(like(exponent, base), exponent);
+}
+
+Tensor prod(const Tensor& given, const Dims& dims, bool keep_dims) {
+  autograd::check_given("prod", given);
+  const autograd::CastArguments in(amp::Policy::f32, given);
+  const unsigned listed = dims_mask(dims, given.rank(), "prod");
+  auto wide = [&](const Tensor& x) {
+    Dims order;
+    Shape kept, with_ones;
+    int64_t count = 1;
+    for (int d = 0; d < x.rank(); ++d) {
+      const bool goes = listed >> d & 1;
+      with_ones.push_back(goes ? 1 : x.shape()[d]);
+      if (goes) {
+        count *= x.shape()[d];
+      } else {
+        order.push_back(d);
+        kept.push_back(x.shape()[d]);
+      }
+    }
+    for (int d = 0; d < x.rank(); ++d)
+      if (listed >> d & 1) order.push_back(d);
+    Shape rows = kept;
+    rows.push_back(count);
+    const Tensor y =
+        count == 0 ? ones(kept, x.dtype(), x.device()) : product_of_last(reshape(permute(x, order), rows));
+    return keep_dims ? reshape(y, with_ones) : y;
+  };
+  return autograd::in_f32(wide, in[0]);
+}
+
+}  // namespace reprise

@@ -1,0 +1,150 @@
+// Powers of two tensors and products over dimensions, against std::pow and loops; where PyTorch defines a gradient.
+#include "reprise/autograd/ops/elementwise/powers.h"
+
+#include <cmath>
+#include <limits>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/tests/support/op_case.h"
+#include "reprise/tests/support/test_device.h"
+
+namespace reprise {
+namespace {
+
+using testing::check_op;
+using testing::expect_error;
+using testing::OpCase;
+using testing::test_device;
+
+TEST(PowOfTensors, PassesEveryCheckOfAnOp) {
+  for (const Shape& shape : {Shape{3, 5}, Shape{5}, Shape{}}) {
+    const bool row = shape.size() > 0, full = shape.size() == 2;
+    check_op(OpCase{
+        .name = detail::join("pow with exponents ", shape),
+        .inputs = {{{3, 5}, 0.5, 2}, {shape, -2, 2}},
+        .fn = [](const TensorList& in) { return pow(in[0], in[1]); },
+        .reference =
+            [&](const TensorList& in) {
+              std::vector<double> a = in[0].to_vector<double>(), b = in[1].to_vector<double>();
+              for (size_t i = 0; i < a.size(); ++i) a[i] = std::pow(a[i], b[full ? i : row ? i % 5 : 0]);
+              return a;
+            },
+        .roundings = 48,
+        .empty_inputs = {{{0, 5}}, {{5}, 0.5, 2}},
+        .large_inputs = {{{300, 301}, 0.5, 2}, {{301}, 0.5, 2}},
+    });
+  }
+}
+
+// d/de = b^e log b, without the pow of the library: an oracle for the gradients.
+TEST(PowOfTensors, HasTheGradientsOfExpAndLog) {
+  const Tensor base = Tensor::from<double>({0.5, 1.5, 2, 3}, {4}).to(test_device()).set_requires_grad();
+  const Tensor exponent = Tensor::from<double>({2, -1.5, 0.25, 3}, {4}).to(test_device()).set_requires_grad();
+  const TensorList got = grad({sum(pow(base, exponent))}, {base, exponent});
+  const auto b = base.to_vector<double>(), e = exponent.to_vector<double>();
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(got[0].to_vector<double>()[i], e[i] * std::exp((e[i] - 1) * std::log(b[i])), 1e-12);
+    EXPECT_NEAR(got[1].to_vector<double>()[i], std::exp(e[i] * std::log(b[i])) * std::log(b[i]), 1e-12);
+  }
+}
+
+// As PyTorch 2 answers.
+TEST(PowOfTensors, DefinesValuesAndGradientsAtZeroAndBelow) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
+                   infinity = std::numeric_limits<double>::infinity();
+  struct Case {
+    double base, exponent, value, of_base, of_exponent;
+  };
+  for (const Case& c : {Case{0, 0, 1, 0, 0},
+                        {0, 2, 0, 0, 0},
+                        {0, 1, 0, 1, 0},
+                        {-2, 3, -8, 12, nan},
+                        {-2, 0, 1, 0, nan},
+                        {-2, 0.5, nan, nan, nan},
+                        {0, -1, infinity, -infinity, -infinity},
+                        {3, 0, 1, 0, std::log(3.0)}}) {
+    const Tensor base = Tensor::from<double>({c.base}, {1}).to(test_device()).set_requires_grad();
+    const Tensor exponent = Tensor::from<double>({c.exponent}, {1}).to(test_device()).set_requires_grad();
+    const Tensor y = pow(base, exponent);
+    const TensorList got = grad({y}, {base, exponent});
+    const std::string what = detail::join(c.base, " ^ ", c.exponent);
+    auto expect_is = [&](double value, double want) {
+      if (std::isnan(want))
+        EXPECT_TRUE(std::isnan(value)) << what << ": " << value;
+      else if (std::isinf(want))
+        EXPECT_EQ(value, want) << what;
+      else
+        EXPECT_NEAR(value, want, 1e-12) << what;
+    };
+    expect_is(y.item(), c.value);
+    expect_is(got[0].item(), c.of_base);
+    expect_is(got[1].item(), c.of_exponent);
+  }
+}
+
+TEST(PowOfTensors, TakesANumberAsItsBaseAndRefusesWholeNumbers) {
+  const Tensor x = Tensor::from<float>({-1, 0, 3}, {3}).to(test_device());
+  EXPECT_EQ(pow(2.0, x).to_vector<float>(), (std::vector<float>{0.5, 1, 8}));
+  EXPECT_EQ(pow(x, Tensor::from<double>({2}, {1}).to(test_device())).dtype(), DType::f64);
+  const Tensor whole = Tensor::from<int64_t>({1}, {1}).to(test_device());
+  expect_error([&] { pow(whole, whole); }, "pow", "i64");
+  expect_error([&] { pow(2.0, whole); }, "pow", "i64");
+  expect_error([&] { pow(x, Tensor()); }, "pow: tensor argument 1 is undefined");
+}
+
+TEST(Prod, PassesEveryCheckOfAnOp) {
+  struct Case {
+    Dims dims;
+    bool keep;
+  };
+  for (const auto& [dims, keep] : {Case{{1}, false}, {{0, 2}, true}, {{}, false}, {{-1}, true}}) {
+    check_op(OpCase{
+        .name = detail::join("prod over ", dims),
+        .inputs = {{{2, 3, 5}, 0.5, 1.5, true}},
+        .fn = [dims = dims, keep = keep](const TensorList& in) { return prod(in[0], dims, keep); },
+        .reference =
+            [dims = dims](const TensorList& in) {
+              const auto x = in[0].to_vector<double>();
+              bool goes[3] = {dims.size() == 0, dims.size() == 0, dims.size() == 0};
+              for (int64_t d : dims) goes[d < 0 ? d + 3 : d] = true;
+              const int64_t sizes[3] = {goes[0] ? 1 : 2, goes[1] ? 1 : 3, goes[2] ? 1 : 5};
+              std::vector<double> y(size_t(sizes[0] * sizes[1] * sizes[2]), 1);
+              for (int64_t i = 0; i < 2; ++i)
+                for (int64_t j = 0; j < 3; ++j)
+                  for (int64_t k = 0; k < 5; ++k)
+                    y[size_t(((goes[0] ? 0 : i) * sizes[1] + (goes[1] ? 0 : j)) * sizes[2] +
+                             (goes[2] ? 0 : k))] *= x[size_t((i * 3 + j) * 5 + k)];
+              return y;
+            },
+        .roundings = 96,
+    });
+  }
+}
+
+TEST(Prod, GivesAZerosGradientToItAlone) {
+  const Tensor x = Tensor::from<float>({2, 0, 3, 5}, {4}).to(test_device()).set_requires_grad();
+  EXPECT_EQ(grad({prod(x)}, {x})[0].to_vector<float>(), (std::vector<float>{0, 30, 0, 0}));
+  const Tensor two = Tensor::from<float>({2, 0, 3, 0}, {4}).to(test_device()).set_requires_grad();
+  EXPECT_EQ(grad({prod(two)}, {two})[0].to_vector<float>(), (std::vector<float>{0, 0, 0, 0}));
+}
+
+TEST(Prod, OfNothingIsOneAndOfWholeNumbersExact) {
+  EXPECT_EQ(prod(Tensor::zeros({0}, DType::f32, test_device())).item(), 1);
+  EXPECT_EQ(prod(Tensor::zeros({2, 0}, DType::f32, test_device()), {1}).to_vector<float>(),
+            (std::vector<float>{1, 1}));
+  EXPECT_EQ(prod(Tensor::zeros({2, 0}, DType::f32, test_device()), {0}).shape(), Shape{0});
+  EXPECT_EQ(prod(Tensor::from<int64_t>({7, 11, 13, 1000003}, {4}).to(test_device())).to_vector<int64_t>(),
+            std::vector<int64_t>{int64_t(1001) * 1000003});
+  // 200^3 overflows f16 on the way, and its whole does not.
+  EXPECT_EQ(prod(Tensor::from<float>({200, 200, 200, 0.001f}, {4}).to(DType::f16).to(test_device())).dtype(),
+            DType::f16);
+  EXPECT_NEAR(
+      prod(Tensor::from<float>({256, 256, 256, 0x1p-14f}, {4}).to(DType::f16).to(test_device())).item(), 1024,
+      0);
+  expect_error([&] { prod(ones({2, 3}), {2}); }, "prod");
+  expect_error([&] { prod(ones({2, 3}), {1, 1}); }, "prod");
+}
+
+}  // namespace
+}  // namespace reprise
