@@ -82,7 +82,7 @@ Tensor pow(double base, const Tensor& exponent) {
 Tensor prod(const Tensor& given, const Dims& dims, bool keep_dims) {
   autograd::check_given("prod", given);
   const autograd::CastArguments in(amp::Policy::f32, given);
-  const unsigned listed = dims_mask(dims, given.rank(), "prod");
+  const unsigned listed = dims.size() == 0 ? ~0u : dims_mask(dims, given.rank(), "prod");
   auto wide = [&](const Tensor& x) {
     Dims order;
     Shape kept, with_ones;
