@@ -1,4 +1,5 @@
 """Every ```cpp block of README.md and docs/ compiles: snippets.py SOURCE WORK_FOLDER COMPILER FLAGS...
+(But those of docs/tutorial, which are parts of programs: tutorial.py.)
 
 A block with an #include, a main, or that starts with a declaration of a namespace, struct, class or template is
 compiled as it stands, after `#include <reprise/reprise.h>` and `namespace rp = reprise;`. Any other block is the body
@@ -32,7 +33,7 @@ def program(document, text, block):
 source, work, command = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
 texts = {}
 for path in [source / "README.md", *sorted((source / "docs").rglob("*.md"))]:
-    if not path.exists():
+    if not path.exists() or path.parent.name == "tutorial":
         continue
     text = path.read_text()
     document = path.relative_to(source)

@@ -86,7 +86,11 @@ TEST(Assign, IsPartOfTheGraphWhereOneIsRecorded) {
 
 TEST(Assign, RefusesWhatWouldChangeTheShape) {
   Tensor x = numbers({1, 2});
-  expect_error([&] { x += ones({3, 2}, DType::f32, test_device()); }, "+=: (3, 2) does not broadcast to (2,)");
+  expect_error(
+      [&] {
+        x += ones({3, 2}, DType::f32, test_device());
+      },
+      "+=: (3, 2) does not broadcast to (2,)");
   expect_error([&] { x /= ones({3}, DType::f32, test_device()); }, "/=");
   expect_error([&] { x += Tensor(); }, "+=: tensor argument 1 is undefined");
   Tensor none;
