@@ -1,50 +1,13 @@
 #include "reprise/apps/convert/source.h"
 
-#include <filesystem>
-
-#include "reprise/apps/common/models/gpt_description.h"
-#include "reprise/apps/common/models/model_config.h"
-#include "reprise/io/file.h"
-#include "reprise/io/folder.h"
-#include "reprise/io/weights.h"
-#include "reprise/train/checkpoint.h"
-#include "reprise/train/manifest.h"
+#include "reprise/apps/common/models/given_weights.h"
 #include "reprise/train/option_error.h"
 
 namespace reprise::apps::convert {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr double gpt2_eps = 1e-5;
-
-// Tensors as a file has them, and what it says of the model.
-struct Given {
-  nn::NamedTensors tensors{};
-  Description description{};  // of a checkpoint of Reprise
-  int64_t heads = 0;
-  std::string folder{};
-};
-
-Given read_given(const std::string& path) {
-  if (fs::is_directory(path) &&
-      (io::exists(path + "/checkpoints") || io::exists(path + "/" + train::manifest_name))) {
-    train::Checkpoint checkpoint = train::load_checkpoint(path, false);
-    return {.tensors = std::move(checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema),
-            .description = std::move(checkpoint.model),
-            .folder = checkpoint.path};
-  }
-  io::Weights weights = io::read_weights(path);
-  Given given{.tensors = std::move(weights.tensors), .heads = weights.heads};
-  const std::string prefix = "model.";
-  for (const auto& [key, value] : weights.metadata)
-    if (key.starts_with(prefix)) given.description[key.substr(prefix.size())] = value;
-  given.folder = fs::is_directory(path) ? path : io::parent_folder(path);
-  return given;
-}
-
 // Of the networks that reprise-jepa trains the one that is asked for.
-void take_part(Given& given, const std::string& part, const std::string& path) {
+void take_part(GivenWeights& given, const std::string& part, const std::string& path) {
   const std::string probed = probed_encoder(given.description);
   const bool has_parts = !nn::part_of(given.tensors, probed).empty();
   check(has_parts || part.empty(), "--part ", part, ": ", path, " is no run of reprise-jepa");
@@ -55,27 +18,6 @@ void take_part(Given& given, const std::string& part, const std::string& path) {
   check(!given.tensors.empty(), "--part ", part, ": ", path, " has no such network, but --part ", probed);
 }
 
-// Of the command line, the description, the config or the header; else of 64 numbers each, as all models have of these
-// sizes: ViT up to large, GPT-2.
-int64_t heads_of(const Given& given, const ModelConfig& config, int64_t told, int64_t width, int64_t widest,
-                 std::vector<std::string>& assumed) {
-  const int64_t usual = 64;
-  int64_t heads = told > 0 ? told : given.heads > 0 ? given.heads : config.heads;
-  if (heads == 0 && given.description.contains("heads"))
-    heads = number_in_entry<int64_t>(given.description, "heads");
-  if (heads == 0) {
-    check(width % usual == 0 && width <= widest,
-          "--heads: neither the weights nor a config.json say how many "
-          "attention heads there are for a width of ",
-          width);
-    heads = width / usual;
-    assumed.push_back(reprise::detail::join("nothing says how many attention heads there are: ", heads,
-                                            ", of ", usual, " numbers each"));
-  }
-  check(heads >= 1 && width % heads == 0, "--heads: ", heads, " heads do not divide a width of ", width);
-  return heads;
-}
-
 std::vector<std::string> numbered(int64_t classes) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < classes; ++i) names.push_back(std::to_string(i));
@@ -83,7 +25,7 @@ std::vector<std::string> numbered(int64_t classes) {
 }
 
 // What reprise-jepa says of its encoders.
-Classifier encoder_of(const Given& given, nn::VitOptions o) {
+Classifier encoder_of(const GivenWeights& given, nn::VitOptions o) {
   o.positions = nn::Positions::sincos;
   o.drop_path = number_in_entry<double>(given.description, "drop_path");
   Classifier c;
@@ -95,8 +37,8 @@ Classifier encoder_of(const Given& given, nn::VitOptions o) {
 }
 
 // What the description or the config says of a classifier beside its network.
-Classifier classifier_of(const Given& given, const ModelConfig& config, int64_t classes, size_t channels,
-                         std::vector<std::string>& assumed) {
+Classifier classifier_of(const GivenWeights& given, const ModelConfig& config, int64_t classes,
+                         size_t channels, std::vector<std::string>& assumed) {
   Classifier c;
   if (!given.description.empty()) {
     c = classifier_from(given.description);
@@ -118,7 +60,7 @@ Classifier classifier_of(const Given& given, const ModelConfig& config, int64_t 
 }
 
 // What the description or the config adds to what the shapes tell.
-Classifier vit_classifier(const Given& given, const ModelConfig& config, nn::VitOptions o,
+Classifier vit_classifier(const GivenWeights& given, const ModelConfig& config, nn::VitOptions o,
                           std::vector<std::string>& assumed) {
   Classifier c = classifier_of(given, config, o.classes, size_t(o.channels), assumed);
   if (given.description.empty()) {
@@ -139,7 +81,7 @@ Classifier vit_classifier(const Given& given, const ModelConfig& config, nn::Vit
 }
 
 // The shapes tell all of a network; of which images it is, none.
-Classifier resnet_classifier(const Given& given, const ModelConfig& config, const nn::ResNetOptions& o,
+Classifier resnet_classifier(const GivenWeights& given, const ModelConfig& config, const nn::ResNetOptions& o,
                              std::vector<std::string>& assumed) {
   Classifier c = classifier_of(given, config, o.classes, size_t(o.channels), assumed);
   if (given.description.empty()) {
@@ -151,22 +93,10 @@ Classifier resnet_classifier(const Given& given, const ModelConfig& config, cons
   return c;
 }
 
-nn::GptOptions gpt_of(const Given& given, const ModelConfig& config, const nn::GptOptions& shapes) {
-  nn::GptOptions o = shapes;
-  if (!given.description.empty()) o.dropout = gpt_options_from(given.description).dropout;
-  auto refuse = [&](const auto&... fact) { fail(config.file, ": ", fact..., ": no such model here"); };
-  const std::string& activation = config.activation;
-  if (!activation.empty() && activation != "gelu_new" && activation != "gelu_pytorch_tanh")
-    refuse("activation_function ", activation);
-  if (config.norm_eps.value_or(gpt2_eps) != gpt2_eps) refuse("layer_norm_epsilon ", *config.norm_eps);
-  if (config.scaled_by_layer) refuse("scale_attn_by_inverse_layer_idx");
-  return o;
-}
-
 }  // namespace
 
 Source read_source(const std::string& path, const std::string& part, int64_t heads) {
-  Given given = read_given(path);
+  GivenWeights given = read_given_weights(path);
   take_part(given, part, path);
   const ModelConfig config = read_model_config(given.folder);
   return train::about(path, [&] {
@@ -181,10 +111,8 @@ Source read_source(const std::string& path, const std::string& part, int64_t hea
     }
     if (const auto* resnet = std::get_if<nn::ResNetOptions>(&options))
       source.classifier = resnet_classifier(given, config, *resnet, source.assumed);
-    if (const auto* gpt = std::get_if<nn::GptOptions>(&options)) {
-      source.gpt = gpt_of(given, config, *gpt);
-      source.gpt.heads = heads_of(given, config, heads, gpt->width, 1600, source.assumed);
-    }
+    if (const auto* gpt = std::get_if<nn::GptOptions>(&options))
+      source.gpt = gpt_options_of(given, config, *gpt, heads, source.assumed);
     return source;
   });
 }

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "reprise/apps/common/models/given_weights.h"
+#include "reprise/apps/common/models/gpt_description.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/io/folder.h"
 #include "reprise/nn/dialects/dialect.h"
 #include "reprise/nn/dialects/pretrained.h"
-#include "reprise/train/checkpoint.h"
 #include "reprise/train/option_error.h"
+#include "reprise/train/output.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -39,12 +41,39 @@ void check_described(const nn::GptOptions& described, const nn::NamedTensors& te
 
 }  // namespace
 
+GptWeights read_gpt_weights(const std::string& from, int64_t told_heads) {
+  GivenWeights given = read_given_weights(from);
+  const ModelConfig config = read_model_config(given.folder);
+  return train::about(from, [&] {
+    GptWeights weights;
+    nn::ModelWeights read = nn::read_dialect(std::move(given.tensors));
+    const auto* shapes = std::get_if<nn::GptOptions>(&read.options);
+    check(shapes, "the weights are of no GPT");
+    weights.tensors = std::move(read.tensors);
+    if (given.description.empty()) {
+      const bool says = given.heads > 0 || config.heads > 0;
+      weights.options = gpt_options_of(given, config, *shapes, says ? 0 : told_heads, weights.assumed);
+    } else {
+      weights.options = gpt_options_from(given.description);
+      check_described(weights.options, weights.tensors);
+    }
+    check(told_heads == 0 || told_heads == weights.options.heads, "--heads ", told_heads,
+          ": these weights have ", weights.options.heads, " attention heads");
+    return weights;
+  });
+}
+
 void load_weights(nn::Gpt& model, const std::string& from) {
-  train::Checkpoint checkpoint = train::load_checkpoint(from, false);
-  nn::NamedTensors& given = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
-  nn::ModelWeights weights = train::about(from, [&] { return nn::read_dialect(std::move(given)); });
-  check(weights.kind.architecture == nn::Architecture::gpt, from, ": the weights are of no GPT");
-  model.load_state_dict(nn::with_dtypes_of(model, std::move(weights.tensors)));
+  GptWeights weights = read_gpt_weights(from, model.options().heads);
+  for (const std::string& line : weights.assumed) train::warn("warning: {}: {}\n", printable(from), line);
+  const int64_t context = model.options().context;
+  for (auto& [name, tensor] : weights.tensors)
+    if (name == "wpe.weight" && tensor.rank() == 2 && tensor.size(0) > context) {
+      train::report("{}: of {} positions the first {} are taken\n", train::for_output(from), tensor.size(0),
+                    context);
+      tensor = tensor.slice(0, 0, context).contiguous();
+    }
+  train::about(from, [&] { model.load_state_dict(nn::with_dtypes_of(model, std::move(weights.tensors))); });
 }
 
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
@@ -54,10 +83,12 @@ std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
 
 std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights) {
   if (auto tokenizer = saved_tokenizer(run_folder_of(weights))) return tokenizer;
-  fs::path folder = fs::path(weights).parent_path();
+  std::error_code none;
+  fs::path folder = fs::is_directory(weights, none) ? fs::path(weights) : fs::path(weights).parent_path();
   if (io::exists(folder / "tokenizer")) return io::load_tokenizer(folder / "tokenizer");
-  bool is_gpt2 =
-      io::exists(folder / "vocab.json") && io::exists(folder / "merges.txt");  // as Hugging Face has them
+  const auto has = [&](const char* name) { return io::exists(folder / name); };
+  const bool is_gpt2 =
+      (has("vocab.json") && has("merges.txt")) || has("tokenizer.json");  // as Hugging Face has them
   return is_gpt2 ? io::load_tokenizer(folder) : nullptr;
 }
 
@@ -66,18 +97,15 @@ LoadedRun load_run(const std::string& run, Device device) {
   std::string path = run.empty() ? newest_run("context") : run;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return train::under_option("--run", [&] {
-    train::Checkpoint checkpoint = train::load_checkpoint(path, false);
-    check(!checkpoint.model.empty(), path,
-          ": holds weights only, not a run: give a run folder or a checkpoint");
-    const nn::NamedTensors& weights = checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema;
-    train::about(checkpoint.path, [&] {
-      nn::GptOptions described = gpt_options_from(checkpoint.model);
-      check_described(described, weights);
-      loaded.model = std::make_unique<nn::Gpt>(described, device);
-      loaded.model->load_state_dict(nn::with_dtypes_of(*loaded.model, weights));
+    GptWeights weights = read_gpt_weights(path);
+    for (const std::string& line : weights.assumed) train::warn("warning: {}: {}\n", printable(path), line);
+    loaded.model = std::make_unique<nn::Gpt>(weights.options, device);
+    train::about(path, [&] {
+      loaded.model->load_state_dict(nn::with_dtypes_of(*loaded.model, std::move(weights.tensors)));
     });
-    loaded.folder = io::exists(path + "/model.safetensors") ? run_folder_of(path) : path;
-    loaded.tokenizer = saved_tokenizer(loaded.folder);
+    loaded.folder =
+        io::exists(path + "/model.safetensors") || !fs::is_directory(path) ? run_folder_of(path) : path;
+    loaded.tokenizer = tokenizer_beside(path);
     return std::move(loaded);
   });
 }

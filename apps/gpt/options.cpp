@@ -1,9 +1,13 @@
 // The command line of `reprise-gpt`.
 #include "reprise/apps/gpt/options.h"
 
+#include <algorithm>
+
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/validators.h"
+#include "reprise/apps/gpt/model.h"
+#include "reprise/train/option_error.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -104,6 +108,24 @@ TrainCommand default_train() {
   return o;
 }
 
+// What nothing else says is as the weights to start from have it.
+void take_sizes_of_weights(CLI::App& train, const TrainCommand& c) {
+  const std::string& from = c.init_from;
+  const char* sizes[] = {"--layers", "--heads", "--width", "--context", "--bias"};
+  auto is_given = [&](const char* name) { return train.get_option(name)->count() > 0; };
+  if (from.empty() || c.trainer.resume || std::all_of(std::begin(sizes), std::end(sizes), is_given)) return;
+  const int64_t heads = is_given("--heads") ? c.model.heads : 0;
+  const nn::GptOptions o =
+      train::under_option("--init-from", [&] { return read_gpt_weights(from, heads).options; });
+  take_defaults(train,
+                {{"layers", std::to_string(o.layers)},
+                 {"heads", std::to_string(o.heads)},
+                 {"width", std::to_string(o.width)},
+                 {"context", std::to_string(o.context)},
+                 {"bias", o.bias ? "true" : "false"}},
+                "--init-from " + from);
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -122,6 +144,7 @@ Command parse_command_line(int argc, char** argv) {
     command.kind = Command::Kind::train;
     command.places = apply_config(*app.get_subcommand("train"));
     take_run_options(*app.get_subcommand("train"), command.train, free_options);
+    take_sizes_of_weights(*app.get_subcommand("train"), command.train);
     command.train.resolved = resolved_config(*app.get_subcommand("train"));
   } else {
     for (auto [name, kind] : {std::pair{"sample", Command::Kind::sample},

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "reprise/apps/common/models/gpt_description.h"
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/gpt/corpus.h"

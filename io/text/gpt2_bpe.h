@@ -18,6 +18,9 @@ class Gpt2Bpe : public Tokenizer {
   /// Error with file and line or offset if they are damaged, do not fit each other, lack one of the 256 bytes
   /// or have more merges than tokens.
   Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path);
+  /// Reads tokenizer.json of Hugging Face's tokenizers, where that is GPT-2's kind: byte-level BPE without normalizer. The same
+  /// Errors, and one naming what is of another kind.
+  explicit Gpt2Bpe(const std::string& tokenizer_path);
 
   /// Treats "<|endoftext|>" as any other text, which is what untrusted text needs.
   std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
@@ -32,7 +35,8 @@ class Gpt2Bpe : public Tokenizer {
  private:
   void find_bytes(const TokenIndex& index, const std::string& path);
   void load_merges(const TokenIndex& index, const std::string& path);
-  void add_merge(const TokenIndex& index, std::string_view line, const std::string& path, size_t line_number);
+  template <class Where>
+  void add_merge(const TokenIndex& index, std::string_view pair, const Where& where);
   void append_text(std::string_view text, std::vector<int32_t>& ids) const;
   void append_word(std::string_view word, std::vector<int32_t>& ids) const;
 

@@ -29,7 +29,7 @@ class Tokenizer {
   virtual void save(const std::string& folder) const = 0;
 };
 
-/// The tokenizer whose files lie in `folder`: GPT-2 BPE if there is a merges.txt beside vocab.json, else
+/// The tokenizer whose files lie in `folder`: GPT-2 BPE if there is a merges.txt beside vocab.json, or a tokenizer.json, else
 /// characters.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& folder);
 

@@ -173,5 +173,67 @@ TEST(Gpt2Bpe, RefusesDamagedVocabularies) {
   }
 }
 
+// As Hugging Face's tokenizers write it; `pairs`: merges as lists of two, as newer versions have them.
+std::string tokenizer_json(bool pairs, const std::string& more_model = "", const std::string& more = "") {
+  std::string listed;
+  for (const auto& [left, right] : merges) {
+    const std::string a = bytes_to_alphabet(left), b = bytes_to_alphabet(right);
+    listed += (listed.empty() ? "" : ", ") +
+              (pairs ? "[" + json_quote(a) + ", " + json_quote(b) + "]" : json_quote(a + " " + b));
+  }
+  return "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 266, \"content\": \"<|endoftext|>\", "
+         "\"special\": true}], "
+         "\"normalizer\": null, \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+         "\"use_regex\": true}, "
+         "\"decoder\": {\"type\": \"ByteLevel\"}" +
+         more + ", \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null" + more_model +
+         ", \"vocab\": " + vocab_json() + ", \"merges\": [" + listed + "]}}";
+}
+
+TEST(TokenizerJson, IsTheSameTokenizerAsVocabAndMerges) {
+  const Gpt2Bpe want = small_bpe();
+  for (bool pairs : {false, true}) {
+    TempFolder folder;
+    const Gpt2Bpe got(folder.write("tokenizer.json", tokenizer_json(pairs)));
+    EXPECT_EQ(got.vocab_size(), want.vocab_size());
+    EXPECT_EQ(got.end_of_text(), want.end_of_text());
+    for (const char* text : {"hello world", "llama's aaaa \xc3\xa9", "the hell of  it"})
+      EXPECT_EQ(got.encode(text), want.encode(text)) << text;
+    EXPECT_EQ(load_tokenizer(folder / "")->encode("hello"), want.encode("hello"));
+    got.save(folder / "");
+    EXPECT_EQ(load_tokenizer(folder / "")->encode("hello world"), want.encode("hello world"));
+  }
+}
+
+TEST(TokenizerJson, RefusesOtherKindsByName) {
+  TempFolder folder;
+  auto expect = [&](const std::string& text, const char* part) {
+    const std::string path = folder.write("tokenizer.json", text);
+    expect_error([&] { Gpt2Bpe bpe(path); }, path, part);
+  };
+  auto replaced = [](const std::string& from, const std::string& to) {
+    std::string text = tokenizer_json(true);
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  expect(replaced("\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}"), "a normalizer");
+  expect(replaced("\"ByteLevel\", \"add", "\"Whitespace\", \"add"), "a pre_tokenizer that is not ByteLevel");
+  expect(replaced("\"pre_tokenizer\": {", "\"other\": {"), "a pre_tokenizer that is not ByteLevel");
+  expect(replaced("add_prefix_space\": false", "add_prefix_space\": true"), "add_prefix_space");
+  expect(replaced("\"BPE\"", "\"Unigram\""), "a model that is no BPE");
+  expect(replaced("\"dropout\": null", "\"dropout\": 0.1"), "dropout");
+  expect(tokenizer_json(true, ", \"byte_fallback\": true"), "byte_fallback");
+  expect(replaced("\"id\": 266", "\"id\": 300"), "added token \"<|endoftext|>\" is not number 300");
+  expect(replaced("\"merges\": [", "\"merged\": ["), "no vocab and merges");
+  expect(replaced("[\"l\", \"l\"]", "[\"l\"]"), "not two tokens");
+  expect(replaced("[\"l\", \"l\"]", "[\"l\", \"l\", \"l\"]"), "not two tokens");
+  expect(replaced("[\"l\", \"l\"]", "[\"l\", \"zz\"]"), "is not in the vocabulary");
+  const std::string whole = tokenizer_json(false);
+  for (size_t bytes = 0; bytes < whole.size(); bytes += 97) {
+    const std::string path = folder.write("tokenizer.json", whole.substr(0, bytes));
+    expect_error([&] { Gpt2Bpe bpe(path); }, path);
+  }
+}
+
 }  // namespace
 }  // namespace reprise::io
