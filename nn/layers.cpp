@@ -117,6 +117,14 @@ LayerScale::LayerScale(int64_t width, double init, Device device) {
   gamma = register_parameter("gamma", full({width}, init, DType::f32, device));
 }
 
+Lambda::Lambda(std::function<Tensor(const Tensor& x)> function) : function_(std::move(function)) {
+  check(bool(function_), "Lambda: the function is empty");
+}
+
+Layer& Sequential::add(std::function<Tensor(const Tensor& x)> function) {
+  return add<Lambda>(std::move(function));
+}
+
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
   for (auto& layer : layers_) y = (*layer)(y);

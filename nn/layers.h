@@ -1,6 +1,8 @@
 // Small layers: embedding, normalisation, dropout and containers.
 #pragma once
 
+#include <functional>
+
 #include "reprise/autograd/ops.h"
 #include "reprise/nn/module.h"
 
@@ -166,6 +168,9 @@ class Sequential : public Layer {
     layers_.push_back(std::move(layer));
     return added;
   }
+  /// A function of one tensor as a layer: `net.add([](const rp::Tensor& x) { return rp::flatten(x, 1); })`. It has no
+  /// parameters; what it captures is not trained.
+  Layer& add(std::function<Tensor(const Tensor& x)> function);
   Tensor forward(const Tensor& x) override;
   int64_t size() const { return int64_t(layers_.size()); }
   Layer& operator[](int64_t i) { return at<Layer>(std::to_string(i)); }
@@ -176,6 +181,28 @@ class Sequential : public Layer {
 
  private:
   std::vector<std::shared_ptr<Layer>> layers_;
+};
+
+/// A function as a layer.
+class Lambda : public Layer {
+ public:
+  explicit Lambda(std::function<Tensor(const Tensor& x)> function);
+  Tensor forward(const Tensor& x) override { return function_(x); }
+
+ private:
+  std::function<Tensor(const Tensor& x)> function_;
+};
+
+/// x as it is: what stands where there is nothing to do.
+class Identity : public Layer {
+ public:
+  Tensor forward(const Tensor& x) override { return x; }
+};
+
+/// (N, ...) -> (N, all of the rest).
+class Flatten : public Layer {
+ public:
+  Tensor forward(const Tensor& x) override { return flatten(x, 1); }
 };
 
 /// An activation as a layer.

@@ -21,7 +21,8 @@ for line in (source / "docs/ops.md").read_text().splitlines():
             rows[op], policies[op] = match[2], match[3]
 
 HEADERS = ["autograd/ops.h", "autograd/ops/attention/masked_attention.h", "autograd/ops/attention/rotary.h",
-           "autograd/ops/elementwise/conditions.h", "autograd/ops/elementwise/pointwise.h",
+           "autograd/ops/elementwise/conditions.h", "autograd/ops/elementwise/losses.h",
+           "autograd/ops/elementwise/pointwise.h",
            "autograd/ops/elementwise/powers.h", "autograd/ops/gemm/einsum.h", "autograd/ops/index/along_dim.h",
            "autograd/ops/tensor/random.h"]
 header = "\n".join((source / path).read_text().split("namespace composite")[0] for path in HEADERS)

@@ -279,5 +279,21 @@ TEST(LayerScale, MultipliesChannels) {
   expect_error([] { LayerScale(0, 1); }, {"LayerScale", "0"});
 }
 
+TEST(Sequential, TakesFunctionsAndLayersThatDoLittle) {
+  Sequential net;
+  Layer& scaled = net.add([](const Tensor& x) { return x * 3; });
+  net.add<Identity>();
+  net.add<Flatten>();
+  const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 2});
+  EXPECT_EQ(net(x).shape(), (Shape{2, 4}));
+  EXPECT_EQ(net(x).to_vector<float>(), (std::vector<float>{3, 6, 9, 12, 15, 18, 21, 24}));
+  EXPECT_EQ(&net[0], &scaled);
+  EXPECT_EQ(net.at<Lambda>("0").class_name(), "Lambda");
+  EXPECT_TRUE(net.parameters().empty());
+  testing::expect_error([&] { net.add(std::function<Tensor(const Tensor&)>()); },
+                        "Lambda: the function is empty");
+  testing::expect_error([&] { net[3]; }, "no module \"3\"");
+}
+
 }  // namespace
 }  // namespace reprise::nn

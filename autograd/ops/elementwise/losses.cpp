@@ -1,4 +1,6 @@
 // Losses whose terms are made of one number and its target.
+#include "reprise/autograd/ops/elementwise/losses.h"
+
 #include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
@@ -76,6 +78,28 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   const CastArguments in(amp::Policy::f32, x, y);
   check_pair("l1_loss", in[0], in[1]);
   return smooth_l1(in[0], in[1], {.beta = 0, .reduction = reduction});
+}
+
+Tensor bce_loss(const Tensor& probabilities, const Tensor& targets, Reduction reduction) {
+  const CastArguments in(amp::Policy::f32, probabilities, targets);
+  check_pair("bce_loss", in[0], in[1]);
+  auto wide = [](const Tensor& p, const Tensor& t) {
+    constexpr double least = -100, most = 0;
+    return -(t * clamp(log(p), least, most) + (1.0 - t) * clamp(log(1.0 - p), least, most));
+  };
+  return reduced(in_f32(wide, in[0], in[1]), reduction);
+}
+
+Tensor kl_div(const Tensor& log_q, const Tensor& p, const KlDivOptions& options) {
+  const CastArguments in(amp::Policy::f32, log_q, p);
+  check_pair("kl_div", in[0], in[1]);
+  auto wide = [&](const Tensor& q, const Tensor& target) {
+    if (options.log_target) return exp(target) * (target - q);
+    const Tensor is_zero = equal(target, scalar(0, target.dtype(), target.device()));
+    const Tensor log_p = log(where(is_zero, scalar(1, target.dtype(), target.device()), target));
+    return target * (log_p - q);
+  };
+  return reduced(in_f32(wide, in[0], in[1]), options.reduction);
 }
 
 }  // namespace reprise

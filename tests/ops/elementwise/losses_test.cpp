@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/losses.h"
 #include "reprise/tests/support/op_case.h"
 
 namespace reprise {
@@ -118,6 +119,52 @@ TEST(L1Loss, PassesEveryCheckOfAnOp) {
 TEST(PlainLosses, NameWhatDoesNotFit) {
   expect_error([] { mse_loss(zeros({2}), zeros({3})); }, {"mse_loss: shapes differ: (2,) and (3,)"});
   expect_error([] { l1_loss(zeros({2}), zeros({3})); }, {"l1_loss: shapes differ: (2,) and (3,)"});
+}
+
+TEST(BceLoss, PassesEveryCheckOfAnOp) {
+  for (Reduction reduction : kReductions)
+    check_op(OpCase{.name = detail::join("bce_loss, reduction ", int(reduction)),
+                    .inputs = {{{3, 5}, 0.1, 0.9}, {{3, 5}, 0, 1}},
+                    .fn = [=](const TensorList& in) { return bce_loss(in[0], in[1], reduction); },
+                    .reference =
+                        [=](const TensorList& in) {
+                          return reduced(in, reduction, [](double p, double t) {
+                            return -(t * std::log(p) + (1 - t) * std::log(1 - p));
+                          });
+                        },
+                    .roundings = 48});
+}
+
+TEST(BceLoss, IsNeverInfinite) {
+  const Tensor p = Tensor::from<float>({0, 1, 0, 1}, {4}), t = Tensor::from<float>({0, 1, 1, 0}, {4});
+  EXPECT_EQ(bce_loss(p, t, Reduction::none).to_vector<float>(), (std::vector<float>{0, 0, 100, 100}));
+}
+
+TEST(KlDiv, PassesEveryCheckOfAnOp) {
+  for (Reduction reduction : kReductions)
+    for (bool log_target : {false, true})
+      check_op(
+          OpCase{.name = detail::join("kl_div, reduction ", int(reduction), ", log target ", log_target),
+                 .inputs = {{{3, 5}, -3, -0.1}, {{3, 5}, log_target ? -2.0 : 0.1, log_target ? -0.1 : 0.9}},
+                 .fn =
+                     [=](const TensorList& in) {
+                       return kl_div(in[0], in[1], {.log_target = log_target, .reduction = reduction});
+                     },
+                 .reference =
+                     [=](const TensorList& in) {
+                       return reduced(in, reduction, [=](double log_q, double target) {
+                         const double p = log_target ? std::exp(target) : target;
+                         return p * (std::log(p) - log_q);
+                       });
+                     },
+                 .roundings = 48});
+}
+
+// Of distributions it is 0 for equal ones, and no term of a class that p lacks counts.
+TEST(KlDiv, OfDistributions) {
+  const Tensor p = Tensor::from<double>({0.5, 0.5, 0}, {3}), q = Tensor::from<double>({0.25, 0.5, 0.25}, {3});
+  EXPECT_NEAR(kl_div(log(q), p, {.reduction = Reduction::sum}).item(), 0.5 * std::log(2.0), 1e-12);
+  EXPECT_EQ(kl_div(log(q), q, {.reduction = Reduction::sum}).item(), 0);
 }
 
 }  // namespace
