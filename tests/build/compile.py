@@ -32,27 +32,42 @@ def fingerprint(source, texts, command):
     return digest.hexdigest()
 
 
-def compile_one(command, folder, name, text):
+def compile_one(command, environment, folder, name, text):
     source = folder / (re.sub(r"[^\w.]+", "_", name) + ".cpp")
     if not source.exists() or source.read_text() != text:
         source.write_text(text)
     result = subprocess.run([*command, "-O0", "-c", source, "-o", source.with_suffix(".o")], text=True,
-                            capture_output=True)
+                            capture_output=True, env=environment)
     source.with_suffix(".o").unlink(missing_ok=True)
     return name, result.returncode == 0, result.stderr
 
 
-def compile_all(source, work, texts, command):
-    """Compiles {name: text} in the folder `work`; prints what the compiler says of each that fails. Returns the exit
-    code."""
+def precompile(work, command, header):
+    """The command that reads <header>, where a source includes it first, from a compiled copy."""
+    folder = work / "precompiled"
+    compiled = folder / (header + ".gch")
+    compiled.parent.mkdir(parents=True, exist_ok=True)
+    (work / "precompiled.h").write_text(f"#include <{header}>\n")
+    subprocess.run([*command, "-O0", "-x", "c++-header", work / "precompiled.h", "-o", compiled], check=True)
+    flags = next(place for place, word in enumerate(command) if word.startswith("-"))
+    return [*command[:flags], "-I", str(folder), *command[flags:]]
+
+
+def compile_all(source, work, texts, command, first_header=None):
+    """Compiles {name: text} in the folder `work`, where all texts include `first_header` first, if there is one; prints what
+    the compiler says of each that fails. Returns the exit code."""
     print_key = fingerprint(source, texts, command)
     work.mkdir(exist_ok=True)
     stamp = work / "passed"
     if stamp.exists() and stamp.read_text() == print_key:
         print(f"{len(texts)} compiled before, nothing has changed")
         return 0
+    environment = dict(os.environ)
+    if first_header:
+        command = precompile(work, command, first_header)
+        environment["CCACHE_DISABLE"] = "1"  # it reads headers itself, and slower
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        results = list(pool.map(lambda item: compile_one(command, work, *item), texts.items()))
+        results = list(pool.map(lambda item: compile_one(command, environment, work, *item), texts.items()))
     failed = [(name, words) for name, ok, words in results if not ok]
     for name, words in failed:
         print(f"{name} does not compile:\n{words}", file=sys.stderr)

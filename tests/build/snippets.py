@@ -42,4 +42,4 @@ for path in [source / "README.md", *sorted((source / "docs").rglob("*.md"))]:
         sys.exit(f"{document}: a ```cpp block has no end")
     for number, block in enumerate(blocks, 1):
         texts[f"{document}, block {number}"] = program(document, text, block)
-sys.exit(compile.compile_all(source, work / "snippets", texts, command))
+sys.exit(compile.compile_all(source, work / "snippets", texts, command, "reprise/reprise.h"))
