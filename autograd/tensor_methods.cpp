@@ -6,8 +6,6 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/autograd/ops/elementwise/conditions.h"
-#include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/tensor/transfer.h"
 #include "reprise/autograd/replay_filter.h"
@@ -42,34 +40,6 @@ Tensor Tensor::slice(int64_t dim, int64_t begin, int64_t end, int64_t step) cons
   return reprise::slice(*this, dim, begin, end, step);
 }
 Tensor Tensor::select(int64_t dim, int64_t index) const { return reprise::select(*this, dim, index); }
-const Tensor Tensor::operator[](int64_t index) const {
-  check_self(*this, "[]");
-  check(rank() >= 1, "[]: a number has no elements");
-  return reprise::select(*this, 0, index);
-}
-const Tensor Tensor::operator[](const Tensor& index) const {
-  check_self(*this, "[]");
-  check(index.defined(), "[]: the index is undefined: it was never given a value");
-  const bool masks = index.dtype() == DType::boolean;
-  check(masks || index.dtype() == DType::i64, "[]: an index must be i64 or bool, got ", index.dtype());
-  const int taken = masks ? index.rank() : 1;
-  check(taken >= 1 && taken <= rank(), "[]: an index of shape ", index.shape(), " for a tensor of shape ",
-        shape());
-  Shape rows = masks ? Shape() : index.shape(), flat;
-  int64_t count = 1;
-  for (int d = 0; d < taken; ++d) {
-    check(!masks || index.shape()[d] == shape()[d], "[]: a mask of shape ", index.shape(),
-          " for a tensor of shape ", shape());
-    count *= shape()[d];
-  }
-  flat.push_back(count);
-  for (int d = taken; d < rank(); ++d) flat.push_back(shape()[d]);
-  const Tensor places = masks ? reprise::squeeze(nonzero(reprise::reshape(index, {count})), 1)
-                              : reprise::reshape(index, {index.numel()});
-  if (masks) rows.push_back(places.numel());
-  for (int d = taken; d < rank(); ++d) rows.push_back(shape()[d]);
-  return reprise::reshape(index_select(reprise::reshape(*this, flat), 0, places), rows);
-}
 Tensor Tensor::expand(const Shape& shape) const { return reprise::expand(*this, shape); }
 Tensor Tensor::unsqueeze(int64_t dim) const { return reprise::unsqueeze(*this, dim); }
 Tensor Tensor::squeeze(int64_t dim) const { return reprise::squeeze(*this, dim); }

@@ -75,12 +75,6 @@ class Tensor {
   Tensor permute(const Dims& order) const;
   Tensor slice(int64_t dim, int64_t begin, int64_t end, int64_t step = 1) const;
   Tensor select(int64_t dim, int64_t index) const;
-  /// Element `index` of the first dimension, a view: `x[-1][0]`, `x[2].fill_(0)`. It is const: `x[2] = y` would change a
-  /// handle, and not x; that is `x[2].copy_(y)`.
-  const Tensor operator[](int64_t index) const;
-  /// By numbers, i64 (...): those rows, (..., the rest of x's shape). By a mask of x's first dimensions: the elements, or
-  /// rows, where it holds, (K, the rest). Differentiable copies, where equal indices add up their gradients in order.
-  const Tensor operator[](const Tensor& index) const;
   Tensor expand(const Shape& shape) const;
   Tensor unsqueeze(int64_t dim) const;
   Tensor squeeze(int64_t dim) const;

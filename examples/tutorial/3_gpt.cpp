@@ -36,7 +36,7 @@ int main() {
 
   int right = 0;
   for (int i = 0; i < 50; ++i) {
-    const rp::Tensor row = draw(1)[0];
+    const rp::Tensor row = draw(1).select(0, 0);
     const std::vector<int32_t> all = row.to_vector<int32_t>();
     const std::vector<int32_t> prompt(all.begin(), all.begin() + digits),
         want(all.begin() + digits, all.end());

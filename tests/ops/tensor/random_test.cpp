@@ -93,8 +93,8 @@ TEST(Multinomial, DrawsClassesAsOftenAsTheirWeights) {
   const Tensor weights = Tensor::from<float>({1, 0, 3, 4, 8, 0, 8, 0}, {2, 4}).to(test_device());
   const Tensor drawn = multinomial(weights, 4000, {.replacement = true, .generator = &generator});
   ASSERT_EQ(drawn.shape(), (Shape{2, 4000}));
-  const auto first = counts_of(drawn[0].to_vector<int64_t>(), 0, 4),
-             second = counts_of(drawn[1].to_vector<int64_t>(), 0, 4);
+  const auto first = counts_of(drawn.select(0, 0).to_vector<int64_t>(), 0, 4),
+             second = counts_of(drawn.select(0, 1).to_vector<int64_t>(), 0, 4);
   EXPECT_EQ(first[1], 0);
   EXPECT_LT(chi_squared({first[0], first[2], first[3]}, {500, 1500, 2000}),
             13.8);  // 2 degrees, one of a thousand
