@@ -44,8 +44,8 @@ void check_described(const nn::GptOptions& described, const nn::NamedTensors& te
 GptWeights read_gpt_weights(const std::string& from, int64_t told_heads) {
   GivenWeights given = read_given_weights(from);
   const ModelConfig config = read_model_config(given.folder);
-  return train::about(from, [&] {
-    GptWeights weights;
+  return train::about(given.path, [&] {
+    GptWeights weights{.path = given.path};
     nn::ModelWeights read = nn::read_dialect(std::move(given.tensors));
     const auto* shapes = std::get_if<nn::GptOptions>(&read.options);
     check(shapes, "the weights are of no GPT");
@@ -73,7 +73,8 @@ void load_weights(nn::Gpt& model, const std::string& from) {
                     context);
       tensor = tensor.slice(0, 0, context).contiguous();
     }
-  train::about(from, [&] { model.load_state_dict(nn::with_dtypes_of(model, std::move(weights.tensors))); });
+  train::about(weights.path,
+               [&] { model.load_state_dict(nn::with_dtypes_of(model, std::move(weights.tensors))); });
 }
 
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
@@ -100,7 +101,7 @@ LoadedRun load_run(const std::string& run, Device device) {
     GptWeights weights = read_gpt_weights(path);
     for (const std::string& line : weights.assumed) train::warn("warning: {}: {}\n", printable(path), line);
     loaded.model = std::make_unique<nn::Gpt>(weights.options, device);
-    train::about(path, [&] {
+    train::about(weights.path, [&] {
       loaded.model->load_state_dict(nn::with_dtypes_of(*loaded.model, std::move(weights.tensors)));
     });
     loaded.folder =

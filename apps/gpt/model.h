@@ -12,6 +12,7 @@ namespace reprise::apps::gpt {
 
 /// A GPT's tensors and what builds it.
 struct GptWeights {
+  std::string path{};  ///< of what was read: a checkpoint's folder, a file, a folder of another program
   nn::GptOptions options{};
   nn::NamedTensors tensors{};
   std::vector<std::string> assumed{};  ///< what nothing said, a line each

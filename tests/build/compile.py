@@ -48,6 +48,7 @@ def precompile(work, command, header):
     compiled = folder / (header + ".gch")
     compiled.parent.mkdir(parents=True, exist_ok=True)
     (work / "precompiled.h").write_text(f"#include <{header}>\n")
+    (folder / header).write_text(f"#include_next <{header}>\n")  # for what includes it once more
     subprocess.run([*command, "-O0", "-x", "c++-header", work / "precompiled.h", "-o", compiled], check=True)
     flags = next(place for place, word in enumerate(command) if word.startswith("-"))
     return [*command[:flags], "-I", str(folder), *command[flags:]]

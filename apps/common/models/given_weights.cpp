@@ -31,13 +31,14 @@ GivenWeights read_given_weights(const std::string& path) {
     train::Checkpoint checkpoint = train::load_checkpoint(path, false);
     return {.tensors = std::move(checkpoint.ema.empty() ? checkpoint.parameters : checkpoint.ema),
             .description = std::move(checkpoint.model),
+            .path = checkpoint.path,
             .folder = checkpoint.path};
   }
   const bool is_empty = fs::is_directory(path) && !io::exists(path + "/model.safetensors") &&
                         !io::exists(path + "/model.safetensors.index.json");
   check(!is_empty, path, ": no checkpoint there, no model.safetensors and no model.safetensors.index.json");
   io::Weights weights = io::read_weights(path);
-  GivenWeights given{.tensors = std::move(weights.tensors), .heads = weights.heads};
+  GivenWeights given{.tensors = std::move(weights.tensors), .heads = weights.heads, .path = path};
   const std::string prefix = "model.";
   for (const auto& [key, value] : weights.metadata)
     if (key.starts_with(prefix)) given.description[key.substr(prefix.size())] = value;

@@ -15,6 +15,7 @@ struct GivenWeights {
   nn::NamedTensors tensors{};
   Description description{};  ///< of a checkpoint of Reprise; else empty
   int64_t heads = 0;          ///< where the format says so (llm.c)
+  std::string path{};         ///< what was read: a checkpoint's folder, a file, a folder of another program
   std::string folder{};       ///< of the run's checkpoint, or where the file lies: what is beside it
 };
 
