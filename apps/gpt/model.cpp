@@ -46,16 +46,17 @@ GptWeights read_gpt_weights(const std::string& from, int64_t told_heads) {
   const ModelConfig config = read_model_config(given.folder);
   return train::about(given.path, [&] {
     GptWeights weights{.path = given.path};
-    nn::ModelWeights read = nn::read_dialect(std::move(given.tensors));
-    const auto* shapes = std::get_if<nn::GptOptions>(&read.options);
-    check(shapes, "the weights are of no GPT");
-    weights.tensors = std::move(read.tensors);
-    if (given.description.empty()) {
+    if (!given.description.empty()) {
+      weights.options = gpt_options_from(given.description);
+      check_described(weights.options, given.tensors);
+      weights.tensors = std::move(given.tensors);
+    } else {
+      nn::ModelWeights read = nn::read_dialect(std::move(given.tensors));
+      const auto* shapes = std::get_if<nn::GptOptions>(&read.options);
+      check(shapes, "the weights are of no GPT");
       const bool says = given.heads > 0 || config.heads > 0;
       weights.options = gpt_options_of(given, config, *shapes, says ? 0 : told_heads, weights.assumed);
-    } else {
-      weights.options = gpt_options_from(given.description);
-      check_described(weights.options, weights.tensors);
+      weights.tensors = std::move(read.tensors);
     }
     check(told_heads == 0 || told_heads == weights.options.heads, "--heads ", told_heads,
           ": these weights have ", weights.options.heads, " attention heads");
