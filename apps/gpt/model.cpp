@@ -101,8 +101,8 @@ LoadedRun load_run(const std::string& run, Device device) {
   return train::under_option("--run", [&] {
     GptWeights weights = read_gpt_weights(path);
     for (const std::string& line : weights.assumed) train::warn("warning: {}: {}\n", printable(path), line);
-    loaded.model = std::make_unique<nn::Gpt>(weights.options, device);
     train::about(weights.path, [&] {
+      loaded.model = std::make_unique<nn::Gpt>(weights.options, device);
       loaded.model->load_state_dict(nn::with_dtypes_of(*loaded.model, std::move(weights.tensors)));
     });
     loaded.folder =

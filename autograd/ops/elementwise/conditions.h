@@ -52,5 +52,9 @@ Tensor nonzero(const Tensor& x);
 /// The elements of x, in row-major order, where the mask, bool, holds; the mask broadcasts to x: (K). Differentiable in x.
 /// Waits for the device.
 Tensor masked_select(const Tensor& x, const Tensor& mask);
+/// NumPy's x[index]. By numbers, i64 (...): rows, (..., the rest of x's shape). By a mask of x's first dimensions: the elements, or
+/// rows, where it holds, (K, the rest), for which it waits for the device. A copy, where equal places add up their gradients in
+/// order.
+Tensor index(const Tensor& x, const Tensor& places);
 
 }  // namespace reprise

@@ -3,7 +3,6 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/index/scattered.h"
 #include "reprise/kernels/index/argsort.h"
@@ -197,29 +196,6 @@ Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t dim) {
   for (int64_t i = 0; i < x.size(d) * times; ++i) places.push_back(i / times);
   const auto count = int64_t(places.size());
   return index_select(x, d, Tensor::from(places, {count}, x.device()));
-}
-
-Tensor index(const Tensor& x, const Tensor& places) {
-  autograd::check_given("index", x, places);
-  const bool masks = places.dtype() == DType::boolean;
-  check(masks || places.dtype() == DType::i64, "index: places must be i64 or bool, got ", places.dtype());
-  const int taken = masks ? places.rank() : 1;
-  check(taken >= 1 && taken <= x.rank(), "index: places of shape ", places.shape(), " in a tensor of shape ",
-        x.shape());
-  int64_t count = 1;
-  for (int d = 0; d < taken; ++d) {
-    check(!masks || places.shape()[d] == x.shape()[d], "index: a mask of shape ", places.shape(),
-          " in a tensor of shape ", x.shape());
-    count *= x.shape()[d];
-  }
-  const Tensor rows =
-      masks ? squeeze(nonzero(reshape(places, {count})), 1) : reshape(places, {places.numel()});
-  Shape flat{count}, result = masks ? Shape{rows.numel()} : places.shape();
-  for (int d = taken; d < x.rank(); ++d) {
-    flat.push_back(x.shape()[d]);
-    result.push_back(x.shape()[d]);
-  }
-  return reshape(index_select(reshape(x, flat), 0, rows), result);
 }
 
 }  // namespace reprise

@@ -33,10 +33,6 @@ Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim);
 /// x at the places `index` (K), i64 or i32, of `dim`, which becomes K.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
-/// NumPy's x[index]. By numbers, i64 (...): rows, (..., the rest of x's shape). By a mask of x's first dimensions: the elements, or
-/// rows, where it holds, (K, the rest), for which it waits for the device. A copy, where equal places add up their gradients in
-/// order.
-Tensor index(const Tensor& x, const Tensor& places);
 
 /// y = x, then y[index[i, ...], ...] += source[i, ...] for dim 0. Index and source have one shape, in the other dimensions
 /// that of x. What meets in one place is added in the order of the index, on all devices, and to x at the end.

@@ -2,7 +2,6 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
-#include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/tests/support/op_case.h"
 #include "reprise/tests/support/test_device.h"
 
