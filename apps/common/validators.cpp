@@ -47,6 +47,10 @@ CLI::Validator number_from_0() {
   return number("a number of at least 0", [](double value) { return value >= 0 && value < 1e300; });
 }
 
+CLI::Validator number_above_0() {
+  return number("a number above 0", [](double value) { return value > 0 && value < 1e300; });
+}
+
 CLI::Validator probability() {
   return number("in [0, 1)", [](double value) { return value >= 0 && value < 1; });
 }

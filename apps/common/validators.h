@@ -15,6 +15,7 @@ CLI::Validator whole_from(int64_t least, int64_t most = std::numeric_limits<int6
 CLI::Validator or_auto(CLI::Validator other);
 /// Finite numbers, in decimal.
 CLI::Validator number_from_0();
+CLI::Validator number_above_0();
 CLI::Validator probability();  ///< in [0, 1)
 CLI::Validator fraction();     ///< in (0, 1)
 CLI::Validator above_0_to_1();

@@ -52,7 +52,7 @@ void add_generate_options(CLI::App& app, GenerateOptions& o) {
   group
       ->add_option("--repetition-penalty", o.sampling.repetition_penalty,
                    "Above 1: tokens come again less often")
-      ->check(number_from_0());
+      ->check(number_above_0());
   group->add_option("--sample-seed", o.seed, "Seed of the samples")->transform(whole_from(0));
 }
 
