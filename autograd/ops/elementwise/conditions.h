@@ -1,4 +1,4 @@
-// Conditions: comparisons as operators, with numbers too, what makes one mask of several, and what a mask picks. None of the
+// Conditions: comparisons as operators, with numbers too, what makes one mask of several, and what masks and places pick. None of the
 // masks is differentiable.
 #pragma once
 

@@ -1,6 +1,8 @@
 // Losses whose terms are made of one number and its target.
 #include "reprise/autograd/ops/elementwise/losses.h"
 
+#include <cmath>
+
 #include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
@@ -31,6 +33,34 @@ struct BceWithLogits : Function<BceWithLogits> {
     auto of_logits = [](const Tensor& d, const Tensor& x, const Tensor& t) { return d * (sigmoid(x) - t); };
     return {needs_grad(0) ? in_f32(of_logits, dy[0], logits, targets) : Tensor(),
             needs_grad(1) ? -dy[0] * logits : Tensor()};
+  }
+};
+
+// No logarithm is less than this, as in PyTorch.
+Tensor held_log(const Tensor& x) { return clamp(log(x), -100, INFINITY); }
+
+struct BceLoss : Function<BceLoss> {
+  static constexpr const char* name = "bce_loss";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr OpCost cost = OpCost::pointwise();
+
+  Tensor forward(const Tensor& probabilities, const Tensor& targets) {
+    save(probabilities, targets);
+    auto wide = [](const Tensor& p, const Tensor& t) {
+      return -(t * held_log(p) + (1.0 - t) * held_log(1.0 - p));
+    };
+    return in_f32_inside(wide, probabilities, targets);
+  }
+
+  TensorList backward(const TensorList& dy) {
+    const Tensor probabilities = saved(0), targets = saved(1);
+    // PyTorch's least denominator: at 0 and 1 the gradient is large, and a number.
+    auto of_probabilities = [](const Tensor& d, const Tensor& p, const Tensor& t) {
+      return d * (p - t) / clamp(p * (1.0 - p), 1e-12, INFINITY);
+    };
+    auto of_targets = [](const Tensor& d, const Tensor& p) { return d * (held_log(1.0 - p) - held_log(p)); };
+    return {needs_grad(0) ? in_f32(of_probabilities, dy[0], probabilities, targets) : Tensor(),
+            needs_grad(1) ? in_f32(of_targets, dy[0], probabilities) : Tensor()};
   }
 };
 
@@ -83,11 +113,7 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 Tensor bce_loss(const Tensor& probabilities, const Tensor& targets, Reduction reduction) {
   const CastArguments in(amp::Policy::f32, probabilities, targets);
   check_pair("bce_loss", in[0], in[1]);
-  auto wide = [](const Tensor& p, const Tensor& t) {
-    constexpr double least = -100, most = 0;
-    return -(t * clamp(log(p), least, most) + (1.0 - t) * clamp(log(1.0 - p), least, most));
-  };
-  return reduced(in_f32(wide, in[0], in[1]), reduction);
+  return reduced(BceLoss::apply(in[0], in[1]), reduction);
 }
 
 Tensor kl_div(const Tensor& log_q, const Tensor& p, const KlDivOptions& options) {

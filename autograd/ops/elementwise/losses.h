@@ -6,7 +6,7 @@
 namespace reprise {
 
 /// -(t log p + (1 - t) log(1 - p)) of probabilities and targets of one shape, both in [0, 1]. As in PyTorch no logarithm is less
-/// than -100, so that no loss is infinite. Of a sigmoid take `bce_with_logits`, which loses no digits.
+/// than -100, so that no loss is infinite, and no gradient NaN. Of a sigmoid take `bce_with_logits`, which loses no digits.
 Tensor bce_loss(const Tensor& probabilities, const Tensor& targets, Reduction reduction = Reduction::mean);
 
 struct KlDivOptions {

@@ -140,6 +140,15 @@ TEST(BceLoss, IsNeverInfinite) {
   EXPECT_EQ(bce_loss(p, t, Reduction::none).to_vector<float>(), (std::vector<float>{0, 0, 100, 100}));
 }
 
+// (p - t) / max(p (1 - p), 1e-12), as PyTorch has it.
+TEST(BceLoss, HasGradientsAtZeroAndOne) {
+  const Tensor p = Tensor::from<double>({0, 1, 0, 1}, {4}).set_requires_grad(),
+               t = Tensor::from<double>({0, 1, 1, 0}, {4});
+  bce_loss(p, t, Reduction::sum).backward();
+  const std::vector<double> got = p.grad().to_vector<double>(), want{0, 0, -1e12, 1e12};
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(got[i], want[i], 1) << i;
+}
+
 TEST(KlDiv, PassesEveryCheckOfAnOp) {
   for (Reduction reduction : kReductions)
     for (bool log_target : {false, true})
