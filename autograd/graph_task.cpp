@@ -10,6 +10,7 @@
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/replay_filter.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/reduce/reduce.h"
 
@@ -29,7 +30,7 @@ bool all_finite(const Tensor& x) {
   Stream stream = current_stream(x.device());
   kernels::unary(stream, kernels::UnaryOp::is_finite, x, finite);
   kernels::reduce(stream, kernels::ReduceOp::sum, finite, count);
-  return int64_t(count.item()) == x.numel();
+  return int64_t(count.item()) == x.numel() || NoCompute::is_on();
 }
 
 void check_gradients(const Node& node, const TensorList& input_grads) {

@@ -30,7 +30,7 @@ MemoryBlock Allocator::allocate(size_t bytes, MemoryCategory category) {
   std::lock_guard lock(mutex_);
   uintptr_t stream = source_->current_pool();
   auto redirected = entered_.find(stream);
-  uintptr_t pool = redirected == entered_.end() ? stream : redirected->second;
+  uintptr_t pool = redirected == entered_.end() ? source_->pool_on(stream) : redirected->second;
   MemoryBlock block{nullptr, bytes, bytes, category, stream, pool};
   if (bytes > most_bytes) refuse(block, "the system");
   block.reserved_bytes = source_->rounded(bytes);

@@ -22,6 +22,8 @@ class MemorySource {
 
   /// The pool that a request of this thread belongs to: its current stream, 0 where there are no streams.
   virtual uintptr_t current_pool() const { return 0; }
+  /// Where that stream's requests of this thread are served from: a pool of another kind of memory, if the source has one.
+  virtual uintptr_t pool_on(uintptr_t stream) const { return stream; }
 
   /// Told when a block is handed out, and when it comes back.
   virtual void lend(const MemoryBlock&) {}

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "reprise/core/error.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/core/number_in.h"
 
 namespace reprise {
@@ -270,7 +271,7 @@ SerialScope::SerialScope() { ++serial_scopes; }
 SerialScope::~SerialScope() { --serial_scopes; }
 
 void detail::run_tasks(int64_t count, TaskRef task) {
-  if (count <= 0) return;
+  if (count <= 0 || (count > 1 && NoCompute::is_on())) return;
   struct Loop {
     Loop() { ++loops_around; }
     ~Loop() { --loops_around; }

@@ -26,6 +26,8 @@ int main(int argc, char** argv) {
         return in_precision(run_plan, command.plan);
       case Command::Kind::explain:
         return in_precision(run_explain, command.explain);
+      case Command::Kind::memory:
+        return in_precision(run_memory, command.memory);
       case Command::Kind::verify:
         break;
     }

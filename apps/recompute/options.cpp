@@ -17,7 +17,7 @@ constexpr const char* strategy_help =
     "offload, offload:POLICY, auto:300MiB (the planner's plan for that memory) or\n"
     "auto:50% (halfway between the least memory and what none needs)";
 
-void add_workload(CLI::App& app, WorkloadOptions& o) {
+void add_shapes(CLI::App& app, WorkloadOptions& o) {
   auto* model = app.add_option_group("Model");
   auto number = [&](CLI::Option_group* group, const char* option, int64_t& value, const char* help) {
     group->add_option(option, value, std::string(help) + " (0: the preset's)")->transform(whole_from(0));
@@ -46,15 +46,25 @@ void add_workload(CLI::App& app, WorkloadOptions& o) {
   data->add_option("--data", o.data, "A text for a GPT, by characters (without it: random tokens)")
       ->check(not_empty());
   data->add_option("--seed", o.seed, "Seed of weights, data and dropout")->transform(whole_from(0));
+  data->add_option(
+          "--precision", o.precision,
+          "f32; bf16 or f16: products in 16 bits, weights in f32; bf16-pure or f16-pure: weights in\n"
+          "16 bits, with copies and gradients in f32")
+      ->check(parsed_by(train::parse_precision));
+}
+
+// Of a workload that is computed.
+void add_machine(CLI::App& app, WorkloadOptions& o) {
   auto* run = app.add_option_group("Run");
   run->add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
       ->check(parsed_by(Device::parse));
-  run->add_option("--precision", o.precision,
-                  "f32; bf16 or f16: products in 16 bits, weights in f32; bf16-pure or f16-pure: weights in\n"
-                  "16 bits, with copies and gradients in f32")
-      ->check(parsed_by(train::parse_precision));
   run->add_option("--threads", o.threads, "Threads (0: one a CPU); no bit depends on it")
       ->transform(whole_from(0, INT_MAX));
+}
+
+void add_workload(CLI::App& app, WorkloadOptions& o) {
+  add_shapes(app, o);
+  add_machine(app, o);
 }
 
 void add_out(CLI::App& app, WorkloadOptions& o, const char* files) {
@@ -111,6 +121,26 @@ void add_explain(CLI::App& app, ExplainCommand& o) {
   add_workload(*explain, o.workload);
 }
 
+void add_memory(CLI::App& app, MemoryCommand& o) {
+  auto* memory = app.add_subcommand(
+      "memory", "What training takes on a rank, by shapes alone: for machines that are not here");
+  add_shapes(*memory, o.workload);
+  o.workload.device = "cpu";
+  memory->add_option("--recompute", o.recompute, "Strategies, without auto and offload");
+  memory->add_option("--ranks", o.ranks, "Ranks of the job")->transform(whole_from(1, 65536));
+  memory->add_option("--zero", o.zero, "What they share of AdamW: 0 nothing, 1 its state, 2 gradients too")
+      ->check(CLI::IsMember({0, 1, 2}));
+  memory->add_option("--accumulate", o.accumulate, "Micro-batches of --batch rows per update and rank")
+      ->transform(whole_from(1, 65536));
+  memory->add_option("--master", o.master, "As for the programs that train: f32, split or stochastic")
+      ->check(CLI::IsMember({"f32", "split", "stochastic"}));
+  memory->add_option("--moments", o.moments, "As for the programs that train: f32, bf16 or u8")
+      ->check(CLI::IsMember({"f32", "bf16", "u8"}));
+  memory
+      ->add_option("--memory-limit", o.memory_limit, "Memory for tensors, such as 80GiB: the batch that fits")
+      ->check(parsed_by(parse_bytes));
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -126,6 +156,7 @@ Command parse_command_line(int argc, char** argv) {
   add_profile(app, command.profile);
   add_plan(app, command.plan);
   add_explain(app, command.explain);
+  add_memory(app, command.memory);
   parse_arguments(app, argc, argv);
   using Kind = Command::Kind;
   if (app.got_subcommand("compare")) command.kind = Kind::compare;
@@ -133,6 +164,7 @@ Command parse_command_line(int argc, char** argv) {
   if (app.got_subcommand("profile")) command.kind = Kind::profile;
   if (app.got_subcommand("plan")) command.kind = Kind::plan;
   if (app.got_subcommand("explain")) command.kind = Kind::explain;
+  if (app.got_subcommand("memory")) command.kind = Kind::memory;
   return command;
 }
 

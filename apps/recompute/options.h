@@ -57,14 +57,32 @@ struct ExplainCommand {
   WorkloadOptions workload;
 };
 
+struct MemoryCommand {
+  WorkloadOptions workload;
+  std::vector<std::string> recompute{"none", "selective", "sqrt", "full"};
+  int ranks = 1, zero = 0;
+  int64_t accumulate = 1;  ///< micro-batches per update and rank
+  std::string master = "f32", moments = "f32";
+  std::string memory_limit;  ///< empty: no batch is searched
+};
+
 struct Command {
-  enum class Kind : uint8_t { verify, compare, max_batch, profile, plan, explain } kind = Kind::verify;
+  enum class Kind : uint8_t {
+    verify,
+    compare,
+    max_batch,
+    profile,
+    plan,
+    explain,
+    memory
+  } kind = Kind::verify;
   VerifyCommand verify;
   CompareCommand compare;
   MaxBatchCommand max_batch;
   ProfileCommand profile;
   PlanCommand plan;
   ExplainCommand explain;
+  MemoryCommand memory;
 };
 
 /// Parses the command line. Prints help and exits the process with 0 where asked; throws Error on bad
@@ -78,5 +96,6 @@ int run_max_batch(const MaxBatchCommand& command);
 int run_profile(const ProfileCommand& command);
 int run_plan(const PlanCommand& command);
 int run_explain(const ExplainCommand& command);
+int run_memory(const MemoryCommand& command);
 
 }  // namespace reprise::apps::recompute

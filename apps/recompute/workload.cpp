@@ -3,13 +3,24 @@
 
 #include <chrono>
 
+#include "reprise/core/no_compute.h"
 #include "reprise/core/parallel.h"
 #include "reprise/core/random.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/option_error.h"
 
 namespace reprise::apps::recompute {
-namespace {
+Workload::Workload(const WorkloadOptions& o)
+    : device(Device::parse(o.device)),
+      precision(train::parse_precision(o.precision)),
+      seed(uint64_t(o.seed)) {
+  if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
+}
+
+std::string Workload::per_step(const std::string& what) const {
+  if (NoCompute::is_on()) return what + " per step";
+  return reprise::detail::join(what, " per step, on ", device, " (", num_threads(), " threads)");
+}
 
 Workload::Model seeded_model(const Workload& workload) {
   manual_seed(workload.seed);
@@ -19,17 +30,9 @@ Workload::Model seeded_model(const Workload& workload) {
   return model;
 }
 
-}  // namespace
-
-Workload::Workload(const WorkloadOptions& o)
-    : device(Device::parse(o.device)),
-      precision(train::parse_precision(o.precision)),
-      seed(uint64_t(o.seed)) {
-  if (o.threads > 0) train::under_option("--threads", [&] { set_num_threads(o.threads); });
-}
-
-std::string Workload::per_step(const std::string& what) const {
-  return reprise::detail::join(what, " per step, on ", device, " (", num_threads(), " threads)");
+void set_recompute(const Workload::Model& model, const Prepared& prepared) {
+  model.blocks.set_recompute(prepared.blocks.plan, prepared.blocks.options);
+  if (model.predictor) model.predictor->set_recompute(prepared.predictor->plan, prepared.predictor->options);
 }
 
 Trainee::Trainee(const Workload& the_workload)
@@ -40,11 +43,6 @@ Trainee::Trainee(const Workload& the_workload)
 Tensor Trainee::forward(int64_t step, const Batch& batch) {
   manual_seed(workload.seed + 1 + uint64_t(step));
   return model.loss(batch);
-}
-
-void Trainee::set_recompute(const Prepared& prepared) {
-  model.blocks.set_recompute(prepared.blocks.plan, prepared.blocks.options);
-  if (model.predictor) model.predictor->set_recompute(prepared.predictor->plan, prepared.predictor->options);
 }
 
 void Trainee::update() {

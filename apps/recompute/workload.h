@@ -62,6 +62,10 @@ class Workload {
   std::string per_step(const std::string& what) const;
 };
 
+/// The workload's model with the random weights of its seed, in its precision.
+Workload::Model seeded_model(const Workload& workload);
+void set_recompute(const Workload::Model& model, const Prepared& prepared);
+
 /// A model in training. Two that train on the same batches go through the same bits.
 class Trainee {
  public:
@@ -69,7 +73,7 @@ class Trainee {
 
   /// The loss, with the random numbers of this step.
   Tensor forward(int64_t step, const Batch& batch);
-  void set_recompute(const Prepared& prepared);
+  void set_recompute(const Prepared& prepared) { recompute::set_recompute(model, prepared); }
   void update();  ///< from the gradients, which are gone then
   /// All of a step; returns the seconds it took.
   double step(int64_t step, const Batch& batch);

@@ -72,7 +72,8 @@ void Mailbox::leave() {
 void Mailbox::abort() {
   is_aborted_ = true;
   std::error_code error;
-  files::remove_all(folder_, error);
+  do files::remove_all(folder_, error);
+  while (error == std::errc::directory_not_empty);  // a message that came meanwhile
 }
 
 }  // namespace reprise::distributed::emulated

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "reprise/core/no_compute.h"
 #include "reprise/kernels/reduce/ordered_formula.h"
 
 namespace reprise::kernels {
@@ -55,6 +56,8 @@ void ordered_reduce_cpu(const Stream&, std::span<const TensorView> sources, std:
                         ReduceOp op, int64_t divisor, const TensorView& out) {
   const int deepest = check_ordered_reduce(sources, steps, op, divisor, out);
   const int64_t count = out.numel();
+  if (NoCompute::is_on() && count > block)
+    return;  // groups run it, beside the computation: it is no parallel_for
   dispatch_ordered(op, out.dtype, [&]<ReduceOp the_op, class T>() {
     BlockMachine<the_op, T> machine(sources, steps, deepest);
     T* to = out.as<T>();

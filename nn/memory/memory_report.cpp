@@ -5,6 +5,7 @@
 
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/recompute/planner/dry_run.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/core/stream.h"
 #include "reprise/nn/memory/memory_timeline.h"
 
@@ -29,6 +30,7 @@ class Played {
     check(step.loss != nullptr, op, ": the step has no loss");
     check(step.smallest >= 1 && step.rows >= 1 && step.rows % step.smallest == 0, op, ": rows ", step.rows,
           " must be a multiple of the smallest batch, ", step.smallest);
+    check(step.budget > 0 || !NoCompute::is_on(), op, ": within a NoCompute the budget is to be given");
     if (const TensorList all = step.model.parameters(); !all.empty()) device_ = all[0].device();
     if (step.optimizer) step.optimizer->allocate_state();
     if (!blocks_) return;
@@ -174,7 +176,7 @@ MemoryReport memory_report(const TrainingStepCase& step, const MemoryReportOptio
   }
   if (refusal && !has_one) std::rethrow_exception(refusal);
   std::erase_if(fitting, [&](const Measured& one) { return !record_step(played, one); });
-  time_steps(played, fitting, options.rounds);
+  if (!NoCompute::is_on()) time_steps(played, fitting, options.rounds);
   return report;
 }
 

@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include "reprise/autograd/recompute/offload/offloaded_storage.h"
-#include "reprise/core/spill_file.h"
+#include "reprise/autograd/recompute/offload/spill_file.h"
 
 namespace reprise::recompute {
 namespace {

@@ -1,5 +1,5 @@
 // Making the file, its free room, reading and writing.
-#include "reprise/core/spill_file.h"
+#include "reprise/autograd/recompute/offload/spill_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // The spill file: bytes come back, room is used again, no name is left in the folder, and errors.
-#include "reprise/core/spill_file.h"
+#include "reprise/autograd/recompute/offload/spill_file.h"
 
 #include <gtest/gtest.h>
 

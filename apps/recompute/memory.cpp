@@ -1,0 +1,154 @@
+// reprise-recompute memory: what training takes on a rank of a job, by shapes alone: nothing is computed, and no machine has to
+// have that memory.
+#include <algorithm>
+
+#include "reprise/apps/common/sizes.h"
+#include "reprise/apps/recompute/families.h"
+#include "reprise/apps/recompute/measure.h"
+#include "reprise/apps/recompute/options.h"
+#include "reprise/core/no_compute.h"
+#include "reprise/distributed/imagined/imagined_group.h"
+#include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/nn/memory/step_memory.h"
+#include "reprise/nn/optim/groups.h"
+#include "reprise/train/output.h"
+
+namespace reprise::apps::recompute {
+namespace {
+
+optim::AdamWOptions adamw_options(const MemoryCommand& c) {
+  return {.beta1 = 0.9,
+          .beta2 = 0.95,
+          .master = c.master == "split"        ? optim::Master::split
+                    : c.master == "stochastic" ? optim::Master::stochastic
+                                               : optim::Master::f32,
+          .moments = c.moments == "bf16" ? DType::bf16
+                     : c.moments == "u8" ? DType::u8
+                                         : DType::f32};
+}
+
+struct StepBytes {
+  size_t peak = 0;         ///< of blocks
+  size_t activations = 0;  ///< at their own peak, with what recompute makes in their place
+  std::array<size_t, memory_category_count> most{};  ///< each category's own peak
+};
+
+// Rank 0 in training, as the programs train.
+class ImaginedRank {
+ public:
+  ImaginedRank(const MemoryCommand& c, const Workload& workload)
+      : workload_(workload),
+        micro_batches_(c.ranks * c.accumulate),
+        group_(distributed::imagined_group(0, c.ranks)),
+        model_(seeded_model(workload)),
+        parallel_(*model_.module, *group_),
+        optimizer_(parallel_, optim::decay_matrices(*model_.module, 1e-3, 0.1),
+                   {.stage = c.zero, .adamw = adamw_options(c)}) {}
+
+  const nn::Module& module() const { return *model_.module; }
+
+  StepBytes step(const Prepared& prepared, int64_t rows) {
+    begin(prepared, rows);
+    nn::MemoryRecorder recorder(Device::cpu());
+    update(rows);
+    const MemoryStats stats = memory_.stats();
+    return {stats.peak_held, recorder.finish().peak_activations(), stats.peak_by_category};
+  }
+  nn::MeasuredStep measure(const Prepared& prepared, int64_t rows) {
+    begin(prepared, rows);
+    nn::MeasuredStep step{rows, memory_.stats().held, {}};
+    memory_.start_recording();
+    update(rows);
+    step.events = memory_.stop_recording();
+    return step;
+  }
+
+ private:
+  void begin(const Prepared& prepared, int64_t rows) {
+    set_recompute(model_, prepared);
+    update(rows);  // makes what is made once
+    memory_.reset_peaks();
+  }
+  void update(int64_t rows) {
+    for (const int64_t g : parallel_.share(micro_batches_))
+      parallel_.backward(model_.loss(workload_.batch(0, rows)), g);
+    optimizer_.step(optim::clip_scale(optimizer_.grad_norm(), 1.0));
+    optimizer_.zero_grad();
+  }
+
+  Allocator& memory_ = allocator(Device::cpu());
+  const Workload& workload_;
+  const int64_t micro_batches_;
+  std::unique_ptr<distributed::ProcessGroup> group_;
+  Workload::Model model_;
+  distributed::DataParallel parallel_;
+  distributed::ShardedAdamW optimizer_;
+};
+
+// The largest batch whose step stays below the limit: a step's allocations are lines in the rows.
+int64_t largest_batch(ImaginedRank& rank, const Prepared& prepared, int64_t least, size_t limit) {
+  const nn::StepMemory memory(rank.measure(prepared, 2 * least), rank.measure(prepared, 4 * least),
+                              allocator(Device::cpu()));
+  int64_t rows = std::max(memory.largest(limit), least);
+  while (rows >= least && rank.step(prepared, rows).peak > limit) --rows;
+  return rows >= least ? rows : 0;
+}
+
+std::string job_of(const MemoryCommand& c, const Workload& workload) {
+  std::string text = c.workload.precision;
+  if (c.ranks > 1) text += fmt::format("; rank 0 of {}, ZeRO stage {}", c.ranks, c.zero);
+  if (c.accumulate > 1) text += fmt::format("; {} micro-batches per update and rank", c.accumulate);
+  return fmt::format("{}, {}", workload.to_string(), text);
+}
+
+std::string described(size_t bytes) {
+  constexpr size_t gib = size_t(1) << 30;
+  return bytes < gib ? in_mib(bytes) : fmt::format("{:.2f} GiB", double(bytes) / double(gib));
+}
+
+}  // namespace
+
+int run_memory(const MemoryCommand& c) {
+  check(c.ranks > 1 || c.zero == 0, "--zero ", c.zero, " shares between ranks: give --ranks too");
+  const train::Precision precision = train::parse_precision(c.workload.precision);
+  check(c.master == "f32" || precision == train::Precision::bf16_pure, "--master ", c.master,
+        " is for --precision bf16-pure, not ", c.workload.precision);
+  check(c.moments == "f32" || train::is_pure(precision), "--moments ", c.moments,
+        " is for a pure --precision, not ", c.workload.precision);
+  const NoCompute no_compute;
+  const std::unique_ptr<Workload> workload = make_workload(c.workload);
+  std::vector<Prepared> prepared;
+  for (const std::string& strategy : c.recompute)
+    prepared.push_back(prepared_for(with_predictor(strategy, c.workload), *workload));
+  const size_t limit = c.memory_limit.empty() ? 0 : parse_bytes(c.memory_limit);
+  ImaginedRank rank(c, *workload);
+  int64_t parameters = 0;
+  size_t gradients = 0;
+  for (const Tensor& x : rank.module().parameters()) {
+    parameters += x.numel();
+    if (x.requires_grad()) gradients += size_t(x.numel()) * size_of(x.grad_dtype());
+  }
+  train::print("{}\n{} parameters\n\n", job_of(c, *workload), parameters);
+  for (size_t i = 0; i < prepared.size(); ++i) {
+    const StepBytes step = rank.step(prepared[i], workload->rows);
+    auto of = [&](MemoryCategory category) { return described(step.most[size_t(category)]); };
+    if (i == 0)
+      train::print(
+          "weights {}, gradients {}, optimizer {}, however much is recomputed\n{:<18}{:>14}{:>14}{}\n",
+          of(MemoryCategory::parameters), of(MemoryCategory::gradients), of(MemoryCategory::optimizer),
+          "recompute", "peak", "activations",
+          limit ? fmt::format("{:>22}", "batch in " + c.memory_limit) : "");
+    train::print("{:<18}{:>14}{:>14}", c.recompute[i], described(step.peak), described(step.activations));
+    if (limit) train::print("{:>22}", largest_batch(rank, prepared[i], workload->least_rows, limit));
+    train::print("\n");
+  }
+  if (c.zero == 2)
+    train::print("\nGradients on their way to other ranks come on top: buckets of 25 MiB, at most {} in all.",
+                 described(gradients));
+  train::print(
+      "\nTensors as the CPU has them; a GPU's workspaces, those of its libraries and CUDA itself come on "
+      "top.\n");
+  return 0;
+}
+
+}  // namespace reprise::apps::recompute

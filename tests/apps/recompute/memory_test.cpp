@@ -1,0 +1,82 @@
+// memory: what it says of machines that are not here, against arithmetic and against what training measures here.
+// labels: end-to-end
+#include <regex>
+
+#include "reprise/tests/apps/recompute/program.h"
+
+namespace reprise::testing {
+namespace {
+
+ProgramResult run_memory(Arguments more) {
+  more.insert(more.begin(), "memory");
+  return run_recompute(more);
+}
+
+// The number behind `label`, in GiB.
+double gib_behind(const std::string& text, const std::string& label) {
+  std::smatch found;
+  const bool is_there = std::regex_search(text, found, std::regex(label + " +([0-9.]+) GiB"));
+  EXPECT_TRUE(is_there) << label << " in:\n" << text;
+  return is_there ? std::stod(found[1]) : 0;
+}
+
+// GPT-2's largest, as published: 1,557,611,200 parameters. Bytes of ZeRO by its paper's formulas (Rajbhandari et al. 2020), with
+// gradients in f32.
+TEST(Memory, OfGpt2IsThePublishedArithmetic) {
+  constexpr double gib = double(1 << 30), parameters = 1557611200;
+  for (int ranks : {1, 8})
+    for (int stage : {0, 1, 2}) {
+      if (ranks == 1 && stage > 0) continue;
+      const ProgramResult result =
+          run_memory({"--model", "gpt2_1.5b", "--batch", "1", "--precision", "bf16-pure", "--recompute",
+                      "full", "--ranks", std::to_string(ranks), "--zero", std::to_string(stage)});
+      ASSERT_EQ(result.code, 0) << result.err;
+      EXPECT_NE(result.out.find("1557611200 parameters"), std::string::npos) << result.out;
+      const double shared = stage > 0 ? ranks : 1;
+      EXPECT_NEAR(gib_behind(result.out, "weights"), 2 * parameters / gib, 0.01 * 2 * parameters / gib);
+      EXPECT_NEAR(gib_behind(result.out, "optimizer"), 12 * parameters / gib / shared,
+                  0.01 * 12 * parameters / gib);
+    }
+}
+
+// What `max-batch` finds by trying is what shapes say, or one row less: here gradients are clipped too.
+TEST(Memory, BatchIsTheOneThatFits) {
+  for (const char* model : {"tiny", "vit_tiny"}) {
+    const Arguments sizes = {"--model", model, "--memory-limit",
+                             model == std::string("tiny") ? "4MiB" : "300MiB"};
+    Arguments tried = {"max-batch", "--threads", "1", "--steps", "1", "--recompute", "full"},
+              said = {"--recompute", "none", "full"};
+    tried.insert(tried.end(), sizes.begin(), sizes.end());
+    said.insert(said.end(), sizes.begin(), sizes.end());
+    const ProgramResult real = run_recompute(tried), shapes = run_memory(said);
+    ASSERT_EQ(real.code, 0) << real.err;
+    ASSERT_EQ(shapes.code, 0) << shapes.err;
+    for (const char* strategy : {"none", "full"}) {
+      std::smatch trial, said_so;
+      ASSERT_TRUE(
+          std::regex_search(real.out, trial, std::regex(std::string("\n") + strategy + " +([0-9]+) ")))
+          << real.out;
+      ASSERT_TRUE(
+          std::regex_search(shapes.out, said_so, std::regex(std::string("\n") + strategy + " .* ([0-9]+)\n")))
+          << shapes.out;
+      EXPECT_NEAR(std::stod(said_so[1]), std::stod(trial[1]), 0.02 * std::stod(trial[1]) + 1)
+          << real.out << shapes.out;
+    }
+  }
+}
+
+TEST(Memory, SaysWhatDoesNotGoTogether) {
+  EXPECT_NE(run_memory({"--zero", "1"}).err.find("--zero 1 shares between ranks: give --ranks too"),
+            std::string::npos);
+  EXPECT_NE(
+      run_memory({"--master", "split"}).err.find("--master split is for --precision bf16-pure, not f32"),
+      std::string::npos);
+  EXPECT_NE(run_memory({"--moments", "u8"}).err.find("--moments u8 is for a pure --precision, not f32"),
+            std::string::npos);
+  EXPECT_NE(run_memory({"--recompute", "auto:50%"}).err.find("a plan needs a batch to be made for"),
+            std::string::npos);
+  EXPECT_EQ(run_memory({"--device", "cuda"}).code, 2);
+}
+
+}  // namespace
+}  // namespace reprise::testing

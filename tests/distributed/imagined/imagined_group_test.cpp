@@ -1,0 +1,83 @@
+// A rank whose others are imagined holds what a rank of a real job holds.
+// labels: concurrency
+#include "reprise/distributed/imagined/imagined_group.h"
+
+#include <gtest/gtest.h>
+
+#include "reprise/core/no_compute.h"
+#include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/nn/optim/groups.h"
+#include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/nn/small_models.h"
+#include "reprise/tests/support/errors.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::expect_error;
+using testing::Ranks;
+
+const nn::GptOptions gpt{.vocab_size = 300, .context = 32, .layers = 4, .heads = 4, .width = 128};
+constexpr double gradient_bytes = 4 * (300 + 32 + 12 * 4 * 128) * 128;  // nearly
+
+// The peak of the second of two steps of a GPT, above what was held before, in bytes.
+std::string peak_of_step(ProcessGroup& group, int stage, int64_t micro_batches) {
+  Allocator& memory = allocator(Device::cpu());
+  memory.empty_cache();
+  const size_t before = memory.stats().held;
+  nn::Gpt model(gpt);
+  DataParallel parallel(model, group, {.bytes = 50000, .first_bytes = 10000});
+  ShardedAdamW optimizer(parallel, optim::decay_matrices(model, 1e-3, 0.1), {.stage = stage});
+  for (int step = 0; step < 2; ++step) {
+    memory.reset_peaks();
+    for (const int64_t g : parallel.share(micro_batches)) {
+      const Tensor ids = testing::random_tokens({4, 32}, 300, uint64_t(g));
+      parallel.backward(cross_entropy(model(ids), ids), g);
+    }
+    optimizer.step(optim::clip_scale(optimizer.grad_norm(), 1.0));
+    optimizer.zero_grad();
+  }
+  return std::to_string(memory.stats().peak_held - before);
+}
+
+TEST(ImaginedGroup, RankHoldsWhatARealOneHolds) {
+  const auto kinds = testing::kinds_of_ranks();
+  if (std::ranges::find(kinds, Ranks::gloo) == kinds.end())
+    GTEST_SKIP() << "ranks of one process share an allocator";
+  for (int ranks : {2, 3})
+    for (int stage : {0, 1, 2})
+      for (int64_t each : {1, 2}) {
+        SCOPED_TRACE(detail::join(ranks, " ranks, stage ", stage, ", ", each, " micro-batches each"));
+        const double real = std::stod(testing::run_ranks(Ranks::gloo, ranks, [&](ProcessGroup& group) {
+          return peak_of_step(group, stage, ranks * each);
+        })[0]);
+        const NoCompute no_compute;
+        const double imagined = std::stod(peak_of_step(*imagined_group(0, ranks), stage, ranks * each));
+        EXPECT_LE(imagined, 1.02 * real);
+        // Where gradients are scattered, those on their way come on top: here nothing is.
+        const double on_their_way = stage == 2 ? gradient_bytes : 0;
+        EXPECT_LE(real, 1.02 * (imagined + on_their_way));
+      }
+}
+
+TEST(ImaginedGroup, IsForCodeThatComputesNothing) {
+  const auto group = imagined_group(1, 4);
+  EXPECT_EQ(group->rank(), 1);
+  EXPECT_EQ(group->size(), 4);
+  const Tensor x = Tensor::zeros({3});
+  {
+    const NoCompute no_compute;
+    group->all_reduce(x).wait();
+    group->barrier();
+    EXPECT_EQ(group->gather_text("a"), std::vector<std::string>(4, "a"));
+  }
+  expect_error([&] { group->all_reduce(x).wait(); }, "the other ranks are imagined (imagined_group)");
+}
+
+TEST(ImaginedGroup, RefusesRanksThatAreNone) {
+  expect_error([] { imagined_group(4, 4); }, "imagined_group: there is no rank 4 among 4");
+  expect_error([] { imagined_group(-1, 4); }, "imagined_group: there is no rank -1 among 4");
+}
+
+}  // namespace
+}  // namespace reprise::distributed
