@@ -24,26 +24,25 @@ double gib_behind(const std::string& text, const std::string& label) {
 // gradients in f32.
 TEST(Memory, OfGpt2IsThePublishedArithmetic) {
   constexpr double gib = double(1 << 30), parameters = 1557611200;
-  for (int ranks : {1, 8})
-    for (int stage : {0, 1, 2}) {
-      if (ranks == 1 && stage > 0) continue;
-      const ProgramResult result =
-          run_memory({"--model", "gpt2_1.5b", "--batch", "1", "--precision", "bf16-pure", "--recompute",
-                      "full", "--ranks", std::to_string(ranks), "--zero", std::to_string(stage)});
-      ASSERT_EQ(result.code, 0) << result.err;
-      EXPECT_NE(result.out.find("1557611200 parameters"), std::string::npos) << result.out;
-      const double shared = stage > 0 ? ranks : 1;
-      EXPECT_NEAR(gib_behind(result.out, "weights"), 2 * parameters / gib, 0.01 * 2 * parameters / gib);
-      EXPECT_NEAR(gib_behind(result.out, "optimizer"), 12 * parameters / gib / shared,
-                  0.01 * 12 * parameters / gib);
-    }
+  for (const auto& [ranks, stage] : {std::pair(1, 0), {8, 1}, {8, 2}}) {
+    const ProgramResult result =
+        run_memory({"--model", "gpt2_1.5b", "--batch", "1", "--precision", "bf16-pure", "--recompute", "full",
+                    "--ranks", std::to_string(ranks), "--zero", std::to_string(stage)});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(result.out.find("1557611200 parameters"), std::string::npos) << result.out;
+    const double shared = stage > 0 ? ranks : 1;
+    EXPECT_NEAR(gib_behind(result.out, "weights"), 2 * parameters / gib, 0.01 * 2 * parameters / gib);
+    EXPECT_NEAR(gib_behind(result.out, "optimizer"), 12 * parameters / gib / shared,
+                0.01 * 12 * parameters / gib);
+  }
 }
 
 // What `max-batch` finds by trying is what shapes say, or one row less: here gradients are clipped too.
 TEST(Memory, BatchIsTheOneThatFits) {
-  for (const char* model : {"tiny", "vit_tiny"}) {
-    const Arguments sizes = {"--model", model, "--memory-limit",
-                             model == std::string("tiny") ? "4MiB" : "300MiB"};
+  const Arguments gpt = {"--model", "tiny", "--memory-limit", "4MiB"},
+                  vit = {"--model", "vit_tiny", "--layers",       "4",    "--width", "48",
+                         "--image", "32",       "--memory-limit", "12MiB"};
+  for (const Arguments& sizes : {gpt, vit}) {
     Arguments tried = {"max-batch", "--threads", "1", "--steps", "1", "--recompute", "full"},
               said = {"--recompute", "none", "full"};
     tried.insert(tried.end(), sizes.begin(), sizes.end());
@@ -59,7 +58,8 @@ TEST(Memory, BatchIsTheOneThatFits) {
       ASSERT_TRUE(
           std::regex_search(shapes.out, said_so, std::regex(std::string("\n") + strategy + " .* ([0-9]+)\n")))
           << shapes.out;
-      EXPECT_NEAR(std::stod(said_so[1]), std::stod(trial[1]), 0.02 * std::stod(trial[1]) + 1)
+      EXPECT_LE(std::stol(said_so[1]), std::stol(trial[1])) << real.out << shapes.out;
+      EXPECT_GE(double(std::stol(said_so[1])), 0.98 * double(std::stol(trial[1])) - 1)
           << real.out << shapes.out;
     }
   }
