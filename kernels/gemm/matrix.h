@@ -150,9 +150,13 @@ class MatrixMultiply {
     const int64_t tile_size = blocks_.tile_m * blocks_.tile_n + 16;
     // With several rounds along the sum, the sums of those before wait here.
     C* waiting = rounds > 1 ? space.sums.ensure<C>(tiles_m * tiles_n * tile_size) : nullptr;
+    // Threads begin with tasks far apart: along the longer side, so that they pack what is theirs, and wait for each other
+    // in the smaller operand alone.
+    const bool by_rows = tiles_m >= tiles_n;
     auto task = [&](int64_t tile) {
       [[maybe_unused]] typename Unit::Session session;
-      const int64_t i = tile / tiles_n, j = tile % tiles_n;
+      const int64_t i = by_rows ? tile / tiles_n : tile % tiles_m;
+      const int64_t j = by_rows ? tile % tiles_n : tile / tiles_m;
       C* sums = workspace().tile_sums.template ensure<C>(tile_size);
       for (int64_t panel = 0; panel < panels; ++panel) {
         const int64_t tile_a = i * panels + panel, tile_b = j * panels + panel;
