@@ -53,6 +53,8 @@ if(REPRISE_BUILD_APPS)
   reprise_need(CLI11_FOUND libcli11-dev)
   find_package(tomlplusplus 3.3 QUIET)
   reprise_need(tomlplusplus_FOUND libtomlplusplus-dev)
+endif()
+if(REPRISE_BUILD_TRAIN OR REPRISE_BUILD_APPS)
   find_package(fmt 9 QUIET)
   reprise_need(fmt_FOUND libfmt-dev)
 endif()
@@ -71,6 +73,6 @@ if(missing_packages)
   list(JOIN missing_packages " " missing_words)
   message(FATAL_ERROR "Reprise needs packages that were not found: ${missing_words}\n"
                       "On Debian or Ubuntu: ./run setup, or: sudo apt-get install ${missing_words}\n"
-                      "To build less: -DREPRISE_IMAGES=OFF -DREPRISE_BUILD_APPS=OFF -DREPRISE_BUILD_TESTS=OFF "
-                      "-DREPRISE_BUILD_BENCHMARKS=OFF")
+                      "To build less: -DREPRISE_IMAGES=OFF -DREPRISE_BUILD_APPS=OFF -DREPRISE_BUILD_TRAIN=OFF "
+                      "-DREPRISE_BUILD_TESTS=OFF -DREPRISE_BUILD_BENCHMARKS=OFF")
 endif()

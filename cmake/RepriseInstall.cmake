@@ -10,6 +10,14 @@ install(FILES reprise.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Reprise")
 install(EXPORT RepriseTargets NAMESPACE reprise:: DESTINATION "${package_folder}")
+if(TARGET reprise_train)
+  install(TARGETS reprise_train reprise_plot EXPORT RepriseTrainTargets)
+  foreach(folder train plot)
+    install(DIRECTORY ${folder}/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise/${folder}"
+            FILES_MATCHING PATTERN "*.h")
+  endforeach()
+  install(EXPORT RepriseTrainTargets NAMESPACE reprise:: DESTINATION "${package_folder}")
+endif()
 configure_package_config_file(cmake/RepriseConfig.cmake.in RepriseConfig.cmake
                               INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file(RepriseConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -16,6 +16,7 @@
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
 #include "reprise/train/late_steps.h"
+#include "reprise/train/made_folders.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
 #include "reprise/train/precision/convert.h"
@@ -324,7 +325,11 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Dat
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
         " already and --steps is ", options.schedule.steps, "; with more --steps it goes on");
   if (task.ema) task.ema->follow_masters(task.optimizer);
+  check(options.resume || parallel.group().rank() > 0 || !has_checkpoint(options.run_folder),
+        "train: the run in ", options.run_folder, " has a checkpoint: resume it, or name another folder");
   if (task.begin) task.begin(first_step);
+  std::optional<MadeFolders> folder;  // programs have made theirs
+  if (parallel.group().rank() == 0) folder.emplace(options.run_folder);
   return Trainer(task, options, parallel, used, first_step).run();
 }
 

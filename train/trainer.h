@@ -80,8 +80,9 @@ struct TrainingResult {
   bool interrupted = false;  ///< a signal came before all was done
 };
 
-/// Trains until `schedule.steps` updates are done.
-/// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder.
+/// Trains until `schedule.steps` updates are done, or a signal comes: Ctrl-C ends the step, saves and ends the run.
+/// Writes metrics.jsonl, TensorBoard events, loss.svg, samples.txt and checkpoints into the run folder, which it makes where
+/// there is none. Error if that has a checkpoint and the run is not to go on from it.
 /// With recompute, a step's record has the seconds of its replays and the bytes they made anew.
 /// Error if a loss or gradient is not finite, with the step and the first bad tensor: weights and the optimizer's state are as
 /// they were before that step. With a loss scale such a step changes nothing, not even running statistics, and makes the scale

@@ -17,6 +17,8 @@ function(configure_consumer kind)
 endfunction()
 
 function(build_and_run_consumer)
-  step("${CMAKE_COMMAND}" --build "${work}/build" --target consumer)
+  step("${CMAKE_COMMAND}" --build "${work}/build" --target consumer trainer)
   step("${work}/build/consumer")
+  step("${CMAKE_COMMAND}" -E chdir "${work}/build" ./trainer)
+  step("${CMAKE_COMMAND}" -E chdir "${work}/build" ./trainer)  # goes on where that ended
 endfunction()
