@@ -2,7 +2,7 @@
 // computed here from the definition of the tree.
 // labels: slow, concurrency
 // not in tsan: Transports/Contract.*/nccl*
-// not in asan: Transports/Contract.*Reduce*/nccl1:Transports/Contract.*Reduce*/nccl3:Transports/Contract.*Reduce*/nccl4:Transports/Contract.*Reduce*/nccl5
+// not in asan: Transports/Contract.*3:Transports/Contract.*4:Transports/Contract.*Reduce*/nccl1:Transports/Contract.*Reduce*/nccl5
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -3,6 +3,7 @@
 // alone, scaled by hand and added by the tree's definition.
 // labels: slow, concurrency
 // not in tsan: Dtypes/DataParallelAutocast.*/f16
+// not in asan: Dtypes/DataParallelAutocast.*/f16
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // ShardedAdamW of ranks with a device each: the bits of AdamW on one device.
 // labels: slow, concurrency
+// not in asan: EmulatedNcclSharded.*
 #include <gtest/gtest.h>
 
 #include "reprise/simt/emulator/sanitizer.h"

@@ -1,5 +1,6 @@
 // ShardedAdamW: weights, norms and state of AdamW in one process, to the bit, on 1 to 4 ranks at stages 0, 1 and 2.
 // labels: slow, concurrency
+// not in asan: Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16
 #include "reprise/distributed/sharded/sharded_adamw.h"
 
 #include <gtest/gtest.h>
