@@ -7,7 +7,7 @@ namespace reprise::apps::recompute {
 namespace {
 
 std::vector<ModelFamily> families() {
-  return {gpt_family(), vit_family(), resnet_family(), unet_family(), jepa_family()};
+  return {gpt_family(), llama_family(), vit_family(), resnet_family(), unet_family(), jepa_family()};
 }
 
 template <class T>

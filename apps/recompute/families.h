@@ -13,6 +13,7 @@ struct ModelFamily {
 };
 
 ModelFamily gpt_family();
+ModelFamily llama_family();
 ModelFamily vit_family();
 ModelFamily resnet_family();
 ModelFamily unet_family();

@@ -37,12 +37,24 @@ TEST(Memory, OfGpt2IsThePublishedArithmetic) {
   }
 }
 
+TEST(Memory, CountsThePublishedParameters) {
+  const std::pair<const char*, const char*> published[] = {
+      {"gpt2_124m", "124439808"},   {"gpt2_355m", "354823168"},  {"gpt2_774m", "774030080"},
+      {"llama_1.1b", "1100048384"}, {"llama2_7b", "6738415616"}, {"llama3_8b", "8030261248"}};
+  for (const auto& [model, count] : published) {
+    const ProgramResult result = run_memory({"--model", model, "--length", "64", "--recompute", "full"});
+    EXPECT_NE(result.out.find(std::string("\n") + count + " parameters"), std::string::npos)
+        << result.out << result.err;
+  }
+}
+
 // What `max-batch` finds by trying is what shapes say, or one row less: here gradients are clipped too.
 TEST(Memory, BatchIsTheOneThatFits) {
   const Arguments gpt = {"--model", "tiny", "--memory-limit", "4MiB"},
                   vit = {"--model", "vit_tiny", "--layers",       "4",    "--width", "48",
                          "--image", "32",       "--memory-limit", "12MiB"};
-  for (const Arguments& sizes : {gpt, vit}) {
+  const Arguments llama = {"--model", "llama_tiny", "--memory-limit", "4MiB"};
+  for (const Arguments& sizes : {gpt, vit, llama}) {
     Arguments tried = {"max-batch", "--threads", "1", "--steps", "1", "--recompute", "full"},
               said = {"--recompute", "none", "full"};
     tried.insert(tried.end(), sizes.begin(), sizes.end());

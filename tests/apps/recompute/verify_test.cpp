@@ -31,6 +31,18 @@ TEST(Verify, PassesInPurePrecisions) {
     }
 }
 
+TEST(Verify, PassesForALlama) {
+  for (const char* strategy : {"full", "every:2", "selective", "offload", "auto:50%"}) {
+    const ProgramResult result = run_recompute(
+        {"verify", "--model", "llama_tiny", "--recompute", strategy, "--steps", "2", "--threads", "1"});
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+    EXPECT_NE(result.out.find("Llama: 4 layers, 4 heads, width 32"), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("PASS: losses, gradients, weights and buffers are bit-equal in all 2 steps"),
+              std::string::npos)
+        << result.out;
+  }
+}
+
 TEST(Verify, PassesOnAText) {
   TempFolder folder;
   std::string text = folder.write("text", tiny_text());
