@@ -19,7 +19,8 @@ namespace reprise {
 /// a loss, a flag or a count that code decides by, is computed; of the rest most is 0.
 ///
 /// Tensors from before keep their values; those from within have none after it, either. On GPUs it changes nothing. Calls of
-/// process groups return at once (distributed/imagined/imagined_group.h). Offloading is an Error.
+/// process groups return at once (distributed/imagined/imagined_group.h). Offloading is an
+/// Error, and so is writing tensors to a file.
 class NoCompute {
  public:
   NoCompute() : before_(std::exchange(on_, true)) {}

@@ -5,6 +5,7 @@
 
 #include "reprise/core/error.h"
 #include "reprise/core/listing.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/core/quote.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/file.h"
@@ -100,6 +101,7 @@ LlmC read_llm_c(const std::string& path) {
 }
 
 void write_llm_c(const std::string& path, const LlmC& model) {
+  check(!NoCompute::is_on(), "llm.c: ", path, ": within a NoCompute tensors have no values to write");
   std::map<std::string, Tensor> tensors(model.tensors.begin(), model.tensors.end());
   for (const char* name : {"wte.weight", "wpe.weight"})
     check(tensors.contains(name) && tensors[name].rank() == 2, "llm.c: ", path, ": no matrix ", name);

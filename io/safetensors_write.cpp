@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "reprise/core/error.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/core/quote.h"
 #include "reprise/core/transfer.h"
 #include "reprise/io/atomic_file.h"
@@ -75,6 +76,7 @@ std::string header_json(const std::vector<const Entry*>& entries,
 
 void write_safetensors(const std::string& path, const NamedViews& tensors,
                        const std::map<std::string, std::string>& metadata) {
+  check(!NoCompute::is_on(), "safetensors: ", path, ": within a NoCompute tensors have no values to write");
   check_names_differ(path, tensors);
   check(metadata.size() <= most_safetensors_metadata, "safetensors: ", path, ": ", metadata.size(),
         " entries of metadata; at most ", most_safetensors_metadata, " are read again");

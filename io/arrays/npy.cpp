@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reprise/core/error.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 #include "reprise/core/transfer.h"
@@ -227,6 +228,7 @@ Tensor read_npy(const std::string& path) {
 }
 
 void write_npy(const std::string& path, const Tensor& x) {
+  check(!NoCompute::is_on(), "npy: ", path, ": within a NoCompute tensors have no values to write");
   const auto* found =
       std::find_if(dtypes.begin(), dtypes.end(), [&](const auto& own) { return own.first == x.dtype(); });
   check(found != dtypes.end(), "npy: ", path, ": NumPy has no ", x.dtype(),

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "reprise/autograd/ops.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/core/random.h"
+#include "reprise/io/arrays/npy.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/optim/adamw.h"
@@ -65,6 +69,18 @@ TEST(Save, WhatDoesNotFitIsAnErrorWithThePathAndChangesNothing) {
       "two tensors are called");
   EXPECT_FALSE(std::filesystem::exists(folder / "x"));
   EXPECT_TRUE(same_bits(trained.model.weight.detach(), before));
+}
+
+TEST(Save, WritesNothingWithinANoCompute) {
+  TempFolder folder;
+  const NoCompute no_compute;
+  nn::Linear model(3, 2);
+  expect_error([&] { save(folder / "model.safetensors", model); },
+               "within a NoCompute tensors have no values to write");
+  expect_error([&] { io::write_npy(folder / "x.npy", model.weight); },
+               "x.npy: within a NoCompute tensors have no values to write");
+  EXPECT_FALSE(std::filesystem::exists(folder / "model.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "x.npy"));
 }
 
 }  // namespace
