@@ -1,5 +1,6 @@
 // memory: what it says of machines that are not here, against arithmetic and against what training measures here.
 // labels: end-to-end
+// not in asan: Memory.CountsThePublishedParameters
 #include <regex>
 
 #include "reprise/tests/apps/recompute/program.h"
