@@ -56,7 +56,8 @@ TEST(Memory, BatchIsTheOneThatFits) {
                          "--image", "32",       "--memory-limit", "12MiB"};
   const Arguments llama = {"--model", "llama_tiny", "--memory-limit", "4MiB"};
   for (const Arguments& sizes : {gpt, vit, llama}) {
-    Arguments tried = {"max-batch", "--threads", "1", "--steps", "1", "--recompute", "full"},
+    Arguments tried = {"max-batch", "--device", "cpu",         "--threads", "1",
+                       "--steps",   "1",        "--recompute", "full"},
               said = {"--recompute", "none", "full"};
     tried.insert(tried.end(), sizes.begin(), sizes.end());
     said.insert(said.end(), sizes.begin(), sizes.end());
