@@ -210,7 +210,8 @@ std::ostream& operator<<(std::ostream& out, const MemoryReport& report) {
   }
   const auto most = std::ranges::max_element(report.strategies, {}, &StrategyMemory::most_rows);
   if (const auto best = report.best())
-    text << "Fastest that fits: " << report.strategies[*best].strategy << ".";
+    text << (report.strategies[*best].seconds > 0 ? "Fastest" : "First")
+         << " that fits: " << report.strategies[*best].strategy << ".";
   else
     text << "No strategy fits.";
   if (most != report.strategies.end() && most->most_rows > 0)

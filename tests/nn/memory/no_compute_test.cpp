@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "reprise/autograd/amp/autocast.h"
@@ -292,6 +293,9 @@ TEST(NoCompute, TheReportOfAUsersModelIsTheRealOne) {
     EXPECT_EQ(shapes.strategies[i].most_rows, real.strategies[i].most_rows);
     EXPECT_EQ(shapes.strategies[i].seconds, 0) << "nothing is timed";
   }
+  std::ostringstream text;
+  text << shapes;
+  EXPECT_NE(text.str().find("First that fits: none."), std::string::npos) << text.str();
   expect_error([&] { report(0); }, "memory_report: within a NoCompute the budget is to be given");
 }
 
