@@ -5,6 +5,11 @@ file(REMOVE_RECURSE "${work}")
 step("${CMAKE_COMMAND}" --install "${build}" --prefix "${work}/first" --config "${config}")
 file(RENAME "${work}/first" "${work}/prefix")
 
+foreach(program gpt vit jepa convert recompute scale)
+  step("${work}/prefix/bin/reprise-${program}" --help)
+endforeach()
+step("${work}/prefix/bin/reprise-recompute" memory --model tiny)
+
 configure_consumer(package "-DCMAKE_PREFIX_PATH=${work}/prefix")
 build_and_run_consumer()
 
