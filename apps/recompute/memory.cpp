@@ -89,7 +89,8 @@ class ImaginedRank {
 int64_t largest_batch(ImaginedRank& rank, const Prepared& prepared, int64_t least, size_t limit) {
   const nn::StepMemory memory(rank.measure(prepared, 2 * least), rank.measure(prepared, 4 * least),
                               allocator(Device::cpu()));
-  int64_t rows = std::max(memory.largest(limit), least);
+  constexpr int64_t most = int64_t(1) << 20;
+  int64_t rows = std::clamp(memory.largest(limit), least, most);
   while (rows >= least && rank.step(prepared, rows).peak > limit) --rows;
   return rows >= least ? rows : 0;
 }
@@ -118,8 +119,11 @@ int run_memory(const MemoryCommand& c) {
   const NoCompute no_compute;
   const std::unique_ptr<Workload> workload = make_workload(c.workload);
   std::vector<Prepared> prepared;
-  for (const std::string& strategy : c.recompute)
+  for (const std::string& strategy : c.recompute) {
+    check(strategy.find("offload") == std::string::npos, "--recompute ", strategy,
+          ": nothing is computed here, and so nothing offloaded");
     prepared.push_back(prepared_for(with_predictor(strategy, c.workload), *workload));
+  }
   const size_t limit = c.memory_limit.empty() ? 0 : parse_bytes(c.memory_limit);
   ImaginedRank rank(c, *workload);
   int64_t parameters = 0;

@@ -89,6 +89,9 @@ TEST(Memory, SaysWhatDoesNotGoTogether) {
             std::string::npos);
   EXPECT_NE(run_memory({"--recompute", "auto:50%"}).err.find("a plan needs a batch to be made for"),
             std::string::npos);
+  EXPECT_NE(run_memory({"--recompute", "none", "offload"})
+                .err.find("--recompute offload: nothing is computed here"),
+            std::string::npos);
   EXPECT_EQ(run_memory({"--device", "cuda"}).code, 2);
 }
 
