@@ -18,9 +18,9 @@ namespace reprise {
 /// that recompute, the allocator's statistics and its limit are as they would be. Values are not: what is of one piece, such as
 /// a loss, a flag or a count that code decides by, is computed; of the rest most is 0.
 ///
-/// Tensors from before keep their values; those from within have none after it, either. On GPUs it changes nothing. Calls of
-/// process groups return at once (distributed/imagined/imagined_group.h). Offloading is an
-/// Error, and so is writing tensors to a file.
+/// Tensors from before keep their values; those from within have none after it, either. On GPUs it changes nothing. Calls of an
+/// imagined group return at once (distributed/imagined/imagined_group.h). Those of a group with real ranks are Errors, and so are
+/// offloading and writing tensors to a file.
 class NoCompute {
  public:
   NoCompute() : before_(std::exchange(on_, true)) {}

@@ -39,20 +39,30 @@ GroupCalls::~GroupCalls() {
   if (WaitNotices* notices = world_->notices()) notices->remove(this);
 }
 
+bool GroupCalls::computes_nothing(const std::string& operation) const {
+  if (!NoCompute::is_on()) return false;
+  const auto& transport = world_->transport();
+  check(!transport || transport->is_imagined(), operation, ": group ", name_,
+        " has other ranks, which would wait for one within a NoCompute; imagined_group has none");
+  return true;
+}
+
 Work GroupCalls::submit(Call call, const TensorList& results, const TensorList& inputs, Body body) {
+  computes_nothing(call.operation);  // else it counts
   call.group = name_, call.key = key_, call.sequence = ++sequence_;
   return make(call, results, inputs, std::move(body), [&] { return lane_.announce(call); });
 }
 
 Work GroupCalls::submit_to(int other, Call call, const TensorList& results, const TensorList& inputs,
                            Body body) {
+  computes_nothing(call.operation);
   call.group = name_, call.key = key_, call.sequence = ++pairs_[{call.operation, other}];
   return make(call, results, inputs, std::move(body), [&] { return lane_.announce_to(other, call); });
 }
 
 Work GroupCalls::make(const Call& call, const TensorList& results, const TensorList& inputs, Body body,
                       const std::function<std::vector<Lane::Place>()>& announce) {
-  if (NoCompute::is_on()) {  // on this thread, and with nobody: what it takes of memory, it takes
+  if (computes_nothing(call.operation)) {  // on this thread: what it takes of memory, it takes
     body(lane_);
     return {};
   }

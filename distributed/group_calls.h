@@ -26,6 +26,8 @@ class GroupCalls {
   World& world() { return *world_; }
   const std::string& name() const { return name_; }
   Device device() const { return options_.device; }
+  /// Whether calls are to take their memory and move nothing. Error within a NoCompute where other ranks would wait for them.
+  bool computes_nothing(const std::string& operation) const;
   bool is_settled() const { return queue_.is_settled(); }
   void wait_until_idle() { queue_.wait_until_idle(); }
 

@@ -40,6 +40,8 @@ class Transport {
 
   /// The network interface of its connections, for who makes others beside them; "lo": ranks are on one machine.
   virtual std::string interface() const { return "lo"; }
+  /// Whether the other ranks do not exist: calls are for code within a NoCompute.
+  virtual bool is_imagined() const { return false; }
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 

@@ -85,18 +85,19 @@ void take_precision(nn::Module& model, const TrainingOptions& o) {
 /// So that numbers are not rounded by the draws that have made weights and dropout.
 constexpr uint64_t rounding_seed = 0x726f756e64696e67;
 
+void set_storage(optim::AdamWOptions& adamw, const std::string& master, const std::string& moments) {
+  adamw.master = master == "split"        ? optim::Master::split
+                 : master == "stochastic" ? optim::Master::stochastic
+                                          : optim::Master::f32;
+  adamw.moments = moments == "bf16" ? DType::bf16 : moments == "u8" ? DType::u8 : DType::f32;
+}
+
 namespace {
 
 optim::AdamWOptions adamw_options(const TrainingOptions& o) {
-  return {.beta1 = o.beta1,
-          .beta2 = o.beta2,
-          .master = o.master == "split"        ? optim::Master::split
-                    : o.master == "stochastic" ? optim::Master::stochastic
-                                               : optim::Master::f32,
-          .moments = o.moments == "bf16" ? DType::bf16
-                     : o.moments == "u8" ? DType::u8
-                                         : DType::f32,
-          .seed = uint64_t(o.seed) ^ rounding_seed};
+  optim::AdamWOptions adamw{.beta1 = o.beta1, .beta2 = o.beta2, .seed = uint64_t(o.seed) ^ rounding_seed};
+  set_storage(adamw, o.master, o.moments);
+  return adamw;
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ void take_precision(nn::Module& model, const DeviceOptions& options, const std::
 void take_precision(nn::Module& model, const TrainingOptions& options);
 /// Gradients are added as --reduce says and sent as --wire does. Error where ranks share them.
 void set_sums(distributed::DataParallel& parallel, const TrainingOptions& options);
+/// What --master and --moments name.
+void set_storage(optim::AdamWOptions& adamw, const std::string& master, const std::string& moments);
 /// AdamW with the betas of the options, which keeps weights of 16 bits as they say, and is shared by ranks as --zero says.
 /// Error where `has_averages` that would follow the digits beside 16 bits, and those are shared.
 std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,

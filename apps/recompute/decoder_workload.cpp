@@ -16,13 +16,14 @@
 namespace reprise::apps::recompute {
 namespace {
 
+template <class Sizes>
 struct Preset {
   const char* name;
-  nn::GptOptions model;
+  Sizes model;
   int64_t rows, length;
 };
 
-const Preset presets[] = {
+const Preset<nn::GptOptions> gpt_presets[] = {
     {"tiny", {.vocab_size = 65, .context = 32, .layers = 4, .heads = 2, .width = 32}, 4, 32},
     {"gpt_6x384", {.vocab_size = 65, .context = 256, .layers = 6, .heads = 6, .width = 384}, 16, 256},
     {"gpt2_124m", {}, 4, 256},
@@ -31,14 +32,8 @@ const Preset presets[] = {
     {"gpt2_1.5b", {.layers = 48, .heads = 25, .width = 1600}, 4, 1024},
 };
 
-struct LlamaPreset {
-  const char* name;
-  nn::LlamaOptions model;
-  int64_t rows, length;
-};
-
-// As their config.json has them: TinyLlama 1.1B, Llama 2 7B, Llama 3 8B.
-const LlamaPreset llama_presets[] = {
+// From the second on as their config.json has them: TinyLlama 1.1B, Llama 2 7B, Llama 3 8B.
+const Preset<nn::LlamaOptions> llama_presets[] = {
     {"llama_tiny",
      {.vocab_size = 65, .context = 32, .layers = 4, .heads = 4, .kv_heads = 2, .width = 32},
      4,
@@ -82,9 +77,9 @@ class TokenWorkload : public Workload {
 
  protected:
   using Workload::Workload;
-  /// Takes from the options what sizes of `model` they give, and the text.
+  /// The preset's model, with what sizes the options give, and their text.
   template <class Sizes>
-  void take(const WorkloadOptions& options, Sizes& model, int64_t preset_rows, int64_t preset_length);
+  void take(const WorkloadOptions& options, const Preset<Sizes>& preset, Sizes& model);
   template <class Sizes>
   std::string described(const char* name, const Sizes& model) const;
 
@@ -94,14 +89,15 @@ class TokenWorkload : public Workload {
 };
 
 template <class Sizes>
-void TokenWorkload::take(const WorkloadOptions& o, Sizes& model, int64_t preset_rows, int64_t preset_length) {
+void TokenWorkload::take(const WorkloadOptions& o, const Preset<Sizes>& preset, Sizes& model) {
+  model = preset.model;
   model.layers = or_else(o.layers, model.layers);
   model.width = or_else(o.width, model.width);
   model.heads = or_else(o.heads, model.heads);
   model.context = or_else(o.context, model.context);
   model.vocab_size = or_else(o.vocab_size, model.vocab_size);
-  rows = or_else(o.batch, preset_rows);
-  units_per_row = or_else(o.length, std::min(preset_length, model.context));
+  rows = or_else(o.batch, preset.rows);
+  units_per_row = or_else(o.length, std::min(preset.length, model.context));
   check(model.width % model.heads == 0, "--width ", model.width, " is not a multiple of --heads ",
         model.heads);
   check(units_per_row <= model.context, "--length ", units_per_row, " is more than the --context of ",
@@ -144,10 +140,8 @@ Batch TokenWorkload::batch(int64_t step, int64_t n) const {
 class GptWorkload final : public TokenWorkload {
  public:
   explicit GptWorkload(const WorkloadOptions& o) : TokenWorkload(o) {
-    const Preset& preset = find_preset(presets, o.model);
-    model_ = preset.model;
+    take(o, find_preset(gpt_presets, o.model), model_);
     model_.dropout = o.dropout;
-    take(o, model_, preset.rows, preset.length);
     if (!NoCompute::is_on()) train::check_fits(model_, rows, units_per_row, device);
   }
   std::string to_string() const override { return described("GPT", model_); }
@@ -165,9 +159,8 @@ class GptWorkload final : public TokenWorkload {
 class LlamaWorkload final : public TokenWorkload {
  public:
   explicit LlamaWorkload(const WorkloadOptions& o) : TokenWorkload(o) {
-    const LlamaPreset& preset = find_preset(llama_presets, o.model);
-    model_ = preset.model;
-    take(o, model_, preset.rows, preset.length);
+    const auto& preset = find_preset(llama_presets, o.model);
+    take(o, preset, model_);
     if (o.width > 0) model_.hidden = 0;      // 8/3 of it
     if (o.heads > 0 && model_.kv_heads > 0)  // as many share one as in the preset
       model_.kv_heads = std::max<int64_t>(1, o.heads * preset.model.kv_heads / preset.model.heads);
@@ -184,27 +177,25 @@ class LlamaWorkload final : public TokenWorkload {
   nn::LlamaOptions model_;
 };
 
-}  // namespace
-
-ModelFamily gpt_family() {
-  ModelFamily family{
-      {},
-      {"--layers", "--width", "--heads", "--context", "--vocab-size", "--dropout", "--length", "--data"},
-      [](const WorkloadOptions& options) -> std::unique_ptr<Workload> {
-        return std::make_unique<GptWorkload>(options);
-      }};
-  for (const Preset& preset : presets) family.names.emplace_back(preset.name);
+template <class Family, class Presets>
+ModelFamily family_of(const Presets& presets, std::vector<std::string> options) {
+  ModelFamily family{{}, std::move(options), [](const WorkloadOptions& given) -> std::unique_ptr<Workload> {
+                       return std::make_unique<Family>(given);
+                     }};
+  for (const auto& preset : presets) family.names.emplace_back(preset.name);
   return family;
 }
 
+}  // namespace
+
+ModelFamily gpt_family() {
+  return family_of<GptWorkload>(gpt_presets, {"--layers", "--width", "--heads", "--context", "--vocab-size",
+                                              "--dropout", "--length", "--data"});
+}
+
 ModelFamily llama_family() {
-  ModelFamily family{{},
-                     {"--layers", "--width", "--heads", "--context", "--vocab-size", "--length", "--data"},
-                     [](const WorkloadOptions& options) -> std::unique_ptr<Workload> {
-                       return std::make_unique<LlamaWorkload>(options);
-                     }};
-  for (const LlamaPreset& preset : llama_presets) family.names.emplace_back(preset.name);
-  return family;
+  return family_of<LlamaWorkload>(
+      llama_presets, {"--layers", "--width", "--heads", "--context", "--vocab-size", "--length", "--data"});
 }
 
 }  // namespace reprise::apps::recompute

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reprise/apps/common/sizes.h"
+#include "reprise/apps/common/training_run.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
@@ -17,14 +18,9 @@ namespace reprise::apps::recompute {
 namespace {
 
 optim::AdamWOptions adamw_options(const MemoryCommand& c) {
-  return {.beta1 = 0.9,
-          .beta2 = 0.95,
-          .master = c.master == "split"        ? optim::Master::split
-                    : c.master == "stochastic" ? optim::Master::stochastic
-                                               : optim::Master::f32,
-          .moments = c.moments == "bf16" ? DType::bf16
-                     : c.moments == "u8" ? DType::u8
-                                         : DType::f32};
+  optim::AdamWOptions adamw;
+  set_storage(adamw, c.master, c.moments);
+  return adamw;
 }
 
 struct StepBytes {
@@ -90,9 +86,16 @@ int64_t largest_batch(ImaginedRank& rank, const Prepared& prepared, int64_t leas
   const nn::StepMemory memory(rank.measure(prepared, 2 * least), rank.measure(prepared, 4 * least),
                               allocator(Device::cpu()));
   constexpr int64_t most = int64_t(1) << 20;
-  int64_t rows = std::clamp(memory.largest(limit), least, most);
-  while (rows >= least && rank.step(prepared, rows).peak > limit) --rows;
-  return rows >= least ? rows : 0;
+  auto fits = [&](int64_t rows) { return rank.step(prepared, rows).peak <= limit; };
+  const int64_t predicted = std::clamp(memory.largest(limit), least, most);
+  if (fits(predicted)) return predicted;
+  if (!fits(least)) return 0;
+  int64_t good = least, bad = predicted;
+  while (bad - good > 1) {
+    const int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
 }
 
 std::string job_of(const MemoryCommand& c, const Workload& workload) {

@@ -9,6 +9,7 @@ class ImaginedRanks final : public Transport {
  public:
   ImaginedRanks(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
+  bool is_imagined() const override { return true; }
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   void post(int, uint64_t, const Note&) override { refuse(); }

@@ -1,4 +1,4 @@
-// A user's program on the training loop: points of three rings are told apart. Run again, it goes on for as many steps.
+// A user's program on the training loop: points around three places are told apart. Run again, it goes on for as many steps.
 #include <reprise/reprise.h>
 #include <reprise/train/checkpoint.h>
 #include <reprise/train/trainer.h>
@@ -7,45 +7,36 @@
 
 namespace rp = reprise;
 
-struct Net : rp::nn::Module {
-  rp::nn::Linear hidden{2, 32}, out{32, 3};
-  Net() {
-    register_module("hidden", hidden);
-    register_module("out", out);
-  }
-  rp::Tensor operator()(const rp::Tensor& x) { return out(rp::gelu(hidden(x))); }
-};
-
 struct Batch {
   rp::Tensor x, label;
+
+  // Points around (0, 0), (2, 2) and (4, 4).
+  explicit Batch(int64_t count) : label(rp::randint(0, 3, {count})) {
+    x = rp::randn({count, 2}) * 0.5 + label.to(rp::DType::f32).reshape({count, 1}) * 2.0;
+  }
 };
 
-// Points at distance 1, 2 or 3 of the origin, about.
-Batch draw(int64_t count) {
-  const rp::Tensor label = rp::randint(0, 3, {count});
-  const rp::Tensor radius = label.to(rp::DType::f32) + 1 + rp::randn({count}) * 0.1;
-  const rp::Tensor angle = rp::rand({count}) * 6.2832;
-  return {rp::stack({radius * rp::cos(angle), radius * rp::sin(angle)}, 1), label};
-}
-
 int main() {
-  const std::string folder = "runs/rings";
+  const std::string folder = "runs/places";
   const bool goes_on = rp::train::has_checkpoint(folder);
   rp::manual_seed(1);
-  Net net;
+  rp::nn::Sequential net;
+  net.add<rp::nn::Linear>(2, 32);
+  net.add([](const rp::Tensor& x) { return rp::gelu(x); });
+  net.add<rp::nn::Linear>(32, 3);
   rp::optim::AdamW optimizer(net.parameters(), {.lr = 1e-2});
-  const Batch held_out = draw(500);
+  const Batch held_out(500);
 
   rp::train::Task task{.model = net, .optimizer = optimizer};
   task.unit = "points";
   task.units_per_step = 64;
   task.loss = [&](int64_t, int64_t) {
-    const Batch batch = draw(64);  // of this step's seed
-    return rp::cross_entropy(net(batch.x), batch.label);
+    const Batch batch(64);  // of this step's seed
+    return rp::cross_entropy(net.forward(batch.x), batch.label);
   };
   task.validation_loss = [&](bool) {
     rp::NoGrad guard;
-    const rp::Tensor logits = net(held_out.x);
+    const rp::Tensor logits = net.forward(held_out.x);
     const double right = rp::equal(rp::argmax(logits), held_out.label).to(rp::DType::f32).mean().item();
     return rp::train::Validation(rp::cross_entropy(logits, held_out.label).item(), right);
   };

@@ -73,6 +73,20 @@ TEST(ImaginedGroup, IsForCodeThatComputesNothing) {
   expect_error([&] { group->all_reduce(x).wait(); }, "the other ranks are imagined (imagined_group)");
 }
 
+// Its calls would reach ranks that compute.
+TEST(ImaginedGroup, ARealGroupIsRefusedWithinANoCompute) {
+  testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
+    const Tensor x = Tensor::from<float>({1, 2}, {2});
+    {
+      const NoCompute no_compute;
+      expect_error([&] { group.all_reduce(x); }, "all_reduce: group world has other ranks");
+      expect_error([&] { group.gather_text("a"); }, "gather_text: group world has other ranks");
+    }
+    group.all_reduce(x).wait();
+    return x.to_vector<float>() == std::vector<float>{2, 4} ? "" : "a wrong sum";
+  });
+}
+
 TEST(ImaginedGroup, RefusesRanksThatAreNone) {
   expect_error([] { imagined_group(4, 4); }, "imagined_group: there is no rank 4 among 4");
   expect_error([] { imagined_group(-1, 4); }, "imagined_group: there is no rank -1 among 4");
