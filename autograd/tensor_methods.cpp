@@ -274,9 +274,11 @@ void Tensor::set_data(const Tensor& source) const {
                                 gradient.device() == source.device()),
         "set_data: the gradient does not fit a tensor ", source.dtype(), source.shape());
   bool same_form = source.shape() == shape() && source.dtype() == dtype() && source.device() == device();
-  source.storage()->bump_version_past(version());
+  // What is lent to a leaf, or taken back, changes no value: see LentMemory.
+  const bool is_loan = same_form && source.storage() == storage() && (is_hollow() || source.is_hollow());
+  if (!is_loan) source.storage()->bump_version_past(version());
   impl_->storage = source.storage();
-  impl_->view = source.view();
+  impl_->view = source.layout();
   if (own) {
     std::lock_guard lock(own->mutex);
     forget_accumulator(*own, same_form);

@@ -110,7 +110,9 @@ const TensorView& Tensor::layout() const {
 
 const TensorView& Tensor::view() const& {
   if (is_hollow())
-    HollowRead::raise(detail::join("tensor: the data of a hollow tensor of shape ", shape(), " was read"));
+    HollowRead::raise(
+        detail::join("tensor: the data of a hollow tensor of shape ", shape(),
+                     " was read: it has a form and no data, as what ranks share has where it is not"));
   if (data_observer) data_observer->data_asked(*this);
   return layout();
 }

@@ -4,7 +4,8 @@
 
 namespace reprise::distributed {
 
-std::vector<Bucket> plan_buckets(const TensorList& parameters, const BucketOptions& options) {
+std::vector<Bucket> plan_buckets(const TensorList& parameters, const BucketOptions& options,
+                                 const std::optional<std::vector<size_t>>& places) {
   check(options.bytes > 0 && options.first_bytes > 0, "buckets: sizes are ", options.first_bytes, " and ",
         options.bytes, " bytes; both are positive");
   struct Filling {
@@ -13,7 +14,9 @@ std::vector<Bucket> plan_buckets(const TensorList& parameters, const BucketOptio
   };
   std::vector<Bucket> full;
   std::map<DType, Filling> filling;
-  for (size_t i = parameters.size(); i-- > 0;) {
+  const size_t count = places ? places->size() : parameters.size();
+  for (size_t k = count; k-- > 0;) {
+    const size_t i = places ? (*places)[k] : k;
     const DType dtype = parameters[i].grad_dtype();
     Filling& f = filling.try_emplace(dtype, Filling{{dtype, {}, 0}, options.first_bytes}).first->second;
     f.bucket.parameters.push_back(i);

@@ -2,6 +2,8 @@
 // go while backward still runs.
 #pragma once
 
+#include <optional>
+
 #include "reprise/core/tensor.h"
 
 namespace reprise::distributed {
@@ -20,6 +22,8 @@ struct Bucket {
 
 /// Each parameter is in one bucket, in reverse order of registration, which is about the order of backward (Li et al. 2020).
 /// A bucket is full once it has as many bytes as it should; buckets stand in the order in which they become full.
-std::vector<Bucket> plan_buckets(const TensorList& parameters, const BucketOptions& options);
+/// Of the parameters at `places` alone, if these are given.
+std::vector<Bucket> plan_buckets(const TensorList& parameters, const BucketOptions& options,
+                                 const std::optional<std::vector<size_t>>& places = {});
 
 }  // namespace reprise::distributed

@@ -1,12 +1,14 @@
 #include "reprise/distributed/data_parallel/data_parallel.h"
 
 #include <algorithm>
-#include <cstring>
+#include <limits>
+#include <ranges>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/distributed/data_parallel/flat.h"
+#include "reprise/distributed/data_parallel/scattered_weights.h"
 #include "reprise/distributed/data_parallel/statistics.h"
 #include "reprise/distributed/same_on_all.h"
 #include "reprise/kernels/cpu/instruction_set.h"
@@ -25,18 +27,13 @@ std::string described(const nn::NamedTensors& tensors) {
 }  // namespace
 
 DataParallel::DataParallel(nn::Module& model, ProcessGroup& group, const BucketOptions& options)
-    : model_(model), group_(group) {
-  std::vector<int64_t> numel;
+    : model_(model), group_(group), bucket_options_(options) {
   for (const auto& [name, x] : model_.named_parameters()) {
     if (!x.requires_grad()) continue;
     parameters_.push_back({.name = name, .leaf = x});
     leaves_.push_back(x);
-    numel.push_back(x.numel());
   }
-  buckets_ = plan_buckets(leaves_, options);
-  shards_ = Shards(buckets_, numel, group.size());
-  for (size_t b = 0; b < buckets_.size(); ++b)
-    for (size_t i : buckets_[b].parameters) parameters_[i].bucket = b;
+  set_buckets(plan_buckets(leaves_, options));
   check_alike();
   take_rank_0s(model_.named_parameters());
   take_rank_0s(model_.named_buffers());
@@ -45,6 +42,15 @@ DataParallel::DataParallel(nn::Module& model, ProcessGroup& group, const BucketO
 
 DataParallel::~DataParallel() {
   for (Parameter& parameter : parameters_) parameter.remove_hook();
+}
+
+void DataParallel::set_buckets(std::vector<Bucket> buckets) {
+  buckets_ = std::move(buckets);
+  std::vector<int64_t> numel;
+  for (const Tensor& leaf : leaves_) numel.push_back(leaf.numel());
+  shards_ = Shards(buckets_, numel, group_.size());
+  for (size_t b = 0; b < buckets_.size(); ++b)
+    for (size_t i : buckets_[b].parameters) parameters_[i].bucket = b;
 }
 
 // Kernels of another version or instruction set round in another way.
@@ -149,6 +155,7 @@ void DataParallel::run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_las
   not_ready_.clear();
   for (const Bucket& bucket : buckets_) not_ready_.push_back(bucket.parameters.size());
   for (Parameter& parameter : parameters_) parameter.is_ready = false;
+  if (scattered_) scattered_->begin_pass();
   is_whole_ = false;
   struct Pass {
     bool& in_pass;
@@ -169,6 +176,7 @@ void DataParallel::mark_ready(size_t i) {
   Tensor gradient = parameter.leaf.grad();
   parameter.leaf.set_grad({});
   parameter.sums.push(leaf_, std::move(gradient));
+  if (scattered_) scattered_->mark_ready(i);
   if (!is_last_ || group_.size() == 1) return;
   --not_ready_[parameter.bucket];
   start_full_buckets();
@@ -183,6 +191,7 @@ void DataParallel::start_full_buckets() {
 void DataParallel::end_pass() {
   for (Parameter& parameter : parameters_)
     if (!parameter.is_ready) parameter.sums.push(leaf_, {});
+  if (scattered_) scattered_->end_pass();
   if (is_last_) group_.size() == 1 ? end_step_alone() : end_step();
 }
 
@@ -305,6 +314,42 @@ void DataParallel::scatter_gradients() {
   check(!hook_, "scatter_gradients: a bucket hook sends whole gradients");
   check(order_ == SumOrder::tree, "scatter_gradients: SumOrder::fast sends whole gradients");
   scatters_ = group_.size() > 1;
+}
+
+void DataParallel::scatter_weights(const std::vector<nn::Layer*>& layers) {
+  check(!scattered_, "scatter_weights: they are scattered already");
+  check_no_gradients("scatter_weights");
+  scatter_gradients();
+  if (group_.size() == 1) return;
+  std::vector<Block> blocks =
+      layers.empty() ? numbered_blocks(model_, leaves_) : blocks_of(model_, leaves_, layers);
+  std::erase_if(blocks, [&](const Block& block) {
+    int64_t numel = 0;
+    for (size_t i : block.parameters) numel += leaves_[i].numel();
+    return numel == 0 || (layers.empty() && numel < kernels::kSquaresPiece * group_.size());
+  });
+  std::vector<bool> is_in_block(leaves_.size());
+  for (const Block& block : blocks)
+    for (size_t i : block.parameters) is_in_block[i] = true;
+  std::vector<size_t> rest;
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (!is_in_block[i]) rest.push_back(i);
+  std::vector<Bucket> buckets;
+  std::vector<ScatteredWeights::Unit> units;
+  constexpr int64_t any = std::numeric_limits<int64_t>::max();
+  for (Block& block : std::views::reverse(blocks)) {  // backward ends with the first one
+    ScatteredWeights::Unit unit{std::move(block), {}};
+    for (Bucket& bucket : plan_buckets(leaves_, {any, any}, unit.block.parameters)) {
+      unit.buckets.push_back(buckets.size());
+      buckets.push_back(std::move(bucket));
+    }
+    units.insert(units.begin(), std::move(unit));
+  }
+  std::ranges::move(plan_buckets(leaves_, bucket_options_, rest), std::back_inserter(buckets));
+  set_buckets(std::move(buckets));
+  check_alike();
+  scattered_ = std::make_shared<ScatteredWeights>(std::move(units), group_, leaves_, buckets_, shards_);
+  scattered_->add_hooks();
 }
 
 void DataParallel::set_sum_order(SumOrder order) {

@@ -25,6 +25,8 @@
 
 namespace reprise::distributed {
 
+class ScatteredWeights;
+
 class DataParallel {
  public:
   /// Gives `model` the parameters and buffers of rank 0. Parameters that require grad now are trained. The model is
@@ -71,6 +73,15 @@ class DataParallel {
   /// call it, between two steps.
   void scatter_gradients();
   bool scatters_gradients() const { return scatters_; }
+
+  /// scatter_gradients, and from now on a rank keeps its shards alone of the weights of `blocks`, whose weights are whole while
+  /// they run (ZeRO, stage 3: see ScatteredWeights); outside, reading one is an Error, but within a WholeWeights. Without
+  /// blocks, the outermost layers that have a number for a name, such as "h.0", and 16,384 weights or more
+  /// per rank. The gradients of a block are one bucket. Nothing changes in a group of one. All ranks call it once, between two
+  /// steps, and run the same blocks in the same order from then on.
+  void scatter_weights(const std::vector<nn::Layer*>& blocks = {});
+  /// Null if no weights are scattered.
+  ScatteredWeights* scattered_weights() const { return scattered_.get(); }
   /// This rank's shard of a gradient, (count), until the next step begins; undefined if the step used the parameter nowhere.
   Tensor own_gradient(size_t parameter) const { return parameters_[parameter].own_gradient; }
 
@@ -92,6 +103,7 @@ class DataParallel {
     Work work;
   };
 
+  void set_buckets(std::vector<Bucket> buckets);
   void check_alike();
   void check_whole(const char* method) const;
   void check_over(const char* method) const;
@@ -120,7 +132,9 @@ class DataParallel {
   TensorList leaves_;
   std::vector<Bucket> buckets_;
   Shards shards_{{}, {}, 1};
+  BucketOptions bucket_options_;
   bool scatters_ = false;
+  std::shared_ptr<ScatteredWeights> scattered_;
   SumOrder order_ = SumOrder::tree;
   BucketHook hook_;
   // Of the step.

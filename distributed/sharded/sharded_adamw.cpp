@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/distributed/data_parallel/scattered_weights.h"
 #include "reprise/distributed/sharded/gather_weights.h"
 #include "reprise/distributed/sharded/gradient_norm.h"
 
@@ -14,8 +15,10 @@ ShardedAdamW::ShardedAdamW(DataParallel& parallel, std::vector<optim::ParameterG
       parallel_(parallel),
       is_shared_(options.stage > 0 && parallel.group().size() > 1),
       master_(options.adamw.master) {
-  check(options.stage >= 0 && options.stage <= 2, "ShardedAdamW: stage is ", options.stage,
-        "; there are 0, 1 and 2");
+  check(options.stage >= 0 && options.stage <= 3, "ShardedAdamW: stage is ", options.stage,
+        "; there are 0 to 3");
+  check(options.stage == 3 || options.blocks.empty(), "ShardedAdamW: stage ", options.stage,
+        " has weights whole, and no blocks");
   for_each([&](optim::ParameterGroup&, Tensor& parameter, size_t place) {
     const auto leaf =
         std::ranges::find_if(parallel.leaves(), [&](const Tensor& own) { return own.is_same(parameter); });
@@ -24,6 +27,7 @@ ShardedAdamW::ShardedAdamW(DataParallel& parallel, std::vector<optim::ParameterG
     leaves_.push_back(size_t(leaf - parallel.leaves().begin()));
   });
   if (options.stage == 2) parallel.scatter_gradients();
+  if (options.stage == 3) parallel.scatter_weights(options.blocks);
 }
 
 const Shard& ShardedAdamW::shard(size_t place, int rank) const {
@@ -32,6 +36,17 @@ const Shard& ShardedAdamW::shard(size_t place, int rank) const {
 
 optim::ElementRange ShardedAdamW::owned(const Tensor& parameter, size_t place) const {
   return is_shared_ ? shard(place, parallel_.group().rank()).range : AdamW::owned(parameter, place);
+}
+
+Tensor ShardedAdamW::owned_part(const Tensor& parameter, size_t place) const {
+  const ScatteredWeights* scattered = parallel_.scattered_weights();
+  if (!scattered || !scattered->has(leaves_[place])) return AdamW::owned_part(parameter, place);
+  const Tensor& own = scattered->own(leaves_[place]);
+  return is_whole(parameter, place) ? own.reshape(parameter.shape()) : own;
+}
+
+void ShardedAdamW::begin_update() {
+  if (ScatteredWeights* scattered = parallel_.scattered_weights()) scattered->take_back_all("step");
 }
 
 Tensor ShardedAdamW::owned_gradient(const Tensor& parameter, size_t place) const {
@@ -45,11 +60,13 @@ Tensor ShardedAdamW::owned_gradient(const Tensor& parameter, size_t place) const
 double ShardedAdamW::grad_norm() { return distributed::grad_norm(parallel_); }
 
 void ShardedAdamW::step(double gradient_scale) {
+  begin_update();
   AdamW::step(gradient_scale);
   if (is_shared_) gather_weights(parallel_);
 }
 
 void ShardedAdamW::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
+  begin_update();
   AdamW::step_if_finite(gradient_scale, found);
   if (is_shared_) gather_weights(parallel_);
 }

@@ -1,4 +1,4 @@
-// ShardedAdamW: AdamW whose state, and gradients too, the ranks share (ZeRO, stages 1 and 2: Rajbhandari et al. 2020), with
+// ShardedAdamW: AdamW whose state, gradients and weights the ranks share (ZeRO, stages 1 to 3: Rajbhandari et al. 2020), with
 // the bits of AdamW on each rank.
 //
 //   rp::distributed::DataParallel parallel(model, *group);
@@ -14,9 +14,11 @@ namespace reprise::distributed {
 
 struct ShardedAdamWOptions {
   /// 0: each rank has all, as with AdamW. 1: a rank keeps moments and master copies of its shards alone (Shards), updates
-  /// these, and is sent the others' weights. 2: it gets the gradients of its shards alone too (scatter_gradients).
+  /// these, and is sent the others' weights. 2: it gets the gradients of its shards alone too (scatter_gradients). 3: of the
+  /// weights of blocks it keeps these alone as well, and each block's are whole while it runs (scatter_weights).
   int stage = 1;
   optim::AdamWOptions adamw{};
+  std::vector<nn::Layer*> blocks{};  ///< of stage 3; none: numbered layers, such as "h.0"
 };
 
 /// All ranks make the same calls: step, step_if_finite, check_gradients, grad_norm and state_dict talk to the others. The
@@ -42,12 +44,14 @@ class ShardedAdamW final : public optim::AdamW {
 
  protected:
   optim::ElementRange owned(const Tensor& parameter, size_t place) const override;
+  Tensor owned_part(const Tensor& parameter, size_t place) const override;
   Tensor owned_gradient(const Tensor& parameter, size_t place) const override;
   Tensor whole_state(const StateList& list, const Tensor& parameter, size_t place,
                      const Tensor& own) const override;
 
  private:
   const Shard& shard(size_t place, int rank) const;
+  void begin_update();
 
   DataParallel& parallel_;
   const bool is_shared_;

@@ -146,8 +146,8 @@ class GroupOptimizer : public Optimizer {
   /// of kernels::kSquaresPiece.
   virtual ElementRange owned(const Tensor& parameter, size_t place) const;
   bool is_whole(const Tensor& parameter, size_t place) const;
-  /// That part, in the parameter's memory: itself, or one dimension of it.
-  Tensor owned_part(const Tensor& parameter, size_t place) const;
+  /// That part, in the parameter's memory, unless ranks share that too: itself, or one dimension of it.
+  virtual Tensor owned_part(const Tensor& parameter, size_t place) const;
   /// The state of a whole parameter, of which `own` is what this optimizer keeps; undefined if it is not to be had here.
   virtual Tensor whole_state(const StateList& list, const Tensor& parameter, size_t place,
                              const Tensor& own) const;

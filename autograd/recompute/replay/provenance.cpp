@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "reprise/autograd/lent_memory.h"
 #include "reprise/autograd/random_draw.h"
 #include "reprise/autograd/recompute/replay/trace.h"
 
@@ -22,7 +23,9 @@ enum Kind : uint64_t { absent = 1, input, captured, fresh, inner };
 uint64_t key_of(const Tensor& x) {
   SetDataObserver unseen(nullptr);
   uint64_t key = mix(mix(x.storage()->id()), uint64_t(x.dtype()));
-  if (!x.is_hollow()) key = mix(key, reinterpret_cast<uintptr_t>(x.view().data));
+  if (!x.is_hollow())  // lent memory may lie elsewhere in a replay
+    key = mix(key, uint64_t(static_cast<const char*>(x.view().data) -
+                            static_cast<const char*>(autograd::first_byte(*x.storage()))));
   for (int d = 0; d < x.rank(); ++d) {
     int64_t size = x.shape()[d];
     key = mix(mix(key, uint64_t(size)), size > 1 ? uint64_t(x.strides()[d]) : 0);

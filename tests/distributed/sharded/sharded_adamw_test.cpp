@@ -1,4 +1,4 @@
-// ShardedAdamW: weights, norms and state of AdamW in one process, to the bit, on 1 to 4 ranks at stages 0, 1 and 2.
+// ShardedAdamW: weights, norms and state of AdamW in one process, to the bit, on 1 to 4 ranks at stages 0 to 3.
 // labels: slow, concurrency
 // not in asan: Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16
 #include "reprise/distributed/sharded/sharded_adamw.h"
@@ -39,7 +39,7 @@ TEST_P(ShardedBits, AreThoseOfOneProcess) {
   const std::string weights = want.substr(0, want.find("0.first_moment"));
   EXPECT_NE(weights, want);
   for (int ranks = 1; ranks <= 4; ++ranks)
-    for (int stage = 0; stage <= 2; ++stage) {
+    for (int stage = 0; stage <= 3; ++stage) {
       const auto got = run_ranks(Ranks::threads, ranks, [&](ProcessGroup& group) {
         return train(group, c, stage, ranks == 3 ? BucketOptions{} : kSmall);
       });
@@ -60,7 +60,7 @@ TEST(ShardedBits, AreThoseOfOneProcessOverGloo) {
   const ShardedCase c{"f32"};
   const std::string want = train(*ProcessGroup::alone(), c, -1, {});
   for (Ranks kind : testing::kinds_of_ranks())
-    for (int stage : {1, 2})
+    for (int stage : {1, 2, 3})
       EXPECT_EQ(run_ranks(kind, 3, [&](ProcessGroup& group) { return train(group, c, stage, {}); })[0], want);
 }
 
@@ -76,10 +76,12 @@ TEST(ShardedState, GoesOnAtAnotherStageAndCount) {
   for (const auto& [name, x] : state) kept_state.emplace_back(name, x.clone());
   const std::string want = whole.step(1, micro_batches) + whole.state();
   for (int ranks : {2, 4})
-    for (int stage : {0, 1, 2}) {
+    for (int stage : {0, 1, 2, 3}) {
       const auto got = run_ranks(Ranks::threads, ranks, [&](ProcessGroup& group) {
         ShardedRun run(group, c, stage, kSmall);
+        std::optional<WholeWeights> held(run.parallel());
         run.net().load_state_dict(kept_weights);
+        held.reset();
         run.optimizer().load_state_dict(kept_state);
         return run.step(1, micro_batches) + run.state();
       });
@@ -108,8 +110,8 @@ TEST(ShardedAdamW, RefusesWhatItCannotDo) {
   auto group = ProcessGroup::alone();
   testing::WideNet net, other;
   DataParallel parallel(net, *group);
-  expect_error([&] { ShardedAdamW(parallel, optim::decay_matrices(net, 1e-3, 0), {.stage = 3}); },
-               "ShardedAdamW: stage is 3; there are 0, 1 and 2");
+  expect_error([&] { ShardedAdamW(parallel, optim::decay_matrices(net, 1e-3, 0), {.stage = 4}); },
+               "ShardedAdamW: stage is 4; there are 0 to 3");
   expect_error([&] { ShardedAdamW(parallel, optim::decay_matrices(other, 1e-3, 0)); },
                "ShardedAdamW: parameter 0 of shape (200, 300) is not trained by its DataParallel");
   testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& ranks) -> std::string {

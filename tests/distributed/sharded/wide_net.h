@@ -8,6 +8,7 @@
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/optim/groups.h"
@@ -68,7 +69,8 @@ class ShardedRun {
       optimizer_ = std::make_unique<optim::AdamW>(std::move(groups), c.adamw);
     else
       optimizer_ = std::make_unique<distributed::ShardedAdamW>(
-          parallel_, std::move(groups), distributed::ShardedAdamWOptions{.stage = stage, .adamw = c.adamw});
+          parallel_, std::move(groups),
+          distributed::ShardedAdamWOptions{.stage = stage, .adamw = c.adamw, .blocks = blocks(stage)});
     if (c.scale > 0) scaler_.emplace(group.device(), optim::GradScalerOptions{.init_scale = c.scale});
   }
 
@@ -93,6 +95,7 @@ class ShardedRun {
       lines << checksum(Tensor::from(std::vector<double>{norm}, {1}));
       optimizer_->step(optim::clip_scale(norm, 0.5));
     }
+    const distributed::WholeWeights whole(parallel_);
     for (const auto& [name, x] : net_->named_parameters()) lines << '\n' << name << ' ' << checksum(x);
     return lines.str() + '\n';
   }
@@ -126,6 +129,11 @@ class ShardedRun {
     nn::to_precision(*net, c.compute);
     for (const Tensor& x : net->parameters()) x.set_grad_dtype(DType::f32);
     return net;
+  }
+
+  std::vector<nn::Layer*> blocks(int stage) {
+    if (stage < 3) return {};
+    return {&net_->wide, &net_->last};
   }
 
   const ShardedCase& case_;

@@ -1,0 +1,175 @@
+#include "reprise/distributed/data_parallel/scattered_weights.h"
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/recompute/update_state.h"
+
+namespace reprise::distributed {
+namespace {
+
+// What is done to weights is no operation of the model: neither recorded nor seen by regions.
+struct Unseen {
+  autograd::HideOpObservers observers{};
+  NoGrad recording{};
+};
+
+}  // namespace
+
+ScatteredWeights::ScatteredWeights(std::vector<Unit> units, ProcessGroup& group, const TensorList& leaves,
+                                   const std::vector<Bucket>& buckets, const Shards& shards)
+    : group_(group),
+      leaves_(leaves),
+      buckets_(buckets),
+      shards_(shards),
+      lent_(leaves.size()),
+      own_(leaves.size()),
+      unit_of_(leaves.size()) {
+  const Unseen guard;
+  MemoryScope scope(MemoryCategory::parameters);
+  for (Unit& unit : units) {
+    for (size_t i : unit.block.parameters) {
+      const optim::ElementRange& own = shards.of_parameter(i, group.rank()).range;
+      const Tensor flat = leaves[i].detach().reshape({leaves[i].numel()});
+      own_[i] = flat.slice(0, own.begin, own.end).clone();
+      unit_of_[i] = states_.size();
+    }
+    for (size_t i : unit.block.parameters) lent_[i].emplace(leaves[i]);
+    states_.push_back({std::move(unit)});
+  }
+}
+
+ScatteredWeights::~ScatteredWeights() {
+  for (State& state : states_)
+    for (const auto& remove : state.remove_hooks) remove();
+}
+
+void ScatteredWeights::add_hooks() {
+  for (size_t u = 0; u < states_.size(); ++u) {
+    nn::Layer& layer = *states_[u].unit.block.layer;
+    states_[u].remove_hooks = {layer.register_forward_pre_hook([this, u](const Tensor&) {
+                                 enter(u, recompute::is_replaying() ? Pass::backward : Pass::forward);
+                                 return Tensor();
+                               }),
+                               layer.register_forward_hook([this, u](const Tensor&, const Tensor& y) {
+                                 leave(u, y);
+                                 return Tensor();
+                               })};
+  }
+}
+
+void ScatteredWeights::enter(size_t u, Pass pass) {
+  const Unseen guard;
+  make_whole(u);
+  const Event now{u, pass};
+  if (last_ == now) return;
+  if (last_) follows_[*last_] = now;
+  last_ = now;
+  const auto next = follows_.find(now);
+  if (next != follows_.end() && !states_[next->second.first].is_whole) fetch(next->second.first);
+}
+
+// Behind a call. In a replay backward comes next.
+void ScatteredWeights::leave(size_t u, const Tensor& result) {
+  if (recompute::is_replaying()) return;
+  if (result.requires_grad())
+    result.register_hook([weak = weak_from_this(), u](const Tensor&) {
+      if (auto alive = weak.lock()) alive->enter(u, Pass::backward);
+      return Tensor();
+    });
+  const Unseen guard;
+  const auto next = follows_.find({u, Pass::forward});
+  if (next == follows_.end() || next->second.first != u) take_back(u);
+}
+
+void ScatteredWeights::fetch(size_t u) {
+  if (coming_unit_ == u) return;
+  drop_coming();
+  coming_unit_ = u;
+  for (size_t b : states_[u].unit.buckets)
+    coming_.emplace_back(group_, bucket(b),
+                         [this](const Shard& shard) { return own_[shard.parameter].view(); });
+}
+
+void ScatteredWeights::make_whole(size_t u) {
+  State& state = states_[u];
+  if (state.is_whole) return;
+  fetch(u);
+  for (Gathering& gathering : coming_)
+    gathering.finish(
+        [this](const Shard& shard) {
+          return elements_of(lent_[shard.parameter]->place().view(), shard.range);
+        },
+        /*with_own=*/true);
+  coming_.clear();
+  coming_unit_.reset();
+  state.versions.clear();
+  for (size_t i : state.unit.block.parameters) {
+    lent_[i]->lend();
+    state.versions.push_back(leaves_[i].version());
+  }
+  state.is_whole = true;
+}
+
+void ScatteredWeights::take_back(size_t u) {
+  State& state = states_[u];
+  if (!state.is_whole || holds_ > 0) return;
+  keep_changes(state);
+  for (size_t i : state.unit.block.parameters) lent_[i]->take_back();
+  state.is_whole = false;
+}
+
+// Whoever has changed a weight while it was whole has changed it on all ranks.
+void ScatteredWeights::keep_changes(State& state) {
+  for (size_t k = 0; k < state.versions.size(); ++k) {
+    const size_t i = state.unit.block.parameters[k];
+    if (leaves_[i].version() == state.versions[k]) continue;
+    const optim::ElementRange& own = shards_.of_parameter(i, group_.rank()).range;
+    own_[i].copy_(leaves_[i].detach().reshape({leaves_[i].numel()}).slice(0, own.begin, own.end));
+    state.versions[k] = leaves_[i].version();
+  }
+}
+
+void ScatteredWeights::drop_coming() {
+  for (Gathering& gathering : coming_) gathering.drop();
+  coming_.clear();
+  coming_unit_.reset();
+}
+
+void ScatteredWeights::begin_pass() {
+  for (State& state : states_) state.not_ready = state.unit.block.parameters.size();
+}
+
+void ScatteredWeights::mark_ready(size_t i) {
+  if (!has(i)) return;
+  const Unseen guard;
+  if (--states_[unit_of_[i]].not_ready == 0) take_back(unit_of_[i]);
+}
+
+void ScatteredWeights::end_pass() {
+  const Unseen guard;
+  for (size_t u = 0; u < states_.size(); ++u) take_back(u);
+  autograd::LentMemory::free_unviewed();
+  last_.reset();
+}
+
+void ScatteredWeights::hold_all() {
+  const Unseen guard;
+  ++holds_;
+  for (size_t u = 0; u < states_.size(); ++u) make_whole(u);
+}
+
+void ScatteredWeights::release_all() {
+  const Unseen guard;
+  if (--holds_ == 0)
+    for (size_t u = 0; u < states_.size(); ++u) take_back(u);
+}
+
+void ScatteredWeights::take_back_all(const char* why) {
+  check(holds_ == 0, why, ": weights that ranks share are held whole; WholeWeights ends first");
+  const Unseen guard;
+  drop_coming();
+  for (size_t u = 0; u < states_.size(); ++u) take_back(u);
+  last_.reset();
+}
+
+}  // namespace reprise::distributed

@@ -1,0 +1,86 @@
+// ScatteredWeights: of the weights of blocks each rank keeps its shards alone (ZeRO, stage 3: Rajbhandari et al. 2020). A block's
+// are whole while it runs: gathered before its forward and before its backward, and taken back behind each.
+//
+// Note [When blocks are gathered]
+// A block's call gathers it. So does the gradient of its output, as it arrives in backward, and a call in a replay, which comes
+// first where a reentrant region ran the block without a graph; there the gather serves the replay and its backward, and ends
+// once each of the block's weights has its gradient. The block that follows, by what followed the last time, is on its way
+// meanwhile; one that follows itself, as the last block's backward does its forward, stays. All ranks run the same blocks in the
+// same order: where they do not, their calls differ, which is a DistributedError.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "reprise/autograd/lent_memory.h"
+#include "reprise/distributed/data_parallel/blocks.h"
+#include "reprise/distributed/data_parallel/gathering.h"
+
+namespace reprise::distributed {
+
+class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
+ public:
+  /// A block's weights are those of its buckets.
+  struct Unit {
+    Block block;
+    std::vector<size_t> buckets;
+  };
+  /// Takes the weights of all units away, but for this rank's shards. The last three outlive this.
+  ScatteredWeights(std::vector<Unit> units, ProcessGroup& group, const TensorList& leaves,
+                   const std::vector<Bucket>& buckets, const Shards& shards);
+  ~ScatteredWeights();
+  /// Gathers units as their blocks are called, from now on.
+  void add_hooks();
+
+  bool has(size_t parameter) const { return own_[parameter].defined(); }
+  /// This rank's shard of a parameter that is here, (count).
+  const Tensor& own(size_t parameter) const { return own_[parameter]; }
+
+  // Of a backward pass.
+  void begin_pass();
+  void mark_ready(size_t parameter);
+  void end_pass();
+
+  /// Gathers all, which then stay whole until as many calls of release_all.
+  void hold_all();
+  void release_all();
+  /// Takes all back: the shards will change. Error where all are held.
+  void take_back_all(const char* why);
+
+ private:
+  struct State {
+    Unit unit;
+    bool is_whole = false;
+    size_t not_ready = 0;  // parameters, in this pass
+    std::vector<uint64_t> versions{};
+    std::vector<std::function<void()>> remove_hooks{};
+  };
+  enum class Pass : uint8_t { forward, backward };
+  using Event = std::pair<size_t, Pass>;  // a unit is wanted
+
+  void enter(size_t unit, Pass pass);
+  void leave(size_t unit, const Tensor& result);
+  void fetch(size_t unit);
+  void make_whole(size_t unit);
+  void take_back(size_t unit);
+  void keep_changes(State& state);
+  void drop_coming();
+  SharedBucket bucket(size_t index) const { return {leaves_, buckets_[index], shards_, index}; }
+
+  ProcessGroup& group_;
+  const TensorList& leaves_;
+  const std::vector<Bucket>& buckets_;
+  const Shards& shards_;
+  std::vector<State> states_;
+  std::vector<std::optional<autograd::LentMemory>> lent_;  // by parameter
+  TensorList own_;                                         // by parameter
+  std::vector<size_t> unit_of_;                            // by parameter
+  std::map<Event, Event> follows_;
+  std::optional<Event> last_;  // of this pass
+  std::optional<size_t> coming_unit_;
+  std::vector<Gathering> coming_;
+  int holds_ = 0;
+};
+
+}  // namespace reprise::distributed

@@ -1,0 +1,231 @@
+// ZeRO's stage 3: the bits of one process for each way of recomputing; what a rank holds; what reading a weight outside of its
+// block gets.
+// labels: slow, concurrency
+// not in asan: */ScatteredGpt.*/bf16*
+#include "reprise/distributed/data_parallel/scattered_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/distributed/sharded/whole_weights.h"
+#include "reprise/nn/models/gpt.h"
+#include "reprise/nn/optim/groups.h"
+#include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/nn/small_models.h"
+#include "reprise/tests/support/errors.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::expect_error;
+using testing::Ranks;
+using testing::run_ranks;
+
+constexpr int64_t micro_batches = 6;
+const nn::GptOptions gpt{.vocab_size = 60, .context = 16, .layers = 4, .heads = 2, .width = 80};
+
+struct Way {
+  std::string name;
+  std::string strategy = "none";
+  recompute::CheckpointMode mode = recompute::CheckpointMode::non_reentrant;
+  DType compute = DType::f32;
+};
+
+// A GPT and what trains it; `stage` -1: AdamW of one process.
+struct GptRun {
+  nn::Gpt model;
+  DataParallel parallel;
+  ShardedAdamW optimizer;
+  const Way& way;
+
+  GptRun(ProcessGroup& group, const Way& of, int stage)
+      : model(seeded(of)),
+        parallel(model, group),
+        optimizer(parallel, optim::decay_matrices(model, 1e-2, 0.1), {.stage = std::max(stage, 0)}),
+        way(of) {
+    const RecomputeStrategy strategy = parse_strategy(way.strategy);
+    CheckpointOptions options = recompute::options_of(strategy);
+    options.mode = way.mode;
+    model.h.set_recompute(recompute::plan_of(strategy, gpt.layers), options);
+  }
+  static nn::GptOptions seeded(const Way&) {
+    manual_seed(5);
+    nn::GptOptions options = gpt;
+    options.dropout = 0.1;
+    return options;
+  }
+
+  Tensor loss(int64_t step, int64_t g) {
+    manual_seed(uint64_t(100 * step + g));
+    std::optional<amp::Autocast> autocast;
+    if (way.compute != DType::f32) autocast.emplace(Device::cpu(), way.compute);
+    const Tensor ids = testing::random_tokens({2, 16}, 60, uint64_t(100 * step + g));
+    return cross_entropy(model(ids), ids);
+  }
+  void step(int64_t step, int64_t count = micro_batches) {
+    for (const int64_t g : parallel.share(count)) parallel.backward(loss(step, g), g);
+    optimizer.step(optim::clip_scale(optimizer.grad_norm(), 1.0));
+    optimizer.zero_grad();
+  }
+  std::string weights() {
+    const WholeWeights whole(parallel);
+    std::string lines;
+    for (const auto& [name, x] : model.named_parameters()) lines += name + ' ' + testing::checksum(x) + '\n';
+    return lines;
+  }
+};
+
+std::string train(ProcessGroup& group, const Way& way, int stage) {
+  GptRun run(group, way, stage);
+  for (int step = 0; step < 3; ++step) run.step(step);
+  return run.weights();
+}
+
+class ScatteredGpt : public ::testing::TestWithParam<Way> {};
+
+TEST_P(ScatteredGpt, HasTheBitsOfOneProcess) {
+  const std::string want = train(*ProcessGroup::alone(), Way{"one", "none", {}, GetParam().compute}, -1);
+  for (int ranks : {1, 2, 3}) {
+    const auto got =
+        run_ranks(Ranks::threads, ranks, [&](ProcessGroup& group) { return train(group, GetParam(), 3); });
+    for (const std::string& of_rank : got) EXPECT_EQ(of_rank, want) << ranks << " ranks";
+  }
+}
+
+constexpr auto reentrant = recompute::CheckpointMode::reentrant;
+INSTANTIATE_TEST_SUITE_P(Ways, ScatteredGpt,
+                         ::testing::Values(Way{"none"}, Way{"full", "full"}, Way{"selective", "selective"},
+                                           Way{"every2", "every:2"}, Way{"segments", "segments:2"},
+                                           Way{"offload", "offload"},
+                                           Way{"full_reentrant", "full", reentrant},
+                                           Way{"bf16", "none", {}, DType::bf16},
+                                           Way{"bf16_full", "full", {}, DType::bf16},
+                                           Way{"bf16_full_reentrant", "full", reentrant, DType::bf16}),
+                         [](const auto& of) { return of.param.name; });
+
+TEST(ScatteredWeights, OverGloo) {
+  const Way way{"full", "full"};
+  const std::string want = train(*ProcessGroup::alone(), way, -1);
+  for (Ranks kind : testing::kinds_of_ranks())
+    EXPECT_EQ(run_ranks(kind, 2, [&](ProcessGroup& group) { return train(group, way, 3); })[1], want);
+}
+
+// Bytes that a rank sends in a step of `each` micro-batches per rank, once it has learned what follows what.
+int64_t bytes_of_step(ProcessGroup& group, const Way& way, int64_t each) {
+  GptRun run(group, way, 3);
+  int64_t before = 0;
+  for (int step = 0; step < 2; ++step) {
+    before = group.communication().bytes;
+    run.step(step, each * group.size());
+  }
+  return group.communication().bytes - before;
+}
+
+// A micro-batch gathers each block for its forward and for its backward, but the last one, for both at once. What is recomputed
+// is recomputed under the gather of its backward.
+TEST(ScatteredWeights, AreGatheredTwiceAMicroBatch) {
+  for (const Way& way : {Way{"none"}, Way{"full", "full"}, Way{"full reentrant", "full", reentrant}})
+    testing::expect_ranks_well(Ranks::threads, 2, [&](ProcessGroup& group) -> std::string {
+      const int64_t more = bytes_of_step(group, way, 2) - bytes_of_step(group, way, 1);
+      GptRun run(group, way, 3);
+      const size_t block =
+          gathering_bytes({run.parallel.leaves(), run.parallel.buckets()[0], run.parallel.shards(), 0});
+      EXPECT_EQ(more, int64_t(block / 2) * (2 * gpt.layers - 1)) << way.name;
+      return "";
+    });
+}
+
+const int64_t norms_numel = gpt.layers * 4 * gpt.width;  // which a running replay may still have views of
+const int64_t block_numel = 12 * gpt.width * gpt.width + 13 * gpt.width;
+
+// Of the weights of a process, at the end of a step and at its peak: elements beyond those that it keeps; and those of its part
+// of the blocks.
+std::string numel_of_weights(ProcessGroup& group, const Way& way) {
+  Allocator& memory = allocator(Device::cpu());
+  GptRun run(group, way, 3);
+  run.step(0);
+  memory.reset_peaks();
+  run.step(1);
+  const MemoryStats stats = memory.stats();
+  int64_t part = 0, whole = 0;
+  const ScatteredWeights& weights = *run.parallel.scattered_weights();
+  for (size_t i = 0; i < run.parallel.leaves().size(); ++i)
+    (weights.has(i) ? part : whole) += (weights.has(i) ? weights.own(i) : run.parallel.leaves()[i]).numel();
+  auto beyond = [&](size_t bytes) { return int64_t(bytes) / 4 - part - whole; };
+  const auto of = size_t(MemoryCategory::parameters);
+  return detail::join(beyond(stats.by_category[of]), ' ', beyond(stats.peak_by_category[of]), ' ', part);
+}
+
+// The next block is on its way meanwhile, in a buffer of the workspace.
+TEST(ScatteredWeights, AreAPartAndOneBlock) {
+  const auto kinds = testing::kinds_of_ranks();
+  if (std::ranges::find(kinds, Ranks::gloo) == kinds.end())
+    GTEST_SKIP() << "ranks of one process share an allocator";
+  for (const Way& way : {Way{"none"}, Way{"full", "full"}, Way{"full reentrant", "full", reentrant}}) {
+    const auto told =
+        run_ranks(Ranks::gloo, 2, [&](ProcessGroup& group) { return numel_of_weights(group, way); });
+    int64_t parts = 0;
+    for (const std::string& line : told) {
+      std::istringstream numbers(line);
+      int64_t at_end = -1, at_peak = -1, part = 0;
+      numbers >> at_end >> at_peak >> part;
+      EXPECT_EQ(at_end, 0) << way.name << ": " << line;
+      EXPECT_GE(at_peak, block_numel) << way.name << ": " << line;
+      EXPECT_LE(at_peak, block_numel + norms_numel) << way.name << ": " << line;
+      parts += part;
+    }
+    EXPECT_EQ(parts, gpt.layers * block_numel);
+  }
+}
+
+TEST(ScatteredWeights, CannotBeReadOutsideOfTheirBlocks) {
+  testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
+    const Way way{"none"};
+    GptRun run(group, way, 3);
+    const Tensor& weight = run.model.at<nn::Linear>("h.1.attn.qkv").weight;
+    EXPECT_TRUE(weight.is_hollow());
+    EXPECT_EQ(weight.shape(), Shape({240, 80}));
+    expect_error([&] { weight.to_vector<float>(); }, {"hollow", "(240, 80)", "ranks share"});
+    expect_error([&] { (weight * 2.0).sum(); }, "hollow");
+    {
+      const WholeWeights whole(run.parallel);
+      EXPECT_EQ(weight.to_vector<float>().size(), 240u * 80u);
+      expect_error([&] { run.optimizer.step(); }, {"step", "WholeWeights"});
+    }
+    EXPECT_TRUE(weight.is_hollow());
+    expect_error([&] { run.parallel.scatter_weights(); }, "they are scattered already");
+    return "";
+  });
+}
+
+// What all ranks write to whole weights stays; a view of a weight holds its memory, and has its values while it is whole.
+TEST(ScatteredWeights, ChangesStayAndViewsHoldMemory) {
+  testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
+    const Way way{"none"};
+    GptRun run(group, way, 3);
+    const Tensor& weight = run.model.at<nn::Linear>("h.1.attn.qkv").weight;
+    Tensor view;
+    {
+      const WholeWeights whole(run.parallel);
+      NoGrad guard;
+      weight.fill_(0.25);
+      view = weight.detach().transpose(0, 1);
+    }
+    EXPECT_TRUE(weight.is_hollow());
+    EXPECT_EQ(view.to_vector<float>(), std::vector<float>(240 * 80, 0.25f));
+    const WholeWeights whole(run.parallel);
+    EXPECT_EQ(weight.to_vector<float>(), std::vector<float>(240 * 80, 0.25f));
+    NoGrad guard;
+    weight.fill_(0.5);
+    EXPECT_EQ(view.to_vector<float>()[7], 0.5f);
+    return "";
+  });
+}
+
+}  // namespace
+}  // namespace reprise::distributed
