@@ -10,6 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
+#include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/optim/named_state.h"
 #include "reprise/nn/registration.h"
@@ -63,6 +64,7 @@ class Trainer {
       throw;
     }
     settle(0);
+    whole_.emplace(parallel_);
     if (any_rank(group_, writes() && step_ > first && saver_.saved_step() != step_)) save(true);
     return writes() ? finish(first) : hear_end(first);
   }
@@ -89,6 +91,8 @@ class Trainer {
     const bool evaluates = due(options_.eval_every) && !last, samples = due(options_.sample_every) && !last;
     const bool saves = (due(options_.save_every) || tries_again) && !last;
     settle(evaluates || samples || saves || step_ == first + 1 || step_ >= end ? 0 : 1);
+    const bool compares = step_ % compare_ranks_every == 0;
+    if (!whole_ && (evaluates || samples || saves || compares)) whole_.emplace(parallel_);
     if (writes()) {
       if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
       if (evaluates) validate(false);
@@ -97,9 +101,10 @@ class Trainer {
     }
     if (saves)
       save(false);
-    else if (step_ % compare_ranks_every == 0)
+    else if (compares)
       check_same_state(group_, step_, task_.model, whole_state(task_.optimizer), scaler_);
     if (samples && writes()) sample();
+    whole_.reset();
   }
 
   TrainingResult finish(int64_t first) {
@@ -157,9 +162,10 @@ class Trainer {
       values.emplace_back("recompute_seconds", replayed.replay_seconds);
       values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
     }
+    const bool sums = due(options_.eval_every) || step_ == options_.schedule.steps;
+    if (sums) whole_.emplace(parallel_);
     if (!writes()) return steps_.end(step_, {});
-    if (due(options_.eval_every) || step_ == options_.schedule.steps)
-      values.emplace_back("weights_crc", weights_crc(task_.model));
+    if (sums) values.emplace_back("weights_crc", weights_crc(task_.model));
     if (task_.step_values)
       for (auto& value : task_.step_values()) values.push_back(std::move(value));
     steps_.end(step_, std::move(values));
@@ -254,8 +260,9 @@ class Trainer {
   Saver saver_;
   RankTimes times_;
   LateSteps steps_;
-  std::optional<RunRecords> records_;  // of rank 0
-  double lr_ = 0, loss_ = 0;           // of the newest step whose loss is known
+  std::optional<distributed::WholeWeights> whole_;  // while rank 0 looks at them
+  std::optional<RunRecords> records_;               // of rank 0
+  double lr_ = 0, loss_ = 0;                        // of the newest step whose loss is known
   std::optional<Validation> validation_;
 };
 
@@ -319,8 +326,13 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Dat
     scaler.emplace(task.model.parameters().at(0).device(),
                    optim::GradScalerOptions{.init_scale = options.loss_scale});
   optim::GradScaler* const used = scaler ? &*scaler : nullptr;
+  check(!task.ema || !parallel.scattered_weights(),
+        "train: averages follow whole weights, and ranks share these (ZeRO, stage 3): at stages 0 to 2 there "
+        "are averages");
+  std::optional<distributed::WholeWeights> whole(parallel);
   int64_t first_step =
       options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : 0;
+  whole.reset();
   check_same_step(parallel.group(), first_step);
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
         " already and --steps is ", options.schedule.steps, "; with more --steps it goes on");

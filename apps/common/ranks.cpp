@@ -190,7 +190,9 @@ std::string ranks_line(const TrainingOptions& o) {
                   num_threads(), o.trainer.accumulate, o.batch, o.trainer.accumulate / e.ranks);
   if (o.zero > 0)
     line += fmt::format("ZeRO stage {}: each rank has its part of {}\n", o.zero,
-                        o.zero == 1 ? "the optimizer's state" : "the optimizer's state and of the gradients");
+                        o.zero == 1   ? "the optimizer's state"
+                        : o.zero == 2 ? "the optimizer's state and of the gradients"
+                                      : "the optimizer's state, of the gradients and of the blocks' weights");
   if (o.wire != "f32")
     line += fmt::format("Gradients are sent in {}: bits depend on the number of ranks\n", o.wire);
   if (o.reduce != "tree")

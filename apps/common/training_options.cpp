@@ -86,8 +86,9 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
       ->transform(whole_from(1, 1024));
   group
       .add_option("--zero", o.zero,
-                  "What ranks share of AdamW, to the same bits: 0 nothing, 1 its state, 2 gradients too")
-      ->check(CLI::IsMember({0, 1, 2}));
+                  "What ranks share, to the same bits: 0 nothing, 1 AdamW's state, 2 gradients too, 3 the\n"
+                  "weights of blocks too")
+      ->check(CLI::IsMember({0, 1, 2, 3}));
   group
       .add_option("--wire", o.wire,
                   "What gradients are sent in between ranks: f32, as they are, or bf16: half the bytes, and\n"

@@ -104,11 +104,13 @@ optim::AdamWOptions adamw_options(const TrainingOptions& o) {
 
 void set_sums(distributed::DataParallel& parallel, const TrainingOptions& o) {
   if (o.reduce == "fast") {
-    check(o.zero < 2, "--reduce fast adds whole gradients, and --zero 2 parts of them: give --zero 1");
+    check(o.zero < 2, "--reduce fast adds whole gradients, and --zero ", o.zero,
+          " parts of them: give --zero 1");
     train::under_option("--reduce fast", [&] { parallel.set_sum_order(distributed::SumOrder::fast); });
   }
   if (o.wire == "f32") return;
-  check(o.zero < 2, "--wire ", o.wire, " sends whole gradients, and --zero 2 parts of them: give --zero 1");
+  check(o.zero < 2, "--wire ", o.wire, " sends whole gradients, and --zero ", o.zero,
+        " parts of them: give --zero 1");
   parallel.set_bucket_hook(distributed::compressed(DType::bf16));
 }
 
@@ -116,6 +118,12 @@ std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
                                          std::vector<optim::ParameterGroup> groups, const TrainingOptions& o,
                                          bool has_averages) {
   const bool is_pure = train::is_pure(train::parse_precision(o.precision));
+  const bool shares_weights = o.zero == 3 && parallel.group().size() > 1;
+  check(!shares_weights || !has_averages,
+        "--zero 3: averages follow whole weights, and ranks share these: give --zero 2");
+  check(!shares_weights || o.recompute != "auto",
+        "--zero 3: --recompute auto measures blocks on each rank for itself, and ranks share their weights: "
+        "give a strategy");
   auto adamw = std::make_unique<distributed::ShardedAdamW>(
       parallel, std::move(groups),
       distributed::ShardedAdamWOptions{.stage = o.zero, .adamw = adamw_options(o)});

@@ -149,9 +149,9 @@ int run_memory(const MemoryCommand& c) {
     if (limit) train::print("{:>22}", largest_batch(rank, prepared[i], workload->least_rows, limit));
     train::print("\n");
   }
-  if (c.zero == 2)
-    train::print("\nGradients on their way to other ranks come on top: buckets of 25 MiB, at most {} in all.",
-                 described(gradients));
+  if (c.zero >= 2)
+    train::print("\nGradients on their way to other ranks come on top: {}, at most {} in all.",
+                 c.zero == 2 ? "buckets of 25 MiB" : "one bucket per block", described(gradients));
   train::print(
       "\nTensors as the CPU has them; a GPU's workspaces, those of its libraries and CUDA itself come on "
       "top.\n");

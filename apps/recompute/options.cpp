@@ -128,8 +128,11 @@ void add_memory(CLI::App& app, MemoryCommand& o) {
   o.workload.device = "cpu";
   memory->add_option("--recompute", o.recompute, "Strategies, without auto and offload");
   memory->add_option("--ranks", o.ranks, "Ranks of the job")->transform(whole_from(1, 65536));
-  memory->add_option("--zero", o.zero, "What they share of AdamW: 0 nothing, 1 its state, 2 gradients too")
-      ->check(CLI::IsMember({0, 1, 2}));
+  memory
+      ->add_option(
+          "--zero", o.zero,
+          "What they share: 0 nothing, 1 AdamW's state, 2 gradients too, 3 the weights of blocks too")
+      ->check(CLI::IsMember({0, 1, 2, 3}));
   memory->add_option("--accumulate", o.accumulate, "Micro-batches of --batch rows per update and rank")
       ->transform(whole_from(1, 65536));
   memory->add_option("--master", o.master, "As for the programs that train: f32, split or stochastic")

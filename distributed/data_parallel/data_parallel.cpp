@@ -328,6 +328,7 @@ void DataParallel::scatter_weights(const std::vector<nn::Layer*>& layers) {
     for (size_t i : block.parameters) numel += leaves_[i].numel();
     return numel == 0 || (layers.empty() && numel < kernels::kSquaresPiece * group_.size());
   });
+  if (blocks.empty()) return;
   std::vector<bool> is_in_block(leaves_.size());
   for (const Block& block : blocks)
     for (size_t i : block.parameters) is_in_block[i] = true;

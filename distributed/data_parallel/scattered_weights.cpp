@@ -58,6 +58,7 @@ void ScatteredWeights::add_hooks() {
 }
 
 void ScatteredWeights::enter(size_t u, Pass pass) {
+  if (holds_ > 0) return;  // a rank may then run blocks alone
   const Unseen guard;
   make_whole(u);
   const Event now{u, pass};
@@ -70,7 +71,7 @@ void ScatteredWeights::enter(size_t u, Pass pass) {
 
 // Behind a call. In a replay backward comes next.
 void ScatteredWeights::leave(size_t u, const Tensor& result) {
-  if (recompute::is_replaying()) return;
+  if (recompute::is_replaying() || holds_ > 0) return;
   if (result.requires_grad())
     result.register_hook([weak = weak_from_this(), u](const Tensor&) {
       if (auto alive = weak.lock()) alive->enter(u, Pass::backward);
@@ -155,6 +156,8 @@ void ScatteredWeights::end_pass() {
 void ScatteredWeights::hold_all() {
   const Unseen guard;
   ++holds_;
+  drop_coming();
+  last_.reset();
   for (size_t u = 0; u < states_.size(); ++u) make_whole(u);
 }
 

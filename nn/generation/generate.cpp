@@ -30,7 +30,7 @@ class Generation {
       sequences_.push_back(
           {.ids = prompts[i], .prompt_tokens = prompts[i].size(), .generator = Generator(options.seed + i)});
     }
-    if (options.cache && !prompts.empty())
+    if (options.cache && !prompts.empty() && !has_changed_blocks())
       cache_.emplace(model.options().layers, int64_t(prompts.size()), context());
   }
 
@@ -44,6 +44,15 @@ class Generation {
 
  private:
   int64_t context() const { return model_.options().context; }
+
+  // Hooks are part of a block's call, which a step by a cache is not.
+  bool has_changed_blocks() const {
+    for (const auto& [stack, blocks] : model_.named_children())
+      for (const auto& [number, block] : blocks->named_children())
+        if (const auto* layer = dynamic_cast<const nn::Layer*>(block); layer && layer->is_changed())
+          return true;
+    return false;
+  }
 
   /// One token more of each sequence that has not ended. Neighbours whose next token alone is to be read are read together.
   void step() {

@@ -25,12 +25,14 @@ struct Zero : ::testing::Test {
 };
 
 TEST_F(Zero, StagesHaveTheBitsOfOneProcess) {
+  const Arguments with_averages = {"--ema", "0.9", "--precision", "f16"};
   const std::vector<Arguments> cases = {
-      {}, {"--ema", "0.9", "--precision", "f16"}, {"--precision", "bf16-pure", "--moments", "u8"}};
+      {"--recompute", "full"}, with_averages, {"--precision", "bf16-pure", "--moments", "u8"}};
   for (size_t c = 0; c < cases.size(); ++c) {
     const std::string one = "one" + std::to_string(c);
     testing::run(arguments(one, cases[c]));
-    for (const char* stage : {"1", "2"}) {
+    for (const char* stage : {"1", "2", "3"}) {
+      if (stage == std::string("3") && cases[c] == with_averages) continue;
       const std::string out = std::string(stage) + " of " + std::to_string(c);
       Arguments more = {"--ranks", "2", "--zero", stage};
       more.insert(more.end(), cases[c].begin(), cases[c].end());
@@ -47,6 +49,8 @@ TEST_F(Zero, GoesOnAtAnotherStageAndCount) {
   testing::run(arguments("part", {"--stop-after", "2"}));
   testing::run(
       {"train", "--out", folder / "part", "--resume", "--ranks", "4", "--zero", "2", "--stop-after", "2"});
+  testing::run(
+      {"train", "--out", folder / "part", "--resume", "--ranks", "2", "--zero", "3", "--stop-after", "1"});
   testing::run({"train", "--out", folder / "part", "--resume"});
   expect_same_checkpoints(folder / "part", folder / "whole");
 }
@@ -57,7 +61,15 @@ TEST_F(Zero, OfOneRankIsANote) {
 }
 
 TEST_F(Zero, WhatDoesNotFitIsRefused) {
-  expect_refused(arguments("a", {"--zero", "3"}), {"--zero", "3"});
+  expect_refused(arguments("a", {"--zero", "4"}), {"--zero", "4"});
+  const Arguments shared = {"--ranks", "2", "--zero", "3"};
+  auto refused = [&](const std::string& out, const Arguments& more, const char* what) {
+    Arguments all = shared;
+    all.insert(all.end(), more.begin(), more.end());
+    expect_refused(arguments(out, all), {"--zero 3", what});
+  };
+  refused("c", {"--ema", "0.9"}, "averages follow whole weights");
+  refused("d", {"--recompute", "auto", "--memory-budget", "1GiB"}, "--recompute auto");
   expect_refused(arguments("b", {"--zero", "2", "--wire", "bf16"}), {"--wire bf16", "give --zero 1"});
 }
 
