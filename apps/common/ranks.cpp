@@ -97,6 +97,9 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
         " ranks need Gloo, which this build does not have; sudo apt-get install libgloo-dev, and configure "
         "again");
   check(!o.batch_auto, "--batch auto measures one process; give ", ranks, " ranks a number");
+  check(o.zero < 3 || o.recompute != "auto",
+        "--recompute auto measures blocks on each rank for itself, and with --zero 3 ranks share their "
+        "weights: name a strategy");
   check_gpus(o, e, ranks);
   if (train.get_option("--accumulate")->count() == 0) cut_rows(train, o, ranks);
   check(o.trainer.accumulate % ranks == 0, "--accumulate ", o.trainer.accumulate, " is not a multiple of ",

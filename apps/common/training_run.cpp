@@ -118,12 +118,8 @@ std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
                                          std::vector<optim::ParameterGroup> groups, const TrainingOptions& o,
                                          bool has_averages) {
   const bool is_pure = train::is_pure(train::parse_precision(o.precision));
-  const bool shares_weights = o.zero == 3 && parallel.group().size() > 1;
-  check(!shares_weights || !has_averages,
+  check(o.zero < 3 || parallel.group().size() == 1 || !has_averages,
         "--zero 3: averages follow whole weights, and ranks share these: give --zero 2");
-  check(!shares_weights || o.recompute != "auto",
-        "--zero 3: --recompute auto measures blocks on each rank for itself, and ranks share their weights: "
-        "give a strategy");
   auto adamw = std::make_unique<distributed::ShardedAdamW>(
       parallel, std::move(groups),
       distributed::ShardedAdamWOptions{.stage = o.zero, .adamw = adamw_options(o)});

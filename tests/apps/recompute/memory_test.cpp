@@ -25,14 +25,17 @@ double gib_behind(const std::string& text, const std::string& label) {
 // gradients in f32.
 TEST(Memory, OfGpt2IsThePublishedArithmetic) {
   constexpr double gib = double(1 << 30), parameters = 1557611200;
-  for (const auto& [ranks, stage] : {std::pair(1, 0), {8, 1}, {8, 2}}) {
+  for (const auto& [ranks, stage] : {std::pair(1, 0), {8, 1}, {8, 2}, {2, 3}}) {
     const ProgramResult result =
         run_memory({"--model", "gpt2_1.5b", "--batch", "1", "--precision", "bf16-pure", "--recompute", "full",
                     "--ranks", std::to_string(ranks), "--zero", std::to_string(stage)});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_NE(result.out.find("1557611200 parameters"), std::string::npos) << result.out;
     const double shared = stage > 0 ? ranks : 1;
-    EXPECT_NEAR(gib_behind(result.out, "weights"), 2 * parameters / gib, 0.01 * 2 * parameters / gib);
+    // At stage 3 a part of the 48 blocks and one whole, beside the tables and the last norm.
+    constexpr double around = (50257 + 1024 + 2) * 1600, blocks = parameters - around;
+    const double weights = stage == 3 ? around + blocks / ranks + blocks / 48 : parameters;
+    EXPECT_NEAR(gib_behind(result.out, "weights"), 2 * weights / gib, 0.01 * 2 * weights / gib);
     EXPECT_NEAR(gib_behind(result.out, "optimizer"), 12 * parameters / gib / shared,
                 0.01 * 12 * parameters / gib);
   }

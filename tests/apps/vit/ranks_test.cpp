@@ -69,5 +69,24 @@ TEST_F(ImagesOnRanks, AResNetHasTheBitsOfOneProcess) {
                        with(micro_batches, {"--precision", "f16", "--init-scale", "1048576"}));
 }
 
+// Blocks whose weights ranks share: those of a ViT, and residual blocks with running statistics, of several sizes.
+TEST_F(ImagesOnRanks, SharedWeightsHaveTheBitsOfOneProcess) {
+  const TempFolder folder;
+  const std::string data = tiny_images(folder);
+  auto expect_the_same = [&](const std::string& name, Make make, const Arguments& options) {
+    SCOPED_TRACE(name);
+    auto arguments = [&](const std::string& out) { return make(data, folder / out, 3, options); };
+    run_vit(arguments(name));
+    run_vit(with(arguments(name + "2"), {"--ranks", "2", "--zero", "3"}));
+    expect_same_checkpoints(folder / (name + "2"), folder / name);
+    EXPECT_EQ(measurements(folder / (name + "2")), measurements(folder / name));
+  };
+  const Arguments rows = {"--batch", "4", "--accumulate", "4"};
+  expect_the_same(
+      "vit", vit_arguments,
+      with(rows, {"--width", "64", "--layers", "3", "--drop-path", "0.2", "--recompute", "full"}));
+  expect_the_same("resnet", resnet_arguments, with(rows, {"--width", "16", "--optimizer", "adamw"}));
+}
+
 }  // namespace
 }  // namespace reprise::apps
