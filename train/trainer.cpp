@@ -65,6 +65,7 @@ class Trainer {
     }
     settle(0);
     whole_.emplace(parallel_);
+    whole_->keep();  // the program may use the model
     if (any_rank(group_, writes() && step_ > first && saver_.saved_step() != step_)) save(true);
     return writes() ? finish(first) : hear_end(first);
   }

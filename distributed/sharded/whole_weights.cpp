@@ -9,7 +9,8 @@ WholeWeights::WholeWeights(DataParallel& parallel) : parallel_(parallel) {
 }
 
 WholeWeights::~WholeWeights() {
-  if (ScatteredWeights* scattered = parallel_.scattered_weights()) scattered->release_all();
+  if (ScatteredWeights* scattered = parallel_.scattered_weights(); scattered && !is_kept_)
+    scattered->release_all();
 }
 
 }  // namespace reprise::distributed

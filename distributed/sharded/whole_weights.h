@@ -15,9 +15,12 @@ class WholeWeights {
   explicit WholeWeights(DataParallel& parallel);
   ~WholeWeights();
   WholeWeights(const WholeWeights&) = delete;
+  /// They stay whole for good: training is over.
+  void keep() { is_kept_ = true; }
 
  private:
   DataParallel& parallel_;
+  bool is_kept_ = false;
 };
 
 }  // namespace reprise::distributed
