@@ -52,7 +52,9 @@ void add_training(CLI::App& app, Command& c) {
   group->add_option("--precision", c.precision, "f32, bf16, f16, bf16-pure or f16-pure")
       ->check(parsed_by(train::parse_precision));
   group->add_option("--recompute", c.recompute, "none or full")->check(CLI::IsMember({"none", "full"}));
-  group->add_option("--zero", c.zero, "ZeRO's stage; 3 as FSDP2 has it, since Reprise has 0 to 2")
+  group
+      ->add_option("--zero", c.zero,
+                   "ZeRO's stage; 3 as FSDP2 has it, which shares what is around the blocks too")
       ->transform(whole_from(0, 3));
   group
       ->add_option("--reduce", c.reduce,

@@ -36,9 +36,9 @@ std::string described(const Scenario& s, const Wording& w) {
       "compute   {}; spread over ranks {:g} %\n"
       "links     {}: {:.4g} GB/s per rank in a node of {}, {:.3g} GB/s between nodes ({})\n",
       s.profile.model, w.batch, w.precision, s.plan.zero,
-      s.plan.zero == 3 ? " (as FSDP2 does it: Reprise has stages 0 to 2)" : "", w.reduce, s.profile.origin,
-      100 * s.stragglers.spread, s.links.name, s.links.node_bandwidth / 1e9, s.links.per_node,
-      s.links.network_bandwidth / 1e9, w.network);
+      s.plan.zero == 3 ? " (as FSDP2 does it, which shares what is around the blocks too)" : "", w.reduce,
+      s.profile.origin, 100 * s.stragglers.spread, s.links.name, s.links.node_bandwidth / 1e9,
+      s.links.per_node, s.links.network_bandwidth / 1e9, w.network);
 }
 
 }  // namespace

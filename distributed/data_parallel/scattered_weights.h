@@ -13,7 +13,7 @@
 #include <memory>
 #include <optional>
 
-#include "reprise/autograd/lent_memory.h"
+#include "reprise/autograd/leaf/lent_memory.h"
 #include "reprise/distributed/data_parallel/blocks.h"
 #include "reprise/distributed/data_parallel/gathering.h"
 

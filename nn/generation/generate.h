@@ -21,7 +21,7 @@ struct GenerateOptions {
   std::function<bool(int64_t prompt, int32_t token)> on_token{};
   bool cache =
       true;  ///< keep keys and values, so that a token costs one pass over the weights; the tokens are the same. Not where
-      ///< blocks had hooks or were replaced
+  ///< blocks had hooks or were replaced
 };
 
 /// Continues each prompt: the new tokens, without the prompt. The model sees the last tokens that its context holds: where

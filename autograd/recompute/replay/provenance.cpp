@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "reprise/autograd/lent_memory.h"
+#include "reprise/autograd/leaf/lent_memory.h"
 #include "reprise/autograd/random_draw.h"
 #include "reprise/autograd/recompute/replay/trace.h"
 

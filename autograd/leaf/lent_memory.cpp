@@ -1,4 +1,4 @@
-#include "reprise/autograd/lent_memory.h"
+#include "reprise/autograd/leaf/lent_memory.h"
 
 #include <atomic>
 #include <mutex>
