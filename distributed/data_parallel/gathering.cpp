@@ -46,8 +46,7 @@ Gathering::Gathering(ProcessGroup& group, const SharedBucket& of, const Place& o
   for_each_shard(rank, [&](const Shard& shard, const TensorView& part) {
     kernels::copy(current_stream(device), own(shard), part);
   });
-  work_ = group.all_gather(parts_, parts_.slice(0, rank * each_, (rank + 1) * each_),
-                           detail::join("weights of bucket ", of.index));
+  work_ = group.all_gather(parts_, parts_.slice(0, rank * each_, (rank + 1) * each_), of.label);
 }
 
 void Gathering::finish(const Place& places, bool with_own) {

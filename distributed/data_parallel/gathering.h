@@ -13,7 +13,8 @@ struct SharedBucket {
   const TensorList& leaves;  ///< all that are trained, by place
   const Bucket& bucket;
   const Shards& shards;
-  size_t index;  ///< of the bucket there
+  size_t index;         ///< of the bucket there
+  std::string label{};  ///< of the call
 };
 
 /// Bytes of the buffer that holds all ranks' parts of a bucket.

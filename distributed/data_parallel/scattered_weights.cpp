@@ -87,7 +87,7 @@ void ScatteredWeights::fetch(size_t u) {
   drop_coming();
   coming_unit_ = u;
   for (size_t b : states_[u].unit.buckets)
-    coming_.emplace_back(group_, bucket(b),
+    coming_.emplace_back(group_, bucket(b, states_[u].unit.block.name),
                          [this](const Shard& shard) { return own_[shard.parameter].view(); });
 }
 

@@ -66,7 +66,9 @@ class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
   void take_back(size_t unit);
   void keep_changes(State& state);
   void drop_coming();
-  SharedBucket bucket(size_t index) const { return {leaves_, buckets_[index], shards_, index}; }
+  SharedBucket bucket(size_t index, const std::string& block) const {
+    return {leaves_, buckets_[index], shards_, index, "weights of " + block};
+  }
 
   ProcessGroup& group_;
   const TensorList& leaves_;

@@ -15,7 +15,8 @@ std::vector<SharedBucket> whole_buckets(const DataParallel& parallel) {
   const ScatteredWeights* scattered = parallel.scattered_weights();
   for (size_t bucket = 0; bucket < parallel.buckets().size(); ++bucket)
     if (!scattered || !scattered->has(parallel.buckets()[bucket].parameters.front()))
-      buckets.push_back({parallel.leaves(), parallel.buckets()[bucket], parallel.shards(), bucket});
+      buckets.push_back({parallel.leaves(), parallel.buckets()[bucket], parallel.shards(), bucket,
+                         detail::join("weights of bucket ", bucket)});
   return buckets;
 }
 

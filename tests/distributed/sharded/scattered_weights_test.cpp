@@ -183,6 +183,48 @@ TEST(ScatteredWeights, AreAPartAndOneBlock) {
   }
 }
 
+// Ranks whose blocks differ are told, and do not wait for each other.
+TEST(ScatteredWeights, OtherBlocksOnAnotherRankAreADesync) {
+  const auto told = run_ranks(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
+    const Way way{"none"};
+    GptRun run(group, way, 3);
+    Tensor x = Tensor::zeros({1, 4, gpt.width});
+    x = run.model.at<nn::TransformerBlock>("h.0")(x);
+    x = run.model.at<nn::TransformerBlock>(group.rank() == 0 ? "h.1" : "h.3")(x);
+    return "went on";
+  });
+  for (const std::string& of_rank : told) {
+    EXPECT_NE(of_rank.find("desync"), std::string::npos) << of_rank;
+    EXPECT_NE(of_rank.find("h.1"), std::string::npos) << of_rank;
+    EXPECT_NE(of_rank.find("h.3"), std::string::npos) << of_rank;
+  }
+}
+
+// A loop of one's own, whose passes are added in a NoSync; and a pass without gradients between.
+TEST(ScatteredWeights, InALoopOfOnesOwn) {
+  auto trained = [](ProcessGroup& group, int stage) {
+    const Way way{"full", "full"};
+    GptRun run(group, way, stage);
+    for (int step = 0; step < 2; ++step) {
+      for (int pass = 0; pass < 2; ++pass) {
+        std::optional<NoSync> wait;
+        if (pass == 0) wait.emplace(run.parallel);
+        run.parallel.backward(run.loss(step, 2 * group.rank() + pass) * 0.5);
+        NoGrad guard;
+        run.loss(step, pass);
+      }
+      run.optimizer.step();
+      run.optimizer.zero_grad();
+    }
+    return run.weights();
+  };
+  const std::string want =
+      run_ranks(Ranks::threads, 2, [&](ProcessGroup& group) { return trained(group, 0); })[0];
+  for (const std::string& got :
+       run_ranks(Ranks::threads, 2, [&](ProcessGroup& group) { return trained(group, 3); }))
+    EXPECT_EQ(got, want);
+}
+
 TEST(ScatteredWeights, CannotBeReadOutsideOfTheirBlocks) {
   testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
     const Way way{"none"};
