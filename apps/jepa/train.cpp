@@ -8,6 +8,7 @@
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/jepa/objective.h"
+#include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/eval_scope.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
@@ -123,8 +124,10 @@ struct Training {
                              optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
                              c, c.loss != lejepa_loss)) {
     set_sums(parallel, c);
-    if (!c.init_from.empty() && !goes_on)
+    if (!c.init_from.empty() && !goes_on) {
+      const distributed::WholeWeights whole(parallel);
       train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
+    }
     if (!c.trainer.resume) report_memory(the_options, device, trained_model());
     loader.emplace(*the_images.train, objective->training_views(), loader_options(c), device);
   }

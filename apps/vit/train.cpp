@@ -17,6 +17,7 @@
 #include "reprise/apps/vit/report.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/data/loader.h"
+#include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/nn/optim/lamb.h"
@@ -134,8 +135,10 @@ struct Training {
         optimizer(make_optimizer(model, c, parallel)),
         first_micro(own_share(c).begin) {
     set_sums(parallel, c);
-    if (!c.init_from.empty() && !goes_on)
+    if (!c.init_from.empty() && !goes_on) {
+      const distributed::WholeWeights whole(parallel);
       train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
+    }
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model.module(), c.ema);
     if (!c.trainer.resume) report_memory(c, device, trained_model(c, device));
     loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);

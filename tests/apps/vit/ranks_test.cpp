@@ -73,19 +73,22 @@ TEST_F(ImagesOnRanks, AResNetHasTheBitsOfOneProcess) {
 TEST_F(ImagesOnRanks, SharedWeightsHaveTheBitsOfOneProcess) {
   const TempFolder folder;
   const std::string data = tiny_images(folder);
-  auto expect_the_same = [&](const std::string& name, Make make, const Arguments& options) {
+  run_jepa(lejepa_arguments(data, folder / "encoder", 1, {"--width", "64", "--seed", "3"}), 0);
+  auto expect_the_same = [&](const std::string& name, Make make, Run run, const Arguments& options) {
     SCOPED_TRACE(name);
     auto arguments = [&](const std::string& out) { return make(data, folder / out, 3, options); };
-    run_vit(arguments(name));
-    run_vit(with(arguments(name + "2"), {"--ranks", "2", "--zero", "3"}));
+    run(arguments(name), 0);
+    run(with(arguments(name + "2"), {"--ranks", "2", "--zero", "3"}), 0);
     expect_same_checkpoints(folder / (name + "2"), folder / name);
     EXPECT_EQ(measurements(folder / (name + "2")), measurements(folder / name));
   };
   const Arguments rows = {"--batch", "4", "--accumulate", "4"};
   expect_the_same(
-      "vit", vit_arguments,
+      "vit", vit_arguments, run_vit,
       with(rows, {"--width", "64", "--layers", "3", "--drop-path", "0.2", "--recompute", "full"}));
-  expect_the_same("resnet", resnet_arguments, with(rows, {"--width", "16", "--optimizer", "adamw"}));
+  expect_the_same("resnet", resnet_arguments, run_vit, with(rows, {"--width", "16", "--optimizer", "adamw"}));
+  expect_the_same("lejepa", lejepa_arguments, run_jepa,
+                  with(rows, {"--local-views", "1", "--width", "64", "--init-from", folder / "encoder"}));
 }
 
 }  // namespace
