@@ -3,7 +3,8 @@
 
 Four workers train one GPT in turns, one at a time, and medians are compared: benchmarks/ranks_bench.cpp's program and
 benchmarks/torch_ddp.py, each as one process with two threads and as two processes with one thread each, over Gloo on
-loopback. A step has the same rows everywhere, as two micro-batches. Writes a list of {name, peer, cost_of_ranks,
+loopback. With --shared ranks share weights, gradients and the optimizer's state, here by ZeRO's stage 3 and there by
+FSDP2 (fully_shard of each block). A step has the same rows everywhere, as two micro-batches. Writes a list of {name, peer, cost_of_ranks,
 their_cost_of_ranks, ratio_alone, ratio_on_ranks} to build/bench/ranks.json: costs are times 2 x 1 / 1 x 2, ratios above 1 mean
 that Reprise is faster. On a machine that others use at the same time,
 `chrt -r 1 ./run bench ranks` keeps them away.
@@ -46,13 +47,15 @@ def threads(count):
 def bench(model, options):
     name, command, tuning = options.peer
     script = [command[0], str(ROOT / "benchmarks/torch_ddp.py"), "--threads"]
+    sharing, their_sharing = (["--zero", "3"], ["--fsdp"]) if options.shared else ([], [])
     workers = []
     try:
         ours = [str(options.binary.resolve())]
         workers.append(Worker("Reprise 1 x 2", ours, model, threads(RANKS)))
-        workers.append(RanksWorker("Reprise 2 x 1", ours, model, threads(1)))
+        workers.append(RanksWorker("Reprise 2 x 1", [*ours, *sharing], model, threads(1)))
         workers.append(Worker(f"{name} 1 x 2", [*script, str(RANKS)], model, {**threads(RANKS), **tuning}))
-        workers.append(RanksWorker(f"{name} DDP 2 x 1", [*script, "1"], model, {**threads(1), **tuning}))
+        workers.append(RanksWorker(f"{name} {'FSDP2' if options.shared else 'DDP'} 2 x 1", [*script, "1", *their_sharing],
+                                   model, {**threads(1), **tuning}))
         interleaved(workers, options.rounds)
         print_workers(model, workers)
         one, two, theirs, ddp = (worker.median("seconds_per_step") for worker in workers)
@@ -67,7 +70,7 @@ def bench(model, options):
 
 def main():
     options = parse_options(__doc__, MODELS, 5, "ranks.json", binary=ROOT / "build/cpu/bin/ranks_bench",
-                            default=MODELS[:1])
+                            default=MODELS[:1], flags=[("--shared", "ZeRO's stage 3 beside FSDP2")])
     found = peers(RANKS)
     if not found:
         sys.exit("bench: no PyTorch here; tools/setup_peers.sh installs it")

@@ -1,7 +1,7 @@
 // A GPT's training step on the ranks of a launcher's variables, timed: the worker that benchmarks/bench_ranks.py starts once
 // per rank.
 //
-//   ranks_bench --model gpt_6x384 --micro-batches 2
+//   ranks_bench --model gpt_6x384 --micro-batches 2 --zero 3
 //
 // A step has the case's rows, cut into micro-batches. Warms up; then, for each line "run" on rank 0's standard input, all ranks
 // run the case's steps, and rank 0 prints one JSON object. Ends with the input.
@@ -15,7 +15,7 @@
 #include "reprise/benchmarks/gpt_cases.h"
 #include "reprise/benchmarks/worker.h"
 #include "reprise/distributed/data_parallel/data_parallel.h"
-#include "reprise/nn/optim/adamw.h"
+#include "reprise/distributed/sharded/sharded_adamw.h"
 #include "reprise/nn/optim/groups.h"
 
 namespace rp = reprise;
@@ -25,6 +25,7 @@ namespace {
 struct Options {
   std::string model = "gpt_6x384";
   int64_t micro_batches = 2;
+  int zero = 0;
 };
 
 Options parse(int argc, char** argv) {
@@ -34,6 +35,8 @@ Options parse(int argc, char** argv) {
       o.model = argv[i + 1];
     else if (std::strcmp(argv[i], "--micro-batches") == 0)
       o.micro_batches = std::atoll(argv[i + 1]);
+    else if (std::strcmp(argv[i], "--zero") == 0)
+      o.zero = std::atoi(argv[i + 1]);
   }
   return o;
 }
@@ -55,7 +58,8 @@ int main(int argc, char** argv) {
   rp::manual_seed(1);
   rp::nn::Gpt model(chosen.model);
   rp::distributed::DataParallel parallel(model, *group);
-  rp::optim::AdamW optimizer(rp::optim::decay_matrices(model, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95});
+  rp::distributed::ShardedAdamW optimizer(parallel, rp::optim::decay_matrices(model, 1e-3, 0.1),
+                                          {.stage = options.zero, .adamw = {.beta1 = 0.9, .beta2 = 0.95}});
   const rp::Tensor tokens = rp::bench::random_tokens(chosen, rows, {}),
                    targets = rp::bench::random_tokens(chosen, rows, {});
   auto step = [&] {

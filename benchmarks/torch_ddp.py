@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A GPT's training step by PyTorch's DistributedDataParallel over Gloo, as the peer of benchmarks/ranks_bench.cpp: the same
-model, the same micro-batches, the same protocol. One process with WORLD_SIZE=1 trains without DDP.
+"""A GPT's training step by PyTorch's DistributedDataParallel over Gloo, or by FSDP2, as the peer of benchmarks/ranks_bench.cpp:
+the same model, the same micro-batches, the same protocol. One process with WORLD_SIZE=1 trains without DDP.
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 torch_ddp.py --model gpt_6x384 --threads 1
 """
@@ -13,6 +13,8 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch_gpt import MODELS, Gpt, adamw, memory_bytes
 
@@ -22,6 +24,7 @@ def main():
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--micro-batches", type=int, default=2)
+    parser.add_argument("--fsdp", action="store_true", help="share weights, gradients and state: fully_shard per block")
     options = parser.parse_args()
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     torch.set_num_threads(options.threads)
@@ -30,8 +33,13 @@ def main():
     torch.manual_seed(1337)
     shape = MODELS[options.model]
     model = Gpt(shape)
+    if options.fsdp:
+        mesh = init_device_mesh("cpu", (ranks,))
+        for block in model.h:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
     optimizer = adamw(list(model.parameters()))
-    forward = DistributedDataParallel(model) if ranks > 1 else model
+    forward = DistributedDataParallel(model) if ranks > 1 and not options.fsdp else model
     rows = shape.batch // options.micro_batches
     tokens, targets = torch.randint(shape.vocab, (2, rows, shape.tokens or shape.context))
 
@@ -39,7 +47,9 @@ def main():
         mine = options.micro_batches // ranks
         for number in range(mine):
             waits = ranks > 1 and number + 1 < mine
-            with forward.no_sync() if waits else contextlib.nullcontext():
+            if options.fsdp:
+                model.set_requires_gradient_sync(not waits)
+            with forward.no_sync() if waits and not options.fsdp else contextlib.nullcontext():
                 (forward(tokens, targets) / mine).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

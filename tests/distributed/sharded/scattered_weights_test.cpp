@@ -1,7 +1,8 @@
 // ZeRO's stage 3: the bits of one process for each way of recomputing; what a rank holds; what reading a weight outside of its
 // block gets.
 // labels: slow, concurrency
-// not in asan: */ScatteredGpt.*/bf16*
+// not in asan: Ways/ScatteredGpt.*/selective:Ways/ScatteredGpt.*/every2:Ways/ScatteredGpt.*/segments:Ways/ScatteredGpt.*/offload:Ways/ScatteredGpt.*/bf16:Ways/ScatteredGpt.*/bf16_full
+// not in tsan: Ways/ScatteredGpt.*/selective:Ways/ScatteredGpt.*/every2:Ways/ScatteredGpt.*/segments:Ways/ScatteredGpt.*/offload:Ways/ScatteredGpt.*/bf16:Ways/ScatteredGpt.*/bf16_full:Ways/ScatteredGpt.*/full:Ways/ScatteredGpt.*/bf16_full_reentrant
 #include "reprise/distributed/data_parallel/scattered_weights.h"
 
 #include <gtest/gtest.h>
