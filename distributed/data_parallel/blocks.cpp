@@ -33,7 +33,7 @@ TensorList beside(nn::Module& model, const std::vector<Block>& blocks) {
 
 }  // namespace
 
-std::vector<Block> numbered_blocks(nn::Module& model, const TensorList& leaves) {
+std::vector<Block> numbered_blocks(nn::Module& model, const TensorList& leaves, int64_t least) {
   std::vector<nn::Layer*> layers;
   std::string last;  // the name of the last one
   for (const auto& [name, module] : model.named_modules()) {
@@ -42,7 +42,13 @@ std::vector<Block> numbered_blocks(nn::Module& model, const TensorList& leaves) 
     layers.push_back(layer);
     last = name;
   }
-  return blocks_of(model, leaves, layers);
+  std::vector<Block> blocks = blocks_of(model, leaves, layers);
+  std::erase_if(blocks, [&](const Block& block) {
+    int64_t numel = 0;
+    for (size_t i : block.parameters) numel += leaves[i].numel();
+    return numel < least;
+  });
+  return blocks;
 }
 
 std::vector<Block> blocks_of(nn::Module& model, const TensorList& leaves,
@@ -67,6 +73,7 @@ std::vector<Block> blocks_of(nn::Module& model, const TensorList& leaves,
         std::ranges::find_if(named, [&](const auto& n) { return n.second.is_same(leaves[i]); });
     if (owners == 1 && owner && is_below(first->first, owner->name)) owner->parameters.push_back(i);
   }
+  std::erase_if(blocks, [](const Block& block) { return block.parameters.empty(); });
   return blocks;
 }
 

@@ -16,11 +16,11 @@ struct Block {
 };
 
 /// The outermost layers of `model` that have a number for a name, such as "h.0", in their order: those of BlockStacks,
-/// Sequentials and ModuleLists. `leaves`: what is trained.
-std::vector<Block> numbered_blocks(nn::Module& model, const TensorList& leaves);
+/// Sequentials and ModuleLists. `leaves`: what is trained. Without those that have fewer than `least` elements.
+std::vector<Block> numbered_blocks(nn::Module& model, const TensorList& leaves, int64_t least);
 
 /// These layers. Error unless they are different ones below `model`, and none is within another one. Parameters that two of
-/// them have, or one and what is around it, are no block's.
+/// them have, or one and what is around it, are no block's; blocks without any are left out.
 std::vector<Block> blocks_of(nn::Module& model, const TensorList& leaves,
                              const std::vector<nn::Layer*>& layers);
 

@@ -1,8 +1,6 @@
 #include "reprise/distributed/data_parallel/data_parallel.h"
 
 #include <algorithm>
-#include <limits>
-#include <ranges>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/meta.h"
@@ -321,32 +319,11 @@ void DataParallel::scatter_weights(const std::vector<nn::Layer*>& layers) {
   check_no_gradients("scatter_weights");
   scatter_gradients();
   if (group_.size() == 1) return;
-  std::vector<Block> blocks =
-      layers.empty() ? numbered_blocks(model_, leaves_) : blocks_of(model_, leaves_, layers);
-  std::erase_if(blocks, [&](const Block& block) {
-    int64_t numel = 0;
-    for (size_t i : block.parameters) numel += leaves_[i].numel();
-    return numel == 0 || (layers.empty() && numel < kernels::kSquaresPiece * group_.size());
-  });
+  std::vector<Block> blocks = layers.empty()
+                                  ? numbered_blocks(model_, leaves_, kernels::kSquaresPiece * group_.size())
+                                  : blocks_of(model_, leaves_, layers);
   if (blocks.empty()) return;
-  std::vector<bool> is_in_block(leaves_.size());
-  for (const Block& block : blocks)
-    for (size_t i : block.parameters) is_in_block[i] = true;
-  std::vector<size_t> rest;
-  for (size_t i = 0; i < leaves_.size(); ++i)
-    if (!is_in_block[i]) rest.push_back(i);
-  std::vector<Bucket> buckets;
-  std::vector<ScatteredWeights::Unit> units;
-  constexpr int64_t any = std::numeric_limits<int64_t>::max();
-  for (Block& block : std::views::reverse(blocks)) {  // backward ends with the first one
-    ScatteredWeights::Unit unit{std::move(block), {}};
-    for (Bucket& bucket : plan_buckets(leaves_, {any, any}, unit.block.parameters)) {
-      unit.buckets.push_back(buckets.size());
-      buckets.push_back(std::move(bucket));
-    }
-    units.insert(units.begin(), std::move(unit));
-  }
-  std::ranges::move(plan_buckets(leaves_, bucket_options_, rest), std::back_inserter(buckets));
+  auto [units, buckets] = plan_units(std::move(blocks), leaves_, bucket_options_);
   set_buckets(std::move(buckets));
   check_alike();
   scattered_ = std::make_shared<ScatteredWeights>(std::move(units), group_, leaves_, buckets_, shards_);

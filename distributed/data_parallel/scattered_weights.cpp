@@ -1,5 +1,7 @@
 #include "reprise/distributed/data_parallel/scattered_weights.h"
 
+#include <limits>
+
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/update_state.h"
@@ -15,8 +17,31 @@ struct Unseen {
 
 }  // namespace
 
-ScatteredWeights::ScatteredWeights(std::vector<Unit> units, ProcessGroup& group, const TensorList& leaves,
-                                   const std::vector<Bucket>& buckets, const Shards& shards)
+std::pair<std::vector<WeightUnit>, std::vector<Bucket>> plan_units(std::vector<Block> blocks,
+                                                                   const TensorList& leaves,
+                                                                   const BucketOptions& options) {
+  std::vector<bool> is_in_block(leaves.size());
+  std::vector<Bucket> buckets;
+  std::vector<WeightUnit> units(blocks.size());
+  constexpr int64_t whole = std::numeric_limits<int64_t>::max();
+  for (size_t u = blocks.size(); u-- > 0;) {
+    for (size_t i : blocks[u].parameters) is_in_block[i] = true;
+    for (Bucket& bucket : plan_buckets(leaves, {whole, whole}, blocks[u].parameters)) {
+      units[u].buckets.push_back(buckets.size());
+      buckets.push_back(std::move(bucket));
+    }
+    units[u].block = std::move(blocks[u]);
+  }
+  std::vector<size_t> rest;
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (!is_in_block[i]) rest.push_back(i);
+  for (Bucket& bucket : plan_buckets(leaves, options, rest)) buckets.push_back(std::move(bucket));
+  return {std::move(units), std::move(buckets)};
+}
+
+ScatteredWeights::ScatteredWeights(std::vector<WeightUnit> units, ProcessGroup& group,
+                                   const TensorList& leaves, const std::vector<Bucket>& buckets,
+                                   const Shards& shards)
     : group_(group),
       leaves_(leaves),
       buckets_(buckets),
@@ -26,7 +51,7 @@ ScatteredWeights::ScatteredWeights(std::vector<Unit> units, ProcessGroup& group,
       unit_of_(leaves.size()) {
   const Unseen guard;
   MemoryScope scope(MemoryCategory::parameters);
-  for (Unit& unit : units) {
+  for (WeightUnit& unit : units) {
     for (size_t i : unit.block.parameters) {
       const optim::ElementRange& own = shards.of_parameter(i, group.rank()).range;
       const Tensor flat = leaves[i].detach().reshape({leaves[i].numel()});

@@ -19,15 +19,22 @@
 
 namespace reprise::distributed {
 
+/// A block that is gathered and freed at once: its weights are those of its buckets.
+struct WeightUnit {
+  Block block;
+  std::vector<size_t> buckets;
+};
+
+/// The units of blocks, in their order, and all buckets of `leaves`. Those of the last unit come first, as backward ends with the
+/// first one; then those of what is in no block.
+std::pair<std::vector<WeightUnit>, std::vector<Bucket>> plan_units(std::vector<Block> blocks,
+                                                                   const TensorList& leaves,
+                                                                   const BucketOptions& options);
+
 class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
  public:
-  /// A block's weights are those of its buckets.
-  struct Unit {
-    Block block;
-    std::vector<size_t> buckets;
-  };
   /// Takes the weights of all units away, but for this rank's shards. The last three outlive this.
-  ScatteredWeights(std::vector<Unit> units, ProcessGroup& group, const TensorList& leaves,
+  ScatteredWeights(std::vector<WeightUnit> units, ProcessGroup& group, const TensorList& leaves,
                    const std::vector<Bucket>& buckets, const Shards& shards);
   ~ScatteredWeights();
   /// Gathers units as their blocks are called, from now on.
@@ -50,7 +57,7 @@ class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
 
  private:
   struct State {
-    Unit unit;
+    WeightUnit unit;
     bool is_whole = false;
     size_t not_ready = 0;  // parameters, in this pass
     std::vector<uint64_t> versions{};
