@@ -69,6 +69,7 @@
 #include "reprise/distributed/imagined/imagined_group.h"
 #include "reprise/distributed/process_group.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/io/arrays/npy.h"
 #include "reprise/io/images/decode.h"
 #include "reprise/io/images/jpeg.h"

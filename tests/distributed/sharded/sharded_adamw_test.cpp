@@ -1,6 +1,7 @@
 // ShardedAdamW: weights, norms and state of AdamW in one process, to the bit, on 1 to 4 ranks at stages 0 to 3.
 // labels: slow, concurrency
 // not in asan: Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16
+// not in tsan: Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16:Cases/ShardedBits.*/f16withascale
 #include "reprise/distributed/sharded/sharded_adamw.h"
 
 #include <gtest/gtest.h>
