@@ -19,8 +19,8 @@ struct GenerateOptions {
   std::vector<std::vector<int32_t>> stop{};
   /// Called with each token as it is chosen, and the number of its prompt; false ends the sequence.
   std::function<bool(int64_t prompt, int32_t token)> on_token{};
-  /// Keep keys and values, so that a token costs one pass over the weights; the tokens are the same. Not where blocks had hooks
-  /// or were replaced.
+  /// Keep keys and values, so that a token costs one pass over the weights; the tokens are the same. Not where a block had
+  /// hooks, which its call alone runs.
   bool cache = true;
 };
 
