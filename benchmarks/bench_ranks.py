@@ -3,11 +3,11 @@
 
 Four workers train one GPT in turns, one at a time, and medians are compared: benchmarks/ranks_bench.cpp's program and
 benchmarks/torch_ddp.py, each as one process with two threads and as two processes with one thread each, over Gloo on
-loopback. With --shared ranks share weights, gradients and the optimizer's state, here by ZeRO's stage 3 and there by
-FSDP2 (fully_shard of each block). A step has the same rows everywhere, as two micro-batches. Writes a list of {name, peer, cost_of_ranks,
-their_cost_of_ranks, ratio_alone, ratio_on_ranks} to build/bench/ranks.json: costs are times 2 x 1 / 1 x 2, ratios above 1 mean
-that Reprise is faster. On a machine that others use at the same time,
-`chrt -r 1 ./run bench ranks` keeps them away.
+loopback. With --shared ranks share weights, gradients and the optimizer's state, here by ZeRO's stage 3 and there by FSDP2
+(fully_shard of each block). A step has the same rows everywhere, as two micro-batches. Writes a list of {name, peer,
+cost_of_ranks, their_cost_of_ranks, ratio_alone, ratio_on_ranks} to build/bench/ranks.json: costs are times 2 x 1 / 1 x 2,
+ratios above 1 mean that Reprise is faster. On a machine that others use at the same time, `chrt -r 1 ./run bench ranks` keeps
+them away.
 """
 import json
 import os

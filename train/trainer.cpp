@@ -330,7 +330,8 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Dat
   check(!task.ema || !parallel.scattered_weights(),
         "train: averages follow whole weights, and ranks share these (ZeRO, stage 3): at stages 0 to 2 there "
         "are averages");
-  std::optional<distributed::WholeWeights> whole(parallel);
+  std::optional<distributed::WholeWeights> whole(
+      parallel);  // on all ranks, whatever folder each of them sees
   int64_t first_step =
       options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : 0;
   whole.reset();

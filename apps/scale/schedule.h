@@ -4,8 +4,9 @@
 // Stages 0 to 2: a bucket starts once its gradients are ready and the bucket before has been sent. The optimizer waits for the last
 // one; at stages 1 and 2 it updates its part and the weights are then gathered, bucket by bucket. Stage 1 sends whole sums of
 // gradients, as Reprise's does, stage 2 a rank's part of them.
-// Stage 3 is as in FSDP2, which shares what is around the blocks too: a layer's weights are gathered before its forward and again before its
-// backward, while the layer before computes, so that two are there at once; its gradients are scattered after its backward.
+// Stage 3 is as in FSDP2, which shares what is around the blocks too: a layer's weights are gathered before its forward and
+// again before its backward, while the layer before computes, so that two are there at once; its gradients are scattered after
+// its backward.
 // Not simulated: kernels of communication that slow those of computation down; gathers of losses and norms; reading of data.
 #pragma once
 

@@ -70,6 +70,14 @@ LentMemory::LentMemory(Tensor leaf) : leaf_(std::move(leaf)) {
   leaf_.set_data(Tensor::hollow({nullptr, leaf_.shape(), leaf_.strides(), leaf_.dtype(), leaf_.device()}));
 }
 
+LentMemory::~LentMemory() {
+  const bool has_views = leaf_.storage().use_count() > 1;  // these go on sharing its storage
+  if (leaf_.is_hollow() || !place_.defined() || has_views) return;
+  leaf_.set_data(place_);
+  place_ = {};
+  free_unviewed();
+}
+
 const Tensor& LentMemory::place() {
   if (!place_.defined()) place_ = Loans::all().find(*leaf_.storage());
   MemoryScope scope(MemoryCategory::parameters);

@@ -16,6 +16,9 @@ class LentMemory {
  public:
   /// Takes the data of `leaf` away; in its memory stays nothing. Error unless it is a leaf and contiguous.
   explicit LentMemory(Tensor leaf);
+  /// What is lent is the leaf's for good.
+  ~LentMemory();
+  LentMemory(const LentMemory&) = delete;
   /// Memory of the leaf's form, to put its values into before it is lent.
   const Tensor& place();
   /// The leaf is what is in the place. Its version stays: these are the values that it had.
