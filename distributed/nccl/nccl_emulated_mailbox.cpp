@@ -69,11 +69,13 @@ void Mailbox::leave() {
   files::remove(folder_, error);  // fails while others are in it
 }
 
+// The folder goes in one step, so that no message looks taken before the folder is gone.
 void Mailbox::abort() {
   is_aborted_ = true;
+  const files::path aborted = folder_.string() + detail::join(".aborted-by-", rank_);
   std::error_code error;
-  do files::remove_all(folder_, error);
-  while (error == std::errc::directory_not_empty);  // a message that came meanwhile
+  files::rename(folder_, aborted, error);  // fails where another rank has aborted
+  files::remove_all(aborted, error);
 }
 
 }  // namespace reprise::distributed::emulated

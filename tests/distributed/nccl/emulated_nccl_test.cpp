@@ -14,6 +14,7 @@
 #include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/nccl/nccl_emulated.h"
+#include "reprise/distributed/nccl/nccl_emulated_mailbox.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/simt/emulator/sanitizer.h"
@@ -270,6 +271,21 @@ TEST_F(EmulatedNccl, UnequalMessagesWaitUntilTheyAreAborted) {
   other.join();
   EXPECT_EQ(first, "late");
   EXPECT_EQ(second, "late");
+}
+
+TEST_F(EmulatedNccl, NoMessageLooksTakenWhileACommunicatorIsAborted) {
+  const std::string id = detail::join(getpid(), "-mailbox");
+  emulated::Mailbox first(id, 0), second(id, 1);
+  std::vector<std::string> messages;
+  for (int i = 0; i < 2000; ++i) messages.push_back(first.put(1, "words", 5));
+  std::thread other([&] { second.abort(); });
+  const std::filesystem::path folder = std::filesystem::path(messages[0]).parent_path();
+  int looked_taken = 0;
+  while (std::filesystem::exists(folder))
+    for (const std::string& message : messages) looked_taken += first.is_taken(message);
+  other.join();
+  EXPECT_EQ(looked_taken, 0);
+  first.abort();
 }
 
 TEST_F(EmulatedNccl, SetsWhatTheUserHasNot) {
