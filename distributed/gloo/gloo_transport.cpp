@@ -29,7 +29,7 @@ namespace {
 using Buffer = ::gloo::transport::UnboundBuffer;
 using std::chrono::milliseconds;
 
-constexpr uint64_t proof_tag = ~uint64_t(0);
+constexpr uint64_t proof_tag = ~uint64_t(0), fence_tag = proof_tag - 1;
 constexpr size_t most_notes = 64;  // on their way to one rank: a rank is not further ahead of its neighbour
 constexpr milliseconds goodbye_time{200};   // a connection ended: its rank's goodbye may still be on its way
 constexpr milliseconds verdict_time{2000};  // for the hub to say why
@@ -61,6 +61,7 @@ class GlooTransport final : public Transport {
     connect();
     for (const int port : ports_) close_listener(port);
     prove(deadline);
+    offer_fences();
   }
 
   ~GlooTransport() override {
@@ -126,10 +127,13 @@ class GlooTransport final : public Transport {
     abort_waits();
   }
 
-  // What others have still to read is on its way before connections end.
+  // Others have read what this rank sent before connections end: what is on its way then is lost.
   void leave() override {
     if (std::exchange(has_left_, true)) return;
-    if (!is_failed_ && !hub_->failure()) deliver_notes();
+    if (!is_failed_ && !hub_->failure()) {
+      deliver_notes();
+      pass_fences();
+    }
     hub_->say_goodbye();
     for (int r = 0; r < ranks_; ++r)
       if (r != rank_) context_->getPair(r)->close();
@@ -231,24 +235,28 @@ class GlooTransport final : public Transport {
   }
 
   void wait(Buffer& buffer, Way way, int peer, Clock::time_point deadline, Failure (*late)(int) = late_data) {
+    const auto error = try_wait(buffer, way, deadline);
+    if (!error) return;
+    if (Clock::now() >= deadline && !hub_->failure()) throw TransportError(late(peer));
+    throw TransportError(cause(peer, *error));
+  }
+
+  // What went wrong, if something did.
+  std::optional<std::string> try_wait(Buffer& buffer, Way way, Clock::time_point deadline) {
     {
       std::lock_guard lock(waits_mutex_);
       waits_.push_back({&buffer, way});
     }
     if (is_failed_ || hub_->failure()) abort_waits();
-    bool is_done = false;
-    std::string error = "the wait was ended";
+    std::optional<std::string> error;
     try {
       const auto time = std::max(milliseconds(1), std::chrono::ceil<milliseconds>(deadline - Clock::now()));
-      is_done = way == Way::in ? buffer.waitRecv(nullptr, time) : buffer.waitSend(nullptr, time);
+      if (!(way == Way::in ? buffer.waitRecv(nullptr, time) : buffer.waitSend(nullptr, time)))
+        error = "the wait was ended";
     } catch (const ::gloo::Exception& thrown) { error = thrown.what(); }
-    {
-      std::lock_guard lock(waits_mutex_);
-      std::erase_if(waits_, [&](const Wait& wait) { return wait.buffer == &buffer; });
-    }
-    if (is_done) return;
-    if (Clock::now() >= deadline && !hub_->failure()) throw TransportError(late(peer));
-    throw TransportError(cause(peer, error));
+    std::lock_guard lock(waits_mutex_);
+    std::erase_if(waits_, [&](const Wait& wait) { return wait.buffer == &buffer; });
+    return error;
   }
 
   // Why a connection to `peer` failed: as the hub says, else as Gloo does.
@@ -269,12 +277,36 @@ class GlooTransport final : public Transport {
       wait.way == Way::in ? wait.buffer->abortWaitRecv() : wait.buffer->abortWaitSend();
   }
 
+  // A rank that has left takes no more notes; others still do.
   void deliver_notes() {
     const auto deadline = Clock::now() + context_->getTimeout();
-    try {
-      for (auto& [to, notes] : notes_)
-        for (auto& sent : notes) wait(*sent->buffer, Way::out, to, deadline);
-    } catch (const TransportError&) {}  // the others know by now
+    for (auto& [to, notes] : notes_)
+      for (auto& sent : notes) try_wait(*sent->buffer, Way::out, deadline);
+  }
+
+  // A byte for each rank, which Gloo's thread sends once that rank asks for it: it has read then what the rank sent before.
+  void offer_fences() {
+    for (int r = 0; r < ranks_; ++r) {
+      if (r == rank_) continue;
+      fences_.push_back(context_->createUnboundBuffer(&fence_, 1));
+      start([&] { fences_.back()->send(r, fence_tag); }, r);
+    }
+  }
+
+  // A rank whose connection has ended reads no more.
+  void pass_fences() {
+    const auto deadline = Clock::now() + context_->getTimeout();
+    std::vector<char> bytes(size_t(ranks_), 0);
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    for (int r = 0; r < ranks_; ++r) {
+      if (r == rank_) continue;
+      auto buffer = context_->createUnboundBuffer(&bytes[size_t(r)], 1);
+      try {
+        buffer->recv(r, fence_tag);
+        buffers.push_back(std::move(buffer));
+      } catch (const ::gloo::Exception&) {}
+    }
+    for (const auto& buffer : buffers) try_wait(*buffer, Way::in, deadline);
   }
 
   struct Wait {
@@ -292,6 +324,8 @@ class GlooTransport final : public Transport {
   std::mutex waits_mutex_, notes_mutex_;
   std::vector<Wait> waits_;
   std::map<int, std::deque<std::unique_ptr<SentNote>>> notes_;  // by rank
+  char fence_ = 0;
+  std::vector<std::unique_ptr<Buffer>> fences_;
   std::atomic<bool> is_failed_{false}, is_connected_{false};
   bool has_left_ = false;
   std::unique_ptr<HubClient> hub_;  // last: its thread uses what stands above
