@@ -37,4 +37,18 @@ void parse_arguments(CLI::App& app, int argc, char** argv) {
   }
 }
 
+std::set<std::string> names_in(const CLI::App& group) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : group.get_options())
+    if (!option->get_lnames().empty()) names.insert(option->get_lnames().front());
+  return names;
+}
+
+std::string given_in(const CLI::App& group) {
+  std::string given;
+  for (const std::string& name : names_in(group))
+    if (group.get_option("--" + name)->count() > 0) given += (given.empty() ? "--" : ", --") + name;
+  return given;
+}
+
 }  // namespace reprise::apps

@@ -4,7 +4,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "reprise/apps/common/models/gpt_description.h"
+#include "reprise/apps/common/models/given_weights.h"
+#include "reprise/apps/common/models/language_description.h"
 #include "reprise/apps/convert/model_config.h"
 #include "reprise/apps/convert/options.h"
 #include "reprise/apps/convert/source.h"
@@ -28,10 +29,11 @@ using Writer = std::function<void(const std::string& folder)>;
 const Metadata pytorch = {{"format", "pt"}};  // without it transformers 4 refuses a file
 
 const char* name_of(nn::Architecture architecture) {
-  return architecture == nn::Architecture::vit    ? "ViT"
-         : architecture == nn::Architecture::gpt  ? "GPT-2"
-         : architecture == nn::Architecture::unet ? "UNet"
-                                                  : "ResNet";
+  return architecture == nn::Architecture::vit     ? "ViT"
+         : architecture == nn::Architecture::gpt   ? "GPT-2"
+         : architecture == nn::Architecture::unet  ? "UNet"
+         : architecture == nn::Architecture::llama ? "Llama"
+                                                   : "ResNet";
 }
 
 bool is_classifier(const Source& source) {
@@ -73,8 +75,8 @@ Writer to_timm(const Source& source) {
 
 Writer to_hf(const Source& source) {
   const nn::Architecture architecture = source.weights.kind.architecture;
-  check(architecture == nn::Architecture::vit || architecture == nn::Architecture::gpt,
-        "--to hf: there are ViT and GPT-2, this is a ", name_of(architecture));
+  check(architecture == nn::Architecture::vit || is_language_model(source.weights.options),
+        "--to hf: there are ViT, GPT-2 and Llama, this is a ", name_of(architecture));
   const nn::NamedTensors& tensors = source.weights.tensors;
   const DType dtype = tensors.front().second.dtype();
   std::map<std::string, std::string> texts;
@@ -86,8 +88,9 @@ Writer to_hf(const Source& source) {
     texts = {{"config.json", hf_config(source.classifier, dtype)},
              {"preprocessor_config.json", hf_preprocessor(source.classifier)}};
   } else {
-    check(source.gpt.bias, "--to hf: a GPT-2 there has biases, this one has none");
-    texts = {{"config.json", hf_config(source.gpt, dtype)}};
+    const auto* gpt = std::get_if<nn::GptOptions>(&source.language);
+    check(!gpt || gpt->bias, "--to hf: a GPT-2 there has biases, this one has none");
+    texts = {{"config.json", hf_config(source.language, dtype)}};
   }
   return files(nn::write_dialect(tensors, {architecture, nn::Naming::hugging_face}), std::move(texts));
 }
@@ -96,15 +99,15 @@ Writer to_llm_c(const Source& source) {
   check(source.weights.kind.architecture == nn::Architecture::gpt, "--to llm.c: there is GPT-2, this is a ",
         name_of(source.weights.kind.architecture));
   return [&source](const std::string& folder) {
-    io::write_llm_c(folder + "/model.bin", {.heads = source.gpt.heads, .tensors = source.weights.tensors});
+    io::write_llm_c(folder + "/model.bin", {.heads = std::get<nn::GptOptions>(source.language).heads,
+                                            .tensors = source.weights.tensors});
   };
 }
 
 // A checkpoint of step 0, which `vit eval` and `gpt sample` take; weights alone, where no program has such a model.
 Writer to_reprise(const Source& source) {
   Description description;
-  const nn::Architecture architecture = source.weights.kind.architecture;
-  if (architecture == nn::Architecture::gpt) description = describe(source.gpt);
+  if (is_language_model(source.weights.options)) description = describe(source.language);
   const auto* vit = std::get_if<nn::VitOptions>(&source.classifier.model);
   if (is_classifier(source) && !(vit && vit->pool == nn::Pool::none))
     description = describe(source.classifier);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "reprise/apps/common/models/classifier.h"
-#include "reprise/nn/models/gpt.h"
+#include "reprise/apps/common/models/language_model.h"
 
 namespace reprise::apps::convert {
 
@@ -14,7 +14,7 @@ std::string timm_config(const Classifier& classifier);
 
 /// config.json for transformers' `from_pretrained(FOLDER)`. `dtype`: of the weights.
 std::string hf_config(const Classifier& classifier, DType dtype);
-std::string hf_config(const nn::GptOptions& options, DType dtype);
+std::string hf_config(const LanguageModelOptions& options, DType dtype);
 std::string hf_preprocessor(const Classifier& classifier);
 
 }  // namespace reprise::apps::convert

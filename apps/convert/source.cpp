@@ -99,6 +99,7 @@ Source read_source(const std::string& path, const std::string& part, int64_t hea
   GivenWeights given = read_given_weights(path);
   take_part(given, part, path);
   const ModelConfig config = read_model_config(given.folder);
+  leave_out_tied_head(given, config);
   return train::about(path, [&] {
     Source source{.weights = nn::read_dialect(std::move(given.tensors))};
     const nn::ModelOptions& options = source.weights.options;
@@ -111,8 +112,8 @@ Source read_source(const std::string& path, const std::string& part, int64_t hea
     }
     if (const auto* resnet = std::get_if<nn::ResNetOptions>(&options))
       source.classifier = resnet_classifier(given, config, *resnet, source.assumed);
-    if (const auto* gpt = std::get_if<nn::GptOptions>(&options))
-      source.gpt = gpt_options_of(given, config, *gpt, heads, source.assumed);
+    if (is_language_model(options))
+      source.language = language_options_of(given, config, options, heads, source.assumed);
     return source;
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "reprise/apps/common/models/classifier.h"
+#include "reprise/apps/common/models/language_model.h"
 #include "reprise/nn/dialects/dialect.h"
 
 namespace reprise::apps::convert {
@@ -9,7 +10,7 @@ namespace reprise::apps::convert {
 struct Source {
   nn::ModelWeights weights;
   Classifier classifier{};             ///< of a Vit or ResNet
-  nn::GptOptions gpt{};                ///< of a Gpt
+  LanguageModelOptions language{};     ///< of a Gpt or Llama
   std::vector<std::string> assumed{};  ///< sentences on what no file says, and was taken
 };
 

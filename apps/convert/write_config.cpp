@@ -168,7 +168,9 @@ std::string hf_config(const Classifier& c, DType dtype) {
   return config.str() + "\n";
 }
 
-std::string hf_config(const nn::GptOptions& o, DType dtype) {
+namespace {
+
+std::string config_of(const nn::GptOptions& o, DType dtype) {
   const int64_t gpt2_vocabulary = 50257;
   Object config;
   config.add("architectures", "[\"GPT2LMHeadModel\"]")
@@ -187,6 +189,32 @@ std::string hf_config(const nn::GptOptions& o, DType dtype) {
   const std::string end_of_text =
       o.vocab_size >= gpt2_vocabulary ? std::to_string(gpt2_vocabulary - 1) : "null";
   return config.add("bos_token_id", end_of_text).add("eos_token_id", end_of_text).str() + "\n";
+}
+
+// Qwen 2 is a Llama with biases of queries, keys and values.
+std::string config_of(const nn::LlamaOptions& o, DType dtype) {
+  Object config;
+  config.add("architectures", o.qkv_bias ? "[\"Qwen2ForCausalLM\"]" : "[\"LlamaForCausalLM\"]")
+      .add("model_type", o.qkv_bias ? "\"qwen2\"" : "\"llama\"")
+      .add("dtype", torch_name(dtype))
+      .add("vocab_size", o.vocab_size)
+      .add("max_position_embeddings", o.context)
+      .add("hidden_size", o.width)
+      .add("intermediate_size", o.hidden)
+      .add("num_hidden_layers", o.layers)
+      .add("num_attention_heads", o.heads)
+      .add("num_key_value_heads", o.kv_heads)
+      .add("hidden_act", "\"silu\"")
+      .add("rms_norm_eps", o.norm_eps)
+      .add("rope_theta", o.rope_theta)
+      .add("tie_word_embeddings", o.tied);
+  return config.add("bos_token_id", "null").add("eos_token_id", "null").str() + "\n";
+}
+
+}  // namespace
+
+std::string hf_config(const LanguageModelOptions& options, DType dtype) {
+  return std::visit([&](const auto& o) { return config_of(o, dtype); }, options);
 }
 
 std::string hf_preprocessor(const Classifier& c) {

@@ -42,13 +42,16 @@ int run_eval(const EvalCommand& command) {
   use_attention(command.attention, device);
   LoadedRun run = load_run(command.run, device);
   const train::PrecisionScope precision = precision_scope(command, device, run.folder);
-  take_precision(*run.model, command, run.folder);
+  take_precision(run.model->module(), command, run.folder);
   DataOptions data = command.data.data.empty() ? trained_on(run.folder) : command.data;
-  data.vocab_size = run.model->options().vocab_size;
+  data.vocab_size = run.model->vocab_size();
   Corpus corpus = load_corpus(data, std::move(run.tokenizer));
-  check(corpus.vocab_size == run.model->options().vocab_size, "eval: the data has a vocabulary of ",
-        corpus.vocab_size, ", the model of ", run.folder, " one of ", run.model->options().vocab_size);
-  double loss = evaluate(*run.model, *corpus.validation, command.batch, 0);
+  check(corpus.vocab_size == run.model->vocab_size(), "eval: the data has a vocabulary of ",
+        corpus.vocab_size, ", the model of ", run.folder, " one of ", run.model->vocab_size());
+  check(command.context <= run.model->context(), "--context ", command.context, ": the model of ", run.folder,
+        " sees at most ", run.model->context(), " tokens at once");
+  double loss =
+      evaluate(*run.model, *corpus.validation, {.batch = command.batch, .context = command.context});
   check(std::isfinite(loss), "eval: the loss of ", run.folder, " over ", data.data, " is ", loss,
         ": its weights are not finite, or too large");
   train::print("validation loss {:.4f} nats a token, perplexity {:.2f}, over {} tokens of {}\n", loss,

@@ -27,29 +27,28 @@ std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::strin
   return tokenizer.encode(prompt, {source});
 }
 
-std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
-                     int64_t number) {
+std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
+                     const GenerateOptions& options, int64_t number) {
   std::vector<int32_t> ids;
   if (tokenizer) ids = prompt_ids(*tokenizer, options.prompt);
   if (ids.empty()) ids.push_back(tokenizer ? tokenizer->end_of_text().value_or(0) : 0);
   train::stop_if_interrupted();
-  const auto added = reprise::generate(model, std::span(&ids, 1),
-                                       {.tokens = options.tokens,
-                                        .sampling = options.sampling,
-                                        .seed = uint64_t(options.seed) + uint64_t(number),
-                                        .on_token = [](int64_t, int32_t) {
-                                          train::stop_if_interrupted();
-                                          return true;
-                                        }});
+  const auto added = model.generate(std::span(&ids, 1), {.tokens = options.tokens,
+                                                         .sampling = options.sampling,
+                                                         .seed = uint64_t(options.seed) + uint64_t(number),
+                                                         .on_token = [](int64_t, int32_t) {
+                                                           train::stop_if_interrupted();
+                                                           return true;
+                                                         }});
   ids.insert(ids.end(), added[0].begin(), added[0].end());
   return as_text(tokenizer, ids);
 }
 
-double evaluate(nn::Gpt& model, const io::TokenDataset& data, int64_t batch, int64_t batches) {
-  nn::EvalScope scope(model);
-  io::SequentialWindows windows(data, model.options().context, batch);
-  int64_t all = windows.batches(), used = batches > 0 ? std::min(batches, all) : all;
-  const Device device = model.wte.weight.device();
+double evaluate(const LanguageModel& model, const io::TokenDataset& data, const Evaluation& o) {
+  nn::EvalScope scope(model.module());
+  io::SequentialWindows windows(data, o.context > 0 ? o.context : model.context(), o.batch);
+  int64_t all = windows.batches(), used = o.batches > 0 ? std::min(o.batches, all) : all;
+  const Device device = model.device();
   double total = 0;
   int64_t tokens = 0;
   for (int64_t i = 0; i < used; ++i) {

@@ -16,11 +16,16 @@ std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::strin
 /// Continues `options.prompt` by `options.tokens` tokens; `number` is the sample's, so that samples differ.
 /// The model sees what its context holds (nn/generation/generate.h). Without a tokenizer the prompt is ignored and the text is token
 /// ids. Error if the prompt cannot be encoded. train::Interrupted after a signal, as is `evaluate`.
-std::string generate(nn::Gpt& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
-                     int64_t number);
+std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
+                     const GenerateOptions& options, int64_t number);
 
-/// Mean cross-entropy over `data`, in nats a token, weighed by tokens; `batches` 0: all of it, else that many
-/// spread evenly over it.
-double evaluate(nn::Gpt& model, const io::TokenDataset& data, int64_t batch, int64_t batches);
+struct Evaluation {
+  int64_t batch = 12;   ///< sequences at once
+  int64_t batches = 0;  ///< so many, spread evenly over the data; 0: all of it
+  int64_t context = 0;  ///< tokens the model sees at once; 0: as many as it can
+};
+
+/// Mean cross-entropy over `data`, in nats per token, weighed by tokens.
+double evaluate(const LanguageModel& model, const io::TokenDataset& data, const Evaluation& evaluation);
 
 }  // namespace reprise::apps::gpt

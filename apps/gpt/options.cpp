@@ -5,8 +5,10 @@
 
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/models/description.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/gpt/model.h"
+#include "reprise/core/quote.h"
 #include "reprise/train/option_error.h"
 
 namespace reprise::apps::gpt {
@@ -56,20 +58,43 @@ void add_generate_options(CLI::App& app, GenerateOptions& o) {
   group->add_option("--sample-seed", o.seed, "Seed of the samples")->transform(whole_from(0));
 }
 
-void add_model_options(CLI::App& app, nn::GptOptions& o) {
-  auto* group = app.add_option_group("Model");
-  group->add_option("--layers", o.layers, "Transformer blocks")->transform(whole_from(1));
-  group->add_option("--heads", o.heads, "Attention heads a block")->transform(whole_from(1));
-  group->add_option("--width", o.width, "Size of the residual stream")->transform(whole_from(1));
-  group->add_option("--context", o.context, "Tokens the model sees at once")->transform(whole_from(1));
-  group->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
-  group->add_flag("--bias,!--no-bias", o.bias, "Biases in linear layers and norms")->default_str("true");
+// The options that one kind of model alone has are a group of this name.
+constexpr const char* gpt_group = "GPT";
+constexpr const char* llama_group = "Llama";
+
+void add_model_options(CLI::App& app, TrainCommand& c) {
+  nn::GptOptions& o = c.gpt;
+  auto* any = app.add_option_group("Model");
+  any->add_option("--model", c.model,
+                  "gpt (GPT-2: learned positions, LayerNorm, GELU) or llama (rotary positions,\n"
+                  "RMSNorm, SwiGLU)")
+      ->check(CLI::IsMember({"gpt", "llama"}));
+  any->add_option("--layers", o.layers, "Transformer blocks")->transform(whole_from(1));
+  any->add_option("--heads", o.heads, "Attention heads a block")->transform(whole_from(1));
+  any->add_option("--width", o.width, "Size of the residual stream")->transform(whole_from(1));
+  any->add_option("--context", o.context, "Tokens the model sees at once")->transform(whole_from(1));
+  auto* gpt = app.add_option_group(gpt_group);
+  gpt->add_option("--dropout", o.dropout, "Probability of dropout")->check(probability());
+  gpt->add_flag("--bias,!--no-bias", o.bias, "Biases in linear layers and norms")->default_str("true");
+  nn::LlamaOptions& l = c.llama;
+  auto* llama = app.add_option_group(llama_group);
+  llama->add_option("--kv-heads", l.kv_heads, "Heads of keys and values, which others share (0: --heads)")
+      ->transform(whole_from(0));
+  llama->add_option("--hidden", l.hidden, "Width inside SwiGLU (0: 8/3 of --width)")
+      ->transform(whole_from(0));
+  llama
+      ->add_option("--rope-theta", l.rope_theta, "Of rotary positions: the slowest turn is 1/theta per token")
+      ->check(number_above_0());
+  llama->add_option("--norm-eps", l.norm_eps, "Added to mean squares in RMSNorm")->check(number_above_0());
+  llama->add_flag("--tied,!--no-tied", l.tied, "The head is the table of tokens")->default_str("false");
+  llama->add_flag("--qkv-bias,!--no-qkv-bias", l.qkv_bias, "Biases of queries, keys and values (Qwen 2)")
+      ->default_str("false");
 }
 
 void add_train(CLI::App& app, TrainCommand& o) {
-  auto* train = app.add_subcommand("train", "Train a GPT");
+  auto* train = app.add_subcommand("train", "Train a GPT or a Llama");
   add_data_options(*train, o.data);
-  add_model_options(*train, o.model);
+  add_model_options(*train, o);
   add_optimizer_options(*train, o, "Sequences");
   add_run_options(*train, o, "gpt");
   add_generate_options(*train, o.generate);
@@ -88,6 +113,8 @@ void add_eval(CLI::App& app, EvalCommand& o) {
   auto* eval = app.add_subcommand("eval", "Loss of a trained model over a whole held-out split");
   add_read_run_option(*eval, o.run);
   eval->add_option("--batch", o.batch, "Sequences at once")->transform(whole_from(1));
+  eval->add_option("--context", o.context, "Tokens the model sees at once (0: as many as it can)")
+      ->transform(whole_from(0));
   add_device_options(*eval, o);
   add_data_options(*eval, o.data);
 }
@@ -103,35 +130,77 @@ void add_flight(CLI::App& app, std::string& run) {
 // What works on two CPU cores in minutes: nanoGPT's small recipe, a little wider.
 TrainCommand default_train() {
   TrainCommand o;
-  o.model = {.vocab_size = 0, .context = 64, .layers = 4, .heads = 4, .width = 128};
+  o.gpt = {.vocab_size = 0, .context = 64, .layers = 4, .heads = 4, .width = 128};
   o.trainer.schedule = {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 4000};
   return o;
+}
+
+std::map<std::string, std::string> own_sizes(const nn::GptOptions& o) {
+  return {{"model", "gpt"}, {"bias", o.bias ? "true" : "false"}};
+}
+
+std::map<std::string, std::string> own_sizes(const nn::LlamaOptions& o) {
+  return {{"model", "llama"},
+          {"kv-heads", std::to_string(o.kv_heads)},
+          {"hidden", std::to_string(o.hidden)},
+          {"rope-theta", shortest(o.rope_theta)},
+          {"norm-eps", shortest(o.norm_eps)},
+          {"tied", o.tied ? "true" : "false"},
+          {"qkv-bias", o.qkv_bias ? "true" : "false"}};
 }
 
 // What nothing else says is as the weights to start from have it.
 void take_sizes_of_weights(CLI::App& train, const TrainCommand& c) {
   const std::string& from = c.init_from;
-  const char* sizes[] = {"--layers", "--heads", "--width", "--context", "--bias"};
+  const char* sizes[] = {"--model", "--layers", "--heads", "--width", "--context", "--bias"};
   auto is_given = [&](const char* name) { return train.get_option(name)->count() > 0; };
   if (from.empty() || c.trainer.resume || std::all_of(std::begin(sizes), std::end(sizes), is_given)) return;
-  const int64_t heads = is_given("--heads") ? c.model.heads : 0;
-  const nn::GptOptions o =
-      train::under_option("--init-from", [&] { return read_gpt_weights(from, heads).options; });
-  take_defaults(train,
-                {{"layers", std::to_string(o.layers)},
-                 {"heads", std::to_string(o.heads)},
-                 {"width", std::to_string(o.width)},
-                 {"context", std::to_string(o.context)},
-                 {"bias", o.bias ? "true" : "false"}},
-                "--init-from " + from);
+  const int64_t heads = is_given("--heads") ? c.gpt.heads : 0;
+  const LanguageModelOptions options =
+      train::under_option("--init-from", [&] { return read_language_weights(from, heads).options; });
+  check(!is_given("--model") || options.index() == c.model_options().index(), "--model ", c.model,
+        ": the weights of --init-from ", printable(from), " are of a ", kind_of(options));
+  std::map<std::string, std::string> values = std::visit(
+      [](const auto& o) {
+        std::map<std::string, std::string> own = own_sizes(o);
+        own.insert({{"layers", std::to_string(o.layers)},
+                    {"heads", std::to_string(o.heads)},
+                    {"width", std::to_string(o.width)},
+                    {"context", std::to_string(o.context)}});
+        return own;
+      },
+      options);
+  take_defaults(train, values, "--init-from " + from);
+}
+
+// Takes away the options that the model of --model has not: no config.toml keeps them. Error naming those that were given.
+void keep_options_of_model(CLI::App& train, const TrainCommand& c,
+                           const std::map<std::string, std::string>& places) {
+  CLI::App* other = train.get_option_group(c.model == "gpt" ? llama_group : gpt_group);
+  const std::string given = given_in(*other);
+  check(given.empty(), with_places(given + ": --model " + c.model + " has no such option", places));
+  train.remove_subcommand(other);
 }
 
 }  // namespace
 
+LanguageModelOptions TrainCommand::model_options() const {
+  if (model == "gpt") return gpt;
+  nn::LlamaOptions o = llama;
+  o.vocab_size = gpt.vocab_size;
+  o.context = gpt.context;
+  o.layers = gpt.layers;
+  o.heads = gpt.heads;
+  o.width = gpt.width;
+  o.recompute = gpt.recompute;
+  return o;
+}
+
 Command parse_command_line(int argc, char** argv) {
   Command command;
   command.train = default_train();
-  CLI::App app("reprise-gpt: train a GPT on your text, sample from it, evaluate it", "reprise-gpt");
+  CLI::App app("reprise-gpt: train a GPT or a Llama on your text, sample from it, evaluate it",
+               "reprise-gpt");
   app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
@@ -145,6 +214,7 @@ Command parse_command_line(int argc, char** argv) {
     command.places = apply_config(*app.get_subcommand("train"));
     take_run_options(*app.get_subcommand("train"), command.train, free_options);
     take_sizes_of_weights(*app.get_subcommand("train"), command.train);
+    keep_options_of_model(*app.get_subcommand("train"), command.train, command.places);
     command.train.resolved = resolved_config(*app.get_subcommand("train"));
   } else {
     for (auto [name, kind] : {std::pair{"sample", Command::Kind::sample},

@@ -5,9 +5,8 @@
 #include <map>
 #include <string>
 
+#include "reprise/apps/common/models/language_model.h"
 #include "reprise/apps/common/training_options.h"
-#include "reprise/nn/generation/sampling.h"
-#include "reprise/nn/models/gpt.h"
 
 namespace reprise::apps::gpt {
 
@@ -29,8 +28,13 @@ struct GenerateOptions {
 
 struct TrainCommand : TrainingOptions {
   DataOptions data;
-  nn::GptOptions model;
+  std::string model = "gpt";  ///< or "llama"
+  nn::GptOptions gpt;         ///< with the sizes that both kinds have
+  nn::LlamaOptions llama;     ///< what it alone has
   GenerateOptions generate;
+
+  /// Of the kind that `model` names.
+  LanguageModelOptions model_options() const;
 };
 
 struct SampleCommand : DeviceOptions {
@@ -42,6 +46,7 @@ struct EvalCommand : DeviceOptions {
   std::string run;
   DataOptions data;  ///< empty: what the run trained on
   int64_t batch = 12;
+  int64_t context = 0;  ///< tokens the model sees at once; 0: as many as it can
 };
 
 struct Command {

@@ -12,7 +12,7 @@ int run_sample(const SampleCommand& command) {
   use_attention(command.attention, device);
   LoadedRun run = load_run(command.run, device);
   const train::PrecisionScope precision = precision_scope(command, device, run.folder);
-  take_precision(*run.model, command, run.folder);
+  take_precision(run.model->module(), command, run.folder);
   for (int64_t i = 0; i < command.generate.samples; ++i) {
     if (i > 0) train::print("\n---\n");
     train::print("{}\n", train::for_output(generate(*run.model, run.tokenizer.get(), command.generate, i)));

@@ -4,7 +4,8 @@
 #include <optional>
 #include <set>
 
-#include "reprise/apps/common/models/gpt_description.h"
+#include "reprise/apps/common/models/language_description.h"
+#include "reprise/apps/common/models/model_size.h"
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/gpt/corpus.h"
@@ -19,7 +20,6 @@
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/interrupt.h"
-#include "reprise/train/model_size.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
 #include "reprise/train/run_folder.h"
@@ -30,13 +30,18 @@ namespace {
 void tell(const std::string& text) { train::warn("warning: {}\n", text); }
 
 void check_numbers(const TrainCommand& c) {
-  check(c.model.width % c.model.heads == 0, "--width ", c.model.width, " is not a multiple of --heads ",
-        c.model.heads);
+  check(c.gpt.width % c.gpt.heads == 0, "--width ", c.gpt.width, " is not a multiple of --heads ",
+        c.gpt.heads);
+  const bool is_llama = c.model == "llama";
+  check(!is_llama || c.gpt.width % (2 * c.gpt.heads) == 0, "--width ", c.gpt.width, " gives each of --heads ",
+        c.gpt.heads, " an odd number of channels; rotary positions turn pairs of them");
+  check(!is_llama || c.llama.kv_heads == 0 || c.gpt.heads % c.llama.kv_heads == 0, "--heads ", c.gpt.heads,
+        " is not a multiple of --kv-heads ", c.llama.kv_heads);
   check_sampling(c.generate.sampling);
   int64_t tokens = 0;
   check(!__builtin_mul_overflow(c.batch, c.trainer.accumulate, &tokens) &&
-            !__builtin_mul_overflow(tokens, c.model.context, &tokens),
-        "--batch ", c.batch, ", --accumulate ", c.trainer.accumulate, " and --context ", c.model.context,
+            !__builtin_mul_overflow(tokens, c.gpt.context, &tokens),
+        "--batch ", c.batch, ", --accumulate ", c.trainer.accumulate, " and --context ", c.gpt.context,
         ": a step of so many tokens cannot be counted");
   check(c.data.data != "-" || c.ranks <= 1, "--data -: of ", c.ranks,
         " ranks each reads the data itself; give a file");
@@ -50,8 +55,8 @@ std::unique_ptr<io::Tokenizer> known_tokenizer(const TrainCommand& c, bool goes_
   return train::under_option("--init-from", [&] { return tokenizer_beside(c.init_from); });
 }
 
-void start_from_weights(const TrainCommand& c, nn::Gpt& model, const Corpus& corpus) {
-  train::under_option("--init-from", [&] { load_weights(model, c.init_from); });
+void start_from_weights(const TrainCommand& c, const LanguageModel& model, const Corpus& corpus) {
+  train::under_option("--init-from", [&] { load_weights(model, c.model_options(), c.init_from); });
   if (corpus.tokenizer && c.data.vocab.empty() && !tokenizer_beside(c.init_from))
     train::warn(
         "warning: --init-from {}: no tokenizer beside these weights: their ids may be other characters than "
@@ -60,33 +65,32 @@ void start_from_weights(const TrainCommand& c, nn::Gpt& model, const Corpus& cor
         printable(c.init_from), printable(c.data.data));
 }
 
-TrainedModel trained_model(nn::Gpt& model, optim::Optimizer& optimizer) {
+TrainedModel trained_model(const LanguageModel& model, optim::Optimizer& optimizer) {
   auto loss = [&model](int64_t rows) {
-    const Device device = model.wte.weight.device();
-    const Tensor tokens = zeros({rows, model.options().context}, DType::i64, device);
+    const Tensor tokens = zeros({rows, model.context()}, DType::i64, model.device());
     return cross_entropy(model(tokens), tokens);
   };
-  return {.model = model,
+  return {.model = model.module(),
           .optimizer = optimizer,
-          .set_recompute = [&model](const RecomputeStrategy& strategy) { model.h.set_recompute(strategy); },
+          .set_recompute =
+              [&model](const RecomputeStrategy& strategy) { model.blocks().set_recompute(strategy); },
           .row = "sequence",
           .loss = loss};
 }
 
-void print_header(const TrainCommand& c, const nn::Gpt& model, const Corpus& corpus, int64_t first_step) {
-  const nn::GptOptions& o = model.options();
-  train::report("GPT: {} layers, {} heads, width {}, context {}, vocabulary {}: {:.2f} M parameters\n",
-                o.layers, o.heads, o.width, o.context, o.vocab_size, double(model.parameter_count()) / 1e6);
+void print_header(const TrainCommand& c, const LanguageModel& model, const Corpus& corpus,
+                  int64_t first_step) {
+  train::report("{}\n", model.to_string());
   train::report("Data: {}: {} tokens to train on, {} held out\n", train::for_output(c.data.data),
                 corpus.train->size(), corpus.validation->size());
-  print_run(c, model.h, model.wte.weight.device(),
-            fmt::format("{} x {} tokens", c.batch * c.trainer.accumulate, o.context), first_step);
+  print_run(c, model.blocks(), model.device(),
+            fmt::format("{} x {} tokens", c.batch * c.trainer.accumulate, model.context()), first_step);
 }
 
 /// What training takes at the least, by precision and what is kept beside 16-bit weights.
-train::LeastBytes least_bytes(const TrainCommand& c) {
+LeastBytes least_bytes(const TrainCommand& c) {
   const train::Precision precision = train::parse_precision(c.precision);
-  train::LeastBytes bytes;
+  LeastBytes bytes;
   if (train::is_pure(precision))
     bytes.parameter = 2 + (c.main_gradients == "on" ? 4 : 2) +
                       (c.moments == "bf16" ? 4
@@ -112,39 +116,41 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
     check_same_run(group, c, data_record(corpus), {"--data", "--val-data", "--vocab", "--merges"});
   if (c.trainer.resume) check_changes(c, corpus);
   if (corpus.tokenizer) prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad one is told now
-  c.model.vocab_size = corpus.vocab_size;
-  c.model.recompute = recompute_strategy(c);
-  train::check_fits(c.model, c.batch_auto ? 1 : c.batch, c.model.context, device, least_bytes(c));
+  c.gpt.vocab_size = corpus.vocab_size;
+  c.gpt.recompute = recompute_strategy(c);
+  check_fits(c.model_options(), c.batch_auto ? 1 : c.batch, c.gpt.context, device, least_bytes(c));
   manual_seed(uint64_t(c.seed));
-  nn::Gpt model(c.model, device);
+  const LanguageModel model(c.model_options(), device);
+  nn::Module& module = model.module();
   if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);
-  take_precision(model, c);
-  distributed::DataParallel parallel(model, group);
+  take_precision(module, c);
+  distributed::DataParallel parallel(module, group);
   set_sums(parallel, c);
-  const std::unique_ptr<optim::AdamW> optimizer =
-      make_adamw(parallel, optim::decay_matrices(model, c.trainer.schedule.lr, c.weight_decay), c, c.ema > 0);
-  std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(model, c.ema) : nullptr;
+  const std::unique_ptr<optim::AdamW> optimizer = make_adamw(
+      parallel, optim::decay_matrices(module, c.trainer.schedule.lr, c.weight_decay), c, c.ema > 0);
+  std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(module, c.ema) : nullptr;
   io::RandomCrops crops = train::under_option("--context and --data", [&] {
-    return io::RandomCrops(*corpus.train, c.model.context, uint64_t(c.seed));
+    return io::RandomCrops(*corpus.train, c.gpt.context, uint64_t(c.seed));
   });
   if (!c.trainer.resume) report_memory(c, device, trained_model(model, *optimizer));
-  plan_for_budget(c, model.h, *optimizer, [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
+  plan_for_budget(c, model.blocks(), *optimizer,
+                  [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "gpt", tell).path();
   record_calls(group, folder, c);
 
-  train::Task task{.model = model,
+  train::Task task{.model = module,
                    .optimizer = *optimizer,
                    .ema = ema.get(),
-                   .description = describe(c.model),
+                   .description = describe(c.model_options()),
                    .changeable = c.change ? std::set<std::string>{"dropout"} : std::set<std::string>{},
                    .begin =
                        [&](int64_t first_step) {
                          if (group.rank() == 0) keep_options(c, corpus, first_step);
                          print_header(c, model, corpus, first_step);
                        },
-                   .units_per_step = c.batch * c.trainer.accumulate * c.model.context,
+                   .units_per_step = c.batch * c.trainer.accumulate * c.gpt.context,
                    .loss =
                        [&](int64_t step, int64_t micro) {
                          io::TokenBatch batch = crops.batch(step, micro * c.batch, c.batch);
@@ -152,7 +158,8 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
                        },
                    .validation_loss =
                        [&](bool whole) {
-                         return evaluate(model, *corpus.validation, c.batch, whole ? 0 : c.eval_batches);
+                         return evaluate(model, *corpus.validation,
+                                         {.batch = c.batch, .batches = whole ? 0 : c.eval_batches});
                        },
                    .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
   auto begin = std::chrono::steady_clock::now();

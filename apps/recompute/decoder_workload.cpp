@@ -2,15 +2,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "reprise/apps/common/models/model_size.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/no_compute.h"
 #include "reprise/io/text/char_tokenizer.h"
 #include "reprise/io/text/text.h"
 #include "reprise/io/text/token_batches.h"
-#include "reprise/nn/models/gpt.h"
-#include "reprise/nn/models/llama.h"
-#include "reprise/train/model_size.h"
 #include "reprise/train/option_error.h"
 
 namespace reprise::apps::recompute {
@@ -142,7 +140,7 @@ class GptWorkload final : public TokenWorkload {
   explicit GptWorkload(const WorkloadOptions& o) : TokenWorkload(o) {
     take(o, find_preset(gpt_presets, o.model), model_);
     model_.dropout = o.dropout;
-    if (!NoCompute::is_on()) train::check_fits(model_, rows, units_per_row, device);
+    if (!NoCompute::is_on()) check_fits(model_, rows, units_per_row, device);
   }
   std::string to_string() const override { return described("GPT", model_); }
   Model make_model() const override {
@@ -164,6 +162,7 @@ class LlamaWorkload final : public TokenWorkload {
     if (o.width > 0) model_.hidden = 0;      // 8/3 of it
     if (o.heads > 0 && model_.kv_heads > 0)  // as many share one as in the preset
       model_.kv_heads = std::max<int64_t>(1, o.heads * preset.model.kv_heads / preset.model.heads);
+    if (!NoCompute::is_on()) check_fits(model_, rows, units_per_row, device);
   }
   std::string to_string() const override { return described("Llama", model_); }
   Model make_model() const override {

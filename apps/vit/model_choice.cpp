@@ -1,8 +1,8 @@
 #include "reprise/apps/vit/model_choice.h"
 
-#include <CLI/CLI.hpp>
 #include <set>
 
+#include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/vit/recipes.h"
 #include "reprise/nn/models/resnet.h"
@@ -12,14 +12,6 @@ namespace reprise::apps::vit {
 namespace {
 
 constexpr std::string_view resnet_prefix = "resnet";
-
-// "--patch" of each option of the group.
-std::set<std::string> names_in(const CLI::App& group) {
-  std::set<std::string> names;
-  for (const CLI::Option* option : group.get_options())
-    if (!option->get_lnames().empty()) names.insert(option->get_lnames().front());
-  return names;
-}
 
 }  // namespace
 
@@ -56,9 +48,7 @@ void keep_options_of_model(CLI::App& train, const TrainCommand& c,
   }
   check(of_resnet, with_places("--stem " + c.stem + ": a ResNet has imagenet or cifar", places));
   CLI::App* group = train.get_option_group(vit_group);
-  std::string given;
-  for (const std::string& name : names_in(*group))
-    if (group->get_option("--" + name)->count() > 0) given += (given.empty() ? "--" : ", --") + name;
+  const std::string given = given_in(*group);
   check(given.empty(), with_places(given + ": --model " + c.preset + " has no such option", places));
   train.remove_subcommand(group);
 }

@@ -53,20 +53,19 @@ ModelKind recognise(const GivenTensors& given) {
   }
   if (has("layer1.0.conv1.weight") && has("fc.weight")) return {Architecture::resnet, Naming::reprise};
   if (has("inc.double_conv.0.weight")) return {Architecture::unet, Naming::reprise};
-  for (const auto& [name, entry] : given)
-    check(name.find("self_attn.q_proj.") == std::string::npos, "read_dialect: ", quote(entry.name),
-          " is of a Llama-like model: no such model here; there are ViT, GPT-2, ResNet and UNet");
+  if (has("model.layers.0.self_attn.q_proj.weight")) return {Architecture::llama, Naming::reprise};
   fail(
-      "read_dialect: the names are of no model that is known here (timm's ViT, Hugging Face's ViT and GPT-2, "
-      "torchvision's ResNet, Pytorch-UNet); the first is ",
+      "read_dialect: the names are of no model that is known here (timm's ViT, Hugging Face's ViT, GPT-2 and "
+      "Llama, torchvision's ResNet, Pytorch-UNet); the first is ",
       given.empty() ? "missing" : quote(given.begin()->second.name));
 }
 
-// What a model does not need: GPT-2's buffers of masks and its head, which is the token table, and the pooler that
-// transformers add to a ViT without a head.
+// What a model does not need: GPT-2's buffers of masks and its head, which is the token table, tables of turns, and the pooler
+// that transformers add to a ViT without a head.
 bool is_needless(const std::string& name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name == "lm_head.weight" ||
-         name == "pooler.dense.weight" || name == "pooler.dense.bias";
+         name.ends_with(".rotary_emb.inv_freq") || name == "pooler.dense.weight" ||
+         name == "pooler.dense.bias";
 }
 
 ShapeOf shapes_of(const GivenTensors& given, ModelKind kind) {
@@ -97,6 +96,7 @@ ModelOptions options_of(const GivenTensors& given, ModelKind kind) {
   if (kind.architecture == Architecture::unet) return unet_options_of(shape_of);
   const int64_t layers = layers_in(given, kind);
   if (kind.architecture == Architecture::gpt) return gpt_options_of(shape_of, layers);
+  if (kind.architecture == Architecture::llama) return llama_options_of(shape_of, layers);
   return vit_options_of(shape_of, layers);
 }
 
@@ -158,7 +158,7 @@ ModelWeights read_dialect(NamedTensors tensors) {
   weights.options = options_of(given, weights.kind);
   const NamedShapes wanted = state_of(weights.options);
   check_complete(given, wanted, weights.kind);
-  check_tied(given);
+  if (weights.kind.architecture == Architecture::gpt) check_tied(given);
   for (const auto& [name, shape] : wanted)
     weights.tensors.emplace_back(name, take(given, place_of(weights.kind, name)));
   for (const auto& [name, entry] : given) weights.left_out.push_back(entry.name);

@@ -1,4 +1,4 @@
-// Weights of other programs by their names: timm's, torchvision's and Pytorch-UNet's, Hugging Face's ViT and GPT-2.
+// Weights of other programs by their names: timm's, torchvision's and Pytorch-UNet's, Hugging Face's ViT, GPT-2 and Llama.
 #pragma once
 
 #include "reprise/nn/dialects/inferred.h"
@@ -9,7 +9,8 @@ namespace reprise::nn {
 struct ModelWeights {
   ModelKind kind{};  ///< what they were read as
   NamedTensors tensors{};
-  /// Of the model, as far as shapes tell: not heads (1), groups, norm_eps, dropout and how positions were made.
+  /// Of the model, as far as shapes tell: not heads (1), groups, norm_eps, dropout, how positions were made, and the context of
+  /// a Llama.
   ModelOptions options{};
   /// Names of what the model does not need: mask buffers, the pooler, a tied head.
   std::vector<std::string> left_out{};

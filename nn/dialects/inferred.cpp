@@ -2,6 +2,7 @@
 #include "reprise/nn/dialects/inferred.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "reprise/core/random.h"
@@ -17,10 +18,9 @@ Shape known(const ShapeOf& shape_of, const std::string& name, int rank) {
 }
 
 // Before a model is made: it is not much larger than the tensors that are there.
-void check_block(const ShapeOf& shape_of, const std::string& name, int64_t width) {
+void check_block(const ShapeOf& shape_of, const std::string& name, const Shape& wanted) {
   Shape shape = known(shape_of, name, 2);
-  check(shape == Shape{3 * width, width}, "shape of ", name, ": ", shape, ", wanted ",
-        Shape{3 * width, width});
+  check(shape == wanted, "shape of ", name, ": ", shape, ", wanted ", wanted);
 }
 
 int64_t root_of(int64_t square) {
@@ -73,7 +73,7 @@ VitOptions vit_options_of(const ShapeOf& shape_of, int64_t layers) {
   o.width = projection[0];
   o.channels = projection[1];
   o.patch = projection[2];
-  check_block(shape_of, "blocks.0.attn.qkv.weight", o.width);
+  check_block(shape_of, "blocks.0.attn.qkv.weight", {3 * o.width, o.width});
   const std::string stem = "patch_embed.stem.";
   const int layers_a_convolution = 3, most = 14 * layers_a_convolution;  // with its norm and ReLU
   if (shape_of(stem + "0.weight")) {
@@ -106,13 +106,32 @@ VitOptions vit_options_of(const ShapeOf& shape_of, int64_t layers) {
 
 GptOptions gpt_options_of(const ShapeOf& shape_of, int64_t layers) {
   Shape tokens = known(shape_of, "wte.weight", 2), positions = known(shape_of, "wpe.weight", 2);
-  check_block(shape_of, "h.0.attn.c_attn.weight", tokens[1]);
+  check_block(shape_of, "h.0.attn.c_attn.weight", {3 * tokens[1], tokens[1]});
   return {.vocab_size = tokens[0],
           .context = positions[0],
           .layers = layers,
           .heads = 1,
           .width = tokens[1],
           .bias = shape_of("h.0.ln_1.bias").has_value()};
+}
+
+LlamaOptions llama_options_of(const ShapeOf& shape_of, int64_t layers) {
+  const std::string block = "model.layers.0.", keys = block + "self_attn.k_proj.weight";
+  const Shape tokens = known(shape_of, "model.embed_tokens.weight", 2), key = known(shape_of, keys, 2);
+  const std::string gate = block + "mlp.gate_proj.weight";
+  const int64_t width = tokens[1], head_dim = std::gcd(width, key[0]), hidden = known(shape_of, gate, 2)[0];
+  check_block(shape_of, gate, {hidden, width});
+  check_block(shape_of, block + "self_attn.q_proj.weight", {width, width});
+  check(key[1] == width && head_dim > 0 && head_dim % 2 == 0, "shape of ", keys, ": ", key,
+        ", wanted heads of an even number of channels for a width of ", width);
+  return {.vocab_size = tokens[0],
+          .layers = layers,
+          .heads = width / head_dim,
+          .kv_heads = key[0] / head_dim,
+          .width = width,
+          .hidden = hidden,
+          .tied = !shape_of("lm_head.weight"),
+          .qkv_bias = shape_of(block + "self_attn.q_proj.bias").has_value()};
 }
 
 ResNetOptions resnet_options_of(const ShapeOf& shape_of) {
@@ -174,6 +193,14 @@ NamedShapes state_of(const ModelOptions& options) {
       if (name == "wte.weight") shape[0] = gpt->vocab_size;
       if (name == "wpe.weight") shape[0] = gpt->context;
     }
+    return state;
+  }
+  if (const auto* llama = std::get_if<LlamaOptions>(&options)) {
+    LlamaOptions one = *llama;
+    one.layers = one.vocab_size = one.context = 1;
+    NamedShapes state = with_layers(Llama(one).state_dict(), "model.layers.", llama->layers);
+    for (auto& [name, shape] : state)
+      if (name == "model.embed_tokens.weight" || name == "lm_head.weight") shape[0] = llama->vocab_size;
     return state;
   }
   VitOptions one = std::get<VitOptions>(options);

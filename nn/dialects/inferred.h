@@ -7,6 +7,7 @@
 
 #include "reprise/nn/dialects/names.h"
 #include "reprise/nn/models/gpt.h"
+#include "reprise/nn/models/llama.h"
 #include "reprise/nn/models/resnet.h"
 #include "reprise/nn/models/unet.h"
 #include "reprise/nn/models/vit.h"
@@ -20,14 +21,16 @@ using ShapeOf = std::function<std::optional<Shape>(const std::string& name)>;
 /// tensors. Error naming the tensor without which nothing is known, or whose shape has no such model.
 VitOptions vit_options_of(const ShapeOf& shape_of, int64_t layers);
 GptOptions gpt_options_of(const ShapeOf& shape_of, int64_t layers);
+/// Beside heads, the context and rope_theta too are told by no shape. Heads are as wide as those of keys and values can be at most.
+LlamaOptions llama_options_of(const ShapeOf& shape_of, int64_t layers);
 ResNetOptions resnet_options_of(const ShapeOf& shape_of);
 UNetOptions unet_options_of(const ShapeOf& shape_of);
 
 using NamedShapes = std::vector<std::pair<std::string, Shape>>;
 
-using ModelOptions = std::variant<VitOptions, GptOptions, ResNetOptions, UNetOptions>;
+using ModelOptions = std::variant<VitOptions, GptOptions, ResNetOptions, UNetOptions, LlamaOptions>;
 
-/// The state dict of such a model. A Vit or Gpt is made with one layer for it, as all are alike; nothing is drawn from the
+/// The state dict of such a model. A Vit, Gpt or Llama is made with one layer for it, as all are alike; nothing is drawn from the
 /// thread's generator.
 NamedShapes state_of(const ModelOptions& options);
 

@@ -85,7 +85,7 @@ Shape Place::shape_here(const Shape& first) const {
 }
 
 Place place_of(ModelKind kind, const std::string& name) {
-  if (kind.naming == Naming::reprise) return {{name}};
+  if (kind.naming == Naming::reprise || kind.architecture == Architecture::llama) return {{name}};
   if (kind.architecture == Architecture::gpt) {
     const bool is_norm = name.find(".ln_") != std::string::npos;
     return {{name}, name.starts_with("h.") && name.ends_with(".weight") && !is_norm};
@@ -104,6 +104,7 @@ Place place_of(ModelKind kind, const std::string& name) {
 
 std::string_view block_prefix(ModelKind kind) {
   if (kind.architecture == Architecture::gpt) return "h.";
+  if (kind.architecture == Architecture::llama) return "model.layers.";
   return kind.naming == Naming::reprise ? "blocks." : "encoder.layer.";
 }
 
@@ -118,7 +119,7 @@ std::string canonical_name(const std::string& name) {
 }
 
 std::string written_prefix(ModelKind kind, const std::string& name, bool has_head) {
-  if (kind.naming == Naming::reprise) return "";
+  if (kind.naming == Naming::reprise || kind.architecture == Architecture::llama) return "";
   if (kind.architecture == Architecture::gpt) return "transformer.";
   return has_head && !name.starts_with("classifier.") ? "vit." : "";
 }

@@ -10,11 +10,11 @@
 
 namespace reprise::nn {
 
-enum class Architecture : uint8_t { vit, gpt, resnet, unet };
+enum class Architecture : uint8_t { vit, gpt, resnet, unet, llama };
 
 enum class Naming : uint8_t {
-  reprise,  ///< our own: timm's of a Vit, torchvision's of a ResNet, GPT-2's of a Gpt, Pytorch-UNet's; matrices are (out, in)
-  hugging_face,  ///< transformers': query, key and value of a Vit apart, matrices of GPT-2 (in, out)
+  reprise,  ///< our own: timm's of a Vit, torchvision's of a ResNet, GPT-2's of a Gpt, Pytorch-UNet's, transformers' of a Llama; matrices are (out, in)
+  hugging_face,  ///< transformers': query, key and value of a Vit apart, matrices of GPT-2 (in, out); of a Llama our own
 };
 
 /// What a file holds.

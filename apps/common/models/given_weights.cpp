@@ -1,8 +1,9 @@
 #include "reprise/apps/common/models/given_weights.h"
 
+#include <algorithm>
 #include <filesystem>
 
-#include "reprise/apps/common/models/gpt_description.h"
+#include "reprise/apps/common/models/language_description.h"
 #include "reprise/io/file.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/weights.h"
@@ -21,6 +22,68 @@ constexpr double gpt2_eps = 1e-5;
 bool is_own(const std::string& folder) {
   auto has = [&](const char* name) { return io::exists(folder + "/" + name); };
   return fs::is_directory(folder) && (has("checkpoints") || has(train::manifest_name) || has("config.toml"));
+}
+
+template <class... Facts>
+void refuse(const ModelConfig& config, const Facts&... facts) {
+  fail(config.file, ": ", facts..., ": no such model here");
+}
+
+nn::GptOptions options_of(const GivenWeights& given, const ModelConfig& config, nn::GptOptions o,
+                          int64_t told_heads, std::vector<std::string>& assumed) {
+  const std::string& activation = config.activation;
+  if (!activation.empty() && activation != "gelu_new" && activation != "gelu_pytorch_tanh")
+    refuse(config, "activation_function ", activation);
+  if (config.norm_eps.value_or(gpt2_eps) != gpt2_eps) refuse(config, "layer_norm_epsilon ", *config.norm_eps);
+  if (config.scaled_by_layer) refuse(config, "scale_attn_by_inverse_layer_idx");
+  o.heads = heads_of(given, config, told_heads, o.width, widest_gpt2, assumed);
+  if (!given.description.empty())
+    o.dropout = std::get<nn::GptOptions>(language_options_from(given.description)).dropout;
+  return o;
+}
+
+// What a config says that no model here is.
+void refuse_other_llamas(const ModelConfig& config) {
+  if (!config.activation.empty() && config.activation != "silu")
+    refuse(config, "hidden_act ", config.activation);
+  if (!config.rope_type.empty() && config.rope_type != "default")
+    refuse(config, "scaled rotary positions (", config.rope_type, ")");
+}
+
+// Heads of queries, and of keys as their shapes `o` leave it open.
+void take_heads(nn::LlamaOptions& o, int64_t heads, const ModelConfig& config) {
+  const int64_t of_keys = o.width / o.heads * o.kv_heads, head_dim = o.width / heads;
+  if (config.head_dim != 0 && config.head_dim != head_dim)
+    refuse(config, "head_dim ", config.head_dim, " for a width of ", o.width, " and ", heads, " heads");
+  check(of_keys % head_dim == 0, "--heads ", heads, ": heads of ", head_dim, " channels do not divide the ",
+        of_keys, " of the keys");
+  o.heads = heads;
+  o.kv_heads = of_keys / head_dim;
+  if (config.kv_heads != 0 && config.kv_heads != o.kv_heads)
+    refuse(config, "num_key_value_heads ", config.kv_heads, " where the keys have ", o.kv_heads, " heads");
+}
+
+nn::LlamaOptions options_of(const GivenWeights& given, const ModelConfig& config, nn::LlamaOptions o,
+                            int64_t told_heads, std::vector<std::string>& assumed) {
+  refuse_other_llamas(config);
+  take_heads(o, heads_of(given, config, told_heads, o.width, 0, assumed), config);
+  if (!given.description.empty()) {
+    const auto described = std::get<nn::LlamaOptions>(language_options_from(given.description));
+    for (auto member : {&nn::LlamaOptions::norm_eps, &nn::LlamaOptions::rope_theta})
+      o.*member = described.*member;
+    o.context = described.context;
+    return o;
+  }
+  o.norm_eps = config.norm_eps.value_or(o.norm_eps);
+  o.rope_theta = config.rope_theta.value_or(o.rope_theta);
+  if (config.context > 0)
+    o.context = config.context;
+  else
+    assumed.push_back(
+        reprise::detail::join("nothing says how long a sequence may be: ", o.context, " tokens"));
+  if (config.uses_window && config.window > 0)  // up to its length a window hides nothing
+    o.context = std::min(o.context, config.window);
+  return o;
 }
 
 }  // namespace
@@ -65,19 +128,21 @@ int64_t heads_of(const GivenWeights& given, const ModelConfig& config, int64_t t
   return heads;
 }
 
-nn::GptOptions gpt_options_of(const GivenWeights& given, const ModelConfig& config,
-                              const nn::GptOptions& shapes, int64_t told_heads,
-                              std::vector<std::string>& assumed) {
-  nn::GptOptions o = shapes;
-  if (!given.description.empty()) o.dropout = gpt_options_from(given.description).dropout;
-  auto refuse = [&](const auto&... fact) { fail(config.file, ": ", fact..., ": no such model here"); };
-  const std::string& activation = config.activation;
-  if (!activation.empty() && activation != "gelu_new" && activation != "gelu_pytorch_tanh")
-    refuse("activation_function ", activation);
-  if (config.norm_eps.value_or(gpt2_eps) != gpt2_eps) refuse("layer_norm_epsilon ", *config.norm_eps);
-  if (config.scaled_by_layer) refuse("scale_attn_by_inverse_layer_idx");
-  o.heads = heads_of(given, config, told_heads, shapes.width, widest_gpt2, assumed);
-  return o;
+bool is_language_model(const nn::ModelOptions& shapes) {
+  return std::holds_alternative<nn::GptOptions>(shapes) || std::holds_alternative<nn::LlamaOptions>(shapes);
+}
+
+LanguageModelOptions language_options_of(const GivenWeights& given, const ModelConfig& config,
+                                         const nn::ModelOptions& shapes, int64_t told_heads,
+                                         std::vector<std::string>& assumed) {
+  if (const auto* llama = std::get_if<nn::LlamaOptions>(&shapes))
+    return options_of(given, config, *llama, told_heads, assumed);
+  return options_of(given, config, std::get<nn::GptOptions>(shapes), told_heads, assumed);
+}
+
+void leave_out_tied_head(GivenWeights& given, const ModelConfig& config) {
+  if (config.tied.value_or(false))
+    std::erase_if(given.tensors, [](const auto& entry) { return entry.first == "lm_head.weight"; });
 }
 
 }  // namespace reprise::apps

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "reprise/apps/common/models/description.h"
+#include "reprise/apps/common/models/language_model.h"
 #include "reprise/apps/common/models/model_config.h"
-#include "reprise/nn/models/gpt.h"
+#include "reprise/nn/dialects/dialect.h"
 
 namespace reprise::apps {
 
@@ -28,10 +29,16 @@ GivenWeights read_given_weights(const std::string& path);
 int64_t heads_of(const GivenWeights& given, const ModelConfig& config, int64_t told, int64_t width,
                  int64_t widest, std::vector<std::string>& assumed);
 
-/// What the description or the config adds to what the shapes of a Gpt's tensors tell. Error naming what there is no model of
-/// here for.
-nn::GptOptions gpt_options_of(const GivenWeights& given, const ModelConfig& config,
-                              const nn::GptOptions& shapes, int64_t told_heads,
-                              std::vector<std::string>& assumed);
+/// Whether weights were read as those of a language model.
+bool is_language_model(const nn::ModelOptions& shapes);
+
+/// What the description or the config adds to what the shapes of a language model's tensors tell. Error naming what there is no
+/// model of here for.
+LanguageModelOptions language_options_of(const GivenWeights& given, const ModelConfig& config,
+                                         const nn::ModelOptions& shapes, int64_t told_heads,
+                                         std::vector<std::string>& assumed);
+
+/// Takes away the head of a model whose config says that it is the token table.
+void leave_out_tied_head(GivenWeights& given, const ModelConfig& config);
 
 }  // namespace reprise::apps

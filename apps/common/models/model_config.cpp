@@ -41,13 +41,43 @@ std::vector<std::string> read_names(JsonReader& json) {
   return names;
 }
 
+// What a Llama's config has beside those of others; false: nothing of that.
+bool read_llama_member(JsonReader& json, const std::string& key, ModelConfig& config) {
+  const Kind kind = json.peek();
+  auto is = [&](const char* name, Kind of) { return key == name && kind == of; };
+  if (is("num_key_value_heads", Kind::number))
+    config.kv_heads = json.integer();
+  else if (is("head_dim", Kind::number))
+    config.head_dim = json.integer();
+  else if (is("max_position_embeddings", Kind::number))
+    config.context = json.integer();
+  else if (is("sliding_window", Kind::number))
+    config.window = json.integer();
+  else if (is("use_sliding_window", Kind::boolean))
+    config.uses_window = json.boolean();
+  else if (is("tie_word_embeddings", Kind::boolean))
+    config.tied = json.boolean();
+  else if (is("rope_theta", Kind::number))
+    config.rope_theta = json.number();
+  else if (is("rope_type", Kind::string) || is("type", Kind::string))
+    config.rope_type = json.string();
+  else if (is("rope_scaling", Kind::object) || is("rope_parameters", Kind::object))  // of transformers 4, 5
+    json.object([&](const std::string& inner) {
+      if (!read_llama_member(json, inner, config)) json.skip();
+    });
+  else
+    return false;
+  return true;
+}
+
 // One member of any of the files, or of the objects that timm's has inside.
 void read_member(JsonReader& json, const std::string& key, ModelConfig& config) {
   const Kind kind = json.peek();
   auto is = [&](const char* name, Kind of) { return key == name && kind == of; };
   if (is("num_attention_heads", Kind::number) || is("n_head", Kind::number) || is("num_heads", Kind::number))
     config.heads = json.integer();
-  else if (is("layer_norm_eps", Kind::number) || is("layer_norm_epsilon", Kind::number))
+  else if (is("layer_norm_eps", Kind::number) || is("layer_norm_epsilon", Kind::number) ||
+           is("rms_norm_eps", Kind::number))
     config.norm_eps = json.number();
   else if (is("crop_pct", Kind::number))
     config.crop = json.number();
@@ -65,7 +95,7 @@ void read_member(JsonReader& json, const std::string& key, ModelConfig& config) 
     config.class_names = read_names(json);
   else if (is("pretrained_cfg", Kind::object) || is("model_args", Kind::object))
     json.object([&](const std::string& inner) { read_member(json, inner, config); });
-  else
+  else if (!read_llama_member(json, key, config))
     json.skip();
 }
 

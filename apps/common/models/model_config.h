@@ -15,6 +15,13 @@ struct ModelConfig {
   std::optional<double> norm_eps{}, crop{};
   std::string activation{};
   bool scaled_by_layer = false;  ///< attention scores of layer i by 1 / (i + 1)
+  /// Of Llama-like models.
+  int64_t kv_heads = 0, head_dim = 0, context = 0;
+  int64_t window = 0;  ///< tokens that a query sees at most, where `uses_window`; 0: all before it
+  bool uses_window = true;
+  std::optional<double> rope_theta{};
+  std::string rope_type{};     ///< "default": turns are not scaled
+  std::optional<bool> tied{};  ///< the head is the token table
   std::vector<std::string> class_names{};
   std::vector<double> mean{}, deviation{};
 };

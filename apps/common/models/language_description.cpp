@@ -1,0 +1,67 @@
+#include "reprise/apps/common/models/language_description.h"
+
+namespace reprise::apps {
+namespace {
+
+constexpr const char* kind_key = "architecture";
+constexpr const char* llama_kind = "llama";  // a Gpt's description says none, as those of old
+
+Description description_of(const nn::GptOptions& o) {
+  return {{"vocab_size", std::to_string(o.vocab_size)},
+          {"context", std::to_string(o.context)},
+          {"layers", std::to_string(o.layers)},
+          {"heads", std::to_string(o.heads)},
+          {"width", std::to_string(o.width)},
+          {"dropout", shortest(o.dropout)},
+          {"bias", o.bias ? "1" : "0"}};
+}
+
+Description description_of(const nn::LlamaOptions& o) {
+  return {{kind_key, llama_kind},
+          {"vocab_size", std::to_string(o.vocab_size)},
+          {"context", std::to_string(o.context)},
+          {"layers", std::to_string(o.layers)},
+          {"heads", std::to_string(o.heads)},
+          {"kv_heads", std::to_string(o.kv_heads)},
+          {"width", std::to_string(o.width)},
+          {"hidden", std::to_string(o.hidden)},
+          {"norm_eps", shortest(o.norm_eps)},
+          {"rope_theta", shortest(o.rope_theta)},
+          {"tied", o.tied ? "1" : "0"},
+          {"qkv_bias", o.qkv_bias ? "1" : "0"}};
+}
+
+}  // namespace
+
+Description describe(const LanguageModelOptions& options) {
+  return std::visit([](const auto& o) { return description_of(o); }, options);
+}
+
+LanguageModelOptions language_options_from(const Description& description) {
+  auto whole = [&](const char* key) { return number_in_entry<int64_t>(description, key); };
+  auto number = [&](const char* key) { return number_in_entry<double>(description, key); };
+  if (!description.contains(kind_key))
+    return nn::GptOptions{.vocab_size = whole("vocab_size"),
+                          .context = whole("context"),
+                          .layers = whole("layers"),
+                          .heads = whole("heads"),
+                          .width = whole("width"),
+                          .dropout = number("dropout"),
+                          .bias = whole("bias") != 0};
+  const std::string& kind = entry_in(description, kind_key);
+  check(kind == llama_kind, "\"", kind_key, "\" of the model is ", quote(kind),
+        ": no such language model here");
+  return nn::LlamaOptions{.vocab_size = whole("vocab_size"),
+                          .context = whole("context"),
+                          .layers = whole("layers"),
+                          .heads = whole("heads"),
+                          .kv_heads = whole("kv_heads"),
+                          .width = whole("width"),
+                          .hidden = whole("hidden"),
+                          .norm_eps = number("norm_eps"),
+                          .rope_theta = number("rope_theta"),
+                          .tied = whole("tied") != 0,
+                          .qkv_bias = whole("qkv_bias") != 0};
+}
+
+}  // namespace reprise::apps

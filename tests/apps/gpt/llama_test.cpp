@@ -1,0 +1,150 @@
+// reprise-gpt --model llama: trained, resumed, evaluated, written as Hugging Face has it and read from there.
+// labels: end-to-end
+#include "reprise/io/safetensors.h"
+#include "reprise/io/weights.h"
+#include "reprise/tests/apps/gpt/program.h"
+#include "reprise/tests/support/compare.h"
+#include "reprise/train/checkpoint.h"
+
+namespace reprise::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LlamaProgram : ::testing::Test {
+  Arguments train_llama(const std::string& out, int steps, const Arguments& more = {}) const {
+    Arguments all = {"--model", "llama", "--kv-heads", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return train_arguments(data, folder / out, steps, all);
+  }
+  std::string convert(const std::string& from, const std::string& to) const {
+    const std::string out = folder / (to + "_of_" + fs::path(from).filename().string());
+    Program program({from, "--to", to, "--out", out}, "", convert_program());
+    EXPECT_EQ(program.wait(), 0) << program.err();
+    return out;
+  }
+  std::string loss_of(const std::string& of) const { return run({"eval", "--data", data, "--run", of}); }
+  std::string written_by(const std::string& of) const {
+    return run({"sample", "--prompt", "a", "--sample-tokens", "12", "--run", of});
+  }
+  // Changes config.json of `hf`.
+  void replace(const std::string& hf, const std::string& from, const std::string& to) const {
+    std::string config = bytes_of_file(hf + "/config.json");
+    ASSERT_NE(config.find(from), std::string::npos) << config;
+    std::ofstream(hf + "/config.json") << config.replace(config.find(from), from.size(), to);
+  }
+
+  TempFolder folder;
+  const std::string data = folder.write("text", tiny_text());
+};
+
+TEST_F(LlamaProgram, GoesOnToTheBytesOfOneRun) {
+  run(train_llama("whole", 4));
+  run(train_llama("halves", 2));
+  run({"train", "--resume", "--out", folder / "halves", "--steps", "4"});
+  expect_same_checkpoints(folder / "halves", folder / "whole");
+  run(train_llama("recomputed", 4, {"--recompute", "full"}));
+  expect_same_checkpoints(folder / "recomputed", folder / "whole");
+  EXPECT_NE(run(train_llama("more", 1)).find("Llama: 1 layers, 2 heads, 1 of keys and values, width 16"),
+            std::string::npos);
+}
+
+TEST_F(LlamaProgram, IsWrittenForTransformersAndReadFromThere) {
+  run(train_llama("run", 4));
+  const std::string hf = convert(folder / "run", "hf");
+  fs::copy(folder / "run/tokenizer", hf + "/tokenizer");
+  for (const char* line :
+       {"\"LlamaForCausalLM\"", "\"num_attention_heads\": 2", "\"num_key_value_heads\": 1",
+        "\"intermediate_size\": 64", "\"max_position_embeddings\": 8", "\"tie_word_embeddings\": false"})
+    EXPECT_NE(bytes_of_file(hf + "/config.json").find(line), std::string::npos) << line;
+  EXPECT_EQ(loss_of(hf), loss_of(folder / "run"));
+  EXPECT_EQ(written_by(hf), written_by(folder / "run"));
+  const std::string back = convert(hf, "reprise");
+  EXPECT_EQ(loss_of(back), loss_of(folder / "run"));
+  EXPECT_EQ(bytes_of_file(convert(back, "hf") + "/model.safetensors"),
+            bytes_of_file(hf + "/model.safetensors"));
+
+  const Arguments start = {"train",
+                           "--data",
+                           data,
+                           "--init-from",
+                           hf,
+                           "--steps",
+                           "1",
+                           "--lr",
+                           "0",
+                           "--min-lr",
+                           "0",
+                           "--batch",
+                           "2",
+                           "--eval-batches",
+                           "2",
+                           "--sample-tokens",
+                           "2",
+                           "--out",
+                           folder / "next"};
+  run(start);
+  const auto next = train::load_checkpoint(folder / "next", false),
+             first = train::load_checkpoint(folder / "run", false);
+  for (const char* entry : {"architecture", "layers", "heads", "kv_heads", "width", "context", "vocab_size"})
+    EXPECT_EQ(next.model.at(entry), first.model.at(entry)) << entry;
+  for (size_t i = 0; i < first.parameters.size(); ++i)
+    EXPECT_TRUE(same_bits(next.parameters[i].second, first.parameters[i].second))
+        << first.parameters[i].first;
+}
+
+// A window as long as the context hides nothing; a head that the config says is tied is left out.
+TEST_F(LlamaProgram, ConfigSaysWhatShapesDoNot) {
+  run(train_llama("run", 2, {"--tied", "--rope-theta", "500", "--norm-eps", "1e-3"}));
+  const std::string hf = convert(folder / "run", "hf"), want = loss_of(folder / "run");
+  EXPECT_EQ(loss_of(hf), want);
+  replace(hf, "\"rope_theta\": 500",
+          "\"rope_parameters\": {\"rope_theta\": 500, \"rope_type\": \"default\"}");
+  replace(hf, "\"max_position_embeddings\": 8", "\"max_position_embeddings\": 4096, \"sliding_window\": 8");
+  const io::Weights file = io::read_weights(hf + "/model.safetensors");
+  io::NamedViews views(file.tensors.begin(), file.tensors.end());
+  const Tensor head = Tensor::zeros({10, 16});
+  views.emplace_back("lm_head.weight", head);
+  io::write_safetensors(hf + "/model.safetensors", views);
+  EXPECT_EQ(loss_of(hf), want);
+  replace(hf, "\"sliding_window\": 8", "\"sliding_window\": 8, \"use_sliding_window\": false");
+  EXPECT_EQ(run({"eval", "--data", data, "--context", "8", "--run", hf}), want);
+  expect_refused({"eval", "--data", data, "--context", "5000", "--run", hf},
+                 {"--context 5000", "at most 4096"});
+}
+
+TEST_F(LlamaProgram, ModelsThatAreNotHereAreNamed) {
+  run(train_llama("run", 1));
+  const std::string hf = convert(folder / "run", "hf");
+  const std::string config = bytes_of_file(hf + "/config.json");
+  for (const auto& [from, to, message] :
+       {std::tuple{"\"silu\"", "\"gelu\"", "hidden_act gelu: no such model here"},
+        {"\"rope_theta\": 10000", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}",
+         "scaled rotary positions (yarn)"},
+        {"\"rope_theta\": 10000", "\"head_dim\": 4", "head_dim 4 for a width of 16 and 2 heads"},
+        {"\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2", "where the keys have 1 heads"},
+        {"\"num_attention_heads\": 2", "\"num_attention_heads\": 1", "heads of 16 channels"}}) {
+    replace(hf, from, to);
+    expect_refused({"eval", "--data", data, "--run", hf}, {message});
+    std::ofstream(hf + "/config.json") << config;
+  }
+}
+
+TEST_F(LlamaProgram, OptionsOfTheOtherModelAreRefused) {
+  auto refused = [&](const Arguments& more, const std::string& message) {
+    expect_refused(train_arguments(data, folder / "no", 2, more), {message});
+    EXPECT_FALSE(fs::exists(folder / "no"));
+  };
+  refused({"--model", "llama", "--dropout", "0.1"}, "--dropout: --model llama has no such option");
+  refused({"--tied", "--kv-heads", "1"}, "--kv-heads, --tied: --model gpt has no such option");
+  refused({"--model", "llama", "--kv-heads", "3"}, "--heads 2 is not a multiple of --kv-heads 3");
+  refused({"--model", "llama", "--width", "14"}, "--width 14");
+  refused({"--model", "mamba"}, "--model");
+  run(train_llama("run", 1));
+  refused({"--model", "gpt", "--init-from", folder / "run"}, "--model gpt: the weights of --init-from");
+  refused({"--model", "gpt", "--bias", "--init-from", folder / "run"}, "the model is a GPT");
+  expect_refused({"train", "--resume", "--out", folder / "run", "--kv-heads", "2"}, {"--kv-heads"});
+}
+
+}  // namespace
+}  // namespace reprise::testing
