@@ -5,6 +5,7 @@
 
 namespace reprise::autograd {
 
+/// Options of `backward`.
 struct BackwardOptions {
   std::optional<bool>
       retain_graph{};  ///< keep what was saved for another pass; default: the value of create_graph
@@ -19,9 +20,11 @@ struct BackwardOptions {
 void backward(const TensorList& outputs, const TensorList& output_grads = {},
               const BackwardOptions& options = {});
 
+/// Options of `grad`.
 struct GradOptions {
+  /// Keep what was saved for another pass; default: the value of create_graph.
   std::optional<bool> retain_graph{};
-  bool create_graph = false;
+  bool create_graph = false;  ///< record the backward pass, so that the gradients can be differentiated again
   bool allow_unused =
       false;  ///< an input that outputs do not depend on gives an undefined tensor, not an Error
 };

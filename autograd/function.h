@@ -37,7 +37,7 @@ namespace reprise::autograd {
 /// The parts of Function that do not depend on the operation.
 class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNode> {
  public:
-  void release() final;
+  void release() final;  ///< see Node: lets go of what was saved
 
  protected:
   /// Keeps tensors for backward; call it in `forward`, for inputs, outputs or intermediates.
@@ -68,14 +68,20 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
   /// `Tensor::hollow` ones and leave out what only they need.
   bool results_wanted() const { return results_wanted_; }
 
+  /// Before `forward`: notes which gradients are wanted, and whether anything is recorded.
   void begin(const TensorList& inputs, bool under_autocast);
+  /// After `forward`: checks its outputs, tells observers, attaches the node and saves what `save` named.
   void finish(const TensorList& outputs, const TensorList& inputs, const CastSeam* seam, const char* op_name);
   /// `backward` of a transparent operation will run under the scopes that hold now.
   void note_autocast() { forward_autocast_ = amp::autocast_state(); }
+  /// What `note_autocast` noted; off if it was not called.
   const amp::AutocastState& forward_autocast() const { return forward_autocast_; }
+  /// Brings gradients to their `gradient_dtype` where autocast, or the `grad_dtype` of a leaf, makes it another.
   void cast_gradients(TensorList& grads) const;
+  /// Throws an Error that names the operation and which of its tensor arguments are undefined.
   [[noreturn]] static void throw_undefined(const char* op_name, const UndefinedTensor& error,
                                            const TensorList& inputs);
+  /// Error unless `backward` returned as many gradients as there are tensor arguments.
   static void check_gradient_count(const char* op_name, size_t got, size_t expected);
 
  private:
@@ -131,6 +137,10 @@ Result from_list(TensorList&& list) {
 }
 }  // namespace detail
 
+/// The base of an operation, built in or a user's own: `struct Cube : Function<Cube>`, as at the head of this file.
+/// `Derived` has `name`, `forward` and `backward`, and may have `autocast` (amp::Policy), `autocast_keeps` (bit i: the
+/// i-th tensor argument is left alone) and `cost` (OpCost). An object is one call: the node in the graph. (PyTorch:
+/// torch.autograd.Function.)
 template <class Derived>
 class Function : public FunctionNode {
  public:
@@ -151,8 +161,9 @@ class Function : public FunctionNode {
     return record(inputs, nullptr, args...);
   }
 
-  const char* op_name() const final { return Derived::name; }
+  const char* op_name() const final { return Derived::name; }  ///< in messages, traces and policies
 
+  /// For the engine: runs `Derived::backward` and checks what it returns.
   TensorList run(TensorList&& output_grads) final {
     TensorList grads;
     try {

@@ -3,12 +3,13 @@
 
 namespace reprise::autograd {
 
+/// Whether operations on this thread are recorded; at first they are.
 bool grad_mode_enabled();
 
 /// Switches recording on or off while it lives.
 class GradMode {
  public:
-  explicit GradMode(bool enabled);
+  explicit GradMode(bool enabled);  ///< on this thread; the innermost scope counts
   ~GradMode();
   GradMode(const GradMode&) = delete;
 
@@ -16,6 +17,7 @@ class GradMode {
   bool previous_;
 };
 
+/// Whether an InferenceMode lives on this thread.
 bool inference_mode_enabled();
 
 /// Like NoGrad, and a promise that no graph will ever use what is made inside, by operations or otherwise, or

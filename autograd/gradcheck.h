@@ -9,6 +9,7 @@
 
 namespace reprise::autograd {
 
+/// How `gradcheck` and `gradgradcheck` step, compare and repeat.
 struct GradcheckOptions {
   double step = 1e-5;       ///< h of (f(x + h) - f(x - h)) / 2h, times max(1, |x|)
   double tolerance = 1e-6;  ///< on |analytic - numeric|, times max(1, |numeric|)

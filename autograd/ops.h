@@ -17,10 +17,14 @@ using kernels::Conv2dOptions;
 using kernels::Size2;
 
 // Making tensors. Nothing here is recorded.
+/// @{
+/// One number in each place of `shape`, on the CPU unless a device is named; `scalar` has no dimensions. Error if the
+/// dtype does not have the number: a fraction in integers, or one out of range.
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = {});
 Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
+/// @}
 Tensor arange(int64_t count, DType dtype = DType::i64, Device device = {});  ///< 0, 1, ..., count - 1
 /// start, start + step, ... before end: ceil((end - start) / step) numbers, none if that is negative. Error if step is 0.
 Tensor arange(double start, double end, double step, DType dtype = DType::f32, Device device = {});
@@ -28,21 +32,30 @@ Tensor arange(double start, double end, double step, DType dtype = DType::f32, D
 Tensor linspace(double start, double end, int64_t count, DType dtype = DType::f32, Device device = {});
 Tensor eye(int64_t rows, int64_t columns, DType dtype = DType::f32,
            Device device = {});  ///< 1 on the diagonal, else 0
-/// Of the shape, dtype and device of x.
+/// @{
+/// `zeros`, `ones`, `full`, `rand` and `randn` of the shape, dtype and device of x.
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 Tensor rand_like(const Tensor& x, Generator* generator = nullptr);
 Tensor randn_like(const Tensor& x, Generator* generator = nullptr);
-/// Uniform in [0, 1) and standard normal, from `generator` (default: the thread's).
+/// @}
+/// @{
+/// Uniform in [0, 1) (`rand`) and standard normal (`randn`), of a floating dtype, from `generator` (default: the
+/// thread's): one offset of it per call.
 Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = {}, Generator* generator = nullptr);
 Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
              Generator* generator = nullptr);
+/// @}
 /// 1 at each index, else 0: indices i64 or i32 (...) -> (..., classes). Error on an index outside [0,
 /// classes).
 Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype = DType::f32);
 
 // Elementwise, two arguments.
+/// @{
+/// Elementwise arithmetic. Dtypes that differ meet in the wider one, floating before integer; a number takes the dtype
+/// of the tensor beside it, and one with a fraction is an Error beside integers. Integers wrap; to divide them is an
+/// Error. x / number is x * (1 / number).
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
@@ -56,52 +69,70 @@ Tensor operator-(double a, const Tensor& b);
 Tensor operator*(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
 Tensor operator-(const Tensor& x);
+/// @}
+/// x^exponent, of a floating dtype. An exponent that is a tensor: autograd/ops/elementwise/powers.h.
 Tensor pow(const Tensor& x, double exponent);
-Tensor maximum(const Tensor& a, const Tensor& b);  ///< where equal, each argument gets half the gradient
+/// @{
+/// The larger, or the smaller, of two numbers; NaN if one is. Where they are equal, each gets half the gradient.
+Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
+/// @}
+/// a where the condition, bool, holds; b elsewhere. The three broadcast; outside of autocast a and b have one dtype.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// `value` where the mask, bool, which broadcasts to x, holds; x elsewhere.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+/// @{
 /// The lower or upper triangle of matrices (..., M, N), else 0: j - i <= diagonal, or >=.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
-// Comparisons give bool and are not differentiable.
+/// @}
+/// @{
+/// Elementwise comparisons: bool, and not differentiable. Dtypes that differ meet in the wider one; NaN equals nothing.
+/// As operators, and with numbers: autograd/ops/elementwise/conditions.h.
 Tensor equal(const Tensor& a, const Tensor& b);
 Tensor not_equal(const Tensor& a, const Tensor& b);
 Tensor less(const Tensor& a, const Tensor& b);
 Tensor less_equal(const Tensor& a, const Tensor& b);
 Tensor greater(const Tensor& a, const Tensor& b);
 Tensor greater_equal(const Tensor& a, const Tensor& b);
+/// @}
 
-// Elementwise, one argument.
-Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);
-Tensor sqrt(const Tensor& x);
-Tensor rsqrt(const Tensor& x);
-Tensor square(const Tensor& x);
-Tensor reciprocal(const Tensor& x);
-Tensor abs(const Tensor& x);
-Tensor sin(const Tensor& x);
-Tensor cos(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor sigmoid(const Tensor& x);
+// Elementwise, one argument, of a floating dtype; square, abs and relu take integers too.
+Tensor exp(const Tensor& x);         ///< e^x
+Tensor log(const Tensor& x);         ///< the natural logarithm
+Tensor sqrt(const Tensor& x);        ///< the square root; NaN where x < 0
+Tensor rsqrt(const Tensor& x);       ///< 1 / sqrt(x)
+Tensor square(const Tensor& x);      ///< x^2; of integers too
+Tensor reciprocal(const Tensor& x);  ///< 1 / x
+Tensor abs(const Tensor& x);         ///< |x|, with the gradient 0 at 0; of integers too
+Tensor sin(const Tensor& x);         ///< the sine of x in radians
+Tensor cos(const Tensor& x);         ///< the cosine of x in radians
+Tensor tanh(const Tensor& x);        ///< the hyperbolic tangent
+Tensor sigmoid(const Tensor& x);     ///< 1 / (1 + e^-x)
+/// The error function: 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);
-Tensor relu(const Tensor& x);
+Tensor relu(const Tensor& x);       ///< max(x, 0), with the gradient 0 at 0; of integers too
 Tensor gelu(const Tensor& x);       ///< x * Phi(x), exact (Hendrycks and Gimpel 2016)
 Tensor gelu_tanh(const Tensor& x);  ///< the tanh approximation, as GPT-2 has it
 Tensor silu(const Tensor& x);       ///< x * sigmoid(x)
 Tensor huber(const Tensor& x);      ///< x^2 / 2 where |x| < 1, |x| - 1/2 beyond (Huber 1964)
 /// x, but `low` where it is less, and `high` where it is more; there without gradient. Error unless low <= high.
 Tensor clamp(const Tensor& x, double low, double high);
+/// The function that `activation` names; x itself for `Activation::none`.
 Tensor activate(const Tensor& x, Activation activation);
 
 // Reductions; an empty list of dims means all. Error on a dimension listed twice.
+/// The sum over `dims` (empty: all), which stay with size 1 if `keep_dims`. Of integers and bool it is i64.
 Tensor sum(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+/// The mean over `dims` (empty: all), of a floating dtype.
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 Tensor variance(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);  ///< the biased one: / n
-Tensor max(const Tensor& x, const Dims& dims = {},
-           bool keep_dims = false);  ///< equal maxima share the gradient
+/// @{
+/// The largest, or the smallest, over `dims` (empty: all); NaN if one is there. Equal extremes share the gradient.
+/// Error where there are no elements.
+Tensor max(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 Tensor min(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+/// @}
 /// sqrt(sum x^2), with the gradient 0 where it is 0.
 Tensor norm(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 /// sqrt(sum (x - mean)^2 / (n - correction)); correction 1 is PyTorch's default.
@@ -112,26 +143,34 @@ Tensor argmax(const Tensor& x);                      ///< along the last dimensi
 Tensor sum_to(const Tensor& x, const Shape& shape);  ///< sums what broadcasting to x.shape() repeated
 
 // Shapes. Views share data where strides allow.
-Tensor reshape(const Tensor& x, const Shape& shape);  ///< one size may be -1
-Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
+Tensor reshape(const Tensor& x, const Shape& shape);            ///< one size may be -1
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);  ///< a view with the two dimensions exchanged
+/// A view whose dimension i is dimension order[i] of x. Error unless `order` lists each dimension once.
 Tensor permute(const Tensor& x, const Dims& order);
 /// Elements begin, begin + step, ... before end. Negative bounds count from the end; Error where one lies
 /// outside: nothing is clamped.
 Tensor slice(const Tensor& x, int64_t dim, int64_t begin, int64_t end, int64_t step = 1);
+/// Place `index` of `dim`, which goes: a view. Negative indices count from the end; Error where it lies outside.
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
+/// x broadcast to `shape`, all sizes of which are given (no -1): a view with stride 0 where x is repeated. Error if x
+/// does not broadcast to it.
 Tensor expand(const Tensor& x, const Shape& shape);
-Tensor unsqueeze(const Tensor& x, int64_t dim);
-Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor unsqueeze(const Tensor& x, int64_t dim);  ///< a new dimension of size 1 at `dim`; -1: behind the last
+Tensor squeeze(const Tensor& x, int64_t dim);    ///< without that dimension. Error unless its size is 1
 Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);  ///< dimensions first ... last as one
+/// A view with dimension `from` at place `to`, and the others in their order.
 Tensor movedim(const Tensor& x, int64_t from, int64_t to);
 TensorList chunk(const Tensor& x, int64_t chunks,
-                 int64_t dim);  ///< pieces of one size, the last may be smaller
-Tensor clone(const Tensor& x);
-Tensor cast(const Tensor& x, DType dtype);
+                 int64_t dim);              ///< pieces of one size, the last may be smaller
+Tensor clone(const Tensor& x);              ///< always a copy, contiguous
+Tensor cast(const Tensor& x, DType dtype);  ///< x itself if it has the dtype; the gradient is cast back
+/// Joined along `dim`. Error on an empty list, where other sizes differ, and, outside of autocast, where dtypes do.
 Tensor concat(const TensorList& parts, int64_t dim);
+/// Joined along a new dimension, at `dim`, of tensors of one shape and, outside of autocast, one dtype.
 Tensor stack(const TensorList& parts, int64_t dim);
 TensorList split(const Tensor& x, int64_t size, int64_t dim);  ///< pieces of `size`, the last may be smaller
-Tensor gather(const Tensor& x, const Tensor& index);           ///< along the last dimension
+/// y[..., i] = x[..., index[..., i]], along the last dimension; the index is i64 or i32. Error on one out of range.
+Tensor gather(const Tensor& x, const Tensor& index);
 
 /// What an operation gives.
 struct ResultOptions {
@@ -146,10 +185,11 @@ struct ResultOptions {
 Tensor matmul(const Tensor& a, const Tensor& b, const ResultOptions& result = {});
 Tensor outer(const Tensor& a, const Tensor& b);  ///< (M), (N) -> (M, N)
 
+/// What follows the product of `linear`, and the last one of `mlp`, in the same pass.
 struct LinearEpilogue {
-  Activation activation = Activation::none;
-  Tensor residual{};  ///< added to the result, of its shape; optional
-  Tensor scale{};     ///< (out), optional: a factor for each channel (LayerScale)
+  Activation activation = Activation::none;  ///< of x W^T + bias; none for `mlp`
+  Tensor residual{};                         ///< added to the result, of its shape; optional
+  Tensor scale{};                            ///< (out), optional: a factor for each channel (LayerScale)
   Tensor
       row_scale{};  ///< optional: a factor for each sample, of x's first dimension, without gradient (DropPath)
   /// The dtype of the result, all of the epilogue included, as ResultOptions has it. None: the wider of those of the
@@ -174,27 +214,33 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
 /// Over the last dimension (Zhang and Sennrich 2019).
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps = 1e-6, const ResultOptions& result = {});
 
+/// What `add_layer_norm` and `add_rms_norm` give.
 struct SumAndNorm {
-  Tensor sum, norm;
+  Tensor sum;   ///< x + residual
+  Tensor norm;  ///< the norm of that sum
 };
+/// @{
 /// x + residual, of one shape, and its norm, in one pass; the bits of the two operations. Under autocast their dtypes may
 /// differ: the sum has the wider. `result` is the norm's.
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
                           double eps = 1e-5, const ResultOptions& result = {});
 SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double eps = 1e-6,
                         const ResultOptions& result = {});
+/// @}
 
 /// What follows the norm in the same pass: activation(norm + residual).
 struct BatchNormEpilogue {
   Activation activation = Activation::none;  ///< none or relu
   Tensor residual{};                         ///< of x's shape; optional
 };
+/// Which statistics `batch_norm` normalises by, and how it updates the running ones.
 struct BatchNormOptions {
   bool training = false;                 ///< normalise by the batch, and update the running statistics
   std::optional<double> momentum = 0.1;  ///< share of a batch in them; none: of n batches 1 / n each
-  double eps = 1e-5;
-  Tensor batches{};  ///< counts the batches: one i64; needed without momentum, else optional
-  BatchNormEpilogue epilogue{};
+  double eps = 1e-5;                     ///< added to the variance
+  /// Counts the batches: one i64; needed without momentum, else optional.
+  Tensor batches{};
+  BatchNormEpilogue epilogue{};  ///< default: the norm alone
 };
 /// Batch normalisation of x (N, C, ...) over all dimensions but C (Ioffe and Szegedy 2015). gamma, beta: (C),
 /// or undefined. running_mean, running_variance: (C) of any floating dtype; undefined to normalise by the
@@ -224,12 +270,15 @@ Tensor take_tokens(const Tensor& x, const Tensor& index);
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
 
+/// Options of `conv_transpose2d`; a Size2 is a number or {height, width}.
 struct ConvTranspose2dOptions {
-  Size2 stride = 1, padding = 0;
+  Size2 stride = 1;          ///< pixels of the result from one pixel of x to the next
+  Size2 padding = 0;         ///< rows and columns that each side of the result loses
   Size2 output_padding = 0;  ///< rows and columns more, below and to the right; less than the stride
-  Size2 dilation = 1;
-  int64_t groups = 1;
+  Size2 dilation = 1;        ///< pixels of the result from one place of the weight to the next
+  int64_t groups = 1;        ///< groups of channels, each with weights of its own; divides C
 };
+/// What a checkpoint compares of a call: see autograd/attributes.h.
 void for_each_attribute(const ConvTranspose2dOptions& options, const auto& visit) {
   visit(options.stride), visit(options.padding), visit(options.output_padding), visit(options.dilation);
   visit(options.groups);
@@ -239,38 +288,57 @@ void for_each_attribute(const ConvTranspose2dOptions& options, const auto& visit
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 
-// Pooling of images (N, C, H, W) by windows, with PyTorch's rules. With ceil_mode a last window counts that is not
-// whole, but begins in the image or its padding to the left. Error if the padding is more than half the kernel.
+/// Options of `max_pool2d`, with PyTorch's rules; a Size2 is a number or {height, width}.
 struct MaxPool2dOptions {
   std::optional<Size2> stride{};  ///< none: the kernel's size
-  Size2 padding = 0, dilation = 1;
+  Size2 padding = 0;              ///< on each side, never the maximum; at most half the kernel
+  Size2 dilation = 1;             ///< from one pixel of a window to the next
+  /// A last window counts that is not whole, but begins in the image or its padding to the left.
   bool ceil_mode = false;
 };
-/// NaN wins; the gradient goes to the first of equal maxima in row order.
+/// The largest pixel of each window of `kernel` pixels: images (N, C, H, W) -> (N, C, I, J). NaN wins; the gradient
+/// goes to the first of equal maxima in row order. Error if padding is more than half the kernel, or no window fits.
 Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options = {});
+/// Options of `avg_pool2d`, with PyTorch's rules; a Size2 is a number or {height, width}.
 struct AvgPool2dOptions {
   std::optional<Size2> stride{};  ///< none: the kernel's size
-  Size2 padding = 0;
-  bool ceil_mode = false;
+  Size2 padding = 0;              ///< on each side; at most half the kernel
+  bool ceil_mode = false;         ///< as in MaxPool2dOptions
   bool count_include_pad = true;  ///< whether pixels of the padding are counted, as zeros
 };
+/// The mean of each window of `kernel` pixels: images (N, C, H, W) -> (N, C, I, J). Errors as max_pool2d's.
 Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options = {});
 
-enum class Interpolation : uint8_t { nearest, bilinear, bicubic };
+/// Of which pixels of the image one of the result is made.
+enum class Interpolation : uint8_t {
+  nearest,   ///< one: of H rows for I, row i is floor(i H / I)
+  bilinear,  ///< 2 x 2, by distance
+  bicubic    ///< 4 x 4, by Keys's cubic
+};
+/// Options of `interpolate`. Error on a flag beside `nearest`.
 struct InterpolateOptions {
-  Interpolation mode = Interpolation::nearest;
+  Interpolation mode = Interpolation::nearest;  ///< bilinear or bicubic for the flags below
   bool align_corners = false;  ///< centres of the corners' pixels stay in place, not the image's edges
   bool antialias = false;      ///< weighs each pixel where the image gets smaller
 };
 /// Images (N, C, H, W) of another size. Bicubic by Keys (1981) with a = -0.75, with antialias a = -0.5, as PyTorch.
 Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options = {});
 
-enum class PadMode : uint8_t { constant, reflect };
-struct PadOptions {
-  int64_t top = 0, bottom = 0, left = 0, right = 0;
-  PadMode mode = PadMode::constant;
-  double value = 0;  ///< of a constant border
+/// What a border is made of.
+enum class PadMode : uint8_t {
+  constant,  ///< one value
+  reflect    ///< the image mirrored at its edge, which is not repeated: borders are less than its sides
 };
+/// The border that `pad` puts around images.
+struct PadOptions {
+  /// @{
+  /// Rows above and below, columns to the left and right; Error if one is negative.
+  int64_t top = 0, bottom = 0, left = 0, right = 0;
+  /// @}
+  PadMode mode = PadMode::constant;  ///< `reflect` needs a floating dtype
+  double value = 0;                  ///< of a constant border
+};
+/// What a checkpoint compares of a call: see autograd/attributes.h.
 void for_each_attribute(const PadOptions& by, const auto& visit) {
   visit(by.top), visit(by.bottom), visit(by.left), visit(by.right), visit(by.mode), visit(by.value);
 }
@@ -282,16 +350,18 @@ Tensor pad(const Tensor& x, const PadOptions& options);
 Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    const ResultOptions& result = {});
 
-/// Zeroes each element with probability p and scales the rest by 1 / (1 - p). One offset of `generator` per
-/// call.
+/// Zeroes each element with probability p, in [0, 1), and scales the rest by 1 / (1 - p). One offset of `generator`
+/// (default: the thread's) per call; none, and x itself, for p = 0.
 Tensor dropout(const Tensor& x, double p, Generator* generator = nullptr);
 
+/// Options of `attention` and `packed_attention`.
 struct AttentionOptions {
-  bool causal = true;
-  double scale = 0;    ///< 0: 1 / sqrt(head_dim)
-  double dropout = 0;  ///< of the probabilities
-  Generator* generator = nullptr;
+  bool causal = true;              ///< query t of T sees the keys up to t + S - T, of S
+  double scale = 0;                ///< 0: 1 / sqrt(head_dim)
+  double dropout = 0;              ///< of the probabilities, in [0, 1)
+  Generator* generator = nullptr;  ///< of the dropout: one offset per call; null: the thread's
 };
+/// What a checkpoint compares of a call: see autograd/attributes.h.
 void for_each_attribute(const AttentionOptions& options, const auto& visit) {
   visit(options.causal), visit(options.scale), visit(options.dropout);
 }
@@ -301,15 +371,18 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 /// Self-attention on one packed projection: qkv (B, T, 3 C) -> (B, T, C), heads of width C / heads.
 Tensor packed_attention(const Tensor& qkv, int64_t heads, const AttentionOptions& options = {});
 
+/// What a loss gives of its values, one per element or row: their mean, their sum, or all of them.
 enum class Reduction : uint8_t { mean, sum, none };
+/// Options of `cross_entropy`.
 struct CrossEntropyOptions {
-  int64_t ignore_index = -100;  ///< rows with this target count nothing
-  double label_smoothing = 0;
+  int64_t ignore_index = -100;            ///< rows with this target count nothing
+  double label_smoothing = 0;             ///< share of each target that all classes get alike, in [0, 1]
   Reduction reduction = Reduction::mean;  ///< mean: over the rows that count; if none does, the loss is 0
   /// The dtype of the loss, which is computed in f32: as ResultOptions has it. None: f32 under autocast, else the logits'.
   /// Of 16-bit logits outside of autocast `DType::f32` gives a loss that is not rounded to 16 bits.
   std::optional<DType> out{};
 };
+/// What a checkpoint compares of a call: see autograd/attributes.h.
 void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
   visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction), visit(options.out);
 }
@@ -323,17 +396,21 @@ Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyO
 
 /// -t log sigmoid(x) - (1 - t) log(1 - sigmoid(x)) of logits x and targets t in [0, 1] of one shape.
 Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, Reduction reduction = Reduction::mean);
+/// Options of `smooth_l1`.
 struct SmoothL1Options {
-  double beta = 1;  ///< 0: |x - y|
-  Reduction reduction = Reduction::mean;
+  double beta = 1;                        ///< 0: |x - y|
+  Reduction reduction = Reduction::mean;  ///< over all elements
 };
 /// beta huber((x - y) / beta), of x and y of one shape (Girshick 2015).
 Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& options = {});
 
-/// (x - y)^2 and |x - y|, of x and y of one shape.
+/// @{
+/// (x - y)^2 (`mse_loss`) and |x - y| (`l1_loss`), of x and y of one shape; `mean` is over all elements.
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+/// @}
 
+/// Options of `nll_loss`.
 struct NllLossOptions {
   int64_t ignore_index = -100;            ///< rows with this target count nothing
   Reduction reduction = Reduction::mean;  ///< mean: over the rows that count; if none does, the loss is 0
@@ -344,6 +421,10 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const Nl
 /// The fused operations built from simpler ones: slower, differentiable to any order, and the tests'
 /// reference.
 namespace composite {
+/// @{
+/// The function of the same name, made of simpler ones: the reference that it is tested against; most backward passes
+/// under create_graph differentiate it. Of 16 bits it computes in f32 and rounds once, to the dtype of the first
+/// argument, whatever `out` says.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const LinearEpilogue& options);
 Tensor mlp(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
            const Tensor& bias2, Activation activation, const LinearEpilogue& end);
@@ -365,6 +446,7 @@ Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias);
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                  const Tensor& keep = {});
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options);
+/// @}
 }  // namespace composite
 
 }  // namespace reprise

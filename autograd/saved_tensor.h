@@ -14,9 +14,9 @@ namespace reprise::autograd {
 /// that the program computes with. (PyTorch: torch.autograd.graph.saved_tensors_hooks.)
 class SavedTensorHooks {
  public:
-  using Pack = std::function<std::any(const Tensor&)>;
-  using Unpack = std::function<Tensor(const std::any&)>;
-  SavedTensorHooks(Pack pack, Unpack unpack);
+  using Pack = std::function<std::any(const Tensor&)>;    ///< its argument is outside of the graph
+  using Unpack = std::function<Tensor(const std::any&)>;  ///< Error if it gives an undefined tensor
+  SavedTensorHooks(Pack pack, Unpack unpack);             ///< kept by each tensor that was saved under them
   ~SavedTensorHooks();
   SavedTensorHooks(const SavedTensorHooks&) = delete;
   SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
@@ -29,6 +29,7 @@ class SavedTensorHooks {
   SavedTensorHooks* outer_;
 };
 
+/// A tensor that a node keeps for backward, or what hooks made of it.
 class SavedTensor {
  public:
   SavedTensor() = default;

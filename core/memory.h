@@ -20,17 +20,18 @@
 
 namespace reprise {
 
+/// What memory is for.
 enum class MemoryCategory : uint8_t {
-  parameters,
-  gradients,
-  optimizer,
-  activations,
-  recompute,
-  workspace,
-  data
+  parameters,   ///< parameters and buffers of modules, and their 16-bit values
+  gradients,    ///< `grad` of leaves
+  optimizer,    ///< the state of optimizers, and averages of weights
+  activations,  ///< what no scope claims: results, and what is saved for backward
+  recompute,    ///< what replays make
+  workspace,    ///< scratch memory of kernels, of collectives and of writing files
+  data          ///< batches
 };
-inline constexpr int memory_category_count = 7;
-std::string_view name_of(MemoryCategory category);
+inline constexpr int memory_category_count = 7;     ///< the enumerators of MemoryCategory
+std::string_view name_of(MemoryCategory category);  ///< "parameters", ...
 
 /// The memory asked for is not there. The message says what was asked, what is held, and by which category.
 class OutOfMemory : public Error {
@@ -42,28 +43,34 @@ class OutOfMemory : public Error {
 /// and `reserved` adds blocks kept for reuse: those go first when a limit is near, so that what has `held` at
 /// most a limit runs under it.
 struct MemoryStats {
-  size_t allocated = 0, peak_allocated = 0, held = 0, peak_held = 0, reserved = 0, peak_reserved = 0;
+  size_t allocated = 0;       ///< asked for by live tensors
+  size_t peak_allocated = 0;  ///< the most that `allocated` was since reset_peaks
+  size_t held = 0;            ///< bytes of the blocks that these have; a budget is of it
+  size_t peak_held = 0;       ///< the most that `held` was
+  size_t reserved = 0;        ///< `held`, and blocks kept for reuse; a limit is of it
+  size_t peak_reserved = 0;   ///< the most that `reserved` was
   std::array<size_t, memory_category_count> by_category{};       ///< of `allocated`
   std::array<size_t, memory_category_count> peak_by_category{};  ///< each category's own peak
   uint64_t allocations = 0;                                      ///< requests served
   uint64_t system_allocations = 0;  ///< of these, the ones that went to the system
-  int64_t live_blocks = 0;
+  int64_t live_blocks = 0;          ///< handed out and not released
 };
 
 /// One allocation (positive bytes) or release (negative), for timelines.
 struct MemoryEvent {
-  double seconds = 0;  ///< since the recording began
-  int64_t bytes = 0;
-  MemoryCategory category = MemoryCategory::activations;
+  double seconds = 0;                                     ///< since the recording began
+  int64_t bytes = 0;                                      ///< asked for, not held; negative for a release
+  MemoryCategory category = MemoryCategory::activations;  ///< that they are accounted to
 };
 
+/// What `Allocator::allocate` hands out.
 struct MemoryBlock {
-  void* data = nullptr;
-  size_t bytes = 0;           ///< asked for
-  size_t reserved_bytes = 0;  ///< held
-  MemoryCategory category = MemoryCategory::activations;
-  uintptr_t stream = 0;  ///< the handle of the stream it was asked for on
-  uintptr_t pool = 0;    ///< what it goes back to: that stream, or the pool of a graph
+  void* data = nullptr;                                   ///< null for 0 bytes
+  size_t bytes = 0;                                       ///< asked for
+  size_t reserved_bytes = 0;                              ///< held
+  MemoryCategory category = MemoryCategory::activations;  ///< that the bytes are accounted to
+  uintptr_t stream = 0;                                   ///< the handle of the stream it was asked for on
+  uintptr_t pool = 0;  ///< what it goes back to: that stream, or the pool of a graph
 };
 
 class MemorySource;
@@ -76,33 +83,33 @@ class MemorySource;
 /// whatever still uses it. Work on another stream must be made known by `record_stream`.
 class Allocator {
  public:
-  MemoryStats stats() const;
+  MemoryStats stats() const;     ///< as of now
   void reset_peaks();            ///< peaks restart from what is held now
   void set_limit(size_t bytes);  ///< hard limit on `reserved`; 0 means none
-  size_t limit() const;
+  size_t limit() const;          ///< 0: none
   /// What a block for so many bytes holds: blocks come in few sizes.
   size_t block_size(size_t bytes) const;
-  void empty_cache();  ///< gives blocks kept for reuse back to the system
-  void start_recording();
-  std::vector<MemoryEvent> stop_recording();
+  void empty_cache();      ///< gives blocks kept for reuse back to the system
+  void start_recording();  ///< of all allocations and releases from now on; forgets an earlier recording
+  std::vector<MemoryEvent> stop_recording();  ///< what happened since, in order
 
   // What follows is for storages and graphs, and may change.
 
-  explicit Allocator(std::unique_ptr<MemorySource> source);
+  explicit Allocator(std::unique_ptr<MemorySource> source);  ///< over the memory of one device
   ~Allocator();
 
   /// At least `bytes` bytes, 64-byte aligned (256 on CUDA), not initialised; null data for 0 bytes. Throws
   /// OutOfMemory.
   MemoryBlock allocate(size_t bytes, MemoryCategory category);
-  void release(const MemoryBlock& block) noexcept;
-  void move_to_category(MemoryBlock& block, MemoryCategory category);
+  void release(const MemoryBlock& block) noexcept;                     ///< to be handed out again
+  void move_to_category(MemoryBlock& block, MemoryCategory category);  ///< accounts its bytes anew
   /// Once released, the block is not handed out again before what is on `stream` then has run.
   void record_stream(const MemoryBlock& block, const Stream& stream);
 
   /// From now on what is asked for on `stream` comes from a new pool of its own, until `leave_pool`: a graph
   /// that is captured runs again and again on the memory that it was captured with.
   uintptr_t enter_pool(const Stream& stream);
-  void leave_pool(const Stream& stream);
+  void leave_pool(const Stream& stream);  ///< what is asked for on `stream` is the stream's own again
   /// Gives the pool's memory back to the system, blocks that are still held once they are released. The
   /// graph's work must have run. Blocks from before that were released in between are free from now on: the graph may
   /// have used them in each of its launches.
@@ -156,13 +163,13 @@ Allocator& allocator(Device device);
 /// Tensors made on this thread while it lives are accounted to `category`. The default is activations.
 class MemoryScope {
  public:
-  explicit MemoryScope(MemoryCategory category);
+  explicit MemoryScope(MemoryCategory category);  ///< the innermost scope counts
   ~MemoryScope();
   MemoryScope(const MemoryScope&) = delete;
 
  private:
   MemoryCategory previous_;
 };
-MemoryCategory current_memory_category();
+MemoryCategory current_memory_category();  ///< that of the thread's innermost MemoryScope
 
 }  // namespace reprise

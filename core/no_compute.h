@@ -27,7 +27,7 @@ class NoCompute {
   ~NoCompute() { on_ = before_; }
   NoCompute(const NoCompute&) = delete;
 
-  static bool is_on() { return on_; }
+  static bool is_on() { return on_; }    ///< whether one lives on this thread
   static constexpr size_t small = 4096;  ///< bytes: memory that is there, and 0 at first
 
  private:

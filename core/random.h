@@ -11,13 +11,15 @@ namespace reprise {
 /// state.
 class Generator {
  public:
+  /// A position in a stream.
   struct State {
-    uint64_t seed = 0;
-    uint64_t offset = 0;
+    uint64_t seed = 0;    ///< names the stream
+    uint64_t offset = 0;  ///< the operations that drew before
+    /// Two positions from which the same numbers follow.
     friend bool operator==(const State&, const State&) = default;
   };
 
-  explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
+  explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}  ///< at the beginning of the stream of `seed`
 
   /// The (seed, offset) for one op's draws; the next call gets the next offset.
   State next() {
@@ -26,8 +28,8 @@ class Generator {
     return drawn;
   }
 
-  State state() const { return state_; }
-  void set_state(State state) { state_ = state; }
+  State state() const { return state_; }           ///< of the next draw
+  void set_state(State state) { state_ = state; }  ///< goes on from there
 
  private:
   State state_;

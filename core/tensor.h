@@ -15,6 +15,7 @@ namespace reprise {
 class Tensor;
 struct AutogradSlot;
 struct TemporaryView;
+/// Is given a gradient; a defined result takes its place. See Tensor::register_hook.
 using TensorHook = std::function<Tensor(const Tensor& gradient)>;
 
 /// A tensor was used that was never given a value.
@@ -31,23 +32,25 @@ class Tensor {
 
   /// Not initialised. Error on a negative size, OutOfMemory if there is no room.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  /// 0 in each place. Errors as `empty`.
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
   /// A copy of `values` in row-major order, with their dtype. Error if the count does not match the shape.
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {});
 
+  /// Whether there is a tensor: false if it was never given a value. What needs one throws UndefinedTensor, an Error.
   bool defined() const { return impl_ != nullptr; }
   /// The value of a one-element tensor: `if (less(a, b))`. Error for more elements, for none, and for an
   /// undefined tensor: `defined()` asks whether there is one.
   explicit operator bool() const;
-  const Shape& shape() const { return layout().shape; }
-  const Strides& strides() const { return layout().strides; }
-  int rank() const { return layout().rank(); }
-  int64_t size(int64_t dim) const;  ///< dim may be negative
-  int64_t numel() const { return layout().numel(); }
-  DType dtype() const { return layout().dtype; }
-  Device device() const { return layout().device; }
-  bool is_contiguous() const { return layout().is_contiguous(); }
+  const Shape& shape() const { return layout().shape; }        ///< its sizes; of a number, none
+  const Strides& strides() const { return layout().strides; }  ///< in elements; 0 where broadcast
+  int rank() const { return layout().rank(); }        ///< how many dimensions: 0 of a number, at most 8
+  int64_t size(int64_t dim) const;                    ///< dim may be negative
+  int64_t numel() const { return layout().numel(); }  ///< how many elements
+  DType dtype() const { return layout().dtype; }      ///< the type of its elements
+  Device device() const { return layout().device; }   ///< where its data is
+  bool is_contiguous() const { return layout().is_contiguous(); }  ///< row-major; an empty tensor always is
   /// Two handles of one tensor.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
@@ -71,6 +74,8 @@ class Tensor {
 
   // Differentiable methods; each is the function of the same name in autograd/ops.h.
   Tensor reshape(const Shape& shape) const;  ///< one size may be -1
+  /// @{
+  /// The function of the same name in autograd/ops.h, of this tensor.
   Tensor transpose(int64_t dim0, int64_t dim1) const;
   Tensor permute(const Dims& order) const;
   Tensor slice(int64_t dim, int64_t begin, int64_t end, int64_t step = 1) const;
@@ -78,29 +83,35 @@ class Tensor {
   Tensor expand(const Shape& shape) const;
   Tensor unsqueeze(int64_t dim) const;
   Tensor squeeze(int64_t dim) const;
-  Tensor contiguous() const;  ///< itself if contiguous already
-  Tensor clone() const;       ///< always a copy
-  Tensor to(DType dtype) const;
+  /// @}
+  Tensor contiguous() const;       ///< itself if contiguous already
+  Tensor clone() const;            ///< always a copy
+  Tensor to(DType dtype) const;    ///< `cast`: itself if it has the dtype already
   Tensor to(Device device) const;  ///< itself if it is there already; the gradient is copied back
+  /// @{
+  /// The function of the same name in autograd/ops.h, of this tensor; without dims, over all elements.
   Tensor sum() const;
   Tensor sum(const Dims& dims, bool keep_dims = false) const;
   Tensor mean() const;
   Tensor mean(const Dims& dims, bool keep_dims = false) const;
-  Tensor matmul(const Tensor& other) const;
+  /// @}
+  Tensor matmul(const Tensor& other) const;  ///< (..., M, K) x (..., K, N)
 
   // Autograd.
-  bool requires_grad() const;
+  bool requires_grad() const;  ///< a leaf that was marked, or the result of a recorded operation
   /// Marks a leaf as one that gradients are wanted for; returns itself. Error on a non-leaf or integer
   /// tensor.
   const Tensor& set_requires_grad(bool value = true) const;
-  bool is_leaf() const;
-  Tensor grad() const;  ///< the accumulated gradient, undefined if there is none
+  bool is_leaf() const;  ///< whether no recorded operation made it
+  Tensor grad() const;   ///< the accumulated gradient, undefined if there is none
+  /// Puts `gradient` in the place of `grad`; `set_grad({})` drops it. Error unless it has the shape, the device and the
+  /// `grad_dtype` of this tensor, and if it shares its memory.
   void set_grad(const Tensor& gradient) const;
   /// The dtype that the gradient of this leaf is kept, added up and given to hooks in; at first the leaf's own. With f32 for
   /// a leaf of 16 bits, micro-batches and uses of a weight are summed in f32 ("main gradients"; PyTorch: `grad_dtype`).
-  /// Error on a non-leaf, unless `dtype` is floating, or if there is a gradient of another dtype.
+  /// Error on a non-leaf, on a dtype beside these two, or if there is a gradient of another dtype.
   const Tensor& set_grad_dtype(DType dtype) const;
-  DType grad_dtype() const;
+  DType grad_dtype() const;  ///< the dtype that `grad` has, or will have
   void retain_grad() const;  ///< keeps the gradient of a non-leaf
   Tensor detach() const;     ///< shares data and version, outside the graph
   /// Gradients of this scalar for all leaves, added to their `grad`. See autograd/engine.h for the options.
@@ -110,11 +121,12 @@ class Tensor {
   std::function<void()> register_hook(TensorHook hook) const;
 
   // In place: bump the version. Error on a tensor inside a graph that is being recorded.
-  const Tensor& fill_(double value) const;
-  const Tensor& zero_() const { return fill_(0); }
+  const Tensor& fill_(double value) const;          ///< Error if the dtype does not have the value
+  const Tensor& zero_() const { return fill_(0); }  ///< writes 0 into each element
   const Tensor& copy_(const Tensor& source) const;  ///< broadcasts, casts, crosses devices
+  /// Adds alpha * other, which broadcasts. Error if its dtype or device is another.
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
-  const Tensor& mul_(double value) const;
+  const Tensor& mul_(double value) const;  ///< multiplies by `value`, a whole number for integers
   /// Puts the data of `source`, of any shape, dtype and device, in the place of this leaf's, in all its
   /// handles; they remain one tensor with its hooks. Error if there is a gradient that does not fit. What
   /// saved this tensor for backward finds it changed.
@@ -124,8 +136,8 @@ class Tensor {
 
   /// What kernels take. Valid while this tensor lives. Error if undefined.
   const TensorView& view() const&;
-  TemporaryView view() const&&;
-  operator const TensorView&() const& { return view(); }
+  TemporaryView view() const&&;  ///< of a temporary: for the call that it is an argument of
+  operator const TensorView&() const& { return view(); }  ///< for calls of kernels
   operator const TensorView&() const&& =
       delete;  // it would outlive its memory; write `.view()` inside a call
 
@@ -133,17 +145,17 @@ class Tensor {
   Tensor alias(const TensorView& view) const;
   /// A view of a storage whose tensors are gone.
   static Tensor over(std::shared_ptr<Storage> storage, const TensorView& view);
-  const std::shared_ptr<Storage>& storage() const;
-  uint64_t version() const { return storage()->version(); }
+  const std::shared_ptr<Storage>& storage() const;           ///< the memory that it shares with its views
+  uint64_t version() const { return storage()->version(); }  ///< of the storage: counts in-place writes
   /// Nothing else holds this tensor's storage: its memory may be reused in place.
   bool is_sole_owner() const;
 
   /// With the form of `layout` and no data: stands for a value that nothing will read. What asks for
   /// its data gets a HollowRead or an Error.
   static Tensor hollow(TensorView layout);
-  bool is_hollow() const { return !layout().data && numel() > 0; }
+  bool is_hollow() const { return !layout().data && numel() > 0; }  ///< an empty tensor is not
 
-  std::shared_ptr<AutogradSlot>& autograd_slot() const;
+  std::shared_ptr<AutogradSlot>& autograd_slot() const;  ///< null where autograd knows nothing of the tensor
 
  private:
   friend class WeakTensor;
@@ -158,6 +170,7 @@ class Tensor {
   std::shared_ptr<Impl> impl_;
 };
 
+/// Several tensors; some may be undefined.
 using TensorList = std::vector<Tensor>;
 
 // What follows is for operations and the engine, and may change.
@@ -193,8 +206,8 @@ struct AutogradSlot {
 /// Refers to a tensor without keeping it.
 class WeakTensor {
  public:
-  explicit WeakTensor(const Tensor& x) : impl_(x.impl_) {}
-  Tensor lock() const { return Tensor(impl_.lock()); }  ///< undefined if it is gone
+  explicit WeakTensor(const Tensor& x) : impl_(x.impl_) {}  ///< x may be undefined
+  Tensor lock() const { return Tensor(impl_.lock()); }      ///< undefined if it is gone
 
  private:
   std::weak_ptr<Tensor::Impl> impl_;

@@ -24,6 +24,7 @@
 
 namespace reprise::data {
 
+/// What a step's batches are, which of them are asked for here, and the threads that make them.
 struct DataLoaderOptions {
   int64_t batch = 64;       ///< samples per micro-batch
   int64_t accumulate = 1;   ///< micro-batches per step
@@ -35,12 +36,14 @@ struct DataLoaderOptions {
   int64_t prefetch = 2;     ///< batches they work ahead
 };
 
+/// @{
 /// The tensors of a sample, each on the CPU and of one shape and dtype in all samples.
 inline TensorList fields_of(Tensor sample) { return {std::move(sample)}; }
 inline TensorList fields_of(std::pair<Tensor, Tensor> sample) {
   return {std::move(sample.first), std::move(sample.second)};
 }
 inline TensorList fields_of(TensorList sample) { return sample; }
+/// @}
 
 /// What has samples: a size, and a Tensor, a pair of them or a TensorList at each index below it.
 template <class T>
@@ -49,13 +52,14 @@ concept IndexableSource = requires(const T& source, int64_t index) {
   { fields_of(source[index]) } -> std::same_as<TensorList>;
 };
 
+/// Batches of a run from samples that are tensors, on a device. A batch is a function of the seed and the step alone.
 class DataLoader {
  public:
   /// The fields of a sample; `key` is another number for each epoch and index, from which a random change may be drawn.
   using Read = std::function<TensorList(const Order::Sample& sample)>;
 
-  /// Of `size` samples. `read` is called by several threads at once: the workers, and who calls `rows`. Error if an option does not
-  /// fit.
+  /// Of `size` samples. `read` is called by several threads at once: the workers, and who calls `rows`. Error if an
+  /// option does not fit.
   DataLoader(int64_t size, Read read, const DataLoaderOptions& options, Device device = {});
   /// `source` must outlive it; the same is true of its [].
   template <IndexableSource Source>
@@ -68,8 +72,8 @@ class DataLoader {
   ~DataLoader();
 
   /// Micro-batch `micro` of a step, one of the share: each field of its samples, stacked, on the device. Position
-  /// step x rows per step + row of the run gives each row. What `read` throws comes out here. Error, naming the sample, where its
-  /// fields are not those of the batch's first.
+  /// step x rows per step + row of the run gives each row. What `read` throws comes out here. Error, naming the sample,
+  /// where its fields are not those of the batch's first.
   TensorList batch(int64_t step, int64_t micro = 0);
 
   /// Samples `first` to `first + count - 1` as they stand, fewer at the end: for evaluation. Nothing is read ahead.

@@ -15,7 +15,9 @@ class Dataset {
   virtual ~Dataset() = default;
 
   virtual int64_t size() const = 0;  ///< images
+  /// The names of the classes: class i is the i-th.
   virtual const std::vector<std::string>& class_names() const = 0;
+  /// How many classes there are, with an image or without.
   int64_t classes() const { return int64_t(class_names().size()); }
 
   /// The class of an image, in [0, classes()).
@@ -26,6 +28,7 @@ class Dataset {
   virtual void read(int64_t index, const io::DecodeOptions& options, io::Image& image) const = 0;
 
  protected:
+  /// Error unless `index` is in [0, size()).
   void check_index(int64_t index) const {
     check(index >= 0 && index < size(), "dataset: there is no image ", index, " among ", size());
   }

@@ -14,24 +14,26 @@ namespace reprise::data {
 
 /// What a classifier is given.
 struct ImageBatch {
-  Tensor
-      images;  ///< f32 (B, C, H, W), normalised; of V views (V B, C, H, W), one view of all after the other
+  /// f32 (B, C, H, W), normalised; of V views (V B, C, H, W), one view of all after the other.
+  Tensor images;
   Tensor targets;  ///< i64 (B), classes; f32 (B, classes), probabilities, where pairs are mixed
 };
 
+/// What a step's batches are, which of them are asked for here, and the threads that make them.
 struct LoaderOptions {
   int64_t batch = 64;       ///< images per micro-batch; even if the pipeline mixes pairs
   int64_t accumulate = 1;   ///< micro-batches per step
   int64_t share_begin = 0;  ///< the first of those that are asked for here: other ranks take the others
   int64_t share = 0;        ///< how many follow; 0: all of them
-  uint64_t seed = 0;
-  int64_t repeats = 1;   ///< of each image per epoch (repeated augmentation)
-  double smoothing = 0;  ///< of the probabilities, where pairs are mixed; classes are left to the loss
-  int64_t workers = 1;   ///< threads; 0: the caller's pool
-  int64_t prefetch = 2;  ///< batches they work ahead
-  BadImages bad_images = BadImages::error;
+  uint64_t seed = 0;        ///< of the order and all draws
+  int64_t repeats = 1;      ///< of each image per epoch (repeated augmentation)
+  double smoothing = 0;     ///< of the probabilities, where pairs are mixed; classes are left to the loss
+  int64_t workers = 1;      ///< threads; 0: the caller's pool
+  int64_t prefetch = 2;     ///< batches they work ahead
+  BadImages bad_images = BadImages::error;  ///< what an image that cannot be read means
 };
 
+/// Batches of a run from a dataset and a pipeline, on a device. A batch is a function of the seed and the step alone.
 class ImageLoader {
  public:
   /// `dataset` and `pipeline` must outlive it. Error if an option does not fit.
@@ -49,8 +51,8 @@ class ImageLoader {
 
   double waited_seconds() const;  ///< for images, so far
   int64_t misses() const;         ///< batches asked for out of order
-  std::vector<std::string> bad_images()
-      const;  ///< "photos/a.jpg: reason", of those that could not be read so far
+  /// "photos/a.jpg: reason", of those that could not be read so far; none under BadImages::error.
+  std::vector<std::string> bad_images() const;
 
  private:
   struct Work;  // what threads share
@@ -67,12 +69,15 @@ class EvaluationBatches {
   EvaluationBatches(const Dataset& dataset, const Views& views, int64_t batch, uint64_t seed,
                     Device device = {});
 
+  /// Images that could be read, in the dataset's order.
   struct Batch {
     Tensor images;  ///< (B, C, H, W) of those that could be read, or (V B, C, H, W); undefined if none could
     std::vector<int64_t> indices;  ///< of the images, in the dataset
-    std::vector<int64_t> labels;
+    std::vector<int64_t> labels;   ///< the class of each
   };
+  /// Batches of the dataset, the last one counted, which may be short.
   int64_t batches() const { return (dataset_.size() + batch_ - 1) / batch_; }
+  /// Batch `number`, decoded on the caller's pool. Error unless it is in [0, batches()).
   Batch at(int64_t number);
 
   /// Images that could not be read so far; nothing stands in for them.

@@ -14,17 +14,20 @@ namespace reprise::data {
 /// pairs, differ; the last image of an odd N stands alone. Thread-safe.
 class Order {
  public:
+  /// One image on its way through one epoch.
   struct Sample {
-    int64_t epoch = 0, index = 0;
+    int64_t epoch = 0;   ///< from 0 on
+    int64_t index = 0;   ///< of the image, in [0, N)
     int64_t repeat = 0;  ///< in [0, repeats)
     uint64_t key = 0;    ///< (epoch N + index) R + repeat: what the sample's draws are keyed by
+    /// Equal in all fields.
     friend bool operator==(const Sample&, const Sample&) = default;
   };
 
   /// Error unless images, in [1, 2^32), and repeats are positive.
   Order(int64_t images, uint64_t seed, int64_t repeats = 1);
 
-  int64_t positions_per_epoch() const { return images_ * repeats_; }
+  int64_t positions_per_epoch() const { return images_ * repeats_; }  ///< N R
   /// The sample at a position of the run, position = step x rows per step + row. Error if it is below 0.
   Sample at(int64_t position) const;
 

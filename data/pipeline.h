@@ -19,27 +19,33 @@ namespace reprise::data {
 /// part stays twice what it becomes, in less time and with other values.
 enum class Decoding { exact, fast };
 
+/// The rows that a pipeline makes, and what becomes of them on the device.
 struct PipelineOptions {
-  int64_t height = 224, width = 224, channels = 3;   ///< of the rows it makes
+  int64_t height = 224;                              ///< of a row, in pixels
+  int64_t width = 224;                               ///< of a row, in pixels
+  int64_t channels = 3;                              ///< of a row: 1 (gray) or 3
   std::vector<double> mean = {0.485, 0.456, 0.406};  ///< a number per channel: ImageNet's
+  /// What pixels in [0, 1], less `mean`, are divided by, a number per channel: ImageNet's.
   std::vector<double> deviation = {0.229, 0.224, 0.225};
-  std::optional<ErasingOptions> erasing{};
-  std::optional<MixingOptions> mixing{};
-  bool apply_exif = true;
-  Decoding decoding = Decoding::exact;
+  std::optional<ErasingOptions> erasing{};  ///< of a box of a row; empty: none
+  std::optional<MixingOptions> mixing{};    ///< of pairs of rows; empty: none
+  bool apply_exif = true;                   ///< turns images as their EXIF orientation says
+  Decoding decoding = Decoding::exact;      ///< of JPEGs, if the first transform is a Crop with a target
 };
 
 /// What is erased of a row of a batch. Element i of the box, in the order (channel, row, column), is the normal
 /// number i of the sequence (seed, offset).
 struct Erasure {
-  io::Box box{};  ///< of height 0: nothing
-  uint64_t seed = 0, offset = 0;
+  io::Box box{};        ///< of height 0: nothing
+  uint64_t seed = 0;    ///< the run's, for noise
+  uint64_t offset = 0;  ///< the sample's key
 };
 
 /// A sample's way. Thread-safe once all transforms are added: each thread has a scratch of its own.
 class Pipeline {
  public:
-  /// Error unless mean and deviation have a number per channel, and no deviation is 0.
+  /// Without transforms yet. Error unless rows have a size and 1 or 3 channels, mean and deviation have a number per
+  /// channel, and deviations are above 0.
   explicit Pipeline(PipelineOptions options);
 
   /// Adds a transform behind the others. Error if one before it decides the same by draws.
@@ -49,7 +55,8 @@ class Pipeline {
     return *this;
   }
 
-  const PipelineOptions& options() const { return options_; }
+  const PipelineOptions& options() const { return options_; }  ///< as given
+  /// Bytes of a row: height x width x channels.
   int64_t row_bytes() const { return options_.height * options_.width * options_.channels; }
 
   /// Reads and transforms a sample into `row`, u8 (height, width, channels). If the first transform is a Crop, only
@@ -59,6 +66,7 @@ class Pipeline {
   /// The transforms alone, for an image that no dataset has. Error if it ends with another shape.
   void transform(io::Image& image, uint64_t seed, uint64_t key, TransformScratch& scratch) const;
 
+  /// What is erased of the sample of this key; nothing without erasing in the options.
   Erasure erasure(uint64_t seed, uint64_t key) const;
   /// Without mixing in the options: a lambda of 1.
   Mix mix(uint64_t seed, int64_t step, int64_t pair) const;

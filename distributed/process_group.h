@@ -22,6 +22,7 @@
 
 namespace reprise::distributed {
 
+/// How long a group waits and what it says then; where its ranks meet; where its tensors are.
 struct GroupOptions {
   /// A rank that does not make a call for so long after another one has begun it is `late`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
@@ -31,8 +32,8 @@ struct GroupOptions {
   /// A call that waits for longer is told once, with the ranks that have not made it.
   std::chrono::milliseconds notice_after = std::chrono::seconds(10);
   std::function<void(const std::string& line)> tell{};  ///< by what; empty: a line on standard error
-  /// A file of mode 0600 with the job's token, which ranks beyond loopback prove to one another; empty: REPRISE_JOB_TOKEN, if that is
-  /// set (distributed/hub/token.h).
+  /// A file of mode 0600 with the job's token, which ranks beyond loopback prove to one another; empty:
+  /// REPRISE_JOB_TOKEN, if that is set (distributed/hub/token.h).
   std::string token_file{};
   /// What rank 0 listens on; empty: the launcher's address for it. "0.0.0.0" is all networks of its machine, of which it warns.
   std::string bind{};
@@ -42,6 +43,8 @@ struct GroupOptions {
 
 class GroupCalls;
 
+/// This rank's part in a group: ranks that make the same calls in the same order. A failure ends all groups of the
+/// world.
 class ProcessGroup {
  public:
   /// The group of all ranks, "world", as the launcher's variables say (distributed/environment.h): a group of one without
@@ -58,15 +61,15 @@ class ProcessGroup {
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
 
-  int rank() const;
-  int size() const;
+  int rank() const;                 ///< of this process in the group, in [0, size())
+  int size() const;                 ///< ranks of the group
   const std::string& name() const;  ///< "world", or what `subgroup` was given
   Device device() const;            ///< of the options
 
-  // Tensors are contiguous, on the group's device or on the CPU, the same on all ranks, and require no grad where they are written in grad mode. Where there are
-  // two, they do not overlap, unless one is the other's part of this rank. An empty tensor counts as a call and moves nothing.
-  // A result's version goes up as the call is made. A `label` names the tensor in errors and must be the same on all ranks.
-  // Bad input is an Error here, before the call counts.
+  // Tensors are contiguous, on the group's device or on the CPU, the same on all ranks, and require no grad where they
+  // are written in grad mode. Where there are two, they do not overlap, unless one is the other's part of this rank. An
+  // empty tensor counts as a call and moves nothing. A result's version goes up as the call is made. A `label` names
+  // the tensor in errors and must be the same on all ranks. Bad input is an Error here, before the call counts.
 
   /// x = op over all ranks, in the order of a tree over them (distributed/tree.h).
   Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, const std::string& label = "");
@@ -91,6 +94,7 @@ class ProcessGroup {
   /// To one rank; only these two make the call. A send is done when it was received, so both make their calls in one order:
   /// where a send meets a send, it is a `mismatch`.
   Work send(const Tensor& x, int to, const std::string& label = "");
+  /// x = what rank `from` sends in the call that meets this one; dtype, shape and label are the same in both.
   Work recv(const Tensor& x, int from, const std::string& label = "");
 
   void barrier();                                                 ///< returns when all ranks have called it

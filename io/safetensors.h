@@ -23,7 +23,8 @@ class SafetensorsFile {
   /// of metadata. Takes at most twice the bytes of the header.
   explicit SafetensorsFile(const std::string& path);
 
-  const std::string& path() const { return file_.path(); }
+  const std::string& path() const { return file_.path(); }  ///< as given
+  /// The header's `__metadata__`; empty if there is none.
   const std::map<std::string, std::string>& metadata() const { return header_.metadata(); }
   /// Where each tensor is, in the order of the data: size(), [] and loops.
   const SafetensorsHeader& tensors() const { return header_; }
@@ -46,13 +47,16 @@ class SafetensorsFile {
 /// What is written: a tensor, held until then, or the view of one that the caller holds.
 class KeptView : public TensorView {
  public:
+  /// Holds the tensor, on any device.
   KeptView(Tensor tensor) : TensorView(tensor.view()), tensor_(std::move(tensor)) {}
+  /// Of memory that the caller holds until it is written.
   KeptView(const TensorView& view) : TensorView(view) {}
   KeptView(const TemporaryView&) = delete;  // its memory is gone before it is written; give the tensor
 
  private:
   Tensor tensor_;
 };
+/// What a file is to hold: names, each of them once, and tensors.
 using NamedViews = std::vector<std::pair<std::string, KeptView>>;
 
 /// Writes `tensors` (on any device, with any strides) and `metadata` to `path`, atomically and durably. The

@@ -11,10 +11,12 @@
 
 namespace reprise::io {
 
+/// What a file of weights holds, whatever its format.
 struct Weights {
+  /// Under the file's names, of llm.c under GPT-2's, all on the CPU.
   std::vector<std::pair<std::string, Tensor>> tensors{};
-  std::map<std::string, std::string> metadata{};
-  int64_t heads = 0;  ///< of attention, where the format says so (llm.c); else 0
+  std::map<std::string, std::string> metadata{};  ///< of a single .safetensors file; else empty
+  int64_t heads = 0;                              ///< of attention, where the format says so (llm.c); else 0
 };
 
 /// Reads `path`: a .safetensors file, a model.safetensors.index.json with the files beside it, an llm.c checkpoint, or a

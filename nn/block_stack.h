@@ -6,6 +6,7 @@
 
 namespace reprise::nn {
 
+/// What a model tells its stack: a name, and how a training step goes before and behind the blocks.
 struct BlockStackOptions {
   std::string name = "blocks";  ///< messages and accounts call block 3 "blocks.3"
   bool alike = false;           ///< all blocks cost the same: the planner measures one
@@ -29,12 +30,13 @@ struct BlockStackOptions {
 /// count the whole training step.
 class BlockStack : public Sequential, public RecomputeSetting {
  public:
+  /// Without blocks: `add` them. Nothing is recomputed until `set_recompute` or `plan` says so.
   explicit BlockStack(BlockStackOptions options = {})
       : RecomputeSetting("BlockStack"), options_(std::move(options)) {}
   /// The last block's output. Error if blocks were added after a plan was set.
   Tensor forward(const Tensor& input) override;
 
-  int64_t size() const override { return Sequential::size(); }
+  int64_t size() const override { return Sequential::size(); }  ///< how many blocks it has
 
   /// Each block as a function that owns it.
   std::vector<recompute::LayerFunction> functions() const;

@@ -6,10 +6,13 @@
 
 namespace reprise::nn {
 
+/// How the windows of a Conv2d lie, and which channels they see. A size is a number or {height, width}.
 struct Conv2dLayerOptions {
-  Size2 stride = 1, padding = 0, dilation = 1;
-  int64_t groups = 1;
-  bool bias = true;
+  Size2 stride = 1;    ///< pixels from one window to the next
+  Size2 padding = 0;   ///< rows and columns of zeros at each side
+  Size2 dilation = 1;  ///< pixels from one weight of the kernel to the next
+  int64_t groups = 1;  ///< the channels are cut into these, each output seeing its own group; `in`: depthwise
+  bool bias = true;    ///< adds a number to each output channel
 };
 
 /// Images (N, in, H, W) -> (N, out, I, J): `Conv2d patches(3, 192, 16, {.stride = 16})`.
@@ -17,6 +20,7 @@ struct Conv2dLayerOptions {
 /// groups.
 class Conv2d : public Layer {
  public:
+  /// Weight and bias in f32 from U(-1/sqrt(n), 1/sqrt(n)), n = in / groups * kernel.height * kernel.width.
   Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dLayerOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return conv2d(x, weight, bias, window_); }
 
@@ -27,9 +31,10 @@ class Conv2d : public Layer {
   Conv2dOptions window_;
 };
 
+/// How far a ConvTranspose2d spreads its images, and whether it has a bias.
 struct ConvTranspose2dLayerOptions {
-  Size2 stride = 1;
-  bool bias = true;
+  Size2 stride = 1;  ///< pixels of the result from one pixel of x to the next; a number or {height, width}
+  bool bias = true;  ///< adds a number to each output channel
 };
 
 /// The transpose of a Conv2d without padding: images (N, in, H, W) -> (N, out, (H - 1) stride + kernel, ...).
@@ -37,6 +42,7 @@ struct ConvTranspose2dLayerOptions {
 /// size is not positive.
 class ConvTranspose2d : public Layer {
  public:
+  /// Weight and bias in f32 from U(-1/sqrt(n), 1/sqrt(n)), n = out * kernel.height * kernel.width.
   ConvTranspose2d(int64_t in, int64_t out, Size2 kernel, const ConvTranspose2dLayerOptions& options = {},
                   Device device = {});
   Tensor forward(const Tensor& x) override { return conv_transpose2d(x, weight, bias, {.stride = stride_}); }

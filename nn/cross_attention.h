@@ -5,11 +5,12 @@
 
 namespace reprise::nn {
 
+/// What a CrossAttention is made with.
 struct CrossAttentionOptions {
   int64_t context_width = 0;  ///< of what keys and values are made of; 0: width
   int64_t kv_heads = 0;       ///< of keys and values, each for heads / kv_heads of queries; 0: heads
-  bool bias = true;
-  double dropout = 0;  ///< of the probabilities, in training
+  bool bias = true;           ///< of all four projections
+  double dropout = 0;         ///< of the probabilities, in training
 };
 
 /// Multi-head attention (Vaswani et al. 2017): x (B, T, width), context (B, S, context_width) -> (B, T, width). The mask, if one
@@ -18,10 +19,15 @@ struct CrossAttentionOptions {
 /// divide width, and kv_heads the heads.
 class CrossAttention : public Module {
  public:
+  /// `heads` heads of width / heads channels each; linear layers as PyTorch's. Error unless dropout is in [0, 1).
   CrossAttention(int64_t width, int64_t heads, const CrossAttentionOptions& options = {}, Device device = {});
+  /// Queries are of x, keys and values of `context`, which is x again in self-attention.
   Tensor operator()(const Tensor& x, const Tensor& context, const Tensor& mask = {});
 
-  Linear q_proj, k_proj, v_proj, out_proj;
+  Linear q_proj;    ///< weight (width, width)
+  Linear k_proj;    ///< weight (kv_heads * width / heads, context_width)
+  Linear v_proj;    ///< weight of the same shape
+  Linear out_proj;  ///< weight (width, width), of the joined heads
 
  private:
   int64_t heads_, kv_heads_;

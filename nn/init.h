@@ -19,8 +19,10 @@ Tensor linear_init(const Shape& shape, int64_t fan_in, Device device = {}, Gener
 /// Inputs and outputs of one position of a weight (out, in) or (out, in, kernel...): the other dimensions
 /// count into both. Error for fewer than two dimensions.
 struct Fans {
-  int64_t in = 0, out = 0;
+  int64_t in = 0;   ///< inputs of one output: shape[1] times the sizes of the kernel
+  int64_t out = 0;  ///< outputs of one input: shape[0] times the sizes of the kernel
 };
+/// The fans of a weight's shape.
 Fans fans_of(const Shape& shape);
 
 /// Normal values of variance 2 / fan_out, which keeps that of gradients through ReLU (He et al. 2015): ResNet's.

@@ -14,8 +14,9 @@ class KvCache {
   /// in the dtype of its keys. Error unless all are at least 1.
   KvCache(int64_t layers, int64_t rows, int64_t capacity);
 
-  int64_t rows() const { return int64_t(lengths_.size()); }
-  int64_t capacity() const { return capacity_; }
+  int64_t rows() const { return int64_t(lengths_.size()); }  ///< how many sequences it has room for
+  int64_t capacity() const { return capacity_; }             ///< how many tokens of each it has room for
+  /// Tokens of a sequence that all layers have seen; 0 at first. `row` is not checked.
   int64_t length(int64_t row) const { return lengths_[size_t(row)]; }
 
   /// The attention of new tokens of the sequences [first_row, first_row + B) in layer `layer`: q, k, v (B, H or H_kv, T, D)
@@ -39,8 +40,9 @@ class KvCache {
 
 /// Where a layer finds its part of a cache.
 struct KvPlace {
-  KvCache& cache;
-  int64_t layer, first_row;
+  KvCache& cache;     ///< of all layers
+  int64_t layer;      ///< its number among them, from 0
+  int64_t first_row;  ///< the sequence of the cache that row 0 of x goes on with
 };
 
 }  // namespace reprise::nn

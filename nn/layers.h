@@ -12,6 +12,7 @@ namespace reprise::nn {
 /// that nothing is cast between the two.
 ResultOptions for_product(const Tensor& x);
 
+/// What an Embedding's table starts with.
 struct EmbeddingOptions {
   double init_stddev = 1;  ///< of the normal values that the table starts with
 };
@@ -20,27 +21,32 @@ struct EmbeddingOptions {
 /// negative.
 class Embedding : public Layer {
  public:
+  /// `count` vectors of `width` numbers, in f32.
   Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& indices) override { return embedding(weight, indices); }
 
   Tensor weight;  ///< (count, width)
 };
 
+/// What a LayerNorm, or a Norm of either kind, is made with.
 struct LayerNormOptions {
-  double eps = 1e-5;  ///< added to the variance
-  bool bias = true;
+  double eps = 1e-5;  ///< added to the variance; of Norm with NormKind::rms, to the mean square
+  bool bias = true;   ///< adds a number per channel; NormKind::rms has none
 };
 
 /// Layer normalisation over the last dimension (Ba et al. 2016): (..., width) -> (..., width).
 class LayerNorm : public Layer {
  public:
+  /// Weights 1 and biases 0, in f32.
   explicit LayerNorm(int64_t width, const LayerNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return layer_norm(x, weight, bias, eps_); }
+  /// The same, hooks included, in the dtype that `result` asks for.
   Tensor forward(const Tensor& x, const ResultOptions& result);
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
 
-  Tensor weight, bias;  ///< (width); bias undefined without it
+  Tensor weight;  ///< (width)
+  Tensor bias;    ///< (width); undefined without it
 
  protected:
   bool is_norm() const override { return true; }
@@ -49,6 +55,7 @@ class LayerNorm : public Layer {
   double eps_;
 };
 
+/// What an RmsNorm is made with.
 struct RmsNormOptions {
   double eps = 1e-6;  ///< added to the mean square
 };
@@ -57,8 +64,10 @@ struct RmsNormOptions {
 /// (..., width).
 class RmsNorm : public Layer {
  public:
+  /// Weights 1, in f32.
   explicit RmsNorm(int64_t width, const RmsNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return rms_norm(x, weight, eps_); }
+  /// The same, hooks included, in the dtype that `result` asks for.
   Tensor forward(const Tensor& x, const ResultOptions& result);
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
@@ -72,18 +81,25 @@ class RmsNorm : public Layer {
   double eps_;
 };
 
-enum class NormKind : uint8_t { layer, rms };
+/// How a Norm normalises.
+enum class NormKind : uint8_t {
+  layer,  ///< by mean and variance, as LayerNorm
+  rms,    ///< by the root mean square, as RmsNorm
+};
 
 /// LayerNorm or RmsNorm, as `kind` says: (..., width) -> (..., width).
 class Norm : public Layer {
  public:
+  /// Weights 1 and biases 0, in f32. Of NormKind::rms there is no bias, whatever the options say, and eps is theirs.
   Norm(NormKind kind, int64_t width, const LayerNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return normed(x, {}); }
+  /// The same, hooks included, in the dtype that `result` asks for.
   Tensor forward(const Tensor& x, const ResultOptions& result);
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
 
-  Tensor weight, bias;  ///< (width); bias undefined without it, and of RmsNorm
+  Tensor weight;  ///< (width)
+  Tensor bias;    ///< (width); undefined without it, and of RmsNorm
 
  protected:
   bool is_norm() const override { return true; }
@@ -95,6 +111,7 @@ class Norm : public Layer {
   double eps_;
 };
 
+/// What a GroupNorm is made with; the defaults are PyTorch's.
 struct GroupNormOptions {
   double eps = 1e-5;   ///< added to the variance
   bool affine = true;  ///< has weight and bias
@@ -104,10 +121,12 @@ struct GroupNormOptions {
 /// shape. Error unless `groups` divides the channels.
 class GroupNorm : public Layer {
  public:
+  /// Weights 1 and biases 0, in f32. One group: whole samples are normalised.
   GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return group_norm(x, groups_, weight, bias, eps_); }
 
-  Tensor weight, bias;  ///< (channels), 1 and 0 at first; undefined if not affine
+  Tensor weight;  ///< (channels), 1 at first; undefined if not affine
+  Tensor bias;    ///< (channels), 0 at first; undefined if not affine
 
  protected:
   bool is_norm() const override { return true; }
@@ -117,6 +136,7 @@ class GroupNorm : public Layer {
   double eps_;
 };
 
+/// Where Dropout and DropPath draw from.
 struct DropoutOptions {
   Generator* generator = nullptr;  ///< which outlives the layer; null: the default one
 };
@@ -124,6 +144,7 @@ struct DropoutOptions {
 /// Zeroes elements with probability p while training (Srivastava et al. 2014). Error unless 0 <= p < 1.
 class Dropout : public Layer {
  public:
+  /// What is not zeroed is scaled by 1 / (1 - p).
   explicit Dropout(double p, const DropoutOptions& options = {});
   Tensor forward(const Tensor& x) override { return training() ? dropout(x, p_, generator_) : x; }
 
@@ -136,6 +157,7 @@ class Dropout : public Layer {
 /// probability p while training. Error unless 0 <= p < 1.
 class DropPath : public Layer {
  public:
+  /// The samples that are left are scaled by 1 / (1 - p).
   explicit DropPath(double p, const DropoutOptions& options = {});
   Tensor forward(const Tensor& x) override;
   /// What forward would multiply the samples of x by, 0 or 1 / (1 - p) each, for a product that does so itself;
@@ -150,6 +172,7 @@ class DropPath : public Layer {
 /// A factor for each channel of a residual branch (Touvron et al. 2021): gamma x, (..., width) -> (..., width).
 class LayerScale : public Layer {
  public:
+  /// All factors `init`, in f32. Error unless width is positive.
   LayerScale(int64_t width, double init, Device device = {});
   Tensor forward(const Tensor& x) override { return x * gamma; }
 
@@ -171,8 +194,10 @@ class Sequential : public Layer {
   /// A function of one tensor as a layer: `net.add([](const rp::Tensor& x) { return rp::flatten(x, 1); })`. It has no
   /// parameters; what it captures is not trained.
   Layer& add(std::function<Tensor(const Tensor& x)> function);
+  /// The last layer's result; x itself if there are no layers.
   Tensor forward(const Tensor& x) override;
-  int64_t size() const { return int64_t(layers_.size()); }
+  int64_t size() const { return int64_t(layers_.size()); }  ///< how many layers it has
+  /// Layer i, from 0: the one that was added, or its replacement. Error if there is none.
   Layer& operator[](int64_t i) { return at<Layer>(std::to_string(i)); }
 
  protected:
@@ -186,6 +211,7 @@ class Sequential : public Layer {
 /// A function as a layer.
 class Lambda : public Layer {
  public:
+  /// Error if `function` is empty.
   explicit Lambda(std::function<Tensor(const Tensor& x)> function);
   Tensor forward(const Tensor& x) override { return function_(x); }
 
@@ -208,6 +234,7 @@ class Flatten : public Layer {
 /// An activation as a layer.
 class Activate : public Layer {
  public:
+  /// One of relu, gelu, gelu_tanh, silu; none: x as it is.
   explicit Activate(Activation activation) : activation_(activation) {}
   Tensor forward(const Tensor& x) override { return activate(x, activation_); }
 

@@ -6,14 +6,17 @@
 
 namespace reprise::nn {
 
+/// Whether a Linear has a bias, and what its parameters start with.
 struct LinearOptions {
-  bool bias = true;
+  bool bias = true;        ///< adds b, a number per output
   double init_stddev = 0;  ///< > 0: of normal weights, beside zero biases (GPT-2); 0: PyTorch's default
 };
 
 /// activation(x W^T + b) + residual: (..., in) -> (..., out). Error if a size is not positive.
 class Linear : public Layer {
  public:
+  /// In f32; weight and bias from U(-1/sqrt(in), 1/sqrt(in)), as PyTorch's, or as `init_stddev` says. Error if that is
+  /// negative.
   Linear(int64_t in, int64_t out, const LinearOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
   /// With a fused activation, residual, or both.

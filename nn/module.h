@@ -24,7 +24,9 @@ enum class WeightDecay : uint8_t {
 
 class Layer;
 class Module;
+/// Tensors under names, in order: what a state dict is.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+/// Modules under names, in order; the list does not own them.
 using NamedModules = std::vector<std::pair<std::string, Module*>>;
 
 /// Names that a state and a module do not share.
@@ -54,8 +56,9 @@ class Module {
 
   /// All parameters, children included, each once, under dotted names such as "h.0.attn.qkv.weight".
   NamedTensors named_parameters() const;
+  /// All buffers, children included, each once, under dotted names: what is saved and not trained. No constants.
   NamedTensors named_buffers() const;
-  TensorList parameters() const;
+  TensorList parameters() const;    ///< those of `named_parameters`, in its order: what an optimizer takes
   int64_t parameter_count() const;  ///< elements
 
   /// In the order in which they were registered.
@@ -81,14 +84,14 @@ class Module {
 
   /// Switches dropout and its like on or off, here and in all children that are not frozen.
   void train(bool on = true);
-  void eval() { train(false); }
-  bool training() const { return training_; }
+  void eval() { train(false); }  ///< dropout does nothing, BatchNorm goes by its running statistics
+  bool training() const { return training_; }  ///< true at first; false after `train(false)`, and once frozen
 
   /// Ends training here and in all children, for ever: gradients are dropped and no longer wanted, and
   /// `train()` does not bring back training mode, so that a frozen BatchNorm keeps its statistics too.
   /// Optimizers are made afterwards, from what is left.
   void freeze();
-  bool frozen() const { return frozen_; }
+  bool frozen() const { return frozen_; }  ///< `freeze` was called, here or on a module above
 
   /// Of the parameters that were registered with WeightDecay::never.
   std::vector<std::string> no_weight_decay() const;
@@ -121,6 +124,8 @@ class Module {
   Tensor register_buffer(std::string name, const Tensor& value);
   /// What the constructor makes anew each time: neither saved nor trained.
   Tensor register_constant(std::string name, const Tensor& value);
+  /// Makes a member a child: its parameters, buffers and mode are part of this module's. The child is not owned and has
+  /// to live as long. Error if it is this module, or the name is taken.
   void register_module(std::string name, Module& child);
   /// A layer whose tensors this module reads without a call, or which it does not always call: it can be neither replaced
   /// nor given hooks, since these would be passed over.
@@ -165,17 +170,22 @@ class Layer : public Module {
  public:
   Layer();
   ~Layer() override;
+  /// What the layer makes of x. A layer defines it, and others call the layer instead, since this passes over hooks and
+  /// replacements.
   virtual Tensor forward(const Tensor& x) = 0;
+  /// forward(x) with the hooks around it; of a replaced layer, the call of the one in its place.
   Tensor operator()(const Tensor& x) { return changed_ ? call_changed(x) : forward(x); }
 
   // Hooks, in the order in which they were added. They run in each call, also where a checkpoint plays its region again.
   // The result removes the hook. Error where a parent reads the layer's tensors without a call.
 
+  /// Gets x; returns another x, or an undefined tensor to keep it.
   using ForwardPreHook = std::function<Tensor(const Tensor& x)>;
+  /// Gets x, as the pre-hooks left it, and the result y; returns another y, or an undefined tensor to keep it.
   using ForwardHook = std::function<Tensor(const Tensor& x, const Tensor& y)>;
-  /// hook(x) before the layer; what it returns, if it is defined, is the layer's x.
+  /// hook(x) before the layer; what it returns, if it is defined, is the layer's x. The result removes the hook.
   std::function<void()> register_forward_pre_hook(ForwardPreHook hook);
-  /// hook(x, y) behind the layer; what it returns, if it is defined, is the call's result.
+  /// hook(x, y) behind the layer; what it returns, if it is defined, is the call's result. The result removes the hook.
   std::function<void()> register_forward_hook(ForwardHook hook);
 
   /// Had hooks or was replaced: a call is more than forward(x), and what fuses the layer with other work must make a call

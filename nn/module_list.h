@@ -19,7 +19,8 @@ class ModuleList : public Module {
     register_module(std::to_string(modules_.size() - 1), *modules_.back());
     return *modules_.back();
   }
-  int64_t size() const { return int64_t(modules_.size()); }
+  int64_t size() const { return int64_t(modules_.size()); }  ///< how many modules it has
+  /// Module i, from 0; `i` is not checked.
   M& operator[](int64_t i) { return *modules_[size_t(i)]; }
 
  private:

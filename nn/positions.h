@@ -5,8 +5,10 @@
 
 namespace reprise::nn {
 
+/// How many patches a picture has in each direction; they count row by row.
 struct Grid {
-  int64_t rows = 0, columns = 0;
+  int64_t rows = 0;     ///< patches from top to bottom
+  int64_t columns = 0;  ///< patches from left to right
 };
 
 /// Sines and cosines of a patch's column, in the first half of the width, and of its row, in the second: f32

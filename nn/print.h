@@ -13,6 +13,7 @@
 
 namespace reprise {
 
+/// How much of a tensor is shown. Error unless edge and digits are positive.
 struct PrintOptions {
   int64_t most = 1000;  ///< elements; of a tensor with more only the edges are shown
   int64_t edge = 3;     ///< elements at each end of a dimension, where it is cut
@@ -22,6 +23,7 @@ struct PrintOptions {
 /// The elements, rows below each other, then dtype, shape and device. Waits for the device, and reads no more than is shown.
 /// (PyTorch: torch.set_printoptions has the same threshold and edge items.)
 std::string to_string(const Tensor& x, const PrintOptions& options = {});
+/// to_string(x), with its defaults.
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
 namespace nn {
@@ -29,6 +31,7 @@ namespace nn {
 /// The module's class and its number of parameters; then each parameter and buffer with its name, dtype and shape, and whether
 /// it is frozen.
 std::string to_string(const Module& module);
+/// to_string(module).
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
 }  // namespace nn

@@ -10,9 +10,10 @@
 
 namespace reprise::nn {
 
+/// What a MultiHeadAttention is made with. The defaults are GPT-2's, but for dropout and initial values.
 struct MultiHeadAttentionOptions {
-  bool causal = true;
-  bool bias = true;
+  bool causal = true;                 ///< each token sees itself and those before it; if not, all
+  bool bias = true;                   ///< of the linear layers, and of the LayerNorms of qk_norm
   bool qkv_bias = true;               ///< of the packed projection, where there is bias at all
   double dropout = 0;                 ///< of the attention probabilities
   double init_stddev = 0;             ///< of the linear layers; 0: PyTorch's default
@@ -26,21 +27,23 @@ struct MultiHeadAttentionOptions {
 /// unless width is a multiple of heads. Names are timm's: qkv, q_norm, k_norm, proj.
 class MultiHeadAttention : public Module {
  public:
+  /// `heads` heads of width / heads channels each. Error unless dropout is in [0, 1), or if a stddev is negative.
   MultiHeadAttention(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options = {},
                      Device device = {});
   /// attention(x), and what `end` says of its last product: a residual, scales.
   Tensor operator()(const Tensor& x, const LinearEpilogue& end = {});
 
-  /// The same of tokens x that follow those in a cache, which keeps them. Error with rotary positions, which are those of a
-  /// whole grid.
+  /// The same of tokens x that follow those in a cache, which keeps them; without dropout. Error if not causal, or with
+  /// rotary positions, which are those of a whole grid.
   Tensor step(const Tensor& x, const LinearEpilogue& end, const KvPlace& place);
 
   /// q, k and v of x as attention takes them, (B, heads, T, width / heads) each.
   TensorList queries_keys_values(const Tensor& x);
 
-  Linear qkv;  ///< (3 width, width)
-  std::optional<Norm> q_norm, k_norm;
-  Linear proj;
+  Linear qkv;                  ///< weight (3 width, width): q, then k, then v, each head by head
+  std::optional<Norm> q_norm;  ///< over the width / heads channels of each head of q; none without qk_norm
+  std::optional<Norm> k_norm;  ///< the same of k
+  Linear proj;                 ///< weight (width, width), from the joined heads to the residual stream
 
  private:
   std::shared_ptr<Rope> rope_;
@@ -48,58 +51,64 @@ class MultiHeadAttention : public Module {
   AttentionOptions attention_;
 };
 
+/// What an Mlp is made with.
 struct MlpOptions {
-  Activation activation = Activation::gelu_tanh;
-  bool bias = true;
-  double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
+  Activation activation = Activation::gelu_tanh;  ///< between the two layers
+  bool bias = true;                               ///< of both layers
+  double init_stddev = 0;                         ///< of the linear layers; 0: PyTorch's default
   double output_stddev = 0;  ///< of the one that writes to the residual stream; 0: as init_stddev
 };
 
 /// Two linear layers with an activation between, one fused operation: (..., width) -> (..., width).
 class Mlp : public Module {
  public:
+  /// From width to `hidden` and back. Error if a size is not positive, or a stddev negative.
   Mlp(int64_t width, int64_t hidden, const MlpOptions& options = {}, Device device = {});
   /// mlp(x), and what `end` says of its last product: a residual, scales.
   Tensor operator()(const Tensor& x, const LinearEpilogue& end = {});
 
-  Linear fc1, fc2;
+  Linear fc1;  ///< weight (hidden, width)
+  Linear fc2;  ///< weight (width, hidden)
 
  private:
   Activation activation_;
 };
 
+/// What a TransformerBlock is made with. The defaults are GPT-2's, but for dropout and initial values.
 struct BlockOptions {
-  int64_t hidden = 0;  ///< of the MLP; 0: 4 * width
-  bool causal = true;
-  bool bias = true;
-  bool qkv_bias = true;    ///< of the projection to q, k and v, where there is bias at all
-  double dropout = 0;      ///< after each half, and of the attention probabilities
-  double drop_path = 0;    ///< stochastic depth of each half
-  double layer_scale = 0;  ///< what LayerScale of each half starts with; 0: there is none
-  NormKind norm = NormKind::layer;
-  double norm_eps = 1e-5;
-  bool qk_norm = false;          ///< of the kind of `norm`
-  std::shared_ptr<Rope> rope{};  ///< rotary positions, which blocks may share
-  double init_stddev = 0;        ///< of the linear layers; 0: PyTorch's default
-  double output_stddev = 0;      ///< of the two that write to the residual stream; 0: as init_stddev
-  Activation activation = Activation::gelu_tanh;
+  int64_t hidden = 0;               ///< of the MLP; 0: 4 * width
+  bool causal = true;               ///< each token sees itself and those before it; if not, all
+  bool bias = true;                 ///< of the linear layers and LayerNorms
+  bool qkv_bias = true;             ///< of the projection to q, k and v, where there is bias at all
+  double dropout = 0;               ///< after each half, and of the attention probabilities
+  double drop_path = 0;             ///< stochastic depth of each half
+  double layer_scale = 0;           ///< what LayerScale of each half starts with; 0: there is none
+  NormKind norm = NormKind::layer;  ///< of both halves
+  double norm_eps = 1e-5;           ///< of the norms, those of qk_norm included
+  bool qk_norm = false;             ///< norms each head of q and k, by the kind of `norm`
+  std::shared_ptr<Rope> rope{};     ///< rotary positions, which blocks may share
+  double init_stddev = 0;           ///< of the linear layers; 0: PyTorch's default
+  double output_stddev = 0;         ///< of the two that write to the residual stream; 0: as init_stddev
+  Activation activation = Activation::gelu_tanh;  ///< of the MLP
 };
 
 /// x + attention(norm(x)), then x + mlp(norm(x)); with LayerScale x + gamma attention(norm(x)) and so on. Names
 /// are timm's: norm1, attn.qkv, attn.proj, ls1.gamma, norm2, mlp.fc1, mlp.fc2, ls2.gamma.
 class TransformerBlock : public Layer {
  public:
+  /// For tokens (B, T, width). Error unless width is a multiple of heads, dropout and drop_path are in [0, 1), and
+  /// hidden, layer_scale and both stddevs are at least 0.
   TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override;
-  /// The same of tokens x that follow those in a cache, in eval mode.
+  /// The same of tokens x that follow those in a cache. Error in training mode, and of a block with hooks or replaced.
   Tensor step(const Tensor& x, const KvPlace& place);
 
-  Norm norm1;
-  MultiHeadAttention attn;
-  std::optional<LayerScale> ls1;
-  Norm norm2;
-  Mlp mlp;
-  std::optional<LayerScale> ls2;
+  Norm norm1;                     ///< of what attention reads
+  MultiHeadAttention attn;        ///< the first half
+  std::optional<LayerScale> ls1;  ///< of attention's result; none where layer_scale is 0
+  Norm norm2;                     ///< of what the MLP reads
+  Mlp mlp;                        ///< the second half
+  std::optional<LayerScale> ls2;  ///< of the MLP's result; none where layer_scale is 0
 
  private:
   /// Where no branch drops elements: its last product, its scales and the sum are one operation.

@@ -37,22 +37,25 @@ enum class Norms : uint8_t {
   as_given,  ///< the dtype of their input: for a model of 16-bit weights, whose residual stream has 16 bits too
 };
 
+/// What an Autocast does beside choosing the dtype of products.
 struct AutocastOptions {
-  bool enabled = true;  ///< false: inside, operations run in the dtypes they are given
-  Shadows weights = Shadows::step;
-  Norms norms = Norms::f32;
+  bool enabled = true;              ///< false: inside, operations run in the dtypes they are given
+  Shadows weights = Shadows::step;  ///< how long 16-bit values of f32 weights are kept
+  Norms norms = Norms::f32;         ///< what norms of 16-bit inputs give
 };
 
 /// What holds on a thread, for each type of device.
 struct AutocastState {
+  /// What holds on one type of device.
   struct OfDevice {
-    std::optional<DType> dtype{};  ///< none: off
-    Shadows weights = Shadows::step;
-    Norms norms = Norms::f32;
+    std::optional<DType> dtype{};     ///< none: off
+    Shadows weights = Shadows::step;  ///< as in AutocastOptions
+    Norms norms = Norms::f32;         ///< as in AutocastOptions
   };
   std::array<OfDevice, 2> devices{};  ///< by DeviceType
   bool any = false;                   ///< whether it is on for one of them
 
+  /// What holds on the type of `device`.
   const OfDevice& of(Device device) const { return devices[size_t(device.type)]; }
 };
 
@@ -60,6 +63,8 @@ struct AutocastState {
 /// loss: backward runs in the dtypes of forward, inside a scope or not. Error unless `dtype` is bf16 or f16.
 class Autocast {
  public:
+  /// On all devices of the type of `device`, which must be there. `dtype` is for products, and must fit also where
+  /// `options` switches autocast off.
   Autocast(Device device, DType dtype, const AutocastOptions& options = {});
   /// Bug on another thread, or before a scope inside it has died; nothing is restored then.
   ~Autocast() noexcept(false);
@@ -67,7 +72,7 @@ class Autocast {
   Autocast& operator=(const Autocast&) = delete;
 
  protected:
-  explicit Autocast(const AutocastState& state);
+  explicit Autocast(const AutocastState& state);  ///< sets all that holds, for RestoreAutocast
 
  private:
   void enter(const AutocastState& state);
@@ -84,11 +89,12 @@ std::optional<DType> autocast_dtype(Device device);
 namespace detail {
 extern thread_local constinit AutocastState state;
 }
+/// What holds on this thread now.
 inline const AutocastState& autocast_state() { return detail::state; }
 
 /// A state that was noted elsewhere, for as long as this lives.
 struct RestoreAutocast : Autocast {
-  explicit RestoreAutocast(const AutocastState& state) : Autocast(state) {}
+  explicit RestoreAutocast(const AutocastState& state) : Autocast(state) {}  ///< of autocast_state()
 };
 
 /// Off for all types of device while it lives: for the inside of operations, and for backward passes.

@@ -9,7 +9,8 @@ namespace reprise::autograd {
 
 /// What a function gave, and the product.
 struct ValueAndProduct {
-  TensorList values, product;
+  TensorList values;   ///< the outputs of the function
+  TensorList product;  ///< with the Jacobian or the Hessian
 };
 
 // All of these call `fn` once, with copies of the inputs' handles that require grad, whatever the inputs say; no `grad` is
@@ -33,6 +34,7 @@ Tensor jacobian(const std::function<Tensor(const Tensor&)>& fn, const Tensor& x,
 /// hessian(...)[i][j][x..., y...] = d^2 f / d input i [x...] d input j [y...], of a function that gives one element.
 std::vector<TensorList> hessian(const TensorFunction& fn, const TensorList& inputs,
                                 bool create_graph = false);
+/// Of a function from one tensor to one element: (shape of x, shape of x).
 Tensor hessian(const std::function<Tensor(const Tensor&)>& fn, const Tensor& x, bool create_graph = false);
 /// H v of a function that gives one element: a v for each input, one product for each input.
 ValueAndProduct hvp(const TensorFunction& fn, const TensorList& inputs, const TensorList& v,

@@ -15,6 +15,7 @@
 
 namespace reprise::recompute {
 
+/// How a region stands in the graph.
 enum class CheckpointMode : uint8_t {
   non_reentrant,  ///< the graph is recorded, its saved tensors are rebuilt at the first one that is read
   reentrant,  ///< one node in the graph; it runs a backward pass of its own. Not with grad() or create_graph
@@ -32,17 +33,21 @@ enum class Determinism : uint8_t {
 
 /// Makes a scope object: `[] { return std::make_shared<NoGrad>(); }`.
 using ScopeFactory = std::function<std::shared_ptr<void>()>;
+/// Scopes around `fn`, one made for each run; empty: none. (PyTorch: checkpoint's `context_fn`.)
 struct CheckpointContext {
-  ScopeFactory forward{}, replay{};  ///< around `fn`, in the first run and in replays
+  ScopeFactory forward{};  ///< in the first run
+  ScopeFactory replay{};   ///< in replays
 };
 
+/// How a region is played again, and what of it stays in memory. Reentrant regions have no context, policy or debug,
+/// and do not compare values: Error.
 struct CheckpointOptions {
-  CheckpointMode mode = CheckpointMode::non_reentrant;
+  CheckpointMode mode = CheckpointMode::non_reentrant;  ///< reentrant: as PyTorch's `use_reentrant`
   bool preserve_rng = true;  ///< replays draw what the first run drew, from every generator it drew from
   bool early_stop = true;    ///< a replay ends with the last value that is still needed
-  Determinism determinism = Determinism::metadata;
-  CheckpointContext context{};
-  Policy policy{};     ///< which results stay in memory: see policy.h
+  Determinism determinism = Determinism::metadata;  ///< how a replay is checked against the first run
+  CheckpointContext context{};                      ///< scopes around `fn`
+  Policy policy{};                                  ///< which results stay in memory: see policy.h
   bool debug = false;  ///< an Error about a replay shows the operations of both runs side by side
   std::shared_ptr<Offload> offload{};  ///< where inputs are until backward wants them: see offload.h
 };
@@ -51,21 +56,23 @@ struct CheckpointOptions {
 template <bool CheckpointOptions::*option>
 class OptionOverride {
  public:
-  explicit OptionOverride(bool on);
+  explicit OptionOverride(bool on);  ///< on this thread, whatever the options of the checkpoints say
   ~OptionOverride();
   OptionOverride(const OptionOverride&) = delete;
 
  private:
   std::optional<bool> previous_;
 };
+/// Overrides `early_stop`: `EarlyStop scope(false);`. Reentrant regions have none.
 using EarlyStop = OptionOverride<&CheckpointOptions::early_stop>;
+/// Overrides `debug`: `CheckpointDebug scope(true);`. Reentrant regions have none.
 using CheckpointDebug = OptionOverride<&CheckpointOptions::debug>;
 
 /// What is played: from tensors to tensors. Each call must do the same.
 class Body {
  public:
   virtual ~Body() = default;
-  virtual TensorList play(const TensorList& inputs) = 0;
+  virtual TensorList play(const TensorList& inputs) = 0;  ///< the first run and each replay
   /// Nothing may be thrown through it: a replay plays to the end, and leaves nothing out.
   virtual bool is_noexcept() const { return false; }
 };

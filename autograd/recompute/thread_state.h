@@ -17,6 +17,7 @@ namespace reprise::recompute {
 ///   });
 void restore_in_replays(std::function<ScopeFactory()> note);
 
+/// What a thread had set when this was made: a region notes it, and its replays run under it.
 class ThreadState {
  public:
   ThreadState() = default;
@@ -24,8 +25,8 @@ class ThreadState {
   static ThreadState now();
   /// It holds as long as these live.
   std::vector<std::shared_ptr<void>> enter() const;
-  const amp::AutocastState& autocast() const { return autocast_; }
-  MatmulPrecision matmul_precision() const { return matmul_precision_; }
+  const amp::AutocastState& autocast() const { return autocast_; }        ///< as it was noted
+  MatmulPrecision matmul_precision() const { return matmul_precision_; }  ///< as it was noted
 
  private:
   amp::AutocastState autocast_ = amp::autocast_state();

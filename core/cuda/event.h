@@ -7,10 +7,13 @@
 
 namespace reprise::cuda {
 
+/// A point in a stream of a CUDA device, recorded as often as one likes: the last time counts.
 class Event {
  public:
+  /// Whether `seconds_between` may be asked of it; without, recording and waiting are cheaper.
   enum class Timing { off, on };
 
+  /// Not recorded yet. Error unless `device` is a CUDA device that is there.
   explicit Event(Device device, Timing timing = Timing::off);
   ~Event();
   Event(Event&& other) noexcept : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)) {}
@@ -20,7 +23,7 @@ class Event {
     return *this;
   }
 
-  Device device() const { return device_; }
+  Device device() const { return device_; }    ///< whose streams it may be recorded on
   void record(const Stream& stream);           ///< the point after all that is on the stream now
   void make_wait(const Stream& stream) const;  ///< what comes later on `stream` waits for the point
   bool is_done() const;                        ///< true if it was never recorded

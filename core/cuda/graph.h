@@ -20,12 +20,13 @@ namespace reprise::cuda {
 /// the capture. Nothing in it may wait for the device: no item(), no to_vector().
 class Graph {
  public:
-  using Body = std::function<void()>;
+  using Body = std::function<void()>;  ///< what is captured
 
-  /// Runs `body` with `stream` as the current stream, recording what it enqueues.
+  /// Runs `body` with `stream` as the current stream, recording what it enqueues. Error unless that is of a CUDA
+  /// device; what `body` throws ends the capture.
   Graph(const Stream& stream, const Body& body);
 
-  void launch();
+  void launch();  ///< enqueues the captured work on the stream of the constructor
 
   /// Captures anew. True if the executable graph could be kept and only changed, which is cheap; else it is
   /// built again.
@@ -63,6 +64,7 @@ class Graph {
 /// Calls make(device) before each capture on a device: to make, the first time, what must not be made during
 /// one, such as the handle of a library. One static object in the file that does.
 struct BeforeCapture {
+  /// From now on, for all captures of the process.
   explicit BeforeCapture(void (*make)(Device device));
 };
 

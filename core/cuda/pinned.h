@@ -11,7 +11,7 @@ namespace reprise::cuda {
 /// pinned stays with the process for buffers to come, so that none waits for a device as it goes.
 class PinnedBuffer {
  public:
-  explicit PinnedBuffer(size_t bytes);
+  explicit PinnedBuffer(size_t bytes);  ///< of 0 bytes it has no memory
   ~PinnedBuffer();
   PinnedBuffer(PinnedBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -21,8 +21,9 @@ class PinnedBuffer {
     return *this;
   }
 
-  void* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
+  void* data() const { return data_; }     ///< null for 0 bytes
+  size_t bytes() const { return bytes_; }  ///< as asked for
+  /// The memory as numbers of T: as many as fit.
   template <class T>
   std::span<T> as() const {
     return {static_cast<T*>(data_), bytes_ / sizeof(T)};

@@ -20,7 +20,7 @@ namespace reprise::cuda {
 /// remembers the stream that it was asked for on (see Allocator).
 class OwnedStream {
  public:
-  explicit OwnedStream(Device device);
+  explicit OwnedStream(Device device);  ///< Error unless `device` is a CUDA device that is there
   ~OwnedStream();
   OwnedStream(OwnedStream&& other) noexcept : stream_(std::exchange(other.stream_, Stream(Device::cpu()))) {}
   OwnedStream& operator=(OwnedStream&& other) noexcept {
@@ -28,7 +28,7 @@ class OwnedStream {
     return *this;
   }
 
-  const Stream& get() const { return stream_; }
+  const Stream& get() const { return stream_; }  ///< valid as long as the owner lives
 
  private:
   Stream stream_;
@@ -38,6 +38,7 @@ class OwnedStream {
 /// inside on tensors from outside needs an Event, and record_stream where it may outlive them.
 class StreamScope {
  public:
+  /// The innermost scope counts.
   explicit StreamScope(const Stream& stream) : previous_(detail::exchange_current_stream(stream)) {}
   ~StreamScope() { detail::exchange_current_stream(previous_); }
   StreamScope(const StreamScope&) = delete;

@@ -10,7 +10,8 @@ namespace reprise::data {
 /// batches.meta.txt where that is there. Error if a file is missing or damaged.
 PixelDataset cifar10(const std::string& folder, Split split);
 
-enum class Cifar100Labels { coarse, fine };  ///< 20 or 100 classes
+/// Which of an image's two labels is its class: of 20 classes, or of 100.
+enum class Cifar100Labels { coarse, fine };
 
 /// CIFAR-100 from the folder of train.bin and test.bin; the names from coarse_label_names.txt or fine_label_names.txt
 /// where that is there, else numbers.

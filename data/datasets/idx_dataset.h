@@ -15,7 +15,9 @@ PixelDataset idx_dataset(const std::string& images_path, const std::string& labe
 /// package dataset-fashion-mnist puts it; one with the same four files does too, gzipped or not.
 PixelDataset fashion_mnist(Split split, const std::string& folder = "/usr/share/datasets/fashion-mnist");
 
-/// The mean and standard deviation of its 60,000 training images' pixels, of 1.
-constexpr double fashion_mnist_mean = 0.28604, fashion_mnist_deviation = 0.35302;
+/// The mean of the pixels, in [0, 1], of Fashion-MNIST's 60,000 training images.
+constexpr double fashion_mnist_mean = 0.28604;
+/// Their standard deviation.
+constexpr double fashion_mnist_deviation = 0.35302;
 
 }  // namespace reprise::data

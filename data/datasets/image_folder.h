@@ -10,8 +10,10 @@
 
 namespace reprise::data {
 
+/// What a folder without an image is: an Error, or a class.
 enum class EmptyClasses { refuse, allow };
 
+/// What the classes are, and what says an image's class.
 struct ImageFolderOptions {
   /// The classes of the set that this is another part of: a class that is missing here keeps its number, one that is new
   /// is an Error. Without it the classes are the folders, sorted by their bytes: "1", "10", "2".
@@ -23,6 +25,7 @@ struct ImageFolderOptions {
   std::string labels_file{};
 };
 
+/// Image files, decoded as they are read: in memory are 16 bytes and the path of each.
 class ImageFolder : public Dataset {
  public:
   /// Lists `root`/CLASS/.../FILE. Error if there are no images, fewer than two classes, an image without a class, or a link

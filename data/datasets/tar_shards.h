@@ -8,15 +8,17 @@
 
 namespace reprise::data {
 
+/// What a sample's label is, and what labels mean.
 struct TarShardsOptions {
   /// The names that decimal labels number, or that labels in words are among. Without them a file classes.txt beside the
   /// first shard names them, a line each; without that too they are the numbers up to the largest label, or the labels
   /// found, sorted by their bytes.
   std::vector<std::string> class_names{};
-  std::string json_key =
-      "label";  ///< the member of a sample's json file that is its label, where there is no cls file
+  /// The member of a sample's json file that is its label, where there is no cls file.
+  std::string json_key = "label";
 };
 
+/// The samples of tar archives, shard after shard. Images stay there: in memory are 24 bytes and the key of each.
 class TarShards : public Dataset {
  public:
   /// Error, naming shard, byte and key, for what a shard must not hold (data/shard.h), a label without a class, and labels

@@ -15,11 +15,16 @@ void hue(io::Image& image, double turn);
 
 /// torchvision's: factors from U(max(0, 1 - x), 1 + x), the turn of the hue from U(-hue, hue), in drawn order.
 struct ColorJitterOptions {
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
-  double probability = 1;
+  double brightness = 0;   ///< x of its factor; 0: unchanged
+  double contrast = 0;     ///< x of its factor; 0: unchanged
+  double saturation = 0;   ///< x of its factor; 0: unchanged
+  double hue = 0;          ///< largest turn, of the circle: at most 0.5; 0: unchanged
+  double probability = 1;  ///< that an image is changed at all
 };
+/// Brightness, contrast, saturation and hue, each changed by a drawn amount, in drawn order.
 class ColorJitter : public Transform {
  public:
+  /// Error if an amount is below 0, `hue` above 0.5, or `probability` outside of [0, 1].
   explicit ColorJitter(ColorJitterOptions options);
   Decision decision() const override { return Decision::jitter; }
   void apply(io::Image& image, Draws& draws, TransformScratch& scratch) const override;
@@ -32,6 +37,7 @@ class ColorJitter : public Transform {
 /// Gray with a probability.
 class RandomGray : public Transform {
  public:
+  /// `probability`, in [0, 1], is that an image of three channels becomes gray.
   explicit RandomGray(double probability) : probability_(probability) {}
   Decision decision() const override { return Decision::gray; }
   void apply(io::Image& image, Draws& draws, TransformScratch& scratch) const override;

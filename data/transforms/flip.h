@@ -5,14 +5,16 @@
 
 namespace reprise::data {
 
-void flip_horizontally(io::Image& image);
-void flip_vertically(io::Image& image);
+void flip_horizontally(io::Image& image);  ///< left for right, in place
+void flip_vertically(io::Image& image);    ///< top for bottom, in place
 
+/// Which sides change places: left and right, or top and bottom.
 enum class Axis { horizontal, vertical };
 
 /// The mirror image, left for right or top for bottom, with a probability.
 class RandomFlip : public Transform {
  public:
+  /// `probability` is in [0, 1]. The two axes have draws of their own, so that a pipeline may have both.
   explicit RandomFlip(double probability = 0.5, Axis axis = Axis::horizontal)
       : probability_(probability), axis_(axis) {}
   Decision decision() const override {

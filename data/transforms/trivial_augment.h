@@ -8,6 +8,7 @@ namespace reprise::data {
 /// One of 14 operations at one of 31 bins.
 class TrivialAugmentWide : public Transform {
  public:
+  /// `options` are of shears, translations and rotations.
   explicit TrivialAugmentWide(AffineOptions options = {}) : options_(options) {}
   Decision decision() const override { return Decision::augment; }
   void apply(io::Image& image, Draws& draws, TransformScratch& scratch) const override;

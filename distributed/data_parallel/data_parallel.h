@@ -27,6 +27,7 @@ namespace reprise::distributed {
 
 class ScatteredWeights;
 
+/// A model that the ranks of a group train together, each on its share of a step's micro-batches.
 class DataParallel {
  public:
   /// Gives `model` the parameters and buffers of rank 0. Parameters that require grad now are trained. The model is
@@ -36,11 +37,13 @@ class DataParallel {
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
 
-  nn::Module& model() { return model_; }
-  ProcessGroup& group() { return group_; }
+  nn::Module& model() { return model_; }    ///< as given
+  ProcessGroup& group() { return group_; }  ///< as given
+  /// Which gradients are sent together, in the order in which they are sent.
   const std::vector<Bucket>& buckets() const { return buckets_; }
   /// What is trained, in the order of the model: parameters are known by their place here.
   const TensorList& leaves() const { return leaves_; }
+  /// Which elements each rank owns, where gradients, weights or an optimizer's state are shared.
   const Shards& shards() const { return shards_; }
 
   /// Begins a step of `micro_batches` (G), a multiple of the ranks: those of this rank, in their order. Error if not all of
@@ -72,6 +75,7 @@ class DataParallel {
   /// hollow then, of the form that it would have, and reading it is an Error. Nothing changes in a group of one. All ranks
   /// call it, between two steps.
   void scatter_gradients();
+  /// True once gradients are scattered; never in a group of one.
   bool scatters_gradients() const { return scatters_; }
 
   /// scatter_gradients, and from now on a rank keeps its shards alone of the weights of `blocks`, whose weights are whole while
@@ -165,6 +169,7 @@ class DataParallel {
 ///   }
 class NoSync {
  public:
+  /// `parallel` outlives it. They may be nested.
   explicit NoSync(DataParallel& parallel)
       : parallel_(parallel), before_(std::exchange(parallel.sends_, false)) {}
   ~NoSync() { parallel_.sends_ = before_; }

@@ -12,6 +12,7 @@ namespace reprise::distributed {
 ///   if (group->rank() == 0) rp::save("model.safetensors", model);
 class WholeWeights {
  public:
+  /// Gathers the weights that ranks share. `parallel` outlives it.
   explicit WholeWeights(DataParallel& parallel);
   ~WholeWeights();
   WholeWeights(const WholeWeights&) = delete;

@@ -8,6 +8,7 @@
 
 namespace reprise::io {
 
+/// Kinds of image files that are read.
 enum class ImageFormat { jpeg, png };
 
 /// Error if `bytes` are another kind of file, naming it where it is known; `name` stands in messages.

@@ -9,6 +9,7 @@
 
 namespace reprise::io {
 
+/// True if `bytes` begin as a JPEG file does (FF D8 FF); no more is looked at.
 inline bool is_jpeg(std::string_view bytes) { return bytes.starts_with("\xff\xd8\xff"); }
 
 /// Decodes gray, colour and CMYK files of 8 bits, baseline or progressive. Of a region only the rows down to its end are

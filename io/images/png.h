@@ -8,6 +8,7 @@
 
 namespace reprise::io {
 
+/// True if `bytes` begin with PNG's signature of 8 bytes; no more is looked at.
 inline bool is_png(std::string_view bytes) { return bytes.starts_with("\x89PNG\r\n\x1a\n"); }
 
 /// Decodes every kind of PNG: 16 bits become round(v / 257), alpha is dropped, palettes and fewer bits are expanded;

@@ -6,6 +6,7 @@
 
 namespace reprise::io {
 
+/// One token per character, whose id is its place among the vocabulary's code points in ascending order.
 class CharTokenizer : public Tokenizer {
  public:
   /// The vocabulary of `text`. Error if it is empty or not UTF-8.
@@ -15,9 +16,10 @@ class CharTokenizer : public Tokenizer {
 
   /// Error with file, byte and character for one that is not in the vocabulary.
   std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
+  /// UTF-8 text. Error with the position of an id that is out of range.
   std::string decode(std::span<const int32_t> ids) const override;
-  int64_t vocab_size() const override { return int64_t(characters_.size()); }
-  void save(const std::string& folder) const override;  ///< vocab.json
+  int64_t vocab_size() const override { return int64_t(characters_.size()); }  ///< characters; 1 or more
+  void save(const std::string& folder) const override;                         ///< vocab.json
 
  private:
   explicit CharTokenizer(std::u32string characters);

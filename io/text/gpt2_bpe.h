@@ -28,7 +28,9 @@ class Gpt2Bpe : public Tokenizer {
   std::vector<int32_t> encode_with_special(std::string_view text, const TextOrigin& origin = {}) const;
   /// The bytes of `ids`: parts of a character that the ids cut stay as they are.
   std::string decode(std::span<const int32_t> ids) const override;
+  /// Tokens of the vocabulary, "<|endoftext|>" among them if it is there: 50,257 of GPT-2's.
   int64_t vocab_size() const override { return int64_t(tokens_.size()); }
+  /// The id of "<|endoftext|>"; nothing if the vocabulary has no such token.
   std::optional<int32_t> end_of_text() const override { return end_of_text_; }
   void save(const std::string& folder) const override;  ///< vocab.json and merges.txt
 

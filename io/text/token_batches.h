@@ -40,7 +40,8 @@ class SequentialWindows {
   /// `data` must outlive this. Error if it holds fewer than two tokens.
   SequentialWindows(const TokenDataset& data, int64_t context, int64_t rows);
 
-  int64_t batches() const { return batches_; }
+  int64_t batches() const { return batches_; }  ///< of one pass, the short one counted
+  /// Tokens that one pass predicts: all but the first.
   int64_t predictions() const { return data_->size() - 1; }
   /// Batch `index` of `batches()`: up to `rows` full windows, or the short last one. Weigh its mean loss by
   /// its numel.

@@ -14,7 +14,7 @@ namespace reprise::io {
 /// Thread-safe: nothing changes after construction. Every id that `read` gives lies in [0, vocab_size).
 class TokenDataset {
  public:
-  /// Ids of a tokenizer. `name` stands in messages.
+  /// Ids of a tokenizer. `name` stands in messages. Error if there are none, or one is outside the vocabulary.
   static TokenDataset from_ids(std::vector<int32_t> ids, int64_t vocab_size, std::string name = "tokens");
   /// A .bin file, or a folder of them, sorted by name. Error if one is damaged, empty or holds a token
   /// outside the vocabulary: all of it is read once to see that.
@@ -22,8 +22,8 @@ class TokenDataset {
   /// Several files, one after the other.
   static TokenDataset open(const std::vector<std::string>& paths, int64_t vocab_size);
 
-  int64_t size() const { return size_; }  ///< tokens
-  int64_t vocab_size() const { return vocab_size_; }
+  int64_t size() const { return size_; }              ///< tokens
+  int64_t vocab_size() const { return vocab_size_; }  ///< as given: ids are below it
 
   /// Tokens `first` to `first + into.size()`. Error if they are not all there.
   void read(int64_t first, std::span<int64_t> into) const;

@@ -25,7 +25,7 @@ void set_matmul_precision(MatmulPrecision precision);
 /// For this thread, as long as it lives. Scopes nest.
 class MatmulPrecisionScope {
  public:
-  explicit MatmulPrecisionScope(MatmulPrecision precision);
+  explicit MatmulPrecisionScope(MatmulPrecision precision);  ///< goes before set_matmul_precision
   ~MatmulPrecisionScope();
   MatmulPrecisionScope(const MatmulPrecisionScope&) = delete;
   MatmulPrecisionScope& operator=(const MatmulPrecisionScope&) = delete;

@@ -8,6 +8,7 @@ namespace reprise::nn {
 /// Weights as a state dict of Reprise has them.
 struct ModelWeights {
   ModelKind kind{};  ///< what they were read as
+  /// Under the names of the model's `state_dict`, in its shapes and order; the dtypes are those given.
   NamedTensors tensors{};
   /// Of the model, as far as shapes tell: not heads (1), groups, norm_eps, dropout, how positions were made, and the context of
   /// a Llama.

@@ -11,10 +11,11 @@
 
 namespace reprise {
 
+/// How `generate` goes on, and when it ends.
 struct GenerateOptions {
-  int64_t tokens = 100;  ///< at most so many for each prompt
-  SamplingOptions sampling{};
-  uint64_t seed = 0;  ///< prompt i draws from Generator(seed + i), whatever stands beside it
+  int64_t tokens = 100;        ///< at most so many for each prompt
+  SamplingOptions sampling{};  ///< how each token is chosen from its logits
+  uint64_t seed = 0;           ///< prompt i draws from Generator(seed + i), whatever stands beside it
   /// A sequence ends behind any of these.
   std::vector<std::vector<int32_t>> stop{};
   /// Called with each token as it is chosen, and the number of its prompt; false ends the sequence.
@@ -24,6 +25,7 @@ struct GenerateOptions {
   bool cache = true;
 };
 
+/// @{
 /// Continues each prompt: the new tokens, without the prompt. The model sees the last tokens that its context holds: where
 /// it is full, those before its last half are dropped. In eval mode and outside of any graph, whatever the model is in. Error
 /// on an empty prompt, and on options out of range.
@@ -32,5 +34,6 @@ std::vector<std::vector<int32_t>> generate(nn::Gpt& model, std::span<const std::
 
 std::vector<std::vector<int32_t>> generate(nn::Llama& model, std::span<const std::vector<int32_t>> prompts,
                                            const GenerateOptions& options = {});
+/// @}
 
 }  // namespace reprise

@@ -17,7 +17,7 @@ namespace reprise::nn {
 
 /// A training step: forward, backward, the norm of the gradients, and the optimizer's step.
 struct TrainingStepCase {
-  Module& model;
+  Module& model;  ///< whose parameters the step trains; its gradients are dropped
   /// The loss of so many rows, as training computes it; on the device of the model's parameters.
   std::function<Tensor(int64_t rows)> loss;
   /// Of the model: what recomputes. Null: the model itself if it is a RecomputeSetting, such as BlockStack and UNet; else there
@@ -32,29 +32,36 @@ struct TrainingStepCase {
 
 /// What a strategy takes.
 struct StrategyMemory {
-  std::string strategy;
+  std::string strategy;   ///< as `parse_strategy` takes it, such as "every:2"
   size_t peak = 0;        ///< predicted bytes of a step of `rows` (StepMemory::peak)
   int64_t most_rows = 0;  ///< the largest batch within nine tenths of the budget, in steps of `smallest`
   bool fits = false;      ///< `rows` do, within the budget
   // Of steps of `rows` that were played, where they fit; else 0.
-  size_t peak_activations = 0;  ///< of activations, and of what recompute makes in their place
-  double seconds = 0;           ///< forward and backward, the median
-  double times_slower = 0;      ///< than the first strategy that fits: the median over rounds
+  size_t peak_activations = 0;  ///< bytes of these, and of what recompute makes in their place; 0: not played
+  double seconds = 0;           ///< forward and backward, the median; 0: not timed
+  double times_slower = 0;      ///< than the first strategy that fits, the median over rounds; 0: not timed
 };
 
 /// The answer. `<<` prints it as a table with advice.
 struct MemoryReport {
-  Device device;
-  int64_t rows = 0;
-  size_t budget = 0;
-  size_t weights = 0, gradients = 0, optimizer = 0;  ///< bytes that no strategy changes
-  std::vector<StrategyMemory> strategies;
-  /// The fastest that fits; none: not one does.
+  Device device;      ///< of the model's parameters
+  int64_t rows = 0;   ///< that were asked about
+  size_t budget = 0;  ///< bytes for tensors: what was given, or `memory_for_tensors`
+  /// @{
+  /// Bytes that no strategy changes: of all parameters, of the gradients of those that are not frozen, and of the
+  /// optimizer state on the device.
+  size_t weights = 0, gradients = 0, optimizer = 0;
+  /// @}
+  std::vector<StrategyMemory> strategies;  ///< in the order of the options, without those that were left out
+  /// The place in `strategies` of the fastest that fits, of the first where nothing was timed; none: not one fits.
   std::optional<size_t> best() const;
 };
+/// A table with a line per strategy, in MiB and milliseconds, and advice.
 std::ostream& operator<<(std::ostream& out, const MemoryReport& report);
 
+/// What `memory_report` compares, and how long it times.
 struct MemoryReportOptions {
+  /// As `parse_strategy` takes them; `auto` is an Error, as it is a plan for one budget.
   std::vector<std::string> strategies{"none", "selective", "every:2", "sqrt", "full"};
   int rounds = 3;  ///< of timed steps, in which the strategies take turns; 0: nothing is timed
 };

@@ -25,6 +25,7 @@ class FeaturePyramid : public Module {
   ModuleList<Sequential> layer_blocks;  ///< 3 x 3
 };
 
+/// How many maps a TokenMaps makes, and how fine the first is.
 struct TokenMapsOptions {
   int64_t finest = 4;  ///< times the grid's sides, a power of 2
   int64_t levels = 4;  ///< maps; each has half the sides of the one before it

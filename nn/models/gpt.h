@@ -7,18 +7,23 @@
 
 namespace reprise::nn {
 
+/// Sizes of a Gpt; by default those of the smallest GPT-2, of 124 million parameters.
 struct GptOptions {
-  int64_t vocab_size = 50257;
-  int64_t context = 1024;  ///< the longest sequence
-  int64_t layers = 12;
-  int64_t heads = 12;
-  int64_t width = 768;
+  int64_t vocab_size = 50257;  ///< tokens there are: indices are below it
+  int64_t context = 1024;      ///< the longest sequence
+  int64_t layers = 12;         ///< blocks in `h`, at least 1
+  int64_t heads = 12;          ///< of each block's attention; they divide the width
+  int64_t width = 768;         ///< of a token's vector; the MLP of a block has four times as many in between
+  /// Of the embedded tokens, after each half of a block, of the attention's probabilities.
   double dropout = 0;
-  bool bias = true;  ///< in linear layers and layer norms
-  Activation activation = Activation::gelu_tanh;
-  RecomputeStrategy recompute{};  ///< of the blocks at first; later `model.h.set_recompute`
+  bool bias = true;                               ///< in linear layers and layer norms
+  Activation activation = Activation::gelu_tanh;  ///< of the MLPs; gelu_tanh is GPT-2's
+  RecomputeStrategy recompute{};                  ///< of the blocks at first; later `model.h.set_recompute`
 };
 
+/// A decoder: tokens i64 (B, T) -> logits (B, T, vocab_size), at each position those of the token after it.
+///
+///   rp::nn::Gpt model({.vocab_size = 256, .context = 128, .layers = 4, .heads = 4, .width = 128});
 class Gpt : public Module {
  public:
   /// GPT-2 initialisation: normal 0.02, the layers that write to the residual stream 0.02 / sqrt(2 layers),
@@ -39,16 +44,18 @@ class Gpt : public Module {
   /// Under GPT-2's names, such as "h.0.attn.c_attn.weight" for h.0.attn.qkv.weight.
   NamedTensors state_dict() const override;
 
+  /// What it was made with.
   const GptOptions& options() const { return options_; }
 
   /// Floating-point operations of one training step for one token: 6 parameters + attention (Chowdhery et al.
   /// 2022, appendix B).
   double flops_per_token() const;
 
-  Embedding wte, wpe;
-  Dropout drop;
-  BlockStack h;  ///< of TransformerBlocks; called with tokens, it embeds them first
-  LayerNorm ln_f;
+  Embedding wte;   ///< of tokens, (vocab_size, width); the head's weight too
+  Embedding wpe;   ///< of positions, (context, width)
+  Dropout drop;    ///< of the embedded tokens
+  BlockStack h;    ///< of TransformerBlocks; called with tokens, it embeds them first
+  LayerNorm ln_f;  ///< before the head
 
  private:
   Tensor embed(const Tensor& tokens);

@@ -19,23 +19,31 @@ Tensor sigreg(const Tensor& samples, const Tensor& directions);
 /// Directions for a step, uniform on the sphere: (width, count), a pure function of seed and step.
 Tensor sketch_directions(uint64_t seed, int64_t step, int64_t width, int64_t count, Device device = {});
 
+/// Sizes of a LeJepa and of its loss; by default an encoder as large as ViT-S/16.
 struct LeJepaOptions {
-  int64_t image = 224;  ///< pixels of a side
-  int64_t patch = 16;
-  int64_t channels = 3;
-  int64_t width = 384, layers = 12, heads = 6;
-  int64_t hidden = 1024, features = 64;  ///< of the projector, which makes what is compared
-  double lambda = 0.05;                  ///< the share of SIGReg in the loss
-  int64_t directions = 256;              ///< of a step, along which SIGReg looks: plans count on so many
-  double drop_path = 0;
-  RecomputeStrategy
-      recompute{};  ///< of the encoder's blocks at first; later `model.encoder.blocks.set_recompute`
+  int64_t image = 224;       ///< pixels of a side
+  int64_t patch = 16;        ///< pixels of a patch's side; divides `image`
+  int64_t channels = 3;      ///< of an image
+  int64_t width = 384;       ///< of the encoder's tokens; a multiple of `heads` and of 4
+  int64_t layers = 12;       ///< blocks of the encoder
+  int64_t heads = 6;         ///< of its attention
+  int64_t hidden = 1024;     ///< of the projector, between its two layers
+  int64_t features = 64;     ///< of the projector's results, which are compared
+  double lambda = 0.05;      ///< the share of SIGReg in the loss, in [0, 1]
+  int64_t directions = 256;  ///< of a step, along which SIGReg looks: plans count on so many
+  double drop_path = 0;      ///< of the encoder's last block, as Vit has it
+  /// Of the encoder's blocks at first; later `model.encoder.blocks.set_recompute`.
+  RecomputeStrategy recompute{};
 };
 
+/// A Vit of patches alone, and a projector of two layers with GELU between on the mean of its tokens.
+///
 ///   rp::nn::LeJepa model({.image = 32, .patch = 4});
 ///   model.loss(views, model.directions(seed, step)).backward();
 class LeJepa : public Module {
  public:
+  /// The projector starts as PyTorch's linear layers, the encoder as Vit. Error unless `hidden`, `features` and
+  /// `directions` are at least 1 and lambda is in [0, 1], and where Vit refuses the encoder's options.
   explicit LeJepa(const LeJepaOptions& options, Device device = {});
 
   /// Pictures (B, channels, image, image) -> (B, width), the mean of their tokens: what a probe looks at.
@@ -52,10 +60,12 @@ class LeJepa : public Module {
   /// As many as the options say, on the model's device: `sketch_directions`.
   Tensor directions(uint64_t seed, int64_t step) const;
 
+  /// What it was made with.
   const LeJepaOptions& options() const { return options_; }
 
-  Vit encoder;  ///< without class token, head or pool
-  Linear hidden, projection;
+  Vit encoder;        ///< without class token, head or pool
+  Linear hidden;      ///< the projector's first layer, (hidden, width)
+  Linear projection;  ///< its second, (features, hidden)
 
  private:
   Tensor projected(const Tensor& tokens, int64_t views);

@@ -13,12 +13,12 @@ namespace reprise::nn {
 
 /// Numbers of config.json, by Hugging Face's names behind them.
 struct LlamaOptions {
-  int64_t vocab_size = 32000;
-  int64_t context = 2048;  ///< the longest sequence: max_position_embeddings
-  int64_t layers = 12;     ///< num_hidden_layers
-  int64_t heads = 12;      ///< num_attention_heads
-  int64_t kv_heads =
-      0;  ///< num_key_value_heads: of keys and values, each for heads / kv_heads of queries; 0: heads
+  int64_t vocab_size = 32000;  ///< vocab_size: indices of tokens are below it
+  int64_t context = 2048;      ///< the longest sequence: max_position_embeddings
+  int64_t layers = 12;         ///< num_hidden_layers
+  int64_t heads = 12;          ///< num_attention_heads
+  /// num_key_value_heads: of keys and values, each for heads / kv_heads of queries; 0: heads.
+  int64_t kv_heads = 0;
   int64_t width = 768;        ///< hidden_size
   int64_t hidden = 0;         ///< intermediate_size, of SwiGLU; 0: 8/3 width, up to the next multiple of 64
   double norm_eps = 1e-5;     ///< rms_norm_eps
@@ -31,28 +31,42 @@ struct LlamaOptions {
 /// cos and sin of the angle p theta^(-2 i / head_dim) of each position p, which blocks share. Neither trained nor saved.
 class RotaryTables : public Module {
  public:
+  /// For an even `head_dim`; the angles are computed in f64, the tables are f32.
   RotaryTables(int64_t positions, int64_t head_dim, double theta, Device device = {});
-  Tensor cosines, sines;  ///< (positions, head_dim / 2)
+  /// @{
+  /// (positions, head_dim / 2).
+  Tensor cosines, sines;
+  /// @}
 };
 
 /// Tokens that follow those in a cache, in one of its layers.
 struct LlamaPlace {
-  KvPlace kept;
-  Tensor cosines, sines;  ///< of their positions, (B, 1, T, head_dim / 2)
+  KvPlace kept;  ///< the cache, the layer, and the first of the B sequences that the tokens belong to
+  /// @{
+  /// Of their positions, (B, 1, T, head_dim / 2).
+  Tensor cosines, sines;
+  /// @}
 };
 
 /// x + attention(norm(x)), then x + down(silu(gate(norm(x))) up(norm(x))). Names are Hugging Face's.
 class LlamaBlock : public Layer {
  public:
+  /// Normal weights of deviation 0.02. `tables`: of head_dim = width / heads. The options are not checked here but by
+  /// Llama.
   LlamaBlock(const LlamaOptions& options, std::shared_ptr<RotaryTables> tables, Device device = {});
   Tensor forward(const Tensor& x) override;  ///< (B, T, width), from position 0 on
   /// The same of tokens x that follow those in a cache.
   Tensor step(const Tensor& x, const LlamaPlace& place);
 
-  RmsNorm input_layernorm;
-  Linear q_proj, k_proj, v_proj, o_proj;
-  RmsNorm post_attention_layernorm;
-  Linear gate_proj, up_proj, down_proj;
+  RmsNorm input_layernorm;           ///< before the attention
+  Linear q_proj;                     ///< to the queries, (width, width)
+  Linear k_proj;                     ///< to the keys, (kv_heads head_dim, width)
+  Linear v_proj;                     ///< to the values, as large
+  Linear o_proj;                     ///< of the heads' results, (width, width), without bias
+  RmsNorm post_attention_layernorm;  ///< before SwiGLU
+  Linear gate_proj;                  ///< (hidden, width), without bias: what goes through silu
+  Linear up_proj;                    ///< (hidden, width), without bias: what that is multiplied by
+  Linear down_proj;                  ///< back, (width, hidden), without bias
 
  private:
   /// `attend(q, k, v)`: of heads that are turned already.
@@ -63,6 +77,10 @@ class LlamaBlock : public Layer {
   int64_t heads_, kv_heads_;
 };
 
+/// A decoder: tokens i64 (B, T) -> logits (B, T, vocab_size), at each position those of the token after it.
+/// `load_published` takes the weights of a published one.
+///
+///   rp::nn::Llama model({.vocab_size = 256, .layers = 4, .heads = 4, .kv_heads = 2, .width = 128});
 class Llama : public Module {
  public:
   /// Normal weights of deviation 0.02, as transformers. Error unless heads divide the width into even parts, and kv_heads divide
@@ -78,12 +96,13 @@ class Llama : public Module {
 
   /// Under the names of Hugging Face's LlamaForCausalLM: "model.layers.0.self_attn.q_proj.weight", "lm_head.weight" unless tied.
   NamedTensors state_dict() const override;
+  /// What it was made with.
   const LlamaOptions& options() const { return options_; }
 
-  Embedding embed_tokens;
-  BlockStack layers;  ///< of LlamaBlocks; called with tokens, it embeds them first
-  RmsNorm norm;
-  std::optional<Linear> lm_head;  ///< none where the head is tied
+  Embedding embed_tokens;         ///< (vocab_size, width); the head's weight too where it is tied
+  BlockStack layers;              ///< of LlamaBlocks; called with tokens, it embeds them first
+  RmsNorm norm;                   ///< before the head
+  std::optional<Linear> lm_head;  ///< (vocab_size, width), without bias; none where the head is tied
 
  private:
   Tensor stream(const Tensor& tokens);

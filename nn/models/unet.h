@@ -16,17 +16,22 @@ enum class UNetUp : uint8_t {
   transposed,  ///< a transposed convolution of 2 x 2, which halves the channels
 };
 
-enum class UNetNorm : uint8_t { batch, group };
+/// What stands behind each 3 x 3 convolution, before ReLU.
+enum class UNetNorm : uint8_t {
+  batch,  ///< BatchNorm2d
+  group,  ///< GroupNorm
+};
 
+/// Sizes and parts of a UNet.
 struct UNetOptions {
-  int64_t channels = 3;
-  int64_t classes = 2;
-  int64_t features = 64;  ///< channels of the first stage; each deeper one has twice as many
-  int64_t depth = 4;      ///< how often the sides are halved
-  UNetUp up = UNetUp::bilinear;
-  UNetNorm norm = UNetNorm::batch;
-  int64_t groups = 32;            ///< of UNetNorm::group; they divide the features
-  RecomputeStrategy recompute{};  ///< of the stages at first; later `model.set_recompute`
+  int64_t channels = 3;             ///< of an image
+  int64_t classes = 2;              ///< logits per pixel
+  int64_t features = 64;            ///< channels of the first stage; each deeper one has twice as many
+  int64_t depth = 4;                ///< how often the sides are halved
+  UNetUp up = UNetUp::bilinear;     ///< of all decoder stages
+  UNetNorm norm = UNetNorm::batch;  ///< of all stages
+  int64_t groups = 32;              ///< of UNetNorm::group; they divide the features
+  RecomputeStrategy recompute{};    ///< of the stages at first; later `model.set_recompute`
 };
 
 /// Images (N, channels, H, W) -> logits (N, classes, H, W). Sides may be odd: what was doubled is padded with
@@ -41,10 +46,11 @@ class UNet : public Module, public RecomputeSetting {
  public:
   /// One Error lists all options that do not fit.
   explicit UNet(const UNetOptions& options, Device device = {});
-  /// Error unless both sides have 2^depth pixels.
+  /// Error unless both sides have at least 2^depth pixels.
   Tensor operator()(const Tensor& images);
 
   int64_t size() const override { return 2 * options_.depth + 1; }  ///< stages: inc, downs, ups
+  /// What it was made with.
   const UNetOptions& options() const { return options_; }
 
   Conv2d outc;  ///< 1 x 1, to the classes

@@ -23,6 +23,7 @@ EmaDecay ema_warmup(double decay);
 /// f32. (PyTorch: AveragedModel with use_buffers = True.)
 class Ema {
  public:
+  /// Averages start as copies of what the module has now. Error unless the decay is in [0, 1).
   explicit Ema(const nn::Module& module, double decay = 0.999);
   /// A decay for each update: Error in `update` unless it is in [0, 1).
   Ema(const nn::Module& module, EmaDecay decay);
@@ -34,6 +35,7 @@ class Ema {
   /// them: its copies in f32, or lower halves. Others are followed as they are.
   void follow_masters(Optimizer& optimizer);
 
+  /// Moves all averages by one update; to be called after each of the optimizer's.
   void update();
   /// As `update`, but nothing changes where `found` (one i32 on the averages' device) is not 0: see GradScaler. A decay
   /// that is the same in each update waits for nothing; one for each update reads `found` first.
@@ -46,6 +48,7 @@ class Ema {
   /// copied, but for tensors of 16 bits, which have rounded copies.
   class Scope {
    public:
+    /// `ema` outlives it. No updates meanwhile: they would follow the averages themselves.
     explicit Scope(const Ema& ema);
     ~Scope();
     Scope(const Scope&) = delete;
@@ -55,6 +58,7 @@ class Ema {
     TensorList held_;
   };
 
+  /// The averages, by the names of what they follow.
   const nn::NamedTensors& state_dict() const { return averages_; }
   /// Error, and no change, if names or shapes do not fit.
   void load_state_dict(const nn::NamedTensors& state);

@@ -10,6 +10,7 @@
 
 namespace reprise::optim {
 
+/// When the scale grows and shrinks; the defaults are PyTorch's, where it has them.
 struct GradScalerOptions {
   double init_scale = 65536;  ///< scale, growth and backoff are powers of two: they round nothing
   double growth = 2;          ///< above 1
@@ -42,11 +43,13 @@ class GradScaler {
   /// Puts each gradient divided by the scale in its place, to be looked at or changed; `step` then takes
   /// them as they are. Error on 16-bit gradients, which would underflow; if done already for this update.
   void unscale(Optimizer& optimizer);
+  /// What `step` does to the gradients besides.
   struct StepOptions {
     double clip = 0;  ///< the largest norm of the unscaled gradients; 0: any
   };
   /// One update, if all of this optimizer's gradients are finite. Error without `scale` before, or if done already.
   void step(Optimizer& optimizer, const StepOptions& options);
+  /// The same without clipping.
   void step(Optimizer& optimizer) { step(optimizer, {}); }
   /// The scale of the next update: smaller if any optimizer's gradients were not finite. Error if no optimizer has stepped,
   /// or if one has unscaled and not stepped.
@@ -55,8 +58,9 @@ class GradScaler {
   /// i32, on the device: not 0 if the last update was not made. Later ones write it there.
   const Tensor& found() const { return found_; }
 
+  /// The scale and its counts, as the last update left them.
   struct Stats {
-    double scale = 0;
+    double scale = 0;      ///< of the next loss
     int64_t good = 0;      ///< updates since the scale was changed
     int64_t skipped = 0;   ///< in all
     int64_t in_a_row = 0;  ///< skipped since the last that was made
@@ -75,6 +79,7 @@ class GradScaler {
   /// again and again; the scaler outlives it.
   class Reading {
    public:
+    /// Asks for nothing yet.
     explicit Reading(const GradScaler& scaler);
     void start();          ///< asks for the numbers as they are after what is on the stream now
     bool is_done() const;  ///< whether `finish` would not wait

@@ -12,10 +12,11 @@ namespace reprise::optim {
 /// names do not. Frozen parameters are in neither.
 std::vector<ParameterGroup> decay_matrices(const nn::Module& module, double lr, double weight_decay);
 
+/// What `layer_decay` gives its groups.
 struct LayerDecayOptions {
-  double lr = 1e-3;
-  double weight_decay = 0;
-  double decay = 0.75;  ///< of the rate, from a layer to the one below
+  double lr = 1e-3;         ///< of the last layer
+  double weight_decay = 0;  ///< of matrices and tables
+  double decay = 0.75;      ///< of the rate, from a layer to the one below
 };
 
 /// The groups of `decay_matrices` for each layer: `layer_of` tells a parameter's, and those of layer i get

@@ -7,12 +7,13 @@
 
 namespace reprise::optim {
 
+/// The numbers of Lars's formula.
 struct LarsOptions {
-  Setting lr = Setting::by_default(1);
-  double momentum = 0.9;
+  Setting lr = Setting::by_default(1);            ///< of the parameters; groups have their own
+  double momentum = 0.9;                          ///< share that b keeps per update; 0: there is no b
   Setting weight_decay = Setting::by_default(0);  ///< coupled: added to the gradient
   double trust = 1e-3;                            ///< the share of the norm
-  double eps = 1e-8;
+  double eps = 1e-8;                              ///< added to |g| + wd |p|
 };
 
 /// As timm's:
@@ -21,12 +22,18 @@ struct LarsOptions {
 /// Parameters of f32 or f64; Error for others.
 class Lars final : public GroupOptimizer {
  public:
+  /// One group of `parameters`, with the options' lr and weight decay. Error unless they are leaves that require a
+  /// gradient, contiguous, on one device, each given once; and if a number is out of its range.
   Lars(TensorList parameters, const LarsOptions& options = {});
   /// Groups bring their own lr and weight decay: Error if the options give one.
   Lars(std::vector<ParameterGroup> groups, const LarsOptions& options = {});
 
+  /// One update from the gradients, each multiplied by `gradient_scale` first; parameters without one stay. It goes
+  /// parameter by parameter: where one runs out of memory, those before it are updated.
   void step(double gradient_scale = 1) override;
+  /// Makes the b of each parameter, where there is momentum, now rather than in the first step.
   void allocate_state() override;
+  /// Bytes that a step takes at once for a while: four tensors of the largest parameter's size.
   std::vector<size_t> step_temporaries() const override;
 
  private:

@@ -17,10 +17,10 @@ namespace reprise::optim {
 ///   AdamW optimizer({{.parameters = backbone.parameters(), .lr_scale = 0.1}, {.parameters =
 ///   head.parameters()}}); optimizer.set_lr(schedule(step));
 struct ParameterGroup {
-  TensorList parameters{};
-  double lr = 1e-3;
-  double weight_decay = 0;
-  double lr_scale = 1;
+  TensorList parameters{};  ///< leaves that require a gradient
+  double lr = 1e-3;         ///< what `set_lr` sets
+  double weight_decay = 0;  ///< what `set_weight_decay` sets, if it is above 0
+  double lr_scale = 1;      ///< the group's share of lr
 };
 
 /// Of what an optimizer keeps with a parameter: f64 for f64, f32 for all others.
@@ -31,7 +31,7 @@ inline DType state_dtype(const Tensor& parameter) {
 /// Elements begin ... end - 1 of a tensor, in row-major order.
 struct ElementRange {
   int64_t begin = 0, end = 0;
-  int64_t count() const { return end - begin; }
+  int64_t count() const { return end - begin; }  ///< elements
   friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
 
@@ -71,6 +71,7 @@ class Optimizer {
   /// Sets `weight_decay` of every group that has one; the others stay without. Error unless it is above 0, or
   /// if groups have one each.
   void set_weight_decay(double weight_decay);
+  /// The groups in their order; their numbers may be changed between steps.
   virtual std::vector<ParameterGroup*> all_groups() = 0;
   /// The optimizers that it consists of, each with what the names of its state begin with: itself alone, with nothing.
   virtual std::vector<std::pair<std::string, Optimizer*>> parts() { return {{"", this}}; }
@@ -89,9 +90,10 @@ class Optimizer {
   void check_groups();
 };
 
-/// What SGD and AdamW share.
+/// What SGD, AdamW, Lamb and Lars share: groups, and state by the places of parameters in them.
 class GroupOptimizer : public Optimizer {
  public:
+  /// Its groups; their numbers may be changed between steps.
   std::vector<ParameterGroup>& groups() { return groups_; }
   std::vector<ParameterGroup*> all_groups() override;
   int64_t steps() const override;

@@ -23,14 +23,22 @@ class OptimizerList final : public Optimizer {
 
   /// In their order. Where one runs out of memory, those before it have stepped.
   void step(double gradient_scale = 1) override;
+  /// In their order, each with these numbers: see GradScaler.
   void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
+  /// Makes the state of all of them now rather than in the first step.
   void allocate_state() override;
+  /// Of the optimizer that takes most: one steps after the other.
   std::vector<size_t> step_temporaries() const override;
+  /// Of all optimizers, one after the other.
   std::vector<ParameterGroup*> all_groups() override;
+  /// Each optimizer with what the names of its state begin with: "1." for the second.
   std::vector<std::pair<std::string, Optimizer*>> parts() override;
+  /// What averages follow, of the parameters of `all_groups` in their order.
   std::vector<WideParameter> wide_parameters() override;
-  int64_t steps() const override { return optimizers_[0].get().steps(); }
+  int64_t steps() const override { return optimizers_[0].get().steps(); }  ///< those of the first
+  /// Names begin with the optimizer's place: "1.0.velocity".
   nn::NamedTensors state_dict() const override;
+  /// Copies values in. Error, and no change in any of them, if names, shapes or dtypes do not fit one.
   void load_state_dict(const nn::NamedTensors& state) override;
 
  private:

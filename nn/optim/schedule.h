@@ -6,7 +6,14 @@
 
 namespace reprise::optim {
 
-enum class Decay : uint8_t { constant, linear, cosine, wsd, step };
+/// What a rate does after its warm-up.
+enum class Decay : uint8_t {
+  constant,  ///< stays at the peak
+  linear,    ///< a straight line to min_lr
+  cosine,    ///< half a cosine to min_lr (Loshchilov and Hutter 2017)
+  wsd,       ///< warm-up, stable, decay: at the peak, then a straight line to min_lr (Hu et al. 2024)
+  step,      ///< a tenth after each third of the run, as He et al. 2016 have it
+};
 
 /// Linear warm-up, then the decay. The first update is step 0. Error if what is set has no effect with
 /// its decay: `min_lr` with constant and step, `wsd_fraction` with any but wsd, `start_lr` without warm-up.
@@ -19,11 +26,10 @@ struct Schedule {
   int64_t warmup = 0;   ///< steps; step s < warmup has start_lr + (lr - start_lr) * (s + 1) / (warmup + 1)
   double start_lr = 0;  ///< where warm-up begins, one step before the first
   int64_t steps = 1;    ///< of the whole run; from here on min_lr
-  /// cosine: Loshchilov and Hutter 2017; wsd: warm-up, stable, decay (Hu et al. 2024); step: a tenth after each third of
-  /// the run, as He et al. 2016 have it.
-  Decay decay = Decay::cosine;
-  double wsd_fraction = 0.2;  ///< of the run, at its end, that wsd spends decaying linearly
+  Decay decay = Decay::cosine;  ///< what comes after the warm-up
+  double wsd_fraction = 0.2;    ///< of the run, at its end, that wsd spends decaying linearly
 
+  /// The rate of a step, from 0 on.
   double operator()(int64_t step) const;
 };
 

@@ -5,10 +5,11 @@
 
 namespace reprise {
 
+/// Options of `masked_attention`.
 struct MaskedAttentionOptions {
-  double scale = 0;    ///< 0: 1 / sqrt(head_dim)
-  double dropout = 0;  ///< of the probabilities
-  Generator* generator = nullptr;
+  double scale = 0;                ///< 0: 1 / sqrt(head_dim)
+  double dropout = 0;              ///< of the probabilities
+  Generator* generator = nullptr;  ///< of the dropout; null: the thread's
 };
 
 /// Scaled dot-product attention: q (B, H, T, D), k and v (B, H_kv, S, D) -> (B, H, T, D), grouped-query heads where H_kv < H. The

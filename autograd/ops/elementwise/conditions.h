@@ -6,8 +6,9 @@
 
 namespace reprise {
 
-// As `equal`, `less` and so on. A number beside a tensor of a floating dtype is rounded to that dtype first, as in PyTorch;
-// beside integers it is compared exactly, fractions and what does not fit their dtype included.
+/// @{
+/// As `equal`, `less` and so on. A number beside a tensor of a floating dtype is rounded to that dtype first, as in
+/// PyTorch; beside integers it is compared exactly, fractions and what does not fit their dtype included.
 Tensor operator==(const Tensor& a, const Tensor& b);
 Tensor operator!=(const Tensor& a, const Tensor& b);
 Tensor operator<(const Tensor& a, const Tensor& b);
@@ -26,26 +27,33 @@ Tensor operator<(double a, const Tensor& b);
 Tensor operator<=(double a, const Tensor& b);
 Tensor operator>(double a, const Tensor& b);
 Tensor operator>=(double a, const Tensor& b);
+/// @}
 
-// Of any dtypes: what is not 0 is true, NaN too. The shapes broadcast, and the result is bool.
+/// @{
+/// Logic of any dtypes: what is not 0 is true, NaN too. The shapes broadcast, and the result is bool.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
-// The same of masks: Error on another dtype than bool.
+/// @}
+/// @{
+/// `logical_and`, `logical_or`, `logical_xor` and `logical_not` of masks: Error on another dtype than bool.
 Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
 Tensor operator~(const Tensor& x);
+/// @}
 
-Tensor isnan(const Tensor& x);
-Tensor isinf(const Tensor& x);  ///< of either sign
-Tensor isfinite(const Tensor& x);
+Tensor isnan(const Tensor& x);     ///< bool; of integers false
+Tensor isinf(const Tensor& x);     ///< of either sign
+Tensor isfinite(const Tensor& x);  ///< bool: neither NaN nor infinite; of integers true
 
+/// @{
 /// Whether one element, or each, is not 0, over some dimensions; an empty list means all of them. Of no elements: false, and
 /// true.
 Tensor any(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 Tensor all(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
+/// @}
 
 /// Where x is not 0: i64 (K, rank of x), in row-major order. Waits for the device, as their number is not known before.
 Tensor nonzero(const Tensor& x);

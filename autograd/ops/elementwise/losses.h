@@ -9,6 +9,7 @@ namespace reprise {
 /// than -100, so that no loss is infinite, and no gradient NaN. Of a sigmoid take `bce_with_logits`, which loses no digits.
 Tensor bce_loss(const Tensor& probabilities, const Tensor& targets, Reduction reduction = Reduction::mean);
 
+/// Options of `kl_div`.
 struct KlDivOptions {
   bool log_target = false;  ///< the target is the logarithm of p
   /// Of all elements. For a batch of distributions divide `sum` by their number, which is what the divergence is; PyTorch calls

@@ -6,8 +6,8 @@
 namespace reprise {
 
 // Whole numbers near x, and its sign; their gradient is 0. Integers are what they are.
-Tensor floor(const Tensor& x);
-Tensor ceil(const Tensor& x);
+Tensor floor(const Tensor& x);  ///< the largest whole number that is not above x; gradient 0
+Tensor ceil(const Tensor& x);   ///< the smallest whole number that is not below x; gradient 0
 Tensor round(const Tensor& x);  ///< halves to the even neighbour
 Tensor trunc(const Tensor& x);  ///< towards 0
 Tensor sign(const Tensor& x);   ///< -1, 0 or 1; 0 of NaN, as in PyTorch

@@ -14,6 +14,8 @@ Tensor log_softmax_along(const Tensor& x, int64_t dim);
 }  // namespace detail
 
 // For a whole number, so that `softmax(x, {})` still means options.
+/// @{
+/// `softmax` and `log_softmax` of autograd/ops.h, along `dim`.
 template <std::integral D>
 Tensor softmax(const Tensor& x, D dim) {
   return detail::softmax_along(x, int64_t(dim));
@@ -22,11 +24,14 @@ template <std::integral D>
 Tensor log_softmax(const Tensor& x, D dim) {
   return detail::log_softmax_along(x, int64_t(dim));
 }
+/// @}
 
+/// @{
 /// The place, i64, of the first largest or smallest element along `dim`, without that dimension or with size 1 there. NaN is
 /// both largest and smallest. Not differentiable.
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim = false);
+/// @}
 
 /// y[i, ...] = x[index[i, ...], ...] for dim 0. The index, i64 or i32, has x's rank; their other dimensions broadcast. Error
 /// on an index outside [0, size of dim). The gradient adds up in the order of the index.
@@ -44,8 +49,10 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
 /// their order, and NaN are largest. Not differentiable.
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
 
+/// What `sort` and `topk` give.
 struct ValuesAndIndices {
-  Tensor values, indices;
+  Tensor values;   ///< of x, in their new order
+  Tensor indices;  ///< i64, of that shape: their places in x along the dimension
 };
 /// x in that order, and the places.
 ValuesAndIndices sort(const Tensor& x, int64_t dim = -1, bool descending = false);

@@ -17,6 +17,7 @@ Tensor randperm(int64_t count, Device device = {}, Generator* generator = nullpt
 /// never 1; what is more than 1 always.
 Tensor bernoulli(const Tensor& p, Generator* generator = nullptr);
 
+/// Options of `multinomial`.
 struct MultinomialOptions {
   bool replacement = false;        ///< a class may be drawn more than once
   Generator* generator = nullptr;  ///< default: the thread's

@@ -16,6 +16,7 @@ namespace reprise::recompute {
 
 class OffloadedRegion;
 
+/// What an Offload leaves on the device, and where it puts the rest.
 struct OffloadOptions {
   int64_t resident_regions = 1;    ///< regions whose tensors stay: the newest ones, backward wants them first
   size_t min_bytes = 16 << 10;     ///< smaller tensors stay
@@ -28,8 +29,8 @@ class Offload : public std::enable_shared_from_this<Offload> {
  public:
   /// Error on a negative resident_regions.
   explicit Offload(OffloadOptions options = {});
-  const OffloadOptions& options() const { return options_; }
-  OffloadStats stats() const;
+  const OffloadOptions& options() const { return options_; }  ///< as given
+  OffloadStats stats() const;                                 ///< what it did so far, on all devices
 
   /// Offloads a tensor at once. It stays in memory if it is small, a parameter, a gradient or of the
   /// optimizer, or if there is no room elsewhere; the first time there is a warning. Others who hold it see
@@ -69,6 +70,7 @@ class Offload : public std::enable_shared_from_this<Offload> {
 /// What one region has in a store. When backward comes for it, the region before is prefetched.
 class OffloadedRegion {
  public:
+  /// Of `Offload::begin_region`; `before` is the region that began before this one.
   OffloadedRegion(std::shared_ptr<Offload> store, std::weak_ptr<OffloadedRegion> before)
       : store_(std::move(store)), before_(std::move(before)) {}
 
@@ -76,7 +78,7 @@ class OffloadedRegion {
   size_t add(const Tensor& x, std::string label);
   /// See OffloadedTensor.
   Tensor fetch(size_t index);
-  void prefetch();
+  void prefetch();  ///< begins to bring all its tensors back
 
  private:
   friend class Offload;

@@ -14,9 +14,11 @@ namespace reprise::recompute {
 /// as `inside` says (empty: plainly), in indices of the whole chain; what is inside costs memory only while
 /// the region is replayed, and one more replay.
 struct Segment {
-  int64_t begin = 0, end = 0;
-  bool checkpointed = false;
-  std::vector<Segment> inside{};
+  int64_t begin = 0;              ///< the first layer
+  int64_t end = 0;                ///< the layer behind the last
+  bool checkpointed = false;      ///< one region; else its layers are played plainly
+  std::vector<Segment> inside{};  ///< of a region: covers [begin, end) in order, or is empty
+  /// Equal in all of these.
   bool operator==(const Segment&) const = default;
 };
 /// Covers the layers [0, n) in order.
@@ -26,6 +28,7 @@ using Plan = std::vector<Segment>;
 /// once.
 enum class LastSegment : uint8_t { plain, checkpointed };
 
+/// One segment without recompute; of no layers, none.
 Plan plan_none(int64_t n);
 /// As many regions of nearly equal length; 0: ceil(sqrt(n)). Error if there are fewer layers than segments.
 Plan plan_segments(int64_t n, int64_t segments, LastSegment last = LastSegment::plain);
@@ -40,6 +43,7 @@ std::string to_string(const Plan& plan);
 /// Error naming the segment that does not follow on the one before it, or where the plan ends too early.
 void check_plan(const Plan& plan, int64_t n);
 
+/// A layer of a chain: what it gives the next one takes.
 using LayerFunction = std::function<Tensor(const Tensor&)>;
 
 /// x through all layers, without regions.
@@ -53,8 +57,9 @@ Tensor run_plan(const Plan& plan, const std::vector<LayerFunction>& layers, cons
 /// A layer of a model that is no chain. Between layers there is a list of tensors: a layer takes some off its
 /// end and puts its results there. A UNet's encoder leaves skips behind, which its decoder takes.
 struct ListLayer {
-  int64_t takes = 1, gives = 1;
-  std::function<TensorList(const TensorList&)> run;
+  int64_t takes = 1;                                 ///< tensors off the end of the list
+  int64_t gives = 1;                                 ///< tensors that it puts there
+  std::function<TensorList(const TensorList&)> run;  ///< from `takes` tensors to `gives`
 };
 
 /// The list that is left after all layers. A region is given what its layers take, and no more.

@@ -10,8 +10,9 @@
 
 namespace reprise::recompute {
 
+/// A plan with its cost.
 struct Planned {
-  Plan plan;
+  Plan plan;        ///< for `run_plan`
   PlanCost cost{};  ///< as simulate predicts it
 };
 
