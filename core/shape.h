@@ -17,27 +17,35 @@ namespace reprise {
 /// Up to eight int64 values without an allocation: a shape, or strides counted in elements.
 class Dims {
  public:
-  static constexpr int max_rank = 8;
+  static constexpr int max_rank = 8;  ///< dimensions that a tensor may have
 
-  Dims() = default;
+  Dims() = default;  ///< none: the shape of a number
+  /// @{
+  /// These values in their order. Error for more than max_rank.
   Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
   explicit Dims(std::span<const int64_t> values) {
     for (int64_t value : values) push_back(value);
   }
+  /// @}
+  /// `rank` times the same value.
   static Dims filled(int rank, int64_t value) {
     Dims dims;
     for (int i = 0; i < rank; ++i) dims.push_back(value);
     return dims;
   }
 
-  int size() const { return size_; }
-  bool empty() const { return size_ == 0; }
+  int size() const { return size_; }         ///< how many values: the rank
+  bool empty() const { return size_ == 0; }  ///< of a number
+  /// @{
+  /// Value i, from 0 to size() - 1, which is not checked.
   int64_t& operator[](int i) { return values_[size_t(i)]; }
   int64_t operator[](int i) const { return values_[size_t(i)]; }
-  int64_t back() const { return values_[size_t(size_ - 1)]; }
-  const int64_t* begin() const { return values_.data(); }
-  const int64_t* end() const { return values_.data() + size_; }
+  /// @}
+  int64_t back() const { return values_[size_t(size_ - 1)]; }    ///< the last one; there must be one
+  const int64_t* begin() const { return values_.data(); }        ///< for loops over the values
+  const int64_t* end() const { return values_.data() + size_; }  ///< behind the last
+  /// Adds one at the end. Error where there are max_rank.
   void push_back(int64_t value) {
     check(size_ < max_rank, "shape: more than ", max_rank, " dimensions");
     values_[size_t(size_++)] = value;
@@ -51,8 +59,8 @@ class Dims {
   int size_ = 0;
 };
 
-using Shape = Dims;
-using Strides = Dims;
+using Shape = Dims;    ///< sizes, the slowest dimension first
+using Strides = Dims;  ///< elements from one place of a dimension to the next
 
 std::ostream& operator<<(std::ostream& out, const Dims& dims);  ///< "(2, 3)"
 

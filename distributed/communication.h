@@ -21,6 +21,7 @@ class BusyTime {
   /// One of these things.
   class Scope {
    public:
+    /// Goes on from here to its end.
     explicit Scope(BusyTime& time) : time_(time) { time_.begin(); }
     ~Scope() { time_.end(); }
     Scope(const Scope&) = delete;
@@ -44,9 +45,11 @@ class BusyTime {
 
 /// What threads of one rank add to.
 struct CommunicationMeter {
-  BusyTime calls, waits;
-  std::atomic<int64_t> bytes{0};
+  BusyTime calls;                 ///< in progress
+  BusyTime waits;                 ///< of threads, for calls
+  std::atomic<int64_t> bytes{0};  ///< of payload, sent
 
+  /// All of it, up to now.
   Communication read() const { return {calls.seconds(), waits.seconds(), bytes}; }
 };
 

@@ -19,6 +19,7 @@ class Work {
   /// than until all ranks have made the call. Throws the call's DistributedError, if it has failed by then; where it fails
   /// later, what arrives is of no use, and `synchronize` and the group's next call throw.
   void wait() const;
+  /// The same for what comes on `stream` of a GPU.
   void wait_on(const Stream& stream) const;
   /// The host waits.
   void synchronize() const;

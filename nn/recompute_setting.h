@@ -18,9 +18,10 @@ class RecomputeSetting {
   /// How the blocks that are there now run from here on. Error if the strategy needs more of them, or the
   /// plan is not for as many.
   void set_recompute(const RecomputeStrategy& strategy);
+  /// The same by a plan, whose regions have these options.
   void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
   const RecomputeStrategy& strategy() const { return strategy_; }  ///< `none` if a plan was set
-  recompute::Plan recompute_plan() const;
+  recompute::Plan recompute_plan() const;  ///< in force, for the blocks that there are
 
   virtual int64_t size() const = 0;  ///< blocks
 
@@ -36,8 +37,10 @@ class RecomputeSetting {
                           const recompute::ProfileOptions& options = {});
 
  protected:
+  /// `owner`: the class, for messages.
   explicit RecomputeSetting(const char* owner) : owner_(owner) {}
 
+  /// Of the regions.
   const CheckpointOptions& checkpoint_options() const { return checkpoint_options_; }
   /// Before a training step on `input`: makes the plan where the strategy is `auto`. `model`: whose parameters the step
   /// updates.

@@ -12,6 +12,7 @@ namespace reprise::nn {
 /// Error unless head_dim is a multiple of 4.
 class Rope : public Module {
  public:
+  /// Tables for the patches of `grid` behind `prefix` tokens.
   Rope(const Grid& grid, int64_t prefix, int64_t head_dim, Device device = {});
   /// Tokens (B, prefix + patches, H, head_dim) -> the same shape.
   Tensor operator()(const Tensor& x) const;

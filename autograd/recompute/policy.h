@@ -21,6 +21,7 @@
 
 namespace reprise::recompute {
 
+/// What becomes of an operation's results when its region ends.
 enum class Decision : uint8_t {
   save,       ///< the operation's results stay
   recompute,  ///< it is played again
@@ -29,28 +30,31 @@ enum class Decision : uint8_t {
 
 /// One operation of a region.
 struct PolicyOp {
-  std::string_view name{};      ///< as in the trace: "linear"
-  std::vector<Shape> inputs{};  ///< of its tensor arguments; rank 0 for an absent one
-  std::vector<Shape> results{};
-  autograd::OpCost cost{};  ///< as the operation declares it
+  std::string_view name{};       ///< as in the trace: "linear"
+  std::vector<Shape> inputs{};   ///< of its tensor arguments; rank 0 for an absent one
+  std::vector<Shape> results{};  ///< of its results, in their order
+  autograd::OpCost cost{};       ///< as the operation declares it
   /// This first run is itself part of the replay of a region around. If that is non-reentrant, the answer
   /// must be that of its first run: what is kept then is compared like what is saved.
   bool replaying = false;
 };
 
+/// What a region is to keep: nothing, results of operations by name, or what a function decides; see the head of this file.
 class Policy {
  public:
+  /// Asked once for each operation; its answers must depend on the operation alone.
   using Function = std::function<Decision(const PolicyOp&)>;
 
   Policy() = default;  ///< none: everything is played again
   /// Saves the results of the operations with these names.
   Policy(std::initializer_list<std::string> saved) : Policy(std::set<std::string, std::less<>>(saved)) {}
-  explicit Policy(std::set<std::string, std::less<>> saved);
+  explicit Policy(std::set<std::string, std::less<>> saved);  ///< the same of a set
+  /// Asks `fn`.
   template <class Fn>
   requires std::is_invocable_r_v<Decision, Fn, const PolicyOp&> Policy(Fn fn) : function_(std::move(fn)) {}
 
-  explicit operator bool() const { return bool(function_); }
-  Decision operator()(const PolicyOp& op) const { return function_(op); }
+  explicit operator bool() const { return bool(function_); }               ///< whether there is one
+  Decision operator()(const PolicyOp& op) const { return function_(op); }  ///< only where there is one
 
  private:
   Function function_;

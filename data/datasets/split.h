@@ -3,6 +3,7 @@
 
 namespace reprise::data {
 
-enum class Split { train, validation, test };  ///< of sets in two files, all but train is the other one
+/// Of sets in two files, all but train is the other one.
+enum class Split { train, validation, test };
 
 }  // namespace reprise::data

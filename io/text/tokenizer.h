@@ -22,7 +22,7 @@ class Tokenizer {
   virtual std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const = 0;
   /// The text of `ids`. Error with the position of an id that is out of range.
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
-  virtual int64_t vocab_size() const = 0;
+  virtual int64_t vocab_size() const = 0;  ///< one more than the largest id
   /// The id that ends a document, if there is one.
   virtual std::optional<int32_t> end_of_text() const { return {}; }
   /// Writes the tokenizer's files into `folder`, atomically, for `load_tokenizer`.

@@ -19,15 +19,19 @@ using ShapeOf = std::function<std::optional<Shape>(const std::string& name)>;
 
 /// All but what no shape tells: heads (1), groups, norm_eps, how positions were made, dropout. `layers`: of which there are
 /// tensors. Error naming the tensor without which nothing is known, or whose shape has no such model.
+/// @{
 VitOptions vit_options_of(const ShapeOf& shape_of, int64_t layers);
 GptOptions gpt_options_of(const ShapeOf& shape_of, int64_t layers);
-/// Beside heads, the context and rope_theta too are told by no shape. Heads are as wide as those of keys and values can be at most.
-LlamaOptions llama_options_of(const ShapeOf& shape_of, int64_t layers);
 ResNetOptions resnet_options_of(const ShapeOf& shape_of);
 UNetOptions unet_options_of(const ShapeOf& shape_of);
+/// @}
+/// Beside heads, the context and rope_theta too are told by no shape. Heads are as wide as those of keys and values can be at most.
+LlamaOptions llama_options_of(const ShapeOf& shape_of, int64_t layers);
 
+/// Names and shapes of a state dict, in its order.
 using NamedShapes = std::vector<std::pair<std::string, Shape>>;
 
+/// What a model that is known by its tensors is built from.
 using ModelOptions = std::variant<VitOptions, GptOptions, ResNetOptions, UNetOptions, LlamaOptions>;
 
 /// The state dict of such a model. A Vit, Gpt or Llama is made with one layer for it, as all are alike; nothing is drawn from the

@@ -30,7 +30,8 @@ inline DType state_dtype(const Tensor& parameter) {
 
 /// Elements begin ... end - 1 of a tensor, in row-major order.
 struct ElementRange {
-  int64_t begin = 0, end = 0;
+  int64_t begin = 0;                             ///< the first
+  int64_t end = 0;                               ///< behind the last
   int64_t count() const { return end - begin; }  ///< elements
   friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
@@ -101,14 +102,15 @@ class GroupOptimizer : public Optimizer {
   void load_state_dict(const nn::NamedTensors& state) override;
 
  protected:
+  /// What a state tensor is made as.
   struct StateForm {
-    DType dtype;
-    Shape shape;
+    DType dtype;  ///< of its elements
+    Shape shape;  ///< its sizes
   };
   /// State tensors by place of their parameter; undefined until its first gradient.
   struct StateList {
-    std::string name;
-    TensorList* tensors;
+    std::string name;     ///< "first_moment"
+    TensorList* tensors;  ///< of the optimizer, which outlives the list
     /// Of `shape` elements of a parameter, all of them or some in a row; none: such parameters have none.
     std::function<std::optional<StateForm>(const Tensor& parameter, const Shape& shape)> form =
         [](const Tensor& parameter, const Shape& shape) {
@@ -118,6 +120,8 @@ class GroupOptimizer : public Optimizer {
   /// A copy in f32 of each parameter of 16 bits.
   static StateList list_of(Masters& masters);
 
+  /// Error if there is no parameter, or naming the place of one that is no leaf that requires a gradient, is not contiguous,
+  /// is on another device than the first, or is there twice.
   explicit GroupOptimizer(std::vector<ParameterGroup> groups);
   /// Makes `tensors` part of the state.
   void add_state(StateList list);
@@ -126,12 +130,14 @@ class GroupOptimizer : public Optimizer {
                                              const Setting& lr, const Setting& weight_decay);
   /// What each step checks. The first one warns of layers that no model registered.
   void check_step(double gradient_scale);
-  static constexpr int64_t most_steps = int64_t(1) << 53;  // more than any run takes: counting on is safe
+  static constexpr int64_t most_steps = int64_t(1) << 53;  ///< more than any run takes: counting on is safe
+  /// The learning rate of a group's parameters.
   static double rate_of(const ParameterGroup& group) { return group.lr * group.lr_scale; }
   /// 1 (i64) where `found` says that step_if_finite makes its update, else 0; and makes room to count it.
   Tensor one_if_finite(const Tensor& found);
-  void count(const Tensor& one) { counted_.add_(one); }
-  /// Visits every parameter with its group and its place.
+  void count(const Tensor& one) { counted_.add_(one); }  ///< what `one_if_finite` gave
+  /// @{
+  /// Calls body(group, parameter, place) for every parameter, in the order of the groups.
   template <class Body>
   void for_each(Body&& body) {
     size_t place = 0;
@@ -144,10 +150,11 @@ class GroupOptimizer : public Optimizer {
     for (const ParameterGroup& group : groups_)
       for (const Tensor& parameter : group.parameters) body(group, parameter, place++);
   }
+  /// @}
   /// What this optimizer updates of a parameter, and keeps state of: all, unless ranks share it. It begins at a multiple
   /// of kernels::kSquaresPiece.
   virtual ElementRange owned(const Tensor& parameter, size_t place) const;
-  bool is_whole(const Tensor& parameter, size_t place) const;
+  bool is_whole(const Tensor& parameter, size_t place) const;  ///< whether it owns all of it
   /// That part, in the parameter's memory, unless ranks share that too: itself, or one dimension of it.
   virtual Tensor owned_part(const Tensor& parameter, size_t place) const;
   /// The state of a whole parameter, of which `own` is what this optimizer keeps; undefined if it is not to be had here.
@@ -156,13 +163,13 @@ class GroupOptimizer : public Optimizer {
   /// Where the state of some elements begins in that of all, in the state's elements, and how many those are.
   static ElementRange state_range(const StateList& list, const Tensor& parameter,
                                   const ElementRange& elements);
-  size_t parameter_count() const;
-  size_t largest_parameter_bytes() const;
+  size_t parameter_count() const;          ///< tensors, over all groups
+  size_t largest_parameter_bytes() const;  ///< of one tensor
   /// Zeros for the parameters that have none in `list`, of dtype state_dtype.
   void make_zeros(TensorList& list);
 
-  std::vector<ParameterGroup> groups_;
-  int64_t steps_ = 0;
+  std::vector<ParameterGroup> groups_;  ///< as given; their numbers may change
+  int64_t steps_ = 0;  ///< updates by `step`; those by `step_if_finite` are counted on the device
 
  private:
   void check_devices();
