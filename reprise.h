@@ -1,6 +1,10 @@
 // Reprise: the one header a user needs. Tensors and their functions, autograd, modules, optimizers, data.
 //
-//   #include "reprise/autograd/amp/autocast.h"
+//   #include <reprise/reprise.h>
+//   namespace rp = reprise;
+#pragma once
+
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/function.h"
@@ -114,6 +118,7 @@
 #include "reprise/nn/models/lejepa.h"
 #include "reprise/nn/models/llama.h"
 #include "reprise/nn/models/resnet.h"
+#include "reprise/nn/models/rope_scaling.h"
 #include "reprise/nn/models/unet.h"
 #include "reprise/nn/models/vit.h"
 #include "reprise/nn/module.h"

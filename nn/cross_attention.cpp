@@ -20,6 +20,7 @@ int64_t kv_width(int64_t width, int64_t heads, const CrossAttentionOptions& opti
 }
 
 int64_t context_width(int64_t width, const CrossAttentionOptions& options) {
+  check(options.context_width >= 0, "CrossAttention: a context_width of ", options.context_width);
   return options.context_width > 0 ? options.context_width : width;
 }
 

@@ -18,6 +18,9 @@ Tensor KvCache::attend(int64_t layer, int64_t first_row, const Tensor& q, const 
   const int64_t batch = q.size(0), tokens = q.size(2);
   check(first_row >= 0 && first_row + batch <= rows(), "KvCache: rows ", first_row, " to ",
         first_row + batch - 1, " of ", rows());
+  check(layer >= 0 && layer < int64_t(layers_.size()), "KvCache: there is no layer ", layer, " of ",
+        layers_.size());
+  check(k.shape() == v.shape(), "KvCache: keys of ", k.shape(), " and values of ", v.shape());
   Layer& kept = layers_[size_t(layer)];
   if (!kept.k.defined()) {
     const Shape shape{rows(), k.size(1), capacity_, k.size(3)};

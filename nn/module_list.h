@@ -20,8 +20,12 @@ class ModuleList : public Module {
     return *modules_.back();
   }
   int64_t size() const { return int64_t(modules_.size()); }  ///< how many modules it has
-  /// Module i, from 0; `i` is not checked.
-  M& operator[](int64_t i) { return *modules_[size_t(i)]; }
+  /// Module i, from 0, as it was added: where `replace` has put another in its place, calling it calls that one. Error if there
+  /// is none.
+  M& operator[](int64_t i) {
+    check(i >= 0 && i < size(), "ModuleList: there is no module ", i, " of ", size());
+    return *modules_[size_t(i)];
+  }
 
  private:
   std::vector<std::unique_ptr<M>> modules_;

@@ -3,8 +3,9 @@
 
     parity_llama.py [--out tests/golden]
 
-Two small models in f32: "llama." is LlamaForCausalLM, two heads of queries for one of keys and values, with a head of its own;
-"qwen2." is Qwen2ForCausalLM, with biases on queries, keys and values and a tied head. For each the weights by transformers'
+Four small models in f32: "llama." is LlamaForCausalLM, two heads of queries for one of keys and values, with a head of its own;
+"qwen2." is Qwen2ForCausalLM, with biases on queries, keys and values and a tied head; "llama3." and "linear." have scaled rotary
+positions, of which "llama3." has fast, slow and middling ones. For each the weights by transformers'
 names, tokens, targets, logits, the loss and every gradient ("grad."). Run it with the Python that tools/setup_peers.sh makes.
 """
 import argparse
@@ -17,7 +18,14 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCau
 
 SHAPE = {"vocab_size": 61, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 24, "rms_norm_eps": 1e-5, "attn_implementation": "eager"}
+WIDE = SHAPE | {"num_attention_heads": 2, "num_key_value_heads": 1}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}
 MODELS = {
+    "llama3.": lambda: LlamaForCausalLM(LlamaConfig(**WIDE, rope_theta=500.0, rope_scaling=dict(LLAMA3),
+                                                    tie_word_embeddings=False)),
+    "linear.": lambda: LlamaForCausalLM(LlamaConfig(**WIDE, rope_theta=500.0, tie_word_embeddings=False,
+                                                    rope_scaling={"rope_type": "linear", "factor": 4.0})),
     "llama.": lambda: LlamaForCausalLM(LlamaConfig(**SHAPE, rope_theta=10000.0, tie_word_embeddings=False)),
     "qwen2.": lambda: Qwen2ForCausalLM(Qwen2Config(**SHAPE, rope_theta=500000.0, tie_word_embeddings=True,
                                                    use_sliding_window=False)),

@@ -191,6 +191,17 @@ std::string config_of(const nn::GptOptions& o, DType dtype) {
   return config.add("bos_token_id", end_of_text).add("eos_token_id", end_of_text).str() + "\n";
 }
 
+std::string scaling_of(const nn::RopeScaling& s) {
+  Object scaling;
+  const bool is_linear = s.kind == nn::RopeScaling::Kind::linear;
+  scaling.add("rope_type", is_linear ? "\"linear\"" : "\"llama3\"").add("factor", s.factor);
+  if (!is_linear)
+    scaling.add("low_freq_factor", s.low_freq_factor)
+        .add("high_freq_factor", s.high_freq_factor)
+        .add("original_max_position_embeddings", s.original_context);
+  return scaling.str();
+}
+
 // Qwen 2 is a Llama with biases of queries, keys and values.
 std::string config_of(const nn::LlamaOptions& o, DType dtype) {
   Object config;
@@ -208,6 +219,8 @@ std::string config_of(const nn::LlamaOptions& o, DType dtype) {
       .add("rms_norm_eps", o.norm_eps)
       .add("rope_theta", o.rope_theta)
       .add("tie_word_embeddings", o.tied);
+  if (o.rope_scaling.kind != nn::RopeScaling::Kind::none)
+    config.add("rope_scaling", scaling_of(o.rope_scaling));
   return config.add("bos_token_id", "null").add("eos_token_id", "null").str() + "\n";
 }
 

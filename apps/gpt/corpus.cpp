@@ -15,15 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_token_data(const std::string& path) {
-  if (path.ends_with(".bin")) return true;
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return false;
-  std::vector<std::string> names = io::names_in(path);
-  return std::any_of(names.begin(), names.end(),
-                     [](const std::string& name) { return fs::path(name).extension() == ".bin"; });
-}
-
 std::unique_ptr<io::Tokenizer> tokenizer_for(const DataOptions& options, const std::string* text) {
   check(options.vocab.empty() == options.merges.empty(),
         "--vocab and --merges belong together: give both or none");
@@ -38,8 +29,10 @@ Corpus from_text(const DataOptions& options, std::unique_ptr<io::Tokenizer> know
   std::vector<io::TextPart> files;
   std::string text = io::read_text(options.data, &files);
   Corpus corpus;
+  // Characters of this text are the whole vocabulary; a table of other tokens may have rows beyond them.
+  const bool is_padded = known || !options.vocab.empty();
   corpus.tokenizer = known ? std::move(known) : tokenizer_for(options, &text);
-  corpus.vocab_size = corpus.tokenizer->vocab_size();
+  corpus.vocab_size = std::max(corpus.tokenizer->vocab_size(), is_padded ? options.vocab_size : 0);
   check(1 - options.val_fraction < 1, "--val-fraction ", options.val_fraction, " holds nothing out");
   auto [train, validation] =
       train::about(options.data, [&] { return io::split_text(text, 1 - options.val_fraction); });
@@ -80,7 +73,7 @@ Corpus from_tokens(const DataOptions& options, std::unique_ptr<io::Tokenizer> kn
         " is token files: give the held-out tokens by --val-data");
   Corpus corpus;
   corpus.tokenizer = known ? std::move(known) : tokenizer_for(options, nullptr);
-  corpus.vocab_size = corpus.tokenizer ? corpus.tokenizer->vocab_size() : options.vocab_size;
+  corpus.vocab_size = std::max(corpus.tokenizer ? corpus.tokenizer->vocab_size() : 0, options.vocab_size);
   if (corpus.vocab_size == 0)
     corpus.vocab_size = vocabulary_in(io::TokenDataset::open(options.data, largest_vocabulary));
   corpus.train = std::make_unique<io::TokenDataset>(io::TokenDataset::open(options.data, corpus.vocab_size));
@@ -93,6 +86,15 @@ Corpus from_tokens(const DataOptions& options, std::unique_ptr<io::Tokenizer> kn
 }
 
 }  // namespace
+
+bool is_token_data(const std::string& path) {
+  if (path.ends_with(".bin")) return true;
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return false;
+  std::vector<std::string> names = io::names_in(path);
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return fs::path(name).extension() == ".bin"; });
+}
 
 Corpus load_corpus(const DataOptions& options, std::unique_ptr<io::Tokenizer> known) {
   check(!options.data.empty(),

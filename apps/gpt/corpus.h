@@ -15,6 +15,9 @@ struct Corpus {
   int64_t vocab_size = 0;
 };
 
+/// Whether --data is a file of tokens, or a folder that has one.
+bool is_token_data(const std::string& path);
+
 /// Reads what the options name. `known`: the tokenizer of an earlier run, used instead of making one from the
 /// text. Error naming the option, file and value that is wrong.
 Corpus load_corpus(const DataOptions& options, std::unique_ptr<io::Tokenizer> known);

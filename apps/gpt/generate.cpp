@@ -24,7 +24,9 @@ std::string as_text(const io::Tokenizer* tokenizer, const std::vector<int32_t>& 
 
 std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::string& prompt) {
   const io::TextPart source[] = {{"--prompt"}};
-  return tokenizer.encode(prompt, {source});
+  std::vector<int32_t> ids = tokenizer.encode(prompt, {source});
+  if (tokenizer.first_token()) ids.insert(ids.begin(), *tokenizer.first_token());
+  return ids;
 }
 
 std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
@@ -33,14 +35,17 @@ std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
   if (tokenizer) ids = prompt_ids(*tokenizer, options.prompt);
   if (ids.empty()) ids.push_back(tokenizer ? tokenizer->end_of_text().value_or(0) : 0);
   train::stop_if_interrupted();
-  const auto added = model.generate(std::span(&ids, 1), {.tokens = options.tokens,
-                                                         .sampling = options.sampling,
-                                                         .seed = uint64_t(options.seed) + uint64_t(number),
-                                                         .on_token = [](int64_t, int32_t) {
-                                                           train::stop_if_interrupted();
-                                                           return true;
-                                                         }});
+  const auto added =
+      model.generate(std::span(&ids, 1), {.tokens = options.tokens,
+                                          .sampling = options.sampling,
+                                          .seed = uint64_t(options.seed) + uint64_t(number),
+                                          .vocab_size = tokenizer ? tokenizer->vocab_size() : 0,
+                                          .on_token = [](int64_t, int32_t) {
+                                            train::stop_if_interrupted();
+                                            return true;
+                                          }});
   ids.insert(ids.end(), added[0].begin(), added[0].end());
+  if (tokenizer && tokenizer->first_token()) ids.erase(ids.begin());
   return as_text(tokenizer, ids);
 }
 

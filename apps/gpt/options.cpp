@@ -7,6 +7,7 @@
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/models/description.h"
 #include "reprise/apps/common/validators.h"
+#include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/model.h"
 #include "reprise/core/quote.h"
 #include "reprise/train/option_error.h"
@@ -30,7 +31,10 @@ void add_data_options(CLI::App& app, DataOptions& o) {
       ->check(fraction());
   group->add_option("--vocab", o.vocab, "GPT-2 BPE: vocab.json (without it: one token a character)");
   group->add_option("--merges", o.merges, "GPT-2 BPE: merges.txt");
-  group->add_option("--vocab-size", o.vocab_size, "Vocabulary of token files (0: from the data)")
+  group
+      ->add_option("--vocab-size", o.vocab_size,
+                   "Rows of the table of tokens, if more than the tokenizer has, and of token files\n(0: "
+                   "from the data)")
       ->transform(whole_from(0));
 }
 
@@ -85,6 +89,11 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
   llama
       ->add_option("--rope-theta", l.rope_theta, "Of rotary positions: the slowest turn is 1/theta per token")
       ->check(number_above_0());
+  llama
+      ->add_option("--rope-scaling", c.rope_scaling,
+                   "Of turns, for a long context: none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT,\n"
+                   "as config.json's rope_scaling has them")
+      ->check(not_empty());
   llama->add_option("--norm-eps", l.norm_eps, "Added to mean squares in RMSNorm")->check(number_above_0());
   llama->add_flag("--tied,!--no-tied", l.tied, "The head is the table of tokens")->default_str("false");
   llama->add_flag("--qkv-bias,!--no-qkv-bias", l.qkv_bias, "Biases of queries, keys and values (Qwen 2)")
@@ -144,6 +153,7 @@ std::map<std::string, std::string> own_sizes(const nn::LlamaOptions& o) {
           {"kv-heads", std::to_string(o.kv_heads)},
           {"hidden", std::to_string(o.hidden)},
           {"rope-theta", shortest(o.rope_theta)},
+          {"rope-scaling", to_string(o.rope_scaling)},
           {"norm-eps", shortest(o.norm_eps)},
           {"tied", o.tied ? "true" : "false"},
           {"qkv-bias", o.qkv_bias ? "true" : "false"}};
@@ -152,7 +162,7 @@ std::map<std::string, std::string> own_sizes(const nn::LlamaOptions& o) {
 // What nothing else says is as the weights to start from have it.
 void take_sizes_of_weights(CLI::App& train, const TrainCommand& c) {
   const std::string& from = c.init_from;
-  const char* sizes[] = {"--model", "--layers", "--heads", "--width", "--context", "--bias"};
+  const char* sizes[] = {"--model", "--layers", "--heads", "--width", "--context", "--bias", "--vocab-size"};
   auto is_given = [&](const char* name) { return train.get_option(name)->count() > 0; };
   if (from.empty() || c.trainer.resume || std::all_of(std::begin(sizes), std::end(sizes), is_given)) return;
   const int64_t heads = is_given("--heads") ? c.gpt.heads : 0;
@@ -160,13 +170,15 @@ void take_sizes_of_weights(CLI::App& train, const TrainCommand& c) {
       train::under_option("--init-from", [&] { return read_language_weights(from, heads).options; });
   check(!is_given("--model") || options.index() == c.model_options().index(), "--model ", c.model,
         ": the weights of --init-from ", printable(from), " are of a ", kind_of(options));
-  std::map<std::string, std::string> values = std::visit(
-      [](const auto& o) {
+  const bool has_tokens = is_token_data(c.data.data) || !c.data.vocab.empty() || tokenizer_beside(from);
+  const std::map<std::string, std::string> values = std::visit(
+      [&](const auto& o) {
         std::map<std::string, std::string> own = own_sizes(o);
         own.insert({{"layers", std::to_string(o.layers)},
                     {"heads", std::to_string(o.heads)},
                     {"width", std::to_string(o.width)},
                     {"context", std::to_string(o.context)}});
+        if (has_tokens) own["vocab-size"] = std::to_string(o.vocab_size);
         return own;
       },
       options);
@@ -193,6 +205,8 @@ LanguageModelOptions TrainCommand::model_options() const {
   o.heads = gpt.heads;
   o.width = gpt.width;
   o.recompute = gpt.recompute;
+  o.rope_scaling =
+      train::under_option("--rope-scaling", [&] { return nn::parse_rope_scaling(rope_scaling); });
   return o;
 }
 

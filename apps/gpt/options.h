@@ -14,7 +14,9 @@ struct DataOptions {
   std::string data;           ///< a text file, a folder of texts, "-", or token files (.bin)
   std::string val_data;       ///< with token files: the held-out split
   std::string vocab, merges;  ///< GPT-2 BPE; empty: characters
-  int64_t vocab_size = 0;     ///< with token files: 0 means one more than the largest id in the training data
+  /// Rows of the table of tokens, where they are more than those of a tokenizer that does not come from the text; 0: those, or
+  /// of token files one more than the largest id in the training data.
+  int64_t vocab_size = 0;
   double val_fraction = 0.1;  ///< of the characters of a text, at its end
 };
 
@@ -30,7 +32,8 @@ struct TrainCommand : TrainingOptions {
   DataOptions data;
   std::string model = "gpt";  ///< or "llama"
   nn::GptOptions gpt;         ///< with the sizes that both kinds have
-  nn::LlamaOptions llama;     ///< what it alone has
+  nn::LlamaOptions llama;     ///< what it alone has, but for
+  std::string rope_scaling = "none";
   GenerateOptions generate;
 
   /// Of the kind that `model` names.

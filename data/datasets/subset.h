@@ -17,13 +17,18 @@ class Subset : public Dataset {
 
   int64_t size() const override { return int64_t(indices_.size()); }
   const std::vector<std::string>& class_names() const override { return all_->class_names(); }
-  int64_t label(int64_t index) const override { return all_->label(indices_.at(size_t(index))); }
-  std::string name(int64_t index) const override { return all_->name(indices_.at(size_t(index))); }
+  int64_t label(int64_t index) const override { return all_->label(in_all(index)); }
+  std::string name(int64_t index) const override { return all_->name(in_all(index)); }
   void read(int64_t index, const io::DecodeOptions& options, io::Image& image) const override {
-    all_->read(indices_.at(size_t(index)), options, image);
+    all_->read(in_all(index), options, image);
   }
 
  private:
+  int64_t in_all(int64_t index) const {
+    check_index(index);
+    return indices_[size_t(index)];
+  }
+
   std::shared_ptr<const Dataset> all_;
   std::vector<uint32_t> indices_;
 };

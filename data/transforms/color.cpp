@@ -101,6 +101,10 @@ std::string ColorJitter::text() const {
                       options_.probability < 1 ? " probability " + shortest(options_.probability) : "");
 }
 
+RandomGray::RandomGray(double probability) : probability_(probability) {
+  check(probability >= 0 && probability <= 1, "gray: a probability of ", probability);
+}
+
 void RandomGray::apply(io::Image& image, Draws& draws, TransformScratch&) const {
   if (draws.chance(probability_)) to_gray(image);
 }

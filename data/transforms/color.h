@@ -37,8 +37,8 @@ class ColorJitter : public Transform {
 /// Gray with a probability.
 class RandomGray : public Transform {
  public:
-  /// `probability`, in [0, 1], is that an image of three channels becomes gray.
-  explicit RandomGray(double probability) : probability_(probability) {}
+  /// `probability` is that an image of three channels becomes gray. Error unless it is in [0, 1].
+  explicit RandomGray(double probability);
   Decision decision() const override { return Decision::gray; }
   void apply(io::Image& image, Draws& draws, TransformScratch& scratch) const override;
   std::string text() const override { return "gray " + shortest(probability_); }

@@ -24,6 +24,10 @@ void flip_vertically(io::Image& image) {
     std::swap_ranges(image.row(top), image.row(top) + image.row_bytes(), image.row(bottom));
 }
 
+RandomFlip::RandomFlip(double probability, Axis axis) : probability_(probability), axis_(axis) {
+  check(probability >= 0 && probability <= 1, "flip: a probability of ", probability);
+}
+
 void RandomFlip::apply(io::Image& image, Draws& draws, TransformScratch&) const {
   if (!draws.chance(probability_)) return;
   axis_ == Axis::horizontal ? flip_horizontally(image) : flip_vertically(image);

@@ -14,9 +14,8 @@ enum class Axis { horizontal, vertical };
 /// The mirror image, left for right or top for bottom, with a probability.
 class RandomFlip : public Transform {
  public:
-  /// `probability` is in [0, 1]. The two axes have draws of their own, so that a pipeline may have both.
-  explicit RandomFlip(double probability = 0.5, Axis axis = Axis::horizontal)
-      : probability_(probability), axis_(axis) {}
+  /// Error unless `probability` is in [0, 1]. The two axes have draws of their own, so that a pipeline may have both.
+  explicit RandomFlip(double probability = 0.5, Axis axis = Axis::horizontal);
   Decision decision() const override {
     return axis_ == Axis::horizontal ? Decision::flip : Decision::vertical_flip;
   }

@@ -72,6 +72,11 @@ void pad_image(io::Image& image, int64_t pad, Padding padding, TransformScratch&
   std::swap(image, padded);
 }
 
+RandomCrop::RandomCrop(RandomCropOptions options) : options_(options) {
+  check(options.height > 0 && options.width > 0 && options.pad >= 0, "random_crop: a crop of (",
+        options.height, ", ", options.width, ") with ", options.pad, " pixels around the image");
+}
+
 void RandomCrop::apply(io::Image& image, Draws& draws, TransformScratch& scratch) const {
   pad_image(image, options_.pad, options_.padding, scratch);
   check(image.height >= options_.height && image.width >= options_.width, "random_crop: a crop of (",

@@ -47,8 +47,8 @@ struct RandomCropOptions {
 /// (height, width) anywhere in the padded image. Error if that is smaller.
 class RandomCrop : public Transform {
  public:
-  /// Nothing is checked here: an image that is too small is an Error of `apply`.
-  explicit RandomCrop(RandomCropOptions options) : options_(options) {}
+  /// Error on a size of 0 or less, or a negative pad. An image that is too small is an Error of `apply`.
+  explicit RandomCrop(RandomCropOptions options);
   Decision decision() const override { return Decision::crop; }
   void apply(io::Image& image, Draws& draws, TransformScratch& scratch) const override;
   std::string text() const override;

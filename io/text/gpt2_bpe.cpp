@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "reprise/core/error.h"
+#include "reprise/io/text/nfc.h"
 #include "reprise/io/utf8.h"
 
 namespace reprise::io {
@@ -68,9 +69,15 @@ void Gpt2Bpe::append_word(std::string_view word, std::vector<int32_t>& ids) cons
 }
 
 void Gpt2Bpe::append_text(std::string_view text, std::vector<int32_t>& ids) const {
+  const std::string normal = normalizes_ ? to_nfc(text) : "";
+  if (normalizes_) text = normal;
   // Words met before, as ranges of `ids`: nothing is copied and nothing outlives the call.
   std::unordered_map<std::string_view, std::pair<size_t, size_t>> known;
   splitter_.split(text, [&](std::string_view word) {
+    if (const int32_t whole = whole_words_ ? whole_words_->find(word) : -1; whole >= 0) {
+      ids.push_back(whole);
+      return;
+    }
     if (word.size() > longest_remembered) return append_word(word, ids);
     auto [entry, is_new] = known.try_emplace(word, ids.size(), 0);
     auto& [first, count] = entry->second;

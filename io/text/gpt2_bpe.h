@@ -1,9 +1,10 @@
 // GPT-2's byte-level byte-pair encoding (Radford et al. 2019; merging by Sennrich et al. 2016): text is split
-// into words by a pattern, and in each word the neighbours with the earliest merge are joined until none is
-// left.
+// into words by patterns, and in each word the neighbours with the earliest merge are joined until none is
+// left. Llama 3, SmolLM and others have the same with other patterns.
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "reprise/io/text/merge_table.h"
 #include "reprise/io/text/token_table.h"
@@ -12,15 +13,16 @@
 
 namespace reprise::io {
 
-/// Reads the published files: vocab.json (token to id) and merges.txt (one merge a line, earliest first).
+/// Reads the published files: vocab.json (token to id) and merges.txt (one merge a line, earliest first); or tokenizer.json.
 class Gpt2Bpe : public Tokenizer {
  public:
   /// Error with file and line or offset if they are damaged, do not fit each other, lack one of the 256 bytes
   /// or have more merges than tokens.
   Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path);
-  /// Reads tokenizer.json of Hugging Face's tokenizers, where that is GPT-2's kind: byte-level BPE without normalizer. The same
-  /// Errors, and one naming what is of another kind.
+  /// Reads tokenizer.json of Hugging Face's tokenizers, where that is byte-level BPE without a normalizer; its patterns are Split
+  /// (isolated), Digits and ByteLevel. The same Errors, and one naming what is of another kind.
   explicit Gpt2Bpe(const std::string& tokenizer_path);
+  Gpt2Bpe(const Gpt2Bpe&) = delete;
 
   /// Treats "<|endoftext|>" as any other text, which is what untrusted text needs.
   std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
@@ -31,8 +33,10 @@ class Gpt2Bpe : public Tokenizer {
   /// Tokens of the vocabulary, "<|endoftext|>" among them if it is there: 50,257 of GPT-2's.
   int64_t vocab_size() const override { return int64_t(tokens_.size()); }
   /// The id of "<|endoftext|>"; nothing if the vocabulary has no such token.
+  std::optional<int32_t> first_token() const override { return first_token_; }
   std::optional<int32_t> end_of_text() const override { return end_of_text_; }
-  void save(const std::string& folder) const override;  ///< vocab.json and merges.txt
+  void save(const std::string& folder)
+      const override;  ///< vocab.json and merges.txt, or tokenizer.json where they do not say it all
 
  private:
   void find_bytes(const TokenIndex& index, const std::string& path);
@@ -45,8 +49,11 @@ class Gpt2Bpe : public Tokenizer {
   TokenTable tokens_;
   MergeTable merges_;
   std::array<int32_t, 256> byte_ids_{};
-  std::optional<int32_t> end_of_text_;
+  std::optional<int32_t> first_token_, end_of_text_;
   WordSplitter splitter_;
+  std::unique_ptr<TokenIndex> whole_words_;  // of tokens that are words whatever merges there are
+  bool normalizes_ = false;                  // text becomes normal form C first
+  std::string file_;  // tokenizer.json, where vocab.json and merges.txt do not say it all
 };
 
 }  // namespace reprise::io

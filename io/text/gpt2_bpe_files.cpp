@@ -9,6 +9,8 @@
 #include "reprise/io/json.h"
 #include "reprise/io/text/byte_alphabet.h"
 #include "reprise/io/text/gpt2_bpe.h"
+#include "reprise/io/text/nfc.h"
+#include "reprise/io/text/tokenizer_json.h"
 
 namespace reprise::io {
 namespace {
@@ -28,15 +30,9 @@ std::string token_bytes(std::string_view written, const Where& where) {
 
 std::string written(std::string_view token) { return quote(bytes_to_alphabet(token)); }
 
-// A JSON value within a file.
-struct Part {
-  std::string_view text{};
-  size_t offset = 0;
-};
+JsonReader reader_of(const JsonPart& part, const std::string& path) { return {part.text, path, part.offset}; }
 
-JsonReader reader_of(const Part& part, const std::string& path) { return {part.text, path, part.offset}; }
-
-size_t count_entries(const Part& vocab, const std::string& path) {
+size_t count_entries(const JsonPart& vocab, const std::string& path) {
   JsonReader json = reader_of(vocab, path);
   size_t count = 0;
   json.object([&](const std::string&) {
@@ -49,7 +45,7 @@ size_t count_entries(const Part& vocab, const std::string& path) {
 
 // Calls `body(id, token, offset of the id)`.
 template <class Body>
-void for_each_entry(const Part& vocab, const std::string& path, Body&& body) {
+void for_each_entry(const JsonPart& vocab, const std::string& path, Body&& body) {
   JsonReader json = reader_of(vocab, path);
   json.object([&](const std::string& key) {
     size_t offset = json.offset();
@@ -58,7 +54,7 @@ void for_each_entry(const Part& vocab, const std::string& path, Body&& body) {
   });
 }
 
-std::vector<uint32_t> token_sizes(const Part& vocab, const std::string& path) {
+std::vector<uint32_t> token_sizes(const JsonPart& vocab, const std::string& path) {
   constexpr uint32_t unset = UINT32_MAX;
   std::vector<uint32_t> sizes;
   size_t count = count_entries(vocab, path);
@@ -77,83 +73,50 @@ std::vector<uint32_t> token_sizes(const Part& vocab, const std::string& path) {
   return sizes;
 }
 
-TokenTable read_tokens(const Part& vocab, const std::string& path) {
-  TokenTable tokens(token_sizes(vocab, path));
-  for_each_entry(vocab, path,
-                 [&](int64_t id, const std::string& token, size_t) { tokens.set(size_t(id), token); });
+// A token that no merge makes, as it stands in a text.
+struct AddedToken {
+  std::string text{};
+  int64_t id = -1;
+};
+
+// By their ids.
+std::vector<AddedToken> read_added(const JsonPart& added, const std::string& path) {
+  std::vector<AddedToken> tokens;
+  if (added.text.empty()) return tokens;
+  JsonReader json = reader_of(added, path);
+  json.array([&] {
+    AddedToken& token = tokens.emplace_back();
+    json.object([&](const std::string& key) {
+      if (key == "content")
+        token.text = json.string();
+      else if (key == "id")
+        token.id = json.integer();
+      else
+        json.skip();
+    });
+  });
+  std::ranges::sort(tokens, {}, &AddedToken::id);
   return tokens;
 }
 
-// tokenizer.json of Hugging Face's tokenizers: what of it is GPT-2's, or else an Error.
-struct TokenizerJson {
-  Part vocab{}, merges{}, added{};
-};
-
-TokenizerJson find_parts(const std::string& text, const std::string& path) {
-  TokenizerJson found;
-  JsonReader json(text, path);
-  auto refuse = [&](const char* what) {
-    fail("gpt2_bpe: ", path, ": ", what, ": no such tokenizer here, only GPT-2's");
-  };
-  auto part = [&] {
-    const size_t begin = json.offset();
-    json.skip();
-    return Part{std::string_view(text).substr(begin, json.offset() - begin), begin};
-  };
-  auto expect = [&](bool holds, const char* what) {
-    if (!holds) refuse(what);
-  };
-  auto is_null = [&] {
-    const bool null = json.peek() == JsonReader::Kind::null;
-    json.skip();
-    return null;
-  };
-  bool splits_as_gpt2 = false;
-  json.object([&](const std::string& key) {
-    if (key == "normalizer") {
-      expect(is_null(), "a normalizer");
-    } else if (key == "added_tokens") {
-      found.added = part();
-    } else if (key == "pre_tokenizer" && json.peek() == JsonReader::Kind::object) {
-      json.object([&](const std::string& name) {
-        if (name == "type")
-          splits_as_gpt2 = json.string() == "ByteLevel";
-        else if (name == "add_prefix_space")
-          expect(!json.boolean(), "add_prefix_space");
-        else if (name == "use_regex")
-          expect(json.boolean(), "a pre_tokenizer without its pattern");
-        else
-          json.skip();
-      });
-    } else if (key == "model") {
-      json.object([&](const std::string& name) {
-        if (name == "type")
-          expect(json.string() == "BPE", "a model that is no BPE");
-        else if (name == "vocab")
-          found.vocab = part();
-        else if (name == "merges")
-          found.merges = part();
-        else if (name == "dropout" || name == "unk_token")
-          expect(is_null(), "dropout or an unk_token");
-        else if (name == "byte_fallback" || name == "ignore_merges")
-          expect(!json.boolean(), "byte_fallback or ignore_merges");
-        else
-          json.skip();
-      });
-    } else {
-      json.skip();
-    }
-  });
-  json.end();
-  expect(splits_as_gpt2, "a pre_tokenizer that is not ByteLevel");
-  check(!found.vocab.text.empty() && !found.merges.text.empty(), "gpt2_bpe: ", path,
-        ": its model has no vocab and merges");
-  return found;
+// Of the vocabulary, and of added tokens behind it.
+TokenTable read_tokens(const JsonPart& vocab, const std::vector<AddedToken>& added, const std::string& path) {
+  std::vector<uint32_t> sizes = token_sizes(vocab, path);
+  const size_t of_vocabulary = sizes.size();
+  for (const AddedToken& token : added)
+    if (token.id == int64_t(sizes.size())) sizes.push_back(uint32_t(token.text.size()));
+  TokenTable tokens(std::move(sizes));
+  for_each_entry(vocab, path,
+                 [&](int64_t id, const std::string& token, size_t) { tokens.set(size_t(id), token); });
+  for (const AddedToken& token : added)
+    if (token.id >= int64_t(of_vocabulary) && token.id < int64_t(tokens.size()))
+      tokens.set(size_t(token.id), token.text);
+  return tokens;
 }
 
 // Calls `body(left, right, where)`: of "a b" and of ["a", "b"], which newer files have.
 template <class Body>
-void for_each_merge(const Part& merges, const std::string& path, Body&& body) {
+void for_each_merge(const JsonPart& merges, const std::string& path, Body&& body) {
   JsonReader json = reader_of(merges, path);
   json.array([&] {
     const size_t offset = json.offset();
@@ -174,7 +137,7 @@ void for_each_merge(const Part& merges, const std::string& path, Body&& body) {
 Gpt2Bpe::Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path) {
   {
     const std::string text = read_file(vocab_path, largest_file);
-    tokens_ = read_tokens({text, 0}, vocab_path);
+    tokens_ = read_tokens({text, 0}, {}, vocab_path);
   }
   TokenIndex index(tokens_);
   find_bytes(index, vocab_path);
@@ -182,32 +145,31 @@ Gpt2Bpe::Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path) 
 }
 
 Gpt2Bpe::Gpt2Bpe(const std::string& path) {
-  const std::string text = read_file(path, largest_file);
-  const TokenizerJson parts = find_parts(text, path);
-  tokens_ = read_tokens(parts.vocab, path);
+  std::string text = read_file(path, largest_file);
+  const TokenizerJson parts = read_tokenizer_json(text, path);
+  const std::vector<AddedToken> added = read_added(parts.added, path);
+  tokens_ = read_tokens(parts.vocab, added, path);
   TokenIndex index(tokens_);
   find_bytes(index, path);
+  for (const AddedToken& token : added)
+    check(index.find(token.text) == token.id, "gpt2_bpe: ", path, ": added token ", quote(token.text),
+          " is not number ", token.id, " of the vocabulary: no such tokenizer here");
   size_t count = 0;
   for_each_merge(parts.merges, path, [&](std::string_view, const auto&) { ++count; });
   merges_ = MergeTable(std::min(count, tokens_.size()));
   for_each_merge(parts.merges, path,
                  [&](std::string_view pair, const auto& where) { add_merge(index, pair, where); });
-  if (parts.added.text.empty()) return;
-  JsonReader json = reader_of(parts.added, path);
-  json.array([&] {
-    std::string token;
-    int64_t id = -1;
-    json.object([&](const std::string& key) {
-      if (key == "content")
-        token = json.string();
-      else if (key == "id")
-        id = json.integer();
-      else
-        json.skip();
-    });
-    check(index.find(token) == id, "gpt2_bpe: ", path, ": added token ", quote(token), " is not number ", id,
-          " of the vocabulary: no such tokenizer here");
-  });
+  splitter_ = WordSplitter(parts.patterns);
+  if (!parts.first_token.empty()) {
+    first_token_ = index.find(parts.first_token);
+    check(*first_token_ >= 0, "gpt2_bpe: ", path, ": the first token ", quote(parts.first_token),
+          " of its post_processor is not in the vocabulary");
+  }
+  if (parts.ignores_merges) whole_words_ = std::make_unique<TokenIndex>(tokens_);
+  normalizes_ = parts.normalizes;
+  check(!normalizes_ || has_nfc(), "gpt2_bpe: ", path,
+        ": its normalizer is NFC, for which this build lacks utf8proc (Debian: libutf8proc-dev)");
+  if (!parts.is_gpt2) file_ = std::move(text);
 }
 
 void Gpt2Bpe::find_bytes(const TokenIndex& index, const std::string& path) {
@@ -218,7 +180,8 @@ void Gpt2Bpe::find_bytes(const TokenIndex& index, const std::string& path) {
     byte_ids_[size_t(byte)] = index.find(std::string(1, char(byte)));
     check(byte_ids_[size_t(byte)] >= 0, "gpt2_bpe: ", path, ": no token for byte ", byte);
   }
-  if (int32_t id = index.find("<|endoftext|>"); id >= 0) end_of_text_ = id;
+  for (const char* mark : {"<|endoftext|>", "<|end_of_text|>"})
+    if (int32_t id = index.find(mark); id >= 0 && !end_of_text_) end_of_text_ = id;
 }
 
 void Gpt2Bpe::load_merges(const TokenIndex& index, const std::string& path) {
@@ -259,6 +222,7 @@ void Gpt2Bpe::add_merge(const TokenIndex& index, std::string_view pair, const Wh
 }
 
 void Gpt2Bpe::save(const std::string& folder) const {
+  if (!file_.empty()) return write_file(folder + "/tokenizer.json", file_);
   std::string vocab = "{", merges(version_line);
   for (size_t id = 0; id < tokens_.size(); ++id) {
     vocab += (id == 0 ? "" : ", ") + json_quote(bytes_to_alphabet(tokens_[id])) + ": " + std::to_string(id);

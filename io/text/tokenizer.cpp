@@ -9,10 +9,10 @@
 namespace reprise::io {
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& folder) {
+  if (exists(folder + "/tokenizer.json")) return std::make_unique<Gpt2Bpe>(folder + "/tokenizer.json");
   if (exists(folder + "/merges.txt")) {
     return std::make_unique<Gpt2Bpe>(folder + "/vocab.json", folder + "/merges.txt");
   }
-  if (exists(folder + "/tokenizer.json")) return std::make_unique<Gpt2Bpe>(folder + "/tokenizer.json");
   return std::make_unique<CharTokenizer>(CharTokenizer::load(folder + "/vocab.json"));
 }
 

@@ -23,14 +23,16 @@ class Tokenizer {
   /// The text of `ids`. Error with the position of an id that is out of range.
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
   virtual int64_t vocab_size() const = 0;  ///< one more than the largest id
+  /// The id that a prompt begins with, if the tokenizer says that one does.
+  virtual std::optional<int32_t> first_token() const { return {}; }
   /// The id that ends a document, if there is one.
   virtual std::optional<int32_t> end_of_text() const { return {}; }
   /// Writes the tokenizer's files into `folder`, atomically, for `load_tokenizer`.
   virtual void save(const std::string& folder) const = 0;
 };
 
-/// The tokenizer whose files lie in `folder`: GPT-2 BPE if there is a merges.txt beside vocab.json, or a tokenizer.json, else
-/// characters.
+/// The tokenizer whose files lie in `folder`: byte-level BPE if there is a tokenizer.json, or merges.txt beside vocab.json, which is
+/// GPT-2's; else characters.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& folder);
 
 /// Error naming the position and value of the first id outside [0, vocab_size).

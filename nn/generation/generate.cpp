@@ -98,6 +98,7 @@ class Generation {
 
   void choose(int64_t row, std::span<const float> logits) {
     Sequence& sequence = sequences_[size_t(row)];
+    if (options_.vocab_size > 0) logits = logits.first(std::min(logits.size(), size_t(options_.vocab_size)));
     const int32_t token = sample_token(logits, options_.sampling, sequence.generator, sequence.ids);
     sequence.ids.push_back(token);
     auto ends_with = [&](const std::vector<int32_t>& stop) {

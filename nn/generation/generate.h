@@ -16,6 +16,8 @@ struct GenerateOptions {
   int64_t tokens = 100;        ///< at most so many for each prompt
   SamplingOptions sampling{};  ///< how each token is chosen from its logits
   uint64_t seed = 0;           ///< prompt i draws from Generator(seed + i), whatever stands beside it
+  /// Ids from here on are never chosen: rows that pad a table of tokens; 0: all may be.
+  int64_t vocab_size = 0;
   /// A sequence ends behind any of these.
   std::vector<std::vector<int32_t>> stop{};
   /// Called with each token as it is chosen, and the number of its prompt; false ends the sequence.

@@ -27,6 +27,7 @@ const LlamaOptions& checked(const LlamaOptions& o) {
         o.kv_heads, " of keys and values");
   check(o.hidden >= 0, "Llama: hidden must be at least 0, got ", o.hidden);
   check(o.rope_theta > 0, "Llama: rope_theta must be above 0, got ", o.rope_theta);
+  check_rope_scaling("Llama", o.rope_scaling);
   return o;
 }
 
@@ -37,14 +38,17 @@ Tensor heads_of(const Tensor& x, int64_t heads) {
 
 }  // namespace
 
-RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, Device device) {
+RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, const RopeScaling& scaling,
+                           Device device) {
   const int64_t half = head_dim / 2;
+  std::vector<double> turns;
+  for (int64_t i = 0; i < half; ++i)
+    turns.push_back(scaled_turn(std::pow(theta, -2.0 * double(i) / double(head_dim)), scaling));
   std::vector<float> of_cos, of_sin;
   for (int64_t p = 0; p < positions; ++p)
-    for (int64_t i = 0; i < half; ++i) {
-      const double angle = double(p) * std::pow(theta, -2.0 * double(i) / double(head_dim));
-      of_cos.push_back(float(std::cos(angle)));
-      of_sin.push_back(float(std::sin(angle)));
+    for (const double turn : turns) {
+      of_cos.push_back(float(std::cos(double(p) * turn)));
+      of_sin.push_back(float(std::sin(double(p) * turn)));
     }
   cosines = register_constant("cosines", Tensor::from(of_cos, {positions, half}, device));
   sines = register_constant("sines", Tensor::from(of_sin, {positions, half}, device));
@@ -113,8 +117,8 @@ Llama::Llama(const LlamaOptions& options, Device device)
               .model = this}),
       norm(options.width, {.eps = options.norm_eps}, device),
       options_(checked(options)),
-      tables_(
-          std::make_shared<RotaryTables>(options.context, head_dim_of(options), options.rope_theta, device)) {
+      tables_(std::make_shared<RotaryTables>(options.context, head_dim_of(options), options.rope_theta,
+                                             options.rope_scaling, device)) {
   if (options.tied)
     register_fixed("embed_tokens", embed_tokens);
   else

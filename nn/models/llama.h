@@ -8,6 +8,7 @@
 #include "reprise/nn/block_stack.h"
 #include "reprise/nn/kv_cache.h"
 #include "reprise/nn/linear.h"
+#include "reprise/nn/models/rope_scaling.h"
 
 namespace reprise::nn {
 
@@ -19,20 +20,23 @@ struct LlamaOptions {
   int64_t heads = 12;          ///< num_attention_heads
   /// num_key_value_heads: of keys and values, each for heads / kv_heads of queries; 0: heads.
   int64_t kv_heads = 0;
-  int64_t width = 768;        ///< hidden_size
-  int64_t hidden = 0;         ///< intermediate_size, of SwiGLU; 0: 8/3 width, up to the next multiple of 64
-  double norm_eps = 1e-5;     ///< rms_norm_eps
-  double rope_theta = 10000;  ///< the slowest turn is theta^-1 per token (nearly)
-  bool tied = false;          ///< tie_word_embeddings: the head is the token table
-  bool qkv_bias = false;      ///< attention_bias of Qwen 2: on queries, keys and values
+  int64_t width = 768;         ///< hidden_size
+  int64_t hidden = 0;          ///< intermediate_size, of SwiGLU; 0: 8/3 width, up to the next multiple of 64
+  double norm_eps = 1e-5;      ///< rms_norm_eps
+  double rope_theta = 10000;   ///< the slowest turn is theta^-1 per token (nearly)
+  RopeScaling rope_scaling{};  ///< of turns, for a long context
+  bool tied = false;           ///< tie_word_embeddings: the head is the token table
+  bool qkv_bias = false;       ///< attention_bias of Qwen 2: on queries, keys and values
   RecomputeStrategy recompute{};  ///< of the layers at first; later `model.layers.set_recompute`
 };
 
-/// cos and sin of the angle p theta^(-2 i / head_dim) of each position p, which blocks share. Neither trained nor saved.
+/// cos and sin of the angle p theta^(-2 i / head_dim) of each position p, or as it is scaled, which blocks share. Neither trained
+/// nor saved.
 class RotaryTables : public Module {
  public:
   /// For an even `head_dim`; the angles are computed in f64, the tables are f32.
-  RotaryTables(int64_t positions, int64_t head_dim, double theta, Device device = {});
+  RotaryTables(int64_t positions, int64_t head_dim, double theta, const RopeScaling& scaling = {},
+               Device device = {});
   /// @{
   /// (positions, head_dim / 2).
   Tensor cosines, sines;
@@ -115,7 +119,7 @@ class Llama : public Module {
 
 /// Copies in what a published checkpoint holds, converted to the dtype of the model: `rp::io::read_weights(folder).tensors`, in
 /// one file or several. The tables of turns that older ones hold are left out, and so is the head of a tied model. Error, and no
-/// change, as of `load_state_dict`. Scaled turns (`rope_scaling`, as Llama 3.1 and later have) are not known.
+/// change, as of `load_state_dict`.
 void load_published(Llama& model, const NamedTensors& tensors);
 
 }  // namespace reprise::nn

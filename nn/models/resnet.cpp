@@ -1,9 +1,8 @@
 // Residual networks.
 #include "reprise/nn/models/resnet.h"
 
-#include <charconv>
-
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/core/number_in.h"
 #include "reprise/nn/init.h"
 
 namespace reprise::nn {
@@ -13,12 +12,10 @@ constexpr int64_t expansion = 4;  // of a bottleneck
 
 constexpr std::string_view blocks_prefix = "blocks.";
 
-// Of a name that begins with "blocks.N.": N.
+// Of a name that begins with "blocks.N.": N; -1 if that is no number.
 int64_t block_in(std::string_view name) {
   name.remove_prefix(blocks_prefix.size());
-  int64_t block = 0;
-  std::from_chars(name.data(), name.data() + name.size(), block);
-  return block;
+  return number_in<int64_t>(name.substr(0, name.find('.'))).value_or(-1);
 }
 
 const ResNetOptions& checked(const ResNetOptions& o) {
@@ -123,7 +120,11 @@ Tensor ResNet::embed(const Tensor& images) {
 Tensor ResNet::operator()(const Tensor& images) { return classify(features(images)); }
 
 int64_t ResNet::layer_of(std::string_view parameter) const {
-  if (parameter.starts_with(blocks_prefix)) return block_in(parameter) + 1;
+  if (parameter.starts_with(blocks_prefix)) {
+    const int64_t block = block_in(parameter);
+    check(block >= 0 && block < blocks.size(), "ResNet: layer_of: no parameter ", parameter);
+    return block + 1;
+  }
   if (parameter.starts_with("fc.")) return blocks.size() + 1;
   check(parameter.starts_with("conv1.") || parameter.starts_with("bn1."), "ResNet: layer_of: no parameter ",
         parameter);

@@ -1,10 +1,9 @@
 // The vision transformer.
 #include "reprise/nn/models/vit.h"
 
-#include <charconv>
-
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/core/listing.h"
+#include "reprise/core/number_in.h"
 #include "reprise/nn/init.h"
 #include "reprise/nn/positions.h"
 
@@ -199,9 +198,9 @@ int64_t Vit::layer_of(std::string_view parameter) const {
   const std::string_view blocks_prefix = "blocks.";
   if (parameter.starts_with(blocks_prefix)) {
     parameter.remove_prefix(blocks_prefix.size());
-    int64_t block = 0;
-    std::from_chars(parameter.data(), parameter.data() + parameter.size(), block);
-    return block + 1;
+    const auto block = number_in<int64_t>(parameter.substr(0, parameter.find('.')));
+    check(block && *block >= 0 && *block < options_.layers, "Vit: layer_of: no parameter blocks.", parameter);
+    return *block + 1;
   }
   if (parameter.starts_with("norm.")) return options_.layers;
   if (parameter.starts_with("fc_norm.") || parameter.starts_with("head.")) return options_.layers + 1;

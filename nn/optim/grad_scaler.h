@@ -17,7 +17,7 @@ struct GradScalerOptions {
   double backoff = 0.5;       ///< below 1
   int64_t interval = 2000;    ///< good updates before the scale grows
   int64_t hysteresis = 1;     ///< bad updates before it backs off (Megatron-LM: 2)
-  double min_scale = 1;       ///< below it, `read` throws
+  double min_scale = 1;       ///< below it while updates are skipped, `read` throws
   int64_t max_skips = 50;     ///< and after so many bad updates in a row
 };
 
@@ -69,7 +69,8 @@ class GradScaler {
     /// optimizer that have one.
     int64_t found = 0;
   };
-  /// Waits for the device. Error, naming scale and counts, if the scale is below min_scale or max_skips is reached.
+  /// Waits for the device. Error, naming scale and counts, if the last update was skipped and the scale is below min_scale,
+  /// or max_skips is reached.
   Stats read() const;
   /// The newest numbers that have arrived of those it has asked for, and asks for the present ones if none are under way.
   /// Waits for nothing: on a CUDA device they are of this update or of one before, at first of none. Errors as of `read`.

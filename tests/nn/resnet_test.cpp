@@ -149,7 +149,8 @@ TEST(ResNet, KnowsTheDepthOfItsParameters) {
   // A convolution and two vectors of a norm; twice that; as much with a shortcut; fc.
   EXPECT_EQ(counts, (std::map<int64_t, int>{{0, 3}, {1, 6}, {2, 9}, {3, 6}, {4, 2}}));
   EXPECT_EQ(model.layer_of("blocks.1.downsample.0.weight"), 2);
-  expect_error([&] { model.layer_of("layer1.0.conv1.weight"); }, {"no parameter layer1.0.conv1.weight"});
+  for (const std::string name : {"layer1.0.conv1.weight", "blocks.x.conv1.weight", "blocks.99.conv1.weight"})
+    expect_error([&] { model.layer_of(name); }, {"no parameter " + name});
 }
 
 TEST(ResNet, RefusesWhatDoesNotFit) {

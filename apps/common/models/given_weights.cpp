@@ -46,8 +46,17 @@ nn::GptOptions options_of(const GivenWeights& given, const ModelConfig& config, 
 void refuse_other_llamas(const ModelConfig& config) {
   if (!config.activation.empty() && config.activation != "silu")
     refuse(config, "hidden_act ", config.activation);
-  if (!config.rope_type.empty() && config.rope_type != "default")
-    refuse(config, "scaled rotary positions (", config.rope_type, ")");
+}
+
+nn::RopeScaling scaling_in(const ModelConfig& config) {
+  using Kind = nn::RopeScaling::Kind;
+  nn::RopeScaling scaling = config.scaling;
+  if (config.rope_type.empty() || config.rope_type == "default") return {};
+  if (config.rope_type != "linear" && config.rope_type != "llama3")
+    refuse(config, "rotary positions scaled by ", config.rope_type);
+  scaling.kind = config.rope_type == "linear" ? Kind::linear : Kind::llama3;
+  nn::check_rope_scaling(config.file.c_str(), scaling);
+  return scaling;
 }
 
 // Heads of queries, and of keys as their shapes `o` leave it open.
@@ -71,11 +80,13 @@ nn::LlamaOptions options_of(const GivenWeights& given, const ModelConfig& config
     const auto described = std::get<nn::LlamaOptions>(language_options_from(given.description));
     for (auto member : {&nn::LlamaOptions::norm_eps, &nn::LlamaOptions::rope_theta})
       o.*member = described.*member;
+    o.rope_scaling = described.rope_scaling;
     o.context = described.context;
     return o;
   }
   o.norm_eps = config.norm_eps.value_or(o.norm_eps);
   o.rope_theta = config.rope_theta.value_or(o.rope_theta);
+  o.rope_scaling = scaling_in(config);
   if (config.context > 0)
     o.context = config.context;
   else

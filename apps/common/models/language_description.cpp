@@ -17,18 +17,21 @@ Description description_of(const nn::GptOptions& o) {
 }
 
 Description description_of(const nn::LlamaOptions& o) {
-  return {{kind_key, llama_kind},
-          {"vocab_size", std::to_string(o.vocab_size)},
-          {"context", std::to_string(o.context)},
-          {"layers", std::to_string(o.layers)},
-          {"heads", std::to_string(o.heads)},
-          {"kv_heads", std::to_string(o.kv_heads)},
-          {"width", std::to_string(o.width)},
-          {"hidden", std::to_string(o.hidden)},
-          {"norm_eps", shortest(o.norm_eps)},
-          {"rope_theta", shortest(o.rope_theta)},
-          {"tied", o.tied ? "1" : "0"},
-          {"qkv_bias", o.qkv_bias ? "1" : "0"}};
+  Description description = {{kind_key, llama_kind},
+                             {"vocab_size", std::to_string(o.vocab_size)},
+                             {"context", std::to_string(o.context)},
+                             {"layers", std::to_string(o.layers)},
+                             {"heads", std::to_string(o.heads)},
+                             {"kv_heads", std::to_string(o.kv_heads)},
+                             {"width", std::to_string(o.width)},
+                             {"hidden", std::to_string(o.hidden)},
+                             {"norm_eps", shortest(o.norm_eps)},
+                             {"rope_theta", shortest(o.rope_theta)},
+                             {"tied", o.tied ? "1" : "0"},
+                             {"qkv_bias", o.qkv_bias ? "1" : "0"}};
+  if (o.rope_scaling.kind != nn::RopeScaling::Kind::none)
+    description["rope_scaling"] = to_string(o.rope_scaling);
+  return description;
 }
 
 }  // namespace
@@ -51,6 +54,7 @@ LanguageModelOptions language_options_from(const Description& description) {
   const std::string& kind = entry_in(description, kind_key);
   check(kind == llama_kind, "\"", kind_key, "\" of the model is ", quote(kind),
         ": no such language model here");
+  auto scaling = description.find("rope_scaling");
   return nn::LlamaOptions{.vocab_size = whole("vocab_size"),
                           .context = whole("context"),
                           .layers = whole("layers"),
@@ -60,6 +64,9 @@ LanguageModelOptions language_options_from(const Description& description) {
                           .hidden = whole("hidden"),
                           .norm_eps = number("norm_eps"),
                           .rope_theta = number("rope_theta"),
+                          .rope_scaling = scaling == description.end()
+                                              ? nn::RopeScaling{}
+                                              : nn::parse_rope_scaling(scaling->second),
                           .tied = whole("tied") != 0,
                           .qkv_bias = whole("qkv_bias") != 0};
 }

@@ -61,6 +61,14 @@ bool read_llama_member(JsonReader& json, const std::string& key, ModelConfig& co
     config.rope_theta = json.number();
   else if (is("rope_type", Kind::string) || is("type", Kind::string))
     config.rope_type = json.string();
+  else if (is("factor", Kind::number))
+    config.scaling.factor = json.number();
+  else if (is("low_freq_factor", Kind::number))
+    config.scaling.low_freq_factor = json.number();
+  else if (is("high_freq_factor", Kind::number))
+    config.scaling.high_freq_factor = json.number();
+  else if (is("original_max_position_embeddings", Kind::number))
+    config.scaling.original_context = json.integer();
   else if (is("rope_scaling", Kind::object) || is("rope_parameters", Kind::object))  // of transformers 4, 5
     json.object([&](const std::string& inner) {
       if (!read_llama_member(json, inner, config)) json.skip();

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/nn/models/rope_scaling.h"
+
 namespace reprise::apps {
 
 /// What no shape tells; empty or 0 where the files do not say.
@@ -21,6 +23,7 @@ struct ModelConfig {
   bool uses_window = true;
   std::optional<double> rope_theta{};
   std::string rope_type{};     ///< "default": turns are not scaled
+  nn::RopeScaling scaling{};   ///< its numbers; the kind is rope_type
   std::optional<bool> tied{};  ///< the head is the token table
   std::vector<std::string> class_names{};
   std::vector<double> mean{}, deviation{};

@@ -46,7 +46,9 @@ Tensor sees_any(const Tensor& mask) {
 Tensor masked_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                         const MaskedAttentionOptions& options) {
   check_arguments(q, k, v, mask);
-  const double scale = options.scale > 0 ? options.scale : 1 / std::sqrt(double(q.size(3)));
+  check(options.dropout >= 0 && options.dropout < 1, "masked_attention: dropout must be in [0, 1), got ",
+        options.dropout);
+  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(q.size(3)));
   const int64_t heads = q.size(1);
   Tensor scores = matmul(q * scale, transpose(for_heads(k, heads), 2, 3));
   auto constant = [&](double value) { return scalar(value, scores.dtype(), scores.device()); };

@@ -41,6 +41,8 @@ TensorList with_what_is_taken(std::span<const ListLayer> layers, TensorList x, c
   TensorList taken(x.end() + lowest, x.end());
   x.resize(x.size() - taken.size());
   TensorList given = fn(taken);
+  check(int64_t(given.size()) == depth - lowest, "recompute: layers gave ", given.size(),
+        " tensors, and say ", depth - lowest);
   x.insert(x.end(), given.begin(), given.end());
   return x;
 }

@@ -95,11 +95,12 @@ TEST_F(LlamaProgram, IsWrittenForTransformersAndReadFromThere) {
 
 // A window as long as the context hides nothing; a head that the config says is tied is left out.
 TEST_F(LlamaProgram, ConfigSaysWhatShapesDoNot) {
-  run(train_llama("run", 2, {"--tied", "--rope-theta", "500", "--norm-eps", "1e-3"}));
+  run(train_llama(
+      "run", 2,
+      {"--tied", "--rope-theta", "500", "--norm-eps", "1e-3", "--rope-scaling", "llama3:8:1:4:16"}));
   const std::string hf = convert(folder / "run", "hf"), want = loss_of(folder / "run");
   EXPECT_EQ(loss_of(hf), want);
-  replace(hf, "\"rope_theta\": 500",
-          "\"rope_parameters\": {\"rope_theta\": 500, \"rope_type\": \"default\"}");
+  replace(hf, "\"rope_theta\": 500", "\"rope_parameters\": {\"rope_theta\": 500}");
   replace(hf, "\"max_position_embeddings\": 8", "\"max_position_embeddings\": 4096, \"sliding_window\": 8");
   const io::Weights file = io::read_weights(hf + "/model.safetensors");
   io::NamedViews views(file.tensors.begin(), file.tensors.end());
@@ -113,6 +114,32 @@ TEST_F(LlamaProgram, ConfigSaysWhatShapesDoNot) {
                  {"--context 5000", "at most 4096"});
 }
 
+// As Qwen's: 151,936 rows for 151,665 tokens.
+TEST_F(LlamaProgram, RowsBehindTheTokenizersTokensStayAndAreNotSampled) {
+  run(train_llama("run", 4, {"--tied"}));
+  const std::string hf = convert(folder / "run", "hf");
+  fs::copy(folder / "run/tokenizer", hf + "/tokenizer");
+  const io::Weights file = io::read_weights(hf + "/model.safetensors");
+  io::NamedViews views;
+  const Tensor padded = Tensor::zeros({400, 16});
+  for (const auto& [name, tensor] : file.tensors) {
+    if (name == "model.embed_tokens.weight") padded.slice(0, 0, 10).copy_(tensor);
+    views.emplace_back(name, name == "model.embed_tokens.weight" ? padded : tensor);
+  }
+  io::write_safetensors(hf + "/model.safetensors", views);
+  EXPECT_FALSE(run({"sample", "--sample-tokens", "300", "--temperature", "5", "--run", hf}).empty());
+  EXPECT_NE(loss_of(hf), loss_of(folder / "run"));  // they have a part of the probability
+  run({"train", "--data", data, "--init-from", hf, "--steps", "1", "--batch", "2", "--out", folder / "next"});
+  EXPECT_EQ(train::load_checkpoint(folder / "next", false).model.at("vocab_size"), "400");
+  run({"train", "--resume", "--out", folder / "next", "--steps", "2"});
+  fs::remove_all(hf + "/tokenizer");
+  Program without({"train", "--data", data, "--init-from", hf, "--steps", "1", "--out", folder / "no"});
+  EXPECT_EQ(without.wait(), 2);
+  EXPECT_NE(without.err().find("embed_tokens.weight: given (400, 16), the module has (10, 16)"),
+            std::string::npos)
+      << without.err();
+}
+
 TEST_F(LlamaProgram, ModelsThatAreNotHereAreNamed) {
   run(train_llama("run", 1));
   const std::string hf = convert(folder / "run", "hf");
@@ -120,7 +147,7 @@ TEST_F(LlamaProgram, ModelsThatAreNotHereAreNamed) {
   for (const auto& [from, to, message] :
        {std::tuple{"\"silu\"", "\"gelu\"", "hidden_act gelu: no such model here"},
         {"\"rope_theta\": 10000", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}",
-         "scaled rotary positions (yarn)"},
+         "rotary positions scaled by yarn"},
         {"\"rope_theta\": 10000", "\"head_dim\": 4", "head_dim 4 for a width of 16 and 2 heads"},
         {"\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2", "where the keys have 1 heads"},
         {"\"num_attention_heads\": 2", "\"num_attention_heads\": 1", "heads of 16 channels"}}) {
@@ -142,7 +169,8 @@ TEST_F(LlamaProgram, OptionsOfTheOtherModelAreRefused) {
   refused({"--model", "mamba"}, "--model");
   run(train_llama("run", 1));
   refused({"--model", "gpt", "--init-from", folder / "run"}, "--model gpt: the weights of --init-from");
-  refused({"--model", "gpt", "--bias", "--init-from", folder / "run"}, "the model is a GPT");
+  refused({"--model", "gpt", "--bias", "--vocab-size", "10", "--init-from", folder / "run"},
+          "the model is a GPT");
   expect_refused({"train", "--resume", "--out", folder / "run", "--kv-heads", "2"}, {"--kv-heads"});
 }
 

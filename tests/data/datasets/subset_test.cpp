@@ -26,6 +26,11 @@ TEST(Subset, HasTheImagesOfItsIndices) {
         Subset(std::make_shared<CountedImages>(9), {3, 9});
       },
       "subset: there is no image 9 among 9");
+  for (const int64_t index : {-1, 2}) {
+    expect_error([&] { part.label(index); }, "dataset: there is no image", "among 2");
+    expect_error([&] { part.name(index); }, "among 2");
+    expect_error([&] { part.read(index, {}, image); }, "among 2");
+  }
 }
 
 TEST(HoldOut, CutsInTwoAndStaysWhenImagesAreAdded) {

@@ -8,7 +8,9 @@
 #include "reprise/data/transforms/affine.h"
 #include "reprise/data/transforms/blur.h"
 #include "reprise/data/transforms/color.h"
+#include "reprise/data/transforms/flip.h"
 #include "reprise/data/transforms/point.h"
+#include "reprise/data/transforms/random_crop.h"
 #include "reprise/tests/support/errors.h"
 #include "reprise/tests/support/made_image.h"
 #include "reprise/tests/support/same_image.h"
@@ -156,6 +158,15 @@ TEST(Transforms, RandomOperationsHaveTheirShareOfTheDraws) {
   EXPECT_NEAR(jittered, 320, 5 * std::sqrt(64));
   EXPECT_NEAR(blurred, 200, 5 * std::sqrt(100));
   EXPECT_NEAR(solarized, 80, 5 * std::sqrt(64));
+}
+
+TEST(RandomTransforms, RefuseWhatIsNoProbabilityOrSize) {
+  for (const double bad : {-0.1, 1.5}) {
+    expect_error([&] { RandomFlip flip(bad); }, "flip: a probability of");
+    expect_error([&] { RandomGray gray(bad); }, "gray: a probability of");
+  }
+  expect_error([] { RandomCrop crop({.height = 0}); }, "random_crop: a crop of (0, 32)");
+  expect_error([] { RandomCrop crop({.pad = -1}); }, "with -1 pixels around");
 }
 
 }  // namespace

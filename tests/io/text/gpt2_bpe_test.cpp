@@ -216,7 +216,7 @@ TEST(TokenizerJson, RefusesOtherKindsByName) {
     text.replace(text.find(from), from.size(), to);
     return text;
   };
-  expect(replaced("\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}"), "a normalizer");
+  expect(replaced("\"normalizer\": null", "\"normalizer\": {\"type\": \"Lowercase\"}"), "a normalizer");
   expect(replaced("\"ByteLevel\", \"add", "\"Whitespace\", \"add"), "a pre_tokenizer that is not ByteLevel");
   expect(replaced("\"pre_tokenizer\": {", "\"other\": {"), "a pre_tokenizer that is not ByteLevel");
   expect(replaced("add_prefix_space\": false", "add_prefix_space\": true"), "add_prefix_space");

@@ -136,6 +136,20 @@ TEST(Generate, StopsWhereItIsTold) {
   EXPECT_EQ(calls, int64_t(two[0].size() + two[1].size()));
 }
 
+TEST(Generate, ChoosesNoRowThatPadsTheTable) {
+  nn::Gpt model = model_of(shapes()[1]);
+  const auto all = generate(model, prompts(), {.tokens = 40}),
+             some = generate(model, prompts(), {.tokens = 40, .vocab_size = 20});
+  auto largest = [](const std::vector<Ids>& added) {
+    int32_t id = 0;
+    for (const Ids& ids : added) id = std::max(id, std::ranges::max(ids));
+    return id;
+  };
+  EXPECT_GE(largest(all), 20);
+  EXPECT_LT(largest(some), 20);
+  EXPECT_EQ(generate(model, prompts(), {.tokens = 40, .vocab_size = 1000}), all);
+}
+
 TEST(Generate, LeavesTheModelAsItWas) {
   nn::Gpt model = model_of({.context = 16, .layers = 1, .heads = 2, .width = 16, .dropout = 0.5});
   model.train();

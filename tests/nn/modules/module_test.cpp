@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/ops.h"
 #include "reprise/nn/batch_norm.h"
+#include "reprise/nn/eval_scope.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/module_list.h"
@@ -322,6 +323,27 @@ TEST(ModuleList, NamesItsModulesByNumber) {
   EXPECT_EQ(names_of(list.named_parameters()), (Names{"0.weight", "0.bias", "1.weight"}));
   EXPECT_EQ(list.size(), 2);
   EXPECT_EQ(&list[1], &second);
+  for (int64_t i : {-1, 2}) expect_error([&] { list[i]; }, {"ModuleList: there is no module", "of 2"});
+}
+
+// A norm whose statistics are to stay is put into evaluation by itself; a frozen one is there for good.
+TEST(EvalScope, GivesEachModuleItsOwnModeBack) {
+  Sequential net;
+  net.add<Linear>(3, 3);
+  Module &stays = net.add<BatchNorm1d>(3), &frozen = net.add<BatchNorm1d>(3);
+  stays.eval();
+  frozen.freeze();
+  {
+    EvalScope scope(net);
+    EXPECT_FALSE(net.training() || net[0].training());
+  }
+  EXPECT_TRUE(net.training() && net[0].training());
+  EXPECT_FALSE(stays.training() || frozen.training());
+  net.eval();
+  net[0].train();
+  { EvalScope scope(net); }
+  EXPECT_FALSE(net.training());
+  EXPECT_TRUE(net[0].training());
 }
 
 }  // namespace

@@ -112,7 +112,9 @@ TEST(LayerDecay, RefusesWhatIsNoDecay) {
   for (double bad : {0.0, 1.1, double(NAN)})
     expect_error([&] { layer_decay(model, [](const std::string&) { return 0; }, {.decay = bad}); },
                  {"layer_decay", "(0, 1]"});
-  expect_error([&] { model.layer_of("strange.weight"); }, {"Vit", "strange.weight"});
+  for (const char* name :
+       {"strange.weight", "blocks.x.weight", "blocks.99.norm1.weight", "blocks.-1.norm1.weight"})
+    expect_error([&] { model.layer_of(name); }, {"Vit: layer_of: no parameter", name});
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ TEST(CrossAttention, DropsInTrainingAlone) {
 TEST(CrossAttention, SaysWhatDoesNotFit) {
   expect_error([] { CrossAttention(10, 4); }, {"CrossAttention: width 10 is not a multiple of 4 heads"});
   expect_error([] { CrossAttention(16, 4, {.kv_heads = 3}); }, {"CrossAttention: 4 heads cannot share 3"});
+  expect_error([] { CrossAttention(16, 4, {.context_width = -2}); },
+               {"CrossAttention: a context_width of -2"});
   CrossAttention cross(16, 4);
   expect_error([&] { cross(zeros({1, 2, 16}), zeros({2, 2, 16})); }, {"CrossAttention: needs (B, T, width)"});
 }

@@ -27,6 +27,10 @@ LlamaOptions small() {
 LlamaOptions like(const std::string& family) {
   LlamaOptions options = small();
   if (family == "qwen2.") options.rope_theta = 500000, options.tied = true, options.qkv_bias = true;
+  if (family == "llama3." || family == "linear.")
+    options.heads = 2, options.kv_heads = 1, options.rope_theta = 500;
+  if (family == "llama3.") options.rope_scaling = parse_rope_scaling("llama3:8:1:4:64");
+  if (family == "linear.") options.rope_scaling = parse_rope_scaling("linear:4");
   return options;
 }
 
@@ -57,7 +61,7 @@ void expect_close(const std::string& name, const Tensor& got, const Tensor& want
 }
 
 TEST(LlamaParity, LogitsLossAndGradientsAreThoseOfTransformers) {
-  for (const std::string family : {"llama.", "qwen2."}) {
+  for (const std::string family : {"llama.", "qwen2.", "llama3.", "linear."}) {
     SCOPED_TRACE(family);
     Golden golden(family);
     Llama& model = golden.model;
@@ -174,6 +178,19 @@ TEST(Llama, SaysWhatDoesNotFit) {
         model.next_logits(zeros({2, 1}, DType::i64, test_device()), cache);
       },
       {"Llama: row 1 of a cache of 1"});
+}
+
+TEST(RopeScaling, IsWrittenAndReadBack) {
+  for (const char* text : {"none", "linear:4", "llama3:8:1:4:8192", "llama3:32:0.5:4.5:2048"})
+    EXPECT_EQ(to_string(parse_rope_scaling(text)), text);
+  for (const char* text : {"", "yarn:4", "linear", "linear:", "linear:x", "linear:1:2", "llama3:8:1:4",
+                           "none:1", "llama3:8:1:4:0", "llama3:8:1:4:8192:"})
+    expect_error([&] { parse_rope_scaling(text); }, {"rope_scaling: ", "is not none, linear:FACTOR"});
+  for (const char* text : {"linear:0", "linear:-1", "llama3:8:4:4:8192", "llama3:8:0:4:8192"}) {
+    LlamaOptions options = small();
+    options.rope_scaling = parse_rope_scaling(text);
+    expect_error([&] { Llama model(options); }, {"Llama: rope_scaling"});
+  }
 }
 
 }  // namespace

@@ -131,6 +131,9 @@ TEST(MaskedAttention, SaysWhatDoesNotFit) {
       {"masked_attention: q (2, 4, 3, 8)"});
   expect_error([&] { masked_attention(q, k, zeros({2, 4, 5, 4}), mask); }, {"masked_attention: needs q"});
   expect_error([&] { masked_attention(q, k, k, Tensor()); }, {"masked_attention", "undefined"});
+  for (const double dropout : {-0.5, 1.0})
+    expect_error([&] { masked_attention(q, k, k, mask, {.dropout = dropout}); },
+                 {"dropout must be in [0, 1)"});
 }
 
 }  // namespace

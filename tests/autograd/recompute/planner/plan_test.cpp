@@ -292,6 +292,16 @@ TEST(ListPlan, KeepsTheBitsWhateverItsRegionsSpan) {
   }
 }
 
+TEST(ListPlan, ALayerGivesWhatItSays) {
+  std::vector<ListLayer> layers{{1, 2, [](const TensorList& h) { return TensorList{h[0]}; }}};
+  for (const bool is_region : {false, true})
+    expect_error(
+        [&] {
+          run_plan(Plan{{0, 1, is_region}}, layers, TensorList{leaf({6})});
+        },
+        {"recompute: layers gave 1 tensors, and say 2"});
+}
+
 // What a checkpoint is called with, by number of tensors.
 struct RegionInputs final : autograd::OpObserver {
   std::vector<size_t> counts;
