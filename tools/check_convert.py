@@ -27,7 +27,8 @@ import transformers
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from transformers import GPT2Config, GPT2LMHeadModel, ViTConfig, ViTForImageClassification
+from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, ViTConfig, ViTForImageClassification)
 
 transformers.utils.logging.disable_progress_bar()
 ROOT = Path(__file__).resolve().parent.parent
@@ -211,7 +212,8 @@ def against_loss(what, folder, run, model):
     tokens = torch.randint(131, (33,))
     path = folder.path / "tokens.bin"
     path.write_bytes(tokens.numpy().astype(numpy.uint16).tobytes())
-    printed = folder.run("gpt", "eval", "--run", run, "--data", path, "--val-data", path, "--device", "cpu")
+    printed = folder.run("gpt", "eval", "--run", run, "--data", path, "--val-data", path, "--context", 16,
+                         "--device", "cpu")
     logits = model(torch.stack([tokens[:16], tokens[16:32]])).logits
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[1:])
     say(what, abs(loss.item() - float(printed.split()[2])), 6e-5)
@@ -240,6 +242,33 @@ def check_gpt(folder):
         again = folder.convert(folder.convert(llm_c / "model.bin", "reprise"), "llm.c")
         same = (llm_c / "model.bin").read_bytes() == (again / "model.bin").read_bytes()
         say(f"{what}: llm.c -> reprise -> llm.c, bytes", 0.0 if same else 1.0, 0)
+
+
+LLAMA = {"vocab_size": 131, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "max_position_embeddings": 64}
+LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 16}
+LLAMAS = {
+    "hf Llama, scaled turns, shards": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA, rope_scaling=dict(LLAMA3))),
+    "hf Llama, tied": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA, tie_word_embeddings=True, rms_norm_eps=1e-3)),
+    "hf Qwen 2, tied": lambda: Qwen2ForCausalLM(Qwen2Config(**LLAMA, tie_word_embeddings=True, rope_theta=1e6)),
+    "hf Mistral, its window": lambda: MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=16)),
+}
+
+
+@torch.no_grad()
+def check_llamas(folder):
+    tokens = torch.randint(131, (2, 16))
+    for what, make in LLAMAS.items():
+        model = randomize(make())
+        source = folder.new()
+        model.save_pretrained(source, max_shard_size="20kB")
+        ours = folder.convert(source, "reprise")
+        back = folder.convert(ours, "hf")
+        answer = AutoModelForCausalLM.from_pretrained(back).eval()(tokens).logits
+        say(f"{what} -> reprise -> hf, logits", distance(answer, model(tokens).logits), 0)
+        against_loss(f"{what}, loss", folder, source, model)
+        against_loss(f"{what} -> reprise, loss", folder, ours, model)
 
 
 def write_idx(folder):
@@ -333,6 +362,7 @@ def main():
     check_timm(folder, images, picture)
     check_hf_vit(folder, images, picture)
     check_gpt(folder)
+    check_llamas(folder)
     check_trained(folder)
     check_trained_resnet(folder)
     check_jepa(folder)
