@@ -83,6 +83,7 @@
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/distributed/work.h"
 #include "reprise/io/arrays/npy.h"
+#include "reprise/io/arrays/npz.h"
 #include "reprise/io/images/decode.h"
 #include "reprise/io/images/image.h"
 #include "reprise/io/images/jpeg.h"

@@ -20,6 +20,9 @@ class AtomicFile {
 
   void write(const void* data, size_t bytes) { file_.write(data, bytes); }
   void write(std::string_view text) { file_.write(text); }
+  /// For a library that writes by name: it replaces this file, which `reopen` takes up.
+  const std::string& temporary() const { return file_.path(); }
+  void reopen() { file_ = File::append(file_.path()); }
   /// Syncs, closes, renames over `path` and syncs the folder. Errors name the file that failed.
   void commit();
 

@@ -7,6 +7,7 @@
 
 #include "reprise/core/error.h"
 #include "reprise/core/quote.h"
+#include "reprise/io/arrays/npz.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/json.h"
 #include "reprise/io/llm_c.h"
@@ -38,17 +39,11 @@ int32_t first_word(const std::array<char, 12>& bytes) {
   return word;
 }
 
-// A pickle, or a zip archive of them or of NumPy's arrays. The line is for a shell, which must not obey a path.
+// A pickle, or a zip archive of them. The line is for a shell, which must not obey a path.
 [[noreturn]] void refuse_code(const std::string& path) {
   const bool is_plain = path.find_first_of("'\"\\$`!\n") == std::string::npos;
   const std::string from = is_plain ? path : "FILE",
                     to = fs::path(from).replace_extension(".safetensors").string();
-  if (path.ends_with(".npz"))
-    fail("weights: ", path,
-         ": NumPy's archives are not read here; convert it with\n  python3 -c \"import numpy; from "
-         "safetensors.numpy "
-         "import save_file; save_file(dict(numpy.load('",
-         from, "')), '", to, "')\"");
   fail("weights: ", path,
        ": pickles can run code and are not read here; convert it with\n  python3 -c \"import torch; from "
        "safetensors.torch import save_file; save_file({k: v.clone() for k, v in torch.load('",
@@ -59,12 +54,13 @@ Weights read_one(const std::string& path) {
   const auto bytes = first_bytes(path);
   const int32_t word = first_word(bytes);
   const std::string extension = fs::path(path).extension().string();
-  const bool is_code = std::set<std::string>{".pt", ".pth", ".bin", ".npz", ".ckpt"}.contains(extension);
+  const bool is_code = std::set<std::string>{".pt", ".pth", ".bin", ".ckpt"}.contains(extension);
   if (!is_safetensors(bytes)) {
     if (word == llm_c_magic || word == llm_c_llama_magic) {
       LlmC model = read_llm_c(path);
       return {.tensors = std::move(model.tensors), .heads = model.heads};
     }
+    if (extension == ".npz") return {.tensors = read_npz(path)};
     const bool is_zip = std::string_view(bytes.data(), 4) == "PK\x03\x04";
     if (is_code || is_zip || bytes[0] == '\x80') refuse_code(path);
   }

@@ -19,9 +19,9 @@ struct Weights {
   int64_t heads = 0;                              ///< of attention, where the format says so (llm.c); else 0
 };
 
-/// Reads `path`: a .safetensors file, a model.safetensors.index.json with the files beside it, an llm.c checkpoint, or a
-/// folder with one of the first two by their usual names. Error naming what is missing or wrong; for pickles (.pt, .pth,
-/// .bin) and .npz with the line of Python that converts them.
+/// Reads `path`: a .safetensors file, a model.safetensors.index.json with the files beside it, an llm.c checkpoint, a .npz of
+/// NumPy, or a folder with one of the first two by their usual names. Error naming what is missing or wrong; for pickles (.pt,
+/// .pth, .bin) with the line of Python that converts them.
 Weights read_weights(const std::string& path);
 
 }  // namespace reprise::io

@@ -13,6 +13,7 @@
 #include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 #include "reprise/core/transfer.h"
+#include "reprise/io/arrays/npy_stream.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/elements.h"
 
@@ -149,25 +150,25 @@ class HeaderReader {
   Header header_;
 };
 
-// Its header; `data_start`: where that ends.
-Header header_of(const File& file, uint64_t& data_start) {
-  const std::string& path = file.path();
+// Its header, behind which the stream is then; `bytes_before`: how many that took.
+Header header_of(const ByteStream& stream, uint64_t& bytes_before) {
+  const std::string& path = stream.name;
   char front[8];
-  check(file.size() >= sizeof(front) + 2, "npy: ", path, ": ", file.size(),
+  check(stream.size >= sizeof(front) + 2, "npy: ", path, ": ", stream.size,
         " bytes are too few for a header");
-  file.read_at(0, front, sizeof(front));
+  stream.read(front, sizeof(front));
   check(std::string_view(front, magic.size()) == magic, "npy: ", path,
         ": does not start as numpy.save's files do");
   const int version = front[6];
   check(version >= 1 && version <= 3, "npy: ", path, ": has version ", version, "; 1 to 3 are read");
   const size_t length_bytes = version == 1 ? 2 : 4;
   uint32_t length = 0;
-  file.read_at(sizeof(front), &length, length_bytes);
-  data_start = sizeof(front) + length_bytes + length;
-  check(length <= largest_header && data_start <= file.size(), "npy: ", path, ": a header of ", length,
-        " bytes does not fit in a file of ", file.size());
+  stream.read(&length, length_bytes);
+  bytes_before = sizeof(front) + length_bytes + length;
+  check(length <= largest_header && bytes_before <= stream.size, "npy: ", path, ": a header of ", length,
+        " bytes does not fit in a file of ", stream.size);
   std::string text(length, '\0');
-  file.read_at(sizeof(front) + length_bytes, text.data(), text.size());
+  stream.read(text.data(), text.size());
   return HeaderReader(text, path).read();
 }
 
@@ -213,21 +214,29 @@ std::string header_text(std::string_view dtype, const Shape& shape) {
 
 }  // namespace
 
-Tensor read_npy(const std::string& path) {
-  const File file = File::open(path);
-  uint64_t data_start = 0;
-  const Header header = header_of(file, data_start);
+Tensor read_npy(const ByteStream& stream) {
+  uint64_t before = 0;
+  const Header header = header_of(stream, before);
   const Shape& shape = *header.shape;
-  const uint64_t bytes = uint64_t(numel_of(shape)) * size_of(*header.dtype), there = file.size() - data_start;
-  check(there == bytes, "npy: ", path, ": its shape ", shape, " needs ", bytes, " bytes, ", there,
+  const uint64_t bytes = uint64_t(numel_of(shape)) * size_of(*header.dtype), there = stream.size - before;
+  check(there == bytes, "npy: ", stream.name, ": its shape ", shape, " needs ", bytes, " bytes, ", there,
         " are there");
   const Tensor read = Tensor::empty(*header.is_fortran ? reversed(shape) : shape, *header.dtype);
-  file.read_at(data_start, read.view().data, bytes);
-  check_bools(path, read);
+  stream.read(read.view().data, bytes);
+  check_bools(stream.name, read);
   return *header.is_fortran ? from_fortran(read, shape) : read;
 }
 
-void write_npy(const std::string& path, const Tensor& x) {
+Tensor read_npy(const std::string& path) {
+  const File file = File::open(path);
+  uint64_t at = 0;
+  return read_npy(ByteStream{path, file.size(), [&](void* data, size_t bytes) {
+                               file.read_at(at, data, bytes);
+                               at += bytes;
+                             }});
+}
+
+std::string npy_front(const std::string& path, const Tensor& x) {
   check(!NoCompute::is_on(), "npy: ", path, ": within a NoCompute tensors have no values to write");
   const auto* found =
       std::find_if(dtypes.begin(), dtypes.end(), [&](const auto& own) { return own.first == x.dtype(); });
@@ -235,11 +244,16 @@ void write_npy(const std::string& path, const Tensor& x) {
         "; x.to(DType::f32) keeps its values");
   const std::string header = header_text(found->second, x.shape());
   const uint16_t length = uint16_t(header.size());
+  std::string front(magic);
+  front.append("\x01\0", 2);
+  front.append(reinterpret_cast<const char*>(&length), sizeof(length));
+  return front + header;
+}
+
+void write_npy(const std::string& path, const Tensor& x) {
+  const std::string front = npy_front(path, x);
   AtomicFile file(path);
-  file.write(magic);
-  file.write("\x01\0", 2);
-  file.write(&length, sizeof(length));
-  file.write(header);
+  file.write(front);
   const HostCopy host(x.view());
   for_each_piece(host.view(), [&](const void* data, size_t bytes) { file.write(data, bytes); });
   file.commit();

@@ -90,7 +90,7 @@ TEST(Weights, PicklesAreRefusedWithTheLineThatConvertsThem) {
   expect_error([&] { read_weights(commands); }, commands + ": pickles", "torch.load('FILE'",
                "'FILE.safetensors'");
   const std::string arrays = folder.write("m.npz", zip);
-  expect_error([&] { read_weights(arrays); }, "python3 -c \"import numpy;", "numpy.load('" + arrays + "'");
+  expect_error([&] { read_weights(arrays); }, "npz: " + arrays);
 }
 
 TEST(Weights, WhatIsNotThereIsNamed) {
