@@ -34,19 +34,23 @@ int open_descriptor(const std::string& path, int flags, const char* op) {
 
 }  // namespace
 
+// The name first: where there is no memory for it, nothing is opened, or created and left.
+File::File(const std::string& path, int flags, const char* op)
+    : path_(path), descriptor_(open_descriptor(path, flags, op)) {}
+
 File File::open(const std::string& path) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer; it has no effect on regular files.
-  File file(path, open_descriptor(path, O_RDONLY | O_NONBLOCK, "open"));
+  File file(path, O_RDONLY | O_NONBLOCK, "open");
   file.check_regular();
   return file;
 }
 
 File File::create(const std::string& path) {
-  return File(path, open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, "create"));
+  return File(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, "create");
 }
 
 File File::append(const std::string& path) {
-  File file(path, open_descriptor(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, "append"));
+  File file(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, "append");
   file.check_regular();
   return file;
 }

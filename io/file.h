@@ -40,7 +40,7 @@ class File {
   void close();
 
  private:
-  File(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  File(const std::string& path, int flags, const char* op);
   void check_regular() const;
 
   std::string path_;

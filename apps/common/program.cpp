@@ -31,6 +31,13 @@ std::string explain(const std::filesystem::filesystem_error& error) {
   return error.path1().string() + ": " + error.code().message();
 }
 
+// Starting a thread takes memory for its stack and its variables: where there is none, the reason is that of a limit on threads.
+std::string explain(const std::system_error& error) {
+  if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
+  return reprise::detail::join("no thread can be started: memory, or threads, are used up (",
+                               error.code().message(), ")");
+}
+
 // Without memory there is none for a message either: this one is written from where it lies.
 int refuse_for_memory(const char* name) {
   static char reason[] = ": out of memory\n";
@@ -91,7 +98,7 @@ int run_program(const char* name, int argc, char** argv, const std::function<int
     } catch (const distributed::DistributedError& error) {
       return refuse(error.exit_code(), error.what());
     } catch (const Error& error) { return refuse(2, error.what()); } catch (const std::system_error& error) {
-      return refuse(2, error.what());
+      return refuse(2, explain(error));
     } catch (const std::exception& error) {
       return refuse(1, std::string("internal error: ") + error.what());
     }
