@@ -9,6 +9,7 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/functional/derivatives.h"
+#include "reprise/autograd/functional/graph.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/gradcheck.h"
 #include "reprise/autograd/ops.h"

@@ -1,0 +1,98 @@
+#include "reprise/autograd/functional/graph.h"
+
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "reprise/autograd/accumulate_grad.h"
+#include "reprise/autograd/pass_local.h"
+#include "reprise/core/error.h"
+
+namespace reprise::autograd {
+namespace {
+
+// The gradients of several tensors within one pass.
+struct Arrived {
+  TensorList gradients;
+  size_t missing = 0;
+  bool has_begun = false;
+};
+
+struct MultiHook {
+  size_t count;
+  std::function<void(const TensorList&)> call;
+  PassLocal<Arrived> arrived;
+
+  void take(size_t place, const Tensor& gradient) {
+    Arrived& pass = *arrived.get();
+    if (!std::exchange(pass.has_begun, true)) {
+      pass.gradients.resize(count);
+      pass.missing = count;
+    }
+    if (!pass.gradients[place].defined()) --pass.missing;
+    pass.gradients[place] = gradient;
+    if (pass.missing == 0) call(std::exchange(pass, {}).gradients);
+  }
+};
+
+std::string line_of(const Node& node) {
+  if (!dynamic_cast<const AccumulateGrad*>(&node)) return node.op_name();
+  const OutputMeta& leaf = node.outputs().front();
+  return reprise::detail::join("leaf ", leaf.shape, ' ', leaf.dtype);
+}
+
+struct Place {
+  const Node* node;
+  int depth;
+};
+
+}  // namespace
+
+std::string grad_fn_name(const Tensor& x) {
+  const auto meta = find_meta(x);
+  return meta && meta->grad_fn ? meta->grad_fn->op_name() : "";
+}
+
+std::string graph_to_string(const Tensor& x, int depth) {
+  const Edge first = x.defined() && x.requires_grad() ? gradient_edge(x) : Edge{};
+  check(bool(first), "graph_to_string: the tensor requires no gradient: no graph holds it");
+  std::unordered_set<const Node*> written;
+  std::vector<Place> next{{first.node.get(), 0}};  // no recursion: graphs are as deep as programs are long
+  TextStream text;
+  while (!next.empty()) {
+    const auto [node, steps] = next.back();
+    next.pop_back();
+    text << std::string(2 * size_t(steps), ' ');
+    if (steps >= depth) {
+      text << "...\n";
+      continue;
+    }
+    const bool is_new = written.insert(node).second;
+    text << line_of(*node) << (is_new || node->edges().empty() ? "\n" : " (above)\n");
+    if (!is_new) continue;
+    for (auto edge = node->edges().rbegin(); edge != node->edges().rend(); ++edge)
+      if (*edge) next.push_back({edge->node.get(), steps + 1});
+  }
+  return text.str();
+}
+
+std::function<void()> register_multi_grad_hook(const TensorList& tensors,
+                                               std::function<void(const TensorList& gradients)> hook) {
+  check(!tensors.empty() && hook,
+        "register_multi_grad_hook: ", tensors.empty() ? "no tensors are given" : "the hook is empty");
+  for (const Tensor& x : tensors)
+    check(x.defined() && x.requires_grad(), "register_multi_grad_hook: a tensor ",
+          x.defined() ? "does not require grad" : "is undefined");
+  auto shared = std::make_shared<MultiHook>(tensors.size(), std::move(hook));
+  std::vector<std::function<void()>> removals;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    removals.push_back(tensors[i].register_hook([shared, i](const Tensor& gradient) {
+      shared->take(i, gradient);
+      return Tensor();
+    }));
+  return [removals = std::move(removals)] {
+    for (const auto& remove : removals) remove();
+  };
+}
+
+}  // namespace reprise::autograd
