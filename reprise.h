@@ -93,6 +93,7 @@
 #include "reprise/io/save.h"
 #include "reprise/io/text/char_tokenizer.h"
 #include "reprise/io/text/gpt2_bpe.h"
+#include "reprise/io/text/sentencepiece_bpe.h"
 #include "reprise/io/text/text.h"
 #include "reprise/io/text/token_batches.h"
 #include "reprise/io/text/token_dataset.h"

@@ -1,7 +1,6 @@
 // Encoding and decoding.
 #include "reprise/io/text/gpt2_bpe.h"
 
-#include <queue>
 #include <unordered_map>
 
 #include "reprise/core/error.h"
@@ -15,57 +14,13 @@ constexpr std::string_view end_of_text_mark = "<|endoftext|>";
 // Longer words hardly ever come twice.
 constexpr size_t longest_remembered = 64;
 
-// A token of a word being merged, in a doubly linked list of positions; -1 ends it.
-struct Piece {
-  int32_t id;
-  int64_t previous;
-  int64_t next;
-};
-
-// Two neighbours that can be joined: the earliest merge first, then the leftmost.
-struct Candidate {
-  int32_t rank;
-  int64_t position;
-  int32_t left, right, joined;
-  bool operator<(const Candidate& other) const {  // std::priority_queue gives the largest
-    return rank != other.rank ? rank > other.rank : position > other.position;
-  }
-};
-
 }  // namespace
 
-// A queue keeps this O(n log n): a word may be a megabyte of one letter.
 void Gpt2Bpe::append_word(std::string_view word, std::vector<int32_t>& ids) const {
-  std::vector<Piece> pieces(word.size());
-  std::priority_queue<Candidate> candidates;
-  auto offer = [&](int64_t position) {
-    if (position < 0 || pieces[size_t(position)].next < 0) return;
-    int32_t left = pieces[size_t(position)].id, right = pieces[size_t(pieces[size_t(position)].next)].id;
-    if (int32_t rank = merges_.find(left, right); rank >= 0) {
-      candidates.push({rank, position, left, right, merges_[size_t(rank)].joined});
-    }
-  };
-  auto length = int64_t(word.size());
-  for (int64_t i = 0; i < length; ++i) {
-    pieces[size_t(i)] = {byte_ids_[static_cast<unsigned char>(word[size_t(i)])], i - 1,
-                         i + 1 < length ? i + 1 : -1};
-  }
-  for (int64_t i = 0; i < length; ++i) offer(i);
-  while (!candidates.empty()) {
-    Candidate best = candidates.top();
-    candidates.pop();
-    Piece& left = pieces[size_t(best.position)];
-    // A candidate whose tokens were merged with others meanwhile is stale; merged-away pieces have id -1.
-    if (left.id != best.left || left.next < 0 || pieces[size_t(left.next)].id != best.right) continue;
-    Piece& right = pieces[size_t(left.next)];
-    left.id = best.joined;
-    left.next = right.next;
-    right.id = -1;
-    if (left.next >= 0) pieces[size_t(left.next)].previous = best.position;
-    offer(left.previous);
-    offer(best.position);
-  }
-  for (int64_t i = 0; i >= 0; i = pieces[size_t(i)].next) ids.push_back(pieces[size_t(i)].id);
+  std::vector<int32_t> bytes;
+  bytes.reserve(word.size());
+  for (const char byte : word) bytes.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+  append_merged(bytes, merges_, ids);
 }
 
 void Gpt2Bpe::append_text(std::string_view text, std::vector<int32_t>& ids) const {

@@ -6,8 +6,7 @@
 #include <array>
 #include <memory>
 
-#include "reprise/io/text/merge_table.h"
-#include "reprise/io/text/token_table.h"
+#include "reprise/io/text/bpe_files.h"
 #include "reprise/io/text/tokenizer.h"
 #include "reprise/io/text/word_splitter.h"
 
@@ -32,17 +31,14 @@ class Gpt2Bpe : public Tokenizer {
   std::string decode(std::span<const int32_t> ids) const override;
   /// Tokens of the vocabulary, "<|endoftext|>" among them if it is there: 50,257 of GPT-2's.
   int64_t vocab_size() const override { return int64_t(tokens_.size()); }
-  /// The id of "<|endoftext|>"; nothing if the vocabulary has no such token.
   std::optional<int32_t> first_token() const override { return first_token_; }
+  /// The id of "<|endoftext|>", or of Llama 3's "<|end_of_text|>"; nothing if the vocabulary has no such token.
   std::optional<int32_t> end_of_text() const override { return end_of_text_; }
-  void save(const std::string& folder)
-      const override;  ///< vocab.json and merges.txt, or tokenizer.json where they do not say it all
+  /// vocab.json and merges.txt, or tokenizer.json where they do not say it all.
+  void save(const std::string& folder) const override;
 
  private:
-  void find_bytes(const TokenIndex& index, const std::string& path);
-  void load_merges(const TokenIndex& index, const std::string& path);
-  template <class Where>
-  void add_merge(const TokenIndex& index, std::string_view pair, const Where& where);
+  void take(BpeTables tables, const std::string& path);
   void append_text(std::string_view text, std::vector<int32_t>& ids) const;
   void append_word(std::string_view word, std::vector<int32_t>& ids) const;
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace reprise::io {
@@ -47,5 +48,8 @@ class MergeTable {
   std::vector<Merge> merges_;
   std::vector<uint32_t> slots_;  // ranks; a fifth is free
 };
+
+/// Joins neighbours, the earliest merge first and then the leftmost, until there is none, and appends what is left to `ids`.
+void append_merged(std::span<const int32_t> tokens, const MergeTable& merges, std::vector<int32_t>& ids);
 
 }  // namespace reprise::io

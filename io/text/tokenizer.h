@@ -31,8 +31,8 @@ class Tokenizer {
   virtual void save(const std::string& folder) const = 0;
 };
 
-/// The tokenizer whose files lie in `folder`: byte-level BPE if there is a tokenizer.json, or merges.txt beside vocab.json, which is
-/// GPT-2's; else characters.
+/// The tokenizer whose files lie in `folder`: Gpt2Bpe or SentencePieceBpe if there is a tokenizer.json, the former if merges.txt lies
+/// beside vocab.json; else characters.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& folder);
 
 /// Error naming the position and value of the first id outside [0, vocab_size).

@@ -6,10 +6,13 @@
 namespace reprise::io {
 namespace {
 
+constexpr std::string_view space_mark = "\u2581";
+
 // One step that splits text, as the file names it.
 struct Step {
-  std::string type{}, pattern{}, behavior{};
-  bool inverts = false, individual = false, uses_regex = true, adds_space = false, is_literal = false;
+  std::string type{}, pattern{}, behavior{}, replacement{}, scheme{"always"};
+  bool splits = true, inverts = false, individual = false, uses_regex = true, adds_space = false,
+       is_literal = false;
 };
 
 class Reader {
@@ -32,8 +35,11 @@ class Reader {
         json_.skip();
     });
     json_.end();
-    take_steps();
-    check(!found_.vocab.text.empty() && !found_.merges.text.empty(), "gpt2_bpe: ", path_,
+    if (falls_back_ || replaces_spaces_ || is_metaspace())
+      take_sentence_piece();
+    else
+      take_byte_level();
+    check(!found_.vocab.text.empty() && !found_.merges.text.empty(), "bpe: ", path_,
           ": its model has no vocab and merges");
     return std::move(found_);
   }
@@ -41,7 +47,8 @@ class Reader {
  private:
   void expect(bool holds, const char* what) const {
     if (!holds)
-      fail("gpt2_bpe: ", path_, ": ", what, ": no such tokenizer here, only byte-level BPE as GPT-2's");
+      fail("bpe: ", path_, ": ", what,
+           ": no such tokenizer here, only BPE of bytes as GPT-2's and of characters as Llama 2's");
   }
   bool is_object() { return json_.peek() == JsonReader::Kind::object; }
   bool is_null() {
@@ -55,15 +62,35 @@ class Reader {
     return {std::string_view(text_).substr(begin, json_.offset() - begin), begin};
   }
 
+  // NFC; or what makes U+2581 of spaces, and puts one before the text.
   void read_normalizer() {
     if (!is_object()) return expect(is_null(), "a normalizer");
+    std::string type, prepended, replaced, content;
     json_.object([&](const std::string& name) {
       if (name == "type")
-        expect(json_.string() == "NFC", "a normalizer that is not NFC");
+        type = json_.string();
+      else if (name == "normalizers")
+        json_.array([&] { read_normalizer(); });
+      else if (name == "prepend")
+        prepended = json_.string();
+      else if (name == "content")
+        content = json_.string();
+      else if (name == "pattern")
+        json_.object([&](const std::string& kind) {
+          expect(kind == "String", "a normalizer that replaces by a pattern");
+          replaced = json_.string();
+        });
       else
         json_.skip();
     });
-    found_.normalizes = true;
+    if (type == "NFC")
+      found_.normalizes = true;
+    else if (type == "Prepend" && prepended == space_mark)
+      found_.prepends = TokenizerJson::Prepends::always;
+    else if (type == "Replace" && replaced == " " && content == space_mark)
+      replaces_spaces_ = true;
+    else
+      expect(type == "Sequence", "a normalizer that is not NFC, nor SentencePiece's");
   }
 
   void read_model() {
@@ -74,10 +101,12 @@ class Reader {
         found_.vocab = part();
       else if (name == "merges")
         found_.merges = part();
-      else if (name == "dropout" || name == "unk_token")
-        expect(is_null(), "dropout or an unk_token");
+      else if (name == "dropout")
+        expect(is_null(), "dropout");
+      else if (name == "unk_token" && json_.peek() == JsonReader::Kind::string)
+        has_unknown_token_ = !json_.string().empty();
       else if (name == "byte_fallback")
-        expect(!json_.boolean(), "byte_fallback");
+        falls_back_ = json_.boolean();
       else if (name == "ignore_merges")
         found_.ignores_merges = json_.boolean();
       else
@@ -122,6 +151,12 @@ class Reader {
       step.uses_regex = json_.boolean();
     else if (name == "add_prefix_space")
       step.adds_space = json_.boolean();
+    else if (name == "replacement")
+      step.replacement = json_.string();
+    else if (name == "prepend_scheme")
+      step.scheme = json_.string();
+    else if (name == "split")
+      step.splits = json_.boolean();
     else
       json_.skip();
   }
@@ -153,7 +188,25 @@ class Reader {
     });
   }
 
-  void take_steps() {
+  bool is_metaspace() const { return steps_.size() == 1 && steps_[0].type == "Metaspace"; }
+
+  void take_sentence_piece() {
+    using Prepends = TokenizerJson::Prepends;
+    found_.kind = TokenizerJson::Kind::sentence_piece;
+    found_.spelling = Spelling::literal;
+    expect(falls_back_, "a BPE of characters without byte_fallback");
+    expect(!found_.normalizes && !found_.ignores_merges, "NFC or ignore_merges in a BPE of characters");
+    expect(replaces_spaces_ || is_metaspace(), "byte_fallback where spaces do not become U+2581");
+    expect(!replaces_spaces_ || !is_metaspace(), "spaces that become U+2581 twice");
+    if (!is_metaspace()) return expect(steps_.empty(), "a pre_tokenizer in a BPE of characters");
+    const Step& step = steps_[0];
+    expect(step.replacement == space_mark && !step.splits, "a Metaspace that splits, or has another mark");
+    found_.prepends = step.scheme == "never" ? Prepends::nothing : Prepends::unless_there;
+  }
+
+  void take_byte_level() {
+    expect(!has_unknown_token_, "an unk_token in a BPE of bytes");
+    expect(found_.prepends == TokenizerJson::Prepends::nothing, "a normalizer that prepends");
     bool is_byte_level = false;
     for (const Step& step : steps_) {
       expect(!is_byte_level, "a pre_tokenizer behind ByteLevel");
@@ -180,6 +233,7 @@ class Reader {
   JsonReader json_;
   TokenizerJson found_;
   std::vector<Step> steps_;
+  bool has_unknown_token_ = false, falls_back_ = false, replaces_spaces_ = false;
 };
 
 }  // namespace
