@@ -162,7 +162,7 @@ EvaluationBatches::Batch EvaluationBatches::at(int64_t number) {
   for (int64_t image = 0; image < count; ++image) {
     const std::string& reason = reasons[size_t(image)];
     if (!reason.empty()) {
-      bad_images_.push_back(reason);
+      if (bad_indices_.insert(first + image).second) bad_images_.push_back(reason);
       continue;
     }
     batch.indices.push_back(first + image);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,7 @@ class EvaluationBatches {
   /// Batch `number`, decoded on the caller's pool. Error unless it is in [0, batches()).
   Batch at(int64_t number);
 
-  /// Images that could not be read so far; nothing stands in for them.
+  /// Images that could not be read so far, one reason for each; nothing stands in for them.
   const std::vector<std::string>& bad_images() const { return bad_images_; }
 
  private:
@@ -89,6 +90,7 @@ class EvaluationBatches {
   int64_t batch_;
   uint64_t seed_;
   Tensor table_;  // on the device
+  std::set<int64_t> bad_indices_;
   std::vector<std::string> bad_images_;
 };
 

@@ -285,6 +285,8 @@ TEST(EvaluationBatches, HaveEveryImageOnceInOrder) {
   }
   EXPECT_EQ(seen, (std::vector<int64_t>{0, 1, 2, 3, 5, 6, 7, 8}));
   EXPECT_EQ(batches.bad_images().size(), 3u);
+  for (int64_t i = 0; i < batches.batches(); ++i) batches.at(i);
+  EXPECT_EQ(batches.bad_images().size(), 3u) << "images are counted again when they are read again";
 }
 
 }  // namespace
