@@ -22,6 +22,7 @@
 #include "reprise/autograd/ops/elementwise/powers.h"
 #include "reprise/autograd/ops/gemm/einsum.h"
 #include "reprise/autograd/ops/index/along_dim.h"
+#include "reprise/autograd/ops/tensor/from_memory.h"
 #include "reprise/autograd/ops/tensor/random.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/autograd/recompute/checkpoint.h"

@@ -24,7 +24,7 @@ HEADERS = ["autograd/ops.h", "autograd/ops/attention/masked_attention.h", "autog
            "autograd/ops/elementwise/conditions.h", "autograd/ops/elementwise/losses.h",
            "autograd/ops/elementwise/pointwise.h",
            "autograd/ops/elementwise/powers.h", "autograd/ops/gemm/einsum.h", "autograd/ops/index/along_dim.h",
-           "autograd/ops/tensor/random.h"]
+           "autograd/ops/tensor/from_memory.h", "autograd/ops/tensor/random.h"]
 header = "\n".join((source / path).read_text().split("namespace composite")[0] for path in HEADERS)
 header = re.sub(r"namespace detail \{.*?\}  // namespace detail", "", header, flags=re.DOTALL)
 header = re.sub(r"//.*", "", header)

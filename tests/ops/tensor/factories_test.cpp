@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/tensor/from_memory.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise {
@@ -76,6 +77,27 @@ TEST(Factories, OneHotRefusesAnIndexOutsideWithItsValueAndPlace) {
   expect_error([] { one_hot(Tensor::from<int64_t>({0}, {1}), 0); }, {"one_hot", "no classes"});
   expect_error([] { one_hot(Tensor::from<int64_t>({0}, {1}), -1); }, {"one_hot", "-1"});
   expect_error([] { one_hot(Tensor::from<float>({0.5f}, {1}), 3); }, {"one_hot", "f32"});
+}
+
+TEST(Factories, FromMemoryCopiesWithAnyStrides) {
+  std::vector<int32_t> memory{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const Tensor rows = from_memory(memory.data(), DType::i32, {3, 4}),
+               turned = from_memory(memory.data(), DType::i32, {4, 3}, {1, 4}),
+               part = from_memory(memory.data() + 1, DType::i32, {3, 2}, {4, 1}),
+               repeated = from_memory(memory.data() + 5, DType::i32, {2, 2}, {0, 1});
+  memory.assign(memory.size(), -1);  // the copies are their own
+  EXPECT_EQ(rows.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_TRUE(same_bits(turned, rows.transpose(0, 1).contiguous()));
+  EXPECT_EQ(part.to_vector<int32_t>(), (std::vector<int32_t>{1, 2, 5, 6, 9, 10}));
+  EXPECT_EQ(repeated.to_vector<int32_t>(), (std::vector<int32_t>{5, 6, 5, 6}));
+  EXPECT_EQ(from_memory(nullptr, DType::f64, {0, 3}).shape(), (Shape{0, 3}));
+  const double number = 2.5;
+  EXPECT_EQ(from_memory(&number, DType::f64, {}).item(), 2.5);
+  expect_error([] { from_memory(nullptr, DType::f32, {2}); },
+               {"from_memory: the pointer is null, for 2 elements"});
+  expect_error([&] { from_memory(&number, DType::f64, {1}, {-1}); }, {"from_memory: a stride of -1"});
+  expect_error([&] { from_memory(&number, DType::f64, {1, 1}, {1}); }, {"1 strides for 2 dimensions"});
+  expect_error([&] { from_memory(&number, DType::f64, {-1}); }, {"from_memory"});
 }
 
 TEST(Factories, RandIsTheSameForTheSameSeedAndInRange) {
