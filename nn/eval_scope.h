@@ -1,6 +1,7 @@
 // EvalScope: a model as it answers, not as it learns.
 #pragma once
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -15,16 +16,24 @@ class EvalScope {
  public:
   /// The model has to outlive the scope. What is made inside cannot be saved for backward later (InferenceMode).
   explicit EvalScope(Module& model) {
-    for (const auto& [name, module] : model.named_modules()) modes_.emplace_back(module, module->training());
+    visit(model);
     model.eval();
   }
   ~EvalScope() {
-    for (const auto& [module, is_training] : modes_)
-      module->train(is_training);  // parents come before children
+    // What `train` says of a module it says of all below it, so those come later.
+    for (auto mode = modes_.rbegin(); mode != modes_.rend(); ++mode) mode->first->train(mode->second);
   }
   EvalScope(const EvalScope&) = delete;
 
  private:
+  // Each module once, behind all below it: one may be a child of several.
+  void visit(Module& module) {
+    if (!seen_.insert(&module).second) return;
+    for (const auto& [name, child] : module.named_children()) visit(*child);
+    modes_.emplace_back(&module, module.training());
+  }
+
+  std::set<Module*> seen_;
   std::vector<std::pair<Module*, bool>> modes_;
   InferenceMode inference_;
 };

@@ -8,7 +8,8 @@ namespace reprise::apps::convert {
 Command parse_command_line(int argc, char** argv) {
   Command c;
   CLI::App app(
-      "reprise-convert: weights of timm, torchvision, Pytorch-UNet, Hugging Face (ViT, GPT-2), llm.c, and "
+      "reprise-convert: weights of timm, torchvision, Pytorch-UNet, Hugging Face (ViT, GPT-2, Llama), llm.c, "
+      "and "
       "back.\n"
       "What FILE is is seen from the names in it.",
       "reprise-convert");

@@ -29,10 +29,8 @@ Corpus from_text(const DataOptions& options, std::unique_ptr<io::Tokenizer> know
   std::vector<io::TextPart> files;
   std::string text = io::read_text(options.data, &files);
   Corpus corpus;
-  // Characters of this text are the whole vocabulary; a table of other tokens may have rows beyond them.
-  const bool is_padded = known || !options.vocab.empty();
   corpus.tokenizer = known ? std::move(known) : tokenizer_for(options, &text);
-  corpus.vocab_size = std::max(corpus.tokenizer->vocab_size(), is_padded ? options.vocab_size : 0);
+  corpus.vocab_size = std::max(corpus.tokenizer->vocab_size(), options.vocab_size);
   check(1 - options.val_fraction < 1, "--val-fraction ", options.val_fraction, " holds nothing out");
   auto [train, validation] =
       train::about(options.data, [&] { return io::split_text(text, 1 - options.val_fraction); });

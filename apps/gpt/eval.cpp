@@ -44,7 +44,8 @@ int run_eval(const EvalCommand& command) {
   const train::PrecisionScope precision = precision_scope(command, device, run.folder);
   take_precision(run.model->module(), command, run.folder);
   DataOptions data = command.data.data.empty() ? trained_on(run.folder) : command.data;
-  data.vocab_size = run.model->vocab_size();
+  const bool is_known = run.tokenizer || !data.vocab.empty() || is_token_data(data.data);
+  data.vocab_size = is_known ? run.model->vocab_size() : 0;  // else the text's own, to be compared
   Corpus corpus = load_corpus(data, std::move(run.tokenizer));
   check(corpus.vocab_size == run.model->vocab_size(), "eval: the data has a vocabulary of ",
         corpus.vocab_size, ", the model of ", run.folder, " one of ", run.model->vocab_size());

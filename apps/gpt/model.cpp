@@ -136,6 +136,9 @@ LoadedRun load_run(const std::string& run, Device device) {
     loaded.folder =
         io::exists(path + "/model.safetensors") || !fs::is_directory(path) ? run_folder_of(path) : path;
     loaded.tokenizer = tokenizer_beside(path);
+    const int64_t tokens = loaded.tokenizer ? loaded.tokenizer->vocab_size() : 0,
+                  rows = loaded.model->vocab_size();
+    check(tokens <= rows, path, ": its tokenizer has ", tokens, " tokens, its model ", rows);
     return std::move(loaded);
   });
 }

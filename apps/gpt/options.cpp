@@ -205,8 +205,11 @@ LanguageModelOptions TrainCommand::model_options() const {
   o.heads = gpt.heads;
   o.width = gpt.width;
   o.recompute = gpt.recompute;
-  o.rope_scaling =
-      train::under_option("--rope-scaling", [&] { return nn::parse_rope_scaling(rope_scaling); });
+  o.rope_scaling = train::under_option("--rope-scaling", [&] {
+    const nn::RopeScaling scaling = nn::parse_rope_scaling(rope_scaling);
+    nn::check_rope_scaling("Llama", scaling);
+    return scaling;
+  });
   return o;
 }
 

@@ -14,8 +14,8 @@ struct DataOptions {
   std::string data;           ///< a text file, a folder of texts, "-", or token files (.bin)
   std::string val_data;       ///< with token files: the held-out split
   std::string vocab, merges;  ///< GPT-2 BPE; empty: characters
-  /// Rows of the table of tokens, where they are more than those of a tokenizer that does not come from the text; 0: those, or
-  /// of token files one more than the largest id in the training data.
+  /// Rows of the table of tokens, where they are more than the tokenizer's; 0: those, or of token files one more than the
+  /// largest id in the training data.
   int64_t vocab_size = 0;
   double val_fraction = 0.1;  ///< of the characters of a text, at its end
 };

@@ -116,6 +116,8 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
     check_same_run(group, c, data_record(corpus), {"--data", "--val-data", "--vocab", "--merges"});
   if (c.trainer.resume) check_changes(c, corpus);
   if (corpus.tokenizer) prompt_ids(*corpus.tokenizer, c.generate.prompt);  // a bad one is told now
+  check(c.data.vocab_size == 0 || c.data.vocab_size >= corpus.vocab_size, "--vocab-size ", c.data.vocab_size,
+        ": the data has ", corpus.vocab_size, " tokens");
   c.gpt.vocab_size = corpus.vocab_size;
   c.gpt.recompute = recompute_strategy(c);
   check_fits(c.model_options(), c.batch_auto ? 1 : c.batch, c.gpt.context, device, least_bytes(c));

@@ -126,6 +126,7 @@ void write_npz(const std::string& path, const NamedArrays& arrays) {
   bytes.reserve(arrays.size());  // what the archive is given stays where it is
   Archive archive(path, file.temporary(), ZIP_CREATE | ZIP_TRUNCATE);
   for (const auto& [name, x] : arrays) {
+    check(name.find('\0') == std::string::npos, "npz: ", path, ": the name ", quote(name), " has a byte 0");
     check(!name.empty() && names.insert(name).second, "npz: ", path, ": the name ", quote(name),
           name.empty() ? " is empty" : " is there twice");
     auto& [front, elements] =

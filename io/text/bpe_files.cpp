@@ -76,6 +76,7 @@ std::vector<uint32_t> token_sizes(const JsonPart& vocab, Spelling spelling, cons
 struct AddedToken {
   std::string text{};
   int64_t id = -1;
+  bool is_special = true, takes_context = false;
 };
 
 // By their ids.
@@ -90,11 +91,20 @@ std::vector<AddedToken> read_added(const JsonPart& added, const std::string& pat
         token.text = json.string();
       else if (key == "id")
         token.id = json.integer();
+      else if (key == "special")
+        token.is_special = json.boolean();
+      else if (key == "lstrip" || key == "rstrip" || key == "single_word")
+        token.takes_context = json.boolean() || token.takes_context;
       else
         json.skip();
     });
+    check(token.is_special || !token.takes_context, "bpe: ", path, ": added token ", quote(token.text),
+          " is found by what stands beside it: no such tokenizer here");
   });
   std::ranges::sort(tokens, {}, &AddedToken::id);
+  const auto twin = std::ranges::adjacent_find(tokens, {}, &AddedToken::id);
+  check(twin == tokens.end(), "bpe: ", path, ": two added tokens have the id ",
+        twin == tokens.end() ? 0 : twin->id);
   return tokens;
 }
 
@@ -147,9 +157,8 @@ void add_merge(BpeTables& tables, const TokenIndex& index, std::string_view pair
     if (id < 0) fail("bpe: ", where(), ": token ", written(token, spelling), " is not in the vocabulary");
     return id;
   };
-  // Each merge of an encoding makes a token of its own, which bounds the table by the vocabulary.
   if (tables.merges.size() == tables.merges.most())
-    fail("bpe: ", where(), ": more merges than the ", tables.tokens.size(), " tokens of the vocabulary");
+    fail("bpe: ", where(), ": more merges than there are ways to cut the tokens in two");
   bool is_new = tables.merges.add({known(left), known(right), known(left + right)});
   if (!is_new) fail("bpe: ", where(), ": the merge stands there twice");
 }
@@ -173,7 +182,7 @@ BpeTables read_bpe(const std::string& vocab_path, const std::string& merges_path
   check_twins(tables.tokens, index, spelling, vocab_path);
   std::string text = read_file(merges_path, largest_bpe_file);
   auto lines = size_t(std::count(text.begin(), text.end(), '\n')) + 1;
-  tables.merges = MergeTable(std::min(lines, tables.tokens.size()));
+  tables.merges = MergeTable(std::min(lines, tables.tokens.bytes()));
   size_t line_number = 0;
   for (size_t start = 0; start < text.size();) {
     size_t stop = std::min(text.find('\n', start), text.size());
@@ -194,12 +203,14 @@ BpeTables read_bpe(const TokenizerJson& parts, const std::string& path) {
   BpeTables tables{.tokens = read_tokens(parts.vocab, spelling, added, path)};
   const TokenIndex index(tables.tokens);
   check_twins(tables.tokens, index, spelling, path);
-  for (const AddedToken& token : added)
+  for (const AddedToken& token : added) {
     check(index.find(token.text) == token.id, "bpe: ", path, ": added token ", quote(token.text),
           " is not number ", token.id, " of the vocabulary: no such tokenizer here");
+    if (!token.is_special && !token.text.empty()) tables.found_first.push_back(token.text);
+  }
   size_t count = 0;
   for_each_merge(parts.merges, path, [&](std::string_view, const auto&) { ++count; });
-  tables.merges = MergeTable(std::min(count, tables.tokens.size()));
+  tables.merges = MergeTable(std::min(count, tables.tokens.bytes()));
   for_each_merge(parts.merges, path, [&](std::string_view pair, const auto& where) {
     add_merge(tables, index, pair, spelling, where);
   });

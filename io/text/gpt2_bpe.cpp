@@ -10,7 +10,6 @@
 namespace reprise::io {
 namespace {
 
-constexpr std::string_view end_of_text_mark = "<|endoftext|>";
 // Longer words hardly ever come twice.
 constexpr size_t longest_remembered = 64;
 
@@ -26,6 +25,16 @@ void Gpt2Bpe::append_word(std::string_view word, std::vector<int32_t>& ids) cons
 void Gpt2Bpe::append_text(std::string_view text, std::vector<int32_t>& ids) const {
   const std::string normal = normalizes_ ? to_nfc(text) : "";
   if (normalizes_) text = normal;
+  if (!finder_) return append_words(text, ids);
+  finder_->split(text, [&](std::string_view piece) {
+    if (const auto found = found_first_.find(piece); found != found_first_.end())
+      ids.push_back(found->second);
+    else
+      append_words(piece, ids);
+  });
+}
+
+void Gpt2Bpe::append_words(std::string_view text, std::vector<int32_t>& ids) const {
   // Words met before, as ranges of `ids`: nothing is copied and nothing outlives the call.
   std::unordered_map<std::string_view, std::pair<size_t, size_t>> known;
   splitter_.split(text, [&](std::string_view word) {
@@ -54,7 +63,8 @@ std::vector<int32_t> Gpt2Bpe::encode(std::string_view text, const TextOrigin& or
 }
 
 std::vector<int32_t> Gpt2Bpe::encode_with_special(std::string_view text, const TextOrigin& origin) const {
-  check(end_of_text_.has_value(), "gpt2_bpe: the vocabulary has no ", end_of_text_mark);
+  check(end_of_text_.has_value(), "gpt2_bpe: the vocabulary has no <|endoftext|>");
+  const std::string_view end_of_text_mark = tokens_[size_t(*end_of_text_)];
   check_utf8(text, origin, "gpt2_bpe");
   std::vector<int32_t> ids;
   for (size_t mark = 0; mark != std::string_view::npos;) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 
 #include "reprise/io/text/bpe_files.h"
@@ -16,7 +17,7 @@ namespace reprise::io {
 class Gpt2Bpe : public Tokenizer {
  public:
   /// Error with file and line or offset if they are damaged, do not fit each other, lack one of the 256 bytes
-  /// or have more merges than tokens.
+  /// or have more merges than the tokens can be cut in two.
   Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path);
   /// Reads tokenizer.json of Hugging Face's tokenizers, where that is byte-level BPE without a normalizer; its patterns are Split
   /// (isolated), Digits and ByteLevel. The same Errors, and one naming what is of another kind.
@@ -25,7 +26,7 @@ class Gpt2Bpe : public Tokenizer {
 
   /// Treats "<|endoftext|>" as any other text, which is what untrusted text needs.
   std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
-  /// Takes each "<|endoftext|>" for the special token.
+  /// Takes each mark that ends a text, such as "<|endoftext|>", for the special token.
   std::vector<int32_t> encode_with_special(std::string_view text, const TextOrigin& origin = {}) const;
   /// The bytes of `ids`: parts of a character that the ids cut stay as they are.
   std::string decode(std::span<const int32_t> ids) const override;
@@ -40,6 +41,7 @@ class Gpt2Bpe : public Tokenizer {
  private:
   void take(BpeTables tables, const std::string& path);
   void append_text(std::string_view text, std::vector<int32_t>& ids) const;
+  void append_words(std::string_view text, std::vector<int32_t>& ids) const;
   void append_word(std::string_view word, std::vector<int32_t>& ids) const;
 
   TokenTable tokens_;
@@ -47,6 +49,8 @@ class Gpt2Bpe : public Tokenizer {
   std::array<int32_t, 256> byte_ids_{};
   std::optional<int32_t> first_token_, end_of_text_;
   WordSplitter splitter_;
+  std::unique_ptr<WordSplitter> finder_;                     // of added tokens that are no special ones
+  std::map<std::string, int32_t, std::less<>> found_first_;  // their ids
   std::unique_ptr<TokenIndex> whole_words_;  // of tokens that are words whatever merges there are
   bool normalizes_ = false;                  // text becomes normal form C first
   std::string file_;  // tokenizer.json, where vocab.json and merges.txt do not say it all

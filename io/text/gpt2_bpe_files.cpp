@@ -1,4 +1,7 @@
 // Gpt2Bpe from its files, and back.
+#include <algorithm>
+#include <cctype>
+
 #include "reprise/core/error.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/file.h"
@@ -13,6 +16,22 @@ namespace {
 
 constexpr std::string_view version_line = "#version: 0.2";
 
+// Of any of these texts, the longest of those that begin at one place.
+std::string pattern_of(std::vector<std::string> texts) {
+  std::ranges::sort(texts, [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  std::string pattern;
+  for (const std::string& text : texts) {
+    if (!pattern.empty()) pattern += '|';
+    for (const char c : text) {
+      const bool is_sign =
+          static_cast<unsigned char>(c) < 0x80 && !std::isalnum(static_cast<unsigned char>(c)) && c > ' ';
+      if (is_sign) pattern += '\\';
+      pattern += c;
+    }
+  }
+  return pattern;
+}
+
 }  // namespace
 
 Gpt2Bpe::Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path) {
@@ -24,8 +43,12 @@ Gpt2Bpe::Gpt2Bpe(const std::string& path) {
   const TokenizerJson parts = read_tokenizer_json(text, path);
   check(parts.kind == TokenizerJson::Kind::byte_level, "bpe: ", path,
         ": SentencePiece's kind of tokenizer (byte_fallback), which is no Gpt2Bpe: see SentencePieceBpe");
-  take(read_bpe(parts, path), path);
+  BpeTables tables = read_bpe(parts, path);
+  const std::vector<std::string> found_first = std::move(tables.found_first);
+  take(std::move(tables), path);
   const TokenIndex index(tokens_);
+  for (const std::string& token : found_first) found_first_[token] = index.find(token);
+  if (!found_first.empty()) finder_ = std::make_unique<WordSplitter>(std::vector{pattern_of(found_first)});
   splitter_ = WordSplitter(parts.patterns);
   if (!parts.first_token.empty()) first_token_ = id_of(index, parts.first_token, "the first token", path);
   if (parts.ignores_merges) whole_words_ = std::make_unique<TokenIndex>(tokens_);

@@ -46,6 +46,8 @@ SentencePieceBpe::SentencePieceBpe(const std::string& path) : file_(read_file(pa
   check(parts.kind == TokenizerJson::Kind::sentence_piece, "bpe: ", path,
         ": BPE of bytes, which is no SentencePieceBpe: see Gpt2Bpe");
   tables_ = read_bpe(parts, path);
+  check(tables_.found_first.empty(), "bpe: ", path,
+        ": an added token that is no special one: no such tokenizer here");
   index_ = std::make_unique<TokenIndex>(tables_.tokens);
   for (int byte = 0; byte < 256; ++byte)
     byte_ids_[size_t(byte)] = id_of(*index_, byte_token(byte), "the token of a byte", path);

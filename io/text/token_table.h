@@ -19,6 +19,7 @@ class TokenTable {
   std::string_view operator[](size_t id) const {
     return std::string_view(bytes_).substr(begins_[id], begins_[id + 1] - begins_[id]);
   }
+  size_t bytes() const { return bytes_.size(); }  ///< of all tokens
   void set(size_t id, std::string_view token) { token.copy(bytes_.data() + begins_[id], token.size()); }
 
  private:

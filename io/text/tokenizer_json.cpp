@@ -107,6 +107,9 @@ class Reader {
         has_unknown_token_ = !json_.string().empty();
       else if (name == "byte_fallback")
         falls_back_ = json_.boolean();
+      else if (name == "continuing_subword_prefix" || name == "end_of_word_suffix")
+        expect(json_.peek() == JsonReader::Kind::string ? json_.string().empty() : is_null(),
+               "a prefix or suffix of parts of words");
       else if (name == "ignore_merges")
         found_.ignores_merges = json_.boolean();
       else

@@ -16,7 +16,8 @@ extern const std::string_view gpt2_words;
 class WordSplitter {
  public:
   /// Each pattern splits the pieces of the one before into its matches and what lies between. In them, as in tokenizer.json,
-  /// \\s and \\S are of Unicode's White_Space. Error naming the pattern that is none.
+  /// \\s and \\S are of Unicode's White_Space. Error naming the pattern that is none, or what of it programs
+  /// read in different ways.
   explicit WordSplitter(const std::vector<std::string>& patterns = {std::string(gpt2_words)});
   WordSplitter(WordSplitter&&) noexcept;
   WordSplitter& operator=(WordSplitter&&) noexcept;

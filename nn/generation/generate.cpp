@@ -31,7 +31,7 @@ class Generation {
           {.ids = prompts[i], .prompt_tokens = prompts[i].size(), .generator = Generator(options.seed + i)});
     }
     if (options.cache && !prompts.empty() && !has_changed_blocks())
-      cache_.emplace(model.options().layers, int64_t(prompts.size()), context());
+      cache_.emplace(model.options().layers, int64_t(prompts.size()), capacity());
   }
 
   std::vector<std::vector<int32_t>> run() {
@@ -44,6 +44,13 @@ class Generation {
 
  private:
   int64_t context() const { return model_.options().context; }
+
+  // Positions that the longest sequence takes.
+  int64_t capacity() const {
+    size_t longest = 0;
+    for (const Sequence& sequence : sequences_) longest = std::max(longest, sequence.prompt_tokens);
+    return options_.tokens < context() ? std::min(context(), int64_t(longest) + options_.tokens) : context();
+  }
 
   // Hooks are part of a block's call, which a step by a cache is not.
   bool has_changed_blocks() const {

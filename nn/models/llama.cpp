@@ -3,12 +3,14 @@
 #include <cmath>
 
 #include "reprise/autograd/ops/attention/rotary.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/nn/cache_positions.h"
 
 namespace reprise::nn {
 namespace {
 
 constexpr double init_stddev = 0.02;
+constexpr int64_t most_positions = int64_t(1) << 24;
 
 int64_t kv_heads_of(const LlamaOptions& options) {
   return options.kv_heads > 0 ? options.kv_heads : options.heads;
@@ -21,6 +23,8 @@ int64_t head_dim_of(const LlamaOptions& options) { return options.width / option
 const LlamaOptions& checked(const LlamaOptions& o) {
   check(o.layers >= 1 && o.context >= 1, "Llama: needs at least one layer and position, got ", o.layers,
         " and ", o.context);
+  check(o.context <= most_positions, "Llama: a context of ", o.context, "; at most ", most_positions,
+        " positions have their turns in a table");
   check(o.heads >= 1 && o.width >= 1 && o.width % (2 * o.heads) == 0, "Llama: a width of ", o.width,
         " does not give each of ", o.heads, " heads an even number of channels");
   check(o.kv_heads >= 0 && o.heads % kv_heads_of(o) == 0, "Llama: ", o.heads, " heads cannot share ",
@@ -44,14 +48,15 @@ RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, co
   std::vector<double> turns;
   for (int64_t i = 0; i < half; ++i)
     turns.push_back(scaled_turn(std::pow(theta, -2.0 * double(i) / double(head_dim)), scaling));
-  std::vector<float> of_cos, of_sin;
-  for (int64_t p = 0; p < positions; ++p)
-    for (const double turn : turns) {
-      of_cos.push_back(float(std::cos(double(p) * turn)));
-      of_sin.push_back(float(std::sin(double(p) * turn)));
+  const Tensor of_cos = Tensor::empty({positions, half}), of_sin = Tensor::empty({positions, half});
+  for (int64_t p = 0; p < positions && !NoCompute::is_on(); ++p)
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = double(p) * turns[size_t(i)];
+      of_cos.data<float>()[p * half + i] = float(std::cos(angle));
+      of_sin.data<float>()[p * half + i] = float(std::sin(angle));
     }
-  cosines = register_constant("cosines", Tensor::from(of_cos, {positions, half}, device));
-  sines = register_constant("sines", Tensor::from(of_sin, {positions, half}, device));
+  cosines = register_constant("cosines", of_cos.to(device));
+  sines = register_constant("sines", of_sin.to(device));
 }
 
 LlamaBlock::LlamaBlock(const LlamaOptions& o, std::shared_ptr<RotaryTables> tables, Device device)

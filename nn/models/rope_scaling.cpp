@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numbers>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace reprise::nn {
 namespace {
 
 using Kind = RopeScaling::Kind;
+
+constexpr int64_t most_context = 1'000'000'000;
 
 std::string shortest(double value) {
   char buffer[32];
@@ -34,10 +37,11 @@ double scaled_turn(double turn, const RopeScaling& s) {
 
 void check_rope_scaling(const char* op, const RopeScaling& s) {
   if (s.kind == Kind::none) return;
-  check(s.factor > 0, op, ": rope_scaling: a factor of ", s.factor);
+  check(s.factor > 0 && std::isfinite(s.factor), op, ": rope_scaling: a factor of ", s.factor);
   if (s.kind == Kind::linear) return;
-  check(s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor && s.original_context > 0, op,
-        ": rope_scaling: low_freq_factor ", s.low_freq_factor, ", high_freq_factor ", s.high_freq_factor,
+  check(s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor &&
+            std::isfinite(s.high_freq_factor) && s.original_context > 0 && s.original_context <= most_context,
+        op, ": rope_scaling: low_freq_factor ", s.low_freq_factor, ", high_freq_factor ", s.high_freq_factor,
         ", original_max_position_embeddings ", s.original_context);
 }
 
@@ -66,7 +70,8 @@ RopeScaling parse_rope_scaling(const std::string& text) {
     s.factor = numbers[0];
     return s;
   }
-  check(are_numbers && kind == "llama3" && numbers.size() == 4 && numbers[3] >= 1 && numbers[3] <= 1e9,
+  check(are_numbers && kind == "llama3" && numbers.size() == 4 && numbers[3] >= 1 &&
+            numbers[3] <= double(most_context),
         "rope_scaling: ", quote(text), " is not none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT");
   return {Kind::llama3, numbers[0], numbers[1], numbers[2], int64_t(numbers[3])};
 }

@@ -29,6 +29,15 @@ void refuse(const ModelConfig& config, const Facts&... facts) {
   fail(config.file, ": ", facts..., ": no such model here");
 }
 
+// What the description says, of a model of the kind that the tensors are of.
+template <class Options>
+Options described_as(const GivenWeights& given) {
+  const LanguageModelOptions described = language_options_from(given.description);
+  const auto* own = std::get_if<Options>(&described);
+  check(own, "its description is of a ", kind_of(described), ", its tensors are of a ", kind_of(Options{}));
+  return *own;
+}
+
 nn::GptOptions options_of(const GivenWeights& given, const ModelConfig& config, nn::GptOptions o,
                           int64_t told_heads, std::vector<std::string>& assumed) {
   const std::string& activation = config.activation;
@@ -37,13 +46,15 @@ nn::GptOptions options_of(const GivenWeights& given, const ModelConfig& config, 
   if (config.norm_eps.value_or(gpt2_eps) != gpt2_eps) refuse(config, "layer_norm_epsilon ", *config.norm_eps);
   if (config.scaled_by_layer) refuse(config, "scale_attn_by_inverse_layer_idx");
   o.heads = heads_of(given, config, told_heads, o.width, widest_gpt2, assumed);
-  if (!given.description.empty())
-    o.dropout = std::get<nn::GptOptions>(language_options_from(given.description)).dropout;
+  if (!given.description.empty()) o.dropout = described_as<nn::GptOptions>(given).dropout;
   return o;
 }
 
 // What a config says that no model here is.
 void refuse_other_llamas(const ModelConfig& config) {
+  const std::string& type = config.model_type;  // others have these names too, and compute something else
+  if (!type.empty() && type != "llama" && type != "mistral" && type != "qwen2")
+    refuse(config, "model_type ", type);
   if (!config.activation.empty() && config.activation != "silu")
     refuse(config, "hidden_act ", config.activation);
 }
@@ -77,7 +88,7 @@ nn::LlamaOptions options_of(const GivenWeights& given, const ModelConfig& config
   refuse_other_llamas(config);
   take_heads(o, heads_of(given, config, told_heads, o.width, 0, assumed), config);
   if (!given.description.empty()) {
-    const auto described = std::get<nn::LlamaOptions>(language_options_from(given.description));
+    const auto described = described_as<nn::LlamaOptions>(given);
     for (auto member : {&nn::LlamaOptions::norm_eps, &nn::LlamaOptions::rope_theta})
       o.*member = described.*member;
     o.rope_scaling = described.rope_scaling;
@@ -123,9 +134,13 @@ GivenWeights read_given_weights(const std::string& path) {
 int64_t heads_of(const GivenWeights& given, const ModelConfig& config, int64_t told, int64_t width,
                  int64_t widest, std::vector<std::string>& assumed) {
   const int64_t usual = 64;
+  const bool is_described = given.description.contains("heads");
+  const int64_t described = is_described ? number_in_entry<int64_t>(given.description, "heads") : 0;
+  check(!is_described || told == 0 || told == described, "--heads ", told, ": these weights have ", described,
+        " attention heads");
+  check(config.heads >= 0, config.file, ": ", config.heads, " attention heads");
   int64_t heads = told > 0 ? told : given.heads > 0 ? given.heads : config.heads;
-  if (heads == 0 && given.description.contains("heads"))
-    heads = number_in_entry<int64_t>(given.description, "heads");
+  if (is_described) heads = described;
   if (heads == 0) {
     check(width % usual == 0 && width <= widest,
           "--heads: neither the weights nor a config.json say how many "

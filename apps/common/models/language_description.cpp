@@ -1,5 +1,7 @@
 #include "reprise/apps/common/models/language_description.h"
 
+#include <cmath>
+
 namespace reprise::apps {
 namespace {
 
@@ -54,6 +56,10 @@ LanguageModelOptions language_options_from(const Description& description) {
   const std::string& kind = entry_in(description, kind_key);
   check(kind == llama_kind, "\"", kind_key, "\" of the model is ", quote(kind),
         ": no such language model here");
+  const std::string& turn = entry_in(description, "rope_theta");
+  const auto theta = number_in<double>(turn);
+  check(theta && std::isfinite(*theta) && *theta > 0, "\"rope_theta\" of the model is ", quote(turn),
+        ", not a number above 0");
   auto scaling = description.find("rope_scaling");
   return nn::LlamaOptions{.vocab_size = whole("vocab_size"),
                           .context = whole("context"),
@@ -63,7 +69,7 @@ LanguageModelOptions language_options_from(const Description& description) {
                           .width = whole("width"),
                           .hidden = whole("hidden"),
                           .norm_eps = number("norm_eps"),
-                          .rope_theta = number("rope_theta"),
+                          .rope_theta = *theta,
                           .rope_scaling = scaling == description.end()
                                               ? nn::RopeScaling{}
                                               : nn::parse_rope_scaling(scaling->second),

@@ -87,6 +87,8 @@ void read_member(JsonReader& json, const std::string& key, ModelConfig& config) 
   else if (is("layer_norm_eps", Kind::number) || is("layer_norm_epsilon", Kind::number) ||
            is("rms_norm_eps", Kind::number))
     config.norm_eps = json.number();
+  else if (is("model_type", Kind::string))
+    config.model_type = json.string();
   else if (is("crop_pct", Kind::number))
     config.crop = json.number();
   else if (is("hidden_act", Kind::string) || is("activation_function", Kind::string))

@@ -17,6 +17,7 @@ struct ModelConfig {
   std::optional<double> norm_eps{}, crop{};
   std::string activation{};
   bool scaled_by_layer = false;  ///< attention scores of layer i by 1 / (i + 1)
+  std::string model_type{};      ///< of transformers
   /// Of Llama-like models.
   int64_t kv_heads = 0, head_dim = 0, context = 0;
   int64_t window = 0;  ///< tokens that a query sees at most, where `uses_window`; 0: all before it

@@ -150,11 +150,54 @@ TEST_F(LlamaProgram, ModelsThatAreNotHereAreNamed) {
          "rotary positions scaled by yarn"},
         {"\"rope_theta\": 10000", "\"head_dim\": 4", "head_dim 4 for a width of 16 and 2 heads"},
         {"\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2", "where the keys have 1 heads"},
-        {"\"num_attention_heads\": 2", "\"num_attention_heads\": 1", "heads of 16 channels"}}) {
+        {"\"num_attention_heads\": 2", "\"num_attention_heads\": 1", "heads of 16 channels"},
+        {"\"num_attention_heads\": 2", "\"num_attention_heads\": -2", "config.json: -2 attention heads"},
+        {"\"max_position_embeddings\": 8", "\"max_position_embeddings\": 1000000000",
+         "a context of 1000000000"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"granite\"",
+         "model_type granite: no such model here"}}) {
     replace(hf, from, to);
     expect_refused({"eval", "--data", data, "--run", hf}, {message});
     std::ofstream(hf + "/config.json") << config;
   }
+}
+
+// Of a run the description counts, and what is told besides has to agree.
+TEST_F(LlamaProgram, DescriptionsAreComparedWithTheTensors) {
+  run(train_llama("run", 1, {"--rope-theta", "1e10"}));
+  EXPECT_FALSE(written_by(folder / "run").empty());
+  auto refused = [&](const Arguments& arguments, const std::string& message) {
+    Program program(arguments, "", convert_program());
+    EXPECT_EQ(program.wait(), 2);
+    EXPECT_NE(program.err().find(message), std::string::npos) << program.err();
+  };
+  refused({folder / "run", "--to", "hf", "--heads", "4", "--out", folder / "no"},
+          "--heads 4: these weights have 2");
+  run(train_arguments(data, folder / "gpt", 1));
+  const train::Checkpoint llama = train::load_checkpoint(folder / "run", false),
+                          gpt = train::load_checkpoint(folder / "gpt", false);
+  auto write = [&](const char* name, const auto& tensors, const auto& description) {
+    std::map<std::string, std::string> metadata;
+    for (const auto& [key, value] : description) metadata["model." + key] = value;
+    const std::string path = folder / name;
+    io::write_safetensors(path, io::NamedViews(tensors.begin(), tensors.end()), metadata);
+    return path;
+  };
+  refused({write("a.safetensors", gpt.parameters, llama.model), "--to", "hf", "--out", folder / "no"},
+          "its description is of a Llama, its tensors are of a GPT");
+  refused({write("b.safetensors", llama.parameters, gpt.model), "--to", "hf", "--out", folder / "no"},
+          "its description is of a GPT, its tensors are of a Llama");
+}
+
+// A table may have more rows than a text has characters, and no fewer.
+TEST_F(LlamaProgram, VocabularyOfATextMayBePadded) {
+  run(train_llama("run", 1, {"--vocab-size", "64"}));
+  EXPECT_EQ(train::load_checkpoint(folder / "run", false).model.at("vocab_size"), "64");
+  run({"train", "--resume", "--out", folder / "run", "--steps", "2"});
+  expect_refused(train_llama("no", 1, {"--vocab-size", "3"}), {"--vocab-size 3: the data has 10 tokens"});
+  expect_refused(train_llama("no", 1, {"--vocab-size", "9223372036854775807"}),
+                 {"a vocabulary of 9223372036854775807"});
+  expect_refused(train_llama("no", 1, {"--rope-scaling", "linear:0"}), {"--rope-scaling", "a factor of 0"});
 }
 
 TEST_F(LlamaProgram, OptionsOfTheOtherModelAreRefused) {

@@ -95,6 +95,7 @@ TEST_F(Npz, WhatCannotBeWrittenLeavesTheOldFile) {
   const std::string before = read_file(path);
   expect_error([&] { write_npz(path, {{"x", x}, {"x", x}}); }, "npz: " + path, "\"x\" is there twice");
   expect_error([&] { write_npz(path, {{"", x}}); }, "is empty");
+  expect_error([&] { write_npz(path, {{std::string("a\0b", 3), x}}); }, "has a byte 0");
   expect_error([&] { write_npz(path, {{"y", x.to(DType::bf16)}}); }, "NumPy has no bf16");
   expect_error([&] { write_npz(folder / "no/a.npz", {{"x", x}}); }, folder / "no");
   EXPECT_EQ(read_file(path), before);

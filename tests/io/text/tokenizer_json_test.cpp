@@ -129,6 +129,9 @@ TEST(TokenizerJson, TextIsNormalisedWhereItSaysSo) {
   EXPECT_EQ(bpe.encode("e\u0301\u1100\u1161 12"), (Ids{195, 169, 234, 176, 128, 32, 256}));
   EXPECT_EQ(bpe.encode("\u212b"), (Ids{195, 133}));
   EXPECT_EQ(bpe.encode(""), Ids{});
+  std::string marks = "a";
+  for (int i = 0; i < 2000; ++i) marks += "\u0301\u0323";
+  expect_error([&] { bpe.encode(marks); }, "nfc: more than 1000 combining marks in a row");
   expect_error([&] { bpe.encode("a\xff"); }, "UTF-8");
   TempFolder saved;
   bpe.save(saved / "");
@@ -149,11 +152,48 @@ TEST(TokenizerJson, AddedTokensStandBehindTheVocabulary) {
   EXPECT_EQ(bpe.end_of_text(), 273);
   EXPECT_EQ(bpe.first_token(), 274);
   EXPECT_EQ(bpe.decode(Ids{274, 97, 273}), "<|begin of text|>a<|end_of_text|>");
+  EXPECT_EQ(bpe.encode_with_special("b<|end_of_text|>b"), (Ids{98, 273, 98}));
   // vocab.json and merges.txt beside it may be those of GPT-2's patterns.
   folder.write("vocab.json", "{}");
   folder.write("merges.txt", "");
   EXPECT_EQ(load_tokenizer(folder / "")->vocab_size(), 275);
   EXPECT_EQ(Gpt2Bpe(folder.write("other.json", file(byte_level))).first_token(), std::nullopt);
+}
+
+// As published files have them, which write down each way to cut a token in two.
+TEST(TokenizerJson, TakesMoreMergesThanTokens) {
+  std::string text = file(byte_level), more_tokens, more_merges;
+  auto of = [](int count) { return std::string(size_t(count), 'a'); };
+  for (int length = 2; length <= 40; ++length) {
+    more_tokens += ", \"" + of(length) + "\": " + std::to_string(271 + length);
+    for (int left = 1; left < length; ++left)
+      more_merges += "[\"" + of(left) + "\", \"" + of(length - left) + "\"], ";
+  }
+  const std::string last = "\"zq\": 272";
+  text.replace(text.find(last), last.size(), last + more_tokens);
+  text.replace(text.find("\"id\": 274"), 9, "\"id\": 313");
+  text.replace(text.find("\"id\": 273"), 9, "\"id\": 312");
+  const std::string merges_begin = "\"merges\": [";
+  text.insert(text.find(merges_begin) + merges_begin.size(), more_merges);
+  TempFolder folder;
+  const Gpt2Bpe bpe(folder.write("tokenizer.json", text));
+  EXPECT_EQ(bpe.decode(bpe.encode(of(100))), of(100));
+  EXPECT_LE(bpe.encode(of(100)).size(), 5u);
+}
+
+// Before the text is split (tokenizers 0.23.3).
+TEST(TokenizerJson, AddedTokensThatAreNotSpecialAreFoundFirst) {
+  TempFolder folder;
+  std::string text = file(byte_level);
+  const std::string special = R"({"id": 274, "content": "<|begin of text|>"})",
+                    found = R"({"id": 274, "content": "12 (x", "special": false}, )"
+                            R"({"id": 256, "content": "12", "special": false})";
+  text.replace(text.find(special), special.size(), found);
+  const Gpt2Bpe bpe(folder.write("tokenizer.json", text));
+  EXPECT_EQ(bpe.encode("123 12 (x12"), (Ids{256, 51, 32, 274, 256}));
+  text.replace(text.find("\"special\": false"), 16, "\"special\": false, \"lstrip\": true");
+  expect_error([&] { Gpt2Bpe other(folder.write("tokenizer.json", text)); },
+               "found by what stands beside it");
 }
 
 TEST(TokenizerJson, RefusesPreTokenizersThatAreNotHere) {
@@ -176,6 +216,10 @@ TEST(TokenizerJson, RefusesPreTokenizersThatAreNotHere) {
   expect(file(sequence(split("[\\S]"), byte_level)), "has \\S within []");
   expect(file(byte_level, "", R"(, "post_processor": {"single": [{"SpecialToken": {"id": "<s>"}}]})"),
          "the first token \"<s>\"");
+  std::string twice = file(byte_level);
+  twice.replace(twice.find("274"), 3, "273");
+  expect(twice, "two added tokens have the id 273");
+  expect(file(byte_level, R"(, "end_of_word_suffix": "</w>")"), "a prefix or suffix of parts of words");
   std::string gap = file(byte_level);
   gap.replace(gap.find("274"), 3, "275");
   expect(gap, "added token \"<|begin of text|>\" is not number 275");

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/tests/support/errors.h"
+
 namespace reprise::io {
 namespace {
 
@@ -15,6 +17,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
+using testing::expect_error;
 using Words = std::vector<std::string>;
 
 TEST(WordSplitter, KeepsTheSpaceWithTheWordAfterIt) {
@@ -45,6 +48,27 @@ TEST(WordSplitter, TakesWordsOfAnyLength) {
   std::string spaces(1000000, ' '), letters(1000000, 'x');
   EXPECT_EQ(words_of(spaces + letters), (Words{spaces.substr(1), " " + letters}));
   EXPECT_EQ(words_of(""), Words{});
+}
+
+// A word of alternatives takes a place on the stack for each of them.
+TEST(WordSplitter, TakesLongWordsOfAlternatives) {
+  const std::string word(200'000, 'a');
+  Words words;
+  WordSplitter({"(?:a|b)+"}).split(word + " " + word, [&](std::string_view piece) {
+    words.emplace_back(piece);
+  });
+  EXPECT_EQ(words, (Words{word, " ", word}));
+}
+
+// By which Oniguruma, as the tokenizers library has it, splits otherwise than PCRE2, or which take characters apart.
+TEST(WordSplitter, RefusesWhatIsReadInDifferentWays) {
+  for (const char* pattern :
+       {"\\w+", "\\W", "\\bx", "\\h", "\\C", "\\X", "\\Kx", "^a", "a$", "(?m)a", "(?s:.)", "(*UCP)a",
+        "[a-z&&[^b]]", "[a[bc]]", "[]a]", "[^]a]", "a{,2}", "[\\S]", "a\\"})
+    expect_error([&] { WordSplitter splitter({pattern}); }, "word_splitter: the pattern ",
+                 "in different ways");
+  for (const char* pattern : {"(a", "a)", "[a", "*"})
+    expect_error([&] { WordSplitter splitter({pattern}); }, "word_splitter: the pattern ");
 }
 
 }  // namespace

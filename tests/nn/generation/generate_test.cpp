@@ -150,6 +150,17 @@ TEST(Generate, ChoosesNoRowThatPadsTheTable) {
   EXPECT_EQ(generate(model, prompts(), {.tokens = 40, .vocab_size = 1000}), all);
 }
 
+// The cache holds what the sequences take, not what the context would.
+TEST(Generate, TakesNoMemoryForPositionsThatNoSequenceHas) {
+  if (!test_device().is_cpu()) GTEST_SKIP() << "counts the memory of the CPU";
+  nn::Llama model({.vocab_size = vocabulary, .context = 1 << 20, .layers = 2, .heads = 2, .width = 16});
+  allocator(test_device()).reset_peaks();
+  const size_t before = allocator(test_device()).stats().allocated;
+  const auto added = generate(model, prompts(), {.tokens = 5});
+  EXPECT_EQ(added.front().size(), 5u);
+  EXPECT_LT(allocator(test_device()).stats().peak_allocated - before, size_t(1) << 20);
+}
+
 TEST(Generate, LeavesTheModelAsItWas) {
   nn::Gpt model = model_of({.context = 16, .layers = 1, .heads = 2, .width = 16, .dropout = 0.5});
   model.train();

@@ -346,5 +346,27 @@ TEST(EvalScope, GivesEachModuleItsOwnModeBack) {
   EXPECT_TRUE(net[0].training());
 }
 
+TEST(EvalScope, KnowsAModuleThatSeveralHave) {
+  struct Half : Module {
+    explicit Half(Module& shared) { register_module("shared", shared); }
+  };
+  struct Pair : Module {
+    BatchNorm1d shared{3};
+    Half left{shared}, right{shared};
+    Pair() {
+      register_module("left", left);
+      register_module("right", right);
+    }
+  } net;
+  for (const bool is_training : {true, false}) {
+    net.train(!is_training);
+    net.shared.train(is_training);
+    { EvalScope scope(net); }
+    EXPECT_EQ(net.shared.training(), is_training);
+    EXPECT_EQ(net.right.training(), !is_training);
+    EXPECT_EQ(net.training(), !is_training);
+  }
+}
+
 }  // namespace
 }  // namespace reprise::nn

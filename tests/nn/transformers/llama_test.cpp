@@ -156,6 +156,9 @@ TEST(Llama, SaysWhatDoesNotFit) {
   odd.width = 20;  // heads of 5 channels
   expect_error([&] { Llama model(odd); },
                {"Llama: a width of 20 does not give each of 4 heads an even number"});
+  LlamaOptions endless = small();
+  endless.context = 1'000'000'000;
+  expect_error([&] { Llama model(endless); }, {"Llama: a context of 1000000000; at most 16777216 positions"});
   LlamaOptions shared = small();
   shared.kv_heads = 3;
   expect_error([&] { Llama model(shared); }, {"Llama: 4 heads cannot share 3 of keys and values"});
@@ -184,9 +187,10 @@ TEST(RopeScaling, IsWrittenAndReadBack) {
   for (const char* text : {"none", "linear:4", "llama3:8:1:4:8192", "llama3:32:0.5:4.5:2048"})
     EXPECT_EQ(to_string(parse_rope_scaling(text)), text);
   for (const char* text : {"", "yarn:4", "linear", "linear:", "linear:x", "linear:1:2", "llama3:8:1:4",
-                           "none:1", "llama3:8:1:4:0", "llama3:8:1:4:8192:"})
+                           "none:1", "llama3:8:1:4:0", "llama3:8:1:4:2000000000", "llama3:8:1:4:8192:"})
     expect_error([&] { parse_rope_scaling(text); }, {"rope_scaling: ", "is not none, linear:FACTOR"});
-  for (const char* text : {"linear:0", "linear:-1", "llama3:8:4:4:8192", "llama3:8:0:4:8192"}) {
+  for (const char* text : {"linear:0", "linear:-1", "linear:inf", "llama3:8:4:4:8192", "llama3:8:0:4:8192",
+                           "llama3:8:1:inf:8192"}) {
     LlamaOptions options = small();
     options.rope_scaling = parse_rope_scaling(text);
     expect_error([&] { Llama model(options); }, {"Llama: rope_scaling"});
