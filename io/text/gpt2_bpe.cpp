@@ -1,19 +1,12 @@
 // Encoding and decoding.
 #include "reprise/io/text/gpt2_bpe.h"
 
-#include <unordered_map>
-
 #include "reprise/core/error.h"
 #include "reprise/io/text/nfc.h"
+#include "reprise/io/text/remembered_words.h"
 #include "reprise/io/utf8.h"
 
 namespace reprise::io {
-namespace {
-
-// Longer words hardly ever come twice.
-constexpr size_t longest_remembered = 64;
-
-}  // namespace
 
 void Gpt2Bpe::append_word(std::string_view word, std::vector<int32_t>& ids) const {
   std::vector<int32_t> bytes;
@@ -35,27 +28,18 @@ void Gpt2Bpe::append_text(std::string_view text, std::vector<int32_t>& ids) cons
 }
 
 void Gpt2Bpe::append_words(std::string_view text, std::vector<int32_t>& ids) const {
-  // Words met before, as ranges of `ids`: nothing is copied and nothing outlives the call.
-  std::unordered_map<std::string_view, std::pair<size_t, size_t>> known;
+  RememberedWords known;
   splitter_.split(text, [&](std::string_view word) {
     if (const int32_t whole = whole_words_ ? whole_words_->find(word) : -1; whole >= 0) {
       ids.push_back(whole);
       return;
     }
-    if (word.size() > longest_remembered) return append_word(word, ids);
-    auto [entry, is_new] = known.try_emplace(word, ids.size(), 0);
-    auto& [first, count] = entry->second;
-    if (is_new) {
-      append_word(word, ids);
-      count = ids.size() - first;
-    } else {
-      for (size_t i = first; i < first + count; ++i) ids.push_back(ids[i]);
-    }
+    known.append(word, ids, [&](std::string_view one, std::vector<int32_t>& to) { append_word(one, to); });
   });
 }
 
 std::vector<int32_t> Gpt2Bpe::encode(std::string_view text, const TextOrigin& origin) const {
-  check_utf8(text, origin, "gpt2_bpe");
+  check_utf8(text, origin, "bpe");
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3);
   append_text(text, ids);
@@ -63,9 +47,9 @@ std::vector<int32_t> Gpt2Bpe::encode(std::string_view text, const TextOrigin& or
 }
 
 std::vector<int32_t> Gpt2Bpe::encode_with_special(std::string_view text, const TextOrigin& origin) const {
-  check(end_of_text_.has_value(), "gpt2_bpe: the vocabulary has no <|endoftext|>");
+  check(end_of_text_.has_value(), "bpe: the vocabulary has no <|endoftext|>");
   const std::string_view end_of_text_mark = tokens_[size_t(*end_of_text_)];
-  check_utf8(text, origin, "gpt2_bpe");
+  check_utf8(text, origin, "bpe");
   std::vector<int32_t> ids;
   for (size_t mark = 0; mark != std::string_view::npos;) {
     mark = text.find(end_of_text_mark);
@@ -78,7 +62,7 @@ std::vector<int32_t> Gpt2Bpe::encode_with_special(std::string_view text, const T
 }
 
 std::string Gpt2Bpe::decode(std::span<const int32_t> ids) const {
-  check_ids(ids, vocab_size(), "gpt2_bpe");
+  check_ids(ids, vocab_size(), "bpe");
   std::string text;
   for (int32_t id : ids) text += tokens_[size_t(id)];
   return text;

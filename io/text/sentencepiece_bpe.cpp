@@ -1,18 +1,17 @@
 #include "reprise/io/text/sentencepiece_bpe.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "reprise/core/error.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/file.h"
+#include "reprise/io/text/remembered_words.h"
 #include "reprise/io/utf8.h"
 
 namespace reprise::io {
 namespace {
 
 constexpr std::string_view space_mark = "\u2581";
-constexpr size_t longest_remembered = 64;  // bytes of a word; longer ones hardly ever come twice
 
 std::string byte_token(int byte) {
   constexpr char digits[] = "0123456789ABCDEF";
@@ -85,23 +84,11 @@ std::vector<int32_t> SentencePieceBpe::encode(std::string_view text, const TextO
     append_word(marked, ids);
     return ids;
   }
-  std::unordered_map<std::string_view, std::pair<size_t, size_t>>
-      known;  // words met before, as ranges of `ids`
+  RememberedWords known;
   for (size_t at = 0, next = 0; at < marked.size(); at = next) {
     next = next_word(marked, at);
-    const std::string_view word = std::string_view(marked).substr(at, next - at);
-    if (word.size() > longest_remembered) {
-      append_word(word, ids);
-      continue;
-    }
-    auto [entry, is_new] = known.try_emplace(word, ids.size(), 0);
-    auto& [first, count] = entry->second;
-    if (is_new) {
-      append_word(word, ids);
-      count = ids.size() - first;
-    } else {
-      for (size_t i = first; i < first + count; ++i) ids.push_back(ids[i]);
-    }
+    known.append(std::string_view(marked).substr(at, next - at), ids,
+                 [&](std::string_view word, std::vector<int32_t>& to) { append_word(word, to); });
   }
   return ids;
 }
