@@ -1,8 +1,9 @@
-// Numbers written in text, read alike under every locale.
+// Numbers in text, read and written alike under every locale.
 #pragma once
 
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace reprise {
@@ -14,6 +15,12 @@ std::optional<Number> number_in(std::string_view text) {
   const char* end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, value);
   return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+}
+
+/// The shortest decimal that reads back as `value`.
+inline std::string shortest(double value) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
 }  // namespace reprise

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "reprise/io/json.h"
-
 namespace reprise::data {
 
 void Crop::apply(io::Image& image, Draws& draws, TransformScratch& scratch) const {
@@ -34,7 +32,5 @@ void cut(io::Image& image, const io::Box& box) {
     std::memmove(to, image.row(box.top + y) + box.left * image.channels, bytes);
   image.resize(box.height, box.width, image.channels);
 }
-
-std::string shortest(double value) { return io::json_number(value); }
 
 }  // namespace reprise::data

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "reprise/core/number_in.h"
 #include "reprise/data/draws.h"
 #include "reprise/io/images/image.h"
 #include "reprise/kernels/image/resample.h"
@@ -66,8 +67,5 @@ TensorView view_of(io::Image& image, const io::Box& box);
 
 /// Cuts `image` to a box that lies inside it.
 void cut(io::Image& image, const io::Box& box);
-
-/// A number as descriptions write it: the shortest decimal that reads back as it.
-std::string shortest(double value);
 
 }  // namespace reprise::data

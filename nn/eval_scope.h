@@ -16,7 +16,8 @@ class EvalScope {
  public:
   /// The model has to outlive the scope. What is made inside cannot be saved for backward later (InferenceMode).
   explicit EvalScope(Module& model) {
-    visit(model);
+    std::set<Module*> seen;
+    visit(model, seen);
     model.eval();
   }
   ~EvalScope() {
@@ -27,13 +28,12 @@ class EvalScope {
 
  private:
   // Each module once, behind all below it: one may be a child of several.
-  void visit(Module& module) {
-    if (!seen_.insert(&module).second) return;
-    for (const auto& [name, child] : module.named_children()) visit(*child);
+  void visit(Module& module, std::set<Module*>& seen) {
+    if (!seen.insert(&module).second) return;
+    for (const auto& [name, child] : module.named_children()) visit(*child, seen);
     modes_.emplace_back(&module, module.training());
   }
 
-  std::set<Module*> seen_;
   std::vector<std::pair<Module*, bool>> modes_;
   InferenceMode inference_;
 };

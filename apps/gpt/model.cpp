@@ -61,6 +61,19 @@ void check_described(const LanguageModelOptions& described, const nn::NamedTenso
   expect("context and width", shape_of("wpe.weight"), {gpt.context, gpt.width});
 }
 
+// Of the tokenizer beside weights; empty: there is none.
+std::string tokenizer_folder(const std::string& weights) {
+  std::error_code none;
+  const fs::path folder =
+      fs::is_directory(weights, none) ? fs::path(weights) : fs::path(weights).parent_path();
+  for (const fs::path& own : {fs::path(run_folder_of(weights) + "/tokenizer"), folder / "tokenizer"})
+    if (io::exists(own)) return own;
+  const auto has = [&](const char* name) { return io::exists(folder / name); };
+  const bool is_bpe =
+      (has("vocab.json") && has("merges.txt")) || has("tokenizer.json");  // as Hugging Face has them
+  return is_bpe ? folder.string() : "";
+}
+
 }  // namespace
 
 LanguageWeights read_language_weights(const std::string& from, int64_t told_heads) {
@@ -110,15 +123,11 @@ std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder) {
   return io::exists(folder) ? io::load_tokenizer(folder) : nullptr;
 }
 
+bool has_tokenizer_beside(const std::string& weights) { return !tokenizer_folder(weights).empty(); }
+
 std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights) {
-  if (auto tokenizer = saved_tokenizer(run_folder_of(weights))) return tokenizer;
-  std::error_code none;
-  fs::path folder = fs::is_directory(weights, none) ? fs::path(weights) : fs::path(weights).parent_path();
-  if (io::exists(folder / "tokenizer")) return io::load_tokenizer(folder / "tokenizer");
-  const auto has = [&](const char* name) { return io::exists(folder / name); };
-  const bool is_bpe =
-      (has("vocab.json") && has("merges.txt")) || has("tokenizer.json");  // as Hugging Face has them
-  return is_bpe ? io::load_tokenizer(folder) : nullptr;
+  const std::string folder = tokenizer_folder(weights);
+  return folder.empty() ? nullptr : io::load_tokenizer(folder);
 }
 
 LoadedRun load_run(const std::string& run, Device device) {

@@ -30,6 +30,9 @@ void load_weights(const LanguageModel& model, const LanguageModelOptions& option
 /// The tokenizer in a run folder, or null if it has none.
 std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder);
 
+/// Whether a tokenizer lies beside weights, where `tokenizer_beside` looks for it.
+bool has_tokenizer_beside(const std::string& weights);
+
 /// The tokenizer that lies beside weights as `load_weights` takes them: in their run folder, or in their folder or that of the
 /// file; or null.
 std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights);

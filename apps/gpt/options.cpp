@@ -170,7 +170,7 @@ void take_sizes_of_weights(CLI::App& train, const TrainCommand& c) {
       train::under_option("--init-from", [&] { return read_language_weights(from, heads).options; });
   check(!is_given("--model") || options.index() == c.model_options().index(), "--model ", c.model,
         ": the weights of --init-from ", printable(from), " are of a ", kind_of(options));
-  const bool has_tokens = is_token_data(c.data.data) || !c.data.vocab.empty() || tokenizer_beside(from);
+  const bool has_tokens = is_token_data(c.data.data) || !c.data.vocab.empty() || has_tokenizer_beside(from);
   const std::map<std::string, std::string> values = std::visit(
       [&](const auto& o) {
         std::map<std::string, std::string> own = own_sizes(o);

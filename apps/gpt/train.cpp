@@ -57,7 +57,7 @@ std::unique_ptr<io::Tokenizer> known_tokenizer(const TrainCommand& c, bool goes_
 
 void start_from_weights(const TrainCommand& c, const LanguageModel& model, const Corpus& corpus) {
   train::under_option("--init-from", [&] { load_weights(model, c.model_options(), c.init_from); });
-  if (corpus.tokenizer && c.data.vocab.empty() && !tokenizer_beside(c.init_from))
+  if (corpus.tokenizer && c.data.vocab.empty() && !has_tokenizer_beside(c.init_from))
     train::warn(
         "warning: --init-from {}: no tokenizer beside these weights: their ids may be other characters than "
         "those "

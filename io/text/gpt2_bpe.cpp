@@ -30,7 +30,7 @@ void Gpt2Bpe::append_text(std::string_view text, std::vector<int32_t>& ids) cons
 void Gpt2Bpe::append_words(std::string_view text, std::vector<int32_t>& ids) const {
   RememberedWords known;
   splitter_.split(text, [&](std::string_view word) {
-    if (const int32_t whole = whole_words_ ? whole_words_->find(word) : -1; whole >= 0) {
+    if (const int32_t whole = ignores_merges_ ? index_->find(word) : -1; whole >= 0) {
       ids.push_back(whole);
       return;
     }

@@ -51,8 +51,9 @@ class Gpt2Bpe : public Tokenizer {
   WordSplitter splitter_;
   std::unique_ptr<WordSplitter> finder_;                     // of added tokens that are no special ones
   std::map<std::string, int32_t, std::less<>> found_first_;  // their ids
-  std::unique_ptr<TokenIndex> whole_words_;  // of tokens that are words whatever merges there are
-  bool normalizes_ = false;                  // text becomes normal form C first
+  std::unique_ptr<TokenIndex> index_;                        // of tokens_
+  bool ignores_merges_ = false;                              // a word that is a token is that
+  bool normalizes_ = false;                                  // text becomes normal form C first
   std::string file_;  // tokenizer.json, where vocab.json and merges.txt do not say it all
 };
 

@@ -46,12 +46,11 @@ Gpt2Bpe::Gpt2Bpe(const std::string& path) {
   BpeTables tables = read_bpe(parts, path);
   const std::vector<std::string> found_first = std::move(tables.found_first);
   take(std::move(tables), path);
-  const TokenIndex index(tokens_);
-  for (const std::string& token : found_first) found_first_[token] = index.find(token);
+  for (const std::string& token : found_first) found_first_[token] = index_->find(token);
   if (!found_first.empty()) finder_ = std::make_unique<WordSplitter>(std::vector{pattern_of(found_first)});
   splitter_ = WordSplitter(parts.patterns);
-  if (!parts.first_token.empty()) first_token_ = id_of(index, parts.first_token, "the first token", path);
-  if (parts.ignores_merges) whole_words_ = std::make_unique<TokenIndex>(tokens_);
+  if (!parts.first_token.empty()) first_token_ = id_of(*index_, parts.first_token, "the first token", path);
+  ignores_merges_ = parts.ignores_merges;
   normalizes_ = parts.normalizes;
   check(!normalizes_ || has_nfc(), "bpe: ", path,
         ": its normalizer is NFC, for which this build lacks utf8proc (Debian: libutf8proc-dev)");
@@ -61,13 +60,13 @@ Gpt2Bpe::Gpt2Bpe(const std::string& path) {
 void Gpt2Bpe::take(BpeTables tables, const std::string& path) {
   tokens_ = std::move(tables.tokens);
   merges_ = std::move(tables.merges);
-  const TokenIndex index(tokens_);
+  index_ = std::make_unique<TokenIndex>(tokens_);
   for (int byte = 0; byte < 256; ++byte) {
-    byte_ids_[size_t(byte)] = index.find(std::string(1, char(byte)));
+    byte_ids_[size_t(byte)] = index_->find(std::string(1, char(byte)));
     check(byte_ids_[size_t(byte)] >= 0, "bpe: ", path, ": no token for byte ", byte);
   }
   for (const char* mark : {"<|endoftext|>", "<|end_of_text|>"})
-    if (int32_t id = index.find(mark); id >= 0 && !end_of_text_) end_of_text_ = id;
+    if (int32_t id = index_->find(mark); id >= 0 && !end_of_text_) end_of_text_ = id;
 }
 
 void Gpt2Bpe::save(const std::string& folder) const {

@@ -27,7 +27,7 @@ class TokenTable {
   std::vector<uint32_t> begins_;  // of each token in bytes_, and the end of the last
 };
 
-/// Finds ids by bytes; for the time that a tokenizer is loaded.
+/// Finds ids by bytes.
 class TokenIndex {
  public:
   /// `tokens` must outlive this.

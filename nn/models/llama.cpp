@@ -49,11 +49,11 @@ RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, co
   for (int64_t i = 0; i < half; ++i)
     turns.push_back(scaled_turn(std::pow(theta, -2.0 * double(i) / double(head_dim)), scaling));
   const Tensor of_cos = Tensor::empty({positions, half}), of_sin = Tensor::empty({positions, half});
+  auto *cos_of = of_cos.data<float>(), *sin_of = of_sin.data<float>();
   for (int64_t p = 0; p < positions && !NoCompute::is_on(); ++p)
-    for (int64_t i = 0; i < half; ++i) {
-      const double angle = double(p) * turns[size_t(i)];
-      of_cos.data<float>()[p * half + i] = float(std::cos(angle));
-      of_sin.data<float>()[p * half + i] = float(std::sin(angle));
+    for (const double turn : turns) {
+      *cos_of++ = float(std::cos(double(p) * turn));
+      *sin_of++ = float(std::sin(double(p) * turn));
     }
   cosines = register_constant("cosines", of_cos.to(device));
   sines = register_constant("sines", of_sin.to(device));

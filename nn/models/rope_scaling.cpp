@@ -2,7 +2,6 @@
 #include "reprise/nn/models/rope_scaling.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -17,11 +16,6 @@ namespace {
 using Kind = RopeScaling::Kind;
 
 constexpr int64_t most_context = 1'000'000'000;
-
-std::string shortest(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
 
 }  // namespace
 

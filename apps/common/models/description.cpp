@@ -1,7 +1,6 @@
 #include "reprise/apps/common/models/description.h"
 
 #include <algorithm>
-#include <charconv>
 
 namespace reprise::apps {
 
@@ -9,11 +8,6 @@ const std::string& entry_in(const Description& description, const std::string& k
   auto found = description.find(key);
   check(found != description.end(), "its description of the model lacks \"", key, "\"");
   return found->second;
-}
-
-std::string shortest(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
 std::string joined(const std::vector<double>& values) {

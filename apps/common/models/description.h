@@ -30,9 +30,6 @@ Number number_in_entry(const Description& description, const std::string& key) {
   return number_of<Number>(key, entry_in(description, key));
 }
 
-/// The shortest text that reads back as `value`.
-std::string shortest(double value);
-
 /// Numbers with a space between them, as an entry has them; and back: Error unless there is one per channel.
 std::string joined(const std::vector<double>& values);
 std::vector<double> numbers_in(const Description& description, const std::string& key, int64_t channels);
