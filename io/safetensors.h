@@ -35,8 +35,12 @@ class SafetensorsFile {
   Tensor read(std::string_view name) const;
   /// Reads into `into`: contiguous, on the CPU, of the same dtype and shape; Error otherwise.
   void read_into(std::string_view name, const TensorView& into) const;
+  /// Reads the elements from `begin` on, in row-major order, into `into`: contiguous, on the CPU, of the same dtype; Error
+  /// otherwise, or if there are not as many.
+  void read_range_into(std::string_view name, int64_t begin, const TensorView& into) const;
 
  private:
+  void read_elements(const SafetensorInfo& place, int64_t begin, const TensorView& into) const;
   SafetensorInfo info(std::string_view name) const;
 
   File file_;

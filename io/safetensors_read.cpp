@@ -58,17 +58,32 @@ Tensor SafetensorsFile::read(std::string_view name) const {
 
 void SafetensorsFile::read_into(std::string_view name, const TensorView& into) const {
   SafetensorInfo place = info(name);
-  auto where = [&] { return path() + ": tensor " + quote(name); };
   if (into.dtype != place.dtype || into.shape != place.shape) {
-    fail("safetensors: ", where(), " is ", place.dtype, " ", place.shape, ", wanted ", into.dtype, " ",
-         into.shape);
+    fail("safetensors: ", path(), ": tensor ", quote(name), " is ", place.dtype, " ", place.shape,
+         ", wanted ", into.dtype, " ", into.shape);
   }
+  read_elements(place, 0, into);
+}
+
+void SafetensorsFile::read_range_into(std::string_view name, int64_t begin, const TensorView& into) const {
+  SafetensorInfo place = info(name);
+  const int64_t all = numel_of(place.shape), count = into.numel();
+  if (into.dtype != place.dtype || begin < 0 || begin > all || count > all - begin) {
+    fail("safetensors: ", path(), ": tensor ", quote(name), " is ", place.dtype, " ", place.shape,
+         ", wanted ", count, " elements of ", into.dtype, " from ", begin, " on");
+  }
+  read_elements(place, begin, into);
+}
+
+void SafetensorsFile::read_elements(const SafetensorInfo& place, int64_t begin,
+                                    const TensorView& into) const {
+  auto where = [&] { return path() + ": tensor " + quote(place.name); };
   if (into.device != Device::cpu() || !into.is_contiguous()) {
     fail("safetensors: ", where(), ": can be read into contiguous memory of the CPU only");
   }
   auto* bytes = static_cast<uint8_t*>(into.data);
-  auto count = size_t(place.end - place.begin);
-  file_.read_at(data_start_ + place.begin, bytes, count);
+  const size_t element = size_of(place.dtype), count = size_t(into.numel()) * element;
+  file_.read_at(data_start_ + place.begin + size_t(begin) * element, bytes, count);
   if (place.dtype != DType::boolean) return;
   auto* bad = std::find_if(bytes, bytes + count, [](uint8_t byte) { return byte > 1; });
   if (bad == bytes + count) return;

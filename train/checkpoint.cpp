@@ -8,8 +8,8 @@
 #include "reprise/io/folder.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/io/weights.h"
-#include "reprise/train/checkpoint_folder.h"
 #include "reprise/train/manifest.h"
+#include "reprise/train/optimizer_files.h"
 
 namespace reprise::train {
 namespace {
@@ -37,17 +37,12 @@ uint64_t count_in(const std::map<std::string, std::string>& metadata, const std:
   return *value;
 }
 
-void write_parts(const std::string& folder, const Checkpoint& checkpoint) {
+std::map<std::string, std::string> metadata_of(const Checkpoint& checkpoint) {
   std::map<std::string, std::string> metadata{{"step", std::to_string(checkpoint.step)},
                                               {"random_seed", std::to_string(checkpoint.random.seed)},
                                               {"random_offset", std::to_string(checkpoint.random.offset)}};
   for (const auto& [key, value] : checkpoint.model) metadata[model_prefix + key] = value;
-  io::write_safetensors(folder + "/model.safetensors", views(checkpoint.parameters), metadata);
-  io::write_safetensors(folder + "/optimizer.safetensors", views(checkpoint.optimizer));
-  if (!checkpoint.ema.empty()) io::write_safetensors(folder + "/ema.safetensors", views(checkpoint.ema));
-  if (!checkpoint.loss_scale.empty())
-    io::write_safetensors(folder + "/loss_scale.safetensors", views(checkpoint.loss_scale));
-  write_manifest(folder);
+  return metadata;
 }
 
 std::string newest(const std::string& run_folder) {
@@ -58,7 +53,7 @@ std::string newest(const std::string& run_folder) {
 }
 
 // The checkpoint in one folder, with the sizes and checksums of its manifest.
-Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
+Checkpoint read_folder(const std::string& folder, bool with_optimizer, const nn::NamedTensors& own) {
   check_manifest(folder);
   std::string model_path = folder + "/model.safetensors";
   Checkpoint checkpoint{.path = folder};
@@ -74,11 +69,19 @@ Checkpoint read_folder(const std::string& folder, bool with_optimizer) {
   for (const auto& [key, value] : model.metadata())
     if (key.starts_with(model_prefix)) checkpoint.model[key.substr(std::string(model_prefix).size())] = value;
   checkpoint.parameters = read_all(model_path);
-  if (with_optimizer) checkpoint.optimizer = read_all(folder + "/optimizer.safetensors");
+  if (with_optimizer) checkpoint.optimizer = read_optimizer(folder, own);
   if (io::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
   if (with_optimizer && io::exists(folder + "/loss_scale.safetensors"))
     checkpoint.loss_scale = read_all(folder + "/loss_scale.safetensors");
   return checkpoint;
+}
+
+// What the library of file systems throws is an Error here too.
+template <class Body>
+void with_errors(Body&& body) {
+  try {
+    body();
+  } catch (const fs::filesystem_error& error) { fail("checkpoint: ", error.what()); }
 }
 
 // What LATEST holds now, whatever that is; empty without one.
@@ -89,21 +92,59 @@ std::string named_newest(const std::string& run_folder) {
 
 }  // namespace
 
-std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
+NewCheckpoint::NewCheckpoint(const std::string& run_folder, int64_t step) : folder_(run_folder) {
+  with_errors([&] {
+    name_ = folder_.make_name(step);
+    path_ = folder_.begin(name_);
+  });
+}
+
+NewCheckpoint::~NewCheckpoint() {
+  if (!is_finished_) folder_.remove_unfinished();
+}
+
+std::string NewCheckpoint::finish(const std::vector<std::string>& manifests, int keep) {
   check(keep >= 1, "checkpoint: must keep at least one, got ", keep);
-  CheckpointFolder folder(run_folder);
-  try {
-    std::string name = folder.make_name(checkpoint.step), unfinished = folder.begin(name);
-    write_parts(unfinished, checkpoint);
-    folder.finish(unfinished, name);
-    return folder.clean(name, keep);
-  } catch (const Error&) {
-    folder.remove_unfinished();  // on a full disk its bytes are missed
-    throw;
-  } catch (const fs::filesystem_error& error) {
-    folder.remove_unfinished();
-    fail("checkpoint: ", error.what());
-  }
+  with_errors([&] {
+    write_manifest(path_, manifests);
+    folder_.finish(path_, name_);
+  });
+  is_finished_ = true;
+  return folder_.clean(name_, keep);
+}
+
+std::string write_parts(const std::string& folder, const Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  auto write = [&](const char* name, const nn::NamedTensors& tensors, const auto& metadata) {
+    io::write_safetensors(folder + "/" + names.emplace_back(name), views(tensors), metadata);
+  };
+  const std::map<std::string, std::string> none;
+  if (checkpoint.rank == 0) write("model.safetensors", checkpoint.parameters, metadata_of(checkpoint));
+  names.push_back(write_optimizer(folder, checkpoint.optimizer, checkpoint.rank, checkpoint.ranks));
+  if (!checkpoint.ema.empty()) write("ema.safetensors", checkpoint.ema, none);
+  if (!checkpoint.loss_scale.empty()) write("loss_scale.safetensors", checkpoint.loss_scale, none);
+  return manifest_of(folder, names);
+}
+
+std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {
+  NewCheckpoint unfinished(run_folder, checkpoint.step);
+  return unfinished.finish({write_parts(unfinished.path(), checkpoint)}, keep);
+}
+
+void consolidate_checkpoint(const std::string& path, const std::string& out) {
+  check(!io::exists_or_links(out), "consolidate: ", out, " is there already");
+  const Checkpoint checkpoint = load_checkpoint(path, true);
+  check(!fs::is_regular_file(path), "consolidate: ", path, " is a file of weights, not a checkpoint");
+  with_errors([&] {
+    io::make_folders_durable(out);
+    try {
+      write_parts(out, checkpoint);
+      write_manifest(out);
+    } catch (...) {
+      io::remove_flat_folder(out);
+      throw;
+    }
+  });
 }
 
 bool has_checkpoint(const std::string& run_folder) {
@@ -115,18 +156,18 @@ bool has_loss_scale(const std::string& run_folder) {
   return has_checkpoint(run_folder) && io::exists(newest(run_folder) + "/loss_scale.safetensors");
 }
 
-Checkpoint load_checkpoint(const std::string& path, bool with_optimizer) {
+Checkpoint load_checkpoint(const std::string& path, bool with_optimizer, const nn::NamedTensors& own) {
   check(io::exists(path), path, ": no such run, checkpoint or file");
   if (!fs::is_directory(path)) {
     Checkpoint weights{.path = path};
     weights.parameters = io::read_weights(path).tensors;
     return weights;
   }
-  if (io::exists(path + "/model.safetensors")) return read_folder(path, with_optimizer);
+  if (io::exists(path + "/model.safetensors")) return read_folder(path, with_optimizer, own);
   for (;;) {
     std::string named = named_newest(path);
     try {
-      return read_folder(newest(path), with_optimizer);
+      return read_folder(newest(path), with_optimizer, own);
     } catch (const std::exception&) {
       // A training run may have rotated it away meanwhile: then LATEST names a newer one.
       if (named == named_newest(path)) throw;

@@ -3,7 +3,8 @@
 //   DIR/checkpoints/step-00002000/model.safetensors      parameters and buffers; in its metadata the step,
 //   the random
 //                                                        state and what builds the model again
-//                                 optimizer.safetensors  moments and step count
+//                                 optimizer.safetensors  moments and step count; where ranks share them, a file of
+//                                                        each: optimizer-00002-of-00004.safetensors
 //                                 ema.safetensors        if averages are kept
 //                                 loss_scale.safetensors if the loss has a scale
 //                                 manifest.json          name, bytes and CRC-32C of each file above
@@ -15,6 +16,7 @@
 
 #include "reprise/core/random.h"
 #include "reprise/nn/module.h"
+#include "reprise/train/checkpoint_folder.h"
 
 namespace reprise::train {
 
@@ -24,13 +26,39 @@ struct Checkpoint {
   Generator::State random{};
   std::map<std::string, std::string> model{};  ///< what the app needs to build the model again
   nn::NamedTensors parameters{}, optimizer{}, ema{}, loss_scale{};
+  int rank = 0, ranks = 1;  ///< more: `optimizer` is what this rank has of a state that they share
 };
 
-/// Writes a checkpoint, makes it the newest, then removes all but the newest `keep`. A crash at any point
-/// leaves the previous newest one whole. Errors name the path. Once the checkpoint is in place nothing is an
-/// Error: returns what could not be removed, and why; empty if nothing. What this program did not make, and a
-/// checkpoint that a user put a file into, is neither counted nor removed.
+/// A checkpoint on its way: a folder under a name that is none of a checkpoint's, until it is whole.
+class NewCheckpoint {
+ public:
+  /// Makes the folder. Error with the path.
+  NewCheckpoint(const std::string& run_folder, int64_t step);
+  ~NewCheckpoint();  ///< removes it unless it was finished: on a full disk its bytes are missed
+  NewCheckpoint(const NewCheckpoint&) = delete;
+
+  const std::string& path() const { return path_; }
+  /// Makes it the newest, of the files that `manifests` list (write_parts); then removes all but the newest `keep`. A crash at any point leaves the previous newest one whole.
+  /// Errors name the path. Once it is in place nothing is an Error: returns what could not be removed, and why; empty if
+  /// nothing. What this program did not make, and a checkpoint that a user put a file into, is neither counted nor removed.
+  std::string finish(const std::vector<std::string>& manifests, int keep);
+
+ private:
+  const CheckpointFolder folder_;
+  std::string name_, path_;
+  bool is_finished_ = false;
+};
+
+/// Writes what this rank has into the folder of a NewCheckpoint; rank 0 has all that ranks do not share. Returns what the
+/// manifest says of the files.
+std::string write_parts(const std::string& folder, const Checkpoint& checkpoint);
+
+/// A NewCheckpoint, written and finished by one rank. Errors and result as there.
 std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep);
+
+/// Writes the checkpoint at `path`, as load_checkpoint finds it, into the new folder `out` as one process writes it, whatever
+/// ranks it is from. Error if `out` is there.
+void consolidate_checkpoint(const std::string& path, const std::string& out);
 
 /// Whether the run folder has a checkpoint.
 bool has_checkpoint(const std::string& run_folder);
@@ -40,6 +68,7 @@ bool has_loss_scale(const std::string& run_folder);
 
 /// Reads the newest checkpoint of a run folder, one named by its own folder, or (weights only) a file that
 /// `io::read_weights` takes. Error naming what is missing or wrong. `with_optimizer`: sampling and evaluation need no moments.
-Checkpoint load_checkpoint(const std::string& path, bool with_optimizer);
+/// `own`: of the states that it has parts of (Optimizer::own_state_dict), those parts alone are read.
+Checkpoint load_checkpoint(const std::string& path, bool with_optimizer, const nn::NamedTensors& own = {});
 
 }  // namespace reprise::train

@@ -2,7 +2,9 @@
 #include "reprise/train/manifest.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "reprise/core/error.h"
@@ -32,14 +34,12 @@ void check_file(const std::string& path, int64_t bytes, int64_t crc) {
   check(checksum(file) == crc, path, ": damaged: its checksum is not the manifest's");
 }
 
-// The largest that this program writes has three entries.
-constexpr uint64_t largest_manifest = 1 << 16;
+// That of 10,000 ranks, each with a file of its own, is smaller.
+constexpr uint64_t largest_manifest = 1 << 20;
 
-// Calls `entry(name, bytes, checksum)` for each file listed.
+// Calls `entry(name, bytes, checksum)` for each file that `text`, from `path`, lists.
 template <class Entry>
-void read_manifest(const std::string& folder, Entry&& entry) {
-  std::string path = folder + "/" + manifest_name;
-  std::string text = io::read_file(path, largest_manifest);
+void read_entries(const std::string& text, const std::string& path, Entry&& entry) {
   io::JsonReader json(text, path);
   json.object([&](const std::string& name) {
     check(name.find('/') == std::string::npos, path, ": names a file outside its folder: ", quote(name));
@@ -56,18 +56,47 @@ void read_manifest(const std::string& folder, Entry&& entry) {
   json.end();
 }
 
+template <class Entry>
+void read_manifest(const std::string& folder, Entry&& entry) {
+  const std::string path = folder + "/" + manifest_name;
+  read_entries(io::read_file(path, largest_manifest), path, entry);
+}
+
+// By the names of the files: bytes and checksum.
+using Facts = std::map<std::string, std::pair<int64_t, int64_t>>;
+
+std::string text_of(const Facts& all) {
+  std::string text = "{";
+  for (const auto& [name, facts] : all)
+    text += (text.size() > 1 ? ",\n " : "\n ") + io::json_quote(name) + ": [" + std::to_string(facts.first) +
+            ", " + std::to_string(facts.second) + "]";
+  return text + "\n}\n";
+}
+
 }  // namespace
 
-void write_manifest(const std::string& folder) {
-  std::string text = "{";
-  for (const std::string& name : io::names_in(folder)) {
-    if (!name.ends_with(".safetensors")) continue;
-    io::File file = io::File::open(folder + "/" + name);
-    text += text.size() > 1 ? ",\n " : "\n ";
-    text += io::json_quote(name) + ": [" + std::to_string(file.size()) + ", " +
-            std::to_string(checksum(file)) + "]";
+std::string manifest_of(const std::string& folder, const std::vector<std::string>& names) {
+  Facts all;
+  for (const std::string& name : names) {
+    const io::File file = io::File::open(folder + "/" + name);
+    all[name] = {int64_t(file.size()), int64_t(checksum(file))};
   }
-  io::write_file(folder + "/" + manifest_name, text + "\n}\n");
+  return text_of(all);
+}
+
+void write_manifest(const std::string& folder, const std::vector<std::string>& parts) {
+  Facts all;
+  for (const std::string& part : parts)
+    read_entries(part, manifest_name, [&](const std::string& name, int64_t bytes, int64_t crc) {
+      all[name] = {bytes, crc};
+    });
+  io::write_file(folder + "/" + manifest_name, text_of(all));
+}
+
+void write_manifest(const std::string& folder) {
+  std::vector<std::string> names = io::names_in(folder);
+  std::erase_if(names, [](const std::string& name) { return !name.ends_with(".safetensors"); });
+  write_manifest(folder, {manifest_of(folder, names)});
 }
 
 std::vector<std::string> manifest_files(const std::string& folder) {

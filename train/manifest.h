@@ -8,7 +8,11 @@ namespace reprise::train {
 
 inline constexpr const char* manifest_name = "manifest.json";
 
-/// Writes manifest.json for all .safetensors files in `folder`, atomically and durably.
+/// What manifest.json says of some files in `folder`.
+std::string manifest_of(const std::string& folder, const std::vector<std::string>& names);
+/// Writes manifest.json, atomically and durably: all that these say (manifest_of), by the names of the files.
+void write_manifest(const std::string& folder, const std::vector<std::string>& parts);
+/// The same, of all .safetensors files in `folder`.
 void write_manifest(const std::string& folder);
 
 /// The files that the manifest of `folder` lists. Error if it cannot be read.

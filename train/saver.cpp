@@ -47,37 +47,43 @@ int64_t Saver::saved_step() {
   return saved_step_;
 }
 
-bool Saver::wants_another_try(int64_t step) {
-  if (writing_ && writing_->complaint.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-    settle();
-  return failures_ > 0 && step >= next_try_;
+bool Saver::wants_another_try(int64_t step) const { return failures_ > 0 && step >= next_try_; }
+
+bool Saver::is_writing() const {
+  return writing_ && writing_->written.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
 }
 
 void Saver::try_to_save(const Checkpoint& checkpoint) {
   settle();
   check_finite(checkpoint);
-  if (options_.is_async) return write_behind(host_copy(checkpoint));
   try {
-    note_saved(checkpoint.step, save_checkpoint(options_.run_folder, checkpoint, options_.keep));
+    if (options_.is_async) return write_behind(host_copy(checkpoint));
+    note_saved(checkpoint.step, save(checkpoint));
   } catch (const Error& error) { note_failure(checkpoint.step, error); }
+}
+
+std::string Saver::save(const Checkpoint& checkpoint) const {
+  Save save(options_.run_folder, checkpoint.step, options_.keep, options_.group);
+  return save.finish(save.write(checkpoint));
 }
 
 void Saver::write_behind(Checkpoint copy) {
   const int64_t step = copy.step;
-  auto write = [this, copy = std::move(copy), &calls = io::file_calls()] {
+  auto save = std::make_unique<Save>(options_.run_folder, step, options_.keep, options_.group);
+  auto write = [&save = *save, copy = std::move(copy), &calls = io::file_calls()] {
     const io::FileCallsScope scope(calls);
-    return save_checkpoint(options_.run_folder, copy, options_.keep);
+    return save.write(copy);
   };
-  writing_.emplace(Writing{step, std::async(std::launch::async, std::move(write))});
+  std::future<std::string> written = std::async(std::launch::async, std::move(write));
+  writing_.emplace(step, std::move(save), std::move(written));
 }
 
-// Waits for what is being written.
 void Saver::settle() {
   if (!writing_) return;
   Writing done = std::move(*writing_);
   writing_.reset();
   try {
-    note_saved(done.step, done.complaint.get());
+    note_saved(done.step, done.save->finish(done.written.get()));
   } catch (const Error& error) { note_failure(done.step, error); }
 }
 
@@ -90,12 +96,20 @@ void Saver::note_saved(int64_t step, const std::string& complaint) {
   last_complaint_ = complaint;
 }
 
+// Within a catch: the end of all ranks is no save to try again.
 void Saver::note_failure(int64_t step, const Error& error) {
+  if (dynamic_cast<const distributed::DistributedError*>(&error)) throw;
   if (failures_ == 0)
     tell_(detail::join("step ", step, " is not saved, which is tried again: ", error.what()));
   // The growing distance keeps a disk that stays full from taking up the time of training.
   next_try_ = step + std::min(most_steps_between_tries, int64_t(1) << std::min<int64_t>(failures_, 6));
   ++failures_;
+}
+
+// Where this one's part was well, the rank at fault ends the run.
+void Saver::hear_of_other_rank(const Error& error) const {
+  const auto* failed = dynamic_cast<const SaveError*>(&error);
+  if (failed && failed->rank() != options_.group->rank()) options_.group->barrier();
 }
 
 void Saver::save_last(const Checkpoint& checkpoint) {
@@ -104,8 +118,9 @@ void Saver::save_last(const Checkpoint& checkpoint) {
   auto wait = std::chrono::duration<double>(options_.retry_seconds);
   for (int left = last_tries - 1;; --left, wait *= 2) {
     try {
-      return note_saved(checkpoint.step, save_checkpoint(options_.run_folder, checkpoint, options_.keep));
-    } catch (const Error& error) {
+      return note_saved(checkpoint.step, save(checkpoint));
+    } catch (const distributed::DistributedError&) { throw; } catch (const Error& error) {
+      if (left == 0) hear_of_other_rank(error);
       check(left > 0, "train: step ", checkpoint.step, " is not saved, after ", last_tries,
             " tries: ", error.what(), "; ", newest());
       if (failures_++ == 0)

@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "reprise/train/checkpoint.h"
+#include "reprise/train/save.h"
 
 namespace reprise::train {
 
@@ -16,6 +18,8 @@ struct SaverOptions {
   double retry_seconds = 0.25;  ///< before the second try of the last save; each later wait is twice as long
   /// A copy in host memory is written by a thread of its own while training goes on, one at a time.
   bool is_async = false;
+  /// Of ranks that save together, which make the same calls. Null: this process saves alone.
+  distributed::ProcessGroup* group = nullptr;
 };
 
 class Saver {
@@ -28,7 +32,11 @@ class Saver {
   /// Of the newest checkpoint, once what is being written is there or has failed; -1: nothing is saved.
   int64_t saved_step();
   /// Whether a save is known to have failed that is to be tried again after this step: after 1, 2, 4, ... and at most 64.
-  bool wants_another_try(int64_t step);
+  bool wants_another_try(int64_t step) const;
+  /// Whether the thread of a save is at work. Once it is on no rank, `settle` waits for nothing.
+  bool is_writing() const;
+  /// Waits for what is being written, and puts it in place.
+  void settle();
 
   /// Saves, or begins to; a failure is told, once until a save works again: where a thread writes, by the calls after it.
   /// Waits for the save before it. Error if a tensor is not finite.
@@ -38,14 +46,16 @@ class Saver {
   void save_last(const Checkpoint& checkpoint);
 
  private:
-  // A checkpoint on its way; what could not be removed after it.
+  // What a thread writes: what its save is finished with.
   struct Writing {
     int64_t step;
-    std::future<std::string> complaint;
+    std::unique_ptr<Save> save;
+    std::future<std::string> written;
   };
   void check_finite(const Checkpoint& checkpoint) const;
+  std::string save(const Checkpoint& checkpoint) const;
   void write_behind(Checkpoint copy);
-  void settle();
+  void hear_of_other_rank(const Error& error) const;
   void note_saved(int64_t step, const std::string& complaint);
   void note_failure(int64_t step, const Error& error);
   std::string newest() const;

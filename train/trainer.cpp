@@ -27,6 +27,7 @@
 #include "reprise/train/ranks/rank_times.h"
 #include "reprise/train/ranks/same_state.h"
 #include "reprise/train/run_records.h"
+#include "reprise/train/save.h"
 #include "reprise/train/saver.h"
 
 namespace reprise::train {
@@ -44,9 +45,11 @@ class Trainer {
         step_(first_step),
         parameters_(task.model.parameters()),
         progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
-        saver_({options.run_folder, options.keep, options.retry_seconds,
-                options.save_async.value_or(!parameters_.at(0).device().is_cpu())},
-               first_step > 0 ? first_step : -1, tell()),
+        shared_(share_folder()),
+        saver_(
+            {shared_.path, options.keep, options.retry_seconds,
+             options.save_async.value_or(!parameters_.at(0).device().is_cpu()), shared_.group},
+            first_step > 0 ? first_step : -1, writes() ? tell() : [](const std::string&) {}),
         times_(group_, tell()),
         steps_(task, options, parallel_, scaler, first_step) {
     if (writes()) records_.emplace(options.run_folder, first_step, options.resume, tell());
@@ -66,7 +69,8 @@ class Trainer {
     settle(0);
     whole_.emplace(parallel_);
     whole_->keep();  // the program may use the model
-    if (any_rank(group_, writes() && step_ > first && saver_.saved_step() != step_)) save(true);
+    const bool is_saved = saver_.saved_step() == step_;
+    if (any_rank(group_, writes() && step_ > first && !is_saved)) save(true);
     return writes() ? finish(first) : hear_end(first);
   }
 
@@ -78,8 +82,10 @@ class Trainer {
     while (step_ < end) {
       const Wishes all = agree(group_, {.stops = interrupted(),
                                         .saves = saver_.wants_another_try(step_ + 1),
+                                        .writes = saver_.is_writing(),
                                         .numbers = times_.begin_step()});
       times_.hear(all.numbers);
+      if (!all.writes) saver_.settle();
       if (all.stops) break;
       update();
       follow(first, end, all.saves);
@@ -225,21 +231,45 @@ class Trainer {
     return done;
   }
 
-  // On all ranks: what they share of the optimizer's state goes to rank 0 before it writes anything.
+  // On all ranks: each writes what it has of the optimizer's state, or gives it to rank 0, which alone writes all else.
   void save(bool last) {
     progress_.pause();
-    Checkpoint checkpoint{.step = step_,
-                          .random = default_generator().state(),
-                          .model = task_.description,
-                          .parameters = task_.model.state_dict(),
-                          .optimizer = optim::state_by_name(task_.optimizer.state_dict(), task_.optimizer,
-                                                            task_.model.named_parameters())};
-    check_same_state(group_, step_, task_.model, checkpoint.optimizer, scaler_);
-    if (!writes()) return progress_.resume();
+    const bool together = shared_.group != nullptr;
+    const optim::Optimizer& optimizer = task_.optimizer;
+    Checkpoint checkpoint{
+        .step = step_,
+        .optimizer = optim::state_by_name(together ? optimizer.own_state_dict() : optimizer.state_dict(),
+                                          task_.optimizer, task_.model.named_parameters())};
+    check_same_state(group_, step_, task_.model, together ? whole_state(optimizer) : checkpoint.optimizer,
+                     scaler_);
+    if (together) checkpoint.rank = group_.rank(), checkpoint.ranks = group_.size();
+    if (writes()) add_whole(checkpoint);
+    if (writes() || together) last ? saver_.save_last(checkpoint) : saver_.try_to_save(checkpoint);
+    progress_.resume();
+  }
+
+  // What ranks do not share.
+  void add_whole(Checkpoint& checkpoint) const {
+    checkpoint.random = default_generator().state();
+    checkpoint.model = task_.description;
+    checkpoint.parameters = task_.model.state_dict();
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
     if (scaler_) checkpoint.loss_scale = scaler_->state_dict();
-    last ? saver_.save_last(checkpoint) : saver_.try_to_save(checkpoint);
-    progress_.resume();
+  }
+
+  // The run folder, and the ranks that save into it together.
+  struct Shared {
+    std::string path;
+    distributed::ProcessGroup* group;  // null: rank 0 saves alone
+  };
+  Shared share_folder() {
+    if (!is_shared(task_.optimizer)) return {options_.run_folder, nullptr};
+    const SharedFolder folder = look_for_shared_folder(group_, options_.run_folder);
+    if (folder.blind.empty()) return {folder.path, &group_};
+    if (writes())
+      warn("warning: rank {} does not see {}: to save, rank 0 takes in the optimizer's state of all ranks\n",
+           folder.blind[0], options_.run_folder);
+    return {options_.run_folder, nullptr};
   }
 
   std::function<void(const std::string&)> tell() {
@@ -258,6 +288,7 @@ class Trainer {
   bool checked_ = false;  // that the model knows all layers of the loss
   TensorList parameters_;
   Progress progress_;
+  Shared shared_;
   Saver saver_;
   RankTimes times_;
   LateSteps steps_;
@@ -289,9 +320,16 @@ void check_same_step(distributed::ProcessGroup& group, int64_t first_step) {
           " after step ", int64_t(steps[rank]), ": they do not see the same run folder");
 }
 
+// What this rank has of a state that ranks share: of no more is there room. Conversion takes all of it.
+nn::NamedTensors own_state(Task& task, const TrainerOptions& options) {
+  if (!is_shared(task.optimizer) || options.may_convert) return {};
+  task.optimizer.allocate_state();
+  return optim::state_by_name(task.optimizer.own_state_dict(), task.optimizer, task.model.named_parameters());
+}
+
 int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& options) {
   const std::string& run_folder = options.run_folder;
-  Checkpoint checkpoint = load_checkpoint(run_folder, true);
+  Checkpoint checkpoint = load_checkpoint(run_folder, true, own_state(task, options));
   check(!scaler || !checkpoint.loss_scale.empty() || options.loss_scale_is_given, "resume: ", checkpoint.path,
         " has no loss scale, which f16 needs; say by --init-scale where it begins, such as ",
         options.loss_scale);

@@ -7,6 +7,7 @@
 #include "reprise/core/error.h"
 #include "reprise/distributed/errors.h"
 #include "reprise/distributed/flight/flight.h"
+#include "reprise/train/checkpoint.h"
 #include "reprise/train/output.h"
 
 int main(int argc, char** argv) {
@@ -20,6 +21,10 @@ int main(int argc, char** argv) {
         return run_eval(command.eval);
       case Command::Kind::flight:
         reprise::train::print_text(reprise::distributed::compare_records(command.flown_run + "/flight"));
+        return 0;
+      case Command::Kind::consolidate:
+        reprise::train::consolidate_checkpoint(command.consolidate.run, command.consolidate.out);
+        reprise::train::report("Written: {}\n", command.consolidate.out);
         return 0;
       case Command::Kind::train:
         break;

@@ -136,6 +136,17 @@ void add_flight(CLI::App& app, std::string& run) {
       ->check(not_empty());
 }
 
+void add_consolidate(CLI::App& app, ConsolidateCommand& o) {
+  auto* consolidate = app.add_subcommand(
+      "consolidate", "One file of the optimizer's state from those of several ranks (--zero 1 and above)");
+  consolidate->add_option("RUN", o.run, "Run folder, of any program, or one of its checkpoints")
+      ->required()
+      ->check(not_empty());
+  consolidate->add_option("--out", o.out, "The folder to write the checkpoint into, as one process writes it")
+      ->required()
+      ->check(not_empty());
+}
+
 // What works on two CPU cores in minutes: nanoGPT's small recipe, a little wider.
 TrainCommand default_train() {
   TrainCommand o;
@@ -225,6 +236,7 @@ Command parse_command_line(int argc, char** argv) {
   add_sample(app, command.sample);
   add_eval(app, command.eval);
   add_flight(app, command.flown_run);
+  add_consolidate(app, command.consolidate);
   parse_arguments(app, argc, argv);
   if (app.got_subcommand("train")) {
     command.kind = Command::Kind::train;
@@ -236,7 +248,8 @@ Command parse_command_line(int argc, char** argv) {
   } else {
     for (auto [name, kind] : {std::pair{"sample", Command::Kind::sample},
                               {"eval", Command::Kind::eval},
-                              {"flight", Command::Kind::flight}})
+                              {"flight", Command::Kind::flight},
+                              {"consolidate", Command::Kind::consolidate}})
       if (app.got_subcommand(name)) command.kind = kind;
   }
   return command;

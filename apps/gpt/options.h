@@ -52,11 +52,16 @@ struct EvalCommand : DeviceOptions {
   int64_t context = 0;  ///< tokens the model sees at once; 0: as many as it can
 };
 
+struct ConsolidateCommand {
+  std::string run, out;
+};
+
 struct Command {
-  enum class Kind : uint8_t { train, sample, eval, flight } kind = Kind::train;
+  enum class Kind : uint8_t { train, sample, eval, flight, consolidate } kind = Kind::train;
   TrainCommand train;
   SampleCommand sample;
   EvalCommand eval;
+  ConsolidateCommand consolidate;
   std::string flown_run;                      ///< of flight
   std::map<std::string, std::string> places;  ///< of the options that are from --config
 };

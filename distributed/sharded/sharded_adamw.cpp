@@ -6,6 +6,7 @@
 #include "reprise/distributed/data_parallel/scattered_weights.h"
 #include "reprise/distributed/sharded/gather_weights.h"
 #include "reprise/distributed/sharded/gradient_norm.h"
+#include "reprise/nn/optim/state_range.h"
 
 namespace reprise::distributed {
 
@@ -90,6 +91,22 @@ std::vector<optim::WideParameter> ShardedAdamW::wide_parameters() {
           ", which ranks share; stage 0 keeps them on each");
   });
   return Optimizer::wide_parameters();
+}
+
+nn::NamedTensors ShardedAdamW::own_state_dict() const {
+  if (!is_shared_) return state_dict();
+  NoGrad guard;
+  nn::NamedTensors state;
+  for_each_state([&](const std::string& name, const StateList& list, const Tensor& parameter, size_t place,
+                     const Tensor& own) {
+    const int64_t begin = state_range(list, parameter, owned(parameter, place)).begin;
+    state.emplace_back(optim::range_name({name, begin}), own.contiguous().reshape({own.numel()}));
+    const Shape whole = list.form(parameter, parameter.shape())->shape;
+    state.emplace_back(optim::shape_name(name), Tensor::from(std::vector<int64_t>(whole.begin(), whole.end()),
+                                                             {int64_t(whole.size())}));
+  });
+  for (auto& count : counts()) state.push_back(std::move(count));
+  return state;
 }
 
 // Rank 0 is sent the others' shards.

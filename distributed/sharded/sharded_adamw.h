@@ -43,6 +43,8 @@ class ShardedAdamW final : public optim::AdamW {
   void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
   /// AdamW's; of scattered gradients each rank checks its shards, and all have the same result.
   void check_gradients(const kernels::GradientCheck& check) override;
+  /// Of the state that ranks share, what this one has; no other takes part.
+  nn::NamedTensors own_state_dict() const override;
   /// Bytes of the buffers that weights are gathered in, of the two largest buckets. Empty where nothing is shared.
   std::vector<size_t> step_temporaries() const override;
   /// Error where the digits beside weights of 16 bits are shared.

@@ -210,11 +210,11 @@ std::vector<int64_t> AdamW::updates() const {
   return counts_.defined() ? counts_.to_vector<int64_t>() : updates_;
 }
 
-nn::NamedTensors AdamW::state_dict() const {
-  nn::NamedTensors state = GroupOptimizer::state_dict();
-  state.emplace_back("updates", Tensor::from(updates(), {int64_t(updates_.size())}));
-  if (draws()) state.emplace_back("seed", Tensor::from<int64_t>({int64_t(options_.seed)}, {1}));
-  return state;
+nn::NamedTensors AdamW::counts() const {
+  nn::NamedTensors all = GroupOptimizer::counts();
+  all.emplace_back("updates", Tensor::from(updates(), {int64_t(updates_.size())}));
+  if (draws()) all.emplace_back("seed", Tensor::from<int64_t>({int64_t(options_.seed)}, {1}));
+  return all;
 }
 
 namespace {

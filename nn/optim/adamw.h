@@ -47,14 +47,13 @@ class AdamW : public GroupOptimizer {
   /// What averages follow: master copies, or the parameters with their lower halves (Master::split); else these
   /// themselves.
   std::vector<WideParameter> wide_parameters() override;
-  /// "0.first_moment", "0.second_moment" and so on; "steps", the "updates" of each parameter, and "seed" where numbers
-  /// are drawn.
-  nn::NamedTensors state_dict() const override;
   /// Copies values in. Error, and no change, if names, shapes or dtypes do not fit the parameters, `master` and
   /// `moments`.
   void load_state_dict(const nn::NamedTensors& state) override;
 
  protected:
+  /// "steps", the "updates" of each parameter, and "seed" where numbers are drawn.
+  nn::NamedTensors counts() const override;
   /// The gradient of what this optimizer owns of a parameter that has one, contiguous.
   virtual Tensor owned_gradient(const Tensor& parameter, size_t place) const;
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "reprise/core/number_in.h"
+#include "reprise/nn/optim/state_range.h"
 
 namespace reprise::optim {
 namespace {
@@ -33,6 +34,12 @@ std::vector<Part> parts_of(Optimizer& optimizer, const nn::NamedTensors& paramet
     if (all) parts.push_back(std::move(part));
   }
   return parts;
+}
+
+// The state that some of its elements, or its sizes, are named by.
+std::string whole_of(const std::string& name) {
+  if (const auto range = range_in(name)) return range->state;
+  return shaped_state_in(name).value_or(name);
 }
 
 }  // namespace
@@ -69,7 +76,7 @@ nn::NamedTensors state_by_place(const nn::NamedTensors& state, Optimizer& optimi
   nn::NamedTensors by_place;
   std::vector<std::map<size_t, int64_t>> updates(parts.size());
   for (const auto& [name, tensor] : state) {
-    const size_t colon = name.rfind(':');
+    const size_t colon = whole_of(name).rfind(':');
     if (colon == std::string::npos) {
       by_place.emplace_back(name, tensor);
       continue;

@@ -13,6 +13,7 @@
 #include "reprise/core/tensor_set.h"
 #include "reprise/kernels/optimizer/gradient_norm.h"
 #include "reprise/nn/optim/scaled_gradients.h"
+#include "reprise/nn/optim/state_range.h"
 #include "reprise/nn/registration.h"
 
 namespace reprise::optim {
@@ -51,12 +52,6 @@ GroupOptimizer::StateList GroupOptimizer::list_of(Masters& masters) {
       "master", &masters.copies, [](const Tensor& parameter, const Shape& shape) {
         return size_of(parameter.dtype()) == 2 ? std::optional(StateForm{DType::f32, shape}) : std::nullopt;
       }};
-}
-
-size_t GroupOptimizer::first_list(const Tensor& parameter) const {
-  size_t l = 0;
-  while (!state_[l].form(parameter, parameter.shape())) ++l;
-  return l;
 }
 
 ElementRange GroupOptimizer::owned(const Tensor& parameter, size_t) const { return {0, parameter.numel()}; }
@@ -209,25 +204,46 @@ Tensor GroupOptimizer::one_if_finite(const Tensor& found) {
 
 nn::NamedTensors GroupOptimizer::state_dict() const {
   nn::NamedTensors state;
-  for (const StateList& list : state_)
-    for_each([&](const ParameterGroup&, const Tensor& parameter, size_t place) {
-      const Tensor& own = (*list.tensors)[place];
-      if (!own.defined()) return;
-      if (const Tensor whole = whole_state(list, parameter, place, own); whole.defined())
-        state.emplace_back(std::to_string(place) + "." + list.name, whole);
-    });
-  state.emplace_back("steps", Tensor::from<int64_t>({steps()}, {1}));
+  for_each_state([&](const std::string& name, const StateList& list, const Tensor& parameter, size_t place,
+                     const Tensor& own) {
+    if (const Tensor whole = whole_state(list, parameter, place, own); whole.defined())
+      state.emplace_back(name, whole);
+  });
+  for (auto& count : counts()) state.push_back(std::move(count));
   return state;
 }
 
-Tensor GroupOptimizer::part_of_state(const StateList& list, const Tensor& parameter, size_t place,
-                                     const Tensor& whole) const {
+nn::NamedTensors GroupOptimizer::counts() const { return {{"steps", Tensor::from<int64_t>({steps()}, {1})}}; }
+
+std::optional<GroupOptimizer::Given> GroupOptimizer::given_state(const std::map<std::string, Tensor>& state,
+                                                                 const StateList& list,
+                                                                 const Tensor& parameter,
+                                                                 size_t place) const {
   NoGrad guard;
+  const std::string name = std::to_string(place) + "." + list.name;
+  const StateForm form = *list.form(parameter, parameter.shape());
   const ElementRange own = owned(parameter, place), range = state_range(list, parameter, own);
-  return whole.contiguous()
-      .reshape({whole.numel()})
-      .slice(0, range.begin, range.end)
-      .reshape(list.form(parameter, {own.count()})->shape);
+  const Shape own_shape =
+      is_whole(parameter, place) ? form.shape : list.form(parameter, {own.count()})->shape;
+  auto check_form = [&](const auto& entry, const Shape& shape) {
+    check(entry.second.shape() == shape && entry.second.dtype() == form.dtype, "optimizer: state ",
+          entry.first, " is ", entry.second.dtype(), entry.second.shape(), ", its parameter needs ",
+          form.dtype, shape);
+  };
+  if (const auto whole = state.find(name); whole != state.end()) {
+    check_form(*whole, form.shape);
+    if (is_whole(parameter, place)) return Given{whole->second, 1};
+    const Tensor flat = whole->second.contiguous().reshape({whole->second.numel()});
+    return Given{flat.slice(0, range.begin, range.end).reshape(own_shape), 1};
+  }
+  const auto part = state.find(range_name({name, range.begin}));
+  if (part == state.end()) return {};
+  check_form(*part, {range.count()});
+  const auto sizes = state.find(shape_name(name));
+  check(sizes != state.end() && sizes->second.dtype() == DType::i64 &&
+            Shape(sizes->second.to_vector<int64_t>()) == form.shape,
+        "optimizer: state ", part->first, " is not said to be of one of ", form.shape);
+  return Given{part->second.reshape(own_shape), 2};
 }
 
 void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
@@ -242,33 +258,26 @@ void GroupOptimizer::load_state_dict(const nn::NamedTensors& state) {
   std::vector<TensorList> found(state_.size(), TensorList(parameter_count()));
   size_t used = 1;  // "steps"
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    const std::string prefix = std::to_string(place) + ".";
+    std::optional<size_t> first;  // of the lists that this parameter is in
     for (size_t l = 0; l < state_.size(); ++l) {
-      const std::optional<StateForm> form = state_[l].form(parameter, parameter.shape());
-      if (!form) continue;
-      auto it = given.find(prefix + state_[l].name);
-      bool here = it != given.end();
-      const bool expected = given.contains(prefix + state_[first_list(parameter)].name);
-      check(here == expected, "optimizer: the state of parameter ", place, " has one of ",
-            state_[first_list(parameter)].name, " and ", state_[l].name, " without the other");
-      if (!here) continue;
-      check(it->second.shape() == form->shape && it->second.dtype() == form->dtype, "optimizer: state ",
-            it->first, " is ", it->second.dtype(), it->second.shape(), ", its parameter needs ", form->dtype,
-            form->shape);
-      found[l][place] = it->second;
-      ++used;
+      if (!state_[l].form(parameter, parameter.shape())) continue;
+      if (!first) first = l;
+      const std::optional<Given> own = given_state(given, state_[l], parameter, place);
+      check(l == *first || own.has_value() == found[*first][place].defined(),
+            "optimizer: the state of parameter ", place, " has one of ", state_[*first].name, " and ",
+            state_[l].name, " without the other");
+      if (!own) continue;
+      found[l][place] = own->value;
+      used += own->entries;
     }
   });
   check(used == given.size(), "optimizer: the state holds ", given.size() - 1, " tensors, ", used - 1,
         " of them fit the parameters");
   MemoryScope scope(MemoryCategory::optimizer);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    for (size_t l = 0; l < state_.size(); ++l) {
-      Tensor& value = found[l][place];
-      if (!value.defined()) continue;
-      if (!is_whole(parameter, place)) value = part_of_state(state_[l], parameter, place, value);
-      value = value.device() == parameter.device() ? value.clone() : value.to(parameter.device());
-    }
+    for (TensorList& list : found)
+      if (Tensor& value = list[place]; value.defined())
+        value = value.device() == parameter.device() ? value.clone() : value.to(parameter.device());
   });
   for (size_t l = 0; l < state_.size(); ++l) *state_[l].tensors = std::move(found[l]);
   steps_ = step_count;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "reprise/kernels/optimizer/gradient_norm.h"
@@ -82,7 +83,11 @@ class Optimizer {
 
   /// State tensors under names such as "0.first_moment" (the parameter's place in the groups), and "steps".
   virtual nn::NamedTensors state_dict() const = 0;
-  /// Copies values in, to where the parameters are; Error, and no change, if names or shapes do not fit.
+  /// What this rank is to save of it. As state_dict; but of a state that ranks share, such as "0.first_moment", the elements
+  /// that this one has, "0.first_moment:4096" (the first of them), and all its sizes, "0.first_moment:shape".
+  virtual nn::NamedTensors own_state_dict() const { return state_dict(); }
+  /// Copies values in, to where the parameters are: of a state_dict, whatever ranks it is from, or an own_state_dict of this
+  /// rank. Error, and no change, if names or shapes do not fit.
   virtual void load_state_dict(const nn::NamedTensors& state) = 0;
 
  protected:
@@ -160,6 +165,17 @@ class GroupOptimizer : public Optimizer {
   /// The state of a whole parameter, of which `own` is what this optimizer keeps; undefined if it is not to be had here.
   virtual Tensor whole_state(const StateList& list, const Tensor& parameter, size_t place,
                              const Tensor& own) const;
+  /// Of all parameters together: "steps".
+  virtual nn::NamedTensors counts() const;
+  /// Calls body(name, list, parameter, place, own) for each state tensor that there is.
+  template <class Body>
+  void for_each_state(Body&& body) const {
+    for (const StateList& list : state_)
+      for_each([&](const ParameterGroup&, const Tensor& parameter, size_t place) {
+        if (const Tensor& own = (*list.tensors)[place]; own.defined())
+          body(std::to_string(place) + "." + list.name, list, parameter, place, own);
+      });
+  }
   /// Where the state of some elements begins in that of all, in the state's elements, and how many those are.
   static ElementRange state_range(const StateList& list, const Tensor& parameter,
                                   const ElementRange& elements);
@@ -173,10 +189,13 @@ class GroupOptimizer : public Optimizer {
 
  private:
   void check_devices();
-  Tensor part_of_state(const StateList& list, const Tensor& parameter, size_t place,
-                       const Tensor& whole) const;
-  /// The first state that a parameter has, one of which there is.
-  size_t first_list(const Tensor& parameter) const;
+  /// What a state that was saved gives this optimizer, in how many entries; nothing if it gives none.
+  struct Given {
+    Tensor value;
+    size_t entries;
+  };
+  std::optional<Given> given_state(const std::map<std::string, Tensor>& state, const StateList& list,
+                                   const Tensor& parameter, size_t place) const;
 
   std::vector<StateList> state_;
   Tensor counted_;  // i64 on the device: updates beside steps_ that step_if_finite made; undefined: none

@@ -66,13 +66,17 @@ void OptimizerList::allocate_state() {
   for (Optimizer& optimizer : optimizers_) optimizer.allocate_state();
 }
 
-nn::NamedTensors OptimizerList::state_dict() const {
+nn::NamedTensors OptimizerList::states(nn::NamedTensors (Optimizer::*of_each)() const) const {
   nn::NamedTensors state;
   for (size_t i = 0; i < optimizers_.size(); ++i)
-    for (const auto& [name, tensor] : optimizers_[i].get().state_dict())
+    for (const auto& [name, tensor] : (optimizers_[i].get().*of_each)())
       state.emplace_back(std::to_string(i) + "." + name, tensor);
   return state;
 }
+
+nn::NamedTensors OptimizerList::state_dict() const { return states(&Optimizer::state_dict); }
+
+nn::NamedTensors OptimizerList::own_state_dict() const { return states(&Optimizer::own_state_dict); }
 
 void OptimizerList::load_state_dict(const nn::NamedTensors& state) {
   std::vector<nn::NamedTensors> parts(optimizers_.size()), before;

@@ -38,10 +38,13 @@ class OptimizerList final : public Optimizer {
   int64_t steps() const override { return optimizers_[0].get().steps(); }  ///< those of the first
   /// Names begin with the optimizer's place: "1.0.velocity".
   nn::NamedTensors state_dict() const override;
+  nn::NamedTensors own_state_dict() const override;  ///< the same, of what this rank is to save
   /// Copies values in. Error, and no change in any of them, if names, shapes or dtypes do not fit one.
   void load_state_dict(const nn::NamedTensors& state) override;
 
  private:
+  nn::NamedTensors states(nn::NamedTensors (Optimizer::*of_each)() const) const;
+
   std::vector<std::reference_wrapper<Optimizer>> optimizers_;
 };
 

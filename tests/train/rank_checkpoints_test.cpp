@@ -3,6 +3,7 @@
 // labels: concurrency
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <thread>
 
@@ -29,7 +30,9 @@ struct Start {
   int64_t stop_after = 0;
   int64_t save_every = 2;
   std::function<void(ProcessGroup& group, Task& task)> change{};  ///< what is wrong with a rank
-  io::FileCalls* calls = nullptr;                                 ///< of rank 0
+  io::FileCalls* calls = nullptr;
+  int rank_of_calls = 0;
+  bool save_async = false;
 };
 
 void train_rank(ProcessGroup& group, const Start& start, const std::string& folder) {
@@ -47,7 +50,7 @@ void train_rank(ProcessGroup& group, const Start& start, const std::string& fold
             .validation_loss = [](bool) { return 1.0; }};
   if (start.change) start.change(group, task);
   std::optional<io::FileCallsScope> calls;
-  if (start.calls && group.rank() == 0) calls.emplace(*start.calls);
+  if (start.calls && group.rank() == start.rank_of_calls) calls.emplace(*start.calls);
   train(task,
         {.run_folder = folder,
          .resume = true,
@@ -57,6 +60,7 @@ void train_rank(ProcessGroup& group, const Start& start, const std::string& fold
          .save_every = start.save_every,
          .stop_after = start.stop_after,
          .keep = 100,
+         .save_async = start.save_async,
          .retry_seconds = 0.001},
         parallel);
 }
@@ -89,9 +93,12 @@ std::string folder_of(const std::string& run_folder, int64_t step) {
   return run_folder + "/checkpoints/step-0000000" + std::to_string(step);
 }
 
+// Of some ranks beside those of one process, which has all of the optimizer's state in one file.
 void expect_same_files(const std::string& got, const std::string& want, int64_t step) {
+  TempFolder whole;
+  consolidate_checkpoint(folder_of(got, step), whole / "checkpoint");
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "ema.safetensors", "manifest.json"})
-    EXPECT_TRUE(io::read_file(folder_of(got, step) + "/" + name) ==
+    EXPECT_TRUE(io::read_file(whole / "checkpoint/" + name) ==
                 io::read_file(folder_of(want, step) + "/" + name))
         << name << " of step " << step;
 }
@@ -106,10 +113,53 @@ TEST(ResumeElsewhere, OnOtherRanksAndStagesToTheByte) {
   for (int64_t step = 2; step <= steps; step += 2) expect_same_files(many.path(), one.path(), step);
 }
 
+// Each rank writes its part, and no part is twice as large as another.
+TEST(ShardedCheckpoint, IsAFileOfEachRank) {
+  TempFolder folder;
+  expect_well({.ranks = 4, .stage = 1, .stop_after = 2}, folder.path());
+  EXPECT_FALSE(io::exists(folder_of(folder.path(), 2) + "/optimizer.safetensors"));
+  std::vector<size_t> bytes;
+  for (const char* number : {"1", "2", "3", "4"})
+    bytes.push_back(
+        io::read_file(folder_of(folder.path(), 2) + "/optimizer-0000" + number + "-of-00004.safetensors")
+            .size());
+  const auto [least, most] = std::ranges::minmax(bytes);
+  EXPECT_LT(most, 2 * least);
+  EXPECT_FALSE(io::exists(folder.path() + "/.seen-by-ranks"));
+}
+
+// A thread of each rank writes while training goes on.
+TEST(ShardedCheckpoint, IsWrittenBehindToo) {
+  TempFolder one, two;
+  expect_well({}, one.path());
+  expect_well({.ranks = 2, .stage = 2, .save_every = 1, .save_async = true}, two.path());
+  for (int64_t step = 2; step <= steps; step += 2) expect_same_files(two.path(), one.path(), step);
+}
+
+// A rank whose machine has another disk at that place.
+class BlindCalls : public io::FileCalls {
+ public:
+  int open(const char* path, int flags, mode_t mode) override {
+    if (!std::string(path).ends_with(".seen-by-ranks")) return FileCalls::open(path, flags, mode);
+    errno = ENOENT;
+    return -1;
+  }
+};
+
+TEST(ShardedCheckpoint, OfARankThatDoesNotSeeTheFolderIsWhole) {
+  TempFolder one, two;
+  expect_well({.stop_after = 2}, one.path());
+  BlindCalls calls;
+  expect_well({.ranks = 2, .stage = 2, .stop_after = 2, .calls = &calls, .rank_of_calls = 1}, two.path());
+  EXPECT_TRUE(io::exists(folder_of(two.path(), 2) + "/optimizer.safetensors"));
+  expect_same_files(two.path(), one.path(), 2);
+}
+
 // Fails so many renames from some one on: a checkpoint is put in place by one, and LATEST by another.
 class FailingRenames : public io::FileCalls {
  public:
   FailingRenames(int first, int count) : first_(first), count_(count) {}
+  int seen() const { return seen_; }
   int rename(const char* from, const char* to) override {
     const bool is_ours = std::string(to).find("/checkpoints/") != std::string::npos;
     if (!is_ours || ++seen_ < first_ || seen_ >= first_ + count_) return FileCalls::rename(from, to);
@@ -131,6 +181,32 @@ TEST(SaveVote, ASaveThatFailsIsTriedAgainAndTheOthersGoOn) {
     EXPECT_EQ(load_checkpoint(folder.path(), true).step, steps);
     expect_same_files(folder.path(), one.path(), steps);
   }
+}
+
+// Renames of another rank: of its file, once per save.
+TEST(SaveVote, AnotherRanksFailureIsASaveThatFails) {
+  TempFolder one, two;
+  expect_well({}, one.path());
+  FailingRenames calls(2, 1);
+  expect_well({.ranks = 2, .stage = 2, .calls = &calls, .rank_of_calls = 1}, two.path());
+  EXPECT_EQ(calls.seen(), 5) << "the second is tried again after the step that follows";
+  expect_same_files(two.path(), one.path(), steps);
+  EXPECT_FALSE(io::exists(folder_of(two.path(), 4)));
+  EXPECT_TRUE(io::exists(folder_of(two.path(), 5)));
+}
+
+TEST(SaveVote, OfAnotherRanksFullDiskTheOldCheckpointLoads) {
+  TempFolder one, full;
+  expect_well({}, one.path());
+  FailingRenames calls(3, 1000);
+  const std::vector<std::string> errors =
+      run({.ranks = 2, .stage = 1, .calls = &calls, .rank_of_calls = 1}, full.path());
+  EXPECT_EQ(errors[1].find("train: step 8 is not saved, after 5 tries: rank 1: rename: "), 0u) << errors[1];
+  EXPECT_EQ(errors[0].find("told: "), 0u) << errors[0];
+  EXPECT_NE(errors[0].find("step 8 is not saved, after 5 tries: rank 1: rename: "), std::string::npos)
+      << errors[0];
+  EXPECT_EQ(load_checkpoint(full.path(), true).step, 4);
+  expect_same_files(full.path(), one.path(), 4);
 }
 
 TEST(SaveVote, OfADiskThatStaysFullTheOldCheckpointLoads) {

@@ -4,14 +4,15 @@ namespace reprise::train {
 
 Wishes agree(distributed::ProcessGroup& group, const Wishes& mine) {
   if (group.size() == 1) return mine;
-  std::vector<double> word = {double(mine.stops), double(mine.saves)};
+  std::vector<double> word = {double(mine.stops), double(mine.saves), double(mine.writes)};
   word.insert(word.end(), mine.numbers.begin(), mine.numbers.end());
   const std::vector<double> words = of_all_ranks(group, word, "control word");
   Wishes agreed;
   for (auto own = words.begin(); own != words.end(); own += std::ptrdiff_t(word.size())) {
     agreed.stops = agreed.stops || own[0] != 0;
     agreed.saves = agreed.saves || own[1] != 0;
-    agreed.numbers.insert(agreed.numbers.end(), own + 2, own + std::ptrdiff_t(word.size()));
+    agreed.writes = agreed.writes || own[2] != 0;
+    agreed.numbers.insert(agreed.numbers.end(), own + 3, own + std::ptrdiff_t(word.size()));
   }
   return agreed;
 }

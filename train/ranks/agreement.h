@@ -13,6 +13,7 @@ namespace reprise::train {
 struct Wishes {
   bool stops = false;             ///< end here
   bool saves = false;             ///< save after the step
+  bool writes = false;            ///< a checkpoint, still
   std::vector<double> numbers{};  ///< as many of each rank; then those of rank 0 first
 };
 Wishes agree(distributed::ProcessGroup& group, const Wishes& mine);

@@ -1,7 +1,10 @@
 #include "reprise/train/ranks/same_state.h"
 
+#include <algorithm>
+
 #include "reprise/distributed/data_parallel/same_on_ranks.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/nn/optim/state_range.h"
 
 namespace reprise::train {
 
@@ -11,9 +14,17 @@ uint32_t weights_crc(const nn::Module& model) {
   return crc;
 }
 
+bool is_shared(optim::Optimizer& optimizer) {
+  return std::ranges::any_of(optimizer.parts(), [](const auto& part) {
+    const auto* adamw = dynamic_cast<const distributed::ShardedAdamW*>(part.second);
+    return adamw && adamw->is_shared();
+  });
+}
+
 nn::NamedTensors whole_state(const optim::Optimizer& optimizer) {
-  const auto* adamw = dynamic_cast<const distributed::ShardedAdamW*>(&optimizer);
-  return adamw && adamw->is_shared() ? nn::NamedTensors() : optimizer.state_dict();
+  nn::NamedTensors state = optimizer.own_state_dict();
+  std::erase_if(state, [](const auto& entry) { return optim::range_in(entry.first).has_value(); });
+  return state;
 }
 
 void check_same_state(distributed::ProcessGroup& group, int64_t step, const nn::Module& model,

@@ -14,7 +14,10 @@ constexpr int64_t compare_ranks_every = 1000;
 /// CRC-32C of what model.safetensors holds: parameters and buffers, in the order of the model. The same on any number of ranks.
 uint32_t weights_crc(const nn::Module& model);
 
-/// The state of an optimizer, or nothing where ranks share it: whole tensors alone can be compared.
+/// Whether ranks share some of its state: each has a part alone.
+bool is_shared(optim::Optimizer& optimizer);
+
+/// The state of an optimizer that each rank has.
 nn::NamedTensors whole_state(const optim::Optimizer& optimizer);
 
 /// Compares parameters and buffers of the model, state of the optimizer and, if there is one, of the loss scale. All ranks

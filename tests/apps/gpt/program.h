@@ -19,6 +19,7 @@
 #include "reprise/io/run_log.h"
 #include "reprise/tests/apps/built_programs.h"
 #include "reprise/tests/io/temp_folder.h"
+#include "reprise/train/checkpoint.h"
 
 namespace reprise::testing {
 
@@ -138,10 +139,16 @@ inline std::string newest_checkpoint(const std::string& run_folder) {
   return run_folder + "/checkpoints/" + name.substr(0, name.find('\n'));
 }
 
-/// Expects the newest checkpoints of two runs to hold the same files with the same bytes.
+/// Expects the newest checkpoints of two runs to hold the same files with the same bytes; where ranks of the first have written
+/// a file each, once it is consolidated.
 inline void expect_same_checkpoints(const std::string& got, const std::string& want) {
   std::string a = newest_checkpoint(got), b = newest_checkpoint(want);
   EXPECT_EQ(std::filesystem::path(a).filename(), std::filesystem::path(b).filename());
+  TempFolder folder;
+  if (!std::filesystem::exists(a + "/optimizer.safetensors")) {
+    train::consolidate_checkpoint(a, folder / "whole");
+    a = folder / "whole";
+  }
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(b)) {
     if (entry.path().extension() != ".safetensors") continue;

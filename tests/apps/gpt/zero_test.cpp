@@ -55,6 +55,21 @@ TEST_F(Zero, GoesOnAtAnotherStageAndCount) {
   expect_same_checkpoints(folder / "part", folder / "whole");
 }
 
+// What ranks have written in a file each, as one process writes it.
+TEST_F(Zero, IsConsolidated) {
+  testing::run(arguments("one", {}));
+  testing::run(arguments("two", {"--ranks", "2", "--zero", "2"}));
+  const std::string out = folder / "whole";
+  testing::run({"consolidate", folder / "two", "--out", out});
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "manifest.json"})
+    EXPECT_TRUE(bytes_of_file(out + "/" + name) ==
+                bytes_of_file(newest_checkpoint(folder / "one") + "/" + name))
+        << name;
+  expect_refused({"consolidate", folder / "two", "--out", out}, {"consolidate: ", out, "is there already"});
+  expect_refused({"consolidate", folder / "none", "--out", folder / "new"}, {"none", "no such run"});
+  expect_refused({"consolidate", folder / "two"}, {"--out is required"});
+}
+
 TEST_F(Zero, OfOneRankIsANote) {
   const std::string text = testing::run(arguments("one", {"--zero", "2"}));
   EXPECT_NE(text.find("Ranks: one, which has nothing to share: --zero 2 is as 0"), std::string::npos) << text;

@@ -1,0 +1,93 @@
+#include "reprise/train/save.h"
+
+#include <filesystem>
+#include <optional>
+#include <random>
+
+#include "reprise/io/atomic_file.h"
+#include "reprise/io/file.h"
+#include "reprise/io/file_calls.h"
+#include "reprise/io/folder.h"
+#include "reprise/train/ranks/agreement.h"
+
+namespace reprise::train {
+namespace {
+
+constexpr char well = '+', failed = '-';
+
+// What `act` gives, or how it fails.
+template <class Act>
+std::string outcome_of(Act&& act) {
+  try {
+    return well + act();
+  } catch (const std::exception& error) { return std::string(1, failed) + error.what(); }
+}
+
+// What was given on each rank; a SaveError on all of them if one has failed.
+std::vector<std::string> outcomes(distributed::ProcessGroup& group, const std::string& mine) {
+  std::vector<std::string> all = group.gather_text(mine);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank][0] != well) throw SaveError(int(rank), all[rank].substr(1));
+    all[rank].erase(0, 1);
+  }
+  return all;
+}
+
+// A file that no other folder has.
+struct Mark {
+  std::string path, text;
+};
+
+Mark make_mark(const std::string& folder) {
+  std::random_device random;
+  std::string text;
+  for (int i = 0; i < 4; ++i) text += std::to_string(random()) + ".";
+  const std::string path = std::filesystem::absolute(folder).lexically_normal();
+  io::write_file(path + "/.seen-by-ranks", text);
+  return {path, text};
+}
+
+}  // namespace
+
+Save::Save(std::string run_folder, int64_t step, int keep, distributed::ProcessGroup* group)
+    : run_folder_(std::move(run_folder)), step_(step), keep_(keep), group_(group) {
+  if (!group) return;
+  folder_ = outcomes(*group, outcome_of([&] {
+    return leads() ? unfinished_.emplace(run_folder_, step).path() : std::string();
+  }))[0];
+}
+
+std::string Save::write(const Checkpoint& checkpoint) {
+  if (group_) return outcome_of([&] { return write_parts(folder_, checkpoint); });
+  unfinished_.emplace(run_folder_, step_);
+  return unfinished_->finish({write_parts(unfinished_->path(), checkpoint)}, keep_);
+}
+
+std::string Save::finish(const std::string& written) {
+  if (!group_) return written;
+  const std::vector<std::string> manifests = outcomes(*group_, written);
+  auto put_in_place = [&] { return leads() ? unfinished_->finish(manifests, keep_) : std::string(); };
+  return outcomes(*group_, outcome_of(put_in_place))[0];
+}
+
+SharedFolder look_for_shared_folder(distributed::ProcessGroup& group, const std::string& folder) {
+  Mark mark;
+  const bool leads = group.rank() == 0;
+  try {
+    if (leads) mark = make_mark(folder);
+  } catch (const std::exception&) {}  // where it cannot be written, nobody sees it
+  mark = {group.gather_text(mark.path)[0], group.gather_text(mark.text)[0]};
+  const std::string path = mark.path + "/.seen-by-ranks";
+  bool sees = leads;
+  try {
+    sees = sees || (!mark.text.empty() && io::exists(path) && io::read_file(path, 4096) == mark.text);
+  } catch (const Error&) { sees = false; }
+  SharedFolder shared{.path = mark.path};
+  const std::vector<double> all = of_all_ranks(group, {double(sees)}, "run folder");
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] == 0) shared.blind.push_back(int(rank));
+  if (leads) io::file_calls().unlink(path.c_str());
+  return shared;
+}
+
+}  // namespace reprise::train

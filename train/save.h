@@ -1,0 +1,55 @@
+// Checkpoints of which each rank writes its part: where ranks share the optimizer's state, none has the room for all of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/distributed/process_group.h"
+#include "reprise/train/checkpoint.h"
+
+namespace reprise::train {
+
+/// A save that one rank could not do its part of.
+class SaveError : public Error {
+ public:
+  SaveError(int rank, const std::string& what)
+      : Error("rank " + std::to_string(rank) + ": " + what), rank_(rank) {}
+  int rank() const { return rank_; }  ///< that rank
+
+ private:
+  int rank_;
+};
+
+/// A checkpoint on its way: one process's, or one of which each rank of a group writes its own `optimizer`.
+class Save {
+ public:
+  /// All ranks of `group` make the same calls; without one this process saves alone. What fails is an Error, of ranks a
+  /// SaveError on all of them, and the checkpoint before stays the newest.
+  Save(std::string run_folder, int64_t step, int keep, distributed::ProcessGroup* group);
+
+  /// Writes what this rank has; alone, it is then in place. On any thread, once. Returns what `finish` is given.
+  std::string write(const Checkpoint& checkpoint);
+  /// Once all ranks have written theirs, it is in place. Returns what save_checkpoint returns.
+  std::string finish(const std::string& written);
+
+ private:
+  bool leads() const { return group_->rank() == 0; }
+
+  const std::string run_folder_;
+  int64_t step_;
+  int keep_;
+  distributed::ProcessGroup* group_;
+  std::optional<NewCheckpoint> unfinished_;  // of rank 0
+  std::string folder_;
+};
+
+/// Where rank 0 has its run folder, if all ranks see it there; else the numbers of those that do not.
+struct SharedFolder {
+  std::string path{};
+  std::vector<int> blind{};
+};
+/// `folder` is rank 0's. All ranks call it.
+SharedFolder look_for_shared_folder(distributed::ProcessGroup& group, const std::string& folder);
+
+}  // namespace reprise::train
