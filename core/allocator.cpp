@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "reprise/core/bytes.h"
 #include "reprise/core/memory_source.h"
 
 namespace reprise {
@@ -219,13 +220,13 @@ void* Allocator::from_system(const MemoryBlock& block, Alike& alike) {
 
 void Allocator::refuse(const MemoryBlock& block, const char* who) const {
   TextStream text;
-  text << "out of memory on " << source_->device() << ": " << block.bytes << " bytes of "
+  text << "out of memory on " << source_->device() << ": " << format_bytes(block.bytes) << " of "
        << name_of(block.category) << " refused by " << who;
-  if (limit_) text << " of " << limit_ << " bytes";
-  text << "; held: " << stats_.allocated << " bytes";
+  if (limit_) text << " of " << format_bytes(limit_);
+  text << "; held: " << format_bytes(stats_.held);
   for (int i = 0; i < memory_category_count; ++i) {
     size_t held = stats_.by_category[size_t(i)];
-    if (held) text << ", " << name_of(MemoryCategory(i)) << ' ' << held;
+    if (held) text << ", " << name_of(MemoryCategory(i)) << ' ' << format_bytes(held);
   }
   throw OutOfMemory(text.str());
 }

@@ -13,10 +13,12 @@ void RecomputeSetting::check_heeded(const RecomputeStrategy& s) const {
   auto heeds = [&](bool does, const auto&... option) {
     check(does, owner_, ": recompute '", to_string(s), "' does not heed ", option...);
   };
-  heeds(s.count == 0 || s.kind == Kind::every || s.kind == Kind::segments, "count ", s.count);
+  heeds(s.count == 0 || s.kind == Kind::every || s.kind == Kind::keep || s.kind == Kind::segments, "count ",
+        s.count);
   heeds(s.layers.empty() || s.kind == Kind::layers, "layers, of which it has ", s.layers.size());
   heeds(s.policy.empty() || s.kind == Kind::selective || s.kind == Kind::offload, "policy '", s.policy, "'");
   heeds(s.memory_budget == 0 || s.kind == Kind::automatic, "memory_budget ", s.memory_budget);
+  heeds(!s.memory_percent || s.kind == Kind::automatic, "memory_percent ", s.memory_percent.value_or(0));
 }
 
 recompute::Plan RecomputeSetting::recompute_plan() const {
@@ -26,7 +28,8 @@ recompute::Plan RecomputeSetting::recompute_plan() const {
 void RecomputeSetting::set_recompute(const RecomputeStrategy& strategy) {
   RecomputeStrategy chosen = strategy;  // it may be this setting's, which the call below forgets
   const bool is_automatic = chosen.kind == Kind::automatic;
-  check(!is_automatic || chosen.memory_budget > 0, owner_, ": recompute 'auto' needs a memory budget");
+  check(!is_automatic || chosen.memory_budget > 0 || chosen.memory_percent, owner_,
+        ": recompute 'auto' needs a memory budget");
   check_heeded(chosen);
   set_recompute(is_automatic ? recompute::plan_none(size()) : recompute::plan_of(chosen, size()),
                 recompute::options_of(chosen));
@@ -43,9 +46,17 @@ void RecomputeSetting::set_recompute(recompute::Plan plan, const CheckpointOptio
 
 recompute::Planned RecomputeSetting::plan(const Tensor& input, size_t budget_bytes,
                                           const recompute::ProfileOptions& options) {
-  recompute::Planned planned = recompute::plan_rotor(profile(input, options), int64_t(budget_bytes));
+  return plan(input, RecomputeStrategy{.kind = Kind::automatic, .memory_budget = budget_bytes}, options);
+}
+
+recompute::Planned RecomputeSetting::plan(const Tensor& input, const RecomputeStrategy& strategy,
+                                          const recompute::ProfileOptions& options) {
+  check(strategy.kind == Kind::automatic, owner_, ": recompute '", to_string(strategy), "' is not planned");
+  const RecomputeStrategy chosen = strategy;  // it may be this setting's, which the call below forgets
+  const recompute::Chain chain = profile(input, options);
+  recompute::Planned planned = recompute::plan_rotor(chain, recompute::budget_of(chosen, chain));
   set_recompute(planned.plan);
-  strategy_ = {.kind = Kind::automatic, .memory_budget = budget_bytes};
+  strategy_ = chosen;
   planned_numel_ = input.numel();
   return planned;
 }
@@ -60,7 +71,7 @@ void RecomputeSetting::plan_if_automatic(const Tensor& input, const Module& mode
   for (const Tensor& parameter : model.parameters())
     for (int i = 0; i < 2 && !has_state; ++i)
       later.push_back(Tensor::empty(parameter.shape(), DType::f32, parameter.device()));
-  plan(input, strategy_.memory_budget, {.gradients = recompute::GradientMemory::held});
+  plan(input, strategy_, {.gradients = recompute::GradientMemory::held});
 }
 
 }  // namespace reprise::nn

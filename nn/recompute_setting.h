@@ -35,6 +35,9 @@ class RecomputeSetting {
   /// it is, so let the optimizer make its state first. Error stating the minimum if there is no such plan.
   recompute::Planned plan(const Tensor& input, size_t budget_bytes,
                           const recompute::ProfileOptions& options = {});
+  /// The same for the budget of an automatic strategy, which may be a percentage.
+  recompute::Planned plan(const Tensor& input, const RecomputeStrategy& strategy,
+                          const recompute::ProfileOptions& options = {});
 
  protected:
   /// `owner`: the class, for messages.

@@ -6,16 +6,18 @@
 #include <algorithm>
 
 #include "reprise/plot/frame.h"
+#include "reprise/plot/labels.h"
 #include "reprise/plot/svg.h"
 
 namespace reprise::plot {
 namespace {
 
-constexpr double width = 1020, height = 420, left = 70, right = 990, top = 16, bottom = 370;
+constexpr double radius = 6, width = 1020, height = 420, left = 70, right = 990, top = 16, bottom = 370;
 
 Frame frame_of(const XyPlot& plot) {
   std::vector<std::pair<double, double>> all = plot.line;
-  for (const XyPoint& point : plot.points) all.emplace_back(point.x, point.y);
+  for (const XyPoint& point : plot.points)
+    for (double y : {point.y, point.least_y, point.most_y}) all.emplace_back(point.x, y);
   double x_high = 0, low = all.empty() ? 0 : all[0].second, high = low;
   for (auto [x, y] : all) {
     x_high = std::max(x_high, x);
@@ -44,10 +46,28 @@ std::string draw(const XyPlot& plot) {
   Frame frame = frame_of(plot);
   std::string out =
       draw_axes(frame, plot.x_name) + svg_text(left + 6, top + 12, plot.y_name) + steps(frame, plot);
+  std::vector<Box> spreads;
+  std::vector<LabelledPoint> points;
   for (const XyPoint& point : plot.points) {
-    double x = frame.px(point.x), y = frame.py(point.y);
-    out += svg_circle(x, y, 6, point.strong ? "fill=\"#1f6feb\"" : "fill=\"#9ec5f5\"", point.title);
-    out += svg_text(x + 10, y + 4, point.label);
+    const double x = frame.px(point.x);
+    points.push_back({x, frame.py(point.y), radius, point.label});
+    spreads.push_back({x - 1, frame.py(point.most_y), x + 1, frame.py(point.least_y)});
+  }
+  const std::vector<PlacedLabel> labels =
+      place_labels(points, {left, top, width, bottom}, {text_box(left + 6, top + 12, plot.y_name)}, spreads);
+  for (size_t i = 0; i < points.size(); ++i) {
+    const double x = points[i].x, y = points[i].y;
+    if (labels[i].is_far) out += svg_line(x, y, labels[i].to_x, labels[i].to_y, "stroke=\"#d0d7de\"");
+  }
+  for (size_t i = 0; i < points.size(); ++i) {
+    const XyPoint& point = plot.points[i];
+    const double x = points[i].x;
+    if (point.most_y > point.least_y)
+      out += svg_line(x, frame.py(point.least_y), x, frame.py(point.most_y), "stroke=\"#6b7682\"");
+    out += svg_circle(x, points[i].y, radius, point.strong ? "fill=\"#1f6feb\"" : "fill=\"#9ec5f5\"",
+                      point.title);
+    out += svg_text(labels[i].x, labels[i].y, point.label,
+                    std::string("text-anchor=\"") + labels[i].anchor + "\"");
   }
   return svg(width, height, out);
 }

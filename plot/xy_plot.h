@@ -9,9 +9,10 @@ namespace reprise::plot {
 
 struct XyPoint {
   double x, y;
-  std::string label;  ///< beside it
+  std::string label;  ///< beside it, where it covers no other one
   std::string title;  ///< under the pointer
   bool strong = false;
+  double least_y = y, most_y = y;  ///< the spread of y: a thin line through the point
 };
 
 struct XyPlot {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "reprise/core/bytes.h"
 #include "reprise/core/memory.h"
 #include "reprise/train/output.h"
 
@@ -62,10 +63,9 @@ void Progress::update(int64_t step, double loss, const std::optional<Validation>
   if (validation) parts.push_back({fmt::format("val {:.4f}", validation->loss), 3});
   if (validation && validation->accuracy)
     parts.push_back({fmt::format("accuracy {:.2f} %", 100 * *validation->accuracy), 3});
-  double memory = double(allocator(device_).stats().peak_reserved);
   parts.insert(parts.end(), {{fmt::format("lr {:.2e}", lr), 4},
                              {fmt::format("{:.0f} {}/s", rate_, unit_), 5},
-                             {"memory " + format_bytes(memory), 6},
+                             {"memory " + format_bytes(allocator(device_).stats().peak_held), 6},
                              {"eta " + format_duration(remaining), 2}});
   terminal_ ? rewrite(parts) : report("{}\n", join(parts));
   shown_step_ = step;
@@ -90,16 +90,6 @@ std::string fit_line(std::vector<LinePart> parts, size_t columns) {
     parts.erase(std::max_element(parts.begin(), parts.end(),
                                  [](const LinePart& a, const LinePart& b) { return a.rank < b.rank; }));
   return join(parts).substr(0, columns);
-}
-
-std::string format_bytes(double bytes) {
-  constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB"};
-  int unit = 0;
-  while (bytes >= 1000 && unit < 4) {
-    bytes /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", bytes, bytes < 10 && unit > 0 ? 1 : 0, units[unit]);
 }
 
 std::string format_duration(double seconds) {

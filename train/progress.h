@@ -52,8 +52,6 @@ class Progress {
   double rate_ = 0;  // a moving average
 };
 
-/// "1.3 GB", "512 kB".
-std::string format_bytes(double bytes);
 /// "1:02:03" or "4:05".
 std::string format_duration(double seconds);
 

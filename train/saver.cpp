@@ -9,6 +9,8 @@
 #include "reprise/core/memory.h"
 #include "reprise/io/file_calls.h"
 #include "reprise/train/finite.h"
+#include "reprise/train/option_error.h"
+#include "reprise/train/phase.h"
 
 namespace reprise::train {
 namespace {
@@ -57,14 +59,17 @@ void Saver::try_to_save(const Checkpoint& checkpoint) {
   settle();
   check_finite(checkpoint);
   try {
-    if (options_.is_async) return write_behind(host_copy(checkpoint));
+    if (options_.is_async)
+      return write_behind(in_phase(Phase::saving, [&] { return host_copy(checkpoint); }));
     note_saved(checkpoint.step, save(checkpoint));
   } catch (const Error& error) { note_failure(checkpoint.step, error); }
 }
 
 std::string Saver::save(const Checkpoint& checkpoint) const {
-  Save save(options_.run_folder, checkpoint.step, options_.keep, options_.group);
-  return save.finish(save.write(checkpoint));
+  return in_phase(Phase::saving, [&] {
+    Save save(options_.run_folder, checkpoint.step, options_.keep, options_.group);
+    return save.finish(save.write(checkpoint));
+  });
 }
 
 void Saver::write_behind(Checkpoint copy) {
@@ -72,7 +77,7 @@ void Saver::write_behind(Checkpoint copy) {
   auto save = std::make_unique<Save>(options_.run_folder, step, options_.keep, options_.group);
   auto write = [&save = *save, copy = std::move(copy), &calls = io::file_calls()] {
     const io::FileCallsScope scope(calls);
-    return save.write(copy);
+    return in_phase(Phase::saving, [&] { return save.write(copy); });
   };
   std::future<std::string> written = std::async(std::launch::async, std::move(write));
   writing_.emplace(step, std::move(save), std::move(written));
@@ -100,7 +105,7 @@ void Saver::note_saved(int64_t step, const std::string& complaint) {
 void Saver::note_failure(int64_t step, const Error& error) {
   if (dynamic_cast<const distributed::DistributedError*>(&error)) throw;
   if (failures_ == 0)
-    tell_(detail::join("step ", step, " is not saved, which is tried again: ", error.what()));
+    tell_(reprise::detail::join("step ", step, " is not saved, which is tried again: ", error.what()));
   // The growing distance keeps a disk that stays full from taking up the time of training.
   next_try_ = step + std::min(most_steps_between_tries, int64_t(1) << std::min<int64_t>(failures_, 6));
   ++failures_;
@@ -120,12 +125,15 @@ void Saver::save_last(const Checkpoint& checkpoint) {
     try {
       return note_saved(checkpoint.step, save(checkpoint));
     } catch (const distributed::DistributedError&) { throw; } catch (const Error& error) {
-      if (left == 0) hear_of_other_rank(error);
-      check(left > 0, "train: step ", checkpoint.step, " is not saved, after ", last_tries,
-            " tries: ", error.what(), "; ", newest());
+      if (left == 0) {
+        hear_of_other_rank(error);
+        detail::throw_as(
+            error, reprise::detail::join("train: step ", checkpoint.step, " is not saved, after ", last_tries,
+                                         " tries: ", error.what(), "; ", newest()));
+      }
       if (failures_++ == 0)
-        tell_(detail::join("step ", checkpoint.step, " is not saved, which is tried ", left,
-                           " times more: ", error.what()));
+        tell_(reprise::detail::join("step ", checkpoint.step, " is not saved, which is tried ", left,
+                                    " times more: ", error.what()));
     }
     std::this_thread::sleep_for(wait);
   }

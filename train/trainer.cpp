@@ -20,6 +20,7 @@
 #include "reprise/train/made_folders.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
+#include "reprise/train/phase.h"
 #include "reprise/train/precision/convert.h"
 #include "reprise/train/progress.h"
 #include "reprise/train/ranks/agreement.h"
@@ -87,7 +88,7 @@ class Trainer {
       times_.hear(all.numbers);
       if (!all.writes) saver_.settle();
       if (all.stops) break;
-      update();
+      in_phase(Phase::step, [&] { update(); });
       follow(first, end, all.saves);
     }
   }
@@ -164,7 +165,7 @@ class Trainer {
     ++step_;
     times_.end_step(values);
     values.emplace_back("units_per_second", progress_.units_per_second());
-    values.emplace_back("peak_bytes", double(memory.stats().peak_allocated));
+    values.emplace_back("peak_bytes", double(memory.stats().peak_held));
     if (recompute::RegionStats replayed = accounting.total(); replayed.replays > 0) {
       values.emplace_back("recompute_seconds", replayed.replay_seconds);
       values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
@@ -199,7 +200,7 @@ class Trainer {
   // False if a signal ended it.
   bool validate(bool whole) {
     return with_averages([&] {
-      validation_ = task_.validation_loss(whole);
+      validation_ = in_phase(Phase::evaluation, [&] { return task_.validation_loss(whole); });
       std::vector<std::pair<std::string, double>> values = {{"val_loss", validation_->loss}};
       if (validation_->accuracy) values.emplace_back("val_accuracy", *validation_->accuracy);
       records_->add(step_, values);
@@ -212,7 +213,8 @@ class Trainer {
     if (!task_.sample) return true;
     progress_.break_line();
     return with_averages([&] {
-      std::string text = about("train: after step " + std::to_string(step_), task_.sample);
+      std::string text = in_phase(
+          Phase::sampling, [&] { return about("train: after step " + std::to_string(step_), task_.sample); });
       report("\n--- sample after step {} ---\n{}\n---\n\n", step_, for_output(text));
       records_->add_sample(step_, text);
     });
@@ -233,6 +235,10 @@ class Trainer {
 
   // On all ranks: each writes what it has of the optimizer's state, or gives it to rank 0, which alone writes all else.
   void save(bool last) {
+    in_phase(Phase::saving, [&] { save_step(last); });
+  }
+
+  void save_step(bool last) {
     progress_.pause();
     const bool together = shared_.group != nullptr;
     const optim::Optimizer& optimizer = task_.optimizer;

@@ -1,67 +1,20 @@
 // What a run says of its memory before its first step, and the batch that fits.
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
-#include "reprise/apps/common/training_run.h"
+#include "reprise/core/bytes.h"
 #include "reprise/core/memory.h"
-#include "reprise/nn/memory/step_memory.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps {
 namespace {
 
-using Kind = RecomputeStrategy::Kind;
-
-constexpr double mib = 1 << 20;
-
-struct Measured {
-  std::string strategy;
-  std::optional<nn::StepMemory> memory;  // none: not even the smallest batch fits
-};
-
-// Without recompute, with two strategies, and with the run's own if it is another one that can be measured.
-std::vector<Measured> measure(const TrainingOptions& o, Device device, const TrainedModel& t) {
-  const RecomputeStrategy own = recompute_strategy(o);
-  std::vector<std::string> strategies = {"none", "selective", "full"};
-  if (own.kind != Kind::automatic && std::ranges::find(strategies, o.recompute) == strategies.end())
-    strategies.push_back(o.recompute);
-  const nn::StepMemoryOptions options{
-      .device = device,
-      .loss = t.loss,
-      .set_recompute = t.set_recompute,
-      .smallest = t.smallest,
-      .sums = o.batch_auto ? 1 : gradient_sums(o, own_share(o)),  // auto may choose to accumulate
-      .optimizer = &t.optimizer};
-  std::vector<Measured> measured;
-  for (const std::string& strategy : strategies) {
-    measured.push_back({strategy, {}});
-    try {
-      measured.back().memory.emplace(nn::measure_step(t.model, options, parse_strategy(strategy)));
-    } catch (const OutOfMemory&) {}  // told by the table
-  }
-  t.set_recompute(own);
-  return measured;
-}
-
-const Measured* find(const std::vector<Measured>& measured, const std::string& strategy) {
-  auto found = std::ranges::find(measured, strategy, &Measured::strategy);
+const MeasuredWay* find(const std::vector<MeasuredWay>& measured, const std::string& strategy) {
+  auto found = std::ranges::find(measured, strategy, &MeasuredWay::strategy);
   return found == measured.end() ? nullptr : &*found;
 }
-
-// "3102.0 (none), 888.0 (full)", of what `number` makes of each that fits.
-template <class Number>
-std::string each(const std::vector<Measured>& measured, Number&& number) {
-  std::string text;
-  for (const Measured& m : measured) {
-    text += text.empty() ? "" : ", ";
-    text += (m.memory ? number(*m.memory) : "too much") + " (" + m.strategy + ")";
-  }
-  return text;
-}
-
-std::string in_mib(double bytes) { return fmt::format("{:.1f}", bytes / mib); }
 
 // Replaces `key = ...` in the text of a config.toml.
 void set_value(std::string& toml, const std::string& key, int64_t value) {
@@ -72,8 +25,8 @@ void set_value(std::string& toml, const std::string& key, int64_t value) {
 }
 
 // `gradients`: bytes of one set of them.
-void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, size_t gradients, int64_t smallest,
-                  const std::string& row) {
+void choose_batch(TrainingOptions& o, const MeasuredWay& own, size_t limit, size_t gradients,
+                  int64_t smallest, const std::string& row) {
   const int64_t fits = own.memory ? own.memory->largest(limit / 10 * 9) : 0,
                 total = o.batch * o.trainer.accumulate;
   check(fits >= smallest, "--batch auto: not even a batch of ", smallest, " fits into ",
@@ -103,7 +56,9 @@ void choose_batch(TrainingOptions& o, const Measured& own, size_t limit, size_t 
 
 void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   t.optimizer.allocate_state();
-  const std::vector<Measured> measured = measure(o, device, t);
+  const std::vector<MeasuredWay> measured =
+      measure_ways(t, device, o.recompute,
+                   o.batch_auto ? 1 : gradient_sums(o, own_share(o)));  // auto may choose to accumulate
   const size_t limit = nn::memory_for_tensors(device);
   double weights = 0, gradients = 0;
   for (const Tensor& x : t.model.parameters()) {
@@ -114,30 +69,25 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   const int64_t sets = std::max<int64_t>(gradient_sums(o, own_share(o)), 1);
   train::report("Memory: weights {}, gradients {}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
                 sets > 1 ? fmt::format("{} x ", sets) : "", in_mib(gradients), in_mib(state), t.row,
-                each(measured, [&](const nn::StepMemory& m) {
+                each_way(measured, [&](const nn::StepMemory& m) {
                   return in_mib((double(m.peak(2 * o.batch)) - double(m.peak(o.batch))) / double(o.batch));
                 }));
   train::report("A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
-                each(measured, [&](const nn::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
-                in_mib(double(limit)), each(measured, [&](const nn::StepMemory& m) {
+                each_way(measured, [&](const nn::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
+                in_mib(double(limit)), each_way(measured, [&](const nn::StepMemory& m) {
                   return std::to_string(m.largest(limit / 10 * 9));
                 }));
-  const Measured* own = find(measured, o.recompute);
+  const MeasuredWay* own = find(measured, o.recompute);
   if (o.batch_auto) {
     check(own, "--batch auto does not go with --recompute ", o.recompute,
           ", which is measured for one batch");
     return choose_batch(o, *own, limit, size_t(gradients), t.smallest, t.row);
   }
   if (!own || (own->memory && own->memory->peak(o.batch) <= limit)) return;
-  std::string fitting;
-  for (const Measured& m : measured)
-    if (m.memory && m.memory->peak(o.batch) <= limit) fitting += (fitting.empty() ? "" : ", ") + m.strategy;
-  const int64_t fits = own->memory ? own->memory->largest(limit / 10 * 9) : 0;
   fail("--batch ", o.batch, ": a step with --recompute ", o.recompute, " is predicted to take more than the ",
        in_mib(double(limit)), " MiB that there are",
        o.memory_limit.empty() ? " (--memory-limit sets another limit)" : "",
-       fitting.empty() ? std::string() : "; --recompute " + fitting + " would fit",
-       fits > 0 ? "; so would --batch " + std::to_string(fits) : std::string());
+       what_fits(measured, o.recompute, o.batch, t.smallest, limit));
 }
 
 }  // namespace reprise::apps

@@ -19,6 +19,7 @@
 #include <typeinfo>
 
 #include "reprise/core/error.h"
+#include "reprise/core/memory.h"
 #include "reprise/core/quote.h"
 #include "reprise/distributed/errors.h"
 #include "reprise/train/output.h"
@@ -40,7 +41,7 @@ std::string explain(const std::system_error& error) {
 
 // Without memory there is none for a message either: this one is written from where it lies.
 int refuse_for_memory(const char* name) {
-  static char reason[] = ": out of memory\n";
+  static char reason[] = ": out of memory; what would have fitted is not known\n";
   iovec parts[] = {{const_cast<char*>(name), std::strlen(name)}, {reason, sizeof reason - 1}};
   ssize_t ignored = ::writev(STDERR_FILENO, parts, 2);
   (void)ignored;  // there is no one left to tell
@@ -97,6 +98,8 @@ int run_program(const char* name, int argc, char** argv, const std::function<int
       return refuse(2, explain(error));
     } catch (const distributed::DistributedError& error) {
       return refuse(error.exit_code(), error.what());
+    } catch (const OutOfMemory& error) {
+      return refuse(2, std::string(error.what()) + unknown_fit);
     } catch (const Error& error) { return refuse(2, error.what()); } catch (const std::system_error& error) {
       return refuse(2, explain(error));
     } catch (const std::exception& error) {

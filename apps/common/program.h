@@ -5,6 +5,9 @@
 
 namespace reprise::apps {
 
+/// What an error of the lack of memory ends with where nothing was measured.
+inline constexpr const char* unknown_fit = "; what would have fitted is not known";
+
 /// Opens /dev/null on those of the descriptors 0 to 2 that are closed, the wrong way round, so that using
 /// them fails: no file of ours can become standard output, and what is written there cannot get into it. Call
 /// it before anything opens a file.
@@ -12,7 +15,8 @@ void open_standard_streams();
 
 /// Runs `body` and returns its exit code; what it throws becomes a line on standard error, "NAME: what is
 /// wrong", and 2 where the caller can react (bad input, a file, memory, the system), 4 or 5 where another rank
-/// failed (DistributedError::exit_code), 1 for a defect of the program. A lack of memory in a function that may not throw is told in the same way, with 2. Line breaks in
+/// failed (DistributedError::exit_code), 1 for a defect of the program. A lack of memory in a function that may not throw is told in the same way, with 2. Where it is not known
+/// what would have fitted, that is said too. Line breaks in
 /// `argv` are shown as \n where a message repeats them.
 int run_program(const char* name, int argc, char** argv, const std::function<int()>& body);
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/rank_watch.h"
 #include "reprise/core/parallel.h"
 #include "reprise/core/quote.h"
@@ -97,8 +98,8 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
         " ranks need Gloo, which this build does not have; sudo apt-get install libgloo-dev, and configure "
         "again");
   check(!o.batch_auto, "--batch auto measures one process; give ", ranks, " ranks a number");
-  check(o.zero < 3 || o.recompute != "auto",
-        "--recompute auto measures blocks on each rank for itself, and with --zero 3 ranks share their "
+  check(o.zero < 3 || !o.recompute.starts_with("auto"), "--recompute ", o.recompute,
+        " measures blocks on each rank for itself, and with --zero 3 ranks share their "
         "weights: name a strategy");
   check_gpus(o, e, ranks);
   if (train.get_option("--accumulate")->count() == 0) cut_rows(train, o, ranks);
@@ -126,6 +127,7 @@ int64_t gradient_sums(const TrainingOptions& o, const distributed::LeafRange& le
 }
 
 bool is_first_rank() { return environment().rank == 0; }
+int rank_count() { return environment().ranks; }
 
 void record_calls(distributed::ProcessGroup& group, const std::string& run_folder, const TrainingOptions& o) {
   if (group.size() == 1) return;
@@ -166,7 +168,7 @@ int on_ranks(const TrainingOptions& o, const std::function<int(distributed::Proc
   try {
     std::optional<RankWatch> watch;
     if (group->size() > 1) watch.emplace(*group);
-    return body(*group);
+    return with_memory_advice_before_steps([&] { return body(*group); });
   } catch (const distributed::DistributedError&) { throw; } catch (const std::exception& error) {
     group->check_alive();
     group->abort(error.what());

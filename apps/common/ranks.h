@@ -25,6 +25,8 @@ Device device_of(const TrainingOptions& options);
 
 /// Whether this process has the terminal and the run folder: rank 0.
 bool is_first_rank();
+/// How many there are, as the launcher says.
+int rank_count();
 
 /// Tells all ranks rank 0's run folder: from now on the calls of each are recorded in its folder flight/, where an earlier record
 /// goes. Where the options say so, what each says on standard error is kept in the folder too, from its first line on. All

@@ -4,9 +4,9 @@
 #include <cstdlib>
 
 #include "reprise/apps/common/ranks.h"
-#include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
+#include "reprise/core/bytes.h"
 #include "reprise/core/device.h"
 #include "reprise/core/number_in.h"
 #include "reprise/io/folder.h"
@@ -19,9 +19,9 @@ namespace {
 
 // Note: --device and --attention are not free, since kernels of two devices round differently.
 const std::set<std::string> free_options = {
-    "--threads",      "--recompute", "--memory-budget", "--memory-limit", "--eval-every",
-    "--eval-batches", "--timeout",   "--peer-timeout",  "--sample-every", "--save-every",
-    "--keep",         "--steps",     "--anomaly",       "--zero",         "--save-async"};
+    "--threads", "--recompute",    "--memory-limit", "--eval-every", "--eval-batches",
+    "--timeout", "--peer-timeout", "--sample-every", "--save-every", "--keep",
+    "--steps",   "--anomaly",      "--zero",         "--save-async"};
 
 bool is_same_device(const OptionChange& change) {
   if (change.option != "--device") return false;
@@ -118,16 +118,13 @@ void add_memory_options(CLI::App& group, TrainingOptions& o) {
                   "Play blocks again in backward instead of keeping what they compute, to the\n"
                   "same bits: none, full (all blocks), selective (only what is cheap of them),\n"
                   "selective:save_attention or :save_matmuls (all but these), every:N (each\n"
-                  "N-th), layers:2,5,8, segments:N (N groups, the last kept), sqrt (of the\n"
-                  "blocks as N), offload (full; inputs wait off the device), with a policy as\n"
-                  "offload:recompute_cheap, or auto (the fastest plan for --memory-budget, which\n"
-                  "is measured first)")
+                  "N-th), keep:N (all but each N-th), layers:2,5,8, segments:N (N groups, the last\n"
+                  "kept), sqrt (of the blocks as N), offload (full; inputs wait off the device),\n"
+                  "with a policy as offload:recompute_cheap, or auto:2GiB: the fastest plan, measured\n"
+                  "first, with which a step takes at most that, with weights, gradients and optimizer\n"
+                  "state; auto:50%: halfway between the least memory and what none takes")
       ->check(parsed_by(parse_strategy));
-  group
-      .add_option("--memory-budget", o.memory_budget,
-                  "With --recompute auto: the most that a training step may take, such as 2GiB,\n"
-                  "with weights, gradients and optimizer state; below the minimum it is refused")
-      ->check(parsed_by(parse_bytes));
+  add_former_option(group, "--memory-budget", "the budget is part of --recompute, as auto:2GiB");
   group.add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB")
       ->check(parsed_by(parse_bytes));
 }

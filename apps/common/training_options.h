@@ -50,9 +50,8 @@ struct TrainingOptions : DeviceOptions {
   bool rank_logs = false;       ///< keep what each rank says on standard error
   bool is_cut = false;          ///< `batch` is what was asked for, cut into one micro-batch per rank
   std::string recompute = "none";
-  std::string memory_budget;  ///< of a training step, for recompute auto
-  std::string memory_limit;   ///< "2GiB"; empty: none
-  std::string resolved;       ///< all options as TOML, for the run folder
+  std::string memory_limit;  ///< "2GiB"; empty: none
+  std::string resolved;      ///< all options as TOML, for the run folder
 };
 
 /// `rows`: what a batch is made of, "Sequences". A program whose default is 0 steps counts in epochs: its own --epochs.

@@ -5,9 +5,10 @@
 #include <iterator>
 
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/run_config.h"
-#include "reprise/apps/common/sizes.h"
+#include "reprise/core/bytes.h"
 #include "reprise/core/memory.h"
 #include "reprise/core/parallel.h"
 #include "reprise/io/atomic_file.h"
@@ -142,16 +143,6 @@ std::optional<train::RunLock> check_folder(const TrainingOptions& o) {
   return train::RunLock(folder, [](const std::string& text) { train::warn("warning: {}\n", text); });
 }
 
-RecomputeStrategy recompute_strategy(const TrainingOptions& o) {
-  RecomputeStrategy strategy = parse_strategy(o.recompute);
-  bool automatic = strategy.kind == RecomputeStrategy::Kind::automatic;
-  check(!automatic || !o.memory_budget.empty(), "--recompute auto needs a --memory-budget, such as 2GiB");
-  check(automatic || o.memory_budget.empty(), "--memory-budget is for --recompute auto, not for ",
-        o.recompute);
-  if (automatic) strategy.memory_budget = parse_bytes(o.memory_budget);
-  return strategy;
-}
-
 namespace {
 
 size_t gradient_bytes(optim::Optimizer& optimizer) {
@@ -166,16 +157,29 @@ size_t gradient_bytes(optim::Optimizer& optimizer) {
 
 void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Optimizer& optimizer,
                      const std::function<Tensor()>& input) {
-  size_t budget = blocks.strategy().memory_budget;
-  if (budget == 0) return;
+  RecomputeStrategy strategy = blocks.strategy();
+  if (strategy.kind != RecomputeStrategy::Kind::automatic) return;
   optimizer.allocate_state();
   const int64_t sums = gradient_sums(o, own_share(o));
   const size_t more = sums > 1 ? size_t(sums - 1) * gradient_bytes(optimizer) : 0;
-  recompute::Planned planned = blocks.plan(
-      input(), budget - std::min(budget, more),
-      {.gradients = sums > 0 ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
-  train::report("Memory: a step is predicted to take {:.1f} MiB of the {:.1f} MiB it may take\n",
-                double(size_t(planned.cost.peak_bytes) + more) / (1 << 20), double(budget) / (1 << 20));
+  const size_t budget = strategy.memory_budget;
+  if (!strategy.memory_percent) strategy.memory_budget -= std::min(budget, more);
+  const auto measured_plan = [&] {
+    return blocks.plan(
+        input(), strategy,
+        {.gradients = sums > 0 ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
+  };
+  recompute::Planned planned;
+  try {
+    planned = measured_plan();
+  } catch (const OutOfMemory& error) {
+    fail(error.what(), unknown_fit, ", as --recompute ", o.recompute, " measures blocks with all of --batch ",
+         o.batch, ", which does not fit; give a smaller one");
+  }
+  train::report(
+      "Memory: a step is predicted to take {} of the {} it may take\n",
+      format_bytes(size_t(planned.cost.peak_bytes) + more),
+      strategy.memory_percent ? o.recompute.substr(o.recompute.find(':') + 1) : format_bytes(budget));
 }
 
 void check_changes(const TrainingOptions& o, const std::set<std::string>& fixed, const DataDifference& data) {
@@ -207,8 +211,8 @@ void keep_config(const TrainingOptions& o, int64_t first_step) {
 void print_run(const TrainingOptions& o, const nn::BlockStack& blocks, Device device, const std::string& rows,
                int64_t first_step) {
   if (blocks.strategy() != RecomputeStrategy())
-    train::report("Recompute: {}: blocks {} (in brackets: played again in backward)\n",
-                  to_string(blocks.strategy()), to_string(blocks.recompute_plan()));
+    train::report("Recompute: {}: blocks {} (in brackets: played again in backward)\n", o.recompute,
+                  to_string(blocks.recompute_plan()));
   if (train::is_pure(train::parse_precision(o.precision)))
     train::report("Precision: {}; master {}, moments {}, main gradients {}\n", o.precision, o.master,
                   o.moments, o.main_gradients);

@@ -51,9 +51,6 @@ std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
 /// it is read. Rank 0 asks for all.
 std::optional<train::RunLock> check_folder(const TrainingOptions& options);
 
-/// The strategy of the options. Error if it needs a memory budget that is not there, or the other way round.
-RecomputeStrategy recompute_strategy(const TrainingOptions& options);
-
 /// Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there. `input`: what
 /// the stack is called with.
 void plan_for_budget(const TrainingOptions& options, nn::BlockStack& blocks, optim::Optimizer& optimizer,

@@ -70,6 +70,14 @@ CLI::Validator above_0_to_1() {
   return number("in (0, 1]", [](double value) { return value > 0 && value <= 1; });
 }
 
+void add_former_option(CLI::App& group, const std::string& name, const std::string& now) {
+  group
+      .add_option_function<std::string>(
+          name, [name, now](const std::string&) { throw CLI::ValidationError(name, now); })
+      ->group("")
+      ->default_str("");
+}
+
 CLI::Validator not_empty() {
   return {[](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); }, ""};
 }

@@ -20,6 +20,8 @@ CLI::Validator probability();  ///< in [0, 1)
 CLI::Validator fraction();     ///< in (0, 1)
 CLI::Validator above_0_to_1();
 CLI::Validator power_of_two();  ///< from 1 to 2^127
+/// An option that was, which is told by its name: "--memory-budget: the budget is part of --recompute, as auto:2GiB".
+void add_former_option(CLI::App& group, const std::string& name, const std::string& now);
 /// What a path has to be.
 CLI::Validator not_empty();
 /// What `parse` does not throw an Error at; its message is the complaint.

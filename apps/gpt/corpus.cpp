@@ -102,7 +102,7 @@ Corpus load_corpus(const DataOptions& options, std::unique_ptr<io::Tokenizer> kn
       if (is_token_data(options.data)) return from_tokens(options, std::move(known));
       check(options.val_data.empty(), "--val-data is for token files; a text is split by --val-fraction");
       return from_text(options, std::move(known));
-    } catch (const std::bad_alloc&) { fail("out of memory reading ", with_size(options.data)); }
+    } catch (const std::bad_alloc&) { throw OutOfMemory("out of memory reading " + with_size(options.data)); }
   });
 }
 

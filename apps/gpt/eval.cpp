@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "reprise/apps/common/config_file.h"
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/gpt/corpus.h"
@@ -51,8 +52,14 @@ int run_eval(const EvalCommand& command) {
         corpus.vocab_size, ", the model of ", run.folder, " one of ", run.model->vocab_size());
   check(command.context <= run.model->context(), "--context ", command.context, ": the model of ", run.folder,
         " sees at most ", run.model->context(), " tokens at once");
-  double loss =
-      evaluate(*run.model, *corpus.validation, {.batch = command.batch, .context = command.context});
+  const int64_t context = command.context > 0 ? command.context : run.model->context();
+  const auto of_rows = [&](int64_t rows) {
+    const Tensor tokens = zeros({rows, context}, DType::i64, device);
+    return cross_entropy((*run.model)(tokens), tokens);
+  };
+  const double loss = with_evaluation_advice(run.model->module(), command.batch, device, of_rows, [&] {
+    return evaluate(*run.model, *corpus.validation, {.batch = command.batch, .context = context});
+  });
   check(std::isfinite(loss), "eval: the loss of ", run.folder, " over ", data.data, " is ", loss,
         ": its weights are not finite, or too large");
   train::print("validation loss {:.4f} nats a token, perplexity {:.2f}, over {} tokens of {}\n", loss,

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/models/language_description.h"
 #include "reprise/apps/common/models/model_size.h"
 #include "reprise/apps/common/ranks.h"
@@ -119,7 +120,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   check(c.data.vocab_size == 0 || c.data.vocab_size >= corpus.vocab_size, "--vocab-size ", c.data.vocab_size,
         ": the data has ", corpus.vocab_size, " tokens");
   c.gpt.vocab_size = corpus.vocab_size;
-  c.gpt.recompute = recompute_strategy(c);
+  c.gpt.recompute = parse_strategy(c.recompute);
   check_fits(c.model_options(), c.batch_auto ? 1 : c.batch, c.gpt.context, device, least_bytes(c));
   manual_seed(uint64_t(c.seed));
   const LanguageModel model(c.model_options(), device);
@@ -165,7 +166,9 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
                        },
                    .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
   auto begin = std::chrono::steady_clock::now();
-  train::TrainingResult result = train::train(task, c.trainer, parallel);
+  const train::TrainingResult result = with_memory_advice(
+      advice_case(c, device), [&] { return trained_model(model, *optimizer); },
+      [&] { return train::train(task, c.trainer, parallel); });
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return finish(c, result, seconds, "reprise-gpt",
                 fmt::format("validation loss {:.4f}", result.validation_loss));

@@ -3,6 +3,7 @@
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/logistic_regression.h"
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/jepa/model.h"
 #include "reprise/apps/jepa/options.h"
@@ -30,8 +31,15 @@ Features features_of(const Network& network, const data::Dataset& images, const 
   for (int64_t i = 0; i < batches.batches(); ++i) {
     data::EvaluationBatches::Batch batch = batches.at(i);
     if (batch.indices.empty()) continue;
-    nn::EvalScope scope(*network.model);
-    parts.push_back(mean((*network.encoder)(batch.images), {1}));
+    const nn::EvalScope scope(*network.model);
+    parts.push_back(with_evaluation_advice(
+        *network.model, batch_size, device,
+        [&](int64_t rows) {
+          Shape shape = batch.images.shape();
+          shape[0] = rows;
+          return mean((*network.encoder)(zeros(shape, DType::f32, device)), {1});
+        },
+        [&] { return mean((*network.encoder)(batch.images), {1}); }));
     labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
   }
   for (const std::string& reason : batches.bad_images()) train::warn("warning: {}\n", reason);

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/jepa/objective.h"
@@ -35,11 +36,11 @@ void tell(const std::string& text) { train::warn("warning: {}\n", text); }
 
 nn::JepaOptions ijepa_options(const TrainCommand& c) {
   nn::JepaOptions o = c.model;
-  o.recompute = recompute_strategy(c);
+  o.recompute = parse_strategy(c.recompute);
   if (!c.recompute_predictor.empty()) {
     o.recompute_predictor = parse_strategy(c.recompute_predictor);
-    check(o.recompute_predictor.kind != RecomputeStrategy::Kind::automatic,
-          "--recompute-predictor auto: a budget is planned for the encoder alone, by --recompute auto");
+    check(o.recompute_predictor.kind != RecomputeStrategy::Kind::automatic, "--recompute-predictor ",
+          c.recompute_predictor, ": a budget is planned for the encoder alone, by --recompute");
   } else if (o.recompute.kind != RecomputeStrategy::Kind::automatic) {
     o.recompute_predictor = o.recompute;
   }
@@ -55,7 +56,7 @@ nn::LeJepaOptions lejepa_options(const TrainCommand& c) {
   o.layers = c.model.layers;
   o.heads = c.model.heads;
   o.drop_path = c.model.drop_path;
-  o.recompute = recompute_strategy(c);
+  o.recompute = parse_strategy(c.recompute);
   check(c.global_views + c.local_views > 1, "--global-views ", c.global_views, " and --local-views ",
         c.local_views, ": the views of an image are compared, so it takes two");
   return o;
@@ -230,7 +231,9 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
 
   train::Task task = task_of(training, pretrained);
   auto begin = std::chrono::steady_clock::now();
-  train::TrainingResult result = train::train(task, c.trainer, training.parallel);
+  const train::TrainingResult result = with_memory_advice(
+      advice_case(c, device), [&] { return training.trained_model(); },
+      [&] { return train::train(task, c.trainer, training.parallel); });
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (group.rank() == 0) keep_bad_images(folder, training.loader->bad_images());
   int code = finish(c, result, seconds, "reprise-jepa",

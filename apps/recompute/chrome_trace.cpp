@@ -14,7 +14,7 @@ std::string process_name(size_t process, const std::string& strategy) {
          ",\"args\":{\"name\":" + io::json_quote("recompute " + strategy) + "}},\n";
 }
 
-std::string slice_event(size_t process, const Slice& slice, const std::string& name) {
+std::string slice_event(size_t process, const nn::StepSlice& slice, const std::string& name) {
   return "{\"ph\":\"X\",\"pid\":" + std::to_string(process) + ",\"tid\":1,\"name\":" + io::json_quote(name) +
          ",\"cat\":\"" + name_of(slice.phase) + "\",\"ts\":" + microseconds(slice.begin) +
          ",\"dur\":" + microseconds(slice.end - slice.begin) +
@@ -32,16 +32,16 @@ std::string memory_event(size_t process, const nn::MemoryPoint& point) {
 
 }  // namespace
 
-std::string chrome_trace(const std::vector<ProfiledStep>& steps) {
+std::string chrome_trace(const std::vector<nn::StepProfile>& steps) {
   std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   for (size_t i = 0; i < steps.size(); ++i) {
-    const ProfiledStep& step = steps[i];
+    const nn::StepProfile& step = steps[i];
     out += process_name(i + 1, step.strategy);
-    for (const Slice& layer : by_layer(step.slices))
-      if (layer.phase != Phase::replay)
+    for (const nn::StepSlice& layer : nn::by_layer(step.slices))
+      if (layer.phase != nn::StepPhase::replay)
         out += slice_event(i + 1, layer, std::string(name_of(layer.phase)) + " " + layer.layer);
-    for (const Slice& slice : step.slices)
-      if (slice.phase != Phase::update)
+    for (const nn::StepSlice& slice : step.slices)
+      if (slice.phase != nn::StepPhase::update)
         out += slice_event(i + 1, slice, slice.name == "region" ? "replay " + slice.layer : slice.name);
     for (const nn::MemoryPoint& point : step.timeline.points()) out += memory_event(i + 1, point);
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "reprise/core/bytes.h"
 #include "reprise/plot/svg.h"
 #include "reprise/plot/xy_plot.h"
 
@@ -12,34 +13,34 @@ namespace reprise::apps::recompute {
 namespace {
 
 // Nothing cheaper needs less memory.
-bool is_best(const std::vector<StrategyResult>& results, const StrategyResult& one) {
-  return std::none_of(results.begin(), results.end(), [&](const StrategyResult& other) {
-    return other.memory.peak_activations < one.memory.peak_activations && other.seconds < one.seconds;
+bool is_best(const std::vector<nn::StrategyCost>& costs, const nn::StrategyCost& one) {
+  return std::none_of(costs.begin(), costs.end(), [&](const nn::StrategyCost& other) {
+    return other.peak_activations < one.peak_activations && other.seconds.median < one.seconds.median;
   });
 }
 
-std::string plot(const std::vector<StrategyResult>& results) {
-  plot::XyPlot plot{"peak of activations + recompute, MiB", "ms per step"};
-  for (const StrategyResult& r : results)
+std::string plot(const std::vector<nn::StrategyCost>& costs) {
+  plot::XyPlot plot{"peak of activations + recompute, MiB", "ms per step, median and least to most"};
+  for (const nn::StrategyCost& c : costs)
     plot.points.push_back(
-        {mib(r.memory.peak_activations), 1e3 * r.seconds, r.strategy,
-         fmt::format("{}: {}, {:.1f} ms", r.strategy, in_mib(r.memory.peak_activations), 1e3 * r.seconds),
-         is_best(results, r)});
+        {mib(c.peak_activations), 1e3 * c.seconds.median, c.strategy,
+         fmt::format("{}: {}, {}", c.strategy, format_bytes(c.peak_activations), in_ms(c.seconds)),
+         is_best(costs, c), 1e3 * c.seconds.least, 1e3 * c.seconds.most});
   return draw(plot);
 }
 
-std::string table(const std::vector<StrategyResult>& results) {
+std::string table(const std::vector<nn::StrategyCost>& costs) {
   std::string out =
       "<table>\n<tr><th>recompute</th><th>peak memory, MiB</th><th>activations, MiB</th><th>held for "
-      "backward, "
-      "MiB</th><th>step, ms</th><th>memory saved, %</th><th>overhead, %</th></tr>\n";
-  for (const StrategyResult& r : results) {
-    out += is_best(results, r) ? "<tr class=\"best\">" : "<tr>";
+      "backward, MiB</th><th>step, ms</th><th>least to most, ms</th><th>memory saved, %</th><th>overhead, "
+      "%</th></tr>\n";
+  for (const nn::StrategyCost& c : costs) {
+    out += is_best(costs, c) ? "<tr class=\"best\">" : "<tr>";
     for (const std::string& text :
-         {plot::escaped(r.strategy), plot::number(mib(r.memory.peak)),
-          plot::number(mib(r.memory.peak_activations)), plot::number(mib(r.memory.held)),
-          plot::number(1e3 * r.seconds), plot::number(saved_percent(results[0], r)),
-          plot::number(overhead_percent(r))})
+         {plot::escaped(c.strategy), in_mib(c.peak), in_mib(c.peak_activations), in_mib(c.held),
+          two_digits(1e3 * c.seconds.median),
+          two_digits(1e3 * c.seconds.least) + " to " + two_digits(1e3 * c.seconds.most),
+          two_digits(saved_percent(costs[0], c)), two_digits(overhead_percent(c))})
       out += "<td>" + text + "</td>";
     out += "</tr>\n";
   }
@@ -48,14 +49,14 @@ std::string table(const std::vector<StrategyResult>& results) {
 
 }  // namespace
 
-double saved_percent(const StrategyResult& plain, const StrategyResult& result) {
-  return percent_below(double(plain.memory.peak_activations), double(result.memory.peak_activations));
+double saved_percent(const nn::StrategyCost& plain, const nn::StrategyCost& cost) {
+  return percent_below(double(plain.peak_activations), double(cost.peak_activations));
 }
 
-std::string compare_section(const std::vector<StrategyResult>& results) {
+std::string compare_section(const std::vector<nn::StrategyCost>& costs) {
   return "<section><h2>Memory against time</h2>\n<p>Left and low is better; strong points have no other that "
          "is better in both.</p>\n" +
-         plot(results) + "</section>\n<section><h2>Numbers</h2>\n" + table(results) + "</section>\n";
+         plot(costs) + "</section>\n<section><h2>Numbers</h2>\n" + table(costs) + "</section>\n";
 }
 
 }  // namespace reprise::apps::recompute

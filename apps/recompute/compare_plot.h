@@ -6,10 +6,10 @@
 namespace reprise::apps::recompute {
 
 /// Of the activations' peak, by how much less than `plain` a strategy needs.
-double saved_percent(const StrategyResult& plain, const StrategyResult& result);
+double saved_percent(const nn::StrategyCost& plain, const nn::StrategyCost& cost);
 
 /// HTML: a point for each strategy, activations to the right, time upwards, and the numbers as a table. The
 /// first result is the one that the others are compared with.
-std::string compare_section(const std::vector<StrategyResult>& results);
+std::string compare_section(const std::vector<nn::StrategyCost>& costs);
 
 }  // namespace reprise::apps::recompute

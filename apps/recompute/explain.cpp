@@ -4,7 +4,8 @@
 
 #include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/options.h"
-#include "reprise/apps/recompute/profiled_step.h"
+#include "reprise/core/bytes.h"
+#include "reprise/nn/memory/step_profile.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps::recompute {
@@ -14,7 +15,7 @@ namespace {
 struct Layers {
   std::string first, last;
   int64_t count = 1;
-  std::vector<SavedCell> cells{};
+  std::vector<nn::SavedCell> cells{};
 
   std::string name() const {
     if (first.empty()) return "outside";
@@ -22,15 +23,16 @@ struct Layers {
   }
 };
 
-bool alike(const std::vector<SavedCell>& a, const std::vector<SavedCell>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const SavedCell& x, const SavedCell& y) {
-    return x.op == y.op && x.dtype == y.dtype && x.bytes == y.bytes;
-  });
+bool alike(const std::vector<nn::SavedCell>& a, const std::vector<nn::SavedCell>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const nn::SavedCell& x, const nn::SavedCell& y) {
+                      return x.op == y.op && x.dtype == y.dtype && x.bytes == y.bytes;
+                    });
 }
 
-std::vector<Layers> by_layers(const std::vector<SavedCell>& cells) {
+std::vector<Layers> by_layers(const std::vector<nn::SavedCell>& cells) {
   std::vector<Layers> layers;
-  for (const SavedCell& cell : cells) {
+  for (const nn::SavedCell& cell : cells) {
     auto same = [&](const Layers& one) { return one.first == cell.layer; };
     auto it = std::find_if(layers.begin(), layers.end(), same);
     if (it == layers.end()) it = layers.insert(it, {cell.layer, cell.layer});
@@ -52,14 +54,15 @@ using BytesByDType = std::map<DType, size_t>;
 std::string described(const BytesByDType& bytes) {
   std::string text;
   for (const auto& [dtype, count] : bytes)
-    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_mib(count), name_of(dtype));
+    if (count > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_bytes(count), name_of(dtype));
   return text.empty() ? "nothing" : text;
 }
 
 void print_held(const std::string& what, const BytesByDType& bytes) {
   size_t all = 0;
   for (const auto& [dtype, count] : bytes) all += count;
-  train::print("{:<28}{:>12}   {}\n", what, in_mib(all), described(bytes));
+  train::print("{:<28}{:>12}   {}\n", what, format_bytes(all), described(bytes));
 }
 
 BytesByDType bytes_of(const nn::NamedTensors& tensors) {
@@ -77,14 +80,15 @@ int run_explain(const ExplainCommand& c) {
   train::print("{}, {}\n\n", workload.to_string(), c.workload.precision);
   Trainee trainee(workload);
   trainee.step(0, workload.batch(0, workload.rows));  // makes the optimizer's state
-  const std::vector<SavedCell> cells = saved_by_layer(trainee, workload);
+  const Batch batch = workload.batch(0, workload.rows);
+  const std::vector<nn::SavedCell> cells = nn::saved_by_layer(trainee.step_case(batch));
   BytesByDType saved;
-  for (const SavedCell& cell : cells) saved[cell.dtype] += cell.bytes;
+  for (const nn::SavedCell& cell : cells) saved[cell.dtype] += cell.bytes;
   train::print("{:<22}{:<22}{:<8}{:>12}\n", "layer", "operation", "dtype", "for backward");
   for (const Layers& layers : by_layers(cells))
-    for (const SavedCell& cell : layers.cells)
+    for (const nn::SavedCell& cell : layers.cells)
       train::print("{:<22}{:<22}{:<8}{:>12}\n", &cell == &layers.cells.front() ? layers.name() : "", cell.op,
-                   name_of(cell.dtype), in_mib(cell.bytes));
+                   name_of(cell.dtype), format_bytes(cell.bytes));
   train::print("\n");
   print_held("for backward, in all", saved);
   const nn::NamedTensors parameters = trainee.model.module->named_parameters();
@@ -98,7 +102,7 @@ int run_explain(const ExplainCommand& c) {
     for (const auto& [dtype, count] : bytes_of(tensors)) listed += count;
   const size_t held = stats.by_category[size_t(MemoryCategory::parameters)];
   if (held > listed)
-    train::print("{:<28}{:>12}   of f32 weights, in 16 bits\n", "shadows", in_mib(held - listed));
+    train::print("{:<28}{:>12}   of f32 weights, in 16 bits\n", "shadows", format_bytes(held - listed));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 
+#include "reprise/core/bytes.h"
 #include "reprise/plot/svg.h"
 
 namespace reprise::apps::recompute {
@@ -15,18 +16,18 @@ namespace {
 using Cells = std::map<std::pair<std::string, std::string>, double>;  // by layer and operation
 
 // In the order in which they ran, those outside all layers last.
-std::vector<std::string> layers_of(const ProfiledStep& step) {
+std::vector<std::string> layers_of(const nn::StepProfile& step) {
   std::vector<std::string> layers;
-  for (const Slice& slice : step.slices)
+  for (const nn::StepSlice& slice : step.slices)
     if (!slice.layer.empty() && std::find(layers.begin(), layers.end(), slice.layer) == layers.end())
       layers.push_back(slice.layer);
   layers.push_back("");
   return layers;
 }
 
-std::vector<std::string> columns_of(const Cells& cells, const std::vector<Slice>& slices) {
+std::vector<std::string> columns_of(const Cells& cells, const std::vector<nn::StepSlice>& slices) {
   std::vector<std::string> columns;
-  for (const Slice& slice : slices) {
+  for (const nn::StepSlice& slice : slices) {
     bool any = false;
     for (const auto& [key, value] : cells) any |= key.second == slice.name && value > 0;
     if (any && std::find(columns.begin(), columns.end(), slice.name) == columns.end())
@@ -43,15 +44,22 @@ std::string cell(double value, double largest, const std::string& text) {
 }
 
 // The regions of these layers: a region that plays several has its numbers at the first.
-const reprise::recompute::RegionStats* region_of(const ProfiledStep& step, const std::string& layer) {
+const reprise::recompute::RegionStats* region_of(const nn::StepProfile& step, const std::string& layer) {
   for (const auto& region : step.regions)
     if (!layer.empty() && (region.name == layer || region.name.starts_with(layer + " .. "))) return &region;
   return nullptr;
 }
 
+// An operation's name may be broken at its underscores.
+std::string breakable(const std::string& name) {
+  std::string out;
+  for (const char c : plot::escaped(name)) out += c == '_' ? std::string("_<wbr>") : std::string(1, c);
+  return out;
+}
+
 std::string header(const std::vector<std::string>& columns, const std::vector<std::string>& more) {
   std::string out = "<tr><th>layer</th>";
-  for (const std::string& name : columns) out += "<th>" + plot::escaped(name) + "</th>";
+  for (const std::string& name : columns) out += "<th>" + breakable(name) + "</th>";
   for (const std::string& name : more) out += "<th>" + plot::escaped(name) + "</th>";
   return out + "</tr>\n";
 }
@@ -70,7 +78,7 @@ double sum_of_layer(const Cells& cells, const std::string& layer) {
   return sum;
 }
 
-std::string table(const Cells& cells, const ProfiledStep& plain, double unit, int decimals,
+std::string table(const Cells& cells, const nn::StepProfile& plain, double unit,
                   const std::vector<std::string>& more,
                   const std::function<std::string(const std::string&)>& more_cells) {
   std::vector<std::string> columns = columns_of(cells, plain.slices);
@@ -81,10 +89,9 @@ std::string table(const Cells& cells, const ProfiledStep& plain, double unit, in
     for (const std::string& column : columns) {
       auto found = cells.find({layer, column});
       double value = found == cells.end() ? 0 : found->second;
-      out += cell(value, largest, plot::number(value / unit, decimals));
+      out += cell(value, largest, two_digits(value / unit));
     }
-    out += "<td>" + plot::number(sum_of_layer(cells, layer) / unit, decimals) + "</td>" + more_cells(layer) +
-           "</tr>\n";
+    out += "<td>" + two_digits(sum_of_layer(cells, layer) / unit) + "</td>" + more_cells(layer) + "</tr>\n";
   }
   return out + "</table>\n";
 }
@@ -103,28 +110,26 @@ for (const button of document.querySelectorAll('button[data-show]')) {
 
 }  // namespace
 
-std::string heat_map_section(const std::vector<SavedCell>& saved, const ProfiledStep& plain,
-                             const ProfiledStep& with) {
+std::string heat_map_section(const std::vector<nn::SavedCell>& saved, const nn::StepProfile& plain,
+                             const nn::StepProfile& with) {
   constexpr double mib = 1024 * 1024, ms = 1e-3;
   Cells bytes, seconds;
-  for (const SavedCell& one : saved) bytes[{one.layer, one.op}] += double(one.bytes);
+  for (const nn::SavedCell& one : saved) bytes[{one.layer, one.op}] += double(one.bytes);
   std::map<std::string, double> forward, backward;
-  for (const Slice& slice : plain.slices) {
-    if (slice.phase == Phase::update) continue;
+  for (const nn::StepSlice& slice : plain.slices) {
+    if (slice.phase == nn::StepPhase::update) continue;
     seconds[{slice.layer, slice.name}] += slice.end - slice.begin;
-    (slice.phase == Phase::forward ? forward : backward)[slice.layer] += slice.end - slice.begin;
+    (slice.phase == nn::StepPhase::forward ? forward : backward)[slice.layer] += slice.end - slice.begin;
   }
   auto region_bytes = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
     if (!region) return std::string("<td></td><td></td>");
-    return "<td>" + plot::number(double(region->bytes_kept) / mib) + "</td><td>" +
-           plot::number(double(region->bytes_recomputed) / mib) + "</td>";
+    return "<td>" + in_mib(region->bytes_kept) + "</td><td>" + in_mib(region->bytes_recomputed) + "</td>";
   };
   auto region_seconds = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
-    return "<td>" + plot::number(forward[layer] / ms, 2) + "</td><td>" +
-           plot::number(backward[layer] / ms, 2) + "</td><td>" +
-           (region ? plot::number(region->replay_seconds / ms, 2) : "") + "</td>";
+    return "<td>" + two_digits(forward[layer] / ms) + "</td><td>" + two_digits(backward[layer] / ms) +
+           "</td><td>" + (region ? two_digits(region->replay_seconds / ms) : "") + "</td>";
   };
   return "<section><h2>Layers and operations</h2>\n<p>Without recompute: what backward keeps, and time "
          "forward "
@@ -132,9 +137,9 @@ std::string heat_map_section(const std::vector<SavedCell>& saved, const Profiled
          plot::escaped(with.strategy) +
          ". <button class=\"on\" data-show=\"saved\">MiB saved</button> <button "
          "data-show=\"seconds\">ms</button></p>\n<div id=\"saved\">" +
-         table(bytes, plain, mib, 1, {"all", "kept", "recomputed"}, region_bytes) +
+         table(bytes, plain, mib, {"all", "kept", "recomputed"}, region_bytes) +
          "</div>\n<div id=\"seconds\" hidden>" +
-         table(seconds, plain, ms, 2, {"all", "forward", "backward", "replay"}, region_seconds) + "</div>\n" +
+         table(seconds, plain, ms, {"all", "forward", "backward", "replay"}, region_seconds) + "</div>\n" +
          script + "</section>\n";
 }
 

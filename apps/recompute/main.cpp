@@ -1,9 +1,37 @@
 // reprise-recompute: exit code 0 on success, 2 on bad input (one line that says what and where), 1 when
 // `verify` finds a difference, or on a defect of the program.
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/program.h"
+#include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/options.h"
 #include "reprise/core/device.h"
 #include "reprise/train/precision.h"
+
+namespace reprise::apps::recompute {
+namespace {
+
+// With what would have fitted, by steps of a model that is made anew.
+[[noreturn]] void fail_with_advice(const OutOfMemory& refused, const WorkloadOptions& options) {
+  std::string advice = "; the model and the state of its optimizer alone do not fit";
+  try {
+    const std::unique_ptr<Workload> workload = make_workload(options);
+    Trainee trainee(*workload);
+    trainee.optimizer().allocate_state();
+    const auto set = [&](const RecomputeStrategy& strategy) { trainee.model.blocks.set_recompute(strategy); };
+    const auto loss = [&](int64_t rows) { return trainee.model.loss(workload->batch(0, rows)); };
+    advice = step_advice({.recompute = "none", .batch = workload->rows, .device = workload->device},
+                         {.model = *trainee.model.module,
+                          .optimizer = trainee.optimizer(),
+                          .set_recompute = set,
+                          .row = "row",
+                          .loss = loss,
+                          .smallest = workload->least_rows});
+  } catch (const OutOfMemory&) {}
+  fail(refused.what(), advice);
+}
+
+}  // namespace
+}  // namespace reprise::apps::recompute
 
 int main(int argc, char** argv) {
   using namespace reprise::apps::recompute;
@@ -13,7 +41,9 @@ int main(int argc, char** argv) {
       const std::string &precision = of.workload.precision, &device = of.workload.device;
       const reprise::train::PrecisionScope scope(reprise::train::parse_precision(precision),
                                                  reprise::Device::parse(device));
-      return run(of);
+      try {
+        return run(of);
+      } catch (const reprise::OutOfMemory& refused) { fail_with_advice(refused, of.workload); }
     };
     switch (command.kind) {
       case Command::Kind::compare:

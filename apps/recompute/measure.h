@@ -1,53 +1,29 @@
-// Measuring training steps: the memory of one, and the time of strategies in turns.
+// Measuring training steps of a workload: the library's measurements, by strategies that may name a predictor's too.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "reprise/apps/recompute/strategies.h"
-#include "reprise/nn/memory/memory_timeline.h"
+#include "reprise/nn/memory/compare_strategies.h"
 
 namespace reprise::apps::recompute {
 
-/// Bytes of one training step.
-struct StepMemory {
-  size_t peak = 0;              ///< of everything on the device
-  size_t peak_activations = 0;  ///< of activations and of what recompute makes in their place
-  size_t held = 0;              ///< of these, what is there between forward and backward
-};
+/// What is set for each of the strategies, which are for a trainee whose optimizer has its state.
+std::vector<Prepared> prepare_all(Trainee& trainee, const std::vector<std::string>& strategies,
+                                  const Batch& batch);
 
-/// One step in which every allocation is recorded.
-struct RecordedStep {
-  double loss = 0;
-  nn::MemoryTimeline timeline{};
-  size_t held = 0;
-  StepMemory memory() const { return {timeline.peak(), timeline.peak_activations(), held}; }
-};
-RecordedStep record_step(Trainee& trainee, int64_t step, const Batch& batch);
-
-/// What a strategy needs for a step.
-struct StrategyResult {
-  std::string strategy;
-  StepMemory memory;
-  Prepared prepared;
-  double seconds = 0;       ///< the median of its steps
-  double times_slower = 1;  ///< than the first strategy: the median over the rounds, in each of which the
-                            ///< machine is as busy for all
-};
-
-/// Trains one model: first a recorded step with each strategy, then `rounds` timed ones, in turns, so that
-/// whatever else the machine does meets all of them. The first strategy is the one to compare with.
-std::vector<StrategyResult> measure(const Workload& workload, const std::vector<std::string>& strategies,
-                                    int64_t rounds);
+/// Trains by each of them: nn::compare_ways.
+std::vector<nn::StrategyCost> measure(Trainee& trainee, const std::vector<std::string>& strategies,
+                                      const std::vector<Prepared>& prepared, const Batch& batch,
+                                      int64_t rounds);
 
 /// By how many percent its steps take longer than those of the first strategy.
-double overhead_percent(const StrategyResult& result);
-
-double median(std::vector<double> values);
+double overhead_percent(const nn::StrategyCost& cost);
 /// By how many percent `value` is below `base`.
 double percent_below(double base, double value);
 double mib(auto bytes) { return double(bytes) / 1024 / 1024; }
-/// "12.3 MiB".
-std::string in_mib(size_t bytes);
+/// "12.3 (11.9 to 14.0) ms", the median, the least and the most.
+std::string in_ms(const nn::Spread& seconds);
 
 }  // namespace reprise::apps::recompute

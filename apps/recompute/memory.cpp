@@ -2,14 +2,15 @@
 // have that memory.
 #include <algorithm>
 
-#include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
+#include "reprise/core/bytes.h"
 #include "reprise/core/no_compute.h"
 #include "reprise/distributed/imagined/imagined_group.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/nn/memory/memory_timeline.h"
 #include "reprise/nn/memory/step_memory.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/output.h"
@@ -105,11 +106,6 @@ std::string job_of(const MemoryCommand& c, const Workload& workload) {
   return fmt::format("{}, {}", workload.to_string(), text);
 }
 
-std::string described(size_t bytes) {
-  constexpr size_t gib = size_t(1) << 30;
-  return bytes < gib ? in_mib(bytes) : fmt::format("{:.2f} GiB", double(bytes) / double(gib));
-}
-
 }  // namespace
 
 int run_memory(const MemoryCommand& c) {
@@ -138,20 +134,21 @@ int run_memory(const MemoryCommand& c) {
   train::print("{}\n{} parameters\n\n", job_of(c, *workload), parameters);
   for (size_t i = 0; i < prepared.size(); ++i) {
     const StepBytes step = rank.step(prepared[i], workload->rows);
-    auto of = [&](MemoryCategory category) { return described(step.most[size_t(category)]); };
+    auto of = [&](MemoryCategory category) { return format_bytes(step.most[size_t(category)]); };
     if (i == 0)
       train::print(
           "weights {}, gradients {}, optimizer {}, however much is recomputed\n{:<18}{:>14}{:>14}{}\n",
           of(MemoryCategory::parameters), of(MemoryCategory::gradients), of(MemoryCategory::optimizer),
           "recompute", "peak", "activations",
           limit ? fmt::format("{:>22}", "batch in " + c.memory_limit) : "");
-    train::print("{:<18}{:>14}{:>14}", c.recompute[i], described(step.peak), described(step.activations));
+    train::print("{:<18}{:>14}{:>14}", c.recompute[i], format_bytes(step.peak),
+                 format_bytes(step.activations));
     if (limit) train::print("{:>22}", largest_batch(rank, prepared[i], workload->least_rows, limit));
     train::print("\n");
   }
   if (c.zero >= 2)
     train::print("\nGradients on their way to other ranks come on top: {}, at most {} in all.",
-                 c.zero == 2 ? "buckets of 25 MiB" : "one bucket per block", described(gradients));
+                 c.zero == 2 ? "buckets of 25 MiB" : "one bucket per block", format_bytes(gradients));
   train::print(
       "\nTensors as the CPU has them; a GPU's workspaces, those of its libraries and CUDA itself come on "
       "top.\n");

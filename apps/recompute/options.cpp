@@ -4,18 +4,28 @@
 #include <climits>
 
 #include "reprise/apps/common/command_line.h"
-#include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/recompute/families.h"
+#include "reprise/autograd/recompute/planner/strategy.h"
+#include "reprise/core/bytes.h"
 #include "reprise/core/device.h"
 
 namespace reprise::apps::recompute {
 namespace {
 
 constexpr const char* strategy_help =
-    "none, full, selective, selective:POLICY, every:N, segments:N, sqrt, layers:I,J,...,\n"
-    "offload, offload:POLICY, auto:300MiB (the planner's plan for that memory) or\n"
+    "none, full, selective, selective:POLICY, every:N, keep:N, segments:N, sqrt,\n"
+    "layers:I,J,..., offload, offload:POLICY, auto:300MiB (the planner's plan for that memory) or\n"
     "auto:50% (halfway between the least memory and what none needs)";
+
+// A program that trains finds its batch with auto; here that is a command of its own.
+CLI::Validator batch_size() {
+  auto complaint = [number = whole_from(0)](std::string& text) {
+    return text == "auto" ? std::string("auto is for programs that train: here `max-batch` finds the largest")
+                          : number(text);
+  };
+  return {complaint, ""};
+}
 
 void add_shapes(CLI::App& app, WorkloadOptions& o) {
   auto* model = app.add_option_group("Model");
@@ -40,7 +50,8 @@ void add_shapes(CLI::App& app, WorkloadOptions& o) {
                    "Strategy of a JEPA's predictor (default: as --recompute; with auto and plan: none)")
       ->check(parsed_by(parse_strategy));
   auto* data = app.add_option_group("Data");
-  number(data, "--batch", o.batch, "Sequences or images a step");
+  data->add_option("--batch", o.batch, "Sequences or images a step (0: the preset's)")
+      ->transform(batch_size());
   number(data, "--length", o.length, "Tokens a sequence, at most the context");
   number(data, "--image", o.image, "Pixels of an image, a side");
   data->add_option("--data", o.data, "A text for a GPT, by characters (without it: random tokens)")
@@ -109,9 +120,13 @@ void add_plan(CLI::App& app, PlanCommand& o) {
   auto* plan =
       app.add_subcommand("plan", "Plans by memory budget: the fastest for each, and the one for yours");
   add_workload(*plan, o.workload);
-  plan->add_option("--memory-budget", o.memory_budget,
-                   "Largest memory for tensors in a step, such as 2GiB (without it: all plans)")
-      ->check(parsed_by(parse_bytes));
+  plan->add_option("--recompute", o.recompute,
+                   "auto:2GiB, the plan for that memory of a step, or auto:50% (without it: all plans)")
+      ->check(parsed_by([](std::string_view text) {
+        check(parse_strategy(text).kind == RecomputeStrategy::Kind::automatic, "'", text,
+              "' is no budget for a plan, such as auto:2GiB");
+      }));
+  add_former_option(*plan, "--memory-budget", "the budget is part of --recompute, as auto:2GiB");
   plan->add_option("--rounds", o.rounds, "Timed steps of the plan for the budget")->transform(whole_from(1));
   add_out(*plan, o.workload, "plan.html");
 }

@@ -49,7 +49,7 @@ struct ProfileCommand {
 
 struct PlanCommand {
   WorkloadOptions workload;
-  std::string memory_budget;  ///< empty: the frontier alone
+  std::string recompute;  ///< "auto:2GiB"; empty: the frontier alone
   int64_t rounds = 3;
 };
 

@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "reprise/apps/common/sizes.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
 #include "reprise/autograd/recompute/planner/planner.h"
+#include "reprise/core/bytes.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/plot/page.h"
 #include "reprise/plot/svg.h"
@@ -48,8 +48,8 @@ void try_plan(Trainee& trainee, const Workload& workload, const Planned& planned
   std::vector<double> seconds;
   for (int64_t round = 0; round < rounds; ++round) seconds.push_back(trainee.step(round, batch));
   double off = 100 * std::abs(double(planned.cost.peak_bytes) / double(peak) - 1);
-  train::print("measured:     {:>12.1f} MiB{:>10.1f} ms   the predicted peak is {:.2f} % off\n", mib(peak),
-               1e3 * median(seconds), off);
+  train::print("measured:     {:>12.1f} MiB   {}   the predicted peak is {:.2f} % off\n", mib(peak),
+               in_ms(nn::spread_of(seconds)), off);
 }
 
 std::string plan_page(const Workload& workload, const Chain& chain, const std::vector<Planned>& plans,
@@ -71,9 +71,9 @@ std::string plan_page(const Workload& workload, const Chain& chain, const std::v
   for (const Planned& planned : plans) {
     bool is_chosen = chosen && planned.plan == chosen->plan;
     rows += std::string(is_chosen ? "<tr class=\"best\">" : "<tr>") + "<td>" +
-            plot::number(mib(planned.cost.peak_bytes)) + "</td><td>" +
-            plot::number(1e3 * planned.cost.seconds) + "</td><td>" +
-            plot::escaped(reprise::recompute::to_string(planned.plan)) + "</td></tr>\n";
+            in_mib(planned.cost.peak_bytes) + "</td><td>" + two_digits(1e3 * planned.cost.seconds) +
+            "</td><td class=\"text\">" + plot::escaped(reprise::recompute::to_string(planned.plan)) +
+            "</td></tr>\n";
   }
   return plot::page(
       "Recompute plans", workload.to_string(),
@@ -92,7 +92,6 @@ int run_plan(const PlanCommand& c) {
   const Workload& workload = *made;
   const Prepared unplanned = prepared_for(with_predictor("none", c.workload), workload);
   train::MadeFolders out = train::under_option("--out", [&] { return train::MadeFolders(c.workload.out); });
-  int64_t budget = c.memory_budget.empty() ? 0 : int64_t(parse_bytes(c.memory_budget));
   train::print("{}\n\n", workload.to_string());
   Trainee trainee(workload);
   trainee.set_recompute(unplanned);
@@ -103,9 +102,10 @@ int run_plan(const PlanCommand& c) {
   train::print("predicted         peak memory          step   plan: blocks in brackets are recomputed\n");
   for (const Planned& planned : plans) train::print("{:14}{}\n", "", describe(planned));
   std::optional<Planned> chosen;
-  if (budget > 0) {
+  if (!c.recompute.empty()) {
+    const int64_t budget = reprise::recompute::budget_of(parse_strategy(c.recompute), chain);
     chosen = reprise::recompute::plan_rotor(chain, budget);
-    train::print("\nfor {:<10}{}\n", c.memory_budget, describe(*chosen));
+    train::print("\nfor {:<10}{}\n", c.recompute, describe(*chosen));
     try_plan(trainee, workload, *chosen, c.rounds);
   }
   std::string html = c.workload.out + "/plan.html";

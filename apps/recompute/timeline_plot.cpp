@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include "reprise/apps/recompute/measure.h"
+#include "reprise/core/bytes.h"
 #include "reprise/plot/frame.h"
+#include "reprise/plot/labels.h"
 #include "reprise/plot/svg.h"
 
 namespace reprise::apps::recompute {
@@ -22,7 +25,7 @@ constexpr Layer stack[] = {{MemoryCategory::parameters, "#8c959f"},  {MemoryCate
                            {MemoryCategory::activations, "#3b78c9"}, {MemoryCategory::recompute, "#2f9e6b"},
                            {MemoryCategory::workspace, "#a05fb0"}};
 
-const char* colour_of(Phase phase) {
+const char* colour_of(nn::StepPhase phase) {
   constexpr const char* colours[] = {"#9ec5f5", "#f3c59b", "#2f9e6b", "#d0d7de"};
   return colours[size_t(phase)];
 }
@@ -44,18 +47,18 @@ std::string area(const plot::Frame& frame, const std::vector<nn::MemoryPoint>& p
   return plot::svg_path(upper + lower + "Z", "fill=\"" + std::string(layer.colour) + "\"");
 }
 
-std::string lane(const plot::Frame& frame, const std::vector<Slice>& slices) {
+std::string lane(const plot::Frame& frame, const std::vector<nn::StepSlice>& slices) {
   std::string out;
-  for (const Slice& slice : by_layer(slices)) {
+  for (const nn::StepSlice& slice : nn::by_layer(slices)) {
     double x = frame.px(1e3 * slice.begin), w = frame.px(1e3 * slice.end) - x;
-    bool replay = slice.phase == Phase::replay;
-    std::string label =
-        fmt::format("{} {}: {:.2f} ms", name_of(slice.phase), slice.layer, 1e3 * (slice.end - slice.begin));
+    bool replay = slice.phase == nn::StepPhase::replay;
+    std::string label = fmt::format("{} {}: {} ms", name_of(slice.phase), slice.layer,
+                                    two_digits(1e3 * (slice.end - slice.begin)));
     out += plot::svg_rect(
         x, lane_top + (replay ? 13 : 0), w, replay ? 13 : lane_height,
         std::string("stroke=\"#fff\" stroke-width=\"0.5\" fill=\"") + colour_of(slice.phase) + "\"", label);
-    bool has_room = w > 7.0 * double(slice.name.size()) && !replay;
-    if (has_room) out += plot::svg_text(x + 3, lane_top + 11, slice.name, "font-size=\"11\"");
+    const bool has_room = w > 6 + plot::text_width(slice.name) && !replay;
+    if (has_room) out += plot::svg_text(x + 3, lane_top + 11, slice.name);
   }
   return out;
 }
@@ -91,7 +94,7 @@ std::vector<nn::MemoryPoint> thinned(const std::vector<nn::MemoryPoint>& points,
   return kept;
 }
 
-std::string timeline_section(const ProfiledStep& step, const TimelineScale& scale) {
+std::string timeline_section(const nn::StepProfile& step, const TimelineScale& scale) {
   plot::Frame frame{plot::PlotAxis(0, 1e3 * scale.seconds, 10),
                     plot::PlotAxis(0, mib(scale.bytes), 6),
                     left,
@@ -100,15 +103,14 @@ std::string timeline_section(const ProfiledStep& step, const TimelineScale& scal
                     bottom};
   std::vector<nn::MemoryPoint> points = thinned(step.timeline.points(), drawn_points);
   std::vector<size_t> below(points.size());
-  std::string body =
-      draw_axes(frame) + plot::svg_text(left - 8, bottom + 19, "MiB \\ ms", "text-anchor=\"end\"");
+  std::string body = draw_axes(frame);
   for (const Layer& layer : stack) body += area(frame, points, below, layer);
   body += lane(frame, step.slices);
   body += "<line class=\"cursor\" y1=\"" + plot::number(top) + "\" y2=\"" +
           plot::number(lane_top + lane_height) + "\" stroke=\"#1f2328\" visibility=\"hidden\"/>\n";
-  std::string heading =
-      fmt::format("recompute {}: peak {}, activations + recompute {}, {:.1f} ms", step.strategy,
-                  in_mib(step.timeline.peak()), in_mib(step.timeline.peak_activations()), 1e3 * step.seconds);
+  std::string heading = fmt::format("recompute {}: peak {}, activations + recompute {}, {} ms", step.strategy,
+                                    format_bytes(step.peak), format_bytes(step.timeline.peak_activations()),
+                                    two_digits(1e3 * step.seconds));
   return "<section class=\"timeline\" data-ms=\"" + plot::number(frame.x.high(), 6) + "\"><h2>" +
          plot::escaped(heading) + "</h2>\n" + plot::svg(width, height, body) + data_of(points) +
          "</section>\n";
@@ -116,17 +118,20 @@ std::string timeline_section(const ProfiledStep& step, const TimelineScale& scal
 
 std::string category_legend() {
   std::string out;
-  double x = 0;
+  double x = 0, y = 4;
   auto add = [&](const char* colour, const std::string& name) {
-    out += plot::svg_rect(x, 4, 12, 12, std::string("fill=\"") + colour + "\"") +
-           plot::svg_text(x + 17, 14, name);
-    x += 34 + 7.2 * double(name.size());
+    const double item = 17 + plot::text_width(name);
+    if (x + item > width) x = 0, y += 20;
+    out += plot::svg_rect(x, y, 12, 12, std::string("fill=\"") + colour + "\"") +
+           plot::svg_text(x + 17, y + 10, name);
+    x += item + 16;
   };
   for (const Layer& layer : stack) add(layer.colour, std::string(name_of(layer.category)));
-  x += 30;
-  for (Phase phase : {Phase::forward, Phase::backward, Phase::replay, Phase::update})
+  x = 0, y += 20;
+  for (nn::StepPhase phase :
+       {nn::StepPhase::forward, nn::StepPhase::backward, nn::StepPhase::replay, nn::StepPhase::update})
     add(colour_of(phase), name_of(phase));
-  return plot::svg(width, 20, out);
+  return plot::svg(width, y + 16, out);
 }
 
 std::string timeline_script() {
@@ -147,7 +152,8 @@ for (const section of document.querySelectorAll('.timeline')) {
       if (points[middle][0] <= ms) low = middle; else high = middle - 1;
     }
     const values = points[low].slice(1), total = values.reduce((a, b) => a + b, 0);
-    const mib = bytes => (bytes / 1048576).toFixed(1).padStart(9) + ' MiB  ';
+    const shown = value => value >= 1 || value === 0 ? value.toFixed(1) : value.toPrecision(2);
+    const mib = bytes => shown(bytes / 1048576).padStart(9) + ' MiB  ';
     tip.textContent = ms.toFixed(2) + ' ms\n' + mib(total) + 'in all\n' +
         names.map((name, i) => mib(values[i]) + name).reverse().join('\n');
     tip.style.display = 'block';

@@ -1,7 +1,7 @@
 // A step's memory as stacked areas over time, above what ran.
 #pragma once
 
-#include "reprise/apps/recompute/profiled_step.h"
+#include "reprise/nn/memory/step_profile.h"
 
 namespace reprise::apps::recompute {
 
@@ -14,7 +14,7 @@ struct TimelineScale {
 std::vector<nn::MemoryPoint> thinned(const std::vector<nn::MemoryPoint>& points, size_t most);
 
 /// An HTML section. Moving over the picture shows what was held then, by the script below.
-std::string timeline_section(const ProfiledStep& step, const TimelineScale& scale);
+std::string timeline_section(const nn::StepProfile& step, const TimelineScale& scale);
 std::string category_legend();
 /// What makes the pictures answer to the pointer; once per page.
 std::string timeline_script();

@@ -50,6 +50,15 @@ void Trainee::update() {
   optimizer_.zero_grad();
 }
 
+nn::TrainingStepCase Trainee::step_case(const Batch& batch) {
+  return {.model = *model.module,
+          .loss = [this, &batch](int64_t) { return forward(0, batch); },
+          .blocks = &model.blocks,
+          .rows = workload.rows,
+          .smallest = workload.least_rows,
+          .update = [this] { update(); }};
+}
+
 double Trainee::step(int64_t step, const Batch& batch) {
   using Clock = std::chrono::steady_clock;
   auto begin = Clock::now();

@@ -6,6 +6,7 @@
 
 #include "reprise/apps/recompute/options.h"
 #include "reprise/autograd/recompute/planner/chain.h"
+#include "reprise/nn/memory/memory_report.h"
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/recompute_setting.h"
@@ -75,9 +76,12 @@ class Trainee {
   Tensor forward(int64_t step, const Batch& batch);
   void set_recompute(const Prepared& prepared) { recompute::set_recompute(model, prepared); }
   void update();  ///< from the gradients, which are gone then
+  /// Step 0 on this batch, as the library's measurements play it. The batch must outlive it.
+  nn::TrainingStepCase step_case(const Batch& batch);
   /// All of a step; returns the seconds it took.
   double step(int64_t step, const Batch& batch);
   nn::NamedTensors gradients() const;
+  optim::Optimizer& optimizer() { return optimizer_; }
   nn::NamedTensors optimizer_state() const { return optimizer_.state_dict(); }
 
   const Workload& workload;

@@ -4,10 +4,10 @@
 #include <climits>
 
 #include "reprise/apps/common/command_line.h"
-#include "reprise/apps/common/sizes.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/scale/collectives.h"
 #include "reprise/apps/scale/model_shape.h"
+#include "reprise/core/bytes.h"
 #include "reprise/train/precision.h"
 
 namespace reprise::apps::scale {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "reprise/core/bytes.h"
 #include "reprise/io/json.h"
 
 namespace reprise::apps::scale {
@@ -85,7 +86,7 @@ std::string to_table(const Scenario& s, const std::vector<ScaleRow>& rows, const
   text += fmt::format(
       "\nThe total has the buckets on their way too; exposed: of the step, computation waits for "
       "communication.\n");
-  if (too_large) text += fmt::format("* more than the {:.0f} GB of the device\n", w.memory_limit / 1e9);
+  if (too_large) text += fmt::format("* more than the {} of the device\n", format_bytes(w.memory_limit));
   return text + "Error: " + validation() + ".\n";
 }
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "reprise/apps/common/sizes.h"
 #include "reprise/apps/scale/options.h"
 #include "reprise/apps/scale/report.h"
+#include "reprise/core/bytes.h"
 #include "reprise/io/atomic_file.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"

@@ -1,6 +1,7 @@
 // reprise-vit eval.
 #include <fmt/core.h>
 
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
 #include "reprise/apps/vit/model.h"
@@ -33,7 +34,13 @@ int run_eval(const EvalCommand& c) {
   const data::Dataset& part = c.part == "test" && images.test ? *images.test : *images.validation;
   check(part.class_names() == run.classifier.class_names, "eval: the classes of the data are not those of ",
         run.folder);
-  Evaluation e = evaluate(*run.model, part, evaluation_pipeline(run.classifier), c.batch);
+  const auto of_rows = [&](int64_t rows) {
+    const int64_t channels = run.classifier.channels(), image = run.classifier.image;
+    return softmax((*run.model)(zeros({rows, channels, image, image}, DType::f32, device)));
+  };
+  const Evaluation e = with_evaluation_advice(run.model->module(), c.batch, device, of_rows, [&] {
+    return evaluate(*run.model, part, evaluation_pipeline(run.classifier), c.batch);
+  });
   if (c.json) {
     train::print("{}", json_of(e));
     return 0;

@@ -5,12 +5,12 @@
 
 #include "reprise/apps/common/images.h"
 #include "reprise/apps/vit/options.h"
+#include "reprise/core/bytes.h"
 #include "reprise/io/file.h"
 #include "reprise/io/folder.h"
 #include "reprise/train/interrupt.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
-#include "reprise/train/progress.h"
 
 namespace reprise::apps::vit {
 namespace {
@@ -66,7 +66,7 @@ int run_pack(const PackCommand& c) {
       const data::Packed packed =
           data::pack(*part, out.add(name), options, [](int64_t) { train::stop_if_interrupted(); });
       train::print("{}/{}: {} images in {} shard{}, {}\n", train::for_output(c.out), name, packed.images,
-                   packed.shards, packed.shards == 1 ? "" : "s", train::format_bytes(double(packed.bytes)));
+                   packed.shards, packed.shards == 1 ? "" : "s", format_bytes(packed.bytes));
       for (const std::string& reason : packed.bad_images)
         train::warn("left out: {}\n", train::for_output(reason));
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "reprise/apps/common/program.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
 #include "reprise/apps/vit/model.h"
@@ -72,6 +73,9 @@ int run_predict(const PredictCommand& c) {
     try {
       Tensor image = read(file, run.classifier, pipeline, table, c.invert);
       print_answer(file, run.classifier.class_names, probabilities(*run.model, image).front(), c.json);
+    } catch (const OutOfMemory& error) {
+      train::warn("reprise-vit: {}: {}{}\n", train::for_output(file), error.what(), unknown_fit);
+      code = 2;
     } catch (const Error& error) {  // the others are answered all the same
       train::warn("reprise-vit: {}\n", train::for_output(error.what()));
       code = 2;

@@ -7,6 +7,7 @@
 
 #include "reprise/apps/common/data_wait.h"
 #include "reprise/apps/common/image_run.h"
+#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
@@ -47,7 +48,7 @@ nn::ResNetOptions resnet_options(const TrainCommand& c, int64_t classes) {
   o.classes = classes;
   o.width = c.model.width;
   o.stem = c.stem == "cifar" ? nn::ResNetStem::cifar : nn::ResNetStem::imagenet;
-  o.recompute = recompute_strategy(c);
+  o.recompute = parse_strategy(c.recompute);
   return o;
 }
 
@@ -62,7 +63,7 @@ ImageModelOptions model_options(const TrainCommand& c, int64_t classes) {
   o.norm = c.norm == "rms" ? nn::NormKind::rms : nn::NormKind::layer;
   o.qkv_bias = !c.no_qkv_bias;
   o.class_token = o.pool == nn::Pool::token;
-  o.recompute = recompute_strategy(c);
+  o.recompute = parse_strategy(c.recompute);
   return o;
 }
 
@@ -263,14 +264,19 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
 
   train::Task task = task_of(training, c, device);
   auto begin = Clock::now();
-  train::TrainingResult result = train::train(task, c.trainer, training.parallel);
+  const auto trained = [&] { return training.trained_model(c, device); };
+  const AdviceCase asked = advice_case(c, device);
+  const train::TrainingResult result =
+      with_memory_advice(asked, trained, [&] { return train::train(task, c.trainer, training.parallel); });
   double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (group.rank() == 0) keep_bad_images(folder, training.loader->bad_images());
   int code =
       finish(c, result, seconds, "reprise-vit",
              fmt::format("validation accuracy {:.2f} %", 100 * result.validation_accuracy.value_or(0)));
   if (code != 0 || result.step < c.trainer.schedule.steps || group.rank() > 0) return code;
-  return finish_with_report(training, c);
+  return with_memory_advice(asked, trained, [&] {
+    return train::in_phase(train::Phase::evaluation, [&] { return finish_with_report(training, c); });
+  });
 }
 
 }  // namespace

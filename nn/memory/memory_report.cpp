@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <iomanip>
 
-#include "reprise/autograd/engine.h"
-#include "reprise/autograd/recompute/planner/dry_run.h"
+#include "reprise/core/bytes.h"
 #include "reprise/core/no_compute.h"
-#include "reprise/core/stream.h"
 #include "reprise/nn/memory/memory_timeline.h"
+#include "reprise/nn/memory/played_step.h"
 
 namespace reprise::nn {
 namespace {
@@ -22,74 +21,20 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The step as it is measured: its blocks, its device. What was set of the blocks is set again as it goes.
-class Played {
- public:
-  Played(const char* op, const TrainingStepCase& step)
-      : step_(step), blocks_(step.blocks ? step.blocks : dynamic_cast<RecomputeSetting*>(&step.model)) {
-    check(step.loss != nullptr, op, ": the step has no loss");
-    check(step.smallest >= 1 && step.rows >= 1 && step.rows % step.smallest == 0, op, ": rows ", step.rows,
-          " must be a multiple of the smallest batch, ", step.smallest);
-    check(step.budget > 0 || !NoCompute::is_on(), op, ": within a NoCompute the budget is to be given");
-    if (const TensorList all = step.model.parameters(); !all.empty()) device_ = all[0].device();
-    if (step.optimizer) step.optimizer->allocate_state();
-    if (!blocks_) return;
-    own_ = blocks_->strategy();
-    check(own_.kind != Kind::none || blocks_->recompute_plan() == recompute::plan_none(blocks_->size()), op,
-          ": the model runs by a plan of its own; set the strategy `none` before, and the plan again after");
-  }
-  ~Played() {
-    step_.model.zero_grad();
-    if (blocks_) blocks_->set_recompute(own_);
-  }
-  Played(const Played&) = delete;
+StepMemory measure(const PlayedStep& played, const TrainingStepCase& step,
+                   const RecomputeStrategy& strategy) {
+  return measure_step(step.model,
+                      {.device = played.device(),
+                       .loss = step.loss,
+                       .set_recompute = [&](const RecomputeStrategy& chosen) { played.set(chosen); },
+                       .smallest = step.smallest,
+                       .optimizer = step.optimizer},
+                      strategy);
+}
 
-  Device device() const { return device_; }
-  size_t budget() const { return step_.budget ? step_.budget : memory_for_tensors(device_); }
-
-  /// Whether the model has the blocks that the strategy needs.
-  bool has(const RecomputeStrategy& strategy) const {
-    if (strategy.kind == Kind::none) return true;
-    try {
-      if (blocks_) recompute::plan_of(strategy, blocks_->size());
-    } catch (const Error&) { return false; }
-    return blocks_ != nullptr;
-  }
-  void set(const RecomputeStrategy& strategy) const {
-    if (blocks_) blocks_->set_recompute(strategy);
-  }
-
-  StepMemory measure(const RecomputeStrategy& strategy) const {
-    return measure_step(step_.model,
-                        {.device = device_,
-                         .loss = step_.loss,
-                         .set_recompute = [this](const RecomputeStrategy& chosen) { set(chosen); },
-                         .smallest = step_.smallest,
-                         .optimizer = step_.optimizer},
-                        strategy);
-  }
-  int64_t most_rows(const StepMemory& memory) const {
-    return memory.largest(share_of(budget())) / step_.smallest * step_.smallest;
-  }
-
-  /// Seconds of forward and backward, of a step that leaves no trace.
-  double play() const {
-    const recompute::DryRun dry_run;
-    synchronize(device_);
-    const auto begin = std::chrono::steady_clock::now();
-    step_.loss(step_.rows).backward();
-    synchronize(device_);
-    const auto end = std::chrono::steady_clock::now();
-    step_.model.zero_grad();
-    return std::chrono::duration<double>(end - begin).count();
-  }
-
- private:
-  const TrainingStepCase& step_;
-  RecomputeSetting* blocks_;
-  Device device_;
-  RecomputeStrategy own_;
-};
+int64_t most_rows(const PlayedStep& played, const TrainingStepCase& step, const StepMemory& memory) {
+  return memory.largest(share_of(played.budget())) / step.smallest * step.smallest;
+}
 
 struct Measured {
   RecomputeStrategy strategy;
@@ -97,7 +42,7 @@ struct Measured {
 };
 
 // One step whose allocations are recorded; false if it did not fit after all, as where the budget is more than there is.
-bool record_step(const Played& step, const Measured& one) {
+bool record_step(const PlayedStep& step, const Measured& one) {
   step.set(one.strategy);
   MemoryRecorder recorder(step.device());
   try {
@@ -108,7 +53,7 @@ bool record_step(const Played& step, const Measured& one) {
 }
 
 // In turns, so that whatever else the machine does meets all of them.
-void time_steps(const Played& step, const std::vector<Measured>& fitting, int rounds) {
+void time_steps(const PlayedStep& step, const std::vector<Measured>& fitting, int rounds) {
   std::vector<std::vector<double>> seconds(fitting.size()), ratios(fitting.size());
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < fitting.size(); ++i) {
@@ -124,12 +69,6 @@ void time_steps(const Played& step, const std::vector<Measured>& fitting, int ro
   }
 }
 
-std::string in_mib(size_t bytes) {
-  TextStream out;
-  out << std::fixed << std::setprecision(1) << double(bytes) / (1 << 20);
-  return out.str();
-}
-
 }  // namespace
 
 std::optional<size_t> MemoryReport::best() const {
@@ -142,7 +81,8 @@ std::optional<size_t> MemoryReport::best() const {
 
 MemoryReport memory_report(const TrainingStepCase& step, const MemoryReportOptions& options) {
   constexpr auto op = "memory_report";
-  const Played played(op, step);
+  const PlayedStep played(op, step);
+  played.check_budget();
   MemoryReport report{
       .device = played.device(), .rows = step.rows, .budget = played.budget(), .strategies = {}};
   for (const Tensor& x : step.model.parameters()) {
@@ -166,9 +106,9 @@ MemoryReport memory_report(const TrainingStepCase& step, const MemoryReportOptio
   for (size_t i = 0; i < strategies.size(); ++i) {
     StrategyMemory& result = report.strategies[i];
     try {
-      const StepMemory memory = played.measure(strategies[i]);
+      const StepMemory memory = measure(played, step, strategies[i]);
       result.peak = memory.peak(step.rows);
-      result.most_rows = played.most_rows(memory);
+      result.most_rows = most_rows(played, step, memory);
       result.fits = result.peak <= report.budget;
       has_one = true;
     } catch (const OutOfMemory&) { refusal = std::current_exception(); }
@@ -181,8 +121,9 @@ MemoryReport memory_report(const TrainingStepCase& step, const MemoryReportOptio
 }
 
 int64_t max_batch(const TrainingStepCase& step, const RecomputeStrategy& strategy) {
-  const Played played("max_batch", step);
-  return played.most_rows(played.measure(strategy));
+  const PlayedStep played("max_batch", step);
+  played.check_budget();
+  return most_rows(played, step, measure(played, step, strategy));
 }
 
 std::ostream& operator<<(std::ostream& out, const MemoryReport& report) {

@@ -28,6 +28,9 @@ struct TrainingStepCase {
   int64_t rows = 1;      ///< of the batch that is asked about
   int64_t smallest = 1;  ///< rows that the loss takes; multiples of it too
   size_t budget = 0;     ///< bytes for tensors; 0: `memory_for_tensors`
+  /// Ends a step of `compare_strategies` and `profile`, from the gradients, which it drops: they train then. Empty: they leave
+  /// the model as it is.
+  std::function<void()> update{};
 };
 
 /// What a strategy takes.

@@ -8,6 +8,7 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/recompute/planner/dry_run.h"
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/nn/eval_scope.h"
 
 namespace reprise::nn {
 namespace {
@@ -34,6 +35,19 @@ struct ForgetPeaks {
   }
 };
 
+// One batch of evaluation.
+MeasuredStep look(nn::Module& model, Device device, const std::function<Tensor(int64_t rows)>& loss,
+                  int64_t rows) {
+  Allocator& memory = allocator(device);
+  const EvalScope evaluation(model);
+  MeasuredStep step{rows, memory.stats().held, {}};
+  memory.start_recording();
+  const StopRecording recording{memory};
+  loss(rows);
+  step.events = memory.stop_recording();
+  return step;
+}
+
 // One step that leaves no trace.
 MeasuredStep play(nn::Module& model, const StepMemoryOptions& options, int64_t rows) {
   Allocator& memory = allocator(options.device);
@@ -56,6 +70,20 @@ MeasuredStep play(nn::Module& model, const StepMemoryOptions& options, int64_t r
   for (int64_t sign : {1, -1})
     for (size_t bytes : temporaries) step.events.push_back({.bytes = sign * int64_t(bytes)});
   return step;
+}
+
+// Of what `run` does with so many rows, from two small numbers of them.
+StepMemory measured(Device device, int64_t smallest, const std::function<MeasuredStep(int64_t rows)>& run) {
+  Allocator& memory = allocator(device);
+  const ForgetPeaks forget{memory};
+  run(smallest);  // makes what is made once
+  MeasuredStep smaller = run(smallest), larger = run(2 * smallest);
+  // Kernels may take another way for a row or two.
+  while (smaller.events.size() != larger.events.size() && larger.rows < most_rows) {
+    smaller = std::move(larger);
+    larger = run(2 * smaller.rows);
+  }
+  return StepMemory(smaller, larger, memory);
 }
 
 int64_t peak_of(const std::vector<MemoryEvent>& events) {
@@ -118,17 +146,12 @@ int64_t StepMemory::largest(size_t bytes) const {
 StepMemory measure_step(nn::Module& model, const StepMemoryOptions& options,
                         const RecomputeStrategy& strategy) {
   options.set_recompute(strategy);
-  Allocator& memory = allocator(options.device);
-  const ForgetPeaks forget{memory};
-  play(model, options, options.smallest);  // makes what is made once
-  MeasuredStep smaller = play(model, options, options.smallest);
-  MeasuredStep larger = play(model, options, 2 * options.smallest);
-  // Kernels may take another way for a row or two.
-  while (smaller.events.size() != larger.events.size() && larger.rows < most_rows) {
-    smaller = std::move(larger);
-    larger = play(model, options, 2 * smaller.rows);
-  }
-  return StepMemory(smaller, larger, memory);
+  return measured(options.device, options.smallest, [&](int64_t rows) { return play(model, options, rows); });
+}
+
+StepMemory measure_evaluation(nn::Module& model, Device device,
+                              const std::function<Tensor(int64_t rows)>& loss, int64_t smallest) {
+  return measured(device, smallest, [&](int64_t rows) { return look(model, device, loss, rows); });
 }
 
 size_t memory_for_tensors(Device device) {

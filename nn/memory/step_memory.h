@@ -62,6 +62,10 @@ struct StepMemoryOptions {
 StepMemory measure_step(nn::Module& model, const StepMemoryOptions& options,
                         const RecomputeStrategy& strategy);
 
+/// The same of evaluation: two small batches of `loss` in evaluation mode, without a graph and without gradients.
+StepMemory measure_evaluation(nn::Module& model, Device device,
+                              const std::function<Tensor(int64_t rows)>& loss, int64_t smallest = 1);
+
 /// What tensors may take on the device: the allocator's limit; else what is free of a GPU's memory, or three quarters of
 /// what the machine has available, with what the allocator has now.
 size_t memory_for_tensors(Device device);

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "reprise/core/bytes.h"
 #include "reprise/core/tensor.h"
 #include "reprise/tests/support/errors.h"
 
@@ -126,9 +127,9 @@ TEST(Memory, RefusesBeyondTheLimitSayingWhatIsHeldByWhom) {
     FAIL() << "nothing thrown";
   } catch (const OutOfMemory& error) {
     std::string text = error.what();
-    std::string held = std::to_string(cpu().limit());
-    for (const std::string& part : std::vector<std::string>{"out of memory on cpu", "8000 bytes of optimizer",
-                                                            "limit", held, "held", "optimizer 4000"})
+    for (const std::string& part : std::vector<std::string>{
+             "out of memory on cpu", "0.0076 MiB of optimizer", "the limit of " + format_bytes(cpu().limit()),
+             "held: " + format_bytes(cpu().stats().held), "optimizer 0.0038 MiB"})
       EXPECT_NE(text.find(part), std::string::npos) << part << " not in: " << text;
   }
   EXPECT_NO_THROW(Tensor::empty({1000}));

@@ -104,5 +104,5 @@ seed("shard_index", '{"format": "reprise shard index 1", "bytes": BYTES, "time":
 seed("text", "It's 2 o'clock,  don't\n\n panic\u3000\u00e9\U0001f600", "\x1b[31mred\x07 \u202e", b"\xff\xc3(\xed\xa0\x80",
      "\uef80")
 
-seed("options", "none", "selective:save_attention", "every:3", "segments:4", "sqrt", "layers:2,5,8", "offload:recompute_cheap",
-     "auto", "2GiB", "512kB", "1e3", "nan", "inf")
+seed("options", "none", "selective:save_attention", "every:3", "keep:3", "segments:4", "sqrt", "layers:2,5,8", "offload:recompute_cheap",
+     "auto:2GiB", "auto:12.5%", "2GiB", "512kB", "1e3", "nan", "inf")

@@ -69,6 +69,7 @@ TEST(BlockStack, IsSequentialToTheBitWithDropoutAndDropPath) {
   TensorList want = step(with_branches(plain, 4));
   const std::pair<const char*, std::vector<int>> cases[] = {
       {"none", {1, 1, 1, 1}},       {"full", {2, 2, 2, 2}},       {"every:2", {1, 2, 1, 2}},
+      {"every:3", {1, 1, 2, 1}},    {"keep:2", {2, 1, 2, 1}},     {"keep:3", {2, 2, 1, 2}},
       {"layers:0,3", {2, 1, 1, 2}}, {"segments:2", {2, 2, 1, 1}}, {"sqrt", {2, 2, 1, 1}}};
   for (const auto& [text, calls] : cases)
     for (CheckpointMode mode : testing::kModes) {
@@ -125,10 +126,13 @@ TEST(BlockStack, RefusesWhatDoesNotFitItsBlocks) {
         net.set_recompute(recompute::Plan{{0, 1, true}});
       },
       {"ends at layer 1 of a chain of 2"});
-  expect_error([&] { net.set_recompute(parse_strategy("auto")); }, {"'auto' needs a memory budget"});
   using Kind = RecomputeStrategy::Kind;
+  expect_error([&] { net.set_recompute({.kind = Kind::automatic}); }, {"'auto' needs a memory budget"});
+  expect_error([&] { net.set_recompute({.kind = Kind::full, .memory_percent = 50}); },
+               {"'full", "memory_percent 50"});
+  expect_error([&] { net.plan(leaf({2, 5}), parse_strategy("full")); }, {"'full' is not planned"});
   expect_error([&] { net.set_recompute({.kind = Kind::full, .memory_budget = 4096}); },
-               {"'full'", "memory_budget 4096"});
+               {"'full", "memory_budget 4096"});
   expect_error([&] { net.set_recompute({.kind = Kind::full, .count = 3}); }, {"full", "count 3"});
   expect_error([&] { net.set_recompute({.layers = {0, 1}}); }, {"none", "layers, of which it has 2"});
   expect_error([&] { net.set_recompute({.kind = Kind::every, .count = 1, .policy = "save_matmuls"}); },

@@ -139,8 +139,8 @@ TEST(GptPlanner, PlansByItselfInTheFirstTrainingStep) {
 TEST(GptPlanner, RefusesABudgetBelowTheMinimumAndSaysIt) {
   Training training({.kind = automatic, .memory_budget = 1000});
   testing::expect_error([&] { training.run(1); },
-                        {"recompute: a budget of 0.00 MiB is below the minimum", "MiB of"});
-  EXPECT_THROW(training.model.h.set_recompute(parse_strategy("auto")), Error);
+                        {"recompute: a budget of 0.00095 MiB is below the minimum", "MiB of"});
+  EXPECT_THROW(training.model.h.set_recompute({.kind = automatic}), Error);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // A Gpt whose blocks are recomputed trains to the same bits, in less memory, under the same names.
 #include <cmath>
+#include <map>
 #include <string_view>
 
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/autograd/recompute/offload/offload.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
@@ -21,9 +23,9 @@ using testing::random_tokens;
 using testing::same_bits;
 
 constexpr int64_t kLayers = 4;
-constexpr const char* kStrategies[] = {
-    "full",       "selective", "selective:save_attention", "every:2", "segments:3",
-    "layers:0,3", "offload",   "offload:recompute_cheap"};
+constexpr const char* kStrategies[] = {"full",       "selective", "selective:save_attention",
+                                       "every:2",    "keep:3",    "segments:3",
+                                       "layers:0,3", "offload",   "offload:recompute_cheap"};
 
 GptOptions tiny(double dropout = 0.1) {
   return {.vocab_size = 23, .context = 7, .layers = kLayers, .heads = 3, .width = 15, .dropout = dropout};
@@ -207,6 +209,55 @@ TEST(GptRecompute, HoldsLessUntilBackward) {
   EXPECT_LT(every, none);
   EXPECT_LT(full, every);
   EXPECT_LT(3 * full, none);
+}
+
+// Which blocks are played again, and what each would hold for backward, of four equal ones.
+std::map<std::string, size_t> replayed_bytes(const char* text) {
+  Tiny tiny_model(tiny());
+  tiny_model.model.h.set_recompute(parse_strategy(text));
+  recompute::Accounting accounting;
+  tiny_model.loss().backward();
+  std::map<std::string, size_t> bytes;
+  for (const recompute::RegionStats& region : accounting.regions()) {
+    EXPECT_EQ(region.replays, 1) << text << " " << region.name;
+    EXPECT_EQ(region.bytes_recomputed, region.bytes_saved) << text << " " << region.name;
+    bytes[region.name] = region.bytes_saved;
+  }
+  return bytes;
+}
+
+TEST(GptRecompute, EveryAndKeepPlayOtherBlocksAgain) {
+  const std::map<std::string, size_t> full = replayed_bytes("full");
+  ASSERT_EQ(full.size(), size_t(kLayers));
+  const std::pair<const char*, std::vector<std::string>> cases[] = {{"every:2", {"h.1", "h.3"}},
+                                                                    {"every:3", {"h.2"}},
+                                                                    {"every:4", {"h.3"}},
+                                                                    {"every:5", {}},
+                                                                    {"keep:2", {"h.0", "h.2"}},
+                                                                    {"keep:3", {"h.0", "h.1", "h.3"}},
+                                                                    {"keep:4", {"h.0", "h.1", "h.2"}},
+                                                                    {"keep:1", {}},
+                                                                    {"keep:5", {"h.0", "h.1", "h.2", "h.3"}}};
+  for (const auto& [text, blocks] : cases) {
+    std::map<std::string, size_t> want;
+    for (const std::string& block : blocks) want[block] = full.at(block);
+    EXPECT_EQ(replayed_bytes(text), want) << text;
+  }
+}
+
+// Each block that is kept holds as much as any other, so that the two fall between `full` and `none` by as many blocks.
+TEST(GptRecompute, KeepHoldsWhatEveryLetsGo) {
+  const auto held = [](const char* text) {
+    Tiny tiny_model(tiny());
+    tiny_model.model.h.set_recompute(parse_strategy(text));
+    const size_t before = allocator(testing::test_device()).stats().allocated;
+    const Tensor features = tiny_model.model.features(tiny_model.tokens);
+    return double(allocator(testing::test_device()).stats().allocated - before);
+  };
+  const double none = held("none"), block = (none - held("full")) / kLayers;
+  for (auto [text, regions] :
+       {std::pair{"every:4", 1}, std::pair{"every:2", 2}, std::pair{"keep:2", 2}, std::pair{"keep:4", 3}})
+    EXPECT_NEAR(none - held(text), regions * block, 0.1 * block) << text;
 }
 
 TEST(GptRecompute, LeavesTheStateDictAlone) {

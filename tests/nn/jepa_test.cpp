@@ -199,8 +199,7 @@ TEST(Jepa, IsRecomputedToTheSameBits) {
 TEST(Jepa, PlansItsEncoderForAWholeStep) {
   JepaOptions options = tiny();
   options.layers = 4;
-  options.recompute = parse_strategy("auto");
-  options.recompute.memory_budget = size_t(1) << 30;
+  options.recompute = parse_strategy("auto:1GiB");
   Jepa model(options, test_device());
   const TinyBatch batch = batch_of(1);
   loss_of(model, batch).backward();

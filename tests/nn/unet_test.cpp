@@ -131,7 +131,7 @@ TEST(UNet, RefusesWhatDoesNotFit) {
   UNet model({.features = 2});
   expect_error([&] { model(zeros({1, 3, 16, 15})); }, {"UNet", "16 x 15", "4 times", "16 x 16"});
   expect_error([&] { model(zeros({1, 1, 16, 16})); }, {"UNet", "(N, 3, H, W)", "(1, 1, 16, 16)"});
-  expect_error([&] { model.set_recompute(parse_strategy("auto")); },
+  expect_error([&] { model.set_recompute({.kind = RecomputeStrategy::Kind::automatic}); },
                {"UNet", "'auto' needs a memory budget"});
   expect_error([&] { model.set_recompute(parse_strategy("layers:9")); }, {"layer 9", "there are 9"});
 }

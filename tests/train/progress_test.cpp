@@ -20,15 +20,6 @@ TEST(FitLine, DropsWhatMattersLeastAndNeverIsLongerThanTheColumns) {
   EXPECT_EQ(fit_line(parts, 0), "");
 }
 
-TEST(FormatBytes, ChoosesAUnitAndKeepsTwoDigits) {
-  EXPECT_EQ(format_bytes(0), "0 B");
-  EXPECT_EQ(format_bytes(999), "999 B");
-  EXPECT_EQ(format_bytes(1500), "1.5 kB");
-  EXPECT_EQ(format_bytes(25e6), "25 MB");
-  EXPECT_EQ(format_bytes(1.25e9), "1.2 GB");
-  EXPECT_EQ(format_bytes(3e15), "3000 TB");
-}
-
 TEST(FormatDuration, ShowsMinutesAndHours) {
   EXPECT_EQ(format_duration(0), "0:00");
   EXPECT_EQ(format_duration(59.6), "1:00");

@@ -3,8 +3,8 @@
 
 #include <unistd.h>
 
+#include "reprise/core/bytes.h"
 #include "reprise/core/error.h"
-#include "reprise/train/progress.h"
 
 namespace reprise::apps {
 namespace {
@@ -37,10 +37,10 @@ void check_sizes(const Options& o, int64_t rows, int64_t length, Device device, 
   const double memory = memory_of(device), model_bytes = bytes.parameter * size_of(o);
   check(model_bytes <= memory, "--layers ", o.layers, ", --width ", o.width, ", --context ", o.context,
         " and a vocabulary of ", o.vocab_size, ": weights, gradients and moments take ",
-        train::format_bytes(model_bytes), ", the machine has ", train::format_bytes(memory));
+        format_bytes(model_bytes), ", the machine has ", format_bytes(memory));
   const double logit_bytes = bytes.logit * double(rows) * double(length) * double(o.vocab_size);
   check(logit_bytes <= memory, "--batch ", rows, " of ", length, " tokens: the logits alone take ",
-        train::format_bytes(logit_bytes), ", the machine has ", train::format_bytes(memory));
+        format_bytes(logit_bytes), ", the machine has ", format_bytes(memory));
 }
 
 }  // namespace

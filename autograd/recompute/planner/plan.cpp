@@ -117,6 +117,14 @@ Plan plan_every(int64_t n, int64_t every) {
   return plan_selected(n, layers);
 }
 
+Plan plan_keep(int64_t n, int64_t keep) {
+  check(keep >= 1, "recompute: keep ", keep, "-th layer; it is at least 1");
+  std::vector<int64_t> layers;
+  for (int64_t i = 0; i < n; ++i)
+    if ((i + 1) % keep != 0) layers.push_back(i);
+  return plan_selected(n, layers);
+}
+
 Plan plan_selected(int64_t n, const std::vector<int64_t>& layers) {
   check_layers(n);
   std::vector<bool> selected(size_t(n), false);

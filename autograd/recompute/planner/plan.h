@@ -34,6 +34,9 @@ Plan plan_none(int64_t n);
 Plan plan_segments(int64_t n, int64_t segments, LastSegment last = LastSegment::plain);
 /// Every `every`-th layer is a region of its own: 3 means the layers 2, 5, 8, ...; 1 means all.
 Plan plan_every(int64_t n, int64_t every);
+/// Every `keep`-th layer is played plainly, and each other one is a region of its own: 3 means the regions 0, 1, 3, 4, 6, ...;
+/// 1 means none.
+Plan plan_keep(int64_t n, int64_t keep);
 /// These layers are regions of their own. Error if there is no such layer.
 Plan plan_selected(int64_t n, const std::vector<int64_t>& layers);
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "reprise/autograd/recompute/planner/chain.h"
+#include "reprise/autograd/recompute/planner/strategy.h"
 
 namespace reprise::recompute {
 
@@ -21,8 +22,11 @@ struct Planned {
 /// "recompute: a budget of 10 MiB is below the minimum 12.5 MiB of this chain".
 Planned plan_rotor(const Chain& chain, int64_t budget_bytes);
 
+/// The bytes that an automatic strategy allows: its own, or so much of what the chain may take.
+int64_t budget_of(const Strategy& strategy, const Chain& chain);
+
 /// The fastest among equal strategies whose predicted peak is at most `budget_bytes`: nothing, segments of
-/// nearly equal length (Chen et al. 2016), every N-th layer. Error stating their minimum if none is.
+/// nearly equal length (Chen et al. 2016), every N-th layer, all but every N-th. Error stating their minimum if none is.
 Planned plan_uniform(const Chain& chain, int64_t budget_bytes);
 
 /// All plans worth having, by rising peak and falling time: each is plan_rotor's at the budget of its own

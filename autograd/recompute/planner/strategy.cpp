@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "reprise/autograd/recompute/offload/offload.h"
+#include "reprise/core/bytes.h"
 #include "reprise/core/number_in.h"
 
 namespace reprise::recompute {
@@ -22,11 +23,12 @@ constexpr Form forms[] = {{Kind::none, "none"},
                           {Kind::full, "full"},
                           {Kind::selective, "selective", "save_attention", true},
                           {Kind::every, "every", "3"},
+                          {Kind::keep, "keep", "3"},
                           {Kind::segments, "segments", "4"},
                           {Kind::segments, "sqrt"},
                           {Kind::layers, "layers", "2,5,8"},
                           {Kind::offload, "offload", "recompute_cheap", true},
-                          {Kind::automatic, "auto"}};
+                          {Kind::automatic, "auto", "2GiB"}};
 
 struct Preset {
   std::string_view name;
@@ -66,6 +68,27 @@ int64_t parse_number(std::string_view number, std::string_view text) {
   return *value;
 }
 
+// What follows "auto:".
+void parse_budget(Strategy& strategy, std::string_view budget, std::string_view text) {
+  if (budget.ends_with('%')) strategy.memory_percent = number_in<double>(budget.substr(0, budget.size() - 1));
+  const std::optional<size_t> bytes = bytes_in(budget);
+  check(bytes || strategy.memory_percent, "recompute: '", budget, "' in '", text,
+        "' is neither a number of bytes such as 512MiB nor a percentage such as 50%");
+  const double percent = strategy.memory_percent.value_or(0);
+  check(percent >= 0 && percent <= 100, "recompute: '", budget, "' in '", text, "' is not from 0% to 100%");
+  strategy.memory_budget = bytes.value_or(0);
+}
+
+// As it is read back: in a unit only where that says it exactly.
+std::string budget_text(const Strategy& strategy) {
+  if (strategy.memory_percent) return shortest(*strategy.memory_percent) + "%";
+  constexpr std::pair<const char*, int> units[] = {{"GiB", 30}, {"MiB", 20}, {"KiB", 10}};
+  for (auto [unit, bits] : units)
+    if (strategy.memory_budget % (size_t(1) << bits) == 0)
+      return std::to_string(strategy.memory_budget >> bits) + unit;
+  return std::to_string(strategy.memory_budget);
+}
+
 std::vector<int64_t> parse_list(std::string_view list, std::string_view text) {
   std::vector<int64_t> numbers;
   for (size_t begin = 0; begin <= list.size();) {
@@ -90,6 +113,8 @@ Strategy parse_strategy(std::string_view text) {
   std::string_view value = text.substr(colon + 1);
   if (form.kind == Kind::layers) {
     strategy.layers = parse_list(value, text);
+  } else if (form.kind == Kind::automatic) {
+    parse_budget(strategy, value, text);
   } else if (form.kind == Kind::selective || form.kind == Kind::offload) {
     strategy.policy = value;
     check(!value.empty(), "recompute: '", text, "' names no policy");
@@ -97,7 +122,8 @@ Strategy parse_strategy(std::string_view text) {
   } else {
     strategy.count = parse_number(value, text);
   }
-  check(form.kind != Kind::every || strategy.count > 0, "recompute: '", text, "': every is at least 1");
+  const bool counts_layers = form.kind == Kind::every || form.kind == Kind::keep;
+  check(!counts_layers || strategy.count > 0, "recompute: '", text, "': ", form.name, " is at least 1");
   return strategy;
 }
 
@@ -109,6 +135,7 @@ std::string to_string(const Strategy& strategy) {
   if (strategy.count > 0) text += ":" + std::to_string(strategy.count);
   for (size_t i = 0; i < strategy.layers.size(); ++i)
     text += (i == 0 ? ":" : ",") + std::to_string(strategy.layers[i]);
+  if (strategy.memory_budget > 0 || strategy.memory_percent) text += ":" + budget_text(strategy);
   return text;
 }
 
@@ -122,6 +149,8 @@ Plan plan_of(const Strategy& strategy, int64_t n) {
       return plan_every(n, 1);
     case Kind::every:
       return plan_every(n, strategy.count);
+    case Kind::keep:
+      return plan_keep(n, strategy.count);
     case Kind::segments:
       return plan_segments(n, strategy.count);
     case Kind::layers:
@@ -129,7 +158,8 @@ Plan plan_of(const Strategy& strategy, int64_t n) {
     case Kind::automatic:
       break;
   }
-  fail("recompute: 'auto' depends on what the layers cost: have them measured and give the model the plan");
+  fail("recompute: '", to_string(strategy),
+       "' depends on what the layers cost: have them measured and give the model the plan");
 }
 
 CheckpointOptions options_of(const Strategy& strategy) {

@@ -3,6 +3,7 @@
 //   rp::nn::Gpt model({.recompute = rp::parse_strategy("every:3")});
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "reprise/autograd/recompute/planner/plan.h"
@@ -15,25 +16,28 @@ struct Strategy {
     full,       ///< each layer is a region
     selective,  ///< each layer is, with the policy named `policy`
     every,      ///< each `count`-th layer is
+    keep,       ///< each layer is but each `count`-th
     segments,   ///< `count` regions of nearly equal length, the last plain; 0: ceil(sqrt(layers))
     layers,     ///< the layers in `layers` are
     offload,    ///< each layer is, with that policy if one is named, and the regions' inputs wait off the
                 ///< device
-    automatic,  ///< what a planner finds for `memory_budget`
+    automatic,  ///< what a planner finds for `memory_budget` or `memory_percent`
   };
   Kind kind = Kind::none;
   int64_t count = 0;
   std::vector<int64_t> layers{};
   std::string policy{};      ///< of policy.h: "save_attention"; empty: for selective, recompute_cheap
   size_t memory_budget = 0;  ///< bytes; 0: none given
+  /// In place of bytes: so far from the least memory that a plan takes, 0, to what no recompute takes, 100.
+  std::optional<double> memory_percent{};
 
   bool operator==(const Strategy&) const = default;
 };
 
-/// "none", "full", "selective", "selective:save_attention", "every:3", "segments:4", "sqrt", "layers:2,5,8",
-/// "offload", "offload:recompute_cheap" or "auto". Error naming what is wrong and what there is.
+/// "none", "full", "selective", "selective:save_attention", "every:3", "keep:3", "segments:4", "sqrt", "layers:2,5,8",
+/// "offload", "offload:recompute_cheap", "auto:2GiB" or "auto:50%". Error naming what is wrong and what there is.
 Strategy parse_strategy(std::string_view text);
-/// What parse_strategy reads. The budget is not part of it.
+/// What parse_strategy reads.
 std::string to_string(const Strategy& strategy);
 
 /// The plan for a chain of n layers. Error if they are too few, and for `automatic`, which needs

@@ -5,25 +5,29 @@
 #include <optional>
 
 #include "reprise/autograd/recompute/planner/planner.h"
+#include "reprise/core/bytes.h"
 
 namespace reprise::recompute {
 namespace {
 
-// "12.05 MiB", rounded down or up to hundredths.
-std::string mebibytes(int64_t bytes, double (*rounding)(double)) {
-  auto hundredths = int64_t(rounding(double(bytes) / (1 << 20) * 100));
+// "12.05 MiB", rounded up to hundredths, and enough as it is read back as a double.
+std::string mebibytes_up(int64_t bytes) {
+  auto hundredths = int64_t(std::ceil(double(bytes) / (1 << 20) * 100 + 1e-6));
   std::string fraction = std::to_string(100 + hundredths % 100).substr(1);
   return std::to_string(hundredths / 100) + "." + fraction + " MiB";
 }
 
-double down(double x) { return std::floor(x); }
-double up(double x) { return std::ceil(x + 1e-6); }  // the printed number is read back as a double
-
 }  // namespace
 
 void detail::refuse_budget(int64_t budget_bytes, int64_t minimum_bytes, const std::string& of) {
-  fail("recompute: a budget of ", mebibytes(budget_bytes, down), " is below the minimum ",
-       mebibytes(minimum_bytes, up), " of ", of);
+  fail("recompute: a budget of ", format_bytes(budget_bytes), " is below the minimum ",
+       mebibytes_up(minimum_bytes), " of ", of);
+}
+
+int64_t budget_of(const Strategy& strategy, const Chain& chain) {
+  if (!strategy.memory_percent) return int64_t(strategy.memory_budget);
+  const int64_t least = minimum_bytes(chain), most = simulate(plan_none(chain.size()), chain).peak_bytes;
+  return least + int64_t(*strategy.memory_percent / 100 * double(std::max<int64_t>(0, most - least)));
 }
 
 Planned plan_uniform(const Chain& chain, int64_t budget_bytes) {
@@ -34,6 +38,7 @@ Planned plan_uniform(const Chain& chain, int64_t budget_bytes) {
     plans.push_back(plan_segments(n, k));
     plans.push_back(plan_segments(n, k, LastSegment::checkpointed));
     plans.push_back(plan_every(n, k));
+    plans.push_back(plan_keep(n, k));
   }
   std::optional<Planned> best;
   int64_t minimum = std::numeric_limits<int64_t>::max();

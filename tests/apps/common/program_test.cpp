@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "reprise/core/error.h"
+#include "reprise/core/memory.h"
 
 namespace reprise::apps {
 namespace {
@@ -69,7 +70,10 @@ TEST(RunProgram, WhatACallerCanReactToEndsWithTwo) {
   EXPECT_EQ(ended.line, "prog: some/path: Permission denied\n");
   ended = after(std::bad_alloc());
   EXPECT_EQ(ended.code, 2);
-  EXPECT_EQ(ended.line, "prog: out of memory\n");
+  EXPECT_EQ(ended.line, "prog: out of memory; what would have fitted is not known\n");
+  ended = after(OutOfMemory("out of memory on cpu: all of it"));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.line, "prog: out of memory on cpu: all of it; what would have fitted is not known\n");
   EXPECT_EQ(after(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again))).code,
             2);
 }

@@ -36,8 +36,9 @@ TEST(Refusals, NameTheOptionThatIsUnknownOrDoesNotFit) {
   expect({"--val-fraction", "1"}, {"--val-fraction", "1"});
   expect({"--memory-limit", "lots"}, {"lots", "512MiB"});
   expect({"--recompute", "foo"},
-         {"recompute: unknown strategy 'foo'; use none, full, selective:save_attention, every:3"});
+         {"recompute: unknown strategy 'foo'; use none, full, selective:save_attention, every:3, keep:3"});
   expect({"--recompute", "every"}, {"every:3"});
+  expect({"--recompute", "keep:0"}, {"--recompute", "'keep:0'", "keep is at least 1"});
   expect({"--recompute", "segments:2"}, {"2 segments of only 1 layers"});
   expect({"--recompute", "layers:1"}, {"layer 1 was selected, there are 1"});
   expect({"--device", "toaster"}, {"toaster"});

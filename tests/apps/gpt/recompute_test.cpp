@@ -43,13 +43,14 @@ TEST_F(Recompute, TrainsToTheSameBitsInLessMemory) {
   };
   double none = with("none");
   EXPECT_EQ(printed_.find("Recompute"), std::string::npos);
-  for (const char* strategy : {"full", "selective", "selective:save_attention", "every:2", "segments:2",
-                               "sqrt", "layers:0,3", "offload"}) {
+  for (const char* strategy : {"full", "selective", "selective:save_attention", "every:2", "keep:2",
+                               "segments:2", "sqrt", "layers:0,3", "offload"}) {
     EXPECT_LT(with(strategy), none) << strategy;
     EXPECT_NE(printed_.find(std::string("Recompute: ") + strategy), std::string::npos) << printed_;
     expect_same_run(strategy, "none");
   }
   EXPECT_LT(peak("full"), peak("every:2"));
+  EXPECT_EQ(read_config(folder_ / "keep:2/config.toml").at("recompute"), "keep:2");
 }
 
 // The number of MiB before " of this chain" in the refusal of a budget that is too small.
@@ -61,33 +62,78 @@ std::string stated_minimum(const std::string& refusal) {
 TEST_F(Recompute, AutoTrainsToTheSameBitsWithinItsBudget) {
   Arguments larger = {"--width", "32", "--context", "64", "--batch", "4"};
   train("none", larger);
-  auto with = [&](const std::string& name, const Arguments& more) {
+  auto with = [&](const std::string& name, const std::string& budget, const Arguments& more = {}) {
     Arguments all = larger;
-    all.insert(all.end(), {"--layers", "4", "--dropout", "0.1", "--recompute", "auto", "--memory-budget"});
+    all.insert(all.end(), {"--layers", "4", "--dropout", "0.1", "--recompute", "auto:" + budget});
     all.insert(all.end(), more.begin(), more.end());
     return train_arguments(data_, folder_ / name, 3, all);
   };
-  Program refused(with("refused", {"100kB"}));
+  Program refused(with("refused", "100kB"));
   EXPECT_EQ(refused.wait(), 2) << refused.out();
-  EXPECT_NE(refused.err().find("recompute: a budget of 0.09 MiB is below the minimum "), std::string::npos)
+  EXPECT_NE(refused.err().find("recompute: a budget of 0.095 MiB is below the minimum "), std::string::npos)
       << refused.err();
   EXPECT_FALSE(std::filesystem::exists(folder_ / "refused"));
   std::string minimum = stated_minimum(refused.err());
-  std::string printed = run(with("least", {minimum, "--memory-limit", minimum}));
-  EXPECT_NE(printed.find("Recompute: auto: blocks ["), std::string::npos) << printed;
+  std::string printed = run(with("least", minimum, {"--memory-limit", minimum}));
+  EXPECT_NE(printed.find("Recompute: auto:" + minimum + ": blocks ["), std::string::npos) << printed;
   EXPECT_LT(peak("least"), peak("none"));
   expect_same_run("least", "none");
-  run(with("more", {"1GiB"}));
+  run(with("more", "1GiB"));
   EXPECT_EQ(peak("more"), peak("none"));
   expect_same_run("more", "none");
+  printed = run(with("half", "50%"));
+  EXPECT_NE(printed.find("MiB of the 50% it may take"), std::string::npos) << printed;
+  EXPECT_LT(peak("half"), peak("none"));
+  EXPECT_GT(peak("half"), peak("least"));
+  expect_same_run("half", "none");
 }
 
-TEST_F(Recompute, AutoAndTheBudgetGoTogether) {
+TEST_F(Recompute, AutoHasItsBudgetBehindAColon) {
   expect_refused(train_arguments(data_, folder_ / "a", 3, {"--recompute", "auto"}),
-                 {"--memory-budget", "2GiB"});
-  expect_refused(train_arguments(data_, folder_ / "b", 3, {"--memory-budget", "1GiB"}), {"--recompute auto"});
-  expect_refused(train_arguments(data_, folder_ / "c", 3, {"--recompute", "auto", "--memory-budget", "much"}),
-                 {"'much'"});
+                 {"--recompute", "'auto' needs a value, such as 'auto:2GiB'"});
+  expect_refused(train_arguments(data_, folder_ / "b", 3, {"--memory-budget", "1GiB"}),
+                 {"--memory-budget: the budget is part of --recompute, as auto:2GiB"});
+  expect_refused(train_arguments(data_, folder_ / "c", 3, {"--recompute", "auto:much"}),
+                 {"--recompute", "'much'", "512MiB", "50%"});
+  const std::string config = folder_.write("old.toml", "memory_budget = \"1GiB\"\n");
+  expect_refused(train_arguments(data_, folder_ / "d", 3, {"--config", config}),
+                 {"old.toml:1: memory_budget: ", "the budget is part of --recompute"});
+}
+
+// A run that goes on says nothing of its memory before its first step, and does not measure it.
+TEST_F(Recompute, AStepThatDoesNotFitSaysWhatWouldHaveFitted) {
+  const Arguments larger = {"--width", "32", "--context", "64", "--batch", "4"};
+  Arguments part = larger;
+  part.insert(part.end(), {"--stop-after", "1"});
+  train("part", part);
+  const std::string limit = std::to_string(int64_t(0.8 * peak("part")));
+  Program refused({"train", "--out", folder_ / "part", "--resume", "--memory-limit", limit});
+  EXPECT_EQ(refused.wait(), 2) << refused.out();
+  for (const char* told :
+       {"reprise-gpt: training step: out of memory on cpu: ", " of activations refused by the limit of ",
+        "; a step of 4 sequences is predicted to take ", "full would fit; so would --batch "})
+    EXPECT_NE(refused.err().find(told), std::string::npos) << refused.err();
+  run({"train", "--out", folder_ / "part", "--resume", "--memory-limit", limit, "--recompute", "full"});
+  train("whole", larger);
+  expect_same_run("part", "whole");
+}
+
+TEST_F(Recompute, AStepOfARankThatDoesNotFitSaysWhatWouldHaveFitted) {
+  train("part",
+        {"--width", "32", "--context", "64", "--batch", "4", "--accumulate", "2", "--stop-after", "1"});
+  const std::string limit = std::to_string(int64_t(0.8 * peak("part")));
+  Program refused({"train", "--out", folder_ / "part", "--resume", "--ranks", "2", "--memory-limit", limit});
+  EXPECT_EQ(refused.wait(), 2) << refused.out();
+  for (const char* told :
+       {": training step: out of memory on cpu: ", "; a step of 4 sequences is predicted to take ",
+        "full would fit; so would --batch "})
+    EXPECT_NE(refused.err().find(told), std::string::npos) << refused.err();
+}
+
+// A model that does not fit has no step to measure.
+TEST_F(Recompute, AModelThatDoesNotFitSaysThatNothingHelps) {
+  expect_refused(train_arguments(data_, folder_ / "large", 3, {"--width", "128", "--memory-limit", "256KiB"}),
+                 {"out of memory on cpu: ", "which take as much with any --recompute and --batch"});
 }
 
 TEST_F(Recompute, MayChangeOnResume) {

@@ -77,8 +77,8 @@ TEST_F(Zero, OfOneRankIsANote) {
 
 TEST_F(Zero, WhatDoesNotFitIsRefused) {
   expect_refused(arguments("a", {"--zero", "4"}), {"--zero", "4"});
-  expect_refused(arguments("c", {"--ranks", "2", "--zero", "3", "--recompute", "auto"}),
-                 {"--recompute auto", "--zero 3", "name a strategy"});
+  expect_refused(arguments("c", {"--ranks", "2", "--zero", "3", "--recompute", "auto:1GiB"}),
+                 {"--recompute auto:1GiB", "--zero 3", "name a strategy"});
   Program ranks(arguments("d", {"--ranks", "2", "--zero", "3", "--ema", "0.9"}));
   EXPECT_EQ(ranks.wait(), 2);
   EXPECT_NE(ranks.err().find("--zero 3: averages follow whole weights"), std::string::npos) << ranks.err();

@@ -157,7 +157,7 @@ TEST(JepaResume, NoBitDependsOnThreadsWorkersOrRecompute) {
   run_jepa(jepa_arguments(data, folder / "threads", 3, {"--threads", "3", "--workers", "0"}));
   run_jepa(jepa_arguments(data, folder / "full", 3, {"--recompute", "full"}));
   run_jepa(jepa_arguments(data, folder / "predictor", 3, {"--recompute-predictor", "selective"}));
-  run_jepa(jepa_arguments(data, folder / "auto", 3, {"--recompute", "auto", "--memory-budget", "64MiB"}));
+  run_jepa(jepa_arguments(data, folder / "auto", 3, {"--recompute", "auto:64MiB"}));
   for (const char* run : {"threads", "full", "predictor", "auto"}) {
     SCOPED_TRACE(run);
     expect_same_checkpoints(folder / run, folder / "plain");
@@ -202,7 +202,7 @@ TEST(JepaOptions, AreRefusedBeforeARunFolderIsMade) {
   refused({"--image", "9"}, {"image 9 is not a multiple of patch 2"});
   refused({"--patch", "4"}, {"masks: a 2 x 2 grid leaves 3 context patches, 10 wanted"});
   refused({"--predictor-heads", "3"}, {"predictor_width 8 is not a multiple of 3 heads"});
-  refused({"--recompute-predictor", "auto"}, {"--recompute-predictor auto"});
+  refused({"--recompute-predictor", "auto:1GiB"}, {"--recompute-predictor auto:1GiB"});
   refused({"--weight-decay", "0"}, {"--weight-decay 0 and --final-weight-decay 0.4"});
   EXPECT_FALSE(fs::exists(out));
 }

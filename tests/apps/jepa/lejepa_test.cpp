@@ -125,7 +125,7 @@ TEST(LeJepaResume, NoBitDependsOnThreadsWorkersOrRecompute) {
   run_jepa(lejepa_arguments(data, folder / "plain", 3));
   run_jepa(lejepa_arguments(data, folder / "threads", 3, {"--threads", "3", "--workers", "0"}));
   run_jepa(lejepa_arguments(data, folder / "full", 3, {"--recompute", "full"}));
-  run_jepa(lejepa_arguments(data, folder / "auto", 3, {"--recompute", "auto", "--memory-budget", "64MiB"}));
+  run_jepa(lejepa_arguments(data, folder / "auto", 3, {"--recompute", "auto:64MiB"}));
   for (const char* run : {"threads", "full", "auto"}) {
     SCOPED_TRACE(run);
     expect_same_checkpoints(folder / run, folder / "plain");

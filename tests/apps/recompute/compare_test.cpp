@@ -4,6 +4,7 @@
 
 #include "reprise/io/json.h"
 #include "reprise/tests/apps/recompute/program.h"
+#include "reprise/tests/plot/no_overlaps.h"
 
 namespace reprise::testing {
 namespace {
@@ -41,7 +42,7 @@ TEST(Compare, HasEveryStrategyInTableJsonAndPageAndTheirPeaksFall) {
   std::string page = bytes_of_file(folder / "out/compare.html");
   for (const char* strategy :
        {"none", "full", "selective", "selective:save_attention", "selective:save_matmuls", "every:2",
-        "every:3", "sqrt", "offload", "auto:25%", "auto:50%"}) {
+        "every:3", "sqrt", "offload", "auto:25%", "auto:50%", "keep:3"}) {
     EXPECT_NE(result.out.find(std::string("\n") + strategy + " "), std::string::npos) << result.out;
     EXPECT_NE(page.find(std::string(">") + strategy + "</text>"), std::string::npos) << strategy;
     ASSERT_TRUE(rows.contains(strategy)) << strategy;
@@ -60,6 +61,36 @@ TEST(Compare, HasEveryStrategyInTableJsonAndPageAndTheirPeaksFall) {
               100 - 100 * rows["full"]["peak_activation_bytes"] / rows["none"]["peak_activation_bytes"],
               1e-9);
   EXPECT_EQ(rows["none"]["overhead_percent"], 0);
+}
+
+// However many blocks there are, and however long names are.
+TEST(Compare, TextsOfThePageDoNotMeetAndNothingSmallIsWrittenAsNothing) {
+  const std::vector<Arguments> models = {
+      {"--model", "tiny", "--recompute", "full", "selective:save_attention", "selective:save_matmuls",
+       "every:2", "keep:2", "offload:recompute_cheap"},
+      {"--model", "tiny", "--layers", "26", "--width", "8", "--recompute", "full", "sqrt", "every:2",
+       "keep:3"},
+      {"--model", "jepa_tiny", "--layers", "2", "--image", "32", "--batch", "2", "--recompute",
+       "selective:save_attention+selective:save_matmuls", "full+selective:save_attention", "none+full"}};
+  for (const Arguments& model : models) {
+    TempFolder folder;
+    Arguments all = {"compare", "--threads", "1", "--rounds", "2", "--out", folder / "out"};
+    all.insert(all.end(), model.begin(), model.end());
+    const ProgramResult result = run_recompute(all);
+    ASSERT_EQ(result.code, 0) << result.err;
+    const std::string page = bytes_of_file(folder / "out/compare.html");
+    expect_readable(page);
+    size_t zeros = 0;
+    for (size_t at = page.find("<td>0.0</td>"); at != std::string::npos;
+         at = page.find("<td>0.0</td>", at + 1))
+      ++zeros;
+    EXPECT_EQ(zeros, 2u) << "none saves nothing, and has no overhead against itself";
+    for (auto& [strategy, row] : read_rows(folder / "out/compare.json")) {
+      EXPECT_LE(row["least_seconds"], row["seconds_per_step"]) << strategy;
+      EXPECT_LE(row["seconds_per_step"], row["most_seconds"]) << strategy;
+      EXPECT_GT(row["least_seconds"], 0) << strategy;
+    }
+  }
 }
 
 TEST(Compare, TakesStrategiesAndPutsNoneFirst) {

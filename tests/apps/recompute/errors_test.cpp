@@ -40,8 +40,13 @@ TEST(RecomputeRefusals, NameTheOptionThatIsUnknownOrDoesNotFit) {
   expect("max-batch", {}, {"--memory-limit"});
   expect("max-batch", {"--memory-limit", "lots"}, {"lots", "512MiB"});
   expect("profile", {"--recompute", "most", "--out", folder / "out"}, {"most"});
-  expect("plan", {"--memory-budget", "some", "--out", folder / "out"}, {"some", "512MiB"});
-  expect("plan", {"--memory-budget", "100kB", "--out", folder / "out"}, {"budget", "below the minimum"});
+  expect("plan", {"--recompute", "auto:some", "--out", folder / "out"}, {"some", "512MiB"});
+  expect("plan", {"--recompute", "full", "--out", folder / "out"}, {"--recompute", "'full'", "auto:2GiB"});
+  expect("plan", {"--memory-budget", "1GiB"}, {"--memory-budget: the budget is part of --recompute"});
+  for (const char* command : {"verify", "compare", "profile", "plan", "max-batch", "memory"})
+    expect_recompute_refused({command, "--batch", "auto"}, {"--batch", "auto", "`max-batch` finds"});
+  expect("verify", {"--recompute", "keep:0"}, {"--recompute", "'keep:0'", "keep is at least 1"});
+  expect("plan", {"--recompute", "auto:100kB", "--out", folder / "out"}, {"budget", "below the minimum"});
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
 }
 

@@ -84,9 +84,9 @@ TEST(VerifyImages, NamesTheModelAndItsImages) {
 
 TEST(CommandsOnImages, CountImagesASecondAndNameStages) {
   expect_has(run_on(kUNet, "max-batch", {"--memory-limit", "6MiB", "--steps", "1"}),
-             {"images/s", "refused by the limit of 6291456 bytes"});
+             {"images/s", "refused by the limit of 6.0 MiB"});
   expect_has(run_on(kResNet, "max-batch", {"--memory-limit", "4MiB", "--steps", "1"}),  // has no batch of 1
-             {"refused by the limit of 4194304 bytes"});
+             {"refused by the limit of 4.0 MiB"});
   TempFolder folder;
   const Arguments out = {"--out", folder / "out"};
   expect_has(run_on(kUNet, "profile", out), {"\ninc ", "\ndown1 ", "\ndown4 ", "\nup1 ", "\nup4 "});
@@ -97,7 +97,7 @@ TEST(CommandsOnImages, CompareAndPlanWhatTheModelHas) {
   TempFolder folder;
   const Arguments compared = {"--rounds", "1", "--out", folder / "out"};
   expect_has(run_on(kUNet, "compare", compared), {"\nfull ", "\nsqrt ", "\nauto:50% "});
-  const Arguments planned = {"--memory-budget", "64MiB", "--rounds", "1", "--out", folder / "out"};
+  const Arguments planned = {"--recompute", "auto:64MiB", "--rounds", "1", "--out", folder / "out"};
   expect_has(run_on(kResNet, "plan", planned), {"the predicted peak is", "0-7"});
   expect_has(run_on(kUNet, "plan", planned), {"the predicted peak is", "0-8"});
   expect_has(run_on(kJepa, "plan", planned), {"the predicted peak is", "0-3"});

@@ -33,7 +33,7 @@ TEST(MaxBatch, FitsAndOneMoreDoesNot) {
   for (int64_t rows : {plain, full}) {
     std::string refusal = detail::join("with ", rows + 1, ": out of memory on cpu: ");
     EXPECT_NE(result.out.find(refusal), std::string::npos) << result.out;
-    EXPECT_NE(result.out.find("refused by the limit of 4194304 bytes"), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("refused by the limit of 4.0 MiB"), std::string::npos) << result.out;
   }
   // The searches of fresh processes that may end at the answer, or just above it, agree.
   EXPECT_EQ(batch_of(train_with("4MiB", full, "full").out, "full"), full);
@@ -46,6 +46,8 @@ TEST(MaxBatch, SaysWhenNotEvenOneRowFits) {
       run_recompute(recompute_arguments("max-batch", {"--memory-limit", "1MiB", "--vocab-size", "1000"}));
   EXPECT_EQ(result.code, 2) << result.out;
   EXPECT_NE(result.err.find("out of memory on cpu"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("; not even --batch 1 fits, with any --recompute"), std::string::npos)
+      << result.err;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "reprise/tests/apps/recompute/program.h"
+#include "reprise/tests/plot/no_overlaps.h"
 
 namespace reprise::testing {
 namespace {
@@ -37,14 +38,15 @@ TEST(Plan, PrintsAFrontierFromTheLeastMemoryToNoRecompute) {
   for (const char* part :
        {"</html>", "The fastest step for each memory budget", ">none</text>", ">full</text>"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
+  expect_readable(page);
 }
 
 TEST(Plan, TrainsWithinItsBudgetAndAsPredicted) {
   TempFolder folder;
   ProgramResult result = run_recompute(
-      recompute_arguments("plan", {"--memory-budget", "1.3MiB", "--rounds", "1", "--out", folder / "out"}));
+      recompute_arguments("plan", {"--recompute", "auto:1.3MiB", "--rounds", "1", "--out", folder / "out"}));
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_LE(number_after(result.out, "for 1.3MiB"), 1.3);
+  EXPECT_LE(number_after(result.out, "for auto:1.3MiB"), 1.3);
   EXPECT_LE(number_after(result.out, "measured:"), 1.3);
   EXPECT_LT(number_after(result.out, "the predicted peak is"), 1.0);
   EXPECT_NE(bytes_of_file(folder / "out/plan.html").find(">chosen</text>"), std::string::npos);

@@ -5,6 +5,7 @@
 
 #include "reprise/io/json.h"
 #include "reprise/tests/apps/recompute/program.h"
+#include "reprise/tests/plot/no_overlaps.h"
 
 namespace reprise::testing {
 namespace {
@@ -152,10 +153,11 @@ TEST_F(Profile, EveryOperationOfALayerHasASliceForwardAndBackward) {
 TEST_F(Profile, ThePageHasATimelineForEachStepAndAHeatMapAndReachesForNothingElse) {
   std::string page = bytes_of_file(folder_ / "out/profile.html");
   for (const char* part : {"recompute none: peak", "recompute full: peak", "<td>h.3</td>",
-                           "embedding, head, loss", "<th>layer_norm</th>", "<th>replay</th>", "</html>"})
+                           "embedding, head, loss", "<th>layer_<wbr>norm</th>", "<th>replay</th>", "</html>"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* outside : {"src=", "href=", "@import", "url("})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  expect_readable(page);
   // The numbers that the script reads.
   size_t begin = page.find("<script type=\"application/json\">"), end = page.find("</script>", begin);
   ASSERT_NE(begin, std::string::npos);
@@ -164,6 +166,21 @@ TEST_F(Profile, ThePageHasATimelineForEachStepAndAHeatMapAndReachesForNothingEls
   io::JsonReader json(data, "page");
   json.skip();
   json.end();
+}
+
+TEST_F(Profile, TextsOfPagesOfOtherModelsDoNotMeet) {
+  for (const Arguments& model :
+       {Arguments{"--model", "tiny", "--layers", "26", "--width", "8"},
+        Arguments{"--model", "unet", "--width", "2", "--image", "16", "--batch", "2"}}) {
+    Arguments all = {"profile", "--threads",      "1", "--recompute", "selective:save_matmuls",
+                     "--out",   folder_ / "other"};
+    all.insert(all.end(), model.begin(), model.end());
+    const ProgramResult result = run_recompute(all);
+    ASSERT_EQ(result.code, 0) << result.err;
+    const std::string page = bytes_of_file(folder_ / "other/profile.html");
+    expect_readable(page);
+    EXPECT_EQ(page.find(">0.0</td></tr>"), std::string::npos) << "each region makes something anew";
+  }
 }
 
 TEST_F(Profile, TheTableHasWhatEachRegionSavesAndMakesAnew) {

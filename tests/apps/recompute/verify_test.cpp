@@ -6,7 +6,8 @@ namespace reprise::testing {
 namespace {
 
 TEST(Verify, PassesAndPrintsPeaksAndBitEqualityForEveryStrategy) {
-  for (const char* strategy : {"full", "every:2", "sqrt", "layers:1,2", "offload", "selective", "auto:50%"}) {
+  for (const char* strategy :
+       {"full", "every:2", "keep:3", "sqrt", "layers:1,2", "offload", "selective", "auto:50%"}) {
     ProgramResult result = run_recompute(
         recompute_arguments("verify", {"--recompute", strategy, "--steps", "2", "--dropout", "0.1"}));
     EXPECT_EQ(result.code, 0) << result.out << result.err;

@@ -88,7 +88,7 @@ TEST_F(CudaMemory, RefusesBeyondTheLimitSayingWhatIsHeld) {
   memory().set_limit(memory().stats().reserved + 50'000);
   std::string text = message_of([&] { bytes(100'000); });
   for (const char* part :
-       {"out of memory on cuda:0", "100000 bytes of gradients", "the limit of", "gradients 100000"})
+       {"out of memory on cuda:0", "0.095 MiB of gradients", "the limit of", "gradients 0.095 MiB"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " not in: " << text;
   EXPECT_THROW(bytes(60'000), OutOfMemory);
   { bytes(40'000); }               // now cached

@@ -209,7 +209,8 @@ TEST(MemoryReport, SaysWhatItCannotMeasure) {
   step.smallest = 2;
   expect_error([&] { memory_report(step); },
                {"memory_report: rows 3 must be a multiple of the smallest batch, 2"});
-  expect_error([&] { memory_report(research.step(1), {.strategies = {"auto"}}); }, {"memory_report: 'auto'"});
+  expect_error([&] { memory_report(research.step(1), {.strategies = {"auto:1GiB"}}); },
+               {"memory_report: 'auto'"});
   expect_error([&] { memory_report(research.step(1), {.strategies = {"fully"}}); }, {"fully"});
   research.net.set_recompute(recompute::plan_of(parse_strategy("full"), 2));
   expect_error([&] { max_batch(research.step(1)); }, {"max_batch: the model runs by a plan of its own"});

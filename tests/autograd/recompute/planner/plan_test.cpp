@@ -22,9 +22,27 @@ TEST(Plan, ListsItsRegionsInBrackets) {
   EXPECT_EQ(to_string(plan_every(9, 3)), "0-1 [2] 3-4 [5] 6-7 [8]");
   EXPECT_EQ(to_string(plan_every(3, 1)), "[0] [1] [2]");
   EXPECT_EQ(to_string(plan_every(2, 3)), "0-1");
+  EXPECT_EQ(to_string(plan_keep(9, 3)), "[0] [1] 2 [3] [4] 5 [6] [7] 8");
+  EXPECT_EQ(to_string(plan_keep(3, 1)), "0-2");
+  EXPECT_EQ(to_string(plan_keep(2, 3)), "[0] [1]");
   EXPECT_EQ(to_string(plan_selected(6, {4, 1, 2})), "0 [1] [2] 3 [4] 5");
   EXPECT_EQ(to_string(Plan{{0, 4, true, {{0, 3, true}, {3, 4}}}, {4, 5}}), "[0-3: [0-2] 3] 4");
   EXPECT_EQ(plan_none(0), Plan());
+}
+
+TEST(Plan, KeepsWhatEveryRecomputes) {
+  auto regions = [](const Plan& plan, int64_t n) {
+    std::vector<bool> is_region(size_t(n), false);
+    for (const Segment& s : plan)
+      for (int64_t i = s.begin; i < s.end; ++i) is_region[size_t(i)] = s.checkpointed;
+    return is_region;
+  };
+  for (int64_t n = 0; n <= 12; ++n)
+    for (int64_t k = 1; k <= n + 1; ++k) {
+      std::vector<bool> others = regions(plan_keep(n, k), n);
+      others.flip();
+      EXPECT_EQ(others, regions(plan_every(n, k), n)) << n << " " << k;
+    }
 }
 
 TEST(Plan, CutsSegmentsOfNearlyEqualLength) {
@@ -46,6 +64,8 @@ TEST(Plan, RefusesWhatItCannotBeMadeFrom) {
   expect_error([] { plan_segments(3, 4); }, {"4 segments of only 3 layers"});
   expect_error([] { plan_segments(3, -1); }, {"-1 segments"});
   expect_error([] { plan_every(3, 0); }, {"every 0-th layer"});
+  expect_error([] { plan_keep(3, 0); }, {"keep 0-th layer"});
+  expect_error([] { plan_keep(-1, 1); }, {"-1 layers"});
   expect_error([] { plan_selected(3, {3}); }, {"layer 3 was selected, there are 3"});
   expect_error([] { plan_selected(3, {-1}); }, {"layer -1"});
   expect_error([] { plan_none(-1); }, {"-1 layers"});
@@ -116,6 +136,7 @@ TEST(RunPlan, KeepsTheBitsWhateverThePlan) {
                         plan_segments(n, 1, LastSegment::checkpointed),
                         plan_every(n, 1),
                         plan_every(n, 2),
+                        plan_keep(n, 3),
                         plan_selected(n, {0, 5}),
                         {{0, 6, true, {{0, 2, true}, {2, 3}, {3, 6, true, {{3, 5, true}, {5, 6}}}}}, {6, 7}}};
   for (CheckpointMode mode : kModes)
@@ -131,6 +152,7 @@ TEST(RunPlan, RunsALayerOnceMoreForEachRegionAroundIt) {
       {plan_none(6), {1, 1, 1, 1, 1, 1}},
       {plan_every(6, 1), {2, 2, 2, 2, 2, 2}},
       {plan_every(6, 2), {1, 2, 1, 2, 1, 2}},
+      {plan_keep(6, 3), {2, 2, 1, 2, 2, 1}},
       {plan_segments(6, 3), {2, 2, 2, 2, 1, 1}},
       {{{0, 4, true, {{0, 2, true}, {2, 4}}}, {4, 6}}, {3, 3, 2, 2, 1, 1}},
       {{{0, 5, true, {{0, 4, true, {{0, 2, true}, {2, 4}}}, {4, 5}}}, {5, 6}}, {4, 4, 3, 3, 2, 1}}};

@@ -58,8 +58,8 @@ TEST(Planner, FindsTheFastestUniformPlanOfEachBudget) {
     Chain chain = random_chain(n, random);
     std::vector<PlanCost> costs{simulate(plan_none(n), chain)};
     for (int64_t k = 1; k <= n; ++k)
-      for (const Plan& plan :
-           {plan_segments(n, k), plan_segments(n, k, LastSegment::checkpointed), plan_every(n, k)})
+      for (const Plan& plan : {plan_segments(n, k), plan_segments(n, k, LastSegment::checkpointed),
+                               plan_every(n, k), plan_keep(n, k)})
         costs.push_back(simulate(plan, chain));
     for (const PlanCost& budget : costs) {
       double fastest = std::numeric_limits<double>::infinity();

@@ -12,6 +12,8 @@ TEST(Strategy, StandsForAPlan) {
   const std::pair<const char*, const char*> cases[] = {{"none", "0-9"},
                                                        {"full", "[0] [1] [2] [3] [4] [5] [6] [7] [8] [9]"},
                                                        {"every:3", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
+                                                       {"keep:3", "[0] [1] 2 [3] [4] 5 [6] [7] 8 [9]"},
+                                                       {"keep:1", "0-9"},
                                                        {"segments:2", "[0-4] 5-9"},
                                                        {"segments:1", "0-9"},
                                                        {"sqrt", "[0-1] [2-4] [5-6] 7-9"},
@@ -59,16 +61,20 @@ TEST(Strategy, OffloadsTheInputsOfEachLayer) {
 }
 
 TEST(Strategy, IsWrittenAsItIsRead) {
-  for (const char* text : {"none", "full", "selective", "selective:save_matmuls", "every:3", "segments:2",
-                           "sqrt", "layers:2,5,8", "layers:0", "offload", "offload:recompute_cheap", "auto"})
+  for (const char* text :
+       {"none", "full", "selective", "selective:save_matmuls", "every:3", "keep:3", "segments:2", "sqrt",
+        "layers:2,5,8", "layers:0", "offload", "offload:recompute_cheap", "auto:2GiB", "auto:1363149",
+        "auto:12KiB", "auto:50%", "auto:0%", "auto:12.5%"})
     EXPECT_EQ(to_string(parse_strategy(text)), text);
   EXPECT_EQ(to_string(parse_strategy("segments:0")), "sqrt");
+  EXPECT_EQ(to_string(parse_strategy("auto:1024MiB")), "auto:1GiB");
   EXPECT_EQ(to_string(Strategy()), "none");
 }
 
 TEST(Strategy, RefusesWhatItCannotRead) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
-      {"foo", {"recompute: unknown strategy 'foo'; use none, full, selective:save_attention, every:3"}},
+      {"foo",
+       {"recompute: unknown strategy 'foo'; use none, full, selective:save_attention, every:3, keep:3"}},
       {"", {"unknown strategy ''"}},
       {"Full", {"unknown strategy 'Full'"}},
       {"foo:3", {"unknown strategy 'foo:3'"}},
@@ -81,6 +87,15 @@ TEST(Strategy, RefusesWhatItCannotRead) {
       {"every:x", {"'x' in 'every:x' is not a whole number"}},
       {"every:2x", {"'2x'"}},
       {"every:0", {"'every:0'", "at least 1"}},
+      {"keep", {"'keep' needs a value, such as 'keep:3'"}},
+      {"keep:0", {"'keep:0'", "keep is at least 1"}},
+      {"keep:x", {"'x' in 'keep:x' is not a whole number"}},
+      {"keep:-1", {"'-1' in 'keep:-1'"}},
+      {"auto", {"'auto' needs a value, such as 'auto:2GiB'"}},
+      {"auto:", {"'' in 'auto:'", "512MiB", "50%"}},
+      {"auto:lots", {"'lots' in 'auto:lots' is neither a number of bytes such as 512MiB nor a percentage"}},
+      {"auto:120%", {"'120%' in 'auto:120%' is not from 0% to 100%"}},
+      {"auto:nan%", {"'nan%'"}},
       {"segments:-1", {"'-1' in 'segments:-1'"}},
       {"segments:99999999999999999999", {"99999999999999999999"}},
       {"layers:", {"'' in 'layers:'"}},
@@ -92,7 +107,7 @@ TEST(Strategy, RefusesWhatItCannotRead) {
 TEST(Strategy, RefusesAChainThatItDoesNotFit) {
   expect_error([] { plan_of(parse_strategy("segments:4"), 3); }, {"4 segments of only 3 layers"});
   expect_error([] { plan_of(parse_strategy("layers:2,3"), 3); }, {"layer 3 was selected, there are 3"});
-  expect_error([] { plan_of(parse_strategy("auto"), 3); }, {"'auto'", "measured"});
+  expect_error([] { plan_of(parse_strategy("auto:1GiB"), 3); }, {"'auto:1GiB'", "measured"});
 }
 
 }  // namespace

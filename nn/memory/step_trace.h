@@ -9,15 +9,17 @@
 
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
+#include "reprise/autograd/recompute/checkpoint.h"
 
-namespace reprise::apps::recompute {
+namespace reprise::nn {
 
-enum class Phase : uint8_t { forward, backward, replay, update };
-const char* name_of(Phase phase);
+/// What runs in a slice of a step.
+enum class StepPhase : uint8_t { forward, backward, replay, update };
+const char* name_of(StepPhase phase);
 
 /// A stretch of time, in seconds since the trace began.
-struct Slice {
-  Phase phase;
+struct StepSlice {
+  StepPhase phase;
   std::string name;   ///< of the operation; "region" for all of a replay; "update"
   std::string layer;  ///< its OpScope; empty outside all
   double begin, end;
@@ -25,34 +27,36 @@ struct Slice {
 
 /// Observes while it lives. Forward operations are timed from one to the next. For backward each operation's
 /// output gets a hook, which runs just before the operation's own backward: that too is timed from one to the
-/// next. Waits for the device at each point, so that a CUDA device's times are those of the work.
+/// next. Replays of the regions that are made while it lives, by whom so ever, are timed too. Waits for the device at each point, so that a CUDA device's times are those of the work.
 class StepTrace final : public autograd::OpObserver {
  public:
   using Clock = std::chrono::steady_clock;
   explicit StepTrace(Device device);
+  ~StepTrace() override;
 
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
-  /// Put it into the regions' options, as context of replays: their operations are timed too.
-  std::shared_ptr<void> observe_replay();
   void begin_backward(const Tensor& loss);
   void begin_update();
   /// Takes the replays in; no more is observed.
-  std::vector<Slice> finish(const std::vector<reprise::recompute::ReplayTime>& replays);
+  std::vector<StepSlice> finish(const std::vector<recompute::ReplayTime>& replays);
 
  private:
   class ReplayObserver;
+  static recompute::ScopeFactory observe_replays();
 
   double now() const;
   void hook_producers(const TensorList& tensors);
-  void enter(Slice next);
+  void enter(StepSlice next);
 
   Device device_;
   Clock::time_point started_ = Clock::now();
-  Phase phase_ = Phase::forward;
+  StepPhase phase_ = StepPhase::forward;
   double last_ = 0;                         // when the latest forward operation ended
   std::map<uint64_t, std::string> layers_;  // by the sequence number that its nodes stay below
   std::unordered_set<uint64_t> hooked_;     // sequence numbers of nodes
-  std::vector<Slice> slices_, replayed_;
+  std::vector<StepSlice> slices_, replayed_;
+  std::shared_ptr<StepTrace*> self_;  // of regions and hooks, which may live on: null once it has ended
+  std::shared_ptr<StepTrace*> around_;
 };
 
-}  // namespace reprise::apps::recompute
+}  // namespace reprise::nn

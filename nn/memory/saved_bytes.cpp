@@ -1,9 +1,9 @@
 // Counting saved tensors.
-#include "reprise/apps/recompute/saved_bytes.h"
+#include "reprise/nn/memory/saved_bytes.h"
 
 #include "reprise/autograd/anomaly.h"
 
-namespace reprise::apps::recompute {
+namespace reprise::nn {
 
 SavedBytes::SavedBytes(const TensorList& parameters)
     : hooks_(
@@ -31,4 +31,4 @@ void SavedBytes::saved(const Tensor& x) {
   cells_.push_back({layer_, op_, x.dtype(), storage->bytes()});
 }
 
-}  // namespace reprise::apps::recompute
+}  // namespace reprise::nn

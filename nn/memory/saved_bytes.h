@@ -7,7 +7,7 @@
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/saved_tensor.h"
 
-namespace reprise::apps::recompute {
+namespace reprise::nn {
 
 struct SavedCell {
   std::string layer;  ///< the OpScope; empty outside all
@@ -34,4 +34,4 @@ class SavedBytes final : public autograd::OpObserver {
   autograd::SavedTensorHooks hooks_;
 };
 
-}  // namespace reprise::apps::recompute
+}  // namespace reprise::nn

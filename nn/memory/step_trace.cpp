@@ -1,10 +1,11 @@
 // Timing operations forward and backward.
-#include "reprise/apps/recompute/step_trace.h"
+#include "reprise/nn/memory/step_trace.h"
 
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/meta.h"
+#include "reprise/autograd/recompute/thread_state.h"
 
-namespace reprise::apps::recompute {
+namespace reprise::nn {
 namespace {
 
 // A node outside all graphs, made to read the number that the next one would have.
@@ -14,14 +15,24 @@ class SequenceProbe final : public autograd::Node {
   const char* op_name() const override { return "probe"; }
 };
 
+thread_local std::shared_ptr<StepTrace*> current;  // set by a StepTrace alone, as long as it lives
+
 }  // namespace
 
-const char* name_of(Phase phase) {
+const char* name_of(StepPhase phase) {
   constexpr const char* names[] = {"forward", "backward", "replay", "update"};
   return names[size_t(phase)];
 }
 
-StepTrace::StepTrace(Device device) : device_(device) {}
+StepTrace::StepTrace(Device device)
+    : device_(device), self_(std::make_shared<StepTrace*>(this)), around_(std::exchange(current, self_)) {
+  [[maybe_unused]] static const bool asked = (recompute::restore_in_replays(observe_replays), true);
+}
+
+StepTrace::~StepTrace() {
+  *self_ = nullptr;
+  current = std::move(around_);
+}
 
 double StepTrace::now() const {
   synchronize(device_);
@@ -29,11 +40,11 @@ double StepTrace::now() const {
 }
 
 void StepTrace::op_ran(const char* op_name, const TensorList& inputs, const TensorList&) {
-  if (phase_ != Phase::forward) return;
+  if (phase_ != StepPhase::forward) return;
   double end = now();
   std::string layer = autograd::op_scope();
   layers_[autograd::make_node<SequenceProbe>()->sequence()] = layer;
-  slices_.push_back({Phase::forward, op_name, layer, last_, end});
+  slices_.push_back({StepPhase::forward, op_name, layer, last_, end});
   hook_producers(inputs);
   last_ = end;
 }
@@ -46,11 +57,13 @@ void StepTrace::hook_producers(const TensorList& tensors) {
     autograd::Edge edge = autograd::gradient_edge(x);
     if (!edge || !hooked_.insert(edge.node->sequence()).second) continue;
     auto layer = layers_.lower_bound(edge.node->sequence());
-    Slice slice{Phase::backward, edge.node->op_name(), layer == layers_.end() ? "" : layer->second, 0, 0};
-    edge.node->hooks().push_back({autograd::next_hook_id(), edge.input, [this, slice](const Tensor&) {
-                                    enter(slice);
-                                    return Tensor();
-                                  }});
+    StepSlice slice{StepPhase::backward, edge.node->op_name(), layer == layers_.end() ? "" : layer->second, 0,
+                    0};
+    edge.node->hooks().push_back(
+        {autograd::next_hook_id(), edge.input, [trace = self_, slice](const Tensor&) {
+           if (*trace) (*trace)->enter(slice);
+           return Tensor();
+         }});
   }
 }
 
@@ -60,7 +73,7 @@ class StepTrace::ReplayObserver final : public autograd::OpObserver {
   explicit ReplayObserver(StepTrace& trace) : trace_(trace), last_(trace.now()) {}
   void op_ran(const char* op_name, const TensorList&, const TensorList&) override {
     double end = trace_.now();
-    trace_.replayed_.push_back({Phase::replay, op_name, autograd::op_scope(), last_, end});
+    trace_.replayed_.push_back({StepPhase::replay, op_name, autograd::op_scope(), last_, end});
     last_ = end;
   }
 
@@ -69,33 +82,39 @@ class StepTrace::ReplayObserver final : public autograd::OpObserver {
   double last_;
 };
 
-std::shared_ptr<void> StepTrace::observe_replay() { return std::make_shared<ReplayObserver>(*this); }
+recompute::ScopeFactory StepTrace::observe_replays() {
+  return [trace = current]() -> std::shared_ptr<void> {
+    if (!trace || !*trace) return nullptr;
+    return std::make_shared<ReplayObserver>(**trace);
+  };
+}
 
 // Ends the slice that runs, and begins another.
-void StepTrace::enter(Slice next) {
+void StepTrace::enter(StepSlice next) {
   next.begin = now();
-  if (!slices_.empty() && slices_.back().phase != Phase::forward) slices_.back().end = next.begin;
+  if (!slices_.empty() && slices_.back().phase != StepPhase::forward) slices_.back().end = next.begin;
   slices_.push_back(std::move(next));
 }
 
 void StepTrace::begin_backward(const Tensor& loss) {
-  phase_ = Phase::backward;
+  phase_ = StepPhase::backward;
   hook_producers({loss});
 }
 
 void StepTrace::begin_update() {
-  phase_ = Phase::update;
-  enter({Phase::update, "update", "", 0, 0});
+  phase_ = StepPhase::update;
+  enter({StepPhase::update, "update", "", 0, 0});
 }
 
-std::vector<Slice> StepTrace::finish(const std::vector<reprise::recompute::ReplayTime>& replays) {
+std::vector<StepSlice> StepTrace::finish(const std::vector<recompute::ReplayTime>& replays) {
   slices_.back().end = now();
   auto since_start = [this](Clock::time_point t) {
     return std::chrono::duration<double>(t - started_).count();
   };
   for (const auto& replay : replays) {
-    Slice region{Phase::replay, "region", replay.name, since_start(replay.begin), since_start(replay.end)};
-    for (Slice& slice : replayed_)  // the observer was there a moment before the region's clock ran
+    StepSlice region{StepPhase::replay, "region", replay.name, since_start(replay.begin),
+                     since_start(replay.end)};
+    for (StepSlice& slice : replayed_)  // the observer was there a moment before the region's clock ran
       if (slice.begin < region.begin && slice.end > region.begin) slice.begin = region.begin;
     slices_.push_back(std::move(region));
   }
@@ -103,4 +122,4 @@ std::vector<Slice> StepTrace::finish(const std::vector<reprise::recompute::Repla
   return std::move(slices_);
 }
 
-}  // namespace reprise::apps::recompute
+}  // namespace reprise::nn

@@ -1,0 +1,82 @@
+// What would have fitted, where memory runs out: the one place that says so.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/apps/common/program.h"
+#include "reprise/apps/common/training_run.h"
+#include "reprise/nn/memory/step_memory.h"
+#include "reprise/train/phase.h"
+
+namespace reprise::apps {
+
+/// A way to recompute, and what a step takes with it.
+struct MeasuredWay {
+  std::string strategy;
+  std::optional<nn::StepMemory> memory;  ///< none: not even the smallest batch fits
+};
+
+/// Without recompute, with two strategies, and with `own` if it is another one that can be measured. `sums`: see StepMemoryOptions.
+std::vector<MeasuredWay> measure_ways(const TrainedModel& trained, Device device, const std::string& own,
+                                      int64_t sums);
+
+/// "3102.0 (none), too much (full)", of what `number` makes of each way that fits.
+std::string each_way(const std::vector<MeasuredWay>& ways,
+                     const std::function<std::string(const nn::StepMemory&)>& number);
+
+/// "; --recompute selective, full would fit; so would --batch 24", with a tenth of `limit` left free: other ways for this batch, a
+/// smaller batch for `own`, or both; or that nothing would.
+std::string what_fits(const std::vector<MeasuredWay>& ways, const std::string& own, int64_t batch,
+                      int64_t smallest, size_t limit);
+
+/// What is asked of a model whose step did not fit.
+struct AdviceCase {
+  std::string recompute = "none";  ///< the run's
+  int64_t batch = 1;
+  int64_t sums = 0;  ///< see StepMemoryOptions
+  Device device{};
+  std::string cannot{};  ///< why a step cannot be measured now; empty: it can
+};
+/// That of a run.
+AdviceCase advice_case(const TrainingOptions& options, Device device);
+
+/// "; a step of 12 rows is predicted to take 20.1 (none), 9.2 (full) of 13.0 MiB", and what_fits.
+std::string step_advice(const AdviceCase& asked, const TrainedModel& trained);
+
+/// Throws the Error of `refused` with what would have fitted. `trained` is asked for after all that the step held is gone.
+[[noreturn]] void fail_with_advice(const train::OutOfMemoryIn& refused, const AdviceCase& asked,
+                                   const std::function<TrainedModel()>& trained);
+
+/// What `work` returns. Where memory runs out in a phase of it, the Error says what would have fitted.
+template <class Work>
+auto with_memory_advice(const AdviceCase& asked, const std::function<TrainedModel()>& trained, Work&& work) {
+  try {
+    return work();
+  } catch (const train::OutOfMemoryIn& refused) { fail_with_advice(refused, asked, trained); }
+}
+
+/// What `work` returns. Where memory runs out in it outside all phases, before the first step, the Error says that it is not the step's.
+int with_memory_advice_before_steps(const std::function<int()>& work);
+
+/// What `work` returns, which evaluates `model` by batches. Where memory runs out in it, the Error says which batch would have
+/// fitted. `loss`: of so many rows, as it is evaluated.
+template <class Work>
+auto with_evaluation_advice(nn::Module& model, int64_t batch, Device device,
+                            const std::function<Tensor(int64_t rows)>& loss, Work&& work);
+
+/// The same, once it has run out.
+[[noreturn]] void fail_in_evaluation(const train::OutOfMemoryIn& refused, nn::Module& model, int64_t batch,
+                                     Device device, const std::function<Tensor(int64_t rows)>& loss);
+
+template <class Work>
+auto with_evaluation_advice(nn::Module& model, int64_t batch, Device device,
+                            const std::function<Tensor(int64_t rows)>& loss, Work&& work) {
+  try {
+    return train::in_phase(train::Phase::evaluation, work);
+  } catch (const train::OutOfMemoryIn& refused) { fail_in_evaluation(refused, model, batch, device, loss); }
+}
+
+}  // namespace reprise::apps
