@@ -12,15 +12,17 @@ namespace reprise::nn {
 
 /// Of several measurements, in their unit.
 struct Spread {
-  double least = 0, median = 0, most = 0;
+  double least = 0;   ///< of them
+  double median = 0;  ///< the middle one, or the mean of the middle two
+  double most = 0;    ///< of them
 };
 /// Error if there are none.
 Spread spread_of(std::vector<double> values);
 
 /// What a step takes and costs with a strategy.
 struct StrategyCost {
-  std::string strategy;
-  size_t peak = 0;  ///< bytes held at most, of everything on the device
+  std::string strategy;  ///< as it was asked for
+  size_t peak = 0;       ///< bytes held at most, of everything on the device
   size_t peak_activations =
       0;             ///< bytes asked for at most, of activations and of what recompute makes in their place
   size_t held = 0;   ///< of these, what is there between forward and backward
@@ -45,8 +47,8 @@ std::vector<StrategyCost> compare_strategies(const TrainingStepCase& step,
 
 /// A way to run a model: what makes it run so.
 struct RecomputeWay {
-  std::string name;
-  std::function<void()> set;
+  std::string name;           ///< in the results
+  std::function<void()> set;  ///< is called before each step
 };
 /// The same for models with more to set than one stack of blocks; the last way stays set.
 std::vector<StrategyCost> compare_ways(const TrainingStepCase& step, const std::vector<RecomputeWay>& ways,

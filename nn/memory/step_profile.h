@@ -13,10 +13,10 @@ namespace reprise::nn {
 
 /// What `profile` finds.
 struct StepProfile {
-  std::string strategy;
-  MemoryTimeline timeline{};        ///< its times and those of the slices begin together
-  std::vector<StepSlice> slices{};  ///< what ran when
-  std::vector<recompute::RegionStats> regions{};
+  std::string strategy;                           ///< as it was asked for
+  MemoryTimeline timeline{};                      ///< its times and those of the slices begin together
+  std::vector<StepSlice> slices{};                ///< what ran when
+  std::vector<recompute::RegionStats> regions{};  ///< what each saved, kept and made anew
   double seconds = 0;  ///< until the last slice's end: the trace waits for the device at each operation
   size_t peak = 0;     ///< bytes held at most
 };
