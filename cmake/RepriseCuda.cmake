@@ -4,6 +4,7 @@
 #   EMULATED   the C++ compiler builds the same kernels for the emulator, which needs the toolkit's headers alone
 set(REPRISE_CUDA_ARCHITECTURES "80;90a" CACHE STRING "GPU architectures of REPRISE_CUDA=ON; the oldest as PTX too")
 include(CudaArchitectures)
+include(RepriseKernels)
 
 if(NOT REPRISE_CUDA MATCHES "^(OFF|ON|EMULATED)$")
   message(FATAL_ERROR "REPRISE_CUDA is '${REPRISE_CUDA}': say OFF, ON or EMULATED")

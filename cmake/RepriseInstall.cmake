@@ -22,7 +22,7 @@ configure_package_config_file(cmake/RepriseConfig.cmake.in RepriseConfig.cmake
                               INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file(RepriseConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/RepriseConfig.cmake" "${PROJECT_BINARY_DIR}/RepriseConfigVersion.cmake"
-        DESTINATION "${package_folder}")
+        cmake/RepriseKernels.cmake DESTINATION "${package_folder}")
 
 # A static library leaves its own dependencies to the target that links it; a shared one has them inside.
 set(pc_requires_kind Requires)

@@ -17,8 +17,9 @@ function(configure_consumer kind)
 endfunction()
 
 function(build_and_run_consumer)
-  step("${CMAKE_COMMAND}" --build "${work}/build" --target consumer trainer)
+  step("${CMAKE_COMMAND}" --build "${work}/build" --target consumer fused_op trainer)
   step("${work}/build/consumer")
+  step("${work}/build/fused_op")
   step("${CMAKE_COMMAND}" -E chdir "${work}/build" ./trainer)
   step("${CMAKE_COMMAND}" -E chdir "${work}/build" ./trainer)  # goes on where that ended
 endfunction()

@@ -1,0 +1,20 @@
+# reprise_add_kernels(TARGET FILES...): .cu files of your own, compiled as this build of Reprise has its device `cuda`
+# (REPRISE_CUDA): by nvcc (ON; your project enables the language CUDA and says the architectures), for the emulator
+# (EMULATED), or not at all (OFF). They include reprise/simt/simt.h (docs/adding_an_op.md).
+function(reprise_add_kernels target)
+  if(REPRISE_CUDA STREQUAL OFF)
+    return()
+  endif()
+  find_package(CUDAToolkit 12.5 REQUIRED)
+  target_sources(${target} PRIVATE ${ARGN})
+  if(REPRISE_CUDA STREQUAL EMULATED)
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
+    target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    return()
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "reprise_add_kernels: this Reprise is built for GPUs: say enable_language(CUDA) before")
+  endif()
+  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA COMPILE_OPTIONS "-std=c++20;--expt-relaxed-constexpr")
+  target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+endfunction()
