@@ -48,6 +48,8 @@ void FunctionNode::check_outputs(const TensorList& outputs, const TensorList& in
 void FunctionNode::finish(const TensorList& outputs, const TensorList& inputs, const CastSeam* seam,
                           const char* op_name) {
   check_outputs(outputs, inputs, op_name);
+  for (const Tensor& y : outputs)
+    if (y.defined()) y.show();
   OpObserver::notify(op_name, inputs, outputs);
   if (!recording_) return;
   // The scope whose end lets shadows go may be over when backward asks.

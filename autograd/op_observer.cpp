@@ -47,6 +47,10 @@ void OpObserver::notify_write(const OpCall& call) {
   tell_all([&](OpObserver& observer) { observer.will_write(call); });
 }
 
+void OpObserver::notify_took_place(const Tensor& before, const Tensor& now) {
+  tell_all([&](OpObserver& observer) { observer.took_place(before, now); });
+}
+
 void OpObserver::notify_data(const Tensor& x) {
   tell_all([&](OpObserver& observer) { observer.data_asked(x); });
 }

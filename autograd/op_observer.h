@@ -35,8 +35,10 @@ class OpObserver {
   virtual void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) = 0;
   /// A factory made `y`, of no tensors: `call` has none.
   virtual void made(const OpCall&, const Tensor&) {}
-  /// A method of Tensor is about to change the first input in place; it reads the second, if there is one.
+  /// A method of Tensor is about to change the first input in place; it reads the others that are defined.
   virtual void will_write(const OpCall&) {}
+  /// A recorded one: the result, `now`, has taken the place of what was announced, which is `before`.
+  virtual void took_place(const Tensor& /*before*/, const Tensor& /*now*/) {}
   /// Code outside of operations is about to read or write the data of x.
   virtual void data_asked(const Tensor&) {}
   /// A backward pass is about to run.
@@ -47,6 +49,7 @@ class OpObserver {
   static void notify(const char* op_name, const TensorList& inputs, const TensorList& outputs);
   static void notify_made(const char* factory, const Tensor& y, const Attributes& attributes);
   static void notify_write(const OpCall& call);
+  static void notify_took_place(const Tensor& before, const Tensor& now);
   static void notify_data(const Tensor& x);
   static void notify_backward();
   static bool any();  ///< whether there are any on this thread

@@ -9,6 +9,17 @@ namespace {
 
 thread_local SavedTensorHooks* innermost = nullptr;
 
+// Note [What is saved stays]
+// A recorded operation in place puts another value where the tensor was, in all its handles. What a graph keeps is apart from them,
+// so that it is the value that was saved. Leaves which gradients are wanted of, and parameters, are what they are in the graph too:
+// they refuse such operations, and what they are lent (LentMemory) a graph finds through them.
+Tensor apart(const Tensor& x) {
+  if (x.is_fixed()) return x;
+  Tensor own = x.alias();
+  own.autograd_slot() = x.autograd_slot();
+  return own;
+}
+
 Tensor with_edge(const Tensor& x, const Edge& edge) {
   Tensor out = x.alias(x.view());
   set_grad_fn(out, edge.node, edge.input);
@@ -35,7 +46,7 @@ SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) :
   requires_grad_ = x.requires_grad();
   version_ = x.version();
   if (is_output && meta) output_index_ = meta->output_index;
-  Tensor own = is_output ? x.alias(x.view()) : x;
+  Tensor own = is_output ? x.alias(x.view()) : apart(x);
   if (!innermost) {
     tensor_ = std::move(own);
     return;
@@ -46,7 +57,7 @@ SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) :
   SavedTensorHooks* outer = innermost;
   innermost = nullptr;  // what a hook computes is not itself packed
   try {
-    packed_ = hooks_->first(own.detach());
+    packed_ = hooks_->first(own.alias());
   } catch (...) {
     innermost = outer;
     throw;

@@ -50,7 +50,10 @@ bool has_shadow(const Tensor& x) {
   return meta && (meta->requires_grad || meta->is_parameter) && !meta->stands_in;
 }
 
-void mark_parameter(const Tensor& x) { require_meta(x)->is_parameter = true; }
+void mark_parameter(const Tensor& x) {
+  require_meta(x)->is_parameter = true;
+  x.set_fixed(true);
+}
 
 bool is_parameter(const Tensor& x) {
   const std::shared_ptr<AutogradMeta> meta = find_meta(x);
@@ -94,6 +97,9 @@ void keep_written_shadow(const Tensor& weight) {
   meta->shadows.front().version = weight.version();
 }
 
-void mark_stand_in(const Tensor& x) { require_meta(x)->stands_in = true; }
+void mark_stand_in(const Tensor& x) {
+  require_meta(x)->stands_in = true;
+  x.set_fixed(false);
+}
 
 }  // namespace reprise::autograd

@@ -1,28 +1,20 @@
-// Tensor's differentiable methods, its autograd state and its in-place writes.
+// Tensor's differentiable methods and its autograd state. What it does in place: autograd/ops/in_place/methods.cpp.
 #include <utility>
 
 #include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/grad_mode.h"
-#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/autograd/ops/number.h"
+#include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/index/indexing.h"
 #include "reprise/autograd/ops/tensor/transfer.h"
-#include "reprise/autograd/replay_filter.h"
 #include "reprise/core/overlap.h"
-#include "reprise/kernels/elementwise/copy.h"
-#include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise {
 
 using namespace autograd;
 
 namespace {
-
-void check_self(const Tensor& x, const char* method) {
-  if (!x.defined())
-    throw UndefinedTensor(reprise::detail::join(method, ": the tensor was never given a value"));
-}
 
 // Graphs recorded so far end at an accumulator that knows the leaf's form of then. Its mutex is held.
 void forget_accumulator(AutogradMeta& leaf, bool same_form) {
@@ -59,6 +51,10 @@ Tensor Tensor::mean() const { return reprise::mean(*this); }
 Tensor Tensor::mean(const Dims& dims, bool keep_dims) const { return reprise::mean(*this, dims, keep_dims); }
 Tensor Tensor::matmul(const Tensor& other) const { return reprise::matmul(*this, other); }
 
+const Tensor Tensor::operator[](const Index& place) const { return index({place}); }
+const Tensor Tensor::operator[](std::initializer_list<Index> places) const { return index(places); }
+Tensor Tensor::index(const std::vector<Index>& places) const { return reprise::index(*this, places); }
+
 bool Tensor::requires_grad() const {
   check_self(*this, "requires_grad");
   auto meta = find_meta(*this);
@@ -73,6 +69,7 @@ const Tensor& Tensor::set_requires_grad(bool value) const {
   check(!value || !storage()->is_for_inference() || inference_mode_enabled(),
         "set_requires_grad: the tensor was made in InferenceMode");
   require_meta(*this)->requires_grad = value;
+  set_fixed(value || is_parameter(*this));
   return *this;
 }
 
@@ -148,7 +145,7 @@ void Tensor::retain_grad() const {
 
 Tensor Tensor::detach() const {
   check_self(*this, "detach");
-  return alias(layout());  // reads no data
+  return alias().show();
 }
 
 void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph) const {
@@ -174,96 +171,9 @@ std::function<void()> Tensor::register_hook(TensorHook hook) const {
   };
 }
 
-namespace {
-
-void check_source(const Tensor& source, const char* op) {
-  check(source.defined(), op, ": the source is undefined: a tensor that was never given a value");
-}
-
-void check_source(const Tensor& source, const Tensor& target, const char* op) {
-  check_source(source, op);
-  int added = target.rank() - source.rank();
-  bool fits = added >= 0;
-  for (int d = 0; fits && d < source.rank(); ++d)
-    fits = source.shape()[d] == 1 || source.shape()[d] == target.shape()[d + added];
-  check(fits, op, ": the source ", source.shape(), " does not broadcast to the target ", target.shape());
-}
-
-// While it lives, no observer is told that the method's own kernels ask for data.
-using OwnKernels = SetDataObserver;
-
-void begin_in_place(const Tensor& x, const char* op, const Tensor& source, const Attributes& attributes) {
-  check(!(grad_mode_enabled() && x.requires_grad()), op,
-        ": an in-place write to a tensor that requires grad is not recorded; use the out-of-place function, "
-        "or NoGrad");
-  check(!(grad_mode_enabled() && source.defined() && source.requires_grad()), op,
-        ": the source requires grad and in-place writes are not recorded; detach() it, or use the "
-        "out-of-place function");
-  check(!overlaps_itself(x.view()), op, ": the target is expanded: several elements share memory");
-  ReplayFilter::check_write(op, x);
-  if (OpObserver::any()) OpObserver::notify_write({op, {x, source}, attributes});
-  x.storage()->bump_version();
-}
-
-// What to read while `target` is written: a copy if elements that are still to be read lie in it.
-Tensor apart_from(const Tensor& target, const Tensor& source) {
-  const TensorView &to = target.view(), &from = source.view();
-  bool same =
-      to.data == from.data && to.shape == from.shape && to.strides == from.strides && to.dtype == from.dtype;
-  if (same || source.storage() != target.storage() || !ranges_meet(to, from)) return source;
-  NoGrad guard;
-  return source.clone();
-}
-
-}  // namespace
-
-const Tensor& Tensor::fill_(double value) const {
-  check_self(*this, "fill_");
-  element("fill_", value, dtype());
-  OwnKernels unseen(nullptr);
-  begin_in_place(*this, "fill_", {}, attributes_of(value));
-  kernels::fill(current_stream(device()), view(), value);
-  return *this;
-}
-
-const Tensor& Tensor::copy_(const Tensor& source) const {
-  check_self(*this, "copy_");
-  check_source(source, *this, "copy_");
-  OwnKernels unseen(nullptr);
-  begin_in_place(*this, "copy_", source, {});
-  Tensor from = apart_from(*this, source);
-  if (source.device() == device())
-    kernels::copy(current_stream(device()), reprise::expand(from.view(), shape()), view());
-  else
-    copy_across(source, view());
-  return *this;
-}
-
-const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
-  check_self(*this, "add_");
-  check_source(other, *this, "add_");
-  check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
-  whole_number("add_", alpha, dtype());
-  check(other.device() == device(), "add_: the target is on ", device(), ", the source on ", other.device());
-  OwnKernels unseen(nullptr);
-  begin_in_place(*this, "add_", other, attributes_of(alpha));
-  Tensor addend = apart_from(*this, other);
-  kernels::add_scaled(current_stream(device()), reprise::expand(addend.view(), shape()), alpha, view());
-  return *this;
-}
-
-const Tensor& Tensor::mul_(double value) const {
-  check_self(*this, "mul_");
-  whole_number("mul_", value, dtype());
-  OwnKernels unseen(nullptr);
-  begin_in_place(*this, "mul_", {}, attributes_of(value));
-  kernels::affine(current_stream(device()), view(), value, -0.0, view());
-  return *this;
-}
-
 void Tensor::set_data(const Tensor& source) const {
   check_self(*this, "set_data");
-  check_source(source, "set_data");
+  check(source.defined(), "set_data: the source is undefined: a tensor that was never given a value");
   check(is_leaf(), "set_data: only a leaf's data can be set, and this tensor came out of an operation");
   check(!requires_grad() || is_floating(source.dtype()), "set_data: a tensor that requires grad needs a ",
         "floating dtype, got ", source.dtype());
@@ -277,7 +187,7 @@ void Tensor::set_data(const Tensor& source) const {
   // What is lent to a leaf, or taken back, changes no value: see LentMemory.
   const bool is_loan = same_form && source.storage() == storage() && (is_hollow() || source.is_hollow());
   if (!is_loan) source.storage()->bump_version_past(version());
-  impl_->storage = source.storage();
+  impl_->hold(source.storage());
   impl_->view = source.layout();
   if (own) {
     std::lock_guard lock(own->mutex);

@@ -48,6 +48,21 @@ class Storage {
     version_.store(std::max(version(), other) + 1, std::memory_order_relaxed);
     note_capture();
   }
+  /// @{
+  /// Counts one tensor more, or one fewer, of those of this memory that the program sees, and of the leaves that graphs know: see
+  /// Tensor::show and set_fixed.
+  void count_shown(int change) const { shown_.fetch_add(change, std::memory_order_relaxed); }
+  void count_fixed(int change) const { fixed_.fetch_add(change, std::memory_order_relaxed); }
+  int shown() const { return shown_.load(std::memory_order_relaxed); }
+  int fixed() const { return fixed_.load(std::memory_order_relaxed); }
+  /// @}
+  /// Tensors that the program sees now do not have the value any longer that `op` gave one of them in a graph.
+  void supersede(const char* op) const {
+    superseded_by_.store(op, std::memory_order_relaxed);
+    times_superseded_.fetch_add(1, std::memory_order_relaxed);
+  }
+  uint32_t times_superseded() const { return times_superseded_.load(std::memory_order_relaxed); }
+  const char* superseded_by() const { return superseded_by_.load(std::memory_order_relaxed); }
   /// It was written while a graph was captured: launches may change it, and its version does not tell.
   bool may_be_written_by_graphs() const { return written_in_capture_.load(std::memory_order_relaxed); }
 
@@ -62,6 +77,9 @@ class Storage {
   uint64_t id_ = made_.fetch_add(1, std::memory_order_relaxed) + 1;
   std::atomic<uint64_t> version_{0};
   std::atomic<bool> written_in_capture_{false};
+  mutable std::atomic<int> shown_{0}, fixed_{0};
+  mutable std::atomic<uint32_t> times_superseded_{0};
+  mutable std::atomic<const char*> superseded_by_{nullptr};
   bool is_for_inference_ = detail::storages_are_for_inference;
   inline static std::atomic<uint64_t> made_{0};
 };

@@ -58,7 +58,9 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   auto impl = std::make_shared<Impl>();
   impl->storage = std::make_shared<Storage>(size_t(bytes), device);
   impl->view = {impl->storage->data(), shape, contiguous_strides(shape), dtype, device};
-  return Tensor(std::move(impl));
+  Tensor x(std::move(impl));
+  x.show();
+  return x;
 }
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
@@ -114,7 +116,9 @@ const TensorView& Tensor::view() const& {
         detail::join("tensor: the data of a hollow tensor of shape ", shape(),
                      " was read: it has a form and no data, as what ranks share has where it is not"));
   if (data_observer) data_observer->data_asked(*this);
-  return layout();
+  const TensorView& view = layout();
+  check_current();
+  return view;
 }
 
 TemporaryView Tensor::view() const&& { return {static_cast<const Tensor&>(*this).view()}; }
@@ -157,6 +161,58 @@ template std::vector<int32_t> Tensor::to_vector() const;
 template std::vector<uint8_t> Tensor::to_vector() const;
 
 Tensor Tensor::alias(const TensorView& view) const { return over(storage(), view); }
+Tensor Tensor::alias() const {
+  const TensorView& view = layout();
+  check_current();
+  return alias(view);
+}
+
+Tensor::Impl::~Impl() {
+  if (is_shown) storage->count_shown(-1);
+  if (is_fixed) storage->count_fixed(-1);
+}
+
+void Tensor::Impl::hold(const std::shared_ptr<Storage>& other) {
+  other->count_shown(is_shown);
+  other->count_fixed(is_fixed);
+  if (storage) storage->count_shown(-int(is_shown));
+  if (storage) storage->count_fixed(-int(is_fixed));
+  storage = other;
+  if (is_shown) current_until = storage->times_superseded();
+}
+
+const Tensor& Tensor::show() const {
+  storage()->count_shown(!impl_->is_shown);
+  impl_->is_shown = true;
+  impl_->current_until = storage()->times_superseded();
+  return *this;
+}
+
+bool Tensor::has_other_views() const { return storage()->shown() > int(impl_->is_shown); }
+
+void Tensor::set_fixed(bool value) const {
+  storage()->count_fixed(int(value) - int(impl_->is_fixed));
+  impl_->is_fixed = value;
+}
+
+bool Tensor::is_fixed() const { return defined() && impl_->is_fixed; }
+
+void Tensor::become(Tensor&& value) const {
+  invariant(value.impl_.use_count() == 1 && defined(), "become: the value has other handles");
+  std::swap(impl_->storage, value.impl_->storage);
+  std::swap(impl_->view, value.impl_->view);
+  std::swap(impl_->autograd, value.impl_->autograd);
+  std::swap(impl_->is_shown, value.impl_->is_shown);
+  std::swap(impl_->is_fixed, value.impl_->is_fixed);
+  std::swap(impl_->current_until, value.impl_->current_until);
+}
+
+void Tensor::throw_superseded() const {
+  fail(
+      "tensor: a view of shape ", layout().shape, " was used after ", storage()->superseded_by(),
+      ", recorded in a graph, gave another value to a tensor that it shares memory with: views do not follow "
+      "that. Make the view after the operation, or clone() it before");
+}
 
 Tensor Tensor::over(std::shared_ptr<Storage> storage, const TensorView& view) {
   auto impl = std::make_shared<Impl>();

@@ -2,7 +2,9 @@
 // fills.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,6 +15,7 @@
 namespace reprise {
 
 class Tensor;
+class Index;
 struct AutogradSlot;
 struct TemporaryView;
 /// Is given a gradient; a defined result takes its place. See Tensor::register_hook.
@@ -96,6 +99,13 @@ class Tensor {
   Tensor mean(const Dims& dims, bool keep_dims = false) const;
   /// @}
   Tensor matmul(const Tensor& other) const;  ///< (..., M, K) x (..., K, N)
+  /// @{
+  /// `x[i]`, `x[{0, Slice(1, 3), mask}]`: the function `index` of autograd/ops/index/indexing.h, which says what an Index is.
+  /// Const, as to assign to it would change nothing: that is `index_put_`.
+  const Tensor operator[](const Index& place) const;
+  const Tensor operator[](std::initializer_list<Index> places) const;
+  Tensor index(const std::vector<Index>& places) const;
+  /// @}
 
   // Autograd.
   bool requires_grad() const;  ///< a leaf that was marked, or the result of a recorded operation
@@ -120,13 +130,38 @@ class Tensor {
   /// Calls `hook` with this tensor's gradient; a defined result replaces it. The handle removes it.
   std::function<void()> register_hook(TensorHook hook) const;
 
-  // In place: bump the version. Error on a tensor inside a graph that is being recorded.
+  // In place. Where a graph is recorded, and this tensor or what it is given requires grad, the result of the operation out of
+  // place takes the tensor's place in all its handles: docs/decisions/0018. That is an Error on what shares memory with a leaf that
+  // requires grad or a module's parameter. Other views do not follow: to use one is an Error from then on. Else the memory is written,
+  // and its version counts that. The dtype stays.
   const Tensor& fill_(double value) const;          ///< Error if the dtype does not have the value
   const Tensor& zero_() const { return fill_(0); }  ///< writes 0 into each element
   const Tensor& copy_(const Tensor& source) const;  ///< broadcasts, casts, crosses devices
-  /// Adds alpha * other, which broadcasts. Error if its dtype or device is another.
+  /// @{
+  /// Adds alpha * other, which broadcasts, or subtracts it. Error if its dtype or device is another.
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
-  const Tensor& mul_(double value) const;  ///< multiplies by `value`, a whole number for integers
+  const Tensor& sub_(const Tensor& other, double alpha = 1) const;
+  /// @}
+  /// @{
+  /// The operation with this tensor and a number or a tensor, which broadcasts. A number is a whole one for integers; a floating
+  /// tensor is an Error for them.
+  const Tensor& add_(double value) const;
+  const Tensor& sub_(double value) const;
+  const Tensor& mul_(double value) const;
+  const Tensor& mul_(const Tensor& other) const;
+  const Tensor& div_(double value) const;
+  const Tensor& div_(const Tensor& other) const;
+  const Tensor& clamp_(double low, double high) const;
+  const Tensor& relu_() const;
+  const Tensor& masked_fill_(const Tensor& mask, double value) const;
+  /// @}
+  /// @{
+  /// Puts `values`, which broadcast and are cast, into these places, or adds them there: `x[places] = values` of NumPy, by the
+  /// rules of `index_put` in autograd/ops/index/indexing.h. In a graph it writes into the old memory if nothing else holds that.
+  const Tensor& index_put_(const std::vector<Index>& places, const Tensor& values,
+                           bool accumulate = false) const;
+  const Tensor& index_put_(const std::vector<Index>& places, double value, bool accumulate = false) const;
+  /// @}
   /// Puts the data of `source`, of any shape, dtype and device, in the place of this leaf's, in all its
   /// handles; they remain one tensor with its hooks. Error if there is a gradient that does not fit. What
   /// saved this tensor for backward finds it changed.
@@ -141,8 +176,20 @@ class Tensor {
   operator const TensorView&() const&& =
       delete;  // it would outlive its memory; write `.view()` inside a call
 
-  /// Another view of this tensor's storage, unknown to autograd.
+  /// Another view of this tensor's storage, unknown to autograd, and not shown.
   Tensor alias(const TensorView& view) const;
+  Tensor alias() const;  ///< the same view; reads no data
+  /// Counts this tensor among those of its memory that the program sees, as an operation's result is, and not what operations
+  /// and graphs keep. Returns itself.
+  const Tensor& show() const;
+  /// Whether the program sees another tensor of this memory.
+  bool has_other_views() const;
+  /// A leaf that all graphs know as one and the same, as gradients are wanted of it or it is a module's parameter: no recorded
+  /// operation in place puts another value there.
+  void set_fixed(bool value) const;
+  bool is_fixed() const;
+  /// `value`, which has no other handle, in the place of this tensor in all its handles.
+  void become(Tensor&& value) const;
   /// A view of a storage whose tensors are gone.
   static Tensor over(std::shared_ptr<Storage> storage, const TensorView& view);
   const std::shared_ptr<Storage>& storage() const;           ///< the memory that it shares with its views
@@ -163,10 +210,21 @@ class Tensor {
     std::shared_ptr<Storage> storage;
     TensorView view;
     std::shared_ptr<AutogradSlot> autograd;
+    bool is_shown = false, is_fixed = false;  // and the storage counts it
+    uint32_t current_until = UINT32_MAX;      // of a shown one: Storage::times_superseded when it was shown
+    Impl() = default;
+    Impl(const Impl&) = delete;
+    ~Impl();
+    void hold(const std::shared_ptr<Storage>& other);
   };
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   const TensorView& layout() const;
   [[noreturn, gnu::cold]] static void throw_undefined();
+  [[noreturn, gnu::cold]] void throw_superseded() const;
+  void check_current() const {
+    if (impl_->current_until < impl_->storage->times_superseded()) [[unlikely]]
+      throw_superseded();
+  }
   std::shared_ptr<Impl> impl_;
 };
 

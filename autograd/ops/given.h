@@ -5,6 +5,12 @@
 
 namespace reprise::autograd {
 
+/// Error naming `method` unless x, whose method it is, was given a value.
+inline void check_self(const Tensor& x, const char* method) {
+  if (!x.defined())
+    throw UndefinedTensor(reprise::detail::join(method, ": the tensor was never given a value"));
+}
+
 /// Error naming `op` unless each tensor was given a value.
 template <class... Tensors>
 void check_given(const char* op, const Tensors&... tensors) {

@@ -37,6 +37,14 @@ int main() {
   const rp::Tensor second = rp::grad({first}, {point})[0];
   std::printf("of x^3 at 2: %.0f, then %.0f\n", first.item(), second.item());
 
+  // Parts of a tensor: what is there, and other numbers put there.
+  const rp::Tensor right_half = y[{rp::Slice(50, {})}], high = y[y > 1.5];
+  std::printf("mean %.2f on the right; %d points above 1.5\n", right_half.mean().item(), int(high.numel()));
+  rp::Tensor powers = rp::ones({4});
+  for (int64_t i = 1; i < 4; ++i) powers.index_put_({i}, powers[i - 1] * point);
+  const double slope_of_sum = rp::grad({powers.sum()}, {point})[0].item();
+  std::printf("1 + x + x^2 + x^3 at 2: %.0f, its slope %.0f\n", powers.sum().item(), slope_of_sum);
+
   const bool is_found = std::abs(slope.item() - 3) < 0.1 && std::abs(offset.item() + 1) < 0.1;
-  return is_found && second.item() == 12 ? 0 : 1;
+  return is_found && second.item() == 12 && slope_of_sum == 17 ? 0 : 1;
 }

@@ -81,6 +81,10 @@ struct CpuMath {
   [[gnu::always_inline]] static V pow(V a, V b) {
     return by_lane([](auto x, auto y) { return std::pow(x, y); }, a, b);
   }
+  template <class V>
+  [[gnu::always_inline]] static V fmod(V a, V b) {
+    return by_lane([](auto x, auto y) { return std::fmod(x, y); }, a, b);
+  }
 
  private:
   template <class V, class... More>

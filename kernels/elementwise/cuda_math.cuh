@@ -77,6 +77,10 @@ struct CudaMath {
   [[gnu::always_inline]] static constexpr C pow(C a, C b) {
     return std::pow(a, b);
   }
+  template <class C>
+  [[gnu::always_inline]] static constexpr C fmod(C a, C b) {
+    return std::fmod(a, b);
+  }
 };
 
 using CudaFormulas = Formulas<CudaMath>;

@@ -44,6 +44,8 @@ enum class BinaryOp : uint8_t {
   mul,
   div,
   pow,
+  fmod,
+  remainder,
   bce_with_logits,
   maximum,
   minimum,
@@ -62,7 +64,7 @@ extern Kernel<void(UnaryOp op, const TensorView& x, const TensorView& y)> unary;
 extern Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)>
     unary_backward;
 
-/// y = op(a, b). a and b have one dtype; comparisons write bool. `add` also takes f32 beside 16 bits, and gives f32.
+/// y = op(a, b). a and b have one dtype; comparisons write bool. Of integers fmod and remainder by 0 are 0. `add` also takes f32 beside 16 bits, and gives f32.
 extern Kernel<void(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y)> binary;
 
 /// y = x * scale + shift.

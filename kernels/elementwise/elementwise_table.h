@@ -57,6 +57,8 @@ inline constexpr OpRow<BinaryOp> binary_table[] = {
     {BinaryOp::mul, "mul", takes_integers},
     {BinaryOp::div, "div"},
     {BinaryOp::pow, "pow"},
+    {BinaryOp::fmod, "fmod", takes_integers},
+    {BinaryOp::remainder, "remainder", takes_integers},
     {BinaryOp::bce_with_logits, "bce_with_logits"},
     {BinaryOp::maximum, "maximum", takes_integers},
     {BinaryOp::minimum, "minimum", takes_integers},

@@ -106,6 +106,25 @@ struct Formulas {
     static constexpr bool is_long = true;  ///< hundreds of instructions, not to be unrolled
     REPRISE_FORMULA operator()(Floating auto a, Floating auto b) const { return Math::pow(a, b); }
   };
+  struct Fmod : Of<BinaryOp::fmod> {  // the sign is that of a
+    static constexpr bool is_long = true;
+    REPRISE_FORMULA operator()(auto a, auto b) const {
+      if constexpr (std::integral<decltype(a)>)
+        return b == 0 || b == -1 ? int64_t(0) : a % b;  // the least number has no quotient by -1
+      else
+        return Math::fmod(a, b);
+    }
+  };
+  struct Remainder : Of<BinaryOp::remainder> {  // the sign is that of b
+    static constexpr bool is_long = true;
+    template <class V>
+    REPRISE_FORMULA operator()(V a, V b) const {
+      const V rest = Fmod{}(a, b);
+      const V signs = V(truth<V>(rest < V{})) - V(truth<V>(b < V{}));
+      const V moves = signs * signs * V(truth<V>(rest != V{}));
+      return moves > V{} ? rest + b : rest;
+    }
+  };
   /// t log(1 + e^-x) + (1 - t) log(1 + e^x), without an exponential that overflows, or a difference that cancels.
   struct BceWithLogits : Of<BinaryOp::bce_with_logits> {
     static constexpr bool is_long = true;
@@ -457,8 +476,8 @@ struct Formulas {
   using Unary = std::tuple<Neg, Abs, Square, Reciprocal, Sqrt, Rsqrt, Exp, Log, Sin, Cos, Tanh, Sigmoid, Erf,
                            Relu, Gelu, GeluTanh, Silu, Huber, Floor, Ceil, Round, Trunc, Sign, Log1p, Expm1,
                            Softplus, IsFinite>;
-  using Binary = std::tuple<Add, Sub, Mul, Div, Pow, BceWithLogits, Maximum, Minimum, Equal, NotEqual, Less,
-                            LessEqual, Greater, GreaterEqual>;
+  using Binary = std::tuple<Add, Sub, Mul, Div, Pow, Fmod, Remainder, BceWithLogits, Maximum, Minimum, Equal,
+                            NotEqual, Less, LessEqual, Greater, GreaterEqual>;
   /// Of `Unary`; that of a formula without a gradient cannot be called.
   using Gradients = decltype([]<class... F>(std::tuple<F...>*) {
     return std::tuple<GradientOf<F>...>();

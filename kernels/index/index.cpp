@@ -84,25 +84,36 @@ void gather_cpu(const Stream&, const TensorView& x, const TensorView& index, con
   });
 }
 
-void scatter_add_cpu(const Stream&, const TensorView& x, const TensorView& index, const TensorView& y) {
-  check_index_views("scatter_add", y, index, x);
+// put(element of y, value), in the order of i.
+template <class Put>
+void scatter_by(const char* op, const TensorView& x, const TensorView& index, const TensorView& y,
+                const Put& put) {
+  check_index_views(op, y, index, x);
   if (x.numel() == 0) return;
-  check_indices("scatter_add", index, y.shape.back());
+  check_indices(op, index, y.shape.back());
   dispatch_types(x.dtype, index.dtype, [&]<class T, class I>() {
-    using C = ComputeType<T>;
     for_each_row(y, index, x, [&](int64_t y_row, int64_t index_row, int64_t x_row) {
       const T* from = x.as<T>() + x_row;
       const I* at = index.as<I>() + index_row;
       T* to = y.as<T>() + y_row;
-      for (int64_t i = 0; i < x.shape.back(); ++i) {
-        T& sum = to[at[i * index.strides.back()] * y.strides.back()];
-        if constexpr (std::is_integral_v<T>)
-          sum = convert<T>(int64_t(uint64_t(sum) + uint64_t(from[i * x.strides.back()])));  // wraps
-        else
-          sum = convert<T>(C(C(sum) + C(from[i * x.strides.back()])));
-      }
+      for (int64_t i = 0; i < x.shape.back(); ++i)
+        put(to[at[i * index.strides.back()] * y.strides.back()], from[i * x.strides.back()]);
     });
   });
+}
+
+void scatter_add_cpu(const Stream&, const TensorView& x, const TensorView& index, const TensorView& y) {
+  scatter_by("scatter_add", x, index, y, []<class T>(T& sum, T value) {
+    using C = ComputeType<T>;
+    if constexpr (std::is_integral_v<T>)
+      sum = convert<T>(int64_t(uint64_t(sum) + uint64_t(value)));  // wraps
+    else
+      sum = convert<T>(C(C(sum) + C(value)));
+  });
+}
+
+void scatter_cpu(const Stream&, const TensorView& x, const TensorView& index, const TensorView& y) {
+  scatter_by("scatter", x, index, y, []<class T>(T& element, T value) { element = value; });
 }
 
 void one_hot_cpu(const Stream&, const TensorView& index, const TensorView& y) {
@@ -140,6 +151,7 @@ void arange_cpu(const Stream&, const TensorView& y) {
 
 decltype(gather) gather{"gather", gather_cpu};
 decltype(scatter_add) scatter_add{"scatter_add", scatter_add_cpu};
+decltype(scatter) scatter{"scatter", scatter_cpu};
 decltype(one_hot) one_hot{"one_hot", one_hot_cpu};
 decltype(arange) arange{"arange", arange_cpu};
 

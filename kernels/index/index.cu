@@ -4,6 +4,7 @@
 //   gather       y[r, i] = x[r, index[r, i]]         a thread per element
 //   scatter_add  y[r, index[r, i]] += x[r, i]        a warp per row, 32 elements at a time in the order of i;
 //                                                    equal indices among them are added up by one lane
+//   scatter      y[r, index[r, i]] = x[r, i]         the same, where the last of equal indices writes
 //   one_hot      y[r, c] = c == index[r]             a thread per element
 //   arange       y[i] = i                            a thread per element
 #include "reprise/kernels/cuda/reduce.cuh"
@@ -22,7 +23,8 @@ constexpr int block_threads = 256;
 
 const cuda::ErrorCode bad_gather("gather: index {value} at element {row} is outside [0, {limit})");
 const cuda::ErrorCode bad_one_hot("one_hot: index {value} at element {row} is outside [0, {limit})");
-const cuda::ErrorCode bad_scatter("scatter_add: index {value} at element {row} is outside [0, {limit})");
+const cuda::ErrorCode bad_scatter("scatter: index {value} at element {row} is outside [0, {limit})");
+const cuda::ErrorCode bad_scatter_add("scatter_add: index {value} at element {row} is outside [0, {limit})");
 
 unsigned blocks_for(const char* kernel, int64_t threads) {
   return grid_of(kernel, ceil_div<int64_t>(threads, block_threads));
@@ -53,6 +55,21 @@ IndexList index_list(const Stream& stream, const TensorView& index, int64_t limi
   return {index.data, index.dtype == DType::i64, limit, cuda::error_slot(stream.device()), error_code};
 }
 
+/// Calls run with an unsigned number of the dtype's size, for elements that are only moved.
+template <class Run>
+void by_size(DType dtype, const Run& run) {
+  switch (size_of(dtype)) {
+    case 1:
+      return run(uint8_t{});
+    case 2:
+      return run(uint16_t{});
+    case 4:
+      return run(uint32_t{});
+    default:
+      return run(uint64_t{});
+  }
+}
+
 /// One shape for all: strides of x (0 along the last dimension), index and y.
 template <class U>
 __global__ void __launch_bounds__(block_threads)
@@ -81,16 +98,7 @@ void gather_cuda(const Stream& stream, const TensorView& x, const TensorView& in
         gather_kernel<U>, static_cast<const U*>(x.data), list, static_cast<U*>(y.data),
         device_shape(views[1]), strides, x.stride(-1), y.numel());
   };
-  switch (size_of(y.dtype)) {  // elements are only moved
-    case 1:
-      return run(uint8_t{});
-    case 2:
-      return run(uint16_t{});
-    case 4:
-      return run(uint32_t{});
-    default:
-      return run(uint64_t{});
-  }
+  by_size(y.dtype, run);
 }
 
 struct ScatterPlan {
@@ -143,10 +151,32 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-void scatter_add_cuda(const Stream& stream, const TensorView& x, const TensorView& index,
-                      const TensorView& y) {
-  check_index_views("scatter_add", y, index, x);
-  if (x.numel() == 0) return;
+template <class U>
+__global__ void __launch_bounds__(block_threads)
+    scatter_kernel(const U* x, IndexList index, U* y, ScatterPlan plan) {
+  const int64_t row = this_thread() / warp_threads;
+  const int lane = int(threadIdx.x) % warp_threads;
+  if (row >= plan.rows) return;  // a warp leaves as one
+  const auto [x_row, index_row, y_row] = offsets_of<3>(row, plan.leading, plan.strides);
+  for (int64_t first = 0; first < plan.length; first += warp_threads) {
+    const int64_t i = first + lane;
+    int64_t place = -1;
+    if (i < plan.length) {
+      place = index.at(index_row + i * plan.index_stride);
+      if (!index.accepts(place, row * plan.length + i)) place = -1;
+    }
+    bool is_last = place >= 0;  // of the lanes with this place
+    const int count = int(min(int64_t(warp_threads), plan.length - first));
+    for (int k = 0; k < count; ++k) {
+      const int64_t other = __shfl_sync(full_warp, place, k);
+      if (k > lane && other == place) is_last = false;
+    }
+    if (is_last) y[y_row + place * plan.y_stride] = x[x_row + i * plan.x_stride];
+    __syncwarp();  // the next 32 write after these
+  }
+}
+
+ScatterPlan scatter_plan(const TensorView& x, const TensorView& index, const TensorView& y) {
   const int last = x.rank() - 1;
   std::array<TensorView, 3> views = {select(x, last, 0), select(index, last, 0), y};
   views[2].shape = views[1].shape;
@@ -154,20 +184,41 @@ void scatter_add_cuda(const Stream& stream, const TensorView& x, const TensorVie
   for (int dim = 0; dim < last; ++dim) views[2].strides.push_back(y.strides[dim]);
   const int64_t rows = views[0].numel();
   collapse(views);
-  const ScatterPlan plan{device_shape(views[0]),
-                         {device_strides(views[0]), device_strides(views[1]), device_strides(views[2])},
-                         rows,
-                         x.shape.back(),
-                         x.stride(-1),
-                         index.stride(-1),
-                         y.stride(-1)};
-  const IndexList list = index_list(stream, index, y.shape.back(), bad_scatter);
+  return {device_shape(views[0]),
+          {device_strides(views[0]), device_strides(views[1]), device_strides(views[2])},
+          rows,
+          x.shape.back(),
+          x.stride(-1),
+          index.stride(-1),
+          y.stride(-1)};
+}
+
+void scatter_add_cuda(const Stream& stream, const TensorView& x, const TensorView& index,
+                      const TensorView& y) {
+  check_index_views("scatter_add", y, index, x);
+  if (x.numel() == 0) return;
+  const ScatterPlan plan = scatter_plan(x, index, y);
+  const IndexList list = index_list(stream, index, y.shape.back(), bad_scatter_add);
   dispatch_all(x.dtype, [&]<class T>() {
     simt::launch({.name = "scatter_add",
-                  .grid = blocks_for("scatter_add", rows * warp_threads),
+                  .grid = blocks_for("scatter_add", plan.rows * warp_threads),
                   .block = block_threads,
                   .stream = stream},
                  scatter_add_kernel<Element<T>>, data_of<T>(x), list, data_of<T>(y), plan);
+  });
+}
+
+void scatter_cuda(const Stream& stream, const TensorView& x, const TensorView& index, const TensorView& y) {
+  check_index_views("scatter", y, index, x);
+  if (x.numel() == 0) return;
+  const ScatterPlan plan = scatter_plan(x, index, y);
+  const IndexList list = index_list(stream, index, y.shape.back(), bad_scatter);
+  by_size(y.dtype, [&]<class U>(U) {
+    simt::launch({.name = "scatter",
+                  .grid = blocks_for("scatter", plan.rows * warp_threads),
+                  .block = block_threads,
+                  .stream = stream},
+                 scatter_kernel<U>, static_cast<const U*>(x.data), list, static_cast<U*>(y.data), plan);
   });
 }
 
@@ -220,6 +271,7 @@ void arange_cuda(const Stream& stream, const TensorView& y) {
 
 const OnCuda gather_on_cuda{gather, gather_cuda};
 const OnCuda scatter_add_on_cuda{scatter_add, scatter_add_cuda};
+const OnCuda scatter_on_cuda{scatter, scatter_cuda};
 const OnCuda one_hot_on_cuda{one_hot, one_hot_cuda};
 const OnCuda arange_on_cuda{arange, arange_cuda};
 

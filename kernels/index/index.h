@@ -14,6 +14,9 @@ extern Kernel<void(const TensorView& x, const TensorView& index, const TensorVie
 /// out of range as in gather; on CUDA that element of x is left out.
 extern Kernel<void(const TensorView& x, const TensorView& index, const TensorView& y)> scatter_add;
 
+/// y[..., index[..., i]] = x[..., i]; of equal places in a row the last i stays. Error on an index out of range as in scatter_add.
+extern Kernel<void(const TensorView& x, const TensorView& index, const TensorView& y)> scatter;
+
 /// y[..., c] = 1 where c == index[...], else 0: y has one dimension more. The index is i64 or i32. Error on
 /// an index outside y's last dimension as in gather; on CUDA that row of y is zero.
 extern Kernel<void(const TensorView& index, const TensorView& y)> one_hot;

@@ -62,17 +62,15 @@ TEST(InPlace, WritesThroughViewsAndBumpsTheVersion) {
   EXPECT_EQ(x.sum().item(), 0);
 }
 
-TEST(InPlace, IsRefusedOnTensorsThatRequireGradWhileRecording) {
-  Tensor x = leaf(), y = x * 2.0;
-  for (const Tensor& tensor : {x, y}) {
-    expect_error([&] { tensor.fill_(0); }, {"fill_", "requires grad"});
-    expect_error([&] { tensor.copy_(ones({2, 3})); }, {"copy_"});
-    expect_error([&] { tensor.add_(ones({2, 3})); }, {"add_"});
-    expect_error([&] { tensor.mul_(2); }, {"mul_"});
-    EXPECT_EQ(tensor.version(), 0u);
-    NoGrad guard;
-    EXPECT_NO_THROW(tensor.mul_(2));
-  }
+TEST(InPlace, IsRefusedOnLeavesThatRequireGradWhileRecording) {
+  Tensor x = leaf();
+  expect_error([&] { x.fill_(0); }, {"fill_", "requires grad"});
+  expect_error([&] { x.copy_(ones({2, 3})); }, {"copy_"});
+  expect_error([&] { x.add_(ones({2, 3})); }, {"add_"});
+  expect_error([&] { x.mul_(2); }, {"mul_"});
+  EXPECT_EQ(x.version(), 0u);
+  NoGrad guard;
+  EXPECT_NO_THROW(x.mul_(2));
 }
 
 TEST(InPlace, RefusesWhatDoesNotFitBeforeWriting) {
@@ -113,11 +111,7 @@ TEST(Methods, OnAnUndefinedTensorAreErrors) {
   expect_error([&] { none.requires_grad(); }, {"tensor"});
 }
 
-TEST(InPlace, RefusesASourceThatRequiresGradAndAnExpandedTarget) {
-  Tensor total = zeros({2, 3}), x = leaf();
-  expect_error([&] { total.add_(x); }, {"add_", "source"});
-  expect_error([&] { total.copy_(x * 2.0); }, {"copy_", "source"});
-  EXPECT_NO_THROW(total.add_(x.detach()));
+TEST(InPlace, RefusesAnExpandedTarget) {
   expect_error([] { ones({1, 3}).expand({4, 3}).fill_(2); }, {"fill_", "expanded"});
 }
 
@@ -161,7 +155,7 @@ TEST(InPlace, NamesItselfWhereTheSourceDoesNotFit) {
   expect_error([&] { x.copy_(zeros({3})); }, {"copy_", "(3,)", "(2,)"});
   expect_error([&] { x.add_(zeros({2, 2})); }, {"add_", "(2, 2)", "(2,)"});
   expect_error([&] { x.copy_({}); }, {"copy_", "undefined"});
-  expect_error([&] { x.add_({}); }, {"add_", "undefined"});
+  expect_error([&] { x.add_(Tensor()); }, {"add_", "undefined"});
   expect_error([&] { x.set_data({}); }, {"set_data", "undefined"});
 }
 

@@ -23,12 +23,13 @@ for line in (source / "docs/ops.md").read_text().splitlines():
 HEADERS = ["autograd/ops.h", "autograd/ops/attention/masked_attention.h", "autograd/ops/attention/rotary.h",
            "autograd/ops/elementwise/conditions.h", "autograd/ops/elementwise/losses.h",
            "autograd/ops/elementwise/pointwise.h",
-           "autograd/ops/elementwise/powers.h", "autograd/ops/gemm/einsum.h", "autograd/ops/index/along_dim.h",
+           "autograd/ops/elementwise/powers.h", "autograd/ops/elementwise/remainder.h", "autograd/ops/gemm/einsum.h", "autograd/ops/index/along_dim.h",
+           "autograd/ops/index/indexing.h",
            "autograd/ops/tensor/from_memory.h", "autograd/ops/tensor/random.h"]
 header = "\n".join((source / path).read_text().split("namespace composite")[0] for path in HEADERS)
 header = re.sub(r"namespace detail \{.*?\}  // namespace detail", "", header, flags=re.DOTALL)
 header = re.sub(r"//.*", "", header)
-declared = set(re.findall(r"^(?:Tensor|TensorList|SumAndNorm|ValuesAndIndices) (?:operator)?(\w+|[-+*/])\(", header, re.MULTILINE))
+declared = set(re.findall(r"^(?:Tensor|TensorList|SumAndNorm|ValuesAndIndices) (?:operator)?(\w+|[-+*/%])\(", header, re.MULTILINE))
 wrong += [f"docs/ops.md: no row for {op}" for op in sorted(declared - rows.keys())]
 wrong += [f"docs/ops.md: {op} is in none of {', '.join(HEADERS)}" for op in sorted(rows.keys() - declared)]
 

@@ -6,7 +6,6 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
-#include "reprise/autograd/ops/index/along_dim.h"
 
 namespace reprise {
 namespace {
@@ -110,56 +109,6 @@ Tensor any(const Tensor& x, const Dims& dims, bool keep_dims) {
 }
 Tensor all(const Tensor& x, const Dims& dims, bool keep_dims) {
   return sum(other(truth("all", x)), dims, keep_dims) == 0;
-}
-
-Tensor nonzero(const Tensor& x) {
-  const std::vector<uint8_t> hits = truth("nonzero", x).to(DType::u8).to_vector<uint8_t>();
-  std::vector<int64_t> places;
-  int64_t count = 0;
-  for (size_t i = 0; i < hits.size(); ++i) {
-    if (!hits[i]) continue;
-    Dims place = x.shape();
-    auto rest = int64_t(i);
-    for (int d = x.rank() - 1; d >= 0; --d) {
-      place[d] = rest % x.size(d);
-      rest /= x.size(d);
-    }
-    places.insert(places.end(), place.begin(), place.end());
-    ++count;
-  }
-  return Tensor::from(places, {count, x.rank()}, x.device());
-}
-
-Tensor masked_select(const Tensor& x, const Tensor& mask) {
-  constexpr auto op = "masked_select";
-  autograd::check_given(op, x);
-  check(broadcast_shapes(x.shape(), mask_of(op, mask).shape(), op) == x.shape(), op, ": the mask ",
-        mask.shape(), " does not broadcast to ", x.shape());
-  const Tensor places = nonzero(reshape(expand(mask, x.shape()), {-1}));
-  return index_select(reshape(x, {-1}), 0, squeeze(places, 1));
-}
-
-Tensor index(const Tensor& x, const Tensor& places) {
-  autograd::check_given("index", x, places);
-  const bool masks = places.dtype() == DType::boolean;
-  check(masks || places.dtype() == DType::i64, "index: places must be i64 or bool, got ", places.dtype());
-  const int taken = masks ? places.rank() : 1;
-  check(taken >= 1 && taken <= x.rank(), "index: places of shape ", places.shape(), " in a tensor of shape ",
-        x.shape());
-  int64_t count = 1;
-  for (int d = 0; d < taken; ++d) {
-    check(!masks || places.shape()[d] == x.shape()[d], "index: a mask of shape ", places.shape(),
-          " in a tensor of shape ", x.shape());
-    count *= x.shape()[d];
-  }
-  const Tensor rows =
-      masks ? squeeze(nonzero(reshape(places, {count})), 1) : reshape(places, {places.numel()});
-  Shape flat{count}, result = masks ? Shape{rows.numel()} : places.shape();
-  for (int d = taken; d < x.rank(); ++d) {
-    flat.push_back(x.shape()[d]);
-    result.push_back(x.shape()[d]);
-  }
-  return reshape(index_select(reshape(x, flat), 0, rows), result);
 }
 
 }  // namespace reprise

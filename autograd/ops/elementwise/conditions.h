@@ -1,5 +1,5 @@
-// Conditions: comparisons as operators, with numbers too, what makes one mask of several, and what masks and places pick. None of the
-// masks is differentiable.
+// Conditions: comparisons as operators, with numbers too, and what makes one mask of several. None is differentiable. What masks
+// pick: autograd/ops/index/indexing.h.
 #pragma once
 
 #include "reprise/core/tensor.h"
@@ -54,15 +54,5 @@ Tensor isfinite(const Tensor& x);  ///< bool: neither NaN nor infinite; of integ
 Tensor any(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 Tensor all(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 /// @}
-
-/// Where x is not 0: i64 (K, rank of x), in row-major order. Waits for the device, as their number is not known before.
-Tensor nonzero(const Tensor& x);
-/// The elements of x, in row-major order, where the mask, bool, holds; the mask broadcasts to x: (K). Differentiable in x.
-/// Waits for the device.
-Tensor masked_select(const Tensor& x, const Tensor& mask);
-/// NumPy's x[index]. By numbers, i64 (...): rows, (..., the rest of x's shape). By a mask of x's first dimensions: the elements, or
-/// rows, where it holds, (K, the rest), for which it waits for the device. A copy, where equal places add up their gradients in
-/// order.
-Tensor index(const Tensor& x, const Tensor& places);
 
 }  // namespace reprise

@@ -5,6 +5,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/index/scattered.h"
+#include "reprise/autograd/ops/number.h"
 #include "reprise/kernels/index/argsort.h"
 #include "reprise/kernels/reduce/cumulative_sum.h"
 
@@ -73,6 +74,29 @@ struct Cumsum : autograd::Function<Cumsum> {
   TensorList backward(const TensorList& dy) { return {Cumsum::apply(dy[0], !reverse_)}; }
 };
 
+// The dimension. Error unless the index and the source fit x along it.
+int check_scattered(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const int d = given_dim(op, x, dim);
+  autograd::check_given(op, index, source);
+  Shape aligned = x.shape();
+  if (index.rank() == x.rank()) aligned[d] = index.size(d);
+  check(index.shape() == source.shape() && index.shape() == aligned, op, ": index ", index.shape(),
+        " and source ", source.shape(), " do not fit ", x.shape(), " along dimension ", dim);
+  check(source.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", source.dtype());
+  return d;
+}
+
+Tensor set_along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const int d = check_scattered(op, x, dim, index, source);
+  const Tensor y =
+      autograd::scattered_into(transpose(x, d, -1), transpose(index, d, -1), transpose(source, d, -1));
+  return transpose(y, d, -1);
+}
+
+Tensor everywhere(const char* op, double value, const Tensor& x, const Shape& shape) {
+  return expand(scalar(autograd::element(op, value, x.dtype()), x.dtype(), x.device()), shape);
+}
+
 Tensor take(const char* op, const Tensor& x, const Tensor& index, int d) {
   return as_last(op, x, d, [&](const Tensor& rows) { return gather(rows, transpose(index, d, -1)); });
 }
@@ -115,14 +139,7 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  constexpr auto op = "scatter_add";
-  const int d = given_dim(op, x, dim);
-  autograd::check_given(op, index, source);
-  Shape aligned = x.shape();
-  if (index.rank() == x.rank()) aligned[d] = index.size(d);
-  check(index.shape() == source.shape() && index.shape() == aligned, op, ": index ", index.shape(),
-        " and source ", source.shape(), " do not fit ", x.shape(), " along dimension ", dim);
-  check(source.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", source.dtype());
+  const int d = check_scattered("scatter_add", x, dim, index, source);
   const Tensor rows = transpose(x, d, -1);
   const Tensor sums = autograd::scattered(transpose(source, d, -1), transpose(index, d, -1), rows.shape());
   return x + transpose(sums, d, -1);
@@ -132,6 +149,26 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
   constexpr auto op = "index_add";
   const int d = given_dim(op, x, dim);
   return scatter_add(x, d, of_all_slices(op, index, x.shape(), d), source);
+}
+
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  return set_along("scatter", x, dim, index, source);
+}
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) {
+  autograd::check_given("scatter", x, index);
+  return set_along("scatter", x, dim, index, everywhere("scatter", value, x, index.shape()));
+}
+
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  constexpr auto op = "index_copy";
+  const int d = given_dim(op, x, dim);
+  return set_along(op, x, d, of_all_slices(op, index, x.shape(), d), source);
+}
+Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, double value) {
+  constexpr auto op = "index_fill";
+  const int d = given_dim(op, x, dim);
+  const Tensor places = of_all_slices(op, index, x.shape(), d);
+  return set_along(op, x, d, places, everywhere(op, value, x, places.shape()));
 }
 
 Tensor argsort(const Tensor& x, int64_t dim, bool descending) {

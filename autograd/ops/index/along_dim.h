@@ -45,6 +45,18 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 /// The same with one place for each of the K slices of the source: index (K).
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
 
+/// @{
+/// y = x, then y[index[i, ...], ...] = source[i, ...] for dim 0, or one number there. Index and source as in `scatter_add`. Of what
+/// meets in one place the last in the order of the index stays, on all devices, and the others have the gradient 0.
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
+/// @}
+/// @{
+/// The same with one place for each of the K slices of the source, or for a number: index (K).
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, double value);
+/// @}
+
 /// The places, i64, of the numbers along `dim` from the smallest to the largest, or the other way round. Equal numbers stay in
 /// their order, and NaN are largest. Not differentiable.
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);

@@ -1,4 +1,4 @@
-// Gather along the last dimension, and its transpose.
+// Gather along the last dimension, and scatters.
 #include "reprise/kernels/index/index.h"
 
 #include "reprise/autograd/function.h"
@@ -38,7 +38,40 @@ struct Gather : autograd::Function<Gather> {
   TensorList backward(const TensorList& dy) { return {ScatterAdd::apply(dy[0], saved(0), from_), Tensor()}; }
 };
 
+// The gradient of a source that did not stay is 0.
+struct Scatter : autograd::Function<Scatter> {
+  static constexpr const char* name = "scatter";
+  static constexpr auto autocast = amp::Policy::inputs;
+  static constexpr autograd::OpCost cost = autograd::OpCost::moves();
+
+  Tensor forward(const Tensor& x, const Tensor& index, const Tensor& source) {
+    save(index);
+    Tensor y = clone(x);
+    kernels::scatter(current_stream(x.device()), source, index, y);
+    return y;
+  }
+  TensorList backward(const TensorList& dy) {
+    const Tensor index = saved(0);
+    auto number = [&](double value, DType dtype, const Shape& shape) {
+      return expand(scalar(value, dtype, index.device()), shape);
+    };
+    Tensor dx, dsource;
+    if (needs_grad(0)) dx = Scatter::apply(dy[0], index, number(0, dy[0].dtype(), index.shape()));
+    if (needs_grad(2)) {
+      const Tensor numbers = expand(arange(index.size(-1), DType::i64, index.device()), index.shape());
+      const Tensor last = Scatter::apply(number(0, DType::i64, dy[0].shape()), index, numbers);
+      dsource =
+          where(equal(gather(last, index), numbers), gather(dy[0], index), number(0, dy[0].dtype(), {}));
+    }
+    return {dx, Tensor(), dsource};
+  }
+};
+
 }  // namespace
+
+Tensor autograd::scattered_into(const Tensor& x, const Tensor& index, const Tensor& source) {
+  return Scatter::apply(x, index, source);
+}
 
 Tensor autograd::scattered(const Tensor& x, const Tensor& index, const Shape& shape) {
   return ScatterAdd::apply(x, index, shape);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "reprise/autograd/grad_mode.h"
+
 namespace reprise::recompute {
 
 Captures::Captures(const TensorList& region_inputs) {
@@ -24,6 +26,25 @@ void Captures::note_capture(const Tensor& x, const char* reader) {
   const std::shared_ptr<Storage>& storage = x.storage();
   if (storage->id() > last_before_ || inputs_.contains(storage->id())) return;
   captures_.try_emplace(storage->id(), Capture{WeakTensor(x), storage, x.version(), x.shape(), reader});
+}
+
+void Captures::check_write(const autograd::OpCall& call, bool is_in_graph) const {
+  const Tensor& x = call.inputs[0];
+  check(
+      !is_in_graph || x.storage()->id() > last_before_, call.name,
+      ": in a checkpoint, fn changes a tensor of shape ", x.shape(),
+      " in place that it was given or captured, and that is part of a graph: a replay would find it changed; "
+      "use the out-of-place function");
+}
+
+void Captures::note_write(const autograd::OpCall& call) {
+  const Tensor& x = call.inputs[0];
+  bool is_recorded = false;  // then nothing is written: a new value takes its place
+  for (const Tensor& input : call.inputs)
+    is_recorded |= autograd::grad_mode_enabled() && input.defined() && input.requires_grad();
+  check_write(call, is_recorded || x.requires_grad());
+  if (!is_recorded) written_.push_back(x.storage());
+  note({call.inputs.begin() + 1, call.inputs.end()}, call.name);
 }
 
 void Captures::check_versions() const {

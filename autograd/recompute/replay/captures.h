@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reprise/autograd/meta.h"
+#include "reprise/autograd/op_observer.h"
 
 namespace reprise::recompute {
 
@@ -18,8 +19,11 @@ class Captures {
   void note(const TensorList& arguments, const char* reader);
   /// Code outside of operations read x in the first run, or may have.
   void note_read(const Tensor& x) { note_capture(x, "code outside of operations"); }
-  /// The first run changes x in place.
-  void note_write(const Tensor& x) { written_.push_back(x.storage()); }
+  /// Before the first run changes a tensor in place that is part of a graph, if `is_in_graph`: Error if it was there before the
+  /// region.
+  void check_write(const autograd::OpCall& call, bool is_in_graph) const;
+  /// The first run is about to change a tensor in place. Error as in check_write.
+  void note_write(const autograd::OpCall& call);
 
   /// Error if a captured tensor was changed in place, or got other data, since the first run read it.
   void check_versions() const;

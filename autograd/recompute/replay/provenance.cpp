@@ -150,6 +150,16 @@ void Provenance::will_write(const OpCall& call) {
   makers_.emplace(steps_.back().op, steps_.size() - 1);
 }
 
+// In reentrant mode the first run writes where a replay records: the tensor has the provenance of memory that was written once more.
+void Provenance::took_place(const Tensor& before, const Tensor& now) {
+  if (is_inside_operation()) return;
+  auto known = known_.find(key_of(before));
+  if (known == known_.end()) return;
+  const Known was = known->second;
+  writes_[now.storage()->id()] = writes_[before.storage()->id()];
+  known_[key_of(now)] = {was.origin, was.version - before.version() + now.version() - 1};
+}
+
 // The code that asks may write. What is not an operation's result is known by its values from then on.
 void Provenance::data_asked(const Tensor& x) {
   if (is_older(*x.storage())) return;

@@ -26,6 +26,7 @@ class Provenance {
   void op_was_left_out(uint64_t op, const TensorList& results);
   void made(const autograd::OpCall& call, const Tensor& y);
   void will_write(const autograd::OpCall& call);
+  void took_place(const Tensor& before, const Tensor& now);
   void data_asked(const Tensor& x);
 
   /// A backward pass inside the run reads x in the place of a saved tensor of this origin.

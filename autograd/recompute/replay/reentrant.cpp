@@ -44,6 +44,11 @@ class Reached {
     for (const Tensor& y : results)
       if (y.defined() && std::none_of(inputs.begin(), inputs.end(), shares_memory_with(y))) add(y);
   }
+  /// The first is about to be written, of the others.
+  void note_write(const TensorList& inputs) {
+    for (size_t i = 1; i < inputs.size(); ++i)
+      if (inputs[i].defined() && (inputs[i].requires_grad() || has(inputs[i]))) add(inputs[0]);
+  }
   bool has(const Tensor& x) const {
     auto found = storages_.find(x.storage().get());
     return found != storages_.end() && found->second.lock() == x.storage();
@@ -64,6 +69,18 @@ class CaptureObserver final : public FirstRunObserver {
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override {
     FirstRunObserver::op_ran(op_name, inputs, outputs);
     reached_.note(inputs, outputs);
+    note_edges(inputs);
+  }
+  // Where the replay will record an operation, the first run writes.
+  void will_write(const autograd::OpCall& call) override {
+    recording_.captures.check_write(call, reached_.has(call.inputs[0]));
+    FirstRunObserver::will_write(call);
+    reached_.note_write(call.inputs);
+    note_edges(call.inputs);
+  }
+
+ private:
+  void note_edges(const TensorList& inputs) {
     for (const Tensor& x : inputs) {
       Edge edge = gradient_edge(x);
       if (is_from_outside(edge, node_) && std::find(edges_.begin(), edges_.end(), edge) == edges_.end())
@@ -71,7 +88,6 @@ class CaptureObserver final : public FirstRunObserver {
     }
   }
 
- private:
   const autograd::Node& node_;
   std::vector<Edge>& edges_;
   Reached& reached_;
@@ -178,7 +194,7 @@ void ReentrantNode::attach(TensorList& outputs, const TensorList& inputs, const 
       outputs[i] = outputs[first];
       continue;
     }
-    outputs[i] = y.alias(y.view());
+    outputs[i] = y.alias(y.view()).show();
     set_grad_fn(outputs[i], shared_from_this(), int(places_.size()));
     places_.push_back(i);
     outputs_.push_back({y.shape(), y.dtype(), y.device()});

@@ -188,7 +188,7 @@ TensorList Replay::results_of(size_t op, const TensorList& inputs) const {
   for (size_t i = 0; i < layouts.size(); ++i) {
     auto found = first_.kept.find({op, i});
     std::shared_ptr<KeptValue> kept = found == first_.kept.end() ? nullptr : found->second.lock();
-    results.push_back(kept ? kept->read().detach() : Tensor::hollow(layouts[i]));
+    results.push_back(kept ? kept->read().alias() : Tensor::hollow(layouts[i]));
     if (!requires_grad || !is_floating(layouts[i].dtype)) continue;
     results.back().set_requires_grad();
     autograd::mark_stand_in(results.back());

@@ -22,6 +22,9 @@ class RunObserver : public autograd::OpObserver {
   void will_write(const autograd::OpCall& call) override {
     if (provenance_) provenance_->will_write(call);
   }
+  void took_place(const Tensor& before, const Tensor& now) override {
+    if (provenance_) provenance_->took_place(before, now);
+  }
   void data_asked(const Tensor& x) override {
     if (provenance_) provenance_->data_asked(x);
   }
@@ -46,8 +49,7 @@ class FirstRunObserver : public RunObserver {
   }
   void will_write(const autograd::OpCall& call) override {
     RunObserver::will_write(call);
-    recording_.captures.note_write(call.inputs[0]);
-    recording_.captures.note({call.inputs[1]}, call.name);
+    recording_.captures.note_write(call);
   }
   // A backward pass in between writes gradients, which is not what fn reads.
   void data_asked(const Tensor& x) override {

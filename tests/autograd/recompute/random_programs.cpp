@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "reprise/autograd/function.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/index/indexing.h"
 
 namespace reprise::testing {
 namespace {
@@ -136,6 +138,22 @@ Tensor filled_piece_by_piece(const Arguments& in) {
   return in.b * m + in.a;
 }
 
+// In the graph, if a or b are: a value that is kept, and others in its place.
+Tensor replaced_in_place(const Arguments& in) {
+  Tensor m = sin(in.a), kept = m * in.b;
+  m.mul_(0.5).add_(in.b, 0.7);
+  m.index_put_({1}, kept[2] + m[3]);
+  m.index_put_({m > 0.9}, 0.9);
+  return tanh(m) * kept;
+}
+
+Tensor filled_by_rows(const Arguments& in) {
+  Tensor m = Tensor::zeros(in.a.shape(), DType::f32, in.a.device());
+  for (int64_t i = 0; i < kSide; ++i) m.index_put_({i}, tanh(in.a[kSide - 1 - i]));
+  m.index_put_({Slice(), 0}, in.b[{Slice(), 1}], true);
+  return m.relu_() * in.b;
+}
+
 Tensor slope(const Arguments& in) {
   EnableGrad on;
   Tensor at = in.a.detach().set_requires_grad(), part = at * 3.0;
@@ -206,6 +224,8 @@ const std::vector<Operation>& other_operations() {
          own.copy_(in.buffer()).add_(in.buffer(), in.outside());
          return in.a * own;
        }},
+      {"replaced in place", replaced_in_place},
+      {"filled by rows", filled_by_rows},
       {"hooked", hooked},
       {"branch on a value",
        [](const Arguments& in) { return in.a.to_vector<float>()[3] > 0 ? sin(in.b) : cos(in.b); }},

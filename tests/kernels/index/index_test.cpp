@@ -1,4 +1,4 @@
-// Gather, scatter_add and arange against naive loops.
+// Gather, the scatters and arange against naive loops.
 #include "reprise/kernels/index/index.h"
 
 #include "reprise/core/parallel.h"
@@ -66,6 +66,24 @@ TEST(ScatterAdd, MatchesTheLoopWithRepeatedIndices) {
         EXPECT_EQ(y.values(), want) << describe(leading, dtype, layout);
         EXPECT_TRUE(y.surroundings_untouched()) << describe(leading, dtype, layout);
       }
+}
+
+// Rows longer than a warp too: of equal places, near each other or far apart, the last one stays.
+TEST(Scatter, LeavesTheLastOfEqualPlaces) {
+  for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::u8, DType::boolean})
+    for (int64_t length : {1, 9, 100})
+      for (const Shape& leading : leading_shapes)
+        for (Layout layout : layouts) {
+          Array x(with_last(leading, length), dtype, layout), index(with_last(leading, length), DType::i64);
+          Array y(with_last(leading, 5), dtype, layout);
+          x.randomize(1, 0, dtype == DType::boolean ? 2 : 100), y.randomize(2, 0, 2);
+          index.randomize(3, 0, 5);
+          std::vector<double> xs = x.values(), at = index.values(), want = y.values();
+          for (size_t i = 0; i < at.size(); ++i) want[i / size_t(length) * 5 + size_t(at[i])] = xs[i];
+          run_kernel(scatter, x.view(), index.view(), y.view());
+          EXPECT_EQ(y.values(), want) << describe(leading, dtype, layout);
+          EXPECT_TRUE(y.surroundings_untouched()) << describe(leading, dtype, layout);
+        }
 }
 
 TEST(ScatterAdd, IsExactAcrossThreadCounts) {
@@ -139,6 +157,11 @@ TEST(Index, RefusesABadIndex) {
       EXPECT_EQ(error_of(scatter_add, y.view(), index.view(), z.view()), "scatter_add: " + fact);
       if (!on_cpu) sums[4] += 0 + 1 + 2 + 3, sums[9] += 4 + 5 + 7, sums[14] += 8 + 9 + 10 + 11;
       EXPECT_EQ(z.values(), sums);
+      z.fill_with([](int64_t) { return 7.0; });
+      std::vector<double> set(15, 7);
+      EXPECT_EQ(error_of(scatter, y.view(), index.view(), z.view()), "scatter: " + fact);
+      if (!on_cpu) set[4] = 3, set[9] = 7, set[14] = 11;
+      EXPECT_EQ(z.values(), set);
       Array codes({3, 4, 5}, DType::f32);
       EXPECT_EQ(error_of(one_hot, index.view(), codes.view()), "one_hot: " + fact);
       if (!on_cpu) {

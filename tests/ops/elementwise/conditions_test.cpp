@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/index/indexing.h"
 #include "reprise/tests/support/op_case.h"
 #include "reprise/tests/support/test_device.h"
 

@@ -144,6 +144,51 @@ TEST(ScatterAdd, PassesEveryCheckOfAnOp) {
       {"dtypes differ: f32 and i64"});
 }
 
+// The reference walks along the index: the last value stays.
+TEST(Scatter, PassesEveryCheckOfAnOp) {
+  const std::vector<int64_t> places{0, 3, 3, 1, 3, 0, 2, 2, 3, 3, 1, 0};
+  auto set = [=](const TensorList& in, const std::vector<double>& source) {
+    std::vector<double> y = in[0].to_vector<double>();
+    for (size_t i = 0; i < source.size(); ++i) y[size_t(places[i]) * 2 + i % 2] = source[i];
+    return y;
+  };
+  check_op(OpCase{.name = "scatter",
+                  .inputs = {{{4, 2}}, {{6, 2}}, {.shape = {6, 2}, .values = Tensor::from(places, {6, 2})}},
+                  .fn = [](const TensorList& in) { return scatter(in[0], 0, in[2], in[1]); },
+                  .reference = [=](const TensorList& in) { return set(in, in[1].to_vector<double>()); }});
+  check_op(OpCase{.name = "scatter of a number",
+                  .inputs = {{{4, 2}}, {.shape = {6, 2}, .values = Tensor::from(places, {6, 2})}},
+                  .fn = [](const TensorList& in) { return scatter(in[0], -2, in[1], 1.5); },
+                  .reference = [=](const TensorList& in) { return set(in, std::vector<double>(12, 1.5)); }});
+  check_op(
+      OpCase{.name = "index_copy",
+             .inputs = {{{2, 4}}, {{2, 3}}, {.shape = {3}, .values = Tensor::from<int64_t>({3, 0, 3}, {3})}},
+             .fn = [](const TensorList& in) { return index_copy(in[0], 1, in[2], in[1]); },
+             .reference =
+                 [](const TensorList& in) {
+                   std::vector<double> y = in[0].to_vector<double>();
+                   const std::vector<double> source = in[1].to_vector<double>();
+                   for (size_t i = 0; i < 6; ++i) y[i / 3 * 4 + (i % 3 == 1 ? 0 : 3)] = source[i];
+                   return y;
+                 }});
+  check_op(OpCase{.name = "index_fill",
+                  .inputs = {{{2, 4}}, {.shape = {2}, .values = Tensor::from<int64_t>({3, 1}, {2})}},
+                  .fn = [](const TensorList& in) { return index_fill(in[0], 1, in[1], -2); },
+                  .reference =
+                      [](const TensorList& in) {
+                        std::vector<double> y = in[0].to_vector<double>();
+                        for (size_t i : {1, 3, 5, 7}) y[i] = -2;
+                        return y;
+                      }});
+  expect_error(
+      [] {
+        scatter(zeros({4, 2}), 0, zeros({3, 2}, DType::i64), zeros({2, 2}));
+      },
+      {"scatter: index (3, 2) and source (2, 2) do not fit (4, 2) along dimension 0"});
+  expect_error([] { index_fill(zeros({4}, DType::i64), 0, zeros({1}, DType::i64), 0.5); },
+               {"index_fill: 0.5"});
+}
+
 TEST(SoftmaxAlong, PassesEveryCheckOfAnOp) {
   auto sums = [](const std::vector<double>& x, size_t i) {  // of e^x over dim 1 of (2, 5, 3)
     double sum = 0;

@@ -1,0 +1,167 @@
+// Operations in place inside checkpoints: the bits of a run without one in both modes, and Errors for what came from outside.
+#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/index/indexing.h"
+#include "reprise/tests/autograd/recompute/support.h"
+
+namespace reprise {
+namespace {
+
+using testing::expect_error;
+using testing::kModes;
+using testing::leaf;
+using testing::name_of;
+using testing::NoLeaks;
+using testing::numbers;
+using testing::same_bits;
+using testing::test_device;
+
+using Body = std::function<Tensor(const Tensor& x, const Tensor& w)>;
+
+// A buffer filled row by row, of which parts are read again; what is saved is changed afterwards.
+Tensor filled(const Tensor& x, const Tensor& w) {
+  Tensor buffer = zeros({4, 3}, DType::f32, x.device());
+  for (int64_t i = 0; i < 4; ++i) buffer.index_put_({i}, tanh(x[i] * w));
+  Tensor h = exp(buffer * 0.5);  // keeps its result
+  Tensor kept = h * w;           // keeps h
+  h.mul_(3).add_(buffer, 0.25);
+  h.index_put_({h > 3.5}, 1.5);
+  h.index_put_({Slice(), 0}, kept[{Slice(), 2}] + h[{Slice(), 1}], true);
+  return h * kept;
+}
+
+Tensor by_value(const Tensor& x, const Tensor& w) {
+  Tensor h = matmul(x, w.reshape({3, 1})) * x;
+  Tensor half = h.to(DType::bf16);
+  half.add_(x.to(DType::bf16), 0.3).mul_(1.7);  // what rounds twice has other bits
+  h.copy_(half);
+  h.relu_().sub_(x).div_(w).clamp_(-2, 2).masked_fill_(x > 0.5, 0.25);
+  return h * x;
+}
+
+Tensor a_constant_too(const Tensor& x, const Tensor& w) {
+  Tensor m = sin(x.detach()), view = m.transpose(0, 1);  // outside of the graph: views see it
+  m.mul_(0.5);
+  Tensor scale = zeros({3}, DType::f32, x.device());
+  scale.fill_(2);
+  scale.index_put_({1}, 3);
+  scale.mul_(w);  // from here on in the graph
+  return x * scale + view.transpose(0, 1);
+}
+
+TensorList results(const Body& body,
+                   const std::function<Tensor(const Body&, const Tensor&, const Tensor&)>& run) {
+  const Tensor a = leaf({4, 3}, 1), w = leaf({3}, 2);
+  const Tensor y = run(body, tanh(a), w);
+  sum(square(y)).backward();
+  return {y.detach(), a.grad(), w.grad()};
+}
+
+void expect_same(const TensorList& got, const TensorList& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+}
+
+TEST(InPlaceCheckpoint, HasTheBitsOfARunWithoutOne) {
+  for (const Body& body : {Body(filled), Body(by_value), Body(a_constant_too)}) {
+    const TensorList want =
+        results(body, [](const Body& fn, const Tensor& x, const Tensor& w) { return fn(x, w); });
+    for (CheckpointMode mode : kModes)
+      for (int depth : {1, 2}) {
+        SCOPED_TRACE(detail::join(name_of(mode), " at depth ", depth));
+        NoLeaks guard;
+        expect_same(results(body,
+                            [&](Body fn, const Tensor& x, const Tensor& w) {
+                              for (int i = 1; i < depth; ++i)
+                                fn = [fn, mode](const Tensor& in, const Tensor& other) {
+                                  return checkpoint(fn, std::tuple{in, other}, {.mode = mode});
+                                };
+                              return checkpoint(fn, std::tuple{x, w}, {.mode = mode});
+                            }),
+                    want);
+      }
+    for (const char* kept : {"exp", "mul", "add_", "index_put", "matmul", "tanh"}) {
+      SCOPED_TRACE(kept);
+      expect_same(results(body,
+                          [&](const Body& fn, const Tensor& x, const Tensor& w) {
+                            return checkpoint(fn, std::tuple{x, w}, {.policy = {kept}});
+                          }),
+                  want);
+    }
+    for (Determinism determinism : {Determinism::none, Determinism::values})
+      expect_same(results(body,
+                          [&](const Body& fn, const Tensor& x, const Tensor& w) {
+                            return checkpoint(fn, std::tuple{x, w}, {.determinism = determinism});
+                          }),
+                  want);
+  }
+}
+
+TEST(InPlaceCheckpoint, CapturesItsWeightsToo) {
+  const Tensor w = leaf({3}, 2);
+  auto run = [&](const std::optional<CheckpointMode>& mode) {
+    const Tensor x = leaf({4, 3}, 1);
+    w.set_grad({});
+    auto fn = [&](const Tensor& in) {
+      Tensor only_written = zeros({4, 3}, DType::f32, in.device());
+      only_written.copy_(w);  // read by no other operation
+      return in + only_written;
+    };
+    sum(square(mode ? checkpoint(fn, x, {.mode = *mode}) : fn(x))).backward();
+    return TensorList{x.grad(), w.grad()};
+  };
+  const TensorList want = run({});
+  for (CheckpointMode mode : kModes) expect_same(run(mode), want);
+}
+
+// What a replay would not find again as the first run found it.
+TEST(InPlaceCheckpoint, RefusesWhatCameFromOutside) {
+  for (CheckpointMode mode : kModes) {
+    SCOPED_TRACE(name_of(mode));
+    const Tensor w = leaf({3}), x = w * 2.0;
+    const CheckpointOptions options{.mode = mode};
+    auto message =
+        "in a checkpoint, fn changes a tensor of shape (3,) in place that it was given or captured";
+    expect_error([&] { checkpoint([](const Tensor& in) { return in.mul_(2) * 1.0; }, w * 2.0, options); },
+                 message);
+    expect_error([&] { checkpoint([&](const Tensor& in) { return x.add_(in) * 1.0; }, w * 3.0, options); },
+                 message);
+    const Tensor part = w * 2.0;
+    expect_error(
+        [&] { checkpoint([](const Tensor& in) { return in[{Slice(0, 3)}].relu_() * 1.0; }, part, options); },
+        "relu_");
+    // A buffer that is no part of a graph, written with what is: a replay says so, or the first run.
+    const Tensor buffer = zeros({3}, DType::f32, test_device());
+    auto fills = [&](const Tensor& in) {
+      buffer.copy_(in * 2.0);
+      return in * 2.0 + buffer;
+    };
+    expect_error([&] { sum(square(checkpoint(fills, w, options))).backward(); }, "copy_");
+  }
+}
+
+// The value that a region was given is the one that its replay has, whatever takes its place afterwards.
+TEST(InPlaceCheckpoint, KeepsWhatItWasGiven) {
+  auto run = [](const std::optional<CheckpointMode>& mode) {
+    const Tensor w = leaf({3}, 5);
+    Tensor x = w * 2.0;
+    const Tensor given = x;
+    auto fn = [](const Tensor& in) { return sin(in) * in; };
+    const Tensor y = mode ? checkpoint(fn, x, {.mode = *mode}) : fn(x);
+    x.mul_(3).index_put_({0}, 1);  // another handle has it: a new value
+    sum(y * x).backward();
+    return w.grad();
+  };
+  const Tensor want = run({});
+  for (CheckpointMode mode : kModes) EXPECT_TRUE(same_bits(run(mode), want)) << name_of(mode);
+  // What fn captures it finds changed.
+  for (CheckpointMode mode : kModes) {
+    const Tensor w = leaf({3}, 5);
+    Tensor x = w * 2.0;
+    const Tensor y = checkpoint([&](const Tensor& in) { return sin(in) * x; }, w, {.mode = mode});
+    x.mul_(3);
+    expect_error([&] { sum(y).backward(); }, "captured");
+  }
+}
+
+}  // namespace
+}  // namespace reprise
