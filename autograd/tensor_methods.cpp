@@ -69,7 +69,7 @@ const Tensor& Tensor::set_requires_grad(bool value) const {
   check(!value || !storage()->is_for_inference() || inference_mode_enabled(),
         "set_requires_grad: the tensor was made in InferenceMode");
   require_meta(*this)->requires_grad = value;
-  set_fixed(value || is_parameter(*this));
+  if (value) set_fixed(true);  // for good: a graph may hold this handle
   return *this;
 }
 

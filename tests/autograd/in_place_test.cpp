@@ -171,7 +171,10 @@ TEST(InPlace, RefusesLeavesParametersAndTheirViews) {
   autograd::mark_parameter(frozen);
   expect_error([&] { w.add_(1.0); }, "add_: a leaf that requires grad, of shape (4,)", "NoGrad");
   expect_error([&] { w.index_put_({0}, 1); }, "index_put_: a leaf that requires grad");
-  expect_error([&] { frozen.mul_(w); }, "mul_: a module's parameter, of shape (4,)");
+  expect_error([&] { frozen.mul_(w); }, "mul_: a module's parameter");
+  const Tensor thawed = leaf({4}), saves_it = w * thawed;
+  thawed.set_requires_grad(false);  // the graph has this very handle
+  expect_error([&] { thawed.mul_(w); }, "or a leaf that required grad once, of shape (4,)");
   expect_error(
       [&] {
         w.reshape({2, 2}).mul_(2);

@@ -49,7 +49,7 @@ void check_change(const char* op, const Tensor& x, bool recorded) {
   check(x.storage()->fixed() == 0, op, ": ",
         !x.is_fixed() ? "what shares the memory of a leaf that requires grad, or of a module's parameter"
         : x.requires_grad() ? "a leaf that requires grad"
-                            : "a module's parameter",
+                            : "a module's parameter, or a leaf that required grad once",
         ", of shape ", x.shape(),
         ", is changed in place under NoGrad alone: its gradient would be that of another value; use the "
         "out-of-place function");
