@@ -113,6 +113,32 @@ TEST(InPlaceCheckpoint, CapturesItsWeightsToo) {
   for (CheckpointMode mode : kModes) expect_same(run(mode), want);
 }
 
+// Returned as it is: in reentrant mode the first run, which records nothing, has only written it. What it was written with is reached
+// by no other operation, and has its gradient once in a pass.
+TEST(InPlaceCheckpoint, GivesAGradientToWhatWasOnlyWritten) {
+  const Tensor w = leaf({3}, 2);
+  int hooks = 0;
+  w.register_hook([&](const Tensor&) { return ++hooks, Tensor(); });
+  auto run = [&](const std::optional<CheckpointMode>& mode) {
+    const Tensor x = leaf({3}, 1);
+    w.set_grad({});
+    hooks = 0;
+    auto fn = [&](const Tensor& in) {
+      Tensor buffer = zeros({2, 3}, DType::f32, in.device());
+      buffer.index_put_({0}, in);
+      buffer.index_put_({1}, w);
+      return buffer;
+    };
+    const Tensor y = mode ? checkpoint(fn, x, {.mode = *mode}) : fn(x);
+    EXPECT_TRUE(y.requires_grad());
+    (sum(square(y)) + sum(w)).backward();
+    EXPECT_EQ(hooks, 1);
+    return TensorList{y.detach(), x.grad(), w.grad()};
+  };
+  const TensorList want = run({});
+  for (CheckpointMode mode : kModes) expect_same(run(mode), want);
+}
+
 // What a replay would not find again as the first run found it.
 TEST(InPlaceCheckpoint, RefusesWhatCameFromOutside) {
   for (CheckpointMode mode : kModes) {

@@ -69,6 +69,7 @@ TEST(Indexing, BySeveralTensorsPutsTheirDimensionsWhereNumpyDoes) {
   expect(x[{Slice(), a, b}], {2, 2}, {1, 11, 13, 23});
   expect(x[{whole({0, 1}, {2}), Slice(), b}], {2, 3}, {1, 5, 9, 15, 19, 23});
   expect(x[{0, Slice(), b}], {3, 2}, {1, 3, 5, 7, 9, 11});  // a number is no index tensor: as in PyTorch
+  expect(x[{Slice(), a, new_axis, b}], {2, 2, 1}, {1, 13, 11, 23});
   EXPECT_EQ((x[{ellipsis, whole({0, 2}, {2, 1}), b}].shape()), (Shape{2, 2, 2}));
   EXPECT_EQ((x[{whole({1}, {1}), new_axis, whole({2}, {1})}].shape()), (Shape{1, 1, 4}));
   EXPECT_EQ((x[{new_axis, whole({1}, {1}), whole({2}, {1})}].shape()), (Shape{1, 1, 4}));
