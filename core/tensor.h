@@ -187,7 +187,7 @@ class Tensor {
   /// A leaf that all graphs know as one and the same, as gradients are wanted of it or it is a module's parameter: no recorded
   /// operation in place puts another value there.
   void set_fixed(bool value) const;
-  bool is_fixed() const;
+  bool is_fixed() const;  ///< whether set_fixed said so
   /// `value`, which has no other handle, in the place of this tensor in all its handles.
   void become(Tensor&& value) const;
   /// A view of a storage whose tensors are gone.

@@ -14,16 +14,18 @@ namespace reprise {
 /// The places begin, begin + step, ... before end of a dimension: Python's begin:end:step. A bound that is left out, {}, is that of
 /// the dimension; a negative one counts from the end, and what lies outside is clamped. The step is at least 1.
 struct Slice {
+  /// `Slice(1, 5)`, `Slice({}, -1)`, `Slice({}, {}, 2)`; `Slice()` is the whole dimension.
   explicit Slice(std::optional<int64_t> first = {}, std::optional<int64_t> last = {}, int64_t by = 1)
       : begin(first), end(last), step(by) {}
-  std::optional<int64_t> begin, end;
-  int64_t step;
+  std::optional<int64_t> begin;  ///< the first place
+  std::optional<int64_t> end;    ///< the place behind the last
+  int64_t step;                  ///< from one place to the next
 };
 
-struct Ellipsis {};
+struct Ellipsis {};  ///< what `ellipsis` is
 /// As many whole dimensions as the other places leave, Python's `...`; at the end it may be left out.
 inline constexpr Ellipsis ellipsis{};
-struct NewAxis {};
+struct NewAxis {};  ///< what `new_axis` is
 /// A dimension of size 1 that the tensor has not: NumPy's `newaxis`, Python's None.
 inline constexpr NewAxis new_axis{};
 
@@ -31,15 +33,17 @@ inline constexpr NewAxis new_axis{};
 /// (bool) of some dimensions, or places (i64, of any shape; negative ones count from the end).
 class Index {
  public:
-  using Item = std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>;
-  // Implicit, so that x[{1, mask}] may be written.
+  using Item = std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>;  ///< what it may be
+  /// @{
+  /// Implicit, so that x[{1, mask}] may be written.
   template <std::integral I>
   requires(!std::same_as<I, bool>) Index(I place) : item_(checked(place)) {}
   Index(const Slice& slice) : item_(slice) {}
   Index(Ellipsis rest) : item_(rest) {}
   Index(NewAxis axis) : item_(axis) {}
   Index(const Tensor& places) : item_(places) {}
-  const Item& item() const { return item_; }
+  /// @}
+  const Item& item() const { return item_; }  ///< which of them it is
 
  private:
   template <class I>
