@@ -1,6 +1,6 @@
 // Attention's speed on the shapes that GPT training uses: causal, f32 and bf16, views of a packed (B, T, 3, H, D)
-// projection. GFLOP/s count only what the mask leaves: T (T + 1) / 2 pairs, 4 D operations a pair forward and
-// 10 D backward.
+// projection; with dropout, and with the causal mask given as one of bits (T, T). GFLOP/s count only what the mask leaves:
+// T (T + 1) / 2 pairs, 4 D operations a pair forward and 10 D backward.
 //
 //   attention_bench [threads]
 #include <algorithm>
@@ -19,6 +19,13 @@ using namespace reprise;
 
 struct Sizes {
   int64_t batch, heads, length, head_dim;
+};
+
+/// What a call has besides q, k and v.
+struct Extra {
+  const char* name;
+  double dropout = 0;
+  bool mask = false;
 };
 
 /// Medians of seconds forward and backward.
@@ -42,7 +49,7 @@ std::vector<T> normal_values(int64_t count) {
 }
 
 template <class T>
-Seconds measure(Sizes s, double dropout) {
+Seconds measure(Sizes s, Extra extra) {
   int64_t width = s.heads * s.head_dim, tokens = s.batch * s.length;
   auto qkv = normal_values<T>(tokens * 3 * width), dqkv = qkv, out = normal_values<T>(tokens * width),
        dout = out;
@@ -59,12 +66,22 @@ Seconds measure(Sizes s, double dropout) {
   auto q = head_view(qkv, 0, 3), k = head_view(qkv, 1, 3), v = head_view(qkv, 2, 3);
   auto dq = head_view(dqkv, 0, 3), dk = head_view(dqkv, 1, 3), dv = head_view(dqkv, 2, 3);
   auto o = head_view(out, 0, 1), d = head_view(dout, 0, 1);
-  kernels::AttentionOptions options{.dropout = dropout};
+  std::vector<uint8_t> bits;
+  for (int64_t i = 0; i < s.length * s.length; ++i) bits.push_back(i % s.length <= i / s.length);
+  TensorView mask;
+  if (extra.mask)
+    mask = {bits.data(),
+            {s.batch, s.heads, s.length, s.length},
+            {0, 0, s.length, 1},
+            DType::boolean,
+            Device::cpu()};
+  kernels::AttentionOptions options{.causal = !extra.mask, .dropout = extra.dropout};
   Stream stream(Device::cpu());
   std::vector<double> forward, backward;
   for (double total = 0; total < 0.4 || forward.size() < 5;) {
     forward.push_back(seconds_of([&] {
-      kernels::attention(stream, {.q = q, .k = k, .v = v, .options = options, .out = o, .lse = lse_view});
+      kernels::attention(
+          stream, {.q = q, .k = k, .v = v, .options = options, .out = o, .lse = lse_view, .mask = mask});
     }));
     backward.push_back(seconds_of([&] {
       kernels::attention_backward(stream, {.dout = d,
@@ -76,7 +93,8 @@ Seconds measure(Sizes s, double dropout) {
                                            .options = options,
                                            .dq = dq,
                                            .dk = dk,
-                                           .dv = dv});
+                                           .dv = dv,
+                                           .mask = mask});
     }));
     total += forward.back() + backward.back();
   }
@@ -88,13 +106,13 @@ Seconds measure(Sizes s, double dropout) {
 }
 
 template <class T>
-void print_times(Sizes s, double dropout) {
-  Seconds t = measure<T>(s, dropout);
+void print_times(Sizes s, Extra extra) {
+  Seconds t = measure<T>(s, extra);
   double pairs = double(s.batch * s.heads) * double(s.length * (s.length + 1)) / 2 * double(s.head_dim);
   char name[64];
   std::snprintf(name, sizeof name, "%ldx%ldx%ldx%ld", s.batch, s.heads, s.length, s.head_dim);
-  std::printf("%-18s %-6s %-8.1f %10.1f (%5.1f) %10.1f (%5.1f) %10.1f (%5.1f)\n", name,
-              name_of(dtype_of<T>).data(), dropout, t.forward * 1e6, 4 * pairs / t.forward / 1e9,
+  std::printf("%-18s %-6s %-8s %10.1f (%5.1f) %10.1f (%5.1f) %10.1f (%5.1f)\n", name,
+              name_of(dtype_of<T>).data(), extra.name, t.forward * 1e6, 4 * pairs / t.forward / 1e9,
               t.backward * 1e6, 10 * pairs / t.backward / 1e9, (t.forward + t.backward) * 1e6,
               14 * pairs / (t.forward + t.backward) / 1e9);
 }
@@ -104,11 +122,11 @@ void print_times(Sizes s, double dropout) {
 int main(int argc, char** argv) {
   if (argc > 1) set_num_threads(std::atoi(argv[1]));
   std::printf("%d threads; microseconds (GFLOP/s)\n%-18s %-6s %-8s %18s %18s %18s\n", num_threads(),
-              "B x H x T x D", "dtype", "dropout", "forward", "backward", "both");
+              "B x H x T x D", "dtype", "", "forward", "backward", "both");
   for (Sizes s :
        {Sizes{12, 4, 64, 32}, {16, 6, 256, 64}, {4, 12, 64, 64}, {4, 12, 256, 64}, {4, 12, 1024, 64}})
-    for (double dropout : {0.0, 0.2}) {
-      print_times<float>(s, dropout);
-      print_times<BFloat16>(s, dropout);
+    for (Extra extra : {Extra{"causal"}, {"dropout", 0.2}, {"mask", 0, true}}) {
+      print_times<float>(s, extra);
+      print_times<BFloat16>(s, extra);
     }
 }

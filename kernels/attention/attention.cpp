@@ -6,12 +6,24 @@
 
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/attention/forward_products.h"
+#include "reprise/kernels/attention/mask_block.h"
 
 namespace reprise::kernels {
 namespace attention_detail {
+namespace {
+
+void check_mask(const char* op, const TensorView& mask, const TensorView& q, const TensorView& k) {
+  const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
+  check(mask.shape == scores, op, ": the mask has shape ", mask.shape, ", the scores have ", scores);
+  const DType wide = q.dtype == DType::f64 ? DType::f64 : DType::f32;
+  check(mask.dtype == DType::boolean || mask.dtype == wide || mask.dtype == q.dtype, op,
+        ": the mask must be bool, ", wide, " or of q's dtype, ", q.dtype, ", got ", mask.dtype);
+}
+
+}  // namespace
 
 Problem check_attention(const char* op, const AttentionArguments& arguments) {
-  const auto& [q, k, v, options, out, lse] = arguments;
+  const auto& [q, k, v, options, out, lse, mask] = arguments;
   check(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, op, ": needs (B, H, T, D) tensors, got shapes ",
         q.shape, ", ", k.shape, " and ", v.shape);
   check(k.shape == v.shape, op, ": k and v differ in shape: ", k.shape, " and ", v.shape);
@@ -30,6 +42,7 @@ Problem check_attention(const char* op, const AttentionArguments& arguments) {
     check(lse.dtype == want && lse.is_contiguous(), op, ": lse must be contiguous ", want, ", got ",
           lse.dtype, " with strides ", lse.strides);
   }
+  if (mask) check_mask(op, mask, q, k);
   for (const TensorView* x : {&q, &k, &v, &out})
     check(x->stride(3) == 1 || x->size(3) <= 1, op, ": needs stride 1 in the last dimension, got strides ",
           x->strides);
@@ -46,6 +59,7 @@ template <class T>
 struct Head {
   Rows<T> q, k, v, out;
   Accumulator<T>* lse;  // of this head's first query, or null
+  TensorView mask;      // (T_q, T_k), or none
   int64_t index;        // b * H + h
 };
 
@@ -61,7 +75,8 @@ class ForwardPart {
       : problem_(problem), head_(head), width_(Products::width(problem)), products_(problem, blocks, memory) {
     all_o_ = memory.take<C>(blocks * width_ * kBlock);
     for (C** row : {&all_max_, &all_sum_}) *row = memory.take<C>(blocks * kBlock);
-    for (C** square : {&p_, &keep_, &keep_rows_}) *square = memory.take<C>(kBlock * kBlock);
+    for (C** square : {&p_, &keep_, &by_rows_}) *square = memory.take<C>(kBlock * kBlock);
+    if (head.mask) added_ = memory.take<C>(kBlock * kBlock);
   }
 
   void run(int64_t first_query, int64_t end_query) {
@@ -69,11 +84,16 @@ class ForwardPart {
     for (int64_t key = 0; key < end_key; key += kBlock) {
       first_key_ = key;
       keys_ = std::min(kBlock, problem_.keys - key);
-      products_.pack_keys(head_.k, head_.v, key, keys_);
+      bool packed = false;
       for (int64_t query = first_query; query < end_query; query += kBlock) {
         select(query, end_query, (query - first_query) / kBlock);
         if (key == 0) start();
-        if (problem_.visible_keys(query + queries_ - 1) > key) add_keys(end_query);
+        if (problem_.visible_keys(query + queries_ - 1) <= key) continue;
+        mask_ = load_mask();
+        if (mask_ == MaskBlock::hides_all) continue;
+        if (!packed) products_.pack_keys(head_.k, head_.v, key, keys_);
+        packed = true;
+        add_keys(end_query);
       }
     }
     for (int64_t query = first_query; query < end_query; query += kBlock) {
@@ -101,7 +121,17 @@ class ForwardPart {
     std::fill(sum_, sum_ + kBlock, C(0));
   }
 
-  /// Keys of the current block that some query of vector `v` sees.
+  /// Takes the mask's part for the current blocks of queries and keys.
+  MaskBlock load_mask() {
+    if (!head_.mask) return MaskBlock::changes_none;
+    const MaskBlock does =
+        load_mask_block<C, L>(head_.mask, first_query_, queries_, first_key_, keys_, by_rows_);
+    if (does == MaskBlock::changes)
+      pack_columns<C, L>(Rows<C>(by_rows_, kBlock), 0, queries_, keys_, C(1), added_, kBlock);
+    return does;
+  }
+
+  /// Keys of the current block that some query of vector `v` sees, if the mask lets it.
   int64_t visible(int64_t v) const {
     int64_t last = std::min(v * L + L, queries_) - 1;
     return std::clamp<int64_t>(problem_.visible_keys(first_query_ + last) - first_key_, 0, keys_);
@@ -115,8 +145,8 @@ class ForwardPart {
       products_.scores(block_, key, first_vector, vectors_, p_);
     }
     if (problem_.dropout > 0) {
-      dropout_factors<C, L>(problem_, head_.index, first_query_, queries_, first_key_, keep_rows_);
-      pack_columns<C, L>(Rows<C>(keep_rows_, kBlock), 0, queries_, keys_, C(1), keep_, kBlock);
+      dropout_factors<C, L>(problem_, head_.index, first_query_, queries_, first_key_, by_rows_);
+      pack_columns<C, L>(Rows<C>(by_rows_, kBlock), 0, queries_, keys_, C(1), keep_, kBlock);
     }
     for (int64_t v = 0; v < vectors_; ++v) softmax(visible(v), v);
     products_.add_output(
@@ -138,8 +168,10 @@ class ForwardPart {
   /// Turns the scores of `keys` keys against the queries of vector `v` into probabilities, up to the sum.
   void softmax(int64_t keys, int64_t v) {
     C* p = p_ + v * L;
-    if (problem_.causal) mask(keys, v);
-    const C scale = products_.score_scale();
+    const bool masked = mask_ == MaskBlock::changes;
+    if (masked) add_mask(keys, v);
+    if (problem_.causal) hide_later_keys(keys, v);
+    const C scale = masked ? C(1) : products_.score_scale();
     V old_max = simd::load<V>(max_ + v * L), max = V{} - std::numeric_limits<C>::infinity();
     for (int64_t key = 0; key < keys; ++key) {
       V score = simd::load<V>(p + key * kBlock);
@@ -165,8 +197,19 @@ class ForwardPart {
     }
   }
 
-  /// Scores of keys that a query does not see become -inf.
-  void mask(int64_t keys, int64_t v) {
+  /// Scales scores and adds the mask.
+  void add_mask(int64_t keys, int64_t v) {
+    const C scale = products_.score_scale();
+    const V hidden = V{} - std::numeric_limits<C>::infinity();
+    for (int64_t key = 0; key < keys; ++key) {
+      C* p = p_ + key * kBlock + v * L;
+      const V added = simd::load<V>(added_ + key * kBlock + v * L), score = simd::load<V>(p) * scale + added;
+      simd::store(p, added == hidden ? hidden : score);
+    }
+  }
+
+  /// Scores of keys that come after a query become -inf.
+  void hide_later_keys(int64_t keys, int64_t v) {
     // Lane i of the vector sees key j if j <= i + shift.
     int64_t shift = first_query_ + v * L + problem_.keys - problem_.queries - first_key_;
     const auto infinity = reinterpret_cast<decltype(V{} < V{})>(V{} - std::numeric_limits<C>::infinity());
@@ -191,7 +234,9 @@ class ForwardPart {
   int64_t width_;  // head_dim, padded
   Products products_;
   C *all_o_, *all_max_, *all_sum_;
-  C *p_, *keep_, *keep_rows_;
+  C *p_, *keep_, *by_rows_;  // by_rows_: (queries, keys), before it is transposed
+  C* added_ = nullptr;       // by the mask; null without one
+  MaskBlock mask_{};         // what it does to the current block
   int64_t first_key_ = 0, keys_ = 0, first_query_ = 0, queries_ = 0;
   int64_t vectors_ = 0;                               // of queries
   int64_t block_ = 0;                                 // the current one
@@ -226,6 +271,7 @@ void forward(const Problem& problem, const AttentionArguments& x) {
                  {x.v, b, kv_h},
                  {x.out, b, h},
                  x.lse ? x.lse.as<C>() + index * problem.queries : nullptr,
+                 mask_of_head(x.mask, b, h),
                  index};
     simd::run(
         [&]<int W>() { run_part<T, simd::lanes_of<T, W>>(problem, head, group, first_query, end_query); });

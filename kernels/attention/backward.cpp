@@ -5,6 +5,7 @@
 #include "reprise/core/parallel.h"
 #include "reprise/kernels/attention/attention.h"
 #include "reprise/kernels/attention/backward_products.h"
+#include "reprise/kernels/attention/mask_block.h"
 
 namespace reprise::kernels {
 namespace attention_detail {
@@ -28,6 +29,7 @@ class BackwardPart {
                Workspace& memory)
       : problem_(problem), views_(views), part_(part), products_(problem, query_rows(part), memory) {
     for (C** square : {&p_, &ds_, &keep_}) *square = memory.take<C>(kBlock * kBlock);
+    if (views.mask) added_ = memory.take<C>(kBlock * kBlock);
     for (C** row : {&lse_, &delta_}) *row = memory.take<C>(query_rows(part));
   }
 
@@ -61,7 +63,8 @@ class BackwardPart {
         body(head, query, std::min(kBlock, part_.end_query - query));
   }
 
-  /// Packs a block of queries with their lse and delta, and sets dQ = 0. Rows of padding get P = 0.
+  /// Packs a block of queries with their lse and delta, and sets dQ = 0. Rows of padding, and of queries that see no
+  /// key, get P = 0.
   void pack(int64_t head, int64_t first_query, int64_t queries) {
     Rows<T> q(views_.q, part_.b, head), dout(views_.dout, part_.b, head), out(views_.out, part_.b, head);
     int64_t row = row_of(head, first_query), head_dim = problem_.head_dim;
@@ -75,9 +78,18 @@ class BackwardPart {
       delta[i - first_query] = simd::sum_lanes<L, C>(sum);
     }
     const C* saved_lse = views_.lse.as<C>() + (part_.b * problem_.heads + head) * problem_.queries;
+    constexpr C infinity = std::numeric_limits<C>::infinity();
     std::copy(saved_lse + first_query, saved_lse + first_query + queries, lse);
-    std::fill(lse + queries, lse + kBlock, std::numeric_limits<C>::infinity());
+    std::replace(lse, lse + queries, -infinity, infinity);
+    std::fill(lse + queries, lse + kBlock, infinity);
     std::fill(delta + queries, delta + kBlock, C(0));
+  }
+
+  /// Takes the mask's part for a block of queries and the current keys.
+  MaskBlock load_mask(int64_t head, int64_t first_query, int64_t queries) {
+    if (!views_.mask) return MaskBlock::changes_none;
+    return load_mask_block<C, L>(mask_of_head(views_.mask, part_.b, head), first_query, queries, first_key_,
+                                 keys_, added_);
   }
 
   void add_keys(int64_t first_key) {
@@ -87,6 +99,8 @@ class BackwardPart {
     products_.pack_keys(k, v, first_key, keys_);
     each_query_block([&](int64_t head, int64_t query, int64_t n) {
       if (problem_.visible_keys(query + n - 1) <= first_key) return;
+      mask_ = load_mask(head, query, n);
+      if (mask_ == MaskBlock::hides_all) return;
       if (!part_.wants_dq) pack(head, query, n);
       add_queries(head, query, n);
     });
@@ -118,6 +132,11 @@ class BackwardPart {
     return std::clamp<int64_t>(problem_.visible_keys(first_query_ + i) - first_key_, 0, keys_);
   }
 
+  static V masked(V score, V added) {
+    const V hidden = V{} - std::numeric_limits<C>::infinity();
+    return added == hidden ? hidden : score + added;
+  }
+
   /// Row `i` of P (as dV needs it, after dropout) and of dS, from the row's scores and dP in `vectors`
   /// vectors.
   void dscores(int64_t i, int64_t vectors) {
@@ -125,7 +144,11 @@ class BackwardPart {
     C lse = lse_[row_ + i], delta = delta_[row_ + i], scale = products_.score_scale();
     int64_t end = visible(i);
     for (int64_t j = 0; j < vectors * L; j += L) {
-      V probability = simd::exp_of_nonpositive(V(simd::load<V>(p + j) * scale - lse));
+      const V score = simd::load<V>(p + j);
+      V shifted = score * scale - lse;
+      if (mask_ == MaskBlock::changes)
+        shifted = masked(score * scale, simd::load<V>(added_ + i * kBlock + j)) - lse;
+      V probability = simd::exp_of_nonpositive(shifted);
       V dprobability = simd::load<V>(ds + j), dropped = probability;
       if (problem_.dropout > 0) {
         dprobability *= simd::load<V>(keep + j);
@@ -151,6 +174,8 @@ class BackwardPart {
   const Part& part_;
   Products products_;
   C *p_, *ds_, *keep_;  // (queries, keys)
+  C* added_ = nullptr;  // (queries, keys), by the mask; null without one
+  MaskBlock mask_{};    // what it does to the current block
   C *lse_, *delta_;     // (query_rows)
   int64_t first_key_ = 0, keys_ = 0, first_query_ = 0, queries_ = 0;
   int64_t row_ = 0;  // of the block's first query
@@ -217,9 +242,9 @@ void attention_backward_cpu(const Stream&, const AttentionBackwardArguments& x) 
 }  // namespace
 
 Problem check_attention_backward(const AttentionBackwardArguments& arguments) {
-  const auto& [dout, q, k, v, out, lse, options, dq, dk, dv] = arguments;
+  const auto& [dout, q, k, v, out, lse, options, dq, dk, dv, mask] = arguments;
   const char* op = "attention_backward";
-  Problem problem = check_attention(op, {q, k, v, options, out, lse});
+  Problem problem = check_attention(op, {q, k, v, options, out, lse, mask});
   check_attention(op, {dq, dk, dv, options, dout, lse});
   check(dq.shape == q.shape && dk.shape == k.shape, op, ": gradients have shapes ", dq.shape, " and ",
         dk.shape, ", inputs ", q.shape, " and ", k.shape);

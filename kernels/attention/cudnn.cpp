@@ -2,7 +2,7 @@
 // as cuDNN recognises it. Gradients of q are summed in a fixed order (cuDNN then keeps the gradient of the
 // probabilities in its workspace: 2 bytes a score), so results are the same every time.
 //
-// Takes half types without dropout whose rows are aligned to 16 bytes; with the causal mask as many queries
+// Takes half types without dropout or a mask whose rows are aligned to 16 bytes; with the causal mask as many queries
 // as keys. Everything else is left to our own kernels.
 #include <cudnn.h>
 
@@ -33,7 +33,7 @@ float scale_of(const auto& x) {
   return float(x.options.scale != 0 ? x.options.scale : 1 / std::sqrt(double(x.q.size(-1))));
 }
 
-/// What takes the place of a score that the mask hides; cuDNN's older kernels want a finite one.
+/// What takes the place of a score that the causal mask hides; cuDNN's older kernels want a finite one.
 float hidden_score() {
   return cudnnGetVersion() >= 91000 ? -std::numeric_limits<float>::infinity()
                                     : std::numeric_limits<float>::lowest();
@@ -46,7 +46,7 @@ bool is_aligned(const TensorView& x) {
 }
 
 bool takes(const auto& x, std::initializer_list<const TensorView*> views) {
-  if (!has_cudnn()) return false;
+  if (!has_cudnn() || x.mask) return false;
   const TensorView &q = x.q, &k = x.k;
   const AttentionOptions& options = x.options;
   for (const TensorView* view : views)

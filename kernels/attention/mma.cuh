@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "reprise/kernels/attention/mask.cuh"
 #include "reprise/kernels/attention/mma_tile.cuh"
 
 namespace reprise::kernels::device {
@@ -38,6 +39,44 @@ __device__ __forceinline__ void each_hidden_key(const Problem& problem, int firs
   each_element<M, N>([&](int m, int n, int e, int row, int column) {
     const int end = problem.causal ? min(keys, first_query + row + shift + 1) : keys;
     if (first_key + column >= end) hide(m, n, e);
+  });
+}
+
+/// What a kernel is compiled for beyond plain attention, whose registers it would take; with a mask it drops too if asked.
+enum class Extra { none, dropout, mask };
+
+/// Bit 4 n + e: whether the query of element e of fragment n sees its key, by the mask too. Rows are queries and columns
+/// keys, or the other way round.
+template <int N, bool rows_are_keys, class T>
+__device__ __forceinline__ unsigned seen_keys(const HeadMask<T, float>& mask, const Problem& problem,
+                                              int first_query, int first_key) {
+  static_assert(N <= 8);
+  unsigned bits = 0;
+#pragma unroll 1
+  for (int n = 0; n < N; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int row = fragment_row(e), column = n * 8 + fragment_column(e);
+      const int query = first_query + (rows_are_keys ? column : row),
+                key = first_key + (rows_are_keys ? row : column);
+      const bool exists = query < int(problem.queries) && key < int(problem.visible_keys(query));
+      if (exists && !(mask.added(query, key) == -INFINITY)) bits |= 1u << (4 * n + e);
+    }
+  return bits;
+}
+
+/// Scales scores, in base 2, and adds the mask to those whose bit of `seen` is set; the others become -inf.
+template <int N, bool rows_are_keys, class T>
+__device__ __forceinline__ void add_mask(const HeadMask<T, float>& mask, unsigned seen, int first_query,
+                                         int first_key, float scale, float (&s)[1][N][4]) {
+  const bool adds = mask.kind != MaskKind::bits;
+  each_element<1, N>([&](int m, int n, int e, int row, int column) {
+    const int query = first_query + (rows_are_keys ? column : row),
+              key = first_key + (rows_are_keys ? row : column);
+    if (!(seen >> (4 * n + e) & 1u))
+      s[m][n][e] = -INFINITY;
+    else
+      s[m][n][e] = fmaf(s[m][n][e], scale, adds ? mask.added(query, key) * float(log2_e) : 0.0f);
   });
 }
 

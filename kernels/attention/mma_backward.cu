@@ -1,5 +1,5 @@
 // Attention backward by tensor cores (Dao 2023, FlashAttention-2), for bf16 and f16; delta = rowsum(dO * O):
-//   P = exp(scale Q K^T - lse),  dP = dropout(dO V^T),  dS = P * (dP - delta),
+//   P = exp(scale Q K^T + mask - lse),  dP = dropout(dO V^T),  dS = P * (dP - delta),
 //   dQ = scale dS K,  dK = scale dS^T Q,  dV = dropout(P)^T dO
 // Two kernels, each of which sums in registers, in a fixed order: no atomics, the same bits in every run. The
 // first takes blocks of queries and goes over their keys: delta and dQ. The second takes blocks of keys and
@@ -28,6 +28,7 @@ struct BackwardArguments {
   Heads<T> dq, dk, dv;
   RowAccess access;
   Dropout dropout;
+  Mask<T, float> mask;
   float scale, scale_2;  // the latter in base 2
 };
 
@@ -37,18 +38,18 @@ __device__ __forceinline__ float shift_of(float lse) {
   return lse == -INFINITY ? INFINITY : lse * float(log2_e);
 }
 
-/// Turns a score into its probability, and its dP into dS.
+/// Turns a score, which is to be multiplied by `scale_2`, into its probability, and its dP into dS.
 template <class T>
-__device__ __forceinline__ void differentiate(const BackwardArguments<T>& args, float shift, float delta,
-                                              float& s, float& dp) {
-  s = ptx::exp2_approx(fmaf(s, args.scale_2, -shift));
+__device__ __forceinline__ void differentiate(const BackwardArguments<T>& args, float scale_2, float shift,
+                                              float delta, float& s, float& dp) {
+  s = ptx::exp2_approx(fmaf(s, scale_2, -shift));
   dp = s * fmaf(dp, args.dropout.kept, -delta);
 }
 
-template <int width, bool dropout>
+template <int width, Extra extra>
 struct QueryTile {
   static constexpr int warps = 4, threads = warps * 32;
-  static constexpr int row_tiles = width <= 64 && !dropout ? 2 : 1;  // of 16 queries, per warp
+  static constexpr int row_tiles = width <= 64 && extra == Extra::none ? 2 : 1;  // of 16 queries, per warp
   static constexpr int warp_queries = 16 * row_tiles, queries = warps * warp_queries;
   static constexpr int keys = 32;
   static constexpr bool keeps_rows = row_tiles * width <= 64;  // of Q and dO, in registers
@@ -99,11 +100,12 @@ __device__ __forceinline__ RowNumbers<M> row_numbers(QueryRange queries, HeadRow
   return numbers;
 }
 
-template <class T, int width, bool dropout>
-__global__ void __launch_bounds__(QueryTile<width, dropout>::threads)
+template <class T, int width, Extra extra>
+__global__ void __launch_bounds__(QueryTile<width, extra>::threads)
     attention_backward_q_kernel(BackwardArguments<T> args, Problem problem, int blocks_of_head) {
-  using Tile = QueryTile<width, dropout>;
+  using Tile = QueryTile<width, extra>;
   constexpr int M = Tile::row_tiles, N = Tile::keys / 8;
+  constexpr bool masked = extra == Extra::mask;
   REPRISE_DYNAMIC_SHARED(bytes);
   const SharedTile<T, width> q_tile{reinterpret_cast<T*>(bytes)};         // (queries, width)
   const SharedTile<T, width> dout_tile = q_tile.from_row(Tile::queries);  // (queries, width)
@@ -127,6 +129,8 @@ __global__ void __launch_bounds__(QueryTile<width, dropout>::threads)
   }
   const RowNumbers<M> rows = row_numbers<M>(warp, dout, args.out.at(head.b, head.h), args.lse + head_row,
                                             args.delta + head_row, args.access);
+  const HeadMask<T, float> mask = args.mask.at(head.b, head.h);
+  const float scale_2 = masked ? 1.0f : args.scale_2;  // of scores as `differentiate` takes them
   OwnRows<T, width, M, Tile::keeps_rows> own_q, own_dout;
   float dq[M][width / 8][4];
   set_zero(dq);
@@ -138,17 +142,24 @@ __global__ void __launch_bounds__(QueryTile<width, dropout>::threads)
     if (first_key >= warp.some_see) continue;
     if (!Tile::keeps_rows || tile == 0)
       own_q.take(q_tile.from_row(warp_row)), own_dout.take(dout_tile.from_row(warp_row));
+    unsigned seen = 0;
+    if constexpr (masked) {
+      seen = seen_keys<N, false>(mask, problem, warp.first, first_key);
+      if (!__any_sync(full_warp, seen != 0)) continue;
+    }
     float s[M][N][4], dp[M][N][4];
     multiply_rows_by_rows(own_q, kv_tiles.first(tile), s);
     multiply_rows_by_rows(own_dout, kv_tiles.second(tile), dp);
-    if (first_key + Tile::keys > warp.all_see)
+    if constexpr (masked) add_mask<N, false>(mask, seen, warp.first, first_key, args.scale_2, s);
+    if (!masked && first_key + Tile::keys > warp.all_see)
       each_hidden_key<M, N>(problem, warp.first, first_key, [&](int m, int n, int e) {
         s[m][n][e] = -INFINITY;
         dp[m][n][e] = 0;
       });
-    if constexpr (dropout) drop_query_rows(args.dropout, head_row + warp.first, first_key, dp);
+    if (extra == Extra::dropout || (masked && args.dropout))
+      drop_query_rows(args.dropout, head_row + warp.first, first_key, dp);
     each_element<M, N>([&](int m, int n, int e, int, int) {
-      differentiate(args, rows.shift[m][e / 2], rows.delta[m][e / 2], s[m][n][e], dp[m][n][e]);
+      differentiate(args, scale_2, rows.shift[m][e / 2], rows.delta[m][e / 2], s[m][n][e], dp[m][n][e]);
     });
     add_product(dp, kv_tiles.first(tile), dq);
   }
@@ -156,10 +167,10 @@ __global__ void __launch_bounds__(QueryTile<width, dropout>::threads)
              [&](int, int) { return args.scale; });
 }
 
-template <int width, bool dropout>
+template <int width, Extra extra>
 struct KeyTile {
   static constexpr int warps = 4, threads = warps * 32;
-  static constexpr int row_tiles = width <= 64 && !dropout ? 2 : 1;  // of 16 keys, per warp
+  static constexpr int row_tiles = width <= 64 && extra == Extra::none ? 2 : 1;  // of 16 keys, per warp
   static constexpr int warp_keys = 16 * row_tiles, keys = warps * warp_keys;
   static constexpr int queries = 32;
   static constexpr size_t numbers_bytes = 2 * 2 * queries * sizeof(float);
@@ -167,9 +178,9 @@ struct KeyTile {
 };
 
 /// The queries that a block of keys goes over: tiles of the heads that share the keys, head by head.
-template <class T, int width, bool dropout>
+template <class T, int width, Extra extra>
 struct QuerySteps {
-  using Tile = KeyTile<width, dropout>;
+  using Tile = KeyTile<width, extra>;
   const BackwardArguments<T>& args;
   const Problem& problem;
   int b, first_head, first_tile, tiles_of_head;
@@ -199,12 +210,13 @@ struct QuerySteps {
   }
 };
 
-/// P^T (dropped as for dV) and dS^T from scores and dP^T. Rows are keys from `key` on, columns the step's
-/// queries.
-template <bool dropout, int M, int N, class T>
-__device__ __forceinline__ void differentiate_key_rows(const BackwardArguments<T>& args, const float* lse,
-                                                       const float* delta, int64_t query, int key,
-                                                       float (&s)[M][N][4], float (&dp)[M][N][4]) {
+/// P^T (dropped as for dV, if `drops`) and dS^T from scores, which are to be multiplied by `scale_2`, and dP^T. Rows are
+/// keys from `key` on, columns the step's queries.
+template <int M, int N, class T>
+__device__ __forceinline__ void differentiate_key_rows(const BackwardArguments<T>& args, bool drops,
+                                                       float scale_2, const float* lse, const float* delta,
+                                                       int64_t query, int key, float (&s)[M][N][4],
+                                                       float (&dp)[M][N][4]) {
 #pragma unroll
   for (int n = 0; n < N; ++n) {
     float shift[2], column_delta[2];
@@ -215,23 +227,24 @@ __device__ __forceinline__ void differentiate_key_rows(const BackwardArguments<T
     }
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      const unsigned keeps = dropout ? args.dropout.keeps_of_key_rows(query + n * 8, key + m * 16) : 0xfu;
+      const unsigned keeps = drops ? args.dropout.keeps_of_key_rows(query + n * 8, key + m * 16) : 0xfu;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const bool kept = keeps >> e & 1u;
         if (!kept) dp[m][n][e] = 0;
-        differentiate(args, shift[e % 2], column_delta[e % 2], s[m][n][e], dp[m][n][e]);
+        differentiate(args, scale_2, shift[e % 2], column_delta[e % 2], s[m][n][e], dp[m][n][e]);
         if (!kept) s[m][n][e] = 0;
       }
     }
   }
 }
 
-template <class T, int width, bool dropout>
-__global__ void __launch_bounds__(KeyTile<width, dropout>::threads)
+template <class T, int width, Extra extra>
+__global__ void __launch_bounds__(KeyTile<width, extra>::threads)
     attention_backward_kv_kernel(BackwardArguments<T> args, Problem problem, int blocks_of_head) {
-  using Tile = KeyTile<width, dropout>;
+  using Tile = KeyTile<width, extra>;
   constexpr int M = Tile::row_tiles, N = Tile::queries / 8;
+  constexpr bool masked = extra == Extra::mask;
   REPRISE_DYNAMIC_SHARED(bytes);
   const SharedTile<T, width> k_tile{reinterpret_cast<T*>(bytes)};   // (keys, width)
   const SharedTile<T, width> v_tile = k_tile.from_row(Tile::keys);  // (keys, width)
@@ -245,10 +258,10 @@ __global__ void __launch_bounds__(KeyTile<width, dropout>::threads)
   const int keys = int(problem.keys), queries = int(problem.queries);
   const int shift = problem.causal ? keys - queries : keys;  // query i sees keys up to i + shift
   const int first_tile = max(first_key - shift, 0) / Tile::queries;
-  const QuerySteps<T, width, dropout> steps{args,       problem,
-                                            head.b,     head.h * int(problem.heads / problem.kv_heads),
-                                            first_tile, ceil_div(queries, Tile::queries) - first_tile,
-                                            {pairs},    numbers};
+  const QuerySteps<T, width, extra> steps{args,       problem,
+                                          head.b,     head.h * int(problem.heads / problem.kv_heads),
+                                          first_tile, ceil_div(queries, Tile::queries) - first_tile,
+                                          {pairs},    numbers};
   const int count = queries > 0 ? steps.steps() : 0;
   if (count > 0) {
     load_rows<Tile::keys, Tile::threads>(k_tile, args.k.at(head.b, head.h), first_key, keys, args.access);
@@ -265,15 +278,23 @@ __global__ void __launch_bounds__(KeyTile<width, dropout>::threads)
     if (step + 1 < count) steps.load(step + 1);
     const int query = steps.first_query(step), last_query = min(query + Tile::queries, queries) - 1;
     if (warp_key >= keys || warp_key > last_query + shift) continue;
+    unsigned seen = 0;
+    const HeadMask<T, float> mask = args.mask.at(head.b, steps.head(step));
+    if constexpr (masked) {
+      seen = seen_keys<N, true>(mask, problem, query, warp_key);
+      if (!__any_sync(full_warp, seen != 0)) continue;
+    }
     float s[M][N][4], dp[M][N][4];
     multiply_rows_by_rows(own_k, steps.tiles.first(step), s);
     multiply_rows_by_rows(own_v, steps.tiles.second(step), dp);
-    if (warp_key + Tile::warp_keys - 1 > query + shift)
+    if constexpr (masked) add_mask<N, true>(mask, seen, query, warp_key, args.scale_2, s);
+    if (!masked && warp_key + Tile::warp_keys - 1 > query + shift)
       each_element<M, N>([&](int m, int n, int e, int row, int column) {
         if (warp_key + row > query + column + shift) s[m][n][e] = -INFINITY, dp[m][n][e] = 0;
       });
-    differentiate_key_rows<dropout>(args, steps.lse(step), steps.delta(step), steps.row(step), warp_key, s,
-                                    dp);
+    differentiate_key_rows(args, extra == Extra::dropout || (masked && args.dropout),
+                           masked ? 1.0f : args.scale_2, steps.lse(step), steps.delta(step), steps.row(step),
+                           warp_key, s, dp);
     add_product(s, steps.tiles.second(step), dv);
     add_product(dp, steps.tiles.first(step), dk);
   }
@@ -283,10 +304,10 @@ __global__ void __launch_bounds__(KeyTile<width, dropout>::threads)
              [&](int, int) { return args.scale; });
 }
 
-template <int width, bool dropout, class T>
+template <int width, Extra extra, class T>
 void launch_backward(const Stream& stream, const Problem& problem, const BackwardArguments<T>& args) {
-  using Queries = QueryTile<width, dropout>;
-  using Keys = KeyTile<width, dropout>;
+  using Queries = QueryTile<width, extra>;
+  using Keys = KeyTile<width, extra>;
   const int64_t query_blocks = ceil_div<int64_t>(problem.queries, Queries::queries);
   const int64_t key_blocks = ceil_div<int64_t>(problem.keys, Keys::keys);
   if (query_blocks > 0)
@@ -295,14 +316,14 @@ void launch_backward(const Stream& stream, const Problem& problem, const Backwar
                   .block = Queries::threads,
                   .shared_bytes = Queries::shared_bytes,
                   .stream = stream},
-                 attention_backward_q_kernel<T, width, dropout>, args, problem, int(query_blocks));
+                 attention_backward_q_kernel<T, width, extra>, args, problem, int(query_blocks));
   if (key_blocks > 0)
     simt::launch({.name = "attention_backward_kv",
                   .grid = unsigned(problem.batch * problem.kv_heads * key_blocks),
                   .block = Keys::threads,
                   .shared_bytes = Keys::shared_bytes,
                   .stream = stream},
-                 attention_backward_kv_kernel<T, width, dropout>, args, problem, int(key_blocks));
+                 attention_backward_kv_kernel<T, width, extra>, args, problem, int(key_blocks));
 }
 
 template <class T>
@@ -322,13 +343,16 @@ void backward(const Stream& stream, const Problem& problem, const AttentionBackw
                                            heads_of<T>(views.dv),
                                            {int(problem.head_dim), by_chunks},
                                            Dropout(problem),
+                                           mask_of<T, float>(views.mask),
                                            float(problem.scale),
                                            float(problem.scale * log2_e)};
   dispatch_tile_width(problem.head_dim, [&]<int width>() {
-    if (problem.dropout > 0)
-      launch_backward<width, true>(stream, problem, args);
+    if (views.mask)
+      launch_backward<width, Extra::mask>(stream, problem, args);
+    else if (problem.dropout > 0)
+      launch_backward<width, Extra::dropout>(stream, problem, args);
     else
-      launch_backward<width, false>(stream, problem, args);
+      launch_backward<width, Extra::none>(stream, problem, args);
   });
 }
 

@@ -1,5 +1,5 @@
 // Attention forward by tensor cores (Dao 2023, FlashAttention-2), for bf16 and f16:
-//   S = scale Q K^T,  P = exp(S - max),  O = dropout(P) V / rowsum(P),  lse = max + log(rowsum(P))
+//   S = scale Q K^T + mask,  P = exp(S - max),  O = dropout(P) V / rowsum(P),  lse = max + log(rowsum(P))
 // A block takes 128 queries of a head, a warp 32 of them, and goes over the keys that they see in tiles of
 // 64: the maximum and the sum of a row are kept up to date and O is rescaled as they change (online softmax,
 // in base 2).
@@ -16,10 +16,11 @@ namespace {
 using namespace device;
 namespace ptx = simt::ptx;
 
-template <int width, bool dropout>
+template <int width, Extra extra>
 struct ForwardTile {
   static constexpr int warps = 4, threads = warps * 32;
-  static constexpr int row_tiles = dropout ? 1 : 2;  // of 16 queries, per warp; Philox needs registers
+  static constexpr int row_tiles =
+      extra == Extra::none ? 2 : 1;  // of 16 queries, per warp; extras need registers
   static constexpr int warp_queries = 16 * row_tiles, queries = warps * warp_queries;
   static constexpr int keys = width <= 64 ? 64 : 32;
   static constexpr bool keeps_q =
@@ -34,6 +35,7 @@ struct ForwardArguments {
   float* lse;  // or null
   RowAccess access;
   Dropout dropout;
+  Mask<T, float> mask;
   float scale;  // in base 2
 };
 
@@ -100,11 +102,12 @@ __device__ __forceinline__ void write_lse(const SoftmaxRows<M>& rows, float scal
     }
 }
 
-template <class T, int width, bool dropout>
-__global__ void __launch_bounds__(ForwardTile<width, dropout>::threads, 2)
+template <class T, int width, Extra extra>
+__global__ void __launch_bounds__(ForwardTile<width, extra>::threads, 2)
     attention_forward_kernel(ForwardArguments<T> args, Problem problem, int blocks_of_head) {
-  using Tile = ForwardTile<width, dropout>;
+  using Tile = ForwardTile<width, extra>;
   constexpr int M = Tile::row_tiles, N = Tile::keys / 8;
+  constexpr bool masked = extra == Extra::mask;
   REPRISE_DYNAMIC_SHARED(bytes);
   const SharedTile<T, width> q_tile{reinterpret_cast<T*>(bytes)};  // (queries, width)
   const PairedTiles<T, width, Tile::keys, Tile::threads> kv_tiles{q_tile.from_row(Tile::queries)};
@@ -123,6 +126,8 @@ __global__ void __launch_bounds__(ForwardTile<width, dropout>::threads, 2)
     load_rows<Tile::queries, Tile::threads>(q_tile, q, block.first, block.end, args.access);
     kv_tiles.load(0, k, v, 0, keys, args.access);
   }
+  const HeadMask<T, float> mask = args.mask.at(head.b, head.h);
+  const float scale = masked ? 1.0f : args.scale;  // of scores as `rows` takes them
   SoftmaxRows<M> rows;
   float out[M][width / 8][4];
   set_zero(out);
@@ -135,45 +140,55 @@ __global__ void __launch_bounds__(ForwardTile<width, dropout>::threads, 2)
     if (first_key >= warp.some_see) continue;
     if (!Tile::keeps_q || tile == 0) own_q.take(own_tile);
     float s[M][N][4];
-    multiply_rows_by_rows(own_q, kv_tiles.first(tile), s);
-    if (first_key + Tile::keys > warp.all_see)
-      each_hidden_key<M, N>(problem, warp.first, first_key,
-                            [&](int m, int n, int e) { s[m][n][e] = -INFINITY; });
-    rows.add(s, out, args.scale);
-    if constexpr (dropout) drop_query_rows(args.dropout, head_row + warp.first, first_key, s);
+    if constexpr (masked) {
+      const unsigned seen = seen_keys<N, false>(mask, problem, warp.first, first_key);
+      if (!__any_sync(full_warp, seen != 0)) continue;
+      multiply_rows_by_rows(own_q, kv_tiles.first(tile), s);
+      add_mask<N, false>(mask, seen, warp.first, first_key, args.scale, s);
+    } else {
+      multiply_rows_by_rows(own_q, kv_tiles.first(tile), s);
+      if (first_key + Tile::keys > warp.all_see)
+        each_hidden_key<M, N>(problem, warp.first, first_key,
+                              [&](int m, int n, int e) { s[m][n][e] = -INFINITY; });
+    }
+    rows.add(s, out, scale);
+    if (extra == Extra::dropout || (masked && args.dropout))
+      drop_query_rows(args.dropout, head_row + warp.first, first_key, s);
     add_product(s, kv_tiles.second(tile), out);
   }
 
   rows.finish();
-  if (args.lse != nullptr) write_lse(rows, args.scale, warp, args.lse + head_row);
+  if (args.lse != nullptr) write_lse(rows, scale, warp, args.lse + head_row);
   write_sums(out, own_tile, args.out.at(head.b, head.h), warp.first, warp.end, args.access,
              [&](int m, int r) { return rows.sum[m][r] == 0 ? 0.0f : args.dropout.kept / rows.sum[m][r]; });
 }
 
-template <int width, bool dropout, class T>
+template <int width, Extra extra, class T>
 void launch_forward(const Stream& stream, const Problem& problem, const ForwardArguments<T>& args) {
-  using Tile = ForwardTile<width, dropout>;
+  using Tile = ForwardTile<width, extra>;
   const int64_t blocks = ceil_div<int64_t>(problem.queries, Tile::queries);
   simt::launch({.name = "attention",
                 .grid = unsigned(problem.batch * problem.heads * blocks),
                 .block = Tile::threads,
                 .shared_bytes = Tile::shared_bytes,
                 .stream = stream},
-               attention_forward_kernel<T, width, dropout>, args, problem, int(blocks));
+               attention_forward_kernel<T, width, extra>, args, problem, int(blocks));
 }
 
 template <class T>
 void forward(const Stream& stream, const Problem& problem, const AttentionArguments& views) {
   const bool by_chunks = all_rows_fit_packs({&views.q, &views.k, &views.v, &views.out});
-  const ForwardArguments<Element<T>> args{const_heads_of<T>(views.q), const_heads_of<T>(views.k),
-                                          const_heads_of<T>(views.v), heads_of<T>(views.out),
-                                          data_of<float>(views.lse),  {int(problem.head_dim), by_chunks},
-                                          Dropout(problem),           float(problem.scale * log2_e)};
+  const ForwardArguments<Element<T>> args{
+      const_heads_of<T>(views.q), const_heads_of<T>(views.k),    const_heads_of<T>(views.v),
+      heads_of<T>(views.out),     data_of<float>(views.lse),     {int(problem.head_dim), by_chunks},
+      Dropout(problem),           mask_of<T, float>(views.mask), float(problem.scale * log2_e)};
   dispatch_tile_width(problem.head_dim, [&]<int width>() {
-    if (problem.dropout > 0)
-      launch_forward<width, true>(stream, problem, args);
+    if (views.mask)
+      launch_forward<width, Extra::mask>(stream, problem, args);
+    else if (problem.dropout > 0)
+      launch_forward<width, Extra::dropout>(stream, problem, args);
     else
-      launch_forward<width, false>(stream, problem, args);
+      launch_forward<width, Extra::none>(stream, problem, args);
   });
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "reprise/kernels/attention/dropout.cuh"
+#include "reprise/kernels/attention/mask.cuh"
 #include "reprise/kernels/cuda/pack.cuh"
 #include "reprise/kernels/cuda/reduce.cuh"
 
@@ -133,6 +134,36 @@ __device__ __forceinline__ unsigned simt_keeps_of_key_rows(const Dropout& dropou
   return bits;
 }
 __device__ __forceinline__ bool simt_bit(unsigned bits, int i, int j) { return bits >> (4 * i + j) & 1u; }
+
+/// Fills a tile with what a mask adds to the scores of 64 queries and 64 keys, lying as `simt_store_transposed` writes
+/// these, so that each thread reads what it will write. Its barriers come after all reads of the tile before. Whether
+/// any of the queries sees any of the keys, in all threads.
+template <bool rows_are_keys, class T, class C>
+__device__ __forceinline__ bool simt_load_mask(const HeadMask<T, C>& mask, const Problem& problem,
+                                               int first_query, int first_key, C* tile) {
+  __syncthreads();
+  bool sees_any = false;
+#pragma unroll 1
+  for (int index = int(threadIdx.x); index < simt_tile * simt_tile; index += simt_threads) {
+    const int q = index / simt_tile, k = index % simt_tile, query = first_query + q;
+    const bool exists = query < int(problem.queries) && first_key + k < int(problem.visible_keys(query));
+    const C added = exists ? mask.added(query, first_key + k) : C(-INFINITY);
+    tile[rows_are_keys ? q * simt_line + k : k * simt_line + q] = added;
+    sees_any |= !(added == C(-INFINITY));
+  }
+  return __syncthreads_or(sees_any);
+}
+
+/// Adds it to this thread's scaled scores.
+template <class C>
+__device__ __forceinline__ void simt_add_mask(const C* tile, C (&s)[4][4]) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const auto added = load_pack<4>(tile + simt_column_of(j) * simt_line + simt_row_of(0));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[i][j] = added.at[i] == C(-INFINITY) ? C(-INFINITY) : s[i][j] + added.at[i];
+  }
+}
 
 /// `op` over the 16 threads of a row, in all of them.
 template <class Op, class C>

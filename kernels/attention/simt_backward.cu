@@ -1,6 +1,6 @@
 // Attention backward by plain arithmetic, for f32 and f64, and for what the tensor-core kernels do not take.
 // With delta = rowsum(dO * O):
-//   P = exp(scale Q K^T - lse),  dP = dropout(dO V^T),  dS = P * (dP - delta),
+//   P = exp(scale Q K^T + mask - lse),  dP = dropout(dO V^T),  dS = P * (dP - delta),
 //   dQ = scale dS K,  dK = scale dS^T Q,  dV = dropout(P)^T dO
 // One kernel for queries (delta and dQ) and one for keys (dK and dV, of all heads that share them), as in
 // mma_backward.cu; blocks take 64 rows and 64 columns of the result and go over tiles of 64. Per head:
@@ -22,19 +22,36 @@ struct BackwardArguments {
   C* delta;      // the same
   Heads<T> dq, dk, dv;
   Dropout dropout;
+  Mask<T, C> mask;
   C scale, kept;
 };
 
 template <class C>
 constexpr size_t shared_bytes = (simt_chunks_size + 2 * simt_tile_size) * sizeof(C);
 
-/// P (dropped as for dV) and dS from a score and its dP. A query that sees no key has the lse -inf.
+/// What is subtracted from scores. A query that sees no key has the lse -inf; its probabilities are to be 0.
+template <class C>
+__device__ __forceinline__ C shift_of(C lse) {
+  return lse == C(-INFINITY) ? C(INFINITY) : lse;
+}
+
+/// P (dropped as for dV) and dS from a score, which is to be multiplied by `scale`, and its dP.
 template <class T, class C>
-__device__ __forceinline__ void differentiate(const BackwardArguments<T, C>& args, bool visible, bool kept,
-                                              C lse, C delta, C& s, C& dp) {
-  const C p = visible ? std::exp(s * args.scale - lse) : C(0);
+__device__ __forceinline__ void differentiate(const BackwardArguments<T, C>& args, C scale, bool visible,
+                                              bool kept, C shift, C delta, C& s, C& dp) {
+  const C p = visible ? std::exp(s * scale - shift) : C(0);
   dp = visible ? p * ((kept ? dp * args.kept : C(0)) - delta) : C(0);
   s = kept ? p * args.kept : C(0);
+}
+
+/// Scales this thread's scores and adds the mask that lies in `tile`, if there is one. What they are to be multiplied by
+/// from then on.
+template <class T, class C>
+__device__ __forceinline__ C add_mask(const BackwardArguments<T, C>& args, const C* tile, C (&s)[4][4]) {
+  if (!args.mask) return args.scale;
+  simt_each_element([&](int i, int j) { s[i][j] *= args.scale; });
+  simt_add_mask(tile, s);
+  return C(1);
 }
 
 /// rowsum(dO * O) of this thread's row i, in all 16 threads of the row.
@@ -66,26 +83,29 @@ __global__ void __launch_bounds__(simt_threads, 1)
   SimtRows<T> k{args.k.at(head.b, kv_head), 0, keys, head_dim},
       v{args.v.at(head.b, kv_head), 0, keys, head_dim};
 
-  C lse[4], delta[4], dq[4][4];
+  C shift[4], delta[4], dq[4][4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int query = queries.first + simt_row_of(i);
     delta[i] = delta_of<C>(dout.rows, args.out.at(head.b, head.h), query, queries.end, head_dim);
-    lse[i] = query < queries.end ? args.lse[head_row + query] : C(0);
+    shift[i] = query < queries.end ? shift_of(args.lse[head_row + query]) : C(0);
     if (query < queries.end && slice == 0 && threadIdx.x % 16 == 0) args.delta[head_row + query] = delta[i];
   }
   simt_set_zero(dq);
+  const HeadMask<T, C> mask = args.mask.at(head.b, head.h);
   for (int key = 0; key < queries.some_see; key += simt_tile) {
+    if (args.mask && !simt_load_mask<false>(mask, problem, queries.first, key, ds_tile)) continue;
     k.first = v.first = key;
     C s[4][4], dp[4][4];
     simt_multiply_rows(q, k, chunks, s);
     simt_multiply_rows(dout, v, chunks, dp);
+    const C scale = add_mask(args, ds_tile, s);
     const unsigned keeps =
         args.dropout ? simt_keeps_of_query_rows(args.dropout, head_row + queries.first, key) : ~0u;
     simt_each_element([&](int i, int j) {
       const int query = queries.first + simt_row_of(i);
       const bool visible = query < queries.end && key + simt_column_of(j) < int(problem.visible_keys(query));
-      differentiate(args, visible, simt_bit(keeps, i, j), lse[i], delta[i], s[i][j], dp[i][j]);
+      differentiate(args, scale, visible, simt_bit(keeps, i, j), shift[i], delta[i], s[i][j], dp[i][j]);
     });
     simt_store_transposed(dp, ds_tile);
     simt_add_product(ds_tile, k, column, chunks, dq);
@@ -117,20 +137,24 @@ __global__ void __launch_bounds__(simt_threads, 1)
   for (int h = head.h * group; h < (head.h + 1) * group; ++h)
     for (int first_query = max(first_key - shift, 0) / simt_tile * simt_tile; first_query < queries;
          first_query += simt_tile) {
+      if (args.mask &&
+          !simt_load_mask<true>(args.mask.at(head.b, h), problem, first_query, first_key, p_tile))
+        continue;
       const int64_t head_row = (head.b * problem.heads + h) * problem.queries;  // among all heads' queries
       const SimtRows<T> q{args.q.at(head.b, h), first_query, queries, head_dim};
       const SimtRows<T> dout{args.dout.at(head.b, h), first_query, queries, head_dim};
       C s[4][4], dp[4][4];
       simt_multiply_rows(k, q, chunks, s);
       simt_multiply_rows(v, dout, chunks, dp);
+      const C scale = add_mask(args, p_tile, s);
       const unsigned keeps =
           args.dropout ? simt_keeps_of_key_rows(args.dropout, head_row + first_query, first_key) : ~0u;
       simt_each_element([&](int i, int j) {
         const int query = first_query + simt_column_of(j), key = first_key + simt_row_of(i);
         const bool visible = query < queries && key < keys && key <= query + shift;
-        const C lse = query < queries ? args.lse[head_row + query] : C(0);
+        const C shift_by = query < queries ? shift_of(args.lse[head_row + query]) : C(0);
         const C delta = query < queries ? args.delta[head_row + query] : C(0);
-        differentiate(args, visible, simt_bit(keeps, i, j), lse, delta, s[i][j], dp[i][j]);
+        differentiate(args, scale, visible, simt_bit(keeps, i, j), shift_by, delta, s[i][j], dp[i][j]);
       });
       simt_store_transposed(s, p_tile);
       simt_store_transposed(dp, ds_tile);
@@ -157,6 +181,7 @@ void backward(const Stream& stream, const Problem& problem, const AttentionBackw
                                               heads_of<T>(views.dk),
                                               heads_of<T>(views.dv),
                                               Dropout(problem),
+                                              mask_of<T, C>(views.mask),
                                               C(problem.scale),
                                               C(1 / (1 - problem.dropout))};
   const int64_t slices = std::max<int64_t>(ceil_div<int64_t>(problem.head_dim, simt_tile), 1);

@@ -1,5 +1,5 @@
 // Attention forward by plain arithmetic, for f32 and f64, and for what the tensor-core kernels do not take:
-//   S = scale Q K^T,  P = exp(S - max),  O = dropout(P) V / rowsum(P),  lse = max + log(rowsum(P))
+//   S = scale Q K^T + mask,  P = exp(S - max),  O = dropout(P) V / rowsum(P),  lse = max + log(rowsum(P))
 // A block takes 64 queries of a head and 64 columns of O, and goes over the keys in tiles of 64 with a
 // running maximum and sum. Per head: 4 T_q T_k D operations, half if causal, (2 D + 2 ceil(D / 64) D) T_q T_k
 // in fact, as each slice of O computes the scores again; 2 (T_q + T_k) D elements must move. Shared memory:
@@ -18,6 +18,7 @@ struct ForwardArguments {
   Heads<T> out;
   C* lse;  // or null
   Dropout dropout;
+  Mask<T, C> mask;
   C scale, kept;
 };
 
@@ -94,11 +95,14 @@ __global__ void __launch_bounds__(simt_threads, 1)
   SoftmaxRows<C> rows;
   C out[4][4];
   simt_set_zero(out);
+  const HeadMask<T, C> mask = args.mask.at(head.b, head.h);
   for (int key = 0; key < queries.some_see; key += simt_tile) {
+    if (args.mask && !simt_load_mask<false>(mask, problem, queries.first, key, p_tile)) continue;
     k.first = v.first = key;
     C s[4][4];
     simt_multiply_rows(q, k, chunks, s);
     scale_scores(problem, queries.first, key, args.scale, s);
+    if (args.mask) simt_add_mask(p_tile, s);
     rows.add(s, out);
     if (args.dropout) {
       const unsigned keeps = simt_keeps_of_query_rows(args.dropout, head_row + queries.first, key);
@@ -126,10 +130,10 @@ void forward_by_threads(const Stream& stream, const Problem& problem, const Atte
   const int64_t slices = std::max<int64_t>(ceil_div<int64_t>(problem.head_dim, simt_tile), 1);
   dispatch_floating(views.q.dtype, "attention", [&]<class T>() {
     using C = Accumulator<T>;
-    const ForwardArguments<Element<T>, C> args{const_heads_of<T>(views.q), const_heads_of<T>(views.k),
-                                               const_heads_of<T>(views.v), heads_of<T>(views.out),
-                                               data_of<C>(views.lse),      Dropout(problem),
-                                               C(problem.scale),           C(1 / (1 - problem.dropout))};
+    const ForwardArguments<Element<T>, C> args{
+        const_heads_of<T>(views.q), const_heads_of<T>(views.k), const_heads_of<T>(views.v),
+        heads_of<T>(views.out),     data_of<C>(views.lse),      Dropout(problem),
+        mask_of<T, C>(views.mask),  C(problem.scale),           C(1 / (1 - problem.dropout))};
     simt::launch({.name = "attention_simt",
                   .grid = unsigned(problem.batch * problem.heads * blocks * slices),
                   .block = simt_threads,

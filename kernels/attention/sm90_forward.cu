@@ -1,4 +1,4 @@
-// Attention forward for Hopper (sm_90a), for head sizes 64 and 128 in bf16 and f16, without dropout:
+// Attention forward for Hopper (sm_90a), for head sizes 64 and 128 in bf16 and f16, without dropout or a mask:
 //   S = scale Q K^T,  P = exp(S - max),  O = P V / rowsum(P),  lse = max + log(rowsum(P))
 // by wgmma from swizzled shared memory, which TMA fills (Shah et al. 2024, FlashAttention-3). A block takes
 // 128 queries of a head: one warpgroup gives its registers away, and one thread of it loads tiles; two
@@ -152,7 +152,7 @@ bool forward(const Stream& stream, const AttentionArguments& x) {
   const Problem problem = attention_detail::check_attention("attention", x);
   const bool takes = (x.q.dtype == DType::bf16 || x.q.dtype == DType::f16) &&
                      (problem.head_dim == 64 || problem.head_dim == 128) && problem.dropout == 0 &&
-                     problem.scale > 0 && problem.keys > 0 && is_hopper(stream.device());
+                     problem.scale > 0 && problem.keys > 0 && !x.mask && is_hopper(stream.device());
   if (!takes || !fits(x.q) || !fits(x.k) || !fits(x.v) || !fits(x.out)) return false;
   auto run = [&]<class E>() {
     if (problem.head_dim == 64)

@@ -82,8 +82,8 @@ void expect_device_checks(const char* name, const Kernel<void(Parameters...)>& k
 }
 
 TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
-  expect_device_checks("attention", attention, 5);
-  expect_device_checks("attention_backward", attention_backward, 9);
+  expect_device_checks("attention", attention, 6);
+  expect_device_checks("attention_backward", attention_backward, 10);
   expect_device_checks("conv2d", conv2d, 4);
   expect_device_checks("conv2d_dx", conv2d_dx, 3);
   expect_device_checks("conv2d_dweight", conv2d_dweight, 3);

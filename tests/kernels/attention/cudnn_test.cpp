@@ -119,6 +119,9 @@ TEST_F(AttentionCudnn, LeavesOtherCallsToOurKernels) {
   expect_left({1, 1, 1, 20, 20, 16, {.dropout = 0.25}});
   expect_left({1, 1, 1, 20, 30, 16, {}});
   expect_left({1, 1, 1, 20, 20, 16, {}}, {.lead = 1});
+  std::vector<float> zeros(400);
+  const Shape scores{1, 1, 20, 20};
+  expect_left({1, 1, 1, 20, 20, 16, {}, {zeros.data(), scores, contiguous_strides(scores), DType::f32, {}}});
   expect_matches_reference<float>({1, 1, 1, 20, 20, 16, {}}, 1e-5);
   expect_used(AttentionBackend::reprise);
 }

@@ -17,7 +17,19 @@ namespace reprise::kernels::testing {
 struct Case {
   int64_t batch, heads, kv_heads, queries, keys, head_dim;
   AttentionOptions options;
+  TensorView mask{};
 };
+
+/// What the mask adds to a score, by the definition: -inf where it hides the key.
+inline double added(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
+  if (!c.mask) return 0;
+  const TensorView& mask = c.mask;
+  const int64_t at = b * mask.stride(0) + h * mask.stride(1) + i * mask.stride(2) + j * mask.stride(3);
+  if (mask.dtype == DType::boolean) return mask.as<bool>()[at] ? 0 : -INFINITY;
+  double number = 0;
+  dispatch_floating(mask.dtype, "added", [&]<class T>() { number = double(mask.as<T>()[at]); });
+  return number <= -1e30 ? -INFINITY : number;
+}
 
 /// What surrounds the views of a call.
 struct Surroundings {
@@ -96,7 +108,8 @@ struct Call {
                            .v = kv.view(1),
                            .options = c.options,
                            .out = out.view(0),
-                           .lse = lse_view()});
+                           .lse = lse_view(),
+                           .mask = c.mask});
   }
   void backward() {
     run_kernel(attention_backward, {.dout = dout.view(0),
@@ -108,7 +121,8 @@ struct Call {
                                     .options = c.options,
                                     .dq = dq.view(0),
                                     .dk = dkv.view(0),
-                                    .dv = dkv.view(1)});
+                                    .dv = dkv.view(1),
+                                    .mask = c.mask});
   }
 };
 
@@ -137,9 +151,11 @@ void add_reference_row(Call<T>& run, int64_t b, int64_t h, int64_t i, Reference&
   for (int64_t j = 0; j < end; ++j) {
     double dot = 0;
     for (int64_t d = 0; d < D; ++d) dot += at<T>(q, b, h, i, d) * at<T>(k, b, g, j, d);
-    s.push_back(scale * dot);
+    s.push_back(scale * dot + added(c, b, h, i, j));
   }
   double max = s.empty() ? -INFINITY : *std::max_element(s.begin(), s.end());
+  ref.lse[size_t(row)] = -INFINITY;
+  if (max == -INFINITY) return;  // the query sees no key
   for (double x : s) sum += std::exp(x - max);
   ref.lse[size_t(row)] = max + std::log(sum);
   for (int64_t j = 0; j < end; ++j) {

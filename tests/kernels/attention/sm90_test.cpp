@@ -80,7 +80,8 @@ class AttentionSm90 : public ::testing::Test {
                                        .v = run.kv.view(1),
                                        .options = run.c.options,
                                        .out = run.out.view(0),
-                                       .lse = run.lse_view()};
+                                       .lse = run.lse_view(),
+                                       .mask = run.c.mask};
     staging.collect(arguments);
     staging.upload();
     const bool took =
@@ -208,6 +209,10 @@ TEST_F(AttentionSm90, LeavesOtherCallsToThePortableKernel) {
   EXPECT_FALSE(takes({1, 1, 1, 8, 8, 64, {.scale = -1}}));
   EXPECT_FALSE(takes({1, 1, 1, 8, 8, 64, {.dropout = 0.1}}));
   EXPECT_FALSE(takes({1, 1, 1, 8, 8, 64, {}}, {.lead = 1}));
+  std::vector<float> zeros(64);
+  const Shape scores{1, 1, 8, 8};
+  EXPECT_FALSE(
+      takes({1, 1, 1, 8, 8, 64, {}, {zeros.data(), scores, contiguous_strides(scores), DType::f32, {}}}));
   Call<float> f32({1, 1, 1, 8, 8, 64, {}});
   EXPECT_FALSE(forward(f32));
 }
