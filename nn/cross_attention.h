@@ -15,7 +15,7 @@ struct CrossAttentionOptions {
 
 /// Multi-head attention (Vaswani et al. 2017): x (B, T, width), context (B, S, context_width) -> (B, T, width). The mask, if one
 /// is given, is as of `masked_attention`: (T, S), or what broadcasts to (B, heads, T, S), such as (B, 1, 1, S) for padding; true
-/// where a token of x sees one of the context. Without it each sees all, and no (T, S) matrix is kept. Error unless heads
+/// where a token of x sees one of the context. Without it each sees all. No (T, S) matrix is kept. Error unless heads
 /// divide width, and kv_heads the heads.
 class CrossAttention : public Module {
  public:

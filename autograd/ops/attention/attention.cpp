@@ -1,35 +1,70 @@
 // Attention as one operation: keeps q, k, v, the output and one log-sum-exp a row.
-#include "reprise/kernels/attention/attention.h"
+#include "reprise/autograd/ops/attention/attention_calls.h"
 
 #include <cmath>
 
 #include "reprise/autograd/function.h"
-#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/autograd/random_draw.h"
 #include "reprise/kernels/elementwise/dropout.h"
 
 namespace reprise {
-namespace {
+namespace autograd {
 
-using namespace autograd;
-
-kernels::AttentionOptions kernel_options(const AttentionOptions& options) {
-  check(options.dropout >= 0 && options.dropout < 1, "attention: dropout must be in [0, 1), got ",
+kernels::AttentionOptions kernel_options(const char* op, const AttentionOptions& options) {
+  check(options.dropout >= 0 && options.dropout < 1, op, ": dropout must be in [0, 1), got ",
         options.dropout);
   Generator::State drawn;
   if (options.dropout > 0) drawn = random_draw(options.generator);
   return {options.causal, options.scale, options.dropout, drawn.seed, drawn.offset};
 }
 
-// The mask that the kernels' dropout multiplied the probabilities (B, H, T, S) by.
 Tensor keep_mask(const Tensor& q, const Tensor& k, const kernels::AttentionOptions& options) {
   if (options.dropout == 0) return {};
   Tensor mask = ones({q.size(0), q.size(1), q.size(2), k.size(2)}, q.dtype(), q.device());
   kernels::dropout(current_stream(q.device()), mask, options.dropout, options.seed, options.offset, mask);
   return mask;
 }
+
+Tensor attention_forward(const AttentionInputs& in, const kernels::AttentionOptions& options, Tensor* lse) {
+  const Tensor q = unit_stride(in.q), k = unit_stride(in.k), v = unit_stride(in.v);
+  if (lse) *lse = Tensor::empty({q.size(0), q.size(1), q.size(2)}, statistics_dtype(q), q.device());
+  Tensor out = Tensor::empty(q.shape(), q.dtype(), q.device());
+  kernels::attention(current_stream(q.device()), {.q = q,
+                                                  .k = k,
+                                                  .v = v,
+                                                  .options = options,
+                                                  .out = out,
+                                                  .lse = lse ? lse->view() : TensorView(),
+                                                  .mask = in.mask});
+  return out;
+}
+
+TensorList attention_gradients(const AttentionInputs& in, const kernels::AttentionOptions& options,
+                               const Tensor& dout, const Tensor& out, const Tensor& lse) {
+  const Tensor q = unit_stride(in.q), k = unit_stride(in.k), v = unit_stride(in.v);
+  Tensor dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
+  kernels::attention_backward(current_stream(q.device()), {.dout = unit_stride(dout).view(),
+                                                           .q = q,
+                                                           .k = k,
+                                                           .v = v,
+                                                           .out = out,
+                                                           .lse = lse,
+                                                           .options = options,
+                                                           .dq = dq,
+                                                           .dk = dk,
+                                                           .dv = dv,
+                                                           .mask = in.mask});
+  return {dq, dk, dv};
+}
+
+}  // namespace autograd
+
+namespace {
+
+using namespace autograd;
 
 TensorList differentiable_backward(const Tensor& q, const Tensor& k, const Tensor& v,
                                    const kernels::AttentionOptions& options, const Tensor& dout) {
@@ -39,10 +74,6 @@ TensorList differentiable_backward(const Tensor& q, const Tensor& k, const Tenso
     return TensorList{composite::attention(in[0], in[1], in[2], plain, mask)};
   };
   return composite_backward(same, {q, k, v}, {dout});
-}
-
-Tensor lse_for(const Tensor& q) {
-  return Tensor::empty({q.size(0), q.size(1), q.size(2)}, statistics_dtype(q), q.device());
 }
 
 void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -60,41 +91,21 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
 struct Attention : Function<Attention> {
   static constexpr const char* name = "attention";
   static constexpr auto autocast = amp::Policy::low;
-  static constexpr OpCost cost{OpCost::Kind::attention, [](const OpShapes& of) {
-                                 const Shape &k = of.inputs[1],
-                                             &y = of.results[0];  // (B, H, S, D), (B, H, T, D)
-                                 return OpCost::Sums{.length = k[2], .channels = y[1] * y[3]};
-                               }};
+  static constexpr OpCost cost{OpCost::Kind::attention, attention_sums};
   kernels::AttentionOptions options_;
 
-  Tensor forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& options) {
-    check_heads(q0, k0, v0);
-    options_ = kernel_options(options);
-    Tensor q = unit_stride(q0), k = unit_stride(k0), v = unit_stride(v0), lse;
-    if (recording()) lse = lse_for(q);
-    Tensor out = Tensor::empty(q.shape(), q.dtype(), q.device());
-    kernels::attention(current_stream(q.device()),
-                       {.q = q, .k = k, .v = v, .options = options_, .out = out, .lse = optional_view(lse)});
-    save(q0, k0, v0, out, lse);
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+    check_heads(q, k, v);
+    options_ = kernel_options(name, options);
+    Tensor lse, out = attention_forward({q, k, v}, options_, recording() ? &lse : nullptr);
+    save(q, k, v, out, lse);
     return out;
   }
 
   TensorList backward(const TensorList& dout) {
-    Tensor q0 = saved(0), k0 = saved(1), v0 = saved(2);
-    if (grad_mode_enabled()) return differentiable_backward(q0, k0, v0, options_, dout[0]);
-    Tensor q = unit_stride(q0), k = unit_stride(k0), v = unit_stride(v0);
-    Tensor dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
-    kernels::attention_backward(current_stream(q.device()), {.dout = unit_stride(dout[0]).view(),
-                                                             .q = q,
-                                                             .k = k,
-                                                             .v = v,
-                                                             .out = saved(3).view(),
-                                                             .lse = saved(4).view(),
-                                                             .options = options_,
-                                                             .dq = dq,
-                                                             .dk = dk,
-                                                             .dv = dv});
-    return {dq, dk, dv};
+    const Tensor q = saved(0), k = saved(1), v = saved(2);
+    if (grad_mode_enabled()) return differentiable_backward(q, k, v, options_, dout[0]);
+    return attention_gradients({q, k, v}, options_, dout[0], saved(3), saved(4));
   }
 };
 
@@ -124,7 +135,7 @@ struct PackedAttention : Function<PackedAttention> {
     check(packed.rank() == 3 && heads >= 1 && packed.size(2) % 3 == 0 && packed.size(2) / 3 % heads == 0,
           "packed_attention: ", packed.shape(), " is not (B, T, 3 C) with C a multiple of ", heads, " heads");
     check_floating(name, packed);
-    options_ = kernel_options(options);
+    options_ = kernel_options(name, options);
     heads_ = heads;
     Tensor qkv = packed.contiguous(), lse;
     int64_t batch = qkv.size(0), length = qkv.size(1);
@@ -186,41 +197,59 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, const AttentionOptions
 
 namespace {
 
+// Which keys a query of (T, S) sees.
+Tensor causal_keys(int64_t queries, int64_t keys, Device device) {
+  Tensor row = reshape(arange(queries, DType::i64, device), {queries, 1}),
+         column = arange(keys, DType::i64, device);
+  return less_equal(column, row + double(keys - queries));
+}
+
 Tensor attention_wide(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                      const Tensor& keep) {
+                      const Tensor& mask, const Tensor& keep) {
   int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), keys = k.size(2), dim = q.size(3);
   int64_t group = heads / k.size(1);
   auto repeat = [&](const Tensor& x) {  // (B, H_kv, S, D) -> (B, H, S, D)
     if (group == 1) return x;
     return reshape(expand(unsqueeze(x, 2), {batch, k.size(1), group, keys, dim}), {batch, heads, keys, dim});
   };
+  auto constant = [&](double number) { return scalar(number, q.dtype(), q.device()); };
   double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(dim));
   Tensor scores = matmul(q, transpose(repeat(k), -2, -1)) * scale;  // (B, H, T, S)
-  Tensor visible;
-  if (options.causal) {
-    Tensor row = reshape(arange(queries, DType::i64, q.device()), {queries, 1}),
-           column = arange(keys, DType::i64, q.device());
-    visible = less_equal(column, row + double(keys - queries));
-    scores = where(visible, scores, scalar(-1e30, q.dtype(), q.device()));
+  Tensor visible;                                                   // undefined: all
+  if (options.causal) visible = causal_keys(queries, keys, q.device());
+  if (mask.defined()) {
+    Tensor seen = mask;
+    if (mask.dtype() != DType::boolean) {
+      const Tensor numbers = cast(mask, q.dtype());
+      seen = logical_not(less_equal(numbers, constant(kernels::highest_that_hides)));
+      scores = scores + where(seen, numbers, constant(0));
+    }
+    visible = visible.defined() ? logical_and(visible, seen) : seen;
   }
+  if (visible.defined()) scores = where(visible, scores, constant(-1e30));
   Tensor probabilities = keys > 0 ? composite::softmax(scores) : scores;
-  // A row that sees no key, where there are more queries than keys, is nothing and not the mean of all
+  // A row that sees no key, by a mask or where there are more queries than keys, is nothing and not the mean of all
   // values.
-  if (keys < queries && options.causal)
-    probabilities = where(visible, probabilities, scalar(0, q.dtype(), q.device()));
+  if (mask.defined() || (keys < queries && options.causal))
+    probabilities = where(visible, probabilities, constant(0));
   if (keep.defined()) probabilities = probabilities * keep;
   return matmul(probabilities, repeat(v));
 }
 
 }  // namespace
 
+Tensor autograd::attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const AttentionOptions& options, const Tensor& mask,
+                                     const Tensor& keep) {
+  auto wide = [&](const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& added,
+                  const Tensor& kept) { return attention_wide(queries, keys, values, options, added, kept); };
+  return in_f32(wide, q, k, v, mask, keep);
+}
+
 Tensor composite::attention(const Tensor& q, const Tensor& k, const Tensor& v,
                             const AttentionOptions& options, const Tensor& keep) {
   check_heads(q, k, v);
-  auto wide = [&](const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& mask) {
-    return attention_wide(queries, keys, values, options, mask);
-  };
-  return in_f32(wide, q, k, v, keep);
+  return attention_composite(q, k, v, options, {}, keep);
 }
 
 }  // namespace reprise

@@ -1,65 +1,93 @@
 #include "reprise/autograd/ops/attention/masked_attention.h"
 
-#include <cmath>
-#include <limits>
-
-#include "reprise/autograd/grad_mode.h"
-#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/function.h"
+#include "reprise/autograd/ops/attention/attention_calls.h"
 #include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
 
-constexpr auto op = "masked_attention";
-constexpr double inf = std::numeric_limits<double>::infinity();
+using namespace autograd;
 
-// (B, H_kv, S, D) -> (B, H, S, D): each head for its group of queries' heads.
-Tensor for_heads(const Tensor& x, int64_t heads) {
-  const int64_t kv_heads = x.size(1), group = heads / kv_heads;
-  if (group == 1) return x;
-  const Shape grouped{x.size(0), kv_heads, group, x.size(2), x.size(3)};
-  return reshape(expand(unsqueeze(x, 2), grouped), {x.size(0), heads, x.size(2), x.size(3)});
-}
+Shape scores_shape(const Tensor& q, const Tensor& k) { return {q.size(0), q.size(1), q.size(2), k.size(2)}; }
 
-void check_arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
-  autograd::check_given(op, q, k, v, mask);
+void check_arguments(const char* op, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
   check(q.rank() == 4 && k.rank() == 4 && k.shape() == v.shape(), op,
         ": needs q (B, H, T, D) and k, v (B, H_kv, S, D), got ", q.shape(), ", ", k.shape(), " and ",
         v.shape());
   check(q.size(0) == k.size(0) && q.size(3) == k.size(3) && k.size(1) > 0 && q.size(1) % k.size(1) == 0, op,
         ": q ", q.shape(), " does not fit k and v ", k.shape());
+  check_floating(op, q);
+  for (const Tensor* x : {&k, &v}) check_dtype(q, *x, op), check_device(op, q, *x);
+  check_device(op, q, mask);
   check(mask.dtype() == DType::boolean || is_floating(mask.dtype()), op,
         ": the mask must be bool or floating, got ", mask.dtype());
-  const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
+  const Shape scores = scores_shape(q, k);
   check(broadcast_shapes(mask.shape(), scores, op) == scores, op, ": the mask ", mask.shape(),
         " does not broadcast to ", scores);
 }
 
-// Whether a query sees a key at all, with size 1 in the last dimension.
-Tensor sees_any(const Tensor& mask) {
-  NoGrad guard;
-  return any(mask.dtype() == DType::boolean ? mask : mask > -inf, {-1}, true);
+// The mask in a dtype that the kernels take: its own if they do, else that in which they add it.
+Tensor for_kernels(const Tensor& mask, const Tensor& q) {
+  const bool takes = mask.dtype() == DType::boolean || mask.dtype() == q.dtype();
+  return takes ? mask : converted(mask, statistics_dtype(q));
 }
+
+struct MaskedAttention : Function<MaskedAttention> {
+  static constexpr const char* name = "masked_attention";
+  static constexpr auto autocast = amp::Policy::low;
+  static constexpr uint32_t autocast_keeps = 0b1000;  // the mask: the kernels add it in f32
+  static constexpr OpCost cost{OpCost::Kind::attention, attention_sums};
+  kernels::AttentionOptions options_;
+
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                 const MaskedAttentionOptions& options) {
+    check_arguments(name, q, k, v, mask);
+    options_ = kernel_options(name, {options.causal, options.scale, options.dropout, options.generator});
+    const Tensor taken = for_kernels(mask, q);
+    Tensor lse, out = attention_forward({q, k, v, expand(taken.view(), scores_shape(q, k))}, options_,
+                                        recording() ? &lse : nullptr);
+    save(q, k, v, mask, out, lse);
+    return out;
+  }
+
+  TensorList backward(const TensorList& dout) {
+    const Tensor q = saved(0), k = saved(1), v = saved(2), mask = saved(3);
+    if (grad_mode_enabled()) return by_composite(q, k, v, mask, dout[0]);
+    const Tensor taken = for_kernels(mask, q);
+    TensorList grads = attention_gradients({q, k, v, expand(taken.view(), scores_shape(q, k))}, options_,
+                                           dout[0], saved(4), saved(5));
+    grads.push_back(needs_grad(3) ? mask_gradient(q, k, v, mask, dout[0]) : Tensor());
+    return grads;
+  }
+
+ private:
+  TensorList by_composite(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                          const Tensor& dout) const {
+    const Tensor keep = keep_mask(q, k, options_);
+    auto same = [&](const TensorList& in) {
+      const AttentionOptions plain{.causal = options_.causal, .scale = options_.scale};
+      return TensorList{attention_composite(in[0], in[1], in[2], plain, in[3], keep)};
+    };
+    return composite_backward(same, {q, k, v, mask}, {dout});
+  }
+
+  // Of a mask that is trained: the scores (T, S) exist while this runs.
+  Tensor mask_gradient(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                       const Tensor& dout) const {
+    const Tensor leaf = mask.detach().set_requires_grad();
+    return by_composite(q.detach(), k.detach(), v.detach(), leaf, dout.detach())[3].detach();
+  }
+};
 
 }  // namespace
 
 Tensor masked_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                         const MaskedAttentionOptions& options) {
-  check_arguments(q, k, v, mask);
-  check(options.dropout >= 0 && options.dropout < 1, "masked_attention: dropout must be in [0, 1), got ",
-        options.dropout);
-  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(q.size(3)));
-  const int64_t heads = q.size(1);
-  Tensor scores = matmul(q * scale, transpose(for_heads(k, heads), 2, 3));
-  auto constant = [&](double value) { return scalar(value, scores.dtype(), scores.device()); };
-  scores =
-      mask.dtype() == DType::boolean ? where(mask, scores, constant(-inf)) : scores + mask.to(scores.dtype());
-  // A row of -inf has no softmax: such a row goes around it.
-  const Tensor seen = sees_any(mask);
-  Tensor p = softmax(where(seen, scores, constant(0)));
-  p = where(seen, p, scalar(0, p.dtype(), p.device()));
-  if (options.dropout > 0) p = dropout(p, options.dropout, options.generator);
-  return matmul(p.to(v.dtype()), for_heads(v, heads));
+  check_given(MaskedAttention::name, q, k, v, mask);
+  return MaskedAttention::apply(q, k, v, mask, options);
 }
 
 }  // namespace reprise

@@ -7,15 +7,21 @@ namespace reprise {
 
 /// Options of `masked_attention`.
 struct MaskedAttentionOptions {
+  bool causal = false;             ///< besides the mask: query t of T sees no key after t + S - T, of S
   double scale = 0;                ///< 0: 1 / sqrt(head_dim)
-  double dropout = 0;              ///< of the probabilities
-  Generator* generator = nullptr;  ///< of the dropout; null: the thread's
+  double dropout = 0;              ///< of the probabilities, in [0, 1)
+  Generator* generator = nullptr;  ///< of the dropout: one offset per call; null: the thread's
 };
+/// What a checkpoint compares of a call: see autograd/attributes.h.
+void for_each_attribute(const MaskedAttentionOptions& options, const auto& visit) {
+  visit(options.causal), visit(options.scale), visit(options.dropout);
+}
 
 /// Scaled dot-product attention: q (B, H, T, D), k and v (B, H_kv, S, D) -> (B, H, T, D), grouped-query heads where H_kv < H. The
-/// mask broadcasts to (B, H, T, S): bool, true where a query sees a key; or of a floating dtype, added to the scores, with a
-/// gradient if it wants one. A query that sees no key gets 0, and no gradient. (torch scaled_dot_product_attention.)
-/// The (T, S) scores are kept for backward: for long sequences without a mask, or a causal one, take `attention`.
+/// mask broadcasts to (B, H, T, S): bool, true where a query sees a key; or of a floating dtype, added to the scores, where
+/// numbers of -1e30 and below hide a key, as -inf does. A query that sees no key gets 0, and no gradient. (torch
+/// scaled_dot_product_attention.) No T x S matrix is kept, and none is made, but while a mask that requires grad gets its
+/// gradient.
 Tensor masked_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                         const MaskedAttentionOptions& options = {});
 
