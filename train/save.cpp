@@ -49,10 +49,15 @@ Mark make_mark(const std::string& folder) {
 
 }  // namespace
 
-Save::Save(std::string run_folder, int64_t step, int keep, distributed::ProcessGroup* group)
+Save::Save(std::string run_folder, int64_t step, int keep, distributed::ProcessGroup* group,
+           const std::function<void()>& prepare)
     : run_folder_(std::move(run_folder)), step_(step), keep_(keep), group_(group) {
-  if (!group) return;
+  if (!group) {
+    prepare();
+    return;
+  }
   folder_ = outcomes(*group, outcome_of([&] {
+    prepare();
     return leads() ? unfinished_.emplace(run_folder_, step).path() : std::string();
   }))[0];
 }

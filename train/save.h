@@ -1,6 +1,7 @@
 // Checkpoints of which each rank writes its part: where ranks share the optimizer's state, none has the room for all of it.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,9 +25,11 @@ class SaveError : public Error {
 /// A checkpoint on its way: one process's, or one of which each rank of a group writes its own `optimizer`.
 class Save {
  public:
-  /// All ranks of `group` make the same calls; without one this process saves alone. What fails is an Error, of ranks a
-  /// SaveError on all of them, and the checkpoint before stays the newest.
-  Save(std::string run_folder, int64_t step, int keep, distributed::ProcessGroup* group);
+  /// All ranks of `group` make the same calls; without one this process saves alone. What fails, `prepare` too, is an Error, of
+  /// ranks a SaveError on all of them, and the checkpoint before stays the newest.
+  Save(
+      std::string run_folder, int64_t step, int keep, distributed::ProcessGroup* group,
+      const std::function<void()>& prepare = [] {});
 
   /// Writes what this rank has; alone, it is then in place. On any thread, once. Returns what `finish` is given.
   std::string write(const Checkpoint& checkpoint);

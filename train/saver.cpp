@@ -59,8 +59,7 @@ void Saver::try_to_save(const Checkpoint& checkpoint) {
   settle();
   check_finite(checkpoint);
   try {
-    if (options_.is_async)
-      return write_behind(in_phase(Phase::saving, [&] { return host_copy(checkpoint); }));
+    if (options_.is_async) return write_behind(checkpoint);
     note_saved(checkpoint.step, save(checkpoint));
   } catch (const Error& error) { note_failure(checkpoint.step, error); }
 }
@@ -72,15 +71,17 @@ std::string Saver::save(const Checkpoint& checkpoint) const {
   });
 }
 
-void Saver::write_behind(Checkpoint copy) {
-  const int64_t step = copy.step;
-  auto save = std::make_unique<Save>(options_.run_folder, step, options_.keep, options_.group);
+void Saver::write_behind(const Checkpoint& checkpoint) {
+  Checkpoint copy;
+  auto save =
+      std::make_unique<Save>(options_.run_folder, checkpoint.step, options_.keep, options_.group,
+                             [&] { copy = in_phase(Phase::saving, [&] { return host_copy(checkpoint); }); });
   auto write = [&save = *save, copy = std::move(copy), &calls = io::file_calls()] {
     const io::FileCallsScope scope(calls);
     return in_phase(Phase::saving, [&] { return save.write(copy); });
   };
   std::future<std::string> written = std::async(std::launch::async, std::move(write));
-  writing_.emplace(step, std::move(save), std::move(written));
+  writing_.emplace(checkpoint.step, std::move(save), std::move(written));
 }
 
 void Saver::settle() {

@@ -140,7 +140,8 @@ Tensor filled_piece_by_piece(const Arguments& in) {
 
 // In the graph, if a or b are: a value that is kept, and others in its place.
 Tensor replaced_in_place(const Arguments& in) {
-  Tensor m = sin(in.a), kept = m * in.b;
+  Tensor m = sin(in.a);
+  Tensor kept = (m.requires_grad() ? m : m.clone()) * in.b;  // outside of the graph the memory is written
   m.mul_(0.5).add_(in.b, 0.7);
   m.index_put_({1}, kept[2] + m[3]);
   m.index_put_({m > 0.9}, 0.9);
