@@ -174,6 +174,7 @@ std::function<void()> Tensor::register_hook(TensorHook hook) const {
 void Tensor::set_data(const Tensor& source) const {
   check_self(*this, "set_data");
   check(source.defined(), "set_data: the source is undefined: a tensor that was never given a value");
+  source.alias();  // an Error if it is a view that did not follow a change
   check(is_leaf(), "set_data: only a leaf's data can be set, and this tensor came out of an operation");
   check(!requires_grad() || is_floating(source.dtype()), "set_data: a tensor that requires grad needs a ",
         "floating dtype, got ", source.dtype());

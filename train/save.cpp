@@ -33,6 +33,8 @@ std::vector<std::string> outcomes(distributed::ProcessGroup& group, const std::s
   return all;
 }
 
+std::string path_of(const std::string& folder) { return folder + "/.seen-by-ranks"; }
+
 // A file that no other folder has.
 struct Mark {
   std::string path, text;
@@ -42,9 +44,22 @@ Mark make_mark(const std::string& folder) {
   std::random_device random;
   std::string text;
   for (int i = 0; i < 4; ++i) text += std::to_string(random()) + ".";
-  const std::string path = std::filesystem::absolute(folder).lexically_normal();
-  io::write_file(path + "/.seen-by-ranks", text);
+  const std::string path = std::filesystem::canonical(folder);
+  io::write_file(path_of(path), text);
   return {path, text};
+}
+
+// Whether another rank reads it there, and can write beside it.
+bool can_use(const Mark& mark, int rank) {
+  try {
+    if (mark.path.empty() || !io::exists(path_of(mark.path)) ||
+        io::read_file(path_of(mark.path), 4096) != mark.text)
+      return false;
+    const std::string own = path_of(mark.path) + "-" + std::to_string(rank);
+    io::write_file(own, "");
+    io::file_calls().unlink(own.c_str());
+    return true;
+  } catch (const Error&) { return false; }
 }
 
 }  // namespace
@@ -80,18 +95,14 @@ SharedFolder look_for_shared_folder(distributed::ProcessGroup& group, const std:
   const bool leads = group.rank() == 0;
   try {
     if (leads) mark = make_mark(folder);
-  } catch (const std::exception&) {}  // where it cannot be written, nobody sees it
+  } catch (const std::exception&) {}  // where it cannot be written, nobody can
   mark = {group.gather_text(mark.path)[0], group.gather_text(mark.text)[0]};
-  const std::string path = mark.path + "/.seen-by-ranks";
-  bool sees = leads;
-  try {
-    sees = sees || (!mark.text.empty() && io::exists(path) && io::read_file(path, 4096) == mark.text);
-  } catch (const Error&) { sees = false; }
+  const std::vector<double> all =
+      of_all_ranks(group, {double(leads || can_use(mark, group.rank()))}, "run folder");
+  if (leads && !mark.path.empty()) io::file_calls().unlink(path_of(mark.path).c_str());
   SharedFolder shared{.path = mark.path};
-  const std::vector<double> all = of_all_ranks(group, {double(sees)}, "run folder");
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] == 0) shared.blind.push_back(int(rank));
-  if (leads) io::file_calls().unlink(path.c_str());
   return shared;
 }
 

@@ -47,7 +47,7 @@ class Save {
   std::string folder_;
 };
 
-/// Where rank 0 has its run folder, if all ranks see it there; else the numbers of those that do not.
+/// Where rank 0 has its run folder, if all ranks see it there and can write into it; else the numbers of those that cannot.
 struct SharedFolder {
   std::string path{};
   std::vector<int> blind{};

@@ -65,10 +65,8 @@ void Saver::try_to_save(const Checkpoint& checkpoint) {
 }
 
 std::string Saver::save(const Checkpoint& checkpoint) const {
-  return in_phase(Phase::saving, [&] {
-    Save save(options_.run_folder, checkpoint.step, options_.keep, options_.group);
-    return save.finish(save.write(checkpoint));
-  });
+  Save save(options_.run_folder, checkpoint.step, options_.keep, options_.group);
+  return save.finish(save.write(checkpoint));
 }
 
 void Saver::write_behind(const Checkpoint& checkpoint) {

@@ -64,6 +64,7 @@ class Trainer {
     try {
       train_until(first, end);
     } catch (...) {
+      parallel_.drop_gradients();
       settle(std::numeric_limits<size_t>::max());  // what was made before is recorded, or is the cause
       throw;
     }
@@ -273,8 +274,10 @@ class Trainer {
     const SharedFolder folder = look_for_shared_folder(group_, options_.run_folder);
     if (folder.blind.empty()) return {folder.path, &group_};
     if (writes())
-      warn("warning: rank {} does not see {}: to save, rank 0 takes in the optimizer's state of all ranks\n",
-           folder.blind[0], options_.run_folder);
+      warn(
+          "warning: rank {} does not see {}, or cannot write there: to save, rank 0 takes in the optimizer's "
+          "state of all ranks\n",
+          folder.blind[0], options_.run_folder);
     return {options_.run_folder, nullptr};
   }
 

@@ -10,11 +10,8 @@
 namespace reprise::apps {
 namespace {
 
-// Of the limit, what a step may take that is to fit for sure.
-size_t room_in(size_t limit) { return limit / 10 * 9; }
-
 int64_t largest_batch(const MeasuredWay& way, int64_t smallest, size_t limit) {
-  return way.memory ? way.memory->largest(room_in(limit)) / smallest * smallest : 0;
+  return way.memory ? way.memory->largest(nn::room_in(limit)) / smallest * smallest : 0;
 }
 
 std::string listed(const std::vector<std::string>& words) {
@@ -24,15 +21,15 @@ std::string listed(const std::vector<std::string>& words) {
 }
 
 std::string evaluation_advice(nn::Module& model, int64_t batch, Device device, int64_t smallest,
-                              const std::function<Tensor(int64_t rows)>& loss) {
-  const std::string unchanged = "; evaluation takes as much with any --recompute";
+                              const std::function<Tensor(int64_t rows)>& loss, const std::string& unchanged) {
   try {
     const nn::StepMemory memory = nn::measure_evaluation(model, device, loss, smallest);
-    const int64_t fits = memory.largest(room_in(nn::memory_for_tensors(device))) / smallest * smallest;
-    if (fits >= batch) return unchanged + ", and which --batch would have fitted is not known";
+    const int64_t fits = memory.largest(nn::room_in(nn::memory_for_tensors(device))) / smallest * smallest;
+    if (fits >= batch) return unchanged + "; which --batch would have fitted is not known";
     if (fits > 0) return unchanged + reprise::detail::join("; --batch ", fits, " would fit");
-  } catch (const OutOfMemory&) {}
-  return unchanged + reprise::detail::join(", and not even --batch ", smallest, " fits");
+  } catch (const OutOfMemory&) {
+  } catch (const std::bad_alloc&) {}
+  return unchanged + reprise::detail::join("; not even --batch ", smallest, " fits");
 }
 
 }  // namespace
@@ -55,7 +52,8 @@ std::vector<MeasuredWay> measure_ways(const TrainedModel& t, Device device, cons
     ways.push_back({strategy, {}});
     try {
       ways.back().memory.emplace(nn::measure_step(t.model, options, parse_strategy(strategy)));
-    } catch (const OutOfMemory&) {}  // told by the table
+    } catch (const OutOfMemory&) {
+    } catch (const std::bad_alloc&) {}  // told by the table
   }
   t.set_recompute(chosen);
   return ways;
@@ -72,7 +70,7 @@ std::string each_way(const std::vector<MeasuredWay>& ways,
 }
 
 std::string what_fits(const std::vector<MeasuredWay>& ways, const std::string& own, int64_t batch,
-                      int64_t smallest, size_t limit) {
+                      int64_t smallest, size_t limit, int64_t ranks) {
   std::vector<std::string> fitting;
   std::string best;
   int64_t own_rows = 0, most_rows = 0;
@@ -88,16 +86,16 @@ std::string what_fits(const std::vector<MeasuredWay>& ways, const std::string& o
   if (own_rows >= batch) own_rows = 0;  // it is predicted to fit, and has not
   if (!fitting.empty())
     return "; --recompute " + listed(fitting) + " would fit" +
-           (own_rows > 0 ? reprise::detail::join("; so would --batch ", own_rows) : std::string());
+           (own_rows > 0 ? reprise::detail::join("; so would --batch ", own_rows * ranks) : std::string());
   if (own_rows > 0)
     return reprise::detail::join(
-        "; --batch ", own_rows, " would fit",
-        best != own ? reprise::detail::join(", and --batch ", most_rows, " with --recompute ", best)
+        "; --batch ", own_rows * ranks, " would fit",
+        best != own ? reprise::detail::join(", and --batch ", most_rows * ranks, " with --recompute ", best)
                     : std::string());
   if (most_rows > 0 && most_rows < batch)
-    return reprise::detail::join("; --batch ", most_rows, " with --recompute ", best, " would fit");
+    return reprise::detail::join("; --batch ", most_rows * ranks, " with --recompute ", best, " would fit");
   if (most_rows > 0) return unknown_fit;
-  return reprise::detail::join("; not even --batch ", smallest, " fits, with any --recompute");
+  return reprise::detail::join("; not even --batch ", smallest * ranks, " fits, with any --recompute");
 }
 
 std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
@@ -107,14 +105,17 @@ std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
              "; a step of {} {}s is predicted to take {} of {} MiB", asked.batch, t.row,
              each_way(ways, [&](const nn::StepMemory& memory) { return in_mib(memory.peak(asked.batch)); }),
              in_mib(limit)) +
-         what_fits(ways, asked.recompute, asked.batch, t.smallest, limit);
+         what_fits(ways, asked.recompute, asked.batch, t.smallest, limit, asked.ranks);
 }
+
+int64_t ranks_of_batch(const TrainingOptions& o) { return o.is_cut ? rank_count() : 1; }
 
 AdviceCase advice_case(const TrainingOptions& o, Device device) {
   return {.recompute = o.recompute,
           .batch = o.batch,
           .sums = gradient_sums(o, own_share(o)),
           .device = device,
+          .ranks = ranks_of_batch(o),
           .cannot = o.zero == 3 && rank_count() > 1
                         ? ", as ranks share the weights that a step is measured with (--zero 3)"
                         : ""};
@@ -128,7 +129,8 @@ void fail_with_advice(const train::OutOfMemoryIn& refused, const AdviceCase& ask
   const TrainedModel t = trained();
   t.model.zero_grad();
   if (refused.phase() == train::Phase::evaluation)
-    fail(refused.what(), evaluation_advice(t.model, asked.batch, asked.device, t.smallest, t.loss));
+    fail(refused.what(), evaluation_advice(t.model, asked.batch, asked.device, t.smallest, t.loss,
+                                           "; evaluation takes as much with any --recompute"));
   fail(refused.what(), step_advice(asked, t));
 }
 
@@ -144,7 +146,7 @@ int with_memory_advice_before_steps(const std::function<int()>& work) {
 
 void fail_in_evaluation(const train::OutOfMemoryIn& refused, nn::Module& model, int64_t batch, Device device,
                         const std::function<Tensor(int64_t rows)>& loss) {
-  fail(refused.what(), evaluation_advice(model, batch, device, 1, loss));
+  fail(refused.what(), evaluation_advice(model, batch, device, 1, loss, ""));
 }
 
 }  // namespace reprise::apps

@@ -28,9 +28,11 @@ std::string each_way(const std::vector<MeasuredWay>& ways,
                      const std::function<std::string(const nn::StepMemory&)>& number);
 
 /// "; --recompute selective, full would fit; so would --batch 24", with a tenth of `limit` left free: other ways for this batch, a
-/// smaller batch for `own`, or both; or that nothing would.
+/// smaller batch for `own`, or both; or that nothing would. `ranks`: that share the rows of a --batch.
 std::string what_fits(const std::vector<MeasuredWay>& ways, const std::string& own, int64_t batch,
-                      int64_t smallest, size_t limit);
+                      int64_t smallest, size_t limit, int64_t ranks = 1);
+/// Ranks that share the rows of a --batch.
+int64_t ranks_of_batch(const TrainingOptions& options);
 
 /// What is asked of a model whose step did not fit.
 struct AdviceCase {
@@ -38,6 +40,7 @@ struct AdviceCase {
   int64_t batch = 1;
   int64_t sums = 0;  ///< see StepMemoryOptions
   Device device{};
+  int64_t ranks = 1;     ///< see ranks_of_batch
   std::string cannot{};  ///< why a step cannot be measured now; empty: it can
 };
 /// That of a run.

@@ -27,7 +27,7 @@ void set_value(std::string& toml, const std::string& key, int64_t value) {
 // `gradients`: bytes of one set of them.
 void choose_batch(TrainingOptions& o, const MeasuredWay& own, size_t limit, size_t gradients,
                   int64_t smallest, const std::string& row) {
-  const int64_t fits = own.memory ? own.memory->largest(limit / 10 * 9) : 0,
+  const int64_t fits = own.memory ? own.memory->largest(nn::room_in(limit)) : 0,
                 total = o.batch * o.trainer.accumulate;
   check(fits >= smallest, "--batch auto: not even a batch of ", smallest, " fits into ",
         in_mib(double(limit)), " MiB with --recompute ", own.strategy);
@@ -41,9 +41,9 @@ void choose_batch(TrainingOptions& o, const MeasuredWay& own, size_t limit, size
     const size_t needed = own.memory->peak(rows) + size_t(more) * gradients;
     if (needed < least) o.batch = rows;
     least = std::min(least, needed);
-    if (needed <= limit / 10 * 9) break;
+    if (needed <= nn::room_in(limit)) break;
   }
-  check(least <= limit / 10 * 9, "--batch auto: no batch fits into ", in_mib(double(limit)),
+  check(least <= nn::room_in(limit), "--batch auto: no batch fits into ", in_mib(double(limit)),
         " MiB; of those that divide ", total, ' ', row, "s per update, ", o.batch, " takes least, ",
         in_mib(double(least)), " MiB with the gradients of ", total / o.batch, " micro-batches");
   o.trainer.accumulate = total / o.batch;
@@ -75,7 +75,7 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   train::report("A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
                 each_way(measured, [&](const nn::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
                 in_mib(double(limit)), each_way(measured, [&](const nn::StepMemory& m) {
-                  return std::to_string(m.largest(limit / 10 * 9));
+                  return std::to_string(m.largest(nn::room_in(limit)));
                 }));
   const MeasuredWay* own = find(measured, o.recompute);
   if (o.batch_auto) {
@@ -87,7 +87,7 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   fail("--batch ", o.batch, ": a step with --recompute ", o.recompute, " is predicted to take more than the ",
        in_mib(double(limit)), " MiB that there are",
        o.memory_limit.empty() ? " (--memory-limit sets another limit)" : "",
-       what_fits(measured, o.recompute, o.batch, t.smallest, limit));
+       what_fits(measured, o.recompute, o.batch, t.smallest, limit, ranks_of_batch(o)));
 }
 
 }  // namespace reprise::apps

@@ -57,6 +57,9 @@ std::vector<OptionChange> take_run_config(CLI::App& command, const std::string& 
     std::replace(name.begin(), name.end(), '_', '-');
     own[name] = value;
   }
+  // As runs were written once: a budget of its own.
+  if (auto budget = own.extract("memory-budget"); !budget.empty() && own["recompute"] == "auto")
+    own["recompute"] = "auto:" + budget.mapped();
   std::vector<OptionChange> changes;
   for (CLI::Option* option : options_of(command)) {
     std::string name = option->get_lnames().front();

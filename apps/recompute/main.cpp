@@ -5,28 +5,38 @@
 #include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/options.h"
 #include "reprise/core/device.h"
+#include "reprise/nn/memory/step_memory.h"
 #include "reprise/train/precision.h"
 
 namespace reprise::apps::recompute {
 namespace {
 
-// With what would have fitted, by steps of a model that is made anew.
+// With the batch that would have fitted without recompute, as most commands begin: by steps of a model that is made anew.
 [[noreturn]] void fail_with_advice(const OutOfMemory& refused, const WorkloadOptions& options) {
   std::string advice = "; the model and the state of its optimizer alone do not fit";
   try {
     const std::unique_ptr<Workload> workload = make_workload(options);
     Trainee trainee(*workload);
     trainee.optimizer().allocate_state();
-    const auto set = [&](const RecomputeStrategy& strategy) { trainee.model.blocks.set_recompute(strategy); };
     const auto loss = [&](int64_t rows) { return trainee.model.loss(workload->batch(0, rows)); };
-    advice = step_advice({.recompute = "none", .batch = workload->rows, .device = workload->device},
-                         {.model = *trainee.model.module,
-                          .optimizer = trainee.optimizer(),
-                          .set_recompute = set,
-                          .row = "row",
-                          .loss = loss,
-                          .smallest = workload->least_rows});
-  } catch (const OutOfMemory&) {}
+    const nn::StepMemory memory = nn::measure_step(
+        *trainee.model.module,
+        {.device = workload->device,
+         .loss = loss,
+         .set_recompute =
+             [&](const RecomputeStrategy& strategy) { trainee.model.blocks.set_recompute(strategy); },
+         .smallest = workload->least_rows,
+         .optimizer = &trainee.optimizer()},
+        parse_strategy("none"));
+    const int64_t fits = memory.largest(nn::room_in(nn::memory_for_tensors(workload->device)));
+    advice = fits < workload->least_rows
+                 ? "; not even --batch " + std::to_string(workload->least_rows) + " fits without recompute"
+             : fits < workload->rows
+                 ? "; without recompute a step of --batch " +
+                       std::to_string(fits / workload->least_rows * workload->least_rows) + " would fit"
+                 : unknown_fit;
+  } catch (const OutOfMemory&) {
+  } catch (const std::bad_alloc&) {}
   fail(refused.what(), advice);
 }
 

@@ -27,7 +27,7 @@ void report(const MaxBatchCommand& c, const Workload& workload, Trainee& trainee
   const nn::Spread spread = nn::spread_of(seconds);
   train::print("{:<16}{:>12}{:>14}{:>26}{:>12.0f}\n", strategy, found.rows, format_bytes(found.peak),
                in_ms(spread), double(found.rows * workload.units_per_row) / spread.median);
-  if (found.rows == c.largest)
+  if (found.refused == 0)
     train::print("  the search ended at --largest\n");
   else
     train::print("  with {}: {}\n", found.refused, found.refusal);

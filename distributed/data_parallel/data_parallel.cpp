@@ -165,6 +165,15 @@ void DataParallel::run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_las
   is_whole_ = true;
 }
 
+void DataParallel::drop_gradients() {
+  for (Parameter& parameter : parameters_) {
+    parameter.leaf.set_grad({});
+    parameter.sums.take();
+    parameter.own_gradient = {};
+  }
+  sending_.clear();
+}
+
 // Called by the engine once the gradient of a parameter is complete.
 void DataParallel::mark_ready(size_t i) {
   if (!in_pass_) return;

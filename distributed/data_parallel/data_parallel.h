@@ -86,6 +86,8 @@ class DataParallel {
   void scatter_weights(const std::vector<nn::Layer*>& blocks = {});
   /// Null if no weights are scattered.
   ScatteredWeights* scattered_weights() const { return scattered_.get(); }
+  /// Drops what a step that has failed leaves: gradients, partial sums and what was on its way.
+  void drop_gradients();
   /// This rank's shard of a gradient, (count), until the next step begins; undefined if the step used the parameter nowhere.
   Tensor own_gradient(size_t parameter) const { return parameters_[parameter].own_gradient; }
 

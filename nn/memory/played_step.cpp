@@ -53,6 +53,14 @@ void PlayedStep::set(const RecomputeStrategy& strategy) const {
   if (blocks_) blocks_->set_recompute(strategy);
 }
 
+recompute::Plan PlayedStep::planned(const RecomputeStrategy& strategy) const {
+  set(strategy);
+  play_parts();
+  return blocks_->recompute_plan();
+}
+
+void PlayedStep::set(const recompute::Plan& plan) const { blocks_->set_recompute(plan); }
+
 double PlayedStep::play() const {
   const recompute::DryRun dry_run;
   synchronize(device_);

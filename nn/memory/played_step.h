@@ -33,6 +33,9 @@ class PlayedStep {
   /// Whether the model has the blocks that the strategy needs.
   bool has(const RecomputeStrategy& strategy) const;
   void set(const RecomputeStrategy& strategy) const;  ///< of its blocks, if there are any
+  /// The plan that `strategy` makes of an automatic one, by a step.
+  recompute::Plan planned(const RecomputeStrategy& strategy) const;
+  void set(const recompute::Plan& plan) const;  ///< of its blocks, which there are
 
   /// Seconds of forward and backward, of a step that leaves no trace.
   double play() const;

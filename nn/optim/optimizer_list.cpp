@@ -88,7 +88,7 @@ void OptimizerList::load_state_dict(const nn::NamedTensors& state) {
           "OptimizerList: state ", name, " is of none of the ", parts.size(), " optimizers");
     parts[place].emplace_back(name.substr(length + 1), tensor);
   }
-  for (const Optimizer& optimizer : optimizers_) before.push_back(optimizer.state_dict());
+  for (const Optimizer& optimizer : optimizers_) before.push_back(optimizer.own_state_dict());
   size_t loaded = 0;
   try {
     for (; loaded < parts.size(); ++loaded) optimizers_[loaded].get().load_state_dict(parts[loaded]);

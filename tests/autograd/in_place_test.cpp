@@ -327,5 +327,15 @@ TEST(InPlace, WritesIntoTheOldMemoryOnlyWhereNothingElseHasIt) {
   EXPECT_FALSE(keeps_memory([](const Tensor& h) { return square(h); }));
 }
 
+// Values that lie where they are to be written, in another order.
+TEST(InPlace, PutsItsOwnRowsIntoOtherPlaces) {
+  const Tensor order = Tensor::from<int64_t>({2, 0, 1}, {3});
+  const Tensor x = Tensor::from<float>({1, 2, 3}, {3, 1}), sum = x.clone();
+  x.index_put_({order}, x);
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{2, 3, 1}));
+  sum.index_put_({order}, sum, true);
+  EXPECT_EQ(sum.to_vector<float>(), (std::vector<float>{3, 5, 4}));
+}
+
 }  // namespace
 }  // namespace reprise

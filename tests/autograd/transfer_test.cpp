@@ -86,7 +86,7 @@ TEST_F(Transfer, RefusesToMixDevices) {
   Tensor there = matrix.to(device);
   expect_error([&] { matrix + there; }, "add: tensors on ");
   expect_error([&] { there.matmul(matrix.transpose(0, 1)); }, "matmul: tensors on ");
-  expect_error([&] { there.add_(matrix); }, "add_: the target is on ");
+  expect_error([&] { there.add_(matrix); }, "add_: tensors on cuda:0 and cpu");
   expect_error([&] { concat({there, matrix}, 0); }, "concat: tensors on ");
   expect_error([&] { there.set_grad(matrix); }, "set_grad: the gradient is on cpu");
   expect_error([&] { there.clone().set_requires_grad().backward(matrix); }, "backward: gradient 0 is on cpu");

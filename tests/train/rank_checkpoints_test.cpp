@@ -136,23 +136,30 @@ TEST(ShardedCheckpoint, IsWrittenBehindToo) {
   for (int64_t step = 2; step <= steps; step += 2) expect_same_files(two.path(), one.path(), step);
 }
 
-// A rank whose machine has another disk at that place.
+// A rank whose machine has another disk at that place, or one that it may not write.
 class BlindCalls : public io::FileCalls {
  public:
+  explicit BlindCalls(const char* hidden) : hidden_(hidden) {}
   int open(const char* path, int flags, mode_t mode) override {
-    if (!std::string(path).ends_with(".seen-by-ranks")) return FileCalls::open(path, flags, mode);
-    errno = ENOENT;
+    if (std::string(path).find(hidden_) == std::string::npos) return FileCalls::open(path, flags, mode);
+    errno = EACCES;
     return -1;
   }
+
+ private:
+  const char* hidden_;
 };
 
-TEST(ShardedCheckpoint, OfARankThatDoesNotSeeTheFolderIsWhole) {
-  TempFolder one, two;
+TEST(ShardedCheckpoint, OfARankThatCannotUseTheFolderIsWhole) {
+  TempFolder one;
   expect_well({.stop_after = 2}, one.path());
-  BlindCalls calls;
-  expect_well({.ranks = 2, .stage = 2, .stop_after = 2, .calls = &calls, .rank_of_calls = 1}, two.path());
-  EXPECT_TRUE(io::exists(folder_of(two.path(), 2) + "/optimizer.safetensors"));
-  expect_same_files(two.path(), one.path(), 2);
+  for (const char* hidden : {".seen-by-ranks", ".seen-by-ranks-1"}) {
+    BlindCalls calls(hidden);
+    TempFolder two;
+    expect_well({.ranks = 2, .stage = 2, .stop_after = 2, .calls = &calls, .rank_of_calls = 1}, two.path());
+    EXPECT_TRUE(io::exists(folder_of(two.path(), 2) + "/optimizer.safetensors")) << hidden;
+    expect_same_files(two.path(), one.path(), 2);
+  }
 }
 
 // Fails so many renames from some one on: a checkpoint is put in place by one, and LATEST by another.

@@ -34,7 +34,7 @@ void check_source(const Tensor& source, const Tensor& target, const char* op) {
 bool is_recorded(const Tensor& x, const TensorList& sources) {
   bool wanted = x.requires_grad();
   for (const Tensor& source : sources) wanted |= source.defined() && source.requires_grad();
-  return wanted && grad_mode_enabled();
+  return wanted && is_floating(x.dtype()) && grad_mode_enabled();
 }
 
 // Error unless `op` can be done to x: where it lies, or, in a graph, by a value in its place.
@@ -303,7 +303,9 @@ const Tensor& Tensor::index_put_(const std::vector<Index>& items, const Tensor& 
     put_in_place(op, *this, put_places(op, *this, places, fitting, accumulate, overwrite));
   } else {
     storage()->bump_version();
-    write_places(*this, places, apart_from(*this, values), accumulate);
+    // Places are no elements in their order: the same view is no better than another one.
+    const bool meet = values.storage() == storage() && ranges_meet(view(), values.view());
+    write_places(*this, places, meet ? values.detach().clone() : values, accumulate);
   }
   return *this;
 }

@@ -50,6 +50,8 @@ TEST(WhatFits, NamesOtherWaysAndOtherBatches) {
   ways[0].memory.reset();
   EXPECT_EQ(says("none", 40), "; --batch 28 with --recompute full would fit");
   EXPECT_EQ(what_fits(ways, "none", 4, 2, 2 * mib), "; not even --batch 2 fits, with any --recompute");
+  EXPECT_EQ(what_fits(ways, "none", 4, 2, 2 * mib, 3), "; not even --batch 6 fits, with any --recompute")
+      << "on 3 ranks";
 }
 
 struct Trained {
