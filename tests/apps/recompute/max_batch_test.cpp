@@ -46,8 +46,7 @@ TEST(MaxBatch, SaysWhenNotEvenOneRowFits) {
       run_recompute(recompute_arguments("max-batch", {"--memory-limit", "1MiB", "--vocab-size", "1000"}));
   EXPECT_EQ(result.code, 2) << result.out;
   EXPECT_NE(result.err.find("out of memory on cpu"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("; not even --batch 1 fits without recompute"), std::string::npos)
-      << result.err;
+  EXPECT_NE(result.err.find("; not even --batch 1 fits without recompute"), std::string::npos) << result.err;
 }
 
 }  // namespace
