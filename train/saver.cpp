@@ -65,8 +65,10 @@ void Saver::try_to_save(const Checkpoint& checkpoint) {
 }
 
 std::string Saver::save(const Checkpoint& checkpoint) const {
-  Save save(options_.run_folder, checkpoint.step, options_.keep, options_.group);
-  return save.finish(save.write(checkpoint));
+  try {
+    Save save(options_.run_folder, checkpoint.step, options_.keep, options_.group);
+    return save.finish(save.write(checkpoint));
+  } catch (const std::bad_alloc&) { throw OutOfMemory("out of memory that no tensor holds"); }
 }
 
 void Saver::write_behind(const Checkpoint& checkpoint) {

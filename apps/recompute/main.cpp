@@ -18,6 +18,7 @@ namespace {
     const std::unique_ptr<Workload> workload = make_workload(options);
     Trainee trainee(*workload);
     trainee.optimizer().allocate_state();
+    advice = "; not even --batch " + std::to_string(workload->least_rows) + " fits without recompute";
     const auto loss = [&](int64_t rows) { return trainee.model.loss(workload->batch(0, rows)); };
     const nn::StepMemory memory = nn::measure_step(
         *trainee.model.module,
@@ -29,12 +30,11 @@ namespace {
          .optimizer = &trainee.optimizer()},
         parse_strategy("none"));
     const int64_t fits = memory.largest(nn::room_in(nn::memory_for_tensors(workload->device)));
-    advice = fits < workload->least_rows
-                 ? "; not even --batch " + std::to_string(workload->least_rows) + " fits without recompute"
-             : fits < workload->rows
-                 ? "; without recompute a step of --batch " +
-                       std::to_string(fits / workload->least_rows * workload->least_rows) + " would fit"
-                 : unknown_fit;
+    if (fits >= workload->least_rows)
+      advice = fits < workload->rows
+                   ? "; without recompute --batch " +
+                         std::to_string(fits / workload->least_rows * workload->least_rows) + " would fit"
+                   : unknown_fit;
   } catch (const OutOfMemory&) {
   } catch (const std::bad_alloc&) {}
   fail(refused.what(), advice);

@@ -153,8 +153,7 @@ TEST(MemoryAdvice, OfEvaluationIsTrue) {
   };
   const std::string told = refused(80);
   EXPECT_TRUE(told.starts_with("evaluation: out of memory on cpu: ")) << told;
-  EXPECT_NE(told.find("; evaluation takes as much with any --recompute; --batch "), std::string::npos)
-      << told;
+  EXPECT_NE(told.find("; --batch "), std::string::npos) << told;
   const int64_t rows = number_after(told, "; --batch ");
   EXPECT_GT(rows, 30);
   EXPECT_LE(rows, 40);
