@@ -100,7 +100,10 @@ NewCheckpoint::NewCheckpoint(const std::string& run_folder, int64_t step) : fold
 }
 
 NewCheckpoint::~NewCheckpoint() {
-  if (!is_finished_) folder_.remove_unfinished();
+  if (is_finished_) return;
+  try {
+    folder_.remove_unfinished();
+  } catch (const std::exception&) {}  // the next save tries again
 }
 
 std::string NewCheckpoint::finish(const std::vector<std::string>& manifests, int keep) {
@@ -133,13 +136,13 @@ std::string save_checkpoint(const std::string& run_folder, const Checkpoint& che
 
 void consolidate_checkpoint(const std::string& path, const std::string& out) {
   check(!io::exists_or_links(out), "consolidate: ", out, " is there already");
+  check(!io::exists(path) || fs::is_directory(path), "consolidate: ", path,
+        " is a file, not a run or checkpoint");
   const Checkpoint checkpoint = load_checkpoint(path, true);
-  check(!fs::is_regular_file(path), "consolidate: ", path, " is a file of weights, not a checkpoint");
   with_errors([&] {
     io::make_folders_durable(out);
     try {
-      write_parts(out, checkpoint);
-      write_manifest(out);
+      write_manifest(out, {write_parts(out, checkpoint)});
     } catch (...) {
       io::remove_flat_folder(out);
       throw;

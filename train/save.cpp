@@ -66,7 +66,7 @@ bool can_use(const Mark& mark, int rank) {
 
 Save::Save(std::string run_folder, int64_t step, int keep, distributed::ProcessGroup* group,
            const std::function<void()>& prepare)
-    : run_folder_(std::move(run_folder)), step_(step), keep_(keep), group_(group) {
+    : run_folder_(std::move(run_folder)), keep_(keep), group_(group) {
   if (!group) {
     prepare();
     return;
@@ -78,9 +78,8 @@ Save::Save(std::string run_folder, int64_t step, int keep, distributed::ProcessG
 }
 
 std::string Save::write(const Checkpoint& checkpoint) {
-  if (group_) return outcome_of([&] { return write_parts(folder_, checkpoint); });
-  unfinished_.emplace(run_folder_, step_);
-  return unfinished_->finish({write_parts(unfinished_->path(), checkpoint)}, keep_);
+  if (!group_) return save_checkpoint(run_folder_, checkpoint, keep_);
+  return outcome_of([&] { return write_parts(folder_, checkpoint); });
 }
 
 std::string Save::finish(const std::string& written) {

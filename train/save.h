@@ -1,4 +1,5 @@
-// Checkpoints of which each rank writes its part: where ranks share the optimizer's state, none has the room for all of it.
+// One save, by a process alone or by ranks that write their parts: where they share the optimizer's state, none has room for
+// all of it.
 #pragma once
 
 #include <functional>
@@ -40,11 +41,10 @@ class Save {
   bool leads() const { return group_->rank() == 0; }
 
   const std::string run_folder_;
-  int64_t step_;
   int keep_;
-  distributed::ProcessGroup* group_;
-  std::optional<NewCheckpoint> unfinished_;  // of rank 0
-  std::string folder_;
+  distributed::ProcessGroup* group_;         // null: alone
+  std::optional<NewCheckpoint> unfinished_;  // of ranks, on rank 0
+  std::string folder_;                       // of that
 };
 
 /// Where rank 0 has its run folder, if all ranks see it there and can write into it; else the numbers of those that cannot.

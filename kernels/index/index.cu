@@ -105,6 +105,13 @@ struct ScatterPlan {
   DeviceShape leading;
   std::array<DeviceStrides, 3> strides;  // of the rows of x, index and y
   int64_t rows, length, x_stride, index_stride, y_stride;
+
+  /// Where element i of a row goes in y; -1 past the row's end and where the index is bad.
+  __device__ int64_t place(const IndexList& index, int64_t row, int64_t index_row, int64_t i) const {
+    if (i >= length) return -1;
+    const int64_t given = index.at(index_row + i * index_stride);
+    return index.accepts(given, row * length + i) ? given : -1;
+  }
 };
 
 /// sum + x, rounded to E. Integers wrap.
@@ -126,13 +133,8 @@ __global__ void __launch_bounds__(block_threads)
   const auto [x_row, index_row, y_row] = offsets_of<3>(row, plan.leading, plan.strides);
   for (int64_t first = 0; first < plan.length; first += warp_threads) {
     const int64_t i = first + lane;
-    int64_t place = -1;
-    C value{};
-    if (i < plan.length) {
-      place = index.at(index_row + i * plan.index_stride);
-      if (!index.accepts(place, row * plan.length + i)) place = -1;
-      value = to<C>(x[x_row + i * plan.x_stride]);
-    }
+    const int64_t place = plan.place(index, row, index_row, i);
+    const C value = i < plan.length ? to<C>(x[x_row + i * plan.x_stride]) : C{};
     const int64_t target = y_row + place * plan.y_stride;
     E sum{};
     if (place >= 0) sum = y[target];
@@ -160,11 +162,7 @@ __global__ void __launch_bounds__(block_threads)
   const auto [x_row, index_row, y_row] = offsets_of<3>(row, plan.leading, plan.strides);
   for (int64_t first = 0; first < plan.length; first += warp_threads) {
     const int64_t i = first + lane;
-    int64_t place = -1;
-    if (i < plan.length) {
-      place = index.at(index_row + i * plan.index_stride);
-      if (!index.accepts(place, row * plan.length + i)) place = -1;
-    }
+    const int64_t place = plan.place(index, row, index_row, i);
     bool is_last = place >= 0;  // of the lanes with this place
     const int count = int(min(int64_t(warp_threads), plan.length - first));
     for (int k = 0; k < count; ++k) {

@@ -39,32 +39,17 @@ std::vector<StrategyCost> compare(const PlayedStep& played, const std::vector<Re
     played.play_parts();  // makes what is made once, such as the plan of `auto`
     costs.push_back(recorded(played, way.name));
   }
-  std::vector<std::vector<double>> seconds(ways.size()), ratios(ways.size());
-  for (int64_t round = 0; round < rounds; ++round) {
-    for (size_t i = 0; i < ways.size(); ++i) {
-      const size_t turn = (i + size_t(round)) % ways.size();
-      ways[turn].set();
-      seconds[turn].push_back(timed(played));
-    }
-    for (size_t i = 0; i < ways.size(); ++i) ratios[i].push_back(seconds[i].back() / seconds[0].back());
-  }
-  for (size_t i = 0; i < ways.size() && rounds > 0; ++i) {
-    costs[i].seconds = spread_of(seconds[i]);
-    costs[i].times_slower = spread_of(ratios[i]).median;
-  }
+  const std::vector<Turns> times = time_in_turns(ways.size(), rounds, [&](size_t way) {
+    ways[way].set();
+    return timed(played);
+  });
+  for (size_t i = 0; i < times.size(); ++i)
+    costs[i].seconds = times[i].seconds, costs[i].times_slower = times[i].times_slower;
   allocator(played.device()).reset_peaks();
   return costs;
 }
 
 }  // namespace
-
-Spread spread_of(std::vector<double> values) {
-  check(!values.empty(), "spread_of: of no values");
-  std::ranges::sort(values);
-  const size_t middle = values.size() / 2;
-  const double median = values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-  return {values.front(), median, values.back()};
-}
 
 std::vector<StrategyCost> compare_ways(const TrainingStepCase& step, const std::vector<RecomputeWay>& ways,
                                        int64_t rounds) {

@@ -7,17 +7,9 @@
 #pragma once
 
 #include "reprise/nn/memory/memory_report.h"
+#include "reprise/nn/memory/turns.h"
 
 namespace reprise::nn {
-
-/// Of several measurements, in their unit.
-struct Spread {
-  double least = 0;   ///< of them
-  double median = 0;  ///< the middle one, or the mean of the middle two
-  double most = 0;    ///< of them
-};
-/// Error if there are none.
-Spread spread_of(std::vector<double> values);
 
 /// What a step takes and costs with a strategy.
 struct StrategyCost {

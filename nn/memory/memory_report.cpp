@@ -7,17 +7,12 @@
 #include "reprise/core/no_compute.h"
 #include "reprise/nn/memory/memory_timeline.h"
 #include "reprise/nn/memory/played_step.h"
+#include "reprise/nn/memory/turns.h"
 
 namespace reprise::nn {
 namespace {
 
 using Kind = RecomputeStrategy::Kind;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + int64_t(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 StepMemory measure(const PlayedStep& played, const TrainingStepCase& step,
                    const RecomputeStrategy& strategy) {
@@ -50,21 +45,14 @@ bool record_step(const PlayedStep& step, const Measured& one) {
   return true;
 }
 
-// In turns, so that whatever else the machine does meets all of them.
 void time_steps(const PlayedStep& step, const std::vector<Measured>& fitting, int rounds) {
-  std::vector<std::vector<double>> seconds(fitting.size()), ratios(fitting.size());
-  for (int round = 0; round < rounds; ++round) {
-    for (size_t i = 0; i < fitting.size(); ++i) {
-      const size_t turn = (i + size_t(round)) % fitting.size();
-      step.set(fitting[turn].strategy);
-      seconds[turn].push_back(step.play());
-    }
-    for (size_t i = 0; i < fitting.size(); ++i) ratios[i].push_back(seconds[i].back() / seconds[0].back());
-  }
-  for (size_t i = 0; i < fitting.size() && rounds > 0; ++i) {
-    fitting[i].result->seconds = median(seconds[i]);
-    fitting[i].result->times_slower = median(ratios[i]);
-  }
+  const std::vector<Turns> times = time_in_turns(fitting.size(), rounds, [&](size_t way) {
+    step.set(fitting[way].strategy);
+    return step.play();
+  });
+  for (size_t i = 0; i < times.size(); ++i)
+    fitting[i].result->seconds = times[i].seconds.median,
+    fitting[i].result->times_slower = times[i].times_slower;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "reprise/nn/memory/batch_search.h"
 #include "reprise/nn/memory/step_profile.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/tests/nn/memory/research_block.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise::nn {
@@ -23,14 +24,7 @@ constexpr int64_t width = 16, rows = 64;
 
 Allocator& memory() { return allocator(Device()); }
 
-struct Block : Layer {
-  Linear up{width, 4 * width}, down{4 * width, width};
-  Block() {
-    register_module("up", up);
-    register_module("down", down);
-  }
-  Tensor forward(const Tensor& x) override { return x + dropout(down(gelu(up(x))), 0.1); }
-};
+using Block = testing::ResearchBlock<width>;
 
 // A user's: blocks of his own, and a loss.
 struct Research {

@@ -12,6 +12,7 @@
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/lamb.h"
+#include "reprise/tests/nn/memory/research_block.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise::nn {
@@ -21,14 +22,7 @@ using testing::expect_error;
 
 constexpr int64_t width = 32;
 
-struct Block : Layer {
-  Linear up{width, 4 * width}, down{4 * width, width};
-  Block() {
-    register_module("up", up);
-    register_module("down", down);
-  }
-  Tensor forward(const Tensor& x) override { return x + dropout(down(gelu(up(x))), 0.1); }
-};
+using Block = testing::ResearchBlock<width>;
 
 // What a user writes: a stack of blocks of his own, and a loss.
 struct Research {

@@ -1,0 +1,32 @@
+// Timing several ways to run a step in turns, so that whatever else the machine does meets all of them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "reprise/core/error.h"
+
+namespace reprise::nn {
+
+/// Of several measurements, in their unit.
+struct Spread {
+  double least = 0;   ///< of them
+  double median = 0;  ///< the middle one, or the mean of the middle two
+  double most = 0;    ///< of them
+};
+/// Error if there are none.
+Spread spread_of(std::vector<double> values);
+
+/// What one way took.
+struct Turns {
+  Spread seconds{};
+  double times_slower = 1;  ///< than the first: the median over the rounds
+};
+/// Of each way, over `rounds` in which each has its turn; `seconds` runs one and says how long it took. Empty without rounds.
+std::vector<Turns> time_in_turns(size_t ways, int64_t rounds,
+                                 const std::function<double(size_t way)>& seconds);
+
+}  // namespace reprise::nn
