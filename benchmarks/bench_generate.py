@@ -22,8 +22,9 @@ def bench(prompt, options, python, flags):
     peer = [str(python), str(ROOT / "benchmarks/transformers_generate.py"), "--threads", threads]
     workers = []
     try:
-        workers.append(Worker(OURS, [str(options.binary.resolve()), *flags], prompt, environment))
-        workers.append(Worker("transformers", [*peer, *flags], prompt, environment))
+        case = ["--model", prompt, *flags]
+        workers.append(Worker(OURS, [str(options.binary.resolve()), *case], environment))
+        workers.append(Worker("transformers", [*peer, *case], environment))
         interleaved(workers, options.rounds)
         ours, theirs = ({field: worker.median(field) for field in ("tokens_per_second", "prompt_seconds")} for worker in workers)
         return {"prompt": int(prompt), "dtype": "bf16" if flags else "f32", "ours": ours, "theirs": theirs,

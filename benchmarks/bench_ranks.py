@@ -21,18 +21,23 @@ MODELS = ["gpt_6x384", "gpt_small", "gpt2_124m"]
 RANKS = 2
 
 
-class RanksWorker(Worker):
-    """RANKS processes with one thread each, of which rank 0 is asked."""
+def rank_environments(ranks):
+    """What tells `ranks` processes on this machine of each other, one after the other."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = min(probe.getsockname()[1], 65000)
+    return [{"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank)}
+            for rank in range(ranks)]
 
-    def __init__(self, name, command, model, environment):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = min(probe.getsockname()[1], 65000)
-        places = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment}
-        self.others = [subprocess.Popen([*command, "--model", model], env={**os.environ, **places, "RANK": str(rank)},
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-                       for rank in range(1, RANKS)]
-        super().__init__(name, command, model, {**places, "RANK": "0"})
+
+class RanksWorker(Worker):
+    """`ranks` processes, of which rank 0 is asked."""
+
+    def __init__(self, name, command, environment, ranks=RANKS):
+        first, *others = rank_environments(ranks)
+        self.others = [subprocess.Popen(command, env={**os.environ, **environment, **other},
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for other in others]
+        super().__init__(name, command, {**environment, **first})
 
     def stop(self):
         super().stop()
@@ -46,16 +51,16 @@ def threads(count):
 
 def bench(model, options):
     name, command, tuning = options.peer
-    script = [command[0], str(ROOT / "benchmarks/torch_ddp.py"), "--threads"]
+    script = [command[0], str(ROOT / "benchmarks/torch_ddp.py"), "--model", model, "--threads"]
     sharing, their_sharing = (["--zero", "3"], ["--fsdp"]) if options.shared else ([], [])
     workers = []
     try:
-        ours = [str(options.binary.resolve())]
-        workers.append(Worker("Reprise 1 x 2", ours, model, threads(RANKS)))
-        workers.append(RanksWorker("Reprise 2 x 1", [*ours, *sharing], model, threads(1)))
-        workers.append(Worker(f"{name} 1 x 2", [*script, str(RANKS)], model, {**threads(RANKS), **tuning}))
+        ours = [str(options.binary.resolve()), "--model", model]
+        workers.append(Worker("Reprise 1 x 2", ours, threads(RANKS)))
+        workers.append(RanksWorker("Reprise 2 x 1", [*ours, *sharing], threads(1)))
+        workers.append(Worker(f"{name} 1 x 2", [*script, str(RANKS)], {**threads(RANKS), **tuning}))
         workers.append(RanksWorker(f"{name} {'FSDP2' if options.shared else 'DDP'} 2 x 1", [*script, "1", *their_sharing],
-                                   model, {**threads(1), **tuning}))
+                                   {**threads(1), **tuning}))
         interleaved(workers, options.rounds)
         print_workers(model, workers)
         one, two, theirs, ddp = (worker.median("seconds_per_step") for worker in workers)

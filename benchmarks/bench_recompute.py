@@ -43,8 +43,8 @@ def bench(model, frameworks, rounds):
         for name, command, environment, strategies in frameworks:
             workers[name] = {}
             for strategy in strategies:
-                workers[name][strategy] = Worker(f"{name}, {strategy}", [*command, "--recompute", strategy], model,
-                                                 environment)
+                case = ["--model", model, "--recompute", strategy]
+                workers[name][strategy] = Worker(f"{name}, {strategy}", [*command, *case], environment)
         interleaved([worker for each in workers.values() for worker in each.values()], rounds)
         return {name: {strategy: summary(worker, each["none"]) for strategy, worker in each.items()}
                 for name, each in workers.items()}

@@ -22,13 +22,13 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Worker:
-    """A process that trains `model` a few steps for each request, and sleeps between."""
+    """A process that runs a few steps for each request, and sleeps between."""
 
-    def __init__(self, name, command, model, environment):
+    def __init__(self, name, command, environment):
         self.name = name
         self.records = []
         self.idle_seconds = 0.0
-        self.process = subprocess.Popen([*command, "--model", model], env={**os.environ, **environment}, text=True,
+        self.process = subprocess.Popen(command, env={**os.environ, **environment}, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.run()  # warm-up: its record is dropped
         self.records.clear()
@@ -121,10 +121,10 @@ def bench(model, binary, options):
     environment = {"OMP_NUM_THREADS": threads, "REPRISE_NUM_THREADS": threads}
     workers = []
     try:
-        precision = ["--autocast"] if options.autocast else []
-        workers.append(Worker(OURS, [binary, *precision], model, environment))
+        case = ["--model", model, *(["--autocast"] if options.autocast else [])]
+        workers.append(Worker(OURS, [binary, *case], environment))
         for name, command, tuning in options.peers:
-            workers.append(Worker(name, [*command, *precision], model, {**environment, **tuning}))
+            workers.append(Worker(name, [*command, *case], {**environment, **tuning}))
         interleaved(workers, options.rounds)
         print_workers(model, workers)
         return compare(model, workers)

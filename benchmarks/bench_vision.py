@@ -29,9 +29,10 @@ def bench(model, options, peer):
     layouts = [[], ["--channels-last"]] if model.startswith("resnet") else [[]]
     workers = []
     try:
-        workers.append(Worker("Reprise", [str(options.binary.resolve())], model, environment))
+        case = ["--model", model]
+        workers.append(Worker("Reprise", [str(options.binary.resolve()), *case], environment))
         for layout in layouts:
-            workers.append(Worker(" ".join([name, *layout]), command + layout, model, {**environment, **tuning}))
+            workers.append(Worker(" ".join([name, *layout]), [*command, *case, *layout], {**environment, **tuning}))
         interleaved(workers, options.rounds)
     finally:
         for worker in workers:

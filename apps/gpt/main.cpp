@@ -6,7 +6,6 @@
 #include "reprise/apps/gpt/options.h"
 #include "reprise/core/error.h"
 #include "reprise/distributed/errors.h"
-#include "reprise/distributed/flight/flight.h"
 #include "reprise/train/checkpoint.h"
 #include "reprise/train/output.h"
 
@@ -20,8 +19,7 @@ int main(int argc, char** argv) {
       case Command::Kind::eval:
         return run_eval(command.eval);
       case Command::Kind::flight:
-        reprise::train::print_text(reprise::distributed::compare_records(command.flown_run + "/flight"));
-        return 0;
+        return run_flight(command.flight);
       case Command::Kind::consolidate:
         reprise::train::consolidate_checkpoint(command.consolidate.run, command.consolidate.out);
         reprise::train::report("Written: {}\n", command.consolidate.out);

@@ -128,12 +128,13 @@ void add_eval(CLI::App& app, EvalCommand& o) {
   add_data_options(*eval, o.data);
 }
 
-void add_flight(CLI::App& app, std::string& run) {
+void add_flight(CLI::App& app, FlightCommand& o) {
   auto* flight =
       app.add_subcommand("flight", "What the calls of a run's ranks differ in, where one has failed");
-  flight->add_option("RUN", run, "Run folder, of any program; its ranks left their calls in flight/")
+  flight->add_option("RUN", o.run, "Run folder, of any program; its ranks left their calls in flight/")
       ->required()
       ->check(not_empty());
+  flight->add_option("--trace", o.trace, "Also write when each rank made its calls, for ui.perfetto.dev");
 }
 
 void add_consolidate(CLI::App& app, ConsolidateCommand& o) {
@@ -235,7 +236,7 @@ Command parse_command_line(int argc, char** argv) {
   add_train(app, command.train);
   add_sample(app, command.sample);
   add_eval(app, command.eval);
-  add_flight(app, command.flown_run);
+  add_flight(app, command.flight);
   add_consolidate(app, command.consolidate);
   parse_arguments(app, argc, argv);
   if (app.got_subcommand("train")) {

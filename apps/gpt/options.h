@@ -56,13 +56,17 @@ struct ConsolidateCommand {
   std::string run, out;
 };
 
+struct FlightCommand {
+  std::string run, trace;
+};
+
 struct Command {
   enum class Kind : uint8_t { train, sample, eval, flight, consolidate } kind = Kind::train;
   TrainCommand train;
   SampleCommand sample;
   EvalCommand eval;
   ConsolidateCommand consolidate;
-  std::string flown_run;                      ///< of flight
+  FlightCommand flight;
   std::map<std::string, std::string> places;  ///< of the options that are from --config
 };
 
@@ -73,5 +77,6 @@ Command parse_command_line(int argc, char** argv);
 int run_train(const TrainCommand& command);
 int run_sample(const SampleCommand& command);
 int run_eval(const EvalCommand& command);
+int run_flight(const FlightCommand& command);
 
 }  // namespace reprise::apps::gpt

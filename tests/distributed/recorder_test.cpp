@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "reprise/distributed/flight/flight.h"
+#include "reprise/distributed/flight/trace.h"
 #include "reprise/io/file.h"
+#include "reprise/io/json.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/io/temp_folder.h"
 #include "reprise/tests/support/errors.h"
@@ -158,9 +160,65 @@ TEST(Flights, OfRanksThatAreBehind) {
     EXPECT_TRUE(has(text, part)) << "no \"" << part << "\" in\n" << text;
 }
 
+// By hand: two ranks of a call that rank 0 waits 0.25 s for, and one that is not done. The times are those of 2026, which have no
+// room for microseconds in a float.
+TEST(Flights, AreATraceWithARowPerRank) {
+  TempFolder folder;
+  auto call = [](int64_t number, const char* begun, const char* done) {
+    return detail::join(
+        R"({"group":"world","sequence":)", number,
+        R"(,"operation":"all_reduce","words":"sum","dtype":"f32","shape":[3],"label":"x","issued":1790000000.5,)",
+        R"("begun":)", begun, R"(,"done":)", done, "}\n");
+  };
+  folder.write("rank-0.jsonl", R"({"rank":0,"ranks":2,"reason":""})"
+                               "\n" +
+                                   call(1, "1790000000.75", "1790000001.000001") + call(2, "null", "null"));
+  folder.write("rank-1.jsonl", R"({"rank":1,"ranks":2,"reason":""})"
+                               "\n" +
+                                   call(1, "1790000000.5", "1790000002.5"));
+  const std::string text = trace_of_records(folder.path());
+  struct Slice {
+    std::string name;
+    int64_t rank = -1, row = -1, begin = -1, length = -1;
+    bool operator==(const Slice&) const = default;
+  };
+  std::vector<Slice> slices;
+  std::vector<std::string> names;
+  io::JsonReader json(text, "trace");
+  json.object([&](const std::string& key) {
+    if (key != "traceEvents") return json.skip();
+    json.array([&] {
+      Slice slice;
+      std::string kind;
+      json.object([&](const std::string& field) {
+        if (field == "ph") return void(kind = json.string());
+        if (field == "name") return void(slice.name = json.string());
+        if (field == "pid") return void(slice.rank = json.integer());
+        if (field == "tid") return void(slice.row = json.integer());
+        if (field == "ts") return void(slice.begin = json.integer());
+        if (field == "dur") return void(slice.length = json.integer());
+        if (field != "args" || kind != "M") return json.skip();
+        json.object([&](const std::string&) { names.push_back(json.string()); });
+      });
+      if (kind == "X") slices.push_back(slice);
+    });
+  });
+  json.end();
+  const std::string name = "all_reduce sum f32 (3,) \"x\"";
+  EXPECT_EQ(slices,
+            (std::vector<Slice>{{name, 0, 1, 0, 250000},
+                                {name, 0, 2, 250000, 250001},
+                                {name, 0, 1, 0, 2000000},  // not begun: to the last time in the records
+                                {name, 1, 1, 0, 0},
+                                {name, 1, 2, 0, 2000000}}));
+  EXPECT_EQ(names, (std::vector<std::string>{"rank 0", "world, waiting", "world", "rank 1", "world, waiting",
+                                             "world"}));
+}
+
 TEST(Flights, OfNoRecordOrADamagedOneAreErrors) {
   TempFolder folder;
   expect_error([&] { compare_records(folder / "nothing"); }, "flight: no record of calls in ");
+  expect_error([&] { trace_of_records(folder / "nothing"); }, "flight: no record of calls in ");
   folder.write("rank-0.jsonl", "{\"rank\":0,\"ranks\":2,\"reason\":\"\"}\n{\"group\":");
   expect_error([&] { compare_records(folder.path()); }, "rank-0.jsonl");
   folder.write("rank-0.jsonl", "{\"rank\":-1,\"ranks\":2,\"reason\":\"\"}\n");

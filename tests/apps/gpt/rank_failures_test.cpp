@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/io/file.h"
 #include "reprise/tests/apps/gpt/program.h"
 
 namespace reprise::apps {
@@ -86,7 +87,8 @@ TEST_F(RankFailures, RanksWriteTheirCallsWhenAsked) {
     return std::distance(std::sregex_iterator(text.begin(), text.end(), written), std::sregex_iterator()) ==
            2;
   })) << program.err();
-  const std::string text = testing::run({"flight", folder / "asked"});
+  const std::string text = testing::run({"flight", folder / "asked", "--trace", folder / "trace.json"});
+  EXPECT_TRUE(has(io::read_file(folder / "trace.json"), R"("name":"rank 1")"));
   EXPECT_TRUE(has(text, "rank 1: SIGUSR1 asked for it\n")) << text;
   EXPECT_TRUE(has(text, "group world\n  rank 0: last call #")) << text;
   program.signal(SIGTERM);

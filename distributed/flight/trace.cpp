@@ -1,0 +1,68 @@
+#include "reprise/distributed/flight/trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reprise/core/quote.h"
+#include "reprise/distributed/flight/records.h"
+#include "reprise/io/json.h"
+
+namespace reprise::distributed {
+namespace {
+
+std::string name_event(const char* what, int rank, int row, const std::string& name) {
+  return detail::join("{\"ph\":\"M\",\"name\":\"", what, "\",\"pid\":", rank, ",\"tid\":", row,
+                      ",\"args\":{\"name\":", io::json_quote(printable(name)), "}},\n");
+}
+
+// Times in microseconds from `origin` on; those of the clock would not fit into the digits of a double.
+std::string slice_event(int rank, int row, const RecordedCall& recorded, double origin, double begin,
+                        double end) {
+  return detail::join("{\"ph\":\"X\",\"pid\":", rank, ",\"tid\":", row,
+                      ",\"name\":", io::json_quote(printable(described(recorded))),
+                      ",\"ts\":", std::llround(1e6 * (begin - origin)),
+                      ",\"dur\":", std::llround(1e6 * std::max(0.0, end - begin)),
+                      ",\"args\":{\"number\":", recorded.call.sequence,
+                      ",\"done\":", recorded.done > 0 ? "true" : "false", "}},\n");
+}
+
+template <class F>
+void for_each_call(const std::map<int, CallRecord>& records, const F& f) {
+  for (const auto& [rank, record] : records)
+    for (const auto& [group, calls] : record.calls)
+      for (const auto& [number, recorded] : calls) f(recorded);
+}
+
+}  // namespace
+
+std::string trace_of_records(const std::string& folder) {
+  const std::map<int, CallRecord> records = read_records(folder);
+  double first = std::numeric_limits<double>::infinity(), last = 0;
+  for_each_call(records, [&](const RecordedCall& recorded) {
+    first = std::min(first, recorded.issued);
+    last = std::max({last, recorded.issued, recorded.begun, recorded.done});
+  });
+  std::string events;
+  for (const auto& [rank, record] : records) {
+    events += name_event("process_name", rank, 0, detail::join("rank ", rank));
+    int row = 0;
+    for (const auto& [group, calls] : record.calls) {
+      const int waiting = ++row, in_progress = ++row;
+      events += name_event("thread_name", rank, waiting, group + ", waiting");
+      events += name_event("thread_name", rank, in_progress, group);
+      for (const auto& [number, recorded] : calls) {
+        const bool is_begun = recorded.begun > 0;
+        events +=
+            slice_event(rank, waiting, recorded, first, recorded.issued, is_begun ? recorded.begun : last);
+        if (is_begun)
+          events += slice_event(rank, in_progress, recorded, first, recorded.begun,
+                                recorded.done > 0 ? recorded.done : last);
+      }
+    }
+  }
+  events.resize(events.size() - 2);  // the last comma
+  return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events + "\n]}\n";
+}
+
+}  // namespace reprise::distributed
