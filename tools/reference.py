@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The reference of all names in reprise.h, by Doxygen: reference.py SOURCE FOLDER
+"""The reference of all names in reprise.h and train/train.h, by Doxygen: reference.py SOURCE FOLDER
 
 Writes FOLDER/html. Fails if a public name has no comment, or if Doxygen warns of one.
 """
@@ -41,8 +41,9 @@ SPECIAL = re.compile(r"Member (?:~\w+|operator=|(\w+)\((?:const )?\1(?:<[^>]*>)?
 
 
 def public_headers(source):
-    text = (source / "reprise.h").read_text(encoding="utf-8")
-    return ["reprise.h", *re.findall(r'#include "reprise/([\w/]+\.h)"', text)]
+    entries = ["reprise.h", "train/train.h"]
+    texts = [(source / entry).read_text(encoding="utf-8") for entry in entries]
+    return entries + [name for text in texts for name in re.findall(r'#include "reprise/([\w/]+\.h)"', text)]
 
 
 def warnings_of(source, folder):

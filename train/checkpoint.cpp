@@ -8,7 +8,7 @@
 #include "reprise/io/folder.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/io/weights.h"
-#include "reprise/train/manifest.h"
+#include "reprise/train/checkpoint/manifest.h"
 #include "reprise/train/optimizer_files.h"
 
 namespace reprise::train {

@@ -16,17 +16,24 @@
 
 #include "reprise/core/random.h"
 #include "reprise/nn/module.h"
-#include "reprise/train/checkpoint_folder.h"
+#include "reprise/train/checkpoint/checkpoint_folder.h"
 
 namespace reprise::train {
 
+/// What a checkpoint holds.
 struct Checkpoint {
-  std::string path{};  ///< once read: its folder, or the file that the weights are from
-  int64_t step = 0;    ///< updates done
-  Generator::State random{};
+  std::string path{};         ///< once read: its folder, or the file that the weights are from
+  int64_t step = 0;           ///< updates done
+  Generator::State random{};  ///< of the thread's generator
   std::map<std::string, std::string> model{};  ///< what the app needs to build the model again
+  /// @{
+  /// The state of the model, the optimizer, the averages and the loss scale, by names; the last two may be empty.
   nn::NamedTensors parameters{}, optimizer{}, ema{}, loss_scale{};
-  int rank = 0, ranks = 1;  ///< more: `optimizer` is what this rank has of a state that they share
+  /// @}
+  /// @{
+  /// Of more than one rank `optimizer` is what this one has of a state that they share.
+  int rank = 0, ranks = 1;
+  /// @}
 };
 
 /// A checkpoint on its way: a folder under a name that is none of a checkpoint's, until it is whole.
@@ -37,7 +44,7 @@ class NewCheckpoint {
   ~NewCheckpoint();  ///< removes it unless it was finished: on a full disk its bytes are missed
   NewCheckpoint(const NewCheckpoint&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return path_; }  ///< of the folder, to write into
   /// Makes it the newest, of the files that `manifests` list (write_parts); then removes all but the newest `keep`. A crash at any point leaves the previous newest one whole.
   /// Errors name the path. Once it is in place nothing is an Error: returns what could not be removed, and why; empty if
   /// nothing. What this program did not make, and a checkpoint that a user put a file into, is neither counted nor removed.

@@ -10,14 +10,20 @@
 namespace reprise::train {
 
 /// What takes memory of its own.
-enum class Phase : uint8_t { step, evaluation, sampling, saving };
+enum class Phase : uint8_t {
+  step,        ///< forward, backward, update
+  evaluation,  ///< `validation_loss`
+  sampling,    ///< `sample`
+  saving,      ///< a checkpoint
+};
 
 /// Memory ran out in a phase. Of sampling and saving the message says that --recompute and --batch change nothing there.
 class OutOfMemoryIn : public OutOfMemory {
  public:
+  /// `message`: of the error that it takes the place of.
   OutOfMemoryIn(Phase phase, const std::string& message)
       : OutOfMemory(worded(phase, message)), phase_(phase) {}
-  Phase phase() const { return phase_; }
+  Phase phase() const { return phase_; }  ///< in which memory ran out
 
  private:
   static std::string worded(Phase phase, const std::string& message) {

@@ -9,8 +9,9 @@
 
 namespace reprise::train {
 
+/// The choices of `--precision`.
 enum class Precision : uint8_t {
-  f32,
+  f32,   ///< everything
   bf16,  ///< autocast: products, and what follows them, in bf16; weights, their gradients and moments in f32
   f16,   ///< autocast in f16, whose gradients need a loss scale (optim::GradScaler)
   bf16_pure,  ///< weights are bf16 too, all but those of norms, and so is the residual stream
@@ -27,6 +28,7 @@ bool is_f16(Precision precision);
 /// Forward passes and losses on this thread and this type of device run in `precision` while it lives.
 class PrecisionScope {
  public:
+  /// In f32 it does nothing.
   PrecisionScope(Precision precision, Device device) {
     if (precision == Precision::f32) return;
     autocast_.emplace(

@@ -15,6 +15,7 @@ namespace reprise::train {
 /// A save that one rank could not do its part of.
 class SaveError : public Error {
  public:
+  /// `what` went wrong on a rank.
   SaveError(int rank, const std::string& what)
       : Error("rank " + std::to_string(rank) + ": " + what), rank_(rank) {}
   int rank() const { return rank_; }  ///< that rank
@@ -49,8 +50,8 @@ class Save {
 
 /// Where rank 0 has its run folder, if all ranks see it there and can write into it; else the numbers of those that cannot.
 struct SharedFolder {
-  std::string path{};
-  std::vector<int> blind{};
+  std::string path{};        ///< empty where not all see it
+  std::vector<int> blind{};  ///< ranks that do not
 };
 /// `folder` is rank 0's. All ranks call it.
 SharedFolder look_for_shared_folder(distributed::ProcessGroup& group, const std::string& folder);

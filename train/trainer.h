@@ -19,12 +19,13 @@
 
 namespace reprise::train {
 
+/// How a Task is trained, and what is kept of it.
 struct TrainerOptions {
-  std::string run_folder;
-  bool resume = false;  ///< from its newest checkpoint, or from the beginning if it has none yet
+  std::string run_folder;  ///< where everything is written
+  bool resume = false;     ///< from its newest checkpoint, or from the beginning if it has none yet
   bool may_convert =
       false;  ///< a resumed checkpoint of another precision is converted to this one: else it is an Error
-  optim::Schedule schedule;
+  optim::Schedule schedule;  ///< of the learning rate; its `steps` end the run
   std::optional<optim::Schedule>
       weight_decay{};                ///< of the groups that decay; empty: it stays as they have it
   int64_t accumulate = 1;            ///< micro-batches per update, over all ranks: a multiple of them
@@ -46,16 +47,16 @@ struct TrainerOptions {
 
 /// What an app trains.
 struct Task {
-  nn::Module& model;
-  optim::Optimizer& optimizer;
-  optim::Ema* ema = nullptr;
+  nn::Module& model;            ///< what is trained
+  optim::Optimizer& optimizer;  ///< of its parameters
+  optim::Ema* ema = nullptr;    ///< averages, which evaluations and samples see; null: there are none
   std::map<std::string, std::string> description{};  ///< kept in checkpoints, to build the model again
   std::set<std::string> changeable{};  ///< keys of it that may be other than the resumed checkpoint's
   /// Called when all is checked and restored, before anything is written or updated; on all ranks, as `loss` and `updated`
   /// are. What follows those is called on rank 0 alone.
   std::function<void(int64_t first_step)> begin{};
-  std::string unit = "tokens";
-  int64_t units_per_step = 0;
+  std::string unit = "tokens";  ///< what progress counts
+  int64_t units_per_step = 0;   ///< of all ranks
   /// The loss of one micro-batch, a pure function of (step, micro) and the random state, which is one of the seed, step and
   /// micro. A rank is asked for its own micro-batches only.
   std::function<Tensor(int64_t step, int64_t micro)> loss{};
@@ -72,12 +73,13 @@ struct Task {
   std::function<std::string()> sample{};
 };
 
+/// How training ended.
 struct TrainingResult {
-  int64_t step = 0;
-  int64_t updates = 0;  ///< of this call
-  double validation_loss = 0;
-  std::optional<double> validation_accuracy{};
-  bool interrupted = false;  ///< a signal came before all was done
+  int64_t step = 0;                             ///< updates of the run, those of earlier calls included
+  int64_t updates = 0;                          ///< of this call
+  double validation_loss = 0;                   ///< of the last evaluation
+  std::optional<double> validation_accuracy{};  ///< of that one, of models that answer
+  bool interrupted = false;                     ///< a signal came before all was done
 };
 
 /// Trains until `schedule.steps` updates are done, or a signal comes: Ctrl-C ends the step, saves and ends the run.

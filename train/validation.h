@@ -5,11 +5,13 @@
 
 namespace reprise::train {
 
+/// The result of an evaluation.
 struct Validation {
+  /// Of models that answer, the share of right answers too.
   Validation(double mean_loss, std::optional<double> share_right = {})
       : loss(mean_loss), accuracy(share_right) {}
 
-  double loss;
+  double loss;                     ///< the mean over the held-out split, or a part of it
   std::optional<double> accuracy;  ///< share of right answers, in [0, 1], of models that answer
 };
 

@@ -13,8 +13,8 @@
 #include "reprise/io/folder.h"
 #include "reprise/io/llm_c.h"
 #include "reprise/io/safetensors.h"
+#include "reprise/train/checkpoint/manifest.h"
 #include "reprise/train/made_folders.h"
-#include "reprise/train/manifest.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps::convert {

@@ -1,7 +1,6 @@
 // A user's program on the training loop: points around three places are told apart. Run again, it goes on for as many steps.
 #include <reprise/reprise.h>
-#include <reprise/train/checkpoint.h>
-#include <reprise/train/trainer.h>
+#include <reprise/train/train.h>
 
 #include <cstdio>
 

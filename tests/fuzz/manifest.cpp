@@ -1,5 +1,5 @@
 // manifest.json of a checkpoint, beside files of known contents.
-#include "reprise/train/manifest.h"
+#include "reprise/train/checkpoint/manifest.h"
 
 #include "reprise/tests/fuzz/fuzz.h"
 

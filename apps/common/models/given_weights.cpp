@@ -8,7 +8,7 @@
 #include "reprise/io/folder.h"
 #include "reprise/io/weights.h"
 #include "reprise/train/checkpoint.h"
-#include "reprise/train/manifest.h"
+#include "reprise/train/checkpoint/manifest.h"
 
 namespace reprise::apps {
 namespace {

@@ -2,7 +2,7 @@
 // labels: end-to-end
 #include "reprise/kernels/cpu/simd.h"
 #include "reprise/tests/apps/gpt/program.h"
-#include "reprise/train/manifest.h"
+#include "reprise/train/checkpoint/manifest.h"
 
 namespace reprise::apps {
 namespace {

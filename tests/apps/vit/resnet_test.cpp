@@ -16,7 +16,7 @@
 #include "reprise/tests/apps/vit/program.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/train/checkpoint.h"
-#include "reprise/train/manifest.h"
+#include "reprise/train/checkpoint/manifest.h"
 
 namespace reprise::apps {
 namespace {

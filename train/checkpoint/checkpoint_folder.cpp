@@ -1,5 +1,5 @@
 // Names, LATEST and rotation.
-#include "reprise/train/checkpoint_folder.h"
+#include "reprise/train/checkpoint/checkpoint_folder.h"
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include "reprise/io/file_calls.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/safetensors.h"
-#include "reprise/train/manifest.h"
+#include "reprise/train/checkpoint/manifest.h"
 
 namespace reprise::train {
 namespace {

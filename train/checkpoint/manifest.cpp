@@ -1,5 +1,5 @@
 // Sizes and checksums of a checkpoint's files.
-#include "reprise/train/manifest.h"
+#include "reprise/train/checkpoint/manifest.h"
 
 #include <algorithm>
 #include <map>

@@ -10,11 +10,14 @@
 
 namespace reprise::train {
 
+/// "checkpoints" in a run folder, which need not be there.
 class CheckpointFolder {
  public:
+  /// Reads and makes nothing.
   explicit CheckpointFolder(const std::string& run_folder) : path_(run_folder + "/checkpoints") {}
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return path_; }  ///< RUN/checkpoints
+  /// Of the checkpoint of a name in it.
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
 
   /// The step in "step-00000012" or "step-00000012-again"; nothing of any other name.
