@@ -1,7 +1,10 @@
-// Writing to the cache and attending to it, sequence by sequence: each has a length of its own.
+// Writing to the cache and attending to it: sequences have lengths of their own, and neighbours of one length go together.
 #include "reprise/nn/kv_cache.h"
 
+#include <algorithm>
+
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops/attention/masked_attention.h"
 
 namespace reprise::nn {
 
@@ -13,7 +16,7 @@ KvCache::KvCache(int64_t layers, int64_t rows, int64_t capacity) : capacity_(cap
 }
 
 Tensor KvCache::attend(int64_t layer, int64_t first_row, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const AttentionOptions& options) {
+                       int64_t window) {
   check(!autograd::grad_mode_enabled(), "KvCache: operations are recorded; use it under NoGrad");
   const int64_t batch = q.size(0), tokens = q.size(2);
   check(first_row >= 0 && first_row + batch <= rows(), "KvCache: rows ", first_row, " to ",
@@ -28,15 +31,24 @@ Tensor KvCache::attend(int64_t layer, int64_t first_row, const Tensor& q, const 
     kept.v = Tensor::empty(shape, v.dtype(), v.device());
   }
   TensorList results;
-  for (int64_t i = 0; i < batch; ++i) {
+  for (int64_t i = 0, next; i < batch; i = next) {
     const int64_t row = first_row + i, before = length(row), end = before + tokens;
     check(end <= capacity_, "KvCache: ", end, " tokens, there is room for ", capacity_);
-    auto seen = [&](const Tensor& x) { return slice(slice(x, 0, row, row + 1), 2, 0, end); };
-    slice(seen(kept.k), 2, before, end).copy_(slice(k, 0, i, i + 1));
-    slice(seen(kept.v), 2, before, end).copy_(slice(v, 0, i, i + 1));
-    results.push_back(attention(slice(q, 0, i, i + 1), seen(kept.k), seen(kept.v), options));
+    for (next = i + 1; next < batch && length(first_row + next) == before;) ++next;
+    auto rows = [&](const Tensor& x) { return slice(x, 0, i, next); };
+    auto held = [&](const Tensor& x, int64_t from) {
+      return slice(slice(x, 0, row, row + next - i), 2, from, end);
+    };
+    held(kept.k, before).copy_(rows(k));
+    held(kept.v, before).copy_(rows(v));
+    // A window hides what lies before from all the new tokens, and from a single one nothing behind.
+    const int64_t seen = window > 0 ? std::max<int64_t>(before + 1 - window, 0) : 0;
+    const Tensor keys = held(kept.k, seen), values = held(kept.v, seen);
+    results.push_back(
+        window > 0 ? masked_attention(rows(q), keys, values, Tensor(), {.causal = true, .window = window})
+                   : attention(rows(q), keys, values));
   }
-  return batch == 1 ? results.front() : concat(results, 0);
+  return results.size() == 1 ? results.front() : concat(results, 0);
 }
 
 void KvCache::advance(int64_t first_row, int64_t rows, int64_t tokens) {

@@ -24,11 +24,12 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, const Multi
       proj(width, width, {.bias = options.bias, .init_stddev = output_stddev(options)}, device),
       rope_(options.rope),
       heads_(heads),
-      attention_{.causal = options.causal, .dropout = options.dropout} {
+      attention_{.causal = options.causal, .window = options.window, .dropout = options.dropout} {
   check(heads >= 1 && width % heads == 0, "MultiHeadAttention: width ", width, " is not a multiple of ",
         heads, " heads");
   check(options.dropout >= 0 && options.dropout < 1, "MultiHeadAttention: dropout must be in [0, 1), got ",
         options.dropout);
+  check(options.window >= 0, "MultiHeadAttention: window must be at least 0, got ", options.window);
   register_module("qkv", qkv);
   if (options.qk_norm) {
     const LayerNormOptions norm{.eps = options.norm_eps, .bias = options.bias};
@@ -53,24 +54,27 @@ TensorList MultiHeadAttention::queries_keys_values(const Tensor& x) {
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const LinearEpilogue& end) {
-  AttentionOptions options = attention_;
+  return (*this)(x, Tensor(), end);
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) {
+  MaskedAttentionOptions options = attention_;
   if (!training()) options.dropout = 0;
-  Tensor y;  // (B, T, width)
-  if (q_norm || rope_) {
-    const TensorList parts = queries_keys_values(x);
-    y = reshape(transpose(attention(parts[0], parts[1], parts[2], options), 1, 2), x.shape());
-  } else {
-    y = packed_attention(qkv(x), heads_, options);
-  }
-  return proj.forward(y, end);
+  const AttentionOptions plain{.causal = options.causal, .dropout = options.dropout};
+  const bool masked = mask.defined() || (options.window > 0 && options.window < x.size(1));
+  if (!masked && !q_norm && !rope_) return proj.forward(packed_attention(qkv(x), heads_, plain), end);
+  const TensorList parts = queries_keys_values(x);
+  const Tensor y = masked ? masked_attention(parts[0], parts[1], parts[2], mask, options)
+                          : attention(parts[0], parts[1], parts[2], plain);
+  return proj.forward(reshape(transpose(y, 1, 2), x.shape()), end);
 }
 
 Tensor MultiHeadAttention::step(const Tensor& x, const LinearEpilogue& end, const KvPlace& place) {
   check(!rope_ && attention_.causal,
         "MultiHeadAttention: step needs causal attention without rotary positions");
   const TensorList parts = queries_keys_values(x);
-  const AttentionOptions options{.causal = true, .scale = attention_.scale};
-  const Tensor y = place.cache.attend(place.layer, place.first_row, parts[0], parts[1], parts[2], options);
+  const Tensor y =
+      place.cache.attend(place.layer, place.first_row, parts[0], parts[1], parts[2], attention_.window);
   return proj.forward(reshape(transpose(y, 1, 2), x.shape()), end);
 }
 
@@ -92,6 +96,7 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOpti
     : norm1(options.norm, width, {.eps = options.norm_eps, .bias = options.bias}, device),
       attn(width, heads,
            {.causal = options.causal,
+            .window = options.window,
             .bias = options.bias,
             .qkv_bias = options.qkv_bias,
             .dropout = options.dropout,
@@ -144,14 +149,20 @@ Tensor TransformerBlock::step(const Tensor& x, const KvPlace& place) {
   return joined(x, [&](const Tensor& y, const LinearEpilogue& end) { return attn.step(y, end, place); });
 }
 
-Tensor TransformerBlock::forward(const Tensor& x) {
+Tensor TransformerBlock::operator()(const Tensor& x, const Tensor& mask) {
+  check(!is_changed(), "TransformerBlock: a block with hooks, or replaced, takes no mask");
+  return forward(x, mask);
+}
+
+Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) {
   if (!(drops_ && training()))
-    return joined(x, [&](const Tensor& y, const LinearEpilogue& end) { return attn(y, end); });
+    return joined(x, [&](const Tensor& y, const LinearEpilogue& end) { return attn(y, mask, end); });
   auto branch = [&](const Tensor& y, std::optional<LayerScale>& scale) {
     Tensor dropped = dropout_(y);
     return drop_path_(scale ? (*scale)(dropped) : dropped);
   };
-  auto [middle, normed] = norm2.add(x, branch(attn(norm1.forward(x, for_product(x))), ls1), for_product(x));
+  const Tensor attended = attn(norm1.forward(x, for_product(x)), mask);
+  auto [middle, normed] = norm2.add(x, branch(attended, ls1), for_product(x));
   return middle + branch(mlp(normed), ls2);
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "reprise/autograd/ops/attention/masked_attention.h"
 #include "reprise/nn/kv_cache.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
@@ -12,12 +13,13 @@ namespace reprise::nn {
 
 /// What a MultiHeadAttention is made with. The defaults are GPT-2's, but for dropout and initial values.
 struct MultiHeadAttentionOptions {
-  bool causal = true;                 ///< each token sees itself and those before it; if not, all
-  bool bias = true;                   ///< of the linear layers, and of the LayerNorms of qk_norm
-  bool qkv_bias = true;               ///< of the packed projection, where there is bias at all
-  double dropout = 0;                 ///< of the attention probabilities
-  double init_stddev = 0;             ///< of the linear layers; 0: PyTorch's default
-  double output_stddev = 0;           ///< of the one that writes to the residual stream; 0: as init_stddev
+  bool causal = true;        ///< each token sees itself and those before it; if not, all
+  int64_t window = 0;        ///< tokens see those fewer than this apart alone: masked_attention; 0: all
+  bool bias = true;          ///< of the linear layers, and of the LayerNorms of qk_norm
+  bool qkv_bias = true;      ///< of the packed projection, where there is bias at all
+  double dropout = 0;        ///< of the attention probabilities
+  double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
+  double output_stddev = 0;  ///< of the one that writes to the residual stream; 0: as init_stddev
   std::optional<NormKind> qk_norm{};  ///< norms the channels of each head of q and k (Dehghani et al. 2023)
   double norm_eps = 1e-5;             ///< of qk_norm
   std::shared_ptr<Rope> rope{};       ///< turns q and k, behind qk_norm
@@ -32,6 +34,11 @@ class MultiHeadAttention : public Module {
                      Device device = {});
   /// attention(x), and what `end` says of its last product: a residual, scales.
   Tensor operator()(const Tensor& x, const LinearEpilogue& end = {});
+  /// The same under a mask as of `masked_attention`: (T, T), or what broadcasts to (B, heads, T, T), such as (B, 1, 1, T) for
+  /// padding; true where the token of the row sees that of the column, or numbers that are added to scores. `causal` and
+  /// `window` hold besides. A window without a mask keeps no matrix; beside a mask it makes one of T x T, or of the mask's size, in
+  /// each pass. An undefined mask is none.
+  Tensor operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end = {});
 
   /// The same of tokens x that follow those in a cache, which keeps them; without dropout. Error if not causal, or with
   /// rotary positions, which are those of a whole grid.
@@ -48,7 +55,7 @@ class MultiHeadAttention : public Module {
  private:
   std::shared_ptr<Rope> rope_;
   int64_t heads_;
-  AttentionOptions attention_;
+  MaskedAttentionOptions attention_;
 };
 
 /// What an Mlp is made with.
@@ -78,6 +85,7 @@ class Mlp : public Module {
 struct BlockOptions {
   int64_t hidden = 0;               ///< of the MLP; 0: 4 * width
   bool causal = true;               ///< each token sees itself and those before it; if not, all
+  int64_t window = 0;               ///< tokens see those fewer than this apart alone; 0: all
   bool bias = true;                 ///< of the linear layers and LayerNorms
   bool qkv_bias = true;             ///< of the projection to q, k and v, where there is bias at all
   double dropout = 0;               ///< after each half, and of the attention probabilities
@@ -99,7 +107,14 @@ class TransformerBlock : public Layer {
   /// For tokens (B, T, width). Error unless width is a multiple of heads, dropout and drop_path are in [0, 1), and
   /// hidden, layer_scale and both stddevs are at least 0.
   TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options = {}, Device device = {});
-  Tensor forward(const Tensor& x) override;
+  using Layer::operator();
+  /// block(x) under a mask, as MultiHeadAttention takes one. In a checkpoint give the mask as an input:
+  /// `rp::checkpoint([&](const rp::TensorList& in) { return rp::TensorList{block(in[0], in[1])}; }, {x, mask})`. Error of a block with
+  /// hooks or replaced, which take x alone.
+  Tensor operator()(const Tensor& x, const Tensor& mask);
+  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  /// The same without a look at hooks.
+  Tensor forward(const Tensor& x, const Tensor& mask);
   /// The same of tokens x that follow those in a cache. Error in training mode, and of a block with hooks or replaced.
   Tensor step(const Tensor& x, const KvPlace& place);
 

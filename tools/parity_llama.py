@@ -3,9 +3,10 @@
 
     parity_llama.py [--out tests/golden]
 
-Four small models in f32: "llama." is LlamaForCausalLM, two heads of queries for one of keys and values, with a head of its own;
+Small models in f32: "llama." is LlamaForCausalLM, two heads of queries for one of keys and values, with a head of its own;
 "qwen2." is Qwen2ForCausalLM, with biases on queries, keys and values and a tied head; "llama3." and "linear." have scaled rotary
-positions, of which "llama3." has fast, slow and middling ones. For each the weights by transformers'
+positions, of which "llama3." has fast, slow and middling ones; "yarn." has them by YaRN; "qwen3." is Qwen3ForCausalLM, with heads
+wider than their part of the width and norms of queries and keys; "mistral." is MistralForCausalLM, with a window of 5 tokens. For each the weights by transformers'
 names, tokens, targets, logits, the loss and every gradient ("grad."). Run it with the Python that tools/setup_peers.sh makes.
 """
 import argparse
@@ -14,13 +15,15 @@ from pathlib import Path
 import torch
 import transformers
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+                          Qwen3Config, Qwen3ForCausalLM)
 
 SHAPE = {"vocab_size": 61, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 24, "rms_norm_eps": 1e-5, "attn_implementation": "eager"}
 WIDE = SHAPE | {"num_attention_heads": 2, "num_key_value_heads": 1}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 64}
+YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "beta_slow": 0.5, "original_max_position_embeddings": 32}
 MODELS = {
     "llama3.": lambda: LlamaForCausalLM(LlamaConfig(**WIDE, rope_theta=500.0, rope_scaling=dict(LLAMA3),
                                                     tie_word_embeddings=False)),
@@ -29,6 +32,11 @@ MODELS = {
     "llama.": lambda: LlamaForCausalLM(LlamaConfig(**SHAPE, rope_theta=10000.0, tie_word_embeddings=False)),
     "qwen2.": lambda: Qwen2ForCausalLM(Qwen2Config(**SHAPE, rope_theta=500000.0, tie_word_embeddings=True,
                                                    use_sliding_window=False)),
+    "yarn.": lambda: LlamaForCausalLM(LlamaConfig(**WIDE, rope_theta=500.0, rope_scaling=dict(YARN),
+                                                  tie_word_embeddings=False)),
+    "qwen3.": lambda: Qwen3ForCausalLM(Qwen3Config(**SHAPE, head_dim=8, rope_theta=10000.0, tie_word_embeddings=True)),
+    "mistral.": lambda: MistralForCausalLM(MistralConfig(**SHAPE, rope_theta=10000.0, tie_word_embeddings=False,
+                                                         sliding_window=5)),
 }
 
 

@@ -192,21 +192,41 @@ std::string config_of(const nn::GptOptions& o, DType dtype) {
 }
 
 std::string scaling_of(const nn::RopeScaling& s) {
+  using Kind = nn::RopeScaling::Kind;
   Object scaling;
-  const bool is_linear = s.kind == nn::RopeScaling::Kind::linear;
-  scaling.add("rope_type", is_linear ? "\"linear\"" : "\"llama3\"").add("factor", s.factor);
-  if (!is_linear)
-    scaling.add("low_freq_factor", s.low_freq_factor)
-        .add("high_freq_factor", s.high_freq_factor)
-        .add("original_max_position_embeddings", s.original_context);
+  const char* type = s.kind == Kind::linear ? "linear" : s.kind == Kind::llama3 ? "llama3" : "yarn";
+  scaling.add("rope_type", json_quote(type)).add("factor", s.factor);
+  if (s.kind == Kind::llama3)
+    scaling.add("low_freq_factor", s.low_freq_factor).add("high_freq_factor", s.high_freq_factor);
+  if (s.kind == Kind::yarn)
+    scaling.add("beta_fast", s.beta_fast)
+        .add("beta_slow", s.beta_slow)
+        .add("attention_factor", cosine_scale(s))
+        .add("truncate", s.truncate);
+  if (s.kind != Kind::linear) scaling.add("original_max_position_embeddings", s.original_context);
   return scaling.str();
 }
 
-// Qwen 2 is a Llama with biases of queries, keys and values.
+struct LlamaKind {
+  const char *architecture, *model_type;
+};
+
+// Qwen 2 has biases of queries, keys and values, Qwen 3 norms of queries and keys, Mistral a window.
+LlamaKind kind_of_llama(const nn::LlamaOptions& o) {
+  check(!(o.qk_norm && o.qkv_bias),
+        "--to hf: no model there has norms of queries and keys, and biases of these and "
+        "of values, but not of the projection behind attention");
+  if (o.qk_norm) return {"Qwen3ForCausalLM", "qwen3"};
+  if (o.qkv_bias) return {"Qwen2ForCausalLM", "qwen2"};
+  if (o.window > 0) return {"MistralForCausalLM", "mistral"};
+  return {"LlamaForCausalLM", "llama"};
+}
+
 std::string config_of(const nn::LlamaOptions& o, DType dtype) {
+  const LlamaKind kind = kind_of_llama(o);
   Object config;
-  config.add("architectures", o.qkv_bias ? "[\"Qwen2ForCausalLM\"]" : "[\"LlamaForCausalLM\"]")
-      .add("model_type", o.qkv_bias ? "\"qwen2\"" : "\"llama\"")
+  config.add("architectures", "[" + json_quote(kind.architecture) + "]")
+      .add("model_type", json_quote(kind.model_type))
       .add("dtype", torch_name(dtype))
       .add("vocab_size", o.vocab_size)
       .add("max_position_embeddings", o.context)
@@ -215,12 +235,20 @@ std::string config_of(const nn::LlamaOptions& o, DType dtype) {
       .add("num_hidden_layers", o.layers)
       .add("num_attention_heads", o.heads)
       .add("num_key_value_heads", o.kv_heads)
+      .add("head_dim", o.head_dim > 0 ? o.head_dim : o.width / o.heads)
       .add("hidden_act", "\"silu\"")
       .add("rms_norm_eps", o.norm_eps)
       .add("rope_theta", o.rope_theta)
       .add("tie_word_embeddings", o.tied);
   if (o.rope_scaling.kind != nn::RopeScaling::Kind::none)
     config.add("rope_scaling", scaling_of(o.rope_scaling));
+  if (o.window > 0) config.add("sliding_window", o.window);
+  if (o.window > 0 && (o.qk_norm || o.qkv_bias)) {
+    const std::vector<std::string> types(size_t(o.layers), "sliding_attention");
+    config.add("use_sliding_window", true)
+        .add("max_window_layers", int64_t(0))
+        .add("layer_types", array_of(types));
+  }
   return config.add("bos_token_id", "null").add("eos_token_id", "null").str() + "\n";
 }
 

@@ -46,11 +46,20 @@ void check_described(const LanguageModelOptions& described, const nn::NamedTenso
       layers += name.starts_with(names.block) && name.ends_with(names.in_block);
     expect("vocabulary and width", shape_of(names.tokens), {o.vocab_size, o.width});
     expect("layers", {layers}, {o.layers});
-    check(o.heads > 0 && o.width % o.heads == 0, "its description of the model has ", o.heads,
-          " heads for a width of ", o.width);
+    check(o.heads > 0, "its description of the model has ", o.heads, " heads");
+  };
+  auto check_divides = [](const auto& o) {
+    check(o.width % o.heads == 0, "its description of the model has ", o.heads, " heads for a width of ",
+          o.width);
   };
   if (const auto* llama = std::get_if<nn::LlamaOptions>(&described)) {
     check_sizes(*llama, llama_names);
+    if (llama->head_dim > 0) {
+      const Shape queries = shape_of("model.layers.0.self_attn.q_proj.weight");
+      expect("channels of a head", {queries.empty() ? 0 : queries[0] / llama->heads}, {llama->head_dim});
+    } else {
+      check_divides(*llama);
+    }
     if (llama->hidden > 0)
       expect("hidden and width", shape_of("model.layers.0.mlp.gate_proj.weight"),
              {llama->hidden, llama->width});
@@ -58,6 +67,7 @@ void check_described(const LanguageModelOptions& described, const nn::NamedTenso
   }
   const auto& gpt = std::get<nn::GptOptions>(described);
   check_sizes(gpt, gpt_names);
+  check_divides(gpt);
   expect("context and width", shape_of("wpe.weight"), {gpt.context, gpt.width});
 }
 

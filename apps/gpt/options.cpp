@@ -86,17 +86,26 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
       ->transform(whole_from(0));
   llama->add_option("--hidden", l.hidden, "Width inside SwiGLU (0: 8/3 of --width)")
       ->transform(whole_from(0));
+  llama->add_option("--head-dim", l.head_dim, "Channels of a head, an even number (0: --width / --heads)")
+      ->transform(whole_from(0));
+  llama
+      ->add_option(
+          "--window", l.window,
+          "Tokens that a token sees, itself among them, in all blocks, as Mistral (0: all before it)")
+      ->transform(whole_from(0));
   llama
       ->add_option("--rope-theta", l.rope_theta, "Of rotary positions: the slowest turn is 1/theta per token")
       ->check(number_above_0());
   llama
       ->add_option("--rope-scaling", c.rope_scaling,
-                   "Of turns, for a long context: none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT,\n"
-                   "as config.json's rope_scaling has them")
+                   "Of turns, for a long context: none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:CONTEXT or\n"
+                   "yarn:FACTOR:FAST:SLOW:CONTEXT, as config.json's rope_scaling has them")
       ->check(not_empty());
   llama->add_option("--norm-eps", l.norm_eps, "Added to mean squares in RMSNorm")->check(number_above_0());
   llama->add_flag("--tied,!--no-tied", l.tied, "The head is the table of tokens")->default_str("false");
   llama->add_flag("--qkv-bias,!--no-qkv-bias", l.qkv_bias, "Biases of queries, keys and values (Qwen 2)")
+      ->default_str("false");
+  llama->add_flag("--qk-norm,!--no-qk-norm", l.qk_norm, "RMSNorm of each head of queries and keys (Qwen 3)")
       ->default_str("false");
 }
 
@@ -164,11 +173,14 @@ std::map<std::string, std::string> own_sizes(const nn::LlamaOptions& o) {
   return {{"model", "llama"},
           {"kv-heads", std::to_string(o.kv_heads)},
           {"hidden", std::to_string(o.hidden)},
+          {"head-dim", std::to_string(o.head_dim)},
+          {"window", std::to_string(o.window)},
           {"rope-theta", shortest(o.rope_theta)},
           {"rope-scaling", to_string(o.rope_scaling)},
           {"norm-eps", shortest(o.norm_eps)},
           {"tied", o.tied ? "true" : "false"},
-          {"qkv-bias", o.qkv_bias ? "true" : "false"}};
+          {"qkv-bias", o.qkv_bias ? "true" : "false"},
+          {"qk-norm", o.qk_norm ? "true" : "false"}};
 }
 
 // What nothing else says is as the weights to start from have it.

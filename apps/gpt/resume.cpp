@@ -11,9 +11,9 @@ namespace {
 
 // What the weights and the optimizer's state are made for.
 const std::set<std::string> fixed_options = {
-    "--model",    "--layers", "--heads",      "--width",        "--context",  "--bias",
-    "--kv-heads", "--hidden", "--rope-theta", "--rope-scaling", "--norm-eps", "--tied",
-    "--qkv-bias", "--vocab",  "--merges",     "--vocab-size",   "--init-from"};
+    "--model",  "--layers",     "--heads",        "--width",    "--context",    "--bias",     "--kv-heads",
+    "--hidden", "--rope-theta", "--rope-scaling", "--norm-eps", "--tied",       "--qkv-bias", "--head-dim",
+    "--window", "--qk-norm",    "--vocab",        "--merges",   "--vocab-size", "--init-from"};
 
 }  // namespace
 

@@ -31,11 +31,14 @@ namespace {
 void tell(const std::string& text) { train::warn("warning: {}\n", text); }
 
 void check_numbers(const TrainCommand& c) {
-  check(c.gpt.width % c.gpt.heads == 0, "--width ", c.gpt.width, " is not a multiple of --heads ",
-        c.gpt.heads);
-  const bool is_llama = c.model == "llama";
-  check(!is_llama || c.gpt.width % (2 * c.gpt.heads) == 0, "--width ", c.gpt.width, " gives each of --heads ",
-        c.gpt.heads, " an odd number of channels; rotary positions turn pairs of them");
+  const bool is_llama = c.model == "llama", has_head_dim = is_llama && c.llama.head_dim > 0;
+  check(has_head_dim || c.gpt.width % c.gpt.heads == 0, "--width ", c.gpt.width,
+        " is not a multiple of --heads ", c.gpt.heads);
+  check(c.llama.head_dim % 2 == 0, "--head-dim ", c.llama.head_dim,
+        ": an odd number of channels; rotary positions turn pairs of them");
+  check(!is_llama || has_head_dim || c.gpt.width % (2 * c.gpt.heads) == 0, "--width ", c.gpt.width,
+        " gives each of --heads ", c.gpt.heads,
+        " an odd number of channels; rotary positions turn pairs of them");
   check(!is_llama || c.llama.kv_heads == 0 || c.gpt.heads % c.llama.kv_heads == 0, "--heads ", c.gpt.heads,
         " is not a multiple of --kv-heads ", c.llama.kv_heads);
   check_sampling(c.generate.sampling);

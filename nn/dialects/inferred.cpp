@@ -119,19 +119,28 @@ LlamaOptions llama_options_of(const ShapeOf& shape_of, int64_t layers) {
   const std::string block = "model.layers.0.", keys = block + "self_attn.k_proj.weight";
   const Shape tokens = known(shape_of, "model.embed_tokens.weight", 2), key = known(shape_of, keys, 2);
   const std::string gate = block + "mlp.gate_proj.weight";
-  const int64_t width = tokens[1], head_dim = std::gcd(width, key[0]), hidden = known(shape_of, gate, 2)[0];
+  const std::string queries = block + "self_attn.q_proj.weight", norm = block + "self_attn.q_norm.weight";
+  const int64_t width = tokens[1], hidden = known(shape_of, gate, 2)[0],
+                query = known(shape_of, queries, 2)[0];
+  const bool qk_norm = shape_of(norm).has_value();
+  const int64_t head_dim = qk_norm ? known(shape_of, norm, 1)[0] : std::gcd(query, key[0]);
   check_block(shape_of, gate, {hidden, width});
-  check_block(shape_of, block + "self_attn.q_proj.weight", {width, width});
-  check(key[1] == width && head_dim > 0 && head_dim % 2 == 0, "shape of ", keys, ": ", key,
-        ", wanted heads of an even number of channels for a width of ", width);
+  check_block(shape_of, queries, {query, width});
+  check_block(shape_of, block + "self_attn.o_proj.weight", {width, query});
+  check(
+      key[1] == width && head_dim > 0 && head_dim % 2 == 0 && query % head_dim == 0 && key[0] % head_dim == 0,
+      "shape of ", keys, ": ", key, ", wanted heads of an even number of channels, as those of ", queries,
+      " (", query, ", ", width, ")", qk_norm ? " and " + norm : "");
   return {.vocab_size = tokens[0],
           .layers = layers,
-          .heads = width / head_dim,
+          .heads = query / head_dim,
           .kv_heads = key[0] / head_dim,
           .width = width,
           .hidden = hidden,
+          .head_dim = query == width ? 0 : head_dim,
           .tied = !shape_of("lm_head.weight"),
-          .qkv_bias = shape_of(block + "self_attn.q_proj.bias").has_value()};
+          .qkv_bias = shape_of(block + "self_attn.q_proj.bias").has_value(),
+          .qk_norm = qk_norm};
 }
 
 ResNetOptions resnet_options_of(const ShapeOf& shape_of) {

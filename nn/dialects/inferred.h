@@ -25,7 +25,8 @@ GptOptions gpt_options_of(const ShapeOf& shape_of, int64_t layers);
 ResNetOptions resnet_options_of(const ShapeOf& shape_of);
 UNetOptions unet_options_of(const ShapeOf& shape_of);
 /// @}
-/// Beside heads, the context and rope_theta too are told by no shape. Heads are as wide as those of keys and values can be at most.
+/// Beside heads, the context, rope_theta and the window too are told by no shape. Heads are as wide as
+/// qk_norm says; without it, as those of queries and keys can be at most.
 LlamaOptions llama_options_of(const ShapeOf& shape_of, int64_t layers);
 
 /// Names and shapes of a state dict, in its order.

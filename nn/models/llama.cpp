@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "reprise/autograd/ops/attention/masked_attention.h"
 #include "reprise/autograd/ops/attention/rotary.h"
 #include "reprise/core/no_compute.h"
 #include "reprise/nn/cache_positions.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr double init_stddev = 0.02;
 constexpr int64_t most_positions = int64_t(1) << 24;
+constexpr int64_t widest_head = 1 << 16;
 
 int64_t kv_heads_of(const LlamaOptions& options) {
   return options.kv_heads > 0 ? options.kv_heads : options.heads;
@@ -18,20 +20,28 @@ int64_t kv_heads_of(const LlamaOptions& options) {
 int64_t hidden_of(const LlamaOptions& options) {
   return options.hidden > 0 ? options.hidden : (options.width * 8 / 3 + 63) / 64 * 64;
 }
-int64_t head_dim_of(const LlamaOptions& options) { return options.width / options.heads; }
+int64_t head_dim_of(const LlamaOptions& options) {
+  return options.head_dim > 0 ? options.head_dim : options.width / options.heads;
+}
 
 const LlamaOptions& checked(const LlamaOptions& o) {
   check(o.layers >= 1 && o.context >= 1, "Llama: needs at least one layer and position, got ", o.layers,
         " and ", o.context);
   check(o.context <= most_positions, "Llama: a context of ", o.context, "; at most ", most_positions,
         " positions have their turns in a table");
-  check(o.heads >= 1 && o.width >= 1 && o.width % (2 * o.heads) == 0, "Llama: a width of ", o.width,
-        " does not give each of ", o.heads, " heads an even number of channels");
+  check(o.head_dim >= 0 && o.head_dim % 2 == 0 && o.head_dim <= widest_head, "Llama: a head_dim of ",
+        o.head_dim, ", wanted an even number of at most ", widest_head);
+  check(o.heads >= 1 && o.width >= 1 && (o.head_dim > 0 || o.width % (2 * o.heads) == 0),
+        "Llama: a width of ", o.width, " does not give each of ", o.heads,
+        " heads an even number of channels");
   check(o.kv_heads >= 0 && o.heads % kv_heads_of(o) == 0, "Llama: ", o.heads, " heads cannot share ",
         o.kv_heads, " of keys and values");
   check(o.hidden >= 0, "Llama: hidden must be at least 0, got ", o.hidden);
   check(o.rope_theta > 0, "Llama: rope_theta must be above 0, got ", o.rope_theta);
   check_rope_scaling("Llama", o.rope_scaling);
+  check(o.rope_scaling.kind != RopeScaling::Kind::yarn || o.rope_theta > 1,
+        "Llama: rope_scaling: yarn needs a rope_theta above 1, got ", o.rope_theta);
+  check(o.window >= 0, "Llama: window must be at least 0, got ", o.window);
   return o;
 }
 
@@ -44,16 +54,15 @@ Tensor heads_of(const Tensor& x, int64_t heads) {
 
 RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, const RopeScaling& scaling,
                            Device device) {
-  const int64_t half = head_dim / 2;
-  std::vector<double> turns;
-  for (int64_t i = 0; i < half; ++i)
-    turns.push_back(scaled_turn(std::pow(theta, -2.0 * double(i) / double(head_dim)), scaling));
-  const Tensor of_cos = Tensor::empty({positions, half}), of_sin = Tensor::empty({positions, half});
+  const std::vector<double> turns = turns_of(head_dim, theta, scaling);
+  const double scale = cosine_scale(scaling);
+  const Shape shape{positions, int64_t(turns.size())};
+  const Tensor of_cos = Tensor::empty(shape), of_sin = Tensor::empty(shape);
   auto *cos_of = of_cos.data<float>(), *sin_of = of_sin.data<float>();
   for (int64_t p = 0; p < positions && !NoCompute::is_on(); ++p)
     for (const double turn : turns) {
-      *cos_of++ = float(std::cos(double(p) * turn));
-      *sin_of++ = float(std::sin(double(p) * turn));
+      *cos_of++ = float(scale * std::cos(double(p) * turn));
+      *sin_of++ = float(scale * std::sin(double(p) * turn));
     }
   cosines = register_constant("cosines", of_cos.to(device));
   sines = register_constant("sines", of_sin.to(device));
@@ -61,23 +70,29 @@ RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, co
 
 LlamaBlock::LlamaBlock(const LlamaOptions& o, std::shared_ptr<RotaryTables> tables, Device device)
     : input_layernorm(o.width, {.eps = o.norm_eps}, device),
-      q_proj(o.width, o.width, {.bias = o.qkv_bias, .init_stddev = init_stddev}, device),
+      q_proj(o.width, o.heads * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = init_stddev}, device),
       k_proj(o.width, kv_heads_of(o) * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = init_stddev},
              device),
       v_proj(o.width, kv_heads_of(o) * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = init_stddev},
              device),
-      o_proj(o.width, o.width, {.bias = false, .init_stddev = init_stddev}, device),
+      o_proj(o.heads * head_dim_of(o), o.width, {.bias = false, .init_stddev = init_stddev}, device),
       post_attention_layernorm(o.width, {.eps = o.norm_eps}, device),
       gate_proj(o.width, hidden_of(o), {.bias = false, .init_stddev = init_stddev}, device),
       up_proj(o.width, hidden_of(o), {.bias = false, .init_stddev = init_stddev}, device),
       down_proj(hidden_of(o), o.width, {.bias = false, .init_stddev = init_stddev}, device),
       tables_(std::move(tables)),
       heads_(o.heads),
-      kv_heads_(kv_heads_of(o)) {
+      kv_heads_(kv_heads_of(o)),
+      window_(o.window) {
   register_module("input_layernorm", input_layernorm);
   register_module("self_attn.q_proj", q_proj);
   register_module("self_attn.k_proj", k_proj);
   register_module("self_attn.v_proj", v_proj);
+  if (o.qk_norm) {
+    const RmsNormOptions norm{.eps = o.norm_eps};
+    register_module("self_attn.q_norm", q_norm.emplace(head_dim_of(o), norm, device));
+    register_module("self_attn.k_norm", k_norm.emplace(head_dim_of(o), norm, device));
+  }
   register_module("self_attn.o_proj", o_proj);
   register_module("post_attention_layernorm", post_attention_layernorm);
   register_module("mlp.gate_proj", gate_proj);
@@ -89,10 +104,14 @@ LlamaBlock::LlamaBlock(const LlamaOptions& o, std::shared_ptr<RotaryTables> tabl
 template <class Attend>
 Tensor LlamaBlock::joined(const Tensor& x, const Tensor& cosines, const Tensor& sines, Attend&& attend) {
   const Tensor normed = input_layernorm.forward(x, for_product(x));
-  const Tensor q = rotary(heads_of(q_proj(normed), heads_), cosines, sines),
-               k = rotary(heads_of(k_proj(normed), kv_heads_), cosines, sines),
+  auto turned = [&](const Tensor& y, std::optional<RmsNorm>& norm) {  // (B, heads, T, D)
+    return rotary(norm ? (*norm)(y) : y, cosines, sines);
+  };
+  const Tensor q = turned(heads_of(q_proj(normed), heads_), q_norm),
+               k = turned(heads_of(k_proj(normed), kv_heads_), k_norm),
                v = heads_of(v_proj(normed), kv_heads_);
-  const Tensor seen = reshape(transpose(attend(q, k, v), 1, 2), x.shape());
+  const Tensor joined_heads = transpose(attend(q, k, v), 1, 2);  // (B, T, heads, D)
+  const Tensor seen = reshape(joined_heads, {x.size(0), x.size(1), q.size(1) * q.size(3)});
   const Tensor middle = o_proj.forward(seen, {.residual = x});
   const Tensor y = post_attention_layernorm.forward(middle, for_product(middle));
   return down_proj.forward(swiglu(gate_proj(y), up_proj(y)), {.residual = middle});
@@ -102,14 +121,17 @@ Tensor LlamaBlock::forward(const Tensor& x) {
   const int64_t length = x.size(1);
   auto first = [&](const Tensor& table) { return slice(table, 0, 0, length); };
   return joined(x, first(tables_->cosines), first(tables_->sines),
-                [](const Tensor& q, const Tensor& k, const Tensor& v) { return attention(q, k, v); });
+                [this](const Tensor& q, const Tensor& k, const Tensor& v) {
+                  if (window_ == 0) return attention(q, k, v);
+                  return masked_attention(q, k, v, Tensor(), {.causal = true, .window = window_});
+                });
 }
 
 Tensor LlamaBlock::step(const Tensor& x, const LlamaPlace& place) {
   check(!is_changed(), "LlamaBlock: a block with hooks has no step by a cache: generate without one");
   const KvPlace& kept = place.kept;
   return joined(x, place.cosines, place.sines, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-    return kept.cache.attend(kept.layer, kept.first_row, q, k, v, {});
+    return kept.cache.attend(kept.layer, kept.first_row, q, k, v, window_);
   });
 }
 

@@ -1,5 +1,5 @@
 // Llama: decoders with rotary positions, RMSNorm, grouped-query attention and SwiGLU (Touvron et al. 2023; Ainslie et al. 2023),
-// as Llama 2 and 3, Mistral without its window, TinyLlama, SmolLM and Qwen 2 are.
+// as Llama 2 and 3, Mistral, TinyLlama, SmolLM, Qwen 2 and Qwen 3 are.
 #pragma once
 
 #include <memory>
@@ -22,15 +22,20 @@ struct LlamaOptions {
   int64_t kv_heads = 0;
   int64_t width = 768;         ///< hidden_size
   int64_t hidden = 0;          ///< intermediate_size, of SwiGLU; 0: 8/3 width, up to the next multiple of 64
+  int64_t head_dim = 0;        ///< head_dim: channels of a head, an even number; 0: width / heads
   double norm_eps = 1e-5;      ///< rms_norm_eps
   double rope_theta = 10000;   ///< the slowest turn is theta^-1 per token (nearly)
   RopeScaling rope_scaling{};  ///< of turns, for a long context
   bool tied = false;           ///< tie_word_embeddings: the head is the token table
   bool qkv_bias = false;       ///< attention_bias of Qwen 2: on queries, keys and values
+  bool qk_norm = false;  ///< of Qwen 3: RMSNorm over each head of queries and of keys, before they are turned
+  /// sliding_window: a token sees itself and the window - 1 before it, in all layers; 0: all before it. Costs what a window of
+  /// `masked_attention` does.
+  int64_t window = 0;
   RecomputeStrategy recompute{};  ///< of the layers at first; later `model.layers.set_recompute`
 };
 
-/// cos and sin of the angle p theta^(-2 i / head_dim) of each position p, or as it is scaled, which blocks share. Neither trained
+/// cos and sin of the angle p theta^(-2 i / head_dim) of each position p, or as they are scaled, which blocks share. Neither trained
 /// nor saved.
 class RotaryTables : public Module {
  public:
@@ -55,7 +60,7 @@ struct LlamaPlace {
 /// x + attention(norm(x)), then x + down(silu(gate(norm(x))) up(norm(x))). Names are Hugging Face's.
 class LlamaBlock : public Layer {
  public:
-  /// Normal weights of deviation 0.02. `tables`: of head_dim = width / heads. The options are not checked here but by
+  /// Normal weights of deviation 0.02. `tables`: of the head's channels. The options are not checked here but by
   /// Llama.
   LlamaBlock(const LlamaOptions& options, std::shared_ptr<RotaryTables> tables, Device device = {});
   Tensor forward(const Tensor& x) override;  ///< (B, T, width), from position 0 on
@@ -63,10 +68,12 @@ class LlamaBlock : public Layer {
   Tensor step(const Tensor& x, const LlamaPlace& place);
 
   RmsNorm input_layernorm;           ///< before the attention
-  Linear q_proj;                     ///< to the queries, (width, width)
+  Linear q_proj;                     ///< to the queries, (heads head_dim, width)
   Linear k_proj;                     ///< to the keys, (kv_heads head_dim, width)
   Linear v_proj;                     ///< to the values, as large
-  Linear o_proj;                     ///< of the heads' results, (width, width), without bias
+  std::optional<RmsNorm> q_norm;     ///< of each head of queries, (head_dim); none without qk_norm
+  std::optional<RmsNorm> k_norm;     ///< of each head of keys, (head_dim)
+  Linear o_proj;                     ///< of the heads' results, (width, heads head_dim), without bias
   RmsNorm post_attention_layernorm;  ///< before SwiGLU
   Linear gate_proj;                  ///< (hidden, width), without bias: what goes through silu
   Linear up_proj;                    ///< (hidden, width), without bias: what that is multiplied by
@@ -78,7 +85,7 @@ class LlamaBlock : public Layer {
   Tensor joined(const Tensor& x, const Tensor& cosines, const Tensor& sines, Attend&& attend);
 
   std::shared_ptr<RotaryTables> tables_;
-  int64_t heads_, kv_heads_;
+  int64_t heads_, kv_heads_, window_;
 };
 
 /// A decoder: tokens i64 (B, T) -> logits (B, T, vocab_size), at each position those of the token after it.
@@ -87,8 +94,8 @@ class LlamaBlock : public Layer {
 ///   rp::nn::Llama model({.vocab_size = 256, .layers = 4, .heads = 4, .kv_heads = 2, .width = 128});
 class Llama : public Module {
  public:
-  /// Normal weights of deviation 0.02, as transformers. Error unless heads divide the width into even parts, and kv_heads divide
-  /// the heads.
+  /// Normal weights of deviation 0.02, as transformers. Error unless a head has an even number of channels, heads
+  /// divide the width where head_dim does not say how many, and kv_heads divide the heads.
   explicit Llama(const LlamaOptions& options, Device device = {});
 
   Tensor operator()(const Tensor& tokens);   ///< i64 (B, T), T <= context -> logits (B, T, vocab_size)

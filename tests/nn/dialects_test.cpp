@@ -178,6 +178,27 @@ TEST(Dialect, LlamaIsReadByItsShapes) {
   }
 }
 
+// Norms of queries say how wide a head is; without them a head is as wide as it can be: 12 channels for 4 x 6 of queries, 2 x 6 of keys.
+TEST(Dialect, HeadsOfALlamaNeedNotFillItsWidth) {
+  for (const bool qk_norm : {true, false}) {
+    const LlamaOptions options{.vocab_size = 11,
+                               .layers = 2,
+                               .heads = 4,
+                               .kv_heads = 2,
+                               .width = 16,
+                               .hidden = 40,
+                               .head_dim = 6,
+                               .qk_norm = qk_norm};
+    const NamedTensors state = state_of_random(Llama(options));
+    const ModelWeights read = read_dialect(state);
+    expect_same(read.tensors, state);
+    const auto& o = std::get<LlamaOptions>(read.options);
+    EXPECT_EQ(std::vector({o.width, o.heads, o.kv_heads, o.head_dim}),
+              (qk_norm ? std::vector<int64_t>{16, 4, 2, 6} : std::vector<int64_t>{16, 2, 1, 12}));
+    EXPECT_EQ(o.qk_norm, qk_norm);
+  }
+}
+
 TEST(Dialect, LlamaOfOtherShapesIsRefused) {
   const NamedTensors state =
       state_of_random(Llama({.vocab_size = 11, .layers = 2, .heads = 2, .width = 24, .hidden = 40}));
@@ -188,7 +209,9 @@ TEST(Dialect, LlamaOfOtherShapesIsRefused) {
   };
   const std::string block = "model.layers.0.";
   for (const auto& [name, shape, message] :
-       {std::tuple{block + "self_attn.q_proj.weight", Shape{48, 24}, "(48, 24), wanted (24, 24)"},
+       {std::tuple{block + "self_attn.q_proj.weight", Shape{48, 24},
+                   "o_proj.weight: (24, 24), wanted (24, 48)"},
+        {block + "self_attn.q_proj.weight", Shape{1 << 30, 24}, "wanted (24, 1073741824)"},
         {block + "self_attn.k_proj.weight", Shape{24, 23}, "wanted heads of an even number of channels"},
         {block + "self_attn.k_proj.weight", Shape{9, 24}, "wanted heads of an even number of channels"},
         {block + "mlp.gate_proj.weight", Shape{1 << 30, 1}, "wanted (1073741824, 24)"},

@@ -1,6 +1,7 @@
 #include "reprise/apps/common/models/given_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "reprise/apps/common/models/language_description.h"
@@ -17,6 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t widest_gpt2 = 1600;
 constexpr double gpt2_eps = 1e-5;
+constexpr int64_t largest_window = int64_t(1) << 40;
+constexpr int64_t qwen_first_window_layer = 28;  // where a config does not say
 
 // A run or a checkpoint of ours, not a folder of another program.
 bool is_own(const std::string& folder) {
@@ -53,32 +56,80 @@ nn::GptOptions options_of(const GivenWeights& given, const ModelConfig& config, 
 // What a config says that no model here is.
 void refuse_other_llamas(const ModelConfig& config) {
   const std::string& type = config.model_type;  // others have these names too, and compute something else
-  if (!type.empty() && type != "llama" && type != "mistral" && type != "qwen2")
+  if (!type.empty() && type != "llama" && type != "mistral" && type != "qwen2" && type != "qwen3")
     refuse(config, "model_type ", type);
   if (!config.activation.empty() && config.activation != "silu")
     refuse(config, "hidden_act ", config.activation);
+  if (config.partial_rotary_factor.value_or(1) != 1)
+    refuse(config, "partial_rotary_factor ", *config.partial_rotary_factor);
+}
+
+// Of `layers`, which all have it or none, as transformers reads a config.
+int64_t window_in(const ModelConfig& config, int64_t layers) {
+  const bool is_qwen = config.model_type.starts_with("qwen");
+  // A Llama's config has no window, whatever stands in it; a Qwen's has to say that it is used.
+  if (config.model_type == "llama" || config.window <= 0 || !config.uses_window.value_or(!is_qwen)) return 0;
+  check(config.window <= largest_window, config.file, ": sliding_window ", config.window);
+  if (!is_qwen) return config.window;
+  const std::string with = "sliding_attention", without = "full_attention";
+  if (config.layer_types.empty()) {
+    const int64_t first = config.first_window_layer.value_or(qwen_first_window_layer);
+    if (first > 0 && first < layers)
+      refuse(config, "max_window_layers ", first, " of ", layers, " layers, of which some have a window");
+    return first > 0 ? 0 : config.window;
+  }
+  for (const std::string& type : config.layer_types) {
+    if (type != with && type != without) refuse(config, "layer_types with ", quote(type));
+    if (type != config.layer_types[0]) refuse(config, "layer_types of ", with, " and ", without);
+  }
+  return config.layer_types[0] == with ? config.window : 0;
 }
 
 nn::RopeScaling scaling_in(const ModelConfig& config) {
   using Kind = nn::RopeScaling::Kind;
   nn::RopeScaling scaling = config.scaling;
   if (config.rope_type.empty() || config.rope_type == "default") return {};
-  if (config.rope_type != "linear" && config.rope_type != "llama3")
+  if (config.rope_type == "linear")
+    scaling.kind = Kind::linear;
+  else if (config.rope_type == "llama3")
+    scaling.kind = Kind::llama3;
+  else if (config.rope_type == "yarn")
+    scaling.kind = Kind::yarn;
+  else
     refuse(config, "rotary positions scaled by ", config.rope_type);
-  scaling.kind = config.rope_type == "linear" ? Kind::linear : Kind::llama3;
+  const bool is_yarn = scaling.kind == Kind::yarn;
+  if (scaling.original_context == 0)
+    scaling.original_context = is_yarn ? config.context : nn::RopeScaling{}.original_context;
+  if (scaling.factor == 0)
+    scaling.factor = is_yarn && config.context > 0 && scaling.original_context > 0
+                         ? double(config.context) / double(scaling.original_context)
+                         : 1;
+  if (is_yarn && scaling.attention_factor == 0 && config.mscale != 0 && config.mscale_all_dim != 0) {
+    auto of = [&](double mscale) {
+      return scaling.factor <= 1 ? 1 : 0.1 * mscale * std::log(scaling.factor) + 1;
+    };
+    scaling.attention_factor = of(config.mscale) / of(config.mscale_all_dim);
+  }
   nn::check_rope_scaling(config.file.c_str(), scaling);
   return scaling;
 }
 
+// Channels of all queries.
+int64_t queries_of(const nn::LlamaOptions& o) { return o.head_dim > 0 ? o.heads * o.head_dim : o.width; }
+
 // Heads of queries, and of keys as their shapes `o` leave it open.
 void take_heads(nn::LlamaOptions& o, int64_t heads, const ModelConfig& config) {
-  const int64_t of_keys = o.width / o.heads * o.kv_heads, head_dim = o.width / heads;
+  const int64_t of_queries = queries_of(o), of_keys = of_queries / o.heads * o.kv_heads,
+                head_dim = of_queries / heads;
   if (config.head_dim != 0 && config.head_dim != head_dim)
-    refuse(config, "head_dim ", config.head_dim, " for a width of ", o.width, " and ", heads, " heads");
+    refuse(config, "head_dim ", config.head_dim, " where the queries have ", of_queries, " channels in ",
+           heads, " heads");
+  check(!o.qk_norm || heads == o.heads, "--heads ", heads, ": by the norms of queries there are ", o.heads);
   check(of_keys % head_dim == 0, "--heads ", heads, ": heads of ", head_dim, " channels do not divide the ",
         of_keys, " of the keys");
   o.heads = heads;
   o.kv_heads = of_keys / head_dim;
+  o.head_dim = of_queries == o.width ? 0 : head_dim;
   if (config.kv_heads != 0 && config.kv_heads != o.kv_heads)
     refuse(config, "num_key_value_heads ", config.kv_heads, " where the keys have ", o.kv_heads, " heads");
 }
@@ -86,13 +137,17 @@ void take_heads(nn::LlamaOptions& o, int64_t heads, const ModelConfig& config) {
 nn::LlamaOptions options_of(const GivenWeights& given, const ModelConfig& config, nn::LlamaOptions o,
                             int64_t told_heads, std::vector<std::string>& assumed) {
   refuse_other_llamas(config);
-  take_heads(o, heads_of(given, config, told_heads, o.width, 0, assumed), config);
+  const bool says = told_heads > 0 || given.heads > 0 || config.heads > 0 || !given.description.empty();
+  const int64_t heads =
+      o.qk_norm && !says ? o.heads : heads_of(given, config, told_heads, queries_of(o), 0, assumed);
+  take_heads(o, heads, config);
   if (!given.description.empty()) {
     const auto described = described_as<nn::LlamaOptions>(given);
     for (auto member : {&nn::LlamaOptions::norm_eps, &nn::LlamaOptions::rope_theta})
       o.*member = described.*member;
     o.rope_scaling = described.rope_scaling;
     o.context = described.context;
+    o.window = described.window;
     return o;
   }
   o.norm_eps = config.norm_eps.value_or(o.norm_eps);
@@ -103,8 +158,7 @@ nn::LlamaOptions options_of(const GivenWeights& given, const ModelConfig& config
   else
     assumed.push_back(
         reprise::detail::join("nothing says how long a sequence may be: ", o.context, " tokens"));
-  if (config.uses_window && config.window > 0)  // up to its length a window hides nothing
-    o.context = std::min(o.context, config.window);
+  o.window = window_in(config, o.layers);
   return o;
 }
 

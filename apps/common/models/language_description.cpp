@@ -31,8 +31,12 @@ Description description_of(const nn::LlamaOptions& o) {
                              {"rope_theta", shortest(o.rope_theta)},
                              {"tied", o.tied ? "1" : "0"},
                              {"qkv_bias", o.qkv_bias ? "1" : "0"}};
+  // What a Llama of old has not is left out where it is not there.
   if (o.rope_scaling.kind != nn::RopeScaling::Kind::none)
     description["rope_scaling"] = to_string(o.rope_scaling);
+  if (o.head_dim > 0) description["head_dim"] = std::to_string(o.head_dim);
+  if (o.qk_norm) description["qk_norm"] = "1";
+  if (o.window > 0) description["window"] = std::to_string(o.window);
   return description;
 }
 
@@ -61,6 +65,7 @@ LanguageModelOptions language_options_from(const Description& description) {
   check(theta && std::isfinite(*theta) && *theta > 0, "\"rope_theta\" of the model is ", quote(turn),
         ", not a number above 0");
   auto scaling = description.find("rope_scaling");
+  auto whole_or_0 = [&](const char* key) { return description.contains(key) ? whole(key) : 0; };
   return nn::LlamaOptions{.vocab_size = whole("vocab_size"),
                           .context = whole("context"),
                           .layers = whole("layers"),
@@ -68,13 +73,16 @@ LanguageModelOptions language_options_from(const Description& description) {
                           .kv_heads = whole("kv_heads"),
                           .width = whole("width"),
                           .hidden = whole("hidden"),
+                          .head_dim = whole_or_0("head_dim"),
                           .norm_eps = number("norm_eps"),
                           .rope_theta = *theta,
                           .rope_scaling = scaling == description.end()
                                               ? nn::RopeScaling{}
                                               : nn::parse_rope_scaling(scaling->second),
                           .tied = whole("tied") != 0,
-                          .qkv_bias = whole("qkv_bias") != 0};
+                          .qkv_bias = whole("qkv_bias") != 0,
+                          .qk_norm = whole_or_0("qk_norm") != 0,
+                          .window = whole_or_0("window")};
 }
 
 }  // namespace reprise::apps

@@ -55,6 +55,10 @@ bool read_llama_member(JsonReader& json, const std::string& key, ModelConfig& co
     config.window = json.integer();
   else if (is("use_sliding_window", Kind::boolean))
     config.uses_window = json.boolean();
+  else if (is("max_window_layers", Kind::number))
+    config.first_window_layer = json.integer();
+  else if (is("layer_types", Kind::array))
+    config.layer_types = read_names(json);
   else if (is("tie_word_embeddings", Kind::boolean))
     config.tied = json.boolean();
   else if (is("rope_theta", Kind::number))
@@ -69,6 +73,20 @@ bool read_llama_member(JsonReader& json, const std::string& key, ModelConfig& co
     config.scaling.high_freq_factor = json.number();
   else if (is("original_max_position_embeddings", Kind::number))
     config.scaling.original_context = json.integer();
+  else if (is("beta_fast", Kind::number))
+    config.scaling.beta_fast = json.number();
+  else if (is("beta_slow", Kind::number))
+    config.scaling.beta_slow = json.number();
+  else if (is("attention_factor", Kind::number))
+    config.scaling.attention_factor = json.number();
+  else if (is("mscale", Kind::number))
+    config.mscale = json.number();
+  else if (is("mscale_all_dim", Kind::number))
+    config.mscale_all_dim = json.number();
+  else if (is("truncate", Kind::boolean))
+    config.scaling.truncate = json.boolean();
+  else if (is("partial_rotary_factor", Kind::number))
+    config.partial_rotary_factor = json.number();
   else if (is("rope_scaling", Kind::object) || is("rope_parameters", Kind::object))  // of transformers 4, 5
     json.object([&](const std::string& inner) {
       if (!read_llama_member(json, inner, config)) json.skip();

@@ -20,12 +20,18 @@ struct ModelConfig {
   std::string model_type{};      ///< of transformers
   /// Of Llama-like models.
   int64_t kv_heads = 0, head_dim = 0, context = 0;
-  int64_t window = 0;  ///< tokens that a query sees at most, where `uses_window`; 0: all before it
-  bool uses_window = true;
+  int64_t window =
+      0;  ///< sliding_window: tokens that a query sees at most, where it counts; 0: all before it
+  std::optional<bool> uses_window{};            ///< use_sliding_window
+  std::optional<int64_t> first_window_layer{};  ///< max_window_layers: those from here on have the window
+  std::vector<std::string> layer_types{};       ///< of each layer
   std::optional<double> rope_theta{};
-  std::string rope_type{};     ///< "default": turns are not scaled
-  nn::RopeScaling scaling{};   ///< its numbers; the kind is rope_type
-  std::optional<bool> tied{};  ///< the head is the token table
+  std::string rope_type{};  ///< "default": turns are not scaled
+  /// Its numbers, but for the kind, which is rope_type, and where nothing says them a factor and original_context of 0.
+  nn::RopeScaling scaling{.factor = 0, .original_context = 0};
+  double mscale = 0, mscale_all_dim = 0;          ///< of yarn; 0: not there
+  std::optional<double> partial_rotary_factor{};  ///< part of a head's channels that is turned
+  std::optional<bool> tied{};                     ///< the head is the token table
   std::vector<std::string> class_names{};
   std::vector<double> mean{}, deviation{};
 };

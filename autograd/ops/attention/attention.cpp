@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reprise/autograd/function.h"
+#include "reprise/autograd/ops/attention/attention_window.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
@@ -205,7 +206,7 @@ Tensor causal_keys(int64_t queries, int64_t keys, Device device) {
 }
 
 Tensor attention_wide(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                      const Tensor& mask, const Tensor& keep) {
+                      const Tensor& mask, const Tensor& keep, int64_t window) {
   int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), keys = k.size(2), dim = q.size(3);
   int64_t group = heads / k.size(1);
   auto repeat = [&](const Tensor& x) {  // (B, H_kv, S, D) -> (B, H, S, D)
@@ -216,7 +217,9 @@ Tensor attention_wide(const Tensor& q, const Tensor& k, const Tensor& v, const A
   double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(dim));
   Tensor scores = matmul(q, transpose(repeat(k), -2, -1)) * scale;  // (B, H, T, S)
   Tensor visible;                                                   // undefined: all
-  if (options.causal) visible = causal_keys(queries, keys, q.device());
+  auto hide = [&](const Tensor& seen) { visible = visible.defined() ? logical_and(visible, seen) : seen; };
+  if (options.causal) hide(causal_keys(queries, keys, q.device()));
+  if (window > 0) hide(AttentionWindow{window, queries, keys}.matrix(q.device()));
   if (mask.defined()) {
     Tensor seen = mask;
     if (mask.dtype() != DType::boolean) {
@@ -224,13 +227,13 @@ Tensor attention_wide(const Tensor& q, const Tensor& k, const Tensor& v, const A
       seen = logical_not(less_equal(numbers, constant(kernels::highest_that_hides)));
       scores = scores + where(seen, numbers, constant(0));
     }
-    visible = visible.defined() ? logical_and(visible, seen) : seen;
+    hide(seen);
   }
   if (visible.defined()) scores = where(visible, scores, constant(-1e30));
   Tensor probabilities = keys > 0 ? composite::softmax(scores) : scores;
   // A row that sees no key, by a mask or where there are more queries than keys, is nothing and not the mean of all
   // values.
-  if (mask.defined() || (keys < queries && options.causal))
+  if (mask.defined() || (keys < queries && visible.defined()))
     probabilities = where(visible, probabilities, constant(0));
   if (keep.defined()) probabilities = probabilities * keep;
   return matmul(probabilities, repeat(v));
@@ -239,10 +242,12 @@ Tensor attention_wide(const Tensor& q, const Tensor& k, const Tensor& v, const A
 }  // namespace
 
 Tensor autograd::attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
-                                     const AttentionOptions& options, const Tensor& mask,
-                                     const Tensor& keep) {
+                                     const AttentionOptions& options, const Tensor& mask, const Tensor& keep,
+                                     int64_t window) {
   auto wide = [&](const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& added,
-                  const Tensor& kept) { return attention_wide(queries, keys, values, options, added, kept); };
+                  const Tensor& kept) {
+    return attention_wide(queries, keys, values, options, added, kept, window);
+  };
   return in_f32(wide, q, k, v, mask, keep);
 }
 

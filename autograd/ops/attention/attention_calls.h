@@ -25,9 +25,9 @@ TensorList attention_gradients(const AttentionInputs& in, const kernels::Attenti
                                const Tensor& dout, const Tensor& out, const Tensor& lse);
 
 /// Attention from simpler operations, under a mask that broadcasts to (B, H, T, S) or none, with its gradient; `keep` is
-/// what dropout multiplies by, undefined for none.
+/// what dropout multiplies by, undefined for none, and `window` as of MaskedAttentionOptions.
 Tensor attention_composite(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                           const Tensor& mask, const Tensor& keep);
+                           const Tensor& mask, const Tensor& keep, int64_t window = 0);
 
 /// Of the cost: k (B, H_kv, S, D) is the second input, the result is (B, H, T, D).
 inline OpCost::Sums attention_sums(const OpShapes& of) {

@@ -2,6 +2,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops/attention/attention_calls.h"
+#include "reprise/autograd/ops/attention/attention_window.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
@@ -21,6 +22,7 @@ void check_arguments(const char* op, const Tensor& q, const Tensor& k, const Ten
         ": q ", q.shape(), " does not fit k and v ", k.shape());
   check_floating(op, q);
   for (const Tensor* x : {&k, &v}) check_dtype(q, *x, op), check_device(op, q, *x);
+  if (!mask.defined()) return;
   check_device(op, q, mask);
   check(mask.dtype() == DType::boolean || is_floating(mask.dtype()), op,
         ": the mask must be bool or floating, got ", mask.dtype());
@@ -29,10 +31,19 @@ void check_arguments(const char* op, const Tensor& q, const Tensor& k, const Ten
         " does not broadcast to ", scores);
 }
 
-// The mask in a dtype that the kernels take: its own if they do, else that in which they add it.
-Tensor for_kernels(const Tensor& mask, const Tensor& q) {
+AttentionWindow window_of(int64_t size, const Tensor& q, const Tensor& k) {
+  return {size, q.size(2), k.size(2)};
+}
+
+// In a dtype that the kernels take: its own if they do, else that in which they add it.
+KernelMask for_kernels(const Tensor& mask, const AttentionWindow& window, bool causal, const Tensor& q,
+                       const Tensor& k) {
+  const Shape scores = scores_shape(q, k);
+  if (!mask.defined()) return window_mask(window, scores, q.device());
   const bool takes = mask.dtype() == DType::boolean || mask.dtype() == q.dtype();
-  return takes ? mask : converted(mask, statistics_dtype(q));
+  const Tensor taken = takes ? mask : converted(mask, statistics_dtype(q));
+  if (window.hides(causal)) return mask_in_window(taken, window, scores);
+  return {taken, expand(taken.view(), scores)};
 }
 
 struct MaskedAttention : Function<MaskedAttention> {
@@ -41,14 +52,15 @@ struct MaskedAttention : Function<MaskedAttention> {
   static constexpr uint32_t autocast_keeps = 0b1000;  // the mask: the kernels add it in f32
   static constexpr OpCost cost{OpCost::Kind::attention, attention_sums};
   kernels::AttentionOptions options_;
+  int64_t window_ = 0;
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                  const MaskedAttentionOptions& options) {
     check_arguments(name, q, k, v, mask);
     options_ = kernel_options(name, {options.causal, options.scale, options.dropout, options.generator});
-    const Tensor taken = for_kernels(mask, q);
-    Tensor lse, out = attention_forward({q, k, v, expand(taken.view(), scores_shape(q, k))}, options_,
-                                        recording() ? &lse : nullptr);
+    window_ = options.window;
+    const KernelMask taken = for_kernels(mask, window_of(window_, q, k), options_.causal, q, k);
+    Tensor lse, out = attention_forward({q, k, v, taken.view}, options_, recording() ? &lse : nullptr);
     save(q, k, v, mask, out, lse);
     return out;
   }
@@ -56,9 +68,8 @@ struct MaskedAttention : Function<MaskedAttention> {
   TensorList backward(const TensorList& dout) {
     const Tensor q = saved(0), k = saved(1), v = saved(2), mask = saved(3);
     if (grad_mode_enabled()) return by_composite(q, k, v, mask, dout[0]);
-    const Tensor taken = for_kernels(mask, q);
-    TensorList grads = attention_gradients({q, k, v, expand(taken.view(), scores_shape(q, k))}, options_,
-                                           dout[0], saved(4), saved(5));
+    const KernelMask taken = for_kernels(mask, window_of(window_, q, k), options_.causal, q, k);
+    TensorList grads = attention_gradients({q, k, v, taken.view}, options_, dout[0], saved(4), saved(5));
     grads.push_back(needs_grad(3) ? mask_gradient(q, k, v, mask, dout[0]) : Tensor());
     return grads;
   }
@@ -69,7 +80,7 @@ struct MaskedAttention : Function<MaskedAttention> {
     const Tensor keep = keep_mask(q, k, options_);
     auto same = [&](const TensorList& in) {
       const AttentionOptions plain{.causal = options_.causal, .scale = options_.scale};
-      return TensorList{attention_composite(in[0], in[1], in[2], plain, in[3], keep)};
+      return TensorList{attention_composite(in[0], in[1], in[2], plain, in[3], keep, window_)};
     };
     return composite_backward(same, {q, k, v, mask}, {dout});
   }
@@ -86,7 +97,13 @@ struct MaskedAttention : Function<MaskedAttention> {
 
 Tensor masked_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                         const MaskedAttentionOptions& options) {
-  check_given(MaskedAttention::name, q, k, v, mask);
+  const char* name = MaskedAttention::name;
+  check(options.window >= 0, name, ": window must be at least 0, got ", options.window);
+  check_given(name, q, k, v);
+  if (options.window == 0) check_given(name, q, k, v, mask);
+  const bool can_hide = q.rank() == 4 && k.rank() == 4;  // else the shapes are refused by either
+  if (!mask.defined() && !(can_hide && window_of(options.window, q, k).hides(options.causal)))
+    return attention(q, k, v, {options.causal, options.scale, options.dropout, options.generator});
   return MaskedAttention::apply(q, k, v, mask, options);
 }
 

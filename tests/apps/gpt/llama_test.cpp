@@ -101,17 +101,80 @@ TEST_F(LlamaProgram, ConfigSaysWhatShapesDoNot) {
   const std::string hf = convert(folder / "run", "hf"), want = loss_of(folder / "run");
   EXPECT_EQ(loss_of(hf), want);
   replace(hf, "\"rope_theta\": 500", "\"rope_parameters\": {\"rope_theta\": 500}");
+  replace(hf, "\"model_type\": \"llama\"", "\"model_type\": \"mistral\"");
   replace(hf, "\"max_position_embeddings\": 8", "\"max_position_embeddings\": 4096, \"sliding_window\": 8");
   const io::Weights file = io::read_weights(hf + "/model.safetensors");
   io::NamedViews views(file.tensors.begin(), file.tensors.end());
   const Tensor head = Tensor::zeros({10, 16});
   views.emplace_back("lm_head.weight", head);
   io::write_safetensors(hf + "/model.safetensors", views);
-  EXPECT_EQ(loss_of(hf), want);
-  replace(hf, "\"sliding_window\": 8", "\"sliding_window\": 8, \"use_sliding_window\": false");
-  EXPECT_EQ(run({"eval", "--data", data, "--context", "8", "--run", hf}), want);
+  auto loss_of_8 = [&] { return run({"eval", "--data", data, "--context", "8", "--run", hf}); };
+  EXPECT_EQ(loss_of_8(), want);
+  replace(hf, "\"sliding_window\": 8", "\"sliding_window\": 1");
+  EXPECT_NE(loss_of_8(), want);
+  replace(hf, "\"model_type\": \"mistral\"", "\"model_type\": \"llama\"");  // which knows no window
+  EXPECT_EQ(loss_of_8(), want);
+  replace(hf, "\"model_type\": \"llama\"", "\"model_type\": \"mistral\"");
+  replace(hf, "\"sliding_window\": 1", "\"sliding_window\": 1, \"use_sliding_window\": false");
+  EXPECT_EQ(loss_of_8(), want);
   expect_refused({"eval", "--data", data, "--context", "5000", "--run", hf},
                  {"--context 5000", "at most 4096"});
+}
+
+// As Qwen 3 and, but for the norms, Mistral: heads of their own width, norms of queries and keys, a window in all layers; and
+// turns by yarn.
+TEST_F(LlamaProgram, HeadsNormsAndWindowsAreThoseOfTheRun) {
+  const Arguments sizes = {"--head-dim",     "12",          "--qk-norm", "--window", "3",
+                           "--rope-scaling", "yarn:2:8:1:4"};
+  run(train_llama("run", 4, sizes));
+  run(train_llama("recomputed", 4,
+                  {"--head-dim", "12", "--qk-norm", "--window", "3", "--rope-scaling", "yarn:2:8:1:4",
+                   "--recompute", "full"}));
+  expect_same_checkpoints(folder / "recomputed", folder / "run");
+  const std::string hf = convert(folder / "run", "hf"), want = loss_of(folder / "run");
+  for (const char* line : {"\"Qwen3ForCausalLM\"", "\"head_dim\": 12", "\"sliding_window\": 3",
+                           "\"layer_types\": [\"sliding_attention\"]", "\"rope_type\": \"yarn\""})
+    EXPECT_NE(bytes_of_file(hf + "/config.json").find(line), std::string::npos) << line;
+  EXPECT_EQ(loss_of(hf), want);
+  const std::string back = convert(hf, "reprise");
+  EXPECT_EQ(loss_of(back), want);
+  EXPECT_EQ(bytes_of_file(convert(back, "hf") + "/config.json"), bytes_of_file(hf + "/config.json"));
+  fs::copy(folder / "run/tokenizer", hf + "/tokenizer");
+  EXPECT_EQ(written_by(hf), written_by(folder / "run"));
+  run({"train", "--data", data, "--init-from", hf, "--steps", "1", "--batch", "2", "--out", folder / "next"});
+  const auto next = train::load_checkpoint(folder / "next", false),
+             first = train::load_checkpoint(folder / "run", false);
+  for (const char* entry : {"heads", "kv_heads", "head_dim", "qk_norm", "window"})
+    EXPECT_EQ(next.model.at(entry), first.model.at(entry)) << entry;
+  expect_refused({"train", "--resume", "--out", folder / "next", "--window", "4"}, {"--window"});
+
+  const std::string config = bytes_of_file(hf + "/config.json");
+  const std::string sliding = "[\"sliding_attention\"]";
+  for (const auto& [from, to, message] :
+       {std::tuple{sliding, std::string("[\"sliding_attention\", \"full_attention\"]"),
+                   "layer_types of sliding_attention and full_attention: no such model here"},
+        {sliding, "[\"linear_attention\"]", "layer_types with \"linear_attention\": no such model here"},
+        {std::string("\"num_attention_heads\": 2"), "\"num_attention_heads\": 1",
+         "head_dim 12 where the queries have 24 channels in 1 heads"}}) {
+    replace(hf, from, to);
+    expect_refused({"eval", "--data", data, "--run", hf}, {message});
+    std::ofstream(hf + "/config.json") << config;
+  }
+  replace(hf, sliding, "[\"full_attention\"]");
+  EXPECT_NE(loss_of(hf), want);
+  std::ofstream(hf + "/config.json") << config;
+  replace(hf, "\"use_sliding_window\": true", "\"use_sliding_window\": false");
+  EXPECT_NE(loss_of(hf), want);
+
+  run(train_llama("mistral", 2, {"--window", "3"}));
+  EXPECT_NE(bytes_of_file(convert(folder / "mistral", "hf") + "/config.json").find("\"MistralForCausalLM\""),
+            std::string::npos);
+  run(train_llama("both", 1, {"--qk-norm", "--qkv-bias"}));
+  Program program({folder / "both", "--to", "hf", "--out", folder / "no"}, "", convert_program());
+  EXPECT_EQ(program.wait(), 2);
+  EXPECT_NE(program.err().find("--to hf: no model there has norms of queries and keys, and biases"),
+            std::string::npos)
+      << program.err();
 }
 
 // As Qwen's: 151,936 rows for 151,665 tokens.
@@ -146,11 +209,14 @@ TEST_F(LlamaProgram, ModelsThatAreNotHereAreNamed) {
   const std::string config = bytes_of_file(hf + "/config.json");
   for (const auto& [from, to, message] :
        {std::tuple{"\"silu\"", "\"gelu\"", "hidden_act gelu: no such model here"},
-        {"\"rope_theta\": 10000", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}",
-         "rotary positions scaled by yarn"},
-        {"\"rope_theta\": 10000", "\"head_dim\": 4", "head_dim 4 for a width of 16 and 2 heads"},
+        {"\"rope_theta\": 10000", "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4}",
+         "rotary positions scaled by dynamic"},
+        {"\"rope_theta\": 10000", "\"partial_rotary_factor\": 0.5",
+         "partial_rotary_factor 0.5: no such model"},
+        {"\"head_dim\": 8", "\"head_dim\": 4", "head_dim 4 where the queries have 16 channels in 2 heads"},
         {"\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2", "where the keys have 1 heads"},
-        {"\"num_attention_heads\": 2", "\"num_attention_heads\": 1", "heads of 16 channels"},
+        {"\"num_attention_heads\": 2", "\"num_attention_heads\": 1",
+         "head_dim 8 where the queries have 16 channels in 1 heads"},
         {"\"num_attention_heads\": 2", "\"num_attention_heads\": -2", "config.json: -2 attention heads"},
         {"\"max_position_embeddings\": 8", "\"max_position_embeddings\": 1000000000",
          "a context of 1000000000"},
@@ -209,6 +275,7 @@ TEST_F(LlamaProgram, OptionsOfTheOtherModelAreRefused) {
   refused({"--tied", "--kv-heads", "1"}, "--kv-heads, --tied: --model gpt has no such option");
   refused({"--model", "llama", "--kv-heads", "3"}, "--heads 2 is not a multiple of --kv-heads 3");
   refused({"--model", "llama", "--width", "14"}, "--width 14");
+  refused({"--model", "llama", "--head-dim", "7"}, "--head-dim 7: an odd number of channels");
   refused({"--model", "mamba"}, "--model");
   run(train_llama("run", 1));
   refused({"--model", "gpt", "--init-from", folder / "run"}, "--model gpt: the weights of --init-from");

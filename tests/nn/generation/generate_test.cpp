@@ -12,6 +12,7 @@ namespace {
 
 using testing::expect_error;
 using testing::is_close;
+using testing::same_bits;
 using testing::test_device;
 
 using Ids = std::vector<int32_t>;
@@ -94,6 +95,41 @@ TEST(Generate, CachedLogitsAreThoseOfTheWholeSequence) {
     EXPECT_TRUE(is_close(logits, select(whole, 1, seen - 1), 1e-5)) << seen;
   }
   EXPECT_EQ(cache.length(0), 20);
+}
+
+// Rows of one length that stand together are one call, and each gets the bits that it gets alone; with and without a window.
+TEST(Generate, ASequencesAttentionDoesNotDependOnThoseBesideIt) {
+  NoGrad unrecorded;
+  manual_seed(5);
+  const std::vector<int64_t> lengths = {3, 70, 70, 3, 3, 0};
+  const auto rows = int64_t(lengths.size());
+  for (DType dtype : {DType::f32, DType::bf16})
+    for (int64_t window : {0, 5}) {
+      auto heads = [&](int64_t batch, int64_t count, int64_t tokens) {
+        return randn({batch, count, tokens, 16}).to(dtype).to(test_device());
+      };
+      nn::KvCache together(1, rows, 80);
+      std::vector<nn::KvCache> alone;
+      for (int64_t row = 0; row < rows; ++row) {
+        alone.emplace_back(1, 1, 80);
+        const int64_t length = lengths[size_t(row)];
+        if (length == 0) continue;
+        const Tensor q = heads(1, 4, length), k = heads(1, 2, length), v = heads(1, 2, length);
+        together.attend(0, row, q, k, v, window), together.advance(row, 1, length);
+        alone.back().attend(0, 0, q, k, v, window), alone.back().advance(0, 1, length);
+      }
+      for (int64_t tokens : {1, 3}) {
+        const Tensor q = heads(rows, 4, tokens), k = heads(rows, 2, tokens), v = heads(rows, 2, tokens);
+        const Tensor all = together.attend(0, 0, q, k, v, window);
+        together.advance(0, rows, tokens);
+        for (int64_t row = 0; row < rows; ++row) {
+          auto of = [&](const Tensor& x) { return slice(x, 0, row, row + 1); };
+          EXPECT_TRUE(same_bits(of(all), alone[size_t(row)].attend(0, 0, of(q), of(k), of(v), window)))
+              << row << " window " << window << ' ' << dtype;
+          alone[size_t(row)].advance(0, 1, tokens);
+        }
+      }
+    }
 }
 
 // Keys, values and products are rounded to 8 bits.

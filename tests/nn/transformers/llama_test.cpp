@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/io/safetensors.h"
@@ -27,10 +28,13 @@ LlamaOptions small() {
 LlamaOptions like(const std::string& family) {
   LlamaOptions options = small();
   if (family == "qwen2.") options.rope_theta = 500000, options.tied = true, options.qkv_bias = true;
-  if (family == "llama3." || family == "linear.")
+  if (family == "llama3." || family == "linear." || family == "yarn.")
     options.heads = 2, options.kv_heads = 1, options.rope_theta = 500;
   if (family == "llama3.") options.rope_scaling = parse_rope_scaling("llama3:8:1:4:64");
   if (family == "linear.") options.rope_scaling = parse_rope_scaling("linear:4");
+  if (family == "yarn.") options.rope_scaling = parse_rope_scaling("yarn:4:4:0.5:32");
+  if (family == "qwen3.") options.head_dim = 8, options.qk_norm = true, options.tied = true;
+  if (family == "mistral.") options.window = 5;
   return options;
 }
 
@@ -61,7 +65,7 @@ void expect_close(const std::string& name, const Tensor& got, const Tensor& want
 }
 
 TEST(LlamaParity, LogitsLossAndGradientsAreThoseOfTransformers) {
-  for (const std::string family : {"llama.", "qwen2.", "llama3.", "linear."}) {
+  for (const std::string family : {"llama.", "qwen2.", "llama3.", "linear.", "yarn.", "qwen3.", "mistral."}) {
     SCOPED_TRACE(family);
     Golden golden(family);
     Llama& model = golden.model;
@@ -103,11 +107,17 @@ TEST(Llama, TakesWhatAPublishedCheckpointHolds) {
                {"unknown: model.layers.9.self_attn.q_proj.weight (2,)"});
 }
 
-TEST(Llama, ChangesNoBitByRecompute) {
-  const Tensor tokens = arange(48).reshape({2, 24}).to(test_device());
+// As Qwen 3 has them, with a window.
+LlamaOptions with_norms_and_window() {
+  LlamaOptions options = small();
+  options.head_dim = 6, options.qk_norm = true, options.window = 7;
+  return options;
+}
+
+void expect_same_by_recompute(const LlamaOptions& sizes, const Tensor& tokens) {
   auto gradients = [&](const char* strategy) {
     manual_seed(5);
-    LlamaOptions options = small();
+    LlamaOptions options = sizes;
     options.layers = 4;
     options.recompute = parse_strategy(strategy);
     Llama model(options, test_device());
@@ -121,6 +131,29 @@ TEST(Llama, ChangesNoBitByRecompute) {
     const TensorList got = gradients(strategy);
     for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << strategy << ' ' << i;
   }
+}
+
+TEST(Llama, ChangesNoBitByRecompute) {
+  const Tensor tokens = arange(48).reshape({2, 24}).to(test_device());
+  for (const LlamaOptions& sizes : {small(), with_norms_and_window()})
+    expect_same_by_recompute(sizes, tokens);
+}
+
+// Keys and values of 8 bits, and norms of queries and keys in f32.
+TEST(Llama, CachedLogitsUnderAutocastAreThoseOfTheWholeSequence) {
+  NoGrad unrecorded;
+  manual_seed(8);
+  Llama model(with_norms_and_window(), test_device());
+  model.eval();
+  const amp::Autocast scope(test_device(), DType::bf16);
+  const Tensor tokens = arange(20).reshape({2, 10}).to(test_device());
+  const Tensor whole = model(tokens).to(DType::f32);
+  KvCache cache(2, 2, 24);
+  model.next_logits(slice(tokens, 1, 0, 6), cache);
+  for (int64_t i = 6; i < 10; ++i)
+    EXPECT_TRUE(testing::is_close(model.next_logits(slice(tokens, 1, i, i + 1), cache).to(DType::f32),
+                                  select(whole, 1, i), 2e-2))
+        << i;
 }
 
 // Greedy tokens of whole windows, as transformers gives them without a cache.
@@ -138,7 +171,7 @@ std::vector<int32_t> by_definition(Llama& model, std::vector<int32_t> ids, int64
 }
 
 TEST(Llama, GeneratesTheTokensOfWholeWindowsFromItsCache) {
-  for (const std::string family : {"llama.", "qwen2."}) {
+  for (const std::string family : {"llama.", "qwen2.", "qwen3.", "mistral.", "yarn."}) {
     Golden golden(family);
     Llama& model = golden.model;
     const std::vector<std::vector<int32_t>> prompts{{1}, {5, 4, 3}, {7, 7, 7, 7, 7}, {60, 0}};
@@ -168,6 +201,16 @@ TEST(Llama, SaysWhatDoesNotFit) {
         model(zeros({1, 25}, DType::i64, test_device()));
       },
       {"Llama: sequence of 25 tokens, the context holds 24"});
+  LlamaOptions odd_head = small();
+  odd_head.head_dim = 5;
+  expect_error([&] { Llama of(odd_head); },
+               {"Llama: a head_dim of 5, wanted an even number of at most 65536"});
+  LlamaOptions backward = small();
+  backward.window = -2;
+  expect_error([&] { Llama of(backward); }, {"Llama: window must be at least 0, got -2"});
+  LlamaOptions still = small();
+  still.rope_theta = 1, still.rope_scaling = parse_rope_scaling("yarn:4:32:1:64");
+  expect_error([&] { Llama of(still); }, {"Llama: rope_scaling: yarn needs a rope_theta above 1, got 1"});
   KvCache cache(2, 1, 24);
   NoGrad unrecorded;
   expect_error(
@@ -183,14 +226,54 @@ TEST(Llama, SaysWhatDoesNotFit) {
       {"Llama: row 1 of a cache of 1"});
 }
 
+// By transformers 5.23.0: ROPE_INIT_FUNCTIONS["yarn"] of a LlamaConfig, in f32.
+TEST(RopeScaling, YarnsTurnsAreThoseOfTransformers) {
+  struct Case {
+    const char* scaling;
+    int64_t head_dim;
+    double theta;
+    std::vector<double> turns;
+    double attention_factor;
+  };
+  const Case cases[] = {{"yarn:4:32:1:32768",
+                         16,
+                         1e4,
+                         {1, 0.316227764, 0.100000001, 0.0316227786, 0.00999999978, 0.00256935088,
+                          0.000625000044, 0.000138349656},
+                         1.138629436111989},
+                        // mscale 1, mscale_all_dim 0.7; the ramp is not truncated
+                        {"yarn:32:24:2:4096:1.0836729039678816:0",
+                         12,
+                         150000,
+                         {1, 0.137188628, 0.0138976537, 8.0687154e-05, 1.10693582e-05, 1.51859081e-06},
+                         1.0836729039678816},
+                        {"yarn:8:32:1:16:1.25", 8, 500, {1, 0.02643428, 0.00559017016, 0.00118217699}, 1.25}};
+  for (const Case& c : cases) {
+    const RopeScaling scaling = parse_rope_scaling(c.scaling);
+    const std::vector<double> got = turns_of(c.head_dim, c.theta, scaling);
+    ASSERT_EQ(got.size(), c.turns.size());
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i] / c.turns[i], 1, 1e-6) << c.scaling << ' ' << i;
+    EXPECT_NEAR(cosine_scale(scaling), c.attention_factor, 1e-12);
+    const RotaryTables tables(3, c.head_dim, c.theta, scaling);
+    EXPECT_NEAR(tables.cosines.to_vector<float>()[0], c.attention_factor, 1e-6);
+    EXPECT_NEAR(tables.sines.to_vector<float>()[size_t(c.head_dim / 2)], c.attention_factor * std::sin(1.0),
+                1e-6);
+  }
+}
+
 TEST(RopeScaling, IsWrittenAndReadBack) {
-  for (const char* text : {"none", "linear:4", "llama3:8:1:4:8192", "llama3:32:0.5:4.5:2048"})
+  for (const char* text : {"none", "linear:4", "llama3:8:1:4:8192", "llama3:32:0.5:4.5:2048",
+                           "yarn:4:32:1:32768:0:1", "yarn:40:24.5:2:4096:1.25:0"})
     EXPECT_EQ(to_string(parse_rope_scaling(text)), text);
-  for (const char* text : {"", "yarn:4", "linear", "linear:", "linear:x", "linear:1:2", "llama3:8:1:4",
-                           "none:1", "llama3:8:1:4:0", "llama3:8:1:4:2000000000", "llama3:8:1:4:8192:"})
+  EXPECT_EQ(to_string(parse_rope_scaling("yarn:4:32:1:32768")), "yarn:4:32:1:32768:0:1");
+  for (const char* text :
+       {"", "yarn:4", "yarn:4:32:1:0", "yarn:4:32:1:8:0:1:2", "linear", "linear:", "linear:x", "linear:1:2",
+        "llama3:8:1:4", "none:1", "llama3:8:1:4:0", "llama3:8:1:4:2000000000", "llama3:8:1:4:8192:"})
     expect_error([&] { parse_rope_scaling(text); }, {"rope_scaling: ", "is not none, linear:FACTOR"});
-  for (const char* text : {"linear:0", "linear:-1", "linear:inf", "llama3:8:4:4:8192", "llama3:8:0:4:8192",
-                           "llama3:8:1:inf:8192"}) {
+  for (const char* text :
+       {"linear:0", "linear:-1", "linear:inf", "llama3:8:4:4:8192", "llama3:8:0:4:8192",
+        "llama3:8:1:inf:8192", "yarn:0:32:1:64", "yarn:4:1:2:64", "yarn:4:32:0:64", "yarn:4:32:1:64:-1"}) {
     LlamaOptions options = small();
     options.rope_scaling = parse_rope_scaling(text);
     expect_error([&] { Llama model(options); }, {"Llama: rope_scaling"});

@@ -1,0 +1,206 @@
+// Self-attention and blocks under masks and windows, against simple operations in f64; and in checkpoints.
+#include <cmath>
+
+#include "reprise/autograd/engine.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/recompute/checkpoint.h"
+#include "reprise/nn/transformer.h"
+#include "reprise/tests/nn/composite_gpt.h"
+#include "reprise/tests/nn/small_models.h"
+#include "reprise/tests/support/compare.h"
+
+namespace reprise::nn {
+namespace {
+
+using testing::composite_mlp;
+using testing::composite_norm;
+using testing::expect_error;
+using testing::f64_copies;
+using testing::is_close;
+using testing::random_input;
+using testing::randomize;
+using testing::same_bits;
+using testing::weight_of;
+using testing::Weights;
+
+constexpr int64_t B = 2, T = 9, heads = 3, width = 24;
+constexpr int64_t padded = 2;        // fewer than the tokens of any window here, so that each token sees some
+constexpr double kTolerance = 5e-6;  // a dozen f32 roundings, of sums of up to 96 products
+
+// Of sample 1 the last tokens are padding.
+Tensor padding() { return arange(T) < Tensor::from<int64_t>({T, T - padded}, {B, 1, 1, 1}); }
+
+// Numbers for each head.
+Tensor biases() {
+  Tensor numbers = reshape(arange(heads * T * T), {heads, T, T}).to(DType::f32);
+  return sin(numbers);
+}
+
+// A mask of bits as numbers to add, in f64.
+Tensor added_for(const Tensor& mask) {
+  if (mask.dtype() != DType::boolean) return mask.to(DType::f64);
+  return where(mask, zeros({1}, DType::f64), full({1}, -1e30, DType::f64));
+}
+
+// What MultiHeadAttentionOptions say beside it, key by key.
+Tensor seen_by(bool causal, int64_t window) {
+  std::vector<uint8_t> seen;
+  for (int64_t t = 0; t < T; ++t)
+    for (int64_t s = 0; s < T; ++s)
+      seen.push_back((!causal || s <= t) && (window == 0 || std::abs(t - s) < window));
+  return Tensor::from(seen, {T, T}).to(DType::boolean);
+}
+
+// The attention half of a block in f64, projections included.
+Tensor composite_attention(const Weights& w, const std::string& prefix, const Tensor& x,
+                           const Tensor& added) {
+  const int64_t length = x.size(1), dim = width / heads;
+  const Tensor qkv = reshape(composite::linear(x, w.at(prefix + "qkv.weight"), w.at(prefix + "qkv.bias"), {}),
+                             {x.size(0), length, 3, heads, dim});
+  auto part = [&](int64_t i, const char* norm) {
+    Tensor y = select(qkv, 2, i);
+    if (Tensor scale = weight_of(w, prefix + norm + ".weight"); scale.defined())
+      y = composite::rms_norm(y, scale, 1e-5);
+    return transpose(y, 1, 2);
+  };
+  const Tensor q = part(0, "q_norm"), k = part(1, "k_norm"), v = part(2, "no_norm");
+  const Tensor scores = matmul(q, transpose(k, 2, 3)) / std::sqrt(double(dim)) + added;
+  const Tensor y = reshape(transpose(matmul(composite::softmax(scores), v), 1, 2), x.shape());
+  return composite::linear(y, w.at(prefix + "proj.weight"), w.at(prefix + "proj.bias"), {});
+}
+
+// Result, dx and gradients of parameters.
+void expect_same_function(Module& module, const std::function<Tensor(const Tensor&)>& got,
+                          const std::function<Tensor(const Weights&, const Tensor&)>& want) {
+  const Weights w = f64_copies(module);
+  const Tensor x = random_input({B, T, width}), leaf = x.clone().set_requires_grad();
+  const Tensor x64 = x.to(DType::f64).set_requires_grad();
+  const Tensor y = got(leaf), y64 = want(w, x64), dy = random_input(y.shape(), 99);
+  EXPECT_TRUE(is_close(y, y64, kTolerance));
+  module.zero_grad();
+  y.backward(dy);
+  y64.backward(dy.to(DType::f64));
+  EXPECT_TRUE(is_close(leaf.grad(), x64.grad(), kTolerance)) << "dx";
+  for (auto& [name, parameter] : module.named_parameters())
+    EXPECT_TRUE(is_close(parameter.grad(), w.at(name).grad(), kTolerance)) << name;
+}
+
+TEST(MaskedBlock, AttentionAgreesWithItsComposite) {
+  for (const MultiHeadAttentionOptions& options : {MultiHeadAttentionOptions{.causal = true},
+                                                   {.causal = false, .window = 3},
+                                                   {.causal = true, .window = 4},
+                                                   {.causal = true, .window = 4, .qk_norm = NormKind::rms}})
+    for (const Tensor& mask : {Tensor(), padding(), biases()}) {
+      MultiHeadAttention attention(width, heads, options);
+      randomize(attention);
+      Tensor added = added_for(seen_by(options.causal, options.window));
+      if (mask.defined()) added = added + added_for(mask);
+      expect_same_function(
+          attention, [&](const Tensor& x) { return attention(x, mask); },
+          [&](const Weights& w, const Tensor& x) { return composite_attention(w, "", x, added); });
+    }
+}
+
+TEST(MaskedBlock, RotaryPositionsGoWithMasks) {
+  const auto rope = std::make_shared<Rope>(Grid{3, 3}, 0, width / heads);
+  MultiHeadAttention attention(width, heads, {.causal = false, .window = 5, .rope = rope});
+  randomize(attention);
+  // Its tables are f32, and so is this reference.
+  const Tensor x = random_input({B, T, width});
+  const TensorList parts = attention.queries_keys_values(x);
+  const Tensor bits = seen_by(false, 5) & padding();
+  const Tensor scores = matmul(parts[0], transpose(parts[1], 2, 3)) / std::sqrt(double(width / heads));
+  const Tensor y = matmul(composite::softmax(scores + added_for(bits).to(DType::f32)), parts[2]);
+  const Tensor want = attention.proj(reshape(transpose(y, 1, 2), x.shape()));
+  EXPECT_TRUE(is_close(attention(x, padding()), want, 1e-5));
+}
+
+TEST(MaskedBlock, BlockAgreesWithItsComposite) {
+  for (int64_t window : {0, 3}) {
+    TransformerBlock block(width, heads, {.causal = true, .window = window, .layer_scale = 0.5});
+    randomize(block);
+    const Tensor added = added_for(seen_by(true, window)) + added_for(padding());
+    expect_same_function(
+        block, [&](const Tensor& x) { return block(x, padding()); },
+        [&](const Weights& w, const Tensor& x) {
+          const Tensor normed = composite_norm(w, "norm1.", x);
+          const Tensor middle = x + composite_attention(w, "attn.", normed, added) * w.at("ls1.gamma");
+          return middle + composite_mlp(w, "mlp.", composite_norm(w, "norm2.", middle)) * w.at("ls2.gamma");
+        });
+  }
+}
+
+// Padding changes no token before it, whatever stands there, and of whole rows of it nothing is NaN.
+TEST(MaskedBlock, DoesNotSeePadding) {
+  TransformerBlock block(width, heads, {.causal = false});
+  randomize(block);
+  const Tensor x = random_input({B, T, width});
+  const Tensor others = concat({slice(x, 1, 0, T - padded), random_input({B, padded, width}, 8)}, 1);
+  const Tensor a = block(x, padding()), b = block(others, padding());
+  auto real = [](const Tensor& y) { return y.slice(0, 1, 2).slice(1, 0, T - padded); };
+  EXPECT_TRUE(same_bits(real(a), real(b)));
+  EXPECT_FALSE(is_close(a.slice(0, 0, 1), b.slice(0, 0, 1), 1e-3));
+  EXPECT_TRUE(is_close(real(a), block(x.slice(0, 1, 2).slice(1, 0, T - padded)), 1e-5));
+  EXPECT_TRUE(all(isfinite(block(x, zeros({T, T}, DType::boolean)))));
+}
+
+// In both modes, the mask an input of the checkpoint, with dropout, and numbers that are trained.
+TEST(MaskedBlock, ChangesNoBitByRecompute) {
+  for (bool trained : {false, true})
+    for (int64_t window : {0, 4}) {
+      TransformerBlock block(width, heads, {.causal = true, .window = window, .dropout = 0.2});
+      randomize(block);
+      auto gradients = [&](const recompute::CheckpointOptions* options) {
+        manual_seed(4);
+        block.zero_grad();
+        const Tensor x = random_input({B, T, width}).set_requires_grad();
+        const Tensor mask = trained ? biases().set_requires_grad() : padding();
+        const Tensor y = options ? reprise::checkpoint(
+                                       [&](const Tensor& in, const Tensor& seen) { return block(in, seen); },
+                                       std::tuple{x, mask}, *options)
+                                 : block(x, mask);
+        square(y).sum().backward();
+        TensorList all{y.detach(), x.grad()};
+        if (trained) all.push_back(mask.grad());
+        for (const Tensor& p : block.parameters()) all.push_back(p.grad());
+        return all;
+      };
+      const TensorList want = gradients(nullptr);
+      for (auto mode : {recompute::CheckpointMode::non_reentrant, recompute::CheckpointMode::reentrant}) {
+        const recompute::CheckpointOptions options{.mode = mode};
+        const TensorList got = gradients(&options);
+        for (size_t i = 0; i < want.size(); ++i)
+          EXPECT_TRUE(same_bits(got[i], want[i])) << i << " window " << window << " trained " << trained;
+      }
+    }
+}
+
+TEST(MaskedBlock, StepsOfACacheSeeTheWindow) {
+  NoGrad unrecorded;
+  TransformerBlock block(width, heads, {.causal = true, .window = 3});
+  randomize(block);
+  block.eval();
+  const Tensor x = random_input({B, T, width}), whole = block(x);
+  KvCache cache(1, B, T);
+  int64_t seen = 0;
+  for (int64_t count : {2, 1, 4, 1, 1}) {
+    const Tensor y = block.step(slice(x, 1, seen, seen + count), {cache, 0, 0});
+    EXPECT_TRUE(is_close(y, slice(whole, 1, seen, seen + count), 1e-5)) << seen;
+    cache.advance(0, B, count);
+    seen += count;
+  }
+}
+
+TEST(MaskedBlock, SaysWhatDoesNotFit) {
+  expect_error([] { MultiHeadAttention(16, 2, {.window = -1}); },
+               {"MultiHeadAttention: window must be at least 0, got -1"});
+  TransformerBlock block(width, heads);
+  const Tensor x = random_input({B, T, width});
+  expect_error([&] { block(x, ones({T, T + 1}, DType::boolean)); }, {"masked_attention: shapes (9, 10)"});
+  block.register_forward_hook([](const Tensor&, const Tensor& y) { return y; });
+  expect_error([&] { block(x, padding()); },
+               {"TransformerBlock: a block with hooks, or replaced, takes no mask"});
+}
+
+}  // namespace
+}  // namespace reprise::nn
