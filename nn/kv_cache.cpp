@@ -1,4 +1,5 @@
-// Writing to the cache and attending to it: sequences have lengths of their own, and neighbours of one length go together.
+// Writing to the cache and attending to it: sequences have lengths of their own, and neighbours of one length go together. One call for all, under a mask of their
+// lengths, would cost 10 to 50 % more of a CPU's time for 4 sequences of unequal length, and the bits of a sequence would depend on the longest.
 #include "reprise/nn/kv_cache.h"
 
 #include <algorithm>

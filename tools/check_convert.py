@@ -28,7 +28,8 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, ViTConfig, ViTForImageClassification)
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, ViTConfig,
+                          ViTForImageClassification)
 
 transformers.utils.logging.disable_progress_bar()
 ROOT = Path(__file__).resolve().parent.parent
@@ -248,11 +249,20 @@ LLAMA = {"vocab_size": 131, "hidden_size": 24, "intermediate_size": 40, "num_hid
          "num_key_value_heads": 2, "max_position_embeddings": 64}
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 16}
+YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "beta_slow": 0.5, "original_max_position_embeddings": 16,
+        "mscale": 1.0, "mscale_all_dim": 0.7}
 LLAMAS = {
     "hf Llama, scaled turns, shards": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA, rope_scaling=dict(LLAMA3))),
     "hf Llama, tied": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA, tie_word_embeddings=True, rms_norm_eps=1e-3)),
     "hf Qwen 2, tied": lambda: Qwen2ForCausalLM(Qwen2Config(**LLAMA, tie_word_embeddings=True, rope_theta=1e6)),
-    "hf Mistral, its window": lambda: MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=16)),
+    "hf Mistral, its window": lambda: MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=5)),
+    "hf Mistral, wide heads, yarn": lambda: MistralForCausalLM(MistralConfig(**LLAMA, head_dim=10, sliding_window=None,
+                                                                             rope_scaling=dict(YARN))),
+    "hf Qwen 2, its window": lambda: Qwen2ForCausalLM(Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=5,
+                                                                  max_window_layers=0)),
+    "hf Qwen 3, tied": lambda: Qwen3ForCausalLM(Qwen3Config(**LLAMA, head_dim=10, tie_word_embeddings=True)),
+    "hf Qwen 3, its window": lambda: Qwen3ForCausalLM(Qwen3Config(**LLAMA, head_dim=6, use_sliding_window=True, sliding_window=5,
+                                                                  max_window_layers=0)),
 }
 
 

@@ -97,13 +97,14 @@ std::vector<Subject> subjects() {
   all.push_back(subject<Gpt>("gpt in pure bf16", gpt, std::function(gpt_loss), DType::bf16, true));
   all.push_back(subject<Gpt>("gpt, a fifth of the loss", gpt,
                              std::function([](Gpt& model) { return gpt_loss(model) * 0.2; })));
-  all.push_back(subject<Llama>(
-      "llama",
-      LlamaOptions{.vocab_size = 211, .context = 32, .layers = 2, .heads = 4, .kv_heads = 2, .width = 64},
-      std::function([](Llama& model) {
-        const Tensor ids = random_tokens({4, 32}, 211, 5);
-        return cross_entropy(model(ids), ids);
-      })));
+  LlamaOptions llama{.vocab_size = 211, .context = 32, .layers = 2, .heads = 4, .kv_heads = 2, .width = 64};
+  auto llama_loss = std::function([](Llama& model) {
+    const Tensor ids = random_tokens({4, 32}, 211, 5);
+    return cross_entropy(model(ids), ids);
+  });
+  all.push_back(subject<Llama>("llama", llama, llama_loss));
+  llama.head_dim = 24, llama.qk_norm = true, llama.window = 9;
+  all.push_back(subject<Llama>("llama with norms of queries and a window", llama, llama_loss));
   all.push_back(subject<Vit>(
       "vit", VitOptions{.image = 32, .patch = 8, .classes = 10, .width = 48, .layers = 3, .heads = 3},
       std::function([](Vit& model) {

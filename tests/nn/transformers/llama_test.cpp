@@ -171,7 +171,11 @@ std::vector<int32_t> by_definition(Llama& model, std::vector<int32_t> ids, int64
 }
 
 TEST(Llama, GeneratesTheTokensOfWholeWindowsFromItsCache) {
-  for (const std::string family : {"llama.", "qwen2.", "qwen3.", "mistral.", "yarn."}) {
+  // On a device that may be emulated, what the others have together.
+  const std::vector<std::string> families =
+      test_device().is_cpu() ? std::vector<std::string>{"llama.", "qwen2.", "qwen3.", "mistral.", "yarn."}
+                             : std::vector<std::string>{"qwen3.", "mistral."};
+  for (const std::string& family : families) {
     Golden golden(family);
     Llama& model = golden.model;
     const std::vector<std::vector<int32_t>> prompts{{1}, {5, 4, 3}, {7, 7, 7, 7, 7}, {60, 0}};
