@@ -51,6 +51,16 @@ void OpObserver::notify_took_place(const Tensor& before, const Tensor& now) {
   tell_all([&](OpObserver& observer) { observer.took_place(before, now); });
 }
 
+void OpObserver::notify_detached(const Tensor& x) {
+  tell_all([&](OpObserver& observer) { observer.detached(x); });
+}
+
+bool OpObserver::all_let_overwrite(const Tensor& x) {
+  bool all = true;
+  tell_all([&](const OpObserver& observer) { all = all && observer.lets_overwrite(x); });
+  return all;
+}
+
 void OpObserver::notify_data(const Tensor& x) {
   tell_all([&](OpObserver& observer) { observer.data_asked(x); });
 }

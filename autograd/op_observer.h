@@ -39,6 +39,11 @@ class OpObserver {
   virtual void will_write(const OpCall&) {}
   /// A recorded one: the result, `now`, has taken the place of what was announced, which is `before`.
   virtual void took_place(const Tensor& /*before*/, const Tensor& /*now*/) {}
+  /// Whether a recorded operation in place may write into the memory of x, which nothing else has: see Overwrite. One that says
+  /// no makes it a copy.
+  virtual bool lets_overwrite(const Tensor& /*x*/) const { return true; }
+  /// `detach` makes a tensor that has the data of x, by no operation.
+  virtual void detached(const Tensor& /*x*/) {}
   /// Code outside of operations is about to read or write the data of x.
   virtual void data_asked(const Tensor&) {}
   /// A backward pass is about to run.
@@ -50,9 +55,12 @@ class OpObserver {
   static void notify_made(const char* factory, const Tensor& y, const Attributes& attributes);
   static void notify_write(const OpCall& call);
   static void notify_took_place(const Tensor& before, const Tensor& now);
+  static void notify_detached(const Tensor& x);
   static void notify_data(const Tensor& x);
   static void notify_backward();
   static bool any();  ///< whether there are any on this thread
+  /// Whether all of them let x's memory be written.
+  static bool all_let_overwrite(const Tensor& x);
 
  private:
   template <class Tell>

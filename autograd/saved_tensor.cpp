@@ -26,6 +26,13 @@ Tensor with_edge(const Tensor& x, const Edge& edge) {
   return out;
 }
 
+// What hooks gave back of a leaf, as that leaf is known.
+Tensor with_slot(const Tensor& x, const std::shared_ptr<AutogradSlot>& slot) {
+  Tensor out = x.alias(x.view());
+  out.autograd_slot() = slot;
+  return out;
+}
+
 }  // namespace
 
 SavedTensorHooks::SavedTensorHooks(Pack pack, Unpack unpack)
@@ -53,6 +60,7 @@ SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) :
   }
   hooks_ = innermost->functions_;
   if (!is_output) edge_ = gradient_edge(x);
+  if (!edge_ && meta && meta->is_parameter) frozen_ = meta;
   NoGrad guard;
   SavedTensorHooks* outer = innermost;
   innermost = nullptr;  // what a hook computes is not itself packed
@@ -72,7 +80,8 @@ Tensor SavedTensor::unpack(const NodePtr& owner, const char* op_name) const {
     Tensor data = hooks_->second(packed_);
     check(data.defined(), op_name, ": an unpack hook returned no tensor");
     if (is_output_) return requires_grad_ ? with_edge(data, {owner, output_index_}) : data;
-    return edge_ ? with_edge(data, edge_) : data;
+    if (edge_) return with_edge(data, edge_);
+    return frozen_ ? with_slot(data, frozen_) : data;
   }
   if (!tensor_.defined()) return {};
   check(tensor_.version() == version_, op_name, ": a tensor of shape ", tensor_.shape(),

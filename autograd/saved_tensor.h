@@ -51,6 +51,8 @@ class SavedTensor {
   bool requires_grad_ = false;
   int output_index_ = 0;  // of an output
   Edge edge_;             // of an input that went through hooks: its place in the graph
+  // ... of a parameter that wants no gradient: its 16-bit values are kept there.
+  std::shared_ptr<AutogradSlot> frozen_;
   uint64_t version_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/index/indexing.h"
@@ -145,6 +146,7 @@ void Tensor::retain_grad() const {
 
 Tensor Tensor::detach() const {
   check_self(*this, "detach");
+  OpObserver::notify_detached(*this);
   return alias().show();
 }
 

@@ -1,5 +1,5 @@
 // Attention's speed on the shapes that GPT training uses: causal, f32 and bf16, views of a packed (B, T, 3, H, D)
-// projection; with dropout, and with the causal mask given as one of bits (T, T). GFLOP/s count only what the mask leaves:
+// projection; with dropout, and with the causal mask given as a boolean one (T, T). GFLOP/s count only what the mask leaves:
 // T (T + 1) / 2 pairs, 4 D operations a pair forward and 10 D backward.
 //
 //   attention_bench [threads]

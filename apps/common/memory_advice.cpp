@@ -10,8 +10,8 @@
 namespace reprise::apps {
 namespace {
 
-int64_t largest_batch(const MeasuredWay& way, int64_t smallest, size_t limit) {
-  return way.memory ? way.memory->largest(nn::room_in(limit)) / smallest * smallest : 0;
+int64_t largest_batch(const MeasuredStrategy& one, int64_t smallest, size_t limit) {
+  return one.memory ? one.memory->largest(nn::room_in(limit)) / smallest * smallest : 0;
 }
 
 std::string listed(const std::vector<std::string>& words) {
@@ -34,8 +34,8 @@ std::string evaluation_advice(nn::Module& model, int64_t batch, Device device, i
 
 }  // namespace
 
-std::vector<MeasuredWay> measure_ways(const TrainedModel& t, Device device, const std::string& own,
-                                      int64_t sums) {
+std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& t, Device device, const std::string& own,
+                                                 int64_t sums) {
   const RecomputeStrategy chosen = parse_strategy(own);
   std::vector<std::string> strategies = {"none", "selective", "full"};
   if (chosen.kind != RecomputeStrategy::Kind::automatic &&
@@ -47,41 +47,41 @@ std::vector<MeasuredWay> measure_ways(const TrainedModel& t, Device device, cons
                                       .smallest = t.smallest,
                                       .sums = sums,
                                       .optimizer = &t.optimizer};
-  std::vector<MeasuredWay> ways;
+  std::vector<MeasuredStrategy> measured;
   for (const std::string& strategy : strategies) {
-    ways.push_back({strategy, {}});
+    measured.push_back({strategy, {}});
     try {
-      ways.back().memory.emplace(nn::measure_step(t.model, options, parse_strategy(strategy)));
+      measured.back().memory.emplace(nn::measure_step(t.model, options, parse_strategy(strategy)));
     } catch (const OutOfMemory&) {
     } catch (const std::bad_alloc&) {}  // told by the table
   }
   t.set_recompute(chosen);
-  return ways;
+  return measured;
 }
 
-std::string each_way(const std::vector<MeasuredWay>& ways,
-                     const std::function<std::string(const nn::StepMemory&)>& number) {
+std::string each_strategy(const std::vector<MeasuredStrategy>& measured,
+                          const std::function<std::string(const nn::StepMemory&)>& number) {
   std::string text;
-  for (const MeasuredWay& way : ways) {
+  for (const MeasuredStrategy& one : measured) {
     text += text.empty() ? "" : ", ";
-    text += (way.memory ? number(*way.memory) : "too much") + " (" + way.strategy + ")";
+    text += (one.memory ? number(*one.memory) : "too much") + " (" + one.strategy + ")";
   }
   return text;
 }
 
-std::string what_fits(const std::vector<MeasuredWay>& ways, const std::string& own, int64_t batch,
+std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::string& own, int64_t batch,
                       int64_t smallest, size_t limit, int64_t ranks) {
   std::vector<std::string> fitting;
   std::string best;
   int64_t own_rows = 0, most_rows = 0;
   size_t least = SIZE_MAX;  // what does not fit takes as much or more, whatever was predicted
-  for (const MeasuredWay& way : ways)
-    if (way.strategy == own && way.memory) least = way.memory->peak(batch);
-  for (const MeasuredWay& way : ways) {
-    const int64_t rows = largest_batch(way, smallest, limit);
-    if (rows >= batch && way.memory->peak(batch) < least) fitting.push_back(way.strategy);
-    if (way.strategy == own) own_rows = rows;
-    if (rows > most_rows) most_rows = rows, best = way.strategy;
+  for (const MeasuredStrategy& one : measured)
+    if (one.strategy == own && one.memory) least = one.memory->peak(batch);
+  for (const MeasuredStrategy& one : measured) {
+    const int64_t rows = largest_batch(one, smallest, limit);
+    if (rows >= batch && one.memory->peak(batch) < least) fitting.push_back(one.strategy);
+    if (one.strategy == own) own_rows = rows;
+    if (rows > most_rows) most_rows = rows, best = one.strategy;
   }
   if (own_rows >= batch) own_rows = 0;  // it is predicted to fit, and has not
   if (!fitting.empty())
@@ -99,13 +99,15 @@ std::string what_fits(const std::vector<MeasuredWay>& ways, const std::string& o
 }
 
 std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
-  const std::vector<MeasuredWay> ways = measure_ways(t, asked.device, asked.recompute, asked.sums);
+  const std::vector<MeasuredStrategy> measured =
+      measure_strategies(t, asked.device, asked.recompute, asked.sums);
   const size_t limit = nn::memory_for_tensors(asked.device);
   return fmt::format(
              "; a step of {} {}s is predicted to take {} of {} MiB", asked.batch, t.row,
-             each_way(ways, [&](const nn::StepMemory& memory) { return in_mib(memory.peak(asked.batch)); }),
+             each_strategy(measured,
+                           [&](const nn::StepMemory& memory) { return in_mib(memory.peak(asked.batch)); }),
              in_mib(limit)) +
-         what_fits(ways, asked.recompute, asked.batch, t.smallest, limit, asked.ranks);
+         what_fits(measured, asked.recompute, asked.batch, t.smallest, limit, asked.ranks);
 }
 
 int64_t ranks_of_batch(const TrainingOptions& o) { return o.is_cut ? rank_count() : 1; }

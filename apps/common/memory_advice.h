@@ -13,23 +13,23 @@
 
 namespace reprise::apps {
 
-/// A way to recompute, and what a step takes with it.
-struct MeasuredWay {
+/// A strategy of recompute, and what a step takes with it.
+struct MeasuredStrategy {
   std::string strategy;
   std::optional<nn::StepMemory> memory;  ///< none: not even the smallest batch fits
 };
 
 /// Without recompute, with two strategies, and with `own` if it is another one that can be measured. `sums`: see StepMemoryOptions.
-std::vector<MeasuredWay> measure_ways(const TrainedModel& trained, Device device, const std::string& own,
-                                      int64_t sums);
+std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& trained, Device device,
+                                                 const std::string& own, int64_t sums);
 
-/// "3102.0 (none), too much (full)", of what `number` makes of each way that fits.
-std::string each_way(const std::vector<MeasuredWay>& ways,
-                     const std::function<std::string(const nn::StepMemory&)>& number);
+/// "3102.0 (none), too much (full)", of what `number` makes of each strategy that fits.
+std::string each_strategy(const std::vector<MeasuredStrategy>& measured,
+                          const std::function<std::string(const nn::StepMemory&)>& number);
 
-/// "; --recompute selective, full would fit; so would --batch 24", with a tenth of `limit` left free: other ways for this batch, a
+/// "; --recompute selective, full would fit; so would --batch 24", with a tenth of `limit` left free: other strategies for this batch, a
 /// smaller batch for `own`, or both; or that nothing would. `ranks`: that share the rows of a --batch.
-std::string what_fits(const std::vector<MeasuredWay>& ways, const std::string& own, int64_t batch,
+std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::string& own, int64_t batch,
                       int64_t smallest, size_t limit, int64_t ranks = 1);
 /// Ranks that share the rows of a --batch.
 int64_t ranks_of_batch(const TrainingOptions& options);

@@ -11,8 +11,8 @@
 namespace reprise::apps {
 namespace {
 
-const MeasuredWay* find(const std::vector<MeasuredWay>& measured, const std::string& strategy) {
-  auto found = std::ranges::find(measured, strategy, &MeasuredWay::strategy);
+const MeasuredStrategy* find(const std::vector<MeasuredStrategy>& measured, const std::string& strategy) {
+  auto found = std::ranges::find(measured, strategy, &MeasuredStrategy::strategy);
   return found == measured.end() ? nullptr : &*found;
 }
 
@@ -25,7 +25,7 @@ void set_value(std::string& toml, const std::string& key, int64_t value) {
 }
 
 // `gradients`: bytes of one set of them.
-void choose_batch(TrainingOptions& o, const MeasuredWay& own, size_t limit, size_t gradients,
+void choose_batch(TrainingOptions& o, const MeasuredStrategy& own, size_t limit, size_t gradients,
                   int64_t smallest, const std::string& row) {
   const int64_t fits = own.memory ? own.memory->largest(nn::room_in(limit)) : 0,
                 total = o.batch * o.trainer.accumulate;
@@ -56,9 +56,9 @@ void choose_batch(TrainingOptions& o, const MeasuredWay& own, size_t limit, size
 
 void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   t.optimizer.allocate_state();
-  const std::vector<MeasuredWay> measured =
-      measure_ways(t, device, o.recompute,
-                   o.batch_auto ? 1 : gradient_sums(o, own_share(o)));  // auto may choose to accumulate
+  const std::vector<MeasuredStrategy> measured =
+      measure_strategies(t, device, o.recompute,
+                         o.batch_auto ? 1 : gradient_sums(o, own_share(o)));  // auto may choose to accumulate
   const size_t limit = nn::memory_for_tensors(device);
   double weights = 0, gradients = 0;
   for (const Tensor& x : t.model.parameters()) {
@@ -69,15 +69,16 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
   const int64_t sets = std::max<int64_t>(gradient_sums(o, own_share(o)), 1);
   train::report("Memory: weights {}, gradients {}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
                 sets > 1 ? fmt::format("{} x ", sets) : "", in_mib(gradients), in_mib(state), t.row,
-                each_way(measured, [&](const nn::StepMemory& m) {
+                each_strategy(measured, [&](const nn::StepMemory& m) {
                   return in_mib((double(m.peak(2 * o.batch)) - double(m.peak(o.batch))) / double(o.batch));
                 }));
-  train::report("A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
-                each_way(measured, [&](const nn::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
-                in_mib(double(limit)), each_way(measured, [&](const nn::StepMemory& m) {
-                  return std::to_string(m.largest(nn::room_in(limit)));
-                }));
-  const MeasuredWay* own = find(measured, o.recompute);
+  train::report(
+      "A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
+      each_strategy(measured, [&](const nn::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
+      in_mib(double(limit)), each_strategy(measured, [&](const nn::StepMemory& m) {
+        return std::to_string(m.largest(nn::room_in(limit)));
+      }));
+  const MeasuredStrategy* own = find(measured, o.recompute);
   if (o.batch_auto) {
     check(own, "--batch auto does not go with --recompute ", o.recompute,
           ", which is measured for one batch");

@@ -15,10 +15,10 @@ std::vector<Prepared> prepare_all(Trainee& trainee, const std::vector<std::strin
 std::vector<nn::StrategyCost> measure(Trainee& trainee, const std::vector<std::string>& strategies,
                                       const std::vector<Prepared>& prepared, const Batch& batch,
                                       int64_t rounds) {
-  std::vector<nn::RecomputeWay> ways;
+  std::vector<nn::NamedStrategy> named;
   for (size_t i = 0; i < strategies.size(); ++i)
-    ways.push_back({strategies[i], [&trainee, &one = prepared[i]] { trainee.set_recompute(one); }});
-  return nn::compare_ways(trainee.step_case(batch), ways, rounds);
+    named.push_back({strategies[i], [&trainee, &one = prepared[i]] { trainee.set_recompute(one); }});
+  return nn::compare_strategies(trainee.step_case(batch), named, rounds);
 }
 
 double percent_below(double base, double value) { return base > 0 ? 100 * (base - value) / base : 0; }

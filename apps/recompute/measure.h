@@ -13,7 +13,7 @@ namespace reprise::apps::recompute {
 std::vector<Prepared> prepare_all(Trainee& trainee, const std::vector<std::string>& strategies,
                                   const Batch& batch);
 
-/// Trains by each of them: nn::compare_ways.
+/// Trains by each of them: nn::compare_strategies.
 std::vector<nn::StrategyCost> measure(Trainee& trainee, const std::vector<std::string>& strategies,
                                       const std::vector<Prepared>& prepared, const Batch& batch,
                                       int64_t rounds);

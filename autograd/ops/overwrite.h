@@ -8,14 +8,14 @@
 namespace reprise::autograd {
 
 /// Whether an operation may write into the memory of its first argument and return that, because nothing else can see it. It says
-/// nothing of the result, so that a checkpoint does not compare it.
+/// nothing of the result: a checkpoint does not compare it, since one run may write where another one copies.
 struct Overwrite {
   bool allowed = false;
 
-  /// Of a tensor that one handle has, whose memory nothing shares, in a program that no checkpoint follows.
+  /// Of a tensor that one handle has, whose memory nothing shares, where all observers let it be written.
   static Overwrite of(const Tensor& x) {
-    return {x.is_sole_owner() && !x.is_hollow() && !OpObserver::any() && !x.is_fixed() &&
-            !x.storage()->is_for_inference() && !overlaps_itself(x.view())};
+    return {x.is_sole_owner() && !x.is_hollow() && !x.is_fixed() && !x.storage()->is_for_inference() &&
+            !overlaps_itself(x.view()) && OpObserver::all_let_overwrite(x)};
   }
 
   /// `x`, or a copy that may be written.

@@ -6,8 +6,8 @@
 
 namespace reprise::kernels::device {
 
-/// What a mask holds: bool, numbers of the type that sums are kept in, or of the dtype of q.
-enum class MaskKind { bits, wide, narrow };
+/// A boolean mask, or an additive one: in the type that sums are kept in, or in the dtype of q.
+enum class MaskKind { boolean, additive_wide, additive_narrow };
 
 /// The mask (T_q, T_k) of one head, with strides in bytes. T is the dtype of q, C that of sums.
 template <class T, class C>
@@ -19,9 +19,9 @@ struct HeadMask {
   /// -inf where the key is hidden.
   __device__ __forceinline__ C added(int query, int key) const {
     const char* at = data + query * query_stride + key * key_stride;
-    if (kind == MaskKind::bits) return *at != 0 ? C(0) : C(-INFINITY);
-    const C number =
-        kind == MaskKind::wide ? *reinterpret_cast<const C*>(at) : to<C>(*reinterpret_cast<const T*>(at));
+    if (kind == MaskKind::boolean) return *at != 0 ? C(0) : C(-INFINITY);
+    const C number = kind == MaskKind::additive_wide ? *reinterpret_cast<const C*>(at)
+                                                     : to<C>(*reinterpret_cast<const T*>(at));
     return hides(number) ? C(-INFINITY) : number;
   }
 };
@@ -49,9 +49,9 @@ Mask<Element<T>, C> mask_of(const TensorView& view) {
           view.stride(1) * bytes,
           view.stride(2) * bytes,
           view.stride(3) * bytes,
-          view.dtype == DType::boolean ? MaskKind::bits
-          : view.dtype == dtype_of<C>  ? MaskKind::wide
-                                       : MaskKind::narrow};
+          view.dtype == DType::boolean ? MaskKind::boolean
+          : view.dtype == dtype_of<C>  ? MaskKind::additive_wide
+                                       : MaskKind::additive_narrow};
 }
 
 }  // namespace reprise::kernels::device

@@ -69,7 +69,7 @@ __device__ __forceinline__ unsigned seen_keys(const HeadMask<T, float>& mask, co
 template <int N, bool rows_are_keys, class T>
 __device__ __forceinline__ void add_mask(const HeadMask<T, float>& mask, unsigned seen, int first_query,
                                          int first_key, float scale, float (&s)[1][N][4]) {
-  const bool adds = mask.kind != MaskKind::bits;
+  const bool adds = mask.kind != MaskKind::boolean;
   each_element<1, N>([&](int m, int n, int e, int row, int column) {
     const int query = first_query + (rows_are_keys ? column : row),
               key = first_key + (rows_are_keys ? row : column);

@@ -31,16 +31,16 @@ double timed(const PlayedStep& played) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-std::vector<StrategyCost> compare(const PlayedStep& played, const std::vector<RecomputeWay>& ways,
+std::vector<StrategyCost> compare(const PlayedStep& played, const std::vector<NamedStrategy>& strategies,
                                   int64_t rounds) {
   std::vector<StrategyCost> costs;
-  for (const RecomputeWay& way : ways) {
-    way.set();
+  for (const NamedStrategy& strategy : strategies) {
+    strategy.set();
     played.play_parts();  // makes what is made once, such as the plan of `auto`
-    costs.push_back(recorded(played, way.name));
+    costs.push_back(recorded(played, strategy.name));
   }
-  const std::vector<Turns> times = time_in_turns(ways.size(), rounds, [&](size_t way) {
-    ways[way].set();
+  const std::vector<Turns> times = time_in_turns(strategies.size(), rounds, [&](size_t i) {
+    strategies[i].set();
     return timed(played);
   });
   for (size_t i = 0; i < times.size(); ++i)
@@ -51,23 +51,23 @@ std::vector<StrategyCost> compare(const PlayedStep& played, const std::vector<Re
 
 }  // namespace
 
-std::vector<StrategyCost> compare_ways(const TrainingStepCase& step, const std::vector<RecomputeWay>& ways,
-                                       int64_t rounds) {
-  return compare(PlayedStep("compare_ways", step, PlayedStep::Blocks::others), ways, rounds);
+std::vector<StrategyCost> compare_strategies(const TrainingStepCase& step,
+                                             const std::vector<NamedStrategy>& strategies, int64_t rounds) {
+  return compare(PlayedStep("compare_strategies", step, PlayedStep::Blocks::others), strategies, rounds);
 }
 
 std::vector<StrategyCost> compare_strategies(const TrainingStepCase& step, const CompareOptions& options) {
   const PlayedStep played("compare_strategies", step);
-  std::vector<RecomputeWay> ways;
+  std::vector<NamedStrategy> strategies;
   for (const std::string& text : options.strategies) {
     const RecomputeStrategy strategy = recompute::parse_strategy(text);
     if (!played.has(strategy)) continue;
     if (strategy.kind == RecomputeStrategy::Kind::automatic)  // planned once, off the clock
-      ways.push_back({text, [&played, plan = played.planned(strategy)] { played.set(plan); }});
+      strategies.push_back({text, [&played, plan = played.planned(strategy)] { played.set(plan); }});
     else
-      ways.push_back({text, [&played, strategy] { played.set(strategy); }});
+      strategies.push_back({text, [&played, strategy] { played.set(strategy); }});
   }
-  return compare(played, ways, options.rounds);
+  return compare(played, strategies, options.rounds);
 }
 
 }  // namespace reprise::nn

@@ -1,4 +1,4 @@
-// What the ways to recompute take and cost, measured in a training step of any model.
+// What strategies of recompute take and cost, measured in a training step of any model.
 //
 //   rp::nn::BlockStack net;  // ... its blocks
 //   auto loss = [&](int64_t rows) { return rp::square(net(rp::randn({rows, 64}))).mean(); };
@@ -37,14 +37,14 @@ struct CompareOptions {
 std::vector<StrategyCost> compare_strategies(const TrainingStepCase& step,
                                              const CompareOptions& options = {});
 
-/// A way to run a model: what makes it run so.
-struct RecomputeWay {
+/// A strategy by its name and what sets it.
+struct NamedStrategy {
   std::string name;           ///< in the results
   std::function<void()> set;  ///< is called before each step
 };
-/// The same for models with more to set than one stack of blocks; the last way stays set.
-std::vector<StrategyCost> compare_ways(const TrainingStepCase& step, const std::vector<RecomputeWay>& ways,
-                                       int64_t rounds);
+/// The same for models with more to set than one stack of blocks; the last one stays set.
+std::vector<StrategyCost> compare_strategies(const TrainingStepCase& step,
+                                             const std::vector<NamedStrategy>& strategies, int64_t rounds);
 
 }  // namespace reprise::nn
 

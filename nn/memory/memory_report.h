@@ -1,4 +1,4 @@
-// The memory of any model's training step on one page: what each way to recompute takes and costs, which batch fits, and what
+// The memory of any model's training step on one page: what each strategy of recompute takes and costs, which batch fits, and what
 // the bytes are.
 //
 //   rp::nn::BlockStack net;  // ... its blocks

@@ -20,13 +20,13 @@ struct Spread {
 /// Error if there are none.
 Spread spread_of(std::vector<double> values);
 
-/// What one way took.
+/// What one of several took.
 struct Turns {
   Spread seconds{};
   double times_slower = 1;  ///< than the first: the median over the rounds
 };
-/// Of each way, over `rounds` in which each has its turn; `seconds` runs one and says how long it took. Empty without rounds.
-std::vector<Turns> time_in_turns(size_t ways, int64_t rounds,
-                                 const std::function<double(size_t way)>& seconds);
+/// Of each of `count`, over `rounds` in which each has its turn; `seconds` runs one and says how long it took. Empty without rounds.
+std::vector<Turns> time_in_turns(size_t count, int64_t rounds,
+                                 const std::function<double(size_t which)>& seconds);
 
 }  // namespace reprise::nn

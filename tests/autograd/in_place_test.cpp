@@ -12,6 +12,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/index/indexing.h"
+#include "reprise/autograd/saved_tensor.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -335,6 +336,27 @@ TEST(InPlace, PutsItsOwnRowsIntoOtherPlaces) {
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{2, 3, 1}));
   sum.index_put_({order}, sum, true);
   EXPECT_EQ(sum.to_vector<float>(), (std::vector<float>{3, 5, 4}));
+}
+
+// A pack hook that fails while the operation writes into the old memory: no half value is read afterwards.
+TEST(InPlace, HasNoValueAfterItFailedHalfway) {
+  const Tensor w = leaf({4}), rows = Tensor::from<int64_t>({0, 2}, {2}, test_device());
+  Tensor h = w * 2.0;
+  {
+    autograd::SavedTensorHooks hooks([](const Tensor&) -> std::any { fail("no room"); },
+                                     [](const std::any&) { return Tensor(); });
+    expect_error([&] { h.index_put_({rows}, w[{Slice(0, 2)}]); }, "no room");
+  }
+  expect_error([&] { h.to_vector<float>(); }, "was used after index_put_");
+  expect_error([&] { sum(h); }, "was used after index_put_");
+  Tensor kept = w * 2.0;
+  const Tensor other = kept;  // then it is a copy that is written
+  {
+    autograd::SavedTensorHooks hooks([](const Tensor&) -> std::any { fail("no room"); },
+                                     [](const std::any&) { return Tensor(); });
+    expect_error([&] { kept.index_put_({rows}, w[{Slice(0, 2)}]); }, "no room");
+  }
+  EXPECT_EQ(kept.to_vector<float>(), (Floats{2, 4, 6, 8}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Tensor's operations in place. Outside of graphs they write where the tensor lies. In one that is recorded the result of the
 // operation out of place takes the tensor's place: docs/decisions/0018-in-place-is-a-new-value.md.
+#include <functional>
 #include <utility>
 
 #include "reprise/autograd/function.h"
@@ -68,7 +69,12 @@ void put_in_place(const char* op, const Tensor& x, Tensor&& y) {
   auto before = find_meta(x);
   x.become(std::move(y));  // y is what x was
   OpObserver::notify_took_place(y, x);
-  if (y.has_other_views() && y.storage() != x.storage()) y.storage()->supersede(op);
+  if (y.storage() == x.storage()) {
+    x.storage()->supersede(op);  // for what has the value of before in another place
+    x.show();
+  } else if (y.has_other_views()) {
+    y.storage()->supersede(op);
+  }
   if (!before || !before->retains_grad) return;
   before->retains_grad = false;
   std::erase_if(before->grad_fn->hooks(),
@@ -76,6 +82,17 @@ void put_in_place(const char* op, const Tensor& x, Tensor&& y) {
   if (!x.requires_grad()) return;
   x.retain_grad();
   find_meta(x)->grad = before->grad;
+}
+
+// put_in_place of what `run` gives, which may write into the memory of x. If it fails after that, x has no value any longer.
+void put_result_in_place(const char* op, const Tensor& x, const std::function<Tensor()>& run) {
+  const uint64_t version = x.version();
+  try {
+    put_in_place(op, x, run());
+  } catch (...) {
+    if (x.version() != version) x.storage()->supersede(op);
+    throw;
+  }
 }
 
 // What to read while `target` is written: a copy if elements that are still to be read lie in it.
@@ -97,7 +114,7 @@ const Tensor& change(const char* op, const Tensor& x, const Tensor& source, cons
   announce(op, x, {source}, attributes_of(args...));
   if (recorded) {
     const Overwrite overwrite = source.defined() && source.is_same(x) ? Overwrite() : Overwrite::of(x);
-    put_in_place(op, x, F::apply(x, source, overwrite, args...));
+    put_result_in_place(op, x, [&] { return F::apply(x, source, overwrite, args...); });
   } else {
     x.storage()->bump_version();
     F::write(x, source.defined() ? apart_from(x, source) : source, args...);
@@ -300,7 +317,8 @@ const Tensor& Tensor::index_put_(const std::vector<Index>& items, const Tensor& 
     const Overwrite overwrite = values.is_same(*this) ? Overwrite() : Overwrite::of(*this);
     const Tensor fitting =
         is_floating(dtype()) ? cast(values, dtype()) : values;  // autocast would take the wider one
-    put_in_place(op, *this, put_places(op, *this, places, fitting, accumulate, overwrite));
+    put_result_in_place(op, *this,
+                        [&] { return put_places(op, *this, places, fitting, accumulate, overwrite); });
   } else {
     storage()->bump_version();
     // Places are no elements in their order: the same view is no better than another one.

@@ -6,7 +6,11 @@
 namespace reprise::recompute {
 
 OffloadedTensor::OffloadedTensor(const Tensor& x, std::string label)
-    : label_(std::move(label)), view_(x.view()), version_(x.version()), held_(x.alias(x.view())) {
+    : label_(std::move(label)),
+      view_(x.view()),
+      version_(x.version()),
+      times_superseded_(x.storage()->times_superseded()),
+      held_(x.alias(x.view())) {
   view_.data = nullptr;
 }
 
@@ -21,11 +25,16 @@ Tensor OffloadedTensor::over(std::shared_ptr<Storage> origin) const {
   return Tensor::over(std::move(origin), view);
 }
 
+std::shared_ptr<Storage> OffloadedTensor::origin() const {
+  std::shared_ptr<Storage> origin = origin_.lock();
+  return origin && origin->times_superseded() == times_superseded_ ? origin : nullptr;
+}
+
 void OffloadedTensor::prefetch() {
   std::lock_guard lock(mutex_);
   if (!storage_ || ahead_.defined()) return;
-  if (std::shared_ptr<Storage> origin = origin_.lock())
-    ahead_ = over(std::move(origin));
+  if (std::shared_ptr<Storage> kept = origin())
+    ahead_ = over(std::move(kept));
   else
     storage_->prefetch();
 }
@@ -43,9 +52,9 @@ Tensor OffloadedTensor::fetch() {
     return held_.alias(held_.view());
   }
   Tensor ahead = std::exchange(ahead_, Tensor());
-  if (std::shared_ptr<Storage> origin = origin_.lock()) {
-    check_version(origin->version());
-    return over(std::move(origin));
+  if (std::shared_ptr<Storage> kept = origin()) {
+    check_version(kept->version());
+    return over(std::move(kept));
   }
   check(!storage_->is_torn(), label_, ": a tensor of shape ", view_.shape,
         " that backward needs was changed in place while it was offloaded");

@@ -24,11 +24,14 @@ class OffloadedTensor {
   friend class Offload;
   void check_version(uint64_t now) const;
   Tensor over(std::shared_ptr<Storage> origin) const;
+  /// What it was moved from, if something holds it and no recorded operation in place has put another value there.
+  std::shared_ptr<Storage> origin() const;
 
   std::mutex mutex_;
   std::string label_;
   TensorView view_;  // without data; that is `first_byte_` after the start of the storage's bytes
   uint64_t version_;
+  uint32_t times_superseded_;
   Tensor held_;                    // until it is moved off
   std::weak_ptr<Storage> origin_;  // after; something else may still hold it
   void* origin_data_ = nullptr;

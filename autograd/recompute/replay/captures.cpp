@@ -9,7 +9,7 @@ namespace reprise::recompute {
 
 Captures::Captures(const TensorList& region_inputs) {
   for (const Tensor& x : region_inputs)
-    if (x.defined()) inputs_.insert(x.storage()->id());
+    if (x.defined()) inputs_.emplace(x.storage()->id(), x);
 }
 
 void Captures::note(const TensorList& arguments, const char* reader) {
@@ -23,9 +23,25 @@ void Captures::note(const TensorList& arguments, const char* reader) {
 }
 
 void Captures::note_capture(const Tensor& x, const char* reader) {
-  const std::shared_ptr<Storage>& storage = x.storage();
-  if (storage->id() > last_before_ || inputs_.contains(storage->id())) return;
-  captures_.try_emplace(storage->id(), Capture{WeakTensor(x), storage, x.version(), x.shape(), reader});
+  if (!is_captured(x)) return;
+  captures_.try_emplace(x.storage()->id(), Capture{x.storage(), x.version(), x.shape(), reader});
+  note_detached(x);
+}
+
+bool Captures::is_captured(const Tensor& x) const {
+  return x.storage()->id() <= last_before_ && !inputs_.contains(x.storage()->id());
+}
+
+void Captures::note_detached(const Tensor& x) {
+  if (!is_captured(x)) return;
+  std::vector<WeakTensor>& handles = handles_[x.storage()->id()];
+  bool is_known = false;
+  std::erase_if(handles, [&](const WeakTensor& handle) {
+    const Tensor other = handle.lock();
+    is_known |= other.is_same(x);
+    return !other.defined();
+  });
+  if (!is_known) handles.emplace_back(x);
 }
 
 void Captures::check_write(const autograd::OpCall& call, bool is_in_graph) const {
@@ -34,7 +50,7 @@ void Captures::check_write(const autograd::OpCall& call, bool is_in_graph) const
       !is_in_graph || x.storage()->id() > last_before_, call.name,
       ": in a checkpoint, fn changes a tensor of shape ", x.shape(),
       " in place that it was given or captured, and that is part of a graph: a replay would find it changed; "
-      "use the out-of-place function");
+      "use the out-of-place function, or rp::update_state for state");
 }
 
 void Captures::note_write(const autograd::OpCall& call) {
@@ -51,17 +67,28 @@ void Captures::check_versions() const {
   for (const auto& [id, capture] : captures_) check_version(id, capture);
 }
 
-void Captures::check_version(uint64_t id, const Capture& capture) {
-  Tensor x = capture.tensor.lock();
-  check(!x.defined() || x.storage()->id() == id, "checkpoint: a tensor of shape ", capture.shape,
-        " that fn captured got other data (set_data, or the module's dtype changed) between the first run, "
-        "where ",
-        capture.reader, " read it, and the replay");
+void Captures::check_version(uint64_t id, const Capture& capture) const {
+  for (const WeakTensor& handle : handles_.at(id)) {
+    Tensor x = handle.lock();
+    check(!x.defined() || x.storage()->id() == id, "checkpoint: a tensor of shape ", capture.shape,
+          " that fn captured got other data (set_data, the module's dtype changed, or an operation in place "
+          "that was recorded in a graph) between the first run, where ",
+          capture.reader, " read it, and the replay");
+  }
   std::shared_ptr<Storage> storage = capture.storage.lock();
   check(!storage || storage->version() == capture.version, "checkpoint: a tensor of shape ", capture.shape,
         " that fn captured was changed in place between the first run and the replay: it is at version ",
         storage ? storage->version() : 0, ", was at ", capture.version, " when ", capture.reader,
         " read it first");
+}
+
+TensorList Captures::changed_inputs() const {
+  TensorList changed;
+  for (const auto& [id, input] : inputs_) {
+    Tensor x = input.lock();
+    if (x.defined() && x.storage()->id() != id) changed.push_back(std::move(x));
+  }
+  return changed;
 }
 
 bool Captures::wrote(const Tensor& x) const {

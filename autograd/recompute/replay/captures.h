@@ -19,6 +19,8 @@ class Captures {
   void note(const TensorList& arguments, const char* reader);
   /// Code outside of operations read x in the first run, or may have.
   void note_read(const Tensor& x) { note_capture(x, "code outside of operations"); }
+  /// The first run detached x: what it reads of the result has the data of x.
+  void note_detached(const Tensor& x);
   /// Before the first run changes a tensor in place that is part of a graph, if `is_in_graph`: Error if it was there before the
   /// region.
   void check_write(const autograd::OpCall& call, bool is_in_graph) const;
@@ -27,6 +29,9 @@ class Captures {
 
   /// Error if a captured tensor was changed in place, or got other data, since the first run read it.
   void check_versions() const;
+  /// The inputs whose handles have other data since the first run, by a recorded operation in place: a replay is given what they
+  /// were, and must not reach them by itself.
+  TensorList changed_inputs() const;
   /// Whether the region reached this memory by itself.
   bool has(const Storage& storage) const { return captures_.contains(storage.id()); }
   /// Whether the first run changed x, or what shares its storage, in place.
@@ -36,18 +41,19 @@ class Captures {
 
  private:
   struct Capture {
-    WeakTensor tensor;
     std::weak_ptr<Storage> storage;
     uint64_t version = 0;
     Shape shape;
     const char* reader = "";
   };
+  bool is_captured(const Tensor& x) const;
   void note_capture(const Tensor& x, const char* reader);
-  static void check_version(uint64_t id, const Capture& capture);
+  void check_version(uint64_t id, const Capture& capture) const;
 
   uint64_t last_before_ = Storage::last_id();
-  std::unordered_set<uint64_t> inputs_;             // storages of the region's inputs
-  std::unordered_map<uint64_t, Capture> captures_;  // by storage
+  std::unordered_multimap<uint64_t, WeakTensor> inputs_;           // of the region, by storage
+  std::unordered_map<uint64_t, Capture> captures_;                 // by storage
+  std::unordered_map<uint64_t, std::vector<WeakTensor>> handles_;  // that the first run had of them
   std::vector<std::weak_ptr<autograd::AutogradMeta>> leaves_;
   std::vector<std::weak_ptr<Storage>> written_;
 };

@@ -19,6 +19,11 @@ void FirstRun::op_ran(const char* op_name, const TensorList& inputs, const Tenso
     ops_.ran(op_name, inputs, outputs, place_of_op());
 }
 
+void FirstRun::took_place(const Tensor& before, const Tensor& now) {
+  FirstRunObserver::took_place(before, now);
+  if (!is_inside_op() && before.storage() == now.storage()) ops_.overwrote(now);
+}
+
 OpPlace FirstRun::place_of_op() const {
   OpPlace place{.trace_end = recording_.trace.size()};
   if (!provenance_) return place;
@@ -29,6 +34,7 @@ OpPlace FirstRun::place_of_op() const {
 
 std::shared_ptr<Slot> FirstRun::save(const Tensor& x, std::shared_ptr<Region> region) {
   counted_.saved(x);
+  saved_.insert(x.storage()->id());
   auto slot = std::make_shared<Slot>(Slot{std::move(region), recording_.slots.size()});
   SavedSlot& saved = recording_.slots.emplace_back(x, op_name_);
   saved.in_graph = slot;

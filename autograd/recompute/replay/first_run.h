@@ -2,6 +2,8 @@
 // they save.
 #pragma once
 
+#include <unordered_set>
+
 #include "reprise/autograd/recompute/replay/op_recorder.h"
 #include "reprise/autograd/recompute/replay/run_observer.h"
 
@@ -14,6 +16,11 @@ class FirstRun final : public FirstRunObserver {
 
   void op_begins(const autograd::OpCall& call) override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
+  void took_place(const Tensor& before, const Tensor& now) override;
+  // Not what a policy may want kept, nor what a run that keeps what is saved would have to copy: its bytes count.
+  bool lets_overwrite(const Tensor& x) const override {
+    return !recording_.options.policy && !saved_.contains(x.storage()->id());
+  }
   void backward_begins() override { ops_.give_up(); }  // it reads the graph around any result
   /// The pack hook.
   std::shared_ptr<Slot> save(const Tensor& x, std::shared_ptr<Region> region);
@@ -25,6 +32,7 @@ class FirstRun final : public FirstRunObserver {
   OpRecorder& ops_;
   int depth_ = autograd::InsideOp::depth();
   const char* op_name_ = "";
+  std::unordered_set<uint64_t> saved_;  // storages
 };
 
 }  // namespace reprise::recompute

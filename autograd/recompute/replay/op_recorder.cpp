@@ -142,13 +142,23 @@ Decision OpRecorder::ask(const OpRecord& op, const TensorList& results) const {
 void OpRecorder::note_results(const TensorList& inputs, const TensorList& results) {
   for (size_t i = 0; i < results.size(); ++i) {
     const Tensor& y = results[i];
-    if (!y.defined() || shares_memory(y, inputs)) continue;
-    const std::shared_ptr<Storage>& storage = y.storage();
-    TensorView start = y.view();
-    start.data = storage->data();
-    produced_[storage.get()] = {
-        {recording_.ops.size() - 1, i}, storage, y.version(), RelativeView(y.view(), start)};
+    if (y.defined() && !shares_memory(y, inputs)) note_result(i, y);
   }
+}
+
+void OpRecorder::note_result(size_t index, const Tensor& y) {
+  const std::shared_ptr<Storage>& storage = y.storage();
+  TensorView start = y.view();
+  start.data = storage->data();
+  produced_[storage.get()] = {
+      {recording_.ops.size() - 1, index}, storage, y.version(), RelativeView(y.view(), start)};
+}
+
+void OpRecorder::overwrote(const Tensor& y) {
+  if (!recording_.knows_ops) return;
+  recording_.ops.back().is_view = false;
+  recording_.ops.back().replaceable = true;
+  note_result(0, y);
 }
 
 void OpRecorder::note_draws() {

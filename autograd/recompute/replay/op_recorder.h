@@ -18,6 +18,8 @@ class OpRecorder {
   void begins(const autograd::OpCall& call);
   /// An operation of the region ran.
   void ran(const char* name, const TensorList& inputs, const TensorList& results, const OpPlace& place);
+  /// The last operation wrote its result, `y`, into the memory of its argument, which nobody else has: a value of its own.
+  void overwrote(const Tensor& y);
   /// An operation ran inside another one, or inside a nested checkpoint.
   void ran_inside(const TensorList& inputs);
   /// The last operation saved `x`, in the recording's last slot.
@@ -46,6 +48,7 @@ class OpRecorder {
   void find_input(const Tensor& x, SlotSource& source) const;
   Decision ask(const OpRecord& op, const TensorList& results) const;
   void note_results(const TensorList& inputs, const TensorList& results);
+  void note_result(size_t index, const Tensor& y);
   bool changed_an_argument(const TensorList& inputs) const;
   void note_draws();
   void hold(const Produced& produced, const Tensor& x);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "reprise/autograd/leaf/lent_memory.h"
 #include "reprise/autograd/random_draw.h"
@@ -136,7 +137,9 @@ void Provenance::stands_for(const Tensor& x, uint64_t origin) {
 
 // What an operation makes for itself is not yet anything; what it was given is.
 void Provenance::will_write(const OpCall& call) {
-  const Storage& storage = *call.inputs[0].storage();
+  const Tensor& x = call.inputs[0];
+  const Storage& storage = *x.storage();
+  if (!is_inside_operation()) written_.reset();
   if (is_captured(storage)) return;  // its version tells
   if (is_inside_operation()) {
     if (steps_.empty() || storage.id() > steps_.back().last_storage) return;
@@ -148,16 +151,18 @@ void Provenance::will_write(const OpCall& call) {
   steps_.back().draws = 0;
   writes_[storage.id()] = steps_.back().op = mix(steps_.back().call, writes_[storage.id()]);
   makers_.emplace(steps_.back().op, steps_.size() - 1);
+  if (auto known = known_.find(key_of(x)); known != known_.end())
+    written_ = {known->second.origin, x.version() - known->second.version};
 }
 
-// In reentrant mode the first run writes where a replay records: the tensor has the provenance of memory that was written once more.
+// In reentrant mode the first run writes where a replay records: the tensor has the provenance of memory that was written once more,
+// in memory of its own or in that which it had.
 void Provenance::took_place(const Tensor& before, const Tensor& now) {
-  if (is_inside_operation()) return;
-  auto known = known_.find(key_of(before));
-  if (known == known_.end()) return;
-  const Known was = known->second;
-  writes_[now.storage()->id()] = writes_[before.storage()->id()];
-  known_[key_of(now)] = {was.origin, was.version - before.version() + now.version() - 1};
+  if (is_inside_operation() || !written_) return;
+  const auto [origin, writes] = *std::exchange(written_, {});
+  const uint64_t all = writes_[before.storage()->id()];
+  writes_[now.storage()->id()] = all;
+  known_[key_of(now)] = {origin, now.version() - writes - 1};
 }
 
 // The code that asks may write. What is not an operation's result is known by its values from then on.

@@ -3,6 +3,7 @@
 // it did something else. Operations that lead to nothing which is rebuilt do not matter.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -68,6 +69,10 @@ class Provenance {
   struct Known {
     uint64_t origin = 0, version = 0;
   };
+  /// What the tensor was that was announced last to be written; `writes` to its memory since.
+  struct Written {
+    uint64_t origin = 0, writes = 0;
+  };
   /// What no operation made.
   struct Source {
     enum class Kind : uint8_t { input, captured, fresh } kind = Kind::fresh;
@@ -105,6 +110,7 @@ class Provenance {
   std::unordered_map<uint64_t, size_t> makers_;     // steps, by what they made
   std::unordered_map<uint64_t, Source> sources_;    // by origin
   std::vector<Step> steps_;
+  std::optional<Written> written_;
 };
 
 }  // namespace reprise::recompute

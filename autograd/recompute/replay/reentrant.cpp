@@ -34,30 +34,43 @@ bool is_from_outside(const Edge& edge, const autograd::Node& region) {
   return edge && (edge.node->sequence() < region.sequence() || edge.node->sequence() == UINT64_MAX);
 }
 
-// The memory of tensors that a gradient can reach: what came into the region and requires grad, and what its
-// operations made.
+// The memory of tensors that a gradient can reach: what came into the region and requires grad, what its operations made, and what
+// was written with one of these.
 class Reached {
  public:
   void note(const TensorList& inputs, const TensorList& results) {
     for (const Tensor& x : inputs)
-      if (x.defined() && x.requires_grad()) add(x);
+      if (x.defined() && x.requires_grad()) add(x, false);
     for (const Tensor& y : results)
-      if (y.defined() && std::none_of(inputs.begin(), inputs.end(), shares_memory_with(y))) add(y);
+      if (y.defined() && std::none_of(inputs.begin(), inputs.end(), shares_memory_with(y))) add(y, false);
   }
   /// The first is about to be written, of the others.
   void note_write(const TensorList& inputs) {
     for (size_t i = 1; i < inputs.size(); ++i)
-      if (inputs[i].defined() && (inputs[i].requires_grad() || has(inputs[i]))) add(inputs[0]);
+      if (inputs[i].defined() && (inputs[i].requires_grad() || has(inputs[i]))) add(inputs[0], true);
   }
-  bool has(const Tensor& x) const {
-    auto found = storages_.find(x.storage().get());
-    return found != storages_.end() && found->second.lock() == x.storage();
+  bool has(const Tensor& x) const { return find(x) != nullptr; }
+  /// And that not by what was written there alone: state may be written twice.
+  bool has_unwritten(const Tensor& x) const {
+    const Memory* memory = find(x);
+    return memory && !memory->only_written;
   }
 
  private:
-  void add(const Tensor& x) { storages_[x.storage().get()] = x.storage(); }
+  struct Memory {
+    std::weak_ptr<Storage> storage;  // its address may be another one's by now
+    bool only_written = false;
+  };
+  const Memory* find(const Tensor& x) const {
+    auto found = storages_.find(x.storage().get());
+    return found != storages_.end() && found->second.storage.lock() == x.storage() ? &found->second : nullptr;
+  }
+  void add(const Tensor& x, bool by_writing) {
+    const Memory* known = find(x);
+    storages_[x.storage().get()] = {x.storage(), by_writing && (!known || known->only_written)};
+  }
 
-  std::unordered_map<const Storage*, std::weak_ptr<Storage>> storages_;
+  std::unordered_map<const Storage*, Memory> storages_;
 };
 
 // Sees what the region reads that has a place in the graph around it, and what it makes.
@@ -73,7 +86,7 @@ class CaptureObserver final : public FirstRunObserver {
   }
   // Where the replay will record an operation, the first run writes.
   void will_write(const autograd::OpCall& call) override {
-    recording_.captures.check_write(call, reached_.has(call.inputs[0]));
+    recording_.captures.check_write(call, reached_.has_unwritten(call.inputs[0]));
     FirstRunObserver::will_write(call);
     reached_.note_write(call.inputs);
     note_edges(call.inputs);
@@ -209,7 +222,7 @@ TensorList ReentrantNode::play_again(const TensorList& inputs) {
   std::optional<Provenance> provenance = recording_->new_provenance(inputs);
   TensorList outputs;
   {
-    RunObserver observer(provenance);
+    RunObserver observer(provenance, *recording_);
     outputs = recording_->body->play(inputs);
   }
   counted.finish();

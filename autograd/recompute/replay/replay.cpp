@@ -48,7 +48,7 @@ Tensor Rebuilt::take(size_t index, const SavedSlot& saved) {
 }
 
 Replay::Replay(const Recording& first, Rebuilt& rebuilt, const TensorList& inputs, Effort effort)
-    : RunObserver(own_provenance_),
+    : RunObserver(own_provenance_, first),
       first_(first),
       rebuilt_(rebuilt),
       counted_(first.count(CallStats::Run::replay, inputs)),

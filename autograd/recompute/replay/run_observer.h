@@ -10,7 +10,11 @@ namespace reprise::recompute {
 class RunObserver : public autograd::OpObserver {
  public:
   explicit RunObserver(std::optional<Provenance>& provenance) : provenance_(provenance) {}
+  /// Of a replay of what `first` has recorded.
+  RunObserver(std::optional<Provenance>& provenance, const Recording& first)
+      : provenance_(provenance), changed_inputs_(first.captures.changed_inputs()) {}
   void op_begins(const autograd::OpCall& call) override {
+    check_reads(call.inputs);
     if (provenance_) provenance_->op_begins(call);
   }
   void op_ran(const char*, const TensorList&, const TensorList& outputs) override {
@@ -20,17 +24,37 @@ class RunObserver : public autograd::OpObserver {
     if (provenance_) provenance_->made(call, y);
   }
   void will_write(const autograd::OpCall& call) override {
+    check_reads(call.inputs);
     if (provenance_) provenance_->will_write(call);
   }
+  void detached(const Tensor& x) override { check_reads({x}); }
   void took_place(const Tensor& before, const Tensor& now) override {
     if (provenance_) provenance_->took_place(before, now);
   }
   void data_asked(const Tensor& x) override {
+    check_reads({x});
     if (provenance_) provenance_->data_asked(x);
   }
 
  protected:
+  /// Throws an Error, or has it thrown when fn is done.
+  virtual void reject(const std::string& message) {
+    fail("checkpoint: fn did something else when it was played again: ", message);
+  }
+
   std::optional<Provenance>& provenance_;
+
+ private:
+  void check_reads(const TensorList& read) {
+    for (const Tensor& changed : changed_inputs_)
+      for (const Tensor& x : read)
+        if (x.is_same(changed))
+          reject(reprise::detail::join(
+              "it read by itself a tensor of shape ", x.shape(),
+              " that the first run was given, and which was changed in place since: read the argument"));
+  }
+
+  TensorList changed_inputs_;  // of a replay
 };
 
 /// Notes what a first run captures and saves.
@@ -51,6 +75,7 @@ class FirstRunObserver : public RunObserver {
     RunObserver::will_write(call);
     recording_.captures.note_write(call);
   }
+  void detached(const Tensor& x) override { recording_.captures.note_detached(x); }
   // A backward pass in between writes gradients, which is not what fn reads.
   void data_asked(const Tensor& x) override {
     RunObserver::data_asked(x);

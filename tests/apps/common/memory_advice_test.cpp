@@ -25,18 +25,18 @@ struct Limit {
 };
 
 // A step that holds 1 MiB, and so many more per row.
-MeasuredWay way(const char* strategy, int64_t per_row) {
+MeasuredStrategy measured(const char* strategy, int64_t per_row) {
   const auto step = [&](int64_t rows) {
     return nn::MeasuredStep{rows, 0, {{.bytes = mib}, {.bytes = rows * per_row * mib}}};
   };
   return {strategy, nn::StepMemory(step(1), step(2), memory())};
 }
 
-TEST(WhatFits, NamesOtherWaysAndOtherBatches) {
-  std::vector<MeasuredWay> ways = {way("none", 8), way("selective", 6), way("full", 2)};
+TEST(WhatFits, NamesOtherStrategiesAndOtherBatches) {
+  std::vector<MeasuredStrategy> all = {measured("none", 8), measured("selective", 6), measured("full", 2)};
   const size_t limit = size_t(64) << 20;  // of which 57.6 MiB are used: 7, 9 and 28 rows
   const auto says = [&](const char* own, int64_t batch, int64_t smallest = 1) {
-    return what_fits(ways, own, batch, smallest, limit);
+    return what_fits(all, own, batch, smallest, limit);
   };
   EXPECT_EQ(says("none", 8), "; --recompute selective, full would fit; so would --batch 7");
   EXPECT_EQ(says("none", 8, 2), "; --recompute selective, full would fit; so would --batch 6");
@@ -47,10 +47,10 @@ TEST(WhatFits, NamesOtherWaysAndOtherBatches) {
       << "the prediction for none was wrong";
   EXPECT_EQ(says("full", 5), unknown_fit) << "the others take more";
   EXPECT_EQ(says("auto:1GiB", 20), "; --recompute full would fit");
-  ways[0].memory.reset();
+  all[0].memory.reset();
   EXPECT_EQ(says("none", 40), "; --batch 28 with --recompute full would fit");
-  EXPECT_EQ(what_fits(ways, "none", 4, 2, 2 * mib), "; not even --batch 2 fits, with any --recompute");
-  EXPECT_EQ(what_fits(ways, "none", 4, 2, 2 * mib, 3), "; not even --batch 6 fits, with any --recompute")
+  EXPECT_EQ(what_fits(all, "none", 4, 2, 2 * mib), "; not even --batch 2 fits, with any --recompute");
+  EXPECT_EQ(what_fits(all, "none", 4, 2, 2 * mib, 3), "; not even --batch 6 fits, with any --recompute")
       << "on 3 ranks";
 }
 

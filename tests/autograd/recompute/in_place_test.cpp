@@ -1,6 +1,8 @@
 // Operations in place inside checkpoints: the bits of a run without one in both modes, and Errors for what came from outside.
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/index/indexing.h"
+#include "reprise/tests/autograd/recompute/counted_ops.h"
 #include "reprise/tests/autograd/recompute/support.h"
 
 namespace reprise {
@@ -48,6 +50,22 @@ Tensor a_constant_too(const Tensor& x, const Tensor& w) {
   return x * scale + view.transpose(0, 1);
 }
 
+// What was saved of a buffer before the next write: the first run, which keeps none of it, has the replay's bits.
+Tensor read_between(const Tensor& x, const Tensor& w) {
+  Tensor buffer = zeros({4, 3}, DType::f32, x.device());
+  Tensor read = x;
+  for (int64_t i = 0; i < 4; ++i) {
+    buffer.index_put_({i}, tanh(read[i] * w));
+    buffer.add_(w, 0.5).mul_(0.9);
+    if (i % 2) read = read + square(buffer);  // keeps it
+    buffer.index_put_({Tensor::from<int64_t>({0, 3, 0}, {3}, x.device())}, read[{Slice(0, 3)}], i > 1);
+  }
+  buffer.copy_(buffer * read);
+  Tensor part = buffer[{Slice(1, 3)}] * 1.0;
+  part.fill_(0.25).add_(w);
+  return concat({part, buffer[{Slice(0, 2)}]}, 0) * read;
+}
+
 TensorList results(const Body& body,
                    const std::function<Tensor(const Body&, const Tensor&, const Tensor&)>& run) {
   const Tensor a = leaf({4, 3}, 1), w = leaf({3}, 2);
@@ -62,7 +80,7 @@ void expect_same(const TensorList& got, const TensorList& want) {
 }
 
 TEST(InPlaceCheckpoint, HasTheBitsOfARunWithoutOne) {
-  for (const Body& body : {Body(filled), Body(by_value), Body(a_constant_too)}) {
+  for (const Body& body : {Body(filled), Body(by_value), Body(a_constant_too), Body(read_between)}) {
     const TensorList want =
         results(body, [](const Body& fn, const Tensor& x, const Tensor& w) { return fn(x, w); });
     for (CheckpointMode mode : kModes)
@@ -186,6 +204,167 @@ TEST(InPlaceCheckpoint, KeepsWhatItWasGiven) {
     const Tensor y = checkpoint([&](const Tensor& in) { return sin(in) * x; }, w, {.mode = mode});
     x.mul_(3);
     expect_error([&] { sum(y).backward(); }, "captured");
+  }
+}
+
+// What fn reached by itself, by detach alone or as well as by its argument, and that has another value since.
+TEST(InPlaceCheckpoint, FindsThatWhatItDetachedWasChanged) {
+  for (CheckpointMode mode : kModes)
+    for (Determinism determinism : {Determinism::none, Determinism::metadata}) {
+      SCOPED_TRACE(detail::join(name_of(mode), ", determinism ", int(determinism)));
+      const CheckpointOptions options{.mode = mode, .determinism = determinism};
+      auto refuses = [&](const std::function<Tensor(const Tensor& in, const Tensor& x)>& fn, bool given,
+                         const char* message) {
+        const Tensor w = leaf({3}, 5);
+        Tensor x = w * 2.0;
+        const Tensor y = checkpoint([&](const Tensor& in) { return fn(in, x); }, given ? x : w, options);
+        x.mul_(3);
+        expect_error([&] { sum(y).backward(); }, message);
+      };
+      auto by_detach = [](const Tensor& in, const Tensor& x) { return sin(in) * x.detach(); };
+      auto by_part = [](const Tensor& in, const Tensor& x) { return sin(in) * x.detach()[0]; };
+      auto by_handle = [](const Tensor& in, const Tensor& x) { return sin(in) * x; };
+      // The handle that is read first is gone when the other one is changed.
+      auto by_both = [](const Tensor& in, const Tensor& x) { return sin(in) * x.detach() + cos(x) * in; };
+      for (const auto& fn : {+by_detach, +by_part, +by_handle, +by_both}) {
+        refuses(fn, false, "that fn captured");
+        refuses(fn, true, "that the first run was given, and which was changed in place since");
+      }
+      {  // another handle of it is read before, and has the old value still
+        const Tensor w = leaf({3}, 5);
+        Tensor x = w * 2.0;
+        const Tensor other = x.detach();
+        const Tensor y = checkpoint([&](const Tensor& in) { return in * other * x; }, w, options);
+        x.mul_(3);
+        expect_error([&] { sum(y).backward(); }, "that fn captured");
+      }
+      refuses([](const Tensor& in, const Tensor& x) { return sin(in) * x.to_vector<float>()[0]; }, true,
+              "that the first run was given");
+      // What is detached and not read may change.
+      const Tensor w = leaf({3}, 5);
+      Tensor x = w * 2.0;
+      const Tensor y = checkpoint(
+          [&](const Tensor& in) {
+            const Tensor unread = x.detach();
+            return sin(in) * in;
+          },
+          w, options);
+      x.mul_(3);
+      sum(y).backward();
+      EXPECT_TRUE(same_bits(w.grad(), (cos(w) * w + sin(w)).detach()) ||
+                  testing::is_close(w.grad(), (cos(w) * w + sin(w)).detach(), 1e-6));
+    }
+}
+
+// State that the first run alone changes, more than once, of what a gradient reaches.
+TEST(InPlaceCheckpoint, LetsTheFirstRunWriteStateTwice) {
+  auto run = [](const std::optional<CheckpointMode>& mode) {
+    const Tensor w = leaf({3}, 5), average = zeros({3}, DType::f32, test_device());
+    auto fn = [&](const Tensor& in) {
+      Tensor h = sin(in);
+      for (int i = 0; i < 2; ++i)
+        if (!recompute::is_replaying()) {
+          average.mul_(0.75);
+          average.add_(h.detach(), 0.25);
+          average.index_put_({0}, h.detach()[1], true);
+        }
+      return h * in;
+    };
+    sum(mode ? checkpoint(fn, w, {.mode = *mode}) : fn(w)).backward();
+    return TensorList{average, w.grad()};
+  };
+  const TensorList want = run({});
+  for (CheckpointMode mode : kModes) {
+    SCOPED_TRACE(name_of(mode));
+    expect_same(run(mode), want);
+  }
+}
+
+// Bytes that a region takes in which a buffer of `rows` is filled row by row, forward and back.
+size_t bytes_to_fill(int64_t rows,
+                     const std::function<Tensor(std::function<Tensor(const Tensor&)>, const Tensor&)>& run) {
+  constexpr int64_t width = 64;
+  const Tensor w = leaf({width}, 1);
+  auto fill = [rows](const Tensor& in) {
+    Tensor buffer = zeros({rows, width}, DType::f32, in.device());
+    for (int64_t i = 0; i < rows; ++i) buffer.index_put_({i}, in * double(i));
+    return buffer * buffer;
+  };
+  Allocator& memory = allocator(test_device());
+  memory.start_recording();
+  sum(run(fill, w)).backward();
+  size_t bytes = 0;
+  for (const MemoryEvent& event : memory.stop_recording())
+    if (event.bytes > 0) bytes += size_t(event.bytes);
+  const Tensor got = w.grad();
+  w.set_grad({});
+  sum(fill(w)).backward();
+  EXPECT_TRUE(same_bits(got, w.grad()));
+  return bytes;
+}
+
+TEST(InPlaceCheckpoint, FillsABufferInTimeThatGrowsWithItsSize) {
+  for (CheckpointMode mode : kModes)
+    for (int depth : {1, 2, 3}) {
+      SCOPED_TRACE(detail::join(name_of(mode), " at depth ", depth));
+      auto run = [&](std::function<Tensor(const Tensor&)> fn, const Tensor& x) {
+        for (int i = 1; i < depth; ++i)
+          fn = [fn, mode](const Tensor& in) { return checkpoint(fn, in, {.mode = mode}); };
+        return checkpoint(fn, x, {.mode = mode});
+      };
+      const size_t once = bytes_to_fill(32, run), four_times = bytes_to_fill(128, run);
+      EXPECT_LT(four_times, 5 * once);
+    }
+}
+
+// A buffer that nothing reads is not filled again, though its memory was written over and over.
+TEST(InPlaceCheckpoint, LeavesOutWhatFillsABufferThatNothingReads) {
+  testing::runs().clear();
+  const Tensor x = leaf({3}, 1), w = leaf({3}, 2);
+  auto fn = [](const Tensor& in, const Tensor& weight) {
+    Tensor buffer = zeros({4, 3}, DType::f32, in.device());
+    for (int64_t i = 0; i < 4; ++i) buffer.index_put_({i}, testing::Times<'a'>::apply(in, weight));
+    return std::tuple{square(buffer), testing::Times<'b'>::apply(tanh(in), weight)};
+  };
+  auto [dead, y] = checkpoint(fn, std::tuple{x, w});
+  dead = Tensor();
+  sum(y).backward();
+  EXPECT_EQ(testing::runs()["a"], 4) << "the first run's";
+}
+
+TEST(InPlaceCheckpoint, HasTheBitsOfGradientsOfGradients) {
+  for (const Body& body : {Body(filled), Body(by_value), Body(a_constant_too), Body(read_between)}) {
+    auto run = [&](bool recomputes) {
+      const Tensor a = leaf({4, 3}, 1), w = leaf({3}, 2);
+      const Tensor y = recomputes ? checkpoint(body, std::tuple{tanh(a), w}) : body(tanh(a), w);
+      const TensorList first = autograd::grad({sum(square(y))}, {a, w}, {}, {.create_graph = true});
+      sum(square(first[0]) * 0.5 + first[1]).backward();
+      return TensorList{first[0].detach(), first[1].detach(), a.grad(), w.grad()};
+    };
+    expect_same(run(true), run(false));
+  }
+}
+
+TEST(InPlaceCheckpoint, HasTheBitsOfARunUnderAutocast) {
+  for (const Body& body : {Body(filled), Body(by_value), Body(a_constant_too), Body(read_between)}) {
+    auto run = [&](const std::optional<CheckpointMode>& mode) {
+      const Tensor a = leaf({4, 3}, 1), w = leaf({3}, 2), m = leaf({3, 3}, 3);
+      Tensor y;
+      {
+        const amp::Autocast scope(test_device(), DType::bf16);
+        auto fn = [&](const Tensor& x, const Tensor& weight) {
+          return body(linear(x, m).to(DType::f32), weight);
+        };
+        y = mode ? checkpoint(fn, std::tuple{tanh(a), w}, {.mode = *mode}) : fn(tanh(a), w);
+      }
+      sum(square(y)).backward();
+      return TensorList{y.detach(), a.grad(), w.grad(), m.grad()};
+    };
+    const TensorList want = run({});
+    for (CheckpointMode mode : kModes) {
+      SCOPED_TRACE(name_of(mode));
+      expect_same(run(mode), want);
+    }
   }
 }
 

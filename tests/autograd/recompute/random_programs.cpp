@@ -66,6 +66,7 @@ struct Arguments {
   ProgramMachine& machine;
   const Tensor &a, &b;
   double number;
+  const Tensor& own;  // the region's: operations change it in place
   const Tensor& parameter() const { return machine.parameter(size_t(number * 3)); }
   const Tensor& buffer() const { return machine.buffer(size_t(number * 2)); }
   double outside() const { return machine.number(size_t(number * 2)); }
@@ -155,6 +156,36 @@ Tensor filled_by_rows(const Arguments& in) {
   return m.relu_() * in.b;
 }
 
+Tensor added_to_own(const Arguments& in) {
+  in.own.mul_(0.75).add_(in.a, in.number);
+  return tanh(in.own) * in.b;
+}
+
+Tensor put_into_own(const Arguments& in) {
+  const auto row = int64_t(in.number * double(kSide));
+  in.own.index_put_({row}, tanh(in.a[kSide - 1 - row]), in.number < 0.3);
+  Tensor read = in.b + sin(in.own);  // keeps it, if it is in the graph
+  in.own.index_put_({Slice(), row}, in.a[{Slice(), 0}] * 0.5);
+  return read;
+}
+
+Tensor added_to_rows_of_own(const Arguments& in) {
+  const Tensor rows = Tensor::from<int64_t>({0, 3, 0}, {3}, in.a.device());
+  Tensor part = in.own[{Slice(2, 4)}] * 0.5;  // of a view that is gone
+  in.own.index_put_({rows}, tanh(in.b[{Slice(1, 4)}]), true);
+  in.own.index_put_({in.own > 1.5}, in.number);
+  return concat({part, in.a[{Slice(0, kSide - 2)}]}, 0) + in.own.clone();
+}
+
+Tensor copied_to_own(const Arguments& in) {
+  const Tensor before = in.own.detach().clone();
+  if (in.number < 0.5)
+    in.own.copy_(in.a * in.b).clamp_(-2, 2);
+  else
+    in.own.sub_(in.b);
+  return tanh(in.a) + before * in.own.clone();
+}
+
 Tensor slope(const Arguments& in) {
   EnableGrad on;
   Tensor at = in.a.detach().set_requires_grad(), part = at * 3.0;
@@ -227,6 +258,10 @@ const std::vector<Operation>& other_operations() {
        }},
       {"replaced in place", replaced_in_place},
       {"filled by rows", filled_by_rows},
+      {"added to its own", added_to_own},
+      {"put into its own", put_into_own},
+      {"added to rows of its own", added_to_rows_of_own},
+      {"copied to its own", copied_to_own},
       {"hooked", hooked},
       {"branch on a value",
        [](const Arguments& in) { return in.a.to_vector<float>()[3] > 0 ? sin(in.b) : cos(in.b); }},
@@ -392,11 +427,12 @@ void ProgramMachine::apply(const Change& change) {
 
 TensorList ProgramMachine::play(const Program& program, TensorList values) {
   Tensor first = values[0];
+  const Tensor own = zeros({kSide, kSide}, DType::f32, first.device());
   for (const Statement& s : program.statements) {
     if (s.region) {
       for (const Tensor& y : call(*s.region, values)) values.push_back(y);
     } else {
-      values.push_back(operation(s.op).second({*this, values[s.a], values[s.b], s.number}));
+      values.push_back(operation(s.op).second({*this, values[s.a], values[s.b], s.number, own}));
     }
   }
   return {values.back() + tanh(first * parameters[0]), values[program.output]};

@@ -89,7 +89,7 @@ void expect_matches(Case c, DType dtype, const Form& form, double factor = 1,
   expect_matches_reference<T>(c, factor * tolerance<T>());
 }
 
-/// Each dtype with another kind of mask: of bits, of wide numbers, of the dtype itself.
+/// Each dtype with another kind of mask: boolean, additive in the wide dtype, additive in its own.
 void expect_all_match(const Case& c, const Form& form, double factor = 1) {
   expect_matches<float>(c, DType::f32, form, factor);
   expect_matches<double>(c, DType::boolean, form, factor);

@@ -106,7 +106,7 @@ TEST(CompareStrategies, TrainsWhereTheStepHasAnUpdate) {
   EXPECT_FALSE(same_bits(research.weights()[0], before[0]));
 }
 
-TEST(CompareStrategies, PlaysEachWayByItselfAndInTurns) {
+TEST(CompareStrategies, PlaysEachStrategyByItselfAndInTurns) {
   Research research(1);
   std::string set, played;
   TrainingStepCase step = research.step();
@@ -114,9 +114,9 @@ TEST(CompareStrategies, PlaysEachWayByItselfAndInTurns) {
     played += set;
     return research.loss(n);
   };
-  std::vector<RecomputeWay> ways;
-  for (const char* name : {"a", "b", "c"}) ways.push_back({name, [&set, name] { set = name; }});
-  compare_ways(step, ways, 3);
+  std::vector<NamedStrategy> strategies;
+  for (const char* name : {"a", "b", "c"}) strategies.push_back({name, [&set, name] { set = name; }});
+  compare_strategies(step, strategies, 3);
   EXPECT_EQ(played,
             "aabbcc"
             "abc"

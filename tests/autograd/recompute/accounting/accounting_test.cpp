@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "reprise/autograd/anomaly.h"
+#include "reprise/autograd/ops/index/indexing.h"
 #include "reprise/tests/autograd/recompute/support.h"
 
 namespace reprise {
@@ -62,6 +63,25 @@ TEST(Accounting, CountsATensorThatIsSavedTwiceOnce) {
       .backward();
   EXPECT_EQ(accounting.total().bytes_saved, 2 * kBytes) << "y and its square";
   EXPECT_EQ(accounting.total().bytes_recomputed, 2 * kBytes);
+}
+
+TEST(Accounting, AnOperationInPlaceMakesAnotherTensorToSave) {
+  for (CheckpointMode mode : kModes) {
+    SCOPED_TRACE(name_of(mode));
+    Tensor given = leaf({3, 5});
+    Accounting accounting;
+    checkpoint(
+        [](const Tensor& x) {
+          Tensor y = exp(x);
+          y.index_put_({0}, x[1]);
+          return square(y);
+        },
+        given, {.mode = mode})
+        .sum()
+        .backward();
+    EXPECT_EQ(accounting.total().bytes_saved, 2 * kBytes) << "y before and after";
+    EXPECT_EQ(accounting.total().bytes_recomputed, 2 * kBytes);
+  }
 }
 
 TEST(Accounting, StorageThatIsFreedAndMadeAgainInTheFirstRunCountsEachTime) {

@@ -329,5 +329,23 @@ TEST(OffloadSaved, RejectsASavedTensorThatChanged) {
   expect_error([&] { y.sum().backward(); }, {"OffloadSaved", "changed in place"});
 }
 
+// The store has what was saved; where it came from is another value since, which an operation wrote there.
+TEST(OffloadSaved, HasTheOldValueOfWhatAnOperationInPlaceWroteOver) {
+  auto run = [](const std::shared_ptr<Offload>& offload) {
+    const Tensor w = leaf({kWidth, kWidth}, 1);
+    std::optional<OffloadSaved> scope;
+    if (offload) scope.emplace(offload);
+    Tensor h = w * 2.0, y = square(h);
+    if (offload) offload->begin_region();  // copies have been made
+    h.index_put_({0}, w[1]);
+    y = y * h;
+    h.add_(w, 0.5);
+    scope.reset();
+    sum(y + square(h)).backward();
+    return TensorList{y.detach(), h.detach(), w.grad()};
+  };
+  expect_same(run(all_sizes()), run(nullptr));
+}
+
 }  // namespace
 }  // namespace reprise
