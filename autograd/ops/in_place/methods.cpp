@@ -323,6 +323,7 @@ const Tensor& Tensor::index_put_(const std::vector<Index>& items, const Tensor& 
     storage()->bump_version();
     // Places are no elements in their order: the same view is no better than another one.
     const bool meet = values.storage() == storage() && ranges_meet(view(), values.view());
+    HideOpObservers written;  // x is not read: what was announced is all that is
     write_places(*this, places, meet ? values.detach().clone() : values, accumulate);
   }
   return *this;

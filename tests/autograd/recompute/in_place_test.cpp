@@ -105,6 +105,16 @@ TEST(InPlaceCheckpoint, HasTheBitsOfARunWithoutOne) {
                           }),
                   want);
     }
+    // With a policy around it the first run copies where the replay writes.
+    expect_same(
+        results(body,
+                [&](const Body& fn, const Tensor& x, const Tensor& w) {
+                  auto inner = [fn](const Tensor& in, const Tensor& other) {
+                    return checkpoint(fn, std::tuple{in, other}, {.determinism = Determinism::values});
+                  };
+                  return checkpoint(inner, std::tuple{x, w}, {.policy = {"tanh"}});
+                }),
+        want);
     for (Determinism determinism : {Determinism::none, Determinism::values})
       expect_same(results(body,
                           [&](const Body& fn, const Tensor& x, const Tensor& w) {

@@ -1,5 +1,6 @@
 // Parameters that want no gradient are read by shadows too: frozen layers, and I-JEPA's target, which an average moves.
 #include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/saved_tensor.h"
 #include "reprise/autograd/shadow.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/models/jepa.h"

@@ -72,9 +72,9 @@ TEST(Accounting, AnOperationInPlaceMakesAnotherTensorToSave) {
     Accounting accounting;
     checkpoint(
         [](const Tensor& x) {
-          Tensor y = exp(x);
+          Tensor y = exp(x), before = square(y);
           y.index_put_({0}, x[1]);
-          return square(y);
+          return before + square(y);
         },
         given, {.mode = mode})
         .sum()

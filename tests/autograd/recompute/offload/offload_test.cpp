@@ -2,6 +2,7 @@
 // left behind.
 #include <thread>
 
+#include "reprise/autograd/ops/index/indexing.h"
 #include "reprise/autograd/recompute/offload/offload_saved.h"
 #include "reprise/tests/autograd/recompute/offload/offload_support.h"
 
