@@ -225,11 +225,14 @@ TEST(InPlaceCheckpoint, FindsThatWhatItDetachedWasChanged) {
       const CheckpointOptions options{.mode = mode, .determinism = determinism};
       auto refuses = [&](const std::function<Tensor(const Tensor& in, const Tensor& x)>& fn, bool given,
                          const char* message) {
-        const Tensor w = leaf({3}, 5);
-        Tensor x = w * 2.0;
-        const Tensor y = checkpoint([&](const Tensor& in) { return fn(in, x); }, given ? x : w, options);
-        x.mul_(3);
-        expect_error([&] { sum(y).backward(); }, message);
+        for (bool shared : {false, true}) {  // then another value lies elsewhere, else where the old one was
+          const Tensor w = leaf({3}, 5);
+          Tensor x = w * 2.0;
+          const Tensor held = shared ? x : Tensor();
+          const Tensor y = checkpoint([&](const Tensor& in) { return fn(in, x); }, given ? x : w, options);
+          x.mul_(3);
+          expect_error([&] { sum(y).backward(); }, message);
+        }
       };
       auto by_detach = [](const Tensor& in, const Tensor& x) { return sin(in) * x.detach(); };
       auto by_part = [](const Tensor& in, const Tensor& x) { return sin(in) * x.detach()[0]; };
