@@ -18,6 +18,8 @@
 // through `save`; numbers and shapes go into members. An output kept in a member would hold its own node,
 // which holds it: a cycle that is never freed. `backward` returns a gradient for each tensor argument in
 // order, undefined where none is due; written with differentiable operations it can be differentiated again.
+// Of an output without a gradient `dy` has zeros; it is undefined there if the operation has a member
+// `bool takes_undefined_gradients() const override { return true; }` (PyTorch: set_materialize_grads(False)).
 // A checkpoint compares the arguments of its two runs: numbers, flags, enums, sizes, texts, and structs that
 // say what is in them (see attributes.h). What autocast does with the arguments says a member `autocast`
 // (amp/autocast.h).

@@ -7,6 +7,7 @@
 #include "reprise/autograd/accumulate_grad.h"
 #include "reprise/autograd/anomaly.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/leaf/substitution.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/replay_filter.h"
@@ -50,6 +51,14 @@ void check_gradients(const Node& node, const TensorList& input_grads) {
   }
 }
 
+void check_replaced(const Node& node, size_t output, const Tensor& replaced) {
+  const OutputMeta& meta = node.outputs()[output];
+  check(replaced.shape() == meta.shape && replaced.dtype() == meta.dtype, node.op_name(),
+        ": a hook returned ", replaced.dtype(), replaced.shape(), " for a gradient ", meta.dtype, meta.shape);
+  check(replaced.device() == meta.device, node.op_name(), ": a hook returned a tensor on ", replaced.device(),
+        " for a gradient on ", meta.device);
+}
+
 // Calls a hook on the gradient of one of the node's outputs; what it returns replaces the gradient.
 void apply_hook(const Node& node, const Node::GradHook& hook, Tensor& gradient) {
   uint64_t version = gradient.version();
@@ -58,12 +67,27 @@ void apply_hook(const Node& node, const Node::GradHook& hook, Tensor& gradient) 
         ": a hook changed the gradient it was given in place, which others may share; it must return a new "
         "one");
   if (!replaced.defined()) return;
-  const OutputMeta& meta = node.outputs()[size_t(hook.index)];
-  check(replaced.shape() == meta.shape && replaced.dtype() == meta.dtype, node.op_name(),
-        ": a hook returned ", replaced.dtype(), replaced.shape(), " for a gradient ", meta.dtype, meta.shape);
-  check(replaced.device() == meta.device, node.op_name(), ": a hook returned a tensor on ", replaced.device(),
-        " for a gradient on ", meta.device);
+  check_replaced(node, size_t(hook.index), replaced);
   gradient = replaced;
+}
+
+std::vector<uint64_t> versions_of(const TensorList& grads) {
+  std::vector<uint64_t> versions;
+  for (const Tensor& gradient : grads) versions.push_back(gradient.defined() ? gradient.version() : 0);
+  return versions;
+}
+
+// Calls a hook of the node, which sees `grads` and may see `others`; what it returns replaces `grads`.
+template <class Call>
+void apply_node_hook(const Node& node, const Call& call, TensorList& grads, const TensorList& others = {}) {
+  const std::vector<uint64_t> before = versions_of(grads), of_others = versions_of(others);
+  TensorList replaced = call();
+  check(versions_of(grads) == before && versions_of(others) == of_others, node.op_name(),
+        ": a hook changed a gradient it was given in place, which others may share; it must return new ones");
+  if (replaced.empty()) return;
+  check(replaced.size() == grads.size(), node.op_name(), ": a hook returned ", replaced.size(),
+        " gradients for ", grads.size());
+  grads = std::move(replaced);
 }
 
 thread_local GraphTask* innermost = nullptr;
@@ -137,7 +161,8 @@ void GraphTask::find_needed(const std::vector<Node*>& children_first) {
 void GraphTask::run() {
   OpObserver::notify_backward();
   RunningScope scope(*this);
-  amp::AutocastOff off;  // dtypes are those that forward chose
+  amp::AutocastOff off;      // dtypes are those that forward chose
+  SubstitutionsAside aside;  // what a graph holds of parameters is what they were when it was recorded
   count_dependencies();
   std::unordered_set<Node*> queued;
   for (const NodePtr& root : roots_)
@@ -178,8 +203,7 @@ void GraphTask::step(const NodePtr& node) {
     for (const Edge& edge : node->edges())
       leads_on |= restricted_ && edge && needed_.contains(edge.node.get());
     if (leads_on) {
-      input_grads = node->run(std::move(grads));
-      check_gradients(*node, input_grads);
+      input_grads = run_hooked(*node, std::move(grads));
       if (!retain_graph_) node->release();
     }
   }
@@ -188,7 +212,7 @@ void GraphTask::step(const NodePtr& node) {
   if (!ends_at(node.get())) deliver(*node, std::move(input_grads));
 }
 
-// Hooks, then captures; then outputs that got no gradient get zeros, so that backward sees none undefined.
+// Hooks, then captures.
 void GraphTask::finish_gradients(Node& node, TensorList& grads) {
   for (bool retaining : {false, true}) {
     for (auto hook : std::vector(node.hooks())) {
@@ -203,11 +227,34 @@ void GraphTask::finish_gradients(Node& node, TensorList& grads) {
   auto [first, last] = captures_at_.equal_range(&node);
   for (auto it = first; it != last; ++it)
     captured_[it->second] = grads[size_t(capture_edges_[it->second].input)];
+}
+
+// The node's hooks around its step. Outputs that got no gradient get zeros, so that backward sees none undefined.
+TensorList GraphTask::run_hooked(Node& node, TensorList&& grads) {
+  const std::vector<Node::NodeHook> hooks = node.node_hooks();  // a hook may remove itself
+  for (const auto& hook : hooks) {
+    if (!hook.before) continue;
+    apply_node_hook(
+        node, [&] { return hook.before(grads); }, grads);
+    for (size_t i = 0; i < grads.size(); ++i)
+      if (grads[i].defined()) check_replaced(node, i, grads[i]);
+  }
   for (size_t i = 0; i < grads.size(); ++i) {
     const OutputMeta& meta = node.outputs()[i];
     if (!grads[i].defined() && !meta.absent && !node.takes_undefined_gradients())
       grads[i] = Tensor::zeros(meta.shape, meta.dtype, meta.device);
   }
+  has_pending_ = !node.shows_input_gradients();
+  const TensorList shown = has_pending_ ? TensorList() : grads;
+  TensorList input_grads = node.run(std::move(grads));
+  check_gradients(node, input_grads);
+  for (const auto& hook : hooks) {
+    if (!hook.behind) continue;
+    apply_node_hook(
+        node, [&] { return hook.behind(input_grads, shown); }, input_grads, shown);
+    check_gradients(node, input_grads);
+  }
+  return input_grads;
 }
 
 void GraphTask::deliver(Node& node, TensorList&& input_grads) {
@@ -228,7 +275,7 @@ void GraphTask::add_gradient(const Edge& asked, Tensor gradient) {
 }
 
 Tensor GraphTask::take_pending(const Edge& asked) {
-  if (!innermost || grad_mode_enabled()) return {};
+  if (!innermost || !innermost->has_pending_ || grad_mode_enabled()) return {};
   const Edge& edge = innermost->place_of(asked);
   auto buffer = innermost->buffers_.find(edge.node.get());
   if (buffer == innermost->buffers_.end()) return {};

@@ -31,7 +31,7 @@ class GraphTask {
 
   /// For a node that runs and whose gradient for `asked` touches few elements of a large tensor: what has
   /// arrived for that edge so far, to be added to in place and returned as the node's own gradient. Undefined
-  /// if nothing has, or outside a backward pass.
+  /// if nothing has, outside a backward pass, or if a hook sees what the node gives.
   static Tensor take_pending(const Edge& asked);
 
   /// This thread's innermost pass that runs; null outside of any.
@@ -63,12 +63,14 @@ class GraphTask {
   bool is_done(Node& node) const;
   void step(const NodePtr& node);
   void finish_gradients(Node& node, TensorList& grads);
+  TensorList run_hooked(Node& node, TensorList&& grads);
   void deliver(Node& node, TensorList&& input_grads);
   static uint64_t next_local_id();
 
   bool retain_graph_;
   std::unordered_map<uint64_t, std::shared_ptr<void>> locals_;  // of PassLocals, by their ids
   bool ends_at_captures_ = false;
+  bool has_pending_ = true;            // for the node that runs
   bool restricted_ = false;            // some nodes are not needed
   std::unordered_set<Node*> targets_;  // targets that run (accumulators)
   std::unordered_set<Node*> needed_;   // what leads to a target, when restricted

@@ -5,7 +5,7 @@
 
 namespace reprise::autograd {
 
-NestedPass::NestedPass(const std::vector<Edge>& ends, const std::vector<Edge>& around)
+NestedPass::NestedPass(const std::vector<Edge>& ends, const std::vector<Edge>& around, bool takes_over)
     : GraphTask(/*retain_graph=*/false), sums_(ends.size()) {
   std::vector<Edge> outer;
   for (size_t i = 0; i < ends.size(); ++i) {
@@ -15,7 +15,8 @@ NestedPass::NestedPass(const std::vector<Edge>& ends, const std::vector<Edge>& a
     if (first == i) {
       sums_[i] = ends[i];
       stops_.insert(ends[i].node.get());
-      if (Tensor sum = running()->take_sum(outer[i]); sum.defined()) add_gradient(ends[i], std::move(sum));
+      Tensor sum = takes_over ? running()->take_sum(outer[i]) : Tensor();
+      if (sum.defined()) add_gradient(ends[i], std::move(sum));
     }
     for (const Edge& edge : {ends[i], around[i]}) {  // two, of an input that the part also reached by itself
       stops_.insert(edge.node.get());

@@ -16,7 +16,8 @@ class NestedPass final : public GraphTask {
  public:
   /// The pass ends at `ends`, whose nodes do not run. What arrives at ends[i] goes to around[i] in the pass
   /// around; both are empty where nothing does.
-  NestedPass(const std::vector<Edge>& ends, const std::vector<Edge>& around);
+  /// Without `takes_over` the sums begin with this pass: for hooks that look at what the part gives.
+  NestedPass(const std::vector<Edge>& ends, const std::vector<Edge>& around, bool takes_over = true);
   /// After `run`: the sums for the ends. Of several that go to one place, the first has the sum of all; the
   /// others are undefined.
   TensorList take_sums();

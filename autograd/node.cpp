@@ -1,6 +1,7 @@
 // Node numbering and destruction without recursion.
 #include "reprise/autograd/node.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -20,6 +21,11 @@ thread_local bool deleting = false;
 Node::Node() : Node(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
 Node::Node(uint64_t sequence) : sequence_(sequence) { live_count.fetch_add(1); }
 Node::~Node() { live_count.fetch_sub(1); }
+
+bool Node::shows_input_gradients() const {
+  return std::any_of(node_hooks_.begin(), node_hooks_.end(),
+                     [](const NodeHook& hook) { return bool(hook.behind); });
+}
 
 // Note [Destruction without recursion]
 // Deleting a node drops its edges and saved tensors, which may hold the last handles of earlier nodes. Those

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,6 +70,16 @@ class Node {
   };
   std::vector<GradHook>& hooks() { return hooks_; }
 
+  /// A hook on the operation's step backward, one of both; see register_node_prehook and register_node_hook.
+  struct NodeHook {
+    uint64_t id;
+    std::function<TensorList(const TensorList& output_grads)> before{};
+    std::function<TensorList(const TensorList& input_grads, const TensorList& output_grads)> behind{};
+  };
+  std::vector<NodeHook>& node_hooks() { return node_hooks_; }
+  /// Whether hooks see the gradients of its inputs: then they are its own alone, without what others gave to these.
+  bool shows_input_gradients() const;
+
  protected:
   Node();
   /// With a place in the order of its own: leaves run as soon as their gradient is whole.
@@ -82,6 +93,7 @@ class Node {
 
   uint64_t sequence_;
   std::vector<GradHook> hooks_;
+  std::vector<NodeHook> node_hooks_;
   Node* deleted_after_ = nullptr;  // the next in the queue of those that nothing holds
 };
 

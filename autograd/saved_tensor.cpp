@@ -2,6 +2,7 @@
 #include "reprise/autograd/saved_tensor.h"
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/leaf/substitution.h"
 #include "reprise/core/data_observer.h"
 
 namespace reprise::autograd {
@@ -12,9 +13,9 @@ thread_local SavedTensorHooks* innermost = nullptr;
 // Note [What is saved stays]
 // A recorded operation in place puts another value where the tensor was, in all its handles. What a graph keeps is apart from them,
 // so that it is the value that was saved. Leaves which gradients are wanted of, and parameters, are what they are in the graph too:
-// they refuse such operations, and what they are lent (LentMemory) a graph finds through them.
+// they refuse such operations, and what they are lent (LentMemory) a graph finds through them. Unless others stand for them now.
 Tensor apart(const Tensor& x) {
-  if (x.is_fixed()) return x;
+  if (x.is_fixed() && !find_substitute(x)) return x;
   Tensor own = x.alias();
   own.autograd_slot() = x.autograd_slot();
   return own;

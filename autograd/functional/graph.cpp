@@ -41,6 +41,18 @@ std::string line_of(const Node& node) {
   return reprise::detail::join("leaf ", leaf.shape, ' ', leaf.dtype);
 }
 
+std::function<void()> add_hook(const char* name, const Tensor& x, Node::NodeHook hook) {
+  check(hook.before || hook.behind, name, ": the hook is empty");
+  const auto meta = x.defined() ? find_meta(x) : nullptr;
+  check(meta && meta->grad_fn, name, ": no recorded operation made the tensor");
+  hook.id = next_hook_id();
+  meta->grad_fn->node_hooks().push_back(std::move(hook));
+  return [weak = std::weak_ptr(meta->grad_fn), id = meta->grad_fn->node_hooks().back().id] {
+    if (auto node = weak.lock())
+      std::erase_if(node->node_hooks(), [id](const auto& h) { return h.id == id; });
+  };
+}
+
 struct Place {
   const Node* node;
   int depth;
@@ -74,6 +86,14 @@ std::string graph_to_string(const Tensor& x, int depth) {
       if (*edge) next.push_back({edge->node.get(), steps + 1});
   }
   return text.str();
+}
+
+std::function<void()> register_node_prehook(const Tensor& x, NodePrehook hook) {
+  return add_hook("register_node_prehook", x, {.id = 0, .before = std::move(hook)});
+}
+
+std::function<void()> register_node_hook(const Tensor& x, NodeHook hook) {
+  return add_hook("register_node_hook", x, {.id = 0, .behind = std::move(hook)});
 }
 
 std::function<void()> register_multi_grad_hook(const TensorList& tensors,

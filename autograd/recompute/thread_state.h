@@ -1,8 +1,9 @@
 // ThreadState: what a thread has set for the operations that run on it: the scopes of autocast, the precision of f32
-// products, and what users add. A replay runs under what the first run had, whatever holds where backward is called.
+// products, tensors that stand for others, and what users add. A replay runs under what the first run had, whatever holds where backward is called.
 #pragma once
 
 #include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/leaf/substitution.h"
 #include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/kernels/gemm/matmul_precision.h"
 
@@ -25,12 +26,14 @@ class ThreadState {
   static ThreadState now();
   /// It holds as long as these live.
   std::vector<std::shared_ptr<void>> enter() const;
-  const amp::AutocastState& autocast() const { return autocast_; }        ///< as it was noted
-  MatmulPrecision matmul_precision() const { return matmul_precision_; }  ///< as it was noted
+  const amp::AutocastState& autocast() const { return autocast_; }           ///< as it was noted
+  MatmulPrecision matmul_precision() const { return matmul_precision_; }     ///< as it was noted
+  const autograd::Substitutes& substitutes() const { return substitutes_; }  ///< as they were noted
 
  private:
   amp::AutocastState autocast_ = amp::autocast_state();
   MatmulPrecision matmul_precision_ = reprise::matmul_precision();
+  autograd::Substitutes substitutes_ = autograd::current_substitutes();
   std::vector<ScopeFactory> scopes_;
 };
 

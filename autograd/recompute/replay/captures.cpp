@@ -4,12 +4,23 @@
 #include <algorithm>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/leaf/substitution.h"
 
 namespace reprise::recompute {
+namespace {
+
+// The tensor whose data must stay: where another one stands for x, that one, if it still has what x has and none stands for it.
+Tensor owner_of(const Tensor& x) {
+  const Tensor* given = autograd::find_substitute(x);
+  if (!given) return x;
+  return given->storage() == x.storage() && !autograd::find_substitute(*given) ? *given : Tensor();
+}
+
+}  // namespace
 
 Captures::Captures(const TensorList& region_inputs) {
   for (const Tensor& x : region_inputs)
-    if (x.defined()) inputs_.emplace(x.storage()->id(), x);
+    if (x.defined()) inputs_.emplace(x.storage()->id(), owner_of(x));
 }
 
 void Captures::note(const TensorList& arguments, const char* reader) {
@@ -35,13 +46,14 @@ bool Captures::is_captured(const Tensor& x) const {
 void Captures::note_detached(const Tensor& x) {
   if (!is_captured(x)) return;
   std::vector<WeakTensor>& handles = handles_[x.storage()->id()];
-  bool is_known = false;
+  const Tensor owner = owner_of(x);
+  bool is_known = !owner.defined();
   std::erase_if(handles, [&](const WeakTensor& handle) {
     const Tensor other = handle.lock();
-    is_known |= other.is_same(x);
+    is_known |= other.is_same(owner);
     return !other.defined();
   });
-  if (!is_known) handles.emplace_back(x);
+  if (!is_known) handles.emplace_back(owner);
 }
 
 void Captures::check_write(const autograd::OpCall& call, bool is_in_graph) const {

@@ -278,7 +278,7 @@ TensorList ReentrantNode::run(TensorList&& output_grads) {
   std::vector<Edge> ends;  // at the leaves of its own, and at captured tensors
   for (size_t i = 0; i < edges_.size(); ++i)
     ends.push_back(edges_[i] && i < input_count_ ? gradient_edge(inputs[i]) : edges_[i]);
-  autograd::NestedPass pass(ends, edges_);
+  autograd::NestedPass pass(ends, edges_, /*takes_over=*/!shows_input_gradients());
   for (size_t i = 0; i < places_.size(); ++i) {
     Edge edge = gradient_edge(outputs[places_[i]]);
     if (edge && output_grads[i].defined()) pass.add_root(edge, std::move(output_grads[i]));

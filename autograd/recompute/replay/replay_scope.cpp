@@ -6,6 +6,7 @@ namespace reprise::recompute {
 ReplayScope::ReplayScope(const Recording& first)
     : autocast_(first.thread.autocast()),
       matmul_precision_(first.thread.matmul_precision()),
+      substitution_(first.thread.substitutes(), autograd::Substitution::InPlace::ends_here),
       thread_(first.thread.enter()) {
   if (first.options.preserve_rng) generators_.emplace(first.drawn);
   if (first.options.context.replay) context_ = first.options.context.replay();

@@ -37,6 +37,8 @@ class ReplayScope {
   std::optional<autograd::RestoreGenerators> generators_;
   amp::RestoreAutocast autocast_;
   MatmulPrecisionScope matmul_precision_;
+  autograd::SubstitutionsAside aside_;
+  autograd::Substitution substitution_;
   std::vector<std::shared_ptr<void>> thread_;
   std::shared_ptr<void> context_;
   std::optional<Filter> filter_;
