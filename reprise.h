@@ -111,6 +111,7 @@
 #include "reprise/nn/dialects/inferred.h"
 #include "reprise/nn/dialects/pretrained.h"
 #include "reprise/nn/eval_scope.h"
+#include "reprise/nn/functional_call.h"
 #include "reprise/nn/generation/generate.h"
 #include "reprise/nn/generation/sampling.h"
 #include "reprise/nn/init.h"

@@ -1,14 +1,13 @@
 // Model-agnostic meta-learning (Finn et al. 2017): weights from which one step fits any of several sines.
 #include "example.h"
 
-rp::Tensor predict(const rp::TensorList& w, const rp::Tensor& x) {
-  return rp::linear(rp::tanh(rp::linear(x, w[0], w[1])), w[2], w[3]);
-}
-
 int main() {
-  rp::TensorList weights{rp::zeros({24, 1}), rp::zeros({24}), rp::zeros({1, 24}), rp::zeros({1})};
+  rp::nn::Sequential net;
+  net.add<rp::nn::Linear>(1, 24);
+  net.add([](const rp::Tensor& x) { return rp::tanh(x); });
+  net.add<rp::nn::Linear>(24, 1);
+  const rp::TensorList weights = net.parameters();
   fill(weights);
-  for (const rp::Tensor& w : weights) w.set_requires_grad();
   rp::optim::AdamW optimizer(weights, {.lr = 1e-2, .weight_decay = 0});
   const rp::Tensor x = rp::linspace(-3, 3, 20).reshape({20, 1}),
                    new_x = rp::linspace(-2.9, 3.1, 20).reshape({20, 1});
@@ -16,11 +15,12 @@ int main() {
     optimizer.zero_grad();
     double total = 0;
     for (int task = 0; task < 4; ++task) {
-      const rp::Tensor loss = rp::mse_loss(predict(weights, x), rp::sin(x + task * 0.5));
+      const rp::Tensor loss = rp::mse_loss(net(x), rp::sin(x + task * 0.5));
       const rp::TensorList slopes = rp::grad({loss}, weights, {}, {.create_graph = true});
-      rp::TensorList adapted;
-      for (size_t i = 0; i < weights.size(); ++i) adapted.push_back(weights[i] - slopes[i] * 0.1);
-      const rp::Tensor after = rp::mse_loss(predict(adapted, new_x), rp::sin(new_x + task * 0.5)) / 4.0;
+      rp::nn::NamedTensors adapted = net.named_parameters();
+      for (size_t i = 0; i < adapted.size(); ++i) adapted[i].second = weights[i] - slopes[i] * 0.1;
+      const rp::Tensor y = rp::functional_call(net, adapted, new_x);
+      const rp::Tensor after = rp::mse_loss(y, rp::sin(new_x + task * 0.5)) / 4.0;
       after.backward();
       total += after.item();
     }

@@ -41,7 +41,7 @@ CrossAttention::CrossAttention(int64_t width, int64_t heads, const CrossAttentio
   register_module("out_proj", out_proj);
 }
 
-Tensor CrossAttention::operator()(const Tensor& x, const Tensor& context, const Tensor& mask) {
+Tensor CrossAttention::operator()(const Tensor& x, const Tensor& context, const Tensor& mask) const {
   check(x.rank() == 3 && context.rank() == 3 && x.size(0) == context.size(0),
         "CrossAttention: needs (B, T, width) and (B, S, context_width), got ", x.shape(), " and ",
         context.shape());

@@ -22,7 +22,7 @@ class CrossAttention : public Module {
   /// `heads` heads of width / heads channels each; linear layers as PyTorch's. Error unless dropout is in [0, 1).
   CrossAttention(int64_t width, int64_t heads, const CrossAttentionOptions& options = {}, Device device = {});
   /// Queries are of x, keys and values of `context`, which is x again in self-attention.
-  Tensor operator()(const Tensor& x, const Tensor& context, const Tensor& mask = {});
+  Tensor operator()(const Tensor& x, const Tensor& context, const Tensor& mask = {}) const;
 
   Linear q_proj;    ///< weight (width, width)
   Linear k_proj;    ///< weight (kv_heads * width / heads, context_width)

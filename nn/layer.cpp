@@ -1,6 +1,9 @@
 // Calls of layers: hooks, and the layer that stands in another one's place.
 #include <algorithm>
 
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/pass_local.h"
 #include "reprise/nn/module.h"
 
 namespace reprise::nn {
@@ -11,6 +14,7 @@ struct Layer::Changed {
 
   Hooks<ForwardPreHook> before;
   Hooks<ForwardHook> behind;
+  Hooks<BackwardHook> backward;
   uint64_t next_hook = 0;
   std::shared_ptr<Layer> replacement;
 
@@ -23,6 +27,31 @@ struct Layer::Changed {
       if (auto alive = weak.lock())
         std::erase_if(alive.get()->*hooks, [&](const auto& entry) { return entry.first == number; });
     };
+  }
+};
+
+// One call whose gradients hooks are to see. Each pass has a dy of its own, which comes before dx.
+struct Layer::BackwardCall {
+  Changed::Hooks<BackwardHook> hooks;
+  bool has_dx = false;
+  autograd::PassLocal<Tensor> dy;
+
+  Tensor take_dy(const Tensor& gradient) {
+    if (has_dx) {
+      *dy.get() = gradient;
+      return {};
+    }
+    for (const auto& [number, hook] : hooks)
+      check(!hook({}, gradient).defined(),
+            "register_full_backward_hook: a hook returned a gradient for an input that requires none");
+    return {};
+  }
+  Tensor take_dx(const Tensor& gradient) {
+    const Tensor of_result = std::exchange(*dy.get(), Tensor());
+    Tensor dx = gradient;
+    for (const auto& [number, hook] : hooks)
+      if (Tensor other = hook(dx, of_result); other.defined()) dx = other;
+    return dx;
   }
 };
 
@@ -46,6 +75,16 @@ std::function<void()> Layer::register_forward_hook(ForwardHook hook) {
   return Changed::add(change(), &Changed::behind, std::move(hook));
 }
 
+std::function<void()> Layer::register_full_backward_hook(BackwardHook hook) {
+  check(bool(hook), "register_full_backward_hook: the hook is empty");
+  return Changed::add(change(), &Changed::backward, std::move(hook));
+}
+
+void Layer::check_unchanged(const char* method) const {
+  check(!is_changed(), class_name(), ": it has hooks or was replaced, which ", method,
+        " would pass over: call the module, and generate without a cache");
+}
+
 void Layer::replace_by(std::shared_ptr<Layer> layer, const std::string& name) {
   for (const Layer* next = layer.get(); next;
        next = next->changed_ ? next->changed_->replacement.get() : nullptr)
@@ -53,7 +92,7 @@ void Layer::replace_by(std::shared_ptr<Layer> layer, const std::string& name) {
   change()->replacement = std::move(layer);
 }
 
-Tensor Layer::call_changed(const Tensor& x) {
+Tensor Layer::call_changed(const Tensor& x) const {
   // What a hook adds or removes counts from the next call.
   const std::shared_ptr<Changed> changed = changed_;
   if (changed->replacement) {
@@ -71,9 +110,21 @@ Tensor Layer::call_changed(const Tensor& x) {
   Tensor input = x;
   for (const auto& [number, hook] : before)
     if (Tensor other = hook(input); other.defined()) input = other;
-  Tensor result = forward(input);
+  std::shared_ptr<BackwardCall> call;
+  if (!changed->backward.empty() && autograd::grad_mode_enabled()) {
+    call = std::make_shared<BackwardCall>(changed->backward, input.requires_grad());
+    if (call->has_dx) {
+      input = reshape(input, input.shape());  // a node of its own: other uses of x are no part of dx
+      input.register_hook([call](const Tensor& dx) { return call->take_dx(dx); });
+    }
+  }
+  Tensor result = const_cast<Layer*>(this)->forward(input);
   for (const auto& [number, hook] : behind)
     if (Tensor other = hook(input, result); other.defined()) result = other;
+  if (call && result.requires_grad()) {
+    result = reshape(result, result.shape());
+    result.register_hook([call](const Tensor& dy) { return call->take_dy(dy); });
+  }
   return result;
 }
 

@@ -29,7 +29,7 @@ Tensor in_dtype(const Tensor& y, const ResultOptions& result) {
   return result.out && y.dtype() != *result.out ? cast(y, *result.out) : y;
 }
 
-SumAndNorm added_and_normed(Layer& norm, const Tensor& x, const Tensor& residual,
+SumAndNorm added_and_normed(const Layer& norm, const Tensor& x, const Tensor& residual,
                             const ResultOptions& result) {
   const Tensor sum = x + residual;
   return {sum, in_dtype(norm(sum), result)};
@@ -37,11 +37,11 @@ SumAndNorm added_and_normed(Layer& norm, const Tensor& x, const Tensor& residual
 
 }  // namespace
 
-Tensor LayerNorm::forward(const Tensor& x, const ResultOptions& result) {
+Tensor LayerNorm::forward(const Tensor& x, const ResultOptions& result) const {
   return is_changed() ? in_dtype((*this)(x), result) : layer_norm(x, weight, bias, eps_, result);
 }
 
-SumAndNorm LayerNorm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) {
+SumAndNorm LayerNorm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) const {
   return is_changed() ? added_and_normed(*this, x, residual, result)
                       : add_layer_norm(x, residual, weight, bias, eps_, result);
 }
@@ -50,11 +50,11 @@ RmsNorm::RmsNorm(int64_t width, const RmsNormOptions& options, Device device) : 
   weight = register_parameter("weight", ones({width}, DType::f32, device));
 }
 
-Tensor RmsNorm::forward(const Tensor& x, const ResultOptions& result) {
+Tensor RmsNorm::forward(const Tensor& x, const ResultOptions& result) const {
   return is_changed() ? in_dtype((*this)(x), result) : rms_norm(x, weight, eps_, result);
 }
 
-SumAndNorm RmsNorm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) {
+SumAndNorm RmsNorm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) const {
   return is_changed() ? added_and_normed(*this, x, residual, result)
                       : add_rms_norm(x, residual, weight, eps_, result);
 }
@@ -66,7 +66,7 @@ Norm::Norm(NormKind kind, int64_t width, const LayerNormOptions& options, Device
     bias = register_parameter("bias", zeros({width}, DType::f32, device));
 }
 
-Tensor Norm::forward(const Tensor& x, const ResultOptions& result) {
+Tensor Norm::forward(const Tensor& x, const ResultOptions& result) const {
   return is_changed() ? in_dtype((*this)(x), result) : normed(x, result);
 }
 
@@ -75,7 +75,7 @@ Tensor Norm::normed(const Tensor& x, const ResultOptions& result) const {
                                 : layer_norm(x, weight, bias, eps_, result);
 }
 
-SumAndNorm Norm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) {
+SumAndNorm Norm::add(const Tensor& x, const Tensor& residual, const ResultOptions& result) const {
   if (is_changed()) return added_and_normed(*this, x, residual, result);
   return kind_ == NormKind::rms ? add_rms_norm(x, residual, weight, eps_, result)
                                 : add_layer_norm(x, residual, weight, bias, eps_, result);

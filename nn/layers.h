@@ -41,9 +41,9 @@ class LayerNorm : public Layer {
   explicit LayerNorm(int64_t width, const LayerNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return layer_norm(x, weight, bias, eps_); }
   /// The same, hooks included, in the dtype that `result` asks for.
-  Tensor forward(const Tensor& x, const ResultOptions& result);
+  Tensor forward(const Tensor& x, const ResultOptions& result) const;
   /// x + residual and its norm.
-  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
+  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) const;
 
   Tensor weight;  ///< (width)
   Tensor bias;    ///< (width); undefined without it
@@ -68,9 +68,9 @@ class RmsNorm : public Layer {
   explicit RmsNorm(int64_t width, const RmsNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return rms_norm(x, weight, eps_); }
   /// The same, hooks included, in the dtype that `result` asks for.
-  Tensor forward(const Tensor& x, const ResultOptions& result);
+  Tensor forward(const Tensor& x, const ResultOptions& result) const;
   /// x + residual and its norm.
-  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
+  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) const;
 
   Tensor weight;  ///< (width)
 
@@ -94,9 +94,9 @@ class Norm : public Layer {
   Norm(NormKind kind, int64_t width, const LayerNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return normed(x, {}); }
   /// The same, hooks included, in the dtype that `result` asks for.
-  Tensor forward(const Tensor& x, const ResultOptions& result);
+  Tensor forward(const Tensor& x, const ResultOptions& result) const;
   /// x + residual and its norm.
-  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {});
+  SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) const;
 
   Tensor weight;  ///< (width)
   Tensor bias;    ///< (width); undefined without it, and of RmsNorm
@@ -198,7 +198,7 @@ class Sequential : public Layer {
   Tensor forward(const Tensor& x) override;
   int64_t size() const { return int64_t(layers_.size()); }  ///< how many layers it has
   /// Layer i, from 0: the one that was added, or its replacement. Error if there is none.
-  Layer& operator[](int64_t i) { return at<Layer>(std::to_string(i)); }
+  Layer& operator[](int64_t i) const { return at<Layer>(std::to_string(i)); }
 
  protected:
   /// A layer for those that play it when the chain may be gone.

@@ -16,17 +16,20 @@ Linear::Linear(int64_t in, int64_t out, const LinearOptions& options, Device dev
                               normal ? zeros({out}, DType::f32, device) : linear_init({out}, in, device));
 }
 
-Tensor Linear::forward(const Tensor& x, const LinearEpilogue& fused) {
-  if (!is_changed()) return linear(x, weight, bias, fused);
-  Tensor y = activate((*this)(x), fused.activation);
-  if (fused.scale.defined()) y = y * fused.scale;
-  if (fused.row_scale.defined()) {
+Tensor Linear::forward(const Tensor& x, const LinearEpilogue& fused) const {
+  return is_changed() ? apply_epilogue((*this)(x), fused) : linear(x, weight, bias, fused);
+}
+
+Tensor apply_epilogue(const Tensor& product, const LinearEpilogue& end) {
+  Tensor y = activate(product, end.activation);
+  if (end.scale.defined()) y = y * end.scale;
+  if (end.row_scale.defined()) {
     Shape of_samples = Dims::filled(y.rank(), 1);
     of_samples[0] = y.size(0);
-    y = y * reshape(fused.row_scale, of_samples);
+    y = y * reshape(end.row_scale, of_samples);
   }
-  if (fused.residual.defined()) y = y + fused.residual;
-  return fused.out && y.dtype() != *fused.out ? cast(y, *fused.out) : y;
+  if (end.residual.defined()) y = y + end.residual;
+  return end.out && y.dtype() != *end.out ? cast(y, *end.out) : y;
 }
 
 }  // namespace reprise::nn

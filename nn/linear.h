@@ -20,10 +20,13 @@ class Linear : public Layer {
   Linear(int64_t in, int64_t out, const LinearOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
   /// With a fused activation, residual, or both.
-  Tensor forward(const Tensor& x, const LinearEpilogue& fused);
+  Tensor forward(const Tensor& x, const LinearEpilogue& fused) const;
 
   Tensor weight;  ///< (out, in)
   Tensor bias;    ///< (out), undefined without bias
 };
+
+/// What an epilogue makes of a product (..., N): behind a layer with hooks, where it cannot be a part of the product.
+Tensor apply_epilogue(const Tensor& product, const LinearEpilogue& end);
 
 }  // namespace reprise::nn

@@ -37,6 +37,12 @@ NamedTensors Module::collect(Kind kind) const {
   return found;
 }
 
+// Under each name that it has, where `collect` knows its first one alone.
+void Module::collect_all(NamedTensors& into, const std::string& prefix, Kind kind) const {
+  for (const auto& [name, tensor] : own(kind)) into.emplace_back(prefix + name, tensor);
+  for (const auto& [name, child] : children_) child->collect_all(into, prefix + name + ".", kind);
+}
+
 NamedTensors Module::named_parameters() const {
   NamedTensors found = collect(Kind::parameter);
   TensorList tensors;
@@ -71,8 +77,8 @@ void Module::apply(const std::function<void(Module&)>& f) {
   f(*this);
 }
 
-Module& Module::find(const std::string& name) {
-  Module* module = this;
+Module& Module::find(const std::string& name) const {
+  auto* module = const_cast<Module*>(this);
   std::string_view left = name;
   while (!left.empty()) {
     // The longest of the children's names that it begins with: names may have dots of their own.

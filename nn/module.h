@@ -22,6 +22,7 @@ enum class WeightDecay : uint8_t {
   never,     ///< such as positions: `no_weight_decay` names it
 };
 
+class FunctionalCall;
 class Layer;
 class Module;
 /// Tensors under names, in order: what a state dict is.
@@ -46,7 +47,8 @@ struct UnmatchedNames {
 ///     rp::Tensor operator()(const rp::Tensor& x) { return out(rp::relu(hidden(x))); }
 ///   };
 ///
-/// A module stays where it was made: it is neither copied nor moved.
+/// A module stays where it was made: it is neither copied nor moved. Like a handle, a reference to a const one reaches all that the
+/// module has: it can be called, which may change running statistics.
 class Module {
  public:
   Module() = default;
@@ -70,7 +72,7 @@ class Module {
   /// The module of a dotted name: `model.at<rp::nn::Linear>("h.0.attn.qkv")`. Error if there is none, or if it is of
   /// another class.
   template <class M = Module>
-  M& at(const std::string& name) {
+  M& at(const std::string& name) const {
     Module& found = find(name);
     if (M* as = dynamic_cast<M*>(&found)) return *as;
     refuse_class(name, found);
@@ -135,16 +137,18 @@ class Module {
   virtual bool is_norm() const { return false; }
 
  private:
+  friend class FunctionalCall;
   friend void to_precision(Module& module, DType dtype);
   enum class Kind : uint8_t { parameter, buffer, constant };
   void check_free(const std::string& name) const;
-  Module& find(const std::string& name);
+  Module& find(const std::string& name) const;
   [[noreturn]] static void refuse_class(const std::string& name, const Module& found);
   NamedTensors state_and_constants() const;
   template <class Convert>
   static void replace_tensors(const NamedTensors& all, const Convert& convert);
   const NamedTensors& own(Kind kind) const;
   NamedTensors collect(Kind kind) const;
+  void collect_all(NamedTensors& into, const std::string& prefix, Kind kind) const;
   void collect(NamedTensors& into, TensorSet& known, const std::string& prefix, Kind kind) const;
 
   void collect_if(bool (Module::*holds)() const, TensorSet& into) const;
@@ -174,7 +178,9 @@ class Layer : public Module {
   /// replacements.
   virtual Tensor forward(const Tensor& x) = 0;
   /// forward(x) with the hooks around it; of a replaced layer, the call of the one in its place.
-  Tensor operator()(const Tensor& x) { return changed_ ? call_changed(x) : forward(x); }
+  Tensor operator()(const Tensor& x) const {
+    return changed_ ? call_changed(x) : const_cast<Layer*>(this)->forward(x);
+  }
 
   // Hooks, in the order in which they were added. They run in each call, also where a checkpoint plays its region again.
   // The result removes the hook. Error where a parent reads the layer's tensors without a call.
@@ -188,14 +194,25 @@ class Layer : public Module {
   /// hook(x, y) behind the layer; what it returns, if it is defined, is the call's result. The result removes the hook.
   std::function<void()> register_forward_hook(ForwardHook hook);
 
+  /// Gets the gradients of x, undefined where x requires none, and of the result; returns another one of x, or an undefined tensor
+  /// to keep it.
+  using BackwardHook = std::function<Tensor(const Tensor& dx, const Tensor& dy)>;
+  /// hook(dx, dy) in each backward pass that reaches x, or, where x requires no gradient, the result. x is what pre-hooks left, and
+  /// the result what forward hooks left. Under NoGrad it does nothing. The result removes the hook, for calls to come. (PyTorch:
+  /// register_full_backward_hook.)
+  std::function<void()> register_full_backward_hook(BackwardHook hook);
+
   /// Had hooks or was replaced: a call is more than forward(x), and what fuses the layer with other work must make a call
   /// and do that behind it.
   bool is_changed() const { return changed_ != nullptr; }
+  /// For what does the layer's work without a call: Error, that `method` would pass over hooks and a replacement, if there were any.
+  void check_unchanged(const char* method) const;
 
  private:
   friend class Module;
   struct Changed;
-  Tensor call_changed(const Tensor& x);
+  struct BackwardCall;
+  Tensor call_changed(const Tensor& x) const;
   const std::shared_ptr<Changed>& change();
   void replace_by(std::shared_ptr<Layer> layer, const std::string& name);
 

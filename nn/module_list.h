@@ -22,7 +22,7 @@ class ModuleList : public Module {
   int64_t size() const { return int64_t(modules_.size()); }  ///< how many modules it has
   /// Module i, from 0, as it was added: where `replace` has put another in its place, calling it calls that one. Error if there
   /// is none.
-  M& operator[](int64_t i) {
+  M& operator[](int64_t i) const {
     check(i >= 0 && i < size(), "ModuleList: there is no module ", i, " of ", size());
     return *modules_[size_t(i)];
   }

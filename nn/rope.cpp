@@ -33,7 +33,7 @@ Rope::Rope(const Grid& grid, int64_t prefix, int64_t head_dim, Device device) {
   quarter_turn_ = register_constant("quarter_turn", Tensor::from(turn, {head_dim, head_dim}, device));
 }
 
-Tensor Rope::operator()(const Tensor& x) const {
+Tensor Rope::forward(const Tensor& x) {
   check(x.rank() == 4 && x.size(1) == cosines_.size(0) && x.size(3) == cosines_.size(2),
         "Rope: tokens must be (B, ", cosines_.size(0), ", H, ", cosines_.size(2), "), got ", x.shape());
   return x * cosines_ + matmul(x, quarter_turn_) * sines_;

@@ -42,10 +42,10 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, const Multi
   if (rope_) register_module("rope", *rope_);
 }
 
-TensorList MultiHeadAttention::queries_keys_values(const Tensor& x) {
+TensorList MultiHeadAttention::queries_keys_values(const Tensor& x) const {
   const int64_t batch = x.size(0), tokens = x.size(1), head_dim = x.size(2) / heads_;
   Tensor packed = reshape(qkv(x), {batch, tokens, 3, heads_, head_dim});
-  auto part = [&](int64_t i, std::optional<Norm>* norm) {
+  auto part = [&](int64_t i, const std::optional<Norm>* norm) {
     Tensor y = select(packed, 2, i);  // (B, T, heads, head_dim)
     if (norm && *norm) y = (*norm)->forward(y, rope_ ? ResultOptions() : for_product(y));
     return transpose(norm && rope_ ? (*rope_)(y) : y, 1, 2);
@@ -53,11 +53,17 @@ TensorList MultiHeadAttention::queries_keys_values(const Tensor& x) {
   return {part(0, &q_norm), part(1, &k_norm), part(2, nullptr)};
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, const LinearEpilogue& end) {
-  return (*this)(x, Tensor(), end);
+Tensor MultiHeadAttention::operator()(const Tensor& x, const LinearEpilogue& end) const {
+  return is_changed() ? apply_epilogue((*this)(x), end) : attend(x, {}, end);
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) {
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) const {
+  if (!mask.defined()) return (*this)(x, end);
+  check(!is_changed(), "MultiHeadAttention: with hooks, or replaced, it takes no mask");
+  return attend(x, mask, end);
+}
+
+Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) const {
   MaskedAttentionOptions options = attention_;
   if (!training()) options.dropout = 0;
   const AttentionOptions plain{.causal = options.causal, .dropout = options.dropout};
@@ -69,7 +75,8 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask, const
   return proj.forward(reshape(transpose(y, 1, 2), x.shape()), end);
 }
 
-Tensor MultiHeadAttention::step(const Tensor& x, const LinearEpilogue& end, const KvPlace& place) {
+Tensor MultiHeadAttention::step(const Tensor& x, const LinearEpilogue& end, const KvPlace& place) const {
+  check_unchanged("step");
   check(!rope_ && attention_.causal,
         "MultiHeadAttention: step needs causal attention without rotary positions");
   const TensorList parts = queries_keys_values(x);
@@ -86,7 +93,11 @@ Mlp::Mlp(int64_t width, int64_t hidden, const MlpOptions& options, Device device
   register_module("fc2", fc2);
 }
 
-Tensor Mlp::operator()(const Tensor& x, const LinearEpilogue& end) {
+Tensor Mlp::operator()(const Tensor& x, const LinearEpilogue& end) const {
+  return is_changed() ? apply_epilogue((*this)(x), end) : fused(x, end);
+}
+
+Tensor Mlp::fused(const Tensor& x, const LinearEpilogue& end) const {
   if (fc1.is_changed() || fc2.is_changed())
     return fc2.forward(fc1.forward(x, {.activation = activation_}), end);
   return mlp(x, fc1.weight, fc1.bias, fc2.weight, fc2.bias, activation_, end);
@@ -133,7 +144,7 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, const BlockOpti
 }
 
 template <class Attend>
-Tensor TransformerBlock::joined(const Tensor& x, Attend&& attend) {
+Tensor TransformerBlock::joined(const Tensor& x, Attend&& attend) const {
   auto join = [&](const Tensor& residual, const std::optional<LayerScale>& scale) {
     return LinearEpilogue{.residual = residual,
                           .scale = scale ? scale->gamma : Tensor(),
@@ -143,21 +154,22 @@ Tensor TransformerBlock::joined(const Tensor& x, Attend&& attend) {
   return mlp(norm2.forward(middle, for_product(middle)), join(middle, ls2));
 }
 
-Tensor TransformerBlock::step(const Tensor& x, const KvPlace& place) {
+Tensor TransformerBlock::step(const Tensor& x, const KvPlace& place) const {
   check(!training(), "TransformerBlock: step needs eval mode");
-  check(!is_changed(), "TransformerBlock: a block with hooks has no step by a cache: generate without one");
+  check_unchanged("step");
   return joined(x, [&](const Tensor& y, const LinearEpilogue& end) { return attn.step(y, end, place); });
 }
 
-Tensor TransformerBlock::operator()(const Tensor& x, const Tensor& mask) {
+Tensor TransformerBlock::operator()(const Tensor& x, const Tensor& mask) const {
+  if (!mask.defined()) return (*this)(x);
   check(!is_changed(), "TransformerBlock: a block with hooks, or replaced, takes no mask");
   return forward(x, mask);
 }
 
-Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) {
+Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) const {
   if (!(drops_ && training()))
     return joined(x, [&](const Tensor& y, const LinearEpilogue& end) { return attn(y, mask, end); });
-  auto branch = [&](const Tensor& y, std::optional<LayerScale>& scale) {
+  auto branch = [&](const Tensor& y, const std::optional<LayerScale>& scale) {
     Tensor dropped = dropout_(y);
     return drop_path_(scale ? (*scale)(dropped) : dropped);
   };

@@ -27,25 +27,27 @@ struct MultiHeadAttentionOptions {
 
 /// Multi-head self-attention: (B, T, width) -> (B, T, width), one packed projection for q, k and v. Error
 /// unless width is a multiple of heads. Names are timm's: qkv, q_norm, k_norm, proj.
-class MultiHeadAttention : public Module {
+class MultiHeadAttention : public Layer {
  public:
   /// `heads` heads of width / heads channels each. Error unless dropout is in [0, 1), or if a stddev is negative.
   MultiHeadAttention(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options = {},
                      Device device = {});
-  /// attention(x), and what `end` says of its last product: a residual, scales.
-  Tensor operator()(const Tensor& x, const LinearEpilogue& end = {});
+  using Layer::operator();
+  Tensor forward(const Tensor& x) override { return attend(x, {}, {}); }
+  /// attention(x), hooks included, and what `end` says of its last product: a residual, scales.
+  Tensor operator()(const Tensor& x, const LinearEpilogue& end) const;
   /// The same under a mask as of `masked_attention`: (T, T), or what broadcasts to (B, heads, T, T), such as (B, 1, 1, T) for
   /// padding; true where the token of the row sees that of the column, or numbers that are added to scores. `causal` and
   /// `window` hold besides. A window without a mask keeps no matrix; beside a mask it makes one of T x T, or of the mask's size, in
-  /// each pass. An undefined mask is none.
-  Tensor operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end = {});
+  /// each pass. An undefined mask is none. Error under a mask with hooks or replaced: these take x alone.
+  Tensor operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end = {}) const;
 
   /// The same of tokens x that follow those in a cache, which keeps them; without dropout. Error if not causal, or with
-  /// rotary positions, which are those of a whole grid.
-  Tensor step(const Tensor& x, const LinearEpilogue& end, const KvPlace& place);
+  /// rotary positions, which are those of a whole grid, or with hooks.
+  Tensor step(const Tensor& x, const LinearEpilogue& end, const KvPlace& place) const;
 
   /// q, k and v of x as attention takes them, (B, heads, T, width / heads) each.
-  TensorList queries_keys_values(const Tensor& x);
+  TensorList queries_keys_values(const Tensor& x) const;
 
   Linear qkv;                  ///< weight (3 width, width): q, then k, then v, each head by head
   std::optional<Norm> q_norm;  ///< over the width / heads channels of each head of q; none without qk_norm
@@ -53,6 +55,8 @@ class MultiHeadAttention : public Module {
   Linear proj;                 ///< weight (width, width), from the joined heads to the residual stream
 
  private:
+  Tensor attend(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) const;
+
   std::shared_ptr<Rope> rope_;
   int64_t heads_;
   MaskedAttentionOptions attention_;
@@ -67,17 +71,21 @@ struct MlpOptions {
 };
 
 /// Two linear layers with an activation between, one fused operation: (..., width) -> (..., width).
-class Mlp : public Module {
+class Mlp : public Layer {
  public:
   /// From width to `hidden` and back. Error if a size is not positive, or a stddev negative.
   Mlp(int64_t width, int64_t hidden, const MlpOptions& options = {}, Device device = {});
-  /// mlp(x), and what `end` says of its last product: a residual, scales.
-  Tensor operator()(const Tensor& x, const LinearEpilogue& end = {});
+  using Layer::operator();
+  Tensor forward(const Tensor& x) override { return fused(x, {}); }
+  /// mlp(x), hooks included, and what `end` says of its last product: a residual, scales.
+  Tensor operator()(const Tensor& x, const LinearEpilogue& end) const;
 
   Linear fc1;  ///< weight (hidden, width)
   Linear fc2;  ///< weight (width, hidden)
 
  private:
+  Tensor fused(const Tensor& x, const LinearEpilogue& end) const;
+
   Activation activation_;
 };
 
@@ -111,12 +119,12 @@ class TransformerBlock : public Layer {
   /// block(x) under a mask, as MultiHeadAttention takes one. In a checkpoint give the mask as an input:
   /// `rp::checkpoint([&](const rp::TensorList& in) { return rp::TensorList{block(in[0], in[1])}; }, {x, mask})`. Error of a block with
   /// hooks or replaced, which take x alone.
-  Tensor operator()(const Tensor& x, const Tensor& mask);
+  Tensor operator()(const Tensor& x, const Tensor& mask) const;
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
   /// The same without a look at hooks.
-  Tensor forward(const Tensor& x, const Tensor& mask);
+  Tensor forward(const Tensor& x, const Tensor& mask) const;
   /// The same of tokens x that follow those in a cache. Error in training mode, and of a block with hooks or replaced.
-  Tensor step(const Tensor& x, const KvPlace& place);
+  Tensor step(const Tensor& x, const KvPlace& place) const;
 
   Norm norm1;                     ///< of what attention reads
   MultiHeadAttention attn;        ///< the first half
@@ -128,7 +136,7 @@ class TransformerBlock : public Layer {
  private:
   /// Where no branch drops elements: its last product, its scales and the sum are one operation.
   template <class Attend>
-  Tensor joined(const Tensor& x, Attend&& attend);
+  Tensor joined(const Tensor& x, Attend&& attend) const;
 
   Dropout dropout_;
   DropPath drop_path_;

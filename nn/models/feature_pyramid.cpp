@@ -32,7 +32,7 @@ FeaturePyramid::FeaturePyramid(const std::vector<int64_t>& channels, int64_t out
   for (size_t i = 0; i < channels.size(); ++i) add_convolution(layer_blocks, out, out, 3, device);
 }
 
-TensorList FeaturePyramid::operator()(const TensorList& maps) {
+TensorList FeaturePyramid::operator()(const TensorList& maps) const {
   const int64_t levels = inner_blocks.size();
   check(int64_t(maps.size()) == levels, "FeaturePyramid: ", levels, " maps are wanted, got ", maps.size());
   TensorList results(maps.size());
@@ -67,7 +67,7 @@ std::vector<int64_t> TokenMaps::channels() const {
   return channels;
 }
 
-TensorList TokenMaps::operator()(const Tensor& tokens, Size2 grid) {
+TensorList TokenMaps::operator()(const Tensor& tokens, Size2 grid) const {
   check(tokens.rank() == 3 && tokens.size(1) == grid.height * grid.width && tokens.size(2) == width_,
         "TokenMaps: tokens must be (N, ", grid.height, " x ", grid.width, ", ", width_, "), got ",
         tokens.shape(), "; class tokens and registers are not part of the grid");

@@ -19,7 +19,7 @@ class FeaturePyramid : public Module {
   /// Error if a number of channels is not positive, or there is no map.
   FeaturePyramid(const std::vector<int64_t>& channels, int64_t out, Device device = {});
   /// Error unless the maps are as many as `channels`, and each has the channels that are its own.
-  TensorList operator()(const TensorList& maps);
+  TensorList operator()(const TensorList& maps) const;
 
   ModuleList<Sequential> inner_blocks;  ///< 1 x 1, of each map
   ModuleList<Sequential> layer_blocks;  ///< 3 x 3
@@ -43,7 +43,7 @@ class TokenMaps : public Module {
   explicit TokenMaps(int64_t width, const TokenMapsOptions& options = {}, Device device = {});
   /// Tokens (N, height x width, C) of patches alone -> maps, the finest first. Error if they are not as many, or the
   /// grid is too small for the coarsest map.
-  TensorList operator()(const Tensor& tokens, Size2 grid);
+  TensorList operator()(const Tensor& tokens, Size2 grid) const;
 
   std::vector<int64_t> channels() const;  ///< of each map
 

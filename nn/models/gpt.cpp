@@ -48,7 +48,7 @@ Gpt::Gpt(const GptOptions& options, Device device)
   h.set_recompute(options.recompute);
 }
 
-Tensor Gpt::stream(const Tensor& tokens) {
+Tensor Gpt::stream(const Tensor& tokens) const {
   check(tokens.rank() == 2, "Gpt: tokens must be (B, T), got ", tokens.shape());
   int64_t length = tokens.size(1);
   check(length >= 1 && length <= options_.context, "Gpt: sequence of ", length, " tokens, the context holds ",
@@ -56,27 +56,34 @@ Tensor Gpt::stream(const Tensor& tokens) {
   return h(tokens);
 }
 
-Tensor Gpt::features(const Tensor& tokens) { return ln_f(stream(tokens)); }
+Tensor Gpt::features(const Tensor& tokens) const {
+  check_unchanged("features");
+  return ln_f(stream(tokens));
+}
 
-Tensor Gpt::embed(const Tensor& tokens) {
+Tensor Gpt::embed(const Tensor& tokens) const {
   return drop(wte(tokens) + slice(wpe.weight, 0, 0, tokens.size(1)));  // (B, T, width)
 }
 
 // The cross entropy of all logits; which targets they have changes no cost.
-Tensor Gpt::loss_after(const Tensor& x, const Tensor& tokens) {
+Tensor Gpt::loss_after(const Tensor& x, const Tensor& tokens) const {
   Tensor targets = Tensor::zeros(tokens.shape(), DType::i64, tokens.device());
   return cross_entropy(logits(x), targets);
 }
 
-Tensor Gpt::logits(const Tensor& x) { return linear(ln_f.forward(x, for_product(x)), wte.weight); }
+Tensor Gpt::logits(const Tensor& x) const { return linear(ln_f.forward(x, for_product(x)), wte.weight); }
 
-Tensor Gpt::operator()(const Tensor& tokens) { return logits(stream(tokens)); }
+Tensor Gpt::forward(const Tensor& tokens) { return logits(stream(tokens)); }
 
-Tensor Gpt::next_logits(const Tensor& tokens) {
+Tensor Gpt::next_logits(const Tensor& tokens) const {
+  check_unchanged("next_logits");
   return logits(select(stream(tokens), 1, -1));
 }  // of (B, width)
 
-Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row) {
+Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row) const {
+  check_unchanged("next_logits");
+  drop.check_unchanged("next_logits");
+  h.check_unchanged("next_logits");
   Tensor x = wte(tokens) + wpe(cache_positions("Gpt", cache, tokens, first_row, options_.context));
   for (int64_t layer = 0; layer < h.size(); ++layer)
     x = h.at<TransformerBlock>(std::to_string(layer)).step(x, {cache, layer, first_row});

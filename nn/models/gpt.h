@@ -24,22 +24,24 @@ struct GptOptions {
 /// A decoder: tokens i64 (B, T) -> logits (B, T, vocab_size), at each position those of the token after it.
 ///
 ///   rp::nn::Gpt model({.vocab_size = 256, .context = 128, .layers = 4, .heads = 4, .width = 128});
-class Gpt : public Module {
+class Gpt : public Layer {
  public:
   /// GPT-2 initialisation: normal 0.02, the layers that write to the residual stream 0.02 / sqrt(2 layers),
   /// biases 0.
   explicit Gpt(const GptOptions& options, Device device = {});
 
   /// tokens i64 (B, T), T <= context -> logits (B, T, vocab_size).
-  Tensor operator()(const Tensor& tokens);
+  Tensor forward(const Tensor& tokens) override;
+
+  // Error, of what follows, where the model has hooks or was replaced.
 
   /// The last hidden state after the final norm, (B, T, width).
-  Tensor features(const Tensor& tokens);
+  Tensor features(const Tensor& tokens) const;
   /// Logits of the last position only, (B, vocab_size): what sampling needs.
-  Tensor next_logits(const Tensor& tokens);
+  Tensor next_logits(const Tensor& tokens) const;
   /// The same of tokens (B, T) that follow those in the cache's sequences [first_row, first_row + B), which keeps them: in
   /// eval mode, under NoGrad, and without the regions of recompute. Error where a sequence outgrows the context.
-  Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row = 0);
+  Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row = 0) const;
 
   /// Under GPT-2's names, such as "h.0.attn.c_attn.weight" for h.0.attn.qkv.weight.
   NamedTensors state_dict() const override;
@@ -58,10 +60,10 @@ class Gpt : public Module {
   LayerNorm ln_f;  ///< before the head
 
  private:
-  Tensor embed(const Tensor& tokens);
-  Tensor stream(const Tensor& tokens);  // behind the last block
-  Tensor logits(const Tensor& x);       // of what is there
-  Tensor loss_after(const Tensor& x, const Tensor& tokens);
+  Tensor embed(const Tensor& tokens) const;
+  Tensor stream(const Tensor& tokens) const;  // behind the last block
+  Tensor logits(const Tensor& x) const;       // of what is there
+  Tensor loss_after(const Tensor& x, const Tensor& tokens) const;
 
   GptOptions options_;
 };

@@ -71,7 +71,7 @@ JepaPredictor::JepaPredictor(const JepaOptions& o, Device device)
   register_module("predictor_proj", predictor_proj);
 }
 
-Tensor JepaPredictor::operator()(const Tensor& tokens, const Tensor& context, const Tensor& targets) {
+Tensor JepaPredictor::operator()(const Tensor& tokens, const Tensor& context, const Tensor& targets) const {
   const int64_t batch = targets.size(0), blocks = targets.size(1), asked_patches = targets.size(2);
   const int64_t seen_patches = context.size(1), width = predictor_pos_embed.size(2);
   const Tensor positions = reshape(predictor_pos_embed, {-1, width});       // (patches, D)
@@ -93,12 +93,12 @@ Jepa::Jepa(const JepaOptions& options, Device device)
   encoder.blocks.set_recompute(options.recompute);
   target_encoder.load_state_dict(encoder.state_dict());
   target_encoder.freeze();
-  register_module("encoder", encoder);
+  register_fixed("encoder", encoder);  // its blocks see a part of the tokens
   register_module("predictor", predictor);
   register_module("target_encoder", target_encoder);
 }
 
-Tensor Jepa::target_features(const Tensor& images) {
+Tensor Jepa::target_features(const Tensor& images) const {
   NoGrad guard;
   return normed(target_encoder(images));
 }

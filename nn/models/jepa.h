@@ -32,7 +32,7 @@ class JepaPredictor : public Module {
 
   /// Tokens (B, K, width) of the patches `context`, i64 (B, K), and the patches `targets`, i64 (B, n, M), of n blocks
   /// that are predicted each on its own -> (B, n, M, width).
-  Tensor operator()(const Tensor& tokens, const Tensor& context, const Tensor& targets);
+  Tensor operator()(const Tensor& tokens, const Tensor& context, const Tensor& targets) const;
 
   Linear predictor_embed;  ///< of the encoder's tokens, (predictor_width, width)
   /// (1, 1, predictor_width): what stands for a patch that is predicted, with its position added.
@@ -60,7 +60,7 @@ class Jepa : public Module {
 
   /// The target encoder's tokens of whole images (B, channels, image, image), each normed over its width: (B, patches,
   /// width), without a graph.
-  Tensor target_features(const Tensor& images);
+  Tensor target_features(const Tensor& images) const;
   /// The smooth L1 distance, with beta 1, of the predicted features to those of the targets' patches; the mean over all. Of
   /// `images` the blocks see no more than the patches `context`, i64 (B, K). `targets`: i64 (B, n, M).
   Tensor loss(const Tensor& images, const Tensor& target_features, const Tensor& context,

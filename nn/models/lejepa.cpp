@@ -74,25 +74,25 @@ LeJepa::LeJepa(const LeJepaOptions& options, Device device)
   };
 }
 
-Tensor LeJepa::features(const Tensor& images) { return mean(encoder(images), {1}); }
+Tensor LeJepa::features(const Tensor& images) const { return mean(encoder(images), {1}); }
 
 Tensor LeJepa::directions(uint64_t seed, int64_t step) const {
   return sketch_directions(seed, step, options_.features, options_.directions, projection.weight.device());
 }
 
-Tensor LeJepa::projected(const Tensor& tokens, int64_t views) {
+Tensor LeJepa::projected(const Tensor& tokens, int64_t views) const {
   const Tensor z = projection(gelu(hidden(mean(tokens, {1}))));  // (V B, features)
   return reshape(z, {views, z.size(0) / views, z.size(1)});
 }
 
-Tensor LeJepa::compare(const Tensor& z, const Tensor& directions, int64_t global_views) {
+Tensor LeJepa::compare(const Tensor& z, const Tensor& directions, int64_t global_views) const {
   check(z.rank() == 3 && global_views >= 0 && global_views <= z.size(0), "LeJepa: ", global_views,
         " global views of projected features ", z.shape());
   const Tensor centre = mean(global_views > 0 ? slice(z, 0, 0, global_views) : z, {0}, true);
   return mean(square(z - centre)) * (1 - options_.lambda) + sigreg(z, directions) * options_.lambda;
 }
 
-Tensor LeJepa::project(const Tensor& views) {
+Tensor LeJepa::project(const Tensor& views) const {
   check(views.rank() == 5 && views.size(0) > 0 && views.size(1) > 1,
         "LeJepa: views must be (V, B, channels, image, image) of at least two pictures, got ", views.shape());
   const Shape& s = views.shape();

@@ -47,14 +47,14 @@ class LeJepa : public Module {
   explicit LeJepa(const LeJepaOptions& options, Device device = {});
 
   /// Pictures (B, channels, image, image) -> (B, width), the mean of their tokens: what a probe looks at.
-  Tensor features(const Tensor& images);
+  Tensor features(const Tensor& images) const;
   /// Views (V, B, channels, image, image) of B pictures -> their projected features, (V, B, features).
-  Tensor project(const Tensor& views);
+  Tensor project(const Tensor& views) const;
   /// Of projected features: (1 - lambda) times the mean square distance of a view's to the mean of those of its picture's
   /// first `global_views` (0: of all), and lambda times their `sigreg`. `directions`: (features, M).
-  Tensor compare(const Tensor& projected, const Tensor& directions, int64_t global_views = 0);
+  Tensor compare(const Tensor& projected, const Tensor& directions, int64_t global_views = 0) const;
   /// Both.
-  Tensor loss(const Tensor& views, const Tensor& directions, int64_t global_views = 0) {
+  Tensor loss(const Tensor& views, const Tensor& directions, int64_t global_views = 0) const {
     return compare(project(views), directions, global_views);
   }
   /// As many as the options say, on the model's device: `sketch_directions`.
@@ -68,7 +68,7 @@ class LeJepa : public Module {
   Linear projection;  ///< its second, (features, hidden)
 
  private:
-  Tensor projected(const Tensor& tokens, int64_t views);
+  Tensor projected(const Tensor& tokens, int64_t views) const;
 
   LeJepaOptions options_;
 };

@@ -102,7 +102,8 @@ LlamaBlock::LlamaBlock(const LlamaOptions& o, std::shared_ptr<RotaryTables> tabl
 }
 
 template <class Attend>
-Tensor LlamaBlock::joined(const Tensor& x, const Tensor& cosines, const Tensor& sines, Attend&& attend) {
+Tensor LlamaBlock::joined(const Tensor& x, const Tensor& cosines, const Tensor& sines,
+                          Attend&& attend) const {
   const Tensor normed = input_layernorm.forward(x, for_product(x));
   auto turned = [&](const Tensor& y, std::optional<RmsNorm>& norm) {  // (B, heads, T, D)
     return rotary(norm ? (*norm)(y) : y, cosines, sines);
@@ -127,8 +128,8 @@ Tensor LlamaBlock::forward(const Tensor& x) {
                 });
 }
 
-Tensor LlamaBlock::step(const Tensor& x, const LlamaPlace& place) {
-  check(!is_changed(), "LlamaBlock: a block with hooks has no step by a cache: generate without one");
+Tensor LlamaBlock::step(const Tensor& x, const LlamaPlace& place) const {
+  check_unchanged("step");
   const KvPlace& kept = place.kept;
   return joined(x, place.cosines, place.sines, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
     return kept.cache.attend(kept.layer, kept.first_row, q, k, v, window_);
@@ -161,7 +162,7 @@ Llama::Llama(const LlamaOptions& options, Device device)
   layers.set_recompute(options.recompute);
 }
 
-Tensor Llama::stream(const Tensor& tokens) {
+Tensor Llama::stream(const Tensor& tokens) const {
   check(tokens.rank() == 2, "Llama: tokens must be (B, T), got ", tokens.shape());
   const int64_t length = tokens.size(1);
   check(length >= 1 && length <= options_.context, "Llama: sequence of ", length,
@@ -169,23 +170,31 @@ Tensor Llama::stream(const Tensor& tokens) {
   return layers(tokens);
 }
 
-Tensor Llama::features(const Tensor& tokens) { return norm(stream(tokens)); }
+Tensor Llama::features(const Tensor& tokens) const {
+  check_unchanged("features");
+  return norm(stream(tokens));
+}
 
-Tensor Llama::logits(const Tensor& x) {
+Tensor Llama::logits(const Tensor& x) const {
   const Tensor y = norm.forward(x, for_product(x));
   return lm_head ? (*lm_head)(y) : linear(y, embed_tokens.weight);
 }
 
 // For the planner; which targets the logits have changes no cost.
-Tensor Llama::loss_after(const Tensor& x, const Tensor& tokens) {
+Tensor Llama::loss_after(const Tensor& x, const Tensor& tokens) const {
   return cross_entropy(logits(x), Tensor::zeros(tokens.shape(), DType::i64, tokens.device()));
 }
 
-Tensor Llama::operator()(const Tensor& tokens) { return logits(stream(tokens)); }
+Tensor Llama::forward(const Tensor& tokens) { return logits(stream(tokens)); }
 
-Tensor Llama::next_logits(const Tensor& tokens) { return logits(select(stream(tokens), 1, -1)); }
+Tensor Llama::next_logits(const Tensor& tokens) const {
+  check_unchanged("next_logits");
+  return logits(select(stream(tokens), 1, -1));
+}
 
-Tensor Llama::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row) {
+Tensor Llama::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row) const {
+  check_unchanged("next_logits");
+  layers.check_unchanged("next_logits");
   check(!training(), "Llama: a cache needs eval mode");
   const Tensor positions = cache_positions("Llama", cache, tokens, first_row, options_.context);
   auto of_positions = [&](const Tensor& table) { return unsqueeze(embedding(table, positions), 1); };

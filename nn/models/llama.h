@@ -65,7 +65,7 @@ class LlamaBlock : public Layer {
   LlamaBlock(const LlamaOptions& options, std::shared_ptr<RotaryTables> tables, Device device = {});
   Tensor forward(const Tensor& x) override;  ///< (B, T, width), from position 0 on
   /// The same of tokens x that follow those in a cache.
-  Tensor step(const Tensor& x, const LlamaPlace& place);
+  Tensor step(const Tensor& x, const LlamaPlace& place) const;
 
   RmsNorm input_layernorm;           ///< before the attention
   Linear q_proj;                     ///< to the queries, (heads head_dim, width)
@@ -82,7 +82,7 @@ class LlamaBlock : public Layer {
  private:
   /// `attend(q, k, v)`: of heads that are turned already.
   template <class Attend>
-  Tensor joined(const Tensor& x, const Tensor& cosines, const Tensor& sines, Attend&& attend);
+  Tensor joined(const Tensor& x, const Tensor& cosines, const Tensor& sines, Attend&& attend) const;
 
   std::shared_ptr<RotaryTables> tables_;
   int64_t heads_, kv_heads_, window_;
@@ -92,18 +92,21 @@ class LlamaBlock : public Layer {
 /// `load_published` takes the weights of a published one.
 ///
 ///   rp::nn::Llama model({.vocab_size = 256, .layers = 4, .heads = 4, .kv_heads = 2, .width = 128});
-class Llama : public Module {
+class Llama : public Layer {
  public:
   /// Normal weights of deviation 0.02, as transformers. Error unless a head has an even number of channels, heads
   /// divide the width where head_dim does not say how many, and kv_heads divide the heads.
   explicit Llama(const LlamaOptions& options, Device device = {});
 
-  Tensor operator()(const Tensor& tokens);   ///< i64 (B, T), T <= context -> logits (B, T, vocab_size)
-  Tensor features(const Tensor& tokens);     ///< behind the final norm, (B, T, width)
-  Tensor next_logits(const Tensor& tokens);  ///< of the last position alone, (B, vocab_size)
+  Tensor forward(const Tensor& tokens) override;  ///< i64 (B, T), T <= context -> logits (B, T, vocab_size)
+
+  // Error, of what follows, where the model has hooks or was replaced.
+
+  Tensor features(const Tensor& tokens) const;     ///< behind the final norm, (B, T, width)
+  Tensor next_logits(const Tensor& tokens) const;  ///< of the last position alone, (B, vocab_size)
   /// The same of tokens (B, T) that follow those in the cache's sequences [first_row, first_row + B), which keeps them: in eval
   /// mode, under NoGrad. Error where a sequence outgrows the context.
-  Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row = 0);
+  Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row = 0) const;
 
   /// Under the names of Hugging Face's LlamaForCausalLM: "model.layers.0.self_attn.q_proj.weight", "lm_head.weight" unless tied.
   NamedTensors state_dict() const override;
@@ -116,9 +119,9 @@ class Llama : public Module {
   std::optional<Linear> lm_head;  ///< (vocab_size, width), without bias; none where the head is tied
 
  private:
-  Tensor stream(const Tensor& tokens);
-  Tensor logits(const Tensor& x);
-  Tensor loss_after(const Tensor& x, const Tensor& tokens);
+  Tensor stream(const Tensor& tokens) const;
+  Tensor logits(const Tensor& x) const;
+  Tensor loss_after(const Tensor& x, const Tensor& tokens) const;
 
   LlamaOptions options_;
   std::shared_ptr<RotaryTables> tables_;

@@ -117,7 +117,12 @@ Tensor ResNet::embed(const Tensor& images) {
   return options_.stem == ResNetStem::imagenet ? max_pool2d(x, 3, {.stride = 2, .padding = 1}) : x;
 }
 
-Tensor ResNet::operator()(const Tensor& images) { return classify(features(images)); }
+Tensor ResNet::forward(const Tensor& images) { return classify(blocks(images)); }
+
+Tensor ResNet::features(const Tensor& images) const {
+  check_unchanged("features");
+  return blocks(images);
+}
 
 int64_t ResNet::layer_of(std::string_view parameter) const {
   if (parameter.starts_with(blocks_prefix)) {

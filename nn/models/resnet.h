@@ -67,14 +67,14 @@ class ResidualBlock : public Layer {
 
 /// Images (N, channels, H, W) -> logits (N, classes). Its state dict is torchvision's, for 64 channels in the
 /// first stage. Convolutions start as there: normal by fan out.
-class ResNet : public Module {
+class ResNet : public Layer {
  public:
   /// Error with the numbers if a size is not positive, or there is no stage.
   explicit ResNet(const ResNetOptions& options, Device device = {});
   /// Logits; the head sees the mean over H' and W'. Error unless the images are (N, channels, H, W).
-  Tensor operator()(const Tensor& images);
-  /// After the last block: (N, channels, H', W').
-  Tensor features(const Tensor& images) { return blocks(images); }
+  Tensor forward(const Tensor& images) override;
+  /// After the last block: (N, channels, H', W'). Error where the model has hooks or was replaced.
+  Tensor features(const Tensor& images) const;
 
   /// Under torchvision's names, such as "layer2.0.conv1.weight" for blocks.2.conv1.weight.
   NamedTensors state_dict() const override;
@@ -92,7 +92,7 @@ class ResNet : public Module {
 
  private:
   Tensor embed(const Tensor& images);
-  Tensor classify(const Tensor& x) { return (*fc)(mean(x, {2, 3})); }
+  Tensor classify(const Tensor& x) const { return (*fc)(mean(x, {2, 3})); }
   int64_t add_blocks(Device device);
 
   ResNetOptions options_;

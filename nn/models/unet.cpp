@@ -136,7 +136,7 @@ recompute::Chain UNet::measured(const Tensor& images, const recompute::ProfileOp
       recompute::ListTrainingStep{[&] { return images.detach(); }, layers, loss_after}, options);
 }
 
-Tensor UNet::operator()(const Tensor& images) {
+Tensor UNet::forward(const Tensor& images) {
   const int64_t channels = options_.channels, least = int64_t(1) << options_.depth;
   check(images.rank() == 4 && images.size(1) == channels, "UNet: images must be (N, ", channels,
         ", H, W), got ", images.shape());

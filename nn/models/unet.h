@@ -42,12 +42,12 @@ struct UNetOptions {
 /// step to end with the cross entropy of every pixel.
 ///
 ///   rp::nn::UNet model({.channels = 1, .classes = 2, .features = 32, .recompute = rp::parse_strategy("full")});
-class UNet : public Module, public RecomputeSetting {
+class UNet : public Layer, public RecomputeSetting {
  public:
   /// One Error lists all options that do not fit.
   explicit UNet(const UNetOptions& options, Device device = {});
   /// Error unless both sides have at least 2^depth pixels.
-  Tensor operator()(const Tensor& images);
+  Tensor forward(const Tensor& images) override;
 
   int64_t size() const override { return 2 * options_.depth + 1; }  ///< stages: inc, downs, ups
   /// What it was made with.

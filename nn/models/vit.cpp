@@ -152,7 +152,7 @@ void Vit::check_images(const Tensor& images) const {
         "Vit: images must be (N, ", channels, ", ", side, ", ", side, "), got ", images.shape());
 }
 
-Tensor Vit::embed(const Tensor& images) {
+Tensor Vit::embed(const Tensor& images) const {
   check_images(images);
   Tensor x = patch_embed(images);  // (N, patches, width)
   if (options_.no_embed_class) x = x + pos_embed;
@@ -165,30 +165,35 @@ Tensor Vit::embed(const Tensor& images) {
   return position_dropout(x);
 }
 
-Tensor Vit::features(const Tensor& images) {
+Tensor Vit::features(const Tensor& images) const {
+  check_unchanged("features");
+  return tokens_of(images);
+}
+
+Tensor Vit::tokens_of(const Tensor& images) const {
   check_images(images);  // three dimensions would be tokens to the blocks
   Tensor x = blocks(images);
   return norm ? (*norm)(x) : x;
 }
 
 // Tokens (N, tokens, width), normed where timm norms them -> logits.
-Tensor Vit::classify(const Tensor& x) {
+Tensor Vit::classify(const Tensor& x) const {
   Tensor pooled =
       options_.pool == Pool::token ? select(x, 1, 0) : mean(slice(x, 1, prefix_tokens(), x.size(1)), {1});
   if (fc_norm) pooled = fc_norm->forward(pooled, for_product(pooled));
   return (*head)(head_dropout(pooled));  // (N, classes)
 }
 
-Tensor Vit::operator()(const Tensor& images) {
-  if (!head) return features(images);
+Tensor Vit::forward(const Tensor& images) {
+  if (!head) return tokens_of(images);
   check_images(images);
   return classify(for_head(blocks(images)));
 }
 
-Tensor Vit::for_head(const Tensor& x) { return norm ? norm->forward(x, for_product(x)) : x; }
+Tensor Vit::for_head(const Tensor& x) const { return norm ? norm->forward(x, for_product(x)) : x; }
 
 // What a training step ends with, for the planner; which targets it has changes no cost.
-Tensor Vit::loss_after(const Tensor& x) {
+Tensor Vit::loss_after(const Tensor& x) const {
   if (head) return cross_entropy(classify(for_head(x)), zeros({x.size(0)}, DType::i64, x.device()));
   Tensor y = norm ? (*norm)(x) : x;
   return planned_loss ? planned_loss(y) : sum(y);

@@ -71,18 +71,19 @@ VitOptions patch_encoder(VitOptions o);
 /// for the stem `conv` and for `pos_embed` of sincos, which timm does not have.
 ///
 ///   rp::nn::Vit model({.image = 28, .patch = 4, .channels = 1, .classes = 10, .width = 128, .layers = 4, .heads = 4});
-class Vit : public Module {
+class Vit : public Layer {
  public:
   /// One Error lists all options that do not fit each other.
   explicit Vit(const VitOptions& options, Device device = {});
 
   /// Logits (N, classes); with Pool::none the tokens, as `features`. Error unless the images are (N, channels, image,
   /// image).
-  Tensor operator()(const Tensor& images);
-  /// Tokens after the last block, and after `norm` where there is one: (N, tokens, width).
-  Tensor features(const Tensor& images);
+  Tensor forward(const Tensor& images) override;
+  /// Tokens after the last block, and after `norm` where there is one: (N, tokens, width). Error where the model has hooks or was
+  /// replaced.
+  Tensor features(const Tensor& images) const;
   /// Images as the first block sees them, (N, tokens, width): class token, registers, patches row by row.
-  Tensor embed(const Tensor& images);
+  Tensor embed(const Tensor& images) const;
 
   /// What it was made with.
   const VitOptions& options() const { return options_; }
@@ -114,9 +115,10 @@ class Vit : public Module {
 
  private:
   void check_images(const Tensor& images) const;
-  Tensor for_head(const Tensor& x);
-  Tensor classify(const Tensor& x);
-  Tensor loss_after(const Tensor& x);
+  Tensor tokens_of(const Tensor& images) const;
+  Tensor for_head(const Tensor& x) const;
+  Tensor classify(const Tensor& x) const;
+  Tensor loss_after(const Tensor& x) const;
   void make_tokens(Device device);
   void init_as_jax();
 

@@ -1,0 +1,361 @@
+// functional_call and recompute, in both modes: a region that ran in a call plays with the tensors of that call, whenever it plays.
+#include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/recompute/policy.h"
+#include "reprise/nn/batch_norm.h"
+#include "reprise/nn/block_stack.h"
+#include "reprise/tests/nn/modules/functional_net.h"
+
+namespace reprise {
+namespace {
+
+using testing::bases;
+using testing::expect_error;
+using testing::expect_same;
+using testing::Kept;
+using testing::kModes;
+using testing::leaf;
+using testing::name_of;
+using testing::named;
+using testing::Net;
+using testing::NoLeaks;
+using testing::numbers;
+using testing::plain;
+using testing::same_bits;
+using testing::test_device;
+
+using Call = std::function<Tensor(const Tensor& x)>;
+
+TensorList results_of(const TensorList& base) {
+  TensorList w;
+  for (const Tensor& b : base) w.push_back(b * 0.5 + 0.1);
+  return w;
+}
+
+// y = call(x), and the gradients of x and of the bases for sum(y^2), which are added to leaves.
+TensorList outcome(const Call& call, const TensorList& base) {
+  const Tensor x = leaf({5, 4});
+  const Tensor y = call(x);
+  sum(square(y)).backward();
+  TensorList all{y.detach(), x.grad()};
+  for (const Tensor& b : base) all.push_back(b.grad());
+  return all;
+}
+
+Call region(CheckpointMode mode, const Call& call) {
+  return [=](const Tensor& x) { return checkpoint(call, x, {.mode = mode}); };
+}
+
+TEST(FunctionalRecompute, RegionsPlayWithWhatTheirCallWasGiven) {
+  for (const CheckpointMode mode : kModes)
+    for (const bool results : {false, true})
+      for (const bool autocast : {false, true}) {
+        SCOPED_TRACE(std::string(name_of(mode)) + (results ? ", results" : ", leaves") +
+                     (autocast ? ", autocast" : ""));
+        NoLeaks guard;
+        Net net;
+        const Kept kept(net.parameters());
+        auto given = [&](const TensorList& base) { return results ? results_of(base) : base; };
+        auto cast = [&] {
+          return std::make_unique<amp::Autocast>(test_device(), DType::bf16,
+                                                 amp::AutocastOptions{.enabled = autocast});
+        };
+        const TensorList want_base = bases();
+        const TensorList want = outcome(
+            [&](const Tensor& x) {
+              auto scope = cast();
+              return plain(given(want_base), x);
+            },
+            want_base);
+        const Call call = [&](const Tensor& x) { return net(x); };
+        const std::vector<std::pair<const char*, std::function<Call(const TensorList&)>>> ways{
+            {"a region in the call",
+             [&](const TensorList& w) {
+               return [&net, w, mode, call](const Tensor& x) {
+                 return functional_call(net, named(w), [&] { return region(mode, call)(x); });
+               };
+             }},
+            {"the call in a region",
+             [&](const TensorList& w) {
+               return region(mode, [&net, w](const Tensor& x) { return functional_call(net, named(w), x); });
+             }},
+            {"a region in a region in the call",
+             [&](const TensorList& w) {
+               return [&net, w, mode, call](const Tensor& x) {
+                 return functional_call(net, named(w), [&] { return region(mode, region(mode, call))(x); });
+               };
+             }},
+            {"a region in the call in a region",
+             [&](const TensorList& w) {
+               return region(mode, [&net, w, mode, call](const Tensor& x) {
+                 return functional_call(net, named(w), [&] { return region(mode, call)(x); });
+               });
+             }},
+            {"a call in a region in a call",
+             [&](const TensorList& w) {
+               return [&net, w, mode](const Tensor& x) {
+                 return functional_call(net, {{"out.weight", w[2]}, {"out.bias", w[3]}}, [&] {
+                   return region(mode, [&net, w](const Tensor& in) {
+                     return functional_call(net, {{"hidden.weight", w[0]}, {"hidden.bias", w[1]}}, in);
+                   })(x);
+                 });
+               };
+             }},
+        };
+        for (const auto& [name, make] : ways) {
+          SCOPED_TRACE(name);
+          const TensorList base = bases();
+          const TensorList got = outcome(
+              [&](const Tensor& x) {
+                auto scope = cast();
+                return make(given(base))(x);
+              },
+              base);
+          expect_same(got, want);
+          kept.expect_untouched();
+        }
+      }
+}
+
+TEST(FunctionalRecompute, ReplaysDoNotSeeWhatTheModuleHasSince) {
+  for (const CheckpointMode mode : kModes) {
+    Net net;
+    const TensorList base = bases(), want_base = bases();
+    const TensorList want =
+        outcome([&](const Tensor& x) { return plain(results_of(want_base), x); }, want_base);
+    const TensorList got = outcome(
+        [&](const Tensor& x) {
+          const Tensor y = functional_call(net, named(results_of(base)), [&] {
+            return region(mode, [&](const Tensor& in) { return net(in); })(x);
+          });
+          NoGrad guard;
+          for (const Tensor& own : net.parameters()) own.fill_(7);  // as an optimizer's step
+          return y;
+        },
+        base);
+    expect_same(got, want);
+    for (const Tensor& own : net.parameters()) EXPECT_TRUE(same_bits(own.detach(), full_like(own, 7)));
+  }
+}
+
+TEST(FunctionalRecompute, RegionsFromOutsidePlayWithTheModulesOwnInACall) {
+  for (const CheckpointMode mode : kModes) {
+    Net net;
+    const Tensor x = leaf({5, 4}), twin = leaf({5, 4});
+    const Tensor y = region(mode, [&](const Tensor& in) { return net(in); })(x);
+    functional_call(net, named(bases()), [&] { sum(square(y)).backward(); });
+    TensorList got;
+    for (const Tensor& own : net.parameters()) got.push_back(own.grad());
+    net.zero_grad();
+    sum(square(plain(net.parameters(), twin))).backward();
+    EXPECT_TRUE(same_bits(x.grad(), twin.grad()));
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], net.parameters()[i].grad())) << i;
+  }
+}
+
+TEST(FunctionalRecompute, TwoCallsOfOneModuleInOneGraph) {
+  for (const CheckpointMode mode : kModes) {
+    Net net;
+    const TensorList base = bases(), want_base = bases();
+    auto twice = [](const auto& predict, const TensorList& w, const Tensor& x) {
+      TensorList v = results_of(w);
+      return predict(w, x) + predict(v, x) * 2.0 + predict(w, x * 0.5);
+    };
+    const TensorList want = outcome([&](const Tensor& x) { return twice(plain, want_base, x); }, want_base);
+    const TensorList got = outcome(
+        [&](const Tensor& x) {
+          return twice(
+              [&](const TensorList& w, const Tensor& in) {
+                return functional_call(
+                    net, named(w), [&] { return region(mode, [&](const Tensor& h) { return net(h); })(in); });
+              },
+              base, x);
+        },
+        base);
+    expect_same(got, want);
+  }
+}
+
+TEST(FunctionalRecompute, PoliciesAndWholeReplaysToo) {
+  for (const bool early_stop : {false, true})
+    for (const Determinism determinism : {Determinism::metadata, Determinism::values}) {
+      Net net;
+      const TensorList base = bases(), want_base = bases();
+      const TensorList want =
+          outcome([&](const Tensor& x) { return plain(results_of(want_base), x); }, want_base);
+      for (const bool outside : {false, true}) {
+        const CheckpointOptions options{
+            .early_stop = early_stop, .determinism = determinism, .policy = save_matmuls()};
+        const TensorList w = bases();
+        const TensorList got = outcome(
+            [&](const Tensor& x) {
+              if (outside)
+                return checkpoint(
+                    [&](const Tensor& in) { return functional_call(net, named(results_of(w)), in); }, x,
+                    options);
+              return functional_call(net, named(results_of(w)), [&] {
+                return checkpoint([&](const Tensor& in) { return net(in); }, x, options);
+              });
+            },
+            w);
+        expect_same(got, want);
+      }
+    }
+}
+
+TEST(FunctionalRecompute, DifferentiatesThroughStepsOfARegion) {
+  Net net;
+  const Tensor x = numbers({5, 4}), target = numbers({5, 3}, 2);
+  const TensorList got = bases(), want = bases();
+  auto outer = [&](TensorList w, const auto& predict) {
+    const TensorList slopes = grad({mse_loss(predict(w), target)}, w, {}, {.create_graph = true});
+    for (size_t i = 0; i < w.size(); ++i) w[i] = w[i] - slopes[i] * 0.1;
+    return mse_loss(predict(w), target);
+  };
+  const Tensor loss = outer(got, [&](const TensorList& w) {
+    return functional_call(net, named(w),
+                           [&] { return checkpoint([&](const Tensor& in) { return net(in); }, x, {}); });
+  });
+  const Tensor expected = outer(want, [&](const TensorList& w) { return plain(w, x); });
+  EXPECT_TRUE(same_bits(loss, expected));
+  expect_same(grad({loss}, got), grad({expected}, want));
+}
+
+// The step itself in a region, of the first order: a backward pass within, and a region in that.
+TEST(FunctionalRecompute, AnInnerStepInARegion) {
+  for (const bool nested : {false, true}) {
+    NoLeaks guard;
+    Net net;
+    const Tensor target = numbers({5, 3}, 2);
+    auto step = [&](TensorList w, const auto& predict) {
+      const TensorList slopes = grad({mse_loss(predict(w), target)}, w);
+      for (size_t i = 0; i < w.size(); ++i) w[i] = w[i] - slopes[i] * 0.1;
+      return predict(w);
+    };
+    const TensorList base = bases(), want_base = bases();
+    const TensorList want = outcome(
+        [&](const Tensor& x) {
+          return step(results_of(want_base), [&](const TensorList& w) { return plain(w, x); });
+        },
+        want_base);
+    const TensorList got = outcome(
+        [&](const Tensor& x) {
+          return checkpoint(
+              [&](const Tensor& in) {
+                return step(results_of(base), [&](const TensorList& w) {
+                  return functional_call(net, named(w), [&] {
+                    if (!nested) return net(in);
+                    return checkpoint([&net](const Tensor& h) { return net(h); }, in, {});
+                  });
+                });
+              },
+              x, {});
+        },
+        base);
+    expect_same(got, want);
+  }
+}
+
+TEST(FunctionalRecompute, AGivenTensorThatWasChangedSinceIsAnError) {
+  for (const CheckpointMode mode : kModes) {
+    Net net;
+    const TensorList w = bases();
+    const Tensor x = leaf({5, 4});
+    auto run = [&] {
+      return functional_call(net, named(w),
+                             [&] { return sum(region(mode, [&](const Tensor& in) { return net(in); })(x)); });
+    };
+    Tensor y = run();
+    {
+      NoGrad guard;
+      w[2].mul_(2.0);
+    }
+    expect_error([&] { y.backward(); }, {"checkpoint", "captured", "in place"});
+    y = run();
+    w[2].set_data(numbers({3, 6}, 9));
+    expect_error([&] { y.backward(); }, {"checkpoint", "captured", "other data"});
+    y = run();
+    y.backward();
+  }
+}
+
+TEST(FunctionalRecompute, GivenTensorsThatAreGoneSinceStay) {
+  for (const CheckpointMode mode : kModes) {
+    NoLeaks guard;
+    Net net;
+    const TensorList base = bases(), want_base = bases();
+    const TensorList want =
+        outcome([&](const Tensor& x) { return plain(results_of(want_base), x); }, want_base);
+    const TensorList got = outcome(
+        [&](const Tensor& x) {
+          TensorList w = results_of(base);
+          const nn::NamedTensors given = named(w);
+          w.clear();
+          return functional_call(net, given,
+                                 [&] { return region(mode, [&](const Tensor& in) { return net(in); })(x); });
+        },
+        base);
+    expect_same(got, want);
+  }
+}
+
+struct Scaling : nn::Layer {
+  Tensor scale = register_parameter("scale", Tensor::from<float>({2, 3}, {2}).to(test_device()));
+  Tensor forward(const Tensor& x) override {
+    scale.mul_(2.0);
+    scale.add_(x);
+    return scale * x;
+  }
+};
+
+TEST(FunctionalRecompute, OperationsInPlaceReachTheGivenTensorInReplays) {
+  for (const CheckpointMode mode : kModes) {
+    Scaling scaling;
+    const Tensor x = leaf({2}, 1), twin = leaf({2}, 1), base = leaf({2}, 2), want_base = leaf({2}, 2);
+    const Tensor y = checkpoint(
+        [&](const TensorList& in) {
+          const Tensor s = in[1] * 3.0;
+          const Tensor out = functional_call(scaling, {{"scale", s}}, in[0]);
+          return TensorList{out + s};
+        },
+        TensorList{x, base}, {.mode = mode})[0];
+    const Tensor s = want_base * 3.0 * 2.0 + twin;
+    const Tensor want = s * twin + s;
+    EXPECT_TRUE(same_bits(y, want));
+    sum(square(y)).backward();
+    sum(square(want)).backward();
+    EXPECT_TRUE(same_bits(x.grad(), twin.grad()) && same_bits(base.grad(), want_base.grad()));
+    // From outside of a region it is refused as any such change is.
+    const Tensor given = leaf({2}, 4) * 2.0;
+    expect_error(
+        [&] {
+          const Tensor z = functional_call(scaling, {{"scale", given}}, [&] {
+            return checkpoint([&](const Tensor& in) { return scaling(in); }, x, {.mode = mode});
+          });
+          sum(z).backward();
+        },
+        {"in place", "checkpoint"});
+  }
+}
+
+TEST(FunctionalRecompute, StatisticsOfBatchNormAreUpdatedOnceWhereTheyWereGiven) {
+  for (const CheckpointMode mode : kModes) {
+    nn::BatchNorm1d norm(4, {}, test_device()), twin(4, {}, test_device());
+    const Tensor mean_own = norm.running_mean.detach().clone(), mean = mean_own.clone();
+    const Tensor x = leaf({6, 4}), y = leaf({6, 4});
+    const Tensor w = numbers({4}, 3).set_requires_grad();
+    {
+      NoGrad guard;
+      twin.weight.copy_(w);
+    }
+    sum(square(functional_call(norm, {{"running_mean", mean}, {"weight", w}}, [&] {
+      return checkpoint([&](const Tensor& in) { return norm(in); }, x, {.mode = mode});
+    }))).backward();
+    sum(square(twin(y))).backward();
+    EXPECT_TRUE(same_bits(mean, twin.running_mean));
+    EXPECT_TRUE(same_bits(norm.running_mean, mean_own));
+    EXPECT_TRUE(same_bits(x.grad(), y.grad()) && same_bits(w.grad(), twin.weight.grad()));
+  }
+}
+
+}  // namespace
+}  // namespace reprise
