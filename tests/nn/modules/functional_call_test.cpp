@@ -202,7 +202,12 @@ TEST(FunctionalCall, NestsAndTheInnermostHolds) {
   const TensorList own = net.parameters();
   const TensorList got = functional_call(net, {{"hidden.weight", w}, {"out.weight", v}}, [&] {
     const Tensor inner = functional_call(net, {{"hidden.weight", u * 2.0}}, x);
-    const Tensor derived = functional_call(net, {{"hidden.weight", net.hidden.weight * 3.0}}, x);
+    const Tensor derived = functional_call(net, {{"hidden.weight", net.hidden.weight * 3.0}}, [&] {
+      const Tensor y = net(x);
+      grad({sum(y)}, {w}, {}, {.retain_graph = true});  // puts all aside, and back
+      EXPECT_TRUE(same_bits(net(x), y));
+      return y;
+    });
     return TensorList{inner, derived, net(x)};
   });
   const TensorList want{plain({u * 2.0, own[1], v, own[3]}, x), plain({w * 3.0, own[1], v, own[3]}, x),
