@@ -6,6 +6,7 @@ foreach(folder core simt kernels autograd nn io data distributed)
   install(DIRECTORY ${folder}/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise/${folder}"
           FILES_MATCHING PATTERN "*.h")
 endforeach()
+install(FILES tools/gdb/reprise.py DESTINATION "${CMAKE_INSTALL_DATADIR}/reprise/gdb")
 install(FILES reprise.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Reprise")

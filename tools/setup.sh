@@ -10,9 +10,9 @@ packages=(
   dataset-fashion-mnist                              # the default images
   libgtest-dev libbenchmark-dev python3              # tests and benchmarks
 )
-# Ranks that are processes, and on several machines; texts in normal form, NumPy's archives; a yardstick, a style check, shared objects, the reference: it builds and
+# Ranks that are processes, and on several machines; texts in normal form, NumPy's archives; a yardstick, a style check, shared objects, the reference, what gdb prints: it builds and
 # the tests pass without.
-extras=(libgloo-dev libssl-dev libutf8proc-dev libzip-dev libopenblas-dev clang-format ccache doxygen)
+extras=(libgloo-dev libssl-dev libutf8proc-dev libzip-dev libopenblas-dev clang-format ccache doxygen gdb)
 packages+=("${extras[@]}")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
