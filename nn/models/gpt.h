@@ -33,14 +33,14 @@ class Gpt : public Layer {
   /// tokens i64 (B, T), T <= context -> logits (B, T, vocab_size).
   Tensor forward(const Tensor& tokens) override;
 
-  // Error, of what follows, where the model has hooks or was replaced.
-
-  /// The last hidden state after the final norm, (B, T, width).
+  /// The last hidden state after the final norm, (B, T, width). Error where the model has hooks or was replaced, which this would
+  /// pass over.
   Tensor features(const Tensor& tokens) const;
   /// Logits of the last position only, (B, vocab_size): what sampling needs.
   Tensor next_logits(const Tensor& tokens) const;
   /// The same of tokens (B, T) that follow those in the cache's sequences [first_row, first_row + B), which keeps them: in
-  /// eval mode, under NoGrad, and without the regions of recompute. Error where a sequence outgrows the context.
+  /// eval mode, under NoGrad, and without the regions of recompute. Error where a sequence outgrows the context, and where model, `h`,
+  /// a block or its attention has hooks or was replaced.
   Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row = 0) const;
 
   /// Under GPT-2's names, such as "h.0.attn.c_attn.weight" for h.0.attn.qkv.weight.

@@ -99,13 +99,11 @@ class Llama : public Layer {
   explicit Llama(const LlamaOptions& options, Device device = {});
 
   Tensor forward(const Tensor& tokens) override;  ///< i64 (B, T), T <= context -> logits (B, T, vocab_size)
-
-  // Error, of what follows, where the model has hooks or was replaced.
-
-  Tensor features(const Tensor& tokens) const;     ///< behind the final norm, (B, T, width)
+  /// Behind the final norm, (B, T, width). Error where the model has hooks or was replaced, which this would pass over.
+  Tensor features(const Tensor& tokens) const;
   Tensor next_logits(const Tensor& tokens) const;  ///< of the last position alone, (B, vocab_size)
   /// The same of tokens (B, T) that follow those in the cache's sequences [first_row, first_row + B), which keeps them: in eval
-  /// mode, under NoGrad. Error where a sequence outgrows the context.
+  /// mode, under NoGrad. Error where a sequence outgrows the context, and where model, `layers` or a block has hooks or was replaced.
   Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t first_row = 0) const;
 
   /// Under the names of Hugging Face's LlamaForCausalLM: "model.layers.0.self_attn.q_proj.weight", "lm_head.weight" unless tied.

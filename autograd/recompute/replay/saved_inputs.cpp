@@ -9,6 +9,12 @@ namespace {
 // A leaf's owner holds it anyway.
 bool is_worth_offloading(const Tensor& x) { return !(x.requires_grad() && x.is_leaf()); }
 
+// Autocast reads such a one by a shadow. What a replay around has in the place of a result is a leaf there, and read by a cast.
+bool is_leaf(const Tensor& x) {
+  const auto meta = autograd::find_meta(x);
+  return x.is_leaf() && !(meta && meta->stands_in);
+}
+
 }  // namespace
 
 SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string>& paths,
@@ -27,7 +33,7 @@ SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string
       else
         input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
       input.requires_grad = inputs[i].requires_grad();
-      input.is_leaf = inputs[i].is_leaf();
+      input.is_leaf = is_leaf(inputs[i]);
       input.is_parameter = autograd::is_parameter(inputs[i]);
       input.grad_dtype = inputs[i].grad_dtype();
     }

@@ -148,6 +148,30 @@ TEST(AutocastRecompute, AnInputThatIsAResultIsCastInBothRuns) {
   }
 }
 
+// The region within is given the leaf that stands for the result in a replay of the one around it.
+TEST(AutocastRecompute, AnInputThatIsAResultIsCastInRegionsWithinToo) {
+  const Tensor w = leaf({8, 8}, 2);
+  auto product = [&](const Tensor& in) { return linear(in, w); };
+  auto gradients = [&](const std::function<Tensor(const Tensor&)>& call) {
+    Tensor x = leaf({4, 8}, 1), y;
+    {
+      Autocast scope(test_device(), DType::bf16);
+      y = call(x * 2.0);
+    }
+    sum(square(y)).backward();
+    const Tensor dw = w.grad();
+    w.set_grad({});
+    return concat({x.grad(), dw}, 0);
+  };
+  const Tensor want = gradients(product);
+  for (const CheckpointMode outer : kModes)
+    for (const CheckpointMode inner : kModes) {
+      auto nested = [=](const Tensor& in) { return checkpoint(product, in, {.mode = inner}); };
+      const Tensor got = gradients([&](const Tensor& x) { return checkpoint(nested, x, {.mode = outer}); });
+      EXPECT_TRUE(same_bits(got, want)) << testing::name_of(outer) << ", " << testing::name_of(inner);
+    }
+}
+
 TEST(AutocastRecompute, AReplayUnderAnotherDtypeIsFound) {
   // What a region notes is its own: a scope that fn opens by a value which has changed since is fn's fault.
   DType dtype = DType::bf16;

@@ -32,9 +32,13 @@ TensorList results_of(const TensorList& base) {
 }
 
 // y = call(x), and the gradients of x and of the bases for sum(y^2), which are added to leaves.
-TensorList outcome(const Call& call, const TensorList& base) {
+TensorList outcome(const Call& call, const TensorList& base, bool autocast = false) {
   const Tensor x = leaf({5, 4});
-  const Tensor y = call(x);
+  Tensor y;
+  {
+    amp::Autocast scope(test_device(), DType::bf16, {.enabled = autocast});
+    y = call(x);
+  }
   sum(square(y)).backward();
   TensorList all{y.detach(), x.grad()};
   for (const Tensor& b : base) all.push_back(b.grad());
@@ -295,6 +299,92 @@ TEST(FunctionalRecompute, GivenTensorsThatAreGoneSinceStay) {
         },
         base);
     expect_same(got, want);
+  }
+}
+
+// Calls and regions within each other, drawn by a number: run by a Net with its handles, and by weights that are passed along.
+class Nest {
+ public:
+  Nest(uint64_t seed, TensorList base) : seed_(seed), base_(std::move(base)) {}
+
+  Tensor with_module(Net& net, const Tensor& x, uint64_t path, int depth) const {
+    switch (choice(path, depth)) {
+      case 0:
+        return widened(net(x), x);
+      case 1:
+        return with_module(net, with_module(net, x, 3 * path, depth - 1), 3 * path + 1, depth - 1);
+      case 2:
+        return checkpoint(
+            [this, &net, path, depth](const Tensor& in) { return with_module(net, in, 3 * path, depth - 1); },
+            x, {.mode = kModes[draw(path, 9) % 2]});
+      default: {
+        nn::NamedTensors given;
+        const nn::NamedTensors own = net.named_parameters();
+        for (size_t i = 0; i < own.size(); ++i)
+          if (is_given(path, i)) given.emplace_back(own[i].first, other(path, i, own[i].second));
+        return functional_call(net, given, [&] { return with_module(net, x, 3 * path, depth - 1); });
+      }
+    }
+  }
+
+  Tensor with_weights(TensorList w, const Tensor& x, uint64_t path, int depth) const {
+    switch (choice(path, depth)) {
+      case 0:
+        return widened(plain(w, x), x);
+      case 1:
+        return with_weights(w, with_weights(w, x, 3 * path, depth - 1), 3 * path + 1, depth - 1);
+      case 2:
+        return with_weights(w, x, 3 * path, depth - 1);
+      default:
+        for (size_t i = 0; i < w.size(); ++i)
+          if (is_given(path, i)) w[i] = other(path, i, w[i]);
+        return with_weights(w, x, 3 * path, depth - 1);
+    }
+  }
+
+ private:
+  uint64_t draw(uint64_t path, uint64_t what) const { return philox_block(seed_, path, what)[0]; }
+  int choice(uint64_t path, int depth) const { return depth == 0 ? 0 : int(1 + draw(path, 0) % 3); }
+  bool is_given(uint64_t path, size_t i) const { return draw(path, 1 + i) % 2 == 0; }
+  // A leaf, what a leaf makes, or what it makes with the weight that there is.
+  Tensor other(uint64_t path, size_t i, const Tensor& now) const {
+    switch (draw(path, 5 + i) % 3) {
+      case 0:
+        return base_[i];
+      case 1:
+        return base_[i] * 0.5;
+      default:
+        return base_[i] * 0.25 + now * 0.5;
+    }
+  }
+  static Tensor widened(const Tensor& y, const Tensor& x) { return concat({tanh(y), slice(x, 1, 0, 1)}, 1); }
+
+  uint64_t seed_;
+  TensorList base_;
+};
+
+TEST(FunctionalRecompute, RandomNestsOfCallsAndRegions) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const bool autocast = seed % 2 == 1;
+    SCOPED_TRACE(seed);
+    NoLeaks guard;
+    manual_seed(seed);
+    Net net;
+    manual_seed(seed);
+    Net twin;
+    const TensorList base = bases(), want_base = bases();
+    const Nest nest(seed, base), want_nest(seed, want_base);
+    const TensorList want =
+        outcome([&](const Tensor& x) { return want_nest.with_weights(twin.parameters(), x, 1, 5); },
+                want_base, autocast);
+    const TensorList got =
+        outcome([&](const Tensor& x) { return nest.with_module(net, x, 1, 5); }, base, autocast);
+    expect_same(got, want);
+    const TensorList own = net.parameters(), twins = twin.parameters();
+    for (size_t i = 0; i < own.size(); ++i) {
+      EXPECT_TRUE(same_bits(own[i].grad(), twins[i].grad())) << i;
+      EXPECT_TRUE(same_bits(own[i].detach(), twins[i].detach())) << i;
+    }
   }
 }
 
