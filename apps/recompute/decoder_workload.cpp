@@ -30,7 +30,7 @@ const Preset<nn::GptOptions> gpt_presets[] = {
     {"gpt2_1.5b", {.layers = 48, .heads = 25, .width = 1600}, 4, 1024},
 };
 
-// From the second on as their config.json has them: TinyLlama 1.1B, Llama 2 7B, Llama 3 8B.
+// From the second on as their config.json has them: TinyLlama 1.1B, Llama 2 7B, Llama 3 8B, Mistral 7B v0.1, Qwen3 0.6B.
 const Preset<nn::LlamaOptions> llama_presets[] = {
     {"llama_tiny",
      {.vocab_size = 65, .context = 32, .layers = 4, .heads = 4, .kv_heads = 2, .width = 32},
@@ -61,6 +61,32 @@ const Preset<nn::LlamaOptions> llama_presets[] = {
       .rope_theta = 500000},
      1,
      8192},
+    {"mistral_7b",
+     {.vocab_size = 32000,
+      .context = 32768,
+      .layers = 32,
+      .heads = 32,
+      .kv_heads = 8,
+      .width = 4096,
+      .hidden = 14336,
+      .window = 4096},
+     1,
+     8192},
+    {"qwen3_0.6b",
+     {.vocab_size = 151936,
+      .context = 40960,
+      .layers = 28,
+      .heads = 16,
+      .kv_heads = 8,
+      .width = 1024,
+      .hidden = 3072,
+      .head_dim = 128,
+      .norm_eps = 1e-6,
+      .rope_theta = 1000000,
+      .tied = true,
+      .qk_norm = true},
+     1,
+     4096},
 };
 
 template <class Presets>

@@ -124,16 +124,16 @@ TEST_F(LlamaProgram, ConfigSaysWhatShapesDoNot) {
 // As Qwen 3 and, but for the norms, Mistral: heads of their own width, norms of queries and keys, a window in all layers; and
 // turns by yarn.
 TEST_F(LlamaProgram, HeadsNormsAndWindowsAreThoseOfTheRun) {
-  const Arguments sizes = {"--head-dim",     "12",          "--qk-norm", "--window", "3",
-                           "--rope-scaling", "yarn:2:8:1:4"};
+  Arguments sizes = {"--layers", "2", "--head-dim",     "12",          "--qk-norm",
+                     "--window", "3", "--rope-scaling", "yarn:2:8:1:4"};
   run(train_llama("run", 4, sizes));
-  run(train_llama("recomputed", 4,
-                  {"--head-dim", "12", "--qk-norm", "--window", "3", "--rope-scaling", "yarn:2:8:1:4",
-                   "--recompute", "full"}));
+  sizes.insert(sizes.end(), {"--recompute", "full"});
+  run(train_llama("recomputed", 4, sizes));
   expect_same_checkpoints(folder / "recomputed", folder / "run");
   const std::string hf = convert(folder / "run", "hf"), want = loss_of(folder / "run");
-  for (const char* line : {"\"Qwen3ForCausalLM\"", "\"head_dim\": 12", "\"sliding_window\": 3",
-                           "\"layer_types\": [\"sliding_attention\"]", "\"rope_type\": \"yarn\""})
+  for (const char* line :
+       {"\"Qwen3ForCausalLM\"", "\"head_dim\": 12", "\"sliding_window\": 3",
+        "\"layer_types\": [\"sliding_attention\", \"sliding_attention\"]", "\"rope_type\": \"yarn\""})
     EXPECT_NE(bytes_of_file(hf + "/config.json").find(line), std::string::npos) << line;
   EXPECT_EQ(loss_of(hf), want);
   const std::string back = convert(hf, "reprise");
@@ -149,10 +149,13 @@ TEST_F(LlamaProgram, HeadsNormsAndWindowsAreThoseOfTheRun) {
   expect_refused({"train", "--resume", "--out", folder / "next", "--window", "4"}, {"--window"});
 
   const std::string config = bytes_of_file(hf + "/config.json");
-  const std::string sliding = "[\"sliding_attention\"]";
+  const std::string sliding = "[\"sliding_attention\", \"sliding_attention\"]",
+                    no_types = "null, \"max_window_layers\": ";
   for (const auto& [from, to, message] :
        {std::tuple{sliding, std::string("[\"sliding_attention\", \"full_attention\"]"),
                    "layer_types of sliding_attention and full_attention: no such model here"},
+        {sliding, no_types + "1",
+         "max_window_layers 1 of 2 layers, of which some have a window: no such model here"},
         {sliding, "[\"linear_attention\"]", "layer_types with \"linear_attention\": no such model here"},
         {std::string("\"num_attention_heads\": 2"), "\"num_attention_heads\": 1",
          "head_dim 12 where the queries have 24 channels in 1 heads"}}) {
@@ -160,11 +163,18 @@ TEST_F(LlamaProgram, HeadsNormsAndWindowsAreThoseOfTheRun) {
     expect_refused({"eval", "--data", data, "--run", hf}, {message});
     std::ofstream(hf + "/config.json") << config;
   }
-  replace(hf, sliding, "[\"full_attention\"]");
-  EXPECT_NE(loss_of(hf), want);
-  std::ofstream(hf + "/config.json") << config;
-  replace(hf, "\"use_sliding_window\": true", "\"use_sliding_window\": false");
-  EXPECT_NE(loss_of(hf), want);
+  auto loss_with = [&](const std::string& from, const std::string& to) {
+    replace(hf, from, to);
+    const std::string loss = loss_of(hf);
+    std::ofstream(hf + "/config.json") << config;
+    return loss;
+  };
+  EXPECT_EQ(loss_with(sliding, no_types + "0"), want);
+  const std::string whole = loss_with(sliding, "[\"full_attention\", \"full_attention\"]");
+  EXPECT_NE(whole, want);
+  EXPECT_EQ(loss_with(sliding, "null, \"max_window_layers\": 2"), whole);
+  for (const char* other : {"\"use_sliding_window\": false", "\"uses_none\": true"})
+    EXPECT_EQ(loss_with("\"use_sliding_window\": true", other), whole) << other;
 
   run(train_llama("mistral", 2, {"--window", "3"}));
   EXPECT_NE(bytes_of_file(convert(folder / "mistral", "hf") + "/config.json").find("\"MistralForCausalLM\""),

@@ -44,7 +44,8 @@ TEST(Memory, OfGpt2IsThePublishedArithmetic) {
 TEST(Memory, CountsThePublishedParameters) {
   const std::pair<const char*, const char*> published[] = {
       {"gpt2_124m", "124439808"},   {"gpt2_355m", "354823168"},  {"gpt2_774m", "774030080"},
-      {"llama_1.1b", "1100048384"}, {"llama2_7b", "6738415616"}, {"llama3_8b", "8030261248"}};
+      {"llama_1.1b", "1100048384"}, {"llama2_7b", "6738415616"}, {"llama3_8b", "8030261248"},
+      {"mistral_7b", "7241732096"}, {"qwen3_0.6b", "596049920"}};
   for (const auto& [model, count] : published) {
     const ProgramResult result = run_memory({"--model", model, "--length", "64", "--recompute", "full"});
     EXPECT_NE(result.out.find(std::string("\n") + count + " parameters"), std::string::npos)

@@ -130,6 +130,17 @@ TEST(MaskedBlock, BlockAgreesWithItsComposite) {
   }
 }
 
+// A dropout of one in 10^9 keeps every element of these few, and its branches are not fused with the sum.
+TEST(MaskedBlock, BranchesWithDropoutSeeTheMaskToo) {
+  TransformerBlock fused(width, heads, {.causal = false, .window = 4}),
+      dropping(width, heads, {.causal = false, .window = 4, .dropout = 1e-9});
+  randomize(fused);
+  dropping.load_state_dict(fused.state_dict());
+  const Tensor x = random_input({B, T, width});
+  for (const Tensor& mask : {Tensor(), padding(), biases()})
+    EXPECT_TRUE(is_close(dropping(x, mask), fused(x, mask), kTolerance));
+}
+
 // Padding changes no token before it, whatever stands there, and of whole rows of it nothing is NaN.
 TEST(MaskedBlock, DoesNotSeePadding) {
   TransformerBlock block(width, heads, {.causal = false});
