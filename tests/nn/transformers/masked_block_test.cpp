@@ -1,6 +1,7 @@
 // Self-attention and blocks under masks and windows, against simple operations in f64; and in checkpoints.
 #include <cmath>
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/recompute/checkpoint.h"
@@ -155,35 +156,41 @@ TEST(MaskedBlock, DoesNotSeePadding) {
   EXPECT_TRUE(all(isfinite(block(x, zeros({T, T}, DType::boolean)))));
 }
 
-// In both modes, the mask an input of the checkpoint, with dropout, and numbers that are trained.
+// Of a block with dropout: the result, dx, what a mask of numbers gets, and the gradients of parameters.
+TensorList gradients_of(TransformerBlock& block, bool trained, bool autocast,
+                        const recompute::CheckpointOptions* options) {
+  manual_seed(4);
+  block.zero_grad();
+  std::optional<amp::Autocast> scope;
+  if (autocast) scope.emplace(Device::cpu(), DType::bf16);
+  const Tensor x = random_input({B, T, width}).set_requires_grad();
+  const Tensor mask = trained ? biases().set_requires_grad() : padding();
+  auto call = [&](const Tensor& in, const Tensor& seen) { return block(in, seen); };
+  const Tensor y = options ? checkpoint(call, std::tuple{x, mask}, *options) : block(x, mask);
+  scope.reset();
+  square(y.to(DType::f32)).sum().backward();
+  TensorList all{y.detach(), x.grad()};
+  if (trained) all.push_back(mask.grad());
+  for (const Tensor& p : block.parameters()) all.push_back(p.grad());
+  return all;
+}
+
+// In both modes, the mask an input of the checkpoint.
 TEST(MaskedBlock, ChangesNoBitByRecompute) {
   for (bool trained : {false, true})
-    for (int64_t window : {0, 4}) {
-      TransformerBlock block(width, heads, {.causal = true, .window = window, .dropout = 0.2});
-      randomize(block);
-      auto gradients = [&](const recompute::CheckpointOptions* options) {
-        manual_seed(4);
-        block.zero_grad();
-        const Tensor x = random_input({B, T, width}).set_requires_grad();
-        const Tensor mask = trained ? biases().set_requires_grad() : padding();
-        const Tensor y = options ? reprise::checkpoint(
-                                       [&](const Tensor& in, const Tensor& seen) { return block(in, seen); },
-                                       std::tuple{x, mask}, *options)
-                                 : block(x, mask);
-        square(y).sum().backward();
-        TensorList all{y.detach(), x.grad()};
-        if (trained) all.push_back(mask.grad());
-        for (const Tensor& p : block.parameters()) all.push_back(p.grad());
-        return all;
-      };
-      const TensorList want = gradients(nullptr);
-      for (auto mode : {recompute::CheckpointMode::non_reentrant, recompute::CheckpointMode::reentrant}) {
-        const recompute::CheckpointOptions options{.mode = mode};
-        const TensorList got = gradients(&options);
-        for (size_t i = 0; i < want.size(); ++i)
-          EXPECT_TRUE(same_bits(got[i], want[i])) << i << " window " << window << " trained " << trained;
+    for (bool autocast : {false, true})
+      for (int64_t window : {0, 4}) {
+        TransformerBlock block(width, heads, {.causal = true, .window = window, .dropout = 0.2});
+        randomize(block);
+        const TensorList want = gradients_of(block, trained, autocast, nullptr);
+        for (auto mode : {recompute::CheckpointMode::non_reentrant, recompute::CheckpointMode::reentrant}) {
+          const recompute::CheckpointOptions options{.mode = mode};
+          const TensorList got = gradients_of(block, trained, autocast, &options);
+          for (size_t i = 0; i < want.size(); ++i)
+            EXPECT_TRUE(same_bits(got[i], want[i]))
+                << i << " window " << window << " trained " << trained << " autocast " << autocast;
+        }
       }
-    }
 }
 
 TEST(MaskedBlock, StepsOfACacheSeeTheWindow) {
