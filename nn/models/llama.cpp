@@ -45,9 +45,9 @@ const LlamaOptions& checked(const LlamaOptions& o) {
   return o;
 }
 
-// (B, T, heads D) -> (B, heads, T, D)
-Tensor heads_of(const Tensor& x, int64_t heads) {
-  return transpose(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), 1, 2);
+// (B, T, heads D) -> (B, T, heads, D)
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  return reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads});
 }
 
 }  // namespace
@@ -105,13 +105,13 @@ template <class Attend>
 Tensor LlamaBlock::joined(const Tensor& x, const Tensor& cosines, const Tensor& sines,
                           Attend&& attend) const {
   const Tensor normed = input_layernorm.forward(x, for_product(x));
-  auto turned = [&](const Tensor& y, std::optional<RmsNorm>& norm) {  // (B, heads, T, D)
-    return rotary(norm ? (*norm)(y) : y, cosines, sines);
+  auto turned = [&](const Tensor& y, int64_t heads, std::optional<RmsNorm>& norm) {
+    const Tensor split = split_heads(y, heads);
+    return rotary(transpose(norm ? (*norm)(split) : split, 1, 2), cosines, sines);
   };
-  const Tensor q = turned(heads_of(q_proj(normed), heads_), q_norm),
-               k = turned(heads_of(k_proj(normed), kv_heads_), k_norm),
-               v = heads_of(v_proj(normed), kv_heads_);
-  const Tensor joined_heads = transpose(attend(q, k, v), 1, 2);  // (B, T, heads, D)
+  const Tensor q = turned(q_proj(normed), heads_, q_norm), k = turned(k_proj(normed), kv_heads_, k_norm),
+               v = transpose(split_heads(v_proj(normed), kv_heads_), 1, 2);  // (B, heads, T, D)
+  const Tensor joined_heads = transpose(attend(q, k, v), 1, 2);              // (B, T, heads, D)
   const Tensor seen = reshape(joined_heads, {x.size(0), x.size(1), q.size(1) * q.size(3)});
   const Tensor middle = o_proj.forward(seen, {.residual = x});
   const Tensor y = post_attention_layernorm.forward(middle, for_product(middle));

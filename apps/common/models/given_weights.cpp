@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t widest_gpt2 = 1600;
 constexpr double gpt2_eps = 1e-5;
-constexpr int64_t largest_window = int64_t(1) << 40;
 constexpr int64_t qwen_first_window_layer = 28;  // where a config does not say
 
 // A run or a checkpoint of ours, not a folder of another program.
@@ -69,7 +68,6 @@ int64_t window_in(const ModelConfig& config, int64_t layers) {
   const bool is_qwen = config.model_type.starts_with("qwen");
   // A Llama's config has no window, whatever stands in it; a Qwen's has to say that it is used.
   if (config.model_type == "llama" || config.window <= 0 || !config.uses_window.value_or(!is_qwen)) return 0;
-  check(config.window <= largest_window, config.file, ": sliding_window ", config.window);
   if (!is_qwen) return config.window;
   const std::string with = "sliding_attention", without = "full_attention";
   if (config.layer_types.empty()) {

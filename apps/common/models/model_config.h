@@ -20,8 +20,8 @@ struct ModelConfig {
   std::string model_type{};      ///< of transformers
   /// Of Llama-like models.
   int64_t kv_heads = 0, head_dim = 0, context = 0;
-  int64_t window =
-      0;  ///< sliding_window: tokens that a query sees at most, where it counts; 0: all before it
+  /// sliding_window: tokens that a query sees at most, where it counts; 0: all before it.
+  int64_t window = 0;
   std::optional<bool> uses_window{};            ///< use_sliding_window
   std::optional<int64_t> first_window_layer{};  ///< max_window_layers: those from here on have the window
   std::vector<std::string> layer_types{};       ///< of each layer

@@ -141,6 +141,10 @@ TEST(AttentionWindow, CostsNothingWhereItHidesNothing) {
       same_bits(masked_attention(q, q, q, Tensor(), {.causal = true, .window = 6}), attention(q, q, q)));
   EXPECT_TRUE(
       same_bits(masked_attention(q, q, q, Tensor(), {.window = 7}), attention(q, q, q, {.causal = false})));
+  const int64_t endless = std::numeric_limits<int64_t>::max();
+  const Tensor all_seen = ones({7, 7}, DType::boolean, test_device());
+  EXPECT_TRUE(same_bits(masked_attention(q, q, q, all_seen, {.window = endless}),
+                        masked_attention(q, q, q, all_seen)));
   const autograd::AttentionWindow later{4, 5, 4};  // the first query stands before the first key
   EXPECT_TRUE(later.hides(false));
   EXPECT_FALSE(later.hides(true));
