@@ -9,10 +9,10 @@ namespace {
 // A leaf's owner holds it anyway.
 bool is_worth_offloading(const Tensor& x) { return !(x.requires_grad() && x.is_leaf()); }
 
-// Autocast reads such a one by a shadow. What a replay around has in the place of a result is a leaf there, and read by a cast.
-bool is_leaf(const Tensor& x) {
+// In a replay what a region is given are leaves, which stand for results; so do those of a region inside.
+bool is_result(const Tensor& x) {
   const auto meta = autograd::find_meta(x);
-  return x.is_leaf() && !(meta && meta->stands_in);
+  return !x.is_leaf() || (meta && meta->stands_in);
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ SavedInputs::SavedInputs(const TensorList& inputs, const std::vector<std::string
       else
         input.saved = autograd::SavedTensor(inputs[i], /*is_output=*/false, input.label.c_str());
       input.requires_grad = inputs[i].requires_grad();
-      input.is_leaf = is_leaf(inputs[i]);
+      input.is_result = is_result(inputs[i]);
       input.is_parameter = autograd::is_parameter(inputs[i]);
       input.grad_dtype = inputs[i].grad_dtype();
     }
@@ -54,7 +54,7 @@ TensorList SavedInputs::rebuild() const {
     if (input.is_parameter) autograd::mark_parameter(rebuilt.back());  // autocast reads both by shadows
     if (!input.requires_grad) continue;
     rebuilt.back().set_requires_grad();
-    if (!input.is_leaf) autograd::mark_stand_in(rebuilt.back());
+    if (input.is_result) autograd::mark_stand_in(rebuilt.back());
     if (input.grad_dtype != x.dtype()) rebuilt.back().set_grad_dtype(input.grad_dtype);
   }
   return rebuilt;

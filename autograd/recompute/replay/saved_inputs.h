@@ -28,7 +28,7 @@ class SavedInputs {
     autograd::SavedTensor saved{};
     std::optional<size_t> offloaded{};  ///< instead of `saved`: the index in `offloaded_`
     std::string label;
-    bool requires_grad = false, is_leaf = false, is_parameter = false;
+    bool requires_grad = false, is_result = false, is_parameter = false;
     DType grad_dtype = DType::f32;
     size_t first = 0;  ///< the first input that is the same tensor
   };

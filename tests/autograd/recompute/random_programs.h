@@ -19,6 +19,7 @@ struct RandomRegion {
   CheckpointMode mode = CheckpointMode::non_reentrant;
   Determinism determinism = Determinism::metadata;
   bool early_stop = true, debug = false, offload = false;
+  bool gives_own = false;            ///< the tensor of the program around that operations change in place
   std::optional<uint32_t> policy{};  ///< its salt
 };
 
@@ -31,7 +32,8 @@ struct Statement {
 
 struct Program {
   std::vector<Statement> statements;
-  size_t output = 0;  ///< the place of the second result; the first comes from the last value
+  size_t output = 0;             ///< the place of the second result; the first comes from the last value
+  bool own_is_in_graph = false;  ///< the tensor that operations change in place, from the beginning
   std::string text(int indent = 0) const;
   bool has_reentrant() const;
 };
@@ -39,6 +41,7 @@ struct Program {
 struct ProgramSize {
   int statements = 12, depth = 3;
   bool of_operations_alone = false;  ///< nothing that makes a replay run everything
+  bool captures = true;              ///< regions do
 };
 Program random_program(std::mt19937& random, const ProgramSize& size = {}, size_t inputs = 2);
 
@@ -82,12 +85,13 @@ class ProgramMachine {
 
   bool compares_all = false;  ///< no region has determinism none
   TensorList inputs, parameters, buffers;
+  Tensor state;         ///< which the first run of a region changes
   Generator generator;  ///< beside the default one
   int hook_calls = 0;
 
  private:
   void note(Reached what, size_t index);
-  TensorList call(const RandomRegion& region, const TensorList& values);
+  TensorList call(const RandomRegion& region, const TensorList& values, const Tensor& own);
   CheckpointOptions options_of(const RandomRegion& region) const;
 
   bool recomputes_, training_ = true;

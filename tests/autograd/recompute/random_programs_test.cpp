@@ -4,6 +4,8 @@
 // prints the seed and the program.
 #include "reprise/tests/autograd/recompute/random_programs.h"
 
+#include "reprise/autograd/amp/autocast.h"
+
 namespace reprise {
 namespace {
 
@@ -29,7 +31,7 @@ void collect_gradients(const ProgramMachine& machine, Outcome& outcome) {
 }
 
 struct Run {
-  bool recomputes = false;
+  bool recomputes = false, autocast = false;
   Change change{};
 };
 
@@ -38,7 +40,10 @@ Outcome run(const Program& program, uint64_t seed, Use use, const Run& how, bool
   machine.compares_all = how.change.changes_anything();
   Outcome outcome;
   {
+    std::optional<amp::Autocast> autocast;
+    if (how.autocast) autocast.emplace(testing::test_device(), DType::bf16);
     TensorList results = machine.play(program, {sin(machine.inputs[0]), machine.inputs[1]});
+    autocast.reset();
     for (const Tensor& y : results) outcome.tensors.push_back(y.detach());
     Tensor loss = sum(results[0] * numbers(results[0].shape(), seed + 7));
     if (use != Use::drops_a_result) loss = loss + sum(results[1] * numbers(results[1].shape(), seed + 8));
@@ -58,6 +63,7 @@ Outcome run(const Program& program, uint64_t seed, Use use, const Run& how, bool
     loss.backward();
   }
   collect_gradients(machine, outcome);
+  outcome.tensors.push_back(machine.state);
   outcome.generators = {default_generator().state(), machine.generator.state()};
   outcome.hook_calls = machine.hook_calls;
   return outcome;
@@ -72,9 +78,9 @@ void expect_same(const Outcome& got, const Outcome& want) {
 }
 
 // Without checkpoints, as what was saved for backward is gone.
-bool fails(const Program& program, uint64_t seed, Use use, const Change& change) {
+bool fails(const Program& program, uint64_t seed, Use use, bool autocast, const Change& change) {
   try {
-    run(program, seed, use, {false, change});
+    run(program, seed, use, {false, autocast, change});
     return false;
   } catch (const Error&) { return true; }
 }
@@ -84,19 +90,20 @@ void check_program(uint64_t seed) {
   Program program = testing::random_program(random, {.of_operations_alone = random() % 3 > 0});
   auto use = Use(random() % 5);
   if (program.has_reentrant() && (use == Use::gradients || use == Use::second_order)) use = Use::one_backward;
+  const bool autocast = random() % 5 == 0;
   Change change = random() % 3 == 0 ? testing::random_change(random) : Change();
-  SCOPED_TRACE("seed " + std::to_string(seed) + ", use " + std::to_string(int(use)) + ", change " +
-               change.text() + "\n" + program.text());
+  SCOPED_TRACE("seed " + std::to_string(seed) + ", use " + std::to_string(int(use)) +
+               (autocast ? ", autocast" : "") + ", change " + change.text() + "\n" + program.text());
   NoLeaks guard;
-  Outcome want = run(program, seed, use, {});
+  Outcome want = run(program, seed, use, {false, autocast});
   bool was_read = false;
   try {
-    Outcome got = run(program, seed, use, {true, change}, &was_read);
+    Outcome got = run(program, seed, use, {true, autocast, change}, &was_read);
     // What a reentrant region makes outside of the graph is in it afterwards, with hooks that see zeros.
     if (program.has_reentrant()) got.hook_calls = want.hook_calls;
     expect_same(got, want);
   } catch (const std::exception& error) {
-    bool may_fail = change.changes_anything() && (was_read || fails(program, seed, use, change));
+    bool may_fail = change.changes_anything() && (was_read || fails(program, seed, use, autocast, change));
     EXPECT_TRUE(may_fail) << error.what();
   }
 }
