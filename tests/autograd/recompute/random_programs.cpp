@@ -162,6 +162,7 @@ TensorList ProgramMachine::play(const Program& program, TensorList values) {
   const Tensor own =
       program.own_is_in_graph ? parameter(0) * 0.0 : zeros({kSide, kSide}, DType::f32, first.device());
   for (const Statement& s : program.statements) {
+    if (fails_after > 0 && --fails_after == 0) fail("random program: this is as far as it goes");
     if (s.region) {
       for (const Tensor& y : call(*s.region, values, own)) values.push_back(y.to(DType::f32));
     } else {

@@ -84,6 +84,7 @@ class ProgramMachine {
   bool is_training();
 
   bool compares_all = false;  ///< no region has determinism none
+  int fails_after = 0;        ///< statements, in forward and replays: Error; 0: never
   TensorList inputs, parameters, buffers;
   Tensor state;         ///< which the first run of a region changes
   Generator generator;  ///< beside the default one

@@ -5,6 +5,8 @@
 #include "reprise/tests/autograd/recompute/random_programs.h"
 
 #include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/saved_tensor.h"
 
 namespace reprise {
 namespace {
@@ -33,11 +35,13 @@ void collect_gradients(const ProgramMachine& machine, Outcome& outcome) {
 struct Run {
   bool recomputes = false, autocast = false;
   Change change{};
+  int fails_after = 0;
 };
 
 Outcome run(const Program& program, uint64_t seed, Use use, const Run& how, bool* was_read = nullptr) {
   ProgramMachine machine(how.recomputes, seed);
   machine.compares_all = how.change.changes_anything();
+  machine.fails_after = how.fails_after;
   Outcome outcome;
   {
     std::optional<amp::Autocast> autocast;
@@ -85,6 +89,19 @@ bool fails(const Program& program, uint64_t seed, Use use, bool autocast, const 
   } catch (const Error&) { return true; }
 }
 
+// Somewhere in forward or in a replay fn throws: what follows on this thread is as ever.
+void expect_nothing_left_of_a_failure(const Program& program, uint64_t seed, Use use, const Run& how) {
+  try {
+    run(program, seed, use, how);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("as far as it goes"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(recompute::is_replaying() || autograd::OpObserver::any() ||
+               autograd::SavedTensorHooks::active());
+  EXPECT_EQ(autograd::InsideOp::depth(), 0);
+  EXPECT_TRUE(autograd::grad_mode_enabled() && !amp::autocast_state().any);
+}
+
 void check_program(uint64_t seed) {
   std::mt19937 random(static_cast<uint32_t>(seed));
   Program program = testing::random_program(random, {.of_operations_alone = random() % 3 > 0});
@@ -95,6 +112,8 @@ void check_program(uint64_t seed) {
   SCOPED_TRACE("seed " + std::to_string(seed) + ", use " + std::to_string(int(use)) +
                (autocast ? ", autocast" : "") + ", change " + change.text() + "\n" + program.text());
   NoLeaks guard;
+  if (random() % 4 == 0)
+    expect_nothing_left_of_a_failure(program, seed, use, {true, autocast, {}, int(1 + random() % 40)});
   Outcome want = run(program, seed, use, {false, autocast});
   bool was_read = false;
   try {
