@@ -22,14 +22,14 @@ Tensor apart(const Tensor& x) {
 }
 
 Tensor with_edge(const Tensor& x, const Edge& edge) {
-  Tensor out = x.alias(x.view());
+  Tensor out = x.alias();  // reads no data: a checkpoint would take the values for another's
   set_grad_fn(out, edge.node, edge.input);
   return out;
 }
 
 // What hooks gave back of a leaf, as that leaf is known.
 Tensor with_slot(const Tensor& x, const std::shared_ptr<AutogradSlot>& slot) {
-  Tensor out = x.alias(x.view());
+  Tensor out = x.alias();
   out.autograd_slot() = slot;
   return out;
 }

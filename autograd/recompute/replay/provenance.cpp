@@ -166,10 +166,11 @@ void Provenance::took_place(const Tensor& before, const Tensor& now) {
 }
 
 // The code that asks may write. What is not an operation's result is known by its values from then on.
-void Provenance::data_asked(const Tensor& x) {
+void Provenance::data_asked(const Tensor& x, bool in_backward) {
   if (is_older(*x.storage())) return;
   auto found = known_.find(key_of(x));
   if (found != known_.end()) {
+    if (in_backward) return;
     const Step* step = maker(found->second.origin);
     auto source = sources_.find(found->second.origin);
     bool is_fresh = source != sources_.end() && source->second.kind == Source::Kind::fresh;

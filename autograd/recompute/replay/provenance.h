@@ -28,7 +28,8 @@ class Provenance {
   void made(const autograd::OpCall& call, const Tensor& y);
   void will_write(const autograd::OpCall& call);
   void took_place(const Tensor& before, const Tensor& now);
-  void data_asked(const Tensor& x);
+  /// `in_backward`: by a backward pass that fn runs, which reads what operations have saved.
+  void data_asked(const Tensor& x, bool in_backward);
 
   /// A backward pass inside the run reads x in the place of a saved tensor of this origin.
   void stands_for(const Tensor& x, uint64_t origin);

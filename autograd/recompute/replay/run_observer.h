@@ -33,7 +33,7 @@ class RunObserver : public autograd::OpObserver {
   }
   void data_asked(const Tensor& x) override {
     check_reads({x});
-    if (provenance_) provenance_->data_asked(x);
+    if (provenance_) provenance_->data_asked(x, is_in_backward());
   }
 
  protected:
@@ -41,6 +41,9 @@ class RunObserver : public autograd::OpObserver {
   virtual void reject(const std::string& message) {
     fail("checkpoint: fn did something else when it was played again: ", message);
   }
+
+  /// Whether fn runs a backward pass of its own.
+  bool is_in_backward() const { return autograd::backward_depth() != passes_; }
 
   std::optional<Provenance>& provenance_;
 
@@ -55,6 +58,7 @@ class RunObserver : public autograd::OpObserver {
   }
 
   TensorList changed_inputs_;  // of a replay
+  int passes_ = autograd::backward_depth();
 };
 
 /// Notes what a first run captures and saves.
@@ -79,7 +83,7 @@ class FirstRunObserver : public RunObserver {
   // A backward pass in between writes gradients, which is not what fn reads.
   void data_asked(const Tensor& x) override {
     RunObserver::data_asked(x);
-    if (autograd::backward_depth() == passes_) recording_.captures.note_read(x);
+    if (!is_in_backward()) recording_.captures.note_read(x);
   }
   void finish() {
     counted_.finish();
@@ -89,9 +93,6 @@ class FirstRunObserver : public RunObserver {
  protected:
   Recording& recording_;
   RunStats counted_;
-
- private:
-  int passes_ = autograd::backward_depth();
 };
 
 }  // namespace reprise::recompute

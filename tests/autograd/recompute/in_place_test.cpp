@@ -381,5 +381,28 @@ TEST(InPlaceCheckpoint, HasTheBitsOfARunUnderAutocast) {
   }
 }
 
+// A backward pass that fn runs reads what was filled in place: in the first run from a slot, in the replay where it lies.
+TEST(InPlaceCheckpoint, HasTheBitsOfGradientsThatItTakesItself) {
+  auto run = [](bool recomputes, bool second) {
+    const Tensor a = leaf({4, 3}, 1), w = leaf({3}, 2);
+    auto fn = [second](const Tensor& x, const Tensor& weight) {
+      EnableGrad on;
+      const Tensor at = x.detach().set_requires_grad();
+      Tensor b = zeros({4, 3}, DType::f32, x.device());
+      for (int64_t i = 0; i < 4; ++i) b.index_put_({i}, tanh(at[i]) * weight);
+      const Tensor g =
+          autograd::grad({sum(square(b))}, {at}, {}, {.retain_graph = true, .create_graph = second})[0];
+      Tensor out = x * weight;
+      out.add_(g);
+      out.index_put_({Slice(), 1}, g[{Slice(), 0}], true);
+      return out * b;
+    };
+    const Tensor y = recomputes ? checkpoint(fn, std::tuple{a, w}) : fn(a, w);
+    sum(square(y)).backward();
+    return TensorList{y.detach(), a.grad(), w.grad()};
+  };
+  for (bool second : {false, true}) expect_same(run(true, second), run(false, second));
+}
+
 }  // namespace
 }  // namespace reprise

@@ -198,6 +198,16 @@ Tensor slope(const Arguments& in) {
   return in.b * autograd::grad({sum(y)}, {at})[0] + y.detach();
 }
 
+Tensor slope_of_filled(const Arguments& in) {
+  EnableGrad on;
+  Tensor at = in.a.detach().set_requires_grad(), m = zeros({kSide, kSide}, DType::f32, in.a.device());
+  m.index_put_({0}, tanh(at[1]));
+  m.add_(at, in.number);
+  Tensor dm = autograd::grad({sum(square(m))}, {at}, {}, {.retain_graph = true})[0];
+  dm.mul_(0.25).add_(in.b);
+  return tanh(dm) * in.a + m.detach();
+}
+
 Tensor hooked(const Arguments& in) {
   Tensor y = sin(in.a);
   if (y.requires_grad())
@@ -276,11 +286,12 @@ const std::vector<Operation>& other_operations() {
       {"state updated", state_updated},
       {"viewed before", viewed_before},
       {"slope", slope},
+      {"slope of filled", slope_of_filled},
   };
   return operations;
 }
 
-constexpr size_t kBeyondOperations = 7;  // the last of the table
+constexpr size_t kBeyondOperations = 8;  // the last of the table
 
 }  // namespace
 
