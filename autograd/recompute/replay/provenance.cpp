@@ -126,13 +126,18 @@ void Provenance::made(const OpCall& call, const Tensor& y) {
 void Provenance::know(const Tensor& x, uint64_t origin) {
   if (first_)
     if (auto one = first_->same_as_.find(origin); one != first_->same_as_.end()) origin = one->second;
-  Known& known = known_.try_emplace(key_of(x), Known{origin, x.version()}).first->second;
-  if (known.version != x.version()) known = {origin, x.version()};
+  Known& known = known_.try_emplace(key_of(x), Known{origin, x.version(), x.storage()->id()}).first->second;
+  if (known.version != x.version()) known = {origin, x.version(), x.storage()->id()};
   if (known.origin != origin) same_as_.emplace(origin, known.origin);
 }
 
-void Provenance::stands_for(const Tensor& x, uint64_t origin) {
-  if (x.defined() && !is_captured(*x.storage())) know(x, origin);
+void Provenance::stands_for(const Tensor& x, uint64_t origin, const Provenance* replay) {
+  if (!x.defined() || is_captured(*x.storage())) return;
+  know(x, origin);
+  if (!replay) return;
+  for (const auto& [key, known] :
+       replay->known_)  // x may be a transpose, of which backward takes the transpose
+    if (known.storage == x.storage()->id()) known_.try_emplace(key, known);
 }
 
 // What an operation makes for itself is not yet anything; what it was given is.
@@ -162,7 +167,7 @@ void Provenance::took_place(const Tensor& before, const Tensor& now) {
   const auto [origin, writes] = *std::exchange(written_, {});
   const uint64_t all = writes_[before.storage()->id()];
   writes_[now.storage()->id()] = all;
-  known_[key_of(now)] = {origin, now.version() - writes - 1};
+  known_[key_of(now)] = {origin, now.version() - writes - 1, now.storage()->id()};
 }
 
 // The code that asks may write. What is not an operation's result is known by its values from then on.
@@ -190,7 +195,7 @@ uint64_t Provenance::of(const Tensor& x) {
   uint64_t key = key_of(x);
   auto found = known_.find(key);
   if (found == known_.end()) return source_of(x, key);
-  auto [origin, version] = found->second;
+  const auto [origin, version, storage] = found->second;
   if (version == x.version()) return origin;
   auto written = writes_.find(x.storage()->id());
   uint64_t write = written == writes_.end() ? 0 : written->second;

@@ -31,8 +31,9 @@ class Provenance {
   /// `in_backward`: by a backward pass that fn runs, which reads what operations have saved.
   void data_asked(const Tensor& x, bool in_backward);
 
-  /// A backward pass inside the run reads x in the place of a saved tensor of this origin.
-  void stands_for(const Tensor& x, uint64_t origin);
+  /// A backward pass inside the run reads x in the place of a saved tensor of this origin. `replay` made x: what it knows of other
+  /// views of the memory is so here too.
+  void stands_for(const Tensor& x, uint64_t origin, const Provenance* replay);
 
   uint64_t of(const Tensor& x);
   /// Of a tensor that the last operation saved: an argument, a result, or something inside of it.
@@ -68,7 +69,7 @@ class Provenance {
     size_t saved = 0;           // tensors from its inside
   };
   struct Known {
-    uint64_t origin = 0, version = 0;
+    uint64_t origin = 0, version = 0, storage = 0;
   };
   /// What the tensor was that was announced last to be written; `writes` to its memory since.
   struct Written {

@@ -38,7 +38,10 @@ Tensor Region::read(const Slot& slot) {
   if (!of_pass) return replay()->take(slot.index, saved);
   if (!*of_pass) *of_pass = replay();
   Tensor x = (*of_pass)->take(slot.index, saved);
-  if (!recording_.complete && recording_.provenance) recording_.provenance->stands_for(x, saved.origin);
+  if (!recording_.complete && recording_.provenance) {
+    const std::optional<Provenance>& of_replay = (*of_pass)->provenance;
+    recording_.provenance->stands_for(x, saved.origin, of_replay ? &*of_replay : nullptr);
+  }
   return x;
 }
 

@@ -32,6 +32,7 @@ std::shared_ptr<Rebuilt> play_again(const Recording& first, const TensorList& in
   autograd::SavedTensorHooks hooks([&run](const Tensor& x) { return run.save(x); },
                                    [](const std::any& x) { return std::any_cast<Tensor>(x); });
   run.play(inputs);
+  if (!first.complete) rebuilt->provenance = run.take_provenance();
   return rebuilt;
 }
 

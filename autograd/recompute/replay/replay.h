@@ -17,6 +17,8 @@ class Rebuilt {
   void put(size_t index, const Tensor& x) { values_[index] = {x, x.version(), State::rebuilt}; }
   /// Error if it was taken before, or changed in place by what the replay ran afterwards.
   Tensor take(size_t index, const SavedSlot& saved);
+  /// What the replay knows of them; kept for a backward pass inside the first run alone.
+  std::optional<Provenance> provenance{};
 
  private:
   enum class State : uint8_t { absent, rebuilt, taken };
@@ -44,6 +46,8 @@ class Replay final : public RunObserver, public autograd::OpInterceptor {
   /// Runs the body, until the last slot that may still be read if the region stops early. Error if it
   /// does not do what the first run did; HollowRead if it reads what was left out.
   void play(const TensorList& inputs);
+  /// Its provenance, when it has played.
+  std::optional<Provenance> take_provenance() { return std::move(own_provenance_); }
 
   std::optional<TensorList> replacement(const char* op_name, const TensorList& inputs) override;
   bool wants_results() override;

@@ -224,14 +224,15 @@ TEST(FunctionalRecompute, DifferentiatesThroughStepsOfARegion) {
   expect_same(grad({loss}, got), grad({expected}, want));
 }
 
-// The step itself in a region, of the first order: a backward pass within, and a region in that.
+// The step itself in a region, and a region in that.
 TEST(FunctionalRecompute, AnInnerStepInARegion) {
-  for (const bool nested : {false, true}) {
+  for (const int kind : {0, 1, 2, 3}) {
+    const bool nested = kind % 2 == 1, create_graph = kind > 1;
     NoLeaks guard;
     Net net;
     const Tensor target = numbers({5, 3}, 2);
     auto step = [&](TensorList w, const auto& predict) {
-      const TensorList slopes = grad({mse_loss(predict(w), target)}, w);
+      const TensorList slopes = grad({mse_loss(predict(w), target)}, w, {}, {.create_graph = create_graph});
       for (size_t i = 0; i < w.size(); ++i) w[i] = w[i] - slopes[i] * 0.1;
       return predict(w);
     };

@@ -7,6 +7,7 @@
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/models/llama.h"
 #include "reprise/nn/models/vit.h"
+#include "reprise/nn/module_list.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -149,7 +150,11 @@ TEST(ModuleTree, RefusesWhatWouldNotBeCalled) {
     expect_error([&] { gpt.replace(name, layer()); }, "its parent reads its tensors without a call");
   expect_error([&] { gpt.wte.register_forward_hook([](auto&, const Tensor& y) { return y; }); }, "Embedding",
                "without a call");
-  expect_error([&] { gpt.replace("h.0.attn", layer()); }, "\"h.0.attn\" is a MultiHeadAttention");
+  struct Tables : Module {
+    ModuleList<Linear> parts;
+    Tables() { register_module("parts", parts); }
+  } tables;
+  expect_error([&] { tables.replace("parts", layer()); }, "\"parts\" is a ModuleList");
   expect_error([&] { gpt.replace("h.1", layer()); }, "no module \"h.1\"");
   expect_error([&] { gpt.replace("", layer()); }, "needs the name of a layer");
   expect_error([&] { gpt.replace("ln_f", nullptr); }, "nothing to put in the place of \"ln_f\"");

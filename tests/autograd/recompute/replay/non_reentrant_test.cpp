@@ -195,6 +195,23 @@ TEST(NonReentrant, ComputesGradientsInsideForward) {
   }
 }
 
+// Backward of the matmul within transposes what the graph kept, a transpose: the weight.
+TEST(NonReentrant, DifferentiatesThroughAStepInsideForward) {
+  auto step = [](const TensorList& in) {
+    const Tensor &x = in[0], w = in[1] * 0.5;
+    const Tensor slope = grad({sum(square(tanh(linear(x, w))))}, {w}, {}, {.create_graph = true})[0];
+    return TensorList{tanh(linear(x, w - slope * 0.1))};
+  };
+  auto outcome = [&](bool recompute) {
+    const Tensor x = leaf({5, 4}, 1), w = leaf({3, 4}, 2);
+    const Tensor y = recompute ? checkpoint(step, TensorList{x, w})[0] : step({x, w})[0];
+    sum(square(y)).backward();
+    return TensorList{y.detach(), x.grad(), w.grad()};
+  };
+  const TensorList got = outcome(true), want = outcome(false);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+}
+
 TEST(NonReentrant, ABackwardInsideFnAddsToTheLeavesOutsideOnce) {
   auto run = [](bool with, bool early_stop) {
     Tensor x = leaf({4}, 1), w = leaf({4}, 2);
