@@ -198,15 +198,16 @@ TEST(NonReentrant, ComputesGradientsInsideForward) {
 // Backward of the matmul within transposes what the graph kept, a transpose: the weight.
 TEST(NonReentrant, DifferentiatesThroughAStepInsideForward) {
   auto step = [](const TensorList& in) {
-    const Tensor &x = in[0], w = in[1] * 0.5;
-    const Tensor slope = grad({sum(square(tanh(linear(x, w))))}, {w}, {}, {.create_graph = true})[0];
-    return TensorList{tanh(linear(x, w - slope * 0.1))};
+    const Tensor &x = in[0], v = in[1] * 0.5, w = in[2] * 0.5;
+    const Tensor loss = sum(square(linear(tanh(linear(x, v)), w)));
+    const TensorList slopes = grad({loss}, {v, w}, {}, {.create_graph = true});
+    return TensorList{linear(tanh(linear(x, v - slopes[0] * 0.1)), w - slopes[1] * 0.1)};
   };
   auto outcome = [&](bool recompute) {
-    const Tensor x = leaf({5, 4}, 1), w = leaf({3, 4}, 2);
-    const Tensor y = recompute ? checkpoint(step, TensorList{x, w})[0] : step({x, w})[0];
+    const Tensor x = leaf({5, 4}, 1), v = leaf({6, 4}, 2), w = leaf({3, 6}, 3);
+    const Tensor y = recompute ? checkpoint(step, TensorList{x, v, w})[0] : step({x, v, w})[0];
     sum(square(y)).backward();
-    return TensorList{y.detach(), x.grad(), w.grad()};
+    return TensorList{y.detach(), x.grad(), v.grad(), w.grad()};
   };
   const TensorList got = outcome(true), want = outcome(false);
   for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
