@@ -17,6 +17,7 @@ class FunctionalCall {
   /// What goes on to be itself when the call is over: of a handle of the module's, what was given.
   static Tensor lasting(const Tensor& x);
   static TensorList lasting(const TensorList& list);  ///< the same of each
+  /// Anything else as it is.
   template <class T>
   requires(!std::same_as<std::remove_cvref_t<T>, Tensor> &&
            !std::same_as<std::remove_cvref_t<T>, TensorList>) static T&& lasting(T&& value) {
