@@ -1,4 +1,6 @@
 // functional_call and recompute, in both modes: a region that ran in a call plays with the tensors of that call, whenever it plays.
+#include <thread>
+
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/recompute/policy.h"
 #include "reprise/nn/batch_norm.h"
@@ -153,6 +155,21 @@ TEST(FunctionalRecompute, RegionsFromOutsidePlayWithTheModulesOwnInACall) {
     sum(square(plain(net.parameters(), twin))).backward();
     EXPECT_TRUE(same_bits(x.grad(), twin.grad()));
     for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], net.parameters()[i].grad())) << i;
+  }
+}
+
+TEST(FunctionalRecompute, BackwardMayRunOnAnotherThread) {
+  for (const CheckpointMode mode : kModes) {
+    Net net;
+    const TensorList base = bases(), want_base = bases();
+    const Tensor x = leaf({5, 4}), twin = leaf({5, 4});
+    const Tensor y = functional_call(net, named(results_of(base)), [&] {
+      return region(mode, [&](const Tensor& in) { return net(in); })(x);
+    });
+    std::thread([&] { sum(square(y)).backward(); }).join();
+    sum(square(plain(results_of(want_base), twin))).backward();
+    EXPECT_TRUE(same_bits(x.grad(), twin.grad()));
+    for (size_t i = 0; i < base.size(); ++i) EXPECT_TRUE(same_bits(base[i].grad(), want_base[i].grad())) << i;
   }
 }
 
@@ -317,7 +334,7 @@ class Nest {
       case 2:
         return checkpoint(
             [this, &net, path, depth](const Tensor& in) { return with_module(net, in, 3 * path, depth - 1); },
-            x, {.mode = kModes[draw(path, 9) % 2]});
+            x, options(path));
       default: {
         nn::NamedTensors given;
         const nn::NamedTensors own = net.named_parameters();
@@ -357,6 +374,12 @@ class Nest {
       default:
         return base_[i] * 0.25 + now * 0.5;
     }
+  }
+  CheckpointOptions options(uint64_t path) const {
+    if (draw(path, 9) % 2 == 0) return {.mode = CheckpointMode::reentrant};
+    return {.early_stop = draw(path, 10) % 2 == 0,
+            .determinism = draw(path, 11) % 3 == 0 ? Determinism::values : Determinism::metadata,
+            .policy = draw(path, 12) % 3 == 0 ? save_matmuls() : Policy()};
   }
   static Tensor widened(const Tensor& y, const Tensor& x) { return concat({tanh(y), slice(x, 1, 0, 1)}, 1); }
 
