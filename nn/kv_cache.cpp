@@ -1,6 +1,6 @@
-// Writing to the cache and attending to it: sequences have lengths of their own, and neighbours of one length go together. One call
-// for all under a mask of their lengths takes a CPU 10 to 50 % longer for 4 of unequal length, and makes the bits of a sequence
-// depend on the longest.
+// Writing to the cache and attending to it: sequences have lengths of their own, and neighbours of one length go together. One
+// call for all, under a mask of their lengths, would cost 10 to 50 % more of a CPU's time for 4 sequences of unequal length, and
+// the bits of a sequence would depend on the longest.
 #include "reprise/nn/kv_cache.h"
 
 #include <algorithm>

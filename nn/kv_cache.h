@@ -20,8 +20,8 @@ class KvCache {
   int64_t length(int64_t row) const { return lengths_[size_t(row)]; }
 
   /// The attention of new tokens of the sequences [first_row, first_row + B) in layer `layer`: q, k, v (B, H or H_kv, T, D)
-  /// -> (B, H, T, D). Each new token sees those before it, or with a `window` itself and the window - 1 before it; k and v are kept. Neighbours of equal
-  /// length are one call of attention; the bits of a sequence do not depend on those beside it.
+  /// -> (B, H, T, D). Each new token sees those before it, or with a `window` itself and the window - 1 before it; k and v are
+  /// kept. Neighbours of equal length are one call of attention; the bits of a sequence do not depend on those beside it.
   Tensor attend(int64_t layer, int64_t first_row, const Tensor& q, const Tensor& k, const Tensor& v,
                 int64_t window = 0);
   /// All layers have seen `tokens` more of these sequences.

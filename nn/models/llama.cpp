@@ -105,7 +105,7 @@ template <class Attend>
 Tensor LlamaBlock::joined(const Tensor& x, const Tensor& cosines, const Tensor& sines,
                           Attend&& attend) const {
   const Tensor normed = input_layernorm.forward(x, for_product(x));
-  auto turned = [&](const Tensor& y, int64_t heads, std::optional<RmsNorm>& norm) {
+  auto turned = [&](const Tensor& y, int64_t heads, const std::optional<RmsNorm>& norm) {
     const Tensor split = split_heads(y, heads);
     return rotary(transpose(norm ? (*norm)(split) : split, 1, 2), cosines, sines);
   };
