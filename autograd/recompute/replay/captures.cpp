@@ -45,15 +45,13 @@ bool Captures::is_captured(const Tensor& x) const {
 
 void Captures::note_detached(const Tensor& x) {
   if (!is_captured(x)) return;
-  std::vector<WeakTensor>& handles = handles_[x.storage()->id()];
   const Tensor owner = owner_of(x);
-  bool is_known = !owner.defined();
-  std::erase_if(handles, [&](const WeakTensor& handle) {
-    const Tensor other = handle.lock();
-    is_known |= other.is_same(owner);
-    return !other.defined();
-  });
-  if (!is_known) handles.emplace_back(owner);
+  Handles& handles = handles_[x.storage()->id()];
+  if (!owner.defined()) return;
+  handles.known.try_emplace(&owner.shape(), owner);  // one that is gone keeps its address
+  if (handles.known.size() < handles.sweep_at) return;
+  std::erase_if(handles.known, [](const auto& handle) { return !handle.second.lock().defined(); });
+  handles.sweep_at = 2 * handles.known.size() + 16;
 }
 
 void Captures::check_write(const autograd::OpCall& call, bool is_in_graph) const {
@@ -80,7 +78,7 @@ void Captures::check_versions() const {
 }
 
 void Captures::check_version(uint64_t id, const Capture& capture) const {
-  for (const WeakTensor& handle : handles_.at(id)) {
+  for (const auto& [address, handle] : handles_.at(id).known) {
     Tensor x = handle.lock();
     check(!x.defined() || x.storage()->id() == id, "checkpoint: a tensor of shape ", capture.shape,
           " that fn captured got other data (set_data, the module's dtype changed, or an operation in place "

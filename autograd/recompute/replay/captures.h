@@ -46,14 +46,19 @@ class Captures {
     Shape shape;
     const char* reader = "";
   };
+  /// Tensors of one storage, by what is theirs alone. Those that are gone are swept out now and then.
+  struct Handles {
+    std::unordered_map<const void*, WeakTensor> known;
+    size_t sweep_at = 16;
+  };
   bool is_captured(const Tensor& x) const;
   void note_capture(const Tensor& x, const char* reader);
   void check_version(uint64_t id, const Capture& capture) const;
 
   uint64_t last_before_ = Storage::last_id();
-  std::unordered_multimap<uint64_t, WeakTensor> inputs_;           // of the region, by storage
-  std::unordered_map<uint64_t, Capture> captures_;                 // by storage
-  std::unordered_map<uint64_t, std::vector<WeakTensor>> handles_;  // that the first run had of them
+  std::unordered_multimap<uint64_t, WeakTensor> inputs_;  // of the region, by storage
+  std::unordered_map<uint64_t, Capture> captures_;        // by storage
+  std::unordered_map<uint64_t, Handles> handles_;         // that the first run had of them
   std::vector<std::weak_ptr<autograd::AutogradMeta>> leaves_;
   std::vector<std::weak_ptr<Storage>> written_;
 };
