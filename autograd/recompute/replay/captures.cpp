@@ -69,7 +69,7 @@ void Captures::note_write(const autograd::OpCall& call) {
   for (const Tensor& input : call.inputs)
     is_recorded |= autograd::grad_mode_enabled() && input.defined() && input.requires_grad();
   check_write(call, is_recorded || x.requires_grad());
-  if (!is_recorded) written_.push_back(x.storage());
+  if (!is_recorded) written_.insert(x.storage()->id());
   note({call.inputs.begin() + 1, call.inputs.end()}, call.name);
 }
 
@@ -101,10 +101,7 @@ TensorList Captures::changed_inputs() const {
   return changed;
 }
 
-bool Captures::wrote(const Tensor& x) const {
-  return std::any_of(written_.begin(), written_.end(),
-                     [&](const auto& written) { return written.lock() == x.storage(); });
-}
+bool Captures::wrote(const Tensor& x) const { return written_.contains(x.storage()->id()); }
 
 bool Captures::has_leaf(const autograd::AutogradMeta& leaf) const {
   return std::any_of(leaves_.begin(), leaves_.end(),

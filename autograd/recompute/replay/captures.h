@@ -60,7 +60,7 @@ class Captures {
   std::unordered_map<uint64_t, Capture> captures_;        // by storage
   std::unordered_map<uint64_t, Handles> handles_;         // that the first run had of them
   std::vector<std::weak_ptr<autograd::AutogradMeta>> leaves_;
-  std::vector<std::weak_ptr<Storage>> written_;
+  std::unordered_set<uint64_t> written_;  // storages
 };
 
 }  // namespace reprise::recompute

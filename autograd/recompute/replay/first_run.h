@@ -17,9 +17,10 @@ class FirstRun final : public FirstRunObserver {
   void op_begins(const autograd::OpCall& call) override;
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
   void took_place(const Tensor& before, const Tensor& now) override;
-  // Not what a policy may want kept, nor what a run that keeps what is saved would have to copy: its bytes count.
+  // Not what a policy wants kept, nor what a run that keeps what is saved would have to copy: its bytes count. Nor what fn wrote
+  // outside of graphs: if the result is kept, a replay that changes it is no such write.
   bool lets_overwrite(const Tensor& x) const override {
-    return !recording_.options.policy && !saved_.contains(x.storage()->id());
+    return !saved_.contains(x.storage()->id()) && !ops_.may_keep(x) && !recording_.captures.wrote(x);
   }
   void backward_begins() override { ops_.give_up(); }  // it reads the graph around any result
   /// The pack hook.

@@ -156,9 +156,16 @@ void OpRecorder::note_result(size_t index, const Tensor& y) {
 
 void OpRecorder::overwrote(const Tensor& y) {
   if (!recording_.knows_ops) return;
-  recording_.ops.back().is_view = false;
-  recording_.ops.back().replaceable = true;
+  OpRecord& op = recording_.ops.back();
+  op.is_view = false;
+  op.replaceable = true;
+  op.decision = ask(op, {y});
   note_result(0, y);
+}
+
+bool OpRecorder::may_keep(const Tensor& x) const {
+  const Produced* produced = producer(x);
+  return produced && recording_.ops[produced->id.op].decision != Decision::recompute;
 }
 
 void OpRecorder::note_draws() {

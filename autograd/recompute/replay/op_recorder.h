@@ -20,6 +20,8 @@ class OpRecorder {
   void ran(const char* name, const TensorList& inputs, const TensorList& results, const OpPlace& place);
   /// The last operation wrote its result, `y`, into the memory of its argument, which nobody else has: a value of its own.
   void overwrote(const Tensor& y);
+  /// Whether the policy wants the result kept that x is or lies in.
+  bool may_keep(const Tensor& x) const;
   /// An operation ran inside another one, or inside a nested checkpoint.
   void ran_inside(const TensorList& inputs);
   /// The last operation saved `x`, in the recording's last slot.

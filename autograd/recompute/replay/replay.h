@@ -51,8 +51,6 @@ class Replay final : public RunObserver, public autograd::OpInterceptor {
 
   std::optional<TensorList> replacement(const char* op_name, const TensorList& inputs) override;
   bool wants_results() override;
-  // What a policy keeps is not to be written, nor what it may yet keep.
-  bool lets_overwrite(const Tensor&) const override { return !first_.options.policy; }
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
   /// The pack hook of the replay's own graph, which a backward pass inside the body may use.
   std::any save(const Tensor& x);

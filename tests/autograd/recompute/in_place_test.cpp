@@ -328,6 +328,56 @@ TEST(InPlaceCheckpoint, FillsABufferInTimeThatGrowsWithItsSize) {
       const size_t once = bytes_to_fill(32, run), four_times = bytes_to_fill(128, run);
       EXPECT_LT(four_times, 5 * once);
     }
+  // What a policy keeps of another operation is no reason to copy.
+  auto selective = [](const std::function<Tensor(const Tensor&)>& fn, const Tensor& x) {
+    return checkpoint(fn, x, {.policy = {"affine", "mul"}});
+  };
+  EXPECT_LT(bytes_to_fill(128, selective), 5 * bytes_to_fill(32, selective));
+}
+
+// Memory that was written outside of the graph first: a replay that has the kept value, and changes it, writes nothing again.
+TEST(InPlaceCheckpoint, ChangesWhatItsPolicyKept) {
+  auto run = [](bool recomputes) {
+    const Tensor w = leaf({3}, 2);
+    auto fn = [](const Tensor& in) {
+      Tensor buffer = zeros({3}, DType::f32, in.device());
+      buffer.add_(1.5);
+      buffer.add_(in);
+      Tensor h = tanh(buffer * 2.0);
+      buffer.index_put_({0}, h[1]);
+      return exp(buffer) * h;
+    };
+    sum(recomputes ? checkpoint(fn, w, {.policy = {"add_"}}) : fn(w)).backward();
+    return w.grad();
+  };
+  EXPECT_TRUE(same_bits(run(true), run(false)));
+}
+
+// What an operation in place made is asked for by its name, and what a policy keeps of it stays what it was.
+TEST(InPlaceCheckpoint, AsksItsPolicyOnceForEachOperation) {
+  for (const char* kept : {"", "index_put", "zeros", "affine"}) {
+    SCOPED_TRACE(kept);
+    int asked = 0;
+    auto policy = [&asked, kept](const PolicyOp& op) {
+      asked += op.name == "index_put";
+      return op.name == kept ? Decision::save : Decision::recompute;
+    };
+    auto run = [&](bool recomputes) {
+      const Tensor w = leaf({3}, 2);
+      auto fn = [](const Tensor& in) {
+        Tensor buffer = in * 2.0, read = in;
+        for (int64_t i = 0; i < 3; ++i) {
+          buffer.index_put_({i}, tanh(read[i]));
+          if (i == 1) read = read * buffer;
+        }
+        return exp(buffer) * read;
+      };
+      sum(recomputes ? checkpoint(fn, w, {.policy = policy}) : fn(w)).backward();
+      return w.grad();
+    };
+    EXPECT_TRUE(same_bits(run(true), run(false)));
+    EXPECT_EQ(asked, 3);
+  }
 }
 
 // A buffer that nothing reads is not filled again, though its memory was written over and over.
