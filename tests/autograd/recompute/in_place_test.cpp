@@ -341,7 +341,7 @@ TEST(InPlaceCheckpoint, ChangesWhatItsPolicyKept) {
     const Tensor w = leaf({3}, 2);
     auto fn = [](const Tensor& in) {
       Tensor buffer = zeros({3}, DType::f32, in.device());
-      buffer.add_(1.5);
+      buffer.fill_(1.5);
       buffer.add_(in);
       Tensor h = tanh(buffer * 2.0);
       buffer.index_put_({0}, h[1]);
