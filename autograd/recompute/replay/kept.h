@@ -21,6 +21,8 @@ class KeptValue : public std::enable_shared_from_this<KeptValue> {
 
   /// Error if it was changed in place since.
   Tensor read();
+  /// Whether an enclosing region rebuilds it: reading it may play that one again.
+  bool is_packed() const { return saved_.is_packed(); }
   /// What it holds on the device: nothing if it is in a store.
   size_t device_bytes() const { return device_bytes_; }
 

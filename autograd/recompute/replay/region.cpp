@@ -46,6 +46,9 @@ Tensor Region::read(const Slot& slot) {
 }
 
 std::shared_ptr<Rebuilt> Region::replay() {
+  // A region around is played again before this one: what it changes in place may share memory with what this one views.
+  for (const auto& [id, weak] : recording_.kept)
+    if (std::shared_ptr<KeptValue> kept = weak.lock(); kept && kept->is_packed()) kept->read();
   TensorList inputs = recording_.inputs.rebuild();
   recording_.captures.check_versions();
   std::lock_guard lock(mutex_);

@@ -50,7 +50,7 @@ TensorList SavedInputs::rebuild() const {
     }
     Tensor x = input.offloaded ? offloaded_->fetch(*input.offloaded)
                                : input.saved.unpack(nullptr, input.label.c_str());
-    rebuilt.push_back(x.defined() ? x.detach() : x);
+    rebuilt.push_back(x.defined() ? x.alias() : x);  // the same memory may stand for more than this input
     if (input.is_parameter) autograd::mark_parameter(rebuilt.back());  // autocast reads both by shadows
     if (!input.requires_grad) continue;
     rebuilt.back().set_requires_grad();

@@ -134,5 +134,8 @@ TEST(RandomPrograms, HaveTheSameBitsWithAndWithoutCheckpoints) {
   for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) check_program(seed);
 }
 
+// A region's kept value is rebuilt by the region around, which changes in place what lies in the memory of this one's input.
+TEST(RandomPrograms, HaveTheSameBitsWhereOneWasWrongOnce) { check_program(537944); }
+
 }  // namespace
 }  // namespace reprise
