@@ -73,10 +73,12 @@ class FewRows {
   [[gnu::always_inline]] static void dot(const C* rows, const T* column, int64_t k, C* sums) {
     using V = simd::Vector<C, L>;
     constexpr int at_once = 4;
+    constexpr int64_t ahead = 4096 / int64_t(sizeof(T));  // of columns behind this one: memory is late
     V partial[R][at_once] = {};
     int64_t i = 0;
     for (; i + at_once * L <= k; i += at_once * L)
       for (int u = 0; u < at_once; ++u) {
+        __builtin_prefetch(column + i + u * L + ahead);
         const V y = simd::load_row<C, L>(column + i + u * L, L);
         for (int r = 0; r < R; ++r) partial[r][u] += simd::load<V>(rows + r * k + i + u * L) * y;
       }
