@@ -14,7 +14,7 @@ class FunctionalCall {
  public:
   /// Errors as of `functional_call`.
   FunctionalCall(const Module& module, const NamedTensors& tensors);
-  /// What goes on to be itself when the call is over: of a handle of the module's, what was given.
+  /// A result that stays what it is after the call: for a handle of the module's own, the tensor that was given for it.
   static Tensor lasting(const Tensor& x);
   static TensorList lasting(const TensorList& list);  ///< the same of each
   /// Anything else as it is.

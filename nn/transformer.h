@@ -13,13 +13,13 @@ namespace reprise::nn {
 
 /// What a MultiHeadAttention is made with. The defaults are GPT-2's, but for dropout and initial values.
 struct MultiHeadAttentionOptions {
-  bool causal = true;        ///< each token sees itself and those before it; if not, all
-  int64_t window = 0;        ///< tokens see those fewer than this apart alone: masked_attention; 0: all
-  bool bias = true;          ///< of the linear layers, and of the LayerNorms of qk_norm
-  bool qkv_bias = true;      ///< of the packed projection, where there is bias at all
-  double dropout = 0;        ///< of the attention probabilities
-  double init_stddev = 0;    ///< of the linear layers; 0: PyTorch's default
-  double output_stddev = 0;  ///< of the one that writes to the residual stream; 0: as init_stddev
+  bool causal = true;      ///< each token sees itself and those before it; if not, all
+  int64_t window = 0;      ///< a token sees those fewer than this many places away: masked_attention; 0: all
+  bool bias = true;        ///< of the linear layers, and of the LayerNorms of qk_norm
+  bool qkv_bias = true;    ///< of the packed projection, where there is bias at all
+  double dropout = 0;      ///< of the attention probabilities
+  double init_stddev = 0;  ///< of the linear layers; 0: PyTorch's default
+  double output_stddev = 0;           ///< of the one that writes to the residual stream; 0: as init_stddev
   std::optional<NormKind> qk_norm{};  ///< norms the channels of each head of q and k (Dehghani et al. 2023)
   double norm_eps = 1e-5;             ///< of qk_norm
   std::shared_ptr<Rope> rope{};       ///< turns q and k, behind qk_norm
@@ -93,7 +93,7 @@ class Mlp : public Layer {
 struct BlockOptions {
   int64_t hidden = 0;               ///< of the MLP; 0: 4 * width
   bool causal = true;               ///< each token sees itself and those before it; if not, all
-  int64_t window = 0;               ///< tokens see those fewer than this apart alone; 0: all
+  int64_t window = 0;               ///< a token sees those fewer than this many places away; 0: all
   bool bias = true;                 ///< of the linear layers and LayerNorms
   bool qkv_bias = true;             ///< of the projection to q, k and v, where there is bias at all
   double dropout = 0;               ///< after each half, and of the attention probabilities

@@ -45,9 +45,9 @@ class NewCheckpoint {
   NewCheckpoint(const NewCheckpoint&) = delete;
 
   const std::string& path() const { return path_; }  ///< of the folder, to write into
-  /// Makes it the newest, of the files that `manifests` list (write_parts); then removes all but the newest `keep`. A crash at any point leaves the previous newest one whole.
-  /// Errors name the path. Once it is in place nothing is an Error: returns what could not be removed, and why; empty if
-  /// nothing. What this program did not make, and a checkpoint that a user put a file into, is neither counted nor removed.
+  /// Makes it the newest, of the files that `manifests` list (write_parts); then removes all but the newest `keep`. A crash at
+  /// any point leaves the previous newest one whole. Errors name the path. Once it is in place nothing is an Error: returns what
+  /// could not be removed, and why; empty if nothing. What this program did not make, and a checkpoint that a user put a file into, is neither counted nor removed.
   std::string finish(const std::vector<std::string>& manifests, int keep);
 
  private:

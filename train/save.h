@@ -50,8 +50,8 @@ class Save {
 
 /// Where rank 0 has its run folder, if all ranks see it there and can write into it; else the numbers of those that cannot.
 struct SharedFolder {
-  std::string path{};        ///< empty where not all see it
-  std::vector<int> blind{};  ///< ranks that do not
+  std::string path{};        ///< empty where rank 0 cannot write there
+  std::vector<int> blind{};  ///< ranks that cannot
 };
 /// `folder` is rank 0's. All ranks call it.
 SharedFolder look_for_shared_folder(distributed::ProcessGroup& group, const std::string& folder);

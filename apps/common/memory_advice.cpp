@@ -20,16 +20,18 @@ std::string listed(const std::vector<std::string>& words) {
   return text;
 }
 
+// `batch` and `smallest` are of one rank, `--batch` of `ranks` of them.
 std::string evaluation_advice(nn::Module& model, int64_t batch, Device device, int64_t smallest,
-                              const std::function<Tensor(int64_t rows)>& loss, const std::string& unchanged) {
+                              const std::function<Tensor(int64_t rows)>& loss, const std::string& unchanged,
+                              int64_t ranks) {
   try {
     const nn::StepMemory memory = nn::measure_evaluation(model, device, loss, smallest);
     const int64_t fits = memory.largest(nn::room_in(nn::memory_for_tensors(device))) / smallest * smallest;
     if (fits >= batch) return unchanged + "; which --batch would have fitted is not known";
-    if (fits > 0) return unchanged + reprise::detail::join("; --batch ", fits, " would fit");
+    if (fits > 0) return unchanged + reprise::detail::join("; --batch ", fits * ranks, " would fit");
   } catch (const OutOfMemory&) {
   } catch (const std::bad_alloc&) {}
-  return unchanged + reprise::detail::join("; not even --batch ", smallest, " fits");
+  return unchanged + reprise::detail::join("; not even --batch ", smallest * ranks, " fits");
 }
 
 }  // namespace
@@ -132,7 +134,7 @@ void fail_with_advice(const train::OutOfMemoryIn& refused, const AdviceCase& ask
   t.model.zero_grad();
   if (refused.phase() == train::Phase::evaluation)
     fail(refused.what(), evaluation_advice(t.model, asked.batch, asked.device, t.smallest, t.loss,
-                                           "; evaluation takes as much with any --recompute"));
+                                           "; evaluation takes as much with any --recompute", asked.ranks));
   fail(refused.what(), step_advice(asked, t));
 }
 
@@ -148,7 +150,7 @@ int with_memory_advice_before_steps(const std::function<int()>& work) {
 
 void fail_in_evaluation(const train::OutOfMemoryIn& refused, nn::Module& model, int64_t batch, Device device,
                         const std::function<Tensor(int64_t rows)>& loss) {
-  fail(refused.what(), evaluation_advice(model, batch, device, 1, loss, ""));
+  fail(refused.what(), evaluation_advice(model, batch, device, 1, loss, "", 1));
 }
 
 }  // namespace reprise::apps

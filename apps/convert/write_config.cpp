@@ -235,7 +235,7 @@ std::string config_of(const nn::LlamaOptions& o, DType dtype) {
       .add("num_hidden_layers", o.layers)
       .add("num_attention_heads", o.heads)
       .add("num_key_value_heads", o.kv_heads)
-      .add("head_dim", o.head_dim > 0 ? o.head_dim : o.width / o.heads)
+      .add("head_dim", head_dim_of(o))
       .add("hidden_act", "\"silu\"")
       .add("rms_norm_eps", o.norm_eps)
       .add("rope_theta", o.rope_theta)

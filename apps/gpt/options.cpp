@@ -97,9 +97,10 @@ void add_model_options(CLI::App& app, TrainCommand& c) {
       ->add_option("--rope-theta", l.rope_theta, "Of rotary positions: the slowest turn is 1/theta per token")
       ->check(number_above_0());
   llama
-      ->add_option("--rope-scaling", c.rope_scaling,
-                   "Of turns, for a long context: none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:CONTEXT or\n"
-                   "yarn:FACTOR:FAST:SLOW:CONTEXT, as config.json's rope_scaling has them")
+      ->add_option(
+          "--rope-scaling", c.rope_scaling,
+          "Of turns, for a long context: none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:CONTEXT or\n"
+          "yarn:FACTOR:FAST:SLOW:CONTEXT[:ATTENTION[:TRUNCATE]], as config.json's rope_scaling has them")
       ->check(not_empty());
   llama->add_option("--norm-eps", l.norm_eps, "Added to mean squares in RMSNorm")->check(number_above_0());
   llama->add_flag("--tied,!--no-tied", l.tied, "The head is the table of tokens")->default_str("false");

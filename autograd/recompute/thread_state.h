@@ -1,5 +1,6 @@
 // ThreadState: what a thread has set for the operations that run on it: the scopes of autocast, the precision of f32
-// products, tensors that stand for others, and what users add. A replay runs under what the first run had, whatever holds where backward is called.
+// products, tensors that stand for others, and what users add. A replay runs under what the first run had, whatever holds where
+// backward is called.
 #pragma once
 
 #include "reprise/autograd/amp/autocast.h"

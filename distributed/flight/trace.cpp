@@ -16,7 +16,7 @@ std::string name_event(const char* what, int rank, int row, const std::string& n
                       ",\"args\":{\"name\":", io::json_quote(printable(name)), "}},\n");
 }
 
-// Times in microseconds from `origin` on; those of the clock would not fit into the digits of a double.
+// Times in microseconds from `origin` on.
 std::string slice_event(int rank, int row, const RecordedCall& recorded, double origin, double begin,
                         double end) {
   return detail::join("{\"ph\":\"X\",\"pid\":", rank, ",\"tid\":", row,
@@ -27,22 +27,17 @@ std::string slice_event(int rank, int row, const RecordedCall& recorded, double 
                       ",\"done\":", recorded.done > 0 ? "true" : "false", "}},\n");
 }
 
-template <class F>
-void for_each_call(const std::map<int, CallRecord>& records, const F& f) {
-  for (const auto& [rank, record] : records)
-    for (const auto& [group, calls] : record.calls)
-      for (const auto& [number, recorded] : calls) f(recorded);
-}
-
 }  // namespace
 
 std::string trace_of_records(const std::string& folder) {
   const std::map<int, CallRecord> records = read_records(folder);
   double first = std::numeric_limits<double>::infinity(), last = 0;
-  for_each_call(records, [&](const RecordedCall& recorded) {
-    first = std::min(first, recorded.issued);
-    last = std::max({last, recorded.issued, recorded.begun, recorded.done});
-  });
+  for (const auto& [rank, record] : records)
+    for (const auto& [group, calls] : record.calls)
+      for (const auto& [number, recorded] : calls) {
+        first = std::min(first, recorded.issued);
+        last = std::max({last, recorded.issued, recorded.begun, recorded.done});
+      }
   std::string events;
   for (const auto& [rank, record] : records) {
     events += name_event("process_name", rank, 0, detail::join("rank ", rank));

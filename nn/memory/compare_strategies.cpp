@@ -1,9 +1,7 @@
 #include "reprise/nn/memory/compare_strategies.h"
 
 #include <algorithm>
-#include <chrono>
 
-#include "reprise/core/stream.h"
 #include "reprise/nn/memory/memory_timeline.h"
 #include "reprise/nn/memory/played_step.h"
 
@@ -23,14 +21,6 @@ StrategyCost recorded(const PlayedStep& played, const std::string& name) {
   return cost;
 }
 
-double timed(const PlayedStep& played) {
-  using Clock = std::chrono::steady_clock;
-  synchronize(played.device());
-  const auto begin = Clock::now();
-  played.play_parts();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 std::vector<StrategyCost> compare(const PlayedStep& played, const std::vector<NamedStrategy>& strategies,
                                   int64_t rounds) {
   std::vector<StrategyCost> costs;
@@ -41,7 +31,7 @@ std::vector<StrategyCost> compare(const PlayedStep& played, const std::vector<Na
   }
   const std::vector<Turns> times = time_in_turns(strategies.size(), rounds, [&](size_t i) {
     strategies[i].set();
-    return timed(played);
+    return played.time_parts();
   });
   for (size_t i = 0; i < times.size(); ++i)
     costs[i].seconds = times[i].seconds, costs[i].times_slower = times[i].times_slower;

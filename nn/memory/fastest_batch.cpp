@@ -1,7 +1,6 @@
 #include "reprise/nn/memory/fastest_batch.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "reprise/core/no_compute.h"
 #include "reprise/nn/memory/played_step.h"
@@ -47,11 +46,9 @@ std::vector<TimedBatch> fastest_batches(const TrainingStepCase& step, const Memo
 
   const PlayedStep played(op, played_case);
   auto play = [&](const Candidate& one) {
-    played_case.rows = one.batch.rows;
+    played_case.rows = one.batch.rows;  // which `played` refers to
     played.set(one.strategy);
-    const auto begin = std::chrono::steady_clock::now();
-    played.play_parts();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return played.time_parts();
   };
   std::erase_if(candidates, [&](const Candidate& one) {  // and those that are left have run once
     try {

@@ -91,6 +91,13 @@ void PlayedStep::play_parts(const PlayHooks& hooks) const {
   if (hooks.end) hooks.end();
 }
 
+double PlayedStep::time_parts() const {
+  synchronize(device_);
+  const auto begin = std::chrono::steady_clock::now();
+  play_parts();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 void PlayedStep::play_forward(const std::function<void()>& begin, const std::function<void()>& end) const {
   const recompute::DryRun dry_run;
   begin();

@@ -41,6 +41,8 @@ class PlayedStep {
   double play() const;
   /// All of the step; without a trace where it has no `update`.
   void play_parts(const PlayHooks& hooks = {}) const;
+  /// The seconds of that, without hooks.
+  double time_parts() const;
   /// Forward alone, without a trace, between two hooks.
   void play_forward(const std::function<void()>& begin, const std::function<void()>& end) const;
 

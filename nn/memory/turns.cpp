@@ -1,5 +1,9 @@
 #include "reprise/nn/memory/turns.h"
 
+#include <algorithm>
+
+#include "reprise/core/error.h"
+
 namespace reprise::nn {
 
 Spread spread_of(std::vector<double> values) {

@@ -1,13 +1,10 @@
 // Timing several ways to run a step in turns, so that whatever else the machine does meets all of them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
-
-#include "reprise/core/error.h"
 
 namespace reprise::nn {
 

@@ -20,9 +20,6 @@ int64_t kv_heads_of(const LlamaOptions& options) {
 int64_t hidden_of(const LlamaOptions& options) {
   return options.hidden > 0 ? options.hidden : (options.width * 8 / 3 + 63) / 64 * 64;
 }
-int64_t head_dim_of(const LlamaOptions& options) {
-  return options.head_dim > 0 ? options.head_dim : options.width / options.heads;
-}
 
 const LlamaOptions& checked(const LlamaOptions& o) {
   check(o.layers >= 1 && o.context >= 1, "Llama: needs at least one layer and position, got ", o.layers,
@@ -51,6 +48,10 @@ Tensor split_heads(const Tensor& x, int64_t heads) {
 }
 
 }  // namespace
+
+int64_t head_dim_of(const LlamaOptions& options) {
+  return options.head_dim > 0 ? options.head_dim : options.width / options.heads;
+}
 
 RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, const RopeScaling& scaling,
                            Device device) {

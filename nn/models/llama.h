@@ -35,6 +35,9 @@ struct LlamaOptions {
   RecomputeStrategy recompute{};  ///< of the layers at first; later `model.layers.set_recompute`
 };
 
+/// Channels of a head: `head_dim`, or width / heads.
+int64_t head_dim_of(const LlamaOptions& options);
+
 /// cos and sin of the angle p theta^(-2 i / head_dim) of each position p, or as they are scaled, which blocks share. Neither trained
 /// nor saved.
 class RotaryTables : public Module {

@@ -64,7 +64,11 @@ std::vector<double> turns_of(int64_t head_dim, double theta, const RopeScaling& 
 double cosine_scale(const RopeScaling& s) {
   if (s.kind != Kind::yarn) return 1;
   if (s.attention_factor > 0) return s.attention_factor;
-  return s.factor <= 1 ? 1 : 0.1 * std::log(s.factor) + 1;
+  return yarn_scale(s.factor);
+}
+
+double yarn_scale(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
 void check_rope_scaling(const char* op, const RopeScaling& s) {
@@ -132,7 +136,7 @@ RopeScaling parse_rope_scaling(const std::string& text) {
   const bool has_context = count >= 4 && numbers[3] >= 1 && numbers[3] <= double(most_context);
   check((is_yarn || is("llama3", 4, 4)) && has_context, "rope_scaling: ", quote(text),
         " is not none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:CONTEXT or "
-        "yarn:FACTOR:FAST:SLOW:CONTEXT:ATTENTION:TRUNCATE");
+        "yarn:FACTOR:FAST:SLOW:CONTEXT[:ATTENTION[:TRUNCATE]]");
   s.kind = is_yarn ? Kind::yarn : Kind::llama3;
   s.factor = numbers[0];
   s.original_context = int64_t(numbers[3]);

@@ -24,7 +24,7 @@ struct RopeScaling {
   /// yarn: what cosines and sines are multiplied by, so that scores are by its square; 0: 0.1 ln(factor) + 1, but 1 for a
   /// factor below 1.
   double attention_factor = 0;
-  bool truncate = true;  ///< yarn: the ramp from fast to slow begins and ends at whole numbers of turns
+  bool truncate = true;  ///< yarn: the ramp from fast to slow begins and ends at whole indices i
   friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
@@ -34,6 +34,8 @@ std::vector<double> turns_of(int64_t head_dim, double theta, const RopeScaling& 
 
 /// What cosines and sines are multiplied by: 1 but of yarn.
 double cosine_scale(const RopeScaling& scaling);
+/// What yarn multiplies them by unless it is told: 0.1 mscale ln(factor) + 1; 1 for a factor of 1 or less.
+double yarn_scale(double factor, double mscale = 1);
 
 /// Error, which begins with `op`, on numbers of 0 or less, and unless high_freq_factor is above low_freq_factor, and beta_fast at
 /// least beta_slow.

@@ -164,7 +164,7 @@ TEST(NodeHooks, OfARegionAreThoseOfItsNode) {
     EXPECT_EQ(grad_fn_name(y), mode == CheckpointMode::reentrant ? "checkpoint" : "linear");
     TensorList seen;
     register_node_hook(y, [&](const TensorList& in, const TensorList&) {
-      seen = {in[0].clone(), in[1].clone()};
+      seen.insert(seen.end(), {in[0].clone(), in[1].clone()});
       return TensorList();
     });
     const Tensor z = linear(twin, v, b);
@@ -172,6 +172,7 @@ TEST(NodeHooks, OfARegionAreThoseOfItsNode) {
     (sum(square(z)) + sum(twin * 3.0) + sum(v * 5.0)).backward();
     EXPECT_TRUE(testing::is_close(x.grad(), twin.grad(), 1e-6));
     EXPECT_TRUE(testing::is_close(w.grad(), v.grad(), 1e-6));
+    ASSERT_EQ(seen.size(), 2u) << "the hook ran once";
     EXPECT_TRUE(testing::is_close(seen[0], twin.grad() - 3.0, 1e-5));
     EXPECT_TRUE(testing::is_close(seen[1], v.grad() - 5.0, 1e-5));
     seen.clear();

@@ -103,10 +103,8 @@ nn::RopeScaling scaling_in(const ModelConfig& config) {
                          ? double(config.context) / double(scaling.original_context)
                          : 1;
   if (is_yarn && scaling.attention_factor == 0 && config.mscale != 0 && config.mscale_all_dim != 0) {
-    auto of = [&](double mscale) {
-      return scaling.factor <= 1 ? 1 : 0.1 * mscale * std::log(scaling.factor) + 1;
-    };
-    scaling.attention_factor = of(config.mscale) / of(config.mscale_all_dim);
+    scaling.attention_factor =
+        nn::yarn_scale(scaling.factor, config.mscale) / nn::yarn_scale(scaling.factor, config.mscale_all_dim);
   }
   nn::check_rope_scaling(config.file.c_str(), scaling);
   return scaling;

@@ -26,7 +26,7 @@ double size_of(const nn::GptOptions& o) {
 
 double size_of(const nn::LlamaOptions& o) {
   const double width = double(o.width), shared = o.kv_heads > 0 ? double(o.kv_heads) / double(o.heads) : 1;
-  const double of_heads = o.head_dim > 0 ? double(o.heads) * double(o.head_dim) : width;
+  const double of_heads = double(o.heads * head_dim_of(o));
   const double hidden = o.hidden > 0 ? double(o.hidden) : 8 * width / 3;
   const double block = 2 * of_heads + 2 * shared * of_heads + 3 * hidden;
   return ((o.tied ? 1 : 2) * double(o.vocab_size) + double(o.layers) * block) * width;

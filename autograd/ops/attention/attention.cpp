@@ -219,7 +219,8 @@ Tensor attention_wide(const Tensor& q, const Tensor& k, const Tensor& v, const A
   Tensor visible;                                                   // undefined: all
   auto hide = [&](const Tensor& seen) { visible = visible.defined() ? logical_and(visible, seen) : seen; };
   if (options.causal) hide(causal_keys(queries, keys, q.device()));
-  if (window > 0) hide(AttentionWindow{window, queries, keys}.matrix(q.device()));
+  const AttentionWindow near{window, queries, keys};
+  if (near.hides(options.causal)) hide(near.matrix(q.device()));
   if (mask.defined()) {
     Tensor seen = mask;
     if (mask.dtype() != DType::boolean) {

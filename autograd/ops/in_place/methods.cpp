@@ -1,6 +1,5 @@
 // Tensor's operations in place. Outside of graphs they write where the tensor lies. In one that is recorded the result of the
 // operation out of place takes the tensor's place: docs/decisions/0018-in-place-is-a-new-value.md.
-#include <functional>
 #include <utility>
 
 #include "reprise/autograd/function.h"
@@ -85,14 +84,17 @@ void put_in_place(const char* op, const Tensor& x, Tensor&& y) {
 }
 
 // put_in_place of what `run` gives, which may write into the memory of x. If it fails after that, x has no value any longer.
-void put_result_in_place(const char* op, const Tensor& x, const std::function<Tensor()>& run) {
+template <class Run>
+void put_result_in_place(const char* op, const Tensor& x, const Run& run) {
   const uint64_t version = x.version();
+  Tensor y;
   try {
-    put_in_place(op, x, run());
+    y = run();
   } catch (...) {
     if (x.version() != version) x.storage()->supersede(op);
     throw;
   }
+  put_in_place(op, x, std::move(y));
 }
 
 // What to read while `target` is written: a copy if elements that are still to be read lie in it.

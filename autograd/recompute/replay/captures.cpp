@@ -66,8 +66,8 @@ void Captures::check_write(const autograd::OpCall& call, bool is_in_graph) const
 void Captures::note_write(const autograd::OpCall& call) {
   const Tensor& x = call.inputs[0];
   bool is_recorded = false;  // then nothing is written: a new value takes its place
-  for (const Tensor& input : call.inputs)
-    is_recorded |= autograd::grad_mode_enabled() && input.defined() && input.requires_grad();
+  if (autograd::grad_mode_enabled() && is_floating(x.dtype()))
+    for (const Tensor& input : call.inputs) is_recorded |= input.defined() && input.requires_grad();
   check_write(call, is_recorded || x.requires_grad());
   if (!is_recorded) written_.insert(x.storage()->id());
   note({call.inputs.begin() + 1, call.inputs.end()}, call.name);

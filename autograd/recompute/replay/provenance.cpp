@@ -135,8 +135,8 @@ void Provenance::stands_for(const Tensor& x, uint64_t origin, const Provenance* 
   if (!x.defined() || is_captured(*x.storage())) return;
   know(x, origin);
   if (!replay) return;
-  for (const auto& [key, known] :
-       replay->known_)  // x may be a transpose, of which backward takes the transpose
+  // x may be a transpose, of which backward takes the transpose.
+  for (const auto& [key, known] : replay->known_)
     if (known.storage == x.storage()->id()) known_.try_emplace(key, known);
 }
 

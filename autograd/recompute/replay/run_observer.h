@@ -27,12 +27,12 @@ class RunObserver : public autograd::OpObserver {
     check_reads(call.inputs);
     if (provenance_) provenance_->will_write(call);
   }
-  void detached(const Tensor& x) override { check_reads({x}); }
+  void detached(const Tensor& x) override { check_read(x); }
   void took_place(const Tensor& before, const Tensor& now) override {
     if (provenance_) provenance_->took_place(before, now);
   }
   void data_asked(const Tensor& x) override {
-    check_reads({x});
+    check_read(x);
     if (provenance_) provenance_->data_asked(x, is_in_backward());
   }
 
@@ -49,12 +49,14 @@ class RunObserver : public autograd::OpObserver {
 
  private:
   void check_reads(const TensorList& read) {
+    for (const Tensor& x : read) check_read(x);
+  }
+  void check_read(const Tensor& x) {
     for (const Tensor& changed : changed_inputs_)
-      for (const Tensor& x : read)
-        if (x.is_same(changed))
-          reject(reprise::detail::join(
-              "it read by itself a tensor of shape ", x.shape(),
-              " that the first run was given, and which was changed in place since: read the argument"));
+      if (x.is_same(changed))
+        reject(reprise::detail::join(
+            "it read by itself a tensor of shape ", x.shape(),
+            " that the first run was given, and which was changed in place since: read the argument"));
   }
 
   TensorList changed_inputs_;  // of a replay

@@ -158,13 +158,16 @@ TEST(MemoryAdvice, OfEvaluationIsTrue) {
   EXPECT_GT(rows, 30);
   EXPECT_LE(rows, 40);
   EXPECT_NO_THROW(evaluate(rows));
-  // The same of a run that trains.
-  const std::string in_training = told_by([&] {
-    with_memory_advice(
-        {.batch = 80}, [&] { return t.described(); },
-        [&] { train::in_phase(train::Phase::evaluation, [&] { evaluate(80); }); });
-  });
-  EXPECT_EQ(number_after(in_training, "; --batch "), rows) << in_training;
+  EXPECT_EQ(told.find("--recompute"), std::string::npos) << "no option of eval: " << told;
+  // The same of a run that trains, on one rank, or on three that share what --batch says.
+  for (const int64_t ranks : {1, 3}) {
+    const std::string in_training = told_by([&] {
+      with_memory_advice(
+          {.batch = 80, .ranks = ranks}, [&] { return t.described(); },
+          [&] { train::in_phase(train::Phase::evaluation, [&] { evaluate(80); }); });
+    });
+    EXPECT_EQ(number_after(in_training, "; --batch "), rows * ranks) << in_training;
+  }
 }
 
 TEST(MemoryAdvice, SaysWhereItCannotKnow) {

@@ -293,6 +293,21 @@ TEST(InPlaceCheckpoint, LetsTheFirstRunWriteStateTwice) {
   }
 }
 
+// No gradient goes through integers: they are written, and no new value takes their place.
+TEST(InPlaceCheckpoint, LetsTheFirstRunWriteIntegersByWhatHasAGradient) {
+  for (CheckpointMode mode : kModes) {
+    SCOPED_TRACE(name_of(mode));
+    const Tensor w = leaf({3}, 5), counts = zeros({3}, DType::i64, test_device());
+    auto fn = [&](const Tensor& in) {
+      if (!recompute::is_replaying()) counts.copy_(in * 0.0 + 7.0);
+      return in * in;
+    };
+    sum(checkpoint(fn, w, {.mode = mode})).backward();
+    EXPECT_EQ(counts.to_vector<int64_t>(), (std::vector<int64_t>{7, 7, 7}));
+    EXPECT_TRUE(same_bits(w.grad(), w.detach() * 2.0));
+  }
+}
+
 // Bytes that a region takes in which a buffer of `rows` is filled row by row, forward and back.
 size_t bytes_to_fill(int64_t rows,
                      const std::function<Tensor(std::function<Tensor(const Tensor&)>, const Tensor&)>& run) {

@@ -22,16 +22,11 @@ using testing::Net;
 using testing::NoLeaks;
 using testing::numbers;
 using testing::plain;
+using testing::results_of;
 using testing::same_bits;
 using testing::test_device;
 
 using Call = std::function<Tensor(const Tensor& x)>;
-
-TensorList results_of(const TensorList& base) {
-  TensorList w;
-  for (const Tensor& b : base) w.push_back(b * 0.5 + 0.1);
-  return w;
-}
 
 // y = call(x), and the gradients of x and of the bases for sum(y^2), which are added to leaves.
 TensorList outcome(const Call& call, const TensorList& base, bool autocast = false) {

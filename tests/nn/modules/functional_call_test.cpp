@@ -21,14 +21,9 @@ using testing::Net;
 using testing::NoLeaks;
 using testing::numbers;
 using testing::plain;
+using testing::results_of;
 using testing::same_bits;
 using testing::test_device;
-
-TensorList results_of(const TensorList& base) {
-  TensorList w;
-  for (const Tensor& b : base) w.push_back(b * 0.5 + 0.1);
-  return w;
-}
 
 TensorList gradients(const TensorList& leaves) {
   TensorList all;

@@ -51,6 +51,13 @@ struct Kept {
   }
 };
 
+/// What operations make of each.
+inline TensorList results_of(const TensorList& base) {
+  TensorList w;
+  for (const Tensor& b : base) w.push_back(b * 0.5 + 0.1);
+  return w;
+}
+
 inline void expect_same(const TensorList& got, const TensorList& want) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;

@@ -145,6 +145,12 @@ TEST(AttentionWindow, CostsNothingWhereItHidesNothing) {
   const Tensor all_seen = ones({7, 7}, DType::boolean, test_device());
   EXPECT_TRUE(same_bits(masked_attention(q, q, q, all_seen, {.window = endless}),
                         masked_attention(q, q, q, all_seen)));
+  const Tensor trained = zeros({7, 7}).to(test_device()).detach().set_requires_grad();
+  masked_attention(q, q, q, trained, {.causal = true, .window = endless}).backward(q);
+  const Tensor within = trained.grad();
+  trained.set_grad({});
+  masked_attention(q, q, q, trained, {.causal = true}).backward(q);
+  EXPECT_TRUE(same_bits(within, trained.grad()));
   const autograd::AttentionWindow later{4, 5, 4};  // the first query stands before the first key
   EXPECT_TRUE(later.hides(false));
   EXPECT_FALSE(later.hides(true));
