@@ -55,4 +55,9 @@ Tensor lecun_init(const Shape& shape, Device device, Generator* generator) {
   return x * stddev;
 }
 
+double residual_stddev(double init_stddev, double output_stddev) {
+  check(output_stddev >= 0, "transformer: output_stddev must be at least 0, got ", output_stddev);
+  return output_stddev > 0 ? output_stddev : init_stddev;
+}
+
 }  // namespace reprise::nn

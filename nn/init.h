@@ -34,4 +34,8 @@ Tensor xavier_init(const Shape& shape, Device device = {}, Generator* generator 
 /// Normal values cut off at two of their deviations, of variance 1 / fan_in after that (LeCun et al. 1998).
 Tensor lecun_init(const Shape& shape, Device device = {}, Generator* generator = nullptr);
 
+/// The deviation of a layer that writes to the residual stream: `output_stddev`, or `init_stddev` where that is 0. Error if it is
+/// negative.
+double residual_stddev(double init_stddev, double output_stddev);
+
 }  // namespace reprise::nn

@@ -129,14 +129,15 @@ void check_complete(const GivenTensors& given, const NamedShapes& wanted, ModelK
   check(wrong.empty(), "read_dialect: the tensors are not those of such a model:", wrong.str());
 }
 
-// transformers' GPT-2 may have a head of its own; ours is the token table.
+// transformers' GPT-2 may have a head of its own; the published ones, and those that are read here, have the token table.
 void check_tied(const GivenTensors& given) {
   auto head = given.find("lm_head.weight");
   if (head == given.end()) return;
   const Tensor &a = head->second.tensor, &b = given.at("wte.weight").tensor;
   const bool same = a.shape() == b.shape() && a.dtype() == b.dtype() &&
                     std::memcmp(a.view().data, b.view().data, size_t(a.numel()) * size_of(a.dtype())) == 0;
-  check(same, "read_dialect: ", quote(head->second.name), " is not wte.weight: no such model here");
+  check(same, "read_dialect: ", quote(head->second.name),
+        " is not wte.weight: a head of its own is not read");
 }
 
 // Takes the tensor out of `given`, so that no more is held than has to be.

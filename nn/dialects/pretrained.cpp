@@ -5,7 +5,7 @@
 #include <map>
 
 #include "reprise/autograd/grad_mode.h"
-#include "reprise/nn/positions.h"
+#include "reprise/nn/transformers/positions.h"
 
 namespace reprise::nn {
 namespace {

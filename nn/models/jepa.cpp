@@ -4,7 +4,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/core/listing.h"
 #include "reprise/nn/init.h"
-#include "reprise/nn/positions.h"
+#include "reprise/nn/transformers/positions.h"
 
 namespace reprise::nn {
 namespace {

@@ -1,43 +1,33 @@
 #include "reprise/nn/models/llama.h"
 
-#include <cmath>
-
 #include "reprise/autograd/ops/attention/masked_attention.h"
 #include "reprise/autograd/ops/attention/rotary.h"
-#include "reprise/core/no_compute.h"
-#include "reprise/nn/cache_positions.h"
+#include "reprise/nn/transformers/cache_positions.h"
+#include "reprise/nn/transformers/mlp.h"
 
 namespace reprise::nn {
 namespace {
 
 constexpr double init_stddev = 0.02;
-constexpr int64_t most_positions = int64_t(1) << 24;
-constexpr int64_t widest_head = 1 << 16;
 
 int64_t kv_heads_of(const LlamaOptions& options) {
   return options.kv_heads > 0 ? options.kv_heads : options.heads;
 }
 int64_t hidden_of(const LlamaOptions& options) {
-  return options.hidden > 0 ? options.hidden : (options.width * 8 / 3 + 63) / 64 * 64;
+  return options.hidden > 0 ? options.hidden : default_hidden(options.width, true);
 }
 
 const LlamaOptions& checked(const LlamaOptions& o) {
   check(o.layers >= 1 && o.context >= 1, "Llama: needs at least one layer and position, got ", o.layers,
         " and ", o.context);
-  check(o.context <= most_positions, "Llama: a context of ", o.context, "; at most ", most_positions,
-        " positions have their turns in a table");
-  check(o.head_dim >= 0 && o.head_dim % 2 == 0 && o.head_dim <= widest_head, "Llama: a head_dim of ",
-        o.head_dim, ", wanted an even number of at most ", widest_head);
   check(o.heads >= 1 && o.width >= 1 && (o.head_dim > 0 || o.width % (2 * o.heads) == 0),
         "Llama: a width of ", o.width, " does not give each of ", o.heads,
         " heads an even number of channels");
+  check(o.head_dim >= 0, "Llama: head_dim must be at least 0, got ", o.head_dim);
   check(o.kv_heads >= 0 && o.heads % kv_heads_of(o) == 0, "Llama: ", o.heads, " heads cannot share ",
         o.kv_heads, " of keys and values");
   check(o.hidden >= 0, "Llama: hidden must be at least 0, got ", o.hidden);
-  check(o.rope_theta > 0, "Llama: rope_theta must be above 0, got ", o.rope_theta);
-  check_rope_scaling("Llama", o.rope_scaling);
-  check(o.rope_scaling.kind != RopeScaling::Kind::yarn || o.rope_theta > 1,
-        "Llama: rope_scaling: yarn needs a rope_theta above 1, got ", o.rope_theta);
+  check_rotary("Llama", o.context, head_dim_of(o), o.rope_theta, o.rope_scaling);
   check(o.window >= 0, "Llama: window must be at least 0, got ", o.window);
   return o;
 }
@@ -51,22 +41,6 @@ Tensor split_heads(const Tensor& x, int64_t heads) {
 
 int64_t head_dim_of(const LlamaOptions& options) {
   return options.head_dim > 0 ? options.head_dim : options.width / options.heads;
-}
-
-RotaryTables::RotaryTables(int64_t positions, int64_t head_dim, double theta, const RopeScaling& scaling,
-                           Device device) {
-  const std::vector<double> turns = turns_of(head_dim, theta, scaling);
-  const double scale = cosine_scale(scaling);
-  const Shape shape{positions, int64_t(turns.size())};
-  const Tensor of_cos = Tensor::empty(shape), of_sin = Tensor::empty(shape);
-  auto *cos_of = of_cos.data<float>(), *sin_of = of_sin.data<float>();
-  for (int64_t p = 0; p < positions && !NoCompute::is_on(); ++p)
-    for (const double turn : turns) {
-      *cos_of++ = float(scale * std::cos(double(p) * turn));
-      *sin_of++ = float(scale * std::sin(double(p) * turn));
-    }
-  cosines = register_constant("cosines", of_cos.to(device));
-  sines = register_constant("sines", of_sin.to(device));
 }
 
 LlamaBlock::LlamaBlock(const LlamaOptions& o, std::shared_ptr<RotaryTables> tables, Device device)
@@ -103,12 +77,11 @@ LlamaBlock::LlamaBlock(const LlamaOptions& o, std::shared_ptr<RotaryTables> tabl
 }
 
 template <class Attend>
-Tensor LlamaBlock::joined(const Tensor& x, const Tensor& cosines, const Tensor& sines,
-                          Attend&& attend) const {
+Tensor LlamaBlock::joined(const Tensor& x, const RotaryAngles& angles, Attend&& attend) const {
   const Tensor normed = input_layernorm.forward(x, for_product(x));
   auto turned = [&](const Tensor& y, int64_t heads, const std::optional<RmsNorm>& norm) {
     const Tensor split = split_heads(y, heads);
-    return rotary(transpose(norm ? (*norm)(split) : split, 1, 2), cosines, sines);
+    return rotary(transpose(norm ? (*norm)(split) : split, 1, 2), angles.cosines, angles.sines);
   };
   const Tensor q = turned(q_proj(normed), heads_, q_norm), k = turned(k_proj(normed), kv_heads_, k_norm),
                v = transpose(split_heads(v_proj(normed), kv_heads_), 1, 2);  // (B, heads, T, D)
@@ -120,20 +93,15 @@ Tensor LlamaBlock::joined(const Tensor& x, const Tensor& cosines, const Tensor& 
 }
 
 Tensor LlamaBlock::forward(const Tensor& x) {
-  const int64_t length = x.size(1);
-  auto first = [&](const Tensor& table) { return slice(table, 0, 0, length); };
-  return joined(x, first(tables_->cosines), first(tables_->sines),
-                [this](const Tensor& q, const Tensor& k, const Tensor& v) {
-                  if (window_ == 0) return attention(q, k, v);
-                  return masked_attention(q, k, v, Tensor(), {.causal = true, .window = window_});
-                });
+  return joined(x, tables_->first(x.size(1)), [this](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return masked_attention(q, k, v, Tensor(), {.causal = true, .window = window_});
+  });
 }
 
-Tensor LlamaBlock::step(const Tensor& x, const LlamaPlace& place) const {
+Tensor LlamaBlock::step(const Tensor& x, const KvPlace& place) const {
   check_unchanged("step");
-  const KvPlace& kept = place.kept;
-  return joined(x, place.cosines, place.sines, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-    return kept.cache.attend(kept.layer, kept.first_row, q, k, v, window_);
+  return joined(x, place.angles, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return place.cache.attend(place.layer, place.first_row, q, k, v, window_);
   });
 }
 
@@ -197,12 +165,11 @@ Tensor Llama::next_logits(const Tensor& tokens, KvCache& cache, int64_t first_ro
   check_unchanged("next_logits");
   layers.check_unchanged("next_logits");
   check(!training(), "Llama: a cache needs eval mode");
-  const Tensor positions = cache_positions("Llama", cache, tokens, first_row, options_.context);
-  auto of_positions = [&](const Tensor& table) { return unsqueeze(embedding(table, positions), 1); };
-  const Tensor cosines = of_positions(tables_->cosines), sines = of_positions(tables_->sines);
+  const RotaryAngles angles =
+      tables_->at(cache_positions("Llama", cache, tokens, first_row, options_.context));
   Tensor x = embed_tokens(tokens);
   for (int64_t layer = 0; layer < layers.size(); ++layer)
-    x = layers.at<LlamaBlock>(std::to_string(layer)).step(x, {{cache, layer, first_row}, cosines, sines});
+    x = layers.at<LlamaBlock>(std::to_string(layer)).step(x, {cache, layer, first_row, angles});
   cache.advance(first_row, tokens.size(0), tokens.size(1));
   return logits(select(x, 1, -1));
 }

@@ -6,9 +6,8 @@
 #include <optional>
 
 #include "reprise/nn/block_stack.h"
-#include "reprise/nn/kv_cache.h"
 #include "reprise/nn/linear.h"
-#include "reprise/nn/models/rope_scaling.h"
+#include "reprise/nn/transformers/kv_cache.h"
 
 namespace reprise::nn {
 
@@ -38,28 +37,6 @@ struct LlamaOptions {
 /// Channels of a head: `head_dim`, or width / heads.
 int64_t head_dim_of(const LlamaOptions& options);
 
-/// cos and sin of the angle p theta^(-2 i / head_dim) of each position p, or as they are scaled, which blocks share. Neither trained
-/// nor saved.
-class RotaryTables : public Module {
- public:
-  /// For an even `head_dim`; the angles are computed in f64, the tables are f32.
-  RotaryTables(int64_t positions, int64_t head_dim, double theta, const RopeScaling& scaling = {},
-               Device device = {});
-  /// @{
-  /// (positions, head_dim / 2).
-  Tensor cosines, sines;
-  /// @}
-};
-
-/// Tokens that follow those in a cache, in one of its layers.
-struct LlamaPlace {
-  KvPlace kept;  ///< the cache, the layer, and the first of the B sequences that the tokens belong to
-  /// @{
-  /// Of their positions, (B, 1, T, head_dim / 2).
-  Tensor cosines, sines;
-  /// @}
-};
-
 /// x + attention(norm(x)), then x + down(silu(gate(norm(x))) up(norm(x))). Names are Hugging Face's.
 class LlamaBlock : public Layer {
  public:
@@ -67,8 +44,8 @@ class LlamaBlock : public Layer {
   /// Llama.
   LlamaBlock(const LlamaOptions& options, std::shared_ptr<RotaryTables> tables, Device device = {});
   Tensor forward(const Tensor& x) override;  ///< (B, T, width), from position 0 on
-  /// The same of tokens x that follow those in a cache.
-  Tensor step(const Tensor& x, const LlamaPlace& place) const;
+  /// The same of tokens x that follow those in a cache; the place has their angles.
+  Tensor step(const Tensor& x, const KvPlace& place) const;
 
   RmsNorm input_layernorm;           ///< before the attention
   Linear q_proj;                     ///< to the queries, (heads head_dim, width)
@@ -85,7 +62,7 @@ class LlamaBlock : public Layer {
  private:
   /// `attend(q, k, v)`: of heads that are turned already.
   template <class Attend>
-  Tensor joined(const Tensor& x, const Tensor& cosines, const Tensor& sines, Attend&& attend) const;
+  Tensor joined(const Tensor& x, const RotaryAngles& angles, Attend&& attend) const;
 
   std::shared_ptr<RotaryTables> tables_;
   int64_t heads_, kv_heads_, window_;

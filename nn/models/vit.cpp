@@ -5,7 +5,7 @@
 #include "reprise/core/listing.h"
 #include "reprise/core/number_in.h"
 #include "reprise/nn/init.h"
-#include "reprise/nn/positions.h"
+#include "reprise/nn/transformers/positions.h"
 
 namespace reprise::nn {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "reprise/nn/block_stack.h"
 #include "reprise/nn/patch_embed.h"
-#include "reprise/nn/transformer.h"
+#include "reprise/nn/transformers/transformer_block.h"
 
 namespace reprise::nn {
 

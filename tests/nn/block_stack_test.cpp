@@ -2,7 +2,7 @@
 // evaluation.
 #include "reprise/nn/block_stack.h"
 
-#include "reprise/nn/transformer.h"
+#include "reprise/nn/transformers/transformer_block.h"
 #include "reprise/tests/autograd/recompute/support.h"
 
 namespace reprise::nn {

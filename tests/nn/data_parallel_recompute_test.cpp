@@ -10,7 +10,7 @@
 #include "reprise/nn/layers.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
-#include "reprise/nn/transformer.h"
+#include "reprise/nn/transformers/transformer_block.h"
 #include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/nn/small_models.h"
 

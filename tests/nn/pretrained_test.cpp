@@ -2,7 +2,7 @@
 #include "reprise/nn/dialects/pretrained.h"
 
 #include "reprise/io/safetensors.h"
-#include "reprise/nn/positions.h"
+#include "reprise/nn/transformers/positions.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/golden.h"

@@ -1,5 +1,5 @@
 // Rotary positions against their definition, pair by pair of channels.
-#include "reprise/nn/rope.h"
+#include "reprise/nn/transformers/rope.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // The transformer block and its halves against the same in simple operations and f64.
-#include "reprise/nn/transformer.h"
+#include "reprise/nn/transformers/transformer_block.h"
 
 #include <cmath>
 

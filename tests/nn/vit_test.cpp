@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "reprise/nn/positions.h"
+#include "reprise/nn/transformers/positions.h"
 #include "reprise/tests/nn/composite_gpt.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/nn/models/rope_scaling.h"
+#include "reprise/nn/transformers/rope_scaling.h"
 
 namespace reprise::apps {
 

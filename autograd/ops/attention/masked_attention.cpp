@@ -100,7 +100,6 @@ Tensor masked_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   const char* name = MaskedAttention::name;
   check(options.window >= 0, name, ": window must be at least 0, got ", options.window);
   check_given(name, q, k, v);
-  if (options.window == 0) check_given(name, q, k, v, mask);
   const bool can_hide = q.rank() == 4 && k.rank() == 4;  // else the shapes are refused by either
   if (!mask.defined() && !(can_hide && window_of(options.window, q, k).hides(options.causal)))
     return attention(q, k, v, {options.causal, options.scale, options.dropout, options.generator});

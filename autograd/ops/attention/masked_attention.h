@@ -26,9 +26,9 @@ void for_each_attribute(const MaskedAttentionOptions& options, const auto& visit
 /// scaled_dot_product_attention.) No T x S matrix is kept, and none is made, but while a mask that requires grad gets its
 /// gradient.
 ///
-/// The mask may be undefined where there is a window. A window alone costs T + S bits, each a byte, which are made and let go in each pass, and
-/// keys that it hides cost no products (Beltagy et al. 2020, Longformer; Jiang et al. 2023, Mistral 7B). Beside a mask the two are
-/// joined for each pass, at the bytes of a T x S matrix or of a larger mask.
+/// Without a mask it is `attention`, within the window if there is one. A window alone costs T + S bits, each a byte, which are made
+/// and let go in each pass, and keys that it hides cost no products (Beltagy et al. 2020, Longformer; Jiang et al. 2023, Mistral
+/// 7B). Beside a mask the two are joined for each pass, at the bytes of a T x S matrix or of a larger mask.
 Tensor masked_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                         const MaskedAttentionOptions& options = {});
 

@@ -6,7 +6,7 @@
 #include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
-#include "reprise/nn/transformer.h"
+#include "reprise/nn/transformers/transformer_block.h"
 #include "reprise/tests/nn/small_models.h"
 
 namespace reprise::testing {

@@ -97,6 +97,11 @@ std::vector<Subject> subjects() {
   all.push_back(subject<Gpt>("gpt in pure bf16", gpt, std::function(gpt_loss), DType::bf16, true));
   all.push_back(subject<Gpt>("gpt, a fifth of the loss", gpt,
                              std::function([](Gpt& model) { return gpt_loss(model) * 0.2; })));
+  GptOptions like_llama = gpt;
+  like_llama.kv_heads = 2, like_llama.gated = like_llama.rotary = true,
+  like_llama.tied = like_llama.bias = false;
+  like_llama.norm = NormKind::rms, like_llama.activation = Activation::silu;
+  all.push_back(subject<Gpt>("gpt like a llama", like_llama, std::function(gpt_loss)));
   LlamaOptions llama{.vocab_size = 211, .context = 32, .layers = 2, .heads = 4, .kv_heads = 2, .width = 64};
   auto llama_loss = std::function([](Llama& model) {
     const Tensor ids = random_tokens({4, 32}, 211, 5);

@@ -1,6 +1,4 @@
 // Attention, MLPs and models as layers: hooks and replacements are part of each call, fused or not, and what passes over them refuses.
-#include "reprise/nn/cross_attention.h"
-#include "reprise/nn/kv_cache.h"
 #include "reprise/nn/models/feature_pyramid.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/models/jepa.h"
@@ -8,6 +6,8 @@
 #include "reprise/nn/models/resnet.h"
 #include "reprise/nn/models/unet.h"
 #include "reprise/nn/models/vit.h"
+#include "reprise/nn/transformers/cross_attention.h"
+#include "reprise/nn/transformers/kv_cache.h"
 #include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/nn/small_models.h"
 

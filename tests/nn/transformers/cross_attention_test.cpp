@@ -1,9 +1,9 @@
 // Cross attention against its formula, and against self-attention where both are one.
-#include "reprise/nn/cross_attention.h"
+#include "reprise/nn/transformers/cross_attention.h"
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
-#include "reprise/nn/transformer.h"
+#include "reprise/nn/transformers/transformer_block.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise::nn {

@@ -5,7 +5,7 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/recompute/checkpoint.h"
-#include "reprise/nn/transformer.h"
+#include "reprise/nn/transformers/transformer_block.h"
 #include "reprise/tests/nn/composite_gpt.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"

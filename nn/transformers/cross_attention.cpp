@@ -1,4 +1,4 @@
-#include "reprise/nn/cross_attention.h"
+#include "reprise/nn/transformers/cross_attention.h"
 
 #include "reprise/autograd/ops/attention/masked_attention.h"
 
@@ -50,9 +50,7 @@ Tensor CrossAttention::operator()(const Tensor& x, const Tensor& context, const 
   };
   const Tensor q = split(q_proj(x), heads_), k = split(k_proj(context), kv_heads_),
                v = split(v_proj(context), kv_heads_);
-  const double dropped = training() ? dropout_ : 0;
-  const Tensor y = mask.defined() ? masked_attention(q, k, v, mask, {.dropout = dropped})
-                                  : attention(q, k, v, {.causal = false, .dropout = dropped});
+  const Tensor y = masked_attention(q, k, v, mask, {.dropout = training() ? dropout_ : 0});
   return out_proj(reshape(transpose(y, 1, 2), x.shape()));
 }
 

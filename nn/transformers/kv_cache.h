@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/nn/transformers/rotary_tables.h"
 
 namespace reprise::nn {
 
@@ -41,9 +42,10 @@ class KvCache {
 
 /// Where a layer finds its part of a cache.
 struct KvPlace {
-  KvCache& cache;     ///< of all layers
-  int64_t layer;      ///< its number among them, from 0
-  int64_t first_row;  ///< the sequence of the cache that row 0 of x goes on with
+  KvCache& cache;         ///< of all layers
+  int64_t layer;          ///< its number among them, from 0
+  int64_t first_row;      ///< the sequence of the cache that row 0 of x goes on with
+  RotaryAngles angles{};  ///< of the positions of x, for layers with rotary positions: RotaryTables::at
 };
 
 }  // namespace reprise::nn

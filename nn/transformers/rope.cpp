@@ -1,6 +1,6 @@
 // Rotary positions: y = x cos + (x quarter_turn) sin. As a matrix the quarter turn is a small product of any layout and
 // dtype, and the tables have cos 1 and sin 0 where nothing is to turn: no token and no channel is cut out.
-#include "reprise/nn/rope.h"
+#include "reprise/nn/transformers/rope.h"
 
 #include <cmath>
 

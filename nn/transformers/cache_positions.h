@@ -1,7 +1,7 @@
 // Where the next tokens of cached sequences lie.
 #pragma once
 
-#include "reprise/nn/kv_cache.h"
+#include "reprise/nn/transformers/kv_cache.h"
 
 namespace reprise::nn {
 

@@ -1,7 +1,7 @@
 // Writing to the cache and attending to it: sequences have lengths of their own, and neighbours of one length go together. One
 // call for all, under a mask of their lengths, would cost 10 to 50 % more of a CPU's time for 4 sequences of unequal length, and
 // the bits of a sequence would depend on the longest.
-#include "reprise/nn/kv_cache.h"
+#include "reprise/nn/transformers/kv_cache.h"
 
 #include <algorithm>
 
@@ -46,9 +46,7 @@ Tensor KvCache::attend(int64_t layer, int64_t first_row, const Tensor& q, const 
     // A window hides what lies before from all the new tokens, and from a single one nothing behind.
     const int64_t seen = window > 0 ? std::max<int64_t>(before + 1 - window, 0) : 0;
     const Tensor keys = held(kept.k, seen), values = held(kept.v, seen);
-    results.push_back(
-        window > 0 ? masked_attention(rows(q), keys, values, Tensor(), {.causal = true, .window = window})
-                   : attention(rows(q), keys, values));
+    results.push_back(masked_attention(rows(q), keys, values, Tensor(), {.causal = true, .window = window}));
   }
   return results.size() == 1 ? results.front() : concat(results, 0);
 }

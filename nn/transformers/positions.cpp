@@ -1,5 +1,5 @@
 // Positions of tokens on a grid.
-#include "reprise/nn/positions.h"
+#include "reprise/nn/transformers/positions.h"
 
 #include <cmath>
 

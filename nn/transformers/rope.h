@@ -2,7 +2,7 @@
 #pragma once
 
 #include "reprise/nn/module.h"
-#include "reprise/nn/positions.h"
+#include "reprise/nn/transformers/positions.h"
 
 namespace reprise::nn {
 

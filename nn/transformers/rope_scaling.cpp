@@ -1,5 +1,5 @@
 // Turns as transformers' modeling_rope_utils scales them.
-#include "reprise/nn/models/rope_scaling.h"
+#include "reprise/nn/transformers/rope_scaling.h"
 
 #include <algorithm>
 #include <cmath>

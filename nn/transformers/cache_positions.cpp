@@ -1,4 +1,4 @@
-#include "reprise/nn/cache_positions.h"
+#include "reprise/nn/transformers/cache_positions.h"
 
 namespace reprise::nn {
 
