@@ -4,7 +4,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
-#include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/attention/rotary.h"
 
 namespace reprise {
 namespace {
@@ -16,12 +16,13 @@ struct Rotary : autograd::Function<Rotary> {
 
   Tensor forward(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
     save(cosines, sines);
-    auto turned = [](const Tensor& wide, const Tensor& c, const Tensor& s) {
-      const int64_t half = wide.size(-1) / 2;
-      const Tensor a = slice(wide, -1, 0, half), b = slice(wide, -1, half, 2 * half);
-      return concat({a * c - b * s, b * c + a * s}, -1);
-    };
-    return autograd::in_f32_inside(turned, x, cosines, sines);
+    const Tensor rows = autograd::unit_stride(x);
+    Tensor y = autograd::empty_like(x);
+    const Shape half = autograd::with_width(x, x.size(-1) / 2);
+    kernels::rotary(
+        current_stream(x.device()),
+        {.x = rows, .y = y, .cosines = expand(cosines.view(), half), .sines = expand(sines.view(), half)});
+    return y;
   }
   // The turn back.
   TensorList backward(const TensorList& dy) {
@@ -38,11 +39,17 @@ Tensor rotary(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
         x.shape());
   Shape half = x.shape();
   half[x.rank() - 1] /= 2;
+  autograd::check_device(Rotary::name, x, cosines);
   check(cosines.shape() == sines.shape() && broadcast_shapes(cosines.shape(), half, Rotary::name) == half,
         Rotary::name, ": tables ", cosines.shape(), " and ", sines.shape(), " do not fit ", x.shape());
-  const DType dtype = autograd::statistics_dtype(x);
+  // As the kernel takes them.
+  auto table = [&](const Tensor& given) {
+    const Tensor t = given.detach().to(autograd::statistics_dtype(x));
+    const bool is_row = t.rank() > 0 && t.size(-1) == half.back();
+    return autograd::unit_stride(is_row ? t : expand(t, half).contiguous());
+  };
   NoGrad guard;
-  const Tensor c = cosines.detach().to(dtype), s = sines.detach().to(dtype);
+  const Tensor c = table(cosines), s = table(sines);
   EnableGrad again;
   return Rotary::apply(x, c, s);
 }
