@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "reprise/autograd/amp/autocast.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
@@ -134,30 +133,6 @@ TEST(Jepa, NeverTrainsItsTarget) {
     const bool is_target = name.starts_with("target_encoder.");
     EXPECT_EQ(parameter.requires_grad(), !is_target) << name;
     EXPECT_EQ(parameter.grad().defined(), !is_target) << name;
-  }
-}
-
-// The average moves the target's weights where they are: what autocast keeps of them must be made anew. The twin has the same numbers
-// in memory of its own, which nothing was kept of.
-TEST(Jepa, ReadsItsTargetAsTheAverageLeftIt) {
-  Jepa model(tiny(), test_device());
-  optim::Ema target = target_of(model, [](int64_t) { return 0.5; });
-  const Tensor images = batch_of(1).images;
-  auto features = [&](Jepa& of) {
-    const amp::Autocast scope(test_device(), DType::bf16, {.weights = amp::Shadows::step});
-    return of.target_features(images);
-  };
-  Tensor before;
-  for (int step = 0; step < 3; ++step) {
-    const Tensor got = features(model);
-    Jepa twin(tiny(), test_device());
-    twin.load_state_dict(model.state_dict());
-    EXPECT_TRUE(same_bits(got, features(twin))) << "step " << step;
-    EXPECT_FALSE(before.defined() && same_bits(got, before)) << "step " << step;
-    before = got;
-    NoGrad no_graph;
-    for (const Tensor& p : model.encoder.parameters()) p.mul_(1.25);
-    target.update();
   }
 }
 

@@ -141,6 +141,7 @@ TEST(BackwardHooks, RunInEachPassAndUnderCreateGraph) {
   const Tensor got = grad({sum(dx)}, {layer.weight})[0];
   Tensor w = layer.weight.detach().clone().set_requires_grad();
   const Tensor plain = grad({sum(square(linear(x, w, layer.bias)))}, {x}, {}, {.create_graph = true})[0];
+  // f32, added in another order.
   EXPECT_TRUE(testing::is_close(got, grad({sum(plain * plain)}, {w})[0], 1e-5));
 }
 

@@ -14,6 +14,9 @@
 namespace reprise::nn {
 namespace {
 
+constexpr double fused = 1e-6;       // one rounding of f32 where two operations have two
+constexpr double kTolerance = 1e-5;  // some dozen such roundings, forward and backward
+
 using testing::expect_error;
 using testing::is_close;
 using testing::kModes;
@@ -47,10 +50,10 @@ TEST(ModelsAsLayers, HooksOnBothHalvesOfABlockCountWhereTheyAreFused) {
                          : checkpoint([&](const Tensor& in) { return block(in); }, x, {.mode = kModes[mode]});
     EXPECT_EQ(seen, 3);
     sum(square(y)).backward();
-    EXPECT_TRUE(is_close(y, want, 1e-5));
-    EXPECT_TRUE(is_close(x.grad(), twin.grad(), 1e-5));
-    EXPECT_TRUE(is_close(block.attn.proj.weight.grad(), dproj, 1e-5));
-    EXPECT_TRUE(is_close(block.mlp.fc1.weight.grad(), dfc1, 1e-5));
+    EXPECT_TRUE(is_close(y, want, kTolerance));
+    EXPECT_TRUE(is_close(x.grad(), twin.grad(), kTolerance));
+    EXPECT_TRUE(is_close(block.attn.proj.weight.grad(), dproj, kTolerance));
+    EXPECT_TRUE(is_close(block.mlp.fc1.weight.grad(), dfc1, kTolerance));
   }
 }
 
@@ -63,14 +66,14 @@ TEST(ModelsAsLayers, HalvesOfABlockCanBeReplacedAndStandInAChain) {
   block.replace("attn", std::make_shared<Halves>());
   block.replace("mlp", std::make_shared<Halves>());
   const Tensor middle = x + block.norm1(x) * 0.5 * block.ls1->gamma;
-  EXPECT_TRUE(is_close(block(x), middle + block.norm2(middle) * 0.5 * block.ls2->gamma, 1e-6));
+  EXPECT_TRUE(is_close(block(x), middle + block.norm2(middle) * 0.5 * block.ls2->gamma, fused));
 
   Sequential chain;
   auto& attention = chain.add<MultiHeadAttention>(8, 2, MultiHeadAttentionOptions(), test_device());
   auto& mlp = chain.add<Mlp>(8, 12, MlpOptions(), test_device());
   EXPECT_TRUE(same_bits(chain(x), mlp(attention(x))));
-  EXPECT_TRUE(is_close(mlp(x, {.residual = x}), mlp.forward(x) + x, 1e-6));
-  EXPECT_TRUE(is_close(attention(x, {.residual = x}), attention(x) + x, 1e-6));
+  EXPECT_TRUE(is_close(mlp(x, {.residual = x}), mlp.forward(x) + x, fused));
+  EXPECT_TRUE(is_close(attention(x, {.residual = x}), attention(x) + x, fused));
 }
 
 TEST(ModelsAsLayers, DropoutOfABlockKeepsItsDraws) {
@@ -81,7 +84,7 @@ TEST(ModelsAsLayers, DropoutOfABlockKeepsItsDraws) {
   block.attn.register_forward_hook([](const Tensor&, const Tensor&) { return Tensor(); });
   block.mlp.register_forward_hook([](const Tensor&, const Tensor&) { return Tensor(); });
   manual_seed(4);
-  EXPECT_TRUE(is_close(block(x), want, 1e-6));
+  EXPECT_TRUE(is_close(block(x), want, fused));
 }
 
 // A hook that doubles what the model makes, and the model in a chain.

@@ -113,7 +113,7 @@ TEST(MaskedBlock, RotaryPositionsGoWithMasks) {
   const Tensor scores = matmul(parts[0], transpose(parts[1], 2, 3)) / std::sqrt(double(width / heads));
   const Tensor y = matmul(composite::softmax(scores + added_for(bits).to(DType::f32)), parts[2]);
   const Tensor want = attention.proj(reshape(transpose(y, 1, 2), x.shape()));
-  EXPECT_TRUE(is_close(attention(x, padding()), want, 1e-5));
+  EXPECT_TRUE(is_close(attention(x, padding()), want, kTolerance));
 }
 
 TEST(MaskedBlock, BlockAgreesWithItsComposite) {
@@ -152,7 +152,7 @@ TEST(MaskedBlock, DoesNotSeePadding) {
   auto real = [](const Tensor& y) { return y.slice(0, 1, 2).slice(1, 0, T - padded); };
   EXPECT_TRUE(same_bits(real(a), real(b)));
   EXPECT_FALSE(is_close(a.slice(0, 0, 1), b.slice(0, 0, 1), 1e-3));
-  EXPECT_TRUE(is_close(real(a), block(x.slice(0, 1, 2).slice(1, 0, T - padded)), 1e-5));
+  EXPECT_TRUE(is_close(real(a), block(x.slice(0, 1, 2).slice(1, 0, T - padded)), kTolerance));
   EXPECT_TRUE(all(isfinite(block(x, zeros({T, T}, DType::boolean)))));
 }
 
@@ -203,7 +203,7 @@ TEST(MaskedBlock, StepsOfACacheSeeTheWindow) {
   int64_t seen = 0;
   for (int64_t count : {2, 1, 4, 1, 1}) {
     const Tensor y = block.step(slice(x, 1, seen, seen + count), {cache, 0, 0});
-    EXPECT_TRUE(is_close(y, slice(whole, 1, seen, seen + count), 1e-5)) << seen;
+    EXPECT_TRUE(is_close(y, slice(whole, 1, seen, seen + count), kTolerance)) << seen;
     cache.advance(0, B, count);
     seen += count;
   }
