@@ -70,7 +70,8 @@ Tensor operator*(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
 Tensor operator-(const Tensor& x);
 /// @}
-/// x^exponent, of a floating dtype. An exponent that is a tensor: autograd/ops/elementwise/powers.h.
+/// x^exponent, of a floating dtype, or of integers by a whole exponent of at least 0. An exponent that is a tensor:
+/// autograd/ops/elementwise/powers.h.
 Tensor pow(const Tensor& x, double exponent);
 /// @{
 /// The larger, or the smaller, of two numbers; NaN if one is. Where they are equal, each gets half the gradient.
@@ -116,8 +117,9 @@ Tensor gelu(const Tensor& x);       ///< x * Phi(x), exact (Hendrycks and Gimpel
 Tensor gelu_tanh(const Tensor& x);  ///< the tanh approximation, as GPT-2 has it
 Tensor silu(const Tensor& x);       ///< x * sigmoid(x)
 Tensor huber(const Tensor& x);      ///< x^2 / 2 where |x| < 1, |x| - 1/2 beyond (Huber 1964)
-/// x, but `low` where it is less, and `high` where it is more; there without gradient. Error unless low <= high.
-Tensor clamp(const Tensor& x, double low, double high);
+/// x, but `low` where it is less, and `high` where it is more, which wins where high < low; there without gradient. A bound that is
+/// not given is none: `clamp(x, 0)`, `clamp(x, {}, 1)`. Error where both are missing, and on NaN.
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high = {});
 /// The function that `activation` names; x itself for `Activation::none`.
 Tensor activate(const Tensor& x, Activation activation);
 
@@ -381,6 +383,8 @@ struct CrossEntropyOptions {
   /// The dtype of the loss, which is computed in f32: as ResultOptions has it. None: f32 under autocast, else the logits'.
   /// Of 16-bit logits outside of autocast `DType::f32` gives a loss that is not rounded to 16 bits.
   std::optional<DType> out{};
+  /// (V), optional: a factor of each class, without gradient. `mean` divides by the factors of the targets that count.
+  Tensor weight{};
 };
 /// What a checkpoint compares of a call: see autograd/attributes.h.
 void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
@@ -414,6 +418,8 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction
 struct NllLossOptions {
   int64_t ignore_index = -100;            ///< rows with this target count nothing
   Reduction reduction = Reduction::mean;  ///< mean: over the rows that count; if none does, the loss is 0
+  /// (V), optional: a factor of each class, without gradient. `mean` divides by the factors of the targets that count.
+  Tensor weight{};
 };
 /// -x[target] of log-probabilities (..., V) and class indices i64 (...). Error on an index outside [0, V).
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const NllLossOptions& options = {});

@@ -16,6 +16,7 @@ namespace reprise {
 
 class Tensor;
 class Index;
+class Generator;
 struct AutogradSlot;
 struct TemporaryView;
 /// Is given a gradient; a defined result takes its place. See Tensor::register_hook.
@@ -151,9 +152,41 @@ class Tensor {
   const Tensor& mul_(const Tensor& other) const;
   const Tensor& div_(double value) const;
   const Tensor& div_(const Tensor& other) const;
-  const Tensor& clamp_(double low, double high) const;
+  const Tensor& clamp_(std::optional<double> low, std::optional<double> high = {}) const;
   const Tensor& relu_() const;
   const Tensor& masked_fill_(const Tensor& mask, double value) const;
+  const Tensor& pow_(double exponent) const;
+  const Tensor& abs_() const;
+  const Tensor& exp_() const;
+  const Tensor& log_() const;
+  const Tensor& neg_() const;
+  const Tensor& sigmoid_() const;
+  const Tensor& sqrt_() const;
+  const Tensor& square_() const;
+  const Tensor& tanh_() const;
+  const Tensor& tril_(int64_t diagonal = 0) const;
+  const Tensor& triu_(int64_t diagonal = 0) const;
+  /// @}
+  const Tensor& lerp_(const Tensor& end, double weight) const;  ///< x + weight (end - x)
+  /// @{
+  /// Adds value * a * b, or value * a / b; a and b broadcast.
+  const Tensor& addcmul_(const Tensor& a, const Tensor& b, double value = 1) const;
+  const Tensor& addcdiv_(const Tensor& a, const Tensor& b, double value = 1) const;
+  /// @}
+  /// @{
+  /// The function of the same name in autograd/ops/index/along_dim.h, of this tensor.
+  const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  const Tensor& scatter_(int64_t dim, const Tensor& index, double value) const;
+  const Tensor& scatter_add_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  const Tensor& index_copy_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  const Tensor& index_fill_(int64_t dim, const Tensor& index, double value) const;
+  /// @}
+  /// @{
+  /// Draws all elements anew, uniform in [low, high) or normal, from `generator` (default: the thread's): one offset of it per call.
+  /// Error unless the dtype is floating; no gradient flows to what was there.
+  const Tensor& uniform_(double low = 0, double high = 1, Generator* generator = nullptr) const;
+  const Tensor& normal_(double mean = 0, double stddev = 1, Generator* generator = nullptr) const;
   /// @}
   /// @{
   /// Puts `values`, which broadcast and are cast, into these places, or adds them there: `x[places] = values` of NumPy, by the

@@ -1,4 +1,6 @@
-// Numbers held between two bounds.
+// Numbers held between two bounds, or on one side of one.
+#include <cmath>
+
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/number.h"
@@ -14,23 +16,29 @@ struct Clamp : autograd::Function<Clamp> {
   static constexpr const char* name = "clamp";
   static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
-  double low_ = 0, high_ = 0;
+  std::optional<double> low_{}, high_{};
 
-  Tensor forward(const Tensor& x, double low, double high) {
-    check(low <= high, "clamp: the bounds are ", low, " and ", high);
-    low_ = autograd::element(name, low, x.dtype());
-    high_ = autograd::element(name, high, x.dtype());
+  Tensor forward(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+    check(low || high, name, ": neither of the bounds is given");
+    for (const auto& each : {low, high}) {
+      check(!each || !std::isnan(*each), name, ": a bound is nan");
+      if (each) autograd::element(name, *each, x.dtype());
+    }
+    low_ = low;
+    high_ = high;
     save(x);
     Tensor y = autograd::empty_like(x);
-    limit(BinaryOp::maximum, x, low_, y);
-    limit(BinaryOp::minimum, y, high_, y);
+    if (low) limit(BinaryOp::maximum, x, *low, y);
+    if (high) limit(BinaryOp::minimum, low ? y : x, *high, y);
     return y;
   }
 
   TensorList backward(const TensorList& dy) {
-    Tensor x = saved(0), zero = bound(x, 0);
-    Tensor below_high = where(less_equal(x, bound(x, high_)), dy[0], zero);
-    return {where(greater_equal(x, bound(x, low_)), below_high, zero)};
+    const Tensor x = saved(0), zero = bound(x, 0);
+    Tensor dx = dy[0];
+    if (high_) dx = where(less_equal(x, bound(x, *high_)), dx, zero);
+    if (low_) dx = where(greater_equal(x, bound(x, *low_)), dx, zero);
+    return {dx};
   }
 
  private:
@@ -43,6 +51,8 @@ struct Clamp : autograd::Function<Clamp> {
 
 }  // namespace
 
-Tensor clamp(const Tensor& x, double low, double high) { return Clamp::apply(x, low, high); }
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+  return Clamp::apply(x, low, high);
+}
 
 }  // namespace reprise

@@ -291,7 +291,7 @@ const Tensor& Tensor::div_(double value) const {
 const Tensor& Tensor::div_(const Tensor& other) const {
   return by_value("div_", *this, other, [&](const Tensor& x) { return x / other; });
 }
-const Tensor& Tensor::clamp_(double low, double high) const {
+const Tensor& Tensor::clamp_(std::optional<double> low, std::optional<double> high) const {
   check_self(*this, "clamp_");
   return by_value("clamp_", *this, TensorList{}, [&](const Tensor& x) { return clamp(x, low, high); });
 }

@@ -15,14 +15,15 @@ using testing::OpCase;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Clamp, PassesEveryCheckOfAnOp) {
-  for (auto [low, high] : {std::pair{-0.75, 0.8125}, {-kInfinity, 0.5}, {-0.5, kInfinity}})
-    check_op(OpCase{.name = detail::join("clamp to ", low, " and ", high),
+  using Bound = std::optional<double>;
+  for (auto [low, high] : {std::pair<Bound, Bound>{-0.75, 0.8125}, {-kInfinity, 0.5}, {{}, 0.5}, {-0.5, {}}})
+    check_op(OpCase{.name = detail::join("clamp to ", low.value_or(-9), " and ", high.value_or(9)),
                     .inputs = {{{3, 5}}},
                     .fn = [l = low, h = high](const TensorList& in) { return clamp(in[0], l, h); },
                     .reference =
                         [l = low, h = high](const TensorList& in) {
                           std::vector<double> values = in[0].to_vector<double>();
-                          for (double& x : values) x = std::min(std::max(x, l), h);
+                          for (double& x : values) x = std::min(std::max(x, l.value_or(-9)), h.value_or(9));
                           return values;
                         },
                     .roundings = 1,
@@ -36,13 +37,26 @@ TEST(Clamp, PassesTheGradientOnAtItsBoundsAndKeepsNan) {
   EXPECT_TRUE(std::isnan(y.to_vector<double>()[5]));
   y.sum().backward();
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 1, 1, 1, 0, 0}));
-  EXPECT_EQ(clamp(Tensor::from<int64_t>({-5, 3, 9}, {3}), 0, 7).to_vector<int64_t>(),
-            (std::vector<int64_t>{0, 3, 7}));
+}
+
+// As PyTorch: a bound that is not given is none, and the upper one wins.
+TEST(Clamp, TakesOneBoundAndIntegers) {
+  const Tensor x = Tensor::from<int64_t>({-5, 3, 9}, {3});
+  auto is = [](const Tensor& y, const std::vector<int64_t>& want) {
+    EXPECT_EQ(y.to_vector<int64_t>(), want);
+  };
+  is(clamp(x, 0, 7), {0, 3, 7});
+  is(clamp(x, {}, 4), {-5, 3, 4});
+  is(clamp(x, 4), {4, 4, 9});
+  is(clamp(x, 8, 2), {2, 2, 2});
+  const Tensor changed = x.clone();
+  changed.clamp_({}, 4);
+  is(changed, {-5, 3, 4});
 }
 
 TEST(Clamp, RefusesBoundsThatDoNotFit) {
-  expect_error([] { clamp(zeros({2}), 1, 0); }, "clamp: the bounds are 1 and 0");
-  expect_error([] { clamp(zeros({2}), 0, std::nan("")); }, "clamp: the bounds are 0 and nan");
+  expect_error([] { clamp(zeros({2}), {}); }, "clamp: neither of the bounds is given");
+  expect_error([] { clamp(zeros({2}), 0, std::nan("")); }, "clamp: a bound is nan");
   expect_error([] { clamp(zeros({2}, DType::i64), 0, 0.5); }, {"clamp", "0.5", "whole"});
 }
 
