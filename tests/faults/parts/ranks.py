@@ -20,6 +20,7 @@ SLACK = 3                      # of both bounds, for a machine that is loaded; w
 RUN = Training(steps=10**6, save_every=3, keep=2, eval_every=5, sample_every=50)
 MORE = ["--accumulate", RANKS, "--timeout", JOIN_SECONDS, "--peer-timeout", PEER_SECONDS]
 BEFORE_ALL_CAME = "not all of 4 ranks came|rank 0 was not found|Stopped before the first step"
+MARK = "REPRISE_ATTACK_CASE"     # a variable that all processes of a case have
 _times = {}
 _lock = threading.Lock()
 
@@ -37,18 +38,19 @@ class Ranks:
         self.folder, self.launched, self.begin = folder, launched, time.monotonic()
         self.shared_before = shared_memory()
         write_text(folder)
-        words = RUN.words(world, *MORE)
+        words, mark = RUN.words(world, *MORE), {MARK: str(folder)}
         if launched:
-            self.processes = [world.start(words + ["--ranks", RANKS], folder)]
+            self.processes = [world.start(words + ["--ranks", RANKS], folder, environment=mark)]
             return
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            self.port = min(probe.getsockname()[1], 65000)
+            port = min(probe.getsockname()[1], 65000)
         self.processes = []
         for rank in range(RANKS):
             variables = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1",
-                         "MASTER_PORT": str(self.port), "TORCHELASTIC_RUN_ID": folder.name + str(self.port)}
-            self.processes.append(world.start(words, folder, (faults or {}).get(rank), environment=variables))
+                         "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": folder.name + str(port)}
+            self.processes.append(world.start(words, folder, (faults or {}).get(rank),
+                                              environment=variables | mark))
 
     def pid(self, rank):
         """The process of a rank; None where the launcher has not started it yet."""
@@ -107,22 +109,35 @@ def names(text, victim, words):
     return re.search(rf"rank {victim}\b[^\n]* ({words})", text)
 
 
-def left_behind(ranks):
-    """Processes in the run's folder, shared memory, and listening sockets of the job."""
+def processes_of(folder):
+    """What a case in `folder` has started and still runs, wherever it has gone: by the mark that its children inherit."""
+    mark = f"{MARK}={folder}".encode()
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.readlink(f"/proc/{name}/cwd") == str(ranks.folder):
-                return f"process {name} still runs"
+            with open(f"/proc/{name}/environ", "rb") as variables:
+                if mark in variables.read().split(b"\0"):
+                    yield int(name)
         except OSError:
-            continue
+            continue  # it has ended, or is another user's
+
+
+def sockets_of(pid):
+    """The addresses on which a process listens, as /proc/net/tcp has them."""
+    try:
+        held = {os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}
+    except OSError:
+        return []
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in table.read().splitlines()[1:]]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held]
+
+
+def left_behind(ranks):
+    """Processes of the case, which alone can hold sockets of the job, and shared memory."""
+    for pid in processes_of(ranks.folder):
+        return f"process {pid} still runs, and listens on {sockets_of(pid) or 'nothing'}"
     if not wait_until(lambda: shared_memory() <= ranks.shared_before):  # what other programs have goes by itself
         return f"shared memory is left: {shared_memory() - ranks.shared_before}"
-    if not ranks.launched:
-        with open("/proc/net/tcp", encoding="ascii") as table:
-            for line in table.read().splitlines()[1:]:
-                local, state = line.split()[1], line.split()[3]
-                if state == "0A" and int(local.split(":")[1], 16) in range(ranks.port, ranks.port + 17):
-                    return f"something still listens: {local}"
     return None
 
 
