@@ -1,6 +1,7 @@
 #include "reprise/distributed/group_calls.h"
 
 #include <iomanip>
+#include <new>
 
 #include "reprise/core/hash.h"
 #include "reprise/core/no_compute.h"
@@ -66,21 +67,25 @@ Work GroupCalls::make(const Call& call, const TensorList& results, const TensorL
     body(lane_);
     return {};
   }
-  const int64_t number = track_->issue(call);
-  std::vector<Lane::Place> places;
-  run(call, [&] { places = announce(); });
-  for (const Tensor& x : results) x.storage()->bump_version();
-  auto compared = [this, call, results, inputs, places, body = std::move(body)](Lane& lane) {
-    lane_.compare(call, places);
-    body(lane);
-  };
-  if (!call.on_cuda)
-    return queue_.push(
-        [this, call, number, compared](const auto&) { play(call, number, [&] { compared(lane_); }); });
-  return queue_.push(
-      [this, call, number, compared, begin = device_->mark()](const CallQueue::Arrival& arrive) {
-        play(call, number, [&] { device_->run(lane_, *begin, compared, arrive); });
+  Work work;
+  run(call, [&] {
+    const int64_t number = track_->issue(call);
+    auto compared = [this, call, results, inputs, places = announce(), body = std::move(body)](Lane& lane) {
+      lane_.compare(call, places);
+      body(lane);
+    };
+    for (const Tensor& x : results) x.storage()->bump_version();
+    if (!call.on_cuda)
+      work = queue_.push([this, call, number, compared](const auto&) {
+        run(call, [&] { play(call, number, [&] { compared(lane_); }); });
       });
+    else
+      work = queue_.push(
+          [this, call, number, compared, begin = device_->mark()](const CallQueue::Arrival& arrive) {
+            run(call, [&] { play(call, number, [&] { device_->run(lane_, *begin, compared, arrive); }); });
+          });
+  });
+  return work;
 }
 
 // On the queue's thread.
@@ -98,25 +103,28 @@ void GroupCalls::play(const Call& call, int64_t number, const std::function<void
   } end{*this};
   BusyTime::Scope in_progress(world_->meter()->calls);
   track_->begin(number);
-  run(call, body);
+  body();
   track_->end(number);
 }
 
-// Turns what a transport throws into the error of this call, which ends the world.
+// What a part of this call throws ends the world: of a transport as the error of this call, and else as it is, for this rank.
 void GroupCalls::run(const Call& call, const std::function<void()>& body) {
   const auto begin = Clock::now();
-  auto failed = [&](const Failure& failure) {
-    throw world_->fail(failure, {call.operation, call.sequence, name_, call.label}, seconds_since(begin));
+  auto fail = [&](const Failure& failure) {
+    world_->fail(failure, {call.operation, call.sequence, name_, call.label}, seconds_since(begin));
   };
   world_->check_alive(call.operation);
   try {
-    body();
-  } catch (const TransportError& error) {
-    failed(error.failure());
-  } catch (const std::exception& error) {  // out of memory, say
-    failed({FailureKind::left, world_->rank(),
-            detail::join("rank ", world_->rank(), " failed in ", call.operation, ": ", error.what())});
+    return body();
+  } catch (const TransportError& error) { fail(error.failure()); } catch (const std::bad_alloc&) {
+    world_->fail_by_own(call.operation, "out of memory");
+  } catch (const std::exception& error) {
+    if (const auto first = world_->failure_of_another())
+      fail(*first);  // which this follows from
+    else
+      world_->fail_by_own(call.operation, error.what());
   }
+  world_->check_alive(call.operation);
 }
 
 // On the thread of the notices.

@@ -106,8 +106,8 @@ class ProcessGroup {
 
   /// Ends all groups of the world on all ranks: their calls throw a DistributedError of kind `left` with `reason`.
   void abort(const std::string& reason);
-  /// Throws the DistributedError that ended the world, if one did. What a GPU made of a call that failed is of no use, so that
-  /// this is the cause where it looks wrong.
+  /// Throws the error that ended the world, if one did: a DistributedError, or what this rank met itself in a call. What a GPU
+  /// made of a call that failed is of no use, so that this is the cause where it looks wrong.
   void check_alive() const;
   /// Waits for the calls in progress, then tells the other ranks that this one makes no more: calls that wait for it fail.
   void leave();

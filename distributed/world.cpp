@@ -1,5 +1,6 @@
 #include "reprise/distributed/world.h"
 
+#include <new>
 #include <utility>
 
 namespace reprise::distributed {
@@ -21,24 +22,43 @@ int64_t World::next_call_with(int rank) {
   return ++calls_with_[rank];
 }
 
-std::optional<DistributedError> World::failure() const {
-  std::lock_guard lock(mutex_);
-  return failure_;
+bool World::has_ended() const { return failure_ || own_; }
+
+std::optional<Failure> World::failure_of_another() const {
+  std::optional<Failure> failure = transport_ ? transport_->failure() : std::nullopt;
+  return failure && failure->rank != rank() ? failure : std::nullopt;
 }
 
 void World::check_alive(const std::string& operation) const {
   std::lock_guard lock(mutex_);
+  if (own_) std::rethrow_exception(own_);
   if (failure_) throw *failure_;
   check(!left_, operation, ": this rank has left its group");
 }
 
-DistributedError World::fail(const Failure& failure, DistributedError::Call call, double seconds) {
-  if (auto first = this->failure()) return *first;
+void World::fail(const Failure& failure, DistributedError::Call call, double seconds) {
+  {
+    std::lock_guard lock(mutex_);
+    if (has_ended()) return;
+  }
   if (transport_) transport_->fail(failure);
   call.record = recorder_.write(failure.message);
   std::lock_guard lock(mutex_);
-  if (!failure_) failure_.emplace(failure, std::move(call), seconds);
-  return *failure_;
+  if (!has_ended()) failure_.emplace(failure, std::move(call), seconds);
+}
+
+// Memory may be short: this rank ends its own calls by what takes none.
+void World::fail_by_own(const std::string& operation, const char* reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (has_ended()) return;
+    own_ = std::current_exception();
+  }
+  try {
+    const std::string message = detail::join("rank ", rank(), " failed in ", operation, ": ", reason);
+    if (transport_) transport_->fail({FailureKind::left, rank(), message});
+    recorder_.write(message);
+  } catch (const std::bad_alloc&) {}  // the others see this process end
 }
 
 void World::leave() {

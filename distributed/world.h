@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,14 +36,19 @@ class World {
   /// Set while a thread makes a call of one of the groups.
   std::atomic_flag& busy() { return busy_; }
 
-  /// Throws the failure that ended this world, if one did; Error if this rank has left.
+  /// Throws what ended this world, if something did: a DistributedError, or what this rank met itself. Error if it has left.
   void check_alive(const std::string& operation) const;
-  /// Ends the world, unless it has ended, and writes the record of its calls; the error of what ended it.
-  DistributedError fail(const Failure& failure, DistributedError::Call call, double seconds);
+  /// Ends the world, unless it has ended, and writes the record of its calls.
+  void fail(const Failure& failure, DistributedError::Call call, double seconds);
+  /// The same, within a catch: calls of this rank throw what is caught as it is, and the others are told that this rank
+  /// failed in `operation`, and the `reason`.
+  void fail_by_own(const std::string& operation, const char* reason);
+  /// What has ended the world on another rank, as far as is known.
+  std::optional<Failure> failure_of_another() const;
   void leave();
 
  private:
-  std::optional<DistributedError> failure() const;
+  bool has_ended() const;  // under the lock
 
   std::shared_ptr<Transport> transport_;
   Recorder recorder_;
@@ -52,6 +58,7 @@ class World {
   mutable std::mutex mutex_;
   std::map<int, int64_t> calls_with_;
   std::optional<DistributedError> failure_;
+  std::exception_ptr own_;  // what this rank met itself, in the place of a failure
   bool left_ = false;
 };
 

@@ -48,21 +48,26 @@ int refuse_for_memory(const char* name) {
   return 2;
 }
 
-const char* running = "";
+struct Program {
+  const char* name = "";
+  int argc = 0;
+  char** argv = nullptr;
+};
+Program running;
 
 // A library's function that may not throw, and found no memory, ends the program here.
 [[noreturn]] void end_without_handler() {
   const std::type_info* thrown = abi::__cxa_current_exception_type();
-  if (thrown && *thrown == typeid(std::bad_alloc)) std::_Exit(refuse_for_memory(running));
+  if (thrown && *thrown == typeid(std::bad_alloc)) std::_Exit(refuse_for_memory(running.name));
   __gnu_cxx::__verbose_terminate_handler();
   std::abort();
 }
 
 // A message is as many lines as it has, whatever was typed: line breaks of an argument, or of its part after
 // =, become \n.
-std::string without_breaks(std::string message, int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    std::string_view typed = argv[i];
+std::string without_breaks(std::string message) {
+  for (int i = 1; i < running.argc; ++i) {
+    std::string_view typed = running.argv[i];
     if (typed.starts_with("--")) typed.remove_prefix(std::min(typed.find('=') + 1, typed.size()));
     if (typed.find('\n') == std::string_view::npos) continue;
     std::string shown;
@@ -83,17 +88,14 @@ void open_standard_streams() {
   }
 }
 
-int run_program(const char* name, int argc, char** argv, const std::function<int()>& body) {
-  open_standard_streams();
-  running = name;
-  std::set_terminate(end_without_handler);
+int tell_end(std::exception_ptr thrown) {
   auto refuse = [&](int code, const std::string& message) {
-    train::warn("{}: {}\n", name, printable(without_breaks(message, argc, argv)));
+    train::warn("{}: {}\n", running.name, printable(without_breaks(message)));
     return code;
   };
   try {
     try {
-      return body();
+      std::rethrow_exception(thrown);
     } catch (const std::bad_alloc&) { throw; } catch (const std::filesystem::filesystem_error& error) {
       return refuse(2, explain(error));
     } catch (const distributed::DistributedError& error) {
@@ -105,7 +107,16 @@ int run_program(const char* name, int argc, char** argv, const std::function<int
     } catch (const std::exception& error) {
       return refuse(1, std::string("internal error: ") + error.what());
     }
-  } catch (const std::bad_alloc&) { return refuse_for_memory(name); }
+  } catch (const std::bad_alloc&) { return refuse_for_memory(running.name); }
+}
+
+int run_program(const char* name, int argc, char** argv, const std::function<int()>& body) {
+  open_standard_streams();
+  running = {name, argc, argv};
+  std::set_terminate(end_without_handler);
+  try {
+    return body();
+  } catch (const std::exception&) { return tell_end(std::current_exception()); }
 }
 
 }  // namespace reprise::apps

@@ -1,6 +1,7 @@
 // What the main function of every program does around its work.
 #pragma once
 
+#include <exception>
 #include <functional>
 
 namespace reprise::apps {
@@ -19,5 +20,8 @@ void open_standard_streams();
 /// what would have fitted, that is said too. Line breaks in
 /// `argv` are shown as \n where a message repeats them.
 int run_program(const char* name, int argc, char** argv, const std::function<int()>& body);
+
+/// The same of one exception, on any thread of that program.
+int tell_end(std::exception_ptr thrown);
 
 }  // namespace reprise::apps

@@ -1,8 +1,8 @@
 #include "reprise/apps/common/rank_watch.h"
 
-#include <cerrno>
 #include <cstdlib>
 
+#include "reprise/apps/common/program.h"
 #include "reprise/core/quote.h"
 #include "reprise/train/output.h"
 
@@ -57,11 +57,17 @@ void RankWatch::end_if_failed() {
     failed_at_ = now;
   }
   if (!failure_ || now - failed_at_ < time_to_notice || is_ending_) return;
-  const distributed::DistributedError error(
-      *failure_, {"computation", 0, group_.name(), "", group_.write_calls(failure_->message)},
-      std::chrono::duration<double>(now - failed_at_).count());
-  train::warn("{}: {}\n", program_invocation_short_name, printable(error.what()));
-  std::_Exit(error.exit_code());
+  std::_Exit(tell_end(cause(std::chrono::duration<double>(now - failed_at_).count())));
+}
+
+// What a call of this rank has met itself, or else what the computation has not met for so long.
+std::exception_ptr RankWatch::cause(double seconds) {
+  try {
+    group_.check_alive();
+  } catch (const distributed::DistributedError&) {
+  } catch (const std::exception&) { return std::current_exception(); }
+  return std::make_exception_ptr(distributed::DistributedError(
+      *failure_, {"computation", 0, group_.name(), "", group_.write_calls(failure_->message)}, seconds));
 }
 
 }  // namespace reprise::apps

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <exception>
 #include <thread>
 
 #include "reprise/distributed/process_group.h"
@@ -10,7 +11,7 @@
 namespace reprise::apps {
 
 /// While it lives, SIGUSR1 has the record of calls written; and where the world has ended and the computation has met it in no
-/// call for 2 s, the process says so and ends, with the exit code of the DistributedError. One at a time.
+/// call for 2 s, the process says so and ends, with the exit code of what has ended it. One at a time.
 class RankWatch {
  public:
   explicit RankWatch(distributed::ProcessGroup& group);
@@ -21,6 +22,7 @@ class RankWatch {
   void loop();
   void write_if_asked();
   void end_if_failed();
+  std::exception_ptr cause(double seconds);
 
   distributed::ProcessGroup& group_;
   std::optional<distributed::Failure> failure_{};

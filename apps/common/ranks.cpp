@@ -73,6 +73,16 @@ void check_gpus(const TrainingOptions& o, const distributed::Environment& e, int
         " ranks on this machine need a GPU each, and it has ", gpus);
 }
 
+// Tells the others what ends this rank. Where another one has failed, that is the cause, and is thrown.
+void tell_others(distributed::ProcessGroup& group, const char* reason) {
+  try {
+    group.check_alive();
+  } catch (const distributed::DistributedError&) { throw; } catch (const std::exception&) {
+    return;  // a call of this rank has told them
+  }
+  group.abort(reason);
+}
+
 // Rank 0 alone has a standard output.
 void close_output() {
   const int null = ::open("/dev/null", O_WRONLY);
@@ -170,8 +180,7 @@ int on_ranks(const TrainingOptions& o, const std::function<int(distributed::Proc
     if (group->size() > 1) watch.emplace(*group);
     return with_memory_advice_before_steps([&] { return body(*group); });
   } catch (const distributed::DistributedError&) { throw; } catch (const std::exception& error) {
-    group->check_alive();
-    group->abort(error.what());
+    tell_others(*group, error.what());
     throw;
   }
 }

@@ -121,10 +121,14 @@ class GlooTransport final : public Transport {
     return hub_->failure(verdict_time).value_or(own);
   }
 
+  // Also where there is no memory to say so.
   void fail(const Failure& failure) override {
-    hub_->report(failure);
+    struct End {
+      GlooTransport& transport;
+      ~End() { transport.abort_waits(); }
+    } end{*this};
     is_failed_ = true;
-    abort_waits();
+    hub_->report(failure);
   }
 
   // Others have read what this rank sent before connections end: what is on its way then is lost.
@@ -197,7 +201,9 @@ class GlooTransport final : public Transport {
     const std::string& to = hub_->addresses()[size_t(r)];
     try {
       if (!hub_->failure()) context_->getPair(r)->connect(std::vector<char>(to.begin(), to.end()));
-    } catch (const std::exception& error) { throw TransportError(cause(r, error.what())); }
+    } catch (const std::bad_alloc&) { throw; } catch (const std::exception& error) {
+      throw TransportError(cause(r, error.what()));
+    }
     if (auto failure = hub_->failure()) throw TransportError(*failure);  // the pair may be a closed one
   }
 

@@ -32,14 +32,21 @@ class ThreadTransport final : public Transport {
 
 }  // namespace
 
+std::vector<std::shared_ptr<Transport>> make_thread_transports(int ranks) {
+  auto board = std::make_shared<Switchboard>(ranks);
+  std::vector<std::shared_ptr<Transport>> transports;
+  for (int rank = 0; rank < ranks; ++rank)
+    transports.push_back(std::make_shared<ThreadTransport>(board, rank, ranks));
+  return transports;
+}
+
 std::vector<std::unique_ptr<ProcessGroup>> make_thread_groups(int ranks, const GroupOptions& options) {
   check(ranks >= 1, "make_thread_groups: ", ranks, " ranks");
-  auto board = std::make_shared<Switchboard>(ranks);
   std::vector<std::unique_ptr<ProcessGroup>> groups;
   GroupOptions own = options;
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (own.device.is_cuda()) own.device = Device::cuda(options.device.index + rank);
-    groups.push_back(ProcessGroup::over(std::make_shared<ThreadTransport>(board, rank, ranks), own));
+  for (const auto& transport : make_thread_transports(ranks)) {
+    if (own.device.is_cuda()) own.device = Device::cuda(options.device.index + transport->rank());
+    groups.push_back(ProcessGroup::over(transport, own));
   }
   return groups;
 }

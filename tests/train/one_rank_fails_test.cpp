@@ -11,6 +11,7 @@
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/optim/adamw.h"
+#include "reprise/tests/distributed/broken_transport.h"
 #include "reprise/tests/io/temp_folder.h"
 #include "reprise/train/trainer.h"
 
@@ -47,7 +48,8 @@ std::string train_on(ProcessGroup& group, const Fault& fault, const std::string&
                                .schedule = {.lr = 1e-2, .steps = 5, .decay = optim::Decay::constant},
                                .accumulate = ranks};
   try {
-    distributed::DataParallel parallel(net, group);
+    // A bucket of each parameter: some are on their way where a later one fails.
+    distributed::DataParallel parallel(net, group, {.bytes = 4, .first_bytes = 4});
     train(task, options, parallel);
   } catch (const distributed::DistributedError& error) {
     return std::string(name_of(error.kind())) + ": " + error.what();
@@ -59,9 +61,9 @@ std::string train_on(ProcessGroup& group, const Fault& fault, const std::string&
 }
 
 // What each rank ends with.
-std::vector<std::string> told_by(const Fault& fault) {
+std::vector<std::string> told_by(const Fault& fault, std::vector<std::unique_ptr<ProcessGroup>> groups =
+                                                         distributed::make_thread_groups(ranks)) {
   TempFolder folder;
-  auto groups = distributed::make_thread_groups(ranks);
   std::vector<std::string> told(ranks);
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < ranks; ++rank)
@@ -106,6 +108,29 @@ TEST(OneRankFails, ByALackOfMemory) {
   memory.set_limit(memory.stats().reserved + (size_t(1) << 24));
   expect_told([](Net&, const Tensor&) { return Tensor::zeros({int64_t(1) << 24}); }, "memory");
   memory.set_limit(0);
+}
+
+// On the thread of a group or on its own: in the join, in steps and at the end.
+TEST(OneRankFails, ByALackOfMemoryInACall) {
+  const auto well = [](Net&, const Tensor& loss) { return loss; };
+  for (const testing::Broken which :
+       {testing::Broken::post, testing::Broken::take, testing::Broken::exchange}) {
+    int k = 0;
+    for (std::vector<std::string> told; told != std::vector<std::string>(ranks, "no error"); k += 7) {
+      told = told_by(
+          well, testing::make_groups_with_broken(ranks, at_fault, which, k, [] { throw std::bad_alloc(); }));
+      if (told[at_fault] == "no error") continue;
+      EXPECT_TRUE(told[at_fault] == "std::bad_alloc" ||
+                  told[at_fault] == "training step: out of memory that no tensor holds")
+          << "call " << k << ": " << told[at_fault];
+      for (size_t rank : {0, 2}) {
+        EXPECT_TRUE(told[rank].starts_with("left: rank 1 failed in ")) << "call " << k << ": " << told[rank];
+        EXPECT_NE(told[rank].find(": out of memory"), std::string::npos) << told[rank];
+      }
+      if (HasFailure()) return;
+    }
+    EXPECT_GT(k, 50);
+  }
 }
 
 TEST(OneRankFails, ByAnExceptionOfTheStandardLibrary) {
