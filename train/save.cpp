@@ -20,6 +20,8 @@ template <class Act>
 std::string outcome_of(Act&& act) {
   try {
     return well + act();
+  } catch (const std::bad_alloc&) {
+    return failed + std::string("out of memory that no tensor holds");
   } catch (const std::exception& error) { return std::string(1, failed) + error.what(); }
 }
 

@@ -102,14 +102,18 @@ void Saver::note_saved(int64_t step, const std::string& complaint) {
   last_complaint_ = complaint;
 }
 
-// Within a catch: the end of all ranks is no save to try again.
+// Within a catch. Ranks try a save again together: what not all of them know of is the end of this one.
 void Saver::note_failure(int64_t step, const Error& error) {
-  if (dynamic_cast<const distributed::DistributedError*>(&error)) throw;
+  if (ends_rank(error)) throw;
   if (failures_ == 0)
     tell_(reprise::detail::join("step ", step, " is not saved, which is tried again: ", error.what()));
   // The growing distance keeps a disk that stays full from taking up the time of training.
   next_try_ = step + std::min(most_steps_between_tries, int64_t(1) << std::min<int64_t>(failures_, 6));
   ++failures_;
+}
+
+bool Saver::ends_rank(const Error& error) const {
+  return options_.group && !dynamic_cast<const SaveError*>(&error);
 }
 
 // Where this one's part was well, the rank at fault ends the run.
@@ -125,7 +129,8 @@ void Saver::save_last(const Checkpoint& checkpoint) {
   for (int left = last_tries - 1;; --left, wait *= 2) {
     try {
       return note_saved(checkpoint.step, save(checkpoint));
-    } catch (const distributed::DistributedError&) { throw; } catch (const Error& error) {
+    } catch (const Error& error) {
+      if (ends_rank(error)) throw;
       if (left == 0) {
         hear_of_other_rank(error);
         detail::throw_as(

@@ -55,6 +55,7 @@ class Saver {
   void check_finite(const Checkpoint& checkpoint) const;
   std::string save(const Checkpoint& checkpoint) const;
   void write_behind(const Checkpoint& checkpoint);
+  bool ends_rank(const Error& error) const;
   void hear_of_other_rank(const Error& error) const;
   void note_saved(int64_t step, const std::string& complaint);
   void note_failure(int64_t step, const Error& error);
