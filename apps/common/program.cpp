@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -22,6 +23,8 @@
 #include "reprise/core/memory.h"
 #include "reprise/core/quote.h"
 #include "reprise/distributed/errors.h"
+#include "reprise/io/atomic_file.h"
+#include "reprise/io/json.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps {
@@ -46,6 +49,18 @@ int refuse_for_memory(const char* name) {
   ssize_t ignored = ::writev(STDERR_FILENO, parts, 2);
   (void)ignored;  // there is no one left to tell
   return 2;
+}
+
+// Under torchrun, which shows in its summary what the first rank to fail has left here, in the form of PyTorch's
+// error_handler.py.
+void leave_for_torchrun(const std::string& message) {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (!path || !*path) return;
+  try {
+    io::write_file(path, "{\"message\": {\"message\": " + io::json_quote(message) +
+                             ", \"extraInfo\": {\"timestamp\": \"" + std::to_string(std::time(nullptr)) +
+                             "\"}}}\n");
+  } catch (const Error&) {}  // it is said on standard error
 }
 
 struct Program {
@@ -90,7 +105,9 @@ void open_standard_streams() {
 
 int tell_end(std::exception_ptr thrown) {
   auto refuse = [&](int code, const std::string& message) {
-    train::warn("{}: {}\n", running.name, printable(without_breaks(message)));
+    const std::string shown = printable(without_breaks(message));
+    train::warn("{}: {}\n", running.name, shown);
+    leave_for_torchrun(shown);
     return code;
   };
   try {

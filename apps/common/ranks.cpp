@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <thread>
 
 #include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/rank_watch.h"
@@ -202,6 +203,9 @@ std::string ranks_line(const TrainingOptions& o) {
       fmt::format("Ranks: {} by {}, over {}, {} threads per rank; {} micro-batches of {}, {} per rank\n",
                   e.ranks, e.launcher, Device::parse(o.device).is_cpu() ? "Gloo" : "NCCL and Gloo",
                   num_threads(), o.trainer.accumulate, o.batch, o.trainer.accumulate / e.ranks);
+  const int cpus = int(std::thread::hardware_concurrency());  // 0: it is not known
+  if (cpus > 0 && e.local_ranks > cpus)
+    line += fmt::format("{} ranks take turns on this machine's {} CPUs\n", e.local_ranks, cpus);
   if (o.zero > 0)
     line += fmt::format("ZeRO stage {}: each rank has its part of {}\n", o.zero,
                         o.zero == 1   ? "the optimizer's state"

@@ -4,13 +4,20 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <new>
 #include <stdexcept>
 #include <system_error>
 
 #include "reprise/core/error.h"
 #include "reprise/core/memory.h"
+#include "reprise/io/file.h"
+#include "reprise/io/json.h"
+#include "reprise/tests/io/temp_folder.h"
 
 namespace reprise::apps {
 namespace {
@@ -30,6 +37,31 @@ Ended after(const Thrown& thrown) {
 TEST(RunProgram, GivesTheExitCodeOfItsBody) {
   EXPECT_EQ(run_program("prog", 0, nullptr, [] { return 0; }), 0);
   EXPECT_EQ(run_program("prog", 0, nullptr, [] { return 3; }), 3);
+}
+
+TEST(RunProgram, LeavesItsMessageForTorchrun) {
+  testing::TempFolder folder;
+  const std::string file = folder / "error.json";
+  setenv("TORCHELASTIC_ERROR_FILE", file.c_str(), 1);
+  EXPECT_EQ(run_program("prog", 0, nullptr, [] { return 3; }), 3);
+  EXPECT_FALSE(std::filesystem::exists(file)) << "no error";
+  after(Error("rank 1: \"why\""));
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  const std::string text = io::read_file(file);
+  std::map<std::string, std::string> left;
+  io::JsonReader json(text, file);
+  std::function<void()> read = [&] {
+    json.object([&](const std::string& key) {
+      if (json.peek() == io::JsonReader::Kind::object) return read();
+      left[key] = json.string();
+    });
+  };
+  read();
+  json.end();
+  EXPECT_EQ(left.at("message"), "rank 1: \"why\"");
+  EXPECT_NEAR(double(std::stoll(left.at("timestamp"))), double(std::time(nullptr)), 60);
+  EXPECT_EQ(text.find("{\"message\": {\"message\": \""), 0u) << text;
+  EXPECT_NE(text.find(", \"extraInfo\": {\"timestamp\": \""), std::string::npos) << text;
 }
 
 TEST(RunProgramDeathTest, NoMemoryWhereNothingMayBeThrownIsToldToo) {

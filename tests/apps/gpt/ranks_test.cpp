@@ -57,6 +57,13 @@ TEST_F(Ranks, WithoutAccumulateCutTheRowsOfAStep) {
   expect_same_checkpoints(folder / "cut", folder / "one");
 }
 
+TEST_F(Ranks, MoreThanCpusAreToldInTheHeader) {
+  const std::string out = testing::run(arguments("many", {"--ranks", "4"}, 1));
+  const unsigned cpus = std::thread::hardware_concurrency();
+  const std::string line = detail::join("4 ranks take turns on this machine's ", cpus, " CPUs\n");
+  EXPECT_EQ(out.find(line) != std::string::npos, cpus < 4) << out;
+}
+
 TEST_F(Ranks, AnotherNumberGoesOn) {
   train("whole", {});
   const std::string part = folder / "part";
