@@ -58,7 +58,8 @@ inline std::vector<std::unique_ptr<distributed::ProcessGroup>> make_groups_with_
   for (auto& transport : distributed::make_thread_transports(ranks)) {
     if (transport->rank() == broken_rank)
       transport = std::make_shared<BrokenTransport>(std::move(transport), which, k, act);
-    groups.push_back(distributed::ProcessGroup::over(std::move(transport)));
+    groups.push_back(
+        distributed::ProcessGroup::over(std::move(transport), {.timeout = std::chrono::seconds(20)}));
   }
   return groups;
 }

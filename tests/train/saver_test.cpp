@@ -1,5 +1,5 @@
 // Checkpoints that are written while training goes on: of the step that they are of, one at a time, and what is told of those
-// that fail; and where ranks save together, what is no save that failed.
+// that fail.
 // labels: concurrency
 #include "reprise/train/saver.h"
 
@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "reprise/io/file_calls.h"
-#include "reprise/tests/distributed/broken_transport.h"
 #include "reprise/tests/io/temp_folder.h"
 #include "reprise/tests/support/errors.h"
 
@@ -105,50 +104,6 @@ TEST(AsyncSaverThatGoes, FinishesWhatItWrites) {
     saver.try_to_save(checkpoint_of(7, weight));
   }
   EXPECT_EQ(saved_weight(folder.path()), std::vector<float>{4});
-}
-
-// What each of two ranks ends with that save together, of which rank 1 has no memory in its k-th exchange: a rank goes on
-// only where the other one does.
-std::vector<std::string> ends_of_saves(int k, bool is_async) {
-  TempFolder folder;
-  auto groups =
-      testing::make_groups_with_broken(2, 1, testing::Broken::exchange, k, [] { throw std::bad_alloc(); });
-  std::vector<std::string> ends(2);
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      distributed::ProcessGroup& group = *groups[rank];
-      Checkpoint checkpoint = checkpoint_of(1, Tensor::from<float>({1, 2}, {2}));
-      checkpoint.rank = int(rank), checkpoint.ranks = 2;
-      try {
-        Saver saver({.run_folder = folder.path(), .is_async = is_async, .group = &group}, -1,
-                    [](const std::string&) {});
-        saver.try_to_save(checkpoint);
-        saver.settle();
-        checkpoint.step = 2;
-        saver.save_last(checkpoint);
-        group.barrier();
-      } catch (const distributed::DistributedError& error) {
-        ends[rank] = error.failure().message;
-      } catch (const OutOfMemory&) { ends[rank] = "no memory"; } catch (const std::bad_alloc&) {
-        ends[rank] = "no memory";
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return ends;
-}
-
-TEST(SaverOfRanks, ALackOfMemoryInItsVoteEndsTheRankAndIsTold) {
-  for (const bool is_async : {false, true}) {
-    int k = 0;
-    for (;; ++k) {
-      const std::vector<std::string> ends = ends_of_saves(k, is_async);
-      if (ends == std::vector<std::string>(2)) break;
-      EXPECT_EQ(ends[1], "no memory") << "exchange " << k;
-      EXPECT_TRUE(ends[0].starts_with("rank 1 failed in ")) << "exchange " << k << ": " << ends[0];
-    }
-    EXPECT_GT(k, 6) << is_async;
-  }
 }
 
 }  // namespace
