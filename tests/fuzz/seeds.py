@@ -72,6 +72,17 @@ seed("config", 'steps = 10\nlr = 1e-3\ndata = "a\\u00e4.txt"\n[model]\nlayers = 
 seed("manifest", '{\n "model.safetensors": [3, 909783072],\n "optimizer.safetensors": [0, 0]\n}\n', "{}",
      '{"../model.safetensors": [3, 1]}')
 
+def frame(kind, *fields):
+    """Of the hub: bytes behind the kind, the kind, and each field behind its own number of bytes."""
+    body = b"".join(struct.pack("<I", len(field)) + field for field in fields)
+    return struct.pack("<I", len(body)) + kind + body
+
+
+hello = [b"1", b"4", b"4711", b"n" * 16, b"p" * 32]
+seed("hub_frames", b"\xff" + frame(b"H", *hello) + frame(b"T") + frame(b"F", b"0", b"2", b"rank 2 died"),
+     b"\0" + frame(b"H", *hello[:3], b"", b"") + frame(b"P", b"x", b"y") + frame(b"B"),
+     b"\7" + frame(b"G", b"reprise", b"job", b"n" * 16) + frame(b"W", b"", b"127.0.0.1", b"") + frame(b"C")[:3])
+
 def golden(name):
     """{key: bytes} of tests/golden/NAME.safetensors."""
     file = (pathlib.Path(__file__).parent.parent / f"golden/{name}.safetensors").read_bytes()
