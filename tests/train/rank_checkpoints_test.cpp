@@ -7,101 +7,21 @@
 #include <cerrno>
 #include <thread>
 
-#include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/file.h"
 #include "reprise/io/file_calls.h"
 #include "reprise/io/folder.h"
-#include "reprise/tests/distributed/sharded/wide_net.h"
-#include "reprise/tests/io/temp_folder.h"
-#include "reprise/train/checkpoint.h"
-#include "reprise/train/trainer.h"
+#include "reprise/tests/train/rank_runs.h"
 
 namespace reprise::train {
 namespace {
 
 using distributed::ProcessGroup;
+using testing::expect_same_files;
+using testing::expect_well;
+using testing::folder_of;
+using testing::run;
+using testing::steps;
 using testing::TempFolder;
-
-constexpr int64_t steps = 8, micro_batches = 4;
-
-/// One start of a program on some ranks.
-struct Start {
-  int ranks = 1, stage = 0;
-  int64_t stop_after = 0;
-  int64_t save_every = 2;
-  std::function<void(ProcessGroup& group, Task& task)> change{};  ///< what is wrong with a rank
-  io::FileCalls* calls = nullptr;
-  int rank_of_calls = 0;
-  bool save_async = false;
-};
-
-void train_rank(ProcessGroup& group, const Start& start, const std::string& folder) {
-  manual_seed(3);
-  testing::WideNet net;
-  distributed::DataParallel parallel(net, group, {.bytes = 300000, .first_bytes = 1000});
-  distributed::ShardedAdamW optimizer(parallel, optim::decay_matrices(net, 1e-2, 0.1),
-                                      {.stage = start.stage, .adamw = {.moments = DType::u8, .seed = 5}});
-  optim::Ema ema(net, 0.9);
-  Task task{.model = net,
-            .optimizer = optimizer,
-            .ema = &ema,
-            .units_per_step = 1,
-            .loss = [&](int64_t step, int64_t g) { return net.loss(int(step), g); },
-            .validation_loss = [](bool) { return 1.0; }};
-  if (start.change) start.change(group, task);
-  std::optional<io::FileCallsScope> calls;
-  if (start.calls && group.rank() == start.rank_of_calls) calls.emplace(*start.calls);
-  train(task,
-        {.run_folder = folder,
-         .resume = true,
-         .schedule = {.lr = 1e-2, .steps = steps, .decay = optim::Decay::constant},
-         .accumulate = micro_batches,
-         .seed = 7,
-         .save_every = start.save_every,
-         .stop_after = start.stop_after,
-         .keep = 100,
-         .save_async = start.save_async,
-         .retry_seconds = 0.001},
-        parallel);
-}
-
-// What each rank threw.
-std::vector<std::string> run(const Start& start, const std::string& folder) {
-  auto groups = distributed::make_thread_groups(start.ranks);
-  std::vector<std::string> errors(size_t(start.ranks));
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < errors.size(); ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        train_rank(*groups[rank], start, folder);
-      } catch (const distributed::DistributedError& error) {
-        errors[rank] = std::string("told: ") + error.what();
-      } catch (const Error& error) {
-        errors[rank] = error.what();
-        groups[rank]->abort(error.what());
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
-
-void expect_well(const Start& start, const std::string& folder) {
-  for (const std::string& error : run(start, folder)) EXPECT_EQ(error, "") << start.ranks << " ranks";
-}
-
-std::string folder_of(const std::string& run_folder, int64_t step) {
-  return run_folder + "/checkpoints/step-0000000" + std::to_string(step);
-}
-
-// Of some ranks beside those of one process, which has all of the optimizer's state in one file.
-void expect_same_files(const std::string& got, const std::string& want, int64_t step) {
-  TempFolder whole;
-  consolidate_checkpoint(folder_of(got, step), whole / "checkpoint");
-  for (const char* name : {"model.safetensors", "optimizer.safetensors", "ema.safetensors", "manifest.json"})
-    EXPECT_TRUE(io::read_file(whole / "checkpoint/" + name) ==
-                io::read_file(folder_of(want, step) + "/" + name))
-        << name << " of step " << step;
-}
 
 TEST(ResumeElsewhere, OnOtherRanksAndStagesToTheByte) {
   TempFolder one, many;
@@ -259,7 +179,7 @@ TEST(ResumeElsewhere, OfAnotherStepIsAnErrorOnAllRanks) {
   for (size_t rank = 0; rank < 2; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        train_rank(*groups[rank], {}, rank == 0 ? folder.path() : folder.path() + "/none");
+        testing::train_rank(*groups[rank], {}, rank == 0 ? folder.path() : folder.path() + "/none");
       } catch (const Error& error) { errors[rank] = error.what(); }
     });
   for (std::thread& thread : threads) thread.join();

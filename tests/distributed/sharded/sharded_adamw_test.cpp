@@ -123,6 +123,20 @@ TEST(ShardedAdamW, RefusesWhatItCannotDo) {
   });
 }
 
+TEST(ShardedAdamW, OfAnotherStageOnAnotherRankIsADesync) {
+  for (const Ranks kind : testing::kinds_of_ranks())
+    for (const int stage : {0, 1, 2}) {
+      const auto told = run_ranks(kind, 2,
+                                  [&](ProcessGroup& group) {
+                                    const ShardedCase c = testing::sharded_cases().front();
+                                    return train(group, c, stage + group.rank(), kSmall);
+                                  },
+                                  {.timeout = std::chrono::seconds(20)});
+      for (const std::string& one : told)
+        EXPECT_TRUE(one.starts_with("mismatch: desync at call ")) << stage << ": " << one;
+    }
+}
+
 TEST(Shards, AreCutAtPiecesAndCoverEachElementOnce) {
   constexpr int64_t piece = kernels::kSquaresPiece;
   const std::vector<int64_t> numel = {5, 10 * piece + 3, 0, piece, 1};

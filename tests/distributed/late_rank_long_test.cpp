@@ -1,0 +1,82 @@
+// LateRank: who computes for long, or has little of the machine, is neither late nor silent.
+// labels: long
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <atomic>
+
+#include "reprise/distributed/data_parallel/data_parallel.h"
+#include "reprise/nn/optim/adamw.h"
+#include "reprise/nn/optim/groups.h"
+#include "reprise/tests/distributed/data_parallel/shared_net.h"
+#include "reprise/tests/distributed/ranks.h"
+#include "reprise/tests/support/child.h"
+
+namespace reprise::distributed {
+namespace {
+
+using testing::Ranks;
+using namespace std::chrono_literals;
+
+struct LateRank : ::testing::Test {
+  void SetUp() override {
+    if (!has_gloo() || !testing::children_have_threads)
+      GTEST_SKIP() << "needs Gloo, and children that start threads";
+  }
+};
+
+// One rank makes no call for ten times the peer timeout, and half the time in which it would be late.
+TEST_F(LateRank, ThatComputesIsWaitedFor) {
+  const auto wrong = testing::run_ranks(Ranks::gloo, 3,
+                                        [](ProcessGroup& group) -> std::string {
+                                          group.barrier();
+                                          const auto begin = Clock::now();
+                                          while (group.rank() == 1 && Clock::now() - begin < 30s) {}
+                                          group.barrier();
+                                          return Clock::now() - begin < 29s ? "it was not waited for" : "";
+                                        },
+                                        {.timeout = 60s});
+  EXPECT_EQ(wrong, std::vector<std::string>(3));
+}
+
+// Processes that compute beside the ranks, as long as they live.
+class Load {
+ public:
+  explicit Load(int processes) {
+    for (int i = 0; i < processes; ++i) {
+      children_.push_back(fork());
+      if (children_.back() != 0) continue;
+      alarm(2 * testing::child_seconds);
+      for (std::atomic<int> n{0};; ++n) {}
+    }
+  }
+  ~Load() {
+    for (const pid_t child : children_) kill(child, SIGKILL);
+    for (const pid_t child : children_) waitpid(child, nullptr, 0);
+  }
+  Load(const Load&) = delete;
+
+ private:
+  std::vector<pid_t> children_;
+};
+
+TEST_F(LateRank, OfALoadedMachineIsNone) {
+  std::fflush(nullptr);
+  const Load load(8);
+  const auto wrong = testing::run_ranks(Ranks::gloo, 2, [](ProcessGroup& group) -> std::string {
+    testing::SharedNet net;
+    DataParallel parallel(net, group);
+    optim::AdamW optimizer(optim::decay_matrices(net, 1e-3, 0.1));
+    for (int step = 0; step < 1000; ++step) {
+      optimizer.zero_grad();
+      for (int64_t g : parallel.share(2)) parallel.backward(net.loss(step, g, testing::Checkpoints::none), g);
+      optimizer.step();
+    }
+    return "";
+  });
+  EXPECT_EQ(wrong, std::vector<std::string>(2));
+}
+
+}  // namespace
+}  // namespace reprise::distributed
