@@ -28,6 +28,7 @@ constexpr Status ok = CUBLAS_STATUS_SUCCESS, invalid = CUBLAS_STATUS_INVALID_VAL
                  unsupported = CUBLAS_STATUS_NOT_SUPPORTED;
 
 std::atomic<int64_t> calls{0};
+thread_local CublasLtRecord* record = nullptr;
 
 CublasLtModel model_from_environment() {
   const char* text = std::getenv("REPRISE_EMULATOR_CUBLASLT");
@@ -313,6 +314,7 @@ Status matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alph
     return invalid;
   if (const Status status = check_pointers(p, at, algorithm, at.beta); status != ok) return status;
   ++calls;
+  if (record) record->calls.push_back({p.a.leading, p.b.leading, p.d.leading});
   cuda::emulated::enqueue(stream, [p, at, pieces = algorithm.pieces] { run_product(p, at, int(pieces)); });
   return ok;
 }
@@ -338,6 +340,9 @@ CublasLtModel cublaslt_model() {
 }
 
 int64_t cublaslt_calls() { return calls; }
+
+CublasLtRecord::CublasLtRecord() { record = this; }
+CublasLtRecord::~CublasLtRecord() { record = nullptr; }
 
 }  // namespace emulated
 

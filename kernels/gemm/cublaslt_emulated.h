@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace reprise::kernels::emulated {
 
@@ -19,5 +20,18 @@ CublasLtModel cublaslt_model();
 
 /// Calls of cublasLtMatmul that have been enqueued.
 int64_t cublaslt_calls();
+
+/// Elements from one column to the next in the matrices of a call, in the library's words.
+struct CublasLtLeadings {
+  int64_t a, b, d;
+};
+/// While it lives, keeps those of the calls that this thread enqueues.
+class CublasLtRecord {
+ public:
+  CublasLtRecord();
+  ~CublasLtRecord();
+  CublasLtRecord(const CublasLtRecord&) = delete;
+  std::vector<CublasLtLeadings> calls;
+};
 
 }  // namespace reprise::kernels::emulated

@@ -5,6 +5,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/padded_rows.h"
 #include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/elementwise.h"
@@ -33,23 +34,24 @@ KernelEpilogue::KernelEpilogue(const Tensor& bias, const LinearEpilogue& options
   views.row_scale = optional_view(row_scale_);
 }
 
-Tensor product_in(DType out, DType factors, const Shape& shape, Device device,
-                  const std::function<void(const Tensor& c)>& run) {
-  NoGrad guard;
+DType product_dtype(DType out, DType factors) {
   const bool writes = out == factors || (is_half(factors) && out == DType::f32);
-  Tensor c = Tensor::empty(shape, writes ? out : DType::f32, device);
-  run(c);
-  return converted(c, out);
+  return writes ? out : DType::f32;
 }
 
 Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue,
                       std::optional<DType> out) {
+  NoGrad guard;
   const DType widest = epilogue.residual ? promote(x.dtype(), epilogue.residual.dtype) : x.dtype();
-  return product_in(
-      out.value_or(widest), x.dtype(), {x.size(0), weight.size(0)}, x.device(), [&](const Tensor& y) {
-        kernels::gemm(current_stream(x.device()),
-                      {.a = x, .b = transpose(weight.view(), 0, 1), .c = y, .epilogue = epilogue});
-      });
+  const DType dtype = out.value_or(widest);
+  const Stream& stream = current_stream(x.device());
+  const Shape shape{x.size(0), weight.size(0)};
+  const Tensor product = empty_padded(shape, product_dtype(dtype, x.dtype()), x.device());
+  kernels::gemm(stream, {.a = x, .b = transpose(weight.view(), 0, 1), .c = product, .epilogue = epilogue});
+  if (product.dtype() == dtype) return product;
+  const Tensor y = empty_padded(shape, dtype, x.device());
+  kernels::copy(stream, product, y);
+  return y;
 }
 
 Tensor product_gradient(const Tensor& dy, const Tensor& row_scale, DType dtype) {

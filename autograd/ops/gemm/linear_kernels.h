@@ -23,13 +23,12 @@ struct KernelEpilogue {
   Tensor bias_, residual_, scale_, row_scale_;
 };
 
-/// A product's sums and all that follows them, rounded once to `out`. `run` makes it in the dtype of the tensor that it is
-/// given: where kernels cannot write `out` behind factors in `factors`, in f32, which is converted.
-Tensor product_in(DType out, DType factors, const Shape& shape, Device device,
-                  const std::function<void(const Tensor& c)>& run);
+/// The dtype in which kernels write a product that is wanted in `out`: where they cannot write that behind factors in
+/// `factors`, f32, which is to be `converted`.
+DType product_dtype(DType out, DType factors);
 
 /// residual + row_scale * scale * activation(x W^T + bias) -> (rows, out), in the dtype `out`: none is the wider of those
-/// of x and the residual. pre_activation (rows, out) is optional.
+/// of x and the residual. pre_activation (rows, out) is optional. The rows are apart as `padded_shape` says.
 Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epilogue& epilogue,
                       std::optional<DType> out = {});
 

@@ -39,13 +39,13 @@ struct Matmul : autograd::Function<Matmul> {
     shape_b = b.shape();
     Shape batch = broadcast_shapes(batch_of(a), batch_of(b), name);
     const Shape shape_c = with_matrix(batch, a.size(-2), b.size(-1));
-    return autograd::product_in(
-        out.value_or(a.dtype()), a.dtype(), shape_c, a.device(), [&](const Tensor& c) {
-          kernels::gemm(current_stream(a.device()),
-                        {.a = expand(a.view(), with_matrix(batch, a.size(-2), a.size(-1))),
-                         .b = expand(b.view(), with_matrix(batch, b.size(-2), b.size(-1))),
-                         .c = c});
-        });
+    const DType dtype = out.value_or(a.dtype());
+    const Tensor c = Tensor::empty(shape_c, autograd::product_dtype(dtype, a.dtype()), a.device());
+    kernels::gemm(current_stream(a.device()),
+                  {.a = expand(a.view(), with_matrix(batch, a.size(-2), a.size(-1))),
+                   .b = expand(b.view(), with_matrix(batch, b.size(-2), b.size(-1))),
+                   .c = c});
+    return autograd::converted(c, dtype);
   }
 
   TensorList backward(const TensorList& dy) {

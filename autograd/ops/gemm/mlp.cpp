@@ -3,6 +3,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/gemm/linear_kernels.h"
+#include "reprise/autograd/ops/padded_rows.h"
 #include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
@@ -35,9 +36,9 @@ struct Mlp : Function<Mlp> {
     if (!results_wanted()) {
       first.views.stops_before_activation = true;
       save(x, weight1, bias1, weight2, bias2, linear_forward(rows, weight1, first.views), scale, row_scale);
-      Shape shape = with_width(x, weight2.size(0));
+      const Shape shape = with_width(x, weight2.size(0));
       const DType widest = residual.defined() ? promote(x.dtype(), residual.dtype()) : x.dtype();
-      return Tensor::hollow({nullptr, shape, contiguous_strides(shape), out.value_or(widest), x.device()});
+      return hollow_padded(shape, out.value_or(widest), x.device());
     }
     if (recording()) {
       pre = Tensor::empty({rows.size(0), weight1.size(0)}, x.dtype(), x.device());

@@ -9,6 +9,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/padded_rows.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
@@ -72,7 +73,7 @@ struct CrossEntropy : Function<CrossEntropy> {
     given_away_ = given_away.logits;
     if (recording() && keeps_logits_) log_sums = Tensor::empty({rows}, DType::f64, logits.device());
     if (recording() && !keeps_logits_)
-      dlogits = given_away.logits ? flat.alias(flat.view()) : empty_like(flat);
+      dlogits = given_away.logits ? flat.alias(flat.view()) : empty_beside(flat);
     kernels::cross_entropy(current_stream(logits.device()),
                            {.logits = flat,
                             .targets = labels,
@@ -92,23 +93,17 @@ struct CrossEntropy : Function<CrossEntropy> {
     if (keeps_logits_)
       return {grad_mode_enabled() ? of_composite(saved(0), dy[0]) : of_logits(dy[0]), Tensor()};
     if (grad_mode_enabled()) return {differentiable(dy[0]), Tensor()};
-    Tensor dlogits = saved(0);  // (rows, V)
-    bool none = options_.reduction == Reduction::none;
-    bool unit = !none && dy[0].device().type == DeviceType::cpu &&
-                dy[0].item() == 1;  // the usual case: no pass needed
-    if (none) dlogits = dlogits * reshape(dy[0], {dlogits.size(0), 1});
-    if (!none && !unit) dlogits = dlogits * dy[0];
-    return {raw_reshape(dlogits, logits_shape_), Tensor()};
+    return {raw_reshape(times_upstream(take_saved(0), dy[0]), logits_shape_), Tensor()};
   }
 
   // From the logits, in their memory where they were given away.
   Tensor of_logits(const Tensor& dy) {
     const Tensor labels = saved(1), scale = saved(2), log_sums = saved(3), factor = converted(dy, DType::f32);
     const Tensor logits = given_away_ ? take_saved(0) : saved(0);
-    const bool overwrites = logits.is_sole_owner() && logits.is_contiguous();
-    const Tensor dlogits = overwrites ? logits.alias(logits.view()) : empty_like(logits);
+    const bool overwrites = logits.is_sole_owner() && lies_as_beside(logits);
     const Shape rows{labels.size(0), logits.size(-1)};
     const Tensor flat = reshape(unit_stride(logits), rows);
+    const Tensor dlogits = overwrites ? flat.alias(flat.view()) : empty_beside(flat);
     const bool none = options_.reduction == Reduction::none;
     kernels::cross_entropy_backward(
         current_stream(logits.device()),
@@ -118,8 +113,8 @@ struct CrossEntropy : Function<CrossEntropy> {
          .log_sums = log_sums,
          .dy = none ? reshape(factor, {rows[0]}).view() : expand(factor.view(), {rows[0]}),
          .scale = optional_view(scale),
-         .dlogits = raw_reshape(dlogits, rows).view()});
-    return dlogits;
+         .dlogits = dlogits});
+    return raw_reshape(dlogits, logits_shape_);
   }
 
   // Note [Cross-entropy twice]
@@ -172,7 +167,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   Tensor given = std::move(logits);
   bool overwrites =
-      given.defined() && given.is_sole_owner() && given.is_contiguous() && !SavedTensorHooks::active();
+      given.defined() && given.is_sole_owner() && lies_as_beside(given) && !SavedTensorHooks::active();
   return apply(given, targets, options, {overwrites});
 }
 

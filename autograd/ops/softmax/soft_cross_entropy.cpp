@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "reprise/autograd/function.h"
+#include "reprise/autograd/ops/padded_rows.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/softmax/scale_rows.h"
 #include "reprise/kernels/softmax/soft_cross_entropy.h"
 
 namespace reprise::autograd {
@@ -36,7 +38,7 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
     Tensor flat = reshape(unit_stride(logits), rows), dlogits;
     Tensor probabilities = unit_stride(reshape(cast(targets, statistics_dtype(logits)), rows));
     Tensor losses = Tensor::empty({rows[0]}, statistics_dtype(logits), logits.device());
-    if (recording()) dlogits = given_away.logits ? flat.alias(flat.view()) : empty_like(flat);
+    if (recording()) dlogits = given_away.logits ? flat.alias(flat.view()) : empty_beside(flat);
     kernels::soft_cross_entropy(current_stream(logits.device()), {.logits = flat,
                                                                   .targets = probabilities,
                                                                   .label_smoothing = options.label_smoothing,
@@ -51,13 +53,7 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
 
   TensorList backward(const TensorList& dy) {
     if (grad_mode_enabled()) return {differentiable(dy[0]), Tensor()};
-    Tensor dlogits = saved(0);  // (rows, V)
-    const bool none = options_.reduction == Reduction::none;
-    const bool unit =
-        !none && dy[0].device().is_cpu() && dy[0].item() == 1;  // the usual case: no pass needed
-    if (!unit)
-      dlogits = converted(dlogits * (none ? reshape(dy[0], {dlogits.size(0), 1}) : dy[0]), dlogits.dtype());
-    return {raw_reshape(dlogits, shape_), Tensor()};
+    return {raw_reshape(times_upstream(take_saved(0), dy[0]), shape_), Tensor()};
   }
 
   // Note [Cross-entropy twice] in cross_entropy.cpp: d / scale + q is softmax times the sum of q, and the factor of a
@@ -84,6 +80,18 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
                           const GivenAway& given_away) {
   return SoftCrossEntropy::apply(logits, targets, options, given_away);
+}
+
+Tensor times_upstream(const Tensor& dlogits, const Tensor& dy) {
+  // On the CPU the usual case needs no copy of what a retained graph keeps, either.
+  if (dy.device().is_cpu() && dy.numel() == 1 && dy.item() == 1) return dlogits;
+  const Shape rows{dlogits.size(0)};
+  const Tensor factors = converted(dy, statistics_dtype(dlogits));
+  const Tensor result = dlogits.is_sole_owner() ? dlogits : empty_beside(dlogits);
+  kernels::scale_rows(current_stream(dlogits.device()), dlogits,
+                      factors.rank() == 0 ? expand(factors.view(), rows) : reshape(factors, rows).view(),
+                      result);
+  return result;
 }
 
 Tensor soft_distribution(const Tensor& targets, const CrossEntropyOptions& options, DType dtype) {

@@ -14,6 +14,10 @@ struct GivenAway {
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
                           const GivenAway& given_away);
 
+/// The gradient of the logits (rows, V), made in forward, times that of the loss: a number, or one for each row, in any
+/// shape. In the memory of `dlogits` if nothing else holds that.
+Tensor times_upstream(const Tensor& dlogits, const Tensor& dy);
+
 /// The distribution that the loss compares with, in `dtype`.
 Tensor soft_distribution(const Tensor& targets, const CrossEntropyOptions& options, DType dtype);
 

@@ -1,5 +1,7 @@
 // Cross-entropy, against log-softmax and the target distribution.
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
@@ -132,6 +134,57 @@ TEST(CrossEntropy, OfHalfLogitsKeepsThemAndEightBytesPerRow) {
     again.backward();
     EXPECT_TRUE(testing::same_bits(x.grad(), first)) << "a graph that was retained lost its logits";
   }
+}
+
+TEST(CrossEntropy, MultipliesTheGradientByThatOfTheLossWhereItLies) {
+  const size_t slack = 4096;
+  for (DType dtype : {DType::f32, DType::f64})
+    for (Reduction reduction : {Reduction::mean, Reduction::none}) {
+      Tensor x = ones({64, 512}, dtype, testing::test_device()).set_requires_grad();
+      Tensor targets = Tensor::zeros({64}, DType::i64, x.device());
+      auto loss = [&] { return sum(cross_entropy(x + 1.0, targets, {.reduction = reduction})) * 3.0; };
+      auto gradient = [&](const Tensor& of, bool retains) {
+        x.set_grad({});
+        of.backward({}, retains);
+        return x.grad();
+      };
+      Tensor once = loss();
+      EXPECT_LT(bytes_taken([&] { return gradient(once, false); }), slack);
+      const Tensor want = x.grad().clone();
+      Tensor twice = loss();
+      const Tensor first = gradient(twice, true).clone();
+      EXPECT_TRUE(testing::same_bits(first, want));
+      EXPECT_TRUE(testing::same_bits(gradient(twice, false), want)) << "a graph that was retained was scaled";
+      const double each = 3.0 / 512 / (reduction == Reduction::mean ? 64 : 1);
+      EXPECT_NEAR(want.to_vector<double>()[1], each, 1e-6 * each);
+    }
+}
+
+TEST(CrossEntropy, OfAViewHasTheBitsThatItHasWhereTheViewIsHeld) {
+  Generator generator(5);
+  const Tensor numbers = randn({6, 7}, DType::f64, testing::test_device(), &generator);
+  const Tensor targets = targets_of({3, 0, -100, 6}).to(numbers.device());
+  const std::pair<const char*, std::function<Tensor(const Tensor&)>> cases[] = {
+      {"every other column", [](const Tensor& x) { return slice(x, 1, 0, 7, 2).slice(0, 0, 4); }},
+      {"a part of each row", [](const Tensor& x) { return slice(x, 1, 0, 7).slice(0, 1, 5); }},
+      {"all but the last column", [](const Tensor& x) { return slice(x, 1, 0, 7 - 1).slice(0, 0, 4); }},
+      {"one row, four times",
+       [](const Tensor& x) {
+         return expand(slice(x, 0, 2, 3), {4, 7});
+       }},
+      {"columns for rows", [](const Tensor& x) { return transpose(slice(x, 1, 0, 4), 0, 1); }}};
+  for (const auto& [name, view] : cases)
+    for (DType dtype : {DType::f64, DType::bf16}) {
+      auto gradient = [&, &view = view](bool given) {
+        Tensor x = numbers.to(dtype).clone().set_requires_grad();
+        Tensor logits = view(x * 2.0);
+        const Tensor labels = minimum(targets, full({}, double(logits.size(-1) - 1), DType::i64, x.device()));
+        Tensor kept = given ? Tensor() : logits;
+        cross_entropy(std::move(logits), labels).backward();
+        return x.grad();
+      };
+      EXPECT_TRUE(testing::same_bits(gradient(true), gradient(false))) << name << ", " << dtype;
+    }
 }
 
 TEST(CrossEntropy, OfHalfLogitsGoesBackFromBothFormsAlike) {
