@@ -15,6 +15,8 @@
 
 namespace reprise::autograd {
 
+/// What an operation is given beside tensors, as two hashes: equal arguments have equal ones. A checkpoint compares those of
+/// its two runs.
 struct Attributes {
   uint64_t values = 0;  ///< of numbers, flags, enums, sizes and texts
   uint64_t draws = 0;   ///< of positions in streams of random numbers
@@ -25,7 +27,10 @@ struct Attributes {
 /// Of what it does not know, pointers and tensors say, it takes nothing.
 class AttributeHash {
  public:
-  explicit AttributeHash(Attributes& sum) : sum_(sum) {}
+  explicit AttributeHash(Attributes& sum) : sum_(sum) {}  ///< adds to `sum`, which outlives it
+  /// @{
+  /// Adds x: a number, flag, enum, size, text, position of a generator, or a struct with a `for_each_attribute`; of an
+  /// optional whether it has a value, and that; of a list its length and what is in it.
   template <class T>
   void operator()(const T& x) const {
     if constexpr (std::is_floating_point_v<T>)
@@ -51,6 +56,7 @@ class AttributeHash {
   void operator()(const std::vector<T>& list) const {
     add_all(list);
   }
+  /// @}
 
  private:
   void add(uint64_t value) const { sum_.values = mix(sum_.values, value); }
@@ -63,6 +69,7 @@ class AttributeHash {
   Attributes& sum_;
 };
 
+/// Those of a call with these arguments, in their order.
 template <class... Args>
 Attributes attributes_of(const Args&... args) {
   Attributes sum;

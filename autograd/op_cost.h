@@ -15,34 +15,37 @@ namespace reprise::autograd {
 
 /// The shapes of an operation's tensor arguments, rank 0 for an absent one, and of its results.
 struct OpShapes {
-  const std::vector<Shape>& inputs;
-  const std::vector<Shape>& results;
+  const std::vector<Shape>& inputs;   ///< in the order of the arguments
+  const std::vector<Shape>& results;  ///< in their order
 };
 
+/// What an operation says about the work behind its results.
 struct OpCost {
+  /// The kind of work.
   enum class Kind : uint8_t {
     unknown,    ///< the operation does not say
     moves,      ///< copies or views its arguments
     pointwise,  ///< some ten operations per number of the result: activations, norms, dropout
     reduction,  ///< a small result of many numbers
     product,    ///< a matrix product or a convolution
-    attention,
+    attention,  ///< both products of attention, and the softmax between them
   };
   /// Each number of the result is a sum of `length` products; the result has `channels` numbers per token.
   struct Sums {
-    int64_t length, channels;
+    int64_t length;    ///< products per number
+    int64_t channels;  ///< numbers per token
   };
 
-  Kind kind = Kind::unknown;
+  Kind kind = Kind::unknown;  ///< of the work
   /// The sums behind the result of attention, or of a product that adds a residual.
   Sums (*sums)(const OpShapes& shapes) = nullptr;
   /// The tensor argument that a product adds to its result, if it is given; none: -1.
   int residual = -1;
 
-  static constexpr OpCost moves() { return {.kind = Kind::moves}; }
-  static constexpr OpCost pointwise() { return {.kind = Kind::pointwise}; }
-  static constexpr OpCost reduction() { return {.kind = Kind::reduction}; }
-  static constexpr OpCost product() { return {.kind = Kind::product}; }
+  static constexpr OpCost moves() { return {.kind = Kind::moves}; }          ///< of that kind
+  static constexpr OpCost pointwise() { return {.kind = Kind::pointwise}; }  ///< of that kind
+  static constexpr OpCost reduction() { return {.kind = Kind::reduction}; }  ///< of that kind
+  static constexpr OpCost product() { return {.kind = Kind::product}; }      ///< of that kind, nothing added
 };
 
 }  // namespace reprise::autograd

@@ -14,10 +14,10 @@ namespace reprise::autograd {
 
 /// What is asked of an operation.
 struct OpCall {
-  const char* name;  ///< lives as long as the program
-  const TensorList& inputs;
-  Attributes attributes{};
-  OpCost cost{};
+  const char* name;          ///< lives as long as the program
+  const TensorList& inputs;  ///< its tensor arguments; undefined: an absent one
+  Attributes attributes{};   ///< its other arguments
+  OpCost cost{};             ///< as the operation declares it
   bool replaceable = false;  ///< interceptors are asked for its results next
 };
 
@@ -32,6 +32,7 @@ class OpObserver {
 
   /// An operation is called: before anything else.
   virtual void op_begins(const OpCall&) {}
+  /// An operation gave `outputs`: after its forward, just before it saves tensors for backward.
   virtual void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) = 0;
   /// A factory made `y`, of no tensors: `call` has none.
   virtual void made(const OpCall&, const Tensor&) {}
@@ -49,6 +50,7 @@ class OpObserver {
   /// A backward pass is about to run.
   virtual void backward_begins() {}
 
+  /// @{
   /// Tells all observers of this thread.
   static void notify_begin(const OpCall& call);
   static void notify(const char* op_name, const TensorList& inputs, const TensorList& outputs);
@@ -58,6 +60,7 @@ class OpObserver {
   static void notify_detached(const Tensor& x);
   static void notify_data(const Tensor& x);
   static void notify_backward();
+  /// @}
   static bool any();  ///< whether there are any on this thread
   /// Whether all of them let x's memory be written.
   static bool all_let_overwrite(const Tensor& x);
@@ -73,8 +76,9 @@ class OpObserver {
 /// While it lives, operations that run on this thread are parts of another one.
 class InsideOp {
  public:
+  /// What they are parts of; a region is one of recompute.
   enum class Of : uint8_t { operation, region };
-  explicit InsideOp(Of what = Of::operation);
+  explicit InsideOp(Of what = Of::operation);  ///< of what
   ~InsideOp();
   InsideOp(const InsideOp&) = delete;
   static int depth();            ///< how many live on this thread

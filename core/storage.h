@@ -16,20 +16,23 @@ inline thread_local bool storages_are_for_inference = false;
 inline std::atomic<int> captures_in_progress{0};
 }  // namespace detail
 
+/// Memory that a tensor shares with its views. Tensor::storage gives it to operations and the engine, and it may change.
 class Storage {
  public:
+  /// Takes it from the device's allocator, not initialised, for the thread's MemoryCategory. OutOfMemory if there is none.
   Storage(size_t bytes, Device device)
       : device_(device), block_(allocator(device).allocate(bytes, current_memory_category())) {}
   ~Storage() { allocator(device_).release(block_); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  void* data() const { return block_.data; }
-  size_t bytes() const { return block_.bytes; }
-  Device device() const { return device_; }
-  MemoryCategory category() const { return block_.category; }
+  void* data() const { return block_.data; }                   ///< the first byte; null if there is none
+  size_t bytes() const { return block_.bytes; }                ///< as asked for
+  Device device() const { return device_; }                    ///< where it is
+  MemoryCategory category() const { return block_.category; }  ///< that it is accounted to
   /// The stream it was made on: once released, its memory is used again by later work there.
   Stream stream() const { return Stream(device_, reinterpret_cast<void*>(block_.stream)); }
+  /// Accounts it to another category from now on.
   void set_category(MemoryCategory category) { allocator(device_).move_to_category(block_, category); }
   /// Work on `stream` uses this memory, beside the stream it was made on: see Allocator.
   void record_stream(const Stream& stream) const { allocator(device_).record_stream(block_, stream); }
@@ -37,8 +40,9 @@ class Storage {
   bool is_for_inference() const { return is_for_inference_; }
   /// No other storage has or had it; one that was made later has a larger one.
   uint64_t id() const { return id_; }
-  static uint64_t last_id() { return made_.load(std::memory_order_relaxed); }
-  uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  static uint64_t last_id() { return made_.load(std::memory_order_relaxed); }    ///< of the one made last
+  uint64_t version() const { return version_.load(std::memory_order_relaxed); }  ///< counts in-place writes
+  /// Its data was written in place, or is about to be.
   void bump_version() {
     version_.fetch_add(1, std::memory_order_relaxed);
     note_capture();
@@ -61,8 +65,11 @@ class Storage {
     superseded_by_.store(op, std::memory_order_relaxed);
     times_superseded_.fetch_add(1, std::memory_order_relaxed);
   }
+  /// @{
+  /// How often that happened, and the `op` of the last time, null if there was none.
   uint32_t times_superseded() const { return times_superseded_.load(std::memory_order_relaxed); }
   const char* superseded_by() const { return superseded_by_.load(std::memory_order_relaxed); }
+  /// @}
   /// It was written while a graph was captured: launches may change it, and its version does not tell.
   bool may_be_written_by_graphs() const { return written_in_capture_.load(std::memory_order_relaxed); }
 

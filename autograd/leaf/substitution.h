@@ -27,6 +27,7 @@ class Substitution {
   /// write into its memory would.
   enum class InPlace : uint8_t { reaches_given, ends_here };
 
+  /// From now on, on this thread.
   Substitution(const Substitutes& substitutes, InPlace in_place);
   ~Substitution();
   Substitution(const Substitution&) = delete;

@@ -25,13 +25,16 @@ namespace reprise::recompute {
 template <class Each>
 class TensorVisitor {
  public:
+  /// `path` is that of the value; `each` outlives this.
   explicit TensorVisitor(Each& each, std::string path = {}) : each_(each), path_(std::move(path)) {}
 
+  /// For a struct's for_each_tensor: goes on with its member `value`, which paths call `name`.
   template <class T>
   void operator()(T& value, const std::string& name) const {
     TensorVisitor(each_, path_.empty() ? name : path_ + "." + name).visit(value);
   }
 
+  /// Goes through `value`. It does not compile for a struct that does not say what is in it.
   template <class T>
   void visit(T& value) const {
     if constexpr (std::is_same_v<T, Tensor>) {

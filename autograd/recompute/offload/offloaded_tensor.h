@@ -15,7 +15,7 @@ class OffloadedTensor {
 
   /// Begins to bring the tensor back. Cheap to ask for again.
   void prefetch();
-  void forget_prefetch();
+  void forget_prefetch();  ///< takes a prefetch back
   /// The tensor with its bits, shape and strides, outside of any graph; ready on the current stream. May be
   /// called again. Error naming it if it was changed in place since.
   Tensor fetch();

@@ -9,7 +9,8 @@ namespace reprise::recompute {
 /// One stage of a chain, as a rule one layer. Bytes are those of the allocator's blocks; profile_chain
 /// measures them.
 struct Stage {
-  double forward_seconds = 0, backward_seconds = 0;
+  double forward_seconds = 0;   ///< played plainly
+  double backward_seconds = 0;  ///< of its backward, without replays
   int64_t saved_bytes = 0;  ///< what the graph keeps when the stage is played plainly, save input and output
   int64_t boundary_bytes = 0;            ///< its output, and the gradient of it
   int64_t workspace_forward_bytes = 0;   ///< played plainly: its peak beyond input, output and saved_bytes
@@ -26,12 +27,12 @@ struct Stage {
 
 /// The stages that a plan is for, and what stands around them in a training step.
 struct Chain {
-  int64_t base_bytes = 0;  ///< held all the time: weights, optimizer state, data
-  Stage before{};          ///< makes the chain's input; always played plainly. Alone: its boundary_bytes
-  std::vector<Stage> stages{};
-  Stage after{};  ///< from the chain's output to the loss; always played plainly
+  int64_t base_bytes = 0;       ///< held all the time: weights, optimizer state, data
+  Stage before{};               ///< makes the chain's input; always played plainly. Alone: its boundary_bytes
+  std::vector<Stage> stages{};  ///< in their order
+  Stage after{};                ///< from the chain's output to the loss; always played plainly
 
-  int64_t size() const { return int64_t(stages.size()); }
+  int64_t size() const { return int64_t(stages.size()); }  ///< how many stages the plan is for
   /// The bytes between stage i - 1 and stage i.
   int64_t boundary_before(int64_t i) const {
     return i == 0 ? before.boundary_bytes : stages[size_t(i - 1)].boundary_bytes;
@@ -44,8 +45,8 @@ struct Chain {
 
 /// What one training step costs: forward and backward.
 struct PlanCost {
-  int64_t peak_bytes = 0;
-  double seconds = 0;
+  int64_t peak_bytes = 0;  ///< held at most, the chain's base_bytes among them
+  double seconds = 0;      ///< of the step
 };
 
 /// What a step costs when run_plan plays `plan`. Error if the plan does not fit the chain.

@@ -10,9 +10,11 @@
 
 namespace reprise::recompute {
 
+/// Which layers of a model are played again in backward. Programs call it RecomputeStrategy, and write it as text.
 struct Strategy {
+  /// The words that a text begins with; `automatic` is "auto".
   enum class Kind : uint8_t {
-    none,
+    none,       ///< no layer is a region: nothing is played again
     full,       ///< each layer is a region
     selective,  ///< each layer is, with the policy named `policy`
     every,      ///< each `count`-th layer is
@@ -23,11 +25,11 @@ struct Strategy {
                 ///< device
     automatic,  ///< what a planner finds for `memory_budget` or `memory_percent`
   };
-  Kind kind = Kind::none;
-  int64_t count = 0;
-  std::vector<int64_t> layers{};
-  std::string policy{};      ///< of policy.h: "save_attention"; empty: for selective, recompute_cheap
-  size_t memory_budget = 0;  ///< bytes; 0: none given
+  Kind kind = Kind::none;         ///< how the layers are chosen
+  int64_t count = 0;              ///< of every, keep and segments
+  std::vector<int64_t> layers{};  ///< of layers: their places in the chain, from 0
+  std::string policy{};           ///< of policy.h: "save_attention"; empty: for selective, recompute_cheap
+  size_t memory_budget = 0;       ///< bytes; 0: none given
   /// In place of bytes: so far from the least memory that a plan takes, 0, to what no recompute takes, 100.
   std::optional<double> memory_percent{};
 
@@ -49,6 +51,6 @@ CheckpointOptions options_of(const Strategy& strategy);
 }  // namespace reprise::recompute
 
 namespace reprise {
-using RecomputeStrategy = recompute::Strategy;
+using RecomputeStrategy = recompute::Strategy;  ///< what a model's `recompute` option takes
 using recompute::parse_strategy;
 }  // namespace reprise
