@@ -21,7 +21,7 @@ enum class Use : uint64_t {
   mask_places = 0x706c61636573,   ///< of a sample's blocks
   mask_cuts = 0x637574730000,     ///< patches that a sample's context loses
 };
-constexpr uint64_t seed_for(Use use, uint64_t seed) { return seed ^ uint64_t(use); }
+constexpr uint64_t seed_for(Use use, uint64_t seed) { return seed ^ uint64_t(use); }  ///< the use's own seed
 
 /// 64 random bits as an integer in [0, n), n > 0: their product's upper half, without the bias of a remainder.
 constexpr int64_t bits_below(uint64_t bits, int64_t n) {
@@ -32,17 +32,19 @@ constexpr int64_t bits_below(uint64_t bits, int64_t n) {
 /// Draws `first`, `first` + 1, ... of the sequence that (seed, offset) names, each a block of Philox.
 class Draws {
  public:
+  /// `count` of them; to take more is a Bug.
   Draws(uint64_t seed, uint64_t offset, uint64_t first, uint64_t count)
       : seed_(seed), offset_(offset), next_(first), end_(first + count) {}
 
+  /// 64 random bits.
   uint64_t bits() {
     const auto words = block();
     return uint64_t(words[1]) << 32 | words[0];
   }
-  double uniform() { return double(bits() >> 11) * 0x1p-53; }  ///< in [0, 1)
-  double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  int64_t below(int64_t n) { return bits_below(bits(), n); }  ///< in [0, n)
-  bool chance(double probability) { return uniform() < probability; }
+  double uniform() { return double(bits() >> 11) * 0x1p-53; }                         ///< in [0, 1)
+  double uniform(double low, double high) { return low + (high - low) * uniform(); }  ///< in [low, high)
+  int64_t below(int64_t n) { return bits_below(bits(), n); }                          ///< in [0, n)
+  bool chance(double probability) { return uniform() < probability; }                 ///< true so often
   double normal();                  ///< mean 0, deviation 1: Box and Muller 1958
   double gamma(double shape);       ///< scale 1, by Marsaglia and Tsang 2000; several draws
   double beta(double a, double b);  ///< from two gammas

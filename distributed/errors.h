@@ -8,6 +8,7 @@
 
 namespace reprise::distributed {
 
+/// What the rank at fault did, or what happened to it.
 enum class FailureKind : uint8_t {
   died,       ///< its connections closed without a goodbye
   silent,     ///< its heartbeat stopped
@@ -22,7 +23,7 @@ std::string_view name_of(FailureKind kind);  ///< "died", ...
 
 /// What went wrong on which rank, as one rank tells the others.
 struct Failure {
-  FailureKind kind = FailureKind::transport;
+  FailureKind kind = FailureKind::transport;  ///< what happened
   int rank = 0;         ///< of the first group, "world"; the rank at fault as far as is known
   std::string message;  ///< "rank 2 died: its connection closed without a goodbye"
 };
@@ -30,6 +31,7 @@ struct Failure {
 /// A failure, met in a call. The first one ends all groups of a rank: later calls throw it again at once.
 class DistributedError : public Error {
  public:
+  /// The call that met it.
   struct Call {
     std::string operation;  ///< "all_reduce"
     int64_t sequence = 0;   ///< of the group's calls, from 1
@@ -38,15 +40,15 @@ class DistributedError : public Error {
         tensor;  ///< the label of the call, such as "bucket 3 (h.2.mlp.c_fc.weight ...)"; may be empty
     std::string record{};  ///< the file with this rank's last calls; may be empty
   };
-  DistributedError(const Failure& failure, Call call, double seconds);
+  DistributedError(const Failure& failure, Call call, double seconds);  ///< `seconds` after the call began
 
-  FailureKind kind() const { return failure_.kind; }
-  int rank() const { return failure_.rank; }
-  const std::string& operation() const { return call_.operation; }
-  int64_t sequence() const { return call_.sequence; }
-  const std::string& group() const { return call_.group; }
-  const std::string& tensor() const { return call_.tensor; }
-  const Failure& failure() const { return failure_; }
+  FailureKind kind() const { return failure_.kind; }                ///< what happened
+  int rank() const { return failure_.rank; }                        ///< the one at fault, as a Failure has it
+  const std::string& operation() const { return call_.operation; }  ///< of the call that met it: "all_reduce"
+  int64_t sequence() const { return call_.sequence; }               ///< of that call
+  const std::string& group() const { return call_.group; }          ///< of that call: "world"
+  const std::string& tensor() const { return call_.tensor; }        ///< the label of that call; may be empty
+  const Failure& failure() const { return failure_; }               ///< as all ranks were told
 
   /// What a program that cannot go on exits with: 5 where ranks are late, silent or mismatched, so that it is not known which
   /// one is at fault; 4 where another rank failed and this one was well.
@@ -62,8 +64,9 @@ class DistributedError : public Error {
 /// Thrown by transports, which know no calls.
 class TransportError : public Error {
  public:
+  /// Its message is the failure's.
   explicit TransportError(Failure failure) : Error(failure.message), failure_(std::move(failure)) {}
-  const Failure& failure() const { return failure_; }
+  const Failure& failure() const { return failure_; }  ///< as given
 
  private:
   Failure failure_;

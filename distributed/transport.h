@@ -11,7 +11,7 @@
 
 namespace reprise::distributed {
 
-using Clock = std::chrono::steady_clock;
+using Clock = std::chrono::steady_clock;  ///< of deadlines
 
 /// A rank whose process is not heard for so long is `silent`, unless another time is said.
 inline constexpr std::chrono::milliseconds default_peer_timeout{3000};
@@ -23,15 +23,17 @@ using Note = std::array<char, 256>;
 /// from several threads. Each throws TransportError where the world has failed, or fails meanwhile.
 class Transport {
  public:
+  /// A message that goes out.
   struct Send {
-    int to = 0;
-    const void* data = nullptr;
-    size_t bytes = 0;
+    int to = 0;                  ///< the rank that gets it
+    const void* data = nullptr;  ///< its first byte; the caller's until the exchange is over
+    size_t bytes = 0;            ///< its size
   };
+  /// A message that comes in.
   struct Receive {
-    int from = 0;
-    void* data = nullptr;
-    size_t bytes = 0;
+    int from = 0;          ///< the rank that sends it
+    void* data = nullptr;  ///< where its first byte goes
+    size_t bytes = 0;      ///< its size, as the sender has it
   };
 
   virtual ~Transport() = default;
@@ -42,8 +44,8 @@ class Transport {
   virtual std::string interface() const { return "lo"; }
   /// Whether the other ranks do not exist: calls are for code within a NoCompute.
   virtual bool is_imagined() const { return false; }
-  virtual int rank() const = 0;
-  virtual int ranks() const = 0;
+  virtual int rank() const = 0;   ///< this one, in [0, ranks())
+  virtual int ranks() const = 0;  ///< of the world
 
   /// Starts to send a note, and returns at once.
   virtual void post(int to, uint64_t tag, const Note& note) = 0;

@@ -18,7 +18,8 @@ namespace reprise::distributed {
 
 /// The leaves begin ... begin + size - 1, summed. `size` is a power of two, `begin` a multiple of it.
 struct TreeNode {
-  int64_t begin = 0, size = 1;
+  int64_t begin = 0;  ///< its first leaf
+  int64_t size = 1;   ///< its leaves
   friend bool operator==(const TreeNode&, const TreeNode&) = default;
 };
 
@@ -30,7 +31,8 @@ std::vector<TreeNode> nodes_of(int64_t begin, int64_t end);
 
 /// The leaves of one rank: begin ... end - 1.
 struct LeafRange {
-  int64_t begin = 0, end = 0;
+  int64_t begin = 0;  ///< the first
+  int64_t end = 0;    ///< the one behind the last
 };
 
 /// Of `leaves` leaves in all. Error, with the nearest counts that fit, unless `ranks` divides `leaves`.

@@ -23,14 +23,16 @@ class File {
   File& operator=(File&& other) noexcept;
   ~File();
 
-  const std::string& path() const { return path_; }
-  uint64_t size() const;  ///< bytes
+  const std::string& path() const { return path_; }  ///< as given
+  uint64_t size() const;                             ///< bytes
 
   /// Reads exactly `bytes` at `offset`. Error if the file ends before.
   void read_at(uint64_t offset, void* data, size_t bytes) const;
+  /// @{
   /// Writes all of it, through interruptions and short writes.
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// @}
   /// Writes all of `text` at the end or, if that fails, cuts off again what a full disk took of it: a log
   /// stays whole, and can go on when there is room. For files that nothing else writes.
   void write_whole(std::string_view text);

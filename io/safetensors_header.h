@@ -22,26 +22,29 @@ inline constexpr size_t most_safetensors_metadata = 4096;
 
 /// A tensor's place in a file.
 struct SafetensorInfo {
-  std::string name;
-  DType dtype;
-  Shape shape;
-  uint64_t begin, end;  ///< bytes, from the start of the data
+  std::string name;  ///< as the header has it, decoded
+  DType dtype;       ///< of its elements
+  Shape shape;       ///< its sizes
+  uint64_t begin;    ///< its first byte, from the start of the data
+  uint64_t end;      ///< the byte behind its last
 };
 
+/// What a file says of its tensors, in the order of their data: `for (const SafetensorInfo& info : header)`.
 class SafetensorsHeader {
  public:
   /// `text` is the JSON, which starts at byte `base` of the file `path`; `data_bytes` follow it. Error with
   /// the path and the fact if anything breaks the format.
   SafetensorsHeader(std::string text, const std::string& path, size_t base, uint64_t data_bytes);
 
+  /// The entries of `__metadata__`; empty if there is none.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
-  SafetensorInfo operator[](size_t index) const;  ///< in the order of the data
+  size_t size() const { return entries_.size(); }  ///< how many tensors
+  bool empty() const { return entries_.empty(); }  ///< whether there are none
+  SafetensorInfo operator[](size_t index) const;   ///< in the order of the data
   class Iterator;
-  Iterator begin() const;
-  Iterator end() const;
-  std::optional<SafetensorInfo> find(std::string_view name) const;
+  Iterator begin() const;                                           ///< at the first tensor
+  Iterator end() const;                                             ///< behind the last
+  std::optional<SafetensorInfo> find(std::string_view name) const;  ///< nothing if there is none of that name
 
  private:
   struct Entry {
@@ -65,11 +68,12 @@ class SafetensorsHeader {
 /// Makes each SafetensorInfo as a loop gets to it.
 class SafetensorsHeader::Iterator {
  public:
-  using value_type = SafetensorInfo;
-  using difference_type = std::ptrdiff_t;
+  using value_type = SafetensorInfo;       ///< for the standard library
+  using difference_type = std::ptrdiff_t;  ///< for the standard library
+  /// At a tensor of `header`, which outlives it.
   Iterator(const SafetensorsHeader& header, size_t index) : header_(&header), index_(index) {}
-  SafetensorInfo operator*() const { return (*header_)[index_]; }
-  Iterator& operator++() { return ++index_, *this; }
+  SafetensorInfo operator*() const { return (*header_)[index_]; }  ///< the tensor that it is at
+  Iterator& operator++() { return ++index_, *this; }               ///< goes on to the next
   bool operator==(const Iterator& other) const { return index_ == other.index_; }
 
  private:

@@ -10,13 +10,16 @@ namespace reprise::data {
 
 /// What a PixelDataset is made of.
 struct Pixels {
-  int64_t height = 0, width = 0, channels = 1;
-  std::string images;  ///< u8 (N, height, width, channels)
-  std::string labels;  ///< u8 (N)
-  std::vector<std::string> class_names;
-  std::string name;  ///< of the file or folder, for messages
+  int64_t height = 0;                    ///< of each image, in pixels
+  int64_t width = 0;                     ///< of each image, in pixels
+  int64_t channels = 1;                  ///< 1: gray, 3: red, green, blue
+  std::string images;                    ///< u8 (N, height, width, channels)
+  std::string labels;                    ///< u8 (N)
+  std::vector<std::string> class_names;  ///< by label
+  std::string name;                      ///< of the file or folder, for messages
 };
 
+/// Images of one size, decoded and in memory: what cifar10, cifar100 and idx_dataset give. Thread-safe.
 class PixelDataset : public Dataset {
  public:
   /// Error if there are no images, if images and labels differ in number, if a label has no class.

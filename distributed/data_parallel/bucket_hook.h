@@ -10,7 +10,7 @@ namespace reprise::distributed {
 
 /// The gradients of some parameters, one after another.
 struct GradientBucket {
-  size_t index = 0;
+  size_t index = 0;     ///< in DataParallel::buckets
   std::string label{};  ///< names it in errors
   Tensor sums{};        ///< over this rank's micro-batches, (n); becomes the sum over all ranks
   /// Called by the thread that waits once the hook's work is done, and `sums` is to be the result after it; may be empty.

@@ -8,16 +8,17 @@
 
 namespace reprise::distributed {
 
+/// When a bucket is full. Both are positive.
 struct BucketOptions {
-  int64_t bytes = int64_t(25) << 20;
+  int64_t bytes = int64_t(25) << 20;       ///< of gradients, in their dtype
   int64_t first_bytes = int64_t(1) << 20;  ///< of the first one of each dtype: communication begins early
 };
 
 /// Gradients of one dtype, as places in the list of parameters; the one that is ready first comes first.
 struct Bucket {
-  DType dtype = DType::f32;
-  std::vector<size_t> parameters;
-  int64_t numel = 0;
+  DType dtype = DType::f32;        ///< of the gradients
+  std::vector<size_t> parameters;  ///< places in the list
+  int64_t numel = 0;               ///< elements of all of them
 };
 
 /// Each parameter is in one bucket, in reverse order of registration, which is about the order of backward (Li et al. 2020).

@@ -15,7 +15,7 @@ enum class SumOrder : uint8_t { tree, fast };
 /// the end. A micro-batch that does not use the parameter counts as zeros where another one of the step does.
 class PartialSums {
  public:
-  explicit PartialSums(SumOrder order = SumOrder::tree) : order_(order) {}
+  explicit PartialSums(SumOrder order = SumOrder::tree) : order_(order) {}  ///< of no micro-batch yet
 
   /// The gradient of the next micro-batch, `leaf`; undefined if it has none.
   void push(int64_t leaf, Tensor gradient);

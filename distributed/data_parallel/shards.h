@@ -15,17 +15,18 @@ namespace reprise::distributed {
 
 /// Some elements of a parameter, which begin at `offset` of their owner's part of a bucket.
 struct Shard {
-  size_t parameter = 0;
-  optim::ElementRange range;
-  int64_t offset = 0;
+  size_t parameter = 0;       ///< its place in the list
+  optim::ElementRange range;  ///< of its elements
+  int64_t offset = 0;         ///< in elements
 };
 
+/// What each rank owns of each bucket, as a pure function of buckets, sizes and ranks.
 class Shards {
  public:
   /// `numel`: of each parameter of the buckets, by place.
   Shards(const std::vector<Bucket>& buckets, const std::vector<int64_t>& numel, int ranks);
 
-  int ranks() const { return ranks_; }
+  int ranks() const { return ranks_; }  ///< that share
   /// Elements of each part of a bucket, with padding.
   int64_t part_numel(size_t bucket) const { return part_numel_[bucket]; }
   /// What a rank owns of a bucket, in its order; of each parameter at most one.

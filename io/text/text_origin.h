@@ -9,10 +9,11 @@ namespace reprise::io {
 
 /// A file, or another source, that a text was put together from.
 struct TextPart {
-  std::string name;
+  std::string name;  ///< its path, or what messages call it
   size_t begin = 0;  ///< of its first byte, in the whole text
 };
 
+/// Where a text at hand is from: the files of a whole, and its place in that. For messages.
 struct TextOrigin {
   std::span<const TextPart> parts{};  ///< in order; none if the source has no name
   size_t offset = 0;                  ///< of the text at hand in the whole
