@@ -20,14 +20,17 @@ namespace reprise::kernels {
 template <class Signature>
 class Kernel;
 
+/// One operation on views, with an implementation for each kind of device.
 template <class... Args>
 class Kernel<void(Args...)> {
  public:
-  using Function = void (*)(const Stream&, Args...);
+  using Function = void (*)(const Stream&, Args...);  ///< an implementation: starts the work on the stream
 
+  /// `name` is for messages, and lives as long as the program.
   constexpr Kernel(const char* name, Function cpu) : name_(name), cpu_(cpu) {}
   Kernel(const Kernel&) = delete;
 
+  /// Runs the implementation of the stream's device. Error if there is none, or if a view lies on another device.
   void operator()(const Stream& stream, Args... args) const {
     Function function = stream.device().type == DeviceType::cpu ? cpu_ : cuda_;
     check(function != nullptr, name_, ": no kernel for device ", stream.device());
@@ -50,6 +53,7 @@ class Kernel<void(Args...)> {
 /// Gives a kernel its CUDA implementation; one static object beside it in the `.cu` file.
 template <class Signature>
 struct OnCuda {
+  /// From now on `kernel` runs `function` on CUDA devices.
   OnCuda(Kernel<Signature>& kernel, typename Kernel<Signature>::Function function) {
     kernel.cuda_ = function;
   }

@@ -12,12 +12,14 @@
 
 namespace reprise::kernels {
 
+/// How windows lie on the images, and which channels meet. Programs call it `reprise::Conv2dOptions`.
 struct Conv2dOptions {
-  Size2 stride = 1;
-  Size2 padding = 0;
-  Size2 dilation = 1;
-  int64_t groups = 1;
+  Size2 stride = 1;    ///< pixels from one window to the next
+  Size2 padding = 0;   ///< zeros around the image, on each side
+  Size2 dilation = 1;  ///< pixels from one of the window's to the next; 1: they are neighbours
+  int64_t groups = 1;  ///< parts of the channels that are convolved apart; divides C and O
 };
+/// What recompute compares of a call: see autograd::AttributeHash.
 void for_each_attribute(const Conv2dOptions& options, const auto& visit) {
   visit(options.stride), visit(options.padding), visit(options.dilation), visit(options.groups);
 }
@@ -25,28 +27,35 @@ void for_each_attribute(const Conv2dOptions& options, const auto& visit) {
 /// The shape of y. Error if x (N, C, H, W) and weight do not fit, or no window does.
 Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options);
 
+/// What conv2d reads and writes.
 struct Conv2dArguments {
-  TensorView x, weight;
-  TensorView bias{};  ///< (O), optional
-  Conv2dOptions options{};
-  TensorView y;
+  TensorView x;             ///< (N, C, H, W)
+  TensorView weight;        ///< (O, C/G, P, Q)
+  TensorView bias{};        ///< (O), optional
+  Conv2dOptions options{};  ///< of the windows
+  TensorView y;             ///< (N, O, I, J): written
 };
+/// y = the convolution of x and weight, plus bias.
 extern Kernel<void(const Conv2dArguments& arguments)> conv2d;
 
-/// The gradient for x. That for the bias is the sum of dy over n, i and j.
+/// What conv2d_dx reads and writes.
 struct Conv2dDxArguments {
-  TensorView dy, weight;
-  Conv2dOptions options{};
-  TensorView dx;
+  TensorView dy;            ///< (N, O, I, J)
+  TensorView weight;        ///< (O, C/G, P, Q)
+  Conv2dOptions options{};  ///< as forward had them
+  TensorView dx;            ///< (N, C, H, W): written
 };
+/// The gradient for x. That for the bias is the sum of dy over n, i and j.
 extern Kernel<void(const Conv2dDxArguments& arguments)> conv2d_dx;
 
-/// The gradient for the weight.
+/// What conv2d_dweight reads and writes.
 struct Conv2dDweightArguments {
-  TensorView dy, x;
-  Conv2dOptions options{};
-  TensorView dweight;
+  TensorView dy;            ///< (N, O, I, J)
+  TensorView x;             ///< (N, C, H, W)
+  Conv2dOptions options{};  ///< as forward had them
+  TensorView dweight;       ///< (O, C/G, P, Q): written
 };
+/// The gradient for the weight.
 extern Kernel<void(const Conv2dDweightArguments& arguments)> conv2d_dweight;
 
 }  // namespace reprise::kernels

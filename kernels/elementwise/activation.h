@@ -5,9 +5,16 @@
 
 namespace reprise::kernels {
 
-enum class Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
+/// A function of each number, fused into what makes them. Programs call it `reprise::Activation`.
+enum class Activation : uint8_t {
+  none,       ///< x itself
+  relu,       ///< max(x, 0)
+  gelu,       ///< x Phi(x), Phi of the normal distribution, by erf (Hendrycks and Gimpel 2016)
+  gelu_tanh,  ///< its approximation by tanh: GPT-2's
+  silu,       ///< x / (1 + e^-x), also called swish
+};
 
-/// body.operator()<activation>(): one branch for all that the body works on.
+/// `body.operator()<activation>()`: one branch for all that the body works on.
 template <class Body>
 [[gnu::always_inline]] constexpr inline decltype(auto) with_activation(Activation activation, Body&& body) {
   switch (activation) {

@@ -10,16 +10,20 @@ namespace reprise::kernels {
 /// x (H, W, C) to y (h, w, C), both u8 of any strides; a crop of an image is a slice of its view.
 /// An axis whose `in` is 0 takes the views for the whole images; else they are parts of them.
 struct ResampleArguments {
-  TensorView x, y;
-  Filter filter = Filter::bilinear;
-  ResampleAxis vertical{}, horizontal{};
+  TensorView x;                      ///< read
+  TensorView y;                      ///< written
+  Filter filter = Filter::bilinear;  ///< of both axes
+  ResampleAxis vertical{};           ///< of the rows
+  ResampleAxis horizontal{};         ///< of the columns
 };
 
 /// Memory of a caller that resamples again and again: nothing is allocated once it saw the largest image.
 struct ResampleScratch {
-  AxisWeights vertical, horizontal;
-  std::vector<uint8_t> rows, columns;  ///< some rows of x; the same as columns, and what becomes of them
-  std::vector<uint8_t> between;        ///< the result of the first pass
+  AxisWeights vertical;          ///< of the second pass
+  AxisWeights horizontal;        ///< of the first pass
+  std::vector<uint8_t> rows;     ///< some rows of x
+  std::vector<uint8_t> columns;  ///< the same as columns, and what becomes of them
+  std::vector<uint8_t> between;  ///< the result of the first pass
 };
 
 /// Runs on the caller's thread alone: image workers call it. Error if shapes, dtypes or parts do not fit, or a

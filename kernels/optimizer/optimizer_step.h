@@ -16,12 +16,13 @@ struct DrawPlace {
 /// One parameter and its state; all contiguous, of one size. What is stored in 16 bits is computed in f32, as the rest is
 /// (f64 for f64 parameters). A parameter is f32 or f64, or bf16: then in two halves, or rounded at random (rounding.h).
 struct AdamWTensor {
-  TensorView parameter;
+  TensorView parameter;  ///< read and written
   TensorView
       gradient;  ///< f32, or of 16 bits: those that the parameter or its rounded copy has, where one has
-  TensorView first_moment, second_moment;  ///< f32; bf16, rounded at random; or u8, in blocks
-  double lr = 0;                           ///< of this tensor's group
-  double weight_decay = 0;
+  TensorView first_moment;   ///< f32; bf16, rounded at random; or u8, in blocks
+  TensorView second_moment;  ///< of the same dtype
+  double lr = 0;             ///< of this tensor's group
+  double weight_decay = 0;   ///< of this tensor's group; decoupled
   /// Optional: the new parameter, f32, is written here too, rounded to bf16 or f16. It is what a model computes with
   /// whose `parameter` is the master copy (Micikevicius et al. 2018, 3.1).
   TensorView rounded{};
@@ -32,8 +33,10 @@ struct AdamWTensor {
   /// f32, and the parameter is it rounded half up.
   TensorView remainder{};
   DrawPlace place{};  ///< its element is a multiple of 256
+  /// @{
   /// Of moments in u8, f32: the largest of each block of 256 elements. See Note [Blocks of 8-bit moments].
   TensorView first_largest{}, second_largest{};
+  /// @}
 };
 
 /// Numbers of a step that are read from the device's memory when the kernel runs, so that a captured graph
@@ -46,13 +49,16 @@ struct StepNumbers {
   TensorView skip{};            ///< i32: if it is not 0, nothing is updated (see norm_and_check)
 };
 
+/// The numbers of an update that all tensors share. What programs write is optim::AdamWOptions.
 struct AdamWOptions {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double beta1 = 0.9;         ///< share that the first moment keeps, in [0, 1)
+  double beta2 = 0.999;       ///< share that the second moment keeps, in [0, 1)
+  double eps = 1e-8;          ///< added to the root of the second moment
   int64_t step = 1;           ///< counts from 1
   double gradient_scale = 1;  ///< gradients are multiplied by this first (clipping, loss scale)
-  StepNumbers in_memory{};
-  uint64_t seed = 0;  ///< of the draws, see Note [Draws of an optimizer]
-  int64_t parameters = 1;
+  StepNumbers in_memory{};    ///< in place of these, where they are given
+  uint64_t seed = 0;          ///< of the draws, see Note [Draws of an optimizer]
+  int64_t parameters = 1;     ///< of the optimizer, those without a gradient too
 };
 
 /// AdamW (Loshchilov and Hutter 2019), decoupled weight decay:
@@ -61,22 +67,27 @@ struct AdamWOptions {
 /// The update takes m and v before they are rounded.
 extern Kernel<void(std::span<const AdamWTensor> tensors, const AdamWOptions& options)> adamw;
 
+/// One parameter and its velocity; all contiguous, of one size.
 struct SgdTensor {
-  TensorView parameter, gradient;
-  TensorView velocity;  ///< absent when momentum is 0
-  double lr = 0;
+  TensorView parameter;     ///< read and written
+  TensorView gradient;      ///< of the dtypes of an AdamWTensor's
+  TensorView velocity;      ///< absent when momentum is 0
+  double lr = 0;            ///< of this tensor's group
   double weight_decay = 0;  ///< coupled: added to the gradient
   TensorView rounded{};     ///< optional: as AdamW's
 };
 
+/// The numbers of an update that all tensors share. What programs write is optim::SgdOptions.
 struct SgdOptions {
-  double momentum = 0;
-  bool nesterov = false;
-  bool first_step = false;  ///< velocity starts as the gradient itself, as PyTorch does
-  double gradient_scale = 1;
-  StepNumbers in_memory{};  ///< its `step` is not used
+  double momentum = 0;        ///< share of the velocity that stays
+  bool nesterov = false;      ///< the update looks ahead by the momentum (Sutskever et al. 2013)
+  bool first_step = false;    ///< velocity starts as the gradient itself, as PyTorch does
+  double gradient_scale = 1;  ///< gradients are multiplied by this first
+  StepNumbers in_memory{};    ///< its `step` is not used
 };
 
+/// Stochastic gradient descent:
+///   g += weight_decay p;  v = momentum v + g;  p -= lr v, or with nesterov lr (g + momentum v)
 extern Kernel<void(std::span<const SgdTensor> tensors, const SgdOptions& options)> sgd;
 
 }  // namespace reprise::kernels

@@ -10,8 +10,9 @@ namespace reprise::kernels {
 
 /// A formula for a machine with a stack: push a source, or combine the last two.
 struct TreeStep {
-  enum class Kind : uint8_t { push, add } kind = Kind::push;
-  int node = 0;  ///< which source is pushed
+  /// What a step does.
+  enum class Kind : uint8_t { push, add } kind = Kind::push;  ///< what this one does
+  int node = 0;                                               ///< which source is pushed
   friend bool operator==(const TreeStep&, const TreeStep&) = default;
 };
 

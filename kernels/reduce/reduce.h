@@ -5,6 +5,7 @@
 
 namespace reprise::kernels {
 
+/// What a reduction makes of several numbers. What groups of ranks take is distributed::ReduceOp.
 enum class ReduceOp : uint8_t { sum, max, min };
 
 /// y = op over the dimensions in which y has size 1 and x has not. y has the rank of x.

@@ -10,8 +10,10 @@
 
 namespace reprise::nn {
 
+/// The model that tensors are of: a Vit, a Gpt, ...
 enum class Architecture : uint8_t { vit, gpt, resnet, unet, llama };
 
+/// Whose names and layouts they have.
 enum class Naming : uint8_t {
   reprise,  ///< our own: timm's of a Vit, torchvision's of a ResNet, GPT-2's of a Gpt, Pytorch-UNet's, transformers' of a Llama; matrices are (out, in)
   hugging_face,  ///< transformers': query, key and value of a Vit apart, matrices of GPT-2 (in, out); of a Llama our own
@@ -19,8 +21,8 @@ enum class Naming : uint8_t {
 
 /// What a file holds.
 struct ModelKind {
-  Architecture architecture = Architecture::vit;
-  Naming naming = Naming::reprise;
+  Architecture architecture = Architecture::vit;  ///< of the model
+  Naming naming = Naming::reprise;                ///< of its tensors
   bool operator==(const ModelKind&) const = default;
 };
 
@@ -34,6 +36,7 @@ struct Place {
   /// Ours for that of the first of them.
   Shape shape_here(const Shape& first) const;
 };
+/// That of our tensor `name`.
 Place place_of(ModelKind kind, const std::string& name);
 
 /// What the names of block N begin with, before N: "blocks.".

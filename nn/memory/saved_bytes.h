@@ -9,18 +9,20 @@
 
 namespace reprise::nn {
 
+/// What one operation of one layer saved for backward in one dtype.
 struct SavedCell {
-  std::string layer;  ///< the OpScope; empty outside all
-  std::string op;
-  DType dtype = DType::f32;
-  size_t bytes = 0;
+  std::string layer;         ///< the OpScope; empty outside all
+  std::string op;            ///< its name: "linear"
+  DType dtype = DType::f32;  ///< of what it saved
+  size_t bytes = 0;          ///< of storages, each counted once
 };
 
 /// Counts while it lives what operations save, each storage once, for the first that saves it; without
 /// `parameters` and without integers.
 class SavedBytes final : public autograd::OpObserver {
  public:
-  explicit SavedBytes(const TensorList& parameters);
+  explicit SavedBytes(const TensorList& parameters);  ///< begins to count
+  /// For the engine: what is saved next is this operation's.
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
   /// In the order in which they first saved something.
   const std::vector<SavedCell>& cells() const { return cells_; }

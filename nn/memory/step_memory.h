@@ -22,14 +22,15 @@ inline size_t room_in(size_t limit) { return limit / 10 * 9; }
 
 /// All allocations and releases of a step of so many rows.
 struct MeasuredStep {
-  int64_t rows;
-  size_t held_before;  ///< bytes of blocks
-  std::vector<MemoryEvent> events;
+  int64_t rows;                     ///< of its micro-batch
+  size_t held_before;               ///< bytes of blocks when it began
+  std::vector<MemoryEvent> events;  ///< in their order
 };
 
 /// The memory of a step as a function of its rows.
 class StepMemory {
  public:
+  /// From two steps of different rows, whose events on the device of `allocator` (which outlives this) were recorded.
   StepMemory(const MeasuredStep& smaller, const MeasuredStep& larger, const Allocator& allocator);
 
   /// Bytes of the blocks held at most, as MemoryStats::peak_held counts them. Rows below those measured count as
@@ -49,11 +50,12 @@ class StepMemory {
   std::vector<Change> changes_;
 };
 
+/// The step that measure_step plays.
 struct StepMemoryOptions {
-  Device device;
+  Device device;  ///< whose memory is asked about
   /// The loss of a micro-batch of so many rows, as training computes it.
   std::function<Tensor(int64_t rows)> loss;
-  std::function<void(const RecomputeStrategy&)> set_recompute;
+  std::function<void(const RecomputeStrategy&)> set_recompute;  ///< of the model
   int64_t smallest = 1;  ///< rows that can be measured: 2 where pairs of them are mixed; multiples too
   int64_t sums = 0;  ///< sets of gradients that the last micro-batch of a step finds (distributed::most_sums)
   const optim::Optimizer* optimizer = nullptr;  ///< whose step follows; its state is there already

@@ -15,14 +15,15 @@ namespace reprise::nn {
 
 /// What runs in a slice of a step.
 enum class StepPhase : uint8_t { forward, backward, replay, update };
-const char* name_of(StepPhase phase);
+const char* name_of(StepPhase phase);  ///< "forward", ...
 
 /// A stretch of time, in seconds since the trace began.
 struct StepSlice {
-  StepPhase phase;
+  StepPhase phase;    ///< what ran
   std::string name;   ///< of the operation; "region" for all of a replay; "update"
   std::string layer;  ///< its OpScope; empty outside all
-  double begin, end;
+  double begin;       ///< when it began
+  double end;         ///< when it was done
 };
 
 /// Observes while it lives. Forward operations are timed from one to the next. For backward each operation's
@@ -30,13 +31,14 @@ struct StepSlice {
 /// next. Replays of the regions that are made while it lives, by whom so ever, are timed too. Waits for the device at each point, so that a CUDA device's times are those of the work.
 class StepTrace final : public autograd::OpObserver {
  public:
-  using Clock = std::chrono::steady_clock;
-  explicit StepTrace(Device device);
+  using Clock = std::chrono::steady_clock;  ///< what times are read from
+  explicit StepTrace(Device device);        ///< begins with forward; waits for `device`
   ~StepTrace() override;
 
+  /// For the engine: an operation of forward ends here.
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
-  void begin_backward(const Tensor& loss);
-  void begin_update();
+  void begin_backward(const Tensor& loss);  ///< call it just before `loss.backward()`
+  void begin_update();                      ///< call it just before the optimizer's step
   /// Takes the replays in; no more is observed.
   std::vector<StepSlice> finish(const std::vector<recompute::ReplayTime>& replays);
 

@@ -19,7 +19,7 @@ Spread spread_of(std::vector<double> values);
 
 /// What one of several took.
 struct Turns {
-  Spread seconds{};
+  Spread seconds{};         ///< over the rounds
   double times_slower = 1;  ///< than the first: the median over the rounds
 };
 /// Of each of `count`, over `rounds` in which each has its turn; `seconds` runs one and says how long it took. Empty without rounds.
