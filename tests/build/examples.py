@@ -1,4 +1,5 @@
-"""The examples: each prints what its twin in PyTorch does, and is no longer than 1.5 times that: examples.py EXAMPLES BIN
+"""The examples: each prints what its twin in PyTorch does, and is no longer than 1.5 times that, as the README says:
+examples.py EXAMPLES BIN
 
 examples/results.txt, which tools/parity_examples.py makes, has a line for each number that a twin prints: example, name, value.
 """
@@ -19,6 +20,12 @@ def code_lines(path):
     if path.suffix == ".py":
         text = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
     return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith(("//", "# ")))
+
+
+def written_lines(examples):
+    """{example: "its lines, its twin's"} of the README."""
+    rows = re.findall(r"^\| \[(\w+)\].*\| ([\d, ]+) \|$", (examples / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return dict(rows)
 
 
 def results_of(examples):
@@ -48,7 +55,7 @@ def differences(example, program, want):
 
 def main():
     examples, programs = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    results, wrong = results_of(examples), []
+    results, written, wrong = results_of(examples), written_lines(examples), []
     sources = sorted(examples.glob("*.cpp"))
     if {source.stem for source in sources} != set(results):
         wrong.append(f"programs {[s.stem for s in sources]}, results of {sorted(results)}")
@@ -57,6 +64,8 @@ def main():
         print(f"{source.stem}: {ours} lines, its twin {theirs}: {ours / theirs:.2f}")
         if ours > MOST_LINES * theirs:
             wrong.append(f"{source.name}: {ours} lines of code are more than {MOST_LINES} x {theirs}")
+        if written.get(source.stem) != f"{ours}, {theirs}":
+            wrong.append(f"README.md: {source.stem} has {ours}, {theirs} lines, not {written.get(source.stem)}")
         wrong += differences(source.stem, programs / f"example_{source.stem}", results.get(source.stem, []))
     print("\n".join(wrong))
     return 1 if wrong or not sources else 0
