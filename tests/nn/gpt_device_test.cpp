@@ -81,6 +81,30 @@ TEST_F(GptDevice, TrainsToTheLossesOfTheCpu) {
     EXPECT_TRUE(testing::is_close(got[i].second, want[i].second, 1e-2)) << want[i].first;
 }
 
+// Logits of so many tokens have rows that lie apart there.
+TEST_F(GptDevice, OfAnOddVocabularyTrainsAndReadsAsOnTheCpu) {
+  GptOptions options = odd_gpt();
+  options.vocab_size = 1031;
+  manual_seed(5);
+  Gpt here(options), there(options, device);
+  there.load_state_dict(here.state_dict());
+  const Tensor tokens = random_tokens({3, 7}, options.vocab_size, 1),
+               targets = random_tokens({3, 7}, options.vocab_size, 2);
+  const Tensor logits = there(tokens.to(device));
+  EXPECT_FALSE(logits.is_contiguous());
+  EXPECT_TRUE(testing::is_close(logits, here(tokens), 1e-5));
+  EXPECT_TRUE(testing::is_close(there.next_logits(tokens.to(device)), here.next_logits(tokens), 1e-5));
+  EXPECT_TRUE(same_bits(argmax(logits), argmax(logits.contiguous())));
+  EXPECT_TRUE(testing::is_close(softmax(logits), softmax(here(tokens)), 1e-6));
+  Tensor want = cross_entropy(here(tokens), targets),
+         got = cross_entropy(there(tokens.to(device)), targets.to(device));
+  EXPECT_NEAR(got.item(), want.item(), 1e-5);
+  (want * 100.0).backward(), (got * 100.0).backward();
+  const TensorList mine = here.parameters(), theirs = there.parameters();
+  for (size_t i = 0; i < mine.size(); ++i)
+    EXPECT_TRUE(testing::is_close(theirs[i].grad(), mine[i].grad(), 1e-5)) << "parameter " << i;
+}
+
 TEST_F(GptDevice, DropsWhatTheCpuDrops) {
   Training here(Device::cpu(), 0.3), there(device, 0.3);
   there.model.load_state_dict(here.model.state_dict());
