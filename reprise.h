@@ -18,6 +18,7 @@
 #include "reprise/autograd/ops/elementwise/assign.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/elementwise/losses.h"
+#include "reprise/autograd/ops/elementwise/numbers.h"
 #include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/autograd/ops/elementwise/powers.h"
 #include "reprise/autograd/ops/elementwise/remainder.h"

@@ -22,6 +22,7 @@ for line in (source / "docs/ops.md").read_text().splitlines():
 
 HEADERS = ["autograd/ops.h", "autograd/ops/attention/masked_attention.h", "autograd/ops/attention/rotary.h",
            "autograd/ops/elementwise/conditions.h", "autograd/ops/elementwise/losses.h",
+           "autograd/ops/elementwise/numbers.h",
            "autograd/ops/elementwise/pointwise.h",
            "autograd/ops/elementwise/powers.h", "autograd/ops/elementwise/remainder.h", "autograd/ops/gemm/einsum.h", "autograd/ops/index/along_dim.h",
            "autograd/ops/index/indexing.h",

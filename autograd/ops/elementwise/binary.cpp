@@ -172,6 +172,20 @@ std::optional<UnaryOp> own_operation(double exponent) {
   return {};
 }
 
+// x^exponent of integers, which wrap, by squares.
+Tensor power_of_integers(const char* name, const Tensor& x, double exponent) {
+  autograd::whole_number(name, exponent, x.dtype());
+  check(exponent >= 0, name, ": ", x.dtype(), " to the negative power ", exponent,
+        "; cast it to a floating dtype first");
+  auto left = uint64_t(exponent);
+  Tensor power = ones(x.shape(), x.dtype(), x.device());
+  for (Tensor square = x; left > 0; left /= 2) {
+    if (left % 2) power = run_binary(BinaryOp::mul, power, square, x.dtype(), name);
+    if (left > 1) square = run_binary(BinaryOp::mul, square, square, x.dtype(), name);
+  }
+  return power;
+}
+
 struct Pow : autograd::Function<Pow> {
   static constexpr const char* name = "pow";
   static constexpr auto autocast = amp::Policy::f32;
@@ -179,6 +193,7 @@ struct Pow : autograd::Function<Pow> {
   double exponent_ = 1;
 
   Tensor forward(const Tensor& x, double exponent) {
+    if (autograd::holds_whole_numbers(x.dtype())) return power_of_integers(name, x, exponent);
     autograd::check_floating(name, x);
     exponent_ = exponent;
     if (exponent != 0) save(x);

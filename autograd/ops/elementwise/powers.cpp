@@ -105,7 +105,7 @@ Tensor prod(const Tensor& given, const Dims& dims, bool keep_dims) {
         count == 0 ? ones(kept, x.dtype(), x.device()) : product_of_last(reshape(permute(x, order), rows));
     return keep_dims ? reshape(y, with_ones) : y;
   };
-  return autograd::in_f32(wide, in[0]);
+  return autograd::in_f32(wide, is_floating(in[0].dtype()) ? in[0] : cast(in[0], DType::i64));
 }
 
 }  // namespace reprise

@@ -14,7 +14,8 @@ Tensor pow(double base, const Tensor& exponent);
 /// @}
 
 /// Products over dimensions, an empty list means all; 1 of none. They are taken by halves, as pairwise sums are, so that the
-/// gradient of an element is the product of all others, zeros among them too. Half types are multiplied in f32.
+/// gradient of an element is the product of all others, zeros among them too. Half types are multiplied in f32. Of integers and bool it
+/// is i64, which wraps.
 Tensor prod(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 
 }  // namespace reprise

@@ -1,11 +1,13 @@
-// Powers of two tensors and products over dimensions, against std::pow and loops; where PyTorch defines a gradient.
+// Powers of two tensors, of integers, and products over dimensions, against std::pow and loops; where PyTorch defines a gradient.
 #include "reprise/autograd/ops/elementwise/powers.h"
 
 #include <cmath>
 #include <limits>
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/tests/support/op_case.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -93,6 +95,37 @@ TEST(PowOfTensors, TakesANumberAsItsBaseAndRefusesWholeNumbers) {
   expect_error([&] { pow(x, Tensor()); }, "pow: tensor argument 1 is undefined");
 }
 
+// Against a loop in u64, which wraps as PyTorch's integers do.
+TEST(PowOfIntegers, MultipliesAndWraps) {
+  const std::vector<int64_t> values{0, 1, -1, 2, -3, 7, 1000003, std::numeric_limits<int64_t>::min()};
+  const Tensor x = Tensor::from(values, {8}).to(test_device());
+  for (int exponent : {0, 1, 2, 3, 5, 10, 63, 64}) {
+    std::vector<int64_t> want;
+    for (int64_t value : values) {
+      uint64_t power = 1;
+      for (int i = 0; i < exponent; ++i) power *= uint64_t(value);
+      want.push_back(int64_t(power));
+    }
+    EXPECT_EQ(pow(x, exponent).to_vector<int64_t>(), want) << exponent;
+  }
+  const Tensor bytes = Tensor::from<uint8_t>({2, 3, 17, 255}, {4}).to(test_device());
+  EXPECT_EQ(pow(bytes, 3).dtype(), DType::u8);
+  EXPECT_EQ(pow(bytes, 3).to_vector<uint8_t>(), (std::vector<uint8_t>{8, 27, 4913 % 256, 255}));
+  EXPECT_EQ(pow(bytes.to(DType::i32), 4).dtype(), DType::i32);
+  EXPECT_EQ(pow(bytes.to(DType::i32), 4).to_vector<int32_t>(),
+            (std::vector<int32_t>{16, 81, 83521, int32_t(uint32_t(255 * 255) * uint32_t(255 * 255))}));
+  const amp::Autocast scope(test_device(), DType::bf16);
+  EXPECT_EQ(pow(x, 2).dtype(), DType::i64);
+}
+
+TEST(PowOfIntegers, RefusesWhatIntegersDoNotHave) {
+  const Tensor x = ones({2}, DType::i64, test_device());
+  expect_error([&] { pow(x, -1); }, "pow: i64 to the negative power -1; cast it to a floating dtype");
+  expect_error([&] { pow(x, 0.5); }, "pow: 0.5 is not a whole number, and the tensor is i64");
+  expect_error([&] { pow(x, NAN); }, "pow: nan is not a whole number");
+  expect_error([&] { pow(x > 0, 2); }, "pow: needs a floating dtype, got bool");
+}
+
 TEST(Prod, PassesEveryCheckOfAnOp) {
   struct Case {
     Dims dims;
@@ -127,6 +160,24 @@ TEST(Prod, GivesAZerosGradientToItAlone) {
   EXPECT_EQ(grad({prod(x)}, {x})[0].to_vector<float>(), (std::vector<float>{0, 30, 0, 0}));
   const Tensor two = Tensor::from<float>({2, 0, 3, 0}, {4}).to(test_device()).set_requires_grad();
   EXPECT_EQ(grad({prod(two)}, {two})[0].to_vector<float>(), (std::vector<float>{0, 0, 0, 0}));
+}
+
+// As PyTorch, and as `sum` here.
+TEST(Prod, OfIntegersAndMasksIsI64) {
+  const std::vector<int64_t> values{3, 1, 200, 7, 250, 2};
+  for (DType dtype : {DType::i64, DType::i32, DType::u8, DType::boolean}) {
+    SCOPED_TRACE(detail::join(dtype));
+    const Tensor x = Tensor::from(values, {2, 3}).to(dtype).to(test_device());
+    std::vector<int64_t> rows{1, 1};
+    for (size_t i = 0; i < values.size(); ++i) rows[i / 3] *= dtype == DType::boolean ? 1 : values[i];
+    EXPECT_EQ(prod(x).dtype(), DType::i64);
+    EXPECT_EQ(prod(x).item(), double(rows[0] * rows[1]));
+    EXPECT_EQ(prod(x, {1}, true).to_vector<int64_t>(), rows);
+    EXPECT_EQ(prod(x, {1}, true).shape(), (Shape{2, 1}));
+    EXPECT_EQ(prod(zeros({0}, dtype, test_device())).dtype(), DType::i64);
+  }
+  const Tensor mask = Tensor::from<uint8_t>({1, 0, 1}, {3}).to(DType::boolean).to(test_device());
+  EXPECT_EQ(prod(mask).item(), 0);
 }
 
 TEST(Prod, OfNothingIsOneAndOfWholeNumbersExact) {
