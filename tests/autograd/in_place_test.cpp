@@ -11,6 +11,7 @@
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/ops/index/indexing.h"
 #include "reprise/autograd/saved_tensor.h"
 #include "reprise/tests/support/compare.h"
@@ -30,6 +31,9 @@ Tensor counted(const Shape& shape, double first = 1) {
 Tensor leaf(const Shape& shape, double first = 1) {
   return counted(shape, first).detach().set_requires_grad();
 }
+
+Tensor four_places() { return Tensor::from<int64_t>({2, 0, 2, 1, 1, 0, 0, 1}, {2, 4}).to(test_device()); }
+Tensor second_place() { return Tensor::from<int64_t>({1}, {1}).to(test_device()); }
 
 // Of a value x and another tensor v, (2, 3) both: what changes x, and what gives the changed value.
 struct Twin {
@@ -84,6 +88,73 @@ std::vector<Twin> twins() {
          return concat({x[{Slice(), Slice(0, 1)}], x[{Slice(), Slice(1, 2)}] + v[{Slice(), Slice(0, 1)}],
                         x[{Slice(), Slice(2, 3)}]},
                        1);
+       }},
+      {"pow_", [](T x, T) { x.pow_(3); }, [](T x, T) { return pow(x, 3); }},
+      {"abs_", [](T x, T) { x.sub_(7).abs_(); }, [](T x, T) { return abs(x - 7.0); }},
+      {"exp_", [](T x, T) { x.mul_(0.1).exp_(); }, [](T x, T) { return exp(x * 0.1); }},
+      {"log_", [](T x, T) { x.log_(); }, [](T x, T) { return log(x); }},
+      {"neg_", [](T x, T) { x.neg_(); }, [](T x, T) { return x * -1.0; }},
+      {"sigmoid_", [](T x, T) { x.sigmoid_(); }, [](T x, T) { return sigmoid(x); }},
+      {"sqrt_", [](T x, T) { x.sqrt_(); }, [](T x, T) { return sqrt(x); }},
+      {"square_", [](T x, T) { x.square_(); }, [](T x, T) { return x * x; }},
+      {"tanh_", [](T x, T) { x.mul_(0.1).tanh_(); }, [](T x, T) { return tanh(x * 0.1); }},
+      {"tril_", [](T x, T) { x.tril_(); }, [](T x, T) { return tril(x); }},
+      {"triu_", [](T x, T) { x.triu_(1); }, [](T x, T) { return triu(x, 1); }},
+      {"lerp_", [](T x, T v) { x.lerp_(v[1], 0.25); }, [](T x, T v) { return x + (v[1] - x) * 0.25; }},
+      {"lerp_ from the end", [](T x, T v) { x.lerp_(v, 0.75); }, [](T x, T v) { return v - (v - x) * 0.25; }},
+      {"addcmul_", [](T x, T v) { x.addcmul_(v, v[0], -2); }, [](T x, T v) { return x + v * v[0] * -2.0; }},
+      {"addcdiv_", [](T x, T v) { x.addcdiv_(v[0], v); }, [](T x, T v) { return x + v[0] / v; }},
+      // Sources of other shapes than that of x, along both dimensions.
+      {"scatter_",
+       [](T x, T v) {
+         x.scatter_(1, four_places(), concat({v, v[{Slice(), Slice(0, 1)}]}, 1));
+       },
+       [](T x, T v) {
+         return scatter(x, 1, four_places(), concat({v, v[{Slice(), Slice(0, 1)}]}, 1));
+       }},
+      {"scatter_ number", [](T x, T) { x.scatter_(-1, four_places(), 1.5); },
+       [](T x, T) { return scatter(x, 1, four_places(), 1.5); }},
+      {"scatter_add_",
+       [](T x, T v) {
+         x.scatter_add_(0, zeros({1, 3}, DType::i64, x.device()), v[{Slice(1, 2)}]);
+       },
+       [](T x, T v) {
+         return concat({x[{Slice(0, 1)}] + v[1], x[{Slice(1, 2)}]}, 0);
+       }},
+      {"scatter_ itself",
+       [](T x, T) {
+         x.scatter_(0, zeros({2, 3}, DType::i64, x.device()), x);
+       },
+       [](T x, T) {
+         return stack({x[1], x[1]}, 0);
+       }},
+      {"index_add_", [](T x, T v) { x.index_add_(0, second_place(), v[{Slice(0, 1)}]); },
+       [](T x, T v) {
+         return stack({x[0], x[1] + v[0]}, 0);
+       }},
+      {"index_copy_", [](T x, T v) { x.index_copy_(0, second_place(), v[{Slice(0, 1)}]); },
+       [](T x, T v) {
+         return stack({x[0], v[0]}, 0);
+       }},
+      {"index_fill_", [](T x, T) { x.index_fill_(1, second_place(), 4); },
+       [](T x, T) { return index_fill(x, 1, second_place(), 4); }},
+      {"uniform_",
+       [](T x, T v) {
+         Generator generator(3);
+         x.uniform_(0, 1, &generator).mul_(v);
+       },
+       [](T x, T v) {
+         Generator generator(3);
+         return x * 0.0 + rand({2, 3}, DType::f32, x.device(), &generator) * v;
+       }},
+      {"normal_",
+       [](T x, T v) {
+         Generator generator(3);
+         x.normal_(0, 1, &generator).add_(v);
+       },
+       [](T x, T v) {
+         Generator generator(3);
+         return x * 0.0 + randn({2, 3}, DType::f32, x.device(), &generator) + v;
        }},
   };
 }

@@ -1,14 +1,16 @@
 // Operations in place inside checkpoints: the bits of a run without one in both modes, and Errors for what came from outside.
 #include "reprise/autograd/amp/autocast.h"
-#include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/index/indexing.h"
 #include "reprise/tests/autograd/recompute/counted_ops.h"
+#include "reprise/tests/autograd/recompute/in_place_bodies.h"
 #include "reprise/tests/autograd/recompute/support.h"
 
 namespace reprise {
 namespace {
 
+using Body = testing::InPlaceBody;
 using testing::expect_error;
+using testing::in_place_bodies;
 using testing::kModes;
 using testing::leaf;
 using testing::name_of;
@@ -17,58 +19,10 @@ using testing::numbers;
 using testing::same_bits;
 using testing::test_device;
 
-using Body = std::function<Tensor(const Tensor& x, const Tensor& w)>;
-
-// A buffer filled row by row, of which parts are read again; what is saved is changed afterwards.
-Tensor filled(const Tensor& x, const Tensor& w) {
-  Tensor buffer = zeros({4, 3}, DType::f32, x.device());
-  for (int64_t i = 0; i < 4; ++i) buffer.index_put_({i}, tanh(x[i] * w));
-  Tensor h = exp(buffer * 0.5);  // keeps its result
-  Tensor kept = h * w;           // keeps h
-  h.mul_(3).add_(buffer, 0.25);
-  h.index_put_({h > 3.5}, 1.5);
-  h.index_put_({Slice(), 0}, kept[{Slice(), 2}] + h[{Slice(), 1}], true);
-  return h * kept;
-}
-
-Tensor by_value(const Tensor& x, const Tensor& w) {
-  Tensor h = matmul(x, w.reshape({3, 1})) * x;
-  Tensor half = h.to(DType::bf16);
-  half.add_(x.to(DType::bf16), 0.3).mul_(1.7);  // what rounds twice has other bits
-  h.copy_(half);
-  h.relu_().sub_(x).div_(w).clamp_(-2, 2).masked_fill_(x > 0.5, 0.25);
-  return h * x;
-}
-
-Tensor a_constant_too(const Tensor& x, const Tensor& w) {
-  Tensor m = sin(x.detach()), view = m.transpose(0, 1);  // outside of the graph: views see it
-  m.mul_(0.5);
-  Tensor scale = zeros({3}, DType::f32, x.device());
-  scale.fill_(2);
-  scale.index_put_({1}, 3);
-  scale.mul_(w);  // from here on in the graph
-  return x * scale + view.transpose(0, 1);
-}
-
-// What was saved of a buffer before the next write: the first run, which keeps none of it, has the replay's bits.
-Tensor read_between(const Tensor& x, const Tensor& w) {
-  Tensor buffer = zeros({4, 3}, DType::f32, x.device());
-  Tensor read = x;
-  for (int64_t i = 0; i < 4; ++i) {
-    buffer.index_put_({i}, tanh(read[i] * w));
-    buffer.add_(w, 0.5).mul_(0.9);
-    if (i % 2) read = read + square(buffer);  // keeps it
-    buffer.index_put_({Tensor::from<int64_t>({0, 3, 0}, {3}, x.device())}, read[{Slice(0, 3)}], i > 1);
-  }
-  buffer.copy_(buffer * read);
-  Tensor part = buffer[{Slice(1, 3)}] * 1.0;
-  part.fill_(0.25).add_(w);
-  return concat({part, buffer[{Slice(0, 2)}]}, 0) * read;
-}
-
 TensorList results(const Body& body,
                    const std::function<Tensor(const Body&, const Tensor&, const Tensor&)>& run) {
   const Tensor a = leaf({4, 3}, 1), w = leaf({3}, 2);
+  manual_seed(4);
   const Tensor y = run(body, tanh(a), w);
   sum(square(y)).backward();
   return {y.detach(), a.grad(), w.grad()};
@@ -80,7 +34,7 @@ void expect_same(const TensorList& got, const TensorList& want) {
 }
 
 TEST(InPlaceCheckpoint, HasTheBitsOfARunWithoutOne) {
-  for (const Body& body : {Body(filled), Body(by_value), Body(a_constant_too), Body(read_between)}) {
+  for (const Body& body : in_place_bodies()) {
     const TensorList want =
         results(body, [](const Body& fn, const Tensor& x, const Tensor& w) { return fn(x, w); });
     for (CheckpointMode mode : kModes)
@@ -411,9 +365,10 @@ TEST(InPlaceCheckpoint, LeavesOutWhatFillsABufferThatNothingReads) {
 }
 
 TEST(InPlaceCheckpoint, HasTheBitsOfGradientsOfGradients) {
-  for (const Body& body : {Body(filled), Body(by_value), Body(a_constant_too), Body(read_between)}) {
+  for (const Body& body : in_place_bodies()) {
     auto run = [&](bool recomputes) {
       const Tensor a = leaf({4, 3}, 1), w = leaf({3}, 2);
+      manual_seed(4);
       const Tensor y = recomputes ? checkpoint(body, std::tuple{tanh(a), w}) : body(tanh(a), w);
       const TensorList first = autograd::grad({sum(square(y))}, {a, w}, {}, {.create_graph = true});
       sum(square(first[0]) * 0.5 + first[1]).backward();
@@ -424,11 +379,12 @@ TEST(InPlaceCheckpoint, HasTheBitsOfGradientsOfGradients) {
 }
 
 TEST(InPlaceCheckpoint, HasTheBitsOfARunUnderAutocast) {
-  for (const Body& body : {Body(filled), Body(by_value), Body(a_constant_too), Body(read_between)}) {
+  for (const Body& body : in_place_bodies()) {
     auto run = [&](const std::optional<CheckpointMode>& mode) {
       const Tensor a = leaf({4, 3}, 1), w = leaf({3}, 2), m = leaf({3, 3}, 3);
       Tensor y;
       {
+        manual_seed(4);
         const amp::Autocast scope(test_device(), DType::bf16);
         auto fn = [&](const Tensor& x, const Tensor& weight) {
           return body(linear(x, m).to(DType::f32), weight);

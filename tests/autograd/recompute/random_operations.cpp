@@ -2,6 +2,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/ops/index/indexing.h"
 
 namespace reprise::testing {
@@ -169,6 +170,36 @@ Tensor copied_to_own(const Arguments& in) {
   return tanh(in.a) + before * in.own.clone();
 }
 
+Tensor functions_of_own(const Arguments& in) {
+  in.own.sigmoid_().addcmul_(in.a, in.b, in.number).lerp_(in.b, in.number);
+  const Tensor read = in.b + sin(in.own);  // keeps it, if it is in the graph
+  if (in.number < 0.5)
+    in.own.square_().neg_().exp_();
+  else
+    in.own.abs_().add_(1.0).log_().tril_(1);
+  in.own.addcdiv_(in.a, square(in.b) + 1.0).tanh_();
+  return read * in.own.clone();
+}
+
+Tensor places_of_own(const Arguments& in) {
+  const Tensor rows = Tensor::from<int64_t>({2, 0, 2}, {3}, in.a.device());
+  in.own.index_add_(0, rows, tanh(in.a[{Slice(0, 3)}]));
+  const Tensor read = in.b + sin(in.own);
+  in.own.scatter_(1, rows.unsqueeze(0).expand({kSide, 3}), in.b[{Slice(), Slice(1, 4)}] * 0.5);
+  in.own.index_fill_(0, rows[{Slice(1, 2)}], in.number);
+  return read;
+}
+
+// Drawn where a value was, which another one keeps, if it is in the graph.
+Tensor drawn_in_own(const Arguments& in) {
+  const Tensor read = in.a + sin(in.own);
+  if (in.number < 0.5)
+    in.own.uniform_(-1, 1);
+  else
+    in.own.normal_(0, 1, &in.machine.generator);
+  return read + sin(in.own.add_(in.b, 0.5));
+}
+
 // State that the first run alone changes, by update_state or by asking.
 Tensor state_updated(const Arguments& in) {
   const Tensor row = in.b.detach()[2];  // an operation of both runs
@@ -277,6 +308,9 @@ const std::vector<Operation>& other_operations() {
       {"put into its own", put_into_own},
       {"added to rows of its own", added_to_rows_of_own},
       {"copied to its own", copied_to_own},
+      {"functions of its own", functions_of_own},
+      {"places of its own", places_of_own},
+      {"drawn in its own", drawn_in_own},
       {"hooked", hooked},
       {"branch on a value",
        [](const Arguments& in) { return in.a.to_vector<float>()[3] > 0 ? sin(in.b) : cos(in.b); }},

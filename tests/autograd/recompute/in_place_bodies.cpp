@@ -1,0 +1,87 @@
+#include "reprise/tests/autograd/recompute/in_place_bodies.h"
+
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/index/indexing.h"
+
+namespace reprise::testing {
+namespace {
+
+// A buffer filled row by row, of which parts are read again; what is saved is changed afterwards.
+Tensor filled(const Tensor& x, const Tensor& w) {
+  Tensor buffer = zeros({4, 3}, DType::f32, x.device());
+  for (int64_t i = 0; i < 4; ++i) buffer.index_put_({i}, tanh(x[i] * w));
+  Tensor h = exp(buffer * 0.5);  // keeps its result
+  Tensor kept = h * w;           // keeps h
+  h.mul_(3).add_(buffer, 0.25);
+  h.index_put_({h > 3.5}, 1.5);
+  h.index_put_({Slice(), 0}, kept[{Slice(), 2}] + h[{Slice(), 1}], true);
+  return h * kept;
+}
+
+Tensor by_value(const Tensor& x, const Tensor& w) {
+  Tensor h = matmul(x, w.reshape({3, 1})) * x;
+  Tensor half = h.to(DType::bf16);
+  half.add_(x.to(DType::bf16), 0.3).mul_(1.7);  // what rounds twice has other bits
+  h.copy_(half);
+  h.relu_().sub_(x).div_(w).clamp_(-2, 2).masked_fill_(x > 0.5, 0.25);
+  return h * x;
+}
+
+Tensor a_constant_too(const Tensor& x, const Tensor& w) {
+  Tensor m = sin(x.detach()), view = m.transpose(0, 1);  // outside of the graph: views see it
+  m.mul_(0.5);
+  Tensor scale = zeros({3}, DType::f32, x.device());
+  scale.fill_(2);
+  scale.index_put_({1}, 3);
+  scale.mul_(w);  // from here on in the graph
+  return x * scale + view.transpose(0, 1);
+}
+
+// What was saved of a buffer before the next write: the first run, which keeps none of it, has the replay's bits.
+Tensor read_between(const Tensor& x, const Tensor& w) {
+  Tensor buffer = zeros({4, 3}, DType::f32, x.device());
+  Tensor read = x;
+  for (int64_t i = 0; i < 4; ++i) {
+    buffer.index_put_({i}, tanh(read[i] * w));
+    buffer.add_(w, 0.5).mul_(0.9);
+    if (i % 2) read = read + square(buffer);  // keeps it
+    buffer.index_put_({Tensor::from<int64_t>({0, 3, 0}, {3}, x.device())}, read[{Slice(0, 3)}], i > 1);
+  }
+  buffer.copy_(buffer * read);
+  Tensor part = buffer[{Slice(1, 3)}] * 1.0;
+  part.fill_(0.25).add_(w);
+  return concat({part, buffer[{Slice(0, 2)}]}, 0) * read;
+}
+
+Tensor by_functions(const Tensor& x, const Tensor& w) {
+  Tensor h = x * w;
+  h.abs_().sqrt_().exp_().lerp_(w, 0.25).addcmul_(x, w, 0.5).addcdiv_(w, x);
+  const Tensor kept = h * w;  // keeps h
+  h.sigmoid_().log_().neg_().pow_(1.5).square_().tanh_();
+  return h.triu_(-1) + kept.clone().tril_(1);
+}
+
+// Places along both dimensions, and numbers that are drawn, of which some get the gradient of what is added.
+Tensor by_places(const Tensor& x, const Tensor& w) {
+  const Tensor rows = Tensor::from<int64_t>({3, 0, 3}, {3}, x.device());
+  Tensor h = zeros({4, 3}, DType::f32, x.device());
+  h.normal_(0, 0.5).mul_(w).index_copy_(0, rows, x[{Slice(0, 3)}]);
+  const Tensor kept = h * x;  // keeps h
+  h.scatter_(1, Tensor::from<int64_t>({2, 1, 1, 1, 0, 1, 2, 0}, {4, 2}, x.device()),
+             x[{Slice(), Slice(0, 2)}]);
+  h.index_add_(0, rows, kept[{Slice(1, {})}]).index_fill_(1, rows[{Slice(1, 2)}], 0.5);
+  h.scatter_add_(0, rows.unsqueeze(1).expand({3, 3}), tanh(x[{Slice(1, {})}]));
+  Tensor noise = x * 2.0;
+  return h * kept + noise.uniform_(-1, 1) * w;
+}
+
+}  // namespace
+
+const std::vector<InPlaceBody>& in_place_bodies() {
+  static const std::vector<InPlaceBody> bodies{filled,       by_value,     a_constant_too,
+                                               read_between, by_functions, by_places};
+  return bodies;
+}
+
+}  // namespace reprise::testing
