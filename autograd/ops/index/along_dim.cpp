@@ -45,6 +45,15 @@ Tensor of_all_slices(const char* op, const Tensor& index, Shape shape, int d) {
   return expand(reshape(index, aligned), shape);
 }
 
+// `index` (K) for each slice of x, of which the source has K.
+Tensor places_of_slices(const char* op, const Tensor& x, const Tensor& index, const Tensor& source, int d) {
+  autograd::check_given(op, source);
+  const Tensor places = of_all_slices(op, index, x.shape(), d);
+  check(source.shape() == places.shape(), op, ": the source ", source.shape(), " is not of shape ",
+        places.shape());
+  return places;
+}
+
 struct Argsort : autograd::Function<Argsort> {
   static constexpr const char* name = "argsort";
   static constexpr auto autocast = amp::Policy::inputs;
@@ -74,23 +83,36 @@ struct Cumsum : autograd::Function<Cumsum> {
   TensorList backward(const TensorList& dy) { return {Cumsum::apply(dy[0], !reverse_)}; }
 };
 
-// The dimension. Error unless the index and the source fit x along it.
+// The dimension. Error unless the index lies inside the source and, in the other dimensions, inside x.
 int check_scattered(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   const int d = given_dim(op, x, dim);
   autograd::check_given(op, index, source);
-  Shape aligned = x.shape();
-  if (index.rank() == x.rank()) aligned[d] = index.size(d);
-  check(index.shape() == source.shape() && index.shape() == aligned, op, ": index ", index.shape(),
-        " and source ", source.shape(), " do not fit ", x.shape(), " along dimension ", dim);
+  bool fits = index.rank() == x.rank() && source.rank() == x.rank();
+  for (int e = 0; fits && e < x.rank(); ++e)
+    fits = index.size(e) <= source.size(e) && (e == d || index.size(e) <= x.size(e));
+  check(fits, op, ": index ", index.shape(), " and source ", source.shape(), " do not fit ", x.shape(),
+        " along dimension ", dim);
   check(source.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", source.dtype());
   return d;
+}
+
+// What an index reads of a source, with dimension d last.
+Tensor read_by(const Tensor& index, const Tensor& source, int d) {
+  return transpose(autograd::beginning(source, index.shape(), index.rank()), d, -1);
 }
 
 Tensor set_along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   const int d = check_scattered(op, x, dim, index, source);
   const Tensor y =
-      autograd::scattered_into(transpose(x, d, -1), transpose(index, d, -1), transpose(source, d, -1));
+      autograd::scattered_into(transpose(x, d, -1), transpose(index, d, -1), read_by(index, source, d));
   return transpose(y, d, -1);
+}
+
+Tensor add_along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const int d = check_scattered(op, x, dim, index, source);
+  const Tensor rows = transpose(x, d, -1);
+  const Tensor sums = autograd::scattered(read_by(index, source, d), transpose(index, d, -1), rows.shape());
+  return x + transpose(sums, d, -1);
 }
 
 Tensor everywhere(const char* op, double value, const Tensor& x, const Shape& shape) {
@@ -139,16 +161,13 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  const int d = check_scattered("scatter_add", x, dim, index, source);
-  const Tensor rows = transpose(x, d, -1);
-  const Tensor sums = autograd::scattered(transpose(source, d, -1), transpose(index, d, -1), rows.shape());
-  return x + transpose(sums, d, -1);
+  return add_along("scatter_add", x, dim, index, source);
 }
 
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   constexpr auto op = "index_add";
   const int d = given_dim(op, x, dim);
-  return scatter_add(x, d, of_all_slices(op, index, x.shape(), d), source);
+  return add_along(op, x, d, places_of_slices(op, x, index, source, d), source);
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
@@ -162,7 +181,7 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) 
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   constexpr auto op = "index_copy";
   const int d = given_dim(op, x, dim);
-  return set_along(op, x, d, of_all_slices(op, index, x.shape(), d), source);
+  return set_along(op, x, d, places_of_slices(op, x, index, source, d), source);
 }
 Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, double value) {
   constexpr auto op = "index_fill";
@@ -208,6 +227,14 @@ Tensor roll(const Tensor& x, int64_t shift, int64_t dim) {
   if (size == 0) return x;
   const int64_t first = (size - shift % size) % size;  // what comes to the front
   return concat({slice(x, d, first, size), slice(x, d, 0, first)}, d);
+}
+
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
+  autograd::check_given("roll", x);
+  check(shifts.size() == dims.size(), "roll: shifts ", shifts, " for dimensions ", dims);
+  Tensor y = x;
+  for (int i = 0; i < dims.size(); ++i) y = roll(y, shifts[i], dims[i]);
+  return y;
 }
 
 Tensor repeat(const Tensor& x, const Dims& times) {

@@ -39,10 +39,10 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim);
 /// x at the places `index` (K), i64 or i32, of `dim`, which becomes K.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 
-/// y = x, then y[index[i, ...], ...] += source[i, ...] for dim 0. Index and source have one shape, in the other dimensions
-/// that of x. What meets in one place is added in the order of the index, on all devices, and to x at the end.
+/// y = x, then y[index[i, ...], ...] += source[i, ...] for dim 0, for all places of the index, i64 or i32. It has the rank of x and of
+/// the source, and may be smaller than these: than x in the other dimensions, than the source in all. What meets in one place is added in the order of the index, on all devices, and to x at the end.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
-/// The same with one place for each of the K slices of the source: index (K).
+/// The same with one place for each of the K slices of the source, which in the other dimensions has x's sizes: index (K).
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
 
 /// @{
@@ -76,6 +76,8 @@ Tensor cumsum(const Tensor& x, int64_t dim);
 
 Tensor flip(const Tensor& x, const Dims& dims);            ///< backwards along each of these dimensions
 Tensor roll(const Tensor& x, int64_t shift, int64_t dim);  ///< what leaves at the end comes in at the front
+/// The same of several dimensions, a shift for each. Error where there are more of one than of the other.
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims);
 Tensor repeat(const Tensor& x, const Dims& times);  ///< one behind the other, as often in each dimension
 Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t dim);  ///< each slice `times` times in a row
 

@@ -8,6 +8,12 @@
 namespace reprise {
 namespace {
 
+// What of y an index reaches, which may be smaller in the dimensions before the last.
+template <class X>
+X written_by(const Tensor& index, const X& y) {
+  return autograd::beginning(y, index.shape(), index.rank() - 1);
+}
+
 struct ScatterAdd : autograd::Function<ScatterAdd> {
   static constexpr const char* name = "scatter_add";
   static constexpr auto autocast = amp::Policy::widest;
@@ -16,10 +22,13 @@ struct ScatterAdd : autograd::Function<ScatterAdd> {
   Tensor forward(const Tensor& x, const Tensor& index, const Shape& shape) {
     save(index);
     Tensor y = Tensor::zeros(shape, x.dtype(), x.device());
-    kernels::scatter_add(current_stream(x.device()), x, index, y);
+    kernels::scatter_add(current_stream(x.device()), x, index, written_by(index, y.view()));
     return y;
   }
-  TensorList backward(const TensorList& dy) { return {gather(dy[0], saved(0)), Tensor()}; }
+  TensorList backward(const TensorList& dy) {
+    const Tensor index = saved(0);
+    return {gather(written_by(index, dy[0]), index), Tensor()};
+  }
 };
 
 struct Gather : autograd::Function<Gather> {
@@ -47,7 +56,7 @@ struct Scatter : autograd::Function<Scatter> {
   Tensor forward(const Tensor& x, const Tensor& index, const Tensor& source) {
     save(index);
     Tensor y = clone(x);
-    kernels::scatter(current_stream(x.device()), source, index, y);
+    kernels::scatter(current_stream(x.device()), source, index, written_by(index, y.view()));
     return y;
   }
   TensorList backward(const TensorList& dy) {
@@ -59,9 +68,10 @@ struct Scatter : autograd::Function<Scatter> {
     if (needs_grad(0)) dx = Scatter::apply(dy[0], index, number(0, dy[0].dtype(), index.shape()));
     if (needs_grad(2)) {
       const Tensor numbers = expand(arange(index.size(-1), DType::i64, index.device()), index.shape());
-      const Tensor last = Scatter::apply(number(0, DType::i64, dy[0].shape()), index, numbers);
+      const Tensor given = written_by(index, dy[0]);
+      const Tensor last = Scatter::apply(number(0, DType::i64, given.shape()), index, numbers);
       dsource =
-          where(equal(gather(last, index), numbers), gather(dy[0], index), number(0, dy[0].dtype(), {}));
+          where(equal(gather(last, index), numbers), gather(given, index), number(0, given.dtype(), {}));
     }
     return {dx, Tensor(), dsource};
   }

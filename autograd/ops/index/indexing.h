@@ -30,7 +30,7 @@ struct NewAxis {};  ///< what `new_axis` is
 inline constexpr NewAxis new_axis{};
 
 /// One item between the brackets: a whole number (negative ones count from the end), a Slice, `ellipsis`, `new_axis`, a mask
-/// (bool) of some dimensions, or places (i64, of any shape; negative ones count from the end).
+/// (bool) of some dimensions, or places (i64 or i32, of any shape; negative ones count from the end).
 class Index {
  public:
   using Item = std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>;  ///< what it may be

@@ -54,8 +54,8 @@ int dims_of(const char* op, const Index& item) {
   const Tensor* places = std::get_if<Tensor>(&item.item());
   if (!places) return 1;
   check_given(op, *places);
-  check(places->dtype() == DType::boolean || places->dtype() == DType::i64, op,
-        ": places must be i64 or bool, got ", places->dtype());
+  check(places->dtype() == DType::boolean || places->dtype() == DType::i64 || places->dtype() == DType::i32,
+        op, ": places must be i64, i32 or bool, got ", places->dtype());
   check(places->dtype() != DType::boolean || places->rank() >= 1, op,
         ": a mask needs at least one dimension");
   return places->dtype() == DType::boolean ? places->rank() : 1;
@@ -115,8 +115,9 @@ class Reader {
     check(places.device() == x_.device(), op_, ": the tensor is on ", x_.device(), ", the places on ",
           places.device());
     if (places.dtype() == DType::boolean) return read_mask(places);
-    if (places.rank() == 0) return (*this)(int64_t(places.to_vector<int64_t>()[0]));
-    taken.push_back({places, dim_++, 1});
+    const Tensor wide = cast(places, DType::i64);
+    if (wide.rank() == 0) return (*this)(int64_t(wide.to_vector<int64_t>()[0]));
+    taken.push_back({wide, dim_++, 1});
   }
 
   std::vector<ViewStep> steps;

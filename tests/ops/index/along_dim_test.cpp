@@ -87,6 +87,27 @@ TEST(Roll, PassesEveryCheckOfAnOp) {
             (std::vector<int64_t>{2, 0, 1}));  // -2^63 is -2 of 3
 }
 
+TEST(Roll, OfSeveralDimensionsPassesEveryCheckOfAnOp) {
+  check_op(OpCase{.name = "roll of two dimensions",
+                  .inputs = {{{2, 5, 3}}},
+                  .fn =
+                      [](const TensorList& in) {
+                        return roll(in[0], {7, -1}, {1, -1});
+                      },
+                  .reference =
+                      [](const TensorList& in) {
+                        const std::vector<double> x = in[0].to_vector<double>();
+                        std::vector<double> y;
+                        for (size_t i = 0; i < 30; ++i)
+                          y.push_back(x[i / 15 * 15 + (i / 3 % 5 + 3) % 5 * 3 + (i + 1) % 3]);
+                        return y;
+                      },
+                  .roundings = 0.5});
+  EXPECT_EQ(roll(arange(3), {1, 1}, {0, 0}).to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 0}));
+  expect_error([] { roll(zeros({2, 2}), {1, 2}, Dims{0}); }, {"roll: shifts (1, 2) for dimensions (0,)"});
+  expect_error([] { roll(zeros({2, 2}), {1, 2}, {0, 2}); }, {"roll", "dimension 2"});
+}
+
 TEST(Repeat, PassesEveryCheckOfAnOp) {
   check_places(
       "repeat",
@@ -187,6 +208,75 @@ TEST(Scatter, PassesEveryCheckOfAnOp) {
       {"scatter: index (3, 2) and source (2, 2) do not fit (4, 2) along dimension 0"});
   expect_error([] { index_fill(zeros({4}, DType::i64), 0, zeros({1}, DType::i64), 0.5); },
                {"index_fill: 0.5"});
+}
+
+// For each place of an index into x (3, 4, 5) along `dim`: the element of x, that of the source, and whose the index is.
+struct SmallIndex {
+  explicit SmallIndex(int dim) {
+    index[dim] = 6;  // longer than x there
+    source[dim] = 7;
+    const Shape x{3, 4, 5};
+    for (int64_t i = 0; i < numel_of(index); ++i) {
+      Dims at{i / (index[1] * index[2]), i / index[2] % index[1], i % index[2]};
+      of_source.push_back(size_t((at[0] * source[1] + at[1]) * source[2] + at[2]));
+      at[dim] = i * 7 % 11 % x[dim];
+      places.push_back(at[dim]);
+      of_x.push_back(size_t((at[0] * x[1] + at[1]) * x[2] + at[2]));
+    }
+  }
+  Shape index{2, 3, 4}, source{3, 3, 6};
+  std::vector<int64_t> places;
+  std::vector<size_t> of_x, of_source;
+};
+
+TEST(Scatter, TakesAnIndexSmallerThanTheTensorAndTheSource) {
+  for (int dim : {0, 1, 2})
+    for (bool adds : {false, true}) {
+      const SmallIndex small(dim);
+      check_op(OpCase{.name = detail::join(adds ? "scatter_add" : "scatter", " by a small index along ", dim),
+                      .inputs = {{{3, 4, 5}},
+                                 {small.source},
+                                 {.shape = small.index, .values = Tensor::from(small.places, small.index)}},
+                      .fn =
+                          [=](const TensorList& in) {
+                            return adds ? scatter_add(in[0], dim, in[2], in[1])
+                                        : scatter(in[0], dim, in[2], in[1]);
+                          },
+                      .reference =
+                          [=](const TensorList& in) {
+                            std::vector<double> y = in[0].to_vector<double>();
+                            const std::vector<double> source = in[1].to_vector<double>();
+                            for (size_t i = 0; i < small.of_x.size(); ++i) {
+                              double& element = y[small.of_x[i]];
+                              element = source[small.of_source[i]] + (adds ? element : 0);
+                            }
+                            return y;
+                          }});
+    }
+  const Tensor m = zeros({3, 4}), index = Tensor::from<int32_t>({3, 3}, {1, 2}), source = ones({1, 2});
+  EXPECT_EQ(scatter_add(m, 1, index, source).to_vector<double>(),
+            (std::vector<double>{0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(scatter(m, 0, index.slice(1, 1, 2) - 1, 5).to_vector<double>(),
+            (std::vector<double>{0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0}));
+  EXPECT_TRUE(testing::same_bits(scatter(m, 1, zeros({0, 2}, DType::i64), source), m));
+  EXPECT_TRUE(testing::same_bits(scatter_add(m, 0, zeros({2, 0}, DType::i64), zeros({2, 2})), m));
+  expect_error([&] { scatter(m, 1, zeros({4, 1}, DType::i64), 1); }, {"scatter: index (4, 1)", "(3, 4)"});
+  expect_error(
+      [&] {
+        scatter_add(m, 1, zeros({1, 3}, DType::i64), source);
+      },
+      {"index (1, 3) and source (1, 2)"});
+  expect_error([&] { scatter(m, 1, zeros({2}, DType::i64), zeros({2})); }, {"do not fit (3, 4)"});
+  expect_error(
+      [&] {
+        index_add(m, 1, zeros({1}, DType::i64), zeros({3, 2}));
+      },
+      {"index_add: the source (3, 2) is not of shape (3, 1)"});
+  expect_error(
+      [&] {
+        index_copy(m, 1, zeros({1}, DType::i64), zeros({2, 1}));
+      },
+      {"index_copy: the source (2, 1) is not of shape (3, 1)"});
 }
 
 TEST(SoftmaxAlong, PassesEveryCheckOfAnOp) {

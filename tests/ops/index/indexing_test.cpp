@@ -16,6 +16,7 @@ namespace {
 using testing::check_op;
 using testing::expect_error;
 using testing::OpCase;
+using testing::same_bits;
 using testing::test_device;
 using Floats = std::vector<float>;
 using Items = std::vector<Index>;
@@ -104,7 +105,7 @@ TEST(Indexing, RefusesWhatIsNoPlace) {
   expect_error([&] { x[{0, 0, 0}]; }, "index: 3 indices in a tensor of shape (2, 3)");
   expect_error([&] { x[{ellipsis, 0, ellipsis}]; }, "index: more than one ellipsis");
   expect_error([&] { x[Slice(0, 2, 0)]; }, "index: a slice has step 0, which must be at least 1");
-  expect_error([&] { x[counted({2})]; }, "index: places must be i64 or bool, got f32");
+  expect_error([&] { x[counted({2})]; }, "index: places must be i64, i32 or bool, got f32");
   expect_error([&] { x[Tensor()]; }, "index", "undefined");
   expect_error(
       [&] {
@@ -153,6 +154,28 @@ TEST(Index, OfTensorsPassesEveryCheckOfAnOp) {
                         return y;
                       },
                   .roundings = 4});
+}
+
+TEST(Index, TakesPlacesOfI32AsOfI64) {
+  auto narrow = [](const Tensor& places) { return places.to(DType::i32); };
+  const Tensor x = counted({3, 4}), rows = whole({2, -3, 2}, {3}), columns = whole({-1, 0, 1}, {3}),
+               one = whole({-2}, {});
+  EXPECT_TRUE(same_bits(x[narrow(rows)], x[rows]));
+  EXPECT_TRUE(same_bits(x[narrow(one)], x[1]));
+  EXPECT_TRUE(same_bits(x[{narrow(rows), columns}], x[{rows, columns}]));
+  EXPECT_TRUE(same_bits(x[{Slice(), narrow(columns)}], x[{Slice(), columns}]));
+  EXPECT_TRUE(same_bits(index_put(x, {narrow(rows)}, 7), index_put(x, {rows}, 7)));
+  check_op(OpCase{.name = "index by i32",
+                  .inputs = {{{3, 4}}, {.shape = {3}, .values = rows.to(Device()).to(DType::i32)}},
+                  .fn = [](const TensorList& in) { return in[0][in[1]]; },
+                  .reference =
+                      [](const TensorList& in) {
+                        const std::vector<double> numbers = in[0].to_vector<double>();
+                        std::vector<double> y;
+                        for (size_t row : {2, 0, 2})
+                          for (size_t i = 0; i < 4; ++i) y.push_back(numbers[row * 4 + i]);
+                        return y;
+                      }});
 }
 
 TEST(Index, AddsUpTheGradientsOfEqualPlaces) {
