@@ -1,4 +1,6 @@
 // Other arrangements of numbers, from views, products and conditions.
+#include "reprise/autograd/ops/tensor/arrangements.h"
+
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 
@@ -39,17 +41,23 @@ TensorList chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   return split(x, std::max<int64_t>(1, (size + chunks - 1) / chunks), dim);
 }
 
-Tensor movedim(const Tensor& x, int64_t from, int64_t to) {
-  autograd::check_given("movedim", x);
-  const int begin = normalize_dim(from, x.rank(), "movedim"), end = normalize_dim(to, x.rank(), "movedim");
-  Dims order;
-  for (int d = 0; d < x.rank(); ++d) {
-    if (order.size() == end && begin >= end) order.push_back(begin);
-    if (d != begin) order.push_back(d);
-    if (order.size() == end && begin < end) order.push_back(begin);
+Tensor movedim(const Tensor& x, const Dims& from, const Dims& to) {
+  constexpr auto op = "movedim";
+  autograd::check_given(op, x);
+  check(from.size() == to.size(), op, ": dimensions ", from, " to ", to);
+  const unsigned moved = dims_mask(from, x.rank(), op);
+  dims_mask(to, x.rank(), op);
+  Dims order = Dims::filled(x.rank(), -1);
+  for (int i = 0; i < from.size(); ++i)
+    order[normalize_dim(to[i], x.rank(), op)] = normalize_dim(from[i], x.rank(), op);
+  for (int d = 0, place = 0; d < x.rank(); ++d) {
+    if (moved >> d & 1) continue;
+    while (order[place] >= 0) ++place;
+    order[place] = d;
   }
   return permute(x, order);
 }
+Tensor movedim(const Tensor& x, int64_t from, int64_t to) { return movedim(x, Dims{from}, Dims{to}); }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
   autograd::check_given("outer", a, b);

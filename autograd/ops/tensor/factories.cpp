@@ -1,10 +1,11 @@
 // Making tensors: constants, ranges and random numbers.
+#include "reprise/autograd/ops/tensor/factories.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/random_draw.h"
@@ -47,10 +48,26 @@ Tensor arange(int64_t count, DType dtype, Device device) {
 }
 
 Tensor arange(double start, double end, double step, DType dtype, Device device) {
-  check(step != 0 && std::isfinite((end - start) / step), "arange: from ", start, " to ", end,
-        " by steps of ", step);
-  const int64_t count = std::max<int64_t>(0, int64_t(std::ceil((end - start) / step)));
-  return cast(arange(count, DType::f64, device) * step + start, dtype);
+  const double steps = std::ceil((end - start) / step);
+  check(step != 0 && std::isfinite(steps) && steps <= double(max_elements), "arange: from ", start, " to ",
+        end, " by steps of ", step);
+  return cast(arange(int64_t(std::max(0.0, steps)), DType::f64, device) * step + start, dtype);
+}
+
+Tensor detail::range_of_integers(int64_t start, int64_t end, int64_t step, DType dtype, Device device) {
+  // Without signs, as the way from one number to another may not fit i64.
+  const bool up = step > 0;
+  const uint64_t to = uint64_t(up ? end : start), from = uint64_t(up ? start : end),
+                 length = (up ? end > start : start > end) ? to - from : 0,
+                 stride = up ? uint64_t(step) : 0 - uint64_t(step);
+  const uint64_t count = step == 0 ? 0 : length / stride + (length % stride != 0);
+  check(step != 0 && count <= uint64_t(max_elements), "arange: from ", start, " to ", end, " by steps of ",
+        step);
+  // By halves, as a double does not have all numbers of i64.
+  auto number = [&](int64_t value) {
+    return scalar(double(value >> 32), DType::i64, device) * 0x1p32 + double(value & 0xffffffff);
+  };
+  return cast(arange(int64_t(count), DType::i64, device) * number(step) + number(start), dtype);
 }
 
 Tensor linspace(double start, double end, int64_t count, DType dtype, Device device) {
@@ -69,15 +86,27 @@ Tensor eye(int64_t rows, int64_t columns, DType dtype, Device device) {
               dtype);
 }
 
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device()); }
-Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype(), x.device()); }
-Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype(), x.device()); }
-Tensor rand_like(const Tensor& x, Generator* generator) {
-  return rand(x.shape(), x.dtype(), x.device(), generator);
+Tensor eye(int64_t size, DType dtype, Device device) { return eye(size, size, dtype, device); }
+
+Tensor empty_like(const Tensor& x, DType dtype) { return Tensor::empty(x.shape(), dtype, x.device()); }
+Tensor zeros_like(const Tensor& x, DType dtype) { return zeros(x.shape(), dtype, x.device()); }
+Tensor ones_like(const Tensor& x, DType dtype) { return ones(x.shape(), dtype, x.device()); }
+Tensor full_like(const Tensor& x, double value, DType dtype) {
+  return full(x.shape(), value, dtype, x.device());
 }
-Tensor randn_like(const Tensor& x, Generator* generator) {
-  return randn(x.shape(), x.dtype(), x.device(), generator);
+Tensor rand_like(const Tensor& x, DType dtype, Generator* generator) {
+  return rand(x.shape(), dtype, x.device(), generator);
 }
+Tensor randn_like(const Tensor& x, DType dtype, Generator* generator) {
+  return randn(x.shape(), dtype, x.device(), generator);
+}
+
+Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
+Tensor zeros_like(const Tensor& x) { return zeros_like(x, x.dtype()); }
+Tensor ones_like(const Tensor& x) { return ones_like(x, x.dtype()); }
+Tensor full_like(const Tensor& x, double value) { return full_like(x, value, x.dtype()); }
+Tensor rand_like(const Tensor& x, Generator* generator) { return rand_like(x, x.dtype(), generator); }
+Tensor randn_like(const Tensor& x, Generator* generator) { return randn_like(x, x.dtype(), generator); }
 
 Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator) {
   Tensor y = Tensor::empty(shape, dtype, device);

@@ -21,6 +21,10 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Gen
   return cast(floor(places), DType::i64) + double(low);
 }
 
+Tensor randint(int64_t high, const Shape& shape, Device device, Generator* generator) {
+  return randint(0, high, shape, device, generator);
+}
+
 Tensor randperm(int64_t count, Device device, Generator* generator) {
   check(count >= 0, "randperm: count must be at least 0, got ", count);
   return argsort(rand({count}, DType::f64, device, generator), 0);

@@ -6,9 +6,13 @@
 
 namespace reprise {
 
-/// Whole numbers, each of low, ..., high - 1 as likely: i64. Error unless -2^32 <= low < high <= 2^32.
+/// @{
+/// Whole numbers, each of low, ..., high - 1 as likely: i64; low is 0 where it is not given. Error unless -2^32 <= low < high <=
+/// 2^32.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = {},
                Generator* generator = nullptr);
+Tensor randint(int64_t high, const Shape& shape, Device device = {}, Generator* generator = nullptr);
+/// @}
 
 /// 0, ..., count - 1 in random order: i64 (count).
 Tensor randperm(int64_t count, Device device = {}, Generator* generator = nullptr);

@@ -1,4 +1,6 @@
 // Other arrangements of numbers, against loops over places.
+#include "reprise/autograd/ops/tensor/arrangements.h"
+
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/op_case.h"
 
@@ -53,6 +55,24 @@ TEST(Movedim, PassesEveryCheckOfAnOp) {
   EXPECT_EQ(movedim(x, 3, 1).shape(), (Shape{2, 5, 3, 4}));
   EXPECT_EQ(movedim(x, 1, 1).shape(), x.shape());
   EXPECT_EQ(movedim(x, 1, 2).shape(), (Shape{2, 4, 3, 5}));
+}
+
+TEST(Movedim, OfSeveralDimensionsPassesEveryCheckOfAnOp) {
+  check_places(
+      "movedim of two", {2, 3, 5},
+      [](const Tensor& x) {
+        return movedim(x, {0, -2}, {2, 0});
+      },
+      [](int64_t i) { return (i % 2 * 3 + i / 10) * 5 + i / 2 % 5; });
+  const Tensor x = zeros({2, 3, 4, 5});
+  EXPECT_EQ(movedim(x, {0, 3}, {1, 0}).shape(), (Shape{5, 2, 3, 4}));
+  EXPECT_EQ(movedim(x, {3, 2, 1, 0}, {0, 1, 2, 3}).shape(), (Shape{5, 4, 3, 2}));
+  EXPECT_EQ(movedim(x, {1}, {-1}).shape(), (Shape{2, 4, 5, 3}));
+  EXPECT_EQ(movedim(x, Dims{}, Dims{}).shape(), x.shape());
+  expect_error([&] { movedim(x, {0, 1}, Dims{2}); }, {"movedim: dimensions (0, 1) to (2,)"});
+  expect_error([&] { movedim(x, {0, -4}, {2, 3}); }, {"movedim: dimension 0 twice"});
+  expect_error([&] { movedim(x, {0, 1}, {3, -1}); }, {"movedim: dimension 3 twice"});
+  expect_error([&] { movedim(x, 0, 4); }, {"movedim: dimension 4"});
 }
 
 TEST(Chunk, PassesEveryCheckOfAnOp) {

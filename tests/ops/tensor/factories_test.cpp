@@ -1,16 +1,19 @@
 // Making tensors.
+#include "reprise/autograd/ops/tensor/factories.h"
+
 #include <cmath>
 #include <limits>
 
-#include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/tensor/from_memory.h"
 #include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise {
 namespace {
 
 using testing::expect_error;
 using testing::same_bits;
+using testing::test_device;
 
 TEST(Factories, GiveTheValuesTheyName) {
   EXPECT_EQ(zeros({2}).to_vector<double>(), (std::vector<double>{0, 0}));
@@ -36,6 +39,59 @@ TEST(Factories, GiveRanges) {
   expect_error([] { linspace(0, 1, -1); }, {"linspace: count must be at least 0, got -1"});
   EXPECT_EQ(eye(2, 3).to_vector<double>(), (std::vector<double>{1, 0, 0, 0, 1, 0}));
   EXPECT_EQ(eye(0, 3, DType::i64).shape(), (Shape{0, 3}));
+}
+
+TEST(Factories, GiveRangesFromOneNumberToAnother) {
+  auto expect = [](const Tensor& y, DType dtype, const std::vector<double>& values) {
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_EQ(y.to_vector<double>(), values);
+  };
+  expect(arange(2, 5), DType::i64, {2, 3, 4});
+  expect(arange(int64_t(-2), 1u), DType::i64, {-2, -1, 0});
+  expect(arange(2, 5, DType::f32, test_device()), DType::f32, {2, 3, 4});
+  expect(arange(5, 2), DType::i64, {});
+  expect(arange(0, 5, 2), DType::i64, {0, 2, 4});
+  expect(arange(0, 6, 2), DType::i64, {0, 2, 4});
+  expect(arange(3, -2, -2, DType::f64), DType::f64, {3, 1, -1});
+  expect(arange(0.5, 3.0), DType::f32, {0.5, 1.5, 2.5});
+  expect(arange(0, 2.5), DType::f32, {0, 1, 2});
+  expect(arange(0.5, 2), DType::f32, {0.5, 1.5});
+  expect(arange(0.5f, 2, DType::f64), DType::f64, {0.5, 1.5});
+  expect(arange(2.5), DType::f32, {0, 1, 2});
+  expect(arange(3), DType::i64, {0, 1, 2});
+  constexpr int64_t most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(arange(most - 2, most, DType::i64, test_device()).to_vector<int64_t>(),
+            (std::vector<int64_t>{most - 2, most - 1}));
+  EXPECT_EQ(arange(most, least, least).to_vector<int64_t>(), (std::vector<int64_t>{most, -1}));
+  EXPECT_EQ(arange(least, most, most).to_vector<int64_t>(), (std::vector<int64_t>{least, -1, most - 1}));
+  expect_error([] { arange(2, 3, 0); }, {"arange: from 2 to 3 by steps of 0"});
+  expect_error([] { arange(least, most); }, {"arange: from -9223372036854775808"});
+  expect_error([] { arange(0.0, 1e30); }, {"arange: from 0 to 1e+30"});
+  expect_error([] { arange(uint64_t(1) << 63, 3); }, {"arange: 9223372036854775808 does not fit i64"});
+}
+
+TEST(Factories, GiveTheUnitMatrix) {
+  EXPECT_EQ(eye(2).to_vector<double>(), (std::vector<double>{1, 0, 0, 1}));
+  EXPECT_EQ(eye(3, DType::i64, test_device()).dtype(), DType::i64);
+  EXPECT_EQ(eye(0).shape(), (Shape{0, 0}));
+}
+
+TEST(Factories, TakeShapeAndDeviceOfAnotherInADtypeOfTheirOwn) {
+  const Tensor x = arange(6, DType::i64, test_device()).reshape({2, 3}).transpose(0, 1);
+  for (const Tensor& y :
+       {empty_like(x, DType::f32), zeros_like(x, DType::f32), ones_like(x, DType::f32),
+        full_like(x, 0.5, DType::f32), rand_like(x, DType::f32), randn_like(x, DType::f32)}) {
+    EXPECT_EQ(y.shape(), x.shape());
+    EXPECT_EQ(y.dtype(), DType::f32);
+    EXPECT_EQ(y.device(), x.device());
+    EXPECT_TRUE(y.is_contiguous());
+  }
+  EXPECT_EQ(empty_like(x).dtype(), DType::i64);
+  EXPECT_EQ(ones_like(x, DType::f64).to_vector<double>(), std::vector<double>(6, 1));
+  EXPECT_EQ(full_like(x, 0.5, DType::f32).to_vector<double>(), std::vector<double>(6, 0.5));
+  Generator a(3), b(3);
+  EXPECT_TRUE(same_bits(randn_like(x, DType::f64, &a), randn(x.shape(), DType::f64, x.device(), &b)));
+  expect_error([&] { full_like(x, 0.5); }, {"full", "0.5"});
 }
 
 TEST(Factories, TakeShapeDtypeAndDeviceOfAnother) {

@@ -46,6 +46,10 @@ TEST(Randint, IsUniformInItsRange) {
   EXPECT_LT(*std::min_element(wide.begin(), wide.end()), -(int64_t(1) << 31));
   EXPECT_GT(*std::max_element(wide.begin(), wide.end()), int64_t(1) << 31);
   EXPECT_TRUE(std::any_of(wide.begin(), wide.end(), [](int64_t value) { return value & 1; }));
+  Generator a(2), b(2);
+  EXPECT_TRUE(same_bits(randint(9, {50}, test_device(), &a), randint(0, 9, {50}, test_device(), &b)));
+  EXPECT_EQ(randint(1, {}).shape(), Shape{});
+  expect_error([] { randint(0, {2}); }, "randint: needs low < high", "0 and 0");
   expect_error([] { randint(3, 3, {1}); }, "randint: needs low < high", "3 and 3");
   expect_error([] { randint(0, int64_t(1) << 33, {1}); }, "within 2^32");
 }
