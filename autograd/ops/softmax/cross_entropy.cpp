@@ -13,6 +13,7 @@
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
+#include "reprise/autograd/ops/softmax/weighted_cross_entropy.h"
 #include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
@@ -58,10 +59,7 @@ struct CrossEntropy : Function<CrossEntropy> {
 
   Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
                  const GivenAway& given_away) {
-    check(logits.rank() >= 1 && rows_shape(logits) == targets.shape(), "cross_entropy: logits ",
-          logits.shape(), " need targets ", rows_shape(logits), ", got ", targets.shape());
-    check(targets.dtype() == DType::i64, "cross_entropy: targets must be i64 or probabilities, got ",
-          targets.dtype());
+    check_classes(logits, targets);
     options_ = options;
     logits_shape_ = logits.shape();
     int64_t classes = logits.size(-1), rows = targets.numel();
@@ -150,6 +148,7 @@ Tensor apply(const Tensor& logits, const Tensor& targets, const CrossEntropyOpti
              const GivenAway& given_away) {
   check_given("cross_entropy", logits, targets);
   if (options.out) check_result_dtype("cross_entropy", logits, *options.out);
+  if (options.weight.defined()) return weighted_cross_entropy(logits, targets, options);
   if (!is_floating(targets.dtype())) return CrossEntropy::apply(logits, targets, options, given_away);
   // The gradient, made here before any scale of the loss is in it, would vanish in f16.
   const bool is_wide = amp::autocast_dtype(logits.device()) || options.out == DType::f32;
@@ -174,12 +173,19 @@ Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyO
 Tensor composite::cross_entropy(const Tensor& logits, const Tensor& targets,
                                 const CrossEntropyOptions& options) {
   auto wide = [&](const Tensor& z) {
+    const Tensor& weight = options.weight;
     Tensor q = target_distribution(targets, z.size(-1), options, z.dtype());
+    if (weight.defined()) q = q * cast(weight, z.dtype());
     Tensor none = scalar(0, z.dtype(), z.device());  // where q is 0, also times a log-probability of -inf
     Tensor losses = -sum(where(not_equal(q, none), q * composite::log_softmax(z), none), {-1});
     if (options.reduction == Reduction::none) return losses;
     if (options.reduction == Reduction::sum) return sum(losses);
     if (is_floating(targets.dtype())) return sum(losses) / double(std::max<int64_t>(1, losses.numel()));
+    if (weight.defined()) {
+      const Tensor hits =
+          target_distribution(targets, z.size(-1), {.ignore_index = options.ignore_index}, z.dtype());
+      return weighted_mean(losses, hits * cast(weight, z.dtype()));
+    }
     return sum(losses) * cast(mean_scale(targets, options.ignore_index), z.dtype());
   };
   return in_f32(wide, logits);

@@ -3,8 +3,25 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/softmax/weighted_cross_entropy.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
+namespace {
+
+// The losses of rows times the weights (V) of their classes, reduced.
+Tensor weighted(const Tensor& losses, const Tensor& weight, const Tensor& classes, const Tensor& ignored,
+                Reduction reduction) {
+  auto wide = [&](const Tensor& unweighted) {
+    const Tensor weights = autograd::row_weights(weight, classes, ignored);
+    const Tensor terms = unweighted * weights;
+    if (reduction == Reduction::none) return terms;
+    return reduction == Reduction::sum ? sum(terms) : autograd::weighted_mean(terms, weights);
+  };
+  return autograd::in_f32(wide, losses);
+}
+
+}  // namespace
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const NllLossOptions& options) {
   const char* op = "nll_loss";
@@ -17,9 +34,12 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const Nl
   check(targets.shape() == autograd::rows_shape(x), op, ": targets are ", targets.shape(),
         ", log-probabilities ", x.shape());
   const Tensor ignored = equal(targets, scalar(double(options.ignore_index), DType::i64, targets.device()));
-  const Tensor zero = scalar(0, DType::i64, targets.device());
-  const Tensor taken = squeeze(gather(x, unsqueeze(where(ignored, zero, targets), -1)), -1);
+  const Tensor zero = scalar(0, DType::i64, targets.device()), classes = where(ignored, zero, targets);
+  const Tensor taken = squeeze(gather(x, unsqueeze(classes, -1)), -1);
   const Tensor losses = masked_fill(-taken, ignored, 0);
+  if (options.weight.defined())
+    return weighted(losses, autograd::class_weights(op, options.weight, x), classes, ignored,
+                    options.reduction);
   if (options.reduction == Reduction::none) return losses;
   const Tensor total = sum(losses);
   if (options.reduction == Reduction::sum) return total;

@@ -7,6 +7,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops/padded_rows.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/softmax/weighted_cross_entropy.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/softmax/scale_rows.h"
 #include "reprise/kernels/softmax/soft_cross_entropy.h"
@@ -25,10 +26,7 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
 
   Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
                  const GivenAway& given_away) {
-    check(logits.rank() >= 1 && logits.shape() == targets.shape(), "cross_entropy: logits ", logits.shape(),
-          " and probabilities ", targets.shape(), " differ in shape");
-    check_floating("cross_entropy", logits);
-    check_device("cross_entropy", logits, targets);
+    check_probabilities(logits, targets);
     check(!recording() || !targets.requires_grad(),
           "cross_entropy: gives probabilities no gradient; detach the targets");
     options_ = options;
