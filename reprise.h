@@ -108,6 +108,7 @@
 #include "reprise/io/text/tokenizer.h"
 #include "reprise/io/weights.h"
 #include "reprise/kernels/gemm/matmul_precision.h"
+#include "reprise/nn/activations.h"
 #include "reprise/nn/batch_norm.h"
 #include "reprise/nn/block_stack.h"
 #include "reprise/nn/conv.h"

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <ostream>
+#include <unordered_map>
 #include <vector>
 
 #include "reprise/autograd/grad_mode.h"
@@ -92,14 +93,53 @@ std::string to_string(const Tensor& x, const PrintOptions& options) {
 std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_string(x); }
 
 namespace nn {
+namespace {
+
+// The modules of a module in the order in which they were registered, each with lines of its own.
+class Tree {
+ public:
+  explicit Tree(const Module& root) : modules_(const_cast<Module&>(root).named_modules()) {
+    for (size_t i = 0; i < modules_.size(); ++i) places_[modules_[i].first] = i;
+    lines_.resize(modules_.size());
+  }
+
+  // A line of the module that has the tensor of that name.
+  void add(const std::string& name, const std::string& form) {
+    std::string owner = name;
+    do {
+      const size_t dot = owner.rfind('.');
+      owner.resize(dot == std::string::npos ? 0 : dot);
+    } while (!places_.contains(owner));
+    lines_[places_[owner]] += "\n  " + name + ' ' + form;
+  }
+
+  // Of a layer that has none, such as an activation, its class.
+  std::string lines() const {
+    std::string all;
+    for (size_t i = 0; i < modules_.size(); ++i) {
+      const auto& [name, module] = modules_[i];
+      const bool is_bare = i > 0 && lines_[i].empty() && module->named_children().empty();
+      all += is_bare ? "\n  " + name + ' ' + module->class_name() : lines_[i];
+    }
+    return all;
+  }
+
+ private:
+  NamedModules modules_;
+  std::unordered_map<std::string, size_t> places_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
 
 std::string to_string(const Module& module) {
   TextStream text;
   text << module.class_name() << ": " << module.parameter_count() << " parameters";
-  for (const auto& [own, parameter] : module.named_parameters())
-    text << "\n  " << own << ' ' << form_of(parameter) << (parameter.requires_grad() ? "" : ", frozen");
-  for (const auto& [own, buffer] : module.named_buffers())
-    text << "\n  " << own << ' ' << form_of(buffer) << ", a buffer";
+  Tree tree(module);
+  for (const auto& [name, parameter] : module.named_parameters())
+    tree.add(name, form_of(parameter) + (parameter.requires_grad() ? "" : ", frozen"));
+  for (const auto& [name, buffer] : module.named_buffers()) tree.add(name, form_of(buffer) + ", a buffer");
+  text << tree.lines();
   return text.str();
 }
 

@@ -28,8 +28,8 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
 namespace nn {
 
-/// The module's class and its number of parameters; then each parameter and buffer with its name, dtype and shape, and whether
-/// it is frozen.
+/// The module's class and its number of parameters; then, module by module, each parameter and buffer with its name, dtype and
+/// shape, and whether it is frozen. Of a layer that has none of its own, such as an activation, its name and class.
 std::string to_string(const Module& module);
 /// to_string(module).
 std::ostream& operator<<(std::ostream& out, const Module& module);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/nn/activations.h"
 #include "reprise/nn/batch_norm.h"
 #include "reprise/nn/linear.h"
 #include "reprise/tests/support/errors.h"
@@ -67,6 +68,38 @@ TEST(Print, AModuleNamesWhatItHas) {
                       "  norm.weight f32(3,)\n  norm.bias f32(3,)\n  norm.running_mean f32(3,), a buffer\n"),
             std::string::npos)
       << text;
+}
+
+TEST(Print, AModuleNamesItsLayersWithoutParameters) {
+  nn::Sequential net;
+  net.add<nn::Linear>(2, 3);
+  net.add<nn::BatchNorm1d>(3);
+  net.add<nn::Tanh>();
+  auto& inner = net.add<nn::Sequential>();
+  inner.add<nn::Dropout>(0.5);
+  inner.add<nn::Linear>(3, 1, nn::LinearOptions{.bias = false});
+  inner.add([](const Tensor& x) { return x; });
+  net.add<nn::Softmax>(1);
+  EXPECT_EQ(nn::to_string(net),
+            "Sequential: 18 parameters\n  0.weight f32(3, 2)\n  0.bias f32(3,)\n"
+            "  1.weight f32(3,)\n  1.bias f32(3,)\n  1.running_mean f32(3,), a buffer\n"
+            "  1.running_var f32(3,), a buffer\n  1.num_batches_tracked i64(), a buffer\n"
+            "  2 Tanh\n  3.0 Dropout\n  3.1.weight f32(1, 3)\n  3.2 Lambda\n  4 Softmax");
+  EXPECT_EQ(nn::to_string(nn::Dropout(0.5)), "Dropout: 0 parameters");
+}
+
+// A parameter's own name may have dots, and a layer may stand in two places: each line is there once.
+TEST(Print, AModuleOfAnyNames) {
+  struct Odd : nn::Module {
+    nn::Linear shared{2, 1, {.bias = false}};
+    Tensor own = register_parameter("in.a.corner", zeros({2}));
+    Odd() {
+      register_module("a.b", shared);
+      register_module("c", shared);
+    }
+  };
+  const std::string text = nn::to_string(Odd());
+  EXPECT_TRUE(text.ends_with(": 4 parameters\n  in.a.corner f32(2,)\n  a.b.weight f32(1, 2)")) << text;
 }
 
 }  // namespace

@@ -1,0 +1,10 @@
+#include "reprise/nn/activations.h"
+
+namespace reprise::nn {
+
+Softplus::Softplus(double beta)
+    : Lambda([beta](const Tensor& x) { return beta == 1 ? softplus(x) : softplus(x * beta) / beta; }) {
+  check(beta > 0, "Softplus: beta is ", beta, ", should be above 0");
+}
+
+}  // namespace reprise::nn

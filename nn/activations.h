@@ -1,0 +1,74 @@
+// Activations as layers, by PyTorch's names and with its defaults.
+#pragma once
+
+#include "reprise/autograd/ops/elementwise/pointwise.h"
+#include "reprise/autograd/ops/index/along_dim.h"
+#include "reprise/nn/layers.h"
+
+namespace reprise::nn {
+
+/// max(x, 0).
+class ReLU : public Activate {
+ public:
+  ReLU() : Activate(Activation::relu) {}
+};
+
+/// x * Phi(x), exact; the approximation is `Activate(Activation::gelu_tanh)`.
+class GELU : public Activate {
+ public:
+  GELU() : Activate(Activation::gelu) {}
+};
+
+/// x * sigmoid(x).
+class SiLU : public Activate {
+ public:
+  SiLU() : Activate(Activation::silu) {}
+};
+
+/// (e^x - e^-x) / (e^x + e^-x).
+class Tanh : public Lambda {
+ public:
+  Tanh() : Lambda([](const Tensor& x) { return tanh(x); }) {}
+};
+
+/// 1 / (1 + e^-x).
+class Sigmoid : public Lambda {
+ public:
+  Sigmoid() : Lambda([](const Tensor& x) { return sigmoid(x); }) {}
+};
+
+/// x where x > 0, else alpha (e^x - 1).
+class ELU : public Lambda {
+ public:
+  explicit ELU(double alpha = 1) : Lambda([alpha](const Tensor& x) { return elu(x, alpha); }) {}
+};
+
+/// x where x > 0, else slope x.
+class LeakyReLU : public Lambda {
+ public:
+  explicit LeakyReLU(double slope = 0.01)
+      : Lambda([slope](const Tensor& x) { return leaky_relu(x, slope); }) {}
+};
+
+/// log(1 + e^(beta x)) / beta, without PyTorch's threshold, beyond which that is x: it is exact there.
+class Softplus : public Lambda {
+ public:
+  /// Error unless beta is above 0.
+  explicit Softplus(double beta = 1);
+};
+
+/// `softmax` along a dimension.
+class Softmax : public Lambda {
+ public:
+  /// From the end, where it is negative.
+  explicit Softmax(int64_t dim) : Lambda([dim](const Tensor& x) { return softmax(x, dim); }) {}
+};
+
+/// `log_softmax` along a dimension.
+class LogSoftmax : public Lambda {
+ public:
+  /// From the end, where it is negative.
+  explicit LogSoftmax(int64_t dim) : Lambda([dim](const Tensor& x) { return log_softmax(x, dim); }) {}
+};
+
+}  // namespace reprise::nn
