@@ -12,6 +12,7 @@ int64_t head_width(int64_t width, int64_t heads, const CrossAttentionOptions& op
         "CrossAttention: ", heads, " heads cannot share ", options.kv_heads, " of keys and values");
   check(options.dropout >= 0 && options.dropout < 1, "CrossAttention: dropout must be in [0, 1), got ",
         options.dropout);
+  check(options.window >= 0, "CrossAttention: window is ", options.window, ", should not be negative");
   return width / heads;
 }
 
@@ -34,7 +35,9 @@ CrossAttention::CrossAttention(int64_t width, int64_t heads, const CrossAttentio
       out_proj(width, width, {.bias = options.bias}, device),
       heads_(heads),
       kv_heads_(options.kv_heads > 0 ? options.kv_heads : heads),
-      dropout_(options.dropout) {
+      dropout_(options.dropout),
+      causal_(options.causal),
+      window_(options.window) {
   register_module("q_proj", q_proj);
   register_module("k_proj", k_proj);
   register_module("v_proj", v_proj);
@@ -50,7 +53,8 @@ Tensor CrossAttention::operator()(const Tensor& x, const Tensor& context, const 
   };
   const Tensor q = split(q_proj(x), heads_), k = split(k_proj(context), kv_heads_),
                v = split(v_proj(context), kv_heads_);
-  const Tensor y = masked_attention(q, k, v, mask, {.dropout = training() ? dropout_ : 0});
+  const Tensor y = masked_attention(
+      q, k, v, mask, {.causal = causal_, .window = window_, .dropout = training() ? dropout_ : 0});
   return out_proj(reshape(transpose(y, 1, 2), x.shape()));
 }
 

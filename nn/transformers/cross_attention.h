@@ -11,15 +11,21 @@ struct CrossAttentionOptions {
   int64_t kv_heads = 0;       ///< of keys and values, each for heads / kv_heads of queries; 0: heads
   bool bias = true;           ///< of all four projections
   double dropout = 0;         ///< of the probabilities, in training
+  bool causal = false;        ///< token t of T sees none of the context after t + S - T, of S
+  /// Token t of T sees fewer tokens of the context than this from t + S - T alone, of S: where it is causal, that one and the
+  /// window - 1 before it. 0: all.
+  int64_t window = 0;
 };
 
 /// Multi-head attention (Vaswani et al. 2017): x (B, T, width), context (B, S, context_width) -> (B, T, width). The mask, if one
 /// is given, is as of `masked_attention`: (T, S), or what broadcasts to (B, heads, T, S), such as (B, 1, 1, S) for padding; true
-/// where a token of x sees one of the context. Without it each sees all. No (T, S) matrix is kept. Error unless heads
+/// where a token of x sees one of the context. Without it each sees all
+/// that `causal` and `window` leave. No (T, S) matrix is kept. Error unless heads
 /// divide width, and kv_heads the heads.
 class CrossAttention : public Module {
  public:
-  /// `heads` heads of width / heads channels each; linear layers as PyTorch's. Error unless dropout is in [0, 1).
+  /// `heads` heads of width / heads channels each; linear layers as PyTorch's. Error unless dropout is in [0, 1),
+  /// or if window is negative.
   CrossAttention(int64_t width, int64_t heads, const CrossAttentionOptions& options = {}, Device device = {});
   /// Queries are of x, keys and values of `context`, which is x again in self-attention.
   Tensor operator()(const Tensor& x, const Tensor& context, const Tensor& mask = {}) const;
@@ -32,6 +38,8 @@ class CrossAttention : public Module {
  private:
   int64_t heads_, kv_heads_;
   double dropout_;
+  bool causal_;
+  int64_t window_;
 };
 
 }  // namespace reprise::nn

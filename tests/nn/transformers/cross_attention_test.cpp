@@ -42,6 +42,21 @@ TEST(CrossAttention, DoesNotSeePadding) {
       is_close(y.slice(0, 1, 2), cross(x.slice(0, 1, 2), context.slice(0, 1, 2).slice(1, 0, 2)), 1e-5));
 }
 
+// Token t of 3 stands beside token t + 4 of the 7 of the context.
+TEST(CrossAttention, SeesWhatCausalAndWindowLeave) {
+  const Tensor x = randn({2, 3, 16}), context = randn({2, 7, 16});
+  const Tensor ahead = arange(7) - (arange(3) + 4).reshape({3, 1});  // (3, 7)
+  const Tensor near = (ahead > -3) & (ahead < 3), past = ahead <= 0, real = arange(7) != 4;
+  auto outcome = [&](const CrossAttentionOptions& options, const Tensor& mask) {
+    manual_seed(4);  // the same weights each time
+    return CrossAttention(16, 4, options)(x, context, mask);
+  };
+  EXPECT_TRUE(is_close(outcome({.causal = true}, {}), outcome({}, past), 1e-5));
+  EXPECT_TRUE(is_close(outcome({.window = 3}, {}), outcome({}, near), 1e-5));
+  EXPECT_TRUE(is_close(outcome({.causal = true, .window = 3}, {}), outcome({}, past & near), 1e-5));
+  EXPECT_TRUE(is_close(outcome({.causal = true, .window = 3}, real), outcome({}, past & near & real), 1e-5));
+}
+
 TEST(CrossAttention, DropsInTrainingAlone) {
   manual_seed(3);
   CrossAttention cross(16, 4, {.dropout = 0.5});
@@ -57,6 +72,8 @@ TEST(CrossAttention, SaysWhatDoesNotFit) {
   expect_error([] { CrossAttention(16, 4, {.kv_heads = 3}); }, {"CrossAttention: 4 heads cannot share 3"});
   expect_error([] { CrossAttention(16, 4, {.context_width = -2}); },
                {"CrossAttention: a context_width of -2"});
+  expect_error([] { CrossAttention(16, 4, {.window = -1}); },
+               {"CrossAttention: window is -1, should not be negative"});
   CrossAttention cross(16, 4);
   expect_error([&] { cross(zeros({1, 2, 16}), zeros({2, 2, 16})); }, {"CrossAttention: needs (B, T, width)"});
 }
