@@ -54,83 +54,110 @@ struct Range {
   }
 };
 
-/// 16 lines, 32 deep, as words of two numbers: words[part][line] along K, or words[part][pair] across lines.
-template <int parts>
-using Block = Words[parts][lines_per_tile];
-
 /// Asks for what the next block has `next` further on.
 [[gnu::always_inline]] inline Floats load_and_prefetch(const float* from, int64_t next) {
   __builtin_prefetch(from + next);
   return simd::load<Floats>(from);
 }
 
-/// From lines that are contiguous along K.
-template <int parts>
-[[gnu::always_inline]] inline void read_lines(const float* from, int64_t stride, Block<parts>& words,
-                                              Range& range) {
+/// Gives write(part, line, words) for 16 lines, 32 deep, that are contiguous along K: words of two numbers along K.
+template <int parts, class Write>
+[[gnu::always_inline]] inline void read_lines(const float* from, int64_t stride, Range& range,
+                                              const Write& write) {
   for (int line = 0; line < lines_per_tile; ++line, from += stride) {
     Floats low = load_and_prefetch(from, depth), high = load_and_prefetch(from + 16, depth);
     if (parts > 1) range.add(low), range.add(high);
     for (int part = 0; part < parts; ++part) {
       const Words first = take_part<parts>(low, part), second = take_part<parts>(high, part);
-      words[part][line] = upper_halves(first, second, std::make_index_sequence<32>());
+      write(part, line, upper_halves(first, second, std::make_index_sequence<32>()));
     }
   }
 }
 
-/// From lines that lie side by side.
-template <int parts>
-[[gnu::always_inline]] inline void read_pairs(const float* from, int64_t k_stride, Block<parts>& words,
-                                              Range& range) {
+/// Gives write(part, pair, words) for lines that lie side by side: the words of two numbers along K of all lines.
+template <int parts, class Write>
+[[gnu::always_inline]] inline void read_pairs(const float* from, int64_t k_stride, Range& range,
+                                              const Write& write) {
   for (int pair = 0; pair < pairs; ++pair, from += 2 * k_stride) {
     Floats even = load_and_prefetch(from, depth * k_stride);
     Floats odd = load_and_prefetch(from + k_stride, depth * k_stride);
     if (parts > 1) range.add(even), range.add(odd);
     for (int part = 0; part < parts; ++part) {
       const Words first = take_part<parts>(even, part), second = take_part<parts>(odd, part);
-      words[part][pair] = (second & 0xffff0000u) | (first >> 16);
+      write(part, pair, (second & 0xffff0000u) | (first >> 16));
     }
   }
 }
 
-template <int>
-[[gnu::always_inline]] inline void read_lines(const BFloat16* from, int64_t stride, Block<1>& words, Range&) {
-  for (int line = 0; line < lines_per_tile; ++line) words[0][line] = simd::load<Words>(from + line * stride);
+template <int, class Write>
+[[gnu::always_inline]] inline void read_lines(const BFloat16* from, int64_t stride, Range&,
+                                              const Write& write) {
+  for (int line = 0; line < lines_per_tile; ++line) write(0, line, simd::load<Words>(from + line * stride));
 }
 
-template <int>
-[[gnu::always_inline]] inline void read_pairs(const BFloat16* from, int64_t k_stride, Block<1>& words,
-                                              Range&) {
+template <int, class Write>
+[[gnu::always_inline]] inline void read_pairs(const BFloat16* from, int64_t k_stride, Range&,
+                                              const Write& write) {
   using Row = simd::Vector<uint16_t, 16>;
   for (int pair = 0; pair < pairs; ++pair, from += 2 * k_stride) {
     const Words even = __builtin_convertvector(simd::load<Row>(from), Words);
     const Words odd = __builtin_convertvector(simd::load<Row>(from + k_stride), Words);
-    words[0][pair] = (odd << 16) | even;
+    write(0, pair, (odd << 16) | even);
   }
+}
+
+/// A block's 16 lines, 32 deep, from rows of `rows` numbers (16 or 32) to rows of the other length.
+template <int rows>
+[[gnu::always_inline]] inline void transpose_block(const float* from, int64_t stride, float* to) {
+  constexpr int columns = lines_per_tile * int(depth) / rows;
+  const int64_t next = rows == depth ? depth * stride : depth;
+  for (int row = 0; row < rows; row += 16)
+    for (int column = 0; column < columns; column += 16) {
+      Floats square[16];
+      for (int i = 0; i < 16; ++i) square[i] = load_and_prefetch(from + (row + i) * stride + column, next);
+      transpose_square<16>(square);
+      for (int i = 0; i < 16; ++i) simd::store(to + (column + i) * rows + row, square[i]);
+    }
 }
 
 /// One block, `lines` x `k` of it there, to the tiles `part_stride` apart.
 template <int parts, class T>
 [[gnu::always_inline]] inline void pack_block(PackSource<T> from, int64_t lines, int64_t k, Side side,
                                               uint16_t* to, int64_t part_stride, Range& range) {
-  T copy[lines_per_tile * depth];
+  alignas(64) T copy[lines_per_tile * depth];
   const bool whole = lines >= lines_per_tile && k >= depth && (from.k_stride == 1 || from.stride == 1);
+  bool by_lines = from.k_stride == 1;
+  const PackSource<T> as_side =
+      side == Side::a ? PackSource<T>{copy, depth, 1} : PackSource<T>{copy, 1, lines_per_tile};
   if (!whole) {
     for (int64_t i = 0; i < lines_per_tile; ++i)
       for (int64_t p = 0; p < depth; ++p)
-        copy[i * depth + p] = i < lines && p < k ? from.data[i * from.stride + p * from.k_stride] : T(0);
-    from = {copy, depth, 1};
+        copy[i * as_side.stride + p * as_side.k_stride] =
+            i < lines && p < k ? from.data[i * from.stride + p * from.k_stride] : T(0);
+    from = as_side, by_lines = side == Side::a;
   }
-  Block<parts> words;
-  const bool by_lines = from.k_stride == 1;
-  if (by_lines)
-    read_lines<parts>(from.data, from.stride, words, range);
-  else
-    read_pairs<parts>(from.data, from.k_stride, words, range);
-  for (int part = 0; part < parts; ++part) {
-    if (by_lines != (side == Side::a)) transpose_square<16>(words[part]);
-    for (int i = 0; i < lines_per_tile; ++i) simd::store(to + part * part_stride + i * depth, words[part][i]);
-  }
+  if constexpr (parts > 1)  // all numbers at once: cheaper than part by part
+    if (by_lines != (side == Side::a)) {
+      if (by_lines)
+        transpose_block<lines_per_tile>(from.data, from.stride, copy);
+      else
+        transpose_block<depth>(from.data, from.k_stride, copy);
+      from = as_side, by_lines = !by_lines;
+    }
+  auto read = [&](const auto& write) {
+    if (by_lines)
+      read_lines<parts>(from.data, from.stride, range, write);
+    else
+      read_pairs<parts>(from.data, from.k_stride, range, write);
+  };
+  auto store = [&](int part, int row, Words words) {
+    simd::store(to + part * part_stride + row * depth, words);
+  };
+  if (parts > 1 || by_lines == (side == Side::a)) return read(store);
+  Words square[lines_per_tile];
+  read([&](int, int row, Words words) { square[row] = words; });
+  transpose_square<16>(square);
+  for (int row = 0; row < lines_per_tile; ++row) store(0, row, square[row]);
 }
 
 template <int parts, class T>
