@@ -40,12 +40,14 @@ class Sigmoid : public Lambda {
 /// x where x > 0, else alpha (e^x - 1).
 class ELU : public Lambda {
  public:
+  /// Far below 0 it goes to -alpha.
   explicit ELU(double alpha = 1) : Lambda([alpha](const Tensor& x) { return elu(x, alpha); }) {}
 };
 
 /// x where x > 0, else slope x.
 class LeakyReLU : public Lambda {
  public:
+  /// `slope` is the gradient below 0.
   explicit LeakyReLU(double slope = 0.01)
       : Lambda([slope](const Tensor& x) { return leaky_relu(x, slope); }) {}
 };
