@@ -156,10 +156,12 @@ TEST(InPlaceFunctions, AlongADimensionLeaveTheStrides) {
                row = full({1, 3}, 2, DType::f32, test_device()).set_requires_grad();
   for (bool records : {false, true}) {
     const Tensor x = zeros({2, 3}, DType::f32, test_device());
-    x.index_copy_(0, i, records ? row : row.detach()).index_add_(0, i, row.detach()).index_fill_(1, i, 7);
+    x.index_copy_(0, i, records ? row : row.detach());
+    EXPECT_EQ(x.strides(), (Strides{3, 1}));
+    x.index_fill_(1, i, 7).index_add_(0, i, row.detach());
     EXPECT_EQ(x.requires_grad(), records);
     EXPECT_EQ(x.strides(), (Strides{3, 1}));
-    EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{0, 7, 0, 4, 7, 4}));
+    EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{0, 7, 0, 4, 9, 4}));
   }
 }
 
