@@ -60,6 +60,10 @@ TEST(TakeAlongDim, PassesEveryCheckOfAnOp) {
       "take_along_dim", [=](const Tensor& x) { return take_along_dim(x, index.to(x.device()), 1); }, 4,
       [=](int64_t a, int64_t i, int64_t) { return index.data<int64_t>()[a * 4 + i]; });
   EXPECT_EQ(take_along_dim(zeros({1, 5}), zeros({3, 2}, DType::i64), -1).shape(), (Shape{3, 2}));
+  const Tensor small =
+      Tensor::from<int64_t>({3, 1, 0, 2}, {2, 2});  // of torch.gather, which broadcasts nothing
+  EXPECT_EQ(take_along_dim(arange(12).reshape({3, 4}).slice(0, 0, 2), small, 1).to_vector<int64_t>(),
+            (std::vector<int64_t>{3, 1, 4, 6}));
   expect_error(
       [] {
         take_along_dim(zeros({2, 5}), zeros({2}, DType::i64), 0);
