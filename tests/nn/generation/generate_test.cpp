@@ -78,6 +78,55 @@ TEST(Generate, GivesTheTokensOfTheDefinition) {
   }
 }
 
+// Far from those of a new model: what a token sees of others changes the next one.
+template <class Model>
+void enlarge_weights(Model& model) {
+  NoGrad unrecorded;
+  for (Tensor& parameter : model.parameters())
+    if (parameter.rank() == 2) parameter.mul_(8);
+}
+
+// Of each model and each prompt, alone and side by side.
+TEST(Generate, GivesTheSameTokensWithAndWithoutACache) {
+  const auto expect_same = [](const std::string& name, auto& model) {
+    enlarge_weights(model);
+    size_t differing = 0;
+    for (const SamplingOptions& sampling : {greedy, SamplingOptions{.temperature = 0.7}}) {
+      const auto tokens_of = [&](const std::vector<Ids>& of, bool cache) {
+        return generate(model, of, {.tokens = 30, .sampling = sampling, .seed = 4, .cache = cache});
+      };
+      const std::vector<Ids> want = tokens_of(prompts(), false);
+      EXPECT_EQ(tokens_of(prompts(), true), want) << name;
+      for (const Ids& prompt : prompts())
+        EXPECT_EQ(tokens_of({prompt}, true), tokens_of({prompt}, false)) << name << ' ' << prompt.front();
+      for (const Ids& ids : want) differing += ids != want.front();
+    }
+    EXPECT_GE(differing, 6u) << name << ": what came before is to change what comes";
+  };
+  for (size_t shape = 0; shape < (test_device().is_cpu() ? shapes().size() : 1); ++shape) {
+    nn::Gpt model = model_of(shapes()[shape]);
+    expect_same("Gpt " + std::to_string(shape), model);
+  }
+  nn::Gpt like = model_of({.context = 24,
+                           .layers = 2,
+                           .heads = 4,
+                           .kv_heads = 2,
+                           .width = 32,
+                           .gated = true,
+                           .bias = false,
+                           .norm = nn::NormKind::rms,
+                           .qk_norm = true,
+                           .rotary = true,
+                           .tied = false,
+                           .activation = Activation::silu});
+  expect_same("Gpt like a Llama", like);
+  manual_seed(3);
+  nn::Llama llama(
+      {.vocab_size = vocabulary, .context = 24, .layers = 2, .heads = 4, .kv_heads = 2, .width = 32},
+      test_device());
+  expect_same("Llama", llama);
+}
+
 TEST(Generate, CachedLogitsAreThoseOfTheWholeSequence) {
   NoGrad unrecorded;
   nn::Gpt model = model_of(shapes()[2]);
