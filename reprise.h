@@ -125,6 +125,7 @@
 #include "reprise/nn/memory/batch_search.h"
 #include "reprise/nn/memory/compare_strategies.h"
 #include "reprise/nn/memory/fastest_batch.h"
+#include "reprise/nn/memory/memory_advice.h"
 #include "reprise/nn/memory/memory_report.h"
 #include "reprise/nn/memory/step_profile.h"
 #include "reprise/nn/models/feature_pyramid.h"

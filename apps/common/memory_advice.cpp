@@ -1,24 +1,9 @@
 #include "reprise/apps/common/memory_advice.h"
 
-#include <fmt/core.h>
-
-#include <algorithm>
-
 #include "reprise/apps/common/ranks.h"
-#include "reprise/core/bytes.h"
 
 namespace reprise::apps {
 namespace {
-
-int64_t largest_batch(const MeasuredStrategy& one, int64_t smallest, size_t limit) {
-  return one.memory ? one.memory->largest(nn::room_in(limit)) / smallest * smallest : 0;
-}
-
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 // `batch` and `smallest` are of one rank, `--batch` of `ranks` of them.
 std::string evaluation_advice(nn::Module& model, int64_t batch, Device device, int64_t smallest,
@@ -38,77 +23,27 @@ std::string evaluation_advice(nn::Module& model, int64_t batch, Device device, i
 
 std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& t, Device device, const std::string& own,
                                                  int64_t sums) {
-  const RecomputeStrategy chosen = parse_strategy(own);
-  std::vector<std::string> strategies = {"none", "selective", "full"};
-  if (chosen.kind != RecomputeStrategy::Kind::automatic &&
-      std::ranges::find(strategies, own) == strategies.end())
-    strategies.push_back(own);
-  const nn::StepMemoryOptions options{.device = device,
-                                      .loss = t.loss,
-                                      .set_recompute = t.set_recompute,
-                                      .smallest = t.smallest,
-                                      .sums = sums,
-                                      .optimizer = &t.optimizer};
-  std::vector<MeasuredStrategy> measured;
-  for (const std::string& strategy : strategies) {
-    measured.push_back({strategy, {}});
-    try {
-      measured.back().memory.emplace(nn::measure_step(t.model, options, parse_strategy(strategy)));
-    } catch (const OutOfMemory&) {
-    } catch (const std::bad_alloc&) {}  // told by the table
-  }
-  t.set_recompute(chosen);
-  return measured;
-}
-
-std::string each_strategy(const std::vector<MeasuredStrategy>& measured,
-                          const std::function<std::string(const nn::StepMemory&)>& number) {
-  std::string text;
-  for (const MeasuredStrategy& one : measured) {
-    text += text.empty() ? "" : ", ";
-    text += (one.memory ? number(*one.memory) : "too much") + " (" + one.strategy + ")";
-  }
-  return text;
+  return nn::measure_strategies(t.model,
+                                {.device = device,
+                                 .loss = t.loss,
+                                 .set_recompute = t.set_recompute,
+                                 .smallest = t.smallest,
+                                 .sums = sums,
+                                 .optimizer = &t.optimizer},
+                                own);
 }
 
 std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::string& own, int64_t batch,
                       int64_t smallest, size_t limit, int64_t ranks) {
-  std::vector<std::string> fitting;
-  std::string best;
-  int64_t own_rows = 0, most_rows = 0;
-  size_t least = SIZE_MAX;  // what does not fit takes as much or more, whatever was predicted
-  for (const MeasuredStrategy& one : measured)
-    if (one.strategy == own && one.memory) least = one.memory->peak(batch);
-  for (const MeasuredStrategy& one : measured) {
-    const int64_t rows = largest_batch(one, smallest, limit);
-    if (rows >= batch && one.memory->peak(batch) < least) fitting.push_back(one.strategy);
-    if (one.strategy == own) own_rows = rows;
-    if (rows > most_rows) most_rows = rows, best = one.strategy;
-  }
-  if (own_rows >= batch) own_rows = 0;  // it is predicted to fit, and has not
-  if (!fitting.empty())
-    return "; --recompute " + listed(fitting) + " would fit" +
-           (own_rows > 0 ? reprise::detail::join("; so would --batch ", own_rows * ranks) : std::string());
-  if (own_rows > 0)
-    return reprise::detail::join(
-        "; --batch ", own_rows * ranks, " would fit",
-        best != own ? reprise::detail::join(", and --batch ", most_rows * ranks, " with --recompute ", best)
-                    : std::string());
-  if (most_rows > 0 && most_rows < batch)
-    return reprise::detail::join("; --batch ", most_rows * ranks, " with --recompute ", best, " would fit");
-  if (most_rows > 0) return unknown_fit;
-  return reprise::detail::join("; not even --batch ", smallest * ranks, " fits, with any --recompute");
+  return nn::in_words(nn::fitting_steps(measured, own, batch, smallest, limit),
+                      {.recompute = "--recompute ", .batch = "--batch ", .ranks = ranks});
 }
 
 std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
   const std::vector<MeasuredStrategy> measured =
       measure_strategies(t, asked.device, asked.recompute, asked.sums);
   const size_t limit = nn::memory_for_tensors(asked.device);
-  return fmt::format(
-             "; a step of {} {}s is predicted to take {} of {} MiB", asked.batch, t.row,
-             each_strategy(measured,
-                           [&](const nn::StepMemory& memory) { return in_mib(memory.peak(asked.batch)); }),
-             in_mib(limit)) +
+  return "; " + nn::predicted_step(measured, asked.batch, t.row, limit) +
          what_fits(measured, asked.recompute, asked.batch, t.smallest, limit, asked.ranks);
 }
 

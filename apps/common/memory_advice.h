@@ -1,34 +1,26 @@
-// What would have fitted, where memory runs out: the one place that says so.
+// What would have fitted, where memory runs out: nn/memory/memory_advice.h in the words of the programs' options.
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "reprise/apps/common/program.h"
 #include "reprise/apps/common/training_run.h"
-#include "reprise/nn/memory/step_memory.h"
+#include "reprise/nn/memory/memory_advice.h"
 #include "reprise/train/phase.h"
 
 namespace reprise::apps {
 
-/// A strategy of recompute, and what a step takes with it.
-struct MeasuredStrategy {
-  std::string strategy;
-  std::optional<nn::StepMemory> memory;  ///< none: not even the smallest batch fits
-};
+using nn::each_strategy;
+using nn::MeasuredStrategy;
 
-/// Without recompute, with two strategies, and with `own` if it is another one that can be measured. `sums`: see StepMemoryOptions.
+/// nn::measure_strategies of what a program trains. `sums`: see StepMemoryOptions.
 std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& trained, Device device,
                                                  const std::string& own, int64_t sums);
 
-/// "3102.0 (none), too much (full)", of what `number` makes of each strategy that fits.
-std::string each_strategy(const std::vector<MeasuredStrategy>& measured,
-                          const std::function<std::string(const nn::StepMemory&)>& number);
-
-/// "; --recompute selective, full would fit; so would --batch 24", with a tenth of `limit` left free: other strategies for this batch, a
-/// smaller batch for `own`, or both; or that nothing would. `ranks`: that share the rows of a --batch.
+/// "; --recompute selective, full would fit; so would --batch 24": nn::in_words in the words of options. `ranks`: that share the rows
+/// of a --batch.
 std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::string& own, int64_t batch,
                       int64_t smallest, size_t limit, int64_t ranks = 1);
 /// Ranks that share the rows of a --batch.

@@ -4,10 +4,11 @@
 #include <exception>
 #include <functional>
 
+#include "reprise/nn/memory/memory_advice.h"
+
 namespace reprise::apps {
 
-/// What an error of the lack of memory ends with where nothing was measured.
-inline constexpr const char* unknown_fit = "; what would have fitted is not known";
+using nn::unknown_fit;
 
 /// Opens /dev/null on those of the descriptors 0 to 2 that are closed, the wrong way round, so that using
 /// them fails: no file of ours can become standard output, and what is written there cannot get into it. Call

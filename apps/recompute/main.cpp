@@ -1,40 +1,52 @@
 // reprise-recompute: exit code 0 on success, 2 on bad input (one line that says what and where), 1 when
 // `verify` finds a difference, or on a defect of the program.
-#include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/program.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/options.h"
+#include "reprise/apps/recompute/strategies.h"
 #include "reprise/core/device.h"
-#include "reprise/nn/memory/step_memory.h"
+#include "reprise/nn/memory/memory_advice.h"
 #include "reprise/train/precision.h"
 
 namespace reprise::apps::recompute {
 namespace {
 
-// With the batch that would have fitted without recompute, as most commands begin: by steps of a model that is made anew.
+// What fits without recompute, as most commands begin, and what fits with it.
+std::string advice_on(const nn::FittingSteps& f) {
+  const bool is_wrong = f.own_rows >= f.rows;  // it was predicted to fit, and has not
+  std::string text, with;
+  if (!is_wrong && f.own_rows > 0)
+    text = "; without recompute --batch " + std::to_string(f.own_rows) + " would fit";
+  else if (!is_wrong)
+    text = "; not even --batch " + std::to_string(f.smallest) + " fits without recompute";
+  for (const std::string& strategy : f.strategies) with += (with.empty() ? "" : ", ") + strategy;
+  int64_t rows = f.rows;
+  if (with.empty() && !is_wrong && f.most_rows > f.own_rows) with = f.best, rows = f.most_rows;
+  if (with.empty()) return is_wrong ? unknown_fit : text;
+  return text + "; --batch " + std::to_string(rows) + " would fit with --recompute " + with;
+}
+
+// By steps of a model that is made anew.
 [[noreturn]] void fail_with_advice(const OutOfMemory& refused, const WorkloadOptions& options) {
   std::string advice = "; the model and the state of its optimizer alone do not fit";
   try {
     const std::unique_ptr<Workload> workload = make_workload(options);
     Trainee trainee(*workload);
     trainee.optimizer().allocate_state();
-    advice = "; not even --batch " + std::to_string(workload->least_rows) + " fits without recompute";
-    const auto loss = [&](int64_t rows) { return trainee.model.loss(workload->batch(0, rows)); };
-    const nn::StepMemory memory = nn::measure_step(
+    const std::vector<nn::MeasuredStrategy> measured = nn::measure_strategies(
         *trainee.model.module,
         {.device = workload->device,
-         .loss = loss,
+         .loss = [&](int64_t rows) { return trainee.model.loss(workload->batch(0, rows)); },
          .set_recompute =
-             [&](const RecomputeStrategy& strategy) { trainee.model.blocks.set_recompute(strategy); },
+             [&](const RecomputeStrategy& strategy) {
+               trainee.set_recompute(prepared_for(with_predictor(to_string(strategy), options), *workload));
+             },
          .smallest = workload->least_rows,
          .optimizer = &trainee.optimizer()},
-        parse_strategy("none"));
-    const int64_t fits = memory.largest(nn::room_in(nn::memory_for_tensors(workload->device)));
-    if (fits >= workload->least_rows)
-      advice = fits < workload->rows
-                   ? "; without recompute --batch " +
-                         std::to_string(fits / workload->least_rows * workload->least_rows) + " would fit"
-                   : unknown_fit;
+        "none");
+    const size_t limit = nn::memory_for_tensors(workload->device);
+    advice = "; " + nn::predicted_step(measured, workload->rows, "row", limit) +
+             advice_on(nn::fitting_steps(measured, "none", workload->rows, workload->least_rows, limit));
   } catch (const OutOfMemory&) {
   } catch (const std::bad_alloc&) {}
   fail(refused.what(), advice);

@@ -30,6 +30,8 @@ class PlayedStep {
   /// Error within a NoCompute where no budget is given.
   void check_budget() const;
 
+  bool has_blocks() const { return blocks_ != nullptr; }
+  const RecomputeStrategy& strategy() const { return own_; }  ///< as they ran before
   /// Whether the model has the blocks that the strategy needs.
   bool has(const RecomputeStrategy& strategy) const;
   void set(const RecomputeStrategy& strategy) const;  ///< of its blocks, if there are any

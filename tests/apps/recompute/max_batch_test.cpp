@@ -49,5 +49,18 @@ TEST(MaxBatch, SaysWhenNotEvenOneRowFits) {
   EXPECT_NE(result.err.find("; not even --batch 1 fits without recompute"), std::string::npos) << result.err;
 }
 
+TEST(MaxBatch, SaysWhichStrategyFitsWhereNoneDoesNot) {
+  const Arguments model = {"--model",   "tiny", "--threads", "1",   "--layers",       "8",   "--width", "32",
+                           "--context", "256",  "--length",  "256", "--memory-limit", "3MiB"};
+  Arguments arguments = {"max-batch"};
+  arguments.insert(arguments.end(), model.begin(), model.end());
+  const ProgramResult result = run_recompute(arguments);
+  EXPECT_EQ(result.code, 2) << result.out;
+  for (const char* part :
+       {"; a step of 4 rows is predicted to take too much (none), ", " (full) of 3.0 MiB",
+        "; not even --batch 1 fits without recompute; --batch 1 would fit with --recompute full"})
+    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace reprise::testing
