@@ -40,7 +40,7 @@ std::string table(const std::vector<nn::StrategyCost>& costs) {
          {plot::escaped(c.strategy), in_mib(c.peak), in_mib(c.peak_activations), in_mib(c.held),
           two_digits(1e3 * c.seconds.median),
           two_digits(1e3 * c.seconds.least) + " to " + two_digits(1e3 * c.seconds.most),
-          two_digits(saved_percent(costs[0], c)), two_digits(overhead_percent(c))})
+          in_cell(saved_percent(costs[0], c)), in_cell(overhead_percent(c))})
       out += "<td>" + text + "</td>";
     out += "</tr>\n";
   }
@@ -56,7 +56,10 @@ double saved_percent(const nn::StrategyCost& plain, const nn::StrategyCost& cost
 std::string compare_section(const std::vector<nn::StrategyCost>& costs) {
   return "<section><h2>Memory against time</h2>\n<p>Left and low is better; strong points have no other that "
          "is better in both.</p>\n" +
-         plot(costs) + "</section>\n<section><h2>Numbers</h2>\n" + table(costs) + "</section>\n";
+         plot(costs) +
+         "</section>\n<section><h2>Numbers</h2>\n<p>What is saved, and the overhead, are against the first "
+         "row, which has 0 of both.</p>\n" +
+         table(costs) + "</section>\n";
 }
 
 }  // namespace reprise::apps::recompute

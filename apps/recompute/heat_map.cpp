@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 
+#include "reprise/apps/recompute/measure.h"
 #include "reprise/core/bytes.h"
 #include "reprise/plot/svg.h"
 
@@ -91,7 +92,7 @@ std::string table(const Cells& cells, const nn::StepProfile& plain, double unit,
       double value = found == cells.end() ? 0 : found->second;
       out += cell(value, largest, two_digits(value / unit));
     }
-    out += "<td>" + two_digits(sum_of_layer(cells, layer) / unit) + "</td>" + more_cells(layer) + "</tr>\n";
+    out += "<td>" + in_cell(sum_of_layer(cells, layer) / unit) + "</td>" + more_cells(layer) + "</tr>\n";
   }
   return out + "</table>\n";
 }
@@ -112,7 +113,7 @@ for (const button of document.querySelectorAll('button[data-show]')) {
 
 std::string heat_map_section(const std::vector<nn::SavedCell>& saved, const nn::StepProfile& plain,
                              const nn::StepProfile& with) {
-  constexpr double mib = 1024 * 1024, ms = 1e-3;
+  constexpr double ms = 1e-3;
   Cells bytes, seconds;
   for (const nn::SavedCell& one : saved) bytes[{one.layer, one.op}] += double(one.bytes);
   std::map<std::string, double> forward, backward;
@@ -124,20 +125,22 @@ std::string heat_map_section(const std::vector<nn::SavedCell>& saved, const nn::
   auto region_bytes = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
     if (!region) return std::string("<td></td><td></td>");
-    return "<td>" + in_mib(region->bytes_kept) + "</td><td>" + in_mib(region->bytes_recomputed) + "</td>";
+    return "<td>" + in_cell(mib(region->bytes_kept)) + "</td><td>" + in_cell(mib(region->bytes_recomputed)) +
+           "</td>";
   };
   auto region_seconds = [&](const std::string& layer) {
     const auto* region = region_of(with, layer);
-    return "<td>" + two_digits(forward[layer] / ms) + "</td><td>" + two_digits(backward[layer] / ms) +
-           "</td><td>" + (region ? two_digits(region->replay_seconds / ms) : "") + "</td>";
+    return "<td>" + in_cell(forward[layer] / ms) + "</td><td>" + in_cell(backward[layer] / ms) + "</td><td>" +
+           (region ? in_cell(region->replay_seconds / ms) : "") + "</td>";
   };
   return "<section><h2>Layers and operations</h2>\n<p>Without recompute: what backward keeps, and time "
          "forward "
          "and backward. On the right: the regions of " +
          plot::escaped(with.strategy) +
-         ". <button class=\"on\" data-show=\"saved\">MiB saved</button> <button "
+         ": of what backward keeps, what their policy keeps too (0: nothing), and what is recomputed. "
+         "<button class=\"on\" data-show=\"saved\">MiB saved</button> <button "
          "data-show=\"seconds\">ms</button></p>\n<div id=\"saved\">" +
-         table(bytes, plain, mib, {"all", "kept", "recomputed"}, region_bytes) +
+         table(bytes, plain, 0x1p20, {"all", "kept", "recomputed"}, region_bytes) +
          "</div>\n<div id=\"seconds\" hidden>" +
          table(seconds, plain, ms, {"all", "forward", "backward", "replay"}, region_seconds) + "</div>\n" +
          script + "</section>\n";

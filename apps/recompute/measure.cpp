@@ -24,6 +24,8 @@ std::vector<nn::StrategyCost> measure(Trainee& trainee, const std::vector<std::s
 double percent_below(double base, double value) { return base > 0 ? 100 * (base - value) / base : 0; }
 double overhead_percent(const nn::StrategyCost& cost) { return 100 * (cost.times_slower - 1); }
 
+std::string in_cell(double value) { return value == 0 ? "0" : two_digits(value); }
+
 std::string in_ms(const nn::Spread& seconds) {
   return two_digits(1e3 * seconds.median) + " (" + two_digits(1e3 * seconds.least) + " to " +
          two_digits(1e3 * seconds.most) + ") ms";

@@ -23,6 +23,8 @@ double overhead_percent(const nn::StrategyCost& cost);
 /// By how many percent `value` is below `base`.
 double percent_below(double base, double value);
 double mib(auto bytes) { return double(bytes) / 1024 / 1024; }
+/// `two_digits`, and "0" for what is nothing at all: in tables of pages.
+std::string in_cell(double value);
 /// "12.3 (11.9 to 14.0) ms", the median, the least and the most.
 std::string in_ms(const nn::Spread& seconds);
 
