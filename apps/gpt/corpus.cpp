@@ -34,10 +34,17 @@ Corpus from_text(const DataOptions& options, std::unique_ptr<io::Tokenizer> know
   check(1 - options.val_fraction < 1, "--val-fraction ", options.val_fraction, " holds nothing out");
   auto [train, validation] =
       train::about(options.data, [&] { return io::split_text(text, 1 - options.val_fraction); });
+  auto ids_of = [&](std::string_view part) {
+    try {
+      return corpus.tokenizer->encode(part, {files, size_t(part.data() - text.data())});
+    } catch (const Error&) {
+      corpus.tokenizer->encode(text, {files});  // says what either part lacks
+      throw;
+    }
+  };
   auto encode = [&](std::string_view part, const char* split) {
-    io::TextOrigin origin{files, size_t(part.data() - text.data())};
-    return std::make_unique<io::TokenDataset>(io::TokenDataset::from_ids(
-        corpus.tokenizer->encode(part, origin), corpus.vocab_size, options.data + " (" + split + ")"));
+    return std::make_unique<io::TokenDataset>(
+        io::TokenDataset::from_ids(ids_of(part), corpus.vocab_size, options.data + " (" + split + ")"));
   };
   corpus.train = encode(train, "train");
   corpus.validation = encode(validation, "validation");

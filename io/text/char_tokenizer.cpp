@@ -80,6 +80,24 @@ int32_t CharTokenizer::find(char32_t character) const {
   return known ? int32_t(found - characters_.begin()) : -1;
 }
 
+void CharTokenizer::refuse_missing(std::string_view text, size_t position, const TextOrigin& origin) const {
+  constexpr int64_t most_named = 12;
+  std::vector<bool> seen(0x110000);
+  const std::string place = origin.describe(position);
+  std::string named;
+  int64_t count = 0;
+  while (position < text.size()) {
+    const char32_t character = next_code_point(text, position);
+    if (find(character) >= 0 || seen[character]) continue;
+    seen[character] = true;
+    if (++count > most_named) continue;
+    named += (count > 1 ? ", " : "") + describe_code_point(character) + (count > 1 ? "" : " " + place);
+  }
+  if (count > most_named) named += reprise::detail::join(" and ", count - most_named, " more");
+  fail("char_tokenizer: ", named, count > 1 ? " are" : " is", " not in the vocabulary of ", vocab_size(),
+       " characters");
+}
+
 std::vector<int32_t> CharTokenizer::encode(std::string_view text, const TextOrigin& origin) const {
   check_utf8(text, origin, "char_tokenizer");
   std::vector<int32_t> ids;
@@ -88,10 +106,7 @@ std::vector<int32_t> CharTokenizer::encode(std::string_view text, const TextOrig
     size_t start = position;
     char32_t character = next_code_point(text, position);
     int32_t id = find(character);
-    if (id < 0) {
-      fail("char_tokenizer: ", describe_code_point(character), " ", origin.describe(start),
-           " is not in the vocabulary of ", vocab_size(), " characters");
-    }
+    if (id < 0) refuse_missing(text, start, origin);
     ids.push_back(id);
   }
   return ids;

@@ -14,7 +14,8 @@ class CharTokenizer : public Tokenizer {
   /// Reads a JSON list of one-character strings, sorted by code point.
   static CharTokenizer load(const std::string& path);
 
-  /// Error with file, byte and character for one that is not in the vocabulary.
+  /// Error with file, byte and character for one that is not in the vocabulary; the message names others behind it too, up to a dozen, and
+  /// counts the rest.
   std::vector<int32_t> encode(std::string_view text, const TextOrigin& origin = {}) const override;
   /// UTF-8 text. Error with the position of an id that is out of range.
   std::string decode(std::span<const int32_t> ids) const override;
@@ -24,6 +25,8 @@ class CharTokenizer : public Tokenizer {
  private:
   explicit CharTokenizer(std::u32string characters);
   int32_t find(char32_t character) const;  // -1 if there is none
+  // Error naming the characters from `position` on that there are none for.
+  [[noreturn]] void refuse_missing(std::string_view text, size_t position, const TextOrigin& origin) const;
 
   std::u32string characters_;  // sorted; the index is the id
   std::vector<int32_t> ascii_ids_;

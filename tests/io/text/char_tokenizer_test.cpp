@@ -33,6 +33,15 @@ TEST(CharTokenizer, NamesAnUnknownCharacter) {
   expect_error([&] { tokenizer.encode("a\xff"); }, "not UTF-8 at byte 1");
 }
 
+TEST(CharTokenizer, NamesAllCharactersThatItLacks) {
+  const CharTokenizer tokenizer = CharTokenizer::from_text("abé");
+  expect_error([&] { tokenizer.encode("aTbTo T\u20ac"); },
+               "char_tokenizer: U+0054 'T' at byte 1, U+006F 'o', U+0020, U+20AC '\u20ac' are not in the "
+               "vocabulary of 3 characters");
+  expect_error([&] { tokenizer.encode("Zcdefghijklm"); }, "U+0064 'd'", "U+006D 'm' are not");
+  expect_error([&] { tokenizer.encode("Zcdefghijklmnoponmca"); }, "U+006D 'm' and 3 more are not");
+}
+
 TEST(CharTokenizer, NamesAnIdOutOfRange) {
   CharTokenizer tokenizer = CharTokenizer::from_text("ab");
   expect_error([&] { tokenizer.decode(std::vector<int32_t>{0, 2}); }, "id 2", "position 1");
