@@ -2,8 +2,10 @@
 #include "reprise/apps/gpt/generate.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "reprise/apps/common/training_run.h"
+#include "reprise/apps/common/written_text.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/io/text/token_batches.h"
 #include "reprise/nn/eval_scope.h"
@@ -13,7 +15,7 @@
 namespace reprise::apps::gpt {
 namespace {
 
-std::string as_text(const io::Tokenizer* tokenizer, const std::vector<int32_t>& ids) {
+std::string as_text(const io::Tokenizer* tokenizer, std::span<const int32_t> ids) {
   if (tokenizer) return tokenizer->decode(ids);
   std::string text;
   for (int32_t id : ids) text += std::to_string(id) + ' ';
@@ -29,24 +31,45 @@ std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::strin
   return ids;
 }
 
-std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
-                     const GenerateOptions& options, int64_t number) {
+void generate(const LanguageModel& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
+              int64_t number, const std::function<void(std::string_view)>& show) {
+  check(tokenizer || options.stop.empty(), "--stop: there is no tokenizer, the text is token ids");
+  const std::optional<int32_t> end_of_text = tokenizer ? tokenizer->end_of_text() : std::nullopt;
   std::vector<int32_t> ids;
   if (tokenizer) ids = prompt_ids(*tokenizer, options.prompt);
-  if (ids.empty()) ids.push_back(tokenizer ? tokenizer->end_of_text().value_or(0) : 0);
+  const bool begins_with_mark = ids.empty() ? end_of_text.has_value() : tokenizer->first_token().has_value();
+  if (ids.empty()) ids.push_back(end_of_text.value_or(0));
+  const auto prompt = std::span(ids).subspan(begins_with_mark ? 1 : 0);
   train::stop_if_interrupted();
-  const auto added =
-      model.generate(std::span(&ids, 1), {.tokens = options.tokens,
-                                          .sampling = options.sampling,
-                                          .seed = uint64_t(options.seed) + uint64_t(number),
-                                          .vocab_size = tokenizer ? tokenizer->vocab_size() : 0,
-                                          .on_token = [](int64_t, int32_t) {
-                                            train::stop_if_interrupted();
-                                            return true;
-                                          }});
-  ids.insert(ids.end(), added[0].begin(), added[0].end());
-  if (tokenizer && tokenizer->first_token()) ids.erase(ids.begin());
-  return as_text(tokenizer, ids);
+  show(as_text(tokenizer, prompt));
+  WrittenText text(options.stop, show);
+  // What a token reads as depends on whether it is the first: a tokenizer may drop its space there.
+  std::vector<int32_t> last(prompt.begin() + std::ptrdiff_t(std::max<size_t>(prompt.size(), 1) - 1),
+                            prompt.end());
+  auto text_of = [&](int32_t token) {
+    const size_t before = as_text(tokenizer, last).size();
+    last.push_back(token);
+    std::string both = as_text(tokenizer, last);
+    last = {token};
+    return both.substr(before);
+  };
+  model.generate(std::span(&ids, 1), {.tokens = options.tokens,
+                                      .sampling = options.sampling,
+                                      .seed = uint64_t(options.seed) + uint64_t(number),
+                                      .vocab_size = tokenizer ? tokenizer->vocab_size() : 0,
+                                      .on_token = [&](int64_t, int32_t token) {
+                                        train::stop_if_interrupted();
+                                        return (token != end_of_text || options.ignore_eos) &&
+                                               text.add(text_of(token));
+                                      }});
+  text.finish();
+}
+
+std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
+                     const GenerateOptions& options, int64_t number) {
+  std::string text;
+  generate(model, tokenizer, options, number, [&](std::string_view piece) { text += piece; });
+  return text;
 }
 
 double evaluate(const LanguageModel& model, const io::TokenDataset& data, const Evaluation& o) {

@@ -1,7 +1,9 @@
 // Text from a model.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reprise/apps/gpt/options.h"
@@ -13,9 +15,15 @@ namespace reprise::apps::gpt {
 /// The ids of a prompt. Error naming --prompt if it cannot be encoded.
 std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::string& prompt);
 
-/// Continues `options.prompt` by `options.tokens` tokens; `number` is the sample's, so that samples differ.
+/// Continues `options.prompt` by at most `options.tokens` tokens; `number` is the sample's, so that samples differ. `show` gets the text as
+/// it comes, the prompt first. It ends before the tokenizer's end of text, unless `options.ignore_eos`, and before any of `options.stop`.
 /// The model sees what its context holds (nn/generation/generate.h). Without a tokenizer the prompt is ignored and the text is token
-/// ids. Error if the prompt cannot be encoded. train::Interrupted after a signal, as is `evaluate`.
+/// ids. Error if the prompt cannot be encoded, or there are texts to stop at and no tokenizer. train::Interrupted after a signal, as is
+/// `evaluate`.
+void generate(const LanguageModel& model, const io::Tokenizer* tokenizer, const GenerateOptions& options,
+              int64_t number, const std::function<void(std::string_view)>& show);
+
+/// The same, as a whole.
 std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
                      const GenerateOptions& options, int64_t number);
 

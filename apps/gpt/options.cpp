@@ -126,6 +126,15 @@ void add_sample(CLI::App& app, SampleCommand& o) {
   add_read_run_option(*sample, o.run);
   add_device_options(*sample, o);
   add_generate_options(*sample, o.generate);
+  auto* end = sample->add_option_group("End");
+  end->add_option("--stop", o.generate.stop, "End a sample before this text; may be given several times")
+      ->type_size(1)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(not_empty())
+      ->default_str("");
+  end->add_flag("--ignore-eos", o.generate.ignore_eos,
+                "Go on past the token that ends a text, where a sample ends otherwise");
 }
 
 void add_eval(CLI::App& app, EvalCommand& o) {

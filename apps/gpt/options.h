@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "reprise/apps/common/models/language_model.h"
 #include "reprise/apps/common/training_options.h"
@@ -26,6 +27,8 @@ struct GenerateOptions {
   int64_t samples = 1;
   SamplingOptions sampling;
   int64_t seed = 1337;
+  std::vector<std::string> stop;  ///< texts that a sample ends before
+  bool ignore_eos = false;        ///< goes on past the tokenizer's end of text
 };
 
 struct TrainCommand : TrainingOptions {

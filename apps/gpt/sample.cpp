@@ -15,7 +15,9 @@ int run_sample(const SampleCommand& command) {
   take_precision(run.model->module(), command, run.folder);
   for (int64_t i = 0; i < command.generate.samples; ++i) {
     if (i > 0) train::print("\n---\n");
-    train::print("{}\n", train::for_output(generate(*run.model, run.tokenizer.get(), command.generate, i)));
+    generate(*run.model, run.tokenizer.get(), command.generate, i,
+             [](std::string_view text) { train::print_text(train::for_output(std::string(text))); });
+    train::print_text("\n");
   }
   return 0;
 }

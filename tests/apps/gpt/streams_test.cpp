@@ -88,5 +88,17 @@ TEST(BrokenStandardOutput, DoesNotEndTraining) {
   }
 }
 
+// A sample that would take hours is seen as it is written, and ends with who reads it.
+TEST(BrokenStandardOutput, EndsASampleThatIsShownAsItComes) {
+  TempFolder folder;
+  const std::string data = folder.write("text", tiny_text()), out = folder / "run";
+  run(train_arguments(data, out, 2));
+  const ProgramResult result =
+      shell("\"$0\"" + quoted({"sample", "--run", out, "--sample-tokens", "100000000"}) + " | head -c 100");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out.size(), 100u);
+  EXPECT_EQ(result.err, "");
+}
+
 }  // namespace
 }  // namespace reprise::apps
