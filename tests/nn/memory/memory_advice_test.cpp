@@ -78,6 +78,7 @@ TEST(MemoryAdvice, IsTrueInACatchBlock) {
   for (const Tensor& parameter : research.net.parameters()) EXPECT_FALSE(parameter.grad().defined());
   EXPECT_EQ(advice.budget, memory().limit());
   const FittingSteps& fitting = advice.fitting;
+  ASSERT_FALSE(fitting.strategies.empty());
   EXPECT_EQ(fitting.strategies.back(), "full");
   for (const std::string& strategy : fitting.strategies)
     EXPECT_NO_THROW(research.train(strategy, rows)) << strategy;
