@@ -17,7 +17,7 @@ void check_rotary(const char* op, int64_t positions, int64_t head_dim, double ro
                   const RopeScaling& scaling) {
   check(head_dim >= 2 && head_dim % 2 == 0 && head_dim <= widest_head, op, ": a head_dim of ", head_dim,
         ", wanted an even number of at most ", widest_head);
-  check(positions >= 1 && positions <= most_positions, op, ": rotary positions of ", positions,
+  check(positions >= 1 && positions <= most_positions, op, ": a context of ", positions,
         " tokens, wanted from 1 to ", most_positions);
   check(rope_theta > 0, op, ": rope_theta must be above 0, got ", rope_theta);
   check_rope_scaling(op, scaling);

@@ -236,7 +236,7 @@ TEST(GroupedBlock, SaysWhatDoesNotFit) {
   MultiHeadAttention attention(24, 4, {.rotary = tables});
   expect_error([&] { attention(random_input({1, 6, 24})); }, {"RotaryTables: 6 tokens, the tables hold 5"});
   expect_error([] { RotaryTables(5, 7); }, {"RotaryTables: a head_dim of 7, wanted an even number"});
-  expect_error([] { RotaryTables(0, 8); }, {"RotaryTables: rotary positions of 0 tokens"});
+  expect_error([] { RotaryTables(0, 8); }, {"RotaryTables: a context of 0 tokens"});
   expect_error([] { RotaryTables(5, 8, -1); }, {"RotaryTables: rope_theta must be above 0, got -1"});
   expect_error([&] { tables->at(arange(3)); }, {"RotaryTables: positions must be (B, T), got (3,)"});
 }

@@ -152,7 +152,7 @@ TEST(Llama, SaysWhatDoesNotFit) {
   LlamaOptions endless = small_llama();
   endless.context = 1'000'000'000;
   expect_error([&] { Llama model(endless); },
-               {"Llama: rotary positions of 1000000000 tokens, wanted from 1 to 16777216"});
+               {"Llama: a context of 1000000000 tokens, wanted from 1 to 16777216"});
   LlamaOptions shared = small_llama();
   shared.kv_heads = 3;
   expect_error([&] { Llama model(shared); }, {"Llama: 4 heads cannot share 3 of keys and values"});
