@@ -17,7 +17,8 @@ class Work {
  public:
   /// What comes after it sees the result: on the CPU it has arrived; on a GPU the current stream waits, and the host no longer
   /// than until all ranks have made the call. Throws the call's error, if it has failed by then: a DistributedError, or what
-  /// this rank met in it, such as a lack of memory, as it is. Where it fails later, what arrives is of no use, and `synchronize` and the group's next call throw.
+  /// this rank met in it, such as a lack of memory, as it is. Where it fails later, what arrives is of no use, and `synchronize` and the
+  /// group's next call throw.
   void wait() const;
   /// The same for what comes on `stream` of a GPU.
   void wait_on(const Stream& stream) const;

@@ -54,11 +54,19 @@ void World::fail_by_own(const std::string& operation, const char* reason) {
     if (has_ended()) return;
     own_ = std::current_exception();
   }
+  const auto tell = [&](const std::string& message) {
+    if (transport_) transport_->fail({FailureKind::left, rank(), message});
+  };
   try {
     const std::string message = detail::join("rank ", rank(), " failed in ", operation, ": ", reason);
-    if (transport_) transport_->fail({FailureKind::left, rank(), message});
+    tell(message);
     recorder_.write(message);
-  } catch (const std::bad_alloc&) {}  // the others see this process end
+    return;
+  } catch (const std::bad_alloc&) {}
+  try {
+    tell(
+        "out of memory");  // a string of its own length in place: waits end, and the others hear what they can
+  } catch (const std::bad_alloc&) {}  // they see this process end
 }
 
 void World::leave() {

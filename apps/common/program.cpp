@@ -60,7 +60,7 @@ void leave_for_torchrun(const std::string& message) {
     io::write_file(path, "{\"message\": {\"message\": " + io::json_quote(message) +
                              ", \"extraInfo\": {\"timestamp\": \"" + std::to_string(std::time(nullptr)) +
                              "\"}}}\n");
-  } catch (const Error&) {}  // it is said on standard error
+  } catch (const std::exception&) {}  // it is said on standard error
 }
 
 struct Program {

@@ -167,7 +167,12 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
                          return evaluate(model, *corpus.validation,
                                          {.batch = c.batch, .batches = whole ? 0 : c.eval_batches});
                        },
-                   .sample = [&] { return generate(model, corpus.tokenizer.get(), c.generate, 0); }};
+                   .sample =
+                       [&] {
+                         GenerateOptions whole = c.generate;
+                         whole.ignore_eos = true;  // what a young model takes for an end says little
+                         return generate(model, corpus.tokenizer.get(), whole, 0);
+                       }};
   auto begin = std::chrono::steady_clock::now();
   const train::TrainingResult result = with_memory_advice(
       advice_case(c, device), [&] { return trained_model(model, *optimizer); },

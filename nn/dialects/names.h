@@ -15,7 +15,9 @@ enum class Architecture : uint8_t { vit, gpt, resnet, unet, llama };
 
 /// Whose names and layouts they have.
 enum class Naming : uint8_t {
-  reprise,  ///< our own: timm's of a Vit, torchvision's of a ResNet, GPT-2's of a Gpt, Pytorch-UNet's, transformers' of a Llama; matrices are (out, in)
+  /// Our own: timm's of a Vit, torchvision's of a ResNet, GPT-2's of a Gpt, Pytorch-UNet's, transformers' of a Llama; matrices are
+  /// (out, in).
+  reprise,
   hugging_face,  ///< transformers': query, key and value of a Vit apart, matrices of GPT-2 (in, out); of a Llama our own
 };
 

@@ -34,6 +34,11 @@ std::vector<MeasuredStrategy> measure_strategies(Module& model, const StepMemory
     if (chosen.kind != Kind::automatic && std::ranges::find(strategies, own) == strategies.end())
       strategies.push_back(own);
   }
+  const struct PutBack {
+    const std::function<void(const RecomputeStrategy&)>& set;
+    const RecomputeStrategy& own;
+    ~PutBack() { set(own); }
+  } put_back{measured_by.set_recompute, chosen};
   std::vector<MeasuredStrategy> measured;
   for (const std::string& strategy : strategies) {
     measured.push_back({strategy, {}});
@@ -42,7 +47,6 @@ std::vector<MeasuredStrategy> measure_strategies(Module& model, const StepMemory
     } catch (const OutOfMemory&) {
     } catch (const std::bad_alloc&) {}  // told by the table
   }
-  measured_by.set_recompute(chosen);
   return measured;
 }
 
@@ -92,8 +96,7 @@ std::string in_words(const FittingSteps& f, const AdviceWords& words) {
   if (f.most_rows > 0 && f.most_rows < f.rows)
     return "; " + batch(f.most_rows) + " with " + best + " would fit";
   if (f.most_rows > 0) return unknown_fit;
-  std::string any = words.recompute;
-  any.pop_back();
+  const std::string any = words.recompute.substr(0, words.recompute.find_last_not_of(' ') + 1);
   return "; not even " + batch(f.smallest) + " fits, with any " + any;
 }
 

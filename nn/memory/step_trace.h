@@ -28,7 +28,8 @@ struct StepSlice {
 
 /// Observes while it lives. Forward operations are timed from one to the next. For backward each operation's
 /// output gets a hook, which runs just before the operation's own backward: that too is timed from one to the
-/// next. Replays of the regions that are made while it lives, by whom so ever, are timed too. Waits for the device at each point, so that a CUDA device's times are those of the work.
+/// next. Replays of the regions that are made while it lives, whoever starts them, are timed too. Waits for the device at each point, so that a CUDA
+/// device's times are those of the work.
 class StepTrace final : public autograd::OpObserver {
  public:
   using Clock = std::chrono::steady_clock;  ///< what times are read from

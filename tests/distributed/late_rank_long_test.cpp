@@ -43,8 +43,12 @@ class Load {
  public:
   explicit Load(int processes) {
     for (int i = 0; i < processes; ++i) {
-      children_.push_back(fork());
-      if (children_.back() != 0) continue;
+      const pid_t child = fork();
+      if (child < 0) throw std::runtime_error("fork");
+      if (child > 0) {
+        children_.push_back(child);
+        continue;
+      }
       alarm(load_seconds);
       for (std::atomic<int> n{0};; ++n) {}
     }

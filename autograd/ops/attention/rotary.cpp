@@ -39,7 +39,7 @@ Tensor rotary(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
         x.shape());
   Shape half = x.shape();
   half[x.rank() - 1] /= 2;
-  autograd::check_device(Rotary::name, x, cosines);
+  for (const Tensor* table : {&cosines, &sines}) autograd::check_device(Rotary::name, x, *table);
   check(cosines.shape() == sines.shape() && broadcast_shapes(cosines.shape(), half, Rotary::name) == half,
         Rotary::name, ": tables ", cosines.shape(), " and ", sines.shape(), " do not fit ", x.shape());
   // As the kernel takes them.

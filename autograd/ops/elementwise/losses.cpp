@@ -136,7 +136,8 @@ Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& option
 Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberLossOptions& options) {
   const CastArguments in(amp::Policy::f32, x, y);
   check_pair("huber_loss", in[0], in[1]);
-  check(options.delta > 0, "huber_loss: delta is ", options.delta, ", should be above 0");
+  check(options.delta > 0 && std::isfinite(options.delta), "huber_loss: delta is ", options.delta,
+        ", should be above 0 and finite");
   auto wide = [&](const Tensor& a, const Tensor& b) { return smooth(a, b, options.delta) * options.delta; };
   return reduced(in_f32(wide, in[0], in[1]), options.reduction);
 }
@@ -174,8 +175,9 @@ Tensor bce_loss(const Tensor& probabilities, const Tensor& targets, const BceLos
 Tensor kl_div(const Tensor& log_q, const Tensor& p, const KlDivOptions& options) {
   const CastArguments in(amp::Policy::f32, log_q, p);
   check_pair("kl_div", in[0], in[1]);
-  check(!options.batch_mean || (log_q.rank() > 0 && options.reduction == Reduction::mean),
-        "kl_div: batch_mean is of a first dimension, and a reduction of its own, got ", log_q.dtype(), ' ',
+  check(!options.batch_mean || options.reduction == Reduction::mean,
+        "kl_div: batch_mean is a reduction of its own; another one stands beside it");
+  check(!options.batch_mean || log_q.rank() > 0, "kl_div: batch_mean needs a first dimension, got ",
         log_q.shape());
   auto wide = [&](const Tensor& q, const Tensor& target) {
     if (options.log_target) return exp(target) * (target - q);

@@ -30,7 +30,7 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, const BceWit
 
 /// Options of `huber_loss`.
 struct HuberLossOptions {
-  double delta = 1;                       ///< above 0
+  double delta = 1;                       ///< above 0, and finite
   Reduction reduction = Reduction::mean;  ///< over all elements
 };
 /// (x - y)^2 / 2 where |x - y| < delta, delta (|x - y| - delta / 2) beyond, of x and y of one shape: delta times `smooth_l1`
@@ -39,10 +39,10 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberLossOptions& opti
 
 /// Options of `kl_div`.
 struct KlDivOptions {
-  bool log_target = false;  ///< the target is the logarithm of p
+  bool log_target = false;                ///< the target is the logarithm of p
+  Reduction reduction = Reduction::mean;  ///< of all elements
   /// The sum by the size of the first dimension, instead of `reduction`: what the divergence of a batch of distributions is.
   bool batch_mean = false;
-  Reduction reduction = Reduction::mean;  ///< of all elements
 };
 /// p (log p - log q), Kullback and Leibler's divergence, of log q and p of one shape; 0 where p is 0.
 Tensor kl_div(const Tensor& log_q, const Tensor& p, const KlDivOptions& options = {});

@@ -38,6 +38,7 @@ template <Law law>
 const Tensor& drawn(const Tensor& x, double a, double b, Generator* generator) {
   constexpr auto op = Draw<law>::name;
   check_floating(op, x);
+  check_change(op, x, is_recorded(x, {}));  // before anything is drawn
   return change<Draw<law>>(op, x, {}, a, b, random_draw(generator));
 }
 

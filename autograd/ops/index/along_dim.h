@@ -40,7 +40,8 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim);
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 
 /// y = x, then y[index[i, ...], ...] += source[i, ...] for dim 0, for all places of the index, i64 or i32. It has the rank of x and of
-/// the source, and may be smaller than these: than x in the other dimensions, than the source in all. What meets in one place is added in the order of the index, on all devices, and to x at the end.
+/// the source, and may be smaller than these: than x in the other dimensions, than the source in all. What meets in one place is
+/// added in the order of the index, on all devices, and to x at the end.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
 /// The same with one place for each of the K slices of the source, which in the other dimensions has x's sizes: index (K).
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);

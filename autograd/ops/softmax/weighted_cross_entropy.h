@@ -9,7 +9,8 @@ namespace reprise::autograd {
 void check_classes(const Tensor& logits, const Tensor& targets);
 void check_probabilities(const Tensor& logits, const Tensor& targets);
 
-/// `weight` as f32, as f64 for x (..., V) of f64. Error naming `op` unless it is (V), of a floating dtype, where x is, and wants no gradient.
+/// `weight` as f32, as f64 for x (..., V) of f64. Error naming `op` unless it is (V), of a floating dtype, where x is, and wants no
+/// gradient.
 Tensor class_weights(const char* op, const Tensor& weight, const Tensor& x);
 
 /// The weight of each target's class, 0 where `ignored`. The classes are in [0, V).

@@ -11,7 +11,9 @@ namespace reprise {
 
 namespace detail {
 Tensor range_of_integers(int64_t start, int64_t end, int64_t step, DType dtype, Device device);
-template <std::integral I>
+template <class I>
+concept WholeNumber = std::integral<I> && !std::same_as<I, bool> && !std::same_as<I, char>;
+template <WholeNumber I>
 int64_t integer(I x) {
   check(std::in_range<int64_t>(x), "arange: ", x, " does not fit i64");
   return int64_t(x);
@@ -23,11 +25,11 @@ concept SomeFloating = (std::is_arithmetic_v<Numbers> && ...) && (std::floating_
 /// @{
 /// start, start + step, ... before end, by steps of 1 if none is given; none where the end lies on the other side. Of whole
 /// numbers i64, and exact; where one has a floating type f32, as with `arange` of autograd/ops.h.
-template <std::integral A, std::integral B>
+template <detail::WholeNumber A, detail::WholeNumber B>
 Tensor arange(A start, B end, DType dtype = DType::i64, Device device = {}) {
   return detail::range_of_integers(detail::integer(start), detail::integer(end), 1, dtype, device);
 }
-template <std::integral A, std::integral B, std::integral C>
+template <detail::WholeNumber A, detail::WholeNumber B, detail::WholeNumber C>
 Tensor arange(A start, B end, C step, DType dtype = DType::i64, Device device = {}) {
   return detail::range_of_integers(detail::integer(start), detail::integer(end), detail::integer(step), dtype,
                                    device);

@@ -97,7 +97,9 @@ TEST(BrokenStandardOutput, EndsASampleThatIsShownAsItComes) {
       shell("\"$0\"" + quoted({"sample", "--run", out, "--sample-tokens", "100000000"}) + " | head -c 100");
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out.size(), 100u);
-  EXPECT_EQ(result.err, "");
+  // By the signal; or by what it says where whoever started the test ignores that.
+  EXPECT_TRUE(result.err.empty() || result.err.find("standard output: Broken pipe") != std::string::npos)
+      << result.err;
 }
 
 }  // namespace

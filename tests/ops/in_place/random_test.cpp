@@ -67,11 +67,14 @@ TEST(InPlaceDraws, StayInTheGraphWithoutAGradient) {
 
 TEST(InPlaceDraws, RefuseWhatTheyCannotDraw) {
   const Tensor x = ones({2}, DType::f32, test_device()), w = ones({2}).set_requires_grad();
+  Generator generator(3);
+  const uint64_t before = generator.state().offset;
+  expect_error([&] { w.normal_(0, 1, &generator); }, "normal_: a leaf that requires grad");
+  EXPECT_EQ(generator.state().offset, before) << "what is refused draws nothing";
   expect_error([&] { x.uniform_(1, 0); }, "uniform_: no interval [1, 0)");
   expect_error([&] { x.uniform_(0, INFINITY); }, "uniform_: no interval [0, inf)");
   expect_error([&] { x.normal_(0, -1); }, "normal_: stddev is -1");
   expect_error([&] { x.to(DType::i64).uniform_(); }, "uniform_: needs a floating dtype, got i64");
-  expect_error([&] { w.normal_(); }, "normal_: a leaf that requires grad");
   expect_error([] { Tensor().uniform_(); }, "uniform_: the tensor was never given a value");
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 1}));
 }
