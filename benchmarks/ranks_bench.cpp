@@ -3,8 +3,8 @@
 //
 //   ranks_bench --model gpt_6x384 --micro-batches 2 --zero 3
 //
-// A step has the case's rows, cut into micro-batches. Warms up; then, for each line "run" on rank 0's standard input, all ranks
-// run the case's steps, and rank 0 prints one JSON object. Ends with the input.
+// A step has the case's rows, cut into micro-batches, or --rows per micro-batch. Warms up; then, for each line "run" on rank 0's
+// standard input, all ranks run the case's steps, and rank 0 prints one JSON object. Ends with the input.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   std::string model = "gpt_6x384";
-  int64_t micro_batches = 2;
+  int64_t micro_batches = 2, rows = 0;
   int zero = 0;
 };
 
@@ -35,6 +35,8 @@ Options parse(int argc, char** argv) {
       o.model = argv[i + 1];
     else if (std::strcmp(argv[i], "--micro-batches") == 0)
       o.micro_batches = std::atoll(argv[i + 1]);
+    else if (std::strcmp(argv[i], "--rows") == 0)
+      o.rows = std::atoll(argv[i + 1]);
     else if (std::strcmp(argv[i], "--zero") == 0)
       o.zero = std::atoi(argv[i + 1]);
   }
@@ -53,7 +55,7 @@ bool goes_on(rp::distributed::ProcessGroup& group, bool mine) {
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   const rp::bench::GptCase& chosen = rp::bench::find_case(options.model);
-  const int64_t rows = chosen.batch / options.micro_batches;
+  const int64_t rows = options.rows > 0 ? options.rows : chosen.batch / options.micro_batches;
   auto group = rp::distributed::ProcessGroup::join();
   rp::manual_seed(1);
   rp::nn::Gpt model(chosen.model);
@@ -72,13 +74,18 @@ int main(int argc, char** argv) {
   const bool drives = group->rank() == 0;
   std::string line;
   while (goes_on(*group, drives && bool(std::getline(std::cin, line)))) {
+    const double waited = group->communication().exposed_seconds;
     const auto begin = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < chosen.steps; ++i) step();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    const double seconds = taken.count() / double(chosen.steps);
+    const double seconds = taken.count() / double(chosen.steps),
+                 exposed = (group->communication().exposed_seconds - waited) / double(chosen.steps);
     if (!drives) continue;
-    std::printf("{\"seconds_per_step\": %.6f, \"tokens_per_second\": %.1f, \"peak_rss_bytes\": %zu}\n",
-                seconds, double(chosen.batch * chosen.length) / seconds, rp::bench::peak_rss_bytes());
+    std::printf(
+        "{\"seconds_per_step\": %.6f, \"exposed_seconds\": %.6f, \"tokens_per_second\": %.1f, "
+        "\"peak_rss_bytes\": %zu}\n",
+        seconds, exposed, double(rows * options.micro_batches * chosen.length) / seconds,
+        rp::bench::peak_rss_bytes());
     std::fflush(stdout);
   }
 }

@@ -29,7 +29,8 @@ struct ScaleRow {
 ScaleRow scale_row(const Scenario& scenario, int ranks);
 
 /// What the simulator has been held against, and how far it was off: stands on every page of output. Tests hold the figures.
-inline constexpr double validated_efficiency_points = 3, validated_bandwidth_percent = 3;
+inline constexpr double validated_efficiency_points = 3, validated_bandwidth_percent = 3,
+                        validated_step_percent = 10;
 std::string validation();
 
 /// How the run is described, beside its numbers.

@@ -56,6 +56,17 @@ TEST(ScaleCollectives, TheKernelOfOurSumReadsAllPartsAndWritesOne) {
   EXPECT_NEAR(four.reduce_scatter(1e9).transfer, 0.0075 + 1.25e-3, rounding);
 }
 
+// 10 Gb/s are 1.25 GB/s on the line. 1,000 packets of 1,448 bytes take 24 more each for preamble, checksum and gap than the 1,514
+// of their frames.
+TEST(ScaleCollectives, GlooBetweenMachinesPaysForHeaders) {
+  const double seconds = 1000 * (1514 + 24) / 1.25e9;
+  Links links = gloo(1, 10);
+  links.sum_bandwidth = 1e30;
+  const Cost cost = Collectives(links, place(2, 1), Reduce::tree).all_gather(2 * 1448e3);  // half of it goes
+  EXPECT_NEAR(cost.transfer, seconds, rounding);
+  EXPECT_NEAR(cost.latency, 55e-6, rounding);
+}
+
 TEST(ScaleCollectives, NcclsTreeSendsAllBytesUpAndDown) {
   const Collectives thirty_two(plain_links(), place(32, 8), Reduce::nccl_tree);
   // up and down a chain of 7 hops and a tree of 4 nodes, 2 deep; 2 GB at 80 GB/s

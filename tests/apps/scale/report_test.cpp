@@ -111,5 +111,27 @@ TEST(ScaleReport, LlmqsEfficiencyFrom1To8Gpus) {
   RecordProperty("simulated", std::to_string(100 * simulated));
 }
 
+// ./run bench scale on 2026-11-27: GPT of 6 blocks of width 384, 4 x 256 tokens per rank, over Gloo on links that tbf limits. Given are
+// the step of ranks that send nothing, their spread and the rate, of which tbf counts 1,514 bytes of a packet's 1,538.
+TEST(ScaleReport, OurStepsOn2And4RanksOverSlowNetworks) {
+  struct Run {
+    int ranks;
+    double alone, spread, megabits, measured;
+  };
+  for (const Run& run : {Run{2, 0.8658, 0.174, 100, 4.3956}, Run{2, 0.8658, 0.174, 200, 2.6069},
+                         Run{2, 0.8658, 0.174, 400, 1.7501}, Run{4, 1.5737, 0.041, 100, 7.0435},
+                         Run{4, 1.5737, 0.041, 200, 4.1216}, Run{4, 1.5737, 0.041, 400, 2.8418}}) {
+    Scenario scenario{assumed_profile(model_shape("gpt_6x384"), {4, 256}, device_speed("h100"), false, false),
+                      {},
+                      gloo(1, run.megabits / 1000 * 1538 / 1514),
+                      Reduce::tree,
+                      {.spread = run.spread, .seed = 1337}};
+    calibrate(scenario, 1, run.alone);
+    const double simulated = scale_row(scenario, run.ranks).times.step;
+    EXPECT_NEAR(100 * simulated / run.measured, 100, validated_step_percent)
+        << run.ranks << " ranks, " << run.megabits << " Mbit/s";
+  }
+}
+
 }  // namespace
 }  // namespace reprise::apps::scale

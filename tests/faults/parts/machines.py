@@ -1,23 +1,20 @@
-"""Ranks on two machines, which are network namespaces with a cable between them: each has an address and a loopback of its
+"""Ranks on two machines, which are network namespaces with a cable each to one switch: each has an address and a loopback of its
 own. They give the bits of one process, those without the job's token are refused, and where the cable is cut all end and
 say which rank is silent. Needs root and iproute2."""
 
-import contextlib
-import itertools
-import os
 import random
 import re
-import shutil
 import subprocess
 import threading
 import time
 
 from harness import Case, finish, wait_until
+from namespaces import address, machines, missing
 from training import Training, final_state, reference, write_text
 
 CUTS = 20                      # where --count does not say
 PEER_SECONDS, BOUND, SLACK = 2, 3, 3   # the bound: peer timeout and 1 s; slack: for a machine that is loaded
-ADDRESSES = ["10.77.0.1", "10.77.0.2"]
+ADDRESSES = [address(place) for place in range(2)]
 TOKEN = "4f1c2b8a9d3e5f60718293a4b5c6d7e8"
 ACCUMULATE = ["--accumulate", 4]
 
@@ -31,42 +28,8 @@ class FourParts(Training):
 
 SHORT = FourParts(steps=12)
 ENDLESS = FourParts(steps=10**6, save_every=100, eval_every=0, sample_every=0)
-_numbers = itertools.count()
 _times = []
 _lock = threading.Lock()
-
-
-def missing():
-    """Why there are no machines here, or None."""
-    if os.geteuid() != 0:
-        return "it needs root"
-    if not shutil.which("ip"):
-        return "it needs iproute2"
-    made = subprocess.run(["ip", "netns", "add", f"reprise-{os.getpid()}-probe"], capture_output=True, check=False)
-    if made.returncode != 0:
-        return f"ip netns: {made.stderr.decode().strip()}"
-    subprocess.run(["ip", "netns", "del", f"reprise-{os.getpid()}-probe"], check=False)
-    return None
-
-
-@contextlib.contextmanager
-def two_machines():
-    """The names of two namespaces, with a cable between them: `veth` in each."""
-    number = next(_numbers)
-    names = [f"reprise-{os.getpid()}-{number}{side}" for side in "ab"]
-    ip = lambda *words: subprocess.run(["ip", *words], check=True, capture_output=True)
-    try:
-        for name in names:
-            ip("netns", "add", name)
-        ip("-n", names[0], "link", "add", "veth", "type", "veth", "peer", "name", "veth", "netns", names[1])
-        for name, address in zip(names, ADDRESSES):
-            ip("-n", name, "addr", "add", f"{address}/24", "dev", "veth")
-            for link in ("lo", "veth"):
-                ip("-n", name, "link", "set", link, "up")
-        yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 def start(world, folder, machine, rank, ranks, words, variables=None):
@@ -104,8 +67,8 @@ def trained(ranks, more):
         (folder / "meet").mkdir()
         (folder / "token").write_text(TOKEN + "\n")
         (folder / "token").chmod(0o600)
-        with two_machines() as machines:
-            processes = [start(world, folder, machines[rank * 2 // ranks], rank, ranks, SHORT.words(world, *more), {})
+        with machines(2) as two:
+            processes = [start(world, folder, two[rank * 2 // ranks], rank, ranks, SHORT.words(world, *more), {})
                          for rank in range(ranks)]
             for outcome in ends(processes, 60):
                 if outcome.code != 0:
@@ -117,9 +80,9 @@ def trained(ranks, more):
 def without_token(world, folder):
     """No rank has a token: each is an error at once."""
     write_text(folder)
-    with two_machines() as machines:
+    with machines(2) as two:
         processes = [start(world, folder, machine, rank, 2, SHORT.words(world), {})
-                     for rank, machine in enumerate(machines)]
+                     for rank, machine in enumerate(two)]
         for outcome in ends(processes, 10):
             if outcome.code != 2 or "REPRISE_JOB_TOKEN" not in outcome.err:
                 return outcome.problem("it is not refused")
@@ -129,16 +92,16 @@ def without_token(world, folder):
 def wrong_token(world, folder):
     """A rank with another token is refused in a second or so; rank 0 says so once, waits, and trains with the right one."""
     write_text(folder)
-    with two_machines() as machines:
-        first = start(world, folder, machines[0], 0, 2, SHORT.words(world))
+    with machines(2) as two:
+        first = start(world, folder, two[0], 0, 2, SHORT.words(world))
         time.sleep(0.5)
         begin = time.monotonic()
-        wrong = finish(*start(world, folder, machines[1], 1, 2, SHORT.words(world), {"REPRISE_JOB_TOKEN": TOKEN[::-1]}), 20)
+        wrong = finish(*start(world, folder, two[1], 1, 2, SHORT.words(world), {"REPRISE_JOB_TOKEN": TOKEN[::-1]}), 20)
         if wrong.code != 4 or "another token than this rank" not in wrong.err:
             return wrong.problem("it is not refused")
         if time.monotonic() - begin > 2 + SLACK:
             return wrong.problem("it is refused late")
-        right = start(world, folder, machines[1], 1, 2, SHORT.words(world))
+        right = start(world, folder, two[1], 1, 2, SHORT.words(world))
         outcomes = ends([first, right], 60)
         for outcome in outcomes:
             if outcome.code != 0:
@@ -153,14 +116,14 @@ def cut(world, folder, number):
     """The cable is cut at a random moment, from either side."""
     moments = random.Random(f"{world.seed} cut {number}")
     write_text(folder)
-    with two_machines() as machines:
+    with machines(2) as two:
         words = ENDLESS.words(world, "--peer-timeout", PEER_SECONDS)
-        processes = [start(world, folder, machines[rank // 2], rank, 4, words) for rank in range(4)]
+        processes = [start(world, folder, two[rank // 2], rank, 4, words) for rank in range(4)]
         log = folder / "r" / "metrics.jsonl"
         if not wait_until(lambda: log.exists() and log.stat().st_size > 0, 40):
             return ends(processes, 0.1)[0].problem("it does not begin")
         time.sleep(moments.uniform(0, 1))
-        subprocess.run(["ip", "-n", moments.choice(machines), "link", "set", "veth", "down"], check=True)
+        subprocess.run(["ip", "-n", moments.choice(two), "link", "set", "veth", "down"], check=True)
         begin = time.monotonic()
         outcomes = ends(processes, 40)
         seconds = time.monotonic() - begin
