@@ -121,6 +121,7 @@ void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void*
 void ring_sum(Lane& lane, DType dtype, int64_t count, void* data) {
   const int n = lane.size(), left = (lane.rank() + n - 1) % n, right = (lane.rank() + 1) % n;
   if (n == 1 || count == 0) return;
+  if (lane.has_sum()) return lane.sum(dtype, count, data);
   const Parts parts(count, n, dtype);
   Tensor arrived = scratch(lane, parts.bytes(0));  // the largest part
   auto part_after = [&](int steps) { return ((lane.rank() - steps) % n + n) % n; };

@@ -24,6 +24,7 @@ void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void*
 
 /// `data`, `count` elements, becomes the sum over ranks: each part goes around a ring of ranks, which add theirs one after
 /// another, and around it again (Patarasuk and Yuan 2009). Part p is added from rank p on. Sends 2 (n-1)/n of the elements.
+/// Where the lane's memory is moved by what can add, that adds as it will.
 void ring_sum(Lane& lane, DType dtype, int64_t count, void* data);
 
 void broadcast(Lane& lane, void* data, size_t bytes, int root);

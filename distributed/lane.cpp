@@ -120,6 +120,12 @@ void Lane::receive(int from, void* data, size_t bytes) {
   move(pair_payload, {}, {&one, 1});
 }
 
+// How much NCCL sends is its own affair; a ring's share is counted.
+void Lane::sum(DType dtype, int64_t count, void* data) {
+  world_->meter()->bytes += 2 * (size() - 1) * count * int64_t(size_of(dtype)) / size();
+  channel_->sum(stream_, dtype, count, data, Clock::now() + timeout_ + payload_grace);
+}
+
 void Lane::move(Tag kind, std::span<const Transport::Send> sends,
                 std::span<const Transport::Receive> receives) {
   const bool on_device = channel_ != nullptr;  // whose ranks are the group's

@@ -60,6 +60,11 @@ class Lane {
   void send(int to, const void* data, size_t bytes);
   void receive(int from, void* data, size_t bytes);
 
+  /// Whether what moves its memory can add, too: NCCL.
+  bool has_sum() const { return channel_ != nullptr; }
+  /// `data`, `count` numbers, becomes the sum over all ranks of the group, in an order that is not ours. Only if has_sum().
+  void sum(DType dtype, int64_t count, void* data);
+
  private:
   enum Tag : uint64_t { calls, payload, pair_payload };
   static uint64_t tag(Tag kind, uint64_t number) { return number << 2 | kind; }

@@ -186,7 +186,6 @@ Work ProcessGroup::scatter_nodes(const Tensor& out, const TensorList& nodes, int
 Work ProcessGroup::ring_sum(const Tensor& x, const std::string& label) {
   OneCaller caller(*calls_);
   check_result(device(), "ring_sum", "x", x);
-  check(x.device().is_cpu(), "ring_sum: x is on ", x.device(), ", where ranks add in the tree's order alone");
   check_reducible("ring_sum", ReduceOp::sum, x.dtype());
   return calls_->submit(make_call("ring_sum", "", x, label), {x}, {},
                         [=](Lane& lane) { collectives::ring_sum(lane, x.dtype(), x.numel(), data_of(x)); });

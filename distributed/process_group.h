@@ -83,7 +83,7 @@ class ProcessGroup {
   Work scatter_nodes(const Tensor& out, const TensorList& nodes, int64_t leaves,
                      const std::string& label = "");
   /// x = the sum over all ranks, each part of x added from another rank on: bits depend on the number of ranks, and every
-  /// rank has the same. It sends what all_reduce sends. For tensors on the CPU.
+  /// rank has the same. It sends what all_reduce sends. On a GPU NCCL adds, in its own order, which may change from call to call.
   Work ring_sum(const Tensor& x, const std::string& label = "");
   Work broadcast(const Tensor& x, int root, const std::string& label = "");  ///< x = that of rank `root`
   /// out = the `in` of all ranks, in their order.

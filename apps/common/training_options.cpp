@@ -97,7 +97,7 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
   group
       .add_option("--reduce", o.reduce,
                   "How gradients are added: tree, to the same bits on any number of ranks, or fast: one\n"
-                  "after another, and around a ring between ranks")
+                  "after another, and between ranks around a ring, or as NCCL adds on GPUs")
       ->check(CLI::IsMember({"tree", "fast"}));
   group.add_flag("--rank-logs", o.rank_logs,
                  "Keep what rank K says on standard error in the run folder too, as rank-K.log");

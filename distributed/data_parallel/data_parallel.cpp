@@ -345,9 +345,6 @@ void DataParallel::set_sum_order(SumOrder order) {
   const bool is_fast = order == SumOrder::fast;
   check(!is_fast || !scatters_,
         "set_sum_order: gradients are scattered (ZeRO, stage 2), in the tree's order");
-  for (size_t b = 0; b < buckets_.size(); ++b)
-    check(!is_fast || group_.size() == 1 || device_of(b).is_cpu(), "set_sum_order: ", label(b), " is on ",
-          device_of(b), ", where ranks add in the tree's order alone");
   order_ = order;
   for (Parameter& parameter : parameters_) parameter.sums = PartialSums(order);
 }

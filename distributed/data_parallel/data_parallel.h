@@ -67,8 +67,8 @@ class DataParallel {
   /// are scattered. All ranks call it, between two steps. A group of one sends nothing and calls none.
   void set_bucket_hook(BucketHook hook);
 
-  /// How gradients are added from now on. With `fast` bits depend on the number of ranks; a hook takes the place of the ring.
-  /// Error where gradients are scattered, or where several ranks would add on a GPU. All ranks call it, between two steps.
+  /// How gradients are added from now on. With `fast` bits depend on the number of ranks; a hook takes the place of ring_sum.
+  /// Error where gradients are scattered. All ranks call it, between two steps.
   void set_sum_order(SumOrder order);
 
   /// From now on a rank has the mean of the shards that it owns alone, and half as much is sent (ZeRO, stage 2): a `grad` is

@@ -8,7 +8,7 @@
 namespace reprise::distributed {
 
 /// How gradients are added: `tree`, so that bits do not depend on the number of ranks; `fast`, one after another within a rank,
-/// which takes one set of gradients at most, and around a ring between ranks.
+/// which takes one set of gradients at most, and between ranks around a ring, or as NCCL adds on GPUs.
 enum class SumOrder : uint8_t { tree, fast };
 
 /// With `tree` a binary counter: at most log2 of the number of micro-batches partial sums at once, and one for each node of the range in

@@ -45,6 +45,28 @@ const Nccl& prepared_library(const std::string& interface) {
 
 bool is_good(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
+ncclDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return ncclFloat64;
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::i64:
+      return ncclInt64;
+    case DType::i32:
+      return ncclInt32;
+    case DType::u8:
+      return ncclUint8;
+    case DType::boolean:
+      break;
+  }
+  throw Bug("NCCL adds no such numbers");
+}
+
 }  // namespace
 
 bool has_nccl() { return true; }
@@ -104,6 +126,14 @@ class NcclChannel::Communicator {
     }
     call("ncclGroupEnd", [&] { return nccl_.group_end(); });
     settle("ncclGroupEnd", deadline);
+  }
+
+  void sum(const Stream& stream, DType dtype, int64_t count, void* data, Clock::time_point deadline) {
+    call("ncclAllReduce", [&] {
+      return nccl_.all_reduce(data, data, size_t(count), type_of(dtype), ncclSum, communicator_,
+                              static_cast<cudaStream_t>(stream.handle()));
+    });
+    settle("ncclAllReduce", deadline);
   }
 
   void wait(const cuda::Event& done, Clock::time_point deadline) {
@@ -200,6 +230,11 @@ NcclChannel::~NcclChannel() = default;
 void NcclChannel::exchange(const Stream& stream, std::span<const Transport::Send> sends,
                            std::span<const Transport::Receive> receives, Clock::time_point deadline) {
   communicator_->exchange(stream, sends, receives, deadline);
+}
+
+void NcclChannel::sum(const Stream& stream, DType dtype, int64_t count, void* data,
+                      Clock::time_point deadline) {
+  communicator_->sum(stream, dtype, count, data, deadline);
 }
 
 void NcclChannel::wait(const cuda::Event& done, Clock::time_point deadline) {

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "reprise/core/cuda/event.h"
+#include "reprise/core/dtype.h"
 #include "reprise/distributed/transport.h"
 
 namespace reprise::distributed {
@@ -39,6 +40,10 @@ class NcclChannel {
   /// are the group's. All ranks of a pair make their calls in the same order. TransportError.
   void exchange(const Stream& stream, std::span<const Transport::Send> sends,
                 std::span<const Transport::Receive> receives, Clock::time_point deadline);
+
+  /// Puts on `stream` that `data`, `count` numbers of the device, becomes the sum over all ranks, which NCCL adds in an order of
+  /// its own; as `exchange`. All ranks have the same bits. TransportError.
+  void sum(const Stream& stream, DType dtype, int64_t count, void* data, Clock::time_point deadline);
 
   /// Until the stream has passed `done`; TransportError where it has not by the deadline, or the world ends: then the
   /// communicator is ended, and so is its work on streams.

@@ -1,10 +1,11 @@
-// The double of NCCL: communicators, groups of sends and receives on the emulator's streams, and what goes wrong with them.
+// The double of NCCL: communicators, groups of sends and receives, and sums, on the emulator's streams, and what goes wrong with them.
 //
 // It is unkind where NCCL promises nothing:
 // - a call is in progress for some questions after it, also where nothing is to be waited for;
 // - a message is copied into its place once all messages of the group have come, and not before; a send is done once its
 //   receiver has the message;
-// - messages of unequal size wait for ever, until the communicator is aborted;
+// - messages of unequal size wait for ever, until the communicator is aborted; so do unequal sums, and a sum that meets a message;
+// - a sum adds ranks in an order that is another one for each few elements and for each call (nccl_emulated_sum.h);
 // - what is received into has no useful content after an abort.
 #include "reprise/distributed/nccl/nccl_emulated.h"
 
@@ -24,6 +25,7 @@
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/error.h"
 #include "reprise/distributed/nccl/nccl_emulated_mailbox.h"
+#include "reprise/distributed/nccl/nccl_emulated_sum.h"
 #include "reprise/distributed/nccl/nccl_library.h"
 
 /// NCCL's handle points to one.
@@ -31,6 +33,7 @@ struct ncclComm {
   int rank = 0, ranks = 1, device = 0;
   std::shared_ptr<reprise::distributed::emulated::Mailbox> mailbox;
   int questions_left = 0;  // that are answered by "in progress"
+  uint64_t sums = 0;       // so far
   bool is_joined = false, is_finalized = false;
   std::string last_error;
 };
@@ -196,18 +199,25 @@ ncclResult_t group_start() {
   return ncclSuccess;
 }
 
-ncclResult_t add(ncclComm_t communicator, cudaStream_t stream, const Message& message) {
+// What is wrong with a call on this memory and stream.
+ncclResult_t check_call(ncclComm_t communicator, cudaStream_t stream, const void* data, size_t bytes) {
   if (!is_live(communicator)) return ncclInvalidArgument;
   ncclComm& c = *communicator;
-  if (group.depth == 0) return refuse(&c, ncclInvalidUsage, "the double takes messages in groups alone");
   if (c.questions_left > 0 || !c.is_joined || c.is_finalized)
     return refuse(&c, ncclInvalidUsage, "a call before the one before is done");
-  if (message.peer < 0 || message.peer >= c.ranks || message.peer == c.rank)
-    return refuse(&c, ncclInvalidArgument, "a peer that is none");
   if (cuda::emulated::device_of(stream) != c.device || cuda::emulated::selected_device() != c.device)
     return refuse(&c, ncclInvalidUsage, "another device than the communicator's");
-  if (cuda::emulated::kind_of(message.data, message.bytes) != cuda::emulated::MemoryKind::device)
+  if (cuda::emulated::kind_of(data, bytes) != cuda::emulated::MemoryKind::device)
     return refuse(&c, ncclInvalidArgument, "not the memory of a device");
+  return ncclSuccess;
+}
+
+ncclResult_t add(ncclComm_t communicator, cudaStream_t stream, const Message& message) {
+  if (const ncclResult_t wrong = check_call(communicator, stream, message.data, message.bytes)) return wrong;
+  ncclComm& c = *communicator;
+  if (group.depth == 0) return refuse(&c, ncclInvalidUsage, "the double takes messages in groups alone");
+  if (message.peer < 0 || message.peer >= c.ranks || message.peer == c.rank)
+    return refuse(&c, ncclInvalidArgument, "a peer that is none");
   if (!group.messages.empty() && (group.communicator != communicator || group.stream != stream))
     return refuse(&c, ncclInvalidUsage, "a group over several communicators or streams");
   group.communicator = communicator;
@@ -278,6 +288,27 @@ ncclResult_t group_end() {
   return ncclInProgress;
 }
 
+ncclResult_t all_reduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        ncclComm_t communicator, cudaStream_t stream) {
+  if (const ncclResult_t fault = fault_of("ncclAllReduce"); fault && fault != ncclInProgress) return fault;
+  const std::optional<DType> dtype = dtype_of_nccl(type);
+  if (!dtype || op != ncclSum) return ncclInvalidArgument;
+  const size_t bytes = count * size_of(*dtype);
+  for (const void* data : {in, const_cast<const void*>(out)})
+    if (const ncclResult_t wrong = check_call(communicator, stream, data, bytes)) return wrong;
+  ncclComm& c = *communicator;
+  if (group.depth > 0) return refuse(&c, ncclInvalidUsage, "the double takes no sum in a group");
+  const char *from = static_cast<const char*>(in), *to = static_cast<const char*>(out);
+  if (from != to && from < to + bytes && to < from + bytes)
+    return refuse(&c, ncclInvalidArgument, "what is added and its sum overlap");
+  c.questions_left = questions_in_progress;
+  auto sum =
+      std::make_shared<Sum>(c.mailbox, Sum::Problem{c.rank, c.ranks, *dtype, count, in, out, ++c.sums});
+  cuda::emulated::enqueue_when(
+      stream, [sum] { return sum->is_ready(); }, [sum] { sum->finish(); });
+  return ncclInProgress;
+}
+
 }  // namespace
 
 void set_nccl_fault(const std::optional<NcclFault>& fault) {
@@ -313,7 +344,8 @@ const Nccl& nccl_library() {
                               .group_start = emulated::group_start,
                               .group_end = emulated::group_end,
                               .send = emulated::send,
-                              .recv = emulated::recv};
+                              .recv = emulated::recv,
+                              .all_reduce = emulated::all_reduce};
   return functions;
 }
 

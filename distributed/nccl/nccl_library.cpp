@@ -24,6 +24,7 @@ Nccl find_functions(const kernels::device::SharedLibrary& from) {
   from.find("ncclGroupEnd", all.group_end);
   from.find("ncclSend", all.send);
   from.find("ncclRecv", all.recv);
+  from.find("ncclAllReduce", all.all_reduce);
   return all;
 }
 

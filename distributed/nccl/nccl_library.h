@@ -21,6 +21,7 @@ struct Nccl {
   decltype(&ncclGroupEnd) group_end;
   decltype(&ncclSend) send;
   decltype(&ncclRecv) recv;
+  decltype(&ncclAllReduce) all_reduce;
 };
 
 /// Error with the loader's words if there is none.

@@ -1,4 +1,4 @@
-// Sums around a ring: within the bound of sums in f64, and the same bits on all ranks.
+// Sums around a ring, or on GPUs of NCCL: within the bound of sums in f64, and the same bits on all ranks.
 // labels: concurrency
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ Tensor elements(DType dtype, int rank, int64_t count) {
 // types are added in f32 first, whose roundoff is a thousandth of theirs at most.
 std::string check_sum(ProcessGroup& group, DType dtype, int64_t count) {
   const int n = group.size();
-  const Tensor x = elements(dtype, group.rank(), count);
+  const Tensor x = elements(dtype, group.rank(), count).to(group.device());
   group.ring_sum(x, "x").wait();
   const std::vector<double> got = x.to(DType::f64).to_vector<double>();
   const double u = is_floating(dtype) ? 1.001 * testing::unit_roundoff(dtype) * (n - 1) : 0,
@@ -63,7 +63,7 @@ TEST_P(Ring, SumsAreWithinTheBoundOfSumsInF64) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Ring, ::testing::ValuesIn(testing::kinds_of_ranks()),
+INSTANTIATE_TEST_SUITE_P(Transports, Ring, ::testing::ValuesIn(testing::kinds_with_devices()),
                          [](const auto& of) { return name_of(of.param); });
 
 // Part p, of whole cache lines, is added from rank p on.

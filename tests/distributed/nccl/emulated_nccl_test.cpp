@@ -117,11 +117,11 @@ std::string sum_twice(ProcessGroup& group) {
 }
 
 // What both ranks say once the call number `call` of rank `device` has failed; false where there are not so many.
-bool try_fault(int device, int call, int result) {
+bool try_fault(int device, int call, int result, const testing::RankBody& body = sum_twice) {
   const std::set<std::string> folders = folders_of_the_double();
   const size_t held = allocator(Device::cuda(device)).stats().allocated;
   emulated::set_nccl_fault(emulated::NcclFault{device, call, result});
-  const auto wrong = run_ranks(Ranks::nccl, 2, sum_twice, {.timeout = 20s});
+  const auto wrong = run_ranks(Ranks::nccl, 2, body, {.timeout = 20s});
   const std::string function = emulated::failed_nccl_function();
   const std::string what =
       detail::join("call ", call, " of rank ", device, ", ", function, ", gives ", result);
@@ -145,7 +145,8 @@ bool try_fault(int device, int call, int result) {
     EXPECT_TRUE(one.starts_with("transport: ") || one.starts_with("left: ")) << what << ": " << one;
     EXPECT_TRUE(has(one, detail::join("rank ", device))) << what << ": " << one;
     EXPECT_TRUE(has(one, function == "ncclCommGetAsyncError" ? "NCCL" : function)) << what << ": " << one;
-    EXPECT_TRUE(has(one, "join") || has(one, "all_reduce") || has(one, "barrier")) << what << ": " << one;
+    EXPECT_TRUE(has(one, "join") || has(one, "all_reduce") || has(one, "ring_sum") || has(one, "barrier"))
+        << what << ": " << one;
   }
   return true;
 }
@@ -161,6 +162,28 @@ TEST_F(EmulatedNccl, EveryNcclResult) {
       EXPECT_GT(call, 10);
       if (HasFailure()) return;
     }
+}
+
+std::string sum_by_nccl(ProcessGroup& group) {
+  const Tensor x = Tensor::from<float>({1, 2, 3}, {3}).to(group.device());
+  const Work work = group.ring_sum(x, "x");
+  work.synchronize();
+  group.barrier();
+  return x.to_vector<float>() == std::vector<float>{2, 4, 6} ? "" : "a wrong sum";
+}
+
+TEST_F(EmulatedNccl, EveryResultOfItsOwnSum) {
+  testing::expect_ranks_well(Ranks::nccl, 2, sum_by_nccl);
+  std::set<std::string> functions;
+  for (int device : {0, 1})
+    for (int result : {1, 6, 7}) {
+      int call = 1;
+      for (; try_fault(device, call, result, sum_by_nccl) && !HasFailure(); ++call)
+        functions.insert(emulated::failed_nccl_function());
+      EXPECT_GT(call, 5);
+      if (HasFailure()) return;
+    }
+  EXPECT_TRUE(functions.contains("ncclAllReduce"));
 }
 
 TEST_F(EmulatedNccl, WaitLetsTheHostGoOn) {
