@@ -121,7 +121,7 @@ void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void*
 void ring_sum(Lane& lane, DType dtype, int64_t count, void* data) {
   const int n = lane.size(), left = (lane.rank() + n - 1) % n, right = (lane.rank() + 1) % n;
   if (n == 1 || count == 0) return;
-  if (lane.has_sum()) return lane.sum(dtype, count, data);
+  if (lane.has_collectives()) return lane.sum(dtype, count, data);
   const Parts parts(count, n, dtype);
   Tensor arrived = scratch(lane, parts.bytes(0));  // the largest part
   auto part_after = [&](int steps) { return ((lane.rank() - steps) % n + n) % n; };
@@ -149,6 +149,7 @@ void ring_sum(Lane& lane, DType dtype, int64_t count, void* data) {
 
 // Along a binomial tree: rank root + v has it from root + v without its lowest bit.
 void broadcast(Lane& lane, void* data, size_t bytes, int root) {
+  if (lane.has_collectives()) return lane.broadcast(data, bytes, root);
   const int n = lane.size(), v = (lane.rank() + n - root) % n;
   auto rank_of = [&](int place) { return (place + root) % n; };
   int bit = 1;
@@ -165,6 +166,7 @@ void broadcast(Lane& lane, void* data, size_t bytes, int root) {
 }
 
 void all_gather(Lane& lane, const void* in, void* out, size_t bytes) {
+  if (lane.has_collectives()) return lane.all_gather(in, out, bytes);
   std::vector<Transport::Send> sends;
   std::vector<Transport::Receive> receives;
   copy(lane, in, at(out, bytes * size_t(lane.rank())), bytes);

@@ -123,8 +123,21 @@ void Lane::receive(int from, void* data, size_t bytes) {
 // How much NCCL sends is its own affair; a ring's share is counted.
 void Lane::sum(DType dtype, int64_t count, void* data) {
   world_->meter()->bytes += 2 * (size() - 1) * count * int64_t(size_of(dtype)) / size();
-  channel_->sum(stream_, dtype, count, data, Clock::now() + timeout_ + payload_grace);
+  channel_->sum(stream_, dtype, count, data, end_of_payload());
 }
+
+void Lane::all_gather(const void* in, void* out, size_t bytes) {
+  world_->meter()->bytes += (size() - 1) * int64_t(bytes);
+  if (bytes) channel_->all_gather(stream_, in, out, bytes, end_of_payload());
+}
+
+// As around a ring, to the rank before the root.
+void Lane::broadcast(void* data, size_t bytes, int root) {
+  if ((rank_ + 1) % size() != root) world_->meter()->bytes += int64_t(bytes);
+  if (bytes) channel_->broadcast(stream_, data, bytes, root, end_of_payload());
+}
+
+Clock::time_point Lane::end_of_payload() const { return Clock::now() + timeout_ + payload_grace; }
 
 void Lane::move(Tag kind, std::span<const Transport::Send> sends,
                 std::span<const Transport::Receive> receives) {
@@ -138,7 +151,7 @@ void Lane::move(Tag kind, std::span<const Transport::Send> sends,
   for (Transport::Receive r : receives)
     if (r.bytes) in.push_back({on_device ? r.from : world_rank(r.from), r.data, r.bytes});
   if (out.empty() && in.empty()) return;
-  const auto deadline = Clock::now() + timeout_ + payload_grace;
+  const auto deadline = end_of_payload();
   if (on_device)
     channel_->exchange(stream_, out, in, deadline);
   else

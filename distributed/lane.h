@@ -60,16 +60,20 @@ class Lane {
   void send(int to, const void* data, size_t bytes);
   void receive(int from, void* data, size_t bytes);
 
-  /// Whether what moves its memory can add, too: NCCL.
-  bool has_sum() const { return channel_ != nullptr; }
-  /// `data`, `count` numbers, becomes the sum over all ranks of the group, in an order that is not ours. Only if has_sum().
+  /// Whether what moves its memory has calls of the whole group, which follow: NCCL.
+  bool has_collectives() const { return channel_ != nullptr; }
+  /// `data`, `count` numbers, becomes the sum over all ranks of the group, in an order that is not ours.
   void sum(DType dtype, int64_t count, void* data);
+  /// `bytes` of each rank, in their order; `in` may be its part of `out`.
+  void all_gather(const void* in, void* out, size_t bytes);
+  void broadcast(void* data, size_t bytes, int root);
 
  private:
   enum Tag : uint64_t { calls, payload, pair_payload };
   static uint64_t tag(Tag kind, uint64_t number) { return number << 2 | kind; }
   std::vector<Place> announce(const Call& call, const std::vector<int>& ranks);
   Note take(const Place& place, Clock::time_point deadline);
+  Clock::time_point end_of_payload() const;
   void move(Tag kind, std::span<const Transport::Send> sends, std::span<const Transport::Receive> receives);
 
   std::shared_ptr<World> world_;

@@ -136,6 +136,22 @@ class NcclChannel::Communicator {
     settle("ncclAllReduce", deadline);
   }
 
+  void all_gather(const Stream& stream, const void* in, void* out, size_t bytes, Clock::time_point deadline) {
+    call("ncclAllGather", [&] {
+      return nccl_.all_gather(in, out, bytes, ncclUint8, communicator_,
+                              static_cast<cudaStream_t>(stream.handle()));
+    });
+    settle("ncclAllGather", deadline);
+  }
+
+  void broadcast(const Stream& stream, void* data, size_t bytes, int root, Clock::time_point deadline) {
+    call("ncclBroadcast", [&] {
+      return nccl_.broadcast(data, data, bytes, ncclUint8, root, communicator_,
+                             static_cast<cudaStream_t>(stream.handle()));
+    });
+    settle("ncclBroadcast", deadline);
+  }
+
   void wait(const cuda::Event& done, Clock::time_point deadline) {
     while (!done.is_done()) {
       ask("a call on its stream", deadline);
@@ -235,6 +251,16 @@ void NcclChannel::exchange(const Stream& stream, std::span<const Transport::Send
 void NcclChannel::sum(const Stream& stream, DType dtype, int64_t count, void* data,
                       Clock::time_point deadline) {
   communicator_->sum(stream, dtype, count, data, deadline);
+}
+
+void NcclChannel::all_gather(const Stream& stream, const void* in, void* out, size_t bytes,
+                             Clock::time_point deadline) {
+  communicator_->all_gather(stream, in, out, bytes, deadline);
+}
+
+void NcclChannel::broadcast(const Stream& stream, void* data, size_t bytes, int root,
+                            Clock::time_point deadline) {
+  communicator_->broadcast(stream, data, bytes, root, deadline);
 }
 
 void NcclChannel::wait(const cuda::Event& done, Clock::time_point deadline) {

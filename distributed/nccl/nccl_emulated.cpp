@@ -1,11 +1,11 @@
-// The double of NCCL: communicators, groups of sends and receives, and sums, on the emulator's streams, and what goes wrong with them.
+// The double of NCCL: communicators, groups of sends and receives, and collectives, on the emulator's streams, and what goes wrong with them.
 //
 // It is unkind where NCCL promises nothing:
 // - a call is in progress for some questions after it, also where nothing is to be waited for;
 // - a message is copied into its place once all messages of the group have come, and not before; a send is done once its
 //   receiver has the message;
-// - messages of unequal size wait for ever, until the communicator is aborted; so do unequal sums, and a sum that meets a message;
-// - a sum adds ranks in an order that is another one for each few elements and for each call (nccl_emulated_sum.h);
+// - messages of unequal size wait for ever, until the communicator is aborted; so do unequal collectives, and one that meets a message;
+// - a sum adds ranks in an order that is another one for each few elements and for each call (nccl_emulated_collective.h);
 // - what is received into has no useful content after an abort.
 #include "reprise/distributed/nccl/nccl_emulated.h"
 
@@ -24,16 +24,16 @@
 #include "reprise/core/cuda/emulated_memory.h"
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/error.h"
+#include "reprise/distributed/nccl/nccl_emulated_collective.h"
 #include "reprise/distributed/nccl/nccl_emulated_mailbox.h"
-#include "reprise/distributed/nccl/nccl_emulated_sum.h"
 #include "reprise/distributed/nccl/nccl_library.h"
 
 /// NCCL's handle points to one.
 struct ncclComm {
   int rank = 0, ranks = 1, device = 0;
   std::shared_ptr<reprise::distributed::emulated::Mailbox> mailbox;
-  int questions_left = 0;  // that are answered by "in progress"
-  uint64_t sums = 0;       // so far
+  int questions_left = 0;    // that are answered by "in progress"
+  uint64_t collectives = 0;  // so far
   bool is_joined = false, is_finalized = false;
   std::string last_error;
 };
@@ -288,25 +288,59 @@ ncclResult_t group_end() {
   return ncclInProgress;
 }
 
+ncclResult_t start(ncclComm_t communicator, cudaStream_t stream, Collective::Problem problem) {
+  const bool is_gather = problem.kind == Collective::Kind::all_gather;
+  const size_t bytes = problem.count * size_of(problem.dtype),
+               out_bytes = is_gather && is_live(communicator) ? bytes * size_t(communicator->ranks) : bytes;
+  if (const ncclResult_t wrong = check_call(communicator, stream, problem.in, bytes)) return wrong;
+  if (const ncclResult_t wrong = check_call(communicator, stream, problem.out, out_bytes)) return wrong;
+  ncclComm& c = *communicator;
+  if (group.depth > 0) return refuse(&c, ncclInvalidUsage, "the double takes no collective in a group");
+  if (problem.root < 0 || problem.root >= c.ranks)
+    return refuse(&c, ncclInvalidArgument, "a root that is none");
+  const char *from = static_cast<const char*>(problem.in), *to = static_cast<const char*>(problem.out);
+  const bool is_in_place = from == to + (is_gather ? size_t(c.rank) * bytes : 0);
+  if (!is_in_place && from < to + out_bytes && to < from + bytes)
+    return refuse(&c, ncclInvalidArgument, "what is given and the result overlap");
+  problem.rank = c.rank;
+  problem.ranks = c.ranks;
+  problem.number = ++c.collectives;
+  c.questions_left = questions_in_progress;
+  auto call = std::make_shared<Collective>(c.mailbox, problem);
+  cuda::emulated::enqueue_when(
+      stream, [call] { return call->is_ready(); }, [call] { call->finish(); });
+  return ncclInProgress;
+}
+
 ncclResult_t all_reduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                         ncclComm_t communicator, cudaStream_t stream) {
   if (const ncclResult_t fault = fault_of("ncclAllReduce"); fault && fault != ncclInProgress) return fault;
   const std::optional<DType> dtype = dtype_of_nccl(type);
   if (!dtype || op != ncclSum) return ncclInvalidArgument;
-  const size_t bytes = count * size_of(*dtype);
-  for (const void* data : {in, const_cast<const void*>(out)})
-    if (const ncclResult_t wrong = check_call(communicator, stream, data, bytes)) return wrong;
-  ncclComm& c = *communicator;
-  if (group.depth > 0) return refuse(&c, ncclInvalidUsage, "the double takes no sum in a group");
-  const char *from = static_cast<const char*>(in), *to = static_cast<const char*>(out);
-  if (from != to && from < to + bytes && to < from + bytes)
-    return refuse(&c, ncclInvalidArgument, "what is added and its sum overlap");
-  c.questions_left = questions_in_progress;
-  auto sum =
-      std::make_shared<Sum>(c.mailbox, Sum::Problem{c.rank, c.ranks, *dtype, count, in, out, ++c.sums});
-  cuda::emulated::enqueue_when(
-      stream, [sum] { return sum->is_ready(); }, [sum] { sum->finish(); });
-  return ncclInProgress;
+  return start(communicator, stream,
+               {.kind = Collective::Kind::sum, .dtype = *dtype, .count = count, .in = in, .out = out});
+}
+
+ncclResult_t all_gather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t communicator,
+                        cudaStream_t stream) {
+  if (const ncclResult_t fault = fault_of("ncclAllGather"); fault && fault != ncclInProgress) return fault;
+  if (type != ncclUint8) return ncclInvalidArgument;
+  return start(
+      communicator, stream,
+      {.kind = Collective::Kind::all_gather, .dtype = DType::u8, .count = count, .in = in, .out = out});
+}
+
+ncclResult_t broadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
+                       ncclComm_t communicator, cudaStream_t stream) {
+  if (const ncclResult_t fault = fault_of("ncclBroadcast"); fault && fault != ncclInProgress) return fault;
+  if (type != ncclUint8) return ncclInvalidArgument;
+  return start(communicator, stream,
+               {.kind = Collective::Kind::broadcast,
+                .dtype = DType::u8,
+                .count = count,
+                .root = root,
+                .in = in,
+                .out = out});
 }
 
 }  // namespace
@@ -345,7 +379,9 @@ const Nccl& nccl_library() {
                               .group_end = emulated::group_end,
                               .send = emulated::send,
                               .recv = emulated::recv,
-                              .all_reduce = emulated::all_reduce};
+                              .all_reduce = emulated::all_reduce,
+                              .all_gather = emulated::all_gather,
+                              .broadcast = emulated::broadcast};
   return functions;
 }
 

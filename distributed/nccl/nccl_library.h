@@ -22,6 +22,8 @@ struct Nccl {
   decltype(&ncclSend) send;
   decltype(&ncclRecv) recv;
   decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclAllGather) all_gather;
+  decltype(&ncclBroadcast) broadcast;
 };
 
 /// Error with the loader's words if there is none.

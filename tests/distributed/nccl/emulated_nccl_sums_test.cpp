@@ -145,11 +145,17 @@ TEST_F(EmulatedNcclSums, TheDoubleReportsMisuse) {
   EXPECT_EQ(sum(data, host.view().data, 9, ncclFloat32, ncclSum), ncclInvalidArgument);
   EXPECT_THROW(sum(data, data, 1 << 20, ncclFloat32, ncclSum), Error) << "beyond its end";
   EXPECT_EQ(sum(data, data + 1, 8, ncclFloat32, ncclSum), ncclInvalidArgument);
-  EXPECT_EQ(last(), "what is added and its sum overlap");
+  EXPECT_EQ(last(), "what is given and the result overlap");
   EXPECT_EQ(rank.nccl.group_start(), ncclSuccess);
   EXPECT_EQ(sum(data, data, 9, ncclFloat32, ncclSum), ncclInvalidUsage);
-  EXPECT_EQ(last(), "the double takes no sum in a group");
+  EXPECT_EQ(last(), "the double takes no collective in a group");
   EXPECT_EQ(rank.nccl.group_end(), ncclSuccess);
+  EXPECT_EQ(rank.nccl.broadcast(data, data, 36, ncclUint8, 1, rank.communicator, stream),
+            ncclInvalidArgument);
+  EXPECT_EQ(last(), "a root that is none");
+  EXPECT_EQ(rank.nccl.all_gather(data, data + 1, 8, ncclUint8, rank.communicator, stream),
+            ncclInvalidArgument);
+  EXPECT_EQ(last(), "what is given and the result overlap");
   cuda::select_device(1);
   EXPECT_EQ(sum(data, data, 9, ncclFloat32, ncclSum), ncclInvalidUsage);
   EXPECT_EQ(last(), "another device than the communicator's");
@@ -199,6 +205,12 @@ TEST_F(EmulatedNcclSums, UnequalOnesWaitUntilTheyAreAborted) {
   EXPECT_EQ(met_by(sum_of(8, ncclFloat32)), "done");
   EXPECT_EQ(met_by(sum_of(7, ncclFloat32)), "waits");
   EXPECT_EQ(met_by(sum_of(8, ncclInt32)), "waits");
+  EXPECT_EQ(met_by([](const Rank& rank, void* data, cudaStream_t stream) {
+              EXPECT_EQ(rank.nccl.all_gather(static_cast<char*>(data) + 32, data, 32, ncclUint8,
+                                             rank.communicator, stream),
+                        ncclInProgress);
+            }),
+            "waits");
   EXPECT_EQ(met_by([](const Rank& rank, void* data, cudaStream_t stream) {
               EXPECT_EQ(rank.nccl.group_start(), ncclSuccess);
               EXPECT_EQ(rank.nccl.recv(data, 32, ncclUint8, 0, rank.communicator, stream), ncclSuccess);

@@ -145,7 +145,8 @@ bool try_fault(int device, int call, int result, const testing::RankBody& body =
     EXPECT_TRUE(one.starts_with("transport: ") || one.starts_with("left: ")) << what << ": " << one;
     EXPECT_TRUE(has(one, detail::join("rank ", device))) << what << ": " << one;
     EXPECT_TRUE(has(one, function == "ncclCommGetAsyncError" ? "NCCL" : function)) << what << ": " << one;
-    EXPECT_TRUE(has(one, "join") || has(one, "all_reduce") || has(one, "ring_sum") || has(one, "barrier"))
+    EXPECT_TRUE(has(one, "join") || has(one, "all_reduce") || has(one, "ring_sum") || has(one, "barrier") ||
+                has(one, "all_gather") || has(one, "broadcast"))
         << what << ": " << one;
   }
   return true;
@@ -164,26 +165,32 @@ TEST_F(EmulatedNccl, EveryNcclResult) {
     }
 }
 
-std::string sum_by_nccl(ProcessGroup& group) {
+// Sums in the tree's order, sent by rank, are sum_twice.
+std::string calls_of_nccl(ProcessGroup& group) {
   const Tensor x = Tensor::from<float>({1, 2, 3}, {3}).to(group.device());
-  const Work work = group.ring_sum(x, "x");
+  group.ring_sum(x, "x").wait();
+  const Tensor all = Tensor::empty({6}, DType::f32, group.device());
+  group.all_gather(all, x, "x").wait();
+  const Work work = group.broadcast(all, 1, "x");
+  work.wait();
   work.synchronize();
   group.barrier();
-  return x.to_vector<float>() == std::vector<float>{2, 4, 6} ? "" : "a wrong sum";
+  return all.to_vector<float>() == std::vector<float>{2, 4, 6, 2, 4, 6} ? "" : "wrong numbers";
 }
 
-TEST_F(EmulatedNccl, EveryResultOfItsOwnSum) {
-  testing::expect_ranks_well(Ranks::nccl, 2, sum_by_nccl);
+TEST_F(EmulatedNccl, EveryResultOfItsOwnCollectives) {
+  testing::expect_ranks_well(Ranks::nccl, 2, calls_of_nccl);
   std::set<std::string> functions;
   for (int device : {0, 1})
     for (int result : {1, 6, 7}) {
       int call = 1;
-      for (; try_fault(device, call, result, sum_by_nccl) && !HasFailure(); ++call)
+      for (; try_fault(device, call, result, calls_of_nccl) && !HasFailure(); ++call)
         functions.insert(emulated::failed_nccl_function());
       EXPECT_GT(call, 5);
       if (HasFailure()) return;
     }
-  EXPECT_TRUE(functions.contains("ncclAllReduce"));
+  for (const char* function : {"ncclAllReduce", "ncclAllGather", "ncclBroadcast"})
+    EXPECT_TRUE(functions.contains(function)) << function;
 }
 
 TEST_F(EmulatedNccl, WaitLetsTheHostGoOn) {

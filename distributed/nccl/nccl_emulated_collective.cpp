@@ -1,4 +1,4 @@
-#include "reprise/distributed/nccl/nccl_emulated_sum.h"
+#include "reprise/distributed/nccl/nccl_emulated_collective.h"
 
 #include <cstring>
 #include <numeric>
@@ -50,32 +50,47 @@ std::optional<DType> dtype_of_nccl(ncclDataType_t type) {
   }
 }
 
-Sum::Sum(std::shared_ptr<Mailbox> mailbox, const Problem& problem)
+Collective::Collective(std::shared_ptr<Mailbox> mailbox, const Problem& problem)
     : mailbox_(std::move(mailbox)),
       problem_(problem),
-      head_(detail::join("sum ", problem.number, " of ", problem.count, ' ', problem.dtype, '\n')),
+      head_(detail::join(int(problem.kind), ' ', problem.number, " of ", problem.count, ' ', problem.dtype,
+                         " from ", problem.root, '\n')),
       letters_(size_t(problem.ranks)) {}
 
-bool Sum::is_ready() {
+// That it gives.
+size_t Collective::bytes_of(int rank) const {
+  const bool gives = problem_.kind != Kind::broadcast || rank == problem_.root;
+  return gives ? problem_.count * size_of(problem_.dtype) : 0;
+}
+
+bool Collective::is_ready() {
   if (mailbox_->is_aborted()) return true;
-  const size_t bytes = problem_.count * size_of(problem_.dtype);
   if (std::optional<std::string>& own = letters_[size_t(problem_.rank)]; !own) {
-    own = head_ + std::string(static_cast<const char*>(problem_.in), bytes);
+    own = head_ + std::string(static_cast<const char*>(problem_.in), bytes_of(problem_.rank));
     for (int to = 0; to < problem_.ranks; ++to)
       if (to != problem_.rank) sent_.push_back(mailbox_->put(to, own->data(), own->size()));
   }
   bool has_all = true;
   for (int from = 0; from < problem_.ranks; ++from) {
     std::optional<std::string>& letter = letters_[size_t(from)];
-    if (!letter) letter = mailbox_->take(from, head_.size() + bytes);
+    if (!letter) letter = mailbox_->take(from, head_.size() + bytes_of(from));
     has_all = has_all && letter && letter->starts_with(head_);
   }
   for (const std::string& letter : sent_) has_all = has_all && mailbox_->is_taken(letter);
   return has_all;
 }
 
-void Sum::finish() const {
+void Collective::finish() const {
   if (mailbox_->is_aborted()) return;
+  if (problem_.kind == Kind::sum) return add_all();
+  char* next = static_cast<char*>(problem_.out);
+  for (int rank = 0; rank < problem_.ranks; ++rank) {
+    std::memcpy(next, letters_[size_t(rank)]->data() + head_.size(), bytes_of(rank));
+    next += bytes_of(rank);
+  }
+}
+
+void Collective::add_all() const {
   dispatch_all(problem_.dtype, [&]<class T>() {
     auto element = [&](size_t rank, size_t i) {
       T value;
