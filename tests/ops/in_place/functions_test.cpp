@@ -128,7 +128,11 @@ TEST(InPlaceFunctions, RefuseShapesThatDoNotFit) {
                "lerp_: the source (4,) does not broadcast to the target (2, 3)");
   expect_error([&] { x.select(0, 0).addcmul_(x, x); }, "addcmul_: the source (2, 3) does not broadcast");
   expect_error([&] { x.addcdiv_(x, Tensor()); }, "addcdiv_: the source is undefined");
-  expect_error([&] { x.index_add_(0, i, ones({2, 3})); }, "scatter_add: index (1, 3) and source (2, 3)");
+  expect_error(
+      [&] {
+        x.index_add_(0, i, ones({2, 3}));
+      },
+      "index_add: the source (2, 3) is not of shape (1, 3)");
   expect_error([&] { x.index_copy_(0, zeros({1}, DType::i64), Tensor()); }, "is undefined");
   expect_error([&] { x.expand({2, 2, 3}).exp_(); }, "exp_: the target is expanded");
   expect_error([] { Tensor().tanh_(); }, "tanh_: the tensor was never given a value");
