@@ -19,8 +19,8 @@ using Doubles = std::vector<double>;
 constexpr Reduction kReductions[] = {Reduction::mean, Reduction::sum, Reduction::none};
 const Doubles kOfClasses{0.5, 2, 4, 0.25, 1.5}, kOfRows{3, 0.5, 1};
 
-Tensor of_classes() { return Tensor::from(kOfClasses, {5}); }
-Tensor of_rows() { return Tensor::from(kOfRows, {3, 1}); }
+Tensor of_classes(Device device = {}) { return Tensor::from(kOfClasses, {5}, device); }
+Tensor of_rows(Device device = {}) { return Tensor::from(kOfRows, {3, 1}, device); }
 
 /// The reduction of term(x, y, row, column) over (3, 5).
 Doubles reduced(const TensorList& in, Reduction reduction, const auto& term) {
@@ -41,8 +41,8 @@ TEST(BceWithLogits, OfWeightsPassesEveryCheckOfAnOp) {
                  .fn =
                      [=](const TensorList& in) {
                        return bce_with_logits(in[0], in[1],
-                                              {.pos_weight = of_classes(),
-                                               .weight = has_weight ? of_rows() : Tensor(),
+                                              {.pos_weight = of_classes(in[0].device()),
+                                               .weight = has_weight ? of_rows(in[0].device()) : Tensor(),
                                                .reduction = reduction});
                      },
                  .reference =
@@ -79,7 +79,8 @@ TEST(BceLoss, OfAWeightPassesEveryCheckOfAnOp) {
                     .inputs = {{{3, 5}, 0.1, 0.9}, {{3, 5}, 0, 1}},
                     .fn =
                         [=](const TensorList& in) {
-                          return bce_loss(in[0], in[1], {.weight = of_classes(), .reduction = reduction});
+                          return bce_loss(in[0], in[1],
+                                          {.weight = of_classes(in[0].device()), .reduction = reduction});
                         },
                     .reference =
                         [=](const TensorList& in) {

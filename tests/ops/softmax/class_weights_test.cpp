@@ -27,6 +27,12 @@ Tensor weights(DType dtype = DType::f64) {
   return Tensor::from(Doubles(std::begin(kWeights), std::end(kWeights)), {5}).to(dtype);
 }
 
+/// With the weights where the logits are.
+CrossEntropyOptions beside(const Tensor& logits, CrossEntropyOptions options) {
+  options.weight = options.weight.to(logits.device());
+  return options;
+}
+
 Doubles log_softmax_of(const Tensor& logits) {
   Doubles z = logits.to_vector<double>();
   for (size_t row = 0; row < z.size() / 5; ++row) {
@@ -71,7 +77,7 @@ TEST(ClassWeights, OfCrossEntropyPassEveryCheckOfAnOp) {
           .name =
               detail::join("weighted cross_entropy, reduction ", int(reduction), ", smoothing ", smoothing),
           .inputs = {{{6, 5}}, {.shape = {6}, .values = targets()}},
-          .fn = [=](const TensorList& in) { return cross_entropy(in[0], in[1], options); },
+          .fn = [=](const TensorList& in) { return cross_entropy(in[0], in[1], beside(in[0], options)); },
           .reference = [=](const TensorList& in) { return by_loops(log_softmax_of(in[0]), options); },
           .roundings = 16});
     }
@@ -97,7 +103,7 @@ TEST(ClassWeights, OfProbabilitiesPassEveryCheckOfAnOp) {
           .name =
               detail::join("weighted probabilities, reduction ", int(reduction), ", smoothing ", smoothing),
           .inputs = {{{2, 3, 5}}, {.shape = {2, 3, 5}, .low = 0, .high = 0.5, .requires_grad = false}},
-          .fn = [=](const TensorList& in) { return cross_entropy(in[0], in[1], options); },
+          .fn = [=](const TensorList& in) { return cross_entropy(in[0], in[1], beside(in[0], options)); },
           .reference = loops,
           .roundings = 32});  // a row's probabilities add up to more than 1
     }
@@ -109,7 +115,8 @@ TEST(ClassWeights, OfNllLossPassEveryCheckOfAnOp) {
                     .inputs = {{{6, 5}}, {.shape = {6}, .values = targets()}},
                     .fn =
                         [=](const TensorList& in) {
-                          return nll_loss(in[0], in[1], {.reduction = reduction, .weight = weights()});
+                          return nll_loss(in[0], in[1],
+                                          {.reduction = reduction, .weight = weights().to(in[0].device())});
                         },
                     .reference =
                         [=](const TensorList& in) {
