@@ -112,6 +112,7 @@ TEST(OneRankFails, ByALackOfMemory) {
 
 // On the thread of a group or on its own: in the join, in steps and at the end.
 TEST(OneRankFails, ByALackOfMemoryInACall) {
+  constexpr int step_calls = 50;  // calls of the steps, at least; those of the end follow
   const auto well = [](Net&, const Tensor& loss) { return loss; };
   for (const testing::Broken which :
        {testing::Broken::post, testing::Broken::take, testing::Broken::exchange}) {
@@ -124,12 +125,13 @@ TEST(OneRankFails, ByALackOfMemoryInACall) {
                   told[at_fault] == "training step: out of memory that no tensor holds")
           << "call " << k << ": " << told[at_fault];
       for (size_t rank : {0, 2}) {
+        if (k > step_calls && told[rank] == "no error") continue;  // it had made its last call before
         EXPECT_TRUE(told[rank].starts_with("left: rank 1 failed in ")) << "call " << k << ": " << told[rank];
         EXPECT_NE(told[rank].find(": out of memory"), std::string::npos) << told[rank];
       }
       if (HasFailure()) return;
     }
-    EXPECT_GT(k, 50);
+    EXPECT_GT(k, step_calls);
   }
 }
 
