@@ -40,7 +40,7 @@ inline Tensor hollow_padded(const Shape& shape, DType dtype, Device device) {
 /// Not initialised, of the form of a matrix, for what is computed row by row beside it: contiguous if that is, so that the
 /// rows of both begin alike.
 inline Tensor empty_beside(const Tensor& x) {
-  return x.is_contiguous() ? autograd::empty_like(x) : empty_padded(x.shape(), x.dtype(), x.device());
+  return x.is_contiguous() ? autograd::raw_empty_like(x) : empty_padded(x.shape(), x.dtype(), x.device());
 }
 
 /// Whether the rows of x lie in memory as those of `empty_beside` do, so that what is computed in their place has the bits of

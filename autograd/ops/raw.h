@@ -54,6 +54,6 @@ inline Shape with_width(const Tensor& x, int64_t width) {
 /// The dtype of row statistics: f64 for f64, else f32.
 inline DType statistics_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-inline Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
+inline Tensor raw_empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 
 }  // namespace reprise::autograd

@@ -46,7 +46,7 @@ Tensor attention_forward(const AttentionInputs& in, const kernels::AttentionOpti
 TensorList attention_gradients(const AttentionInputs& in, const kernels::AttentionOptions& options,
                                const Tensor& dout, const Tensor& out, const Tensor& lse) {
   const Tensor q = unit_stride(in.q), k = unit_stride(in.k), v = unit_stride(in.v);
-  Tensor dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
+  Tensor dq = raw_empty_like(q), dk = raw_empty_like(k), dv = raw_empty_like(v);
   kernels::attention_backward(current_stream(q.device()), {.dout = unit_stride(dout).view(),
                                                            .q = q,
                                                            .k = k,
@@ -155,7 +155,7 @@ struct PackedAttention : Function<PackedAttention> {
   TensorList backward(const TensorList& dout) {
     Tensor packed = saved(0);
     if (grad_mode_enabled()) return {differentiable(packed, dout[0])};
-    Tensor qkv = packed.contiguous(), dqkv = empty_like(qkv), dy = dout[0].contiguous();
+    Tensor qkv = packed.contiguous(), dqkv = raw_empty_like(qkv), dy = dout[0].contiguous();
     kernels::attention_backward(current_stream(qkv.device()), {.dout = by_heads(dy, heads_),
                                                                .q = third(qkv, 0, heads_),
                                                                .k = third(qkv, 1, heads_),

@@ -17,7 +17,7 @@ struct Rotary : autograd::Function<Rotary> {
   Tensor forward(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
     save(cosines, sines);
     const Tensor rows = autograd::unit_stride(x);
-    Tensor y = autograd::empty_like(x);
+    Tensor y = autograd::raw_empty_like(x);
     const Shape half = autograd::with_width(x, x.size(-1) / 2);
     kernels::rotary(
         current_stream(x.device()),

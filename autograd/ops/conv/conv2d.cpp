@@ -55,7 +55,7 @@ struct Conv2d : Function<Conv2d> {
     const Stream stream = current_stream(x.device());
     Tensor dy = dys[0].contiguous(), dx, dweight, dbias;
     if (needs_grad(0)) {
-      dx = empty_like(x);
+      dx = raw_empty_like(x);
       kernels::conv2d_dx(stream,
                          {.dy = dy, .weight = weight.contiguous().view(), .options = options_, .dx = dx});
     }
@@ -66,7 +66,7 @@ struct Conv2d : Function<Conv2d> {
           stream, {.dy = dy, .x = x.contiguous().view(), .options = options_, .dweight = dweight});
     }
     if (needs_grad(2)) {
-      dbias = empty_like(bias);
+      dbias = raw_empty_like(bias);
       kernels::reduce(stream, kernels::ReduceOp::sum, dy, raw_reshape(dbias, {1, dy.size(1), 1, 1}).view());
     }
     return {dx, dweight, dbias};

@@ -101,7 +101,7 @@ struct ConvTranspose2d : Function<ConvTranspose2d> {
     const Tensor dense_x = x.contiguous(), dense_weight = weight.contiguous();
     Tensor dy = dys[0].contiguous(), dx, dweight, dbias;
     if (needs_grad(0)) {
-      dx = empty_like(x);
+      dx = raw_empty_like(x);
       kernels::conv2d(
           stream, {.x = dy.view(), .weight = dense_weight.view(), .options = convolution, .y = dx.view()});
     }
@@ -112,7 +112,7 @@ struct ConvTranspose2d : Function<ConvTranspose2d> {
           stream, {.dy = dense_x.view(), .x = dy.view(), .options = convolution, .dweight = dweight.view()});
     }
     if (needs_grad(2)) {
-      dbias = empty_like(bias);
+      dbias = raw_empty_like(bias);
       kernels::reduce(stream, kernels::ReduceOp::sum, dy, raw_reshape(dbias, {1, dy.size(1), 1, 1}).view());
     }
     return {dx, dweight, dbias};

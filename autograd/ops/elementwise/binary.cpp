@@ -198,7 +198,7 @@ struct Pow : autograd::Function<Pow> {
     exponent_ = exponent;
     if (exponent != 0) save(x);
     if (auto op = own_operation(exponent)) {
-      Tensor y = autograd::empty_like(x);
+      Tensor y = autograd::raw_empty_like(x);
       kernels::unary(current_stream(x.device()), *op, x, y);
       return y;
     }

@@ -27,7 +27,7 @@ struct Clamp : autograd::Function<Clamp> {
     low_ = low;
     high_ = high;
     save(x);
-    Tensor y = autograd::empty_like(x);
+    Tensor y = autograd::raw_empty_like(x);
     if (low) limit(BinaryOp::maximum, x, *low, y);
     if (high) limit(BinaryOp::minimum, low ? y : x, *high, y);
     return y;

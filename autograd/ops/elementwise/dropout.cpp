@@ -19,7 +19,7 @@ struct Dropout : autograd::Function<Dropout> {
   Tensor forward(const Tensor& x, double p, Generator::State draw) {
     p_ = p;
     draw_ = draw;
-    Tensor y = autograd::empty_like(x);
+    Tensor y = autograd::raw_empty_like(x);
     kernels::dropout(current_stream(x.device()), x, p, draw.seed, draw.offset, y);
     return y;
   }

@@ -25,7 +25,7 @@ struct BceWithLogits : Function<BceWithLogits> {
 
   Tensor forward(const Tensor& logits, const Tensor& targets) {
     save(logits, targets);
-    Tensor y = empty_like(logits);
+    Tensor y = raw_empty_like(logits);
     kernels::binary(current_stream(logits.device()), kernels::BinaryOp::bce_with_logits, logits, targets, y);
     return y;
   }

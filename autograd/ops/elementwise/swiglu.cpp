@@ -21,7 +21,7 @@ struct Swiglu : Function<Swiglu> {
     check_dtype(gate, up, name);
     check_device(name, gate, up);
     save(gate, up);
-    Tensor y = empty_like(gate);
+    Tensor y = raw_empty_like(gate);
     kernels::swiglu(current_stream(gate.device()), gate, up, y);
     return y;
   }
@@ -32,7 +32,7 @@ struct Swiglu : Function<Swiglu> {
       auto same = [](const TensorList& in) { return TensorList{composite::swiglu(in[0], in[1])}; };
       return composite_backward(same, {gate, up}, dy);
     }
-    Tensor dgate = empty_like(gate), dup = empty_like(up);
+    Tensor dgate = raw_empty_like(gate), dup = raw_empty_like(up);
     kernels::swiglu_backward(current_stream(gate.device()),
                              {.dy = dy[0], .gate = gate, .up = up, .dgate = dgate, .dup = dup});
     return {dgate, dup};

@@ -35,7 +35,7 @@ Tensor gelu_tanh_derivative(const Tensor& x) {
 
 // The gradient of |x| by dy = 1.
 Tensor sign_of(const Tensor& x) {
-  Tensor y = autograd::empty_like(x), one = scalar(1, x.dtype(), x.device());
+  Tensor y = autograd::raw_empty_like(x), one = scalar(1, x.dtype(), x.device());
   kernels::unary_backward(current_stream(x.device()), UnaryOp::abs, expand(one.view(), x.shape()), x, y);
   return y;
 }

@@ -238,7 +238,7 @@ struct Linear : Function<Linear> {
             pre.detach());
       d = d * scale;
     }
-    Tensor dpre = empty_like(d);
+    Tensor dpre = raw_empty_like(d);
     kernels::unary_backward(current_stream(d.device()), kernels::unary_of(activation_), d, pre.view(), dpre);
     return dpre;
   }

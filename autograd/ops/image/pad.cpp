@@ -3,6 +3,7 @@
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/image/constant_pad.h"
 #include "reprise/autograd/ops/image/separable2d.h"
+#include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 
 namespace reprise {
@@ -31,6 +32,7 @@ Tensor pad(const Tensor& x, const PadOptions& options) {
   check(x.rank() >= 2, "pad: needs at least two dimensions, got ", x.shape());
   check(top >= 0 && bottom >= 0 && left >= 0 && right >= 0, "pad: borders of ", top, ", ", bottom, ", ", left,
         ", ", right, ": none may be negative");
+  autograd::element("pad", value, x.dtype());  // by its own name
   return mode == PadMode::reflect ? reflect(x, options) : constant_pad(x, {left, right, top, bottom}, value);
 }
 

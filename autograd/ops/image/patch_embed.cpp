@@ -91,7 +91,7 @@ struct PatchEmbed : Function<PatchEmbed> {
     }
     Tensor d = product_gradient(as_rows(dy[0]), {}, weight.dtype()), dx, dweight, dbias;
     if (needs_grad(0)) {
-      dx = empty_like(x);
+      dx = raw_empty_like(x);
       const TensorView patches = patches_of(dx, weight.shape());
       const Rows drows(linear_dx(d, matrix_of(weight), {}), patches);
       kernels::copy(current_stream(x.device()), drows.patches, patches);

@@ -29,7 +29,7 @@ struct Fill : Function<Fill> {
   static constexpr OpCost cost = OpCost::moves();
 
   Tensor forward(const Tensor& x, const Tensor& none, Overwrite overwrite, double value) {
-    Tensor y = overwrite.allowed ? overwrite.target(x) : empty_like(x);
+    Tensor y = overwrite.allowed ? overwrite.target(x) : raw_empty_like(x);
     write(y, none, value);
     return y;
   }
@@ -51,7 +51,7 @@ struct CopyInto : Function<CopyInto> {
     from_ = source.shape();
     dtype_ = source.dtype();
     device_ = source.device();
-    Tensor y = overwrite.allowed ? overwrite.target(x) : empty_like(x);
+    Tensor y = overwrite.allowed ? overwrite.target(x) : raw_empty_like(x);
     write(y, source);
     return y;
   }

@@ -23,7 +23,7 @@ struct Draw : Function<Draw<law>> {
 
   Tensor forward(const Tensor& x, const Tensor& none, Overwrite overwrite, double a, double b,
                  Generator::State draw) {
-    Tensor y = overwrite.allowed ? overwrite.target(x) : empty_like(x);
+    Tensor y = overwrite.allowed ? overwrite.target(x) : raw_empty_like(x);
     write(y, none, a, b, draw);
     return y;
   }

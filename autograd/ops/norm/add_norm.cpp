@@ -67,9 +67,9 @@ struct AddNorm : Function<Derived> {
     }
     const Stream stream = current_stream(sum.device());
     Tensor dsum, dgamma, dbeta;
-    if (this->needs_grad(0) || this->needs_grad(1)) dsum = empty_like(sum);
-    if (this->needs_grad(2)) dgamma = empty_like(gamma);
-    if (this->needs_grad(3)) dbeta = empty_like(beta);
+    if (this->needs_grad(0) || this->needs_grad(1)) dsum = raw_empty_like(sum);
+    if (this->needs_grad(2)) dgamma = raw_empty_like(gamma);
+    if (this->needs_grad(3)) dbeta = raw_empty_like(beta);
     Derived::norm_backward(stream, {.dy = unit_stride(d[1]).view(),
                                     .x = unit_stride(sum).view(),
                                     .gamma = optional_view(gamma),

@@ -80,10 +80,10 @@ struct BatchNormBackward : Function<Derived> {
       return grads;
     }
     Tensor dx, dgamma, dbeta, dresidual;
-    if (this->needs_grad(0)) dx = empty_like(x);
-    if (this->needs_grad(1)) dgamma = empty_like(gamma);
-    if (this->needs_grad(2)) dbeta = empty_like(beta);
-    if (this->needs_grad(3) && y.defined()) dresidual = empty_like(x);
+    if (this->needs_grad(0)) dx = raw_empty_like(x);
+    if (this->needs_grad(1)) dgamma = raw_empty_like(gamma);
+    if (this->needs_grad(2)) dbeta = raw_empty_like(beta);
+    if (this->needs_grad(3) && y.defined()) dresidual = raw_empty_like(x);
     kernels::batch_norm_backward(current_stream(x.device()), {.dy = dy.contiguous().view(),
                                                               .x = x.contiguous().view(),
                                                               .y = optional_view(y),
@@ -108,7 +108,7 @@ struct BatchNorm : BatchNormBackward<BatchNorm> {
                  Activation activation, const RunningStatistics& running) {
     eps_ = eps;
     const bool relu = activation == Activation::relu;
-    const Tensor y = results_wanted() ? empty_like(x) : Tensor();
+    const Tensor y = results_wanted() ? raw_empty_like(x) : Tensor();
     const Tensor result = y.defined() ? y : hollow_like(x);
     Tensor more = contiguous_or_none(residual);
     Tensor mean = Tensor::empty({x.size(1)}, DType::f64, x.device());
@@ -136,7 +136,7 @@ struct BatchNormInference : BatchNormBackward<BatchNormInference> {
                  const Tensor& mean, const Tensor& variance, double eps, Activation activation) {
     eps_ = eps;
     const bool relu = activation == Activation::relu;
-    const Tensor y = results_wanted() ? empty_like(x) : hollow_like(x);
+    const Tensor y = results_wanted() ? raw_empty_like(x) : hollow_like(x);
     save(x, gamma, beta, mean, variance, relu ? y : Tensor());
     if (y.is_hollow()) return y;
     Tensor more = contiguous_or_none(residual);

@@ -24,7 +24,7 @@ struct GroupNorm : Function<GroupNorm> {
     check_dtype(x, beta, name);
     groups_ = groups;
     eps_ = eps;
-    Tensor y = empty_like(x), mean, rstd;
+    Tensor y = raw_empty_like(x), mean, rstd;
     if (recording()) {
       mean = Tensor::empty({x.size(0), groups}, statistics_dtype(x), x.device());
       rstd = Tensor::empty({x.size(0), groups}, statistics_dtype(x), x.device());
@@ -50,9 +50,9 @@ struct GroupNorm : Function<GroupNorm> {
       return composite_backward(same, {x, gamma, beta}, dy);
     }
     Tensor dx, dgamma, dbeta;
-    if (needs_grad(0)) dx = empty_like(x);
-    if (needs_grad(1)) dgamma = empty_like(gamma);
-    if (needs_grad(2)) dbeta = empty_like(beta);
+    if (needs_grad(0)) dx = raw_empty_like(x);
+    if (needs_grad(1)) dgamma = raw_empty_like(gamma);
+    if (needs_grad(2)) dbeta = raw_empty_like(beta);
     kernels::group_norm_backward(current_stream(x.device()), {.dy = dy[0].contiguous().view(),
                                                               .x = x.contiguous().view(),
                                                               .groups = groups_,

@@ -48,9 +48,9 @@ struct LayerNorm : Function<LayerNorm> {
       return composite_backward(same, {x, gamma, beta}, dy);
     }
     Tensor dx, dgamma, dbeta;
-    if (needs_grad(0)) dx = empty_like(x);
-    if (needs_grad(1)) dgamma = empty_like(gamma);
-    if (needs_grad(2)) dbeta = empty_like(beta);
+    if (needs_grad(0)) dx = raw_empty_like(x);
+    if (needs_grad(1)) dgamma = raw_empty_like(gamma);
+    if (needs_grad(2)) dbeta = raw_empty_like(beta);
     kernels::layer_norm_backward(current_stream(x.device()), {.dy = unit_stride(dy[0]).view(),
                                                               .x = unit_stride(x).view(),
                                                               .gamma = optional_view(gamma),

@@ -43,8 +43,8 @@ struct RmsNorm : Function<RmsNorm> {
       return composite_backward(same, {x, gamma}, dy);
     }
     Tensor dx, dgamma;
-    if (needs_grad(0)) dx = empty_like(x);
-    if (needs_grad(1)) dgamma = empty_like(gamma);
+    if (needs_grad(0)) dx = raw_empty_like(x);
+    if (needs_grad(1)) dgamma = raw_empty_like(gamma);
     kernels::rms_norm_backward(current_stream(x.device()), {.dy = unit_stride(dy[0]).view(),
                                                             .x = unit_stride(x).view(),
                                                             .gamma = optional_view(gamma),

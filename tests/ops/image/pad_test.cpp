@@ -64,7 +64,7 @@ TEST(Pad, RefusesWhatDoesNotFit) {
                "pad: an image of 3 x 5 has too few pixels to mirror for borders of 3, 0, 0, 0");
   expect_error([&] { pad(x, {.right = 5, .mode = PadMode::reflect}); }, "borders of 0, 0, 0, 5");
   expect_error([&] { pad(zeros({3, 5}, DType::i64), {.mode = PadMode::reflect}); }, {"pad", "i64"});
-  expect_error([&] { pad(zeros({3, 5}, DType::i64), {.value = 0.5}); }, {"pad", "0.5"});
+  expect_error([&] { pad(zeros({3, 5}, DType::i64), {.value = 0.5}); }, {"pad: 0.5"});
 }
 
 }  // namespace
