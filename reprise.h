@@ -1,4 +1,4 @@
-// Reprise: the one header a user needs. Tensors and their functions, autograd, modules, optimizers, data.
+// Reprise: the one header a user needs. Tensors and their functions, autograd, modules, optimizers, data, the training loop.
 //
 //   #include <reprise/reprise.h>
 //   namespace rp = reprise;
@@ -162,3 +162,8 @@
 #include "reprise/nn/transformers/rope_scaling.h"
 #include "reprise/nn/transformers/rotary_tables.h"
 #include "reprise/nn/transformers/transformer_block.h"
+
+// The training loop, where it is installed. Its functions are those of the library reprise::train.
+#if __has_include("reprise/train/train.h")
+#include "reprise/train/train.h"
+#endif

@@ -26,8 +26,6 @@ Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device d
 Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
 /// @}
 Tensor arange(int64_t count, DType dtype = DType::i64, Device device = {});  ///< 0, 1, ..., count - 1
-/// start, start + step, ... before end: ceil((end - start) / step) numbers, none if that is negative. Error if step is 0.
-Tensor arange(double start, double end, double step, DType dtype = DType::f32, Device device = {});
 /// `count` numbers at equal distances, the first `start`, the last `end`.
 Tensor linspace(double start, double end, int64_t count, DType dtype = DType::f32, Device device = {});
 Tensor eye(int64_t rows, int64_t columns, DType dtype = DType::f32,
@@ -340,10 +338,6 @@ struct PadOptions {
   PadMode mode = PadMode::constant;  ///< `reflect` needs a floating dtype
   double value = 0;                  ///< of a constant border
 };
-/// What a checkpoint compares of a call: see autograd/attributes.h.
-void for_each_attribute(const PadOptions& by, const auto& visit) {
-  visit(by.top), visit(by.bottom), visit(by.left), visit(by.right), visit(by.mode), visit(by.value);
-}
 /// A border around the last two dimensions: of one value, or mirrored without repeating the edge (floating dtypes).
 Tensor pad(const Tensor& x, const PadOptions& options);
 

@@ -52,8 +52,10 @@ Tensor Tensor::mean() const { return reprise::mean(*this); }
 Tensor Tensor::mean(const Dims& dims, bool keep_dims) const { return reprise::mean(*this, dims, keep_dims); }
 Tensor Tensor::matmul(const Tensor& other) const { return reprise::matmul(*this, other); }
 
-const Tensor Tensor::operator[](const Index& place) const { return index({place}); }
-const Tensor Tensor::operator[](std::initializer_list<Index> places) const { return index(places); }
+IndexedTensor Tensor::operator[](const Index& place) const { return {this, {{place}}, index({place})}; }
+IndexedTensor Tensor::operator[](std::initializer_list<Index> places) const {
+  return {this, {places}, index(places)};
+}
 Tensor Tensor::index(const std::vector<Index>& places) const { return reprise::index(*this, places); }
 
 bool Tensor::requires_grad() const {

@@ -16,6 +16,7 @@ namespace reprise {
 
 class Tensor;
 class Index;
+class IndexedTensor;
 class Generator;
 struct AutogradSlot;
 struct TemporaryView;
@@ -102,9 +103,9 @@ class Tensor {
   Tensor matmul(const Tensor& other) const;  ///< (..., M, K) x (..., K, N)
   /// @{
   /// `x[i]`, `x[{0, Slice(1, 3), mask}]`: the function `index` of autograd/ops/index/indexing.h, which says what an Index is.
-  /// Const, as to assign to it would change nothing: that is `index_put_`.
-  const Tensor operator[](const Index& place) const;
-  const Tensor operator[](std::initializer_list<Index> places) const;
+  /// To assign to it, `x[0] = y`, `x[mask] += 1`, is `index_put_`: see IndexedTensor there.
+  IndexedTensor operator[](const Index& place) const;
+  IndexedTensor operator[](std::initializer_list<Index> places) const;
   Tensor index(const std::vector<Index>& places) const;
   /// @}
 

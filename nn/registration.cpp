@@ -2,6 +2,7 @@
 #include "reprise/nn/registration.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iostream>
 #include <mutex>
 #include <unordered_map>
@@ -76,6 +77,11 @@ Registry& registry() {
   return *registry;
 }
 
+std::atomic<bool>& strays_refused() {
+  static std::atomic<bool> refused{false};
+  return refused;
+}
+
 }  // namespace
 
 void check_registered(const Module& model, const Tensor& loss) {
@@ -106,15 +112,18 @@ void detail::note_made(const Module& owner, const std::string& name, const Tenso
 
 void detail::note_known(const TensorList& parameters) { registry().note_known(parameters); }
 
-void detail::warn_of_strays() {
+void detail::report_strays() {
   Listing strays;
   for (const std::string& stray : registry().take_strays()) strays.add(stray);
   if (strays.empty()) return;
-  std::cerr
-      << "optimizer: warning: parameters of layers got gradients, but no model was asked for them and no "
-         "optimizer has them; is a register_module() missing? (set_requires_grad(false), if they are to "
-         "stay as they are)"
-      << strays.str() << std::endl;
+  const std::string what =
+      "parameters of layers got gradients, but no model was asked for them and no optimizer has them; is a "
+      "register_module() missing? (set_requires_grad(false), if they are to stay as they are)" +
+      strays.str();
+  check(!strays_refused(), "optimizer: ", what);
+  std::cerr << "optimizer: warning: " << what << std::endl;
 }
+
+bool detail::refuse_strays(bool value) { return strays_refused().exchange(value); }
 
 }  // namespace reprise::nn

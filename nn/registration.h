@@ -16,9 +16,15 @@ namespace detail {
 void note_made(const Module& owner, const std::string& name, const Tensor& parameter);
 /// These are known: to a module that was asked for its parameters, or to an optimizer.
 void note_known(const TensorList& parameters);
-/// Warns of parameters of modules that got a gradient and that are not known, once of each: no optimizer
-/// will ever change them.
-void warn_of_strays();
+/// Tells of parameters of modules that got a gradient and that are not known, once of each: no optimizer
+/// will ever change them. A warning, or an Error if they are refused.
+void report_strays();
+/// Whether report_strays is an Error from now on; as it was before.
+bool refuse_strays(bool value);
+#ifndef NDEBUG
+/// A program that keeps its assertions (NDEBUG is not defined where it includes this) has an Error.
+inline const bool strays_were_refused = refuse_strays(true);
+#endif
 
 }  // namespace detail
 }  // namespace reprise::nn

@@ -41,7 +41,7 @@ int main() {
   const rp::Tensor right_half = y[{rp::Slice(50, {})}], high = y[y > 1.5];
   std::printf("mean %.2f on the right; %d points above 1.5\n", right_half.mean().item(), int(high.numel()));
   rp::Tensor powers = rp::ones({4});
-  for (int64_t i = 1; i < 4; ++i) powers.index_put_({i}, powers[i - 1] * point);
+  for (int64_t i = 1; i < 4; ++i) powers[i] = powers[i - 1] * point;
   const double slope_of_sum = rp::grad({powers.sum()}, {point})[0].item();
   std::printf("1 + x + x^2 + x^3 at 2: %.0f, its slope %.0f\n", powers.sum().item(), slope_of_sum);
 

@@ -184,7 +184,7 @@ void GroupOptimizer::check_step(double gradient_scale) {
   check_groups();
   check(std::isfinite(gradient_scale), "step: gradient_scale is ", gradient_scale);
   check_devices();
-  if (!std::exchange(has_stepped_, true)) nn::detail::warn_of_strays();
+  if (!std::exchange(has_stepped_, true)) nn::detail::report_strays();
 }
 
 void Optimizer::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {

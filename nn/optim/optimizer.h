@@ -9,6 +9,7 @@
 #include "reprise/nn/module.h"
 #include "reprise/nn/optim/masters.h"
 #include "reprise/nn/optim/setting.h"
+#include "reprise/nn/registration.h"
 
 namespace reprise::optim {
 

@@ -1,6 +1,5 @@
 // A user's program on the training loop: points around three places are told apart. Run again, it goes on for as many steps.
 #include <reprise/reprise.h>
-#include <reprise/train/train.h>
 
 #include <cstdio>
 

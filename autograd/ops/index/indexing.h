@@ -62,6 +62,63 @@ class Index {
 /// added in order.
 Tensor index(const Tensor& x, const std::vector<Index>& places);
 
+/// What `x[places]` gives: that tensor, and until its statement ends a name for these places of x, to which one may assign. Each
+/// assignment is `index_put_` on x, in place where no graph is recorded and a new value of x where one is (Tensor, "In place").
+///
+///   x[0] = y;  x[{ellipsis, Slice(1, {})}] += 1;  x[mask] = 0;  x[0][Slice({}, 2)] *= y;  x[rows] += y;  // equal rows once
+///
+/// `x[rows] += y` is `x[rows] = x[rows] + y`, as in PyTorch and NumPy: of rows that stand there twice the last stays, where
+/// `index_put_(rows, y, true)` adds both. A variable, `auto row = x[0]`, is a tensor only: to assign to it gives it another value,
+/// and `row += y` is that of every tensor.
+class IndexedTensor : public Tensor {
+ public:
+  /// The variable is a tensor only.
+  IndexedTensor(const IndexedTensor& other) : Tensor(other) {}
+  /// @{
+  /// Gives a variable another value.
+  IndexedTensor& operator=(const Tensor& other) &;
+  IndexedTensor& operator=(const IndexedTensor& other) &;
+  /// @}
+  /// @{
+  /// Puts values there, which broadcast and are cast to x's dtype. Errors as of `index_put_`, and in `x[places][more] = y` if x[places] is
+  /// a copy, since `places` are a mask or places: what is put there would be lost.
+  void operator=(const Tensor& values) &&;
+  void operator=(const IndexedTensor& values) &&;
+  void operator=(double value) &&;
+  /// @}
+  /// @{
+  /// Puts there what `a += b` (autograd/ops/elementwise/assign.h) makes of them, with its errors and those of `=`.
+  void operator+=(const Tensor& b) &&;
+  void operator-=(const Tensor& b) &&;
+  void operator*=(const Tensor& b) &&;
+  void operator/=(const Tensor& b) &&;
+  void operator+=(double b) &&;
+  void operator-=(double b) &&;
+  void operator*=(double b) &&;
+  void operator/=(double b) &&;
+  /// @}
+  /// @{
+  /// Places among these places.
+  IndexedTensor operator[](const Index& place) &&;
+  IndexedTensor operator[](std::initializer_list<Index> places) &&;
+  IndexedTensor operator[](const Index& place) const& { return Tensor::operator[](place); }
+  IndexedTensor operator[](std::initializer_list<Index> places) const& { return Tensor::operator[](places); }
+  /// @}
+
+ private:
+  friend class Tensor;
+  using Path = std::vector<std::vector<Index>>;
+  IndexedTensor(const Tensor* x, Path path, const Tensor& value)
+      : Tensor(value), x_(x), path_(std::move(path)) {}
+  template <class Values>
+  void assign(const Values& values);
+  template <class F>
+  void change(const F& f);
+
+  const Tensor* x_ = nullptr;  // lives as long as the statement; null in a copy, and in what was assigned
+  Path path_;                  // x[path_[0]][path_[1]]...
+};
+
 /// Where x is not 0: i64 (K, rank of x), in row-major order. Waits for the device, as their number is not known before.
 Tensor nonzero(const Tensor& x);
 /// The elements of x, in row-major order, where the mask, bool, holds; the mask broadcasts to x: (K). Waits for the device.

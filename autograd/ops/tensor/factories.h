@@ -23,8 +23,9 @@ concept SomeFloating = (std::is_arithmetic_v<Numbers> && ...) && (std::floating_
 }  // namespace detail
 
 /// @{
-/// start, start + step, ... before end, by steps of 1 if none is given; none where the end lies on the other side. Of whole
-/// numbers i64, and exact; where one has a floating type f32, as with `arange` of autograd/ops.h.
+/// start, start + step, ... before end, by steps of 1 if none is given: ceil((end - start) / step) numbers, none where the end lies on
+/// the other side. Of whole numbers i64, and exact; where one has a floating type f32. Error if step is 0.
+Tensor arange(double start, double end, double step, DType dtype = DType::f32, Device device = {});
 template <detail::WholeNumber A, detail::WholeNumber B>
 Tensor arange(A start, B end, DType dtype = DType::i64, Device device = {}) {
   return detail::range_of_integers(detail::integer(start), detail::integer(end), 1, dtype, device);

@@ -54,6 +54,17 @@ Tensor read_between(const Tensor& x, const Tensor& w) {
   return concat({part, buffer[{Slice(0, 2)}]}, 0) * read;
 }
 
+Tensor by_assignment(const Tensor& x, const Tensor& w) {
+  Tensor buffer = zeros({4, 3}, DType::f32, x.device());
+  for (int64_t i = 0; i < 4; ++i) buffer[i] = tanh(x[i] * w);
+  const Tensor kept = exp(buffer * 0.5);
+  buffer[{Slice(), 0}] += kept[{Slice(), 2}];
+  buffer[buffer > 1] *= 0.5;
+  buffer[1][Slice(1, {})] -= w[{Slice(1, {})}];
+  buffer[2][0] = 0.25;
+  return buffer * kept;
+}
+
 Tensor by_functions(const Tensor& x, const Tensor& w) {
   Tensor h = x * w;
   h.abs_().sqrt_().exp_().lerp_(w, 0.25).addcmul_(x, w, 0.5).addcdiv_(w, x);
@@ -79,8 +90,8 @@ Tensor by_places(const Tensor& x, const Tensor& w) {
 }  // namespace
 
 const std::vector<InPlaceBody>& in_place_bodies() {
-  static const std::vector<InPlaceBody> bodies{filled,       by_value,     a_constant_too,
-                                               read_between, by_functions, by_places};
+  static const std::vector<InPlaceBody> bodies{filled,        by_value,     a_constant_too, read_between,
+                                               by_assignment, by_functions, by_places};
   return bodies;
 }
 

@@ -64,7 +64,38 @@ TEST(CheckRegistered, KnowsSharedParameters) {
   EXPECT_NO_THROW(check_registered(net, linear(net.table(tokens), net.head).sum()));
 }
 
+// What an optimizer makes of a forgotten layer, whatever this test was built with.
+class Strays {
+ public:
+  explicit Strays(bool refused) : before_(detail::refuse_strays(refused)) {}
+  ~Strays() { detail::refuse_strays(before_); }
+  bool before() const { return before_; }
+
+ private:
+  bool before_;
+};
+
+TEST(Optimizer, RefusesStraysWhereAProgramKeepsItsAssertions) {
+#ifdef NDEBUG
+  EXPECT_FALSE(Strays(false).before());
+#else
+  EXPECT_TRUE(Strays(true).before());
+#endif
+}
+
+TEST(Optimizer, RefusesALayerThatWasNeverRegisteredIfAsserting) {
+  Strays refused(true);
+  Net net(/*forgets=*/true);
+  optim::Sgd optimizer(net.parameters(), {.lr = 1});
+  net.loss().backward();
+  const std::vector<float> before = net.hidden.weight.to_vector<float>();
+  expect_error([&] { optimizer.step(); },
+               {"optimizer", "weight (2, 5) of Linear", "bias (2,) of Linear", "register_module"});
+  EXPECT_EQ(net.hidden.weight.to_vector<float>(), before);
+}
+
 TEST(Optimizer, WarnsOnceOfALayerThatWasNeverRegistered) {
+  Strays refused(false);
   Net net(/*forgets=*/true);
   optim::Sgd optimizer(net.parameters());
   net.loss().backward();

@@ -57,13 +57,6 @@ TEST(Indexing, ByNumbersAndSlicesIsAView) {
   EXPECT_EQ((x[{0, 1, 2}].item()), 100);
 }
 
-// It would change a temporary and nothing else.
-template <class X>
-concept TakesAnElement = requires(X x) {
-  x[0] = x;
-};
-static_assert(!TakesAnElement<Tensor&>);
-
 TEST(Indexing, BySeveralTensorsPutsTheirDimensionsWhereNumpyDoes) {
   const Tensor x = counted({2, 3, 4});
   const Tensor a = whole({0, 2}, {2}), b = whole({1, 3}, {2});
