@@ -6,6 +6,7 @@
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/index/scattered.h"
 #include "reprise/autograd/ops/number.h"
+#include "reprise/autograd/ops/tensor/factories.h"
 #include "reprise/kernels/index/argsort.h"
 #include "reprise/kernels/reduce/cumulative_sum.h"
 
@@ -216,8 +217,7 @@ Tensor flip(const Tensor& x, const Dims& dims) {
   autograd::check_given("flip", x);
   dims_mask(dims, x.rank(), "flip");
   Tensor y = x;
-  for (int64_t dim : dims)
-    y = index_select(y, dim, arange(double(x.size(dim) - 1), -1, -1, DType::i64, x.device()));
+  for (int64_t dim : dims) y = index_select(y, dim, arange(x.size(dim) - 1, -1, -1, DType::i64, x.device()));
   return y;
 }
 

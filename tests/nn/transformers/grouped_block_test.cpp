@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops/tensor/factories.h"
 #include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/nn/transformers/transformer_block.h"
 #include "reprise/tests/nn/composite_gpt.h"
@@ -204,8 +205,7 @@ TEST(GroupedBlock, StepsThroughACacheAsThroughTheSequence) {
   KvCache cache(1, B, T);
   auto step = [&](int64_t from, int64_t to) {
     TensorList positions;
-    for (int64_t row = 0; row < B; ++row)
-      positions.push_back(arange(double(from), double(to), 1, DType::i64).reshape({1, to - from}));
+    for (int64_t row = 0; row < B; ++row) positions.push_back(arange(from, to).reshape({1, to - from}));
     const Tensor y =
         block.step(slice(x, 1, from, to), {cache, 0, 0, tables.at(concat(positions, 0).to(test_device()))});
     cache.advance(0, B, to - from);
