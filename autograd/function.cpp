@@ -1,6 +1,8 @@
 // Recording: what Function does before and after the operation's own forward.
 #include "reprise/autograd/function.h"
 
+#include <set>
+#include <typeinfo>
 #include <utility>
 
 #include "reprise/autograd/accumulate_grad.h"
@@ -18,6 +20,16 @@ void FunctionNode::throw_undefined(const char* op_name, const UndefinedTensor& e
     if (!inputs[i].defined())
       which << (which.tellp() > 0 ? ", " : "; undefined among its tensor arguments: ") << i;
   fail(op_name, ": ", error.what(), which.str());
+}
+
+void FunctionNode::advise_policy(const Error& error, const TensorList& inputs) {
+  std::set<DType> dtypes;
+  for (const Tensor& x : inputs)
+    if (x.defined() && is_floating(x.dtype())) dtypes.insert(x.dtype());
+  if (dtypes.size() < 2 || typeid(error) != typeid(Error)) return;
+  fail(error.what(),
+       "; the operation declares no `autocast`, so that it is given mixed dtypes as they are: "
+       "declare a policy (docs/mixed_precision.md)");
 }
 
 void FunctionNode::begin(const TensorList& inputs, bool under_autocast) {

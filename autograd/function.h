@@ -80,6 +80,9 @@ class FunctionNode : public Node, public std::enable_shared_from_this<FunctionNo
   const amp::AutocastState& forward_autocast() const { return forward_autocast_; }
   /// Brings gradients to their `gradient_dtype` where autocast, or the `grad_dtype` of a leaf, makes it another.
   void cast_gradients(TensorList& grads) const;
+  /// The error once more with the advice to declare a policy for autocast, if it is no special one and the arguments are of several
+  /// floating dtypes; else it returns.
+  static void advise_policy(const Error& error, const TensorList& inputs);
   /// Throws an Error that names the operation and which of its tensor arguments are undefined.
   [[noreturn]] static void throw_undefined(const char* op_name, const UndefinedTensor& error,
                                            const TensorList& inputs);
@@ -200,7 +203,12 @@ class Function : public FunctionNode {
       InsideOp inside;
       try {
         return node->forward(args...);
-      } catch (const UndefinedTensor& error) { throw_undefined(Derived::name, error, inputs); }
+      } catch (const UndefinedTensor& error) {
+        throw_undefined(Derived::name, error, inputs);
+      } catch (const Error& error) {
+        if (!detail::DeclaresAutocast<Derived> && amp::autocast_state().any) advise_policy(error, inputs);
+        throw;
+      }
     }();
     self.finish(detail::as_list(result), inputs, seam, Derived::name);
     return result;

@@ -139,7 +139,6 @@ Tensor norm(const Tensor& x, const Dims& dims = {}, bool keep_dims = false);
 Tensor stddev(const Tensor& x, const Dims& dims = {}, int64_t correction = 1, bool keep_dims = false);
 Tensor logsumexp(const Tensor& x, const Dims& dims = {},
                  bool keep_dims = false);            ///< log sum e^x, without overflow
-Tensor argmax(const Tensor& x);                      ///< along the last dimension, i64, not differentiable
 Tensor sum_to(const Tensor& x, const Shape& shape);  ///< sums what broadcasting to x.shape() repeated
 
 // Shapes. Views share data where strides allow.

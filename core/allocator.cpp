@@ -34,10 +34,10 @@ MemoryBlock Allocator::allocate(size_t bytes, MemoryCategory category) {
   uintptr_t pool = redirected == entered_.end() ? source_->pool_on(stream) : redirected->second;
   MemoryBlock block{nullptr, bytes, bytes, category, stream, pool};
   if (bytes > most_bytes) refuse(block, "the system");
-  block.reserved_bytes = source_->rounded(bytes);
+  block.held_bytes = source_->rounded(bytes);
   reserve_events(2);
   if (!waiting_.empty()) collect_waiting(false);
-  Alike& alike = blocks_[{pool, block.reserved_bytes}];
+  Alike& alike = blocks_[{pool, block.held_bytes}];
   if (alike.free.empty()) {
     block.data = from_system(block, alike);
   } else {
@@ -46,7 +46,7 @@ MemoryBlock Allocator::allocate(size_t bytes, MemoryCategory category) {
   }
   source_->lend(block);
   account(int64_t(bytes), category);
-  stats_.held += block.reserved_bytes;
+  stats_.held += block.held_bytes;
   stats_.peak_held = std::max(stats_.peak_held, stats_.held);
   ++stats_.allocations;
   ++stats_.live_blocks;
@@ -57,7 +57,7 @@ void Allocator::release(const MemoryBlock& block) noexcept {
   if (!block.data) return;
   std::lock_guard lock(mutex_);
   account(-int64_t(block.bytes), block.category);
-  stats_.held -= block.reserved_bytes;
+  stats_.held -= block.held_bytes;
   --stats_.live_blocks;
   auto shared = shared_.extract(block.data);
   const uintptr_t graph = graph_that_uses(block, shared ? shared.mapped().streams : no_streams);
@@ -201,7 +201,7 @@ std::vector<MemoryEvent> Allocator::stop_recording() {
 }
 
 void* Allocator::from_system(const MemoryBlock& block, Alike& alike) {
-  size_t bytes = block.reserved_bytes;
+  size_t bytes = block.held_bytes;
   if (alike.free.capacity() <= alike.count) alike.free.reserve(2 * alike.count + 1);
   if (limit_ && stats_.reserved + bytes > limit_) drop_cache();
   if (limit_ && stats_.reserved + bytes > limit_) refuse(block, "the limit");
@@ -246,7 +246,7 @@ void Allocator::account(int64_t bytes, MemoryCategory category) {
 // A graph's pool may be gone before its last block is: then nothing else may have the block.
 void Allocator::keep(const MemoryBlock& block) {
   source_->take_back(block);
-  auto alike = blocks_.find({block.pool, block.reserved_bytes});
+  auto alike = blocks_.find({block.pool, block.held_bytes});
   if (!is_graph_pool(block.pool) || graph_pools_.contains(block.pool)) {
     alike->second.free.push_back(block.data);
     return;

@@ -46,7 +46,7 @@ class CpuSource final : public MemorySource {
     if (block.bytes <= NoCompute::small)
       std::memset(block.data, 0, block.bytes);
     else
-      madvise(block.data, block.reserved_bytes, MADV_DONTNEED);
+      madvise(block.data, block.held_bytes, MADV_DONTNEED);
   }
 
  private:

@@ -67,7 +67,7 @@ struct MemoryEvent {
 struct MemoryBlock {
   void* data = nullptr;                                   ///< null for 0 bytes
   size_t bytes = 0;                                       ///< asked for
-  size_t reserved_bytes = 0;                              ///< held
+  size_t held_bytes = 0;                                  ///< taken from the system for it
   MemoryCategory category = MemoryCategory::activations;  ///< that the bytes are accounted to
   uintptr_t stream = 0;                                   ///< the handle of the stream it was asked for on
   uintptr_t pool = 0;  ///< what it goes back to: that stream, or the pool of a graph

@@ -156,8 +156,30 @@ class Tensor {
   const Tensor& clamp_(std::optional<double> low, std::optional<double> high = {}) const;
   const Tensor& relu_() const;
   const Tensor& masked_fill_(const Tensor& mask, double value) const;
+  const Tensor& masked_fill_(const Tensor& mask, const Tensor& value) const;
+  const Tensor& fill_(const Tensor& value) const;
   const Tensor& pow_(double exponent) const;
+  const Tensor& pow_(const Tensor& exponent) const;
+  const Tensor& remainder_(double divisor) const;
+  const Tensor& remainder_(const Tensor& divisor) const;
+  const Tensor& fmod_(double divisor) const;
+  const Tensor& fmod_(const Tensor& divisor) const;
   const Tensor& abs_() const;
+  const Tensor& floor_() const;
+  const Tensor& ceil_() const;
+  const Tensor& round_() const;
+  const Tensor& trunc_() const;
+  const Tensor& sign_() const;
+  const Tensor& sin_() const;
+  const Tensor& cos_() const;
+  const Tensor& erf_() const;
+  const Tensor& log1p_() const;
+  const Tensor& expm1_() const;
+  const Tensor& reciprocal_() const;
+  const Tensor& rsqrt_() const;
+  const Tensor& elu_(double alpha = 1) const;
+  const Tensor& leaky_relu_(double slope = 0.01) const;
+  const Tensor& cumsum_(int64_t dim) const;
   const Tensor& exp_() const;
   const Tensor& log_() const;
   const Tensor& neg_() const;
@@ -168,7 +190,11 @@ class Tensor {
   const Tensor& tril_(int64_t diagonal = 0) const;
   const Tensor& triu_(int64_t diagonal = 0) const;
   /// @}
-  const Tensor& lerp_(const Tensor& end, double weight) const;  ///< x + weight (end - x)
+  /// @{
+  /// x + weight (end - x)
+  const Tensor& lerp_(const Tensor& end, double weight) const;
+  const Tensor& lerp_(const Tensor& end, const Tensor& weight) const;
+  /// @}
   /// @{
   /// Adds value * a * b, or value * a / b; a and b broadcast.
   const Tensor& addcmul_(const Tensor& a, const Tensor& b, double value = 1) const;
@@ -188,6 +214,7 @@ class Tensor {
   /// Error unless the dtype is floating; no gradient flows to what was there.
   const Tensor& uniform_(double low = 0, double high = 1, Generator* generator = nullptr) const;
   const Tensor& normal_(double mean = 0, double stddev = 1, Generator* generator = nullptr) const;
+  const Tensor& bernoulli_(double probability = 0.5, Generator* generator = nullptr) const;
   /// @}
   /// @{
   /// Puts `values`, which broadcast and are cast, into these places, or adds them there: `x[places] = values` of NumPy, by the

@@ -23,5 +23,5 @@ int main() {
     if (step % 40 == 0) report("loss", loss.item());
   }
   rp::NoGrad guard;
-  report("accuracy", rp::equal(rp::argmax(net(x)), label).to(rp::DType::f32).mean().item());
+  report("accuracy", rp::equal(rp::argmax(net(x), -1), label).to(rp::DType::f32).mean().item());
 }

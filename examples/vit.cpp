@@ -19,5 +19,5 @@ int main() {
     if (step % 15 == 0) report("loss", loss.item());
   }
   rp::NoGrad guard;
-  report("accuracy", rp::equal(rp::argmax(model(x)), labels).to(rp::DType::f32).mean().item());
+  report("accuracy", rp::equal(rp::argmax(model(x), -1), labels).to(rp::DType::f32).mean().item());
 }

@@ -27,7 +27,7 @@ class CudaSource final : public MemorySource {
 
   void lend(const MemoryBlock& block) override {
     void* stream = handle_of(block.stream);
-    size_t slack = block.reserved_bytes - block.bytes;
+    size_t slack = block.held_bytes - block.bytes;
     cuda::mark_memory(block.data, block.bytes, true, stream);
     if (slack) cuda::mark_memory(static_cast<char*>(block.data) + block.bytes, slack, false, stream);
   }

@@ -29,7 +29,7 @@ Batch draw(int64_t count) {
 
 double accuracy(Net& net, const Batch& batch) {
   rp::NoGrad guard;
-  return rp::equal(rp::argmax(net(batch.x)), batch.label).to(rp::DType::f32).mean().item();
+  return rp::equal(rp::argmax(net(batch.x), -1), batch.label).to(rp::DType::f32).mean().item();
 }
 
 int main() {

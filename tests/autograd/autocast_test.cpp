@@ -281,6 +281,29 @@ TEST(Autocast, AnOperationWithoutAPolicyIsTransparent) {
   EXPECT_EQ(here(), DType::bf16);
 }
 
+// Its own Error says what may be missing; one about equal dtypes stays as it is.
+struct WantsOneDtype : autograd::Function<WantsOneDtype> {
+  static constexpr const char* name = "wants_one_dtype";
+  Tensor forward(const Tensor& x, const Tensor&) { fail("wants_one_dtype: not like this: ", x.shape()); }
+  TensorList backward(const TensorList&) { return {Tensor(), Tensor()}; }
+};
+
+TEST(Autocast, MixedDtypesWithoutAPolicyAreToldOf) {
+  const Tensor x = leaf({2}, 1), half = leaf({2}, 2).detach().to(DType::bf16);
+  auto message = [&](const Tensor& a, const Tensor& b) {
+    try {
+      WantsOneDtype::apply(a, b);
+    } catch (const Error& error) { return std::string(error.what()); }
+    return std::string("no Error");
+  };
+  const std::string own = "wants_one_dtype: not like this: (2,)";
+  EXPECT_EQ(message(x, half), own);
+  Autocast scope(test_device(), DType::bf16);
+  EXPECT_EQ(message(x, x), own);
+  expect_error([&] { WantsOneDtype::apply(x, half); },
+               {own, "declares no `autocast`", "docs/mixed_precision.md"});
+}
+
 TEST(Autocast, DifferentiatesTwice) {
   const Tensor x = leaf({5, 8}, 1), w = leaf({6, 8}, 2), v = leaf({3, 6}, 3);
   auto penalty = [&](DType dtype) {

@@ -2,6 +2,7 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/gradcheck.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise {

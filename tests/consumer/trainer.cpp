@@ -35,7 +35,7 @@ int main() {
   task.validation_loss = [&](bool) {
     rp::NoGrad guard;
     const rp::Tensor logits = net.forward(held_out.x);
-    const double right = rp::equal(rp::argmax(logits), held_out.label).to(rp::DType::f32).mean().item();
+    const double right = rp::equal(rp::argmax(logits, -1), held_out.label).to(rp::DType::f32).mean().item();
     return rp::train::Validation(rp::cross_entropy(logits, held_out.label).item(), right);
   };
 

@@ -9,6 +9,7 @@
 #include "reprise/autograd/ops/tensor/factories.h"
 #include "reprise/kernels/index/argsort.h"
 #include "reprise/kernels/reduce/cumulative_sum.h"
+#include "reprise/kernels/reduce/reduce.h"
 
 namespace reprise {
 namespace {
@@ -26,13 +27,29 @@ Tensor as_last(const char* op, const Tensor& x, int64_t dim, const F& f) {
   return transpose(f(transpose(x, d, -1)), d, -1);
 }
 
+// The first largest along the last dimension, which stays with size 1. No gradient flows through it.
+struct Argmax : autograd::Function<Argmax> {
+  static constexpr const char* name = "argmax";
+  static constexpr auto autocast = amp::Policy::inputs;
+  static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
+
+  Tensor forward(const Tensor& x) {
+    Shape shape = x.shape();
+    shape[x.rank() - 1] = 1;
+    Tensor y = Tensor::empty(shape, DType::i64, x.device());
+    kernels::argmax(current_stream(x.device()), x, y);
+    return y;
+  }
+  TensorList backward(const TensorList&) { return {Tensor()}; }
+};
+
 Tensor extreme_place(const char* op, const Tensor& x, int64_t dim, bool keep_dim, bool smallest) {
   NoGrad guard;
   const Tensor y = as_last(op, x, dim, [&](const Tensor& rows) {
-    if (!smallest) return unsqueeze(argmax(rows), -1);
+    if (!smallest) return Argmax::apply(rows);
     // Their order turned round: NaN stays NaN, and -1 - x is in i64 what -x is not for the least number.
     const Tensor turned = is_floating(x.dtype()) ? -rows : -1 - rows.to(DType::i64);
-    return unsqueeze(argmax(turned), -1);
+    return Argmax::apply(turned);
   });
   return keep_dim ? y : squeeze(y, dim);
 }
@@ -135,6 +152,14 @@ Tensor detail::log_softmax_along(const Tensor& x, int64_t dim) {
 
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
   return extreme_place("argmax", x, dim, keep_dim, false);
+}
+Tensor argmax(const Tensor& x) {
+  autograd::check_given("argmax", x);
+  return argmax(reshape(x, {-1}), 0);
+}
+Tensor argmin(const Tensor& x) {
+  autograd::check_given("argmin", x);
+  return argmin(reshape(x, {-1}), 0);
 }
 Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
   return extreme_place("argmin", x, dim, keep_dim, true);

@@ -32,6 +32,11 @@ Tensor log_softmax(const Tensor& x, D dim) {
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim = false);
 /// @}
+/// @{
+/// The same among all elements in row-major order: a number, i64.
+Tensor argmax(const Tensor& x);
+Tensor argmin(const Tensor& x);
+/// @}
 
 /// y[i, ...] = x[index[i, ...], ...] for dim 0. The index, i64 or i32, has x's rank; their other dimensions broadcast. Error
 /// on an index outside [0, size of dim). The gradient adds up in the order of the index.

@@ -64,22 +64,6 @@ struct Extremum : autograd::Function<Extremum<op>> {
   }
 };
 
-// Along the last dimension, which stays with size 1. No gradient flows through it.
-struct Argmax : autograd::Function<Argmax> {
-  static constexpr const char* name = "argmax";
-  static constexpr auto autocast = amp::Policy::inputs;
-  static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
-
-  Tensor forward(const Tensor& x) {
-    Shape shape = x.shape();
-    shape[x.rank() - 1] = 1;
-    Tensor y = Tensor::empty(shape, DType::i64, x.device());
-    kernels::argmax(current_stream(x.device()), x, y);
-    return y;
-  }
-  TensorList backward(const TensorList&) { return {Tensor()}; }
-};
-
 template <class Op>
 Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
   autograd::check_given(op, x);
@@ -120,13 +104,6 @@ Tensor variance(const Tensor& x, const Dims& dims, bool keep_dims) {
     return mean_as(op, square(wide - mean_as(op, wide, dims, true)), dims, keep_dims);
   };
   return autograd::in_f32(mean_square, x);
-}
-
-Tensor argmax(const Tensor& x) {
-  autograd::check_given("argmax", x);
-  check(x.rank() >= 1, "argmax: needs at least one dimension");
-  NoGrad guard;
-  return squeeze(Argmax::apply(x), -1);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -57,7 +57,7 @@ Tensor multinomial(const Tensor& weights, int64_t count, const MultinomialOption
   Shape shape = w.shape();
   shape[w.rank() - 1] = count;
   shape.push_back(w.size(-1));
-  return argmax(log(unsqueeze(w, -2)) + gumbel(shape));
+  return argmax(log(unsqueeze(w, -2)) + gumbel(shape), -1);
 }
 
 }  // namespace reprise

@@ -89,7 +89,7 @@ const std::vector<Operation>& simple_operations() {
       {"threshold", [](const Arguments& in) { return where(greater(in.a, in.buffer()), in.a * in.b, in.a); }},
       {"not equal",
        [](const Arguments& in) { return where(not_equal(in.buffer(), in.b), tanh(in.b), in.a); }},
-      {"best of a buffer", [](const Arguments& in) { return in.b * one_hot(argmax(in.buffer()), kSide); }},
+      {"best of a buffer", [](const Arguments& in) { return in.b * one_hot(argmax(in.buffer(), -1), kSide); }},
       {"in training",
        [](const Arguments& in) { return in.machine.is_training() ? dropout(in.a, 0.3) : in.a; }},
       {"scaled from outside", [](const Arguments& in) { return in.a * in.outside(); }},
@@ -281,7 +281,7 @@ const std::vector<Operation>& other_operations() {
          NoGrad off;
          return sin(in.a) * in.b;
        }},
-      {"one hot", [](const Arguments& in) { return in.b * one_hot(argmax(in.a), kSide); }},
+      {"one hot", [](const Arguments& in) { return in.b * one_hot(argmax(in.a, -1), kSide); }},
       {"empty",
        [](const Arguments& in) {
          Tensor none = in.a.slice(0, 0, 0);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/tests/support/op_case.h"
 
 namespace reprise {
@@ -127,7 +128,7 @@ TEST(Max, SharesTheGradientBetweenEquals) {
 
 TEST(Argmax, FindsTheFirstLargestOfEachRow) {
   Tensor x = Tensor::from<float>({1, 5, 5, 9, 2, 3}, {2, 3});
-  Tensor y = argmax(x);
+  Tensor y = argmax(x, -1);
   EXPECT_EQ(y.dtype(), DType::i64);
   EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{1, 0}));
 }

@@ -1,4 +1,5 @@
 // Tensors that fn reaches by itself, whatever reads them, and whatever happens to them before the replay.
+#include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/tests/autograd/recompute/support.h"
 
 namespace reprise {
@@ -32,7 +33,7 @@ const std::vector<Case>& cases() {
        [](const Tensor& x, const Tensor& c) {
          return masked(not_equal(c, scalar(0, DType::f32, c.device())), x);
        }},
-      {"argmax", [](const Tensor& x, const Tensor& c) { return square(x) * argmax(c).to(DType::f32); }},
+      {"argmax", [](const Tensor& x, const Tensor& c) { return square(x) * argmax(c, -1).to(DType::f32); }},
       {"abs", [](const Tensor& x, const Tensor& c) { return square(x) * one_hot(abs(c).to(DType::i64), 4); }},
       {"slice", [](const Tensor& x, const Tensor& c) { return square(x) * c.select(0, 1).item(); }},
       {"code outside of operations",
