@@ -102,7 +102,7 @@ std::optional<Environment> read_torchrun(const Variables& variables) {
     read_pair(variables, local, e.local_rank, e.local_ranks);
   }
   e.job = value_or(variables, "TORCHELASTIC_RUN_ID", "");
-  if (!e.job.empty()) e.job += "." + value_or(variables, "TORCHELASTIC_RESTART_COUNT", "0");
+  if (!e.job.empty()) e.job += "#" + value_or(variables, "TORCHELASTIC_RESTART_COUNT", "0");
   read_address(variables, e, 0);
   return e;
 }

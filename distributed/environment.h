@@ -18,7 +18,7 @@ struct Environment {
   int local_rank = 0;  ///< of this process among those of its machine, in [0, local_ranks)
   /// On this machine; of srun on several machines their mean, rounded down, or local_rank + 1 if that is more.
   int local_ranks = 1;
-  std::string job{};                  ///< tells jobs apart, and attempts of one job; may be empty
+  std::string job{};                  ///< tells jobs apart, and attempts of one job ("ID#1"); may be empty
   std::string address = "127.0.0.1";  ///< of rank 0: a host name or an address
   int port = 0;                     ///< the first that rank 0 tries to listen on; 0 for one process by itself
   std::string rendezvous_folder{};  ///< where rank 0 writes in place of both where it is; empty: it does not

@@ -10,8 +10,12 @@ std::string message_of(const Failure& failure, const DistributedError::Call& cal
   text << failure.message << "\n  at " << call.operation;
   if (call.sequence > 0) text << " #" << call.sequence;
   text << " of group " << call.group;
-  if (!call.tensor.empty()) text << ": " << call.tensor;
+  std::string tensor = call.tensor;
+  if (!call.form.empty()) tensor += (tensor.empty() ? "" : ", ") + call.form;
+  if (!tensor.empty()) text << ": " << tensor;
   text << ", after " << std::fixed << std::setprecision(1) << seconds << " s";
+  if (call.by >= 0) text << ", on rank " << call.by;
+  if (call.step >= 0) text << ", at step " << call.step;
   if (!call.record.empty()) text << "\n  calls: " << call.record;
   return text.str();
 }

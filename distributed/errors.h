@@ -39,6 +39,9 @@ class DistributedError : public Error {
     std::string
         tensor;  ///< the label of the call, such as "bucket 3 (h.2.mlp.c_fc.weight ...)"; may be empty
     std::string record{};  ///< the file with this rank's last calls; may be empty
+    std::string form{};    ///< of the tensor: "f32, 24.7 MiB"; may be empty
+    int by = -1;           ///< the rank that made the call; -1: it is not said
+    int64_t step = -1;     ///< of the training run (ProcessGroup::set_step); -1: it is not said
   };
   DistributedError(const Failure& failure, Call call, double seconds);  ///< `seconds` after the call began
 

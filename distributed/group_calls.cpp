@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <new>
 
+#include "reprise/core/bytes.h"
 #include "reprise/core/hash.h"
 #include "reprise/core/no_compute.h"
 
@@ -11,6 +12,13 @@ namespace {
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// "f32, 24.7 MiB"; nothing of a call without a tensor.
+std::string form_of(const Call& call) {
+  if (!call.dtype) return "";
+  const double bytes = double(numel_of(call.shape)) * double(size_of(*call.dtype));
+  return detail::join(*call.dtype, ", ", format_bytes(bytes));
 }
 
 }  // namespace
@@ -111,7 +119,13 @@ void GroupCalls::play(const Call& call, int64_t number, const std::function<void
 void GroupCalls::run(const Call& call, const std::function<void()>& body) {
   const auto begin = Clock::now();
   auto fail = [&](const Failure& failure) {
-    world_->fail(failure, {call.operation, call.sequence, name_, call.label}, seconds_since(begin));
+    world_->fail(failure,
+                 {.operation = call.operation,
+                  .sequence = call.sequence,
+                  .group = name_,
+                  .tensor = call.label,
+                  .form = form_of(call)},
+                 seconds_since(begin));
   };
   world_->check_alive(call.operation);
   try {

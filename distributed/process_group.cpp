@@ -295,6 +295,8 @@ void ProcessGroup::leave() {
 
 void ProcessGroup::record_to(const std::string& folder) { calls_->world().recorder().set_folder(folder); }
 
+void ProcessGroup::set_step(int64_t step) { calls_->world().step = step; }
+
 std::string ProcessGroup::write_calls(const std::string& reason) {
   return calls_->world().recorder().write(reason);
 }

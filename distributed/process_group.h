@@ -27,8 +27,9 @@ struct GroupOptions {
   /// A rank that does not make a call for so long after another one has begun it is `late`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// A rank whose process is not heard for so long is `silent`: it is stopped, or its machine is gone. Heartbeats are sent by
-  /// a thread of their own, however long the computation takes. 0: none is, for debuggers; else a second or more.
-  std::chrono::milliseconds peer_timeout = default_peer_timeout;
+  /// a thread of their own, however long the computation takes. 0: none is, for debuggers; else a second or more; nothing: 3 s where
+  /// rank 0's address is of loopback, and 10 s between machines.
+  std::optional<std::chrono::milliseconds> peer_timeout{};
   /// A call that waits for longer is told once, with the ranks that have not made it.
   std::chrono::milliseconds notice_after = std::chrono::seconds(10);
   std::function<void(const std::string& line)> tell{};  ///< by what; empty: a line on standard error
@@ -117,6 +118,8 @@ class ProcessGroup {
   /// From now on the last 4,096 calls of each group of this rank are written to FOLDER/rank-K.jsonl where a failure ends the
   /// world; its errors name the file.
   void record_to(const std::string& folder);
+  /// The step of the training run that this rank is at: errors of calls say it.
+  void set_step(int64_t step);
   /// Writes them now; the file's path, or nothing where there is no folder or it cannot be written.
   std::string write_calls(const std::string& reason);
   /// What the calls of all groups of this rank have cost so far.

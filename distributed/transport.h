@@ -13,9 +13,6 @@ namespace reprise::distributed {
 
 using Clock = std::chrono::steady_clock;  ///< of deadlines
 
-/// A rank whose process is not heard for so long is `silent`, unless another time is said.
-inline constexpr std::chrono::milliseconds default_peer_timeout{3000};
-
 /// A message of fixed size: what a rank calls, for others to compare.
 using Note = std::array<char, 256>;
 

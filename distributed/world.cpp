@@ -43,6 +43,8 @@ void World::fail(const Failure& failure, DistributedError::Call call, double sec
   }
   if (transport_) transport_->fail(failure);
   call.record = recorder_.write(failure.message);
+  call.by = rank();
+  call.step = step;
   std::lock_guard lock(mutex_);
   if (!has_ended()) failure_.emplace(failure, std::move(call), seconds);
 }

@@ -31,6 +31,8 @@ class World {
   const std::shared_ptr<CommunicationMeter>& meter() const { return meter_; }
   WaitNotices* notices() { return notices_ ? &*notices_ : nullptr; }  ///< none for one rank alone
 
+  /// Of the training run, for errors; -1: none is known.
+  std::atomic<int64_t> step{-1};
   /// The number of the next call that is told to a rank, from 1.
   int64_t next_call_with(int rank);
   /// Set while a thread makes a call of one of the groups.

@@ -147,6 +147,7 @@ class Trainer {
 
   // One update of the parameters.
   void update() {
+    group_.set_step(step_);
     Allocator& memory = allocator(parameters_.at(0).device());
     memory.reset_peaks();
     recompute::Accounting accounting;
@@ -381,8 +382,9 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Dat
       parallel);  // on all ranks, whatever folder each of them sees
   int64_t first_step =
       options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : 0;
-  whole.reset();
   check_same_step(parallel.group(), first_step);
+  check_same_state(parallel.group(), first_step, task.model, whole_state(task.optimizer), used);
+  whole.reset();
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
         " already and --steps is ", options.schedule.steps, "; with more --steps it goes on");
   if (task.ema) task.ema->follow_masters(task.optimizer);

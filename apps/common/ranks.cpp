@@ -19,6 +19,7 @@
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/same_on_all.h"
+#include "reprise/distributed/tree.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
 
@@ -42,10 +43,18 @@ std::string nearest(int64_t count, int64_t ranks) {
   return below > 0 ? fmt::format("{} and {}", below, above) : std::to_string(above);
 }
 
+// Numbers of ranks next to `ranks` that divide `count`: "2 and 5", or "5".
+std::string nearest_ranks(int64_t count, int64_t ranks) {
+  int64_t below = ranks, above = ranks;
+  while (count % below != 0) --below;
+  while (above < count && count % above != 0) ++above;
+  return count % above == 0 ? fmt::format("{} and {}", below, above) : std::to_string(below);
+}
+
 void cut_rows(CLI::App& train, TrainingOptions& o, int64_t ranks) {
   check(o.batch % ranks == 0, "--batch ", o.batch, " is not a multiple of ", ranks,
         " ranks, each of which takes an equal part of a step's rows; the nearest are ",
-        nearest(o.batch, ranks));
+        nearest(o.batch, ranks), ", and of ranks ", nearest_ranks(o.batch, ranks));
   replace(train, "--batch", o.batch / ranks);
   replace(train, "--accumulate", ranks);
   o.is_cut = true;
@@ -116,7 +125,7 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
   if (train.get_option("--accumulate")->count() == 0) cut_rows(train, o, ranks);
   check(o.trainer.accumulate % ranks == 0, "--accumulate ", o.trainer.accumulate, " is not a multiple of ",
         ranks, " ranks, each of which takes equally many of a step's micro-batches; the nearest are ",
-        nearest(o.trainer.accumulate, ranks));
+        nearest(o.trainer.accumulate, ranks), ", and of ranks ", nearest_ranks(o.trainer.accumulate, ranks));
 }
 
 distributed::LeafRange own_share(const TrainingOptions& o) {
@@ -169,10 +178,10 @@ void check_same_run(distributed::ProcessGroup& group, const TrainingOptions& o, 
 int on_ranks(const TrainingOptions& o, const std::function<int(distributed::ProcessGroup& group)>& body) {
   distributed::GroupOptions options{
       .timeout = std::chrono::seconds(o.timeout),
-      .peer_timeout = std::chrono::seconds(o.peer_timeout),
       .tell = [](const std::string& line) { train::warn("warning: {}\n", printable(line)); },
       .token_file = o.token_file,
       .bind = o.bind};
+  if (o.peer_timeout) options.peer_timeout = std::chrono::seconds(*o.peer_timeout);
   if (environment().ranks > 1) options.device = device_of(o);
   auto group = distributed::ProcessGroup::join(options);
   if (group->rank() > 0) close_output();
@@ -211,6 +220,15 @@ std::string ranks_line(const TrainingOptions& o) {
                         o.zero == 1   ? "the optimizer's state"
                         : o.zero == 2 ? "the optimizer's state and of the gradients"
                                       : "the optimizer's state, of the gradients and of the blocks' weights");
+  const int64_t own = o.trainer.accumulate / e.ranks;
+  if (o.zero >= 2 && own > 1)
+    line +=
+        fmt::format("Partial sums of the {} micro-batches per rank stay whole until they are sent\n", own);
+  if (const size_t nodes = distributed::nodes_of(own * e.rank, own * (e.rank + 1)).size();
+      o.reduce == "tree" && nodes > 1)
+    line += fmt::format(
+        "Each rank sends {} partial sums per gradient: {} micro-batches per rank are no power of two\n",
+        nodes, own);
   if (o.wire != "f32")
     line += fmt::format("Gradients are sent in {}: bits depend on the number of ranks\n", o.wire);
   if (o.reduce != "tree")

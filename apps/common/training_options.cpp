@@ -107,7 +107,8 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
       ->transform(whole_from(1, 1 << 24));
   group
       .add_option("--peer-timeout", o.peer_timeout,
-                  "Seconds without a heartbeat after which a rank is given up (0: never, for debuggers)")
+                  "Seconds without a heartbeat after which a rank is given up (0: never, for debuggers);\n"
+                  "3 where rank 0 is on loopback, 10 between machines, if it is not given")
       ->transform(whole_from(0, 1 << 24));
   add_meeting_options(group, o);
 }

@@ -1,6 +1,7 @@
 // What every program that trains is told: optimizer and schedule, run folder, device, memory.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,10 +36,11 @@ struct TrainingOptions : DeviceOptions {
   double init_scale = 65536;                                           ///< of the loss, for f16
   std::string master = "f32", moments = "f32", main_gradients = "on";  ///< of weights of 16 bits
   int64_t seed = 1337;
-  int threads = 0;           ///< 0: all, or this rank's part of them
-  int64_t ranks = 0;         ///< processes to start; 0: this one alone, or what another launcher has started
-  int64_t timeout = 600;     ///< seconds that a rank waits for the others
-  int64_t peer_timeout = 3;  ///< seconds without a heartbeat after which a rank is silent; 0: never
+  int threads = 0;        ///< 0: all, or this rank's part of them
+  int64_t ranks = 0;      ///< processes to start; 0: this one alone, or what another launcher has started
+  int64_t timeout = 600;  ///< seconds that a rank waits for the others
+  std::optional<int64_t>
+      peer_timeout{};  ///< seconds without a heartbeat after which a rank is silent; 0: never; nothing: as GroupOptions
   std::string
       rendezvous;  ///< where the ranks meet, "host:port" or "file:FOLDER"; empty: as the launcher says
   std::string token_file;       ///< of the job's token; empty: REPRISE_JOB_TOKEN, if that is set

@@ -342,7 +342,7 @@ class GlooTransport final : public Transport {
 bool has_gloo() { return true; }
 
 std::shared_ptr<Transport> connect_gloo(const Environment& environment, const JoinOptions& options) {
-  const milliseconds peer_timeout = options.peer_timeout;
+  const milliseconds peer_timeout = options.peer_timeout.value_or(milliseconds(0));
   check(peer_timeout.count() == 0 || peer_timeout >= 4 * beat_time, "join: a peer timeout of ",
         peer_timeout.count(), " ms; heartbeats come every ", beat_time.count(), " ms: give 0 or at least ",
         4 * beat_time.count());

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "reprise/distributed/environment.h"
 #include "reprise/distributed/transport.h"
@@ -14,8 +15,9 @@ bool has_gloo();
 
 struct JoinOptions {
   std::chrono::milliseconds timeout{};  ///< for all ranks to come
-  /// A rank whose process is not heard for so long is `silent`, from the moment on when all have come; 0: none is.
-  std::chrono::milliseconds peer_timeout = default_peer_timeout;
+  /// A rank whose process is not heard for so long is `silent`, from the moment on when all have come; 0: none is; nothing: as
+  /// `GroupOptions::peer_timeout` says.
+  std::optional<std::chrono::milliseconds> peer_timeout{};
   std::string token{};  ///< of the job; empty: none, and loopback alone
   std::string bind{};   ///< what rank 0 listens on; empty: the environment's address
   std::function<void(const std::string& line)> tell{};  ///< by what warnings are told; empty: they are not

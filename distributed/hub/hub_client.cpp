@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "reprise/core/listing.h"
+#include "reprise/core/number_in.h"
 #include "reprise/distributed/hub/mac.h"
 
 namespace reprise::distributed {
@@ -27,10 +28,18 @@ std::string difference_of(const std::string& token, const std::string& hub_nonce
   return token.empty() ? "has a token, and this rank has none" : "has another token than this rank";
 }
 
+// Of "ID#2" the attempt, 2, where the ID is that of `run`.
+std::optional<int> attempt_of(const std::string& job, const std::string& run) {
+  const size_t mark = job.rfind('#');
+  if (mark == std::string::npos || mark != run.rfind('#') || job.compare(0, mark, run, 0, mark) != 0)
+    return {};
+  return number_in<int>(job.substr(mark + 1));
+}
+
 }  // namespace
 
 HubClient::HubClient(const Options& options, std::function<void()> on_failure)
-    : ranks_(options.ranks), peer_timeout_(options.peer_timeout), on_failure_(std::move(on_failure)) {
+    : ranks_(options.ranks), on_failure_(std::move(on_failure)) {
   ignore_sigpipe();
   join(options);
   thread_ = std::thread([this] { loop(); });
@@ -69,6 +78,7 @@ void HubClient::join(const Options& options) {
 std::optional<Frame> HubClient::ask(const Options& options, const std::string& address, int port,
                                     Clock::time_point deadline) {
   stream_ = FrameStream(connect_to(address, port));
+  peer_timeout_ = peer_timeout_of(options.peer_timeout, address);
   if (!stream_ || (options.token.empty() && !is_same_user(stream_.socket()))) return {};
   const std::optional<std::string> hub_nonce = greeting(options.job);
   if (!hub_nonce) return {};
@@ -93,8 +103,14 @@ std::optional<std::string> HubClient::greeting(const std::string& job) {
   try {
     const std::optional<Frame> frame = receive(Clock::now() + greeting_time);
     if (!frame || frame->kind != FrameKind::greeting || frame->fields.size() != 3) return {};
-    if (frame->fields[0] != hub_protocol || frame->fields[1] != job) return {};
-    return frame->fields[2];
+    if (frame->fields[0] != hub_protocol) return {};
+    if (frame->fields[1] == job) return frame->fields[2];
+    // The hub of an attempt before this one will end, and ours may come yet; this rank is a leftover where its attempt is the older one.
+    const std::optional<int> theirs = attempt_of(frame->fields[1], job), own = attempt_of(job, job);
+    if (theirs && own && *theirs > *own)
+      refusal_ = detail::join("the launcher has started the ranks again: rank 0 is of attempt ", *theirs,
+                              ", this rank of attempt ", *own, " (TORCHELASTIC_RESTART_COUNT)");
+    return {};
   } catch (const Error&) { return {}; }  // another server
 }
 

@@ -27,8 +27,9 @@ class HubClient {
     int rank = 0, ranks = 1;
     /// Where each rank finds this one, whose end of the connection to the hub has the address `own`; asked once all have come.
     std::function<std::vector<std::string>(const std::string& own)> addresses{};
-    std::chrono::milliseconds timeout{};                            ///< for the hub and all ranks to come
-    std::chrono::milliseconds peer_timeout = default_peer_timeout;  ///< for a heartbeat of the hub; 0: none
+    std::chrono::milliseconds timeout{};  ///< for the hub and all ranks to come
+    std::optional<std::chrono::milliseconds>
+        peer_timeout{};  ///< for a heartbeat of the hub; 0: none; nothing: GroupOptions's default
   };
   /// Waits until all ranks have come. Throws TransportError: `late` if they do not, `silent` where the hub stops, `refused`
   /// with its reason, or within a second or so where this rank's token is not the hub's. From then on a thread sends heartbeats and listens; it calls `on_failure` once, when the world has ended.
@@ -63,7 +64,7 @@ class HubClient {
   void end(const Failure& failure);
 
   int ranks_ = 1;
-  std::chrono::milliseconds peer_timeout_;
+  std::chrono::milliseconds peer_timeout_{};
   FrameStream stream_;
   Hello hello_;
   std::string refusal_;  // why the last hub that did did not take this rank

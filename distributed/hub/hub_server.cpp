@@ -71,7 +71,7 @@ void HubServer::accept_one() {
                         .nonce = options_.token.empty() ? "" : new_nonce(),
                         .from = from,
                         .hello_by = Clock::now() + hello_time,
-                        .silence = Silence(options_.peer_timeout)};
+                        .silence = Silence(peer_timeout_of(options_.peer_timeout, options_.address))};
   if (connection.stream.send({FrameKind::greeting, {hub_protocol, options_.job, connection.nonce}}))
     connections_.emplace(fd, std::move(connection));
 }
@@ -164,7 +164,8 @@ void HubServer::handle_end(const Connection& connection) {
 }
 
 std::string HubServer::name_of(const Connection& connection) {
-  return detail::join("rank ", connection.rank, " (pid ", connection.hello.pid, ")");
+  const std::string machine = is_loopback(connection.from) ? "" : " on " + connection.from;
+  return detail::join("rank ", connection.rank, " (pid ", connection.hello.pid, machine, ")");
 }
 
 void HubServer::call_all() {

@@ -27,7 +27,8 @@ class HubServer {
     std::function<void(const std::string& line)>
         tell{};                           ///< of ranks without it, once per address; empty: no one
     std::chrono::milliseconds timeout{};  ///< for all ranks to come
-    std::chrono::milliseconds peer_timeout = default_peer_timeout;  ///< for a rank's heartbeat; 0: none
+    std::optional<std::chrono::milliseconds>
+        peer_timeout{};  ///< for a rank's heartbeat; 0: none; nothing: GroupOptions's default
   };
   explicit HubServer(const Options& options);
   ~HubServer();  ///< rank 0 has left, as all are told

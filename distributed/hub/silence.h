@@ -3,12 +3,19 @@
 
 #include <algorithm>
 
+#include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/transport.h"
 
 namespace reprise::distributed {
 
 /// From one heartbeat to the next. They are sent by the threads of the hub, whatever the computation does.
 inline constexpr std::chrono::milliseconds beat_time{250};
+
+/// `asked`, or where nothing is asked 3 s if the hub's address is of loopback, and else 10 s.
+inline std::chrono::milliseconds peer_timeout_of(std::optional<std::chrono::milliseconds> asked,
+                                                 const std::string& address) {
+  return asked.value_or(std::chrono::milliseconds(is_loopback(address) ? 3000 : 10000));
+}
 
 /// How long a peer has not been heard, by the time for which this process has run: while it is stopped itself, nothing
 /// arrives, and that is not the peer's fault.

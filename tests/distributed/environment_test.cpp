@@ -56,7 +56,7 @@ TEST(Environment, ReadsTorchrun) {
   expect_place(e, "torchrun", {5, 8, 1, 4});
   EXPECT_EQ(e.address, "10.0.0.7");
   EXPECT_EQ(e.port, 29500);
-  EXPECT_EQ(e.job, "abc.2") << "a restart is another job";
+  EXPECT_EQ(e.job, "abc#2") << "a restart is another job";
 }
 
 TEST(Environment, NeedsNoLocalRankByHand) {

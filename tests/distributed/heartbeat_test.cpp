@@ -62,6 +62,15 @@ HubClient::Options client_options(int port, int rank, int ranks) {
           .peer_timeout = short_timeout};
 }
 
+TEST(Heartbeat, IsWaitedForLongerBetweenMachines) {
+  using distributed::peer_timeout_of;
+  EXPECT_EQ(peer_timeout_of({}, "127.0.0.1"), 3s);
+  EXPECT_EQ(peer_timeout_of({}, "10.0.0.7"), 10s);
+  EXPECT_EQ(peer_timeout_of({}, "0.0.0.0"), 10s);
+  EXPECT_EQ(peer_timeout_of(0ms, "10.0.0.7"), 0s);
+  EXPECT_EQ(peer_timeout_of(2s, "127.0.0.1"), 2s);
+}
+
 // What rank 0 is told where rank 1 says nothing once all have come.
 std::optional<Failure> told_of_mute_rank(std::chrono::milliseconds peer_timeout,
                                          std::chrono::milliseconds time) {

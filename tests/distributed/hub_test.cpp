@@ -145,12 +145,30 @@ TEST(Hub, SaysWhoCameWhereNotAllDo) {
                "not all of 3 ranks came within 1 s; those that did: rank 1 (pid ");
 }
 
-TEST(Hub, RanksOfAnotherAttemptDoNotJoin) {
-  HubServer server(server_options(2));
+TEST(Hub, RanksOfAnotherJobDoNotJoin) {
+  HubServer server({.job = "job#2", .ranks = 2, .timeout = 20s});
   auto options = client_options(server, 1, 2);
-  options.job = "job.2";
-  options.timeout = 300ms;
-  expect_error([&] { HubClient client(options, [] {}); }, "rank 0 was not found, at none of:");
+  for (const char* other : {"job", "job.1", "jobs#1", "job#", "job#one", "#1", "job#3"}) {  // 3: ours may come yet
+    options.job = other;
+    options.timeout = 100ms;
+    expect_error([&] { HubClient client(options, [] {}); }, "rank 0 was not found, at none of:");
+  }
+}
+
+// What an earlier attempt has left does not wait for its own rank 0 until the timeout.
+TEST(Hub, RanksOfAnEarlierAttemptAreRefused) {
+  HubServer server({.job = "job#2", .ranks = 2, .timeout = 20s});
+  auto options = client_options(server, 1, 2);
+  options.job = "job#1";
+  options.timeout = 60s;
+  try {
+    HubClient client(options, [] {});
+    FAIL() << "it joined";
+  } catch (const TransportError& error) {
+    EXPECT_EQ(error.failure().kind, FailureKind::refused);
+    EXPECT_NE(error.failure().message.find("rank 0 is of attempt 2, this rank of attempt 1"), std::string::npos)
+        << error.failure().message;
+  }
 }
 
 TEST(Hub, TriesTheNextPortWhereAnotherServerListens) {

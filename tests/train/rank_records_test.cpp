@@ -240,6 +240,19 @@ TEST(SameState, AFlippedBitIsToldOnAllRanksAtTheNextSave) {
   }
 }
 
+// As where a rank has read another file of the same step.
+TEST(SameState, IsComparedBeforeTheFirstStep) {
+  TempFolder folder;
+  auto flip = [](ProcessGroup& group, Task& task) {
+    if (group.rank() == 1)
+      static_cast<unsigned char*>(task.model.named_parameters()[2].second.view().data)[42] ^= 1;
+  };
+  for (const std::string& one : run({.ranks = 3, .stage = 0, .save_every = 0, .change = flip}, folder.path()))
+    EXPECT_TRUE(one.starts_with("mismatch: ranks have other bits in last.weight after step 0: CRC-32C "))
+        << one;
+  EXPECT_FALSE(has_checkpoint(folder.path()));
+}
+
 TEST(SameState, IsComparedEveryThousandStepsWithoutSaves) {
   const auto told = [] {
     auto groups = distributed::make_thread_groups(2);
