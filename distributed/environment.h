@@ -33,7 +33,7 @@ inline constexpr const char* rendezvous_variable = "REPRISE_RENDEZVOUS";
 /// Reads the first of these rows that is set:
 ///
 ///   --ranks             REPRISE_RANK, REPRISE_RANKS, REPRISE_JOB, REPRISE_PORT: what a program gives its own children
-///                       (and, in a pipe of number REPRISE_TOKEN_FD, the job's token)
+///                       (in a pipe of number REPRISE_TOKEN_FD, the token; rank 0's socket, REPRISE_LISTENER_FD)
 ///   torchrun, by hand   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; LOCAL_RANK and LOCAL_WORLD_SIZE, or neither
 ///   Open MPI            OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE}
 ///   MPICH               PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS

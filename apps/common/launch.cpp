@@ -65,17 +65,19 @@ std::string random_job() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-int free_port() {
-  int port = 65536;
-  while (port > 65535 - distributed::more_ports)
-    Socket listener = distributed::listen_on("127.0.0.1", {0}, port);
-  return port;
+Socket listening(int& port) {
+  Socket listener;
+  do listener = distributed::listen_on("127.0.0.1", {0}, port);
+  while (port > 65535 - distributed::more_ports);
+  return listener;
 }
 
-// What ranks know one another by. The token is on no command line, in no file and in no environment.
+// What ranks know one another by. The token is on no command line, in no file and in no environment. Rank 0 inherits the socket that
+// it listens on: nobody else can take the port.
 struct Job {
   std::string name = random_job();
-  int port = free_port();
+  int port = 0;
+  Socket listener = listening(port);
   std::string token = distributed::has_mac() ? distributed::new_token() : "";
 };
 
@@ -116,6 +118,7 @@ class Rank {
     ::signal(SIGUSR1, SIG_IGN);  // until the rank listens to it
     ::dup2(writer.fd(), STDERR_FILENO);
     if (token) ::fcntl(token.fd(), F_SETFD, 0);  // exec leaves it open
+    if (rank == 0) ::fcntl(job.listener.fd(), F_SETFD, 0);
     if (rank > 0) {
       const int null = ::open("/dev/null", O_RDWR);
       ::dup2(null, STDIN_FILENO);
@@ -173,6 +176,8 @@ class Rank {
     variables["REPRISE_PORT"] = std::to_string(job.port);
     variables.erase("REPRISE_JOB_TOKEN");
     if (token) variables["REPRISE_TOKEN_FD"] = std::to_string(token.fd());
+    variables.erase(distributed::listener_variable);
+    if (rank == 0) variables[distributed::listener_variable] = std::to_string(job.listener.fd());
     std::vector<std::string> lines;
     for (const auto& [name, value] : variables) lines.push_back(name + '=' + value);
     return lines;

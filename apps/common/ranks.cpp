@@ -13,6 +13,7 @@
 
 #include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/rank_watch.h"
+#include "reprise/core/bytes.h"
 #include "reprise/core/parallel.h"
 #include "reprise/core/quote.h"
 #include "reprise/distributed/environment.h"
@@ -193,6 +194,11 @@ int on_ranks(const TrainingOptions& o, const std::function<int(distributed::Proc
     tell_others(*group, error.what());
     throw;
   }
+}
+
+distributed::BucketOptions buckets_of(const TrainingOptions& o) {
+  const auto bytes = int64_t(parse_bytes(o.bucket_size));
+  return {.bytes = bytes, .first_bytes = std::min(bytes, distributed::BucketOptions().first_bytes)};
 }
 
 void take_threads(const TrainingOptions& o) {

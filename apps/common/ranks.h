@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "reprise/apps/common/training_options.h"
+#include "reprise/distributed/data_parallel/buckets.h"
 #include "reprise/distributed/process_group.h"
 #include "reprise/distributed/tree.h"
 
@@ -43,6 +44,9 @@ int on_ranks(const TrainingOptions& options,
 /// call itself, threads, the device, and `data_options`, whose names begin with "--". `data`: lines that tell what is read.
 void check_same_run(distributed::ProcessGroup& group, const TrainingOptions& options, const std::string& data,
                     const std::set<std::string>& data_options);
+
+/// Which gradients ranks send together.
+distributed::BucketOptions buckets_of(const TrainingOptions& options);
 
 /// Threads of a rank: as --threads says, or its part of this machine's.
 void take_threads(const TrainingOptions& options);

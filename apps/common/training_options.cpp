@@ -99,6 +99,10 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
                   "How gradients are added: tree, to the same bits on any number of ranks, or fast: one\n"
                   "after another, and between ranks around a ring, or as NCCL adds on GPUs")
       ->check(CLI::IsMember({"tree", "fast"}));
+  group
+      .add_option("--bucket-size", o.bucket_size,
+                  "Gradients that ranks send together, such as 25MiB; the first of them are 1MiB at most")
+      ->check(parsed_by(parse_bytes));
   group.add_flag("--rank-logs", o.rank_logs,
                  "Keep what rank K says on standard error in the run folder too, as rank-K.log");
   // Of config.toml alone, where it is set (take_ranks).
@@ -290,7 +294,7 @@ void take_resumed_options(CLI::App& train, TrainingOptions& o, const std::set<st
   check(!o.batch_auto, "--batch auto is for a new run: --resume goes on with the batch that it chose");
   std::erase_if(o.changes, [&](const OptionChange& change) {
     return free_options.contains(change.option) || also_free.contains(change.option) ||
-           is_same_device(change);
+           is_same_device(change) || (change.option == "--bucket-size" && o.reduce == "tree");
   });
 }
 

@@ -43,14 +43,15 @@ struct TrainingOptions : DeviceOptions {
       peer_timeout{};  ///< seconds without a heartbeat after which a rank is silent; 0: never; nothing: as GroupOptions
   std::string
       rendezvous;  ///< where the ranks meet, "host:port" or "file:FOLDER"; empty: as the launcher says
-  std::string token_file;       ///< of the job's token; empty: REPRISE_JOB_TOKEN, if that is set
-  std::string bind;             ///< what rank 0 listens on; empty: its address
-  int zero = 0;                 ///< stage of ZeRO: what ranks share
-  std::string wire = "f32";     ///< what gradients are sent in
-  std::string reduce = "tree";  ///< how gradients are added
-  int64_t bits_of_ranks = 0;    ///< the number of ranks whose bits the run has; 0: those of any, or not known
-  bool rank_logs = false;       ///< keep what each rank says on standard error
-  bool is_cut = false;          ///< `batch` is what was asked for, cut into one micro-batch per rank
+  std::string token_file;             ///< of the job's token; empty: REPRISE_JOB_TOKEN, if that is set
+  std::string bind;                   ///< what rank 0 listens on; empty: its address
+  int zero = 0;                       ///< stage of ZeRO: what ranks share
+  std::string wire = "f32";           ///< what gradients are sent in
+  std::string reduce = "tree";        ///< how gradients are added
+  std::string bucket_size = "25MiB";  ///< of gradients that are sent together
+  int64_t bits_of_ranks = 0;  ///< the number of ranks whose bits the run has; 0: those of any, or not known
+  bool rank_logs = false;     ///< keep what each rank says on standard error
+  bool is_cut = false;        ///< `batch` is what was asked for, cut into one micro-batch per rank
   std::string recompute = "none";
   std::string memory_limit;  ///< "2GiB"; empty: none
   std::string resolved;      ///< all options as TOML, for the run folder

@@ -130,7 +130,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   nn::Module& module = model.module();
   if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);
   take_precision(module, c);
-  distributed::DataParallel parallel(module, group);
+  distributed::DataParallel parallel(module, group, buckets_of(c));
   set_sums(parallel, c);
   const std::unique_ptr<optim::AdamW> optimizer = make_adamw(
       parallel, optim::decay_matrices(module, c.trainer.schedule.lr, c.weight_decay), c, c.ema > 0);

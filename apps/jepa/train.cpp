@@ -120,7 +120,7 @@ struct Training {
         images(the_images),
         device(the_device),
         objective(make_objective(the_options, pretrained, the_images, the_device)),
-        parallel(objective->model(), group),
+        parallel(objective->model(), group, buckets_of(c)),
         optimizer(make_adamw(parallel,
                              optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
                              c, c.loss != lejepa_loss)) {

@@ -132,7 +132,7 @@ struct Training {
         pipeline(training_pipeline(the_classifier, c.recipe, decoding_of(c.images))),
         evaluation(evaluation_pipeline(the_classifier)),
         model(the_classifier.model, device),
-        parallel(in_precision(model, c), group),
+        parallel(in_precision(model, c), group, buckets_of(c)),
         optimizer(make_optimizer(model, c, parallel)),
         first_micro(own_share(c).begin) {
     set_sums(parallel, c);

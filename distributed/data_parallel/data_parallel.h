@@ -57,6 +57,9 @@ class DataParallel {
   /// a buffer of the model in another way, which the others would not hear of.
   void backward(const Tensor& loss, int64_t g);
 
+  /// Error naming `method` unless all micro-batches of the share have been given to `backward`.
+  void check_over(const char* method) const;
+
   /// For loops of one's own, which do not deal micro-batches: the mean over the ranks of the gradients of `loss`, and of all
   /// losses before it in a NoSync, which are added. All ranks make as many passes. Buffers become rank 0's as the gradients
   /// arrive. A rank's passes are added by a tree of their own, so that bits are those of `share` if these are a power of two
@@ -112,7 +115,6 @@ class DataParallel {
   void set_buckets(std::vector<Bucket> buckets);
   void check_alike();
   void check_whole(const char* method) const;
-  void check_over(const char* method) const;
   void check_no_gradients(const char* method);
   void run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_last);
   void begin_buffers();

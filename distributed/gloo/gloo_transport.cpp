@@ -16,11 +16,13 @@
 
 #include "reprise/core/error.h"
 #include "reprise/distributed/gloo/closed_listener.h"
+#include "reprise/distributed/gloo/pair_address.h"
 #include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/distributed/hub/hub_server.h"
 #include "reprise/distributed/hub/mac.h"
 #include "reprise/distributed/hub/meeting.h"
+#include "reprise/distributed/hub/socket.h"
 #include "reprise/distributed/late.h"
 
 namespace reprise::distributed {
@@ -49,6 +51,7 @@ class GlooTransport final : public Transport {
     if (rank_ == 0) {
       server_ = std::make_unique<HubServer>(HubServer::Options{.address = meeting.listen_address(),
                                                                .ports = meeting.ports(),
+                                                               .listener = inherited(meeting),
                                                                .job = environment.job,
                                                                .ranks = ranks_,
                                                                .token = options.token,
@@ -150,6 +153,12 @@ class GlooTransport final : public Transport {
     std::unique_ptr<Buffer> buffer;
   };
 
+  // What `--ranks` has opened on loopback.
+  static std::function<Socket(int&)> inherited(const Meeting& meeting) {
+    if (is_loopback(meeting.listen_address())) return take_listener;
+    return {};
+  }
+
   // The hub tells all ranks where each one's pairs listen.
   void join(const Environment& environment, const JoinOptions& options, const Meeting& meeting) {
     hub_ = std::make_unique<HubClient>(
@@ -175,7 +184,7 @@ class GlooTransport final : public Transport {
       for (int r = 0; r < ranks_; ++r) {
         if (r == rank_) continue;
         const std::vector<char> bytes = context_->createPair(r)->address().bytes();
-        addresses_[size_t(r)].assign(bytes.begin(), bytes.end());
+        addresses_[size_t(r)] = packed_address(bytes);
         ports_.insert(port_in(bytes));
       }
     } catch (const ::gloo::Exception& error) { throw TransportError(not_connected(error.what())); }
@@ -200,7 +209,7 @@ class GlooTransport final : public Transport {
   void connect_pair(int r) {
     const std::string& to = hub_->addresses()[size_t(r)];
     try {
-      if (!hub_->failure()) context_->getPair(r)->connect(std::vector<char>(to.begin(), to.end()));
+      if (!hub_->failure()) context_->getPair(r)->connect(unpacked_address(to));
     } catch (const std::bad_alloc&) { throw; } catch (const std::exception& error) {
       throw TransportError(cause(r, error.what()));
     }
@@ -342,6 +351,8 @@ class GlooTransport final : public Transport {
 bool has_gloo() { return true; }
 
 std::shared_ptr<Transport> connect_gloo(const Environment& environment, const JoinOptions& options) {
+  check(environment.ranks <= most_ranks, "join: ", environment.ranks, " ranks; there are at most ",
+        most_ranks);
   const milliseconds peer_timeout = options.peer_timeout.value_or(milliseconds(0));
   check(peer_timeout.count() == 0 || peer_timeout >= 4 * beat_time, "join: a peer timeout of ",
         peer_timeout.count(), " ms; heartbeats come every ", beat_time.count(), " ms: give 0 or at least ",

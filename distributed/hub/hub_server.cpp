@@ -24,7 +24,8 @@ HubServer::HubServer(const Options& options) : options_(options), join_by_(Clock
   ignore_sigpipe();
   check(!options_.token.empty() || is_loopback(options_.address), "hub: listening on ", options_.address,
         " needs a token");
-  listener_ = listen_on(options_.address, options_.ports, port_);
+  if (options_.listener) listener_ = options_.listener(port_);
+  if (!listener_) listener_ = listen_on(options_.address, options_.ports, port_);
   int ends[2];
   check(pipe2(ends, O_CLOEXEC) == 0, "hub: no pipe");
   stop_reader_ = Socket(ends[0]);

@@ -21,7 +21,9 @@ class HubServer {
   struct Options {
     std::string address = "127.0.0.1";
     std::vector<int> ports{0};  ///< the first free one is taken; 0: any
-    std::string job{};          ///< ranks of another one go on to the next port
+    std::function<Socket(int& port)>
+        listener{};     ///< a socket that listens already, and its port; none: one is made
+    std::string job{};  ///< ranks of another one go on to the next port
     int ranks = 1;
     std::string token{};  ///< which all ranks prove; empty: none
     std::function<void(const std::string& line)>

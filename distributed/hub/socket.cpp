@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -17,6 +18,7 @@
 
 #include "reprise/core/error.h"
 #include "reprise/core/listing.h"
+#include "reprise/core/number_in.h"
 #include "reprise/core/quote.h"
 
 namespace reprise::distributed {
@@ -93,6 +95,25 @@ Socket listen_on(const std::string& address, const std::vector<int>& ports, int&
     tried.add(address, ':', p, ": ", std::strerror(errno));
   }
   fail("join: rank 0 can listen at none of these:", tried.str());
+}
+
+Socket take_listener(int& port) {
+  const char* text = std::getenv(listener_variable);
+  if (!text) return {};
+  const std::string number = text;
+  unsetenv(listener_variable);
+  const auto fd = number_in<int>(number);
+  check(fd && *fd > STDERR_FILENO, "environment: ", listener_variable, " is ", quote(number),
+        ", no descriptor");
+  int listens = 0;
+  sockaddr_in at{};
+  socklen_t size = sizeof(listens), length = sizeof(at);
+  check(getsockopt(*fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens &&
+            getsockname(*fd, reinterpret_cast<sockaddr*>(&at), &length) == 0,
+        "environment: ", listener_variable, " is ", *fd, ", no socket that listens");
+  fcntl(*fd, F_SETFD, FD_CLOEXEC);
+  port = ntohs(at.sin_port);
+  return Socket(*fd);
 }
 
 Socket connect_to(const std::string& address, int port, std::chrono::milliseconds timeout) {

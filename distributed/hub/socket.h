@@ -34,6 +34,10 @@ void ignore_sigpipe();
 /// Listens on the first of `ports` that is free; its number goes to `port`. Error that lists them if none is, or if the address
 /// is not one of this machine.
 Socket listen_on(const std::string& address, const std::vector<int>& ports, int& port);
+/// What a launcher of ours tells rank 0 by that it inherits a listening socket.
+inline constexpr const char* listener_variable = "REPRISE_LISTENER_FD";
+/// That socket, once, and its port; no socket where the variable is not set. Error if it names no socket that listens.
+Socket take_listener(int& port);
 /// No socket where no process listens, or none answers in time.
 Socket connect_to(const std::string& address, int port,
                   std::chrono::milliseconds timeout = std::chrono::seconds(2));

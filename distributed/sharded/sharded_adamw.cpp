@@ -47,6 +47,7 @@ Tensor ShardedAdamW::owned_part(const Tensor& parameter, size_t place) const {
 }
 
 void ShardedAdamW::begin_update() {
+  parallel_.check_over("step");
   if (ScatteredWeights* scattered = parallel_.scattered_weights()) scattered->take_back_all("step");
 }
 

@@ -1,10 +1,12 @@
 // The hub: who is let in, what strangers get, and which cause of several is told.
 #include "reprise/distributed/hub/hub_server.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <thread>
 
 #include "reprise/distributed/hub/address.h"
@@ -148,7 +150,8 @@ TEST(Hub, SaysWhoCameWhereNotAllDo) {
 TEST(Hub, RanksOfAnotherJobDoNotJoin) {
   HubServer server({.job = "job#2", .ranks = 2, .timeout = 20s});
   auto options = client_options(server, 1, 2);
-  for (const char* other : {"job", "job.1", "jobs#1", "job#", "job#one", "#1", "job#3"}) {  // 3: ours may come yet
+  for (const char* other :
+       {"job", "job.1", "jobs#1", "job#", "job#one", "#1", "job#3"}) {  // 3: ours may come yet
     options.job = other;
     options.timeout = 100ms;
     expect_error([&] { HubClient client(options, [] {}); }, "rank 0 was not found, at none of:");
@@ -166,7 +169,8 @@ TEST(Hub, RanksOfAnEarlierAttemptAreRefused) {
     FAIL() << "it joined";
   } catch (const TransportError& error) {
     EXPECT_EQ(error.failure().kind, FailureKind::refused);
-    EXPECT_NE(error.failure().message.find("rank 0 is of attempt 2, this rank of attempt 1"), std::string::npos)
+    EXPECT_NE(error.failure().message.find("rank 0 is of attempt 2, this rank of attempt 1"),
+              std::string::npos)
         << error.failure().message;
   }
 }
@@ -182,6 +186,24 @@ TEST(Hub, TriesTheNextPortWhereAnotherServerListens) {
   HubClient client(options, [] {});
   expect_error([&] { HubServer(HubServer::Options{.ports = {silent_port}, .ranks = 1}); },
                "rank 0 can listen at none of these:", std::to_string(silent_port), "Address already in use");
+}
+
+TEST(Hub, ListensOnTheSocketThatALauncherHasOpened) {
+  int port = 0, taken = 0;
+  Socket listener = listen_on("127.0.0.1", {0}, port);
+  const int fd = fcntl(listener.fd(), F_DUPFD, 10);
+  setenv(listener_variable, std::to_string(fd).c_str(), 1);
+  HubServer server({.ports = {1}, .listener = take_listener, .job = "job", .ranks = 1, .timeout = 20s});
+  EXPECT_EQ(server.port(), port);
+  EXPECT_EQ(std::getenv(listener_variable), nullptr);
+  EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+  listener.close();
+  HubClient client(client_options(server, 0, 1), [] {});
+  EXPECT_FALSE(take_listener(taken));
+  for (const char* wrong : {"0", "one", "", "9999"}) {
+    setenv(listener_variable, wrong, 1);
+    expect_error([&] { take_listener(taken); }, "environment: REPRISE_LISTENER_FD is");
+  }
 }
 
 // What is no frame ends its own connection alone.

@@ -123,6 +123,16 @@ TEST(ShardedAdamW, RefusesWhatItCannotDo) {
   });
 }
 
+TEST(ShardedAdamW, RefusesAnUpdateBeforeTheLastMicroBatch) {
+  auto group = ProcessGroup::alone();
+  testing::WideNet net;
+  DataParallel parallel(net, *group);
+  ShardedAdamW optimizer(parallel, optim::decay_matrices(net, 1e-3, 0));
+  parallel.share(2);
+  expect_error([&] { optimizer.step(); },
+               "step: the step is not over: micro-batches 0 to 1 have not been given to backward");
+}
+
 TEST(ShardedAdamW, OfAnotherStageOnAnotherRankIsADesync) {
   for (const Ranks kind : testing::kinds_of_ranks())
     for (const int stage : {0, 1, 2}) {
