@@ -93,6 +93,16 @@ void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std
                           reduction.op == ReduceOp::mean ? lane.size() : 1, view_of(out));
 }
 
+// sum = arrived + own; `sum` may be either.
+void add_two(const Lane& lane, DType dtype, int64_t count, const void* arrived, const void* own, void* sum) {
+  auto view_of = [&](const void* data) {
+    return TensorView{const_cast<void*>(data), {count}, {1}, dtype, lane.stream().device()};
+  };
+  const TensorView sources[] = {view_of(arrived), view_of(own)};
+  const TreeNode both[] = {{0, 1}, {1, 1}};
+  kernels::ordered_reduce(lane.stream(), sources, tree_steps(both), kernels::ReduceOp::sum, 1, view_of(sum));
+}
+
 }  // namespace
 
 void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
@@ -133,18 +143,34 @@ void ring_sum(Lane& lane, DType dtype, int64_t count, void* data) {
   for (int step = 0; step < n - 1; ++step) {
     const int part = part_after(step + 1);
     pass_on(part_after(step), part, arrived.view().data);
-    const TensorView own{
-        at(data, parts.offset(part)), {parts.size(part)}, {1}, dtype, lane.stream().device()};
-    TensorView theirs = own;
-    theirs.data = arrived.view().data;
-    const TensorView sources[] = {theirs, own};
-    const TreeNode both[] = {{0, 1}, {1, 1}};
-    kernels::ordered_reduce(lane.stream(), sources, tree_steps(both), kernels::ReduceOp::sum, 1, own);
+    void* own = at(data, parts.offset(part));
+    add_two(lane, dtype, parts.size(part), arrived.view().data, own, own);
   }
   for (int step = 0; step < n - 1; ++step) {
     const int part = part_after(step);
     pass_on(part_after(step - 1), part, at(data, parts.offset(part)));
   }
+}
+
+void ring_scatter(Lane& lane, DType dtype, int64_t count, const void* in, void* out) {
+  const int n = lane.size(), left = (lane.rank() + n - 1) % n, right = (lane.rank() + 1) % n;
+  if (count == 0) return;
+  if (lane.has_collectives()) return lane.scatter_sum(dtype, count, in, out);
+  const size_t bytes = size_t(count) * size_of(dtype);
+  auto part_after = [&](int steps) { return at(in, size_t((lane.rank() + n - 1 - steps) % n) * bytes); };
+  const void* sum = part_after(0);  // so far, of the part that this rank has now
+  // One sum is sent while the next one arrives.
+  const Tensor buffers[] = {scratch(lane, n > 1 ? bytes : 0), scratch(lane, n > 2 ? bytes : 0)};
+  for (int step = 1; step < n; ++step) {
+    void* arrived = buffers[(step - 1) % 2].view().data;
+    const Transport::Send send{right, sum, bytes};
+    const Transport::Receive receive{left, arrived, bytes};
+    lane.exchange({&send, 1}, {&receive, 1});
+    void* to = step < n - 1 ? arrived : out;
+    add_two(lane, dtype, count, arrived, part_after(step), to);
+    sum = to;
+  }
+  copy(lane, sum, out, bytes);
 }
 
 // Along a binomial tree: rank root + v has it from root + v without its lowest bit.

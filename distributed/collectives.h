@@ -26,6 +26,9 @@ void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void*
 /// another, and around it again (Patarasuk and Yuan 2009). Part p is added from rank p on. Sends 2 (n-1)/n of the elements.
 /// Where the lane's memory is moved by what can add, that adds as it will.
 void ring_sum(Lane& lane, DType dtype, int64_t count, void* data);
+/// `in` has `count` elements for each rank; `out` becomes part `rank` of the sum over ranks, and may be that part of `in`. Part p
+/// goes around the ring once, added from rank p + 1 on, to rank p. Sends (n-1)/n of `in`. What can add, adds as it will.
+void ring_scatter(Lane& lane, DType dtype, int64_t count, const void* in, void* out);
 
 void broadcast(Lane& lane, void* data, size_t bytes, int root);
 /// `bytes` of each rank, in their order; `in` may be its part of `out`.

@@ -126,6 +126,11 @@ void Lane::sum(DType dtype, int64_t count, void* data) {
   channel_->sum(stream_, dtype, count, data, end_of_payload());
 }
 
+void Lane::scatter_sum(DType dtype, int64_t count, const void* in, void* out) {
+  world_->meter()->bytes += (size() - 1) * count * int64_t(size_of(dtype));
+  channel_->scatter_sum(stream_, dtype, count, in, out, end_of_payload());
+}
+
 void Lane::all_gather(const void* in, void* out, size_t bytes) {
   world_->meter()->bytes += (size() - 1) * int64_t(bytes);
   if (bytes) channel_->all_gather(stream_, in, out, bytes, end_of_payload());

@@ -64,6 +64,8 @@ class Lane {
   bool has_collectives() const { return channel_ != nullptr; }
   /// `data`, `count` numbers, becomes the sum over all ranks of the group, in an order that is not ours.
   void sum(DType dtype, int64_t count, void* data);
+  /// Of `in`, which has `count` numbers for each rank, `out` becomes this rank's part of that sum; it may be that part of `in`.
+  void scatter_sum(DType dtype, int64_t count, const void* in, void* out);
   /// `bytes` of each rank, in their order; `in` may be its part of `out`.
   void all_gather(const void* in, void* out, size_t bytes);
   void broadcast(void* data, size_t bytes, int root);

@@ -78,6 +78,16 @@ void check_apart(const std::string& op, const Tensor& small, const Tensor& large
   check(data_of(small) == part, op, ": in and out overlap, and not as part ", rank, " of the whole");
 }
 
+// `out` is this rank's part of what is made of all ranks' `in`.
+void check_scattered(const ProcessGroup& group, const std::string& op, const Tensor& out, const Tensor& in) {
+  check_result(group.device(), op, "out", out);
+  check_tensor(group.device(), op, "in", in);
+  check_alike(op, out, in);
+  check(in.numel() == out.numel() * group.size(), op, ": in has ", in.numel(), " elements, ", group.size(),
+        " parts of out's ", out.numel(), " are ", out.numel() * group.size());
+  check_apart(op, out, in, group.rank());
+}
+
 // While it lives, no other thread makes a call of any group of this rank.
 class OneCaller {
  public:
@@ -136,13 +146,8 @@ Work ProcessGroup::all_reduce(const Tensor& x, ReduceOp op, const std::string& l
 Work ProcessGroup::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op,
                                   const std::string& label) {
   OneCaller caller(*calls_);
-  check_result(device(), "reduce_scatter", "out", out);
-  check_tensor(device(), "reduce_scatter", "in", in);
-  check_alike("reduce_scatter", out, in);
+  check_scattered(*this, "reduce_scatter", out, in);
   check_reducible("reduce_scatter", op, in.dtype());
-  check(in.numel() == out.numel() * size(), "reduce_scatter: in has ", in.numel(), " elements, ", size(),
-        " parts of out's ", out.numel(), " are ", out.numel() * size());
-  check_apart("reduce_scatter", out, in, rank());
   const RankNodes nodes = one_leaf_per_rank(size());
   return calls_->submit(
       make_call("reduce_scatter", std::string(name_of(op)), in, label), {out}, {in}, [=](Lane& lane) {
@@ -189,6 +194,15 @@ Work ProcessGroup::ring_sum(const Tensor& x, const std::string& label) {
   check_reducible("ring_sum", ReduceOp::sum, x.dtype());
   return calls_->submit(make_call("ring_sum", "", x, label), {x}, {},
                         [=](Lane& lane) { collectives::ring_sum(lane, x.dtype(), x.numel(), data_of(x)); });
+}
+
+Work ProcessGroup::ring_scatter(const Tensor& out, const Tensor& in, const std::string& label) {
+  OneCaller caller(*calls_);
+  check_scattered(*this, "ring_scatter", out, in);
+  check_reducible("ring_scatter", ReduceOp::sum, in.dtype());
+  return calls_->submit(make_call("ring_scatter", "", in, label), {out}, {in}, [=](Lane& lane) {
+    collectives::ring_scatter(lane, out.dtype(), out.numel(), data_of(in), data_of(out));
+  });
 }
 
 Work ProcessGroup::broadcast(const Tensor& x, int root, const std::string& label) {

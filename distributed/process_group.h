@@ -86,6 +86,9 @@ class ProcessGroup {
   /// x = the sum over all ranks, each part of x added from another rank on: bits depend on the number of ranks, and every
   /// rank has the same. It sends what all_reduce sends. On a GPU NCCL adds, in its own order, which may change from call to call.
   Work ring_sum(const Tensor& x, const std::string& label = "");
+  /// out = part rank() of size() equal ones of a sum over all ranks' `in`, which is added as ring_sum is, in another order. It sends
+  /// what reduce_scatter sends, and takes room for two parts where that takes it for those of all others.
+  Work ring_scatter(const Tensor& out, const Tensor& in, const std::string& label = "");
   Work broadcast(const Tensor& x, int root, const std::string& label = "");  ///< x = that of rank `root`
   /// out = the `in` of all ranks, in their order.
   Work all_gather(const Tensor& out, const Tensor& in, const std::string& label = "");

@@ -1,5 +1,6 @@
 #include "reprise/apps/common/training_options.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 
@@ -21,13 +22,23 @@ namespace {
 const std::set<std::string> free_options = {
     "--threads", "--recompute",    "--memory-limit", "--eval-every", "--eval-batches",
     "--timeout", "--peer-timeout", "--sample-every", "--save-every", "--keep",
-    "--steps",   "--anomaly",      "--zero",         "--save-async"};
+    "--steps",   "--anomaly",      "--zero",         "--save-async", "--bucket-size"};
 
 bool is_same_device(const OptionChange& change) {
   if (change.option != "--device") return false;
   try {
     return Device::parse(change.was) == Device::parse(change.now);
   } catch (const Error&) { return false; }
+}
+
+// Sums in the order of the tree have the same bits whole and in parts, others not.
+bool changes_sums(const OptionChange& change, const TrainingOptions& o) {
+  auto sums_of = [](const std::string& stage) {  // of stages 0 and 1, whole ones
+    return std::max<int64_t>(1, number_in<int64_t>(stage).value_or(0));
+  };
+  if (o.reduce != "fast" || o.bits_of_ranks <= 1) return false;
+  return change.option == "--bucket-size" ||
+         (change.option == "--zero" && sums_of(change.was) != sums_of(change.now));
 }
 
 void add_interval_options(CLI::App& group, TrainingOptions& o) {
@@ -97,7 +108,8 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
   group
       .add_option("--reduce", o.reduce,
                   "How gradients are added: tree, to the same bits on any number of ranks, or fast: one\n"
-                  "after another, and between ranks around a ring, or as NCCL adds on GPUs")
+                  "after another, and between ranks around a ring, or as NCCL adds on GPUs; bits then\n"
+                  "depend on the number of ranks, and on --zero from 2 on")
       ->check(CLI::IsMember({"tree", "fast"}));
   group
       .add_option("--bucket-size", o.bucket_size,
@@ -293,8 +305,8 @@ void take_resumed_options(CLI::App& train, TrainingOptions& o, const std::set<st
   if (io::exists(config)) o.changes = take_run_config(train, config);
   check(!o.batch_auto, "--batch auto is for a new run: --resume goes on with the batch that it chose");
   std::erase_if(o.changes, [&](const OptionChange& change) {
-    return free_options.contains(change.option) || also_free.contains(change.option) ||
-           is_same_device(change) || (change.option == "--bucket-size" && o.reduce == "tree");
+    const bool is_free = free_options.contains(change.option) && !changes_sums(change, o);
+    return is_free || also_free.contains(change.option) || is_same_device(change);
   });
 }
 

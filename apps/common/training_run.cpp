@@ -104,11 +104,7 @@ optim::AdamWOptions adamw_options(const TrainingOptions& o) {
 }  // namespace
 
 void set_sums(distributed::DataParallel& parallel, const TrainingOptions& o) {
-  if (o.reduce == "fast") {
-    check(o.zero < 2, "--reduce fast adds whole gradients, and --zero ", o.zero,
-          " parts of them: give --zero 1");
-    train::under_option("--reduce fast", [&] { parallel.set_sum_order(distributed::SumOrder::fast); });
-  }
+  if (o.reduce == "fast") parallel.set_sum_order(distributed::SumOrder::fast);
   if (o.wire == "f32") return;
   check(o.zero < 2, "--wire ", o.wire, " sends whole gradients, and --zero ", o.zero,
         " parts of them: give --zero 1");

@@ -37,7 +37,7 @@ train::PrecisionScope precision_scope(const DeviceOptions& options, Device devic
 void take_precision(nn::Module& model, const DeviceOptions& options, const std::string& run_folder);
 /// The same for one to train, with gradients as the options say.
 void take_precision(nn::Module& model, const TrainingOptions& options);
-/// Gradients are added as --reduce says and sent as --wire does. Error where ranks share them.
+/// Gradients are added as --reduce says and sent as --wire does. Error where --wire bf16 meets gradients that ranks share.
 void set_sums(distributed::DataParallel& parallel, const TrainingOptions& options);
 /// What --master and --moments name.
 void set_storage(optim::AdamWOptions& adamw, const std::string& master, const std::string& moments);

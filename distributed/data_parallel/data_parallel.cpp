@@ -267,7 +267,9 @@ DataParallel::Sending DataParallel::start(size_t b) {
   } else if (scatters_) {
     MemoryScope scope(MemoryCategory::gradients);
     sending.bucket.sums = Tensor::empty({shards_.part_numel(b)}, buckets_[b].dtype, device_of(b));
-    sending.work = group_.scatter_nodes(sending.bucket.sums, nodes, micro_batches_, label(b));
+    sending.work = order_ == SumOrder::fast
+                       ? group_.ring_scatter(sending.bucket.sums, nodes.front(), label(b))
+                       : group_.scatter_nodes(sending.bucket.sums, nodes, micro_batches_, label(b));
   } else if (order_ == SumOrder::fast) {
     sending.work = group_.ring_sum(nodes.front(), label(b));
   } else {
@@ -319,7 +321,6 @@ void DataParallel::end_step() {
 void DataParallel::scatter_gradients() {
   check_over("scatter_gradients");
   check(!hook_, "scatter_gradients: a bucket hook sends whole gradients");
-  check(order_ == SumOrder::tree, "scatter_gradients: SumOrder::fast sends whole gradients");
   scatters_ = group_.size() > 1;
 }
 
@@ -342,9 +343,6 @@ void DataParallel::scatter_weights(const std::vector<nn::Layer*>& layers) {
 void DataParallel::set_sum_order(SumOrder order) {
   check_over("set_sum_order");
   check(own_passes_ == 0, "set_sum_order: ", own_passes_, " passes in a NoSync have not been sent");
-  const bool is_fast = order == SumOrder::fast;
-  check(!is_fast || !scatters_,
-        "set_sum_order: gradients are scattered (ZeRO, stage 2), in the tree's order");
   order_ = order;
   for (Parameter& parameter : parameters_) parameter.sums = PartialSums(order);
 }

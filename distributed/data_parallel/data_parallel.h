@@ -71,12 +71,12 @@ class DataParallel {
   void set_bucket_hook(BucketHook hook);
 
   /// How gradients are added from now on. With `fast` bits depend on the number of ranks; a hook takes the place of ring_sum.
-  /// Error where gradients are scattered. All ranks call it, between two steps.
+  /// All ranks call it, between two steps.
   void set_sum_order(SumOrder order);
 
   /// From now on a rank has the mean of the shards that it owns alone, and half as much is sent (ZeRO, stage 2): a `grad` is
-  /// hollow then, of the form that it would have, and reading it is an Error. Nothing changes in a group of one. All ranks
-  /// call it, between two steps.
+  /// hollow then, of the form that it would have, and reading it is an Error. With `fast` the bits are other ones than those of
+  /// whole gradients. Nothing changes in a group of one. All ranks call it, between two steps. Error if there is a hook.
   void scatter_gradients();
   /// True once gradients are scattered; never in a group of one.
   bool scatters_gradients() const { return scatters_; }

@@ -136,6 +136,15 @@ class NcclChannel::Communicator {
     settle("ncclAllReduce", deadline);
   }
 
+  void scatter_sum(const Stream& stream, DType dtype, int64_t count, const void* in, void* out,
+                   Clock::time_point deadline) {
+    call("ncclReduceScatter", [&] {
+      return nccl_.reduce_scatter(in, out, size_t(count), type_of(dtype), ncclSum, communicator_,
+                                  static_cast<cudaStream_t>(stream.handle()));
+    });
+    settle("ncclReduceScatter", deadline);
+  }
+
   void all_gather(const Stream& stream, const void* in, void* out, size_t bytes, Clock::time_point deadline) {
     call("ncclAllGather", [&] {
       return nccl_.all_gather(in, out, bytes, ncclUint8, communicator_,
@@ -251,6 +260,11 @@ void NcclChannel::exchange(const Stream& stream, std::span<const Transport::Send
 void NcclChannel::sum(const Stream& stream, DType dtype, int64_t count, void* data,
                       Clock::time_point deadline) {
   communicator_->sum(stream, dtype, count, data, deadline);
+}
+
+void NcclChannel::scatter_sum(const Stream& stream, DType dtype, int64_t count, const void* in, void* out,
+                              Clock::time_point deadline) {
+  communicator_->scatter_sum(stream, dtype, count, in, out, deadline);
 }
 
 void NcclChannel::all_gather(const Stream& stream, const void* in, void* out, size_t bytes,

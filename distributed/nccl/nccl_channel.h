@@ -44,6 +44,10 @@ class NcclChannel {
   /// Puts on `stream` that `data`, `count` numbers of the device, becomes the sum over all ranks, which NCCL adds in an order of
   /// its own; as `exchange`. All ranks have the same bits. TransportError.
   void sum(const Stream& stream, DType dtype, int64_t count, void* data, Clock::time_point deadline);
+  /// The same, but of `in`, which has `count` numbers for each rank, a rank gets its own part of the sum, into `out`, which is
+  /// apart from `in` or that part of it.
+  void scatter_sum(const Stream& stream, DType dtype, int64_t count, const void* in, void* out,
+                   Clock::time_point deadline);
   /// `bytes` of each rank, in their order, into `out`; `in` is apart from it or its part of it. As `exchange`.
   void all_gather(const Stream& stream, const void* in, void* out, size_t bytes, Clock::time_point deadline);
   /// `data` becomes that of rank `root`. As `exchange`.

@@ -289,18 +289,21 @@ ncclResult_t group_end() {
 }
 
 ncclResult_t start(ncclComm_t communicator, cudaStream_t stream, Collective::Problem problem) {
-  const bool is_gather = problem.kind == Collective::Kind::all_gather;
-  const size_t bytes = problem.count * size_of(problem.dtype),
-               out_bytes = is_gather && is_live(communicator) ? bytes * size_t(communicator->ranks) : bytes;
-  if (const ncclResult_t wrong = check_call(communicator, stream, problem.in, bytes)) return wrong;
+  if (!is_live(communicator)) return ncclInvalidArgument;
+  const bool is_gather = problem.kind == Collective::Kind::all_gather,
+             is_scatter = problem.kind == Collective::Kind::scatter_sum;
+  const size_t part = problem.count * size_of(problem.dtype), whole = part * size_t(communicator->ranks),
+               in_bytes = is_scatter ? whole : part, out_bytes = is_gather ? whole : part;
+  if (const ncclResult_t wrong = check_call(communicator, stream, problem.in, in_bytes)) return wrong;
   if (const ncclResult_t wrong = check_call(communicator, stream, problem.out, out_bytes)) return wrong;
   ncclComm& c = *communicator;
   if (group.depth > 0) return refuse(&c, ncclInvalidUsage, "the double takes no collective in a group");
   if (problem.root < 0 || problem.root >= c.ranks)
     return refuse(&c, ncclInvalidArgument, "a root that is none");
   const char *from = static_cast<const char*>(problem.in), *to = static_cast<const char*>(problem.out);
-  const bool is_in_place = from == to + (is_gather ? size_t(c.rank) * bytes : 0);
-  if (!is_in_place && from < to + out_bytes && to < from + bytes)
+  const size_t own = size_t(c.rank) * part;
+  const bool is_in_place = from + (is_scatter ? own : 0) == to + (is_gather ? own : 0);
+  if (!is_in_place && from < to + out_bytes && to < from + in_bytes)
     return refuse(&c, ncclInvalidArgument, "what is given and the result overlap");
   problem.rank = c.rank;
   problem.ranks = c.ranks;
@@ -319,6 +322,17 @@ ncclResult_t all_reduce(const void* in, void* out, size_t count, ncclDataType_t 
   if (!dtype || op != ncclSum) return ncclInvalidArgument;
   return start(communicator, stream,
                {.kind = Collective::Kind::sum, .dtype = *dtype, .count = count, .in = in, .out = out});
+}
+
+ncclResult_t reduce_scatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                            ncclComm_t communicator, cudaStream_t stream) {
+  if (const ncclResult_t fault = fault_of("ncclReduceScatter"); fault && fault != ncclInProgress)
+    return fault;
+  const std::optional<DType> dtype = dtype_of_nccl(type);
+  if (!dtype || op != ncclSum) return ncclInvalidArgument;
+  return start(
+      communicator, stream,
+      {.kind = Collective::Kind::scatter_sum, .dtype = *dtype, .count = count, .in = in, .out = out});
 }
 
 ncclResult_t all_gather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t communicator,
@@ -380,6 +394,7 @@ const Nccl& nccl_library() {
                               .send = emulated::send,
                               .recv = emulated::recv,
                               .all_reduce = emulated::all_reduce,
+                              .reduce_scatter = emulated::reduce_scatter,
                               .all_gather = emulated::all_gather,
                               .broadcast = emulated::broadcast};
   return functions;

@@ -59,8 +59,9 @@ Collective::Collective(std::shared_ptr<Mailbox> mailbox, const Problem& problem)
 
 // That it gives.
 size_t Collective::bytes_of(int rank) const {
-  const bool gives = problem_.kind != Kind::broadcast || rank == problem_.root;
-  return gives ? problem_.count * size_of(problem_.dtype) : 0;
+  if (problem_.kind == Kind::broadcast && rank != problem_.root) return 0;
+  const size_t parts = problem_.kind == Kind::scatter_sum ? size_t(problem_.ranks) : 1;
+  return parts * problem_.count * size_of(problem_.dtype);
 }
 
 bool Collective::is_ready() {
@@ -82,7 +83,8 @@ bool Collective::is_ready() {
 
 void Collective::finish() const {
   if (mailbox_->is_aborted()) return;
-  if (problem_.kind == Kind::sum) return add_all();
+  if (problem_.kind == Kind::sum) return add_from(0);
+  if (problem_.kind == Kind::scatter_sum) return add_from(size_t(problem_.rank) * problem_.count);
   char* next = static_cast<char*>(problem_.out);
   for (int rank = 0; rank < problem_.ranks; ++rank) {
     std::memcpy(next, letters_[size_t(rank)]->data() + head_.size(), bytes_of(rank));
@@ -90,7 +92,8 @@ void Collective::finish() const {
   }
 }
 
-void Collective::add_all() const {
+// The result: what ranks have given from element `first` on, added.
+void Collective::add_from(size_t first) const {
   dispatch_all(problem_.dtype, [&]<class T>() {
     auto element = [&](size_t rank, size_t i) {
       T value;
@@ -100,9 +103,9 @@ void Collective::add_all() const {
     std::vector<size_t> order;
     for (size_t i = 0; i < problem_.count; ++i) {
       if (i % elements_per_order == 0)
-        order = order_of(letters_.size(), mix(problem_.number, i / elements_per_order));
-      T sum = element(order[0], i);
-      for (size_t k = 1; k < order.size(); ++k) sum = add(sum, element(order[k], i));
+        order = order_of(letters_.size(), mix(problem_.number, (first + i) / elements_per_order));
+      T sum = element(order[0], first + i);
+      for (size_t k = 1; k < order.size(); ++k) sum = add(sum, element(order[k], first + i));
       std::memcpy(static_cast<char*>(problem_.out) + i * sizeof(T), &sum, sizeof(T));
     }
   });

@@ -1,4 +1,4 @@
-// Collective: ncclAllReduce, ncclAllGather and ncclBroadcast of NCCL's double. Each rank sends what it gives to all others, and
+// Collective: ncclAllReduce, ncclReduceScatter, ncclAllGather and ncclBroadcast of NCCL's double. Each rank sends what it gives to all others, and
 // makes its result of what all have given. NCCL promises no order of a sum, so each run of 64 elements has one of its own, drawn
 // at random from its place and the call's number: the same on all ranks.
 #pragma once
@@ -20,12 +20,12 @@ std::optional<DType> dtype_of_nccl(ncclDataType_t type);
 
 class Collective {
  public:
-  enum class Kind { sum, all_gather, broadcast };
+  enum class Kind { sum, scatter_sum, all_gather, broadcast };
   struct Problem {
     Kind kind = Kind::sum;
     int rank = 0, ranks = 1;
     DType dtype = DType::f32;
-    size_t count = 0;  ///< of each rank
+    size_t count = 0;  ///< of each rank; of a scatter_sum, that each gets
     int root = 0;      ///< of a broadcast
     const void* in = nullptr;
     void* out = nullptr;
@@ -40,7 +40,7 @@ class Collective {
 
  private:
   size_t bytes_of(int rank) const;
-  void add_all() const;
+  void add_from(size_t first) const;
 
   std::shared_ptr<Mailbox> mailbox_;
   Problem problem_;

@@ -25,6 +25,7 @@ Nccl find_functions(const kernels::device::SharedLibrary& from) {
   from.find("ncclSend", all.send);
   from.find("ncclRecv", all.recv);
   from.find("ncclAllReduce", all.all_reduce);
+  from.find("ncclReduceScatter", all.reduce_scatter);
   from.find("ncclAllGather", all.all_gather);
   from.find("ncclBroadcast", all.broadcast);
   return all;

@@ -22,6 +22,7 @@ struct Nccl {
   decltype(&ncclSend) send;
   decltype(&ncclRecv) recv;
   decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclReduceScatter) reduce_scatter;
   decltype(&ncclAllGather) all_gather;
   decltype(&ncclBroadcast) broadcast;
 };

@@ -18,6 +18,7 @@ NcclChannel::~NcclChannel() = default;
 void NcclChannel::exchange(const Stream&, std::span<const Transport::Send>,
                            std::span<const Transport::Receive>, Clock::time_point) {}
 void NcclChannel::sum(const Stream&, DType, int64_t, void*, Clock::time_point) {}
+void NcclChannel::scatter_sum(const Stream&, DType, int64_t, const void*, void*, Clock::time_point) {}
 void NcclChannel::all_gather(const Stream&, const void*, void*, size_t, Clock::time_point) {}
 void NcclChannel::broadcast(const Stream&, void*, size_t, int, Clock::time_point) {}
 void NcclChannel::wait(const cuda::Event&, Clock::time_point) {}

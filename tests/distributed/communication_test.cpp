@@ -82,6 +82,8 @@ TEST(Communication, CountsThePayloadThatThisRankSends) {
     expect("all_gather", 3 * 40);
     group.reduce_scatter(Tensor::zeros({16}), x).wait();
     expect("reduce_scatter", 3 * 64);
+    group.ring_scatter(Tensor::zeros({16}), x).wait();
+    expect("ring_scatter", 3 * 64);
     group.sum_nodes(x, {Tensor::zeros({64}), Tensor::zeros({64})}, 12).wait();
     expect("sum_nodes, two nodes per rank", 2 * 3 * 64 + 3 * 64);
     auto pair = group.subgroup({group.rank() / 2 * 2, group.rank() / 2 * 2 + 1}, "pair");

@@ -65,6 +65,9 @@ std::vector<Difference> in_one_call() {
       {"empty", sum, [](auto& g, auto& t) { reduce(g, t.ones({0})); }},
       {"leaves", [](auto& g, auto& t) { g.sum_nodes(t.ones({3}), {t.ones({3})}, 2).wait(); },
        [](auto& g, auto& t) { g.sum_nodes(t.ones({3}), {t.ones({3})}, 4).wait(); }},
+      {"order of a scattered sum",
+       [](auto& g, auto& t) { g.ring_scatter(t.ones({1}), t.ones({int64_t(g.size())})).wait(); },
+       [](auto& g, auto& t) { g.reduce_scatter(t.ones({1}), t.ones({int64_t(g.size())})).wait(); }},
       {"group", sum,
        [](auto& g, auto& t) {
          reduce(*g.subgroup({0, 1}, "part"), t.ones({3}));

@@ -147,7 +147,9 @@ TEST(GroupOfOne, IsTheSameWithoutATransport) {
   Tensor x = Tensor::from<float>({1, 2, 3}, {3}), out = Tensor::zeros({3});
   for (ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max})
     group->all_reduce(x, op).wait();
-  group->reduce_scatter(out, x).wait();
+  group->ring_scatter(out, x).wait();
+  EXPECT_TRUE(testing::same_bits(out, x));
+  group->reduce_scatter(out.fill_(0), x).wait();
   group->all_gather(out, out).wait();
   group->broadcast(out, 0).wait();
   Tensor there = Tensor::zeros({3});

@@ -56,6 +56,22 @@ TEST_F(EmulatedNcclSums, AreInNoOneOrder) {
   });
 }
 
+TEST_F(EmulatedNcclSums, PartsAreInNoOneOrder) {
+  testing::expect_ranks_well(Ranks::nccl, 3, [](ProcessGroup& group) -> std::string {
+    const float values[] = {1, std::ldexp(1.0f, 24), -std::ldexp(1.0f, 24)};
+    const Tensor in = Tensor::empty({3 * 640}, DType::f32, group.device()).fill_(values[group.rank()]),
+                 out = Tensor::empty({640}, DType::f32, group.device());
+    std::set<std::vector<float>> sums;
+    for (int call = 0; call < 4; ++call) {
+      group.ring_scatter(out, in).wait();
+      sums.insert(out.to_vector<float>());
+    }
+    for (const std::vector<float>& one : sums)
+      if (std::set<float>(one.begin(), one.end()) != std::set<float>{0, 1}) return "one order within a call";
+    return sums.size() > 1 ? "" : "one order in all calls";
+  });
+}
+
 TEST_F(EmulatedNcclSums, AreBehindWhatWritesAndBeforeWhatReads) {
   cuda::emulated::set_streams(Streams::deferred);
   testing::expect_ranks_well(Ranks::nccl, 2, [](ProcessGroup& group) -> std::string {
@@ -66,6 +82,12 @@ TEST_F(EmulatedNcclSums, AreBehindWhatWritesAndBeforeWhatReads) {
       const Tensor y = x * 3.0;
       if (y.to_vector<float>() != std::vector<float>{12, 24}) return "read before it was written";
       work.synchronize();
+      const Tensor part = Tensor::empty({1}, DType::f32, group.device());
+      const Work scattered = group.ring_scatter(part, y * 2.0);
+      scattered.wait();
+      const Tensor z = part * 3.0;
+      if (z.item() != (group.rank() == 0 ? 144 : 288)) return "a part was read before it was written";
+      scattered.synchronize();
     }
     return "";
   });
@@ -83,7 +105,15 @@ TEST_F(EmulatedNcclSums, IntegersWrapAndAnEmptyOneMovesNothing) {
     group.ring_sum(Tensor::empty({0}, DType::f32, group.device())).wait();
     if (group.communication().bytes != sent) return "an empty tensor is sent";
     group.ring_sum(Tensor::zeros({300}, DType::f32, group.device())).wait();
-    return group.communication().bytes - sent == 2 * 2 * 400 ? "" : "not a ring's share of bytes";
+    if (group.communication().bytes - sent != 2 * 2 * 400) return "not a ring's share of bytes";
+    const Tensor all = Tensor::from<uint8_t>({100, 1, 2}, {3}).to(group.device()),
+                 own = Tensor::zeros({1}, DType::u8, group.device());
+    const int64_t before = group.communication().bytes;
+    group.ring_scatter(own, all).wait();
+    if (own.to_vector<uint8_t>()[0] != std::vector<uint8_t>{44, 3, 6}[size_t(group.rank())])
+      return "u8, a part";
+    group.ring_scatter(own.slice(0, 0, 0), all.slice(0, 0, 0)).wait();
+    return group.communication().bytes - before == 2 ? "" : "not a ring's share of bytes, of a part";
   });
 }
 
@@ -146,6 +176,15 @@ TEST_F(EmulatedNcclSums, TheDoubleReportsMisuse) {
   EXPECT_THROW(sum(data, data, 1 << 20, ncclFloat32, ncclSum), Error) << "beyond its end";
   EXPECT_EQ(sum(data, data + 1, 8, ncclFloat32, ncclSum), ncclInvalidArgument);
   EXPECT_EQ(last(), "what is given and the result overlap");
+  auto scatter = [&](const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op) {
+    return rank.nccl.reduce_scatter(in, out, count, type, op, rank.communicator, stream);
+  };
+  EXPECT_EQ(scatter(data, data, 9, ncclFloat32, ncclMax), ncclInvalidArgument);
+  EXPECT_EQ(scatter(data, data, 9, ncclFloat8e5m2, ncclSum), ncclInvalidArgument);
+  EXPECT_EQ(scatter(data, host.view().data, 9, ncclFloat32, ncclSum), ncclInvalidArgument);
+  EXPECT_EQ(last(), "not the memory of a device");
+  EXPECT_EQ(scatter(data + 1, data, 8, ncclFloat32, ncclSum), ncclInvalidArgument);
+  EXPECT_EQ(last(), "what is given and the result overlap");
   EXPECT_EQ(rank.nccl.group_start(), ncclSuccess);
   EXPECT_EQ(sum(data, data, 9, ncclFloat32, ncclSum), ncclInvalidUsage);
   EXPECT_EQ(last(), "the double takes no collective in a group");
@@ -163,6 +202,8 @@ TEST_F(EmulatedNcclSums, TheDoubleReportsMisuse) {
   EXPECT_EQ(sum(data, data, 9, ncclFloat32, ncclSum), ncclInProgress);
   EXPECT_EQ(sum(data, data, 9, ncclFloat32, ncclSum), ncclInvalidUsage);
   EXPECT_EQ(last(), "a call before the one before is done");
+  rank.settle();
+  EXPECT_EQ(scatter(data, data, 9, ncclFloat32, ncclSum), ncclInProgress) << "of one rank, in place";
   rank.settle();
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(9, 1));
 }
@@ -206,6 +247,12 @@ TEST_F(EmulatedNcclSums, UnequalOnesWaitUntilTheyAreAborted) {
   EXPECT_EQ(met_by(sum_of(8, ncclFloat32), 20'000), "done");  // at once, but on a machine that has other work
   EXPECT_EQ(met_by(sum_of(7, ncclFloat32)), "waits");
   EXPECT_EQ(met_by(sum_of(8, ncclInt32)), "waits");
+  EXPECT_EQ(met_by([](const Rank& rank, void* data, cudaStream_t stream) {  // as many bytes from each
+              EXPECT_EQ(rank.nccl.reduce_scatter(data, static_cast<float*>(data) + 4, 4, ncclFloat32, ncclSum,
+                                                 rank.communicator, stream),
+                        ncclInProgress);
+            }),
+            "waits");
   EXPECT_EQ(met_by([](const Rank& rank, void* data, cudaStream_t stream) {
               EXPECT_EQ(rank.nccl.all_gather(static_cast<char*>(data) + 32, data, 32, ncclUint8,
                                              rank.communicator, stream),

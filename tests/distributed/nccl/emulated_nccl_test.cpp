@@ -146,7 +146,7 @@ bool try_fault(int device, int call, int result, const testing::RankBody& body =
     EXPECT_TRUE(has(one, detail::join("rank ", device))) << what << ": " << one;
     EXPECT_TRUE(has(one, function == "ncclCommGetAsyncError" ? "NCCL" : function)) << what << ": " << one;
     EXPECT_TRUE(has(one, "join") || has(one, "all_reduce") || has(one, "ring_sum") || has(one, "barrier") ||
-                has(one, "all_gather") || has(one, "broadcast"))
+                has(one, "ring_scatter") || has(one, "all_gather") || has(one, "broadcast"))
         << what << ": " << one;
   }
   return true;
@@ -171,11 +171,15 @@ std::string calls_of_nccl(ProcessGroup& group) {
   group.ring_sum(x, "x").wait();
   const Tensor all = Tensor::empty({6}, DType::f32, group.device());
   group.all_gather(all, x, "x").wait();
-  const Work work = group.broadcast(all, 1, "x");
+  group.broadcast(all, 1, "x").wait();
+  const Tensor part = Tensor::empty({3}, DType::f32, group.device());
+  const Work work = group.ring_scatter(part, all, "x");
   work.wait();
   work.synchronize();
   group.barrier();
-  return all.to_vector<float>() == std::vector<float>{2, 4, 6, 2, 4, 6} ? "" : "wrong numbers";
+  const bool is_right = all.to_vector<float>() == std::vector<float>{2, 4, 6, 2, 4, 6} &&
+                        part.to_vector<float>() == std::vector<float>{4, 8, 12};
+  return is_right ? "" : "wrong numbers";
 }
 
 TEST_F(EmulatedNccl, EveryResultOfItsOwnCollectives) {
@@ -189,7 +193,7 @@ TEST_F(EmulatedNccl, EveryResultOfItsOwnCollectives) {
       EXPECT_GT(call, 5);
       if (HasFailure()) return;
     }
-  for (const char* function : {"ncclAllReduce", "ncclAllGather", "ncclBroadcast"})
+  for (const char* function : {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclBroadcast"})
     EXPECT_TRUE(functions.contains(function)) << function;
 }
 
