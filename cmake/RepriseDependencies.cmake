@@ -36,6 +36,7 @@ endif()
 # whether REPRISE_GLOO is on and the library there.
 set(optional_libraries GLOO OPENSSL LIBZIP UTF8PROC)
 set(GLOO_parts gloo/transport/tcp/device.h gloo gloo_transport gloo_none)
+set(GLOO_TLS_parts "" "" tls_gloo tls_none)  # REPRISE_HAS_GLOO_TLS: that Gloo was built with TLS, as Debian's was not
 set(OPENSSL_parts openssl/hmac.h crypto mac_openssl mac_none)
 set(LIBZIP_parts zip.h zip npz_libzip npz_none)
 set(UTF8PROC_parts utf8proc.h utf8proc nfc_utf8proc nfc_none)
@@ -50,6 +51,10 @@ foreach(name IN LISTS optional_libraries)
     endif()
   endif()
 endforeach()
+# Gloo's header of TLS includes one that Gloo does not install (docs/distributed.md).
+if(REPRISE_HAS_GLOO AND EXISTS "${REPRISE_GLOO_INCLUDE_DIR}/gloo/common/memory.h")
+  file(STRINGS "${REPRISE_GLOO_INCLUDE_DIR}/gloo/config.h" REPRISE_HAS_GLOO_TLS REGEX "GLOO_HAVE_TRANSPORT_TCP_TLS 1")
+endif()
 
 if(REPRISE_BUILD_APPS)
   find_package(CLI11 2.1 QUIET)

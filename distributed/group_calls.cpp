@@ -128,17 +128,26 @@ void GroupCalls::run(const Call& call, const std::function<void()>& body) {
                  seconds_since(begin));
   };
   world_->check_alive(call.operation);
-  try {
-    return body();
-  } catch (const TransportError& error) { fail(error.failure()); } catch (const std::bad_alloc&) {
-    world_->fail_by_own(call.operation, "out of memory");
-  } catch (const std::exception& error) {
-    if (const auto first = world_->failure_of_another())
-      fail(*first);  // which this follows from
-    else
-      world_->fail_by_own(call.operation, error.what());
-  }
+  try {  // also of what is thrown as another error is handled
+    try {
+      return body();
+    } catch (const TransportError& error) { fail(error.failure()); } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (const auto first = failure_of_another())
+        fail(*first);  // which this follows from
+      else
+        world_->fail_by_own(call.operation, error.what());
+    }
+  } catch (const std::bad_alloc&) { world_->fail_by_own(call.operation, "out of memory"); }
   world_->check_alive(call.operation);
+}
+
+// Nothing where there is no memory for it: then what this rank has met itself is the cause that is known.
+std::optional<Failure> GroupCalls::failure_of_another() const {
+  try {
+    return world_->failure_of_another();
+  } catch (const std::bad_alloc&) { return {}; }
 }
 
 // On the thread of the notices.

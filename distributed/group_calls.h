@@ -52,6 +52,7 @@ class GroupCalls {
   Work make(const Call& call, const TensorList& results, const TensorList& inputs, Body body,
             const std::function<std::vector<Lane::Place>()>& announce);
   void run(const Call& call, const std::function<void()>& body);
+  std::optional<Failure> failure_of_another() const;
   void play(const Call& call, int64_t number, const std::function<void()>& body);
   std::string notice(Clock::duration age);
 

@@ -123,6 +123,7 @@ std::unique_ptr<ProcessGroup> ProcessGroup::over(std::shared_ptr<Transport> tran
 }
 
 std::unique_ptr<ProcessGroup> ProcessGroup::alone(const GroupOptions& options) {
+  check_no_tls(options.tls, "one rank has no connections; leave it out");
   return over(nullptr, options);
 }
 

@@ -16,6 +16,7 @@
 
 #include "reprise/core/tensor.h"
 #include "reprise/distributed/communication.h"
+#include "reprise/distributed/gloo/tls_files.h"
 #include "reprise/distributed/reduce_op.h"
 #include "reprise/distributed/transport.h"
 #include "reprise/distributed/work.h"
@@ -38,6 +39,8 @@ struct GroupOptions {
   std::string token_file{};
   /// What rank 0 listens on; empty: the launcher's address for it. "0.0.0.0" is all networks of its machine, of which it warns.
   std::string bind{};
+  /// Of the connections between ranks, for tensors on the CPU; empty: these are open, whatever a token proves.
+  TlsFiles tls{};
   /// Where this rank's tensors are, beside the CPU: a GPU that no other rank uses, for which NCCL moves them.
   Device device = Device::cpu();
 };
@@ -50,7 +53,7 @@ class ProcessGroup {
  public:
   /// The group of all ranks, "world", as the launcher's variables say (distributed/environment.h): a group of one without
   /// them. Error if they are wrong, if the other ranks do not come within the timeout, if this build has no transport, or if
-  /// two ranks have one GPU.
+  /// two ranks have one GPU, or if TLS is asked for and cannot be had: with one rank, a GPU, or a Gloo without it.
   static std::unique_ptr<ProcessGroup> join(const GroupOptions& options = {});
   /// The group of one rank: every call is done at once by the same code, without a transport.
   static std::unique_ptr<ProcessGroup> alone(const GroupOptions& options = {});

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,6 +57,8 @@ class Transport {
 
   /// Why the world ended, if it has.
   virtual std::optional<Failure> failure() const = 0;
+  /// What a thread of the transport has met on this rank, if that ended the world: a lack of memory. Calls throw it as it is.
+  virtual std::exception_ptr own_error() const { return nullptr; }
   /// Ends the world by a failure that may only follow from another rank's; the one that all ranks are told, as far as is
   /// known soon.
   virtual Failure explain(const Failure& own) = 0;

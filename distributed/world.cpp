@@ -33,6 +33,7 @@ void World::check_alive(const std::string& operation) const {
   std::lock_guard lock(mutex_);
   if (own_) std::rethrow_exception(own_);
   if (failure_) throw *failure_;
+  if (const auto own = transport_ ? transport_->own_error() : nullptr) std::rethrow_exception(own);
   check(!left_, operation, ": this rank has left its group");
 }
 
@@ -41,10 +42,12 @@ void World::fail(const Failure& failure, DistributedError::Call call, double sec
     std::lock_guard lock(mutex_);
     if (has_ended()) return;
   }
-  if (transport_) transport_->fail(failure);
-  call.record = recorder_.write(failure.message);
   call.by = rank();
   call.step = step;
+  try {
+    if (transport_) transport_->fail(failure);
+    call.record = recorder_.write(failure.message);
+  } catch (const std::bad_alloc&) {}  // the cause counts, also where it cannot be told or written
   std::lock_guard lock(mutex_);
   if (!has_ended()) failure_.emplace(failure, std::move(call), seconds);
 }

@@ -38,7 +38,7 @@ class World {
   /// Set while a thread makes a call of one of the groups.
   std::atomic_flag& busy() { return busy_; }
 
-  /// Throws what ended this world, if something did: a DistributedError, or what this rank met itself. Error if it has left.
+  /// Throws what ended this world, if something did: a DistributedError, or what this rank or its transport met itself. Error if it has left.
   void check_alive(const std::string& operation) const;
   /// Ends the world, unless it has ended, and writes the record of its calls.
   void fail(const Failure& failure, DistributedError::Call call, double seconds);

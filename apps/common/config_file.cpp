@@ -122,7 +122,8 @@ void write_option(std::ostream& out, const CLI::Option& option) {
 bool is_about_the_call(const std::string& name) {
   return name == "resume" || name == "change" || name == "out" || name == "stop-after" || name == "ranks" ||
          name == "timeout" || name == "peer-timeout" || name == "rank-logs" || name == "rendezvous" ||
-         name == "token-file" || name == "bind";
+         name == "token-file" || name == "bind" || name == "tls-cert" || name == "tls-key" ||
+         name == "tls-ca";
 }
 
 void add_config_option(CLI::App& command) {

@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <initializer_list>
 #include <new>
 #include <string>
 #include <string_view>
@@ -42,20 +44,40 @@ std::string explain(const std::system_error& error) {
                                error.code().message(), ")");
 }
 
-// Without memory there is none for a message either: this one is written from where it lies.
-int refuse_for_memory(const char* name) {
-  static char reason[] = ": out of memory; what would have fitted is not known\n";
-  iovec parts[] = {{const_cast<char*>(name), std::strlen(name)}, {reason, sizeof reason - 1}};
-  ssize_t ignored = ::writev(STDERR_FILENO, parts, 2);
+// Under torchrun, which shows in its summary what the first rank to fail has left there, in the form of PyTorch's
+// error_handler.py.
+const char* error_file() {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  return path && *path ? path : nullptr;
+}
+
+void write_parts(int descriptor, std::initializer_list<std::string_view> texts) {
+  iovec parts[8];
+  int count = 0;
+  for (const std::string_view text : texts) parts[count++] = {const_cast<char*>(text.data()), text.size()};
+  ssize_t ignored = ::writev(descriptor, parts, count);
   (void)ignored;  // there is no one left to tell
+}
+
+// Without memory there is none for a message either: this one is written from where it lies. The name is a program's, and
+// needs no escapes.
+int refuse_for_memory(const char* name) {
+  constexpr std::string_view reason = ": out of memory; what would have fitted is not known";
+  write_parts(STDERR_FILENO, {name, reason, "\n"});
+  const char* path = error_file();
+  const int file = path ? ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+  if (file < 0) return 2;
+  char now[24];
+  const auto end = std::to_chars(now, now + sizeof now, int64_t(std::time(nullptr))).ptr;
+  write_parts(file, {"{\"message\": {\"message\": \"", name, reason, "\", \"extraInfo\": {\"timestamp\": \"",
+                     std::string_view(now, size_t(end - now)), "\"}}}\n"});
+  ::close(file);
   return 2;
 }
 
-// Under torchrun, which shows in its summary what the first rank to fail has left here, in the form of PyTorch's
-// error_handler.py.
 void leave_for_torchrun(const std::string& message) {
-  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
-  if (!path || !*path) return;
+  const char* path = error_file();
+  if (!path) return;
   try {
     io::write_file(path, "{\"message\": {\"message\": " + io::json_quote(message) +
                              ", \"extraInfo\": {\"timestamp\": \"" + std::to_string(std::time(nullptr)) +

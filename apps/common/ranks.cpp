@@ -84,6 +84,18 @@ void check_gpus(const TrainingOptions& o, const distributed::Environment& e, int
         " ranks on this machine need a GPU each, and it has ", gpus);
 }
 
+// What cannot be encrypted is not sent in the open instead.
+void check_tls(const TrainingOptions& o, int64_t ranks) {
+  if (ranks <= 1)
+    distributed::check_no_tls(o.tls, "one process has no connections; give --ranks, or leave it out");
+  if (!Device::parse(o.device).is_cpu())
+    distributed::check_no_tls(
+        o.tls, "with --device " + o.device +
+                   " NCCL moves what lies on GPUs, and does not encrypt it; give --device cpu, or use a "
+                   "private network or WireGuard");
+  distributed::check_tls(o.tls);
+}
+
 // Tells the others what ends this rank. Where another one has failed, that is the cause, and is thrown.
 void tell_others(distributed::ProcessGroup& group, const char* reason) {
   try {
@@ -101,6 +113,11 @@ void close_output() {
   ::close(null);
 }
 
+const char* transport_of(const TrainingOptions& o) {
+  if (o.tls.is_asked()) return "Gloo with TLS";
+  return Device::parse(o.device).is_cpu() ? "Gloo" : "NCCL and Gloo";
+}
+
 }  // namespace
 
 void take_ranks(CLI::App& train, TrainingOptions& o) {
@@ -114,6 +131,7 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
         " has started ", e.ranks, ": leave it out");
   const int64_t ranks = std::max<int64_t>({o.ranks, e.ranks, 1});
   keep_number(train, o, ranks);
+  check_tls(o, ranks);
   if (ranks <= 1) return;
   check(distributed::has_gloo(), ranks,
         " ranks need Gloo, which this build does not have; sudo apt-get install libgloo-dev, and configure "
@@ -181,7 +199,8 @@ int on_ranks(const TrainingOptions& o, const std::function<int(distributed::Proc
       .timeout = std::chrono::seconds(o.timeout),
       .tell = [](const std::string& line) { train::warn("warning: {}\n", printable(line)); },
       .token_file = o.token_file,
-      .bind = o.bind};
+      .bind = o.bind,
+      .tls = o.tls};
   if (o.peer_timeout) options.peer_timeout = std::chrono::seconds(*o.peer_timeout);
   if (environment().ranks > 1) options.device = device_of(o);
   auto group = distributed::ProcessGroup::join(options);
@@ -216,8 +235,8 @@ std::string ranks_line(const TrainingOptions& o) {
                       : "";
   std::string line =
       fmt::format("Ranks: {} by {}, over {}, {} threads per rank; {} micro-batches of {}, {} per rank\n",
-                  e.ranks, e.launcher, Device::parse(o.device).is_cpu() ? "Gloo" : "NCCL and Gloo",
-                  num_threads(), o.trainer.accumulate, o.batch, o.trainer.accumulate / e.ranks);
+                  e.ranks, e.launcher, transport_of(o), num_threads(), o.trainer.accumulate, o.batch,
+                  o.trainer.accumulate / e.ranks);
   const int cpus = int(std::thread::hardware_concurrency());  // 0: it is not known
   if (cpus > 0 && e.local_ranks > cpus)
     line += fmt::format("{} ranks take turns on this machine's {} CPUs\n", e.local_ranks, cpus);

@@ -87,6 +87,16 @@ void add_meeting_options(CLI::App& group, TrainingOptions& o) {
       .add_option("--bind", o.bind,
                   "Address that rank 0 listens on, in place of its own; 0.0.0.0: all of its machine's")
       ->check(not_empty());
+  group
+      .add_option("--tls-cert", o.tls.cert,
+                  "Encrypt what ranks on CPUs send to one another, by TLS: this rank's certificate (PEM).\n"
+                  "Needs a Gloo that was built with TLS, --tls-key and --tls-ca (docs/distributed.md)")
+      ->check(not_empty());
+  group.add_option("--tls-key", o.tls.key, "Private key of --tls-cert (PEM)")->check(not_empty());
+  group
+      .add_option("--tls-ca", o.tls.ca,
+                  "Certificates of who signs for this job's ranks; others are not let in (PEM)")
+      ->check(not_empty());
 }
 
 void add_rank_options(CLI::App& group, TrainingOptions& o) {

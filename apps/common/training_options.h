@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reprise/apps/common/run_config.h"
+#include "reprise/distributed/gloo/tls_files.h"
 #include "reprise/train/trainer.h"
 
 namespace CLI {
@@ -45,6 +46,7 @@ struct TrainingOptions : DeviceOptions {
       rendezvous;  ///< where the ranks meet, "host:port" or "file:FOLDER"; empty: as the launcher says
   std::string token_file;             ///< of the job's token; empty: REPRISE_JOB_TOKEN, if that is set
   std::string bind;                   ///< what rank 0 listens on; empty: its address
+  distributed::TlsFiles tls;          ///< of the connections between ranks; empty: they are open
   int zero = 0;                       ///< stage of ZeRO: what ranks share
   std::string wire = "f32";           ///< what gradients are sent in
   std::string reduce = "tree";        ///< how gradients are added

@@ -17,6 +17,7 @@
 #include "reprise/core/error.h"
 #include "reprise/distributed/gloo/closed_listener.h"
 #include "reprise/distributed/gloo/pair_address.h"
+#include "reprise/distributed/gloo/tls_device.h"
 #include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/distributed/hub/hub_server.h"
@@ -35,6 +36,7 @@ constexpr uint64_t proof_tag = ~uint64_t(0), fence_tag = proof_tag - 1;
 constexpr size_t most_notes = 64;  // on their way to one rank: a rank is not further ahead of its neighbour
 constexpr milliseconds goodbye_time{200};   // a connection ended: its rank's goodbye may still be on its way
 constexpr milliseconds verdict_time{2000};  // for the hub to say why
+constexpr const char* untrusted = "; each rank's --tls-cert must be signed by one of the others' --tls-ca";
 
 int port_in(const std::vector<char>& address) {
   const sockaddr_storage at = ::gloo::transport::tcp::Address(address).getSockaddr();
@@ -44,7 +46,7 @@ int port_in(const std::vector<char>& address) {
 class GlooTransport final : public Transport {
  public:
   GlooTransport(const Environment& environment, const JoinOptions& options)
-      : rank_(environment.rank), ranks_(environment.ranks) {
+      : rank_(environment.rank), ranks_(environment.ranks), tls_(options.tls) {
     ignore_sigpipe();
     Meeting meeting(environment, options.token, options.bind, options.tell);
     const auto deadline = Clock::now() + options.timeout;
@@ -84,8 +86,8 @@ class GlooTransport final : public Transport {
     {
       std::lock_guard lock(notes_mutex_);
       auto& notes = notes_[to];
-      start([&] { sent->buffer->send(to, tag); }, to);
-      notes.push_back(std::move(sent));
+      notes.push_back(std::move(sent));  // first: what Gloo sends stays where it is, also where memory lacks
+      start([&] { notes.back()->buffer->send(to, tag); }, to);
       if (notes.size() <= most_notes) return;
       oldest = std::move(notes.front());
       notes.pop_front();
@@ -119,6 +121,11 @@ class GlooTransport final : public Transport {
 
   std::optional<Failure> failure() const override { return hub_->failure(); }
 
+  std::exception_ptr own_error() const override {
+    if (auto own = server_ ? server_->own_error() : nullptr) return own;
+    return hub_ ? hub_->own_error() : nullptr;
+  }
+
   Failure explain(const Failure& own) override {
     hub_->report(own);
     return hub_->failure(verdict_time).value_or(own);
@@ -148,6 +155,23 @@ class GlooTransport final : public Transport {
 
  private:
   enum class Way : uint8_t { in, out };
+  struct Wait {
+    Buffer* buffer;
+    Way way;
+  };
+  // While it lives, an end of the world ends the wait.
+  struct WaitScope {
+    WaitScope(GlooTransport& of, const Wait& wait) : transport(of), buffer(wait.buffer) {
+      std::lock_guard lock(transport.waits_mutex_);
+      transport.waits_.push_back(wait);
+    }
+    ~WaitScope() {
+      std::lock_guard lock(transport.waits_mutex_);
+      std::erase_if(transport.waits_, [&](const Wait& wait) { return wait.buffer == buffer; });
+    }
+    GlooTransport& transport;
+    Buffer* buffer;
+  };
   struct SentNote {
     Note note;
     std::unique_ptr<Buffer> buffer;
@@ -162,7 +186,11 @@ class GlooTransport final : public Transport {
   // The hub tells all ranks where each one's pairs listen.
   void join(const Environment& environment, const JoinOptions& options, const Meeting& meeting) {
     hub_ = std::make_unique<HubClient>(
-        HubClient::Options{.place = [&] { return meeting.place(); },
+        HubClient::Options{.place =
+                               [&] {
+                                 throw_own_error();  // of the hub, which does not answer any more
+                                 return meeting.place();
+                               },
                            .job = environment.job,
                            .token = options.token,
                            .rank = rank_,
@@ -177,7 +205,9 @@ class GlooTransport final : public Transport {
   std::vector<std::string> listen(const std::string& own, milliseconds timeout) {
     if (own == address_) return addresses_;
     try {
-      device_ = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(own.c_str()));
+      device_ = tls_.is_asked()
+                    ? make_tls_device(own, tls_)
+                    : ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(own.c_str()));
       context_ = device_->createContext(rank_, ranks_);
       context_->setTimeout(timeout);
       addresses_.assign(static_cast<size_t>(ranks_), "");
@@ -211,8 +241,10 @@ class GlooTransport final : public Transport {
     try {
       if (!hub_->failure()) context_->getPair(r)->connect(unpacked_address(to));
     } catch (const std::bad_alloc&) { throw; } catch (const std::exception& error) {
+      throw_own_error();
       throw TransportError(cause(r, error.what()));
     }
+    throw_own_error();
     if (auto failure = hub_->failure()) throw TransportError(*failure);  // the pair may be a closed one
   }
 
@@ -246,22 +278,23 @@ class GlooTransport final : public Transport {
   void start(const Begin& begin, int peer) {
     try {
       begin();
-    } catch (const ::gloo::Exception& error) { throw TransportError(cause(peer, error.what())); }
+    } catch (const ::gloo::Exception& error) {
+      throw_own_error();
+      throw TransportError(cause(peer, error.what()));
+    }
   }
 
   void wait(Buffer& buffer, Way way, int peer, Clock::time_point deadline, Failure (*late)(int) = late_data) {
     const auto error = try_wait(buffer, way, deadline);
     if (!error) return;
+    throw_own_error();
     if (Clock::now() >= deadline && !hub_->failure()) throw TransportError(late(peer));
-    throw TransportError(cause(peer, *error));
+    throw TransportError(cause(peer, error->c_str()));
   }
 
   // What went wrong, if something did.
   std::optional<std::string> try_wait(Buffer& buffer, Way way, Clock::time_point deadline) {
-    {
-      std::lock_guard lock(waits_mutex_);
-      waits_.push_back({&buffer, way});
-    }
+    const WaitScope scope(*this, {&buffer, way});
     if (is_failed_ || hub_->failure()) abort_waits();
     std::optional<std::string> error;
     try {
@@ -269,21 +302,33 @@ class GlooTransport final : public Transport {
       if (!(way == Way::in ? buffer.waitRecv(nullptr, time) : buffer.waitSend(nullptr, time)))
         error = "the wait was ended";
     } catch (const ::gloo::Exception& thrown) { error = thrown.what(); }
-    std::lock_guard lock(waits_mutex_);
-    std::erase_if(waits_, [&](const Wait& wait) { return wait.buffer == &buffer; });
     return error;
   }
 
+  void throw_own_error() const {
+    if (const auto own = own_error()) std::rethrow_exception(own);
+  }
+
   // Why a connection to `peer` failed: as the hub says, else as Gloo does.
-  Failure cause(int peer, const std::string& error) {
+  Failure cause(int peer, const char* error) {
+    try {
+      return first_cause(peer, error);
+    } catch (const std::bad_alloc&) {}  // a lack that may be over already must not take the cause's place
+    return hub_->failure().value_or(Failure{FailureKind::transport, peer, "no connection"});
+  }
+
+  Failure first_cause(int peer, const char* error) {
     const auto goodbye_by = Clock::now() + goodbye_time;
     while (Clock::now() < goodbye_by) {
       if (auto failure = hub_->failure(milliseconds(5))) return *failure;
       if (hub_->has_left(peer))
         return {FailureKind::left, peer, detail::join("rank ", peer, " left the group")};
     }
+    std::string why = error;
+    while (why.ends_with('\n')) why.pop_back();  // OpenSSL's
+    if (why.find("SSL") != std::string::npos) why += untrusted;
     return explain({FailureKind::transport, peer,
-                    detail::join("rank ", rank_, ": the connection to rank ", peer, " failed: ", error)});
+                    detail::join("rank ", rank_, ": the connection to rank ", peer, " failed: ", why)});
   }
 
   void abort_waits() {
@@ -324,12 +369,8 @@ class GlooTransport final : public Transport {
     for (const auto& buffer : buffers) try_wait(*buffer, Way::in, deadline);
   }
 
-  struct Wait {
-    Buffer* buffer;
-    Way way;
-  };
-
   int rank_, ranks_;
+  TlsFiles tls_;
   std::unique_ptr<HubServer> server_;  // on rank 0
   std::shared_ptr<::gloo::transport::Device> device_;
   std::shared_ptr<::gloo::transport::Context> context_;
@@ -357,6 +398,7 @@ std::shared_ptr<Transport> connect_gloo(const Environment& environment, const Jo
   check(peer_timeout.count() == 0 || peer_timeout >= 4 * beat_time, "join: a peer timeout of ",
         peer_timeout.count(), " ms; heartbeats come every ", beat_time.count(), " ms: give 0 or at least ",
         4 * beat_time.count());
+  check_tls(options.tls);
   return std::make_shared<GlooTransport>(environment, options);
 }
 

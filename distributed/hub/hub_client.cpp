@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "reprise/core/listing.h"
 #include "reprise/core/number_in.h"
@@ -39,10 +40,10 @@ std::optional<int> attempt_of(const std::string& job, const std::string& run) {
 }  // namespace
 
 HubClient::HubClient(const Options& options, std::function<void()> on_failure)
-    : ranks_(options.ranks), on_failure_(std::move(on_failure)) {
+    : rank_(options.rank), ranks_(options.ranks), on_failure_(std::move(on_failure)) {
   ignore_sigpipe();
   join(options);
-  thread_ = std::thread([this] { loop(); });
+  thread_ = std::thread([this] { run(); });
 }
 
 HubClient::~HubClient() {
@@ -176,6 +177,28 @@ bool HubClient::wait_for_bytes(Silence& silence) {
   return false;
 }
 
+void HubClient::run() {
+  try {
+    loop();
+  } catch (const std::bad_alloc&) { end_by_own(); }
+}
+
+// Within a catch. It takes no memory but for what the others are told: without that, they see this rank fall silent.
+void HubClient::end_by_own() {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_) return;
+    own_ = std::current_exception();
+    failure_ = Failure{FailureKind::left, rank_, "out of memory"};  // short enough to lie within the string
+  }
+  changed_.notify_all();
+  on_failure_();
+  try {
+    report({FailureKind::left, rank_,
+            detail::join("rank ", rank_, " failed in its hub's thread: out of memory")});
+  } catch (const std::bad_alloc&) {}
+}
+
 void HubClient::loop() {
   Silence silence(peer_timeout_);
   try {
@@ -234,6 +257,11 @@ std::optional<Failure> HubClient::failure(std::chrono::milliseconds time) const 
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, time, [&] { return failure_.has_value(); });
   return failure_;
+}
+
+std::exception_ptr HubClient::own_error() const {
+  std::lock_guard lock(mutex_);
+  return own_;
 }
 
 bool HubClient::has_left(int rank) const {

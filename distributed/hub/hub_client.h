@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -47,6 +48,8 @@ class HubClient {
   /// Why the world ended, if it has by the end of `time`.
   std::optional<Failure> failure(std::chrono::milliseconds time = {}) const;
   bool has_left(int rank) const;
+  /// The lack of memory by which its thread has ended the world, if one has.
+  std::exception_ptr own_error() const;
 
  private:
   void join(const Options& options);
@@ -58,12 +61,14 @@ class HubClient {
   std::optional<Frame> receive(Clock::time_point deadline);
   std::optional<Frame> answer(Clock::time_point deadline);
   bool wait_for_bytes(Silence& silence);
+  void run();
   void loop();
+  void end_by_own();
   void beat();
   void handle(const Frame& frame);
   void end(const Failure& failure);
 
-  int ranks_ = 1;
+  int rank_ = 0, ranks_ = 1;
   std::chrono::milliseconds peer_timeout_{};
   FrameStream stream_;
   Hello hello_;
@@ -73,6 +78,7 @@ class HubClient {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::optional<Failure> failure_;
+  std::exception_ptr own_;
   std::set<int> left_;
   std::mutex send_mutex_;
   std::atomic<bool> is_closing_{false};

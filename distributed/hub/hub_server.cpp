@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/hub/token.h"
@@ -30,12 +31,40 @@ HubServer::HubServer(const Options& options) : options_(options), join_by_(Clock
   check(pipe2(ends, O_CLOEXEC) == 0, "hub: no pipe");
   stop_reader_ = Socket(ends[0]);
   stop_writer_ = Socket(ends[1]);
-  thread_ = std::thread([this] { loop(); });
+  thread_ = std::thread([this] { run(); });
 }
 
 HubServer::~HubServer() {
   stop_writer_.close();
   thread_.join();
+}
+
+std::exception_ptr HubServer::own_error() const {
+  std::lock_guard lock(own_mutex_);
+  return own_;
+}
+
+void HubServer::run() {
+  try {
+    loop();
+  } catch (const std::bad_alloc&) { end_by_own(); }
+}
+
+// Within a catch. Who does not hear it sees its connection end.
+void HubServer::end_by_own() {
+  {
+    std::lock_guard lock(own_mutex_);
+    own_ = std::current_exception();
+  }
+  constexpr const char* reason = "rank 0 failed in its hub: out of memory";
+  try {
+    if (!is_running_)
+      refuse_all(reason);
+    else if (!is_over_)
+      send_to_all(frame_of({FailureKind::left, 0, reason}));
+  } catch (const std::bad_alloc&) {}
+  listener_.close();
+  connections_.clear();
 }
 
 void HubServer::loop() {

@@ -1,8 +1,10 @@
 // HubServer: on rank 0, where ranks meet, and which tells all of them why the world ended: the first cause, not what followed.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -36,6 +38,8 @@ class HubServer {
   ~HubServer();  ///< rank 0 has left, as all are told
   HubServer(const HubServer&) = delete;
   int port() const { return port_; }
+  /// The lack of memory that has ended it, if one has. Ranks are told, as far as there is memory for that.
+  std::exception_ptr own_error() const;
 
  private:
   struct Connection {
@@ -50,7 +54,9 @@ class HubServer {
     bool said_goodbye = false;
   };
 
+  void run();
   void loop();
+  void end_by_own();
   int milliseconds_to_wait() const;
   void accept_one();
   bool read(Connection& connection);
@@ -86,6 +92,8 @@ class HubServer {
   bool is_complete_ = false, is_running_ = false, is_over_ = false;
   std::optional<Failure> pending_{};  // a report that a better one may follow
   Clock::time_point verdict_at_{};
+  mutable std::mutex own_mutex_;
+  std::exception_ptr own_{};
   std::thread thread_;
 };
 

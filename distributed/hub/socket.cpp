@@ -170,7 +170,7 @@ bool wait_readable(const Socket& socket, std::chrono::milliseconds timeout) {
   return poll(&one, 1, int(timeout.count())) > 0;
 }
 
-bool send_all(const Socket& socket, const std::string& bytes) {
+bool send_all(const Socket& socket, std::string_view bytes) {
   for (size_t sent = 0; sent < bytes.size();) {
     const ssize_t n = send(socket.fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
@@ -180,7 +180,7 @@ bool send_all(const Socket& socket, const std::string& bytes) {
   return true;
 }
 
-bool send_if_room(const Socket& socket, const std::string& bytes) {
+bool send_if_room(const Socket& socket, std::string_view bytes) {
   const ssize_t n = send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n < 0) return false;
   return size_t(n) == bytes.size() || send_all(socket, bytes.substr(size_t(n)));

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,9 +54,9 @@ bool is_same_user(const Socket& socket);
 /// Whether something can be read, or the peer has gone.
 bool wait_readable(const Socket& socket, std::chrono::milliseconds timeout);
 /// False if the peer has gone, or has taken nothing for a second.
-bool send_all(const Socket& socket, const std::string& bytes);
+bool send_all(const Socket& socket, std::string_view bytes);
 /// The same, but where the peer takes nothing now, nothing is sent, and it is false.
-bool send_if_room(const Socket& socket, const std::string& bytes);
+bool send_if_room(const Socket& socket, std::string_view bytes);
 /// What has arrived; empty if the peer has gone. Waits if nothing has.
 std::string receive_some(const Socket& socket);
 

@@ -42,6 +42,7 @@ std::vector<std::shared_ptr<Transport>> make_thread_transports(int ranks) {
 
 std::vector<std::unique_ptr<ProcessGroup>> make_thread_groups(int ranks, const GroupOptions& options) {
   check(ranks >= 1, "make_thread_groups: ", ranks, " ranks");
+  check_no_tls(options.tls, "ranks that are threads have no connections; leave it out");
   std::vector<std::unique_ptr<ProcessGroup>> groups;
   GroupOptions own = options;
   for (const auto& transport : make_thread_transports(ranks)) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -35,9 +36,20 @@ class BrokenTransport final : public distributed::Transport {
     meet(Broken::exchange);
     base_->exchange(tag, sends, receives, deadline);
   }
-  std::optional<distributed::Failure> failure() const override { return base_->failure(); }
+  std::optional<distributed::Failure> failure() const override {
+    if (lacks_memory_) throw std::bad_alloc();
+    return base_->failure();
+  }
+  std::exception_ptr own_error() const override { return own_error_; }
+  /// What a thread of the transport has met.
+  void meet_own(std::exception_ptr error) { own_error_ = std::move(error); }
+  /// What is asked for about failures, and told, finds no memory.
+  void lack_memory() { lacks_memory_ = true; }
   distributed::Failure explain(const distributed::Failure& own) override { return base_->explain(own); }
-  void fail(const distributed::Failure& failure) override { base_->fail(failure); }
+  void fail(const distributed::Failure& failure) override {
+    base_->fail(failure);
+    if (lacks_memory_) throw std::bad_alloc();
+  }
   void leave() override { base_->leave(); }
 
  private:
@@ -49,6 +61,8 @@ class BrokenTransport final : public distributed::Transport {
   Broken which_;
   std::atomic<int> left_;
   std::function<void()> act_;
+  std::exception_ptr own_error_{};
+  bool lacks_memory_ = false;
 };
 
 /// The groups of ranks, of which one has such a transport.

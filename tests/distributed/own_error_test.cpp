@@ -82,5 +82,35 @@ TEST(OwnError, AfterAnotherRanksFailureFollowsFromIt) {
   EXPECT_EQ(thrown_on_ranks(std::move(groups)), (std::vector<std::string>(2, "died: rank 0 died")));
 }
 
+// What a rank that has no memory to handle errors throws.
+std::string thrown_without_memory(const std::function<void()>& act) {
+  auto transports = make_thread_transports(2);
+  auto broken = std::make_shared<testing::BrokenTransport>(transports[1], Broken::post, 0, act);
+  broken->lack_memory();
+  const auto group = ProcessGroup::over(broken);
+  const Tensor x = Tensor::zeros({5});
+  const std::string thrown = thrown_by([&] { group->all_reduce(x).wait(); });
+  EXPECT_EQ(thrown_by([&] { group->check_alive(); }), thrown);
+  return thrown;
+}
+
+TEST(OwnError, AndATransportsStayTheCauseWhereThereIsNoMemoryToTellThem) {
+  EXPECT_EQ(thrown_without_memory([] { fail("a limit is reached"); }), "Error: a limit is reached");
+  EXPECT_EQ(thrown_without_memory([] {
+              throw TransportError({FailureKind::died, 0, "rank 0 died"});
+            }),
+            "died: rank 0 died");
+}
+
+TEST(OwnError, OfAThreadOfTheTransportIsThrownByCalls) {
+  auto transports = make_thread_transports(2);
+  auto broken = std::make_shared<testing::BrokenTransport>(transports[1], Broken::post, 1000, [] {});
+  const auto group = ProcessGroup::over(broken);
+  group->check_alive();
+  broken->meet_own(std::make_exception_ptr(std::bad_alloc()));
+  EXPECT_EQ(thrown_by([&] { group->barrier(); }), "bad_alloc");
+  EXPECT_EQ(thrown_by([&] { group->check_alive(); }), "bad_alloc");
+}
+
 }  // namespace
 }  // namespace reprise::distributed

@@ -100,9 +100,15 @@ std::vector<distributed::Environment> places_of(int ranks) {
 std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
                                     const distributed::GroupOptions& options,
                                     const distributed::JoinOptions& join) {
+  return run_places(places, body, options, std::vector(places.size(), join));
+}
+
+std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
+                                    const distributed::GroupOptions& options,
+                                    const std::vector<distributed::JoinOptions>& joins) {
   std::vector<Child> children;
-  for (const distributed::Environment& place : places)
-    children.push_back(start_child(body, place, options, join));
+  for (size_t i = 0; i < places.size(); ++i)
+    children.push_back(start_child(body, places[i], options, joins[i]));
   std::vector<std::string> wrong;
   for (const Child& child : children) wrong.push_back(end_of(child));
   return wrong;

@@ -35,6 +35,11 @@ std::vector<std::string> run_places(const std::vector<distributed::Environment>&
                                     const distributed::JoinOptions& join = {
                                         .timeout = std::chrono::seconds(60)});
 
+/// The same, where each rank joins in its own way.
+std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
+                                    const distributed::GroupOptions& options,
+                                    const std::vector<distributed::JoinOptions>& joins);
+
 /// Of a tensor's elements, wherever they are; "none" of no tensor.
 std::string checksum(const Tensor& x);
 

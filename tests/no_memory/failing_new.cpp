@@ -31,6 +31,7 @@ void fail_allocation(int64_t k, Failing failing) {
 
 void fail_no_allocation() { armed = false; }
 int64_t failed_allocations() { return failed; }
+bool next_fails() { return fails(); }
 
 }  // namespace reprise::testing
 

@@ -11,5 +11,7 @@ enum class Failing : uint8_t { one, all_from_it };
 void fail_allocation(int64_t k, Failing failing);
 void fail_no_allocation();
 int64_t failed_allocations();  ///< since the last fail_allocation
+/// Counts an allocation of a library that does not use operator new; whether it is to fail.
+bool next_fails();
 
 }  // namespace reprise::testing

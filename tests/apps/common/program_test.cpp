@@ -64,6 +64,25 @@ TEST(RunProgram, LeavesItsMessageForTorchrun) {
   EXPECT_NE(text.find(", \"extraInfo\": {\"timestamp\": \""), std::string::npos) << text;
 }
 
+TEST(RunProgram, LeavesALackOfMemoryForTorchrun) {
+  testing::TempFolder folder;
+  const std::string file = folder.write(
+      "error.json", "what an earlier attempt has left, which is longer than what follows is to be: " +
+                        std::string(200, 'x'));
+  setenv("TORCHELASTIC_ERROR_FILE", file.c_str(), 1);
+  EXPECT_EQ(after(std::bad_alloc()).code, 2);
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  const std::string text = io::read_file(file);
+  const std::string begin =
+      "{\"message\": {\"message\": \"prog: out of memory; what would have fitted is not known\", "
+      "\"extraInfo\": "
+      "{\"timestamp\": \"";
+  ASSERT_EQ(text.substr(0, begin.size()), begin);
+  size_t digits = 0;
+  EXPECT_NEAR(double(std::stoll(text.substr(begin.size()), &digits)), double(std::time(nullptr)), 60);
+  EXPECT_EQ(text.substr(begin.size() + digits), "\"}}}\n");
+}
+
 TEST(RunProgramDeathTest, NoMemoryWhereNothingMayBeThrownIsToldToo) {
   auto throws_no_memory = [] { throw std::bad_alloc(); };
   auto throws = [] { throw std::logic_error("why"); };

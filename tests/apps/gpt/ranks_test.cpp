@@ -176,6 +176,22 @@ TEST_F(Ranks, WhereTheyMeetIsNoOptionOfTheRun) {
     EXPECT_EQ(config.find(name), std::string::npos) << config;
 }
 
+TEST_F(Ranks, SendNothingInTheOpenThatIsToBeEncrypted) {
+  const Arguments tls = {"--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-ca", "ca.pem"};
+  auto with = [&](const char* ranks) {
+    Arguments all = tls;
+    all.insert(all.end(), {"--ranks", ranks});
+    return arguments("tls", all);
+  };
+  expect_refused(with("1"), {"--tls-cert, --tls-key, --tls-ca: one process has no connections"});
+  expect_refused(arguments("tls", {"--ranks", "2", "--tls-key", "key.pem"}),
+                 {"--tls-key without --tls-cert, --tls-ca"});
+  if (distributed::has_gloo_tls())
+    expect_refused(with("2"), {"--tls-cert \"cert.pem\": No such file or directory"});
+  else
+    expect_refused(with("2"), {"--tls-cert, --tls-key, --tls-ca: this build's Gloo has no TLS", "WireGuard"});
+}
+
 TEST_F(Ranks, ThatAreKilledAreNamedWithinSeconds) {
   for (size_t killed : {0u, 1u}) {
     const std::string out = "killed" + std::to_string(killed);
