@@ -86,6 +86,7 @@ void check_gpus(const TrainingOptions& o, const distributed::Environment& e, int
 
 // What cannot be encrypted is not sent in the open instead.
 void check_tls(const TrainingOptions& o, int64_t ranks) {
+  if (!o.tls.is_asked()) return;
   if (ranks <= 1)
     distributed::check_no_tls(o.tls, "one process has no connections; give --ranks, or leave it out");
   if (!Device::parse(o.device).is_cpu())

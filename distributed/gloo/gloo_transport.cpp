@@ -217,7 +217,9 @@ class GlooTransport final : public Transport {
         addresses_[size_t(r)] = packed_address(bytes);
         ports_.insert(port_in(bytes));
       }
-    } catch (const ::gloo::Exception& error) { throw TransportError(not_connected(error.what())); }
+    } catch (const std::bad_alloc&) { throw; } catch (const std::exception& error) {
+      throw TransportError(not_connected(error.what()));
+    }
     address_ = own;
     return addresses_;
   }

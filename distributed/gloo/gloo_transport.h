@@ -1,4 +1,5 @@
-// Ranks that are processes, over TCP by Gloo: https://github.com/facebookincubator/gloo. One source includes its headers.
+// Ranks that are processes, over TCP by Gloo: https://github.com/facebookincubator/gloo. Two sources alone include its headers,
+// one of them for TLS.
 #pragma once
 
 #include <functional>

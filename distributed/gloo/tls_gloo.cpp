@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <utility>
 
 #include "reprise/core/error.h"
 #include "reprise/core/quote.h"
@@ -98,6 +99,7 @@ class TlsPair final : public tcp::tls::Pair {
 
   void changeState(state next) noexcept override {
     if (next == CLOSED) fatal_error_occurred_ = true;  // so that TLS says no goodbye
+    if (next == CLOSED && ssl_ && !is_ssl_connected_) _glootls::SSL_free(std::exchange(ssl_, nullptr));
     tcp::tls::Pair::changeState(next);
   }
 
