@@ -13,6 +13,7 @@
 #include "reprise/io/folder.h"
 #include "reprise/io/llm_c.h"
 #include "reprise/io/safetensors.h"
+#include "reprise/io/text/end_tokens.h"
 #include "reprise/train/checkpoint/manifest.h"
 #include "reprise/train/made_folders.h"
 #include "reprise/train/output.h"
@@ -90,7 +91,7 @@ Writer to_hf(const Source& source) {
   } else {
     const auto* gpt = std::get_if<nn::GptOptions>(&source.language);
     check(!gpt || gpt->bias, "--to hf: a GPT-2 there has biases, this one has none");
-    texts = {{"config.json", hf_config(source.language, dtype)}};
+    texts = {{"config.json", hf_config(source.language, dtype, source.end_tokens)}};
   }
   return files(nn::write_dialect(tensors, {architecture, nn::Naming::hugging_face}), std::move(texts));
 }
@@ -118,6 +119,7 @@ Writer to_reprise(const Source& source) {
       if (!description.empty()) metadata[key] = "0";
     io::write_safetensors(folder + "/model.safetensors", views(source.weights.tensors), metadata);
     if (!description.empty()) train::write_manifest(folder);
+    if (!source.end_tokens.empty()) io::write_end_tokens(folder, source.end_tokens);
   };
 }
 

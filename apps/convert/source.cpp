@@ -1,6 +1,8 @@
 #include "reprise/apps/convert/source.h"
 
 #include "reprise/apps/common/models/given_weights.h"
+#include "reprise/apps/common/training_run.h"
+#include "reprise/io/text/end_tokens.h"
 #include "reprise/train/option_error.h"
 
 namespace reprise::apps::convert {
@@ -93,6 +95,12 @@ Classifier resnet_classifier(const GivenWeights& given, const ModelConfig& confi
   return c;
 }
 
+// In the folder of weights, or with the tokenizer of their run.
+std::vector<int32_t> end_tokens_beside(const std::string& folder) {
+  const std::vector<int32_t> ids = io::read_end_tokens(folder);
+  return ids.empty() ? io::read_end_tokens(run_folder_of(folder) + "/tokenizer") : ids;
+}
+
 }  // namespace
 
 Source read_source(const std::string& path, const std::string& part, int64_t heads) {
@@ -112,8 +120,10 @@ Source read_source(const std::string& path, const std::string& part, int64_t hea
     }
     if (const auto* resnet = std::get_if<nn::ResNetOptions>(&options))
       source.classifier = resnet_classifier(given, config, *resnet, source.assumed);
-    if (is_language_model(options))
+    if (is_language_model(options)) {
       source.language = language_options_of(given, config, options, heads, source.assumed);
+      source.end_tokens = end_tokens_beside(given.folder);
+    }
     return source;
   });
 }

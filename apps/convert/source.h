@@ -9,8 +9,9 @@ namespace reprise::apps::convert {
 
 struct Source {
   nn::ModelWeights weights;
-  Classifier classifier{};             ///< of a Vit or ResNet
-  LanguageModelOptions language{};     ///< of a Gpt or Llama
+  Classifier classifier{};            ///< of a Vit or ResNet
+  LanguageModelOptions language{};    ///< of a Gpt or Llama
+  std::vector<int32_t> end_tokens{};  ///< that end what a Gpt or Llama writes, where a file beside it says so
   std::vector<std::string> assumed{};  ///< sentences on what no file says, and was taken
 };
 

@@ -5,6 +5,7 @@
 
 #include "reprise/apps/convert/model_config.h"
 #include "reprise/io/json.h"
+#include "reprise/io/text/end_tokens.h"
 
 namespace reprise::apps::convert {
 namespace {
@@ -170,7 +171,7 @@ std::string hf_config(const Classifier& c, DType dtype) {
 
 namespace {
 
-std::string config_of(const nn::GptOptions& o, DType dtype) {
+std::string config_of(const nn::GptOptions& o, DType dtype, const std::vector<int32_t>& end_tokens) {
   const int64_t gpt2_vocabulary = 50257;
   Object config;
   config.add("architectures", "[\"GPT2LMHeadModel\"]")
@@ -188,7 +189,10 @@ std::string config_of(const nn::GptOptions& o, DType dtype) {
       .add("resid_pdrop", o.dropout);
   const std::string end_of_text =
       o.vocab_size >= gpt2_vocabulary ? std::to_string(gpt2_vocabulary - 1) : "null";
-  return config.add("bos_token_id", end_of_text).add("eos_token_id", end_of_text).str() + "\n";
+  return config.add("bos_token_id", end_of_text)
+             .add("eos_token_id", end_tokens.empty() ? end_of_text : io::end_tokens_json(end_tokens))
+             .str() +
+         "\n";
 }
 
 std::string scaling_of(const nn::RopeScaling& s) {
@@ -222,7 +226,7 @@ LlamaKind kind_of_llama(const nn::LlamaOptions& o) {
   return {"LlamaForCausalLM", "llama"};
 }
 
-std::string config_of(const nn::LlamaOptions& o, DType dtype) {
+std::string config_of(const nn::LlamaOptions& o, DType dtype, const std::vector<int32_t>& end_tokens) {
   const LlamaKind kind = kind_of_llama(o);
   Object config;
   config.add("architectures", "[" + json_quote(kind.architecture) + "]")
@@ -249,13 +253,14 @@ std::string config_of(const nn::LlamaOptions& o, DType dtype) {
         .add("max_window_layers", int64_t(0))
         .add("layer_types", array_of(types));
   }
-  return config.add("bos_token_id", "null").add("eos_token_id", "null").str() + "\n";
+  return config.add("bos_token_id", "null").add("eos_token_id", io::end_tokens_json(end_tokens)).str() + "\n";
 }
 
 }  // namespace
 
-std::string hf_config(const LanguageModelOptions& options, DType dtype) {
-  return std::visit([&](const auto& o) { return config_of(o, dtype); }, options);
+std::string hf_config(const LanguageModelOptions& options, DType dtype,
+                      const std::vector<int32_t>& end_tokens) {
+  return std::visit([&](const auto& o) { return config_of(o, dtype, end_tokens); }, options);
 }
 
 std::string hf_preprocessor(const Classifier& c) {

@@ -35,6 +35,8 @@ void generate(const LanguageModel& model, const io::Tokenizer* tokenizer, const 
               int64_t number, const std::function<void(std::string_view)>& show) {
   check(tokenizer || options.stop.empty(), "--stop: there is no tokenizer, the text is token ids");
   const std::optional<int32_t> end_of_text = tokenizer ? tokenizer->end_of_text() : std::nullopt;
+  const std::vector<int32_t> ends =
+      tokenizer && !options.ignore_eos ? tokenizer->end_tokens() : std::vector<int32_t>();
   std::vector<int32_t> ids;
   if (tokenizer) ids = prompt_ids(*tokenizer, options.prompt);
   const bool begins_with_mark = ids.empty() ? end_of_text.has_value() : tokenizer->first_token().has_value();
@@ -59,7 +61,7 @@ void generate(const LanguageModel& model, const io::Tokenizer* tokenizer, const 
                                       .vocab_size = tokenizer ? tokenizer->vocab_size() : 0,
                                       .on_token = [&](int64_t, int32_t token) {
                                         train::stop_if_interrupted();
-                                        return (token != end_of_text || options.ignore_eos) &&
+                                        return std::ranges::find(ends, token) == ends.end() &&
                                                text.add(text_of(token));
                                       }});
   text.finish();

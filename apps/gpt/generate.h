@@ -16,7 +16,7 @@ namespace reprise::apps::gpt {
 std::vector<int32_t> prompt_ids(const io::Tokenizer& tokenizer, const std::string& prompt);
 
 /// Continues `options.prompt` by at most `options.tokens` tokens; `number` is the sample's, so that samples differ. `show` gets the text as
-/// it comes, the prompt first. It ends before the tokenizer's end of text, unless `options.ignore_eos`, and before any of `options.stop`.
+/// it comes, the prompt first. It ends before any of the tokenizer's `end_tokens`, unless `options.ignore_eos`, and before any of `options.stop`.
 /// The model sees what its context holds (nn/generation/generate.h). Without a tokenizer the prompt is ignored and the text is token
 /// ids. Error if the prompt cannot be encoded, or there are texts to stop at and no tokenizer. train::Interrupted after a signal, as is
 /// `evaluate`.

@@ -7,7 +7,9 @@
 #include "reprise/apps/common/models/given_weights.h"
 #include "reprise/apps/common/models/language_description.h"
 #include "reprise/apps/common/training_run.h"
+#include "reprise/io/file.h"
 #include "reprise/io/folder.h"
+#include "reprise/io/text/end_tokens.h"
 #include "reprise/nn/dialects/dialect.h"
 #include "reprise/nn/dialects/pretrained.h"
 #include "reprise/train/option_error.h"
@@ -71,11 +73,14 @@ void check_described(const LanguageModelOptions& described, const nn::NamedTenso
   expect("context and width", shape_of("wpe.weight"), {gpt.context, gpt.width});
 }
 
+std::string weights_folder(const std::string& weights) {
+  std::error_code none;
+  return fs::is_directory(weights, none) ? weights : io::parent_folder(weights);
+}
+
 // Of the tokenizer beside weights; empty: there is none.
 std::string tokenizer_folder(const std::string& weights) {
-  std::error_code none;
-  const fs::path folder =
-      fs::is_directory(weights, none) ? fs::path(weights) : fs::path(weights).parent_path();
+  const fs::path folder = weights_folder(weights);
   for (const fs::path& own : {fs::path(run_folder_of(weights) + "/tokenizer"), folder / "tokenizer"})
     if (io::exists(own)) return own;
   const auto has = [&](const char* name) { return io::exists(folder / name); };
@@ -137,7 +142,9 @@ bool has_tokenizer_beside(const std::string& weights) { return !tokenizer_folder
 
 std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights) {
   const std::string folder = tokenizer_folder(weights);
-  return folder.empty() ? nullptr : io::load_tokenizer(folder);
+  if (folder.empty()) return nullptr;
+  const std::vector<int32_t> ends = io::read_end_tokens(folder);
+  return io::load_tokenizer(folder, ends.empty() ? io::read_end_tokens(weights_folder(weights)) : ends);
 }
 
 LoadedRun load_run(const std::string& run, Device device) {

@@ -34,7 +34,7 @@ std::unique_ptr<io::Tokenizer> saved_tokenizer(const std::string& run_folder);
 bool has_tokenizer_beside(const std::string& weights);
 
 /// The tokenizer that lies beside weights as `load_weights` takes them: in their run folder, or in their folder or that of the
-/// file; or null.
+/// file; or null. Texts end at the tokens that generation_config.json or config.json beside it, or else beside the weights, names.
 std::unique_ptr<io::Tokenizer> tokenizer_beside(const std::string& weights);
 
 struct LoadedRun {

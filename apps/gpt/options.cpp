@@ -134,7 +134,8 @@ void add_sample(CLI::App& app, SampleCommand& o) {
       ->check(not_empty())
       ->default_str("");
   end->add_flag("--ignore-eos", o.generate.ignore_eos,
-                "Go on past the token that ends a text, where a sample ends otherwise");
+                "Go on past the tokens that end a text, where a sample ends otherwise:\n"
+                "the tokenizer's, and those that the weights' generation_config.json or config.json names");
 }
 
 void add_eval(CLI::App& app, EvalCommand& o) {

@@ -28,7 +28,7 @@ struct GenerateOptions {
   SamplingOptions sampling;
   int64_t seed = 1337;
   std::vector<std::string> stop;  ///< texts that a sample ends before
-  bool ignore_eos = false;        ///< goes on past the tokenizer's end of text
+  bool ignore_eos = false;        ///< goes on past the tokens that end a text
 };
 
 struct TrainCommand : TrainingOptions {

@@ -63,7 +63,7 @@ CharTokenizer CharTokenizer::load(const std::string& path) {
   return CharTokenizer(std::move(characters));
 }
 
-void CharTokenizer::save(const std::string& folder) const {
+void CharTokenizer::save_files(const std::string& folder) const {
   std::string text = "[";
   for (size_t i = 0; i < characters_.size(); ++i) {
     std::string character;

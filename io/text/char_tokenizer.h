@@ -20,9 +20,9 @@ class CharTokenizer : public Tokenizer {
   /// UTF-8 text. Error with the position of an id that is out of range.
   std::string decode(std::span<const int32_t> ids) const override;
   int64_t vocab_size() const override { return int64_t(characters_.size()); }  ///< characters; 1 or more
-  void save(const std::string& folder) const override;                         ///< vocab.json
 
  private:
+  void save_files(const std::string& folder) const override;  // vocab.json
   explicit CharTokenizer(std::u32string characters);
   int32_t find(char32_t character) const;  // -1 if there is none
   // Error naming the characters from `position` on that there are none for.

@@ -35,10 +35,10 @@ class Gpt2Bpe : public Tokenizer {
   std::optional<int32_t> first_token() const override { return first_token_; }
   /// The id of "<|endoftext|>", or of Llama 3's "<|end_of_text|>"; nothing if the vocabulary has no such token.
   std::optional<int32_t> end_of_text() const override { return end_of_text_; }
-  /// vocab.json and merges.txt, or tokenizer.json where they do not say it all.
-  void save(const std::string& folder) const override;
 
  private:
+  /// vocab.json and merges.txt, or tokenizer.json where they do not say it all.
+  void save_files(const std::string& folder) const override;
   void take(BpeTables tables, const std::string& path);
   void append_text(std::string_view text, std::vector<int32_t>& ids) const;
   void append_words(std::string_view text, std::vector<int32_t>& ids) const;

@@ -69,7 +69,7 @@ void Gpt2Bpe::take(BpeTables tables, const std::string& path) {
     if (int32_t id = index_->find(mark); id >= 0 && !end_of_text_) end_of_text_ = id;
 }
 
-void Gpt2Bpe::save(const std::string& folder) const {
+void Gpt2Bpe::save_files(const std::string& folder) const {
   if (!file_.empty()) return write_file(folder + "/tokenizer.json", file_);
   std::string vocab = "{", merges(version_line);
   for (size_t id = 0; id < tokens_.size(); ++id) {

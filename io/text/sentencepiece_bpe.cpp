@@ -113,7 +113,7 @@ std::string SentencePieceBpe::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
-void SentencePieceBpe::save(const std::string& folder) const {
+void SentencePieceBpe::save_files(const std::string& folder) const {
   write_file(folder + "/tokenizer.json", file_);
 }
 

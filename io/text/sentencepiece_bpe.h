@@ -25,9 +25,9 @@ class SentencePieceBpe : public Tokenizer {
   std::optional<int32_t> first_token() const override { return first_token_; }
   /// The id of "</s>"; nothing if the vocabulary has no such token.
   std::optional<int32_t> end_of_text() const override { return end_of_text_; }
-  void save(const std::string& folder) const override;  ///< tokenizer.json, as it was read
 
  private:
+  void save_files(const std::string& folder) const override;  // tokenizer.json, as it was read
   void append_word(std::string_view word, std::vector<int32_t>& ids) const;
 
   std::string file_;

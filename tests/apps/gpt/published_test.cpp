@@ -1,6 +1,7 @@
 // Weights as Hugging Face has them, in a folder with config.json: sampled, evaluated, trained on, and written back.
 // labels: end-to-end
 #include "reprise/io/safetensors.h"
+#include "reprise/io/text/tokenizer.h"
 #include "reprise/tests/apps/gpt/program.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/train/checkpoint.h"
@@ -67,6 +68,37 @@ TEST_F(Published, GivesATrainedModelItsSizes) {
   convert(folder / "next", "hf", folder / "back");
   EXPECT_EQ(train::load_checkpoint(folder / "next", false).step, 2);
   EXPECT_EQ(bytes_of_file(folder / "back/config.json"), bytes_of_file(folder / "gone/config.json"));
+}
+
+// Of the characters' numbers, two: in the next run, and there and back.
+TEST_F(Published, KeepsTheTokensThatEndATextInARunAndWhereItIsConverted) {
+  const auto tokenizer = io::load_tokenizer(hf + "/tokenizer");
+  const auto written_by = [&](const std::string& from) {
+    return run({"sample", "--prompt", "a", "--temperature", "0", "--sample-tokens", "40", "--run", from});
+  };
+  const std::string whole = written_by(hf);
+  const size_t end = whole.find_first_not_of('a');  // some other character that it writes
+  ASSERT_LT(end, whole.size() - 1) << whole;
+  const int32_t id = tokenizer->encode(whole.substr(end, 1))[0];
+  const std::string ids = "[3000, " + std::to_string(id) + "]";
+  std::ofstream(hf + "/generation_config.json") << "{\"eos_token_id\": " << ids << "}";
+  const std::string want = whole.substr(0, end) + "\n";
+  EXPECT_EQ(written_by(hf), want);
+  EXPECT_EQ(written_by(hf + "/model.safetensors"), want);
+  run(start("next"));
+  EXPECT_EQ(written_by(folder / "next"), want);
+  run({"train", "--resume", "--out", folder / "next", "--steps", "2"});
+  EXPECT_EQ(written_by(folder / "next"), want);
+
+  convert(hf, "reprise", folder / "reprise");
+  fs::copy(folder / "run/tokenizer", folder / "reprise/tokenizer");
+  EXPECT_EQ(written_by(folder / "reprise"), want);
+  for (const char* from : {"next", "reprise"}) {
+    const std::string back = folder / (std::string(from) + "_back");
+    convert(folder / from, "hf", back);
+    EXPECT_NE(bytes_of_file(back + "/config.json").find("\"eos_token_id\": " + ids), std::string::npos)
+        << from;
+  }
 }
 
 TEST_F(Published, KeepsTheFirstPositionsForAShorterContext) {

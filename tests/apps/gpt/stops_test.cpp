@@ -42,6 +42,22 @@ TEST_F(Stops, EndsWithItsText) {
       << "eleven tokens, the last of which is half a character";
 }
 
+// Llama 3's folders name three; which is the tokenizer's own end, no such file has to say.
+TEST_F(Stops, EndsAtEachTokenThatAFileBesideItNames) {
+  const std::string config = out + "/tokenizer/generation_config.json";
+  const auto with = [&](const std::string& ids, const Arguments& more = {}) {
+    std::ofstream(config) << "{\"eos_token_id\": " << ids << "}";
+    return sample(more);
+  };
+  EXPECT_EQ(with("[300, 195]"), "xa\n") << "the first byte of an é is 195";
+  EXPECT_EQ(with("97"), "x\n");
+  EXPECT_EQ(with("[97, 120]"), "\n");
+  EXPECT_EQ(with("[300]"), "xaé\n");
+  EXPECT_EQ(with("97", {"--ignore-eos", "--stop", "é"}), "xa\n");
+  std::ofstream(config) << "{\"eos_token_id\": true}";
+  expect_refused({"sample", "--run", out}, {"generation_config.json"});
+}
+
 TEST_F(Stops, EndsBeforeTextsThatItIsTold) {
   EXPECT_EQ(sample({"--stop", "é"}), "xa\n");
   EXPECT_EQ(sample({"--stop", "no", "--stop", "aé"}), "x\n");
