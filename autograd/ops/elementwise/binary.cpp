@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/into.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
@@ -197,16 +198,9 @@ struct Pow : autograd::Function<Pow> {
     autograd::check_floating(name, x);
     exponent_ = exponent;
     if (exponent != 0) save(x);
-    if (auto op = own_operation(exponent)) {
-      Tensor y = autograd::raw_empty_like(x);
-      kernels::unary(current_stream(x.device()), *op, x, y);
-      return y;
-    }
-    auto power = [&](const Tensor& wide) {  // an exponent in a half type would be another number
-      return run_binary(BinaryOp::pow, wide, scalar(exponent, wide.dtype(), wide.device()), wide.dtype(),
-                        name);
-    };
-    return autograd::in_f32(power, x);
+    Tensor y = autograd::raw_empty_like(x);
+    autograd::pow_into(x, exponent, y);
+    return y;
   }
   TensorList backward(const TensorList& dy) {
     if (exponent_ == 0) return {zeros(dy[0].shape(), dy[0].dtype(), dy[0].device())};
@@ -268,6 +262,15 @@ Tensor operator/(double a, const Tensor& b) {
   return reciprocal(b) * a;
 }
 Tensor pow(const Tensor& x, double exponent) { return Pow::apply(x, exponent); }
+void autograd::pow_into(const Tensor& x, double exponent, const Tensor& y) {
+  const Stream& stream = current_stream(x.device());
+  if (auto op = own_operation(exponent)) return kernels::unary(stream, *op, x, y);
+  const bool is_half = autograd::is_half(x.dtype());  // an exponent in a half type would be another number
+  const Tensor wide = converted(x, is_half ? DType::f32 : x.dtype()), target = is_half ? wide : y,
+               power = scalar(exponent, wide.dtype(), wide.device());
+  kernels::binary(stream, BinaryOp::pow, wide, expand(power.view(), x.shape()), target);
+  if (is_half) kernels::copy(stream, target, y);
+}
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return Where::apply(condition, a, b);
 }

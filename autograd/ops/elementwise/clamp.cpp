@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/into.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/kernels/elementwise/elementwise.h"
@@ -12,6 +13,8 @@ namespace {
 
 using kernels::BinaryOp;
 
+Tensor bound(const Tensor& x, double value) { return scalar(value, x.dtype(), x.device()); }
+
 struct Clamp : autograd::Function<Clamp> {
   static constexpr const char* name = "clamp";
   static constexpr auto autocast = amp::Policy::inputs;
@@ -19,17 +22,11 @@ struct Clamp : autograd::Function<Clamp> {
   std::optional<double> low_{}, high_{};
 
   Tensor forward(const Tensor& x, std::optional<double> low, std::optional<double> high) {
-    check(low || high, name, ": neither of the bounds is given");
-    for (const auto& each : {low, high}) {
-      check(!each || !std::isnan(*each), name, ": a bound is nan");
-      if (each) autograd::element(name, *each, x.dtype());
-    }
     low_ = low;
     high_ = high;
-    save(x);
     Tensor y = autograd::raw_empty_like(x);
-    if (low) limit(BinaryOp::maximum, x, *low, y);
-    if (high) limit(BinaryOp::minimum, low ? y : x, *high, y);
+    autograd::clamp_into(x, low, high, y);
+    save(x);
     return y;
   }
 
@@ -40,16 +37,25 @@ struct Clamp : autograd::Function<Clamp> {
     if (low_) dx = where(greater_equal(x, bound(x, *low_)), dx, zero);
     return {dx};
   }
-
- private:
-  static Tensor bound(const Tensor& x, double value) { return scalar(value, x.dtype(), x.device()); }
-  static void limit(BinaryOp op, const Tensor& x, double value, const Tensor& y) {
-    Tensor other = bound(x, value);
-    kernels::binary(current_stream(x.device()), op, x, expand(other.view(), x.shape()), y);
-  }
 };
 
 }  // namespace
+
+void autograd::clamp_into(const Tensor& x, std::optional<double> low, std::optional<double> high,
+                          const Tensor& y) {
+  const char* name = Clamp::name;
+  check(low || high, name, ": neither of the bounds is given");
+  for (const auto& each : {low, high}) {
+    check(!each || !std::isnan(*each), name, ": a bound is nan");
+    if (each) element(name, *each, x.dtype());
+  }
+  const Tensor least = low ? bound(x, *low) : Tensor(), most = high ? bound(x, *high) : Tensor();
+  auto limit = [&](BinaryOp op, const Tensor& from, const Tensor& other) {
+    kernels::binary(current_stream(x.device()), op, from, expand(other.view(), x.shape()), y);
+  };
+  if (low) limit(BinaryOp::maximum, x, least);
+  if (high) limit(BinaryOp::minimum, low ? y : x, most);
+}
 
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
   return Clamp::apply(x, low, high);

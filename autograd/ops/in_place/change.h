@@ -88,4 +88,19 @@ const Tensor& by_value(const char* op, const Tensor& x, const TensorList& source
   return put_value(op, x, sources, f);
 }
 
+/// The same where `write(x)` does to the memory of x what f(x) gives: so it is done outside of graphs, unless operations are
+/// observed, for a first run that writes and a replay that records are to look alike. An Error comes before anything is written.
+template <class F, class Write>
+const Tensor& by_writing(const char* op, const Tensor& x, const TensorList& sources, const F& f,
+                         const Write& write) {
+  if (is_recorded(x, sources) || OpObserver::any()) return by_value(op, x, sources, f);
+  for (const Tensor& source : sources) check_source(source, x, op);
+  check_change(op, x, false);
+  OwnKernels unseen(nullptr);
+  NoGrad guard;
+  write(x);
+  x.storage()->bump_version();
+  return x;
+}
+
 }  // namespace reprise::autograd

@@ -1,20 +1,31 @@
 // Tensor's operations in place that are functions of its numbers.
+#include "reprise/autograd/ops/elementwise/into.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/in_place/change.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise {
 namespace {
 
 using namespace autograd;
+using kernels::UnaryOp;
 
 // f(x) of this tensor alone.
 template <class F>
 const Tensor& of_itself(const char* op, const Tensor& x, const F& f) {
   check_self(x, op);
   return by_value(op, x, TensorList{}, f);
+}
+
+// The same of a function that is a kernel.
+template <class F>
+const Tensor& of_itself(const char* op, const Tensor& x, UnaryOp kernel, const F& f) {
+  check_self(x, op);
+  auto write = [&](const Tensor& y) { kernels::unary(current_stream(y.device()), kernel, y, y); };
+  return by_writing(op, x, TensorList{}, f, write);
 }
 
 // f(x, a, b) of sources that have the dtype of x: computed in f32 if that is a half type, and rounded once.
@@ -29,42 +40,55 @@ const Tensor& with_sources(const char* op, const Tensor& x, const F& f, const So
 }  // namespace
 
 const Tensor& Tensor::clamp_(std::optional<double> low, std::optional<double> high) const {
-  return of_itself("clamp_", *this, [&](const Tensor& x) { return clamp(x, low, high); });
+  check_self(*this, "clamp_");
+  return by_writing(
+      "clamp_", *this, TensorList{}, [&](const Tensor& x) { return clamp(x, low, high); },
+      [&](const Tensor& x) { clamp_into(x, low, high, x); });
 }
 const Tensor& Tensor::relu_() const {
-  return of_itself("relu_", *this, [](const Tensor& x) { return relu(x); });
+  return of_itself("relu_", *this, UnaryOp::relu, [](const Tensor& x) { return relu(x); });
 }
 const Tensor& Tensor::masked_fill_(const Tensor& mask, double value) const {
   check_self(*this, "masked_fill_");
-  return by_value("masked_fill_", *this, TensorList{mask},
-                  [&](const Tensor& x) { return masked_fill(x, mask, value); });
+  auto filled = [&](const Tensor& x) { return masked_fill(x, mask, value); };
+  auto fill = [&](const Tensor& x) {
+    const Tensor number = scalar(value, x.dtype(), x.device()), where = apart_from(x, mask);
+    auto whole = [&](const Tensor& part) { return reprise::expand(part.view(), x.shape()); };
+    kernels::where(current_stream(x.device()), whole(where), whole(number), x, x);
+  };
+  const bool is_mask = mask.defined() && mask.dtype() == DType::boolean && mask.device() == device();
+  return is_mask ? by_writing("masked_fill_", *this, TensorList{mask}, filled, fill)
+                 : by_value("masked_fill_", *this, TensorList{mask}, filled);
 }
 const Tensor& Tensor::pow_(double exponent) const {
-  return of_itself("pow_", *this, [&](const Tensor& x) { return pow(x, exponent); });
+  check_self(*this, "pow_");
+  auto power = [&](const Tensor& x) { return pow(x, exponent); };
+  if (!is_floating(dtype())) return by_value("pow_", *this, TensorList{}, power);
+  return by_writing("pow_", *this, TensorList{}, power, [&](const Tensor& x) { pow_into(x, exponent, x); });
 }
 const Tensor& Tensor::abs_() const {
-  return of_itself("abs_", *this, [](const Tensor& x) { return abs(x); });
+  return of_itself("abs_", *this, UnaryOp::abs, [](const Tensor& x) { return abs(x); });
 }
 const Tensor& Tensor::exp_() const {
-  return of_itself("exp_", *this, [](const Tensor& x) { return exp(x); });
+  return of_itself("exp_", *this, UnaryOp::exp, [](const Tensor& x) { return exp(x); });
 }
 const Tensor& Tensor::log_() const {
-  return of_itself("log_", *this, [](const Tensor& x) { return log(x); });
+  return of_itself("log_", *this, UnaryOp::log, [](const Tensor& x) { return log(x); });
 }
 const Tensor& Tensor::neg_() const {
-  return of_itself("neg_", *this, [](const Tensor& x) { return -x; });
+  return of_itself("neg_", *this, UnaryOp::neg, [](const Tensor& x) { return -x; });
 }
 const Tensor& Tensor::sigmoid_() const {
-  return of_itself("sigmoid_", *this, [](const Tensor& x) { return sigmoid(x); });
+  return of_itself("sigmoid_", *this, UnaryOp::sigmoid, [](const Tensor& x) { return sigmoid(x); });
 }
 const Tensor& Tensor::sqrt_() const {
-  return of_itself("sqrt_", *this, [](const Tensor& x) { return sqrt(x); });
+  return of_itself("sqrt_", *this, UnaryOp::sqrt, [](const Tensor& x) { return sqrt(x); });
 }
 const Tensor& Tensor::square_() const {
-  return of_itself("square_", *this, [](const Tensor& x) { return square(x); });
+  return of_itself("square_", *this, UnaryOp::square, [](const Tensor& x) { return square(x); });
 }
 const Tensor& Tensor::tanh_() const {
-  return of_itself("tanh_", *this, [](const Tensor& x) { return tanh(x); });
+  return of_itself("tanh_", *this, UnaryOp::tanh, [](const Tensor& x) { return tanh(x); });
 }
 const Tensor& Tensor::tril_(int64_t diagonal) const {
   return of_itself("tril_", *this, [&](const Tensor& x) { return tril(x, diagonal); });

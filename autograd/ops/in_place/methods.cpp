@@ -13,14 +13,30 @@ namespace reprise {
 namespace {
 
 using namespace autograd;
+using kernels::BinaryOp;
 
-// Error if `other` is floating and x holds whole numbers.
+constexpr double nothing = -0.0;  // -0 + 0 would be 0
+
+// f(x), which is a kernel of x and `other`. Error if that is floating and x holds whole numbers.
 template <class F>
-const Tensor& by_value(const char* op, const Tensor& x, const Tensor& other, const F& f) {
+const Tensor& by_value(const char* op, const Tensor& x, const Tensor& other, BinaryOp kernel, const F& f) {
   check_self(x, op);
   check(!other.defined() || is_floating(x.dtype()) || !is_floating(other.dtype()), op, ": the result of ",
         x.dtype(), " and ", other.defined() ? other.dtype() : x.dtype(), " does not fit in ", x.dtype());
-  return autograd::by_value(op, x, TensorList{other}, f);
+  auto write = [&](const Tensor& y) {
+    const Tensor read = apart_from(y, other);
+    kernels::binary(current_stream(y.device()), kernel, y, reprise::expand(read.view(), y.shape()), y);
+  };
+  const bool is_alike = other.defined() && other.dtype() == x.dtype() && other.device() == x.device();
+  return is_alike ? by_writing(op, x, TensorList{other}, f, write)
+                  : autograd::by_value(op, x, TensorList{other}, f);
+}
+
+// x * scale + shift, which f(x) is.
+template <class F>
+const Tensor& by_affine(const char* op, const Tensor& x, double scale, double shift, const F& f) {
+  auto write = [&](const Tensor& y) { kernels::affine(current_stream(y.device()), y, scale, shift, y); };
+  return by_writing(op, x, TensorList{}, f, write);
 }
 
 struct Fill : Function<Fill> {
@@ -102,7 +118,7 @@ struct MulBy : Function<MulBy> {
     return y;
   }
   static void write(const Tensor& x, const Tensor&, double value) {
-    kernels::affine(current_stream(x.device()), x, value, -0.0, x);
+    kernels::affine(current_stream(x.device()), x, value, nothing, x);
   }
   TensorList backward(const TensorList& dy) { return {dy[0] * value_, Tensor()}; }
 };
@@ -146,22 +162,23 @@ const Tensor& Tensor::mul_(double value) const {
 const Tensor& Tensor::add_(double value) const {
   check_self(*this, "add_");
   whole_number("add_", value, dtype());
-  return by_value("add_", *this, TensorList{}, [&](const Tensor& x) { return x + value; });
+  return by_affine("add_", *this, 1, value, [&](const Tensor& x) { return x + value; });
 }
 const Tensor& Tensor::sub_(double value) const {
   check_self(*this, "sub_");
   whole_number("sub_", value, dtype());
-  return by_value("sub_", *this, TensorList{}, [&](const Tensor& x) { return x - value; });
+  return by_affine("sub_", *this, 1, -value, [&](const Tensor& x) { return x - value; });
 }
 const Tensor& Tensor::mul_(const Tensor& other) const {
-  return by_value("mul_", *this, other, [&](const Tensor& x) { return x * other; });
+  return by_value("mul_", *this, other, BinaryOp::mul, [&](const Tensor& x) { return x * other; });
 }
 const Tensor& Tensor::div_(double value) const {
   check_self(*this, "div_");
-  return by_value("div_", *this, TensorList{}, [&](const Tensor& x) { return x / value; });
+  check_floating("div", *this);
+  return by_affine("div_", *this, 1 / value, nothing, [&](const Tensor& x) { return x / value; });
 }
 const Tensor& Tensor::div_(const Tensor& other) const {
-  return by_value("div_", *this, other, [&](const Tensor& x) { return x / other; });
+  return by_value("div_", *this, other, BinaryOp::div, [&](const Tensor& x) { return x / other; });
 }
 
 const Tensor& Tensor::index_put_(const std::vector<Index>& items, const Tensor& values,
