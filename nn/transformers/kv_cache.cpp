@@ -17,6 +17,56 @@ KvCache::KvCache(int64_t layers, int64_t rows, int64_t capacity) : capacity_(cap
   lengths_.resize(size_t(rows));
 }
 
+// Note [Slots of a window]
+// A layer whose tokens see W keys has 2 W slots, filled from the front. Where they are full, the last of them move to the
+// front: that is so once in W tokens and moves at most W of them, so that a token costs what it did, and keys stay in their
+// order, in which attention adds. Which token lies in slot 0 is a function of the tokens that were seen, so that rows of
+// one length remain one call.
+namespace {
+
+int64_t first_kept(int64_t tokens, int64_t window) {
+  return std::max<int64_t>(0, (tokens + window - 1) / window - 2) * window;
+}
+
+}  // namespace
+
+void KvCache::begin(Layer& layer, const Tensor& k, const Tensor& v, int64_t window) const {
+  const bool is_shorter = window > 0 && window < capacity_ / 2;
+  layer.window = window;
+  layer.slots = is_shorter ? 2 * window : capacity_;
+  const Shape shape{rows(), k.size(1), layer.slots, k.size(3)};
+  layer.k = Tensor::empty(shape, k.dtype(), k.device());
+  layer.v = Tensor::empty(shape, v.dtype(), v.device());
+  layer.first.resize(lengths_.size());
+}
+
+TensorList KvCache::keep(Layer& layer, int64_t row, int64_t count, const Tensor& k, const Tensor& v) const {
+  const int64_t before = length(row), end = before + k.size(2), window = layer.window;
+  // A window hides what lies before from all the new tokens, and from a single one nothing behind.
+  const int64_t seen = window > 0 ? std::max<int64_t>(before + 1 - window, 0) : 0,
+                first = before == 0 ? 0 : layer.first[size_t(row)],
+                next = layer.slots < capacity_ ? std::max(first, first_kept(end, window)) : 0;
+  check(first <= seen, "KvCache: tokens ", seen, " to ", first - 1, " of sequence ", row,
+        " are gone: a call that went beyond them was not finished by advance; clear the sequence");
+  auto held = [&](const Tensor& x, int64_t from, int64_t to) {
+    return slice(slice(x, 0, row, row + count), 2, from, to);
+  };
+  auto kept = [&](const Tensor& x, const Tensor& added) {
+    auto move = [&](const Tensor& from) { held(x, 0, from.size(2)).copy_(from); };
+    if (next > seen) {  // more new tokens than there are slots for
+      const Tensor all = seen < before ? concat({held(x, seen - first, before - first), added}, 2) : added;
+      move(slice(all, 2, next - seen, end - seen));
+      return all;
+    }
+    if (next > first && next < before) move(held(x, next - first, before - first));
+    held(x, before - next, end - next).copy_(added);
+    return held(x, seen - next, end - next);
+  };
+  const TensorList both{kept(layer.k, k), kept(layer.v, v)};
+  for (int64_t i = row; i < row + count; ++i) layer.first[size_t(i)] = next;
+  return both;
+}
+
 Tensor KvCache::attend(int64_t layer, int64_t first_row, const Tensor& q, const Tensor& k, const Tensor& v,
                        int64_t window) {
   check(!autograd::grad_mode_enabled(), "KvCache: operations are recorded; use it under NoGrad");
@@ -27,26 +77,20 @@ Tensor KvCache::attend(int64_t layer, int64_t first_row, const Tensor& q, const 
         layers_.size());
   check(k.shape() == v.shape(), "KvCache: keys of ", k.shape(), " and values of ", v.shape());
   Layer& kept = layers_[size_t(layer)];
-  if (!kept.k.defined()) {
-    const Shape shape{rows(), k.size(1), capacity_, k.size(3)};
-    kept.k = Tensor::empty(shape, k.dtype(), k.device());
-    kept.v = Tensor::empty(shape, v.dtype(), v.device());
-  }
+  if (!kept.k.defined()) begin(kept, k, v, window);
+  check(window == kept.window, "KvCache: layer ", layer, " has a window of ", kept.window, ", got ", window);
   TensorList results;
   for (int64_t i = 0, next; i < batch; i = next) {
     const int64_t row = first_row + i, before = length(row), end = before + tokens;
     check(end <= capacity_, "KvCache: ", end, " tokens, there is room for ", capacity_);
-    for (next = i + 1; next < batch && length(first_row + next) == before;) ++next;
-    auto rows = [&](const Tensor& x) { return slice(x, 0, i, next); };
-    auto held = [&](const Tensor& x, int64_t from) {
-      return slice(slice(x, 0, row, row + next - i), 2, from, end);
+    auto is_alike = [&](int64_t other) {
+      return length(other) == before && (before == 0 || kept.first[size_t(other)] == kept.first[size_t(row)]);
     };
-    held(kept.k, before).copy_(rows(k));
-    held(kept.v, before).copy_(rows(v));
-    // A window hides what lies before from all the new tokens, and from a single one nothing behind.
-    const int64_t seen = window > 0 ? std::max<int64_t>(before + 1 - window, 0) : 0;
-    const Tensor keys = held(kept.k, seen), values = held(kept.v, seen);
-    results.push_back(masked_attention(rows(q), keys, values, Tensor(), {.causal = true, .window = window}));
+    for (next = i + 1; next < batch && is_alike(first_row + next);) ++next;
+    auto rows = [&](const Tensor& x) { return slice(x, 0, i, next); };
+    const TensorList both = keep(kept, row, next - i, rows(k), rows(v));
+    results.push_back(
+        masked_attention(rows(q), both[0], both[1], Tensor(), {.causal = true, .window = window}));
   }
   return results.size() == 1 ? results.front() : concat(results, 0);
 }

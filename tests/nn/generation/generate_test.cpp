@@ -127,6 +127,41 @@ TEST(Generate, GivesTheSameTokensWithAndWithoutACache) {
   expect_same("Llama", llama);
 }
 
+// Far more tokens than the windows, whose layers forget what no token sees any longer; prompts longer and shorter than
+// what they keep.
+TEST(Generate, GivesTheSameTokensBeyondAWindowWithAndWithoutACache) {
+  std::vector<Ids> some = prompts();
+  Ids whole(40);
+  for (size_t i = 0; i < whole.size(); ++i) whole[i] = int32_t(i * i % size_t(vocabulary));
+  some.push_back(whole);
+  some.push_back(Ids(whole.begin(), whole.begin() + 11));
+  const auto expect_same = [&](const std::string& name, auto& model) {
+    enlarge_weights(model);
+    const auto tokens_of = [&](const std::vector<Ids>& of, bool cache) {
+      return generate(model, of, {.tokens = 60, .sampling = greedy, .cache = cache});
+    };
+    const std::vector<Ids> want = tokens_of(some, false);
+    EXPECT_EQ(tokens_of(some, true), want) << name;
+    for (size_t i = 0; i < some.size(); ++i)
+      EXPECT_EQ(tokens_of({some[i]}, true)[0], want[i]) << name << ' ' << i;
+    for (size_t i = 1; i < some.size(); ++i)
+      EXPECT_NE(want[i], want[0]) << "what came before is to change what comes";
+  };
+  nn::Gpt gpt = model_of({.context = 80, .layers = 2, .heads = 2, .width = 32, .window = 5});
+  expect_same("Gpt", gpt);
+  if (!test_device().is_cpu()) return;
+  manual_seed(3);
+  nn::Llama llama({.vocab_size = vocabulary,
+                   .context = 128,
+                   .layers = 3,
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .width = 32,
+                   .window = 3},
+                  test_device());
+  expect_same("Llama", llama);
+}
+
 TEST(Generate, CachedLogitsAreThoseOfTheWholeSequence) {
   NoGrad unrecorded;
   nn::Gpt model = model_of(shapes()[2]);
