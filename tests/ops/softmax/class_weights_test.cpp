@@ -1,5 +1,6 @@
 // cross_entropy and nll_loss whose classes have weights, against loops by PyTorch's formulas.
 #include <cmath>
+#include <limits>
 
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/engine.h"
@@ -223,6 +224,21 @@ TEST(ClassWeights, NameWhatDoesNotFit) {
       {"cross_entropy: logits (6, 5) and probabilities (6, 4)"});
   expect_error([&] { cross_entropy(x, targets(), {.label_smoothing = 2, .weight = weight}); },
                {"cross_entropy: label_smoothing is 2"});
+}
+
+// 0 times infinity, as PyTorch has it (ATen/native/LossNLL.cpp: -input * weight); its gradient is finite there, too.
+TEST(ClassWeights, ALossOfInfinityThatWeighsNothingIsNaN) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor weight = Tensor::from(Doubles{0, 1}, {2}), targets = Tensor::from<int64_t>({0, 1}, {2});
+  for (Reduction reduction : {Reduction::none, Reduction::sum, Reduction::mean}) {
+    const Tensor log_p = Tensor::from(Doubles{-inf, 0, -1, -2}, {2, 2}).set_requires_grad();
+    const Tensor loss = nll_loss(log_p, targets, {.reduction = reduction, .weight = weight});
+    EXPECT_TRUE(std::isnan(loss.to_vector<double>()[0])) << int(reduction);
+    sum(loss).backward();
+    EXPECT_EQ(log_p.grad().to_vector<double>(), (Doubles{0, 0, 0, -1}));
+  }
+  const Tensor logits = Tensor::from(Doubles{-inf, 0, 0, 0}, {2, 2});
+  EXPECT_TRUE(std::isnan(cross_entropy(logits, targets, {.weight = weight}).item()));
 }
 
 }  // namespace
