@@ -19,7 +19,8 @@ inline double whole_number(const char* op, double value, DType dtype) {
   return value;
 }
 
-/// `value`, an element of a tensor. Error naming `op` if the dtype does not have it.
+/// `value`, an element of a tensor. Error naming `op` if the dtype does not have it; bool has all numbers, as PyTorch's: kernels
+/// take each but 0 for true, a fraction and NaN too.
 inline double element(const char* op, double value, DType dtype) {
   whole_number(op, value, dtype);
   if (!holds_whole_numbers(dtype)) return value;

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/index/along_dim.h"
+#include "reprise/autograd/ops/index/indexing.h"
 #include "reprise/autograd/ops/tensor/from_memory.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
@@ -173,6 +176,36 @@ TEST(Factories, RandnHasMeanZeroAndVarianceOne) {
   // Five standard errors: 1 / sqrt(n) of the mean, sqrt(2 / n) of the variance.
   EXPECT_NEAR(mean(x).item(), 0, 5 / std::sqrt(1e4));
   EXPECT_NEAR(variance(x).item(), 1, 5 * std::sqrt(2 / 1e4));
+}
+
+// As PyTorch: true for all but 0, a fraction and NaN among them; stored as 1, so that sums count them.
+TEST(Factories, OfBoolAnyNumberButZeroIsTrue) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor one = Tensor::from<int64_t>({1}, {1}).to(test_device());
+  for (double value : {0.0, -0.0, 1.0, 2.0, 0.25, -3.0, 256.0, 1e300, nan}) {
+    const bool want = value != 0;
+    auto blank = [&] { return full({2, 3}, !want, DType::boolean, test_device()); };
+    auto expect_row = [&](const char* op, const Tensor& x, int64_t row) {
+      EXPECT_TRUE(
+          same_bits(select(x, 0, row).clone(), (want ? ones : zeros)({3}, DType::boolean, test_device())))
+          << op << ' ' << value;
+      EXPECT_EQ(sum(select(x, 0, row)).item(), want ? 3 : 0) << op << ' ' << value;
+    };
+    auto expect_other = [&](const char* op, const Tensor& x, int64_t row) {
+      EXPECT_EQ(sum(select(x, 0, row)).item(), want ? 0 : 3) << op << ' ' << value;
+    };
+    const Tensor filled = blank();
+    filled.select(0, 1).fill_(value);
+    expect_row("fill_", filled, 1), expect_other("fill_", filled, 0);
+    expect_row("full", full({2, 3}, value, DType::boolean, test_device()), 0);
+    const Tensor put = blank();
+    put.index_put_({Index(1)}, value);
+    expect_row("index_put_", put, 1), expect_other("index_put_", put, 0);
+    expect_row("index_fill", index_fill(blank(), 0, one, value), 1);
+    const Tensor masked = blank();
+    masked.masked_fill_(Tensor::from<uint8_t>({0, 1}, {2, 1}).to(DType::boolean).to(test_device()), value);
+    expect_row("masked_fill_", masked, 1), expect_other("masked_fill_", masked, 0);
+  }
 }
 
 }  // namespace
