@@ -37,4 +37,13 @@ Tensor BatchNorm::normed(const Tensor& x, const BatchNormEpilogue& fused) {
                      .epilogue = fused});
 }
 
+std::string BatchNorm::extra_repr() const {
+  const BatchNormLayerOptions usual;
+  OptionText text;
+  text.add_unless(usual.eps, "eps", options_.eps);
+  if (!options_.momentum) text.add("momentum", "none");
+  text.add_unless(*usual.momentum, "momentum", options_.momentum.value_or(*usual.momentum));
+  return text.add_unless(true, "track_running_stats", options_.track_running_stats).str();
+}
+
 }  // namespace reprise::nn

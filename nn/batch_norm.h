@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/nn/described.h"
 #include "reprise/nn/module.h"
 
 namespace reprise::nn {
@@ -21,11 +22,12 @@ struct BatchNormLayerOptions {
 /// by its biased variance, and updates the running statistics, by the unbiased one; evaluation normalises by
 /// these. Under a checkpoint the state changes in the first run only. An empty batch changes nothing. Error
 /// on one value per channel where the batch normalises.
-class BatchNorm : public Layer {
+class BatchNorm : public Layer, public Described {
  public:
   Tensor forward(const Tensor& x) override { return normed(x, {}); }
   /// With a fused residual, relu, or both: relu(norm(x) + residual).
   Tensor forward(const Tensor& x, const BatchNormEpilogue& fused);
+  std::string extra_repr() const override;
 
   Tensor weight;               ///< (channels), 1 at first; undefined if not affine
   Tensor bias;                 ///< (channels), 0 at first; undefined if not affine

@@ -25,6 +25,15 @@ Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dLayerOptions& 
   if (options.bias) bias = register_parameter("bias", linear_init({out}, fan_in, device));
 }
 
+std::string Conv2d::extra_repr() const {
+  return OptionText()
+      .add_unless(1, "stride", window_.stride)
+      .add_unless(0, "padding", window_.padding)
+      .add_unless(1, "dilation", window_.dilation)
+      .add_unless<int64_t>(1, "groups", window_.groups)
+      .str();
+}
+
 ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, Size2 kernel,
                                  const ConvTranspose2dLayerOptions& options, Device device)
     : stride_(options.stride) {

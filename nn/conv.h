@@ -2,6 +2,7 @@
 #pragma once
 
 #include "reprise/autograd/ops.h"
+#include "reprise/nn/described.h"
 #include "reprise/nn/module.h"
 
 namespace reprise::nn {
@@ -18,11 +19,12 @@ struct Conv2dLayerOptions {
 /// Images (N, in, H, W) -> (N, out, I, J): `Conv2d patches(3, 192, 16, {.stride = 16})`.
 /// Initialised as PyTorch does. Error if a size is not positive or the channels do not divide into the
 /// groups.
-class Conv2d : public Layer {
+class Conv2d : public Layer, public Described {
  public:
   /// Weight and bias in f32 from U(-1/sqrt(n), 1/sqrt(n)), n = in / groups * kernel.height * kernel.width.
   Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dLayerOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return conv2d(x, weight, bias, window_); }
+  std::string extra_repr() const override;
 
   Tensor weight;  ///< (out, in / groups, kernel.height, kernel.width)
   Tensor bias;    ///< (out), undefined without bias
@@ -40,12 +42,13 @@ struct ConvTranspose2dLayerOptions {
 /// The transpose of a Conv2d without padding: images (N, in, H, W) -> (N, out, (H - 1) stride + kernel, ...).
 /// `ConvTranspose2d doubled(64, 32, 2, {.stride = 2})` doubles the sides. Initialised as PyTorch does. Error if a
 /// size is not positive.
-class ConvTranspose2d : public Layer {
+class ConvTranspose2d : public Layer, public Described {
  public:
   /// Weight and bias in f32 from U(-1/sqrt(n), 1/sqrt(n)), n = out * kernel.height * kernel.width.
   ConvTranspose2d(int64_t in, int64_t out, Size2 kernel, const ConvTranspose2dLayerOptions& options = {},
                   Device device = {});
   Tensor forward(const Tensor& x) override { return conv_transpose2d(x, weight, bias, {.stride = stride_}); }
+  std::string extra_repr() const override { return OptionText().add_unless(1, "stride", stride_).str(); }
 
   Tensor weight;  ///< (in, out, kernel.height, kernel.width)
   Tensor bias;    ///< (out), undefined without bias

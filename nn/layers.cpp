@@ -81,6 +81,12 @@ SumAndNorm Norm::add(const Tensor& x, const Tensor& residual, const ResultOption
                                 : add_layer_norm(x, residual, weight, bias, eps_, result);
 }
 
+std::string Norm::extra_repr() const {
+  OptionText text;
+  if (kind_ == NormKind::rms) text.add("kind", "rms");
+  return text.add_unless(LayerNormOptions().eps, "eps", eps_).str();
+}
+
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& options, Device device)
     : groups_(groups), eps_(options.eps) {
   check(groups >= 1 && channels >= 1 && channels % groups == 0, "GroupNorm: ", channels,
@@ -88,6 +94,10 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& o
   if (!options.affine) return;
   weight = register_parameter("weight", ones({channels}, DType::f32, device));
   bias = register_parameter("bias", zeros({channels}, DType::f32, device));
+}
+
+std::string GroupNorm::extra_repr() const {
+  return OptionText().add("groups", groups_).add_unless(GroupNormOptions().eps, "eps", eps_).str();
 }
 
 Dropout::Dropout(double p, const DropoutOptions& options) : p_(p), generator_(options.generator) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/nn/described.h"
 #include "reprise/nn/module.h"
 
 namespace reprise::nn {
@@ -35,7 +36,7 @@ struct LayerNormOptions {
 };
 
 /// Layer normalisation over the last dimension (Ba et al. 2016): (..., width) -> (..., width).
-class LayerNorm : public Layer {
+class LayerNorm : public Layer, public Described {
  public:
   /// Weights 1 and biases 0, in f32.
   explicit LayerNorm(int64_t width, const LayerNormOptions& options = {}, Device device = {});
@@ -44,6 +45,9 @@ class LayerNorm : public Layer {
   Tensor forward(const Tensor& x, const ResultOptions& result) const;
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) const;
+  std::string extra_repr() const override {
+    return OptionText().add_unless(LayerNormOptions().eps, "eps", eps_).str();
+  }
 
   Tensor weight;  ///< (width)
   Tensor bias;    ///< (width); undefined without it
@@ -62,7 +66,7 @@ struct RmsNormOptions {
 
 /// Root-mean-square normalisation over the last dimension (Zhang and Sennrich 2019): (..., width) ->
 /// (..., width).
-class RmsNorm : public Layer {
+class RmsNorm : public Layer, public Described {
  public:
   /// Weights 1, in f32.
   explicit RmsNorm(int64_t width, const RmsNormOptions& options = {}, Device device = {});
@@ -71,6 +75,9 @@ class RmsNorm : public Layer {
   Tensor forward(const Tensor& x, const ResultOptions& result) const;
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) const;
+  std::string extra_repr() const override {
+    return OptionText().add_unless(RmsNormOptions().eps, "eps", eps_).str();
+  }
 
   Tensor weight;  ///< (width)
 
@@ -88,7 +95,7 @@ enum class NormKind : uint8_t {
 };
 
 /// LayerNorm or RmsNorm, as `kind` says: (..., width) -> (..., width).
-class Norm : public Layer {
+class Norm : public Layer, public Described {
  public:
   /// Weights 1 and biases 0, in f32. Of NormKind::rms there is no bias, whatever the options say, and eps is theirs.
   Norm(NormKind kind, int64_t width, const LayerNormOptions& options = {}, Device device = {});
@@ -97,6 +104,7 @@ class Norm : public Layer {
   Tensor forward(const Tensor& x, const ResultOptions& result) const;
   /// x + residual and its norm.
   SumAndNorm add(const Tensor& x, const Tensor& residual, const ResultOptions& result = {}) const;
+  std::string extra_repr() const override;
 
   Tensor weight;  ///< (width)
   Tensor bias;    ///< (width); undefined without it, and of RmsNorm
@@ -119,11 +127,12 @@ struct GroupNormOptions {
 
 /// Normalisation over groups of channels, sample by sample (Wu and He 2018): (N, channels, ...) to the same
 /// shape. Error unless `groups` divides the channels.
-class GroupNorm : public Layer {
+class GroupNorm : public Layer, public Described {
  public:
   /// Weights 1 and biases 0, in f32. One group: whole samples are normalised.
   GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& options = {}, Device device = {});
   Tensor forward(const Tensor& x) override { return group_norm(x, groups_, weight, bias, eps_); }
+  std::string extra_repr() const override;
 
   Tensor weight;  ///< (channels), 1 at first; undefined if not affine
   Tensor bias;    ///< (channels), 0 at first; undefined if not affine
@@ -142,11 +151,12 @@ struct DropoutOptions {
 };
 
 /// Zeroes elements with probability p while training (Srivastava et al. 2014). Error unless 0 <= p < 1.
-class Dropout : public Layer {
+class Dropout : public Layer, public Described {
  public:
   /// What is not zeroed is scaled by 1 / (1 - p).
   explicit Dropout(double p, const DropoutOptions& options = {});
   Tensor forward(const Tensor& x) override { return training() ? dropout(x, p_, generator_) : x; }
+  std::string extra_repr() const override { return OptionText().add("p", p_).str(); }
 
  private:
   double p_;
@@ -155,7 +165,7 @@ class Dropout : public Layer {
 
 /// Stochastic depth (Huang et al. 2016): zeroes whole samples (the first dimension) of a residual branch with
 /// probability p while training. Error unless 0 <= p < 1.
-class DropPath : public Layer {
+class DropPath : public Layer, public Described {
  public:
   /// The samples that are left are scaled by 1 / (1 - p).
   explicit DropPath(double p, const DropoutOptions& options = {});
@@ -163,6 +173,7 @@ class DropPath : public Layer {
   /// What forward would multiply the samples of x by, 0 or 1 / (1 - p) each, for a product that does so itself;
   /// undefined where nothing is dropped. Draws as forward does.
   Tensor keep(const Tensor& x) const;
+  std::string extra_repr() const override { return OptionText().add("p", p_).str(); }
 
  private:
   double p_;
@@ -232,11 +243,12 @@ class Flatten : public Layer {
 };
 
 /// An activation as a layer.
-class Activate : public Layer {
+class Activate : public Layer, public Described {
  public:
   /// One of relu, gelu, gelu_tanh, silu; none: x as it is.
   explicit Activate(Activation activation) : activation_(activation) {}
   Tensor forward(const Tensor& x) override { return activate(x, activation_); }
+  std::string extra_repr() const override { return OptionText().add("activation", activation_).str(); }
 
  private:
   Activation activation_;

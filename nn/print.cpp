@@ -8,6 +8,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/error.h"
+#include "reprise/nn/described.h"
 
 namespace reprise {
 namespace {
@@ -95,6 +96,17 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_
 namespace nn {
 namespace {
 
+std::string options_of(const Module& module) {
+  const auto* layer = dynamic_cast<const Described*>(&module);
+  return layer ? layer->extra_repr() : "";
+}
+
+// Its class, and its options in brackets.
+std::string described(const Module& module) {
+  const std::string options = options_of(module);
+  return module.class_name() + (options.empty() ? "" : '(' + options + ')');
+}
+
 // The modules of a module in the order in which they were registered, each with lines of its own.
 class Tree {
  public:
@@ -113,13 +125,14 @@ class Tree {
     lines_[places_[owner]] += "\n  " + name + ' ' + form;
   }
 
-  // Of a layer that has none, such as an activation, its class.
+  // Before those of a layer with options, and of one that has no others, such as an activation, its class.
   std::string lines() const {
     std::string all;
     for (size_t i = 0; i < modules_.size(); ++i) {
       const auto& [name, module] = modules_[i];
-      const bool is_bare = i > 0 && lines_[i].empty() && module->named_children().empty();
-      all += is_bare ? "\n  " + name + ' ' + module->class_name() : lines_[i];
+      const bool is_bare = lines_[i].empty() && module->named_children().empty();
+      if (i > 0 && (is_bare || !options_of(*module).empty())) all += "\n  " + name + ' ' + described(*module);
+      all += lines_[i];
     }
     return all;
   }
@@ -134,7 +147,7 @@ class Tree {
 
 std::string to_string(const Module& module) {
   TextStream text;
-  text << module.class_name() << ": " << module.parameter_count() << " parameters";
+  text << described(module) << ": " << module.parameter_count() << " parameters";
   Tree tree(module);
   for (const auto& [name, parameter] : module.named_parameters())
     tree.add(name, form_of(parameter) + (parameter.requires_grad() ? "" : ", frozen"));

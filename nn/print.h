@@ -29,7 +29,8 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x);
 namespace nn {
 
 /// The module's class and its number of parameters; then, module by module, each parameter and buffer with its name, dtype and
-/// shape, and whether it is frozen. Of a layer that has none of its own, such as an activation, its name and class.
+/// shape, and whether it is frozen. Of a layer that has none of its own, such as an activation, its name and class; and of one
+/// whose shapes do not tell its options, class and options: "0 Conv2d(stride=(2, 2))" (nn/described.h).
 std::string to_string(const Module& module);
 /// to_string(module).
 std::ostream& operator<<(std::ostream& out, const Module& module);

@@ -58,4 +58,14 @@ Tensor CrossAttention::operator()(const Tensor& x, const Tensor& context, const 
   return out_proj(reshape(transpose(y, 1, 2), x.shape()));
 }
 
+std::string CrossAttention::extra_repr() const {
+  return OptionText()
+      .add("heads", heads_)
+      .add_unless(heads_, "kv_heads", kv_heads_)
+      .add_unless(false, "causal", causal_)
+      .add_unless<int64_t>(0, "window", window_)
+      .add_unless(0.0, "dropout", dropout_)
+      .str();
+}
+
 }  // namespace reprise::nn

@@ -1,6 +1,7 @@
 // Attention from one sequence to another, or to itself, under any mask.
 #pragma once
 
+#include "reprise/nn/described.h"
 #include "reprise/nn/linear.h"
 
 namespace reprise::nn {
@@ -22,13 +23,14 @@ struct CrossAttentionOptions {
 /// where a token of x sees one of the context. Without it each sees all
 /// that `causal` and `window` leave. No (T, S) matrix is kept. Error unless heads
 /// divide width, and kv_heads the heads.
-class CrossAttention : public Module {
+class CrossAttention : public Module, public Described {
  public:
   /// `heads` heads of width / heads channels each; linear layers as PyTorch's. Error unless dropout is in [0, 1),
   /// or if window is negative.
   CrossAttention(int64_t width, int64_t heads, const CrossAttentionOptions& options = {}, Device device = {});
   /// Queries are of x, keys and values of `context`, which is x again in self-attention.
   Tensor operator()(const Tensor& x, const Tensor& context, const Tensor& mask = {}) const;
+  std::string extra_repr() const override;
 
   Linear q_proj;    ///< weight (width, width)
   Linear k_proj;    ///< weight (kv_heads * width / heads, context_width)

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "reprise/nn/described.h"
 #include "reprise/nn/linear.h"
 
 namespace reprise::nn {
@@ -19,7 +20,7 @@ struct MlpOptions {
 
 /// Two linear layers with an activation between, one fused operation, or three where it is gated: (..., width) -> (..., width). Names
 /// are timm's: fc1 and fc2, or fc1_g, fc1_x and fc2.
-class Mlp : public Layer {
+class Mlp : public Layer, public Described {
  public:
   /// From width to `hidden` and back. Error if a size is not positive, or a stddev negative.
   Mlp(int64_t width, int64_t hidden, const MlpOptions& options = {}, Device device = {});
@@ -27,6 +28,7 @@ class Mlp : public Layer {
   Tensor forward(const Tensor& x) override { return fused(x, {}); }
   /// mlp(x), hooks included, and what `end` says of its last product: a residual, scales.
   Tensor operator()(const Tensor& x, const LinearEpilogue& end) const;
+  std::string extra_repr() const override { return OptionText().add("activation", activation_).str(); }
 
   std::optional<Linear> fc1_g;  ///< the gate, weight (hidden, width); none unless gated
   Linear fc1;                   ///< weight (hidden, width); where it is gated, "fc1_x" among the names

@@ -106,4 +106,14 @@ Tensor MultiHeadAttention::joined(const Tensor& heads, const LinearEpilogue& end
   return proj.forward(reshape(transpose(heads, 1, 2), shape), end);
 }
 
+std::string MultiHeadAttention::extra_repr() const {
+  return OptionText()
+      .add("heads", heads_)
+      .add_unless(heads_, "kv_heads", kv_heads_)
+      .add_unless(true, "causal", attention_.causal)
+      .add_unless<int64_t>(0, "window", attention_.window)
+      .add_unless(0.0, "dropout", attention_.dropout)
+      .str();
+}
+
 }  // namespace reprise::nn

@@ -30,7 +30,7 @@ struct MultiHeadAttentionOptions {
 
 /// Multi-head self-attention: (B, T, width) -> (B, T, width), one packed projection for q, k and v. Names are timm's: qkv, q_norm,
 /// k_norm, proj.
-class MultiHeadAttention : public Layer {
+class MultiHeadAttention : public Layer, public Described {
  public:
   /// `heads` heads of head_dim channels each. Error unless heads divide the width where no head_dim is given, and kv_heads the heads;
   /// unless dropout is in [0, 1); of negative numbers; and where `rotary` is of another head_dim.
@@ -52,6 +52,7 @@ class MultiHeadAttention : public Layer {
 
   /// q, k and v of x as attention takes them: (B, heads, T, head_dim), and k and v of kv_heads.
   TensorList queries_keys_values(const Tensor& x) const;
+  std::string extra_repr() const override;
 
   Linear qkv;  ///< weight ((heads + 2 kv_heads) head_dim, width): q, then k, then v, each head by head
   std::optional<Norm> q_norm;  ///< over the channels of each head of q; none without qk_norm

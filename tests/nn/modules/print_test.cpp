@@ -9,7 +9,11 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/nn/activations.h"
 #include "reprise/nn/batch_norm.h"
+#include "reprise/nn/conv.h"
 #include "reprise/nn/linear.h"
+#include "reprise/nn/transformers/cross_attention.h"
+#include "reprise/nn/transformers/mlp.h"
+#include "reprise/nn/transformers/multi_head_attention.h"
 #include "reprise/tests/support/errors.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -84,8 +88,68 @@ TEST(Print, AModuleNamesItsLayersWithoutParameters) {
             "Sequential: 18 parameters\n  0.weight f32(3, 2)\n  0.bias f32(3,)\n"
             "  1.weight f32(3,)\n  1.bias f32(3,)\n  1.running_mean f32(3,), a buffer\n"
             "  1.running_var f32(3,), a buffer\n  1.num_batches_tracked i64(), a buffer\n"
-            "  2 Tanh\n  3.0 Dropout\n  3.1.weight f32(1, 3)\n  3.2 Lambda\n  4 Softmax");
-  EXPECT_EQ(nn::to_string(nn::Dropout(0.5)), "Dropout: 0 parameters");
+            "  2 Tanh\n  3.0 Dropout(p=0.5)\n  3.1.weight f32(1, 3)\n  3.2 Lambda\n  4 Softmax(dim=1)");
+  EXPECT_EQ(nn::to_string(nn::Dropout(0.5)), "Dropout(p=0.5): 0 parameters");
+}
+
+// What shapes do not tell, where it is not the default; a layer of the user's own says it too.
+TEST(Print, AModuleNamesTheOptionsOfItsLayers) {
+  struct Noise : nn::Layer, nn::Described {
+    Tensor forward(const Tensor& x) override { return x; }
+    std::string extra_repr() const override { return nn::OptionText().add("law", "normal").str(); }
+  };
+  nn::Sequential net;
+  auto of = [&](nn::Layer& layer) {
+    const std::string text = nn::to_string(layer);
+    return text.substr(0, text.find(": "));
+  };
+  EXPECT_EQ(of(net.add<nn::Conv2d>(4, 8, 3)), "Conv2d") << "stride 1, no padding";
+  EXPECT_EQ(
+      of(net.add<nn::Conv2d>(4, 8, 3, nn::Conv2dLayerOptions{.stride = {2, 1}, .padding = 1, .groups = 4})),
+      "Conv2d(stride=(2, 1), padding=(1, 1), groups=4)");
+  EXPECT_EQ(of(net.add<nn::Conv2d>(4, 8, 3, nn::Conv2dLayerOptions{.dilation = {1, 2}})),
+            "Conv2d(dilation=(1, 2))");
+  EXPECT_EQ(of(net.add<nn::ConvTranspose2d>(4, 8, 2, nn::ConvTranspose2dLayerOptions{.stride = 2})),
+            "ConvTranspose2d(stride=(2, 2))");
+  EXPECT_EQ(of(net.add<nn::BatchNorm2d>(8)), "BatchNorm2d");
+  EXPECT_EQ(of(net.add<nn::BatchNorm2d>(
+                8, nn::BatchNormLayerOptions{.eps = 1e-3, .momentum = {}, .track_running_stats = true})),
+            "BatchNorm2d(eps=0.001, momentum=none)");
+  EXPECT_EQ(of(net.add<nn::BatchNorm1d>(8, nn::BatchNormLayerOptions{.momentum = 0.01})),
+            "BatchNorm1d(momentum=0.01)");
+  EXPECT_EQ(of(net.add<nn::BatchNorm1d>(8, nn::BatchNormLayerOptions{.track_running_stats = false})),
+            "BatchNorm1d(track_running_stats=false)");
+  EXPECT_EQ(of(net.add<nn::LayerNorm>(8)), "LayerNorm");
+  EXPECT_EQ(of(net.add<nn::LayerNorm>(8, nn::LayerNormOptions{.eps = 1e-6})), "LayerNorm(eps=1e-06)");
+  EXPECT_EQ(of(net.add<nn::RmsNorm>(8, nn::RmsNormOptions{.eps = 1e-5})), "RmsNorm(eps=1e-05)");
+  EXPECT_EQ(of(net.add<nn::Norm>(nn::NormKind::rms, 8)), "Norm(kind=rms)");
+  EXPECT_EQ(of(net.add<nn::Norm>(nn::NormKind::layer, 8, nn::LayerNormOptions{.eps = 0.5})), "Norm(eps=0.5)");
+  EXPECT_EQ(of(net.add<nn::GroupNorm>(2, 8)), "GroupNorm(groups=2)");
+  EXPECT_EQ(of(net.add<nn::DropPath>(0.1)), "DropPath(p=0.1)");
+  EXPECT_EQ(of(net.add<nn::ReLU>()), "ReLU");
+  EXPECT_EQ(of(net.add<nn::Activate>(Activation::gelu_tanh)), "Activate(activation=gelu_tanh)");
+  EXPECT_EQ(of(net.add<nn::ELU>(0.5)), "ELU(alpha=0.5)");
+  EXPECT_EQ(of(net.add<nn::LeakyReLU>()), "LeakyReLU(slope=0.01)");
+  EXPECT_EQ(of(net.add<nn::Softplus>(2)), "Softplus(beta=2)");
+  EXPECT_EQ(of(net.add<nn::LogSoftmax>(-1)), "LogSoftmax(dim=-1)");
+  EXPECT_EQ(of(net.add<nn::Mlp>(8, 16)), "Mlp(activation=gelu_tanh)");
+  EXPECT_EQ(of(net.add<nn::MultiHeadAttention>(8, 4)), "MultiHeadAttention(heads=4)");
+  EXPECT_EQ(
+      of(net.add<nn::MultiHeadAttention>(
+          8, 4, nn::MultiHeadAttentionOptions{.kv_heads = 2, .causal = false, .window = 5, .dropout = 0.1})),
+      "MultiHeadAttention(heads=4, kv_heads=2, causal=false, window=5, dropout=0.1)");
+  EXPECT_TRUE(of(net.add<Noise>()).ends_with("Noise(law=normal)"));
+  const nn::CrossAttention across(8, 2, {.causal = true});
+  EXPECT_TRUE(nn::to_string(across).starts_with("CrossAttention(heads=2, causal=true): "));
+}
+
+TEST(Print, OptionsStandBeforeTheParametersOfTheirLayer) {
+  nn::Sequential net;
+  net.add<nn::Conv2d>(1, 2, 3, nn::Conv2dLayerOptions{.stride = 2, .bias = false});
+  net.add<nn::MultiHeadAttention>(2, 1, nn::MultiHeadAttentionOptions{.bias = false});
+  EXPECT_EQ(nn::to_string(net),
+            "Sequential: 34 parameters\n  0 Conv2d(stride=(2, 2))\n  0.weight f32(2, 1, 3, 3)\n"
+            "  1 MultiHeadAttention(heads=1)\n  1.qkv.weight f32(6, 2)\n  1.proj.weight f32(2, 2)");
 }
 
 // A parameter's own name may have dots, and a layer may stand in two places: each line is there once.
