@@ -1,5 +1,7 @@
 #include "reprise/autograd/ops/index/along_dim.h"
 
+#include <algorithm>
+
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
@@ -14,17 +16,21 @@
 namespace reprise {
 namespace {
 
+// A number has dimension 0 here, of size 1, as in PyTorch.
+Tensor with_dim(const Tensor& x) { return x.rank() == 0 ? reshape(x, {1}) : x; }
+// y, which was made of with_dim(x), without that dimension.
+Tensor as_given(const Tensor& x, const Tensor& y) { return x.rank() == 0 ? reshape(y, {}) : y; }
+
 int given_dim(const char* op, const Tensor& x, int64_t dim) {
   autograd::check_given(op, x);
-  check(x.rank() >= 1, op, ": needs at least one dimension");
-  return normalize_dim(dim, x.rank(), op);
+  return normalize_dim(dim, std::max(x.rank(), 1), op);
 }
 
 // f(x) along its last dimension, of x along `dim`.
 template <class F>
 Tensor as_last(const char* op, const Tensor& x, int64_t dim, const F& f) {
   const int d = given_dim(op, x, dim);
-  return transpose(f(transpose(x, d, -1)), d, -1);
+  return as_given(x, transpose(f(transpose(with_dim(x), d, -1)), d, -1));
 }
 
 // The first largest along the last dimension, which stays with size 1. No gradient flows through it.
@@ -45,29 +51,31 @@ struct Argmax : autograd::Function<Argmax> {
 
 Tensor extreme_place(const char* op, const Tensor& x, int64_t dim, bool keep_dim, bool smallest) {
   NoGrad guard;
-  const Tensor y = as_last(op, x, dim, [&](const Tensor& rows) {
+  const int d = given_dim(op, x, dim);
+  check(with_dim(x).size(d) > 0, op, ": dimension ", d, " of ", x.shape(), " is empty");
+  const Tensor y = as_last(op, x, d, [&](const Tensor& rows) {
     if (!smallest) return Argmax::apply(rows);
     // Their order turned round: NaN stays NaN, and -1 - x is in i64 what -x is not for the least number.
     const Tensor turned = is_floating(x.dtype()) ? -rows : -1 - rows.to(DType::i64);
     return Argmax::apply(turned);
   });
-  return keep_dim ? y : squeeze(y, dim);
+  return keep_dim || x.rank() == 0 ? y : squeeze(y, d);
 }
 
 // `index` (K) for each slice of `shape`, whose size along d it replaces.
 Tensor of_all_slices(const char* op, const Tensor& index, Shape shape, int d) {
   autograd::check_given(op, index);
-  check(index.rank() == 1, op, ": the index must be (K), got ", index.shape());
+  check(index.rank() <= 1, op, ": the index must be (K), got ", index.shape());
   Shape aligned = Shape::filled(shape.size(), 1);
-  aligned[d] = shape[d] = index.size(0);
+  aligned[d] = shape[d] = index.numel();
   return expand(reshape(index, aligned), shape);
 }
 
 // `index` (K) for each slice of x, of which the source has K.
 Tensor places_of_slices(const char* op, const Tensor& x, const Tensor& index, const Tensor& source, int d) {
   autograd::check_given(op, source);
-  const Tensor places = of_all_slices(op, index, x.shape(), d);
-  check(source.shape() == places.shape(), op, ": the source ", source.shape(), " is not of shape ",
+  const Tensor places = of_all_slices(op, index, with_dim(x).shape(), d);
+  check(with_dim(source).shape() == places.shape(), op, ": the source ", source.shape(), " is not of shape ",
         places.shape());
   return places;
 }
@@ -101,36 +109,42 @@ struct Cumsum : autograd::Function<Cumsum> {
   TensorList backward(const TensorList& dy) { return {Cumsum::apply(dy[0], !reverse_)}; }
 };
 
-// The dimension. Error unless the index lies inside the source and, in the other dimensions, inside x.
-int check_scattered(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  const int d = given_dim(op, x, dim);
-  autograd::check_given(op, index, source);
-  bool fits = index.rank() == x.rank() && source.rank() == x.rank();
-  for (int e = 0; fits && e < x.rank(); ++e)
-    fits = index.size(e) <= source.size(e) && (e == d || index.size(e) <= x.size(e));
-  check(fits, op, ": index ", index.shape(), " and source ", source.shape(), " do not fit ", x.shape(),
-        " along dimension ", dim);
-  check(source.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", source.dtype());
-  return d;
-}
+// What a scatter takes, with a dimension each.
+struct Scattered {
+  Tensor x, index, source;
+  int d;
 
-// What an index reads of a source, with dimension d last.
-Tensor read_by(const Tensor& index, const Tensor& source, int d) {
-  return transpose(autograd::beginning(source, index.shape(), index.rank()), d, -1);
-}
+  // Error unless the index lies inside the source and, in the other dimensions, inside x.
+  Scattered(const char* op, const Tensor& given, int64_t dim, const Tensor& index_given,
+            const Tensor& source_given)
+      : d(given_dim(op, given, dim)) {
+    autograd::check_given(op, index_given, source_given);
+    x = with_dim(given), index = with_dim(index_given), source = with_dim(source_given);
+    bool fits = index.rank() == x.rank() && source.rank() == x.rank();
+    for (int e = 0; fits && e < x.rank(); ++e)
+      fits = index.size(e) <= source.size(e) && (e == d || index.size(e) <= x.size(e));
+    check(fits, op, ": index ", index_given.shape(), " and source ", source_given.shape(), " do not fit ",
+          given.shape(), " along dimension ", dim);
+    check(source.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", source.dtype());
+  }
+
+  Tensor rows() const { return transpose(x, d, -1); }
+  Tensor places() const { return transpose(index, d, -1); }
+  // What the index reads of the source.
+  Tensor values() const { return transpose(autograd::beginning(source, index.shape(), index.rank()), d, -1); }
+};
 
 Tensor set_along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  const int d = check_scattered(op, x, dim, index, source);
-  const Tensor y =
-      autograd::scattered_into(transpose(x, d, -1), transpose(index, d, -1), read_by(index, source, d));
-  return transpose(y, d, -1);
+  const Scattered by(op, x, dim, index, source);
+  return as_given(x, transpose(autograd::scattered_into(by.rows(), by.places(), by.values()), by.d, -1));
 }
 
-Tensor add_along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  const int d = check_scattered(op, x, dim, index, source);
-  const Tensor rows = transpose(x, d, -1);
-  const Tensor sums = autograd::scattered(read_by(index, source, d), transpose(index, d, -1), rows.shape());
-  return x + transpose(sums, d, -1);
+Tensor add_along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                 double alpha = 1) {
+  const Scattered by(op, x, dim, index, source);
+  autograd::whole_number(op, alpha, x.dtype());
+  const Tensor sums = transpose(autograd::scattered(by.values(), by.places(), by.rows().shape()), by.d, -1);
+  return x + as_given(x, alpha == 1 ? sums : sums * alpha);
 }
 
 Tensor everywhere(const char* op, double value, const Tensor& x, const Shape& shape) {
@@ -139,6 +153,18 @@ Tensor everywhere(const char* op, double value, const Tensor& x, const Shape& sh
 
 Tensor take(const char* op, const Tensor& x, const Tensor& index, int d) {
   return as_last(op, x, d, [&](const Tensor& rows) { return gather(rows, transpose(index, d, -1)); });
+}
+
+// Slice i of dimension d times(i) times in a row.
+template <class Times>
+Tensor repeat_slices(const Tensor& x, int d, const Times& times) {
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < x.size(d); ++i) {
+    check(times(i) >= 0, "repeat_interleave: ", times(i), " times");
+    places.insert(places.end(), size_t(times(i)), i);
+  }
+  const auto count = int64_t(places.size());
+  return index_select(x, d, Tensor::from(places, {count}, x.device()));
 }
 
 }  // namespace
@@ -170,30 +196,37 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim) {
   const int d = given_dim(op, x, dim);
   autograd::check_given(op, index);
   check(index.rank() == x.rank(), op, ": the index ", index.shape(), " needs the rank of ", x.shape());
-  Shape of_x = x.shape(), of_index = index.shape();
+  const Tensor whole = with_dim(x), places = with_dim(index);
+  Shape of_x = whole.shape(), of_index = places.shape();
   of_x[d] = of_index[d] = 1;
   Shape common = broadcast_shapes(of_x, of_index, op);
   auto expanded = [&](const Tensor& part) {
     common[d] = part.size(d);
     return expand(part, common);
   };
-  return take(op, expanded(x), expanded(index), d);
+  return as_given(x, take(op, expanded(whole), expanded(places), d));
+}
+Tensor take_along_dim(const Tensor& x, const Tensor& index) {
+  autograd::check_given("take_along_dim", x, index);
+  return take_along_dim(reshape(x, {x.numel()}), reshape(index, {index.numel()}), 0);
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   constexpr auto op = "index_select";
   const int d = given_dim(op, x, dim);
-  return take(op, x, of_all_slices(op, index, x.shape(), d), d);
+  const Tensor whole = with_dim(x), places = of_all_slices(op, index, whole.shape(), d);
+  check(x.rank() > 0 || index.numel() == 1, op, ": an index ", index.shape(), " of a number");
+  return as_given(x, take(op, whole, places, d));
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   return add_along("scatter_add", x, dim, index, source);
 }
 
-Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, double alpha) {
   constexpr auto op = "index_add";
   const int d = given_dim(op, x, dim);
-  return add_along(op, x, d, places_of_slices(op, x, index, source, d), source);
+  return add_along(op, x, d, places_of_slices(op, x, index, source, d), source, alpha);
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
@@ -212,7 +245,7 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, double value) {
   constexpr auto op = "index_fill";
   const int d = given_dim(op, x, dim);
-  const Tensor places = of_all_slices(op, index, x.shape(), d);
+  const Tensor places = of_all_slices(op, index, with_dim(x).shape(), d);
   return set_along(op, x, d, places, everywhere(op, value, x, places.shape()));
 }
 
@@ -229,9 +262,11 @@ ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending) {
 
 ValuesAndIndices topk(const Tensor& x, int64_t count, int64_t dim, bool largest) {
   const int d = given_dim("topk", x, dim);
-  check(count >= 0 && count <= x.size(d), "topk: ", count, " of dimension ", dim, " of ", x.shape());
-  const Tensor places = slice(argsort(x, d, largest), d, 0, count);
-  return {take_along_dim(x, places, d), places};
+  const Tensor whole = with_dim(x);
+  check(count >= (x.rank() == 0) && count <= whole.size(d), "topk: ", count, " of dimension ", dim, " of ",
+        x.shape());
+  const Tensor places = slice(argsort(whole, d, largest), d, 0, count);
+  return {as_given(x, take_along_dim(whole, places, d)), as_given(x, places)};
 }
 
 Tensor cumsum(const Tensor& x, int64_t dim) {
@@ -240,18 +275,23 @@ Tensor cumsum(const Tensor& x, int64_t dim) {
 
 Tensor flip(const Tensor& x, const Dims& dims) {
   autograd::check_given("flip", x);
-  dims_mask(dims, x.rank(), "flip");
-  Tensor y = x;
-  for (int64_t dim : dims) y = index_select(y, dim, arange(x.size(dim) - 1, -1, -1, DType::i64, x.device()));
-  return y;
+  Tensor y = with_dim(x);
+  dims_mask(dims, y.rank(), "flip");
+  for (int64_t dim : dims) y = index_select(y, dim, arange(y.size(dim) - 1, -1, -1, DType::i64, x.device()));
+  return as_given(x, y);
 }
 
 Tensor roll(const Tensor& x, int64_t shift, int64_t dim) {
   const int d = given_dim("roll", x, dim);
-  const int64_t size = x.size(d);
+  const Tensor whole = with_dim(x);
+  const int64_t size = whole.size(d);
   if (size == 0) return x;
   const int64_t first = (size - shift % size) % size;  // what comes to the front
-  return concat({slice(x, d, first, size), slice(x, d, 0, first)}, d);
+  return as_given(x, concat({slice(whole, d, first, size), slice(whole, d, 0, first)}, d));
+}
+Tensor roll(const Tensor& x, int64_t shift) {
+  autograd::check_given("roll", x);
+  return reshape(roll(reshape(x, {x.numel()}), shift, 0), x.shape());
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
@@ -278,13 +318,21 @@ Tensor repeat(const Tensor& x, const Dims& times) {
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t dim) {
+  const int d = given_dim("repeat_interleave", x, dim);
+  return repeat_slices(with_dim(x), d, [=](int64_t) { return times; });
+}
+
+Tensor repeat_interleave(const Tensor& x, const Tensor& times, int64_t dim) {
   constexpr auto op = "repeat_interleave";
   const int d = given_dim(op, x, dim);
-  check(times >= 0, op, ": ", times, " times");
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < x.size(d) * times; ++i) places.push_back(i / times);
-  const auto count = int64_t(places.size());
-  return index_select(x, d, Tensor::from(places, {count}, x.device()));
+  autograd::check_given(op, times);
+  const Tensor whole = with_dim(x);
+  check(times.dtype() == DType::i64 || times.dtype() == DType::i32, op, ": times must be i64 or i32, got ",
+        times.dtype());
+  check(times.rank() <= 1 && (times.numel() == 1 || times.numel() == whole.size(d)), op, ": times ",
+        times.shape(), " for the ", whole.size(d), " slices of ", x.shape());
+  const std::vector<int64_t> counts = times.to_vector<int64_t>();
+  return repeat_slices(whole, d, [&](int64_t i) { return counts[counts.size() == 1 ? 0 : size_t(i)]; });
 }
 
 }  // namespace reprise

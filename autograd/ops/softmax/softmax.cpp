@@ -34,7 +34,6 @@ struct Softmax : Function<Softmax> {
   DType of_x_ = DType::f32;
 
   Tensor forward(const Tensor& x, DType out) {
-    check(x.rank() >= 1, "softmax: needs at least one dimension");
     Tensor y = Tensor::empty(x.shape(), out, x.device());
     kernels::softmax(current_stream(x.device()), unit_stride(x).view(), y);
     of_x_ = x.dtype();
@@ -63,7 +62,6 @@ struct LogSoftmax : Function<LogSoftmax> {
   DType of_x_ = DType::f32;
 
   Tensor forward(const Tensor& x, DType out) {
-    check(x.rank() >= 1, "log_softmax: needs at least one dimension");
     Tensor y = Tensor::empty(x.shape(), out, x.device());
     kernels::log_softmax(current_stream(x.device()), unit_stride(x).view(), y);
     of_x_ = x.dtype();
@@ -83,14 +81,17 @@ struct LogSoftmax : Function<LogSoftmax> {
   }
 };
 
+// A number is the only one of its row, as in PyTorch.
+template <class Op>
+Tensor over_rows(const Tensor& x, const ResultOptions& result) {
+  const DType out = softmax_dtype(Op::name, x, result);
+  return x.rank() == 0 ? reshape(Op::apply(reshape(x, {1}), out), {}) : Op::apply(x, out);
+}
+
 }  // namespace
 
-Tensor softmax(const Tensor& x, const ResultOptions& result) {
-  return Softmax::apply(x, softmax_dtype(Softmax::name, x, result));
-}
-Tensor log_softmax(const Tensor& x, const ResultOptions& result) {
-  return LogSoftmax::apply(x, softmax_dtype(LogSoftmax::name, x, result));
-}
+Tensor softmax(const Tensor& x, const ResultOptions& result) { return over_rows<Softmax>(x, result); }
+Tensor log_softmax(const Tensor& x, const ResultOptions& result) { return over_rows<LogSoftmax>(x, result); }
 
 Tensor composite::softmax(const Tensor& x) {
   auto wide = [](const Tensor& rows) {

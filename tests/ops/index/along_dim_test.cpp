@@ -51,7 +51,7 @@ TEST(IndexSelect, PassesEveryCheckOfAnOp) {
         index_select(zeros({4, 2}), 0, zeros({1, 2}, DType::i64));
       },
       {"index_select: the index must be (K), got (1, 2)"});
-  expect_error([&] { index_select(scalar(1), 0, index); }, {"index_select"});
+  expect_error([&] { index_select(scalar(1), 0, index); }, {"index_select: an index (7,) of a number"});
 }
 
 TEST(TakeAlongDim, PassesEveryCheckOfAnOp) {
@@ -64,6 +64,11 @@ TEST(TakeAlongDim, PassesEveryCheckOfAnOp) {
       Tensor::from<int64_t>({3, 1, 0, 2}, {2, 2});  // of torch.gather, which broadcasts nothing
   EXPECT_EQ(take_along_dim(arange(12).reshape({3, 4}).slice(0, 0, 2), small, 1).to_vector<int64_t>(),
             (std::vector<int64_t>{3, 1, 4, 6}));
+  EXPECT_EQ(take_along_dim(arange(12).reshape({3, 4}).transpose(0, 1), small).to_vector<int64_t>(),
+            (std::vector<int64_t>{1, 4, 0, 8}));  // among 0 4 8 1 5 9 ...
+  EXPECT_EQ(take_along_dim(scalar(4), zeros({3}, DType::i32)).to_vector<double>(),
+            (std::vector<double>{4, 4, 4}));
+  expect_error([&] { take_along_dim(zeros({3}), small); }, {"index 3", "outside [0, 3)"});
   expect_error(
       [] {
         take_along_dim(zeros({2, 5}), zeros({2}, DType::i64), 0);
@@ -108,6 +113,10 @@ TEST(Roll, OfSeveralDimensionsPassesEveryCheckOfAnOp) {
                       },
                   .roundings = 0.5});
   EXPECT_EQ(roll(arange(3), {1, 1}, {0, 0}).to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 0}));
+  EXPECT_EQ(roll(arange(6).reshape({2, 3}), 4).to_vector<int64_t>(),
+            (std::vector<int64_t>{2, 3, 4, 5, 0, 1}));
+  EXPECT_EQ(roll(arange(6).reshape({2, 3}), -1).shape(), (Shape{2, 3}));
+  EXPECT_EQ(roll(zeros({0, 2}), 3).shape(), (Shape{0, 2}));
   expect_error([] { roll(zeros({2, 2}), {1, 2}, Dims{0}); }, {"roll: shifts (1, 2) for dimensions (0,)"});
   expect_error([] { roll(zeros({2, 2}), {1, 2}, {0, 2}); }, {"roll", "dimension 2"});
 }
@@ -122,6 +131,25 @@ TEST(Repeat, PassesEveryCheckOfAnOp) {
   check_places(
       "repeat_interleave", [](const Tensor& x) { return repeat_interleave(x, 3, 1); }, 15,
       [](int64_t, int64_t i, int64_t) { return i / 3; });
+  const std::vector<int64_t> slices{0, 0, 2, 3, 3, 3};
+  check_places(
+      "repeat_interleave by a tensor",
+      [](const Tensor& x) {
+        return repeat_interleave(x, Tensor::from<int64_t>({2, 0, 1, 3, 0}, {5}, x.device()), 1);
+      },
+      6, [=](int64_t, int64_t i, int64_t) { return slices[size_t(i)]; });
+  for (const Shape& one : {Shape{}, Shape{1}})
+    EXPECT_EQ(repeat_interleave(arange(2), Tensor::from<int32_t>({2}, one), -1).to_vector<int64_t>(),
+              (std::vector<int64_t>{0, 0, 1, 1}));
+  EXPECT_EQ(repeat_interleave(zeros({0}), zeros({0}, DType::i64), 0).shape(), Shape{0});
+  expect_error(
+      [] {
+        repeat_interleave(zeros({2}), Tensor::from<int64_t>({1, -1}, {2}), 0);
+      },
+      {"repeat_interleave: -1 times"});
+  expect_error([] { repeat_interleave(zeros({2}), ones({3}, DType::i64), 0); },
+               {"repeat_interleave: times (3,) for the 2 slices of (2,)"});
+  expect_error([] { repeat_interleave(zeros({2}), ones({2}), 0); }, {"times must be i64 or i32, got f32"});
   EXPECT_EQ(repeat(arange(2), {2, 2}).to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 0, 1, 0, 1, 0, 1}));
   EXPECT_EQ(repeat(arange(2), {3, 0}).shape(), (Shape{3, 0}));
   EXPECT_EQ(repeat_interleave(arange(2), 0, 0).shape(), Shape{0});
@@ -157,6 +185,20 @@ TEST(ScatterAdd, PassesEveryCheckOfAnOp) {
                    for (size_t i = 0; i < 6; ++i) y[i / 3 * 4 + (i % 3 == 1 ? 0 : 3)] += source[i];
                    return y;
                  }});
+  check_op(OpCase{.name = "index_add by a factor",
+                  .inputs = {{{4}}, {{3}}, {.shape = {3}, .values = Tensor::from<int64_t>({3, 0, 3}, {3})}},
+                  .fn = [](const TensorList& in) { return index_add(in[0], 0, in[2], in[1], -0.5); },
+                  .reference =
+                      [](const TensorList& in) {
+                        std::vector<double> y = in[0].to_vector<double>();
+                        const std::vector<double> source = in[1].to_vector<double>();
+                        for (size_t i = 0; i < 3; ++i) y[i % 2 ? 0 : 3] -= 0.5 * source[i];
+                        return y;
+                      }});
+  const Tensor whole = arange(3), first = zeros({1}, DType::i64);
+  EXPECT_EQ(index_add(whole, 0, first, ones({1}, DType::i64), 3).to_vector<int64_t>(),
+            (std::vector<int64_t>{3, 1, 2}));
+  expect_error([&] { index_add(whole, 0, first, first, 0.5); }, {"index_add: 0.5 is not a whole number"});
   expect_error(
       [] {
         scatter_add(zeros({4, 2}), 0, zeros({3, 2}, DType::i64), zeros({2, 2}));
@@ -327,6 +369,31 @@ TEST(Extremes, AlongADimensionAreTheFirst) {
   EXPECT_FALSE(argmin(ones({3}).set_requires_grad(), 0).requires_grad());
 }
 
+// PyTorch 2.15: `x.argmax()` without a dimension counts in row-major order, and NaN is the largest and the smallest.
+TEST(Extremes, OfAllElementsAreTheFirstInRowMajorOrder) {
+  const Tensor x = Tensor::from<double>({1, 7, 0, 7, 0, 3}, {3, 2});
+  EXPECT_EQ(argmax(x).shape(), Shape{});
+  EXPECT_EQ(argmax(x).dtype(), DType::i64);
+  EXPECT_EQ(argmax(x).item(), 1);
+  EXPECT_EQ(argmin(x).item(), 2);
+  EXPECT_EQ(argmax(transpose(x, 0, 1)).item(), 3);  // rows 1 0 0 and 7 7 3: not in the order of the memory
+  EXPECT_EQ(argmin(transpose(x, 0, 1)).item(), 1);
+  const Tensor with_nan = Tensor::from<double>({2, INFINITY, NAN, -INFINITY, NAN, 1}, {2, 3});
+  EXPECT_EQ(argmax(with_nan).item(), 2);
+  EXPECT_EQ(argmin(with_nan).item(), 2);
+  EXPECT_EQ(argmax(scalar(3)).item(), 0);
+  EXPECT_EQ(argmin(scalar(NAN)).shape(), Shape{});
+  const int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  const Tensor whole = Tensor::from<int64_t>({least + 1, least, most - 1, most, least, most}, {2, 3});
+  EXPECT_EQ(argmax(whole).item(), 3);
+  EXPECT_EQ(argmin(whole).item(), 1);
+  EXPECT_FALSE(argmax(ones({3}).set_requires_grad()).requires_grad());
+  expect_error([] { argmax(zeros({2, 0})); }, {"argmax: dimension 0 of (0,) is empty"});
+  expect_error([] { argmin(zeros({2, 0})); }, {"argmin: dimension 0 of (0,) is empty"});
+  expect_error([] { argmin(zeros({2, 0}), 1); }, {"argmin: dimension 1 of (2, 0) is empty"});
+  EXPECT_EQ(argmin(zeros({2, 0}), 0).shape(), Shape{0});
+}
+
 TEST(Sort, PassesEveryCheckOfAnOp) {
   auto sorted = [](const TensorList& in, size_t count) {  // descending along dim 1 of (2, 5, 3)
     const std::vector<double> x = in[0].to_vector<double>();
@@ -356,7 +423,6 @@ TEST(Sort, PassesEveryCheckOfAnOp) {
   EXPECT_EQ(topk(x, 0).values.shape(), Shape{0});
   EXPECT_EQ(sort(zeros({0, 3}), 0).indices.shape(), (Shape{0, 3}));
   expect_error([&] { topk(x, 6); }, {"topk: 6 of dimension -1 of (5,)"});
-  expect_error([&] { sort(scalar(1)); }, {"sort: needs at least one dimension"});
 }
 
 TEST(Cumsum, PassesEveryCheckOfAnOp) {

@@ -36,9 +36,15 @@ TEST(Softmax, StaysFiniteForHugeLogits) {
   EXPECT_FLOAT_EQ(float(log_softmax(x).to_vector<double>()[0]), -std::log(2.0f));
 }
 
-TEST(Softmax, RefusesAScalar) {
-  expect_error([] { softmax(scalar(1)); }, {"softmax"});
-  expect_error([] { log_softmax(scalar(1)); }, {"log_softmax"});
+// Of one number, as PyTorch's along dimension 0 or -1; no part of the gradient is left.
+TEST(Softmax, OfANumberIsOne) {
+  const Tensor x = scalar(3, DType::f64).set_requires_grad();
+  EXPECT_EQ(softmax(x).shape(), Shape{});
+  EXPECT_EQ(softmax(x).item(), 1);
+  EXPECT_EQ(log_softmax(x, {.out = DType::f64}).item(), 0);
+  (softmax(x) + log_softmax(x)).backward();
+  EXPECT_EQ(x.grad().item(), 0);
+  expect_error([] { softmax(Tensor()); }, {"softmax"});
 }
 
 }  // namespace
