@@ -16,6 +16,9 @@ const Tensor& along(const char* op, const Tensor& x, const TensorList& sources, 
 
 }  // namespace
 
+const Tensor& Tensor::cumsum_(int64_t dim) const {
+  return along("cumsum_", *this, {}, [&](const Tensor& x) { return cumsum(x, dim); });
+}
 const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, const Tensor& source) const {
   return along("scatter_", *this, {source}, [&](const Tensor& x) { return scatter(x, dim, index, source); });
 }

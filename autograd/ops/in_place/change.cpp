@@ -13,6 +13,12 @@ void check_source(const Tensor& source, const Tensor& target, const char* op) {
         " does not broadcast to the target ", target.shape());
 }
 
+void check_meets(const char* op, const Tensor& x, const Tensor& other) {
+  const bool fits = x.dtype() == DType::boolean ? other.dtype() == DType::boolean
+                                                : is_floating(x.dtype()) || !is_floating(other.dtype());
+  check(fits, op, ": the result of ", x.dtype(), " and ", other.dtype(), " does not fit in ", x.dtype());
+}
+
 bool is_recorded(const Tensor& x, const TensorList& sources) {
   bool wanted = x.requires_grad();
   for (const Tensor& source : sources) wanted |= source.defined() && source.requires_grad();

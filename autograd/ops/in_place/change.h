@@ -7,6 +7,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/overwrite.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/copy.h"
 
 namespace reprise::autograd {
@@ -16,6 +17,17 @@ using OwnKernels = SetDataObserver;
 
 /// Error naming `op` unless the source was given a value and broadcasts to the target.
 void check_source(const Tensor& source, const Tensor& target, const char* op);
+
+/// Error naming `op` unless what x and `other` give fits in the dtype of x: numbers in bool, and fractions in integers, would be lost.
+void check_meets(const char* op, const Tensor& x, const Tensor& other);
+
+/// What x and the others are computed in: the widest of their dtypes, f32 for half types.
+template <class... Others>
+DType common_dtype(const Tensor& x, const Others&... others) {
+  DType dtype = x.dtype();
+  ((dtype = promote(dtype, others.dtype())), ...);
+  return is_half(dtype) ? DType::f32 : dtype;
+}
 
 /// Whether a change of x by the sources goes into a graph.
 bool is_recorded(const Tensor& x, const TensorList& sources);
@@ -69,7 +81,10 @@ template <class F>
 const Tensor& put_value(const char* op, const Tensor& x, const TensorList& sources, const F& f) {
   const bool recorded = is_recorded(x, sources);
   check_change(op, x, recorded);
-  Tensor y = cast(f(x), x.dtype());
+  Tensor y = f(x);
+  check(is_floating(x.dtype()) || !is_floating(y.dtype()), op, ": the result, ", y.dtype(),
+        ", does not fit in ", x.dtype());
+  y = cast(y, x.dtype());
   OwnKernels unseen(nullptr);
   announce(op, x, {y}, {});
   if (recorded) {

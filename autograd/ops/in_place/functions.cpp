@@ -1,4 +1,6 @@
-// Tensor's operations in place that are functions of its numbers.
+// Tensor's operations in place that are functions of its numbers. More of them: pointwise.cpp and operands.cpp.
+#include <cmath>
+
 #include "reprise/autograd/ops/elementwise/into.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/in_place/change.h"
@@ -28,13 +30,15 @@ const Tensor& of_itself(const char* op, const Tensor& x, UnaryOp kernel, const F
   return by_writing(op, x, TensorList{}, f, write);
 }
 
-// f(x, a, b) of sources that have the dtype of x: computed in f32 if that is a half type, and rounded once.
+// f(x, a, b) of sources that fit beside x: computed in the widest of their dtypes, f32 for half types, and rounded once.
 template <class F, class... Sources>
 const Tensor& with_sources(const char* op, const Tensor& x, const F& f, const Sources&... sources) {
   check_self(x, op);
-  for (const Tensor& source : {sources...}) check_source(source, x, op), check_dtype(x, source, op);
-  return by_value(op, x, TensorList{sources...},
-                  [&](const Tensor& self) { return in_f32(f, self, sources...); });
+  for (const Tensor& source : {sources...}) check_source(source, x, op), check_meets(op, x, source);
+  return by_value(op, x, TensorList{sources...}, [&](const Tensor& self) {
+    const DType meets = common_dtype(self, sources...);
+    return f(cast(self, meets), cast(sources, meets)...);
+  });
 }
 
 }  // namespace
@@ -102,7 +106,7 @@ const Tensor& Tensor::lerp_(const Tensor& end, double weight) const {
   check_floating("lerp_", *this);
   // From the nearer end, as PyTorch: a weight of 1 gives it exactly.
   auto between = [&](const Tensor& x, const Tensor& to) {
-    return weight < 0.5 ? x + (to - x) * weight : to - (to - x) * (1 - weight);
+    return std::abs(weight) < 0.5 ? x + (to - x) * weight : to - (to - x) * (1 - weight);
   };
   return with_sources("lerp_", *this, between, end);
 }

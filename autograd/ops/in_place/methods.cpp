@@ -126,10 +126,15 @@ struct MulBy : Function<MulBy> {
 const Tensor& add_scaled(const char* op, const Tensor& x, const Tensor& other, double alpha, double sign) {
   check_self(x, op);
   check_source(other, x, op);
-  check(other.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", other.dtype());
+  check_meets(op, x, other);
   whole_number(op, alpha, x.dtype());
   check_device(op, x, other);
-  return change<AddScaled>(op, x, other, sign * alpha);
+  if (is_floating(x.dtype()) && promote(x.dtype(), other.dtype()) != x.dtype())  // one rounding, at the end
+    return autograd::by_value(op, x, TensorList{other}, [&](const Tensor& y) {
+      const DType wide = common_dtype(y, other);
+      return cast(y, wide) + cast(other, wide) * (sign * alpha);
+    });
+  return change<AddScaled>(op, x, cast(other, x.dtype()), sign * alpha);
 }
 
 }  // namespace
@@ -138,6 +143,15 @@ const Tensor& Tensor::fill_(double value) const {
   check_self(*this, "fill_");
   element("fill_", value, dtype());
   return change<Fill>("fill_", *this, {}, value);
+}
+
+const Tensor& Tensor::fill_(const Tensor& value) const {
+  constexpr auto op = "fill_";
+  check_self(*this, op);
+  check(value.defined(), op, ": the value is undefined: a tensor that was never given a value");
+  check(value.numel() == 1, op, ": the value must have one element, got ", value.shape());
+  check_meets(op, *this, value);
+  return change<CopyInto>(op, *this, value.reshape({}));
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {

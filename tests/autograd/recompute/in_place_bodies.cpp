@@ -2,6 +2,7 @@
 
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/autograd/ops/index/indexing.h"
 
 namespace reprise::testing {
@@ -87,11 +88,34 @@ Tensor by_places(const Tensor& x, const Tensor& w) {
   return h * kept + noise.uniform_(-1, 1) * w;
 }
 
+Tensor by_more_functions(const Tensor& x, const Tensor& w) {
+  Tensor h = x * w;
+  h.sin_().expm1_().erf_().cos_().reciprocal_().log1p_().elu_(0.5).leaky_relu_(0.2);
+  const Tensor kept = h * w;  // keeps h
+  h.square_().add_(0.5).rsqrt_().cumsum_(0).pow_(abs(w.detach()));
+  Tensor steps = h * 3.0;
+  steps.floor_().add_(kept).ceil_().sub_(x).round_().mul_(w).trunc_().add_(x).sign_();
+  return h * kept + steps * w;
+}
+
+// With tensors and other dtypes beside them, and bits that are drawn, which get the gradient of what is added.
+Tensor by_operands(const Tensor& x, const Tensor& w) {
+  Tensor h = x * 2.0;
+  h.fmod_(1.5).remainder_(abs(w.detach()) + 0.5).lerp_(w, sigmoid(x));
+  const Tensor kept = h * x;  // keeps h
+  h.masked_fill_(x > 0.25, w[0]).add_(x.to(DType::i64), 0.5).fmod_(w).remainder_(0.75);
+  Tensor same = x * w;
+  same.fill_(kept[1][2]);
+  Tensor bits = x * 2.0;
+  return h * kept + same * w + bits.bernoulli_(0.5).add_(w.to(DType::f64)) * x;
+}
+
 }  // namespace
 
 const std::vector<InPlaceBody>& in_place_bodies() {
-  static const std::vector<InPlaceBody> bodies{filled,        by_value,     a_constant_too, read_between,
-                                               by_assignment, by_functions, by_places};
+  static const std::vector<InPlaceBody> bodies{filled,       by_value,          a_constant_too,
+                                               read_between, by_assignment,     by_functions,
+                                               by_places,    by_more_functions, by_operands};
   return bodies;
 }
 

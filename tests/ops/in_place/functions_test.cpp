@@ -38,6 +38,21 @@ TEST(InPlaceFunctions, PassEveryCheckOfAnOp) {
            Case{"tanh_", [](const Tensor&x) { x.tanh_(); }, [](double x, int64_t) { return std::tanh(x); }},
            Case{"tril_", [](const Tensor&x) { x.tril_(1); },
                 [](double x, int64_t diagonal) { return diagonal <= 1 ? x : 0; }},
+           Case{"sin_", [](const Tensor&x) { x.sin_(); }, [](double x, int64_t) { return std::sin(x); }},
+           Case{"cos_", [](const Tensor&x) { x.cos_(); }, [](double x, int64_t) { return std::cos(x); }},
+           Case{"erf_", [](const Tensor&x) { x.erf_(); }, [](double x, int64_t) { return std::erf(x); }},
+           Case{"log1p_", [](const Tensor&x) { x.log1p_(); },
+                [](double x, int64_t) { return std::log1p(x); }},
+           Case{"expm1_", [](const Tensor&x) { x.expm1_(); },
+                [](double x, int64_t) { return std::expm1(x); }},
+           Case{"reciprocal_", [](const Tensor&x) { x.reciprocal_(); },
+                [](double x, int64_t) { return 1 / x; }},
+           Case{"rsqrt_", [](const Tensor&x) { x.rsqrt_(); },
+                [](double x, int64_t) { return 1 / std::sqrt(x); }},
+           Case{"elu_", [](const Tensor&x) { x.neg_().elu_(0.5); },
+                [](double x, int64_t) { return 0.5 * std::expm1(-x); }},
+           Case{"leaky_relu_", [](const Tensor&x) { x.neg_().leaky_relu_(0.25); },
+                [](double x, int64_t) { return -0.25 * x; }},
            Case{"triu_", [](const Tensor&x) { x.triu_(-1); },
                 [](double x, int64_t diagonal) { return diagonal >= -1 ? x : 0; }},
        })
@@ -92,6 +107,33 @@ TEST(InPlaceFunctions, OfSeveralTensorsPassEveryCheckOfAnOp) {
                     .roundings = 24});
 }
 
+// As PyTorch 2.15: what is added is computed in the wider dtype, and the tensor keeps its own.
+TEST(InPlaceFunctions, TakeTensorsOfOtherDtypes) {
+  const Tensor whole = Tensor::from<int64_t>({-3, 0, 4}, {3}).to(test_device());
+  auto number = [](double value, DType dtype) { return full({3}, value, dtype, test_device()); };
+  using Doubles = std::vector<double>;
+  auto is = [](const Tensor& y, DType dtype, const Doubles& want) {
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_EQ(y.to_vector<double>(), want);
+  };
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    is(number(1.5, dtype).add_(whole, 0.5), dtype, {0, 1.5, 3.5});
+    is(number(1.5, dtype).sub_(whole.to(DType::u8).to(DType::boolean)), dtype, {0.5, 1.5, 0.5});
+    is(number(1.5, dtype).addcmul_(whole, number(2, DType::i32), 0.5), dtype, {-1.5, 1.5, 5.5});
+    is(number(1.5, dtype).addcdiv_(whole, number(2, DType::i32)), dtype, {0, 1.5, 3.5});
+    is(number(1.5, dtype).lerp_(whole, 0.5), dtype, {-0.75, 0.75, 2.75});
+    is(number(1.5, dtype).lerp_(whole, number(0.75, DType::f64)), dtype, {-1.875, 0.375, 3.375});
+  }
+  is(whole.to(DType::i32).add_(whole, 2), DType::i32, {-9, 0, 12});
+  is(number(250, DType::u8).add_(whole.abs_(), 2), DType::u8, {0, 250, 2});  // wraps
+  // The next number of bf16 after 1 is 1 + 2^-7. What is added lies just above the middle; rounded first, in the middle.
+  const Tensor near = number(0x1p-8 + 0x1p-20, DType::f32);
+  is(number(1, DType::bf16).add_(near), DType::bf16, Doubles(3, 1 + 0x1p-7));
+  is(number(1, DType::bf16).add_(near.to(DType::bf16)), DType::bf16, Doubles(3, 1));
+  const Tensor mask = (whole > 0).clone();
+  expect_error([&] { mask.add_(whole); }, "add_: the result of bool and i64 does not fit in bool");
+}
+
 // A weight of 1 gives the end exactly, whatever is lost of the difference: as PyTorch's.
 TEST(InPlaceFunctions, LerpEndsAtItsEnd) {
   const Tensor x = full({2}, 1e8, DType::f32, test_device()), end = full({2}, 0.3, DType::f32, test_device());
@@ -117,7 +159,11 @@ TEST(InPlaceFunctions, KeepIntegersOrRefuseWhatTheyDoNotHave) {
   expect_error([&] { x.addcdiv_(x, x); }, "addcdiv_: needs a floating dtype, got i64");
   expect_error([&] { x.addcmul_(x, x, 0.5); }, "addcmul_: 0.5 is not a whole number");
   expect_error([&] { x.addcmul_(x, ones({3}, DType::f32, test_device())); },
-               "addcmul_: dtypes differ: i64 and f32");
+               "addcmul_: the result of i64 and f32 does not fit in i64");
+  expect_error([&] { x.add_(ones({3}, DType::f32, test_device())); },
+               "add_: the result of i64 and f32 does not fit in i64");
+  expect_error([&] { x.div_(x); }, "div_: the result, f32, does not fit in i64");
+  expect_error([&] { x.reciprocal_(); }, "reciprocal_: the result, f32, does not fit in i64");
   expect_error([&] { x.abs_().scatter_(0, x, 0.5); }, "scatter: 0.5 is not a whole number");
   EXPECT_EQ(x.to_vector<int64_t>(), (Longs{3, 0, 4}));
 }

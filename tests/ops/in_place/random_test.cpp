@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/tensor/random.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -31,6 +32,36 @@ TEST(InPlaceDraws, AreThoseOfRandAndRandn) {
   EXPECT_EQ(default_generator().state().offset, 1u);
   manual_seed(9);
   EXPECT_TRUE(same_bits(x, randn({5}, DType::f32, test_device())));
+}
+
+// Of any dtype, as PyTorch's; the probability is not rounded to it.
+TEST(InPlaceDraws, OfBitsAreThoseOfBernoulli) {
+  for (DType dtype :
+       {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::u8, DType::boolean}) {
+    SCOPED_TRACE(detail::join(dtype));
+    Generator ours(5), theirs(5);
+    const Tensor x = full({3, 7}, 1, dtype, test_device()).transpose(0, 1);
+    for (double p : {0.3, 0.0, 1.0, 1e-9}) {
+      x.bernoulli_(p, &ours);
+      EXPECT_TRUE(same_bits(x, bernoulli(full({7, 3}, p, DType::f64, test_device()), &theirs).to(dtype)));
+    }
+    EXPECT_EQ(x.dtype(), dtype);
+    EXPECT_EQ(ours.state(), theirs.state());
+  }
+  Generator generator(3);
+  const Tensor bits = zeros({4000}, DType::bf16, test_device());
+  bits.bernoulli_(0.9, &generator);
+  EXPECT_NEAR(mean(bits.to(DType::f64)).item(), 0.9, 4 * std::sqrt(0.9 * 0.1 / 4000));
+  // A number of f32 that is drawn is 1 only where it is less than p: the smallest ones above it, and p itself, are not.
+  Generator one(7), same(7);
+  const Tensor numbers = rand({50}, DType::f32, test_device(), &one),
+               drawn = zeros({50}, DType::f32, test_device());
+  const auto p = double(numbers.to_vector<float>()[20]);
+  drawn.bernoulli_(p, &same);
+  EXPECT_EQ(drawn.to_vector<float>()[20], 0);
+  Generator again(7);
+  drawn.bernoulli_(std::nextafter(p, 2.0), &again);
+  EXPECT_EQ(drawn.to_vector<float>()[20], 1);
 }
 
 // In f64, from the numbers of [0, 1) and of deviation 1.
@@ -74,6 +105,8 @@ TEST(InPlaceDraws, RefuseWhatTheyCannotDraw) {
   expect_error([&] { x.uniform_(1, 0); }, "uniform_: no interval [1, 0)");
   expect_error([&] { x.uniform_(0, INFINITY); }, "uniform_: no interval [0, inf)");
   expect_error([&] { x.normal_(0, -1); }, "normal_: stddev is -1");
+  for (double p : {-0.1, 1.1, double(NAN)})
+    expect_error([&] { x.bernoulli_(p); }, "bernoulli_: a probability of ");
   expect_error([&] { x.to(DType::i64).uniform_(); }, "uniform_: needs a floating dtype, got i64");
   expect_error([] { Tensor().uniform_(); }, "uniform_: the tensor was never given a value");
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 1}));
