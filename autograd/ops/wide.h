@@ -10,6 +10,12 @@ namespace reprise::autograd {
 
 inline bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 
+/// x, in f32 if it holds whole numbers or bool, whose quotients and exponentials have fractions; an undefined tensor stays undefined.
+/// (PyTorch: the default dtype.)
+inline Tensor with_fractions(const Tensor& x) {
+  return x.defined() && !is_floating(x.dtype()) ? cast(x, DType::f32) : x;
+}
+
 /// x, in f32 if its dtype is a half type; an undefined tensor stays undefined.
 inline Tensor widened(const Tensor& x) { return x.defined() && is_half(x.dtype()) ? cast(x, DType::f32) : x; }
 

@@ -243,7 +243,11 @@ struct Where : autograd::Function<Where> {
 Tensor operator+(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::add>(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::sub>(a, b); }
 Tensor operator*(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::mul>(a, b); }
-Tensor operator/(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::div>(a, b); }
+Tensor operator/(const Tensor& a, const Tensor& b) {
+  autograd::check_given("div", a, b);
+  const bool whole = !is_floating(a.dtype()) && !is_floating(b.dtype());
+  return whole ? autograd::with_fractions(a) / autograd::with_fractions(b) : promoted<BinaryOp::div>(a, b);
+}
 Tensor maximum(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::maximum>(a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::minimum>(a, b); }
 
@@ -251,14 +255,14 @@ Tensor operator+(const Tensor& a, double b) { return Affine::apply(a, 1.0, opera
 Tensor operator-(const Tensor& a, double b) { return Affine::apply(a, 1.0, -operand("sub", a, b)); }
 Tensor operator*(const Tensor& a, double b) { return Affine::apply(a, operand("mul", a, b), nothing); }
 Tensor operator/(const Tensor& a, double b) {
-  autograd::check_floating("div", a);
-  return Affine::apply(a, 1.0 / b, nothing);
+  autograd::check_given("div", a);
+  return Affine::apply(autograd::with_fractions(a), 1.0 / b, nothing);
 }
 Tensor operator+(double a, const Tensor& b) { return b + a; }
 Tensor operator-(double a, const Tensor& b) { return Affine::apply(b, -1.0, operand("sub", b, a)); }
 Tensor operator*(double a, const Tensor& b) { return b * a; }
 Tensor operator/(double a, const Tensor& b) {
-  autograd::check_floating("div", b);
+  autograd::check_given("div", b);
   return reciprocal(b) * a;
 }
 Tensor pow(const Tensor& x, double exponent) { return Pow::apply(x, exponent); }

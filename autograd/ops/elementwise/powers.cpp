@@ -4,7 +4,10 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/elementwise/numbers.h"
+#include "reprise/autograd/ops/elementwise/remainder.h"
 #include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/elementwise.h"
@@ -14,6 +17,24 @@ namespace {
 
 Tensor like(const Tensor& x, double value) { return scalar(value, x.dtype(), x.device()); }
 
+// base^exponent of integers, which wrap, by squares: a product for each bit of the largest exponent. To a negative power 1 and -1 are
+// what they are to a positive one, and all others 0, as in PyTorch.
+Tensor power_of_integers(const Tensor& base, const Tensor& given_exponent) {
+  const Tensor exponent = given_exponent.to(DType::i64), size = abs(exponent);
+  Tensor power = ones(broadcast_shapes(base.shape(), exponent.shape(), "pow"), base.dtype(), base.device());
+  if (power.numel() == 0) return power;
+  // The size of -2^63 is -2^63, whose lower bits are 0.
+  const auto most = uint64_t(max(size).to_vector<int64_t>()[0]) & ~(uint64_t(1) << 63);
+  Tensor square = base;
+  for (int bit = 0; most >> bit > 0; ++bit) {
+    const double value = double(uint64_t(1) << bit);
+    const Tensor above = bit < 62 ? remainder(size, 2 * value) : size;
+    power = where(above >= value, power * square, power);
+    square = square * square;
+  }
+  return where(logical_and(exponent < 0, logical_and(base != 1, base != -1)), like(base, 0), power);
+}
+
 struct PowOfTensors : autograd::Function<PowOfTensors> {
   static constexpr const char* name = "pow";
   static constexpr auto autocast = amp::Policy::f32;
@@ -21,8 +42,9 @@ struct PowOfTensors : autograd::Function<PowOfTensors> {
   Shape of_base, of_exponent;
 
   Tensor forward(const Tensor& base, const Tensor& exponent) {
-    autograd::check_floating(name, base);
     autograd::check_device(name, base, exponent);
+    if (autograd::holds_whole_numbers(base.dtype())) return power_of_integers(base, exponent);
+    autograd::check_floating(name, base);
     of_base = base.shape(), of_exponent = exponent.shape();
     save(base, exponent);
     const Shape shape = broadcast_shapes(of_base, of_exponent, name);
@@ -75,8 +97,7 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
 
 Tensor pow(double base, const Tensor& exponent) {
   autograd::check_given("pow", exponent);
-  autograd::check_floating("pow", exponent);
-  return pow(like(exponent, base), exponent);
+  return pow(like(exponent, autograd::element("pow", base, exponent.dtype())), exponent);
 }
 
 Tensor prod(const Tensor& given, const Dims& dims, bool keep_dims) {

@@ -129,6 +129,12 @@ struct Unary : autograd::Function<Unary<op>> {
   }
 };
 
+// op(x), which has fractions of whole numbers too.
+template <UnaryOp op>
+Tensor of_any(const Tensor& x) {
+  return Unary<op>::apply(autograd::with_fractions(x));
+}
+
 // activation(x) from simpler operations.
 Tensor activate_wide(const Tensor& x, Activation activation) {
   switch (activation) {
@@ -149,18 +155,18 @@ Tensor activate_wide(const Tensor& x, Activation activation) {
 }  // namespace
 
 Tensor operator-(const Tensor& x) { return Unary<UnaryOp::neg>::apply(x); }
-Tensor exp(const Tensor& x) { return Unary<UnaryOp::exp>::apply(x); }
-Tensor log(const Tensor& x) { return Unary<UnaryOp::log>::apply(x); }
-Tensor sqrt(const Tensor& x) { return Unary<UnaryOp::sqrt>::apply(x); }
-Tensor rsqrt(const Tensor& x) { return Unary<UnaryOp::rsqrt>::apply(x); }
+Tensor exp(const Tensor& x) { return of_any<UnaryOp::exp>(x); }
+Tensor log(const Tensor& x) { return of_any<UnaryOp::log>(x); }
+Tensor sqrt(const Tensor& x) { return of_any<UnaryOp::sqrt>(x); }
+Tensor rsqrt(const Tensor& x) { return of_any<UnaryOp::rsqrt>(x); }
 Tensor square(const Tensor& x) { return Unary<UnaryOp::square>::apply(x); }
-Tensor reciprocal(const Tensor& x) { return Unary<UnaryOp::reciprocal>::apply(x); }
+Tensor reciprocal(const Tensor& x) { return of_any<UnaryOp::reciprocal>(x); }
 Tensor abs(const Tensor& x) { return Unary<UnaryOp::abs>::apply(x); }
-Tensor sin(const Tensor& x) { return Unary<UnaryOp::sin>::apply(x); }
-Tensor cos(const Tensor& x) { return Unary<UnaryOp::cos>::apply(x); }
-Tensor tanh(const Tensor& x) { return Unary<UnaryOp::tanh>::apply(x); }
-Tensor sigmoid(const Tensor& x) { return Unary<UnaryOp::sigmoid>::apply(x); }
-Tensor erf(const Tensor& x) { return Unary<UnaryOp::erf>::apply(x); }
+Tensor sin(const Tensor& x) { return of_any<UnaryOp::sin>(x); }
+Tensor cos(const Tensor& x) { return of_any<UnaryOp::cos>(x); }
+Tensor tanh(const Tensor& x) { return of_any<UnaryOp::tanh>(x); }
+Tensor sigmoid(const Tensor& x) { return of_any<UnaryOp::sigmoid>(x); }
+Tensor erf(const Tensor& x) { return of_any<UnaryOp::erf>(x); }
 Tensor relu(const Tensor& x) { return Unary<UnaryOp::relu>::apply(x); }
 Tensor gelu(const Tensor& x) { return Unary<UnaryOp::gelu>::apply(x); }
 Tensor gelu_tanh(const Tensor& x) { return Unary<UnaryOp::gelu_tanh>::apply(x); }
@@ -172,8 +178,8 @@ Tensor ceil(const Tensor& x) { return Unary<UnaryOp::ceil>::apply(x); }
 Tensor round(const Tensor& x) { return Unary<UnaryOp::round>::apply(x); }
 Tensor trunc(const Tensor& x) { return Unary<UnaryOp::trunc>::apply(x); }
 Tensor sign(const Tensor& x) { return Unary<UnaryOp::sign>::apply(x); }
-Tensor log1p(const Tensor& x) { return Unary<UnaryOp::log1p>::apply(x); }
-Tensor expm1(const Tensor& x) { return Unary<UnaryOp::expm1>::apply(x); }
+Tensor log1p(const Tensor& x) { return of_any<UnaryOp::log1p>(x); }
+Tensor expm1(const Tensor& x) { return of_any<UnaryOp::expm1>(x); }
 Tensor softplus(const Tensor& x) { return Unary<UnaryOp::softplus>::apply(x); }
 
 Tensor leaky_relu(const Tensor& x, double slope) {

@@ -85,13 +85,13 @@ TEST(PowOfTensors, DefinesValuesAndGradientsAtZeroAndBelow) {
   }
 }
 
-TEST(PowOfTensors, TakesANumberAsItsBaseAndRefusesWholeNumbers) {
+TEST(PowOfTensors, TakesANumberAsItsBase) {
   const Tensor x = Tensor::from<float>({-1, 0, 3}, {3}).to(test_device());
   EXPECT_EQ(pow(2.0, x).to_vector<float>(), (std::vector<float>{0.5, 1, 8}));
   EXPECT_EQ(pow(x, Tensor::from<double>({2}, {1}).to(test_device())).dtype(), DType::f64);
   const Tensor whole = Tensor::from<int64_t>({1}, {1}).to(test_device());
-  expect_error([&] { pow(whole, whole); }, "pow", "i64");
-  expect_error([&] { pow(2.0, whole); }, "pow", "i64");
+  EXPECT_EQ(pow(whole, x).to_vector<float>(), (std::vector<float>{1, 1, 1}));
+  expect_error([&] { pow(2.5, whole); }, "pow: 2.5 is not a whole number, and the tensor is i64");
   expect_error([&] { pow(x, Tensor()); }, "pow: tensor argument 1 is undefined");
 }
 
@@ -116,6 +116,50 @@ TEST(PowOfIntegers, MultipliesAndWraps) {
             (std::vector<int32_t>{16, 81, 83521, int32_t(uint32_t(255 * 255) * uint32_t(255 * 255))}));
   const amp::Autocast scope(test_device(), DType::bf16);
   EXPECT_EQ(pow(x, 2).dtype(), DType::i64);
+}
+
+// x^e modulo 2^64, or of a negative e what PyTorch 2.15 gives: of 1 and -1 their sign, else 0.
+int64_t power(int64_t base, int64_t exponent) {
+  if (exponent < 0 && base != 1 && base != -1) return 0;
+  uint64_t result = 1, square = uint64_t(base);
+  for (uint64_t rest = exponent < 0 ? 0 - uint64_t(exponent) : uint64_t(exponent); rest; rest >>= 1) {
+    if (rest & 1) result *= square;
+    square *= square;
+  }
+  return int64_t(result);
+}
+
+TEST(PowOfIntegers, ToIntegersIsExactModuloTheirRange) {
+  constexpr int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  const std::vector<int64_t> bases{0, 1, -1, 2, -2, 3, 7, 1000003, least, most},
+      exponents{0, 1, 2, 3, 10, 63, 64, 65, -1, -2, -3, 1000001, most, least, least + 1, int64_t(1) << 62};
+  const Tensor b = Tensor::from(bases, {10, 1}).to(test_device()),
+               e = Tensor::from(exponents, {16}).to(test_device());
+  std::vector<int64_t> want;
+  for (int64_t base : bases)
+    for (int64_t exponent : exponents) want.push_back(power(base, exponent));
+  EXPECT_EQ(pow(b, e).to_vector<int64_t>(), want);
+  const Tensor few = Tensor::from<int64_t>({5, 0, -3, 2}, {4}).to(test_device());
+  EXPECT_EQ(pow(2, few).to_vector<int64_t>(), (std::vector<int64_t>{32, 1, 0, 4}));
+  EXPECT_EQ(pow(few, few).to_vector<int64_t>(), (std::vector<int64_t>{3125, 1, 0, 4}));
+  EXPECT_EQ(few.clone().pow_(few).to_vector<int64_t>(), (std::vector<int64_t>{3125, 1, 0, 4}));
+  EXPECT_EQ(pow(few, zeros({0, 1}, DType::i64, test_device())).shape(), (Shape{0, 4}));
+}
+
+TEST(PowOfIntegers, MeetIntegersOfOtherWidths) {
+  const Tensor bytes = Tensor::from<uint8_t>({2, 3, 17, 255}, {4}).to(test_device()),
+               ints = Tensor::from<int32_t>({-2, 3, 17, 255}, {4}).to(test_device()), mask = ints > 0;
+  EXPECT_EQ(pow(bytes, bytes).dtype(), DType::u8);
+  EXPECT_EQ(pow(bytes, bytes).to_vector<uint8_t>(),
+            (std::vector<uint8_t>{4, 27, 17, 255}));  // 17^16 is 1 mod 256
+  EXPECT_EQ(pow(2, bytes).to_vector<uint8_t>(), (std::vector<uint8_t>{4, 8, 0, 0}));
+  EXPECT_EQ(pow(ints, bytes).dtype(), DType::i32);
+  EXPECT_EQ(pow(ints, bytes).to_vector<int32_t>()[0], 4);
+  EXPECT_EQ(pow(ints, ints.to(DType::i64)).dtype(), DType::i64);
+  EXPECT_EQ(pow(mask, ints).to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 1, 1}));
+  EXPECT_EQ(pow(ints, mask).to_vector<int32_t>(), (std::vector<int32_t>{1, 3, 17, 255}));
+  expect_error([&] { pow(mask, mask); }, "pow: needs a floating dtype, got bool");
+  expect_error([&] { pow(256, bytes); }, "pow: 256 does not fit u8");
 }
 
 TEST(PowOfIntegers, RefusesWhatIntegersDoNotHave) {

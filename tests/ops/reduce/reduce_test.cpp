@@ -177,6 +177,11 @@ TEST(LogSumExp, NeitherOverflowsNorLosesInfinities) {
   EXPECT_EQ(of({-INFINITY, -INFINITY}), -INFINITY);
   EXPECT_EQ(of({INFINITY, 3}), INFINITY);
   EXPECT_TRUE(std::isnan(of({NAN, 3})));
+  EXPECT_EQ(of({}), -INFINITY);
+  const Tensor none = logsumexp(zeros({2, 0}, DType::f64), {1}, true);
+  EXPECT_EQ(none.shape(), (Shape{2, 1}));
+  EXPECT_EQ(none.to_vector<double>(), std::vector<double>(2, -INFINITY));
+  EXPECT_EQ(logsumexp(zeros({0, 2}), {1}).shape(), Shape{0});
 }
 
 }  // namespace
