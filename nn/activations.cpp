@@ -2,9 +2,7 @@
 
 namespace reprise::nn {
 
-Softplus::Softplus(double beta)
-    : Lambda([beta](const Tensor& x) { return beta == 1 ? softplus(x) : softplus(x * beta) / beta; }),
-      beta_(beta) {
+Softplus::Softplus(double beta) : Lambda([beta](const Tensor& x) { return softplus(x, beta); }), beta_(beta) {
   check(beta > 0, "Softplus: beta is ", beta, ", should be above 0");
 }
 

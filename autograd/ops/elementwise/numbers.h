@@ -36,8 +36,8 @@ Tensor greater_equal(const Tensor& x, double number);
 Tensor remainder(double a, const Tensor& b);
 Tensor fmod(double a, const Tensor& b);
 /// @}
-/// `value`, a tensor of one element, where the mask holds; x elsewhere. It is cast to the dtype of x, and has the sum of the gradient
-/// there. Error on a floating one beside integers.
+/// `value`, a tensor of one element, where the mask holds; x elsewhere. Mask and x broadcast. The value is cast to the dtype of x, and
+/// has the sum of the gradient there. Error on a floating one beside integers.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value);
 
 }  // namespace reprise

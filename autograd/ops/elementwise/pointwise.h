@@ -15,7 +15,9 @@ Tensor sign(const Tensor& x);   ///< -1, 0 or 1; 0 of NaN, as in PyTorch
 Tensor log1p(const Tensor& x);  ///< log(1 + x), to all digits near 0
 Tensor expm1(const Tensor& x);  ///< e^x - 1, to all digits near 0
 
-Tensor softplus(const Tensor& x);                         ///< log(1 + e^x)
+Tensor softplus(const Tensor& x);  ///< log(1 + e^x)
+/// log(1 + e^(beta x)) / beta, but x itself where beta x > threshold, as PyTorch's.
+Tensor softplus(const Tensor& x, double beta, double threshold = 20);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);  ///< x where x > 0, else slope x (Maas et al. 2013)
 Tensor elu(const Tensor& x, double alpha = 1);  ///< x where x > 0, else alpha (e^x - 1) (Clevert et al. 2016)
 

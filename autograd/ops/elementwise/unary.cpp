@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
@@ -181,6 +182,16 @@ Tensor sign(const Tensor& x) { return Unary<UnaryOp::sign>::apply(x); }
 Tensor log1p(const Tensor& x) { return of_any<UnaryOp::log1p>(x); }
 Tensor expm1(const Tensor& x) { return of_any<UnaryOp::expm1>(x); }
 Tensor softplus(const Tensor& x) { return Unary<UnaryOp::softplus>::apply(x); }
+
+Tensor softplus(const Tensor& given, double beta, double threshold) {
+  autograd::check_given("softplus", given);
+  const autograd::CastArguments in(amp::Policy::f32, given);
+  auto wide = [&](const Tensor& x) {
+    const Tensor scaled = x * beta;
+    return where(scaled > threshold, x, softplus(scaled) / beta);
+  };
+  return autograd::in_f32(wide, in[0]);
+}
 
 Tensor leaky_relu(const Tensor& x, double slope) {
   autograd::check_given("leaky_relu", x);

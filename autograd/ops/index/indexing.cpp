@@ -173,10 +173,9 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
   constexpr auto op = "masked_select";
   check_given(op, x, mask);
   check(mask.dtype() == DType::boolean, op, ": needs bool, got ", mask.dtype());
-  check(broadcast_shapes(x.shape(), mask.shape(), op) == x.shape(), op, ": the mask ", mask.shape(),
-        " does not broadcast to ", x.shape());
-  const int64_t count = x.numel();
-  return index(reshape(x, {count}), {reshape(expand(mask, x.shape()), {count})});
+  const Shape shape = broadcast_shapes(x.shape(), mask.shape(), op);
+  const int64_t count = numel_of(shape, op);
+  return index(reshape(expand(x, shape), {count}), {reshape(expand(mask, shape), {count})});
 }
 
 Tensor index_put(const Tensor& x, const std::vector<Index>& places, const Tensor& values, bool accumulate) {

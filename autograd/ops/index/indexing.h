@@ -121,7 +121,7 @@ class IndexedTensor : public Tensor {
 
 /// Where x is not 0: i64 (K, rank of x), in row-major order. Waits for the device, as their number is not known before.
 Tensor nonzero(const Tensor& x);
-/// The elements of x, in row-major order, where the mask, bool, holds; the mask broadcasts to x: (K). Waits for the device.
+/// The elements of x, in row-major order, where the mask, bool, holds; both broadcast to one shape: (K). Waits for the device.
 Tensor masked_select(const Tensor& x, const Tensor& mask);
 
 /// @{

@@ -6,6 +6,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/reduce/var.h"
 #include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
@@ -32,11 +33,7 @@ Tensor norm(const Tensor& given, const Dims& dims, bool keep_dims) {
 Tensor stddev(const Tensor& given, const Dims& dims, int64_t correction, bool keep_dims) {
   autograd::check_given("stddev", given);
   autograd::check_floating("stddev", given);
-  auto wide = [&](const Tensor& x) {
-    const Tensor biased = variance(x, dims, keep_dims);
-    const double count = double(x.numel()) / double(std::max<int64_t>(1, biased.numel()));
-    return root(biased * (count / std::max(count - double(correction), 0.0)));
-  };
+  auto wide = [&](const Tensor& x) { return root(var(x, dims, correction, keep_dims)); };
   return autograd::in_f32(wide, given);
 }
 

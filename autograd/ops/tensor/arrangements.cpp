@@ -67,8 +67,7 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   autograd::check_given("masked_fill", x, mask);
-  check(broadcast_shapes(x.shape(), mask.shape(), "masked_fill") == x.shape(), "masked_fill: the mask ",
-        mask.shape(), " does not broadcast to ", x.shape());
+  broadcast_shapes(x.shape(), mask.shape(), "masked_fill");  // an Error by its own name
   return where(mask, scalar(value, x.dtype(), x.device()), x);
 }
 

@@ -27,7 +27,45 @@ Tensor made(const char* factory, const Tensor& y, const Fill& fill, const Args&.
   return y;
 }
 
+// The numbers of a literal in row-major order, and what is known of them.
+struct Literal {
+  std::vector<double> reals;
+  std::vector<int64_t> wholes;
+  std::optional<DType> dtype;
+};
+
+// The shape of `part`, whose numbers are added to `all`.
+Shape read_literal(const detail::Nested& part, Literal& all) {
+  if (!part.is_list) {
+    all.wholes.push_back(part.whole);
+    all.reals.push_back(part.dtype == DType::f32 ? part.real : double(part.whole));
+    all.dtype = all.dtype ? promote(*all.dtype, part.dtype) : part.dtype;
+    return {};
+  }
+  Shape shape{int64_t(part.list.size())}, first;
+  for (size_t i = 0; i < part.list.size(); ++i) {
+    const Shape inner = read_literal(part.list[i], all);
+    if (i == 0) first = inner;
+    check(inner == first, "tensor: what stands side by side has shapes ", first, " and ", inner);
+  }
+  for (int64_t size : first) shape.push_back(size);
+  return shape;
+}
+
 }  // namespace
+
+Tensor tensor(const detail::Nested& numbers, std::optional<DType> dtype, Device device) {
+  Literal all;
+  const Shape shape = read_literal(numbers, all);
+  const DType own = all.dtype.value_or(DType::f32), wanted = dtype.value_or(own);
+  for (double number : all.reals)
+    if (wanted != DType::i64 || is_floating(own)) autograd::element("tensor", number, wanted);
+  const Tensor y =
+      is_floating(own) ? Tensor::from(all.reals, shape, device) : Tensor::from(all.wholes, shape, device);
+  return cast(y, wanted);
+}
+
+Tensor empty(const Shape& shape, DType dtype, Device device) { return Tensor::empty(shape, dtype, device); }
 
 Tensor zeros(const Shape& shape, DType dtype, Device device) { return Tensor::zeros(shape, dtype, device); }
 

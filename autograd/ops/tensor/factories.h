@@ -2,8 +2,11 @@
 #pragma once
 
 #include <concepts>
+#include <initializer_list>
+#include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "reprise/autograd/ops.h"
 
@@ -20,7 +23,35 @@ int64_t integer(I x) {
 }
 template <class... Numbers>
 concept SomeFloating = (std::is_arithmetic_v<Numbers> && ...) && (std::floating_point<Numbers> || ...);
+
+// A number, or a list of numbers or of such lists.
+class Nested {
+ public:
+  template <std::floating_point F>
+  Nested(F number) : dtype(DType::f32), real(double(number)) {}
+  template <WholeNumber I>
+  Nested(I number) : dtype(DType::i64), whole(std::in_range<int64_t>(number) ? int64_t(number) : 0) {
+    check(std::in_range<int64_t>(number), "tensor: ", number, " does not fit i64");
+  }
+  template <std::same_as<bool> B>
+  Nested(B truth) : dtype(DType::boolean), whole(truth) {}
+  Nested(std::initializer_list<Nested> items) : is_list(true), list(items) {}
+
+  bool is_list = false;
+  std::vector<Nested> list{};
+  DType dtype = DType::f32;  // of a number: f32, i64 or bool
+  double real = 0;           // its value where it is floating
+  int64_t whole = 0;         // and where it is not
+};
 }  // namespace detail
+
+/// The numbers between the braces, whose nesting is the shape: `tensor({{1., 2.}, {3., 4.}})` is (2, 2), `tensor(3)` has none. Where no
+/// dtype is given it is f32 if one of them has a floating type, else i64 if one is an integer, else bool; of none f32. Error where lists
+/// beside each other differ in size or depth, and if the dtype does not have a number. (PyTorch: torch.tensor.)
+Tensor tensor(const detail::Nested& numbers, std::optional<DType> dtype = {}, Device device = {});
+
+/// What is in it is not said. Error on a negative size, OutOfMemory if there is no room.
+Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
 
 /// @{
 /// start, start + step, ... before end, by steps of 1 if none is given: ceil((end - start) / step) numbers, none where the end lies on

@@ -8,6 +8,7 @@
 #include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/index/along_dim.h"
+#include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
 
 namespace reprise {
@@ -23,6 +24,23 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Gen
 
 Tensor randint(int64_t high, const Shape& shape, Device device, Generator* generator) {
   return randint(0, high, shape, device, generator);
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype, Device device,
+               Generator* generator) {
+  for (int64_t end : {low, high - 1}) autograd::element("randint", double(end), dtype);
+  return cast(randint(low, high, shape, device, generator), dtype);
+}
+Tensor randint(int64_t high, const Shape& shape, DType dtype, Device device, Generator* generator) {
+  return randint(0, high, shape, dtype, device, generator);
+}
+
+Tensor randint_like(const Tensor& x, int64_t low, int64_t high, Generator* generator) {
+  autograd::check_given("randint_like", x);
+  return randint(low, high, x.shape(), x.dtype(), x.device(), generator);
+}
+Tensor randint_like(const Tensor& x, int64_t high, Generator* generator) {
+  return randint_like(x, 0, high, generator);
 }
 
 Tensor randperm(int64_t count, Device device, Generator* generator) {

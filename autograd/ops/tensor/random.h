@@ -13,6 +13,18 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = {}
                Generator* generator = nullptr);
 Tensor randint(int64_t high, const Shape& shape, Device device = {}, Generator* generator = nullptr);
 /// @}
+/// @{
+/// The same numbers in another dtype. Error if it does not have one of them.
+Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype, Device device = {},
+               Generator* generator = nullptr);
+Tensor randint(int64_t high, const Shape& shape, DType dtype, Device device = {},
+               Generator* generator = nullptr);
+/// @}
+/// @{
+/// `randint` of the shape, dtype and device of x.
+Tensor randint_like(const Tensor& x, int64_t low, int64_t high, Generator* generator = nullptr);
+Tensor randint_like(const Tensor& x, int64_t high, Generator* generator = nullptr);
+/// @}
 
 /// 0, ..., count - 1 in random order: i64 (count).
 Tensor randperm(int64_t count, Device device = {}, Generator* generator = nullptr);

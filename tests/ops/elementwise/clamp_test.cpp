@@ -39,6 +39,19 @@ TEST(Clamp, PassesTheGradientOnAtItsBoundsAndKeepsNan) {
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 1, 1, 1, 0, 0}));
 }
 
+// As PyTorch 2.15: all elements are NaN, and none gets a gradient.
+TEST(Clamp, ByABoundThatIsNanIsNan) {
+  using Bound = std::optional<double>;
+  const double nan = std::nan("");
+  for (auto [low, high] : {std::pair<Bound, Bound>{nan, 1}, {-1, nan}, {nan, {}}, {{}, nan}}) {
+    const Tensor x = Tensor::from<float>({-2, 0, 2}, {3}).set_requires_grad();
+    const Tensor y = clamp(x, low, high);
+    for (double value : y.to_vector<double>()) EXPECT_TRUE(std::isnan(value));
+    y.sum().backward();
+    EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0, 0}));
+  }
+}
+
 // As PyTorch: a bound that is not given is none, and the upper one wins.
 TEST(Clamp, TakesOneBoundAndIntegers) {
   const Tensor x = Tensor::from<int64_t>({-5, 3, 9}, {3});
@@ -56,7 +69,7 @@ TEST(Clamp, TakesOneBoundAndIntegers) {
 
 TEST(Clamp, RefusesBoundsThatDoNotFit) {
   expect_error([] { clamp(zeros({2}), {}); }, "clamp: neither of the bounds is given");
-  expect_error([] { clamp(zeros({2}), 0, std::nan("")); }, "clamp: a bound is nan");
+  expect_error([] { clamp(zeros({2}, DType::i64), 0, std::nan("")); }, "clamp: nan is not a whole number");
   expect_error([] { clamp(zeros({2}, DType::i64), 0, 0.5); }, {"clamp", "0.5", "whole"});
 }
 

@@ -138,11 +138,26 @@ TEST(Numbers, ThatDoNotFitAreErrors) {
   expect_error([&] { where(Tensor(), 1, 2); }, "where: tensor argument 0 is undefined");
   expect_error([&] { masked_fill(x, m, scalar(0.5)); }, "masked_fill: a value of f32 does not fit in i64");
   expect_error([&] { masked_fill(x, m, x); }, "masked_fill: the value must have one element, got (2,)");
-  expect_error(
-      [&] {
-        masked_fill(x, ones({2, 2}) > 0, scalar(1, DType::i64));
-      },
-      "masked_fill: the mask (2, 2) does not broadcast to (2,)");
+  expect_error([&] { masked_fill(x, ones({3}) > 0, scalar(1, DType::i64)); }, "masked_fill: ", "(2,)",
+               "(3,)");
+}
+
+// As PyTorch's out of place: the result has the shape that both broadcast to. In place the tensor keeps its own.
+TEST(Numbers, FillAndSelectWhereMaskAndTensorBroadcast) {
+  const Tensor row = longs({1, 2, 3}).reshape({1, 3}), column = longs({0, 1}).reshape({2, 1}) > 0,
+               mask = longs({1, 0, 0, 0, 1, 1}).reshape({2, 3}) > 0;
+  EXPECT_EQ(masked_fill(row, mask, 9).to_vector<int64_t>(), (Longs{9, 2, 3, 1, 9, 9}));
+  EXPECT_EQ(masked_fill(row, mask, scalar(9, DType::u8, test_device())).shape(), (Shape{2, 3}));
+  EXPECT_EQ(masked_fill(row, column, 9).to_vector<int64_t>(), (Longs{1, 2, 3, 9, 9, 9}));
+  EXPECT_EQ(masked_select(row, mask).to_vector<int64_t>(), (Longs{1, 2, 3}));
+  EXPECT_EQ(masked_select(row, column).to_vector<int64_t>(), (Longs{1, 2, 3}));
+  EXPECT_EQ(masked_select(scalar(4, DType::i64, test_device()), mask).to_vector<int64_t>(), (Longs{4, 4, 4}));
+  expect_error([&] { row.clone().masked_fill_(mask, 9); },
+               "masked_fill_: the source (2, 3) does not broadcast to the target (1, 3)");
+  const Tensor x = row.to(DType::f32).detach().set_requires_grad();
+  sum(masked_select(x, mask) * 2.0).backward();
+  sum(masked_fill(x, mask, 0)).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{3, 3, 3}));
 }
 
 // Beside integers the number is compared as it is, beside floating ones it is rounded to their dtype first.

@@ -147,5 +147,29 @@ TEST(LeakyReluAndElu, HaveTheSlopeOfTheLeftAtZero) {
   EXPECT_TRUE(testing::is_close(x.grad(), Tensor::from<float>({2.1F, 0.1F, 2}, {3}), 1e-6));
 }
 
+// log(1 + e^(beta x)) / beta, and x behind the threshold, as PyTorch's.
+TEST(Softplus, TakesBetaAndThreshold) {
+  for (auto [beta, threshold] : {std::pair{2.0, 20.0}, {0.5, 20.0}, {3.0, 1.5}})
+    check_op(OpCase{.name = detail::join("softplus of beta ", beta, " up to ", threshold),
+                    .inputs = {{{3, 5}}},
+                    .fn = [b = beta, t = threshold](const TensorList& in) { return softplus(in[0], b, t); },
+                    .reference =
+                        [b = beta, t = threshold](const TensorList& in) {
+                          std::vector<double> y = in[0].to_vector<double>();
+                          for (double& x : y) x = x * b > t ? x : std::log1p(std::exp(x * b)) / b;
+                          return y;
+                        },
+                    .roundings = 32});
+  const Tensor x = Tensor::from<double>({19.5, 20.5, 1000, -1000}, {4}).set_requires_grad();
+  const Tensor y = softplus(x, 1);
+  EXPECT_GT(y.to_vector<double>()[0], 19.5);
+  EXPECT_EQ(y.to_vector<double>()[1], 20.5);
+  EXPECT_EQ(y.to_vector<double>()[3], 0);
+  sum(y).backward();
+  EXPECT_EQ(x.grad().to_vector<double>()[1], 1);
+  EXPECT_EQ(x.grad().to_vector<double>()[2], 1);
+  EXPECT_EQ(softplus(ones({2}, DType::bf16), 2).dtype(), DType::bf16);
+}
+
 }  // namespace
 }  // namespace reprise

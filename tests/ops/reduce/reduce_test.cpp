@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/index/along_dim.h"
+#include "reprise/autograd/ops/reduce/var.h"
 #include "reprise/tests/support/op_case.h"
 
 namespace reprise {
@@ -165,6 +166,37 @@ TEST(Stddev, TakesItsCorrection) {
   EXPECT_NEAR(stddev(x).item(), std::sqrt(14.0 / 3), 1e-15);
   EXPECT_NEAR(stddev(x, {}, 2).item(), std::sqrt(14.0 / 2), 1e-15);
   EXPECT_TRUE(std::isnan(stddev(Tensor::from<double>({1}, {1})).item())) << "of one number, as PyTorch's";
+}
+
+// By hand, as torch.var has it: 1 is its default correction.
+TEST(Var, IsUnbiasedUnlessItIsAskedForAnother) {
+  const Tensor x = Tensor::from<double>({1, 2, 3, 6}, {4});  // squares of distances from 3: 4, 1, 0, 9
+  EXPECT_NEAR(var(x).item(), 14.0 / 3, 1e-15);
+  EXPECT_NEAR(var(x, {}, 0).item(), variance(x).item(), 1e-15);
+  EXPECT_NEAR(var(x, {0}, 2).item(), 7, 1e-15);
+  EXPECT_TRUE(std::isinf(var(x, {}, 4).item()));
+  EXPECT_TRUE(std::isnan(var(Tensor::from<double>({1}, {1})).item()));
+  EXPECT_TRUE(std::isnan(var(zeros({0})).item()));
+  EXPECT_EQ(var(zeros({2, 3}, DType::f16), {1}, 1, true).shape(), (Shape{2, 1}));
+  EXPECT_EQ(var(zeros({2, 3}, DType::f16), {1}).dtype(), DType::f16);
+  expect_error([] { var(arange(3)); }, {"var: needs a floating dtype, got i64"});
+  for (int64_t correction : {0, 1, 2})
+    check_op(OpCase{.name = detail::join("var with correction ", correction),
+                    .inputs = {{{3, 5}}},
+                    .fn = [=](const TensorList& in) { return var(in[0], {1}, correction); },
+                    .reference =
+                        [=](const TensorList& in) {
+                          const std::vector<double> x = in[0].to_vector<double>();
+                          std::vector<double> y;
+                          for (size_t row = 0; row < 3; ++row) {
+                            double total = 0, squares = 0;
+                            for (size_t i = 0; i < 5; ++i) total += x[row * 5 + i];
+                            for (size_t i = 0; i < 5; ++i) squares += std::pow(x[row * 5 + i] - total / 5, 2);
+                            y.push_back(squares / double(5 - correction));
+                          }
+                          return y;
+                        },
+                    .roundings = 24});
 }
 
 TEST(LogSumExp, NeitherOverflowsNorLosesInfinities) {

@@ -108,9 +108,9 @@ TEST(MaskedFill, PassesEveryCheckOfAnOp) {
       [](int64_t i) { return i % 3 == 1 ? -1 : i; }, -2);
   expect_error(
       [&] {
-        masked_fill(zeros({3}), zeros({4, 3}, DType::boolean), 0);
+        masked_fill(zeros({3}), zeros({4, 2}, DType::boolean), 0);
       },
-      {"masked_fill: the mask (4, 3) does not broadcast to (3,)"});
+      {"masked_fill: ", "(4, 2)", "(3,)"});
 }
 
 TEST(Triangles, PassEveryCheckOfAnOp) {

@@ -28,6 +28,49 @@ TEST(Factories, GiveTheValuesTheyName) {
   EXPECT_EQ(zeros({0, 3}).numel(), 0);
 }
 
+// The values, dtypes and shapes that torch.tensor gives of the same lists.
+TEST(Factories, TakeNestedNumbers) {
+  auto is = [](const Tensor& y, DType dtype, const Shape& shape, const std::vector<double>& values) {
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_EQ(y.shape(), shape);
+    EXPECT_EQ(y.to_vector<double>(), values);
+  };
+  is(tensor({{1., 2.}, {3., 4.}}), DType::f32, {2, 2}, {1, 2, 3, 4});
+  is(tensor({1, 2, 3}), DType::i64, {3}, {1, 2, 3});
+  is(tensor({true, false}), DType::boolean, {2}, {1, 0});
+  is(tensor({1, 2.5f, 3u}), DType::f32, {3}, {1, 2.5, 3});
+  is(tensor({true, 7}), DType::i64, {2}, {1, 7});
+  is(tensor(3.5), DType::f32, {}, {3.5});
+  is(tensor(3), DType::i64, {}, {3});
+  is(tensor({}), DType::f32, {0}, {});
+  is(tensor({{}, {}}), DType::f32, {2, 0}, {});
+  is(tensor({{1.}}), DType::f32, {1, 1}, {1});
+  is(tensor({{1, 2, 3}}), DType::i64, {1, 3}, {1, 2, 3});
+  is(tensor({{{1}, {2}}, {{3}, {4}}, {{5}, {6}}}), DType::i64, {3, 2, 1}, {1, 2, 3, 4, 5, 6});
+  is(tensor({1, 2}, DType::bf16, test_device()), DType::bf16, {2}, {1, 2});
+  is(tensor({0., 2.}, DType::boolean), DType::boolean, {2}, {0, 1});
+  is(tensor({{1., -2.}}, DType::i32), DType::i32, {1, 2}, {1, -2});
+  const double third = 1. / 3;
+  EXPECT_EQ(tensor({third}, DType::f64).to_vector<double>()[0], third);
+  EXPECT_EQ(tensor({third}).to_vector<float>()[0], float(third));
+  constexpr int64_t most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(tensor({most, least}).to_vector<int64_t>(), (std::vector<int64_t>{most, least}));
+  expect_error([] { tensor({{1, 2}, {3}}); }, {"tensor: what stands side by side has shapes (2,) and (1,)"});
+  expect_error([] { tensor({{1, 2}, 3}); }, {"tensor: what stands side by side has shapes (2,) and ()"});
+  expect_error([] { tensor({1.5}, DType::i64); }, {"tensor: 1.5 is not a whole number"});
+  expect_error([] { tensor({256}, DType::u8); }, {"tensor: 256 does not fit u8"});
+  expect_error([] { tensor({uint64_t(1) << 63}); }, {"tensor: 9223372036854775808 does not fit i64"});
+}
+
+TEST(Factories, GiveMemoryThatIsNotInitialised) {
+  const Tensor y = empty({2, 3}, DType::bf16, test_device());
+  EXPECT_EQ(y.shape(), (Shape{2, 3}));
+  EXPECT_EQ(y.dtype(), DType::bf16);
+  EXPECT_EQ(y.device(), test_device());
+  EXPECT_EQ(empty({}).dtype(), DType::f32);
+  expect_error([] { empty({-1}); }, {"negative size"});
+}
+
 TEST(Factories, GiveRanges) {
   EXPECT_EQ(arange(1, 2, 0.25).to_vector<double>(), (std::vector<double>{1, 1.25, 1.5, 1.75}));
   EXPECT_EQ(arange(5, 0, -2, DType::i64).to_vector<int64_t>(), (std::vector<int64_t>{5, 3, 1}));

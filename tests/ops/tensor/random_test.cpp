@@ -54,6 +54,24 @@ TEST(Randint, IsUniformInItsRange) {
   expect_error([] { randint(0, int64_t(1) << 33, {1}); }, "within 2^32");
 }
 
+TEST(Randint, HasTheDtypeThatIsAskedFor) {
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i64, DType::i32, DType::u8}) {
+    SCOPED_TRACE(detail::join(dtype));
+    Generator a(2), b(2), c(2), d(2);
+    const Tensor want = randint(0, 100, {50}, test_device(), &a),
+                 of_dtype = randint(0, 100, {50}, dtype, test_device(), &b);
+    EXPECT_EQ(of_dtype.dtype(), dtype);
+    EXPECT_EQ(of_dtype.to_vector<int64_t>(), want.to_vector<int64_t>());
+    const Tensor like = zeros({50}, dtype, test_device());
+    EXPECT_TRUE(same_bits(randint_like(like, 100, &c), of_dtype));
+    EXPECT_TRUE(same_bits(randint_like(like, 0, 100, &d), of_dtype));
+  }
+  EXPECT_EQ(randint(3, {2, 2}, DType::u8).dtype(), DType::u8);
+  expect_error([] { randint(0, 257, {1}, DType::u8); }, "randint: 256 does not fit u8");
+  expect_error([] { randint_like(zeros({1}, DType::u8), -1, 3); }, "randint: -1 does not fit u8");
+  expect_error([] { randint_like(Tensor(), 3); }, "randint_like: tensor argument 0 is undefined");
+}
+
 TEST(Randperm, IsEachOrderAsOften) {
   Generator generator(7);
   std::vector<double> counts(6, 0);
