@@ -16,8 +16,9 @@ namespace reprise::apps::gpt {
 namespace {
 
 // What samples look like changes no bit of a step.
-const std::set<std::string> free_options = {"--prompt",      "--sample-tokens", "--samples", "--sample-seed",
-                                            "--temperature", "--top-k",         "--top-p"};
+const std::set<std::string> free_options = {"--prompt",      "--sample-tokens", "--samples",
+                                            "--sample-seed", "--temperature",   "--top-k",
+                                            "--top-p",       "--min-p",         "--repetition-penalty"};
 
 void add_data_options(CLI::App& app, DataOptions& o) {
   auto* group = app.add_option_group("Data");

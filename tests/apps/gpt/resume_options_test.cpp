@@ -47,9 +47,13 @@ TEST_F(ResumeOptions, AloneItGoesOnExactlyWithTheOptionsOfTheRun) {
 
 TEST_F(ResumeOptions, WhatChangesNoBitIsFreeAndKept) {
   fs::create_symlink(data, folder / "other-name");
-  run(resume({"--threads", "2", "--recompute", "full", "--save-every", "1", "--keep", "5", "--eval-every",
-              "2", "--sample-every", "1", "--temperature", "0.5", "--lr", "0.002", "--data",
-              folder / "other-name"}));
+  const Arguments samples = {
+      "--sample-every",       "1",   "--sample-tokens", "5", "--samples", "2",   "--sample-seed", "3",
+      "--temperature",        "0.5", "--top-k",         "9", "--top-p",   "0.9", "--min-p",       "0.1",
+      "--repetition-penalty", "1.2"};
+  run(resume(with({"--threads", "2", "--recompute", "full", "--save-every", "1", "--keep", "5",
+                   "--eval-every", "2", "--lr", "0.002", "--data", folder / "other-name"},
+                  samples)));
   expect_exact();
   EXPECT_NE(bytes_of_file(part + "/config.toml").find("recompute = 'full'"), std::string::npos);
   run(resume({"--steps", "6"}));
