@@ -22,6 +22,12 @@ namespace reprise {
 /// with the path if that fails, if a tensor is undefined, or if a name is there twice or is not UTF-8.
 void save(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
           const std::map<std::string, std::string>& metadata = {});
+/// The same of tensors in a map. (A template, so that a list in braces means the function above.)
+template <class Less>
+void save(const std::string& path, const std::map<std::string, Tensor, Less>& tensors,
+          const std::map<std::string, std::string>& metadata = {}) {
+  save(path, std::vector<std::pair<std::string, Tensor>>(tensors.begin(), tensors.end()), metadata);
+}
 
 /// All tensors of a file, on the CPU: what `save` wrote, or whatever io::read_weights reads. Error as said there.
 std::vector<std::pair<std::string, Tensor>> load(const std::string& path);

@@ -1,5 +1,10 @@
-// ModuleList: modules of one class by number, for models that call them in an order of their own.
+// ModuleList: modules of one class, or of classes below it, by number, for models that call them in an order of their own.
 #pragma once
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "reprise/nn/module.h"
 
@@ -9,15 +14,28 @@ namespace reprise::nn {
 ///
 ///   ModuleList<Linear> heads;
 ///   for (int64_t classes : {10, 100}) heads.add(64, classes);
+///
+/// Of several classes that have one above them:
+///
+///   ModuleList<Layer> mixed;
+///   mixed.add<Linear>(64, 10);
+///   mixed.add<LayerNorm>(10);
 template <class M>
 class ModuleList : public Module {
  public:
-  /// Adds a module made from `args` and returns it.
+  /// Adds a module of the class L made from `args` and returns it.
+  template <std::derived_from<M> L, class... Args>
+  L& add(Args&&... args) {
+    auto module = std::make_unique<L>(std::forward<Args>(args)...);
+    L& added = *module;
+    modules_.push_back(std::move(module));
+    register_module(std::to_string(modules_.size() - 1), added);
+    return added;
+  }
+  /// The same of the class M.
   template <class... Args>
   M& add(Args&&... args) {
-    modules_.push_back(std::make_unique<M>(std::forward<Args>(args)...));
-    register_module(std::to_string(modules_.size() - 1), *modules_.back());
-    return *modules_.back();
+    return add<M>(std::forward<Args>(args)...);
   }
   int64_t size() const { return int64_t(modules_.size()); }  ///< how many modules it has
   /// Module i, from 0, as it was added: where `replace` has put another in its place, calling it calls that one. Error if there

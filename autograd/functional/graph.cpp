@@ -35,6 +35,34 @@ struct MultiHook {
   }
 };
 
+struct AnyHook {
+  std::function<void(const Tensor&)> call;
+  PassLocal<bool> was_called;
+
+  void take(size_t, const Tensor& gradient) {
+    if (!std::exchange(*was_called.get(), true)) call(gradient);
+  }
+};
+
+// `hook` has `take(place, gradient)` and is not null.
+template <class Hook>
+std::function<void()> hook_all(const char* name, const TensorList& tensors, std::shared_ptr<Hook> hook) {
+  check(!tensors.empty() && hook->call, name, ": ",
+        tensors.empty() ? "no tensors are given" : "the hook is empty");
+  for (const Tensor& x : tensors)
+    check(x.defined() && x.requires_grad(), name, ": a tensor ",
+          x.defined() ? "does not require grad" : "is undefined");
+  std::vector<std::function<void()>> removals;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    removals.push_back(tensors[i].register_hook([hook, i](const Tensor& gradient) {
+      hook->take(i, gradient);
+      return Tensor();
+    }));
+  return [removals = std::move(removals)] {
+    for (const auto& remove : removals) remove();
+  };
+}
+
 std::string line_of(const Node& node) {
   if (!dynamic_cast<const AccumulateGrad*>(&node)) return node.op_name();
   const OutputMeta& leaf = node.outputs().front();
@@ -98,21 +126,13 @@ std::function<void()> register_node_hook(const Tensor& x, NodeHook hook) {
 
 std::function<void()> register_multi_grad_hook(const TensorList& tensors,
                                                std::function<void(const TensorList& gradients)> hook) {
-  check(!tensors.empty() && hook,
-        "register_multi_grad_hook: ", tensors.empty() ? "no tensors are given" : "the hook is empty");
-  for (const Tensor& x : tensors)
-    check(x.defined() && x.requires_grad(), "register_multi_grad_hook: a tensor ",
-          x.defined() ? "does not require grad" : "is undefined");
-  auto shared = std::make_shared<MultiHook>(tensors.size(), std::move(hook));
-  std::vector<std::function<void()>> removals;
-  for (size_t i = 0; i < tensors.size(); ++i)
-    removals.push_back(tensors[i].register_hook([shared, i](const Tensor& gradient) {
-      shared->take(i, gradient);
-      return Tensor();
-    }));
-  return [removals = std::move(removals)] {
-    for (const auto& remove : removals) remove();
-  };
+  return hook_all("register_multi_grad_hook", tensors,
+                  std::make_shared<MultiHook>(tensors.size(), std::move(hook)));
+}
+
+std::function<void()> register_any_grad_hook(const TensorList& tensors,
+                                             std::function<void(const Tensor& gradient)> hook) {
+  return hook_all("register_any_grad_hook", tensors, std::make_shared<AnyHook>(std::move(hook)));
 }
 
 }  // namespace reprise::autograd

@@ -47,11 +47,18 @@ std::function<void()> register_node_hook(const Tensor& x, NodeHook hook);
 std::function<void()> register_multi_grad_hook(const TensorList& tensors,
                                                std::function<void(const TensorList& gradients)> hook);
 
+/// Calls `hook` once in each backward pass that reaches any of `tensors`, with the gradient that is known first, before leaves add
+/// it to `grad`. A region of reentrant recompute is a pass of its own, and calls once more where it reaches one of them. The result
+/// removes it. Error as of register_multi_grad_hook. (torch.autograd.graph.register_multi_grad_hook, mode "any".)
+std::function<void()> register_any_grad_hook(const TensorList& tensors,
+                                             std::function<void(const Tensor& gradient)> hook);
+
 }  // namespace reprise::autograd
 
 namespace reprise {
 using autograd::grad_fn_name;
 using autograd::graph_to_string;
+using autograd::register_any_grad_hook;
 using autograd::register_multi_grad_hook;
 using autograd::register_node_hook;
 using autograd::register_node_prehook;

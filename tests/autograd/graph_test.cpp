@@ -95,5 +95,29 @@ TEST(MultiGradHook, RefusesWhatHasNoGradient) {
   expect_error([&] { register_multi_grad_hook({a}, {}); }, {"the hook is empty"});
 }
 
+TEST(AnyGradHook, IsCalledOnceAPassWithTheFirstGradient) {
+  const Tensor a = leaf({2}, 3), b = leaf({2}, 5), other = leaf({2}, 1);
+  const Tensor product = a * b;
+  std::vector<Tensor> seen;
+  const auto remove =
+      register_any_grad_hook({b, product, a}, [&](const Tensor& gradient) { seen.push_back(gradient); });
+  const Tensor loss = sum(square(product));
+  loss.backward({}, true);
+  ASSERT_EQ(seen.size(), 1u);  // the product stands before its factors on the way back: 2 a b
+  EXPECT_EQ(seen[0].to_vector<float>(), (std::vector<float>{30, 30}));
+  EXPECT_EQ(a.grad().to_vector<float>(), (std::vector<float>{150, 150}));
+  sum(a * 7.0).backward();  // one of them is enough
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[1].to_vector<float>(), (std::vector<float>{7, 7}));
+  sum(other).backward();
+  EXPECT_EQ(seen.size(), 2u);
+  remove();
+  loss.backward();
+  EXPECT_EQ(seen.size(), 2u);
+  expect_error([&] { register_any_grad_hook({}, [](const Tensor&) {}); },
+               {"register_any_grad_hook: no tensors"});
+  expect_error([&] { register_any_grad_hook({a, Tensor()}, [](const Tensor&) {}); }, {"is undefined"});
+}
+
 }  // namespace
 }  // namespace reprise::autograd

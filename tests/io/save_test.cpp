@@ -52,6 +52,20 @@ TEST(Save, AModelAndItsOptimizerGoOnFromTheirFiles) {
   EXPECT_TRUE(same_bits(got.model.bias.detach(), want.model.bias.detach()));
 }
 
+TEST(Save, TakesTensorsByName) {
+  TempFolder folder;
+  const std::string path = folder / "map.safetensors";
+  const std::map<std::string, Tensor> state{{"w", Tensor::from<float>({1, 2}, {2})},
+                                            {"b", Tensor::from<int64_t>({7}, {1})}};
+  save(path, state, {{"step", "3"}});
+  const auto read = load(path);
+  ASSERT_EQ(read.size(), 2u);
+  for (const auto& [name, tensor] : read) EXPECT_TRUE(same_bits(tensor, state.at(name))) << name;
+  EXPECT_EQ(io::SafetensorsFile(path).metadata().at("step"), "3");
+  save(path, {{"x", Tensor::from<float>({5}, {1})}});  // a list in braces goes on to be one
+  EXPECT_EQ(load(path).front().first, "x");
+}
+
 TEST(Save, WhatDoesNotFitIsAnErrorWithThePathAndChangesNothing) {
   TempFolder folder;
   Trained trained(1);

@@ -326,6 +326,18 @@ TEST(ModuleList, NamesItsModulesByNumber) {
   for (int64_t i : {-1, 2}) expect_error([&] { list[i]; }, {"ModuleList: there is no module", "of 2"});
 }
 
+TEST(ModuleList, HoldsClassesBelowItsOwn) {
+  ModuleList<Layer> list;
+  Linear& first = list.add<Linear>(3, 5);
+  LayerNorm& second = list.add<LayerNorm>(5);
+  EXPECT_EQ(names_of(list.named_parameters()), (Names{"0.weight", "0.bias", "1.weight", "1.bias"}));
+  const Tensor x = Tensor::from<float>({1, -2, 3}, {1, 3});
+  Tensor y = x;
+  for (int64_t i = 0; i < list.size(); ++i) y = list[i](y);
+  EXPECT_TRUE(same_bits(y, second.forward(first.forward(x))));
+  expect_error([&] { list[2]; }, {"there is no module 2 of 2"});
+}
+
 // A norm whose statistics are to stay is put into evaluation by itself; a frozen one is there for good.
 TEST(EvalScope, GivesEachModuleItsOwnModeBack) {
   Sequential net;
