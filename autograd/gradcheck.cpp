@@ -88,14 +88,31 @@ void compare_recorded_with_plain(const TensorFunction& fn, const TensorList& inp
   }
 }
 
+using Layout = Tensor (*)(const Tensor& x);
+
 // A copy of x with a NaN after each element: what reads it as if it were contiguous shows.
 Tensor with_gaps(const Tensor& x) {
-  NoGrad guard;
-  if (x.rank() == Shape::max_rank) return x.clone();
-  Shape shape = x.shape();
-  shape.push_back(2);
-  Tensor copy = full(shape, std::nan(""), x.dtype(), x.device()).select(x.rank(), 0);
-  return copy.copy_(x);
+  Shape wide = x.rank() == 0 ? Shape{1} : x.shape();
+  wide[wide.size() - 1] *= 2;
+  return full(wide, std::nan(""), x.dtype(), x.device())
+      .slice(-1, 0, wide[wide.size() - 1], 2)
+      .reshape(x.shape())
+      .copy_(x);
+}
+
+// A copy whose first dimension is the densest in memory.
+Tensor transposed(const Tensor& x) {
+  Dims order, reversed;
+  for (int d = x.rank() - 1; d >= 0; --d) order.push_back(d), reversed.push_back(x.shape()[d]);
+  return Tensor::empty(reversed, x.dtype(), x.device()).permute(order).copy_(x);
+}
+
+// A copy between two NaNs of one storage.
+Tensor with_offset(const Tensor& x) {
+  return full({x.numel() + 2}, std::nan(""), x.dtype(), x.device())
+      .slice(0, 1, x.numel() + 1)
+      .reshape(x.shape())
+      .copy_(x);
 }
 
 // What fn gives for some layout of its inputs.
@@ -143,17 +160,55 @@ void check_repetition(const TensorFunction& fn, const TensorList& leaves, const 
   compare(second.gradients, first.gradients, tolerance, "gradient", which);
 }
 
-void check_strides(const TensorFunction& fn, const TensorList& leaves, const TensorList& weights,
+void check_layout(const TensorFunction& fn, const TensorList& leaves, const TensorList& weights,
+                  const Run& plain, double tolerance, Layout in_layout, const char* which) {
+  TensorList inputs = leaves, laid_out;
+  {
+    NoGrad guard;
+    for (Tensor& x : inputs)
+      if (x.defined() && x.requires_grad()) x = in_layout(x).set_requires_grad();
+    for (const Tensor& weight : weights) laid_out.push_back(in_layout(weight));
+  }
+  Run run_so = run(fn, inputs, laid_out);
+  compare(run_so.outputs, plain.outputs, tolerance, "output", which);
+  compare(run_so.gradients, plain.gradients, tolerance, "gradient", which);
+}
+
+void check_layouts(const TensorFunction& fn, const TensorList& leaves, const TensorList& weights,
                    double tolerance) {
-  Run plain = run(fn, leaves, weights);
-  TensorList inputs = leaves, strided_weights;
-  for (Tensor& x : inputs)
-    if (x.defined() && x.requires_grad()) x = with_gaps(x).set_requires_grad();
-  for (const Tensor& weight : weights) strided_weights.push_back(with_gaps(weight));
-  Run strided = run(fn, inputs, strided_weights);
-  constexpr auto which = "for inputs that are not contiguous";
-  compare(strided.outputs, plain.outputs, tolerance, "output", which);
-  compare(strided.gradients, plain.gradients, tolerance, "gradient", which);
+  const Run plain = run(fn, leaves, weights);
+  auto check_one = [&](Layout layout, const char* which) {
+    check_layout(fn, leaves, weights, plain, tolerance, layout, which);
+  };
+  check_one(with_gaps, "for inputs that are not contiguous");
+  check_one(transposed, "for inputs that are transposed");
+  check_one(with_offset, "for inputs that begin within their storage");
+  TensorList ones, expanded;
+  for (const Tensor& weight : weights) {
+    ones.push_back(full(weight.shape(), 1, weight.dtype(), weight.device()));
+    expanded.push_back(full({}, 1, weight.dtype(), weight.device()).expand(weight.shape()));
+  }
+  compare(run(fn, leaves, expanded).gradients, run(fn, leaves, ones).gradients, tolerance, "gradient",
+          "for output gradients that are expanded");
+}
+
+// A gradient that is not there counts as zeros, whichever output it is of.
+void check_undefined(const TensorFunction& fn, const TensorList& leaves, const TensorList& weights,
+                     double tolerance) {
+  TensorList wanted;
+  for (const Tensor& x : leaves)
+    if (x.defined() && x.requires_grad()) wanted.push_back(x);
+  for (size_t left_out = 0; weights.size() > 1 && left_out < weights.size(); ++left_out) {
+    TensorList outputs = differentiable_outputs(fn, leaves), others = weights, zeroed = weights;
+    zeroed[left_out] =
+        zeros(weights[left_out].shape(), weights[left_out].dtype(), weights[left_out].device());
+    const Run want = run(fn, leaves, zeroed);
+    outputs.erase(outputs.begin() + std::ptrdiff_t(left_out));
+    others.erase(others.begin() + std::ptrdiff_t(left_out));
+    const std::string which = reprise::detail::join("without a gradient of output ", left_out);
+    compare(grad(outputs, wanted, others, {.allow_unused = true}), want.gradients, tolerance, "gradient",
+            which.c_str());
+  }
 }
 
 void check_numerically(const TensorFunction& fn, const TensorList& leaves, const TensorList& weights,
@@ -184,7 +239,8 @@ bool gradcheck(const TensorFunction& fn, const TensorList& inputs, const Gradche
   check(!weights.empty(), "gradcheck: no output depends on an input that requires grad");
   check_repetition(fn, leaves, weights, options.nondeterminism);
   check_numerically(fn, leaves, weights, options);
-  if (options.strided) check_strides(fn, leaves, weights, options.tolerance);
+  if (options.strided) check_layouts(fn, leaves, weights, options.tolerance);
+  if (options.undefined) check_undefined(fn, leaves, weights, options.tolerance);
   return true;
 }
 

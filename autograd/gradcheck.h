@@ -14,9 +14,13 @@ struct GradcheckOptions {
   double step = 1e-5;       ///< h of (f(x + h) - f(x - h)) / 2h, times max(1, |x|)
   double tolerance = 1e-6;  ///< on |analytic - numeric|, times max(1, |numeric|)
   uint64_t seed = 0;        ///< of the output gradients
-  /// Also runs fn and backward on inputs and output gradients that are not contiguous: the same numbers, with
-  /// gaps between them, must give the same gradients within `tolerance`.
+  /// Also runs fn and backward on the same numbers in other layouts, of inputs and of output gradients: with gaps between the
+  /// elements, transposed, and beginning within their storage; and on output gradients that are one number for all elements, as
+  /// `sum().backward()` gives them. They must give the same gradients within `tolerance`.
   bool strided = true;
+  /// Also runs backward without the gradient of each output in turn, where there are several: it must give what zeros in its place
+  /// give. A Function that takes undefined gradients gets one then. (PyTorch: check_undefined_grad.)
+  bool undefined = true;
   /// Also runs fn and backward twice more on the same inputs: outputs and gradients may differ by at most
   /// `nondeterminism`; below 0, this is not checked.
   double nondeterminism = 0;

@@ -152,6 +152,99 @@ TEST(Gradcheck, FindsAFunctionThatIsWrongForInputsOfAnotherLayout) {
       {"gradcheck", "gradient 0", "not contiguous"});
 }
 
+// What a function takes for granted of its input, or of its output gradient: `read` gives the elements as it finds them.
+struct Assuming : autograd::Function<Assuming> {
+  static constexpr const char* name = "assuming";
+  using Read = std::vector<double> (*)(const Tensor&);
+  Read read_dy = nullptr;
+  Tensor forward(const Tensor& x, Read read_x, Read the_read_dy) {
+    read_dy = the_read_dy;
+    return Tensor::from(read_x(x), x.shape()) * 2.0;
+  }
+  TensorList backward(const TensorList& dy) { return {Tensor::from(read_dy(dy[0]), dy[0].shape()) * 2.0}; }
+};
+
+std::vector<double> read_right(const Tensor& x) { return x.to_vector<double>(); }
+// Row by row with the stride of the last dimension: right with gaps, wrong where transposed or expanded.
+std::vector<double> read_by_last_stride(const Tensor& x) {
+  std::vector<double> values(size_t(x.numel()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = x.data<double>()[int64_t(i) * x.strides().back()];
+  return values;
+}
+// From the beginning of the storage, however the elements lie in it.
+std::vector<double> read_from_storage(const Tensor& x) {
+  if (!x.is_contiguous()) return read_right(x);
+  const auto* first = static_cast<const double*>(x.storage()->data());
+  return {first, first + x.numel()};
+}
+// As if no element were another's memory.
+std::vector<double> read_until_expanded(const Tensor& x) {
+  std::vector<double> values = read_right(x);
+  for (int d = 0; d < x.rank(); ++d)
+    if (x.strides()[d] == 0 && x.shape()[d] > 1) values.back() = 0;
+  return values;
+}
+
+TEST(Gradcheck, FindsWhatIsWrongInOneLayoutAlone) {
+  auto matrix = [] { return Tensor::from<double>({1, 2, 3, 4, 5, 6}, {2, 3}).set_requires_grad(); };
+  auto check_both = [&](Assuming::Read read, const std::string& which, bool of_inputs) {
+    auto in_backward = [&](const TensorList& in) {
+      return TensorList{Assuming::apply(in[0], read_right, read)};
+    };
+    expect_error([&] { gradcheck(in_backward, {matrix()}); }, {"gradcheck", "gradient 0", which});
+    EXPECT_TRUE(gradcheck(in_backward, {matrix()}, {.strided = false}));
+    auto in_forward = [&](const TensorList& in) {
+      return TensorList{Assuming::apply(in[0], read, read_right)};
+    };
+    if (of_inputs) expect_error([&] { gradcheck(in_forward, {matrix()}); }, {"gradcheck", "output 0", which});
+  };
+  check_both(read_by_last_stride, "transposed", true);
+  check_both(read_from_storage, "begin within their storage", true);
+  check_both(read_until_expanded, "expanded", false);
+}
+
+TEST(Gradcheck, TakesAllLayoutsOfRanksZeroAndEight) {
+  auto fn = [](const TensorList& in) { return TensorList{sin(in[0])}; };
+  EXPECT_TRUE(gradcheck(fn, {Tensor::from<double>({0.5}, {}).set_requires_grad()}));
+  const Tensor deep = Tensor::from<double>({1, 2, 3, 4}, {1, 2, 1, 1, 1, 1, 2, 1}).set_requires_grad();
+  EXPECT_TRUE(gradcheck(fn, {deep}));
+  auto contiguous = [](const TensorList& in) { return TensorList{Contiguous::apply(in[0])}; };
+  expect_error([&] { gradcheck(contiguous, {deep}); }, {"gradcheck", "output 0", "not contiguous"});
+}
+
+// x and x^2; a missing gradient of the second is taken for one.
+struct TwoOutputs : autograd::Function<TwoOutputs> {
+  static constexpr const char* name = "two_outputs";
+  bool is_right = true;
+  TensorList forward(const Tensor& x, bool right) {
+    is_right = right;
+    save(x);
+    return {x * 1.0, square(x)};
+  }
+  TensorList backward(const TensorList& dy) {
+    const Tensor x = saved(0);
+    const Tensor first = dy[0].defined() ? dy[0] : zeros(x.shape(), x.dtype());
+    const Tensor second = dy[1].defined() ? dy[1] : full(x.shape(), is_right ? 0 : 1, x.dtype());
+    return {first + second * x * 2.0};
+  }
+  bool takes_undefined_gradients() const override { return true; }
+};
+
+TEST(Gradcheck, FindsWhatIsWrongWhereAGradientIsUndefined) {
+  for (const bool right : {true, false}) {
+    auto fn = [&](const TensorList& in) { return TwoOutputs::apply(in[0], right); };
+    if (right)
+      EXPECT_TRUE(gradcheck(fn, {leaf({1, 2, 3})}));
+    else
+      expect_error(
+          [&] {
+            gradcheck(fn, {leaf({1, 2, 3})});
+          },
+          {"gradcheck", "gradient 0", "without a gradient of output 1"});
+    EXPECT_TRUE(gradcheck(fn, {leaf({1, 2, 3})}, {.undefined = false}));
+  }
+}
+
 // Its gradient, or its value, is a little larger every time.
 struct Drifting : autograd::Function<Drifting> {
   static constexpr const char* name = "drifting";

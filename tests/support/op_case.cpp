@@ -129,25 +129,30 @@ void compare_with_oracle(const OpCase& op, const std::vector<OpInput>& inputs, c
   TensorList exact = make_inputs(inputs, dtypes, Held::in_f64, Layout::contiguous, Device::cpu());
   const OpFunction& oracle = op.composite ? op.composite : op.fn;
   Tensor shape_only = probe(oracle, exact);
-  RunResult want = plain_run(oracle, exact, output_gradient(shape_only, dtypes.output, DType::f64));
-
-  TensorList given = make_inputs(inputs, dtypes, Held::as_rounded, layout, device);
-  Tensor dy = in_layout(output_gradient(shape_only, dtypes.output, dtypes.output).to(device), layout);
-  RunResult got = plain_run(op.fn, given, dy);
-
-  double tolerance = op.roundings * roundoff(dtypes);
-  EXPECT_EQ(got.output.dtype(), dtypes.output) << "the output's dtype";
-  EXPECT_TRUE(is_close(got.output, want.output, tolerance)) << "in the output";
-  if (op.reference && &inputs != &op.empty_inputs) {
-    EXPECT_TRUE(is_close(got.output.to_vector<double>(), op.reference(exact), tolerance))
-        << "in the output, against plain loops";
-  }
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (!given[i].requires_grad()) continue;
-    ASSERT_TRUE(got.grads[i].defined()) << "no gradient of input " << i;
-    EXPECT_EQ(got.grads[i].dtype(), dtypes.inputs[i]) << "dtype of the gradient of input " << i;
-    EXPECT_TRUE(is_close(got.grads[i], want.grads[i], tolerance)) << "in the gradient of input " << i;
-  }
+  const double tolerance = op.roundings * roundoff(dtypes);
+  auto compare = [&](const Tensor& exact_dy, const Tensor& dy) {
+    RunResult want = plain_run(oracle, exact, exact_dy);
+    TensorList given = make_inputs(inputs, dtypes, Held::as_rounded, layout, device);
+    RunResult got = plain_run(op.fn, given, dy);
+    EXPECT_EQ(got.output.dtype(), dtypes.output) << "the output's dtype";
+    EXPECT_TRUE(is_close(got.output, want.output, tolerance)) << "in the output";
+    if (op.reference && &inputs != &op.empty_inputs) {
+      EXPECT_TRUE(is_close(got.output.to_vector<double>(), op.reference(exact), tolerance))
+          << "in the output, against plain loops";
+    }
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (!given[i].requires_grad()) continue;
+      ASSERT_TRUE(got.grads[i].defined()) << "no gradient of input " << i;
+      EXPECT_EQ(got.grads[i].dtype(), dtypes.inputs[i]) << "dtype of the gradient of input " << i;
+      EXPECT_TRUE(is_close(got.grads[i], want.grads[i], tolerance)) << "in the gradient of input " << i;
+    }
+  };
+  compare(output_gradient(shape_only, dtypes.output, DType::f64),
+          in_layout(output_gradient(shape_only, dtypes.output, dtypes.output).to(device), layout));
+  if (layout != Layout::contiguous) return;
+  SCOPED_TRACE("one number for all elements of the output's gradient");
+  compare(full(shape_only.shape(), 1, DType::f64),
+          full({}, 1, dtypes.output, device).expand(shape_only.shape()));
 }
 
 void compare_everywhere(const OpCase& op) {
