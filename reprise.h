@@ -121,6 +121,7 @@
 #include "reprise/nn/functional_call.h"
 #include "reprise/nn/generation/generate.h"
 #include "reprise/nn/generation/sampling.h"
+#include "reprise/nn/generation/written_text.h"
 #include "reprise/nn/init.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"

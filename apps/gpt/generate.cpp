@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "reprise/apps/common/training_run.h"
-#include "reprise/apps/common/written_text.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/io/text/token_batches.h"
 #include "reprise/nn/eval_scope.h"
 #include "reprise/nn/generation/generate.h"
+#include "reprise/nn/generation/written_text.h"
 #include "reprise/train/interrupt.h"
 
 namespace reprise::apps::gpt {
@@ -44,17 +44,8 @@ void generate(const LanguageModel& model, const io::Tokenizer* tokenizer, const 
   const auto prompt = std::span(ids).subspan(begins_with_mark ? 1 : 0);
   train::stop_if_interrupted();
   show(as_text(tokenizer, prompt));
-  WrittenText text(options.stop, show);
-  // What a token reads as depends on whether it is the first: a tokenizer may drop its space there.
-  std::vector<int32_t> last(prompt.begin() + std::ptrdiff_t(std::max<size_t>(prompt.size(), 1) - 1),
-                            prompt.end());
-  auto text_of = [&](int32_t token) {
-    const size_t before = as_text(tokenizer, last).size();
-    last.push_back(token);
-    std::string both = as_text(tokenizer, last);
-    last = {token};
-    return both.substr(before);
-  };
+  WrittenTokens text([&](std::span<const int32_t> some) { return as_text(tokenizer, some); }, prompt,
+                     options.stop, show);
   model.generate(std::span(&ids, 1), {.tokens = options.tokens,
                                       .sampling = options.sampling,
                                       .seed = uint64_t(options.seed) + uint64_t(number),
@@ -62,7 +53,7 @@ void generate(const LanguageModel& model, const io::Tokenizer* tokenizer, const 
                                       .on_token = [&](int64_t, int32_t token) {
                                         train::stop_if_interrupted();
                                         return std::ranges::find(ends, token) == ends.end() &&
-                                               text.add(text_of(token));
+                                               text.add(token);
                                       }});
   text.finish();
 }

@@ -16,6 +16,7 @@ struct Sequence {
   size_t window = 0;  // the first token that the model sees
   Generator generator;
   bool ended = false;
+  std::optional<WrittenTokens> text{};  // where a text ends it
 
   std::span<const int32_t> added() const { return std::span(ids).subspan(prompt_tokens); }
 };
@@ -29,6 +30,9 @@ class Generation {
       check(!prompts[i].empty(), "generate: prompt ", i, " is empty");
       sequences_.push_back(
           {.ids = prompts[i], .prompt_tokens = prompts[i].size(), .generator = Generator(options.seed + i)});
+      if (!options.stop_text.empty())
+        sequences_.back().text.emplace(options.decode, prompts[i], options.stop_text,
+                                       [](std::string_view) {});
     }
     if (options.cache && !prompts.empty() && !has_changed_blocks())
       cache_.emplace(model.options().layers, int64_t(prompts.size()), capacity());
@@ -114,6 +118,7 @@ class Generation {
              std::equal(stop.rbegin(), stop.rend(), added.rbegin());
     };
     sequence.ended = std::ranges::any_of(options_.stop, ends_with);
+    if (sequence.text && !sequence.text->add(token)) sequence.ended = true;
     if (options_.on_token && !options_.on_token(row, token)) sequence.ended = true;
   }
 
@@ -128,6 +133,7 @@ template <class Model>
 std::vector<std::vector<int32_t>> generate_by(Model& model, std::span<const std::vector<int32_t>> prompts,
                                               const GenerateOptions& options) {
   check(options.tokens >= 0, "generate: tokens must be at least 0, got ", options.tokens);
+  check(options.stop_text.empty() || options.decode, "generate: stop_text needs decode, the text of ids");
   check_sampling(options.sampling);
   const nn::EvalScope eval(model);
   return Generation<Model>(model, prompts, options).run();

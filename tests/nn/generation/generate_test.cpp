@@ -231,6 +231,35 @@ TEST(Generate, CachedLogitsUnderAutocastAreThoseOfTheWholeSequence) {
         << i;
 }
 
+// Ids are written as numbers between commas: "5,14,": a text may end within the text of a token, and begin in that of another.
+TEST(Generate, StopsAtATextWhicheverTokensItIsOf) {
+  nn::Gpt model = model_of(shapes()[1]);
+  const Decode decode = [](std::span<const int32_t> ids) {
+    std::string text;
+    for (int32_t id : ids) text += std::to_string(id) + ',';
+    return text;
+  };
+  const std::vector<Ids> prompts = {{5, 4, 3}, {7}};
+  const auto whole = generate(model, prompts, {.tokens = 12, .sampling = greedy});
+  const std::string end_of_first =
+      std::to_string(whole[0][4]) + ',' + std::to_string(whole[0][5]).substr(0, 1);
+  const auto added = generate(
+      model, prompts,
+      {.tokens = 12, .sampling = greedy, .stop_text = {"no such text", end_of_first}, .decode = decode});
+  for (size_t row = 0; row < prompts.size(); ++row) {
+    size_t want = whole[row].size();
+    for (size_t end = 1; end <= whole[row].size(); ++end)
+      if (decode(std::span(whole[row]).first(end)).find(end_of_first) != std::string::npos) {
+        want = end;
+        break;
+      }
+    EXPECT_EQ(added[row], Ids(whole[row].begin(), whole[row].begin() + std::ptrdiff_t(want))) << row;
+  }
+  EXPECT_LT(added[0].size(), whole[0].size());
+  expect_error([&] { generate(model, prompts, {.tokens = 1, .stop_text = {"x"}}); },
+               {"generate: stop_text needs decode"});
+}
+
 TEST(Generate, StopsWhereItIsTold) {
   nn::Gpt model = model_of(shapes()[1]);
   const Ids whole = generate(model, std::vector<Ids>{{5, 4, 3}}, {.tokens = 20, .sampling = greedy})[0];

@@ -1,8 +1,10 @@
-#include "reprise/apps/common/written_text.h"
+#include "reprise/nn/generation/written_text.h"
 
 #include <algorithm>
 
-namespace reprise::apps {
+#include "reprise/core/error.h"
+
+namespace reprise {
 namespace {
 
 // Bytes at the end that begin a character and do not end it.
@@ -54,4 +56,21 @@ void WrittenText::finish() {
   kept_.clear();
 }
 
-}  // namespace reprise::apps
+WrittenTokens::WrittenTokens(Decode decode, std::span<const int32_t> before, std::vector<std::string> stops,
+                             std::function<void(std::string_view)> show)
+    : decode_(std::move(decode)),
+      last_(before.end() - std::ptrdiff_t(std::min<size_t>(before.size(), 1)), before.end()),
+      text_(std::move(stops), std::move(show)) {
+  check(bool(decode_), "WrittenTokens: there is no function from ids to text");
+}
+
+// What a token reads as depends on whether it is the first: a tokenizer may drop its space there.
+bool WrittenTokens::add(int32_t token) {
+  const size_t before = decode_(last_).size();
+  last_.push_back(token);
+  const std::string both = decode_(last_);
+  last_ = {token};
+  return text_.add(std::string_view(both).substr(before));
+}
+
+}  // namespace reprise

@@ -1,9 +1,9 @@
 // Text that is shown piece by piece: nothing is shown that is not whole or not certain, and in the end nothing is missing.
-#include "reprise/apps/common/written_text.h"
+#include "reprise/nn/generation/written_text.h"
 
 #include <gtest/gtest.h>
 
-namespace reprise::apps {
+namespace reprise {
 namespace {
 
 using Pieces = std::vector<std::string>;
@@ -70,5 +70,27 @@ TEST(WrittenText, KeepsBackNoMoreThanMayBeginAStop) {
   EXPECT_EQ(written({"a", "b", "c", "a", "x"}, {"abd"}).shown, (Pieces{"abc", "ax"}));
 }
 
+// As a tokenizer that drops the space of the first word.
+std::string words(std::span<const int32_t> ids) {
+  const Pieces table = {" one", " two", ".", "\xc3", "\xa4"};
+  std::string text;
+  for (int32_t id : ids) text += table[size_t(id)];
+  return text.starts_with(' ') ? text.substr(1) : text;
+}
+
+TEST(WrittenTokens, HaveTheTextThatTheyHaveBehindThoseBefore) {
+  for (const bool has_prompt : {false, true}) {
+    const std::vector<int32_t> prompt = has_prompt ? std::vector<int32_t>{0} : std::vector<int32_t>();
+    std::string shown;
+    WrittenTokens text(words, prompt, {"two."}, [&](std::string_view piece) { shown += piece; });
+    for (int32_t token : {1, 0, 3, 4, 1}) EXPECT_TRUE(text.add(token)) << token;
+    EXPECT_EQ(shown, has_prompt ? " two one\xc3\xa4 " : "two one\xc3\xa4 ");
+    EXPECT_FALSE(text.add(2));
+    EXPECT_FALSE(text.add(0));
+    text.finish();
+    EXPECT_EQ(shown, has_prompt ? " two one\xc3\xa4 " : "two one\xc3\xa4 ");
+  }
+}
+
 }  // namespace
-}  // namespace reprise::apps
+}  // namespace reprise
