@@ -78,6 +78,7 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t) {
       in_mib(double(limit)), each_strategy(measured, [&](const nn::StepMemory& m) {
         return std::to_string(m.largest(nn::room_in(limit)));
       }));
+  if (o.trainer.resume) return;  // its batch was chosen and found to fit when it began
   const MeasuredStrategy* own = find(measured, o.recompute);
   if (o.batch_auto) {
     check(own, "--batch auto does not go with --recompute ", o.recompute,

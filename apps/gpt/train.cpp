@@ -138,7 +138,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   io::RandomCrops crops = train::under_option("--context and --data", [&] {
     return io::RandomCrops(*corpus.train, c.gpt.context, uint64_t(c.seed));
   });
-  if (!c.trainer.resume) report_memory(c, device, trained_model(model, *optimizer));
+  report_memory(c, device, trained_model(model, *optimizer));
   plan_for_budget(c, model.blocks(), *optimizer,
                   [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();

@@ -129,7 +129,7 @@ struct Training {
       const distributed::WholeWeights whole(parallel);
       train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
     }
-    if (!c.trainer.resume) report_memory(the_options, device, trained_model());
+    report_memory(the_options, device, trained_model());
     loader.emplace(*the_images.train, objective->training_views(), loader_options(c), device);
   }
 

@@ -1,4 +1,4 @@
-// reprise-recompute max-batch: the largest batch under a hard limit, found by trying.
+// reprise-recompute max-batch: the largest batch that has room in a limit, found by trying.
 #include <algorithm>
 
 #include "reprise/apps/recompute/families.h"
@@ -6,6 +6,7 @@
 #include "reprise/apps/recompute/options.h"
 #include "reprise/core/bytes.h"
 #include "reprise/nn/memory/batch_search.h"
+#include "reprise/nn/memory/step_memory.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps::recompute {
@@ -41,7 +42,8 @@ int run_max_batch(const MaxBatchCommand& c) {
   const Workload& workload = *made;
   const std::string strategy = with_predictor(c.recompute, c.workload);
   prepared_for(strategy, workload);  // a wrong one is told now
-  train::print("{}\nThe largest batch in {}\n\n", workload.to_string(), format_bytes(limit));
+  train::print("{}\nThe largest batch in {}, of which a tenth stays free\n\n", workload.to_string(),
+               format_bytes(limit));
   Allocator& memory = allocator(workload.device);
   memory.set_limit(limit);
   Trainee trainee(workload);
@@ -50,6 +52,7 @@ int run_max_batch(const MaxBatchCommand& c) {
                    0, workload.least_rows));  // makes the optimizer's moments, before anything can be refused
   train::print("{:<16}{:>12}{:>14}{:>26}{:>12}\n", "recompute", "batch", "peak memory",
                "step (least to most)", std::string(workload.units) + "/s");
+  memory.set_limit(nn::room_in(limit));
   report(c, workload, trainee, "none");
   report(c, workload, trainee, strategy);
   return 0;

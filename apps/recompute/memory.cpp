@@ -82,13 +82,14 @@ class ImaginedRank {
   distributed::ShardedAdamW optimizer_;
 };
 
-// The largest batch whose step stays below the limit: a step's allocations are lines in the rows.
+// The largest batch whose step has room in the limit: a step's allocations are lines in the rows.
 int64_t largest_batch(ImaginedRank& rank, const Prepared& prepared, int64_t least, size_t limit) {
+  const size_t room = nn::room_in(limit);
   const nn::StepMemory memory(rank.measure(prepared, 2 * least), rank.measure(prepared, 4 * least),
                               allocator(Device::cpu()));
   constexpr int64_t most = int64_t(1) << 20;
-  auto fits = [&](int64_t rows) { return rank.step(prepared, rows).peak <= limit; };
-  const int64_t predicted = std::clamp(memory.largest(limit), least, most);
+  auto fits = [&](int64_t rows) { return rank.step(prepared, rows).peak <= room; };
+  const int64_t predicted = std::clamp(memory.largest(room), least, most);
   if (fits(predicted)) return predicted;
   if (!fits(least)) return 0;
   int64_t good = least, bad = predicted;

@@ -102,7 +102,9 @@ void add_max_batch(CLI::App& app, MaxBatchCommand& o) {
   auto* max_batch = app.add_subcommand("max-batch", "The largest batch that a memory limit has room for");
   add_workload(*max_batch, o.workload);
   max_batch->add_option("--recompute", o.recompute, "As for verify, without auto");
-  max_batch->add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB")
+  max_batch
+      ->add_option("--memory-limit", o.memory_limit,
+                   "Memory for tensors, such as 2GiB, of which a tenth stays free")
       ->required()
       ->check(parsed_by(parse_bytes));
   max_batch->add_option("--largest", o.largest, "Where the search ends")->transform(whole_from(1));
@@ -155,7 +157,8 @@ void add_memory(CLI::App& app, MemoryCommand& o) {
   memory->add_option("--moments", o.moments, "As for the programs that train: f32, bf16 or u8")
       ->check(CLI::IsMember({"f32", "bf16", "u8"}));
   memory
-      ->add_option("--memory-limit", o.memory_limit, "Memory for tensors, such as 80GiB: the batch that fits")
+      ->add_option("--memory-limit", o.memory_limit,
+                   "Memory for tensors, such as 80GiB, of which a tenth stays free: the batch\nthat fits")
       ->check(parsed_by(parse_bytes));
 }
 

@@ -141,7 +141,7 @@ struct Training {
       train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
     }
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model.module(), c.ema);
-    if (!c.trainer.resume) report_memory(c, device, trained_model(c, device));
+    report_memory(c, device, trained_model(c, device));
     loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
     plan_for_budget(c, model.blocks(), *optimizer, [&] { return loader->batch(0, first_micro).images; });
   }

@@ -64,8 +64,8 @@ std::string predicted_step(const std::vector<MeasuredStrategy>& measured, int64_
                            const std::string& row, size_t limit) {
   return reprise::detail::join(
       "a step of ", rows, ' ', row, "s is predicted to take ",
-      each_strategy(measured, [&](const StepMemory& memory) { return in_mib(memory.peak(rows)); }), " of ",
-      in_mib(limit), " MiB");
+      each_strategy(measured, [&](const StepMemory& memory) { return format_bytes(memory.peak(rows)); }),
+      " of ", format_bytes(limit));
 }
 
 FittingSteps fitting_steps(const std::vector<MeasuredStrategy>& measured, const std::string& own,

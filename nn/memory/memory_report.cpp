@@ -115,19 +115,16 @@ int64_t max_batch(const TrainingStepCase& step, const RecomputeStrategy& strateg
 std::ostream& operator<<(std::ostream& out, const MemoryReport& report) {
   TextStream text;
   text << std::fixed << "A step of " << report.rows << " rows on " << report.device << ", within "
-       << in_mib(report.budget) << " MiB for tensors\n"
-       << "weights " << in_mib(report.weights) << ", gradients " << in_mib(report.gradients) << ", optimizer "
-       << in_mib(report.optimizer) << " MiB, however much is recomputed\n"
-       << std::left << std::setw(26) << "recompute" << std::right << std::setw(12) << "peak MiB"
-       << std::setw(18) << "activations MiB" << std::setw(12) << "step ms" << std::setw(10) << "slower"
-       << std::setw(16) << "largest batch" << '\n';
+       << format_bytes(report.budget) << " for tensors\n"
+       << "weights " << format_bytes(report.weights) << ", gradients " << format_bytes(report.gradients)
+       << ", optimizer " << format_bytes(report.optimizer) << ", however much is recomputed\n"
+       << std::left << std::setw(26) << "recompute" << std::right << std::setw(12) << "peak" << std::setw(14)
+       << "activations" << std::setw(12) << "step ms" << std::setw(10) << "slower" << std::setw(16)
+       << "largest batch" << '\n';
   for (const StrategyMemory& s : report.strategies) {
     text << std::left << std::setw(26) << s.strategy << std::right << std::setw(12)
-         << (s.peak ? in_mib(s.peak) : "too much");
-    if (s.fits)
-      text << std::setw(18) << in_mib(s.peak_activations);
-    else
-      text << std::setw(18) << "does not fit";
+         << (s.peak ? format_bytes(s.peak) : "too much") << std::setw(14)
+         << (s.fits ? format_bytes(s.peak_activations) : "does not fit");
     if (s.seconds > 0)
       text << std::setprecision(1) << std::setw(12) << 1e3 * s.seconds << std::setprecision(2)
            << std::setw(10) << s.times_slower;

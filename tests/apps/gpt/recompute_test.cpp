@@ -100,7 +100,7 @@ TEST_F(Recompute, AutoHasItsBudgetBehindAColon) {
                  {"old.toml:1: memory_budget: ", "the budget is part of --recompute"});
 }
 
-// A run that goes on says nothing of its memory before its first step, and does not measure it.
+// A run that goes on is not refused by what its step is predicted to take.
 TEST_F(Recompute, AStepThatDoesNotFitSaysWhatWouldHaveFitted) {
   const Arguments larger = {"--width", "32", "--context", "64", "--batch", "4"};
   Arguments part = larger;

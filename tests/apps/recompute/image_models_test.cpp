@@ -84,9 +84,9 @@ TEST(VerifyImages, NamesTheModelAndItsImages) {
 
 TEST(CommandsOnImages, CountImagesASecondAndNameStages) {
   expect_has(run_on(kUNet, "max-batch", {"--memory-limit", "6MiB", "--steps", "1"}),
-             {"images/s", "refused by the limit of 6.0 MiB"});
+             {"images/s", "refused by the limit of 5.4 MiB"});
   expect_has(run_on(kResNet, "max-batch", {"--memory-limit", "4MiB", "--steps", "1"}),  // has no batch of 1
-             {"refused by the limit of 4.0 MiB"});
+             {"refused by the limit of 3.6 MiB"});
   TempFolder folder;
   const Arguments out = {"--out", folder / "out"};
   expect_has(run_on(kUNet, "profile", out), {"\ninc ", "\ndown1 ", "\ndown4 ", "\nup1 ", "\nup4 "});

@@ -174,11 +174,11 @@ TEST(MemoryReport, TakesTheBlocksOfAModelThatHasThem) {
 TEST(MemoryReport, IsPrintedAsATable) {
   const MemoryReport report{.device = {},
                             .rows = 32,
-                            .budget = 512 << 20,
+                            .budget = size_t(2) << 30,
                             .weights = 1 << 20,
                             .gradients = 1 << 20,
                             .optimizer = 2 << 20,
-                            .strategies = {{.strategy = "none", .peak = 600 << 20, .most_rows = 24},
+                            .strategies = {{.strategy = "none", .peak = size_t(2400) << 20, .most_rows = 24},
                                            {.strategy = "full",
                                             .peak = 100 << 20,
                                             .most_rows = 150,
@@ -189,11 +189,11 @@ TEST(MemoryReport, IsPrintedAsATable) {
   std::ostringstream out;
   out << report;
   EXPECT_EQ(out.str(),
-            "A step of 32 rows on cpu, within 512.0 MiB for tensors\n"
-            "weights 1.0, gradients 1.0, optimizer 2.0 MiB, however much is recomputed\n"
-            "recompute                     peak MiB   activations MiB     step ms    slower   largest batch\n"
-            "none                             600.0      does not fit           -         -              24\n"
-            "full                             100.0              50.0        12.5      1.25             150\n"
+            "A step of 32 rows on cpu, within 2.00 GiB for tensors\n"
+            "weights 1.0 MiB, gradients 1.0 MiB, optimizer 2.0 MiB, however much is recomputed\n"
+            "recompute                         peak   activations     step ms    slower   largest batch\n"
+            "none                          2.34 GiB  does not fit           -         -              24\n"
+            "full                         100.0 MiB      50.0 MiB        12.5      1.25             150\n"
             "Fastest that fits: full. The largest batch: 150, with full.\n");
 }
 
