@@ -16,6 +16,7 @@ void RecomputeSetting::check_heeded(const RecomputeStrategy& s) const {
   heeds(s.count == 0 || s.kind == Kind::every || s.kind == Kind::keep || s.kind == Kind::segments, "count ",
         s.count);
   heeds(s.layers.empty() || s.kind == Kind::layers, "layers, of which it has ", s.layers.size());
+  heeds(s.plan.empty() || s.kind == Kind::plan, "plan '", recompute::to_string(s.plan), "'");
   heeds(s.policy.empty() || s.kind == Kind::selective || s.kind == Kind::offload, "policy '", s.policy, "'");
   heeds(s.memory_budget == 0 || s.kind == Kind::automatic, "memory_budget ", s.memory_budget);
   heeds(!s.memory_percent || s.kind == Kind::automatic, "memory_percent ", s.memory_percent.value_or(0));

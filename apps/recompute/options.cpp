@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* strategy_help =
     "none, full, selective, selective:POLICY, every:N, keep:N, segments:N, sqrt,\n"
-    "layers:I,J,..., offload, offload:POLICY, auto:300MiB (the planner's plan for that memory) or\n"
+    "layers:I,J,..., offload, offload:POLICY, 'plan:[0-2] 3', auto:300MiB (the planner's plan for that "
+    "memory) or\n"
     "auto:50% (halfway between the least memory and what none needs)";
 
 // A program that trains finds its batch with auto; here that is a command of its own.

@@ -14,8 +14,12 @@ std::pair<std::string, std::string> parts_of(const std::string& strategy) {
   return {strategy.substr(0, plus), strategy.substr(plus + 1)};
 }
 
+RecomputeStrategy::Kind kind_of(const std::string& strategy) {
+  return parse_strategy(parts_of(strategy).first).kind;
+}
+
 bool is_automatic(const std::string& strategy) {
-  return parse_strategy(parts_of(strategy).first).kind == RecomputeStrategy::Kind::automatic;
+  return kind_of(strategy) == RecomputeStrategy::Kind::automatic;
 }
 
 Prepared::Part part_for(const std::string& strategy, int64_t blocks) {
@@ -30,8 +34,9 @@ Prepared before_planning(const std::string& strategy, const Workload& workload) 
         ": this model has no predictor");
   if (is_automatic(blocks)) blocks = "none";
   Prepared prepared{.blocks = part_for(blocks, workload.blocks)};
-  if (workload.predictor_blocks > 0)
-    prepared.predictor = part_for(predictor.empty() ? blocks : predictor, workload.predictor_blocks);
+  const bool is_plan = kind_of(blocks) == RecomputeStrategy::Kind::plan;  // of the encoder's blocks alone
+  if (predictor.empty()) predictor = is_plan ? "none" : blocks;
+  if (workload.predictor_blocks > 0) prepared.predictor = part_for(predictor, workload.predictor_blocks);
   return prepared;
 }
 

@@ -2,6 +2,7 @@
 #include "reprise/autograd/recompute/planner/plan.h"
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/core/number_in.h"
 
 namespace reprise::recompute {
 namespace {
@@ -77,6 +78,58 @@ State play(const Plan& plan, std::span<const Layer> layers, int64_t first, const
   return y;
 }
 
+// Reads what `print` writes.
+class PlanReader {
+ public:
+  explicit PlanReader(std::string_view text) : text_(text) {}
+
+  Plan whole() {
+    Plan plan = segments();
+    expect(at_ == text_.size());
+    return plan;
+  }
+
+ private:
+  Plan segments() {
+    Plan plan;
+    expect(++depth_ <= deepest);
+    do plan.push_back(segment());
+    while (takes(" "));
+    --depth_;
+    return plan;
+  }
+  Segment segment() {
+    const bool checkpointed = takes("[");
+    Segment s{.begin = number(), .checkpointed = checkpointed};
+    s.end = (takes("-") ? number() : s.begin) + 1;
+    if (checkpointed && takes(": ")) s.inside = segments();
+    expect(!checkpointed || takes("]"));
+    return s;
+  }
+  int64_t number() {
+    const size_t digits = std::min(text_.find_first_not_of("0123456789", at_), text_.size()) - at_;
+    const auto value = number_in<int64_t>(text_.substr(at_, digits));
+    expect(value && *value < most_layers);
+    at_ += digits;
+    return *value;
+  }
+  bool takes(std::string_view word) {
+    const bool is_there = text_.substr(at_).starts_with(word);
+    if (is_there) at_ += word.size();
+    return is_there;
+  }
+  void expect(bool fits) const {
+    check(fits, "recompute: '", text_, "' is no plan such as '[0-2] 3 [4-6: [4-5] 6]', from '",
+          text_.substr(at_), "' on");
+  }
+
+  static constexpr int64_t most_layers = int64_t(1) << 32;
+  static constexpr int deepest = 1000;  // each level is a call
+  std::string_view text_;
+  size_t at_ = 0;  // what is before was read
+  int depth_ = 0;
+};
+
 void print(const Plan& plan, std::string& text) {
   for (const Segment& s : plan) {
     if (&s != plan.data()) text += ' ';
@@ -148,6 +201,8 @@ std::string to_string(const Plan& plan) {
   print(plan, text);
   return text;
 }
+
+Plan parse_plan(std::string_view text) { return PlanReader(text).whole(); }
 
 void check_plan(const Plan& plan, int64_t n) {
   check_covers(plan, 0, n, reprise::detail::join("a chain of ", n, " layers"));

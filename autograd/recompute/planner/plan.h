@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "reprise/autograd/recompute/checkpoint.h"
 
@@ -42,6 +43,8 @@ Plan plan_selected(int64_t n, const std::vector<int64_t>& layers);
 
 /// "[0-2] 3-4 [5] [6-9: [6-7] 8-9]": regions are in brackets, the last layers are part of them.
 std::string to_string(const Plan& plan);
+/// What to_string writes. Error naming the place that is not.
+Plan parse_plan(std::string_view text);
 
 /// Error naming the segment that does not follow on the one before it, or where the plan ends too early.
 void check_plan(const Plan& plan, int64_t n);

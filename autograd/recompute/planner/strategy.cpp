@@ -28,6 +28,7 @@ constexpr Form forms[] = {{Kind::none, "none"},
                           {Kind::segments, "sqrt"},
                           {Kind::layers, "layers", "2,5,8"},
                           {Kind::offload, "offload", "recompute_cheap", true},
+                          {Kind::plan, "plan", "[0-2] 3-4 [5]"},
                           {Kind::automatic, "auto", "2GiB"}};
 
 struct Preset {
@@ -113,6 +114,8 @@ Strategy parse_strategy(std::string_view text) {
   std::string_view value = text.substr(colon + 1);
   if (form.kind == Kind::layers) {
     strategy.layers = parse_list(value, text);
+  } else if (form.kind == Kind::plan) {
+    strategy.plan = parse_plan(value);
   } else if (form.kind == Kind::automatic) {
     parse_budget(strategy, value, text);
   } else if (form.kind == Kind::selective || form.kind == Kind::offload) {
@@ -135,6 +138,7 @@ std::string to_string(const Strategy& strategy) {
   if (strategy.count > 0) text += ":" + std::to_string(strategy.count);
   for (size_t i = 0; i < strategy.layers.size(); ++i)
     text += (i == 0 ? ":" : ",") + std::to_string(strategy.layers[i]);
+  if (!strategy.plan.empty()) text += ":" + to_string(strategy.plan);
   if (strategy.memory_budget > 0 || strategy.memory_percent) text += ":" + budget_text(strategy);
   return text;
 }
@@ -155,6 +159,9 @@ Plan plan_of(const Strategy& strategy, int64_t n) {
       return plan_segments(n, strategy.count);
     case Kind::layers:
       return plan_selected(n, strategy.layers);
+    case Kind::plan:
+      check_plan(strategy.plan, n);
+      return strategy.plan;
     case Kind::automatic:
       break;
   }

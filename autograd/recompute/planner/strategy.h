@@ -23,11 +23,13 @@ struct Strategy {
     layers,     ///< the layers in `layers` are
     offload,    ///< each layer is, with that policy if one is named, and the regions' inputs wait off the
                 ///< device
+    plan,       ///< those of `plan`
     automatic,  ///< what a planner finds for `memory_budget` or `memory_percent`
   };
   Kind kind = Kind::none;         ///< how the layers are chosen
   int64_t count = 0;              ///< of every, keep and segments
   std::vector<int64_t> layers{};  ///< of layers: their places in the chain, from 0
+  Plan plan{};                    ///< of plan: what a planner has found before
   std::string policy{};           ///< of policy.h: "save_attention"; empty: for selective, recompute_cheap
   size_t memory_budget = 0;       ///< bytes; 0: none given
   /// In place of bytes: so far from the least memory that a plan takes, 0, to what no recompute takes, 100.
@@ -37,7 +39,7 @@ struct Strategy {
 };
 
 /// "none", "full", "selective", "selective:save_attention", "every:3", "keep:3", "segments:4", "sqrt", "layers:2,5,8",
-/// "offload", "offload:recompute_cheap", "auto:2GiB" or "auto:50%". Error naming what is wrong and what there is.
+/// "offload", "offload:recompute_cheap", "plan:[0-2] 3-4 [5]" (as `to_string` writes plans), "auto:2GiB" or "auto:50%". Error naming what is wrong and what there is.
 Strategy parse_strategy(std::string_view text);
 /// What parse_strategy reads.
 std::string to_string(const Strategy& strategy);

@@ -9,16 +9,18 @@ namespace {
 using testing::expect_error;
 
 TEST(Strategy, StandsForAPlan) {
-  const std::pair<const char*, const char*> cases[] = {{"none", "0-9"},
-                                                       {"full", "[0] [1] [2] [3] [4] [5] [6] [7] [8] [9]"},
-                                                       {"every:3", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
-                                                       {"keep:3", "[0] [1] 2 [3] [4] 5 [6] [7] 8 [9]"},
-                                                       {"keep:1", "0-9"},
-                                                       {"segments:2", "[0-4] 5-9"},
-                                                       {"segments:1", "0-9"},
-                                                       {"sqrt", "[0-1] [2-4] [5-6] 7-9"},
-                                                       {"layers:2,5,8", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
-                                                       {"layers:0", "[0] 1-9"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"none", "0-9"},
+      {"full", "[0] [1] [2] [3] [4] [5] [6] [7] [8] [9]"},
+      {"every:3", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
+      {"keep:3", "[0] [1] 2 [3] [4] 5 [6] [7] 8 [9]"},
+      {"keep:1", "0-9"},
+      {"segments:2", "[0-4] 5-9"},
+      {"segments:1", "0-9"},
+      {"sqrt", "[0-1] [2-4] [5-6] 7-9"},
+      {"layers:2,5,8", "0-1 [2] 3-4 [5] 6-7 [8] 9"},
+      {"layers:0", "[0] 1-9"},
+      {"plan:[0-3: [0-2] 3] 4-8 [9]", "[0-3: [0-2] 3] 4-8 [9]"}};
   for (auto [text, plan] : cases) EXPECT_EQ(to_string(plan_of(parse_strategy(text), 10)), plan) << text;
 }
 
@@ -61,10 +63,16 @@ TEST(Strategy, OffloadsTheInputsOfEachLayer) {
 }
 
 TEST(Strategy, IsWrittenAsItIsRead) {
-  for (const char* text :
-       {"none", "full", "selective", "selective:save_matmuls", "every:3", "keep:3", "segments:2", "sqrt",
-        "layers:2,5,8", "layers:0", "offload", "offload:recompute_cheap", "auto:2GiB", "auto:1363149",
-        "auto:12KiB", "auto:50%", "auto:0%", "auto:12.5%"})
+  for (const char* text : {"none",         "full",
+                           "selective",    "selective:save_matmuls",
+                           "every:3",      "keep:3",
+                           "segments:2",   "sqrt",
+                           "layers:2,5,8", "layers:0",
+                           "plan:0-8",     "plan:[0-2] 3 [4-6: [4-5: [4] 5] 6]",
+                           "offload",      "offload:recompute_cheap",
+                           "auto:2GiB",    "auto:1363149",
+                           "auto:12KiB",   "auto:50%",
+                           "auto:0%",      "auto:12.5%"})
     EXPECT_EQ(to_string(parse_strategy(text)), text);
   EXPECT_EQ(to_string(parse_strategy("segments:0")), "sqrt");
   EXPECT_EQ(to_string(parse_strategy("auto:1024MiB")), "auto:1GiB");
@@ -96,6 +104,15 @@ TEST(Strategy, RefusesWhatItCannotRead) {
       {"auto:lots", {"'lots' in 'auto:lots' is neither a number of bytes such as 512MiB nor a percentage"}},
       {"auto:120%", {"'120%' in 'auto:120%' is not from 0% to 100%"}},
       {"auto:nan%", {"'nan%'"}},
+      {"plan", {"'plan' needs a value, such as 'plan:[0-2] 3-4 [5]'"}},
+      {"plan:", {"'' is no plan such as '[0-2] 3 [4-6: [4-5] 6]', from '' on"}},
+      {"plan:[0-2", {"'[0-2' is no plan", "from '' on"}},
+      {"plan:[0] x", {"from 'x' on"}},
+      {"plan:0  1", {"from ' 1' on"}},
+      {"plan:0-1: 0", {"from ': 0' on"}},
+      {"plan:0]", {"from ']' on"}},
+      {"plan:0-99999999999", {"from '99999999999' on"}},
+      {"plan:99999999999999999999", {"from '99999999999999999999' on"}},
       {"segments:-1", {"'-1' in 'segments:-1'"}},
       {"segments:99999999999999999999", {"99999999999999999999"}},
       {"layers:", {"'' in 'layers:'"}},
@@ -108,6 +125,18 @@ TEST(Strategy, RefusesAChainThatItDoesNotFit) {
   expect_error([] { plan_of(parse_strategy("segments:4"), 3); }, {"4 segments of only 3 layers"});
   expect_error([] { plan_of(parse_strategy("layers:2,3"), 3); }, {"layer 3 was selected, there are 3"});
   expect_error([] { plan_of(parse_strategy("auto:1GiB"), 3); }, {"'auto:1GiB'", "measured"});
+  expect_error([] { plan_of(parse_strategy("plan:[0] 1"), 3); },
+               {"the plan ends at layer 2 of a chain of 3 layers"});
+  expect_error([] { plan_of(parse_strategy("plan:[0-3]"), 3); },
+               {"[0, 4)", "goes beyond a chain of 3 layers"});
+  expect_error([] { plan_of(parse_strategy("plan:[0] 2"), 3); }, {"should begin at 1"});
+}
+
+// Each bracket is a call of the reader.
+TEST(Strategy, RefusesAPlanWithoutEnd) {
+  std::string text = "plan:";
+  for (int i = 0; i < 100000; ++i) text += "[0: ";
+  expect_error([&] { parse_strategy(text); }, {"is no plan"});
 }
 
 }  // namespace
