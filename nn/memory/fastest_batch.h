@@ -5,6 +5,7 @@
 //   net.set_recompute(rp::parse_strategy(timed.front().strategy));  // and train with timed.front().rows
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,20 +18,42 @@ struct TimedBatch {
   std::string strategy;  ///< as `parse_strategy` takes it
   int64_t rows = 0;      ///< of the batch
   double seconds = 0;    ///< of a step, the median
+  size_t peak = 0;       ///< predicted bytes of a step (StepMemory::peak), with the sums of its micro-batches
+  int64_t micro_batches = 1;  ///< such batches per update
   /// What is to be large; times the tokens of a row, tokens per second.
   double rows_per_second() const { return double(rows) / seconds; }
 };
 
-/// Of each strategy the largest batch that fits (max_batch), half of it and a quarter, timed in turns: the fastest per row first; empty
-/// where none fits. A batch that fits without recompute is tried without it alone, and `step.rows` is not asked about. Timed are forward
-/// and backward, and `step.update` where there is one: then these steps train; else the model is as before. Rounds are at least 1. Errors
-/// as of `memory_report`, and within a NoCompute, which has no times.
+/// What `fastest_batches` chooses from, and how long it times.
+struct FastestBatchOptions {
+  /// As of MemoryReportOptions.
+  std::vector<std::string> strategies = MemoryReportOptions().strategies;
+  int rounds = 3;  ///< of timed steps, in which the candidates take turns
+  /// The planner's plan for a batch that does not fit without recompute is tried too.
+  bool plans = false;
+  /// Micro-batches of one update divide it into equal batches; 0: any batch will do.
+  int64_t rows_per_update = 0;
+  /// Of TrainingStepCase, by the micro-batches of an update; empty: its `sums`, and 1 at least of several.
+  std::function<int64_t(int64_t micro_batches)> sums{};
+  size_t most_bytes = 0;  ///< of a step; 0: nine tenths of the budget
+};
+
+/// Of each strategy the largest batch that fits, half of it and a quarter, or what comes next below among the batches that there are to
+/// choose from, timed in turns: the fastest per row first; empty where none fits. A batch that fits without recompute is tried without
+/// it alone, and `step.rows` is not asked about. Timed are forward and backward of one batch, and `step.update` where there is one: then
+/// these steps train; else the model is as before. Rounds are at least 1. A plan is named as "plan:[0-2] 3". Errors as of
+/// `memory_report`, within a NoCompute, which has no times, and where no batch divides the rows of an update.
 std::vector<TimedBatch> fastest_batches(const TrainingStepCase& step,
-                                        const MemoryReportOptions& options = {});
+                                        const FastestBatchOptions& options = {});
+
+/// Of these strategies and batches what is predicted to take least, plans left out; nothing is timed. Errors as of `fastest_batches`.
+TimedBatch least_batch(const TrainingStepCase& step, const FastestBatchOptions& options = {});
 
 }  // namespace reprise::nn
 
 namespace reprise {
 using nn::fastest_batches;
+using nn::FastestBatchOptions;
+using nn::least_batch;
 using nn::TimedBatch;
 }  // namespace reprise

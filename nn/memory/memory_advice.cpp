@@ -113,6 +113,7 @@ MemoryAdvice memory_advice(const TrainingStepCase& step) {
                             .loss = step.loss,
                             .set_recompute = {},
                             .smallest = step.smallest,
+                            .sums = step.sums,
                             .optimizer = step.optimizer};
   if (played->has_blocks())
     options.set_recompute = [&](const RecomputeStrategy& strategy) { played->set(strategy); };

@@ -14,17 +14,6 @@ namespace {
 
 using Kind = RecomputeStrategy::Kind;
 
-StepMemory measure(const PlayedStep& played, const TrainingStepCase& step,
-                   const RecomputeStrategy& strategy) {
-  return measure_step(step.model,
-                      {.device = played.device(),
-                       .loss = step.loss,
-                       .set_recompute = [&](const RecomputeStrategy& chosen) { played.set(chosen); },
-                       .smallest = step.smallest,
-                       .optimizer = step.optimizer},
-                      strategy);
-}
-
 int64_t most_rows(const PlayedStep& played, const TrainingStepCase& step, const StepMemory& memory) {
   return memory.largest(room_in(played.budget())) / step.smallest * step.smallest;
 }
@@ -92,7 +81,7 @@ MemoryReport memory_report(const TrainingStepCase& step, const MemoryReportOptio
   for (size_t i = 0; i < strategies.size(); ++i) {
     StrategyMemory& result = report.strategies[i];
     try {
-      const StepMemory memory = measure(played, step, strategies[i]);
+      const StepMemory memory = played.measure(strategies[i]);
       result.peak = memory.peak(step.rows);
       result.most_rows = most_rows(played, step, memory);
       result.fits = result.peak <= report.budget;
@@ -109,7 +98,7 @@ MemoryReport memory_report(const TrainingStepCase& step, const MemoryReportOptio
 int64_t max_batch(const TrainingStepCase& step, const RecomputeStrategy& strategy) {
   const PlayedStep played("max_batch", step);
   played.check_budget();
-  return most_rows(played, step, measure(played, step, strategy));
+  return most_rows(played, step, played.measure(strategy));
 }
 
 std::ostream& operator<<(std::ostream& out, const MemoryReport& report) {

@@ -31,6 +31,11 @@ struct TrainingStepCase {
   /// Ends a step of `compare_strategies` and `profile`, from the gradients, which it drops: they train then. Empty: they leave
   /// the model as it is.
   std::function<void()> update{};
+  /// Sets of gradients that the last micro-batch of an update finds: 1 where several are added into `grad`, more where their
+  /// sums wait for one another (distributed::most_sums).
+  int64_t sums = 0;
+  /// Sets a strategy of `blocks`, and of others that go with them, as a predictor's; empty: of `blocks` alone.
+  std::function<void(const RecomputeStrategy&)> set_recompute{};
 };
 
 /// What a strategy takes.

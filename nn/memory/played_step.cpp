@@ -33,7 +33,7 @@ PlayedStep::PlayedStep(const char* op, const TrainingStepCase& step, Blocks bloc
 
 PlayedStep::~PlayedStep() {
   step_.model.zero_grad();
-  if (blocks_) blocks_->set_recompute(own_);
+  set(own_);
 }
 
 void PlayedStep::check_budget() const {
@@ -45,12 +45,28 @@ bool PlayedStep::has(const RecomputeStrategy& strategy) const {
   if (strategy.kind == Kind::automatic) return blocks_ != nullptr;
   try {
     if (blocks_) recompute::plan_of(strategy, blocks_->size());
+    if (step_.set_recompute) step_.set_recompute(strategy);
   } catch (const Error&) { return false; }
   return blocks_ != nullptr;
 }
 
 void PlayedStep::set(const RecomputeStrategy& strategy) const {
-  if (blocks_) blocks_->set_recompute(strategy);
+  if (!blocks_) return;
+  if (step_.set_recompute)
+    step_.set_recompute(strategy);
+  else
+    blocks_->set_recompute(strategy);
+}
+
+StepMemory PlayedStep::measure(const RecomputeStrategy& strategy, int64_t sums) const {
+  return measure_step(step_.model,
+                      {.device = device_,
+                       .loss = step_.loss,
+                       .set_recompute = [this](const RecomputeStrategy& chosen) { set(chosen); },
+                       .smallest = step_.smallest,
+                       .sums = sums,
+                       .optimizer = step_.optimizer},
+                      strategy);
 }
 
 recompute::Plan PlayedStep::planned(const RecomputeStrategy& strategy) const {

@@ -32,12 +32,16 @@ class PlayedStep {
 
   bool has_blocks() const { return blocks_ != nullptr; }
   const RecomputeStrategy& strategy() const { return own_; }  ///< as they ran before
-  /// Whether the model has the blocks that the strategy needs.
+  /// Whether the model has the blocks that the strategy needs; it may be set then.
   bool has(const RecomputeStrategy& strategy) const;
   void set(const RecomputeStrategy& strategy) const;  ///< of its blocks, if there are any
   /// The plan that `strategy` makes of an automatic one, by a step.
   recompute::Plan planned(const RecomputeStrategy& strategy) const;
   void set(const recompute::Plan& plan) const;  ///< of its blocks, which there are
+
+  /// What such a step takes, for any rows. `sums`: see StepMemoryOptions.
+  StepMemory measure(const RecomputeStrategy& strategy, int64_t sums) const;
+  StepMemory measure(const RecomputeStrategy& strategy) const { return measure(strategy, step_.sums); }
 
   /// Seconds of forward and backward, of a step that leaves no trace.
   double play() const;

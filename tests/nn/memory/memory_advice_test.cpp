@@ -94,6 +94,32 @@ TEST(MemoryAdvice, IsTrueInACatchBlock) {
       << text;
 }
 
+// What waits beside the gradients of the last micro-batch is not there for its rows.
+TEST(MemoryAdvice, CountsTheSumsOfGradientsThatWait) {
+  Research research;
+  constexpr int64_t rows = 512, sums = 3;
+  size_t set = 0;
+  for (const Tensor& x : research.net.parameters()) set += memory().block_size(size_t(x.numel()) * 4);
+  const Limit limit(research.peak("none", rows) + sums * set / 2);
+  TrainingStepCase step = research.step(rows);
+  const int64_t first = memory_advice(step).fitting.own_rows;
+  step.sums = sums;
+  const int64_t last = memory_advice(step).fitting.own_rows;
+  const auto train_with_sums = [&](int64_t some) {
+    TensorList waiting;
+    for (int64_t i = 1; i < sums; ++i)
+      for (const Tensor& x : research.net.parameters()) waiting.push_back(zeros(x.shape()));
+    research.net.set_recompute(RecomputeStrategy());
+    for (int micro = 0; micro < 2; ++micro) research.loss(some).backward();
+    research.net.zero_grad();
+  };
+  EXPECT_LT(last, first);
+  EXPECT_GT(last, 0);
+  EXPECT_NO_THROW(train_with_sums(last));
+  EXPECT_THROW(train_with_sums(rows), OutOfMemory);
+  research.net.zero_grad();
+}
+
 TEST(MemoryAdvice, OfAModelWithoutBlocksIsABatchAlone) {
   Linear layer(width, width);
   auto loss = [&](int64_t rows) { return square(layer(zeros({rows, width}))).mean(); };
