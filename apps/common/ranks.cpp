@@ -137,11 +137,19 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
   check(distributed::has_gloo(), ranks,
         " ranks need Gloo, which this build does not have; sudo apt-get install libgloo-dev, and configure "
         "again");
-  check(!o.batch_auto, "--batch auto measures one process; give ", ranks, " ranks a number");
+  check(o.zero < 3 || !o.batch_auto,
+        "--batch auto measures steps of each rank by itself, and with --zero 3 ranks share their weights: "
+        "give a "
+        "number");
   check(o.zero < 3 || !o.recompute.starts_with("auto"), "--recompute ", o.recompute,
         " measures blocks on each rank for itself, and with --zero 3 ranks share their "
         "weights: name a strategy");
   check_gpus(o, e, ranks);
+  if (o.batch_auto) {  // which chooses the micro-batches
+    const int64_t rows = o.batch * o.trainer.accumulate;
+    return check(rows % ranks == 0, "--batch auto: ", rows,
+                 " rows per update, --batch x --accumulate, are no multiple of ", ranks, " ranks");
+  }
   if (train.get_option("--accumulate")->count() == 0) cut_rows(train, o, ranks);
   check(o.trainer.accumulate % ranks == 0, "--accumulate ", o.trainer.accumulate, " is not a multiple of ",
         ranks, " ranks, each of which takes equally many of a step's micro-batches; the nearest are ",
@@ -164,6 +172,19 @@ Device device_of(const TrainingOptions& o) {
 int64_t gradient_sums(const TrainingOptions& o, const distributed::LeafRange& leaves) {
   const int64_t sums = distributed::most_sums(leaves);
   return o.reduce == "fast" ? std::min<int64_t>(sums, 1) : sums;
+}
+
+int64_t most_gradient_sums(const TrainingOptions& o, int64_t micro_batches) {
+  int64_t most = 0;
+  for (int rank = 0, ranks = rank_count(); rank < ranks; ++rank)
+    most = std::max(most, gradient_sums(o, distributed::leaves_of_rank(rank, ranks, micro_batches)));
+  return most;
+}
+
+size_t memory_of_rank(Device device) {
+  const size_t there = nn::memory_for_tensors(device);
+  const bool is_shared = device.is_cpu() && allocator(device).limit() == 0;
+  return is_shared ? there / size_t(std::max(environment().local_ranks, 1)) : there;
 }
 
 bool is_first_rank() { return environment().rank == 0; }

@@ -21,6 +21,12 @@ distributed::LeafRange own_share(const TrainingOptions& options);
 /// Sets of gradients that a rank has added before the last of these micro-batches.
 int64_t gradient_sums(const TrainingOptions& options, const distributed::LeafRange& leaves);
 
+/// The same of the rank that has most of them, where a step has so many micro-batches over all ranks.
+int64_t most_gradient_sums(const TrainingOptions& options, int64_t micro_batches);
+
+/// What tensors of this rank may take (memory_for_tensors): ranks on a CPU that nothing else limits have equal parts.
+size_t memory_of_rank(Device device);
+
 /// The device of this rank: of several on a machine with several GPUs, each has that of its local rank.
 Device device_of(const TrainingOptions& options);
 

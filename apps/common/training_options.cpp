@@ -147,10 +147,12 @@ void add_memory_options(CLI::App& group, TrainingOptions& o) {
                   "selective:save_attention or :save_matmuls (all but these), every:N (each\n"
                   "N-th), keep:N (all but each N-th), layers:2,5,8, segments:N (N groups, the last\n"
                   "kept), sqrt (of the blocks as N), offload (full; inputs wait off the device),\n"
-                  "with a policy as offload:recompute_cheap, or auto:2GiB: the fastest plan, measured\n"
-                  "first, with which a step takes at most that, with weights, gradients and optimizer\n"
-                  "state; auto:50%: halfway between the least memory and what none takes")
-      ->check(parsed_by(parse_strategy));
+                  "with a policy as offload:recompute_cheap, a plan as 'plan:[0-2] 3' (played again:\n"
+                  "what is in brackets), or auto:2GiB: the fastest plan, measured first, with which a\n"
+                  "step takes at most that, with weights, gradients and optimizer state; auto:50%:\n"
+                  "halfway between the least memory and what none takes; auto: within what there is.\n"
+                  "With --batch auto, auto and auto:2GiB choose strategy and batch together")
+      ->transform(or_auto(parsed_by(parse_strategy)));
   add_former_option(group, "--memory-budget", "the budget is part of --recompute, as auto:2GiB");
   group.add_option("--memory-limit", o.memory_limit, "Largest memory for tensors, such as 2GiB")
       ->check(parsed_by(parse_bytes));
@@ -196,7 +198,8 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
       ->add_option_function<std::string>(
           "--batch", set_batch,
           rows + " per micro-batch; auto: as many as fit the memory, once, with\n--accumulate for the same " +
-              "rows per update")
+              "rows per update; with --recompute auto,\nas many as train fastest with the strategy that fits "
+              "them")
       ->transform(or_auto(whole_from(1)))
       ->type_name("INT or auto")
       ->default_str(std::to_string(o.batch));

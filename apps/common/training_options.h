@@ -55,6 +55,8 @@ struct TrainingOptions : DeviceOptions {
   bool rank_logs = false;     ///< keep what each rank says on standard error
   bool is_cut = false;        ///< `batch` is what was asked for, cut into one micro-batch per rank
   std::string recompute = "none";
+  std::string
+      recompute_auto;  ///< "auto" or "auto:2GiB": `recompute` is chosen with the batch; empty: it is given
   std::string memory_limit;  ///< "2GiB"; empty: none
   std::string resolved;      ///< all options as TOML, for the run folder
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/memory_advice.h"
@@ -26,6 +27,26 @@ namespace reprise::apps {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// --recompute auto within what memory there is; with --batch auto it is left open, to be chosen with the batch.
+void take_automatic(TrainingOptions& o, Device device) {
+  if (!o.recompute.starts_with("auto")) return;
+  if (o.batch_auto) {
+    check(!o.recompute.ends_with('%'), "--recompute ", o.recompute,
+          " is between what a batch takes with and without recompute; with --batch auto give bytes, such as "
+          "auto:2GiB, or auto");
+    o.recompute_auto = std::exchange(o.recompute, "none");
+  } else if (o.recompute == "auto") {
+    const size_t bytes = nn::room_in(nn::memory_for_tensors(device)),
+                 unit = bytes >> 30 > 0 ? 1 << 20 : 1 << 10;
+    o.recompute = to_string(RecomputeStrategy{.kind = RecomputeStrategy::Kind::automatic,
+                                              .memory_budget = std::max(bytes / unit, size_t(1)) * unit});
+  }
+}
+
+}  // namespace
+
 Device apply_training_options(TrainingOptions& o) {
   auto& schedule = o.trainer.schedule;
   check(schedule.min_lr <= schedule.lr, "--min-lr ", schedule.min_lr, " is above --lr ", schedule.lr);
@@ -33,6 +54,7 @@ Device apply_training_options(TrainingOptions& o) {
   const Device device = device_of(o);
   use_attention(o.attention, device);
   if (!o.memory_limit.empty()) allocator(device).set_limit(parse_bytes(o.memory_limit));
+  take_automatic(o, device);
   schedule.decay = optim::parse_decay(o.decay);
   if (!optim::ends_at_min_lr(schedule.decay)) schedule.min_lr = 0;
   return device;

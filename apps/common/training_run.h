@@ -64,12 +64,14 @@ struct TrainedModel {
   std::string row;                           ///< "image"
   std::function<Tensor(int64_t rows)> loss;  ///< of a micro-batch, as training computes it
   int64_t smallest = 1;                      ///< rows that it takes
+  nn::RecomputeSetting* blocks = nullptr;    ///< that `set_recompute` sets, and the planner plans
 };
 
 /// Says what a step takes of the memory, without recompute and with it, and the largest batch that fits; with --batch
-/// auto that becomes the batch, with so many micro-batches that an update sees as many rows as before. Error if a step
-/// of the options takes more than there is, naming what would fit. Bits do not depend on it but by the batch.
-void report_memory(TrainingOptions& options, Device device, const TrainedModel& trained);
+/// auto that becomes the batch, with so many micro-batches that an update sees as many rows as before (batch_choice.h). Error if a
+/// step of the options takes more than there is, naming what would fit. Bits do not depend on it but by the batch. All ranks call it.
+void report_memory(TrainingOptions& options, Device device, const TrainedModel& trained,
+                   distributed::ProcessGroup& group);
 
 /// How the data of a resumed run differs from that of the options.
 struct DataDifference {

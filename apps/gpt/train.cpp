@@ -79,7 +79,8 @@ TrainedModel trained_model(const LanguageModel& model, optim::Optimizer& optimiz
           .set_recompute =
               [&model](const RecomputeStrategy& strategy) { model.blocks().set_recompute(strategy); },
           .row = "sequence",
-          .loss = loss};
+          .loss = loss,
+          .blocks = &model.blocks()};
 }
 
 void print_header(const TrainCommand& c, const LanguageModel& model, const Corpus& corpus,
@@ -138,7 +139,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   io::RandomCrops crops = train::under_option("--context and --data", [&] {
     return io::RandomCrops(*corpus.train, c.gpt.context, uint64_t(c.seed));
   });
-  report_memory(c, device, trained_model(model, *optimizer));
+  report_memory(c, device, trained_model(model, *optimizer), group);
   plan_for_budget(c, model.blocks(), *optimizer,
                   [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();

@@ -39,9 +39,8 @@ class IJepa final : public Objective {
   nn::Vit& encoder() override { return model_.encoder; }
   void set_recompute(const RecomputeStrategy& strategy) override {
     model_.encoder.blocks.set_recompute(strategy);
-    const bool automatic = strategy.kind == RecomputeStrategy::Kind::automatic;  // plans the encoder alone
     if (c_.recompute_predictor.empty())
-      model_.predictor.predictor_blocks.set_recompute(automatic ? RecomputeStrategy() : strategy);
+      model_.predictor.predictor_blocks.set_recompute(of_predictor(strategy));
   }
 
   data::Views training_views() const override { return {&pipeline_}; }

@@ -12,6 +12,13 @@
 
 namespace reprise::apps::jepa {
 
+/// The strategy of I-JEPA's predictor where it has none of its own: as the encoder's, whose plans are for the encoder alone.
+inline RecomputeStrategy of_predictor(const RecomputeStrategy& encoder) {
+  using Kind = RecomputeStrategy::Kind;
+  const bool is_planned = encoder.kind == Kind::automatic || encoder.kind == Kind::plan;
+  return is_planned ? RecomputeStrategy() : encoder;
+}
+
 class Objective {
  public:
   virtual ~Objective() = default;

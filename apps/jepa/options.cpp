@@ -55,7 +55,7 @@ void add_ijepa_options(CLI::App& app, TrainCommand& c) {
       ->transform(whole_from(1, INT_MAX));
   group
       ->add_option("--recompute-predictor", c.recompute_predictor,
-                   "The predictor's own strategy (default: as --recompute; with auto: none)")
+                   "The predictor's own strategy (default: as --recompute; with auto and plan: none)")
       ->check(parsed_by(parse_strategy));
 }
 

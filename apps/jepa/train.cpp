@@ -41,8 +41,8 @@ nn::JepaOptions ijepa_options(const TrainCommand& c) {
     o.recompute_predictor = parse_strategy(c.recompute_predictor);
     check(o.recompute_predictor.kind != RecomputeStrategy::Kind::automatic, "--recompute-predictor ",
           c.recompute_predictor, ": a budget is planned for the encoder alone, by --recompute");
-  } else if (o.recompute.kind != RecomputeStrategy::Kind::automatic) {
-    o.recompute_predictor = o.recompute;
+  } else {
+    o.recompute_predictor = of_predictor(o.recompute);
   }
   return o;
 }
@@ -129,7 +129,7 @@ struct Training {
       const distributed::WholeWeights whole(parallel);
       train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
     }
-    report_memory(the_options, device, trained_model());
+    report_memory(the_options, device, trained_model(), group);
     loader.emplace(*the_images.train, objective->training_views(), loader_options(c), device);
   }
 
@@ -140,7 +140,8 @@ struct Training {
         .set_recompute = [this](const RecomputeStrategy& strategy) { objective->set_recompute(strategy); },
         .row = "image",
         .loss = [this](int64_t rows) { return objective->measured_loss(rows); },
-        .smallest = objective->least_batch()};
+        .smallest = objective->least_batch(),
+        .blocks = &objective->encoder().blocks};
   }
 
   // Over the images held out.

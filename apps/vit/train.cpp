@@ -133,15 +133,15 @@ struct Training {
         evaluation(evaluation_pipeline(the_classifier)),
         model(the_classifier.model, device),
         parallel(in_precision(model, c), group, buckets_of(c)),
-        optimizer(make_optimizer(model, c, parallel)),
-        first_micro(own_share(c).begin) {
+        optimizer(make_optimizer(model, c, parallel)) {
     set_sums(parallel, c);
     if (!c.init_from.empty() && !goes_on) {
       const distributed::WholeWeights whole(parallel);
       train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
     }
     if (c.ema > 0) ema = std::make_unique<optim::Ema>(model.module(), c.ema);
-    report_memory(c, device, trained_model(c, device));
+    report_memory(c, device, trained_model(c, device), group);
+    first_micro = own_share(c).begin;
     loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
     plan_for_budget(c, model.blocks(), *optimizer, [&] { return loader->batch(0, first_micro).images; });
   }
@@ -166,7 +166,8 @@ struct Training {
                 [this](const RecomputeStrategy& strategy) { model.blocks().set_recompute(strategy); },
             .row = "image",
             .loss = loss,
-            .smallest = mixes ? 2 : model.least_rows()};
+            .smallest = mixes ? 2 : model.least_rows(),
+            .blocks = &model.blocks()};
   }
 
   // Of a step just done, with so many images: the seconds that it waited for them.
@@ -182,9 +183,9 @@ struct Training {
   const ImageModel model;
   distributed::DataParallel parallel;
   std::unique_ptr<optim::Optimizer> optimizer;
-  const int64_t first_micro;  // of a step, on this rank
   std::unique_ptr<optim::Ema> ema{};
   std::optional<data::ImageLoader> loader{};  // once its batch is known
+  int64_t first_micro = 0;                    // of a step, on this rank
   double waited_before = 0;
   Clock::time_point step_began{};
   DataWait data_wait{"images", "more --workers help, and smaller images: reprise-vit pack"};

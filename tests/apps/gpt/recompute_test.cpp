@@ -88,9 +88,43 @@ TEST_F(Recompute, AutoTrainsToTheSameBitsWithinItsBudget) {
   expect_same_run("half", "none");
 }
 
+TEST_F(Recompute, AutoAloneIsWithinWhatThereIs) {
+  const Arguments larger = {"--width", "32", "--context", "64", "--batch", "4"};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = larger;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  train("none", larger);
+  train("plenty", with({"--recompute", "auto"}));
+  EXPECT_EQ(peak("plenty"), peak("none")) << "all of it fits";
+  const auto limit = int64_t(0.95 * peak("none"));
+  train("limited", with({"--recompute", "auto", "--memory-limit", std::to_string(limit)}));
+  EXPECT_LE(peak("limited"), 0.9 * double(limit));
+  EXPECT_EQ(read_config(folder_ / "limited/config.toml").at("recompute"), "auto");
+  for (const char* run : {"plenty", "limited"}) expect_same_run(run, "none");
+}
+
+TEST_F(Recompute, APlanCanBeWritten) {
+  const Arguments larger = {"--width", "32", "--context", "64", "--batch", "4"};
+  train("none", larger);
+  const double without = peak("none");
+  Arguments planned = larger;
+  planned.insert(planned.end(), {"--recompute", "plan:[0-1] 2-3"});
+  train("planned", planned);
+  EXPECT_NE(printed_.find("blocks [0-1] 2-3 "), std::string::npos) << printed_;
+  EXPECT_LT(peak("planned"), without);
+  expect_same_run("planned", "none");
+  EXPECT_EQ(read_config(folder_ / "planned/config.toml").at("recompute"), "plan:[0-1] 2-3");
+  planned.back() = "plan:[0-1] 2";
+  planned.insert(planned.end(), {"--layers", "4"});
+  expect_refused(train_arguments(data_, folder_ / "short", 3, planned),
+                 {"recompute: the plan ends at layer 3 of a chain of 4 layers"});
+}
+
 TEST_F(Recompute, AutoHasItsBudgetBehindAColon) {
-  expect_refused(train_arguments(data_, folder_ / "a", 3, {"--recompute", "auto"}),
-                 {"--recompute", "'auto' needs a value, such as 'auto:2GiB'"});
+  expect_refused(train_arguments(data_, folder_ / "a", 3, {"--recompute", "auto:"}),
+                 {"--recompute", "'' in 'auto:'", ", nor auto"});
   expect_refused(train_arguments(data_, folder_ / "b", 3, {"--memory-budget", "1GiB"}),
                  {"--memory-budget: the budget is part of --recompute, as auto:2GiB"});
   expect_refused(train_arguments(data_, folder_ / "c", 3, {"--recompute", "auto:much"}),

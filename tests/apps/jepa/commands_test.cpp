@@ -1,5 +1,8 @@
 // reprise-jepa from end to end: what training leaves behind, going on to the bit, the probe, and what is refused.
 // labels: end-to-end
+#include <map>
+
+#include "reprise/apps/common/config_file.h"
 #include "reprise/io/json.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/tests/apps/jepa/program.h"
@@ -161,6 +164,34 @@ TEST(JepaResume, NoBitDependsOnThreadsWorkersOrRecompute) {
   for (const char* run : {"threads", "full", "predictor", "auto"}) {
     SCOPED_TRACE(run);
     expect_same_checkpoints(folder / run, folder / "plain");
+  }
+}
+
+TEST(JepaResume, BatchAndRecomputeAreChosenTogether) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder);
+  const std::pair<const char*, Arguments> losses[] = {{"i-jepa", jepa_arguments(data, "", 2)},
+                                                      {"lejepa", lejepa_arguments(data, "", 2)}};
+  for (const auto& [name, defaults] : losses) {
+    SCOPED_TRACE(name);
+    auto train = [&, base = defaults](const std::string& out, const Arguments& more) {
+      Arguments all = base;
+      *(std::ranges::find(all, "--out") + 1) = out;
+      *(std::ranges::find(all, "--layers") + 1) = "3";
+      const auto batch = std::ranges::find(all, "--batch");
+      all.erase(batch, batch + 2);
+      return run_jepa(with(all, more));
+    };
+    const std::string out = folder / name, written = folder / (std::string(name) + "-written");
+    const std::string said = train(out, {"--batch", "auto", "--recompute", "auto:2MiB"});
+    std::map<std::string, std::string> kept = read_config(out + "/config.toml");
+    EXPECT_EQ(std::stoll(kept["batch"]) * std::stoll(kept["accumulate"]), 64) << said;
+    EXPECT_NE(said.find(" micro-batches per update, --recompute " + kept["recompute"] + ": "),
+              std::string::npos)
+        << said;
+    train(written,
+          {"--batch", kept["batch"], "--accumulate", kept["accumulate"], "--recompute", kept["recompute"]});
+    expect_same_checkpoints(out, written);
   }
 }
 

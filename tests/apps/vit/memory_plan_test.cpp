@@ -1,5 +1,8 @@
 // What a run says of its memory before its first step, and the batch that it chooses.
 // labels: end-to-end
+#include <map>
+
+#include "reprise/apps/common/config_file.h"
 #include "reprise/tests/apps/vit/program.h"
 
 namespace reprise::apps {
@@ -34,6 +37,25 @@ TEST(MemoryPlan, BatchAutoKeepsTheRowsOfAnUpdateAndIsKept) {
   as_chosen.insert(as_chosen.end(), {"--accumulate", std::to_string(kept("accumulate"))});
   run_vit(as_chosen);
   expect_same_checkpoints(out, folder / "given");
+}
+
+TEST(MemoryPlan, BatchAndRecomputeAreChosenTogether) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder), out = folder / "run";
+  const Arguments sizes = {"--layers", "3", "--drop-path", "0.1"};
+  Arguments both = sizes;
+  both.insert(both.end(), {"--batch", "auto", "--recompute", "auto:1MiB"});
+  const std::string said = run_vit(vit_arguments(data, out, 2, both));
+  std::map<std::string, std::string> kept = read_config(out + "/config.toml");
+  const std::string line = "Batch: " + kept["batch"] + " images, " + kept["accumulate"] +
+                           " micro-batches per update, --recompute " + kept["recompute"] + ": ";
+  EXPECT_NE(said.find(line), std::string::npos) << said;
+  EXPECT_EQ(std::stoll(kept["batch"]) * std::stoll(kept["accumulate"]), 128) << said;
+  Arguments written = sizes;
+  written.insert(written.end(), {"--batch", kept["batch"], "--accumulate", kept["accumulate"], "--recompute",
+                                 kept["recompute"]});
+  run_vit(vit_arguments(data, folder / "written", 2, written));
+  expect_same_checkpoints(out, folder / "written");
 }
 
 // Micro-batches after the first find the gradients of all weights there.
