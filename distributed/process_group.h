@@ -16,8 +16,8 @@
 
 #include "reprise/core/tensor.h"
 #include "reprise/distributed/communication.h"
-#include "reprise/distributed/gloo/tls_files.h"
 #include "reprise/distributed/reduce_op.h"
+#include "reprise/distributed/tls_files.h"
 #include "reprise/distributed/transport.h"
 #include "reprise/distributed/work.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "reprise/apps/common/run_config.h"
-#include "reprise/distributed/gloo/tls_files.h"
+#include "reprise/distributed/tls_files.h"
 #include "reprise/train/trainer.h"
 
 namespace CLI {

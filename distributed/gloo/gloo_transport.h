@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "reprise/distributed/environment.h"
-#include "reprise/distributed/gloo/tls_files.h"
+#include "reprise/distributed/tls_files.h"
 #include "reprise/distributed/transport.h"
 
 namespace reprise::distributed {

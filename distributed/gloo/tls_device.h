@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "reprise/distributed/gloo/tls_files.h"
+#include "reprise/distributed/tls_files.h"
 
 namespace gloo::transport {
 class Device;

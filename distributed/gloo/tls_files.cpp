@@ -1,4 +1,5 @@
-#include "reprise/distributed/gloo/tls_files.h"
+// Files of TLS, checked before Gloo reads them.
+#include "reprise/distributed/tls_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

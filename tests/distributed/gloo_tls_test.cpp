@@ -1,7 +1,7 @@
 // TLS between ranks: what is asked for and cannot be had is an Error; and where Gloo has it, that nothing goes in the open, that
 // others are not let in, and that nothing hangs.
 // labels: slow
-#include "reprise/distributed/gloo/tls_files.h"
+#include "reprise/distributed/tls_files.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

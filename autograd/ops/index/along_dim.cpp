@@ -8,7 +8,6 @@
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/index/scattered.h"
 #include "reprise/autograd/ops/number.h"
-#include "reprise/autograd/ops/tensor/factories.h"
 #include "reprise/kernels/index/argsort.h"
 #include "reprise/kernels/reduce/cumulative_sum.h"
 #include "reprise/kernels/reduce/reduce.h"
@@ -277,7 +276,10 @@ Tensor flip(const Tensor& x, const Dims& dims) {
   autograd::check_given("flip", x);
   Tensor y = with_dim(x);
   dims_mask(dims, y.rank(), "flip");
-  for (int64_t dim : dims) y = index_select(y, dim, arange(y.size(dim) - 1, -1, -1, DType::i64, x.device()));
+  for (int64_t dim : dims) {
+    const int64_t size = y.size(dim);
+    y = index_select(y, dim, double(size - 1) - arange(size, DType::i64, x.device()));
+  }
   return as_given(x, y);
 }
 
