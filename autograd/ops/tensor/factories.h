@@ -45,9 +45,12 @@ class Nested {
 };
 }  // namespace detail
 
-/// The numbers between the braces, whose nesting is the shape: `tensor({{1., 2.}, {3., 4.}})` is (2, 2), `tensor(3)` has none. Where no
-/// dtype is given it is f32 if one of them has a floating type, else i64 if one is an integer, else bool; of none f32. Error where lists
-/// beside each other differ in size or depth, and if the dtype does not have a number. (PyTorch: torch.tensor.)
+/// The numbers between the braces, whose nesting is the shape; a number alone has none. Where no dtype is given it is f32 if one of them
+/// has a floating type, else i64 if one is an integer, else bool; of no numbers f32. Error where lists beside each other differ in size
+/// or depth, and if the dtype does not have a number. (PyTorch: torch.tensor.)
+///
+///     rp::Tensor x = rp::tensor({{1., 2.}, {3., 4.}});  // f32 (2, 2)
+///     rp::Tensor i = rp::tensor({2, 0, 1});             // i64 (3)
 Tensor tensor(const detail::Nested& numbers, std::optional<DType> dtype = {}, Device device = {});
 
 /// What is in it is not said. Error on a negative size, OutOfMemory if there is no room.
