@@ -45,7 +45,7 @@ Arguments with(Arguments arguments, const Arguments& more) {
 }
 
 TEST_F(AutoBatch, AndRecomputeAreChosenTogetherAndKept) {
-  const std::string said = run(arguments("run", with(both, {"--memory-limit", "9MiB", "--stop-after", "1"})));
+  const std::string said = run(arguments("run", with(both, {"--memory-limit", "5MiB", "--stop-after", "1"})));
   EXPECT_EQ(number("run", "batch") * number("run", "accumulate"), 12) << said;
   const std::string recompute = kept("run", "recompute");
   EXPECT_NE(parse_strategy(recompute).kind, RecomputeStrategy::Kind::automatic) << recompute;
@@ -53,8 +53,8 @@ TEST_F(AutoBatch, AndRecomputeAreChosenTogetherAndKept) {
                            " micro-batches per update, --recompute " + recompute + ": ";
   const size_t at = said.find(line);
   ASSERT_NE(at, std::string::npos) << said;
-  EXPECT_LE(std::atof(said.c_str() + at + line.size()), 8.1) << "nine tenths of the limit";
-  EXPECT_NE(said.find(" of 8.1 MiB, ", at), std::string::npos) << said;
+  EXPECT_LE(std::atof(said.c_str() + at + line.size()), 4.5) << "nine tenths of the limit";
+  EXPECT_NE(said.find(" of 4.5 MiB, ", at), std::string::npos) << said;
   EXPECT_NE(said.find(" sequences per second", at), std::string::npos) << said;
   const std::string again = run({"train", "--out", folder_ / "run", "--resume"});
   EXPECT_EQ(again.find("Batch: "), std::string::npos) << "it was chosen: " << again;
@@ -62,15 +62,15 @@ TEST_F(AutoBatch, AndRecomputeAreChosenTogetherAndKept) {
 }
 
 TEST_F(AutoBatch, StaysWithinABudgetThatIsNamed) {
-  const std::string said = run(arguments("run", {"--batch", "auto", "--recompute", "auto:7MiB"}));
-  EXPECT_NE(said.find(" of 7.0 MiB, "), std::string::npos) << said;
+  const std::string said = run(arguments("run", {"--batch", "auto", "--recompute", "auto:4MiB"}));
+  EXPECT_NE(said.find(" of 4.0 MiB, "), std::string::npos) << said;
   EXPECT_EQ(number("run", "batch") * number("run", "accumulate"), 12) << said;
   double peak = 0;
   for (const io::RunRecord& record : io::read_run_log(folder_ / "run" + "/metrics.jsonl"))
     for (const auto& [metric, value] : record.metrics)
       if (metric == "peak_bytes") peak = std::max(peak, value);
   EXPECT_GT(peak, 0);
-  EXPECT_LE(peak, 7 << 20);
+  EXPECT_LE(peak, 4 << 20);
   expect_bits_of_its_choice("run");
 }
 
@@ -79,7 +79,7 @@ TEST_F(AutoBatch, OnRanksIsTheFirstOnesChoice) {
   for (const char* recompute : {"auto", "full"}) {
     const std::string out = std::string("ranks-") + recompute;
     const std::string said = run(arguments(
-        out, {"--batch", "auto", "--recompute", recompute, "--memory-limit", "9MiB", "--ranks", "2"}));
+        out, {"--batch", "auto", "--recompute", recompute, "--memory-limit", "5MiB", "--ranks", "2"}));
     EXPECT_EQ(number(out, "batch") * number(out, "accumulate"), 12) << said;
     EXPECT_EQ(number(out, "accumulate") % 2, 0) << said;
     std::filesystem::remove_all(folder_ / "written");
