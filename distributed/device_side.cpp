@@ -1,5 +1,6 @@
 #include "reprise/distributed/device_side.h"
 
+#include <algorithm>
 #include <map>
 #include <thread>
 
@@ -52,6 +53,7 @@ void DeviceSide::run(const Lane& host, const cuda::Event& begin, const std::func
   cuda::select_device(device_.index);
   cuda::StreamScope scope(stream_.get());
   try {
+    end_windows();
     begin.make_wait(stream_.get());
     Lane lane(host, stream_.get(), channel_.get());
     body(lane);
@@ -64,6 +66,61 @@ void DeviceSide::run(const Lane& host, const cuda::Event& begin, const std::func
     while (!last->is_done() && Clock::now() < end) std::this_thread::sleep_for(between_questions);
     throw;
   }
+}
+
+Tensor DeviceSide::window_memory(int64_t numel, DType dtype) const {
+  if (!channel_ || !channel_->has_windows()) return {};
+  cuda::LibraryMemoryScope scope(nccl_memory());
+  const int64_t step = int64_t(window_alignment / size_of(dtype));
+  return Tensor::empty({(numel + step - 1) / step * step}, dtype, device_);
+}
+
+// In ncclCommWindowRegister NCCL waits for all ranks, for ever where one was refused. So all hear first whether all have begun.
+bool DeviceSide::make_window(Lane& host, const Tensor& memory) {
+  auto ranks_without = [&](bool own) {
+    std::vector<char> all(size_t(host.size()));
+    const char mine = own;
+    collectives::all_gather(host, &mine, all.data(), sizeof(mine));
+    std::vector<int> ranks;
+    for (int rank = 0; rank < host.size(); ++rank)
+      if (!all[size_t(rank)]) ranks.push_back(host.world_rank(rank));
+    return ranks;
+  };
+  void* data = memory.defined() ? memory.view().data : nullptr;
+  const size_t bytes = data ? size_t(memory.numel()) * size_of(memory.dtype()) : 0;
+  const std::vector<int> refused = ranks_without(data && channel_->begin_window(data, bytes));
+  if (refused.size() == size_t(host.size())) return false;
+  if (!refused.empty())
+    throw TransportError({FailureKind::transport, refused[0],
+                          detail::join(ranks_in_words(refused), ": NCCL refuses windows ",
+                                       "(ncclCommWindowRegister), and gives other ranks theirs")});
+  const bool is_made = channel_->finish_window(data, Clock::now() + timeout_);
+  if (!ranks_without(is_made).empty()) {
+    if (is_made) channel_->end_window(data, Clock::now() + timeout_);
+    return false;
+  }
+  std::lock_guard lock(mutex_);
+  windows_.push_back(memory);
+  return true;
+}
+
+void DeviceSide::end_window(const Tensor& memory) {
+  std::lock_guard lock(mutex_);
+  const auto window =
+      std::ranges::find(windows_, memory.storage(), [](const Tensor& x) { return x.storage(); });
+  if (window == windows_.end()) return;
+  ending_.push_back(std::move(*window));
+  windows_.erase(window);
+}
+
+// No call of the group is in progress.
+void DeviceSide::end_windows() {
+  TensorList ending;
+  {
+    std::lock_guard lock(mutex_);
+    ending.swap(ending_);
+  }
+  for (const Tensor& memory : ending) channel_->end_window(memory.view().data, Clock::now() + timeout_);
 }
 
 void DeviceSide::wait(const cuda::Event& done) {

@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "reprise/core/cuda/event.h"
 #include "reprise/core/cuda/stream.h"
+#include "reprise/core/tensor.h"
 #include "reprise/distributed/lane.h"
 
 namespace reprise::distributed {
@@ -27,12 +29,24 @@ class DeviceSide {
   void run(const Lane& host, const cuda::Event& begin, const std::function<void(Lane&)>& body,
            const std::function<void(std::shared_ptr<const cuda::Event>)>& arrive);
 
+  /// Memory for a window, at least (numel); undefined where NCCL is too old. Once it has joined, and by any thread.
+  Tensor window_memory(int64_t numel, DType dtype) const;
+  /// Whether all ranks have made a window of their memory: a call of all, within `run`. TransportError where some could and
+  /// others could not. A window keeps its memory.
+  bool make_window(Lane& host, const Tensor& memory);
+  /// It ends before the next call is run, or with the group, and then its memory goes. By any thread.
+  void end_window(const Tensor& memory);
+
  private:
+  void end_windows();
   void wait(const cuda::Event& done);
 
   Device device_;
   std::chrono::milliseconds timeout_;
   cuda::OwnedStream stream_;
+  std::mutex mutex_;
+  TensorList windows_,
+      ending_;  // and those that end before the next call; their memory goes after the channel
   std::unique_ptr<NcclChannel> channel_;  // null for a rank alone
 };
 

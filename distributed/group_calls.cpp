@@ -69,6 +69,31 @@ Work GroupCalls::submit_to(int other, Call call, const TensorList& results, cons
   return make(call, results, inputs, std::move(body), [&] { return lane_.announce_to(other, call); });
 }
 
+Tensor GroupCalls::make_window(int64_t numel, DType dtype, const std::string& label) {
+  if (!device_ || lane_.size() == 1 || !has_windows_) return {};
+  wait_until_idle();  // it has joined, or failed
+  world_->check_alive("make_window");
+  const Tensor memory = device_->window_memory(numel, dtype);
+  auto is_made = std::make_shared<bool>(false);
+  Call call{.operation = "make_window", .words = "", .label = label, .dtype = dtype, .shape = {numel}};
+  call.on_cuda = true;
+  const TensorList kept = memory.defined() ? TensorList{memory} : TensorList{};
+  submit(std::move(call), {}, kept, [=, this](Lane&) {
+    *is_made = device_->make_window(lane_, memory);
+  }).synchronize();
+  if (*is_made) return memory;
+  has_windows_ = false;  // on all ranks
+  if (memory.defined() && lane_.rank() == 0)
+    (options_.tell ? options_.tell : tell_standard_error)(
+        detail::join("rank ", world_->rank(), ": NCCL makes no windows (ncclCommWindowRegister) in group ",
+                     name_, ": buckets lie in ordinary memory"));
+  return {};
+}
+
+void GroupCalls::end_window(const Tensor& window) {
+  if (device_) device_->end_window(window);
+}
+
 Work GroupCalls::make(const Call& call, const TensorList& results, const TensorList& inputs, Body body,
                       const std::function<std::vector<Lane::Place>()>& announce) {
   if (computes_nothing(call.operation)) {  // on this thread: what it takes of memory, it takes

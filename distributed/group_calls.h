@@ -35,6 +35,11 @@ class GroupCalls {
   Work submit(Call call, const TensorList& results, const TensorList& inputs, Body body);
   /// A call of this rank and another one of the group.
   Work submit_to(int other, Call call, const TensorList& results, const TensorList& inputs, Body body);
+  /// Memory of the device that is a window of NCCL's on all ranks, at least (numel), once all have made this call; undefined
+  /// where there are none.
+  Tensor make_window(int64_t numel, DType dtype, const std::string& label);
+  /// Of a window of this group's.
+  void end_window(const Tensor& window);
   /// Ends the world: "rank 2 aborted: ...".
   void abort(const std::string& reason);
   /// The group of some of this one's ranks.
@@ -69,6 +74,7 @@ class GroupCalls {
   std::mutex running_mutex_;
   std::optional<Running> running_{};
   std::optional<DeviceSide> device_{};
+  bool has_windows_ = true;           // as far as is known
   CallQueue queue_{world_->meter()};  // last: its thread uses what stands above
 };
 

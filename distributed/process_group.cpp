@@ -267,6 +267,14 @@ Work ProcessGroup::recv(const Tensor& x, int from, const std::string& label) {
                            [=](Lane& lane) { lane.receive(from, data_of(x), bytes_of(x)); });
 }
 
+Tensor ProcessGroup::make_window(int64_t numel, DType dtype, const std::string& label) {
+  OneCaller caller(*calls_);
+  check(numel > 0, "make_window: a window of ", numel, " elements");
+  return calls_->make_window(numel, dtype, label);
+}
+
+void ProcessGroup::end_window(const Tensor& window) { calls_->end_window(window); }
+
 void ProcessGroup::barrier() {
   OneCaller caller(*calls_);
   calls_->submit(make_call("barrier", "", {}, ""), {}, {}, [](Lane& lane) { collectives::barrier(lane); })

@@ -104,6 +104,15 @@ class ProcessGroup {
   /// x = what rank `from` sends in the call that meets this one; dtype, shape and label are the same in both.
   Work recv(const Tensor& x, int from, const std::string& label = "");
 
+  /// Memory of the group's GPU that NCCL knows on all ranks (a symmetric window), so that what it moves from there it copies less
+  /// often: a flat tensor of `numel` elements or a few more, not initialised. Undefined on all ranks where there is none: on the CPU, in
+  /// a group of one, where NCCL is older than 2.27 or refuses. A call of all ranks, which returns when all have made it.
+  /// Calls on a part of it are on the same part on all ranks.
+  Tensor make_window(int64_t numel, DType dtype, const std::string& label = "");
+  /// It need not be a window any longer: each rank says so by itself, by any thread, once it makes no more calls on it. The group keeps the
+  /// memory of its windows until then.
+  void end_window(const Tensor& window);
+
   void barrier();                                                 ///< returns when all ranks have called it
   std::vector<std::string> gather_text(const std::string& text);  ///< of all ranks, in their order
 

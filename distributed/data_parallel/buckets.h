@@ -12,6 +12,9 @@ namespace reprise::distributed {
 struct BucketOptions {
   int64_t bytes = int64_t(25) << 20;       ///< of gradients, in their dtype
   int64_t first_bytes = int64_t(1) << 20;  ///< of the first one of each dtype: communication begins early
+  /// On GPUs, where NCCL has windows: whether each bucket has a buffer of its own, which is one, and stays between steps
+  /// (data_parallel/bucket_windows.h).
+  bool windows = true;
 };
 
 /// Gradients of one dtype, as places in the list of parameters; the one that is ready first comes first.

@@ -148,6 +148,8 @@ void DataParallel::backward(const Tensor& loss) {
 }
 
 void DataParallel::run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_last) {
+  if (!windows_ && bucket_options_.windows && !scatters_ && group_.size() > 1)
+    windows_.emplace(group_, buckets_, leaves_);
   leaf_ = leaf;
   is_last_ = is_last;
   not_ready_.clear();
@@ -223,12 +225,12 @@ TensorList DataParallel::take_sums(size_t i) {
 }
 
 // This rank's partial sums of a bucket, as one tensor each.
-TensorList DataParallel::take_nodes(size_t b) {
+TensorList DataParallel::take_nodes(size_t b, const Tensor& into) {
   std::vector<TensorList> sums(parameters_.size());
   for (size_t i : buckets_[b].parameters) sums[i] = take_sums(i);
   TensorList flat;
   const size_t nodes = sums[buckets_[b].parameters.front()].size();
-  for (size_t k = 0; k < nodes; ++k) flat.push_back(flatten_parts(b, sums, k));
+  for (size_t k = 0; k < nodes; ++k) flat.push_back(flatten_parts(b, sums, k, k == 0 ? into : Tensor()));
   return flat;
 }
 
@@ -237,7 +239,7 @@ Device DataParallel::device_of(size_t b) const {
 }
 
 // The parameters one after another, or the ranks' parts, padded.
-Tensor DataParallel::flatten_parts(size_t b, std::vector<TensorList>& sums, size_t k) {
+Tensor DataParallel::flatten_parts(size_t b, std::vector<TensorList>& sums, size_t k, const Tensor& into) {
   TensorList pieces;
   std::vector<int64_t> numel;
   auto add = [&](Tensor piece, int64_t elements) {
@@ -255,26 +257,30 @@ Tensor DataParallel::flatten_parts(size_t b, std::vector<TensorList>& sums, size
     }
     add({}, padding);
   }
-  return flatten(pieces, numel, buckets_[b].dtype, device_of(b));
+  return flatten(pieces, numel, buckets_[b].dtype, device_of(b), into);
 }
 
 DataParallel::Sending DataParallel::start(size_t b) {
   NoGrad guard;
-  const TensorList nodes = take_nodes(b);
-  Sending sending{{.index = b, .label = label(b), .sums = nodes.front()}, {}};
+  const Tensor window = windows_ ? windows_->take(b) : Tensor();
+  const TensorList nodes = take_nodes(b, window);
+  std::string name = label(b);
+  if (windows_ && windows_->has(b) && !window.defined()) name += ", gradients of an earlier step are kept";
+  Sending sending{{.index = b, .label = name, .sums = nodes.front()}, {}};
   if (hook_) {
     sending.work = hook_(sending.bucket, group_);
   } else if (scatters_) {
     MemoryScope scope(MemoryCategory::gradients);
     sending.bucket.sums = Tensor::empty({shards_.part_numel(b)}, buckets_[b].dtype, device_of(b));
     sending.work = order_ == SumOrder::fast
-                       ? group_.ring_scatter(sending.bucket.sums, nodes.front(), label(b))
-                       : group_.scatter_nodes(sending.bucket.sums, nodes, micro_batches_, label(b));
+                       ? group_.ring_scatter(sending.bucket.sums, nodes.front(), name)
+                       : group_.scatter_nodes(sending.bucket.sums, nodes, micro_batches_, name);
   } else if (order_ == SumOrder::fast) {
-    sending.work = group_.ring_sum(nodes.front(), label(b));
+    sending.work = group_.ring_sum(nodes.front(), name);
   } else {
-    sending.work = group_.sum_nodes(nodes.front(), nodes, micro_batches_, label(b));
+    sending.work = group_.sum_nodes(nodes.front(), nodes, micro_batches_, name);
   }
+  if (windows_) windows_->sent(b, sending.work);
   return sending;
 }
 
@@ -322,6 +328,7 @@ void DataParallel::scatter_gradients() {
   check_over("scatter_gradients");
   check(!hook_, "scatter_gradients: a bucket hook sends whole gradients");
   scatters_ = group_.size() > 1;
+  if (scatters_) windows_.reset();  // a rank's part stays, and no whole gradient
 }
 
 void DataParallel::scatter_weights(const std::vector<nn::Layer*>& layers) {

@@ -17,6 +17,7 @@
 
 #include "reprise/autograd/ops/norm/batch_statistics.h"
 #include "reprise/distributed/data_parallel/bucket_hook.h"
+#include "reprise/distributed/data_parallel/bucket_windows.h"
 #include "reprise/distributed/data_parallel/buckets.h"
 #include "reprise/distributed/data_parallel/partial_sums.h"
 #include "reprise/distributed/data_parallel/shards.h"
@@ -125,10 +126,10 @@ class DataParallel {
   void end_pass();
   void start_full_buckets();
   Sending start(size_t bucket);
-  TensorList take_nodes(size_t bucket);
+  TensorList take_nodes(size_t bucket, const Tensor& into);
   TensorList take_sums(size_t parameter);
   Device device_of(size_t bucket) const;
-  Tensor flatten_parts(size_t bucket, std::vector<TensorList>& sums, size_t node);
+  Tensor flatten_parts(size_t bucket, std::vector<TensorList>& sums, size_t node, const Tensor& into);
   void take_gradients(size_t bucket, const Tensor& used);
   void end_step();
   void end_step_alone();
@@ -143,6 +144,7 @@ class DataParallel {
   BucketOptions bucket_options_;
   bool scatters_ = false;
   std::shared_ptr<ScatteredWeights> scattered_;
+  std::optional<BucketWindows> windows_;  // from the first pass on, where whole gradients are sent
   SumOrder order_ = SumOrder::tree;
   BucketHook hook_;
   // Of the step.

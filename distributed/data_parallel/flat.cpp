@@ -6,7 +6,8 @@
 
 namespace reprise::distributed {
 
-Tensor flatten(const TensorList& parts, const std::vector<int64_t>& numel, DType dtype, Device device) {
+Tensor flatten(const TensorList& parts, const std::vector<int64_t>& numel, DType dtype, Device device,
+               const Tensor& into) {
   const int64_t total = std::accumulate(numel.begin(), numel.end(), int64_t(0));
   for (const Tensor& part : parts) {
     if (!part.defined()) continue;
@@ -15,11 +16,12 @@ Tensor flatten(const TensorList& parts, const std::vector<int64_t>& numel, DType
           "; set_grad_dtype comes before DataParallel, and a model is on one device");
   }
   const Tensor& first = parts.front();
-  if (parts.size() == 1 && first.defined() && first.is_contiguous() && first.is_sole_owner())
+  if (!into.defined() && parts.size() == 1 && first.defined() && first.is_contiguous() &&
+      first.is_sole_owner())
     return first.reshape({total});
   NoGrad guard;
   MemoryScope scope(MemoryCategory::gradients);
-  Tensor flat = Tensor::empty({total}, dtype, device);
+  Tensor flat = into.defined() ? into : Tensor::empty({total}, dtype, device);
   int64_t begin = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t end = begin + numel[i];

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -78,6 +79,26 @@ std::string new_nccl_id(const std::string& interface) {
   const ncclResult_t result = nccl.get_unique_id(&id);
   check(result == ncclSuccess, "NCCL: ncclGetUniqueId: ", nccl.get_error_string(result));
   return std::string(id.internal, sizeof(id.internal));
+}
+
+const cuda::LibraryMemory& nccl_memory() {
+  static constexpr cuda::LibraryMemory memory{
+      .obtain = [](int device, size_t bytes) -> void* {
+        cuda::select_device(device);
+        void* data = nullptr;
+        std::lock_guard lock(mutex());
+        return nccl_library().mem_alloc(&data, bytes) == ncclSuccess ? data : nullptr;
+      },
+      .give_back =
+          [](int device, void* data) noexcept {
+            try {
+              cuda::synchronize_device(device);  // ncclMemFree waits for no work, as cudaFree does
+              cuda::select_device(device);
+              std::lock_guard lock(mutex());
+              nccl_library().mem_free(data);
+            } catch (const std::exception&) {}  // it stays the process's until its end
+          }};
+  return memory;
 }
 
 class NcclChannel::Communicator {
@@ -161,6 +182,38 @@ class NcclChannel::Communicator {
     settle("ncclBroadcast", deadline);
   }
 
+  bool has_windows() const { return nccl_.has_windows(); }
+
+  bool begin_window(void* data, size_t bytes) {
+    invariant(reinterpret_cast<uintptr_t>(data) % window_alignment == 0 && bytes % window_alignment == 0,
+              "a window of ", bytes, " bytes at ", data);
+    bool is_refused = false;
+    void*& window = windows_[data];  // NCCL writes it by the end of finish_window
+    call("ncclCommWindowRegister", [&] {
+      const ncclResult_t result =
+          nccl_.comm_window_register(communicator_, data, bytes, &window, symmetric_window);
+      is_refused = result == ncclInvalidUsage;
+      return is_refused ? ncclSuccess : result;
+    });
+    if (is_refused) windows_.erase(data);
+    return !is_refused;
+  }
+
+  bool finish_window(void* data, Clock::time_point deadline) {
+    settle("ncclCommWindowRegister", deadline);
+    if (windows_.at(data)) return true;
+    windows_.erase(data);
+    return false;
+  }
+
+  void end_window(void* data, Clock::time_point deadline) {
+    const auto window = windows_.extract(data);
+    if (!window) return;
+    call("ncclCommWindowDeregister",
+         [&] { return nccl_.comm_window_deregister(communicator_, window.mapped()); });
+    settle("ncclCommWindowDeregister", deadline);
+  }
+
   void wait(const cuda::Event& done, Clock::time_point deadline) {
     while (!done.is_done()) {
       ask("a call on its stream", deadline);
@@ -225,13 +278,18 @@ class NcclChannel::Communicator {
     };
     cuda::select_device(device_.index);
     const auto deadline = Clock::now() + closing_time;
-    ncclResult_t state = locked([&] { return nccl_.comm_finalize(communicator_); });
-    while (state == ncclInProgress && Clock::now() < deadline && !world_->failure()) {
-      std::this_thread::sleep_for(between_questions);
-      const ncclResult_t asked = locked([&] { return nccl_.comm_get_async_error(communicator_, &state); });
-      if (asked != ncclSuccess) return false;
-    }
-    if (state != ncclSuccess || locked([&] { return nccl_.comm_destroy(communicator_); }) != ncclSuccess)
+    auto is_done = [&](ncclResult_t state) {
+      while (state == ncclInProgress && Clock::now() < deadline && !world_->failure()) {
+        std::this_thread::sleep_for(between_questions);
+        const ncclResult_t asked = locked([&] { return nccl_.comm_get_async_error(communicator_, &state); });
+        if (asked != ncclSuccess) return false;
+      }
+      return state == ncclSuccess;
+    };
+    for (const auto& [data, window] : windows_)
+      if (!is_done(locked([&] { return nccl_.comm_window_deregister(communicator_, window); }))) return false;
+    if (!is_done(locked([&] { return nccl_.comm_finalize(communicator_); })) ||
+        locked([&] { return nccl_.comm_destroy(communicator_); }) != ncclSuccess)
       return false;
     communicator_ = nullptr;
     return true;
@@ -240,12 +298,14 @@ class NcclChannel::Communicator {
   void abort() {
     std::lock_guard lock(mutex());
     if (communicator_) nccl_.comm_abort(std::exchange(communicator_, nullptr));
+    windows_.clear();
   }
 
   std::shared_ptr<Transport> world_;
   Device device_;
   const Nccl& nccl_;
   ncclComm_t communicator_ = nullptr;
+  std::map<void*, void*> windows_;  // NCCL's handles, by address
 };
 
 NcclChannel::NcclChannel(const Options& options, Clock::time_point deadline)
@@ -275,6 +335,18 @@ void NcclChannel::all_gather(const Stream& stream, const void* in, void* out, si
 void NcclChannel::broadcast(const Stream& stream, void* data, size_t bytes, int root,
                             Clock::time_point deadline) {
   communicator_->broadcast(stream, data, bytes, root, deadline);
+}
+
+bool NcclChannel::has_windows() const { return communicator_->has_windows(); }
+
+bool NcclChannel::begin_window(void* data, size_t bytes) { return communicator_->begin_window(data, bytes); }
+
+bool NcclChannel::finish_window(void* data, Clock::time_point deadline) {
+  return communicator_->finish_window(data, deadline);
+}
+
+void NcclChannel::end_window(void* data, Clock::time_point deadline) {
+  communicator_->end_window(data, deadline);
 }
 
 void NcclChannel::wait(const cuda::Event& done, Clock::time_point deadline) {

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "reprise/core/cuda/event.h"
+#include "reprise/core/cuda/library_memory.h"
 #include "reprise/core/dtype.h"
 #include "reprise/distributed/transport.h"
 
@@ -22,6 +23,12 @@ bool has_nccl();
 /// 2.19. `interface`: the network interface that NCCL is to use, unless the user says another one by NCCL_SOCKET_IFNAME; the
 /// first one of a process counts.
 std::string new_nccl_id(const std::string& interface);
+
+/// Bytes that the address and the size of a window are multiples of.
+inline constexpr size_t window_alignment = 4096;
+
+/// Memory that NCCL hands out: what windows lie in. Once a channel has windows.
+const cuda::LibraryMemory& nccl_memory();
 
 class NcclChannel {
  public:
@@ -52,6 +59,19 @@ class NcclChannel {
   void all_gather(const Stream& stream, const void* in, void* out, size_t bytes, Clock::time_point deadline);
   /// `data` becomes that of rank `root`. As `exchange`.
   void broadcast(const Stream& stream, void* data, size_t bytes, int root, Clock::time_point deadline);
+
+  // A window is memory that NCCL knows on all ranks: its calls then copy less. All ranks make their windows in one order, and
+  // calls on one use the same part of it on all. It ends with the channel at the latest.
+
+  /// Whether NCCL has windows: it is 2.27 or newer.
+  bool has_windows() const;
+  /// Begins to make a window of `bytes` of nccl_memory; aligned both. False if NCCL refuses, as where GPUs do not
+  /// reach each other's memory. TransportError.
+  bool begin_window(void* data, size_t bytes);
+  /// Waits for all ranks to have begun it. False if NCCL made none all the same. As `exchange`.
+  bool finish_window(void* data, Clock::time_point deadline);
+  /// On this rank, where no call uses it any more; does nothing if it is no window. As `exchange`.
+  void end_window(void* data, Clock::time_point deadline);
 
   /// Until the stream has passed `done`; TransportError where it has not by the deadline, or the world ends: then the
   /// communicator is ended, and so is its work on streams.

@@ -26,12 +26,14 @@
 #include "reprise/core/error.h"
 #include "reprise/distributed/nccl/nccl_emulated_collective.h"
 #include "reprise/distributed/nccl/nccl_emulated_mailbox.h"
+#include "reprise/distributed/nccl/nccl_emulated_window.h"
 #include "reprise/distributed/nccl/nccl_library.h"
 
 /// NCCL's handle points to one.
 struct ncclComm {
   int rank = 0, ranks = 1, device = 0;
   std::shared_ptr<reprise::distributed::emulated::Mailbox> mailbox;
+  std::unique_ptr<reprise::distributed::emulated::Windows> windows;
   int questions_left = 0;    // that are answered by "in progress"
   uint64_t collectives = 0;  // so far
   bool is_joined = false, is_finalized = false;
@@ -67,8 +69,11 @@ struct Process {
   std::string failed;
   std::map<int, int> calls;                  // by device
   std::map<int, bool> is_last_a_question{};  // by device
+  NcclWindows windows = NcclWindows::made;
+  std::vector<std::string> misuses{};
   ~Process() {
     if (!live.empty()) std::fprintf(stderr, "emulator: %zu communicators of NCCL leaked\n", live.size());
+    for (const std::string& words : misuses) std::fprintf(stderr, "emulator: NCCL: %s\n", words.c_str());
   }
 };
 
@@ -145,6 +150,7 @@ ncclResult_t init(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank
   made->device = cuda::emulated::selected_device();
   made->questions_left = questions_in_progress;
   made->mailbox = std::make_shared<Mailbox>(id.internal, rank);
+  made->windows = std::make_unique<Windows>(made->mailbox, rank, ranks);
   std::lock_guard lock(process().mutex);
   process().live.insert(made.get());
   *communicator = made.release();
@@ -155,7 +161,7 @@ ncclResult_t get_async_error(ncclComm_t communicator, ncclResult_t* state) {
   if (!is_live(communicator)) return ncclInvalidArgument;
   *state = ncclInProgress;
   if (communicator->questions_left > 0 && communicator->questions_left--) return ncclSuccess;
-  if (!is_joined(*communicator)) return ncclSuccess;
+  if (!is_joined(*communicator) || !communicator->windows->is_settled()) return ncclSuccess;
   *state = fault_of("ncclCommGetAsyncError", true);
   return ncclSuccess;
 }
@@ -180,6 +186,8 @@ ncclResult_t destroy(ncclComm_t communicator) {
   if (const ncclResult_t fault = fault_of("ncclCommDestroy")) return fault;
   if (!is_live(communicator) || !communicator->is_finalized || communicator->questions_left > 0)
     return ncclInvalidUsage;
+  if (const size_t left = communicator->windows->count())
+    report_misuse(detail::join("ncclCommDestroy: ", left, " windows are left"));
   communicator->mailbox->leave();
   erase(communicator);
   return ncclSuccess;
@@ -199,16 +207,25 @@ ncclResult_t group_start() {
   return ncclSuccess;
 }
 
+ncclResult_t check_state(ncclComm& c) {
+  if (c.questions_left > 0 || !c.is_joined || c.is_finalized || !c.windows->is_settled())
+    return refuse(&c, ncclInvalidUsage, "a call before the one before is done");
+  return ncclSuccess;
+}
+
 // What is wrong with a call on this memory and stream.
 ncclResult_t check_call(ncclComm_t communicator, cudaStream_t stream, const void* data, size_t bytes) {
   if (!is_live(communicator)) return ncclInvalidArgument;
   ncclComm& c = *communicator;
-  if (c.questions_left > 0 || !c.is_joined || c.is_finalized)
-    return refuse(&c, ncclInvalidUsage, "a call before the one before is done");
+  if (const ncclResult_t wrong = check_state(c)) return wrong;
   if (cuda::emulated::device_of(stream) != c.device || cuda::emulated::selected_device() != c.device)
     return refuse(&c, ncclInvalidUsage, "another device than the communicator's");
   if (cuda::emulated::kind_of(data, bytes) != cuda::emulated::MemoryKind::device)
     return refuse(&c, ncclInvalidArgument, "not the memory of a device");
+  if (!c.windows->place_of(data, bytes)) {
+    report_misuse("a call on memory within a window and beyond it");
+    return refuse(&c, ncclInvalidArgument, "memory within a window and beyond it");
+  }
   return ncclSuccess;
 }
 
@@ -308,6 +325,9 @@ ncclResult_t start(ncclComm_t communicator, cudaStream_t stream, Collective::Pro
   problem.rank = c.rank;
   problem.ranks = c.ranks;
   problem.number = ++c.collectives;
+  // What is a part for each rank lies elsewhere on each.
+  if (!is_scatter) problem.place = *c.windows->place_of(problem.out, out_bytes);
+  if (!is_gather) problem.place += ", of " + *c.windows->place_of(problem.in, in_bytes);
   c.questions_left = questions_in_progress;
   auto call = std::make_shared<Collective>(c.mailbox, problem);
   cuda::emulated::enqueue_when(
@@ -357,6 +377,76 @@ ncclResult_t broadcast(const void* in, void* out, size_t count, ncclDataType_t t
                 .out = out});
 }
 
+ncclResult_t mem_alloc(void** data, size_t bytes) {
+  if (const ncclResult_t fault = fault_of("ncclMemAlloc")) return fault;
+  *data = obtain_window_memory(cuda::emulated::selected_device(), bytes);
+  return *data ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t mem_free(void* data) {
+  if (const ncclResult_t fault = fault_of("ncclMemFree")) return fault;
+  return free_window_memory(data) ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t window_register(ncclComm_t communicator, void* data, size_t bytes, void** window, int flags) {
+  const ncclResult_t fault = fault_of("ncclCommWindowRegister");
+  if (fault && fault != ncclInProgress) return fault;
+  if (!is_live(communicator) || flags != symmetric_window) return ncclInvalidArgument;
+  NcclWindows kind;
+  {
+    std::lock_guard lock(process().mutex);
+    kind = process().windows;
+  }
+  if (kind == NcclWindows::refused)
+    return refuse(communicator, ncclInvalidUsage, "no GPU reaches another one's memory");
+  if (const ncclResult_t wrong = check_state(*communicator)) return wrong;
+  if (const std::string wrong = communicator->windows->begin(data, bytes, window, kind); !wrong.empty())
+    return refuse(communicator, ncclInvalidArgument, wrong);
+  communicator->questions_left = questions_in_progress;
+  return ncclInProgress;
+}
+
+ncclResult_t window_deregister(ncclComm_t communicator, void* window) {
+  const ncclResult_t fault = fault_of("ncclCommWindowDeregister");
+  if (fault && fault != ncclInProgress) return fault;
+  if (!is_live(communicator)) {
+    report_misuse("ncclCommWindowDeregister: the communicator is gone");
+    return ncclInvalidArgument;
+  }
+  if (const ncclResult_t wrong = check_state(*communicator)) return wrong;
+  if (!communicator->windows->end(window)) {
+    report_misuse("ncclCommWindowDeregister: no such window");
+    return refuse(communicator, ncclInvalidArgument, "no such window");
+  }
+  communicator->questions_left = questions_in_progress;
+  return ncclInProgress;
+}
+
+Nccl& functions() {
+  static Nccl all{.get_version = get_version,
+                  .get_error_string = error_string,
+                  .get_last_error = last_error,
+                  .get_unique_id = get_unique_id,
+                  .comm_init_rank_config = init,
+                  .comm_get_async_error = get_async_error,
+                  .comm_finalize = finalize,
+                  .comm_destroy = destroy,
+                  .comm_abort = abort,
+                  .group_start = group_start,
+                  .group_end = group_end,
+                  .send = send,
+                  .recv = recv,
+                  .all_reduce = all_reduce,
+                  .reduce_scatter = reduce_scatter,
+                  .all_gather = all_gather,
+                  .broadcast = broadcast,
+                  .mem_alloc = mem_alloc,
+                  .mem_free = mem_free,
+                  .comm_window_register = window_register,
+                  .comm_window_deregister = window_deregister};
+  return all;
+}
+
 }  // namespace
 
 void set_nccl_fault(const std::optional<NcclFault>& fault) {
@@ -372,6 +462,31 @@ std::string failed_nccl_function() {
   return process().failed;
 }
 
+void set_nccl_windows(NcclWindows kind) {
+  std::lock_guard lock(process().mutex);
+  process().windows = kind;
+  const bool is_absent = kind == NcclWindows::absent;
+  functions().comm_window_register = is_absent ? nullptr : window_register;
+  functions().comm_window_deregister = is_absent ? nullptr : window_deregister;
+}
+
+int live_windows() {
+  std::lock_guard lock(process().mutex);
+  size_t windows = 0;
+  for (const ncclComm* communicator : process().live) windows += communicator->windows->count();
+  return int(windows);
+}
+
+std::vector<std::string> take_misuses() {
+  std::lock_guard lock(process().mutex);
+  return std::exchange(process().misuses, {});
+}
+
+void report_misuse(const std::string& words) {
+  std::lock_guard lock(process().mutex);
+  process().misuses.push_back(words);
+}
+
 int live_communicators() {
   std::lock_guard lock(process().mutex);
   return int(process().live.size());
@@ -379,25 +494,6 @@ int live_communicators() {
 
 }  // namespace emulated
 
-const Nccl& nccl_library() {
-  static const Nccl functions{.get_version = emulated::get_version,
-                              .get_error_string = emulated::error_string,
-                              .get_last_error = emulated::last_error,
-                              .get_unique_id = emulated::get_unique_id,
-                              .comm_init_rank_config = emulated::init,
-                              .comm_get_async_error = emulated::get_async_error,
-                              .comm_finalize = emulated::finalize,
-                              .comm_destroy = emulated::destroy,
-                              .comm_abort = emulated::abort,
-                              .group_start = emulated::group_start,
-                              .group_end = emulated::group_end,
-                              .send = emulated::send,
-                              .recv = emulated::recv,
-                              .all_reduce = emulated::all_reduce,
-                              .reduce_scatter = emulated::reduce_scatter,
-                              .all_gather = emulated::all_gather,
-                              .broadcast = emulated::broadcast};
-  return functions;
-}
+const Nccl& nccl_library() { return emulated::functions(); }
 
 }  // namespace reprise::distributed

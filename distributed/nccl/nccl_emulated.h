@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise::distributed::emulated {
 
@@ -23,5 +24,21 @@ std::string failed_nccl_function();
 
 /// Communicators that were made in this process, and neither destroyed nor aborted. At its end, stderr has a line where there are any.
 int live_communicators();
+
+/// What windows there are.
+enum class NcclWindows {
+  made,       ///< as NCCL makes them
+  none_made,  ///< ncclCommWindowRegister succeeds, and gives no window
+  refused,    ///< it returns ncclInvalidUsage
+  absent      ///< the library is an older one, without these functions
+};
+void set_nccl_windows(NcclWindows kind);  ///< from here on, in this process
+int live_windows();                       ///< of live communicators of this process
+
+/// What was done with windows and their memory that NCCL does not allow, since it was last asked for. At the end of the process, stderr has a
+/// line for each that nobody asked for.
+std::vector<std::string> take_misuses();
+/// Adds one.
+void report_misuse(const std::string& words);
 
 }  // namespace reprise::distributed::emulated

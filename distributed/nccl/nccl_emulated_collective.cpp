@@ -54,7 +54,7 @@ Collective::Collective(std::shared_ptr<Mailbox> mailbox, const Problem& problem)
     : mailbox_(std::move(mailbox)),
       problem_(problem),
       head_(detail::join(int(problem.kind), ' ', problem.number, " of ", problem.count, ' ', problem.dtype,
-                         " from ", problem.root, '\n')),
+                         " from ", problem.root, " in ", problem.place, '\n')),
       letters_(size_t(problem.ranks)) {}
 
 // That it gives.

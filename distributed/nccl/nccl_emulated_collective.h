@@ -30,6 +30,7 @@ class Collective {
     const void* in = nullptr;
     void* out = nullptr;
     uint64_t number = 0;  ///< of the communicator's collectives, the same on all ranks
+    std::string place{};  ///< in the communicator's windows, the same on all ranks
   };
   Collective(std::shared_ptr<Mailbox> mailbox, const Problem& problem);
 

@@ -3,11 +3,28 @@
 
 #include <nccl.h>
 
+#include <type_traits>
+
 #include "reprise/core/error.h"
+#include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/kernels/cuda/shared_library.h"
 
 namespace reprise::distributed {
 namespace {
+
+#ifdef NCCL_WIN_COLL_SYMMETRIC  // a header of 2.27 or newer: what nccl_library.h says of windows is true
+static_assert(symmetric_window == NCCL_WIN_COLL_SYMMETRIC);
+static_assert(std::is_pointer_v<ncclWindow_t>);
+static_assert(std::is_same_v<decltype(&ncclCommWindowRegister),
+                             ncclResult_t (*)(ncclComm_t, void*, size_t, ncclWindow_t*, int)>);
+static_assert(
+    std::is_same_v<decltype(&ncclCommWindowDeregister), ncclResult_t (*)(ncclComm_t, ncclWindow_t)>);
+static_assert(std::is_same_v<decltype(&ncclMemAlloc), decltype(Nccl::mem_alloc)>);
+static_assert(std::is_same_v<decltype(&ncclMemFree), decltype(Nccl::mem_free)>);
+#endif
+#ifdef NCCL_WIN_REQUIRED_ALIGNMENT
+static_assert(window_alignment == NCCL_WIN_REQUIRED_ALIGNMENT);
+#endif
 
 Nccl find_functions(const kernels::device::SharedLibrary& from) {
   Nccl all;
@@ -28,6 +45,10 @@ Nccl find_functions(const kernels::device::SharedLibrary& from) {
   from.find("ncclReduceScatter", all.reduce_scatter);
   from.find("ncclAllGather", all.all_gather);
   from.find("ncclBroadcast", all.broadcast);
+  from.find_if_there("ncclMemAlloc", all.mem_alloc);
+  from.find_if_there("ncclMemFree", all.mem_free);
+  from.find_if_there("ncclCommWindowRegister", all.comm_window_register);
+  from.find_if_there("ncclCommWindowDeregister", all.comm_window_deregister);
   return all;
 }
 

@@ -4,7 +4,12 @@
 
 #include <nccl.h>
 
+#include <cstddef>
+
 namespace reprise::distributed {
+
+/// To ncclCommWindowRegister: calls use the same part of the window on all ranks.
+inline constexpr int symmetric_window = 1;
 
 /// Named as in the library, without its prefix.
 struct Nccl {
@@ -25,6 +30,14 @@ struct Nccl {
   decltype(&ncclReduceScatter) reduce_scatter;
   decltype(&ncclAllGather) all_gather;
   decltype(&ncclBroadcast) broadcast;
+
+  // Null in an older library: NCCL has all four from 2.27 on. Older headers do not know them either; a window's handle is a pointer.
+  ncclResult_t (*mem_alloc)(void** data, size_t bytes) = nullptr;
+  ncclResult_t (*mem_free)(void* data) = nullptr;
+  ncclResult_t (*comm_window_register)(ncclComm_t communicator, void* data, size_t bytes, void** window,
+                                       int flags) = nullptr;
+  ncclResult_t (*comm_window_deregister)(ncclComm_t communicator, void* window) = nullptr;
+  bool has_windows() const { return mem_alloc && mem_free && comm_window_register && comm_window_deregister; }
 };
 
 /// Error with the loader's words if there is none.

@@ -19,9 +19,11 @@ SharedLibrary::SharedLibrary(const std::string& name, int version)
 }
 
 void* SharedLibrary::address_of(const char* function) const {
-  void* address = dlsym(handle_, function);
+  void* address = address_if_there(function);
   check(address != nullptr, name_, ": has no ", function);
   return address;
 }
+
+void* SharedLibrary::address_if_there(const char* function) const { return dlsym(handle_, function); }
 
 }  // namespace reprise::kernels::device

@@ -17,9 +17,15 @@ class SharedLibrary {
   void find(const char* function, Function*& to) const {
     to = reinterpret_cast<Function*>(address_of(function));
   }
+  /// Null if the library lacks it: an older one does.
+  template <class Function>
+  void find_if_there(const char* function, Function*& to) const {
+    to = reinterpret_cast<Function*>(address_if_there(function));
+  }
 
  private:
   void* address_of(const char* function) const;
+  void* address_if_there(const char* function) const;
 
   std::string name_;
   void* handle_;

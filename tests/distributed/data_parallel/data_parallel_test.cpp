@@ -88,6 +88,10 @@ TEST(Flatten, PutsPartsInARowAndZerosForAbsentOnes) {
   EXPECT_TRUE(same_bits(flat, Tensor::from<float>({1, 4, 2, 5, 3, 6, 0, 7}, {8})));
   const Tensor kept = flatten({a}, {6}, DType::f32);
   EXPECT_NE(kept.storage(), a.storage()) << "others hold it";
+  const Tensor buffer = Tensor::from<float>({9, 9, 9, 9}, {4});
+  const Tensor put = flatten({Tensor::from<float>({1, 2}, {2})}, {2}, DType::f32, {}, buffer.slice(0, 1, 3));
+  EXPECT_EQ(put.storage(), buffer.storage());
+  EXPECT_TRUE(same_bits(buffer, Tensor::from<float>({9, 1, 2, 9}, {4})));
   expect_error([&] { flatten({a}, {6}, DType::bf16); }, "a gradient is f32 on cpu, its bucket bf16 on cpu");
 }
 

@@ -14,13 +14,15 @@
 #include "reprise/core/cuda/event.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/distributed/nccl/nccl_emulated.h"
-#include "reprise/distributed/nccl/nccl_library.h"
+#include "reprise/tests/distributed/nccl/emulated_rank.h"
 #include "reprise/tests/distributed/ranks.h"
 
 namespace reprise::distributed {
 namespace {
 
 using cuda::emulated::Streams;
+using Rank = testing::EmulatedRank;
+using testing::new_id;
 using testing::Ranks;
 using testing::run_ranks;
 
@@ -128,33 +130,6 @@ TEST_F(EmulatedNcclSums, AreComparedBeforeAnythingMoves) {
     for (const std::string& one : wrong)
       EXPECT_TRUE(has(one, "mismatch: ") && has(one, "ring_sum f32 (3,) on cuda \"gradients\"")) << one;
   }
-}
-
-// One of a communicator that the test asks itself, as no channel would.
-struct Rank {
-  const Nccl& nccl = nccl_library();
-  ncclComm_t communicator = nullptr;
-  Rank(const ncclUniqueId& id, int rank, int ranks) {
-    cuda::select_device(rank);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    EXPECT_EQ(nccl.comm_init_rank_config(&communicator, ranks, id, rank, &config), ncclInProgress);
-    settle();
-  }
-  ~Rank() { nccl.comm_abort(communicator); }
-  Rank(const Rank&) = delete;
-  void settle() {
-    ncclResult_t state = ncclInProgress;
-    while (state == ncclInProgress)
-      ASSERT_EQ(nccl.comm_get_async_error(communicator, &state), ncclSuccess) << "it is gone";
-    EXPECT_EQ(state, ncclSuccess);
-  }
-};
-
-ncclUniqueId new_id() {
-  ncclUniqueId id{};
-  EXPECT_EQ(nccl_library().get_unique_id(&id), ncclSuccess);
-  return id;
 }
 
 TEST_F(EmulatedNcclSums, TheDoubleReportsMisuse) {
