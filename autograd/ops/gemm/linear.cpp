@@ -63,6 +63,21 @@ Tensor product_gradient(const Tensor& dy, const Tensor& row_scale, DType dtype) 
                    dtype);
 }
 
+namespace {
+// x * factor in `dtype`: where one of them is f32 beside 16 bits, rounded only then.
+Tensor scaled(const Tensor& x, const Tensor& factor, DType dtype) {
+  const DType wide = promote(x.dtype(), factor.dtype());
+  return converted(converted(x, wide) * converted(factor, wide), dtype);
+}
+
+// G and g are multiplied by the scale, and summed to its gradient, before they are rounded.
+LinearGradientDtypes before_scale(const LinearParameters& of) {
+  if (!of.scale.defined()) return of.dtypes;
+  const DType widest = promote(of.scale.dtype(), of.dtypes.scale);
+  return {promote(of.dtypes.weight, widest), promote(of.dtypes.bias, widest), of.dtypes.scale};
+}
+}  // namespace
+
 Tensor linear_dx(const Tensor& d, const Tensor& weight, const Tensor& scale,
                  const kernels::Epilogue& epilogue) {
   NoGrad guard;
@@ -70,9 +85,9 @@ Tensor linear_dx(const Tensor& d, const Tensor& weight, const Tensor& scale,
   if (scale.defined()) {
     // The smaller one is scaled; but a weight times LayerScale's 1e-4 would be subnormal in f16.
     if (d.dtype() == DType::f16)
-      left = d * scale;
+      left = scaled(d, scale, d.dtype());
     else
-      right = weight * unsqueeze(scale, 1);
+      right = scaled(weight, unsqueeze(scale, 1), weight.dtype());
   }
   Tensor dx = Tensor::empty({d.size(0), weight.size(1)}, d.dtype(), d.device());
   kernels::gemm(current_stream(d.device()), {.a = left, .b = right, .c = dx, .epilogue = epilogue});
@@ -101,37 +116,39 @@ ParameterGradients linear_gradients(const Tensor& d, const LinearParameters& of,
                                     const std::function<Tensor()>& input) {
   ParameterGradients grads;
   const bool sums_rows = of.wants_bias || (of.wants_scale && of.bias.defined());
+  const LinearGradientDtypes dtypes = before_scale(of);
   if (of.wants_weight || of.wants_scale)
-    grads.weight = linear_dweight(d, input(), of.dtypes, sums_rows ? &grads.bias : nullptr);
+    grads.weight = linear_dweight(d, input(), dtypes, sums_rows ? &grads.bias : nullptr);
   else if (sums_rows)
-    grads.bias = linear_dbias(d, of.dtypes.bias);
+    grads.bias = linear_dbias(d, dtypes.bias);
   if (!of.scale.defined()) return grads;
   NoGrad guard;
-  if (of.wants_scale)
-    grads.scale = in_f32_inside(
-        [](const Tensor& weight, const Tensor& products, const Tensor& bias, const Tensor& sums) {
-          Tensor dscale = sum(weight * products, {1});
-          return bias.defined() ? dscale + bias * sums : dscale;
-        },
-        of.weight, grads.weight, of.bias, grads.bias);
+  if (of.wants_scale) {
+    auto dscale = [](const Tensor& products, const Tensor& weight, const Tensor& bias, const Tensor& sums) {
+      Tensor of_products = sum(weight * products, {1});
+      return bias.defined() ? of_products + bias * sums : of_products;
+    };
+    grads.scale =
+        converted(in_f32_inside(dscale, grads.weight, of.weight, of.bias, grads.bias), of.dtypes.scale);
+  }
   const Stream& stream = current_stream(d.device());
-  auto finish = [&](bool wanted, Tensor& gradient, const Tensor& factor) {
-    if (wanted)
-      kernels::binary(stream, kernels::BinaryOp::mul, gradient,
-                      expand(converted(factor, gradient.dtype()).view(), gradient.shape()), gradient);
-    else
+  auto finish = [&](bool wanted, Tensor& gradient, const Tensor& factor, DType dtype) {
+    if (!wanted) {
       gradient = Tensor();
+      return;
+    }
+    kernels::binary(stream, kernels::BinaryOp::mul, gradient,
+                    expand(converted(factor, gradient.dtype()).view(), gradient.shape()), gradient);
+    gradient = converted(gradient, dtype);
   };
-  finish(of.wants_weight, grads.weight, unsqueeze(of.scale, 1));
-  finish(of.wants_bias, grads.bias, of.scale);
+  finish(of.wants_weight, grads.weight, unsqueeze(of.scale, 1), of.dtypes.weight);
+  finish(of.wants_bias, grads.bias, of.scale, of.dtypes.bias);
   return grads;
 }
 
-namespace {
 bool may_stand_beside(DType dtype, DType product, Mixed mixed) {
   return dtype == product || (mixed == Mixed::f32 && dtype == DType::f32 && is_half(product));
 }
-}  // namespace
 
 void check_bias(const Tensor& bias, const Tensor& weight, const char* op, Mixed mixed) {
   if (!bias.defined()) return;
@@ -175,7 +192,7 @@ using namespace autograd;
 struct Linear : Function<Linear> {
   static constexpr const char* name = "linear";
   static constexpr auto autocast = amp::Policy::low;
-  static constexpr uint32_t autocast_keeps = 0b101100;  // bias, residual and row_scale
+  static constexpr uint32_t autocast_keeps = 0b111100;  // bias, residual, scale and row_scale
   static constexpr OpCost cost{OpCost::Kind::product,
                                [](const OpShapes& of) {
                                  return OpCost::Sums{of.inputs[0].back(), of.results[0].back()};
@@ -214,16 +231,16 @@ struct Linear : Function<Linear> {
     if (activation_ != Activation::none) d = before_activation(d, std::exchange(scale, {}), dscale);
     if (needs_grad(0)) dx = raw_reshape(linear_dx(d, weight, scale), x.shape());
     MemoryScope memory = gradient_memory(1);
-    ParameterGradients grads =
-        linear_gradients(d,
-                         {weight,
-                          bias,
-                          scale,
-                          needs_grad(1),
-                          has_bias_ && needs_grad(2),
-                          scale.defined() && needs_grad(4),
-                          {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype())}},
-                         [&] { return as_rows(x); });
+    ParameterGradients grads = linear_gradients(
+        d,
+        {weight,
+         bias,
+         scale,
+         needs_grad(1),
+         has_bias_ && needs_grad(2),
+         scale.defined() && needs_grad(4),
+         {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype()), gradient_dtype(4, d.dtype())}},
+        [&] { return as_rows(x); });
     return {dx, grads.weight, grads.bias, dresidual, scale.defined() ? grads.scale : dscale, Tensor()};
   }
 
@@ -234,9 +251,9 @@ struct Linear : Function<Linear> {
       NoGrad guard;
       if (needs_grad(4))
         dscale = in_f32_inside(
-            [&](const Tensor& dy, const Tensor& z) { return sum(dy * activate(z, activation_), {0}); }, d,
-            pre.detach());
-      d = d * scale;
+            [&](const Tensor& dy, const Tensor& z) { return sum(dy * activate(z, activation_), {0}); },
+            converted(d, gradient_dtype(4, d.dtype())), pre.detach());
+      d = scaled(d, scale, d.dtype());
     }
     Tensor dpre = raw_empty_like(d);
     kernels::unary_backward(current_stream(d.device()), kernels::unary_of(activation_), d, pre.view(), dpre);

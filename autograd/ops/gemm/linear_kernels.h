@@ -34,7 +34,7 @@ Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epil
 
 /// The gradients' dtypes: under autocast those of f32 parameters are f32, where dY is of 16 bits.
 struct LinearGradientDtypes {
-  DType weight, bias;
+  DType weight, bias, scale = weight;  ///< that of the scale counts where there is one
 };
 /// dY^T X; with `dbias`, which is set, the gradient of the bias as well, while dY is read.
 Tensor linear_dweight(const Tensor& dy, const Tensor& x, LinearGradientDtypes dtypes,
@@ -69,6 +69,8 @@ ParameterGradients linear_gradients(const Tensor& d, const LinearParameters& of,
 
 /// Which dtypes an operation takes beside that of its products.
 enum class Mixed : uint8_t { none, f32 };
+/// Whether a tensor of this dtype may be added to the products.
+bool may_stand_beside(DType dtype, DType product, Mixed mixed);
 void check_bias(const Tensor& bias, const Tensor& weight, const char* op, Mixed mixed = Mixed::none);
 /// Of all that is added or multiplied behind the layer's bias.
 void check_epilogue(const LinearEpilogue& epilogue, const Tensor& x, int64_t width, const char* op,

@@ -14,7 +14,7 @@ using namespace autograd;
 struct Mlp : Function<Mlp> {
   static constexpr const char* name = "mlp";
   static constexpr auto autocast = amp::Policy::low;
-  static constexpr uint32_t autocast_keeps = 0b10110100;  // biases, residual and row_scale
+  static constexpr uint32_t autocast_keeps = 0b11110100;  // biases, residual, scale and row_scale
   static constexpr OpCost cost = OpCost::product();
   Activation activation_ = Activation::none;
 
@@ -58,16 +58,16 @@ struct Mlp : Function<Mlp> {
     if (needs_grad(5)) grads[5] = dresidual(dy[0]);
     {
       MemoryScope memory = gradient_memory(3);
-      ParameterGradients second =
-          linear_gradients(d,
-                           {weight2,
-                            saved(4),
-                            scale,
-                            needs_grad(3),
-                            needs_grad(4),
-                            scale.defined() && needs_grad(6),
-                            {gradient_dtype(3, d.dtype()), gradient_dtype(4, d.dtype())}},
-                           [&] { return activated(pre); });
+      ParameterGradients second = linear_gradients(
+          d,
+          {weight2,
+           saved(4),
+           scale,
+           needs_grad(3),
+           needs_grad(4),
+           scale.defined() && needs_grad(6),
+           {gradient_dtype(3, d.dtype()), gradient_dtype(4, d.dtype()), gradient_dtype(6, d.dtype())}},
+          [&] { return activated(pre); });
       grads[3] = second.weight, grads[4] = second.bias, grads[6] = second.scale;
     }
     kernels::Epilogue times_derivative{.activation = activation_};
