@@ -31,7 +31,7 @@ void conv2d_cpu(const Stream& stream, const Conv2dArguments& arguments) {
 }
 void conv2d_dx_cpu(const Stream& stream, const Conv2dDxArguments& arguments) {
   check_conv2d_dx(arguments);
-  const auto& [dy, weight, options, dx] = arguments;
+  const auto& [dy, weight, bias, options, dx] = arguments;
   in_place(dx, weight, options) ? conv2d_dx_implicit(stream, arguments)
                                 : conv2d_dx_by_gemm(stream, arguments);
 }

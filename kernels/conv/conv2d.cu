@@ -18,7 +18,9 @@ void conv2d_cuda(const Stream& stream, const Conv2dArguments& arguments) {
 }
 void conv2d_dx_cuda(const Stream& stream, const Conv2dDxArguments& arguments) {
   check_conv2d_dx(arguments);
-  if (arguments.dy.numel() > 0 && arguments.dx.numel() > 0 && vendor::cudnn_conv2d_dx(stream, arguments))
+  const bool one_dtype = !arguments.bias || arguments.bias.dtype == arguments.dx.dtype;
+  if (arguments.dy.numel() > 0 && arguments.dx.numel() > 0 && one_dtype &&
+      vendor::cudnn_conv2d_dx(stream, arguments))
     return;
   conv2d_dx_by_gemm(stream, arguments);
 }

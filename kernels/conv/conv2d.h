@@ -40,12 +40,13 @@ extern Kernel<void(const Conv2dArguments& arguments)> conv2d;
 
 /// What conv2d_dx reads and writes.
 struct Conv2dDxArguments {
-  TensorView dy;            ///< (N, O, I, J)
-  TensorView weight;        ///< (O, C/G, P, Q)
+  TensorView dy;      ///< (N, O, I, J)
+  TensorView weight;  ///< (O, C/G, P, Q)
+  TensorView bias{};  ///< (C), optional: for a transposed convolution, which this is with dx for its result
   Conv2dOptions options{};  ///< as forward had them
   TensorView dx;            ///< (N, C, H, W): written
 };
-/// The gradient for x. That for the bias is the sum of dy over n, i and j.
+/// The gradient for x, plus bias. That for the bias of conv2d is the sum of dy over n, i and j.
 extern Kernel<void(const Conv2dDxArguments& arguments)> conv2d_dx;
 
 /// What conv2d_dweight reads and writes.

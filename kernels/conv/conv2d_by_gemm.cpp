@@ -101,6 +101,21 @@ void check_conv2d(const Conv2dArguments& arguments) {
         "conv2d: bias is ", bias.dtype, " ", bias.shape, ", needs ", x.dtype, " (", weight.size(0), ",)");
 }
 
+void check_conv2d_dx(const Conv2dDxArguments& arguments) {
+  const auto& [dy, weight, bias, options, dx] = arguments;
+  check_conv2d({.x = dx, .weight = weight, .options = options, .y = dy});
+  check(!bias || (has_dtype_or_f32(bias, dx) && bias.shape == Shape{dx.size(1)} && bias.is_contiguous()),
+        "conv2d: bias of the transposed one is ", bias.dtype, " ", bias.shape, ", needs ", dx.dtype, " (",
+        dx.size(1), ",)");
+}
+
+void fill_channels(const Stream& stream, const TensorView& dx, const TensorView& bias) {
+  if (!bias) return fill(stream, dx, 0);
+  TensorView channels;  // (C, 1, 1)
+  invariant(try_reshape(bias, {bias.size(0), 1, 1}, channels), "conv2d: bias is not contiguous");
+  copy(stream, expand(channels, dx.shape), dx);
+}
+
 void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
   const auto& [x, weight, bias, options, y] = arguments;
   const Problem p(stream, x, weight, options);
@@ -123,10 +138,10 @@ void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
 }
 
 void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments) {
-  const auto& [dy, weight, options, dx] = arguments;
+  const auto& [dy, weight, bias, options, dx] = arguments;
   const Problem p(stream, dx, weight, options);
   if (dx.numel() == 0) return;
-  if (dy.numel() == 0) return fill(stream, dx, 0);
+  if (dy.numel() == 0) return fill_channels(stream, dx, bias);
   const int64_t slab = p.slab();
   Scratch columns(p, slab, p.row_size), rows(p, slab, p.out);
   for (int64_t begin = 0; begin < p.images; begin += slab) {
@@ -137,7 +152,7 @@ void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments)
       gemm(stream, {.a = group_columns(out, g, p.groups),
                     .b = group_weight(p, weight, g),
                     .c = group_columns(windows, g, p.groups)});
-    fold(stream, windows, p.windows, slice(dx, 0, begin, end));
+    fold(stream, windows, p.windows, slice(dx, 0, begin, end), bias);
   }
 }
 

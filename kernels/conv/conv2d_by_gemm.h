@@ -9,11 +9,12 @@ namespace reprise::kernels::conv2d_detail {
 /// Whether a bias or a weight's gradient has the dtype of images, or f32 where that has 16 bits.
 bool has_dtype_or_f32(const TensorView& parameter, const TensorView& images);
 
+/// dx without windows: 0, or the bias of each channel.
+void fill_channels(const Stream& stream, const TensorView& dx, const TensorView& bias);
+
 /// Errors that name what does not fit; gradients are checked in the place of what they are the gradients of.
 void check_conv2d(const Conv2dArguments& arguments);
-inline void check_conv2d_dx(const Conv2dDxArguments& x) {
-  check_conv2d({.x = x.dx, .weight = x.weight, .options = x.options, .y = x.dy});
-}
+void check_conv2d_dx(const Conv2dDxArguments& arguments);
 inline void check_conv2d_dweight(const Conv2dDweightArguments& x) {
   TensorView weight = x.dweight;
   if (has_dtype_or_f32(weight, x.x)) weight.dtype = x.x.dtype;

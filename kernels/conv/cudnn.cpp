@@ -53,7 +53,7 @@ struct Algorithm {
 
 /// cuDNN's words for one convolution. Sizes fit its integers.
 struct Problem {
-  TensorDescriptor x, y, bias;
+  TensorDescriptor x, y;
   FilterDescriptor weight;
   ConvolutionDescriptor convolution;
   bool wide;   ///< factors are doubles
@@ -65,7 +65,6 @@ struct Problem {
     const cudnnDataType_t type = type_of(x_view.dtype);
     set_tensor(x, type, x_view.shape);
     set_tensor(y, type, y_view.shape);
-    set_tensor(bias, type, {1, w.size(0), 1, 1});
     check_cudnn(cudnnSetFilter4dDescriptor(weight, type, CUDNN_TENSOR_NCHW, int(w.size(0)), int(w.size(1)),
                                            int(w.size(2)), int(w.size(3))),
                 "cudnnSetFilter4dDescriptor", w.shape);
@@ -88,7 +87,6 @@ struct Problem {
     return wide ? static_cast<const void*>(doubles + value) : floats + value;
   }
 
- private:
   static void set_tensor(cudnnTensorDescriptor_t to, cudnnDataType_t type, const Shape& shape) {
     check_cudnn(cudnnSetTensor4dDescriptor(to, CUDNN_TENSOR_NCHW, type, int(shape[0]), int(shape[1]),
                                            int(shape[2]), int(shape[3])),
@@ -182,6 +180,15 @@ bool run(Pass pass, const Stream& stream, const TensorView& x, const TensorView&
   return true;
 }
 
+/// Adds the bias of each channel to images that are written, which 16 bits round a second time.
+void add_bias(cudnnHandle_t handle, const Problem& p, const TensorView& bias, cudnnTensorDescriptor_t of,
+              const TensorView& images) {
+  TensorDescriptor channels;
+  Problem::set_tensor(channels, type_of(bias.dtype), {1, bias.size(0), 1, 1});
+  check_cudnn(cudnnAddTensor(handle, p.factor(1), channels, bias.data, p.factor(1), of, images.data),
+              "cudnnAddTensor", bias.shape, " to ", images.shape);
+}
+
 }  // namespace
 
 bool cudnn_conv2d(const Stream& stream, const Conv2dArguments& arguments) {
@@ -191,21 +198,20 @@ bool cudnn_conv2d(const Stream& stream, const Conv2dArguments& arguments) {
                                         p.convolution, cudnnConvolutionFwdAlgo_t(algorithm.number), workspace,
                                         algorithm.workspace_bytes, p.factor(0), p.y, y.data),
                 "cudnnConvolutionForward", x.shape, " by ", weight.shape, ", algorithm ", algorithm.number);
-    if (bias)
-      check_cudnn(cudnnAddTensor(handle, p.factor(1), p.bias, bias.data, p.factor(1), p.y, y.data),
-                  "cudnnAddTensor", bias.shape, " to ", y.shape);
+    if (bias) add_bias(handle, p, bias, p.y, y);
   };
   return run(Pass::forward, stream, x, weight, y, options, body);
 }
 
 bool cudnn_conv2d_dx(const Stream& stream, const Conv2dDxArguments& arguments) {
-  const auto& [dy, weight, options, dx] = arguments;
+  const auto& [dy, weight, bias, options, dx] = arguments;
   auto body = [&](cudnnHandle_t handle, const Problem& p, const Algorithm& algorithm, void* workspace) {
     check_cudnn(cudnnConvolutionBackwardData(handle, p.factor(1), p.weight, weight.data, p.y, dy.data,
                                              p.convolution, cudnnConvolutionBwdDataAlgo_t(algorithm.number),
                                              workspace, algorithm.workspace_bytes, p.factor(0), p.x, dx.data),
                 "cudnnConvolutionBackwardData", dx.shape, " by ", weight.shape, ", algorithm ",
                 algorithm.number);
+    if (bias) add_bias(handle, p, bias, p.x, dx);
   };
   return run(Pass::dx, stream, dx, weight, dy, options, body);
 }

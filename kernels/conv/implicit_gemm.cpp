@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "reprise/kernels/conv/conv2d_by_gemm.h"
 #include "reprise/kernels/conv/phase_images.h"
 #include "reprise/kernels/conv/window_operands.h"
 #include "reprise/kernels/cuda/workspace.h"
@@ -204,9 +205,9 @@ void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments&
 }
 
 void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments) {
-  const auto& [dy, weight, options, dx] = arguments;
+  const auto& [dy, weight, bias, options, dx] = arguments;
   if (dx.numel() == 0) return;
-  if (dy.numel() == 0) return fill(stream, dx, 0);
+  if (dy.numel() == 0) return fill_channels(stream, dx, bias);
   const auto& [stride, padding, dilation, groups] = options;
   const int64_t in = weight.size(1), out = weight.size(0) / groups, images = dx.size(0);
   const Reach rows(dx.size(2), dy.size(2), weight.size(2), stride.height, padding.height, dilation.height);
@@ -237,7 +238,8 @@ void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments
                                           taps.weights.data()};
             const int64_t phase = int64_t(a) * stride.width + int64_t(b);
             const ImageOutput<T> result{to + g * in * phases.channel_stride() + phase * phases.phase_numel(),
-                                        phases.image_stride(), phases.channel_stride(), phases.phase_numel()};
+                                        phases.image_stride(), phases.channel_stride(), phases.phase_numel(),
+                                        bias ? Stored<T>(bias) + g * in : Stored<T>()};
             product<T>(weights, windows, result, in, (end - begin) * phases.phase_numel(),
                        int64_t(taps.pixels.size()));
           }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/cpu/stored.h"
 
 namespace reprise::kernels {
 namespace {
@@ -72,20 +73,23 @@ void fold_plane(const T* from, int64_t from_stride, const Shape& shape, const Wi
     }
 }
 
-void fold_cpu(const Stream&, const TensorView& columns, const Windows& w, const TensorView& x) {
+void fold_cpu(const Stream&, const TensorView& columns, const Windows& w, const TensorView& x,
+              const TensorView& bias) {
   if (x.numel() == 0) return;
   const Size2 count = w.count(x.size(2), x.size(3));
   const int64_t channels = x.size(1), plane = x.size(2) * x.size(3);
   const int64_t window = w.kernel.height * w.kernel.width, images = count.height * count.width;
   dispatch_floating(x.dtype, "fold", [&]<class T>() {
     const int64_t grain = std::max<int64_t>(1, (1 << 14) / (images * window + plane));
+    const Stored<T> shifts = bias ? Stored<T>(bias) : Stored<T>();
     parallel_for(x.size(0) * channels, grain, [&](int64_t begin, int64_t end) {
       std::vector<Accumulator<T>> sums(static_cast<size_t>(plane));
       for (int64_t i = begin; i < end; ++i) {
         const T* from = columns.as<T>() + i / channels * images * columns.size(1) + i % channels * window;
         fold_plane(from, columns.size(1), x.shape, w, sums.data());
+        const auto shift = shifts ? shifts[i % channels] : Accumulator<T>(0);
         T* to = x.as<T>() + i * plane;
-        for (int64_t j = 0; j < plane; ++j) to[j] = T(sums[size_t(j)]);
+        for (int64_t j = 0; j < plane; ++j) to[j] = T(sums[size_t(j)] + shift);
       }
     });
   });

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "reprise/kernels/cuda/types.cuh"
+#include "reprise/kernels/gemm/output.cuh"
 
 namespace reprise::kernels {
 namespace {
@@ -58,7 +59,8 @@ __device__ __forceinline__ int64_t window_at(int64_t at, int64_t p, int64_t stri
 /// A thread sums one element of x. The last pixel of a window comes first: so the windows come in order.
 template <class T, class C>
 __global__ void __launch_bounds__(max_threads)
-    fold_kernel(const T* columns, T* x, int64_t count, const __grid_constant__ Geometry of) {
+    fold_kernel(const Element<T>* columns, Element<T>* x, const Stored<T> bias, int64_t count,
+                const __grid_constant__ Geometry of) {
   const Windows& w = of.windows;
   const int64_t row_size = of.channels * w.kernel.height * w.kernel.width;
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
@@ -79,7 +81,9 @@ __global__ void __launch_bounds__(max_threads)
         sum += to<C>(columns[window * row_size + (c * w.kernel.height + p) * w.kernel.width + q]);
       }
     }
-    x[i] = from<T>(sum);
+    C shift[1] = {0};
+    if (bias) bias.load(c, shift);
+    x[i] = from<Element<T>>(sum + shift[0]);
   }
 }
 
@@ -98,7 +102,8 @@ void unfold_cuda(const Stream& stream, const TensorView& x, const Windows& windo
   });
 }
 
-void fold_cuda(const Stream& stream, const TensorView& columns, const Windows& windows, const TensorView& x) {
+void fold_cuda(const Stream& stream, const TensorView& columns, const Windows& windows, const TensorView& x,
+               const TensorView& bias) {
   const int64_t count = x.numel();
   if (count == 0) return;
   dispatch_floating(x.dtype, "fold", [&]<class T>() {
@@ -106,8 +111,8 @@ void fold_cuda(const Stream& stream, const TensorView& columns, const Windows& w
                   .grid = unsigned(std::min(ceil_div<int64_t>(count, max_threads), max_blocks)),
                   .block = max_threads,
                   .stream = stream},
-                 fold_kernel<Element<T>, Accumulator<T>>, data_of<T>(columns), data_of<T>(x), count,
-                 Geometry(x, windows));
+                 fold_kernel<T, Accumulator<T>>, data_of<T>(columns), data_of<T>(x),
+                 Stored<T>{bias.data, bias.dtype == DType::f32}, count, Geometry(x, windows));
   });
 }
 

@@ -14,7 +14,10 @@ namespace reprise::kernels {
 extern Kernel<void(const TensorView& x, const Windows& windows, const TensorView& columns)> unfold;
 
 /// x = for each pixel the sum of all places of `columns` that unfold would write it to, in the order of the
-/// windows, in f32 (f64 for f64). The same bits on every device.
-extern Kernel<void(const TensorView& columns, const Windows& windows, const TensorView& x)> fold;
+/// windows, in f32 (f64 for f64), plus the bias of its channel: (C), optional, of the dtype of x, or f32 where that has 16
+/// bits. The same bits on every device.
+extern Kernel<void(const TensorView& columns, const Windows& windows, const TensorView& x,
+                   const TensorView& bias)>
+    fold;
 
 }  // namespace reprise::kernels

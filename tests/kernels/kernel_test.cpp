@@ -85,10 +85,10 @@ TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
   expect_device_checks("attention", attention, 6);
   expect_device_checks("attention_backward", attention_backward, 10);
   expect_device_checks("conv2d", conv2d, 4);
-  expect_device_checks("conv2d_dx", conv2d_dx, 3);
+  expect_device_checks("conv2d_dx", conv2d_dx, 4);
   expect_device_checks("conv2d_dweight", conv2d_dweight, 3);
   expect_device_checks("unfold", unfold, 2);
-  expect_device_checks("fold", fold, 2);
+  expect_device_checks("fold", fold, 3);
   expect_device_checks("copy", copy, 2);
   expect_device_checks("fill", fill, 1);
   expect_device_checks("dropout", dropout, 2);

@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/gemm/linear_kernels.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/reduce/reduce.h"
@@ -12,10 +13,13 @@ namespace {
 
 using namespace autograd;
 
-void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
+                  Mixed mixed) {
   kernels::conv2d_shape(x.shape(), weight.shape(), options);
   check_dtype(x, weight, "conv2d");
-  check_dtype(x, bias, "conv2d");
+  check(!bias.defined() || may_stand_beside(bias.dtype(), x.dtype(), mixed),
+        "conv2d: dtypes differ: ", x.dtype(), " and, of the bias, ",
+        bias.defined() ? bias.dtype() : x.dtype());
   check_floating("conv2d", x);
   check_device("conv2d", x, weight);
   check_device("conv2d", x, bias);
@@ -26,11 +30,12 @@ void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 struct Conv2d : Function<Conv2d> {
   static constexpr const char* name = "conv2d";
   static constexpr auto autocast = amp::Policy::low;
+  static constexpr uint32_t autocast_keeps = 0b100;  // bias
   static constexpr OpCost cost = OpCost::product();
   Conv2dOptions options_;
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
-    check_conv2d(x, weight, bias, options);
+    check_conv2d(x, weight, bias, options, under_autocast() ? Mixed::f32 : Mixed::none);
     options_ = options;
     Tensor y =
         Tensor::empty(kernels::conv2d_shape(x.shape(), weight.shape(), options), x.dtype(), x.device());
@@ -66,7 +71,8 @@ struct Conv2d : Function<Conv2d> {
           stream, {.dy = dy, .x = x.contiguous().view(), .options = options_, .dweight = dweight});
     }
     if (needs_grad(2)) {
-      dbias = raw_empty_like(bias);
+      MemoryScope memory = gradient_memory(2);
+      dbias = Tensor::empty(bias.shape(), gradient_dtype(2, bias.dtype()), bias.device());
       kernels::reduce(stream, kernels::ReduceOp::sum, dy, raw_reshape(dbias, {1, dy.size(1), 1, 1}).view());
     }
     return {dx, dweight, dbias};
@@ -82,7 +88,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 /// A sum of matrix products, one for each place (p, q) in the window.
 Tensor composite::conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const Conv2dOptions& options) {
-  check_conv2d(x, weight, bias, options);
+  check_conv2d(x, weight, bias, options, Mixed::f32);
   const Shape shape = kernels::conv2d_shape(x.shape(), weight.shape(), options);
   const int64_t images = shape[0], out = shape[1], height = shape[2], width = shape[3];
   const int64_t groups = options.groups, in = weight.size(1);

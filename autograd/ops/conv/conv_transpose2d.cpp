@@ -2,10 +2,11 @@
 // weight.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/gemm/linear_kernels.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/elementwise/elementwise.h"
+#include "reprise/kernels/conv/conv2d.h"
 #include "reprise/kernels/reduce/reduce.h"
 
 namespace reprise {
@@ -49,12 +50,13 @@ Shape result_shape(const Tensor& x, const Tensor& weight, const ConvTranspose2dO
 
 // The shape of the result; Error if something does not fit.
 Shape checked_shape(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    const ConvTranspose2dOptions& options) {
+                    const ConvTranspose2dOptions& options, Mixed mixed) {
   constexpr auto op = "conv_transpose2d";
   const Shape shape = result_shape(x, weight, options);
   kernels::conv2d_shape(shape, weight.shape(), convolution_of(options));
   check_dtype(x, weight, op);
-  check_dtype(x, bias, op);
+  check(!bias.defined() || may_stand_beside(bias.dtype(), x.dtype(), mixed), op,
+        ": dtypes differ: ", x.dtype(), " and, of the bias, ", bias.defined() ? bias.dtype() : x.dtype());
   check_floating(op, x);
   check_device(op, x, weight);
   check_device(op, x, bias);
@@ -66,6 +68,7 @@ Shape checked_shape(const Tensor& x, const Tensor& weight, const Tensor& bias,
 struct ConvTranspose2d : Function<ConvTranspose2d> {
   static constexpr const char* name = "conv_transpose2d";
   static constexpr auto autocast = amp::Policy::low;
+  static constexpr uint32_t autocast_keeps = 0b100;  // bias
   static constexpr OpCost cost = OpCost::product();
   ConvTranspose2dOptions options_;
 
@@ -73,17 +76,15 @@ struct ConvTranspose2d : Function<ConvTranspose2d> {
                  const ConvTranspose2dOptions& options) {
     options_ = options;
     const Stream stream = current_stream(x.device());
-    Tensor y = Tensor::empty(checked_shape(x, weight, bias, options), x.dtype(), x.device());
-    const Tensor dense_x = x.contiguous(), dense_weight = weight.contiguous();
+    const Mixed mixed = under_autocast() ? Mixed::f32 : Mixed::none;
+    Tensor y = Tensor::empty(checked_shape(x, weight, bias, options, mixed), x.dtype(), x.device());
+    const Tensor dense_x = x.contiguous(), dense_weight = weight.contiguous(),
+                 dense_bias = bias.defined() ? bias.contiguous() : bias;
     kernels::conv2d_dx(stream, {.dy = dense_x.view(),
                                 .weight = dense_weight.view(),
+                                .bias = optional_view(dense_bias),
                                 .options = convolution_of(options),
                                 .dx = y.view()});
-    if (bias.defined()) {
-      TensorView channels;  // (O, 1, 1)
-      invariant(try_reshape(bias.view(), {bias.size(0), 1, 1}, channels), "conv_transpose2d: bias");
-      kernels::binary(stream, kernels::BinaryOp::add, y, expand(channels, y.shape()), y);
-    }
     save(x, weight, bias);
     return y;
   }
@@ -112,7 +113,8 @@ struct ConvTranspose2d : Function<ConvTranspose2d> {
           stream, {.dy = dense_x.view(), .x = dy.view(), .options = convolution, .dweight = dweight.view()});
     }
     if (needs_grad(2)) {
-      dbias = raw_empty_like(bias);
+      MemoryScope memory = gradient_memory(2);
+      dbias = Tensor::empty(bias.shape(), gradient_dtype(2, bias.dtype()), bias.device());
       kernels::reduce(stream, kernels::ReduceOp::sum, dy, raw_reshape(dbias, {1, dy.size(1), 1, 1}).view());
     }
     return {dx, dweight, dbias};
@@ -139,7 +141,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 /// the padding still.
 Tensor composite::conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                    const ConvTranspose2dOptions& options) {
-  const Shape shape = checked_shape(x, weight, bias, options);
+  const Shape shape = checked_shape(x, weight, bias, options, Mixed::f32);
   const auto& [stride, padding, output_padding, dilation, groups] = options;
   const int64_t images = shape[0], in = x.size(1) / groups, out = weight.size(1);
   auto wide = [&](const Tensor& pixels, const Tensor& weights, const Tensor& shift) {

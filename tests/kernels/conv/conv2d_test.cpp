@@ -213,7 +213,7 @@ TEST(Unfold, KeepsBitsAndFoldSumsInOrder) {
       for (int64_t q = 0; q < 3; ++q)
         EXPECT_EQ(values[size_t(window * 18 + (c * 2 + p) * 3 + q)],
                   double(((3 + c) * 6 + 2 * p) * 9 + 4 + q + 1));
-  run_kernel(fold, columns.view(), windows, back.view());
+  run_kernel(fold, columns.view(), windows, back.view(), TensorView());
   std::vector<double> want = x.values();
   for (size_t i = 0; i < want.size(); ++i) {
     const size_t column = i % 9, row = i / 9 % 6;
