@@ -51,8 +51,11 @@ struct Matmul : autograd::Function<Matmul> {
   TensorList backward(const TensorList& dy) {
     Tensor a = saved(0), b = saved(1), da, db;
     const Tensor d = autograd::converted(dy[0], a.dtype());
-    if (needs_grad(0)) da = sum_to(matmul(d, transpose(b, -2, -1)), shape_a);
-    if (needs_grad(1)) db = sum_to(matmul(transpose(a, -2, -1), d), shape_b);
+    // Of a leaf in f32 that is read in 16 bits the gradient is not rounded, nor are sums over a batch.
+    if (needs_grad(0))
+      da = sum_to(matmul(d, transpose(b, -2, -1), {.out = gradient_dtype(0, a.dtype())}), shape_a);
+    if (needs_grad(1))
+      db = sum_to(matmul(transpose(a, -2, -1), d, {.out = gradient_dtype(1, b.dtype())}), shape_b);
     return {da, db};
   }
 };

@@ -31,7 +31,7 @@ void check_patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias
   check(fits, op, ": images are ", x.dtype(), ", weight ", weight.dtype());
   check_floating(op, x);
   check_device(op, x, weight);
-  check_bias(bias, weight, op);
+  check_bias(bias, weight, op, mixed);
 }
 
 // The pixels of x, patch by patch: (N, I, J, C, P, Q).
@@ -65,7 +65,7 @@ Tensor patchify(const Tensor& x, const Shape& weight, DType dtype) {
 struct PatchEmbed : Function<PatchEmbed> {
   static constexpr const char* name = "patch_embed";
   static constexpr auto autocast = amp::Policy::low;
-  static constexpr uint32_t autocast_keeps = 0b1;  // x
+  static constexpr uint32_t autocast_keeps = 0b101;  // x and bias
   static constexpr OpCost cost = OpCost::product();
   bool has_bias_ = false;
 
@@ -122,7 +122,7 @@ Tensor patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 }
 
 Tensor composite::patch_embed(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check_patch_embed(x, weight, bias);
+  check_patch_embed(x, weight, bias, Mixed::f32);
   const Shape cut = cut_shape(x.shape(), weight.shape());
   const int64_t pixels = cut[1] * cut[3] * cut[5];
   Tensor patches = permute(reshape(x, cut), kPatchesFirst);

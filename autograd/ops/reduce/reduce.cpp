@@ -24,9 +24,8 @@ Shape without_reduced(const Tensor& x, unsigned reduced) {
   return shape;
 }
 
-Tensor run_reduce(kernels::ReduceOp op, const Tensor& x, const Shape& kept) {
-  bool counts = op == kernels::ReduceOp::sum && !is_floating(x.dtype());
-  Tensor y = Tensor::empty(kept, counts ? DType::i64 : x.dtype(), x.device());
+Tensor run_reduce(kernels::ReduceOp op, const Tensor& x, const Shape& kept, DType dtype) {
+  Tensor y = Tensor::empty(kept, dtype, x.device());
   kernels::reduce(current_stream(x.device()), op, x, y);
   return y;
 }
@@ -35,14 +34,19 @@ Tensor run_reduce(kernels::ReduceOp op, const Tensor& x, const Shape& kept) {
 struct Sum : autograd::Function<Sum> {
   static constexpr const char* name = "sum";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: 16 bits are read as they are
   static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
   Shape shape_;
 
   Tensor forward(const Tensor& x, const Shape& kept) {
     shape_ = x.shape();
-    return run_reduce(kernels::ReduceOp::sum, x, kept);
+    const bool widens = under_autocast() && autograd::is_half(x.dtype());
+    const DType floating = widens ? DType::f32 : x.dtype();
+    return run_reduce(kernels::ReduceOp::sum, x, kept, is_floating(x.dtype()) ? floating : DType::i64);
   }
-  TensorList backward(const TensorList& dy) { return {expand(dy[0], shape_)}; }
+  TensorList backward(const TensorList& dy) {
+    return {expand(autograd::converted(dy[0], gradient_dtype(0, dy[0].dtype())), shape_)};
+  }
 };
 
 template <kernels::ReduceOp op>
@@ -53,7 +57,7 @@ struct Extremum : autograd::Function<Extremum<op>> {
 
   Tensor forward(const Tensor& x, const Shape& kept) {
     check(x.numel() > 0 || numel_of(kept) == 0, name, ": of no elements, in shape ", x.shape());
-    Tensor y = run_reduce(op, x, kept);
+    Tensor y = run_reduce(op, x, kept, x.dtype());
     this->save(x, y);
     return y;
   }
