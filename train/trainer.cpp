@@ -372,8 +372,9 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Dat
   invariant(&parallel.model() == &task.model, "train: the ranks have another model than the task");
   std::optional<optim::GradScaler> scaler;
   if (options.loss_scale > 0)
-    scaler.emplace(task.model.parameters().at(0).device(),
-                   optim::GradScalerOptions{.init_scale = options.loss_scale});
+    scaler.emplace(
+        task.model.parameters().at(0).device(),
+        optim::GradScalerOptions{.init_scale = options.loss_scale, .interval = options.scale_interval});
   optim::GradScaler* const used = scaler ? &*scaler : nullptr;
   check(!task.ema || !parallel.scattered_weights(),
         "train: averages follow whole weights, and ranks share these (ZeRO, stage 3): at stages 0 to 2 there "

@@ -32,6 +32,7 @@ struct TrainerOptions {
   uint64_t seed = 0;                 ///< of what forward passes draw
   double clip = 1.0;                 ///< largest gradient norm; 0: no clipping
   double loss_scale = 0;             ///< the first scale of the loss, a power of two, for f16; 0: none
+  int64_t scale_interval = 2000;     ///< updates without an overflow before that scale doubles
   bool loss_scale_is_given = false;  ///< a resumed checkpoint without one begins with it: else it is an Error
   int64_t eval_every = 250;          ///< steps; 0: only at the end
   int64_t sample_every = 0;          ///< steps; 0: only at the end
@@ -60,7 +61,8 @@ struct Task {
   /// The loss of one micro-batch, a pure function of (step, micro) and the random state, which is one of the seed, step and
   /// micro. A rank is asked for its own micro-batches only.
   std::function<Tensor(int64_t step, int64_t micro)> loss{};
-  /// Called after each update of the weights; empty: nothing more follows them.
+  /// Called after each update of the weights; empty: nothing more follows them. On a GPU without a loss scale it may also be
+  /// called, twice at most, after one that was not made, since the host is a step ahead of the Error about it.
   std::function<void()> updated{};
   /// More that is recorded of the step just done, by name; empty: nothing.
   std::function<std::vector<std::pair<std::string, double>>()> step_values{};

@@ -224,8 +224,13 @@ void add_optimizer_options(CLI::App& app, TrainingOptions& o, const std::string&
       ->add_option(
           "--init-scale", o.init_scale,
           "With --precision f16 or f16-pure: the first scale of the loss, a power of two; it halves\n"
-          "where gradients overflow, and doubles after 2000 updates where none did")
+          "where gradients overflow, and doubles after --scale-interval updates where none did")
       ->check(power_of_two());
+  group
+      ->add_option("--scale-interval", o.trainer.scale_interval,
+                   "With --precision f16 or f16-pure: updates without an overflow after which the scale\n"
+                   "of the loss doubles")
+      ->transform(whole_from(1, 1 << 30));
   add_pure_options(*group, o);
   group->add_option("--ema", o.ema, "Decay of an average of the weights to evaluate with (0: none)")
       ->check(probability());
@@ -347,6 +352,8 @@ void take_run_options(CLI::App& train, TrainingOptions& o, const std::set<std::s
   check_pure_options(o, precision);
   check(is_f16 || o.trainer.resume || o.init_scale == TrainingOptions().init_scale,
         "--init-scale is for --precision f16 and f16-pure, whose gradients need a loss scale");
+  check(is_f16 || o.trainer.resume || o.trainer.scale_interval == train::TrainerOptions().scale_interval,
+        "--scale-interval is for --precision f16 and f16-pure, whose gradients need a loss scale");
   auto is_new = [&](const char* name) {
     return std::any_of(o.changes.begin(), o.changes.end(),
                        [&](const OptionChange& change) { return change.option == name; });

@@ -123,6 +123,13 @@ TEST(LossScale, AnOverflowChangesNothingButTheScale) {
     }
 }
 
+TEST(LossScale, GrowsAfterTheIntervalThatIsGiven) {
+  Fixture f;
+  f.options.scale_interval = 3;
+  train(f.task, f.options);
+  EXPECT_EQ(f.values_of("loss_scale"), (std::vector<double>{1024, 1024, 2048, 2048, 2048, 4096, 4096, 4096}));
+}
+
 TEST(LossScale, SaysWhatItSkips) {
   Fixture f;
   f.bad_step = 3, f.spoil = [](const Tensor& loss) { return loss * INFINITY; };

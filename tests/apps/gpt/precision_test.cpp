@@ -98,6 +98,21 @@ TEST(Precision, AnF16CheckpointWithoutAScaleNeedsOne) {
   EXPECT_EQ(first_and_last(out, "loss_scale", &first), 8);
 }
 
+TEST(Precision, TheScaleGrowsAfterItsInterval) {
+  TempFolder folder;
+  folder.write("text", tiny_text());
+  const std::string out = folder / "run";
+  run(train_arguments(
+      folder / "text", out, 6,
+      {"--precision", "f16", "--init-scale", "8", "--scale-interval", "2", "--stop-after", "3"}));
+  double first = 0;
+  EXPECT_EQ(first_and_last(out, "loss_scale", &first), 16);
+  expect_refused({"train", "--out", out, "--resume", "--scale-interval", "3"},
+                 {"--scale-interval", "--change"});
+  run({"train", "--out", out, "--resume"});
+  EXPECT_EQ(first_and_last(out, "loss_scale", &first), 64) << "the run's interval, and what it had counted";
+}
+
 TEST(Precision, PureModesGoOnToTheBit) {
   TempFolder folder;
   folder.write("text", tiny_text());
@@ -149,6 +164,8 @@ TEST(Precision, RefusesWhatItDoesNotMean) {
   refused({"--precision", "f16", "--init-scale", "inf"}, {"--init-scale"});
   refused({"--precision", "bf16", "--init-scale", "4"}, {"--init-scale is for --precision f16"});
   refused({"--precision", "bf16-pure", "--init-scale", "4"}, {"--init-scale is for --precision f16"});
+  refused({"--precision", "bf16", "--scale-interval", "4"}, {"--scale-interval is for --precision f16"});
+  refused({"--precision", "f16", "--scale-interval", "0"}, {"--scale-interval"});
   refused({"--master", "split"}, {"--master split", "bf16-pure", "not f32"});
   refused({"--precision", "bf16", "--moments", "bf16"}, {"--moments bf16", "bf16-pure"});
   refused({"--precision", "bf16", "--main-gradients", "off"}, {"--main-gradients off", "bf16-pure"});
