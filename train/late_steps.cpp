@@ -103,7 +103,7 @@ void LateSteps::step_unscaled() {
   } else {
     task_.optimizer.step_if_finite(gradient_scale, found_);
   }
-  if (task_.ema) task_.ema->update();
+  if (task_.ema) task_.ema->update_while_finite(found_);
   if (task_.updated) task_.updated();
 }
 

@@ -97,8 +97,10 @@ void Ema::blend(double decay, const Tensor& found) {
   for (const auto& [name, average] : averages_) average.storage()->bump_version();
 }
 
-void Ema::update() {
-  blend(checked(decay_(updates())), {});
+void Ema::update() { update_while_finite({}); }
+
+void Ema::update_while_finite(const Tensor& found) {
+  blend(checked(decay_(updates())), found);
   ++updates_;
 }
 

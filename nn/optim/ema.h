@@ -40,6 +40,9 @@ class Ema {
   /// As `update`, but nothing changes where `found` (one i32 on the averages' device) is not 0: see GradScaler. A decay
   /// that is the same in each update waits for nothing; one for each update reads `found` first.
   void update_if_finite(const Tensor& found);
+  /// As `update`, until `found` (one i32 on the averages' device) is not 0, which it then stays: nothing changes any more. It
+  /// waits for nothing, whatever the decay: updates are counted on, which counts for nothing then.
+  void update_while_finite(const Tensor& found);
   int64_t updates() const;  ///< waits for the device after update_if_finite
   /// Which update comes next: the averages' state does not say.
   void set_updates(int64_t updates);

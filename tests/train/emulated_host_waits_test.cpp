@@ -113,9 +113,11 @@ TEST_F(EmulatedHostWaits, AnUpdateThatIsNotFiniteIsNotMadeThoughTheHostIsAStepAh
     Line model;
     model.to(device);
     optim::Sgd optimizer(model.parameters());
+    optim::Ema ema(model, 0.5);
     int64_t last = -1;
     Task task{.model = model,
               .optimizer = optimizer,
+              .ema = &ema,
               .units_per_step = 1,
               .loss =
                   [&](int64_t step, int64_t) {
@@ -141,6 +143,8 @@ TEST_F(EmulatedHostWaits, AnUpdateThatIsNotFiniteIsNotMadeThoughTheHostIsAStepAh
         std::string::npos)
         << told;
     EXPECT_NEAR(model.x.detach().to_vector<double>()[0], 3 * 0.81, 1e-6);
+    const double average = 0.5 * (0.5 * (3 + 3 * 0.9) + 3 * 0.81);  // of two updates, as the weights are
+    EXPECT_NEAR(ema.state_dict()[0].second.to_vector<double>()[0], average, 1e-6);
     EXPECT_FALSE(has_checkpoint(folder.path()));
     std::vector<int64_t> recorded;
     for (const io::RunRecord& record : io::read_run_log(folder / "metrics.jsonl"))

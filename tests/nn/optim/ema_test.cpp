@@ -117,6 +117,22 @@ TEST(Ema, IsNotUpdatedWhereItIsFoundWanting) {
   EXPECT_EQ(by_update.updates(), 3);
 }
 
+// The trainer's, which is told of what is not finite after the next update has begun.
+TEST(Ema, MovesNoMoreOnceSomethingIsFoundWanting) {
+  nn::Linear net(3, 5), same(3, 5);
+  set_weights(net, 0), set_weights(same, 0);
+  auto by_update = [](int64_t update) { return update < 1 ? 0.1 : 0.7; };
+  Ema ema(net, by_update), want(same, by_update);
+  const Tensor found = scalar(0, DType::i32);
+  for (uint64_t step = 1; step < 6; ++step) {
+    set_weights(net, step), set_weights(same, step);
+    if (step == 3) found.fill_(2);
+    ema.update_while_finite(found);
+    if (step < 3) want.update();
+    EXPECT_EQ(values(ema.state_dict()[0].second), values(want.state_dict()[0].second)) << step;
+  }
+}
+
 // A target encoder's weights: they start as they are and lie in the other module.
 TEST(Ema, KeepsAveragesInAnotherModule) {
   nn::Linear net(3, 5), target(3, 5), other(3, 4);
