@@ -104,7 +104,7 @@ LeastBytes least_bytes(const TrainCommand& c) {
                       (c.master == "f32"     ? 4
                        : c.master == "split" ? 2
                                              : 0);
-  if (precision == train::Precision::bf16 || precision == train::Precision::bf16_pure) bytes.logit = 2;
+  if (precision != train::Precision::f32) bytes.logit = 2;
   return bytes;
 }
 

@@ -18,6 +18,8 @@ rows, policies = {}, {}
 for line in (source / "docs/ops.md").read_text().splitlines():
     if match := re.match(r"\| (`.*?) \| .* \| ([\w ]+) \| ?(\w*) \|$", line):
         for op in re.findall(r"`([^`]+)`", match[1]):
+            if op in rows:
+                wrong.append(f"docs/ops.md: two rows for {op}")
             rows[op], policies[op] = match[2], match[3]
 
 HEADERS = ["autograd/ops.h", "autograd/ops/attention/masked_attention.h", "autograd/ops/attention/rotary.h",
