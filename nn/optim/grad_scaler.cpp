@@ -47,6 +47,13 @@ TensorList parameters_of(Optimizer& optimizer) {
   return all;
 }
 
+// For messages: optimizers have no names.
+std::string described(const TensorList& parameters) {
+  std::string text = detail::join("an optimizer of ", parameters.size(), " parameters");
+  if (!parameters.empty()) text += detail::join(", the first ", parameters[0].dtype(), parameters[0].shape());
+  return text;
+}
+
 }  // namespace
 
 GradScaler::GradScaler(Device device, const GradScalerOptions& options) : options_(checked(options)) {
@@ -87,9 +94,8 @@ void GradScaler::unscale(Optimizer& optimizer) {
   check(is_scaled_, "GradScaler: unscale without scale: the gradients are those of a loss as it is");
   const auto it = entries_.find(&optimizer);
   if (it != entries_.end())
-    throw Error(it->second.stage == Stage::stepped
-                    ? "GradScaler: unscale after step of the same optimizer"
-                    : "GradScaler: unscale after unscale of the same optimizer");
+    fail("GradScaler: unscale after ", it->second.stage == Stage::stepped ? "step" : "unscale",
+         " of the same optimizer, ", described(it->second.parameters));
   const TensorList parameters = parameters_of(optimizer);
   check_disjoint(optimizer, parameters);
   for (size_t i = 0; i < parameters.size(); ++i)
@@ -115,8 +121,9 @@ void GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
         options.clip);
   const auto before = entries_.find(&optimizer);
   const bool unscaled = before != entries_.end();
-  check(!unscaled || before->second.stage == Stage::unscaled,
-        "GradScaler: step after step of the same optimizer; update comes first");
+  if (unscaled && before->second.stage == Stage::stepped)
+    fail("GradScaler: step after step of the same optimizer, ", described(before->second.parameters),
+         "; update comes first");
   const TensorList parameters = parameters_of(optimizer);
   check_disjoint(optimizer, parameters);
   NoGrad guard;
@@ -134,8 +141,10 @@ void GradScaler::check_disjoint(const Optimizer& optimizer, const TensorList& pa
   for (const auto& [other, entry] : entries_) {
     if (other == &optimizer) continue;
     for (size_t i = 0; i < entry.parameters.size(); ++i)
-      check(own.insert(entry.parameters[i]), "GradScaler: a parameter of shape ", entry.parameters[i].shape(),
-            " is in two optimizers of one update");
+      if (!own.insert(entry.parameters[i]))
+        fail("GradScaler: a parameter of shape ", entry.parameters[i].shape(),
+             " is in two optimizers of one update: ", described(entry.parameters), ", and ",
+             described(parameters));
   }
 }
 
@@ -144,8 +153,9 @@ void GradScaler::update() {
   Tensor any;
   NoGrad guard;
   for (const auto& [optimizer, entry] : entries_) {
-    check(entry.stage == Stage::stepped,
-          "GradScaler: update before the step of an optimizer that has unscaled");
+    if (entry.stage != Stage::stepped)
+      fail("GradScaler: update before the step of an optimizer that has unscaled: ",
+           described(entry.parameters));
     any = any.defined() ? maximum(any, entry.found) : entry.found;
   }
   kernels::update_loss_scale(current_stream(scale_.device()), any,
@@ -167,7 +177,8 @@ GradScaler::Stats GradScaler::usable(const Stats& stats) const {
   check(stats.in_a_row == 0 || (stats.scale >= options_.min_scale && stats.in_a_row < options_.max_skips),
         "GradScaler: ", stats.in_a_row, " updates in a row had gradients that are not finite; the scale is ",
         stats.scale, " (min_scale ", options_.min_scale, ", max_skips ", options_.max_skips,
-        "); anomaly mode names the operation, and bf16 has the range of f32");
+        "); the first bad gradient is number ", stats.found,
+        " of its optimizer's; anomaly mode names the operation, and bf16 has the range of f32");
   return stats;
 }
 
