@@ -3,6 +3,7 @@
 // labels: concurrency
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -188,6 +189,7 @@ TEST_F(EmulatedNcclSums, TheDoubleReportsMisuse) {
 std::string met_by(const std::function<void(const Rank&, void*, cudaStream_t)>& second, int looks = 100) {
   const ncclUniqueId id = new_id();
   std::string first_is_done;
+  std::barrier both_have_looked(2);
   auto run_rank = [&](int place) {
     Rank rank(id, place, 2);
     const Device device = Device::cuda(place);
@@ -203,6 +205,7 @@ std::string met_by(const std::function<void(const Rank&, void*, cudaStream_t)>& 
     for (int i = 0; i < looks && !done.is_done(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(3));
     if (place == 0) first_is_done = done.is_done() ? "done" : "waits";
+    both_have_looked.arrive_and_wait();  // an abort takes what the other one has not seen yet
     rank.nccl.comm_abort(std::exchange(rank.communicator, nullptr));
     while (!done.is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };

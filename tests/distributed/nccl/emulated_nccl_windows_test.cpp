@@ -3,6 +3,7 @@
 // labels: slow, concurrency
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <set>
 #include <thread>
 
@@ -406,6 +407,7 @@ std::string sum_in_windows(size_t first_bytes, size_t second_bytes, size_t first
                            int looks) {
   const ncclUniqueId id = new_id();
   std::string told;
+  std::barrier both_have_looked(2);
   auto run_rank = [&](int place) {
     Rank rank(id, place, 2);
     const size_t bytes = place == 0 ? first_bytes : second_bytes;
@@ -430,6 +432,7 @@ std::string sum_in_windows(size_t first_bytes, size_t second_bytes, size_t first
       for (int i = 0; i < looks && !done.is_done(); ++i) std::this_thread::sleep_for(3ms);
       if (done.is_done()) end = "done";
     }
+    both_have_looked.arrive_and_wait();  // an abort takes what the other one has not seen yet
     rank.nccl.comm_abort(std::exchange(rank.communicator, nullptr));
     while (window && !done.is_done()) std::this_thread::sleep_for(1ms);
     EXPECT_EQ(rank.nccl.mem_free(memory), ncclSuccess);
