@@ -115,6 +115,14 @@ void expect_gradients(const Case& k, DType dtype, double tolerance, const Ways& 
   ways.dx({.dy = dy.view(), .weight = w.view(), .options = k.options, .dx = dx.view()});
   expect_near(dx.values(), want_dx, tolerance, "dx");
   EXPECT_TRUE(dx.surroundings_untouched());
+  // The same as a transposed convolution, which has a bias.
+  Array bias({k.x[1]}, dweight_dtype.value_or(dtype));
+  bias.randomize(4, -1, 1);
+  const auto biases = bias.values();
+  const size_t plane = size_t(k.x[2] * k.x[3]), channels = size_t(k.x[1]);
+  for (size_t i = 0; i < want_dx.size(); ++i) want_dx[i] += biases[i / plane % channels];
+  ways.dx({.dy = dy.view(), .weight = w.view(), .bias = bias.view(), .options = k.options, .dx = dx.view()});
+  expect_near(dx.values(), want_dx, tolerance, "dx and bias");
   ways.dweight({.dy = dy.view(), .x = x.view(), .options = k.options, .dweight = dw.view()});
   expect_near(dw.values(), want_dw, dweight_dtype ? tolerance_of(*dweight_dtype) : tolerance, "dweight");
   EXPECT_TRUE(dw.surroundings_untouched());
