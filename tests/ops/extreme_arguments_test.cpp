@@ -200,7 +200,6 @@ TEST(ExtremeArguments, OfLayersAreRefusedByName) {
     EXPECT_TRUE(refuses("mul", [&] { arange(3) * value; })) << value;
     EXPECT_TRUE(refuses("add", [&] { arange(3) + value; })) << value;
     EXPECT_TRUE(refuses("sub", [&] { value - arange(3); })) << value;
-    EXPECT_TRUE(refuses("div", [&] { arange(3) / value; })) << value;
     EXPECT_TRUE(refuses("pow", [&] { pow(arange(3), value); })) << value;
   }
 }
@@ -226,7 +225,7 @@ TEST(ExtremeArguments, OfIntegerTensorsAreRefusedByTheOpTheUserCalled) {
   EXPECT_TRUE(refuses("mlp", [&] { mlp(i, square_, {}, square_, {}); }));
   EXPECT_TRUE(refuses("mean", [&] { mean(i); }));
   EXPECT_TRUE(refuses("variance", [&] { variance(i); }));
-  EXPECT_TRUE(refuses("exp", [&] { exp(i); }));
+  EXPECT_TRUE(refuses("gelu", [&] { gelu(i); }));
   EXPECT_TRUE(refuses("softmax", [&] { softmax(i); }));
   EXPECT_TRUE(refuses("log_softmax", [&] { log_softmax(i); }));
   EXPECT_TRUE(refuses("layer_norm", [&] { layer_norm(i, {}, {}); }));
@@ -236,7 +235,6 @@ TEST(ExtremeArguments, OfIntegerTensorsAreRefusedByTheOpTheUserCalled) {
   EXPECT_TRUE(refuses("batch_norm", [&] { batch_norm(i, {}, {}, {}, {}, {.training = true}); }));
   EXPECT_TRUE(refuses("swiglu", [&] { swiglu(i, i); }));
   EXPECT_TRUE(refuses("dropout", [&] { dropout(i, 0.5); }));
-  EXPECT_TRUE(refuses("div", [&] { i / i; }));
   EXPECT_TRUE(refuses("cross_entropy", [&] { cross_entropy(i, arange(2)); }));
   EXPECT_TRUE(refuses("attention", [&] {
     Tensor q = arange(6).reshape({1, 1, 2, 3});
