@@ -2,7 +2,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/elementwise/fits.h"
 
 namespace reprise {
 namespace {
@@ -13,15 +13,7 @@ bool wants_grad(double) { return false; }
 // f(a, b) put where a is; in_place() where it may write to a's memory.
 template <class B, class F, class InPlace>
 Tensor& assign(const char* name, Tensor& a, const B& b, const F& f, const InPlace& in_place) {
-  if constexpr (std::is_same_v<B, Tensor>) {
-    autograd::check_given(name, a, b);
-    check(broadcast_shapes(a.shape(), b.shape(), name) == a.shape(), name, ": ", b.shape(),
-          " does not broadcast to ", a.shape());
-    check(is_floating(a.dtype()) || !is_floating(b.dtype()), name, ": the result of ", a.dtype(), " and ",
-          b.dtype(), " does not fit in ", a.dtype());
-  } else {
-    autograd::check_given(name, a);
-  }
+  autograd::check_fits(name, a, b);
   if (!autograd::grad_mode_enabled() || !(a.requires_grad() || wants_grad(b))) {
     in_place();
     return a;

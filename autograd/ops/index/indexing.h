@@ -110,10 +110,13 @@ class IndexedTensor : public Tensor {
   using Path = std::vector<std::vector<Index>>;
   IndexedTensor(const Tensor* x, Path path, const Tensor& value)
       : Tensor(value), x_(x), path_(std::move(path)) {}
+  const Tensor& target();
   template <class Values>
   void assign(const Values& values);
-  template <class F>
-  void change(const F& f);
+  template <class B, class F>
+  void change(const char* op, const B& b, const F& f);
+  template <class B>
+  void add(const char* op, const B& b, double sign);
 
   const Tensor* x_ = nullptr;  // lives as long as the statement; null in a copy, and in what was assigned
   Path path_;                  // x[path_[0]][path_[1]]...
