@@ -16,7 +16,6 @@ struct Sequence {
   size_t window = 0;  // the first token that the model sees
   Generator generator;
   bool ended = false;
-  std::optional<WrittenTokens> text{};  // where a text ends it
 
   std::span<const int32_t> added() const { return std::span(ids).subspan(prompt_tokens); }
 };
@@ -31,8 +30,7 @@ class Generation {
       sequences_.push_back(
           {.ids = prompts[i], .prompt_tokens = prompts[i].size(), .generator = Generator(options.seed + i)});
       if (!options.stop_text.empty())
-        sequences_.back().text.emplace(options.decode, prompts[i], options.stop_text,
-                                       [](std::string_view) {});
+        texts_.emplace_back(options.decode, prompts[i], options.stop_text, [](std::string_view) {});
     }
     if (options.cache && !prompts.empty() && !has_changed_blocks())
       cache_.emplace(model.options().layers, int64_t(prompts.size()), capacity());
@@ -118,7 +116,7 @@ class Generation {
              std::equal(stop.rbegin(), stop.rend(), added.rbegin());
     };
     sequence.ended = std::ranges::any_of(options_.stop, ends_with);
-    if (sequence.text && !sequence.text->add(token)) sequence.ended = true;
+    if (!texts_.empty() && !texts_[size_t(row)].add(token)) sequence.ended = true;
     if (options_.on_token && !options_.on_token(row, token)) sequence.ended = true;
   }
 
@@ -126,6 +124,7 @@ class Generation {
   const GenerateOptions& options_;
   Device device_;
   std::vector<Sequence> sequences_;
+  std::vector<WrittenTokens> texts_;  // of the sequences; none where no text ends them
   std::optional<nn::KvCache> cache_;
 };
 

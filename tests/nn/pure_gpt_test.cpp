@@ -1,5 +1,8 @@
 // A Gpt whose weights have 16 bits, but for those of norms, under an autocast scope whose norms give what they are given.
+#include <cmath>
+
 #include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/engine.h"
 #include "reprise/autograd/op_observer.h"
 #include "reprise/nn/batch_norm.h"
 #include "reprise/nn/linear.h"
@@ -30,6 +33,7 @@ struct Mode {
   bool main_gradients = true;
   std::string recompute = "none";
   double dropout = 0;
+  bool is_reentrant = false;
 };
 
 struct Trained {
@@ -40,7 +44,11 @@ struct Trained {
 Trained train(const Mode& mode, uint64_t steps) {
   manual_seed(5);
   Gpt model(options_of(mode.dropout), test_device());
-  model.h.set_recompute(parse_strategy(mode.recompute));
+  if (mode.is_reentrant)
+    model.h.set_recompute(recompute::Plan{{0, 1, true}, {1, 2, true}},
+                          {.mode = recompute::CheckpointMode::reentrant});
+  else
+    model.h.set_recompute(parse_strategy(mode.recompute));
   if (mode.dtype != DType::f32) to_precision(model, mode.dtype);
   for (const Tensor& parameter : model.parameters())
     if (mode.main_gradients) parameter.set_grad_dtype(DType::f32);
@@ -143,13 +151,55 @@ TEST(PureGpt, IsPlannedWithGradientsInF32) {
 TEST(PureGpt, KeepsEveryBitUnderRecompute) {
   for (Master master : {Master::f32, Master::stochastic}) {
     const Trained plain = train({.master = master, .dropout = 0.1}, 3);
-    for (const char* recompute : {"full", "selective"}) {
-      const Trained again = train({.master = master, .recompute = recompute, .dropout = 0.1}, 3);
+    for (const char* recompute : {"full", "selective", "reentrant"}) {
+      Mode mode{.master = master, .dropout = 0.1};
+      if (recompute == std::string("reentrant"))
+        mode.is_reentrant = true;
+      else
+        mode.recompute = recompute;
+      const Trained again = train(mode, 3);
       EXPECT_EQ(again.losses, plain.losses) << recompute;
       for (size_t i = 0; i < plain.weights.size(); ++i)
         EXPECT_TRUE(same_bits(again.weights[i].second, plain.weights[i].second)) << plain.weights[i].first;
     }
   }
+}
+
+// The gradient of a gradient penalty, of all weights together, against that of the same weights in f32.
+TEST(PureGpt, DifferentiatesTwice) {
+  auto penalty_gradients = [](DType dtype) {
+    manual_seed(5);
+    Gpt model(options_of(), test_device());
+    to_precision(model, DType::bf16);
+    if (dtype == DType::f32) to_precision(model, DType::f32);  // the rounded weights
+    const Tensor tokens = random_tokens({2, 24}, 65, 1).to(test_device()),
+                 targets = random_tokens({2, 24}, 65, 10).to(test_device());
+    Tensor loss;
+    if (dtype == DType::f32) {
+      loss = cross_entropy(model(tokens), targets);
+    } else {
+      amp::Autocast scope(test_device(), dtype, kPure);
+      loss = cross_entropy(model(tokens), targets);
+    }
+    Tensor penalty = zeros({}, DType::f32, test_device());
+    for (const Tensor& g : grad({loss}, model.parameters(), {}, {.create_graph = true}))
+      penalty = penalty + square(g.to(DType::f32)).sum();
+    penalty.backward();
+    std::vector<double> all;
+    for (const Tensor& parameter : model.parameters())
+      for (double value : parameter.grad().to(DType::f32).to_vector<double>()) all.push_back(value);
+    return all;
+  };
+  const std::vector<double> got = penalty_gradients(DType::bf16), want = penalty_gradients(DType::f32);
+  ASSERT_EQ(got.size(), want.size());
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    difference += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  EXPECT_GT(size, 0);
+  EXPECT_LT(std::sqrt(difference / size),
+            0.05);  // activations and gradients are rounded by 2^-8, layer by layer
 }
 
 // What is kept for backward is of 16 bits, but for two numbers a row of each norm and one of each row of attention.

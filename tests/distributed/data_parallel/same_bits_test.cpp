@@ -7,6 +7,9 @@
 #include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
+#include "reprise/nn/optim/lamb.h"
+#include "reprise/nn/optim/lars.h"
+#include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/distributed/data_parallel/shared_net.h"
 #include "reprise/tests/distributed/data_parallel/tree_sum.h"
 #include "reprise/tests/distributed/ranks.h"
@@ -109,6 +112,42 @@ TEST(SameBits, AsMicroBatchesAloneInTheTreesOrder) {
       EXPECT_TRUE(testing::same_bits(p.grad(), testing::tree_sum(alone[name], p.shape())))
           << name << " of " << micro_batches;
     }
+  }
+}
+
+// Optimizers that are not shared between ranks: each rank steps for itself.
+TEST(SameBits, OfOtherOptimizersOnAnyRanks) {
+  using Make = std::unique_ptr<optim::Optimizer> (*)(const TensorList&);
+  const Make makers[] = {[](const TensorList& p) -> std::unique_ptr<optim::Optimizer> {
+                           return std::make_unique<optim::Lamb>(p);
+                         },
+                         [](const TensorList& p) -> std::unique_ptr<optim::Optimizer> {
+                           return std::make_unique<optim::Lars>(p);
+                         },
+                         [](const TensorList& p) -> std::unique_ptr<optim::Optimizer> {
+                           return std::make_unique<optim::Sgd>(p,
+                                                               optim::SgdOptions{.lr = 0.1, .momentum = 0.9});
+                         }};
+  for (const Make& make : makers) {
+    auto weights = [&](ProcessGroup& group) {
+      manual_seed(uint64_t(7 * group.rank() + 3));
+      SharedNet net;
+      DataParallel parallel(net, group, kSmall);
+      const auto optimizer = make(net.parameters());
+      TextStream lines;
+      for (int step = 0; step < kSteps; ++step) {
+        optimizer->zero_grad();
+        for (int64_t g : parallel.share(4)) parallel.backward(net.loss(step, g, Checkpoints::none), g);
+        optimizer->step();
+        for (const auto& [name, p] : net.named_parameters())
+          lines << step << ' ' << name << ' ' << checksum(p) << '\n';
+      }
+      return lines.str();
+    };
+    const std::string want = weights(*ProcessGroup::alone());
+    for (int ranks : {2, 4})
+      for (const std::string& got : run_ranks(Ranks::threads, ranks, weights))
+        EXPECT_EQ(got, want) << "optimizer " << &make - makers << ", " << ranks << " ranks";
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/core/no_compute.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
 #include "reprise/nn/optim/groups.h"
@@ -20,19 +21,31 @@ using testing::Ranks;
 const nn::GptOptions gpt{.vocab_size = 300, .context = 32, .layers = 4, .heads = 4, .width = 128};
 constexpr double gradient_bytes = 4 * (300 + 32 + 12 * 4 * 128) * 128;  // nearly
 
+enum class Precision { f32, bf16, bf16_pure };
+
 // The peak of the second of two steps of a GPT, above what was held before, in bytes.
-std::string peak_of_step(ProcessGroup& group, int stage, int64_t micro_batches) {
+std::string peak_of_step(ProcessGroup& group, int stage, int64_t micro_batches, Precision precision) {
   Allocator& memory = allocator(Device::cpu());
   memory.empty_cache();
   const size_t before = memory.stats().held;
   nn::Gpt model(gpt);
+  const bool is_pure = precision == Precision::bf16_pure;
+  if (is_pure) nn::to_precision(model, DType::bf16);
+  for (const Tensor& parameter : model.parameters())
+    if (is_pure) parameter.set_grad_dtype(DType::f32);
+  auto loss_of = [&](const Tensor& ids) {
+    if (precision == Precision::f32) return cross_entropy(model(ids), ids);
+    const amp::Autocast scope(Device::cpu(), DType::bf16,
+                              {.norms = is_pure ? amp::Norms::as_given : amp::Norms::f32});
+    return cross_entropy(model(ids), ids);
+  };
   DataParallel parallel(model, group, {.bytes = 50000, .first_bytes = 10000});
   ShardedAdamW optimizer(parallel, optim::decay_matrices(model, 1e-3, 0.1), {.stage = stage});
   for (int step = 0; step < 2; ++step) {
     memory.reset_peaks();
     for (const int64_t g : parallel.share(micro_batches)) {
       const Tensor ids = testing::random_tokens({4, 32}, 300, uint64_t(g));
-      parallel.backward(cross_entropy(model(ids), ids), g);
+      parallel.backward(loss_of(ids), g);
     }
     optimizer.step(optim::clip_scale(optimizer.grad_norm(), 1.0));
     optimizer.zero_grad();
@@ -44,19 +57,23 @@ TEST(ImaginedGroup, RankHoldsWhatARealOneHolds) {
   const auto kinds = testing::kinds_of_ranks();
   if (std::ranges::find(kinds, Ranks::gloo) == kinds.end())
     GTEST_SKIP() << "ranks of one process share an allocator";
-  for (int stage : {0, 1, 2, 3})
-    for (const auto& [ranks, each] : {std::pair(2, int64_t(2)), {3, 1}}) {
-      SCOPED_TRACE(detail::join(ranks, " ranks, stage ", stage, ", ", each, " micro-batches each"));
-      const double real = std::stod(testing::run_ranks(Ranks::gloo, ranks, [&](ProcessGroup& group) {
-        return peak_of_step(group, stage, ranks * each);
-      })[0]);
-      const NoCompute no_compute;
-      const double imagined = std::stod(peak_of_step(*imagined_group(0, ranks), stage, ranks * each));
-      EXPECT_LE(imagined, 1.02 * real);
-      // Where gradients are scattered, those on their way come on top: here nothing is.
-      const double on_their_way = stage >= 2 ? gradient_bytes : 0;
-      EXPECT_LE(real, 1.02 * (imagined + on_their_way));
-    }
+  for (const Precision precision : {Precision::f32, Precision::bf16, Precision::bf16_pure})
+    for (int stage : {0, 1, 2, 3})
+      for (const auto& [ranks, each] : {std::pair(2, int64_t(2)), {3, 1}}) {
+        if (precision != Precision::f32 && stage >= 2) continue;
+        SCOPED_TRACE(detail::join(ranks, " ranks, stage ", stage, ", ", each,
+                                  " micro-batches each, precision ", int(precision)));
+        const double real = std::stod(testing::run_ranks(Ranks::gloo, ranks, [&](ProcessGroup& group) {
+          return peak_of_step(group, stage, ranks * each, precision);
+        })[0]);
+        const NoCompute no_compute;
+        const double imagined =
+            std::stod(peak_of_step(*imagined_group(0, ranks), stage, ranks * each, precision));
+        EXPECT_LE(imagined, 1.02 * real);
+        // Where gradients are scattered, those on their way come on top: here nothing is.
+        const double on_their_way = stage >= 2 ? gradient_bytes : 0;
+        EXPECT_LE(real, 1.02 * (imagined + on_their_way));
+      }
 }
 
 TEST(ImaginedGroup, IsForCodeThatComputesNothing) {

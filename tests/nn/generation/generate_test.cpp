@@ -1,6 +1,8 @@
 // Generation with a cache against the definition: at each step all logits of the window are computed anew.
 #include "reprise/nn/generation/generate.h"
 
+#include <optional>
+
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/nn/eval_scope.h"
@@ -229,6 +231,31 @@ TEST(Generate, CachedLogitsUnderAutocastAreThoseOfTheWholeSequence) {
     EXPECT_TRUE(is_close(model.next_logits(slice(tokens, 1, i, i + 1), cache).to(DType::f32),
                          select(whole, 1, i), 2e-2))
         << i;
+}
+
+// The same of weights of 16 bits, with the norms in f32 under a scope, as `--precision bf16-pure` has them, and of all in 16 bits.
+TEST(Generate, CachedLogitsOfWeightsOf16BitsAreThoseOfTheWholeSequence) {
+  const Tensor tokens = Tensor::from<int64_t>({5, 4, 3, 60, 0, 59, 1, 2, 7, 7}, {1, 10}, test_device());
+  for (DType dtype : {DType::bf16, DType::f16})
+    for (const bool all : {false, true}) {
+      nn::Gpt model = model_of(shapes()[1]);
+      const nn::EvalScope eval(model);
+      std::optional<amp::Autocast> scope;
+      if (all)
+        model.to(dtype);
+      else
+        nn::to_precision(model, dtype),
+            scope.emplace(test_device(), dtype, amp::AutocastOptions{.norms = amp::Norms::as_given});
+      const Tensor whole = model(tokens).to(DType::f32);
+      nn::KvCache cache(2, 1, 24);
+      model.next_logits(slice(tokens, 1, 0, 6), cache);
+      for (int64_t i = 6; i < 10; ++i)
+        EXPECT_TRUE(is_close(model.next_logits(slice(tokens, 1, i, i + 1), cache).to(DType::f32),
+                             select(whole, 1, i), 2e-2))
+            << i << ' ' << dtype << ' ' << all;
+      GenerateOptions options{.tokens = 12, .sampling = greedy};
+      EXPECT_EQ(generate(model, prompts(), options).size(), prompts().size());
+    }
 }
 
 // Ids are written as numbers between commas: "5,14,": a text may end within the text of a token, and begin in that of another.

@@ -244,7 +244,11 @@ TEST(ModuleTree, TrainedAdaptersGiveTheSameBitsRecomputed) {
               test_device());
     for (const char* name : {"h.0.attn.qkv", "h.1.mlp.fc2"})
       model.replace(name, std::make_shared<Lora>(model.at<Linear>(name), 2));
-    model.h.set_recompute(parse_strategy(strategy));
+    if (strategy == "reentrant")
+      model.h.set_recompute(recompute::Plan{{0, 1, true}, {1, 2, true}},
+                            {.mode = recompute::CheckpointMode::reentrant});
+    else
+      model.h.set_recompute(parse_strategy(strategy));
     const Tensor tokens = Tensor::from<int64_t>({1, 4, 2, 7, 0, 9, 3, 3}, {2, 4}).to(test_device());
     cross_entropy(model(tokens), tokens).backward();
     TensorList found;
@@ -254,7 +258,7 @@ TEST(ModuleTree, TrainedAdaptersGiveTheSameBitsRecomputed) {
   };
   const TensorList want = gradients("none");
   ASSERT_GT(want.size(), 4u);
-  for (const char* strategy : {"full", "selective", "every:2"}) {
+  for (const char* strategy : {"full", "selective", "every:2", "reentrant"}) {
     const TensorList got = gradients(strategy);
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << strategy << ' ' << i;
