@@ -25,11 +25,11 @@ class OptionText {
   /// An option that has no default, or is always told.
   template <class T>
   OptionText& add(const char* name, const T& value) {
-    return add_text(name, detail::join(value));
+    return add_text(name, reprise::detail::join(value));
   }
   OptionText& add(const char* name, bool value) { return add_text(name, value ? "true" : "false"); }
   OptionText& add(const char* name, Size2 value) {
-    return add_text(name, detail::join('(', value.height, ", ", value.width, ')'));
+    return add_text(name, reprise::detail::join('(', value.height, ", ", value.width, ')'));
   }
   OptionText& add(const char* name, Activation value);
   /// @}

@@ -79,7 +79,7 @@ class Picture {
   size_t next_ = 0;
 };
 
-std::string form_of(const Tensor& x) { return detail::join(x.dtype(), x.shape()); }
+std::string form_of(const Tensor& x) { return reprise::detail::join(x.dtype(), x.shape()); }
 
 }  // namespace
 
@@ -87,8 +87,8 @@ std::string to_string(const Tensor& x, const PrintOptions& options) {
   check(options.edge > 0 && options.digits > 0, "to_string: edge and digits must be above 0, got ",
         options.edge, " and ", options.digits);
   if (!x.defined()) return "undefined";
-  if (x.is_hollow()) return "hollow " + form_of(x) + detail::join(" on ", x.device());
-  return Picture(x, options).draw() + " " + form_of(x) + detail::join(" on ", x.device());
+  if (x.is_hollow()) return "hollow " + form_of(x) + reprise::detail::join(" on ", x.device());
+  return Picture(x, options).draw() + " " + form_of(x) + reprise::detail::join(" on ", x.device());
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_string(x); }

@@ -86,10 +86,10 @@ UNet::UNet(const UNetOptions& options, Device device)
   add("inc", options.channels, width, width);
   for (int64_t i = 1; i <= options.depth; ++i, width *= 2) {
     const int64_t out = bilinear && i == options.depth ? width : 2 * width;
-    add(detail::join("down", i, ".maxpool_conv.1"), width, out, out);
+    add(reprise::detail::join("down", i, ".maxpool_conv.1"), width, out, out);
   }
   for (int64_t i = 1; i <= options.depth; ++i, width /= 2) {
-    const std::string name = detail::join("up", i);
+    const std::string name = reprise::detail::join("up", i);
     ups_.push_back(bilinear ? nullptr
                             : std::make_shared<ConvTranspose2d>(
                                   width, width / 2, 2, ConvTranspose2dLayerOptions{.stride = 2}, device));
@@ -112,11 +112,11 @@ std::vector<recompute::ListLayer> UNet::stages() const {
   };
   add("inc", 1, 1, [layers = convolutions_[0]](const TensorList& x) { return TensorList{(*layers)(x[0])}; });
   for (int64_t i = 1; i <= options_.depth; ++i)
-    add(detail::join("down", i), 1, 2, [layers = convolutions_[size_t(i)]](const TensorList& x) {
+    add(reprise::detail::join("down", i), 1, 2, [layers = convolutions_[size_t(i)]](const TensorList& x) {
       return TensorList{x[0], (*layers)(max_pool2d(x[0], 2))};
     });
   for (int64_t i = 1; i <= options_.depth; ++i)
-    add(detail::join("up", i), 2, 1,
+    add(reprise::detail::join("up", i), 2, 1,
         [layers = convolutions_[size_t(options_.depth + i)], up = ups_[size_t(i - 1)]](const TensorList& x) {
           return TensorList{(*layers)(joined(x[0], x[1], up))};
         });

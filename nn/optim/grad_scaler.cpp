@@ -49,8 +49,9 @@ TensorList parameters_of(Optimizer& optimizer) {
 
 // For messages: optimizers have no names.
 std::string described(const TensorList& parameters) {
-  std::string text = detail::join("an optimizer of ", parameters.size(), " parameters");
-  if (!parameters.empty()) text += detail::join(", the first ", parameters[0].dtype(), parameters[0].shape());
+  std::string text = reprise::detail::join("an optimizer of ", parameters.size(), " parameters");
+  if (!parameters.empty())
+    text += reprise::detail::join(", the first ", parameters[0].dtype(), parameters[0].shape());
   return text;
 }
 
