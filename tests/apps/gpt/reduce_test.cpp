@@ -96,7 +96,7 @@ TEST_F(Reduce, FastGoesWithEachStage) {
 
 TEST_F(Reduce, ThePartsOfFastSumsAreKept) {
   const Arguments fast = {"--reduce", "fast", "--ranks", "2", "--zero", "2"};
-  train("whole", fast);
+  train("whole", {"--reduce", "fast", "--ranks", "2"});  // of two ranks, the same sums
   Arguments once = fast;
   once.insert(once.end(), {"--stop-after", "2"});
   train("run", once);
