@@ -143,22 +143,6 @@ TEST_F(EmulatedNcclWindows, KeptGradientsKeepTheirValues) {
   });
 }
 
-// The host is ahead of its GPU, and reads no gradient.
-TEST_F(EmulatedNcclWindows, AreAskedForOnceTheirCallIsDone) {
-  cuda::emulated::set_streams(Streams::deferred);
-  testing::expect_ranks_well(Ranks::nccl, 2, [](ProcessGroup& group) -> std::string {
-    Net net(group.device());
-    DataParallel parallel(net, group, kSmall);
-    std::set<const void*> places;
-    for (int step = 0; step < 20; ++step) {
-      net.zero_grad();
-      for (int64_t g : parallel.share(2)) parallel.backward(net.loss(step, g), g);
-      places.insert(place_of(net.weights[2].grad()));
-    }
-    return places.size() == 1 ? "" : "it is in ordinary memory in some step";
-  });
-}
-
 TEST_F(EmulatedNcclWindows, GradientsThatOneRankKeepsAreAMismatch) {
   const auto wrong = run_ranks(Ranks::nccl, 2, [](ProcessGroup& group) -> std::string {
     Net net(group.device());
