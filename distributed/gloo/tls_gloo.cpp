@@ -31,13 +31,13 @@ namespace tcp = ::gloo::transport::tcp;
 
 class TlsContext final : public tcp::tls::Context {
  public:
-  TlsContext(const std::shared_ptr<tcp::tls::Device>& device, int rank, int size)
-      : tcp::tls::Context(device, rank, size) {
+  TlsContext(const std::shared_ptr<tcp::tls::Device>& device, int own_rank, int ranks)
+      : tcp::tls::Context(device, own_rank, ranks) {
     // A write that was cut short goes on from an operation that Gloo has moved meanwhile.
     _glootls::SSL_CTX_ctrl(ssl_ctx_.get(), SSL_CTRL_MODE,
                            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, nullptr);
   }
-  std::unique_ptr<::gloo::transport::Pair>& createPair(int rank) override;
+  std::unique_ptr<::gloo::transport::Pair>& createPair(int peer) override;
 };
 
 class TlsPair final : public tcp::tls::Pair {
@@ -127,9 +127,9 @@ class TlsPair final : public tcp::tls::Pair {
   const bool speaks_first_;
 };
 
-std::unique_ptr<::gloo::transport::Pair>& TlsContext::createPair(int rank) {
-  auto& pair = pairs_[size_t(rank)];
-  pair = std::make_unique<TlsPair>(this, dynamic_cast<tcp::tls::Device*>(device_.get()), rank, getTimeout());
+std::unique_ptr<::gloo::transport::Pair>& TlsContext::createPair(int peer) {
+  auto& pair = pairs_[size_t(peer)];
+  pair = std::make_unique<TlsPair>(this, dynamic_cast<tcp::tls::Device*>(device_.get()), peer, getTimeout());
   return pair;
 }
 

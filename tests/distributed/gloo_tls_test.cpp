@@ -110,9 +110,9 @@ TEST_F(TlsRanks, HaveTheirSums) {
 }
 
 TEST_F(TlsRanks, NameAFileThatIsNone) {
-  const auto expect = [](const TlsFiles& files, const std::string& option, const std::string& path,
+  const auto expect = [](const TlsFiles& given, const std::string& option, const std::string& path,
                          const std::string& reason) {
-    expect_error([&] { check_tls(files); }, option + " \"" + path + "\"", reason);
+    expect_error([&] { check_tls(given); }, option + " \"" + path + "\"", reason);
   };
   const TlsFiles good = files("job", "job");
   const std::string none = folder_ / "none.pem", text = folder_.write("text.pem", "words");
