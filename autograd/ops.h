@@ -52,8 +52,8 @@ Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype = DType::f32)
 // Elementwise, two arguments.
 /// @{
 /// Elementwise arithmetic. Dtypes that differ meet in the wider one, floating before integer; a number takes the dtype
-/// of the tensor beside it, and one with a fraction is an Error beside integers. Integers wrap; to divide them is an
-/// Error. x / number is x * (1 / number).
+/// of the tensor beside it, and one with a fraction is an Error beside integers. Integers wrap; a quotient of two is
+/// f32. x / number is x * (1 / number).
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
@@ -78,7 +78,7 @@ Tensor minimum(const Tensor& a, const Tensor& b);
 /// @}
 /// a where the condition, bool, holds; b elsewhere. The three broadcast; outside of autocast a and b have one dtype.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// `value` where the mask, bool, which broadcasts to x, holds; x elsewhere.
+/// `value` where the mask, bool, holds; x elsewhere. The two broadcast.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 /// @{
 /// The lower or upper triangle of matrices (..., M, N), else 0: j - i <= diagonal, or >=.
@@ -96,7 +96,7 @@ Tensor greater(const Tensor& a, const Tensor& b);
 Tensor greater_equal(const Tensor& a, const Tensor& b);
 /// @}
 
-// Elementwise, one argument, of a floating dtype; square, abs and relu take integers too.
+// Elementwise, one argument. Of integers and bool square, abs and relu keep the dtype; others give f32, or are an Error.
 Tensor exp(const Tensor& x);         ///< e^x
 Tensor log(const Tensor& x);         ///< the natural logarithm
 Tensor sqrt(const Tensor& x);        ///< the square root; NaN where x < 0
@@ -116,7 +116,7 @@ Tensor gelu_tanh(const Tensor& x);  ///< the tanh approximation, as GPT-2 has it
 Tensor silu(const Tensor& x);       ///< x * sigmoid(x)
 Tensor huber(const Tensor& x);      ///< x^2 / 2 where |x| < 1, |x| - 1/2 beyond (Huber 1964)
 /// x, but `low` where it is less, and `high` where it is more, which wins where high < low; there without gradient. A bound that is
-/// not given is none: `clamp(x, 0)`, `clamp(x, {}, 1)`. Error where both are missing, and on NaN.
+/// not given is none: `clamp(x, 0)`, `clamp(x, {}, 1)`; all is NaN where one is. Error where both are missing.
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high = {});
 /// The function that `activation` names; x itself for `Activation::none`.
 Tensor activate(const Tensor& x, Activation activation);

@@ -140,7 +140,7 @@ class Tensor {
   const Tensor& zero_() const { return fill_(0); }  ///< writes 0 into each element
   const Tensor& copy_(const Tensor& source) const;  ///< broadcasts, casts, crosses devices
   /// @{
-  /// Adds alpha * other, which broadcasts, or subtracts it. Error if its dtype or device is another.
+  /// Adds alpha * other, which broadcasts, or subtracts it. Error if the result does not fit in the dtype, or the device is another.
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
   const Tensor& sub_(const Tensor& other, double alpha = 1) const;
   /// @}
@@ -211,7 +211,7 @@ class Tensor {
   /// @}
   /// @{
   /// Draws all elements anew, uniform in [low, high) or normal, from `generator` (default: the thread's): one offset of it per call.
-  /// Error unless the dtype is floating; no gradient flows to what was there.
+  /// Error unless the dtype is floating, but for `bernoulli_` (1 with that probability, else 0); no gradient flows to what was there.
   const Tensor& uniform_(double low = 0, double high = 1, Generator* generator = nullptr) const;
   const Tensor& normal_(double mean = 0, double stddev = 1, Generator* generator = nullptr) const;
   const Tensor& bernoulli_(double probability = 0.5, Generator* generator = nullptr) const;
