@@ -40,8 +40,8 @@ class ResumeOptions : public ::testing::Test {
 
 TEST_F(ResumeOptions, AloneItGoesOnExactlyWithTheOptionsOfTheRun) {
   const std::string out = run(resume());
-  for (const char* part : {"\nMemory: weights ", "; largest batch: "})
-    EXPECT_NE(out.find(part), std::string::npos) << out;
+  for (const char* told : {"Memory: weights ", "; largest batch: "})
+    EXPECT_NE(out.find(told), std::string::npos) << out;
   expect_exact();
   for (const char* line : {"lr = 0.002\n", "dropout = 0.1\n", "bias = false\n", "seed = 7\n"})
     EXPECT_NE(bytes_of_file(part + "/config.toml").find(line), std::string::npos) << line;
