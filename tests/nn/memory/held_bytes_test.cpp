@@ -95,7 +95,6 @@ TEST(HeldBytes, PeakOfAStepFollowsThem) {
       const double f32 = double(peak(size, Mode::f32, strategy));
       const double autocast = double(peak(size, Mode::autocast, strategy)) / f32,
                    pure = double(peak(size, Mode::pure, strategy)) / f32;
-      printf("%s %.1f %.3f %.3f\n", strategy, f32 / (1 << 20), autocast, pure);
       EXPECT_LE(autocast, full ? 0.75 : 0.60) << strategy;
       EXPECT_LE(pure, 0.53) << strategy;
     }
