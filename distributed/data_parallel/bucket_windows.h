@@ -11,6 +11,7 @@
 
 namespace reprise::distributed {
 
+/// The buffers of all buckets that have one, kept between steps.
 class BucketWindows {
  public:
   /// A call of all ranks. Of buckets on the group's GPU, where its NCCL has windows. `group` outlives it.
