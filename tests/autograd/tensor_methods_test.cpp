@@ -75,7 +75,9 @@ TEST(InPlace, IsRefusedOnLeavesThatRequireGradWhileRecording) {
 
 TEST(InPlace, RefusesWhatDoesNotFitBeforeWriting) {
   Tensor x = zeros({2, 3});
-  expect_error([&] { x.add_(zeros({2, 3}, DType::f64)); }, {"add_", "f32", "f64"});
+  const Tensor whole = zeros({2, 3}, DType::i64);
+  expect_error([&] { whole.add_(x); }, {"add_", "f32", "i64"});
+  EXPECT_EQ(whole.version(), 0u);
   expect_error([&] { x.add_(zeros({4})); }, {"(4,)", "(2, 3)"});
   expect_error([&] { x.copy_(zeros({4})); }, {"(4,)", "(2, 3)"});
   EXPECT_EQ(x.version(), 0u);

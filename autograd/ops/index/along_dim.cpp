@@ -29,7 +29,9 @@ int given_dim(const char* op, const Tensor& x, int64_t dim) {
 template <class F>
 Tensor as_last(const char* op, const Tensor& x, int64_t dim, const F& f) {
   const int d = given_dim(op, x, dim);
-  return as_given(x, transpose(f(transpose(with_dim(x), d, -1)), d, -1));
+  const Tensor given = with_dim(x);
+  if (d == given.rank() - 1) return as_given(x, f(given));
+  return as_given(x, transpose(f(transpose(given, d, -1)), d, -1));
 }
 
 // The first largest along the last dimension, which stays with size 1. No gradient flows through it.
