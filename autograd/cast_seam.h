@@ -2,6 +2,8 @@
 // is asked, and functions made of several operations that are one row of the table.
 #pragma once
 
+#include <concepts>
+
 #include "reprise/autograd/shadow.h"
 
 namespace reprise::autograd {
@@ -29,9 +31,7 @@ class CastSeam {
     return {from, from + int64_t(list.size())};
   }
   template <class T>
-  const T& next(const T& other) {
-    return other;
-  }
+  requires(!std::derived_from<T, Tensor>) const T& next(const T& other) { return other; }
 
  private:
   void set(size_t i, DType dtype, amp::Shadows kept);

@@ -25,6 +25,7 @@
 // (amp/autocast.h).
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <tuple>
 
@@ -110,7 +111,7 @@ inline void collect(TensorList& into, const TensorList& list) {
   into.insert(into.end(), list.begin(), list.end());
 }
 template <class T>
-void collect(TensorList&, const T&) {}
+requires(!std::derived_from<T, Tensor>) void collect(TensorList&, const T&) {}
 /// What a Function declares as its cost; unknown where it says nothing.
 template <class F>
 constexpr OpCost cost_of() {

@@ -37,7 +37,7 @@ class TensorVisitor {
   /// Goes through `value`. It does not compile for a struct that does not say what is in it.
   template <class T>
   void visit(T& value) const {
-    if constexpr (std::is_same_v<T, Tensor>) {
+    if constexpr (std::is_base_of_v<Tensor, T>) {
       each_(value, path_);
     } else if constexpr (requires { for_each_tensor(value, *this); }) {
       for_each_tensor(value, *this);

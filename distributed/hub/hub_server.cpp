@@ -101,7 +101,7 @@ void HubServer::accept_one() {
                         .nonce = options_.token.empty() ? "" : new_nonce(),
                         .from = from,
                         .hello_by = Clock::now() + hello_time,
-                        .silence = Silence(peer_timeout_of(options_.peer_timeout, options_.address))};
+                        .silence = Silence(peer_timeout_of(options_.peer_timeout, from))};
   if (connection.stream.send({FrameKind::greeting, {hub_protocol, options_.job, connection.nonce}}))
     connections_.emplace(fd, std::move(connection));
 }

@@ -384,6 +384,7 @@ TEST(InPlace, FillsABufferInTimeThatGrowsWithItsSize) {
   const std::vector<std::function<void(Tensor&, int64_t, const Tensor&)>> ways{
       [](Tensor& buffer, int64_t i, const Tensor& row) { buffer.index_put_({i}, row); },
       [](Tensor& buffer, int64_t i, const Tensor& row) { buffer[i] = row; },
+      [](Tensor& buffer, int64_t i, const Tensor& row) { buffer[i][Slice()] = row; },
       [](Tensor& buffer, int64_t i, const Tensor& row) { buffer[i] += row; }};
   for (const auto& fill : ways) EXPECT_LT(bytes_to_fill(128, fill), 5 * bytes_to_fill(32, fill));
 }

@@ -21,12 +21,12 @@ Tensor& assign(const char* name, Tensor& a, const B& b, const F& f, const InPlac
   check(!(a.requires_grad() && a.is_leaf()), name,
         ": a leaf that requires grad is changed under NoGrad alone: its gradient would be that of another "
         "value");
-  return a = cast(f(a, b), a.dtype());
+  return a = autograd::fitting(name, a, f(a, b));
 }
 
 template <class B, class F>
 Tensor& by_copy(const char* name, Tensor& a, const B& b, const F& f) {
-  return assign(name, a, b, f, [&] { a.copy_(f(a, b)); });
+  return assign(name, a, b, f, [&] { a.copy_(autograd::fitting(name, a, f(a, b))); });
 }
 
 Tensor& add_scaled(const char* name, Tensor& a, const Tensor& b, double sign) {

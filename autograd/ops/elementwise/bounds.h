@@ -13,7 +13,7 @@ namespace reprise {
 /// the bounds or on one, else to the one that holds it, and where high < low all of it to `high`; where low = high to neither of
 /// them, as in PyTorch. Dtypes meet as for +.
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);
-template <std::same_as<Tensor> Bound>
+template <std::derived_from<Tensor> Bound>
 Tensor clamp(const Tensor& x, const Bound& low) {
   return clamp(x, low, Tensor());
 }

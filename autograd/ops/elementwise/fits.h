@@ -1,6 +1,7 @@
 // What `a += b` and its like check, whatever a is.
 #pragma once
 
+#include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/core/tensor.h"
 
@@ -15,5 +16,12 @@ inline void check_fits(const char* op, const Tensor& a, const Tensor& b) {
         b.dtype(), " does not fit in ", a.dtype());
 }
 inline void check_fits(const char* op, const Tensor& a, double) { check_given(op, a); }
+
+/// `result`, what `op` makes of a, in a's dtype. Error if that would lose a fraction.
+inline Tensor fitting(const char* op, const Tensor& a, const Tensor& result) {
+  check(is_floating(a.dtype()) || !is_floating(result.dtype()), op, ": the result, ", result.dtype(),
+        ", does not fit in ", a.dtype());
+  return cast(result, a.dtype());
+}
 
 }  // namespace reprise::autograd

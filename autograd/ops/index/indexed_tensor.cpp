@@ -83,8 +83,8 @@ void IndexedTensor::operator=(double value) && { assign(value); }
 template <class B, class F>
 void IndexedTensor::change(const char* op, const B& b, const F& f) {
   autograd::check_fits(op, *this, b);
-  const Tensor value = f(*this, b);
-  assign(cast(value, dtype()));
+  const Tensor value = autograd::fitting(op, *this, f(*this, b));
+  assign(value);
 }
 
 // Added in one operation where no place can stand there twice: its backward does not read what is beside the places.
@@ -118,7 +118,9 @@ IndexedTensor IndexedTensor::operator[](const Index& place) && { return std::mov
 IndexedTensor IndexedTensor::operator[](std::initializer_list<Index> places) && {
   Path path = path_;
   path.emplace_back(places);
-  return {x_, std::move(path), index(places)};
+  const Tensor inner = index(places);
+  Tensor::operator=(Tensor());  // else it would hold x's memory until the statement ends
+  return {std::exchange(x_, nullptr), std::move(path), inner};
 }
 
 }  // namespace reprise

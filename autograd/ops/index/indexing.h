@@ -69,7 +69,7 @@ Tensor index(const Tensor& x, const std::vector<Index>& places);
 ///
 /// `x[rows] += y` is `x[rows] = x[rows] + y`, as in PyTorch and NumPy: of rows that stand there twice the last stays, where
 /// `index_put_(rows, y, true)` adds both. A variable, `auto row = x[0]`, is a tensor only: to assign to it gives it another value,
-/// and `row += y` is that of every tensor.
+/// and `row += y` is that of every tensor. What a function returns is a Tensor: the places end with x.
 class IndexedTensor : public Tensor {
  public:
   /// The variable is a tensor only.

@@ -133,7 +133,7 @@ TEST(SameBits, OfOtherOptimizersOnAnyRanks) {
       manual_seed(uint64_t(7 * group.rank() + 3));
       SharedNet net;
       DataParallel parallel(net, group, kSmall);
-      const auto optimizer = make(net.parameters());
+      const auto optimizer = make(parallel.leaves());
       TextStream lines;
       for (int step = 0; step < kSteps; ++step) {
         optimizer->zero_grad();

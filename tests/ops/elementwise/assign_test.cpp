@@ -49,6 +49,8 @@ TEST(Assign, KeepsTheDtypeOfItsLeftSide) {
   EXPECT_EQ(whole.to_vector<int64_t>(), (std::vector<int64_t>{4, 6}));
   expect_error([&] { whole += numbers({1, 2}); }, "+=: the result of i64 and f32 does not fit in i64");
   expect_error([&] { whole *= 0.5; }, "0.5");
+  expect_error([&] { whole /= 2; }, "/=: the result, f32, does not fit in i64");
+  expect_error([&] { whole /= whole; }, "/=: the result, f32, does not fit in i64");
 }
 
 TEST(Assign, TakesALeafUnderNoGradAlone) {

@@ -2,11 +2,14 @@
 #include <utility>
 
 #include "reprise/autograd/engine.h"
+#include "reprise/autograd/function.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/assign.h"
+#include "reprise/autograd/ops/elementwise/bounds.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/index/indexing.h"
+#include "reprise/autograd/recompute/checkpoint.h"
 #include "reprise/tests/support/op_case.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -115,10 +118,39 @@ TEST(IndexedTensor, RefusesWhatInPlaceOperationsRefuse) {
   const Tensor counts = zeros({2, 2}, DType::i64, test_device());
   expect_error([&] { counts[0] += row({0.5, 1}); }, {"+=", "does not fit"});
   expect_error([&] { counts[0] = 0.5; }, {"index_put_", "0.5"});
+  expect_error([&] { counts[0] /= 2; }, {"/=", "f32", "does not fit in i64"});
+  expect_error([&] { counts[0] /= counts[1]; }, {"/=", "f32", "does not fit in i64"});
   expect_error([&] { w[0] = row({1, 2, 3}); }, {"index_put_"});
   expect_error([&] { w[2] = 1; }, {"index", "2"});
   expect_error([&] { w[0] = Tensor(); }, {"index_put_"});
   EXPECT_EQ(counts.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 0}));
+}
+
+struct Cube : autograd::Function<Cube> {
+  static constexpr const char* name = "cube";
+  Tensor forward(const Tensor& x) {
+    save(x);
+    NoGrad guard;
+    return x * x * x;
+  }
+  TensorList backward(const TensorList& dy) { return {square(saved(0)) * 3.0 * dy[0]}; }
+};
+
+// Where a template takes what it is given: it is a tensor like any other.
+TEST(IndexedTensor, IsATensorForTemplates) {
+  const Tensor x = row({1, 2, 3}).set_requires_grad();
+  Cube::apply(x[{Slice(1, {})}]).sum().backward();
+  expect(x.grad(), {0, 12, 27});
+  x.set_grad({});
+  for (CheckpointMode mode : {CheckpointMode::non_reentrant, CheckpointMode::reentrant}) {
+    const Tensor y = checkpoint([](const Tensor& in) { return (in * in)[1]; }, x, {.mode = mode});
+    EXPECT_EQ(y.item(), 4);
+    y.backward();
+    checkpoint([](const Tensor& in) { return in * 5.0; }, x[2], {.mode = mode}).backward();
+    expect(x.grad(), {0, 4, 5});
+    x.set_grad({});
+  }
+  expect(clamp(x, counted({2, 3})[1]), {3, 4, 5});
 }
 
 TEST(IndexedTensor, IsATensorOnceItIsAVariable) {
