@@ -186,12 +186,13 @@ TEST(Var, IsUnbiasedUnlessItIsAskedForAnother) {
                     .fn = [=](const TensorList& in) { return var(in[0], {1}, correction); },
                     .reference =
                         [=](const TensorList& in) {
-                          const std::vector<double> x = in[0].to_vector<double>();
+                          const std::vector<double> numbers = in[0].to_vector<double>();
                           std::vector<double> y;
                           for (size_t row = 0; row < 3; ++row) {
                             double total = 0, squares = 0;
-                            for (size_t i = 0; i < 5; ++i) total += x[row * 5 + i];
-                            for (size_t i = 0; i < 5; ++i) squares += std::pow(x[row * 5 + i] - total / 5, 2);
+                            for (size_t i = 0; i < 5; ++i) total += numbers[row * 5 + i];
+                            for (size_t i = 0; i < 5; ++i)
+                              squares += std::pow(numbers[row * 5 + i] - total / 5, 2);
                             y.push_back(squares / double(5 - correction));
                           }
                           return y;

@@ -242,7 +242,7 @@ TEST(Factories, OfBoolAnyNumberButZeroIsTrue) {
     expect_row("fill_", filled, 1), expect_other("fill_", filled, 0);
     expect_row("full", full({2, 3}, value, DType::boolean, test_device()), 0);
     const Tensor put = blank();
-    put.index_put_({Index(1)}, value);
+    put[1] = value;
     expect_row("index_put_", put, 1), expect_other("index_put_", put, 0);
     expect_row("index_fill", index_fill(blank(), 0, one, value), 1);
     const Tensor masked = blank();
