@@ -7,6 +7,9 @@
 
 namespace reprise::autograd {
 
+/// What changes no number that it is added to: -0 + 0 would be 0.
+inline constexpr double nothing = -0.0;
+
 inline bool holds_whole_numbers(DType dtype) { return !is_floating(dtype) && dtype != DType::boolean; }
 
 /// `value`, an operand of a tensor. Error naming `op` if the tensor holds integers and the value is none: a

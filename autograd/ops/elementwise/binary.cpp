@@ -158,8 +158,6 @@ struct Affine : autograd::Function<Affine> {
   TensorList backward(const TensorList& dy) { return {scale_ == 1 ? dy[0] : dy[0] * scale_}; }
 };
 
-constexpr double nothing = -0.0;  // -0 + 0 would be 0
-
 double operand(const char* op, const Tensor& x, double value) {
   return autograd::whole_number(op, value, x.dtype());
 }
@@ -253,10 +251,12 @@ Tensor minimum(const Tensor& a, const Tensor& b) { return promoted<BinaryOp::min
 
 Tensor operator+(const Tensor& a, double b) { return Affine::apply(a, 1.0, operand("add", a, b)); }
 Tensor operator-(const Tensor& a, double b) { return Affine::apply(a, 1.0, -operand("sub", a, b)); }
-Tensor operator*(const Tensor& a, double b) { return Affine::apply(a, operand("mul", a, b), nothing); }
+Tensor operator*(const Tensor& a, double b) {
+  return Affine::apply(a, operand("mul", a, b), autograd::nothing);
+}
 Tensor operator/(const Tensor& a, double b) {
   autograd::check_given("div", a);
-  return Affine::apply(autograd::with_fractions(a), 1.0 / b, nothing);
+  return Affine::apply(autograd::with_fractions(a), 1.0 / b, autograd::nothing);
 }
 Tensor operator+(double a, const Tensor& b) { return b + a; }
 Tensor operator-(double a, const Tensor& b) { return Affine::apply(b, -1.0, operand("sub", b, a)); }

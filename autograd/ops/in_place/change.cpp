@@ -13,10 +13,14 @@ void check_source(const Tensor& source, const Tensor& target, const char* op) {
         " does not broadcast to the target ", target.shape());
 }
 
+bool result_fits(DType result, const Tensor& x) {
+  return x.dtype() == DType::boolean ? result == DType::boolean
+                                     : is_floating(x.dtype()) || !is_floating(result);
+}
+
 void check_meets(const char* op, const Tensor& x, const Tensor& other) {
-  const bool fits = x.dtype() == DType::boolean ? other.dtype() == DType::boolean
-                                                : is_floating(x.dtype()) || !is_floating(other.dtype());
-  check(fits, op, ": the result of ", x.dtype(), " and ", other.dtype(), " does not fit in ", x.dtype());
+  check(result_fits(other.dtype(), x), op, ": the result of ", x.dtype(), " and ", other.dtype(),
+        " does not fit in ", x.dtype());
 }
 
 bool is_recorded(const Tensor& x, const TensorList& sources) {

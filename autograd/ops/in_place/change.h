@@ -6,9 +6,11 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/overwrite.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/copy.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise::autograd {
 
@@ -18,7 +20,10 @@ using OwnKernels = SetDataObserver;
 /// Error naming `op` unless the source was given a value and broadcasts to the target.
 void check_source(const Tensor& source, const Tensor& target, const char* op);
 
-/// Error naming `op` unless what x and `other` give fits in the dtype of x: numbers in bool, and fractions in integers, would be lost.
+/// Whether a result of that dtype can be put where x is: numbers in bool, and fractions in integers, would be lost.
+bool result_fits(DType result, const Tensor& x);
+
+/// Error naming `op` unless what x and `other` give fits in the dtype of x.
 void check_meets(const char* op, const Tensor& x, const Tensor& other);
 
 /// What x and the others are computed in: the widest of their dtypes, f32 for half types.
@@ -82,8 +87,7 @@ const Tensor& put_value(const char* op, const Tensor& x, const TensorList& sourc
   const bool recorded = is_recorded(x, sources);
   check_change(op, x, recorded);
   Tensor y = f(x);
-  check(is_floating(x.dtype()) || !is_floating(y.dtype()), op, ": the result, ", y.dtype(),
-        ", does not fit in ", x.dtype());
+  check(result_fits(y.dtype(), x), op, ": the result, ", y.dtype(), ", does not fit in ", x.dtype());
   y = cast(y, x.dtype());
   OwnKernels unseen(nullptr);
   announce(op, x, {y}, {});
@@ -116,6 +120,21 @@ const Tensor& by_writing(const char* op, const Tensor& x, const TensorList& sour
   write(x);
   x.storage()->bump_version();
   return x;
+}
+
+/// by_value of a function of x alone.
+template <class F>
+const Tensor& of_itself(const char* op, const Tensor& x, const F& f) {
+  check_self(x, op);
+  return by_value(op, x, TensorList{}, f);
+}
+
+/// The same of a function that is a kernel.
+template <class F>
+const Tensor& of_itself(const char* op, const Tensor& x, kernels::UnaryOp kernel, const F& f) {
+  check_self(x, op);
+  auto write = [&](const Tensor& y) { kernels::unary(current_stream(y.device()), kernel, y, y); };
+  return by_writing(op, x, TensorList{}, f, write);
 }
 
 }  // namespace reprise::autograd

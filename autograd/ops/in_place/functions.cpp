@@ -15,21 +15,6 @@ namespace {
 using namespace autograd;
 using kernels::UnaryOp;
 
-// f(x) of this tensor alone.
-template <class F>
-const Tensor& of_itself(const char* op, const Tensor& x, const F& f) {
-  check_self(x, op);
-  return by_value(op, x, TensorList{}, f);
-}
-
-// The same of a function that is a kernel.
-template <class F>
-const Tensor& of_itself(const char* op, const Tensor& x, UnaryOp kernel, const F& f) {
-  check_self(x, op);
-  auto write = [&](const Tensor& y) { kernels::unary(current_stream(y.device()), kernel, y, y); };
-  return by_writing(op, x, TensorList{}, f, write);
-}
-
 // f(x, a, b) of sources that fit beside x: computed in the widest of their dtypes, f32 for half types, and rounded once.
 template <class F, class... Sources>
 const Tensor& with_sources(const char* op, const Tensor& x, const F& f, const Sources&... sources) {

@@ -15,8 +15,6 @@ namespace {
 using namespace autograd;
 using kernels::BinaryOp;
 
-constexpr double nothing = -0.0;  // -0 + 0 would be 0
-
 // f(x), which is a kernel of x and `other`. Error if that is floating and x holds whole numbers.
 template <class F>
 const Tensor& by_value(const char* op, const Tensor& x, const Tensor& other, BinaryOp kernel, const F& f) {

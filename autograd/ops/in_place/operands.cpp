@@ -16,13 +16,6 @@ namespace {
 
 using namespace autograd;
 
-// f(x), of x and a number.
-template <class F>
-const Tensor& with_number(const char* op, const Tensor& x, const F& f) {
-  check_self(x, op);
-  return by_value(op, x, TensorList{}, f);
-}
-
 // f(x), of x and `other`.
 template <class F>
 const Tensor& with_tensor(const char* op, const Tensor& x, const Tensor& other, const F& f) {
@@ -38,13 +31,13 @@ const Tensor& Tensor::pow_(const Tensor& exponent) const {
   return with_tensor("pow_", *this, exponent, [&](const Tensor& x) { return pow(x, exponent); });
 }
 const Tensor& Tensor::remainder_(double divisor) const {
-  return with_number("remainder_", *this, [=](const Tensor& x) { return remainder(x, divisor); });
+  return of_itself("remainder_", *this, [=](const Tensor& x) { return remainder(x, divisor); });
 }
 const Tensor& Tensor::remainder_(const Tensor& divisor) const {
   return with_tensor("remainder_", *this, divisor, [&](const Tensor& x) { return remainder(x, divisor); });
 }
 const Tensor& Tensor::fmod_(double divisor) const {
-  return with_number("fmod_", *this, [=](const Tensor& x) { return fmod(x, divisor); });
+  return of_itself("fmod_", *this, [=](const Tensor& x) { return fmod(x, divisor); });
 }
 const Tensor& Tensor::fmod_(const Tensor& divisor) const {
   return with_tensor("fmod_", *this, divisor, [&](const Tensor& x) { return fmod(x, divisor); });

@@ -132,6 +132,7 @@ TEST(InPlaceFunctions, TakeTensorsOfOtherDtypes) {
   is(number(1, DType::bf16).add_(near.to(DType::bf16)), DType::bf16, Doubles(3, 1));
   const Tensor mask = (whole > 0).clone();
   expect_error([&] { mask.add_(whole); }, "add_: the result of bool and i64 does not fit in bool");
+  expect_error([&] { mask.cumsum_(0); }, "cumsum_: the result, i64, does not fit in bool");
 }
 
 // A weight of 1 gives the end exactly, whatever is lost of the difference: as PyTorch's.

@@ -3,6 +3,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -40,6 +41,30 @@ const std::vector<Function>& functions() {
        [](const Tensor& x, const Tensor&) { return tanh(x); }},
       {"relu_", [](const Tensor& x, const Tensor&) { x.relu_(); },
        [](const Tensor& x, const Tensor&) { return relu(x); }, true},
+      {"floor_", [](const Tensor& x, const Tensor&) { x.floor_(); },
+       [](const Tensor& x, const Tensor&) { return floor(x); }, true},
+      {"ceil_", [](const Tensor& x, const Tensor&) { x.ceil_(); },
+       [](const Tensor& x, const Tensor&) { return ceil(x); }, true},
+      {"round_", [](const Tensor& x, const Tensor&) { x.round_(); },
+       [](const Tensor& x, const Tensor&) { return round(x); }, true},
+      {"trunc_", [](const Tensor& x, const Tensor&) { x.trunc_(); },
+       [](const Tensor& x, const Tensor&) { return trunc(x); }, true},
+      {"sign_", [](const Tensor& x, const Tensor&) { x.sign_(); },
+       [](const Tensor& x, const Tensor&) { return sign(x); }, true},
+      {"sin_", [](const Tensor& x, const Tensor&) { x.sin_(); },
+       [](const Tensor& x, const Tensor&) { return sin(x); }},
+      {"cos_", [](const Tensor& x, const Tensor&) { x.cos_(); },
+       [](const Tensor& x, const Tensor&) { return cos(x); }},
+      {"erf_", [](const Tensor& x, const Tensor&) { x.erf_(); },
+       [](const Tensor& x, const Tensor&) { return erf(x); }},
+      {"log1p_", [](const Tensor& x, const Tensor&) { x.log1p_(); },
+       [](const Tensor& x, const Tensor&) { return log1p(x); }},
+      {"expm1_", [](const Tensor& x, const Tensor&) { x.expm1_(); },
+       [](const Tensor& x, const Tensor&) { return expm1(x); }},
+      {"reciprocal_", [](const Tensor& x, const Tensor&) { x.reciprocal_(); },
+       [](const Tensor& x, const Tensor&) { return reciprocal(x); }},
+      {"rsqrt_", [](const Tensor& x, const Tensor&) { x.rsqrt_(); },
+       [](const Tensor& x, const Tensor&) { return rsqrt(x); }},
       {"clamp_", [](const Tensor& x, const Tensor&) { x.clamp_(-1, 2); },
        [](const Tensor& x, const Tensor&) { return clamp(x, -1, 2); }, true},
       {"clamp_ from above", [](const Tensor& x, const Tensor&) { x.clamp_({}, 1); },
@@ -138,6 +163,7 @@ TEST(InPlaceWrites, AnErrorComesBeforeAnythingIsWritten) {
                twice = full({2, 3}, 2, DType::i64, test_device());
   const uint64_t version = x.version();
   expect_error([&] { x.exp_(); }, "exp", "i64");
+  expect_error([&] { x.sin_(); }, "sin_: the result, f32, does not fit in i64");
   expect_error([&] { x.div_(2); }, "div: needs a floating dtype, got i64");
   expect_error([&] { x.div_(twice); }, "div", "i64");
   expect_error([&] { x.mul_(ones({4}, DType::i64, test_device())); },
