@@ -12,11 +12,23 @@
 #include "reprise/autograd/ops/raw.h"
 
 namespace reprise {
+namespace {
 
-Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Generator* generator) {
+void check_range(int64_t low, int64_t high) {
   constexpr int64_t most = int64_t(1) << 32;
   check(low < high && low >= -most && high <= most, "randint: needs low < high within 2^32 of 0, got ", low,
         " and ", high);
+}
+
+// The largest number up to which a floating dtype has all whole ones.
+double last_whole(DType dtype) {
+  return dtype == DType::f64 ? 0x1p53 : dtype == DType::f32 ? 0x1p24 : dtype == DType::f16 ? 0x1p11 : 0x1p8;
+}
+
+}  // namespace
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Generator* generator) {
+  check_range(low, high);
   // 53 bits: of 2^33 numbers none is likelier than another by more than one part in 2^20.
   const Tensor places = rand(shape, DType::f64, device, generator) * double(high - low);
   return cast(floor(places), DType::i64) + double(low);
@@ -28,7 +40,12 @@ Tensor randint(int64_t high, const Shape& shape, Device device, Generator* gener
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype, Device device,
                Generator* generator) {
-  for (int64_t end : {low, high - 1}) autograd::element("randint", double(end), dtype);
+  check_range(low, high);
+  for (int64_t end : {low, high - 1}) {
+    autograd::element("randint", double(end), dtype);
+    check(!is_floating(dtype) || std::abs(double(end)) <= last_whole(dtype), "randint: ", dtype,
+          " does not have all whole numbers up to ", end);
+  }
   return cast(randint(low, high, shape, device, generator), dtype);
 }
 Tensor randint(int64_t high, const Shape& shape, DType dtype, Device device, Generator* generator) {

@@ -14,7 +14,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = {}
 Tensor randint(int64_t high, const Shape& shape, Device device = {}, Generator* generator = nullptr);
 /// @}
 /// @{
-/// The same numbers in another dtype. Error if it does not have one of them.
+/// The same numbers in another dtype. Error if it does not have all whole numbers up to both ends, as bf16 from 257 on; in bool each
+/// but 0 is true.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype, Device device = {},
                Generator* generator = nullptr);
 Tensor randint(int64_t high, const Shape& shape, DType dtype, Device device = {},

@@ -70,6 +70,16 @@ TEST(Randint, HasTheDtypeThatIsAskedFor) {
   expect_error([] { randint(0, 257, {1}, DType::u8); }, "randint: 256 does not fit u8");
   expect_error([] { randint_like(zeros({1}, DType::u8), -1, 3); }, "randint: -1 does not fit u8");
   expect_error([] { randint_like(Tensor(), 3); }, "randint_like: tensor argument 0 is undefined");
+  for (const auto& of : {std::pair{DType::bf16, 256}, {DType::f16, 2048}, {DType::f32, 1 << 24}}) {
+    const DType dtype = of.first;
+    const int64_t last = of.second;
+    EXPECT_EQ(randint(last, last + 1, {1}, dtype, test_device()).item(), last);
+    EXPECT_EQ(randint(-last, 1 - last, {1}, dtype, test_device()).item(), -last);
+    expect_error([&] { randint(0, last + 2, {1}, dtype); }, "does not have all whole numbers up to");
+    expect_error([&] { randint(-last - 1, 0, {1}, dtype); }, "does not have all whole numbers up to");
+  }
+  expect_error([] { randint(0, std::numeric_limits<int64_t>::max(), {1}, DType::i64); },
+               "within 2^32 of 0, got 0 and 9223372036854775807");
 }
 
 TEST(Randperm, IsEachOrderAsOften) {
