@@ -70,7 +70,7 @@ bool WrittenTokens::add(int32_t token) {
   last_.push_back(token);
   const std::string both = decode_(last_);
   last_ = {token};
-  return text_.add(std::string_view(both).substr(before));
+  return text_.add(std::string_view(both).substr(std::min(before, both.size())));
 }
 
 }  // namespace reprise

@@ -159,7 +159,10 @@ class Choice {
         for (bool finds_gradients : {false, true})
           if (asks_for(finds_gradients)) memory(strategy, finds_gradients);
         strategies_.push_back(strategy);
-      } catch (const OutOfMemory&) { refusal = std::current_exception(); }
+      } catch (const OutOfMemory&) {
+        case_.model.zero_grad();
+        refusal = std::current_exception();
+      }
     }
     if (refusal && strategies_.empty()) std::rethrow_exception(refusal);
   }
@@ -178,7 +181,10 @@ class Choice {
         const size_t bytes = peak(*strategy, rows);
         if (bytes <= most_bytes_) return found.push_back(candidate(*strategy, rows, bytes));
         budget -= std::min(budget, bytes - most_bytes_);
-      } catch (const OutOfMemory&) { return; }
+      } catch (const OutOfMemory&) {
+        case_.model.zero_grad();
+        return;
+      }
     }
   }
   // None where there is no such plan.

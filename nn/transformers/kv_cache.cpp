@@ -51,18 +51,24 @@ TensorList KvCache::keep(Layer& layer, int64_t row, int64_t count, const Tensor&
   auto held = [&](const Tensor& x, int64_t from, int64_t to) {
     return slice(slice(x, 0, row, row + count), 2, from, to);
   };
-  auto kept = [&](const Tensor& x, const Tensor& added) {
+  // Of keys and values before either is written, so that an OutOfMemory leaves both where they are: all that the new tokens see if
+  // there are more of them than slots, else what goes to the front, if anything does.
+  auto apart = [&](const Tensor& x, const Tensor& added) {
+    if (next > seen) return seen < before ? concat({held(x, seen - first, before - first), added}, 2) : added;
+    return next > first && next < before ? held(x, next - first, before - first).clone() : Tensor();
+  };
+  auto kept = [&](const Tensor& x, const Tensor& added, const Tensor& all) {
     auto move = [&](const Tensor& from) { held(x, 0, from.size(2)).copy_(from); };
-    if (next > seen) {  // more new tokens than there are slots for
-      const Tensor all = seen < before ? concat({held(x, seen - first, before - first), added}, 2) : added;
+    if (next > seen) {
       move(slice(all, 2, next - seen, end - seen));
       return all;
     }
-    if (next > first && next < before) move(held(x, next - first, before - first));
+    if (all.defined()) move(all);
     held(x, before - next, end - next).copy_(added);
     return held(x, seen - next, end - next);
   };
-  const TensorList both{kept(layer.k, k), kept(layer.v, v)};
+  const Tensor keys = apart(layer.k, k), values = apart(layer.v, v);
+  const TensorList both{kept(layer.k, k, keys), kept(layer.v, v, values)};
   for (int64_t i = row; i < row + count; ++i) layer.first[size_t(i)] = next;
   return both;
 }

@@ -92,5 +92,15 @@ TEST(WrittenTokens, HaveTheTextThatTheyHaveBehindThoseBefore) {
   }
 }
 
+TEST(WrittenTokens, AddNothingWhereTwoOfThemReadShorterThanOne) {
+  auto shorter = [](std::span<const int32_t> ids) { return std::string(ids.size() == 2 ? "b" : "aaa"); };
+  std::string shown;
+  WrittenTokens text(shorter, std::vector<int32_t>{0}, {}, [&](std::string_view piece) { shown += piece; });
+  EXPECT_TRUE(text.add(1));
+  EXPECT_TRUE(text.add(2));
+  text.finish();
+  EXPECT_EQ(shown, "");
+}
+
 }  // namespace
 }  // namespace reprise
