@@ -64,7 +64,7 @@ class LeakyReLU : public Lambda, public Described {
   double slope_;
 };
 
-/// log(1 + e^(beta x)) / beta, without PyTorch's threshold, beyond which that is x: it is exact there.
+/// log(1 + e^(beta x)) / beta, but x itself where beta x is above 20, as PyTorch's.
 class Softplus : public Lambda, public Described {
  public:
   /// Error unless beta is above 0.

@@ -35,6 +35,13 @@ TEST(Activations, AreTheirFormulas) {
   expect_each(Softplus(4), [](double x) { return std::log1p(std::exp(4 * x)) / 4; });
 }
 
+TEST(Activations, SoftplusIsItsInputFarOut) {
+  const Tensor x = Tensor::from<double>({19, 25}, {2});
+  const std::vector<double> y = Softplus()(x).to_vector<double>();
+  EXPECT_GT(y[0], 19);
+  EXPECT_EQ(y[1], 25);
+}
+
 TEST(Activations, OfADimensionTakeItFromTheEndToo) {
   const Tensor x = randn({2, 3, 5}, DType::f64);
   EXPECT_TRUE(is_close(Softmax(1)(x), exp(x) / sum(exp(x), {1}, true), 1e-14));

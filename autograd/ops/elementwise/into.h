@@ -8,7 +8,7 @@
 
 namespace reprise::autograd {
 
-/// x held between the bounds. Error naming `clamp` if there is none, one is NaN, or the dtype does not have it.
+/// x held between the bounds. Error naming `clamp` if there is none, or the dtype does not have one.
 void clamp_into(const Tensor& x, std::optional<double> low, std::optional<double> high, const Tensor& y);
 /// x^exponent, of a floating dtype.
 void pow_into(const Tensor& x, double exponent, const Tensor& y);

@@ -39,7 +39,8 @@ struct Strategy {
 };
 
 /// "none", "full", "selective", "selective:save_attention", "every:3", "keep:3", "segments:4", "sqrt", "layers:2,5,8",
-/// "offload", "offload:recompute_cheap", "plan:[0-2] 3-4 [5]" (as `to_string` writes plans), "auto:2GiB" or "auto:50%". Error naming what is wrong and what there is.
+/// "offload", "offload:recompute_cheap", "plan:[0-2] 3-4 [5]" (as `to_string` writes plans), "auto:2GiB" or "auto:50%".
+/// Error naming what is wrong and what there is.
 Strategy parse_strategy(std::string_view text);
 /// What parse_strategy reads.
 std::string to_string(const Strategy& strategy);
