@@ -84,9 +84,9 @@ Tensor GroupCalls::make_window(int64_t numel, DType dtype, const std::string& la
   if (*is_made) return memory;
   has_windows_ = false;  // on all ranks
   if (memory.defined() && lane_.rank() == 0)
-    (options_.tell ? options_.tell : tell_standard_error)(
-        detail::join("rank ", world_->rank(), ": NCCL makes no windows (ncclCommWindowRegister) in group ",
-                     name_, ": buckets lie in ordinary memory"));
+    (options_.tell ? options_.tell : tell_standard_error)(detail::join(
+        "rank ", world_->rank(), ": NCCL makes no windows (ncclCommWindowRegister) in group ", name_,
+        label.empty() ? "" : detail::join(" (", label, ")"), ": from here on there is ordinary memory"));
   return {};
 }
 

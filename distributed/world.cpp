@@ -49,7 +49,9 @@ void World::fail(const Failure& failure, DistributedError::Call call, double sec
     call.record = recorder_.write(failure.message);
   } catch (const std::bad_alloc&) {}  // the cause counts, also where it cannot be told or written
   std::lock_guard lock(mutex_);
-  if (!has_ended()) failure_.emplace(failure, std::move(call), seconds);
+  if (has_ended()) return;
+  own_ = transport_ ? transport_->own_error() : nullptr;  // which the failure tells the others of
+  if (!own_) failure_.emplace(failure, std::move(call), seconds);
 }
 
 // Memory may be short: this rank ends its own calls by what takes none.

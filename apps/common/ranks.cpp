@@ -271,15 +271,20 @@ std::string ranks_line(const TrainingOptions& o) {
   if (o.zero >= 2 && own > 1)
     line +=
         fmt::format("Partial sums of the {} micro-batches per rank stay whole until they are sent\n", own);
-  if (const size_t nodes = distributed::nodes_of(own * e.rank, own * (e.rank + 1)).size();
-      o.reduce == "tree" && nodes > 1)
+  size_t nodes = 0;  // of the rank that has most
+  for (int64_t rank = 0; rank < e.ranks; ++rank)
+    nodes = std::max(nodes, distributed::nodes_of(own * rank, own * (rank + 1)).size());
+  if (o.reduce == "tree" && o.wire == "f32" && nodes > 1)
     line += fmt::format(
-        "Each rank sends {} partial sums per gradient: {} micro-batches per rank are no power of two\n",
+        "Each rank sends up to {} partial sums per gradient: {} micro-batches per rank are no power of two\n",
         nodes, own);
   if (o.wire != "f32")
     line += fmt::format("Gradients are sent in {}: bits depend on the number of ranks\n", o.wire);
   if (o.reduce != "tree")
-    line += fmt::format("Gradients are added by --reduce {}: bits depend on the number of ranks\n", o.reduce);
+    line += fmt::format(
+        "Gradients are added by --reduce {}: bits depend on the number of ranks, on --zero from 2 on and on "
+        "--bucket-size\n",
+        o.reduce);
   if (o.is_cut)
     line += fmt::format(
         "A step's {} rows are cut into these; --batch {} --accumulate {} gives the same {} on any ranks\n",

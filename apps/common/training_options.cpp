@@ -20,9 +20,9 @@ namespace {
 
 // Note: --device and --attention are not free, since kernels of two devices round differently.
 const std::set<std::string> free_options = {
-    "--threads", "--recompute",    "--memory-limit", "--eval-every", "--eval-batches",
-    "--timeout", "--peer-timeout", "--sample-every", "--save-every", "--keep",
-    "--steps",   "--anomaly",      "--zero",         "--save-async", "--bucket-size"};
+    "--threads",      "--recompute",  "--memory-limit", "--eval-every", "--eval-batches",
+    "--sample-every", "--save-every", "--keep",         "--steps",      "--anomaly",
+    "--zero",         "--save-async", "--bucket-size"};
 
 bool is_same_device(const OptionChange& change) {
   if (change.option != "--device") return false;
@@ -119,7 +119,7 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
       .add_option("--reduce", o.reduce,
                   "How gradients are added: tree, to the same bits on any number of ranks, or fast: one\n"
                   "after another, and between ranks around a ring, or as NCCL adds on GPUs; bits then\n"
-                  "depend on the number of ranks, and on --zero from 2 on")
+                  "depend on the number of ranks, on --zero from 2 on and on --bucket-size")
       ->check(CLI::IsMember({"tree", "fast"}));
   group
       .add_option("--bucket-size", o.bucket_size,

@@ -148,7 +148,7 @@ void DataParallel::backward(const Tensor& loss) {
 }
 
 void DataParallel::run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_last) {
-  if (!windows_ && bucket_options_.windows && !scatters_ && group_.size() > 1)
+  if (!windows_ && bucket_options_.windows && !scatters_ && !hook_ && group_.size() > 1)
     windows_.emplace(group_, buckets_, leaves_);
   leaf_ = leaf;
   is_last_ = is_last;
@@ -358,6 +358,7 @@ void DataParallel::set_bucket_hook(BucketHook hook) {
   check_over("set_bucket_hook");
   check(!hook || !scatters_, "set_bucket_hook: gradients are scattered (ZeRO, stage 2), which no hook does");
   hook_ = std::move(hook);
+  if (hook_) windows_.reset();  // what a hook sends is its own
 }
 
 }  // namespace reprise::distributed

@@ -179,8 +179,7 @@ class GlooTransport final : public Transport {
 
   // What `--ranks` has opened on loopback.
   static std::function<Socket(int&)> inherited(const Meeting& meeting) {
-    if (is_loopback(meeting.listen_address())) return take_listener;
-    return {};
+    return [address = meeting.listen_address()](int& port) { return take_listener(address, port); };
   }
 
   // The hub tells all ranks where each one's pairs listen.

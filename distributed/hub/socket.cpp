@@ -97,7 +97,7 @@ Socket listen_on(const std::string& address, const std::vector<int>& ports, int&
   fail("join: rank 0 can listen at none of these:", tried.str());
 }
 
-Socket take_listener(int& port) {
+Socket take_listener(const std::string& address, int& port) {
   const char* text = std::getenv(listener_variable);
   if (!text) return {};
   const std::string number = text;
@@ -111,9 +111,11 @@ Socket take_listener(int& port) {
   check(getsockopt(*fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens &&
             getsockname(*fd, reinterpret_cast<sockaddr*>(&at), &length) == 0,
         "environment: ", listener_variable, " is ", *fd, ", no socket that listens");
+  Socket listener(*fd);
+  if (text_of(at) != address) return {};
   fcntl(*fd, F_SETFD, FD_CLOEXEC);
   port = ntohs(at.sin_port);
-  return Socket(*fd);
+  return listener;
 }
 
 Socket connect_to(const std::string& address, int port, std::chrono::milliseconds timeout) {

@@ -37,8 +37,9 @@ void ignore_sigpipe();
 Socket listen_on(const std::string& address, const std::vector<int>& ports, int& port);
 /// What a launcher of ours tells rank 0 by that it inherits a listening socket.
 inline constexpr const char* listener_variable = "REPRISE_LISTENER_FD";
-/// That socket, once, and its port; no socket where the variable is not set. Error if it names no socket that listens.
-Socket take_listener(int& port);
+/// That socket, once, and its port, where it listens on `address`. No socket where the variable is not set, nor where it listens
+/// elsewhere: it is closed. Error if the variable names no socket that listens.
+Socket take_listener(const std::string& address, int& port);
 /// No socket where no process listens, or none answers in time.
 Socket connect_to(const std::string& address, int port,
                   std::chrono::milliseconds timeout = std::chrono::seconds(2));

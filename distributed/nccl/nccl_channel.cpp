@@ -87,7 +87,12 @@ const cuda::LibraryMemory& nccl_memory() {
         cuda::select_device(device);
         void* data = nullptr;
         std::lock_guard lock(mutex());
-        return nccl_library().mem_alloc(&data, bytes) == ncclSuccess ? data : nullptr;
+        const Nccl& nccl = nccl_library();
+        const ncclResult_t result = nccl.mem_alloc(&data, bytes);
+        if (result == ncclUnhandledCudaError) return nullptr;  // as where memory lacks
+        check(result == ncclSuccess, "NCCL on ", Device::cuda(device),
+              ": ncclMemAlloc: ", nccl.get_error_string(result));
+        return data;
       },
       .give_back =
           [](int device, void* data) noexcept {

@@ -193,17 +193,34 @@ TEST(Hub, ListensOnTheSocketThatALauncherHasOpened) {
   Socket listener = listen_on("127.0.0.1", {0}, port);
   const int fd = fcntl(listener.fd(), F_DUPFD, 10);
   setenv(listener_variable, std::to_string(fd).c_str(), 1);
-  HubServer server({.ports = {1}, .listener = take_listener, .job = "job", .ranks = 1, .timeout = 20s});
+  HubServer server({.ports = {1},
+                    .listener = [](int& at) { return take_listener("127.0.0.1", at); },
+                    .job = "job",
+                    .ranks = 1,
+                    .timeout = 20s});
   EXPECT_EQ(server.port(), port);
   EXPECT_EQ(std::getenv(listener_variable), nullptr);
   EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
   listener.close();
   HubClient client(client_options(server, 0, 1), [] {});
-  EXPECT_FALSE(take_listener(taken));
+  EXPECT_FALSE(take_listener("127.0.0.1", taken));
   for (const char* wrong : {"0", "one", "", "9999"}) {
     setenv(listener_variable, wrong, 1);
-    expect_error([&] { take_listener(taken); }, "environment: REPRISE_LISTENER_FD is");
+    expect_error([&] { take_listener("127.0.0.1", taken); }, "environment: REPRISE_LISTENER_FD is");
   }
+}
+
+TEST(Hub, ClosesTheSocketOfALauncherThatListensElsewhere) {
+  int port = 0, taken = 0;
+  Socket listener = listen_on("127.0.0.1", {0}, port);
+  const int fd = fcntl(listener.fd(), F_DUPFD, 10);
+  setenv(listener_variable, std::to_string(fd).c_str(), 1);
+  EXPECT_FALSE(take_listener("127.0.0.2", taken));
+  EXPECT_EQ(taken, 0);
+  EXPECT_EQ(std::getenv(listener_variable), nullptr);
+  EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+  listener.close();
+  EXPECT_FALSE(connect_to("127.0.0.1", port));
 }
 
 // What is no frame ends its own connection alone.

@@ -112,5 +112,18 @@ TEST(OwnError, OfAThreadOfTheTransportIsThrownByCalls) {
   EXPECT_EQ(thrown_by([&] { group->check_alive(); }), "bad_alloc");
 }
 
+// A thread of the transport may end a call by what it has told the others: this rank still gets what it was.
+TEST(OwnError, OfAThreadOfTheTransportComesBeforeTheFailureThatTellsOfIt) {
+  auto transports = make_thread_transports(2);
+  std::shared_ptr<testing::BrokenTransport> broken;
+  broken = std::make_shared<testing::BrokenTransport>(transports[1], Broken::post, 0, [&] {
+    broken->meet_own(std::make_exception_ptr(std::bad_alloc()));
+    throw TransportError({FailureKind::left, 1, "rank 1 failed in its hub's thread: out of memory"});
+  });
+  const auto group = ProcessGroup::over(broken);
+  EXPECT_EQ(thrown_by([&] { group->barrier(); }), "bad_alloc");
+  EXPECT_EQ(thrown_by([&] { group->check_alive(); }), "bad_alloc");
+}
+
 }  // namespace
 }  // namespace reprise::distributed

@@ -53,8 +53,11 @@ void expect_one_ended(int64_t k, const std::string& token) {
   HubServer server({.job = "job", .ranks = ranks, .token = token, .timeout = 20s});
   auto clients = joined(server, token);
   testing::fail_allocation(k, testing::Failing::one);
-  while (testing::failed_allocations() == 0) std::this_thread::sleep_for(5ms);  // this thread takes no memory
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (testing::failed_allocations() == 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(5ms);  // this thread takes no memory
   testing::fail_no_allocation();
+  ASSERT_GT(testing::failed_allocations(), 0) << "allocation " << k << " was not made";
   for (const auto& client : clients) ASSERT_TRUE(client->failure(10s)) << "allocation " << k;
   int ended = is_bad_alloc(server.own_error());
   const int at_fault = ended || is_bad_alloc(clients[0]->own_error()) ? 0 : 1;
