@@ -21,6 +21,11 @@ bool gives_view(const std::vector<Index>& places) {
                               [](const Index& i) { return std::holds_alternative<Tensor>(i.item()); });
 }
 
+bool are_numbers(const std::vector<Index>& places) {
+  return std::ranges::all_of(places,
+                             [](const Index& i) { return std::holds_alternative<int64_t>(i.item()); });
+}
+
 // x, then x[path[0]][path[1]]... = values: a tensor of its own.
 template <class Values>
 Tensor with(const Tensor& x, Steps path, const Values& values) {
@@ -117,7 +122,10 @@ void IndexedTensor::operator/=(double b) && {
 IndexedTensor IndexedTensor::operator[](const Index& place) && { return std::move(*this)[{place}]; }
 IndexedTensor IndexedTensor::operator[](std::initializer_list<Index> places) && {
   Path path = path_;
-  path.emplace_back(places);
+  if (are_numbers(path.back()))
+    path.back().insert(path.back().end(), places.begin(), places.end());  // x[i][j] is x[{i, j}]
+  else
+    path.emplace_back(places);
   const Tensor inner = index(places);
   Tensor::operator=(Tensor());  // else it would hold x's memory until the statement ends
   return {std::exchange(x_, nullptr), std::move(path), inner};
