@@ -186,7 +186,7 @@ const Tensor& Tensor::mul_(const Tensor& other) const {
 }
 const Tensor& Tensor::div_(double value) const {
   check_self(*this, "div_");
-  check_floating("div", *this);
+  check(is_floating(dtype()), "div_: the result, f32, does not fit in ", dtype());
   return by_affine("div_", *this, 1 / value, nothing, [&](const Tensor& x) { return x / value; });
 }
 const Tensor& Tensor::div_(const Tensor& other) const {
