@@ -184,12 +184,16 @@ const Tensor& Tensor::sub_(double value) const {
 const Tensor& Tensor::mul_(const Tensor& other) const {
   return by_value("mul_", *this, other, BinaryOp::mul, [&](const Tensor& x) { return x * other; });
 }
+// Of whole numbers a quotient is f32.
 const Tensor& Tensor::div_(double value) const {
   check_self(*this, "div_");
   check(is_floating(dtype()), "div_: the result, f32, does not fit in ", dtype());
   return by_affine("div_", *this, 1 / value, nothing, [&](const Tensor& x) { return x / value; });
 }
 const Tensor& Tensor::div_(const Tensor& other) const {
+  check_self(*this, "div_");
+  check(is_floating(dtype()) || !other.defined() || is_floating(other.dtype()),
+        "div_: the result, f32, does not fit in ", dtype());
   return by_value("div_", *this, other, BinaryOp::div, [&](const Tensor& x) { return x / other; });
 }
 
