@@ -67,9 +67,7 @@ BatchChoice of_first_rank(const BatchChoice& own, distributed::ProcessGroup& gro
 
 void choose_batch(TrainingOptions& o, const TrainedModel& t, const MeasuredStrategy& own, size_t limit,
                   distributed::ProcessGroup& group) {
-  size_t gradients = 0;  // of one set of them
-  for (const Tensor& x : t.model.parameters())
-    if (x.requires_grad()) gradients += size_t(x.numel()) * size_of(x.grad_dtype());
+  const size_t gradients = gradient_bytes(t.optimizer);
   const int64_t fits = own.memory ? own.memory->largest(nn::room_in(limit)) : 0, smallest = t.smallest,
                 total = o.batch * o.trainer.accumulate;
   check(fits >= smallest, "--batch auto: not even a batch of ", smallest, " fits into ",

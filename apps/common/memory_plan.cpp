@@ -34,11 +34,9 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
   const std::vector<MeasuredStrategy> measured = measure_strategies(t, device, o.recompute, sums);
   const size_t limit =
       o.batch_auto ? least_of_ranks(memory_of_rank(device), group) : nn::memory_for_tensors(device);
-  double weights = 0, gradients = 0;
-  for (const Tensor& x : t.model.parameters()) {
-    weights += double(x.numel()) * double(size_of(x.dtype()));
-    if (x.requires_grad()) gradients += double(x.numel()) * double(size_of(x.grad_dtype()));
-  }
+  double weights = 0;
+  for (const Tensor& x : t.model.parameters()) weights += double(x.numel()) * double(size_of(x.dtype()));
+  const auto gradients = double(gradient_bytes(t.optimizer));
   const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
   const int64_t sets = std::max<int64_t>(sums, 1);
   train::report("Memory: weights {}, gradients {}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),

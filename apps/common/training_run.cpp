@@ -161,8 +161,6 @@ std::optional<train::RunLock> check_folder(const TrainingOptions& o) {
   return train::RunLock(folder, [](const std::string& text) { train::warn("warning: {}\n", text); });
 }
 
-namespace {
-
 size_t gradient_bytes(optim::Optimizer& optimizer) {
   size_t bytes = 0;
   for (const optim::ParameterGroup* group : optimizer.all_groups())
@@ -170,8 +168,6 @@ size_t gradient_bytes(optim::Optimizer& optimizer) {
       if (x.requires_grad()) bytes += size_t(x.numel()) * size_of(x.grad_dtype());
   return bytes;
 }
-
-}  // namespace
 
 void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Optimizer& optimizer,
                      const std::function<Tensor()>& input) {

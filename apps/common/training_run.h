@@ -67,6 +67,9 @@ struct TrainedModel {
   nn::RecomputeSetting* blocks = nullptr;    ///< that `set_recompute` sets, and the planner plans
 };
 
+/// Of one set of gradients of what it trains.
+size_t gradient_bytes(optim::Optimizer& optimizer);
+
 /// Says what a step takes of the memory, without recompute and with it, and the largest batch that fits; with --batch
 /// auto that becomes the batch, with so many micro-batches that an update sees as many rows as before (batch_choice.h). Error if a
 /// step of the options takes more than there is, naming what would fit. Bits do not depend on it but by the batch. All ranks call it.
