@@ -16,6 +16,7 @@ files::path root() {
 }
 
 std::string mark_of(int rank) { return detail::join("rank-", rank); }
+std::string left_mark_of(int rank) { return detail::join("left-", rank); }
 
 }  // namespace
 
@@ -28,7 +29,8 @@ Mailbox::Mailbox(const std::string& id, int rank) : folder_(root() / ("reprise-n
 bool Mailbox::has_all(int ranks) const {
   std::error_code error;
   for (int r = 0; r < ranks; ++r)
-    if (!files::exists(folder_ / mark_of(r), error)) return false;
+    if (!files::exists(folder_ / mark_of(r), error) && !files::exists(folder_ / left_mark_of(r), error))
+      return false;
   return true;
 }
 
@@ -65,8 +67,10 @@ std::optional<std::string> Mailbox::take(int from, size_t bytes) {
 
 void Mailbox::leave() {
   std::error_code error;
-  files::remove(folder_ / mark_of(rank_), error);
-  files::remove(folder_, error);  // fails while others are in it
+  files::rename(folder_ / mark_of(rank_), folder_ / left_mark_of(rank_), error);
+  for (files::directory_iterator file(folder_, error), end; !error && file != end; file.increment(error))
+    if (file->path().filename().string().starts_with("rank-")) return;
+  files::remove_all(folder_, error);
 }
 
 // The folder goes in one step, so that no message looks taken before the folder is gone.

@@ -15,7 +15,7 @@ class Mailbox {
   /// Tells the others of this rank. `id` names the folder.
   Mailbox(const std::string& id, int rank);
 
-  bool has_all(int ranks) const;
+  bool has_all(int ranks) const;  ///< those that have left since were there
 
   /// The message's name; messages to one rank are taken in the order of these calls.
   std::string put(int to, const void* data, size_t bytes);

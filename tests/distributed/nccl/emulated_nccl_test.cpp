@@ -327,6 +327,18 @@ TEST_F(EmulatedNccl, NoMessageLooksTakenWhileACommunicatorIsAborted) {
   first.abort();
 }
 
+TEST_F(EmulatedNccl, ARankMayLeaveBeforeAnotherAsksWhetherAllAreThere) {
+  const std::string id = detail::join(getpid(), "-leaves");
+  emulated::Mailbox first(id, 0), second(id, 1);
+  const std::filesystem::path folder = std::filesystem::path(second.put(0, "words", 5)).parent_path();
+  EXPECT_TRUE(first.has_all(2));
+  first.leave();
+  EXPECT_TRUE(second.has_all(2));
+  EXPECT_FALSE(second.has_all(3));
+  second.leave();
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
 TEST_F(EmulatedNccl, SetsWhatTheUserHasNot) {
   new_nccl_id("lo");
   EXPECT_STREQ(std::getenv("NCCL_RAS_ENABLE"), "0");
