@@ -20,9 +20,22 @@ TensorList AccumulateGrad::run(TensorList&& output_grads) {
   check(!retired_,
         "backward: set_data or set_grad_dtype gave a leaf another shape, dtype or device than the ",
         outputs_[0].dtype, outputs_[0].shape, " that forward used; its gradient does not fit");
-  add(std::move(incoming));
+  const GraphTask* pass = GraphTask::running();
+  if (pass && pass->has_added_to(*this))
+    incoming.storage()->bump_version();
+  else
+    add(std::move(incoming));
   for (auto hook : std::vector(leaf_->post_accumulate_hooks)) hook.call();  // a hook may remove itself
   return {};
+}
+
+GraphTask::LeafSum AccumulateGrad::sum() {
+  if (!leaf_->requires_grad || retired_ || !leaf_->hooks.empty()) return {};
+  std::unique_lock lock(leaf_->grad_mutex);
+  const Tensor& grad = leaf_->grad;
+  const bool fits = grad.defined() && !grad.requires_grad() && grad.is_contiguous() &&
+                    grad.dtype() == outputs_[0].dtype && grad.device() == outputs_[0].device;
+  return fits ? GraphTask::LeafSum{std::move(lock), grad} : GraphTask::LeafSum();
 }
 
 void AccumulateGrad::add(Tensor incoming) {

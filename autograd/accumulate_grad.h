@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "reprise/autograd/meta.h"
+#include "reprise/autograd/graph_task.h"
 
 namespace reprise::autograd {
 
@@ -14,6 +14,8 @@ class AccumulateGrad final : public Node {
   const char* op_name() const override { return "accumulate_grad"; }
   AutogradMeta& leaf() { return *leaf_; }
   const std::shared_ptr<AutogradMeta>& shared_leaf() const { return leaf_; }
+  /// See GraphTask::sum_at_leaf: what of it the leaf knows.
+  GraphTask::LeafSum sum();
   /// The leaf was given data of another form: the gradient of what it was before fits it no more.
   void retire() { retired_ = true; }
 

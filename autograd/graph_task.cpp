@@ -285,6 +285,22 @@ Tensor GraphTask::take_pending(const Edge& asked) {
   return sum.is_sole_owner() && sum.is_contiguous() ? sum : sum.clone();
 }
 
+GraphTask::LeafSum GraphTask::sum_at_leaf(const Edge& asked) {
+  if (!innermost || !innermost->has_pending_ || innermost->restricted_ || grad_mode_enabled() ||
+      anomaly_mode_enabled())
+    return {};
+  Node* const node = innermost->place_of(asked).node.get();
+  auto* leaf = dynamic_cast<AccumulateGrad*>(node);
+  if (!leaf || !leaf->hooks().empty() || !leaf->node_hooks().empty() || innermost->stops_at(node) ||
+      innermost->is_done(*node) || innermost->buffers_.contains(node))
+    return {};
+  const auto left = innermost->dependencies_.find(node);
+  if (left == innermost->dependencies_.end() || left->second != 1) return {};
+  LeafSum sum = leaf->sum();
+  if (sum.gradient.defined()) innermost->added_to_.insert(leaf);
+  return sum;
+}
+
 Tensor GraphTask::take_sum(const Edge& edge) {
   auto buffer = buffers_.find(edge.node.get());
   return buffer == buffers_.end() ? Tensor() : std::exchange(buffer->second[size_t(edge.input)], Tensor());

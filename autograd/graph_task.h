@@ -9,6 +9,8 @@
 
 namespace reprise::autograd {
 
+class AccumulateGrad;
+
 class GraphTask {
  public:
   explicit GraphTask(bool retain_graph) : retain_graph_(retain_graph) {}
@@ -33,6 +35,17 @@ class GraphTask {
   /// arrived for that edge so far, to be added to in place and returned as the node's own gradient. Undefined
   /// if nothing has, outside a backward pass, or if a hook sees what the node gives.
   static Tensor take_pending(const Edge& asked);
+
+  /// The gradient that a leaf has from earlier passes, for a node that runs to add to in place and to return as its own gradient for
+  /// `asked`. No other pass adds to it while the lock lives. Undefined, and unlocked, unless `asked` is a leaf's, this is all that the
+  /// pass gives it, and nobody sees it on its way there.
+  struct LeafSum {
+    std::unique_lock<std::mutex> lock{};
+    Tensor gradient{};
+  };
+  static LeafSum sum_at_leaf(const Edge& asked);
+  /// Whether a node of the pass has added to this leaf itself.
+  bool has_added_to(const AccumulateGrad& leaf) const { return added_to_.contains(&leaf); }
 
   /// This thread's innermost pass that runs; null outside of any.
   static GraphTask* running();
@@ -80,6 +93,7 @@ class GraphTask {
   TensorList captured_;
   std::unordered_map<Node*, int> dependencies_;
   std::unordered_map<Node*, TensorList> buffers_;
+  std::unordered_set<const AccumulateGrad*> added_to_;
   std::priority_queue<NodePtr, std::vector<NodePtr>, NewestFirst> ready_;
 };
 

@@ -93,7 +93,6 @@ void Layer::replace_by(std::shared_ptr<Layer> layer, const std::string& name) {
 }
 
 Tensor Layer::call_changed(const Tensor& x) const {
-  // What a hook adds or removes counts from the next call.
   const std::shared_ptr<Changed> changed = changed_;
   if (changed->replacement) {
     thread_local std::vector<const Layer*> replaced;  // whose replacements run
@@ -105,20 +104,34 @@ Tensor Layer::call_changed(const Tensor& x) const {
     } entry(this);
     return (*changed->replacement)(x);
   }
-  const auto before = changed->before;
-  const auto behind = changed->behind;
+  return call_hooked(x, [this](const Tensor& input) { return const_cast<Layer*>(this)->forward(input); });
+}
+
+Tensor Layer::call_with(const char* argument, const Tensor& x,
+                        const std::function<Tensor(const Tensor&)>& own) const {
+  if (!changed_) return own(x);
+  check(!changed_->replacement, class_name(), ": it was replaced, and takes no ", argument,
+        ": the layer in its place takes x alone");
+  return call_hooked(x, own);
+}
+
+Tensor Layer::call_hooked(const Tensor& x, const std::function<Tensor(const Tensor&)>& own) const {
+  // What a hook adds or removes counts from the next call.
+  const auto before = changed_->before;
+  const auto behind = changed_->behind;
+  const auto backward = changed_->backward;
   Tensor input = x;
   for (const auto& [number, hook] : before)
     if (Tensor other = hook(input); other.defined()) input = other;
   std::shared_ptr<BackwardCall> call;
-  if (!changed->backward.empty() && autograd::grad_mode_enabled()) {
-    call = std::make_shared<BackwardCall>(changed->backward, input.requires_grad());
+  if (!backward.empty() && autograd::grad_mode_enabled()) {
+    call = std::make_shared<BackwardCall>(backward, input.requires_grad());
     if (call->has_dx) {
       input = reshape(input, input.shape());  // a node of its own: other uses of x are no part of dx
       input.register_hook([call](const Tensor& dx) { return call->take_dx(dx); });
     }
   }
-  Tensor result = const_cast<Layer*>(this)->forward(input);
+  Tensor result = own(input);
   for (const auto& [number, hook] : behind)
     if (Tensor other = hook(input, result); other.defined()) result = other;
   if (call && result.requires_grad()) {

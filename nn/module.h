@@ -208,11 +208,18 @@ class Layer : public Module {
   /// For what does the layer's work without a call: Error, that `method` would pass over hooks and a replacement, if there were any.
   void check_unchanged(const char* method) const;
 
+ protected:
+  /// A call with an argument beside x, whose name it is given: `own(x)`, the layer's work with it, with the hooks around it. Error of a
+  /// replaced layer, as the one in its place takes x alone.
+  Tensor call_with(const char* argument, const Tensor& x,
+                   const std::function<Tensor(const Tensor&)>& own) const;
+
  private:
   friend class Module;
   struct Changed;
   struct BackwardCall;
   Tensor call_changed(const Tensor& x) const;
+  Tensor call_hooked(const Tensor& x, const std::function<Tensor(const Tensor&)>& own) const;
   const std::shared_ptr<Changed>& change();
   void replace_by(std::shared_ptr<Layer> layer, const std::string& name);
 

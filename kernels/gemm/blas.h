@@ -14,11 +14,11 @@ struct BlasMatrix {
 
 bool blas_is_built();
 
-/// C (M, N) = A (M, K) B (K, N), or C += A B. False, and nothing done, if the BLAS does not take this
+/// C (M, N) = A (M, K) B (K, N). False, and nothing done, if the BLAS does not take this
 /// product: neither rows nor columns have stride 1, a size over its integers, K = 0.
 bool blas_gemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const float> a, BlasMatrix<const float> b,
-               BlasMatrix<float> c, bool accumulate);
+               BlasMatrix<float> c);
 bool blas_gemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const double> a, BlasMatrix<const double> b,
-               BlasMatrix<double> c, bool accumulate);
+               BlasMatrix<double> c);
 
 }  // namespace reprise::kernels::vendor

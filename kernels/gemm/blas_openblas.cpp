@@ -34,7 +34,7 @@ void use_our_threads() {
 
 template <class T, class Gemm>
 bool multiply(Gemm gemm, int64_t m, int64_t n, int64_t k, BlasMatrix<const T> a, BlasMatrix<const T> b,
-              BlasMatrix<T> c, bool accumulate) {
+              BlasMatrix<T> c) {
   if (m < 1 || n < 1 || k < 1 || m > largest || n > largest || k > largest) return false;
   const Layout of_a = layout_of(m, k, a.row_stride, a.column_stride);
   const Layout of_b = layout_of(k, n, b.row_stride, b.column_stride);
@@ -42,8 +42,7 @@ bool multiply(Gemm gemm, int64_t m, int64_t n, int64_t k, BlasMatrix<const T> a,
   if (!of_a.valid || !of_b.valid || !of_c.valid || of_c.transpose != CblasNoTrans) return false;
   use_our_threads();
   gemm(CblasRowMajor, of_a.transpose, of_b.transpose, blasint(m), blasint(n), blasint(k), T(1), a.data,
-       blasint(of_a.leading), b.data, blasint(of_b.leading), T(accumulate ? 1 : 0), c.data,
-       blasint(of_c.leading));
+       blasint(of_a.leading), b.data, blasint(of_b.leading), T(0), c.data, blasint(of_c.leading));
   return true;
 }
 
@@ -52,12 +51,12 @@ bool multiply(Gemm gemm, int64_t m, int64_t n, int64_t k, BlasMatrix<const T> a,
 bool blas_is_built() { return true; }
 
 bool blas_gemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const float> a, BlasMatrix<const float> b,
-               BlasMatrix<float> c, bool accumulate) {
-  return multiply<float>(cblas_sgemm, m, n, k, a, b, c, accumulate);
+               BlasMatrix<float> c) {
+  return multiply<float>(cblas_sgemm, m, n, k, a, b, c);
 }
 bool blas_gemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const double> a, BlasMatrix<const double> b,
-               BlasMatrix<double> c, bool accumulate) {
-  return multiply<double>(cblas_dgemm, m, n, k, a, b, c, accumulate);
+               BlasMatrix<double> c) {
+  return multiply<double>(cblas_dgemm, m, n, k, a, b, c);
 }
 
 }  // namespace reprise::kernels::vendor

@@ -19,11 +19,9 @@ bool multiply_by_blas(const PackSource<T>& a, const PackSource<T>& b, const Outp
     return false;
   } else {
     vendor::BlasMatrix<const T> left{a.data, a.stride, a.k_stride}, right{b.data, b.k_stride, b.stride};
-    Output<T> rest = out;
-    rest.accumulate = false;
-    if (rest.plain())
-      return vendor::blas_gemm(m, n, k, left, right, {static_cast<T*>(out.c.numbers.data()), out.c.stride, 1},
-                               out.accumulate);
+    if (out.plain())
+      return vendor::blas_gemm(m, n, k, left, right,
+                               {static_cast<T*>(out.c.numbers.data()), out.c.stride, 1});
 
     // write_sums reads whole vectors, so the rows of a slab end in room for one more.
     constexpr int64_t slab_elements = 1 << 20;
@@ -33,7 +31,7 @@ bool multiply_by_blas(const PackSource<T>& a, const PackSource<T>& b, const Outp
     for (int64_t row = 0; row < m; row += slab) {
       const int64_t rows = std::min(slab, m - row);
       left.data = a.data + row * a.stride;
-      if (!vendor::blas_gemm(rows, n, k, left, right, {sums, row_stride, 1}, false)) {
+      if (!vendor::blas_gemm(rows, n, k, left, right, {sums, row_stride, 1})) {
         invariant(row == 0, "gemm: the BLAS took a part of a product");
         return false;
       }

@@ -64,8 +64,10 @@ std::optional<Split> split_epilogue(const Operands& x, const Epilogue& e) {
   if (!is_of_one_dtype(x.c.dtype, e)) return {};
   if (e.bias_gradient) {
     if (x.c.dtype == DType::f64 || !is_aligned(e.bias_gradient)) return {};
-    return Split{
-        .family = Family::bias_gradient, .epilogue = CUBLASLT_EPILOGUE_BGRADB, .bias = e.bias_gradient.data};
+    return Split{.family = Family::bias_gradient,
+                 .epilogue = CUBLASLT_EPILOGUE_BGRADB,
+                 .bias = e.bias_gradient.data,
+                 .addend = e.accumulate ? x.c : TensorView()};
   }
   if (e.dactivation) {
     if (e.activation != Activation::gelu_tanh || !is_half(x.c.dtype) || x.c.rank() != 2 || e.accumulate ||

@@ -29,13 +29,15 @@ struct Epilogue {
   /// activation'(dactivation), where this holds the pre-activation of the forward pass. Excludes bias,
   /// pre_activation, scales and residual.
   TensorView dactivation{};
-  bool accumulate = false;  ///< C += instead of C =
+  /// C += instead of C =: for a C in the dtype of the sums, in the bits of C and the product, added.
+  bool accumulate = false;
   /// C = A B + bias, in the bits that pre_activation gets from a call without this, where C has its dtype: for a replay
   /// of forward. Excludes pre_activation, scales, residual, dactivation and accumulate.
   bool stops_before_activation = false;
   /// (M), optional: the sums over K of A's rows are written here. Where A is dY^T (and C so the gradient of a
   /// weight), that is the gradient of the bias, read together with the product's dY where the backend can,
-  /// else by `reduce` of A^T over its rows. For rank 2; excludes all else.
+  /// else by `reduce` of A^T over its rows. For rank 2; excludes all else
+  /// but `accumulate`.
   TensorView bias_gradient{};
 
   Activation applied_activation() const { return stops_before_activation ? Activation::none : activation; }

@@ -89,8 +89,8 @@ void check_bias_gradient(const TensorView& c, const Epilogue& e) {
   check(sums.shape == Shape{c.size(0)}, "gemm: bias_gradient is ", sums.shape, ", needs ", Shape{c.size(0)});
   check(sums.is_contiguous(), "gemm: bias_gradient needs stride 1; stride is ", sums.strides);
   check(!e.bias && !e.scale && !e.row_scale && !e.pre_activation && !e.residual && !e.dactivation &&
-            !e.accumulate && e.activation == Activation::none,
-        "gemm: bias_gradient excludes every other epilogue");
+            e.activation == Activation::none,
+        "gemm: bias_gradient excludes every other epilogue but accumulate");
 }
 
 }  // namespace

@@ -75,8 +75,8 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const LinearEpilogue& end
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) const {
   if (!mask.defined()) return (*this)(x, end);
-  check(!is_changed(), "MultiHeadAttention: with hooks, or replaced, it takes no mask");
-  return attend(x, mask, end);
+  if (!is_changed()) return attend(x, mask, end);
+  return apply_epilogue(call_with("mask", x, [&](const Tensor& y) { return attend(y, mask, {}); }), end);
 }
 
 Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) const {

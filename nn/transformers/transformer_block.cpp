@@ -73,8 +73,7 @@ Tensor TransformerBlock::step(const Tensor& x, const KvPlace& place) const {
 
 Tensor TransformerBlock::operator()(const Tensor& x, const Tensor& mask) const {
   if (!mask.defined()) return (*this)(x);
-  check(!is_changed(), "TransformerBlock: a block with hooks, or replaced, takes no mask");
-  return forward(x, mask);
+  return call_with("mask", x, [&](const Tensor& y) { return forward(y, mask); });
 }
 
 Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) const {

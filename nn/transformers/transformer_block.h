@@ -44,8 +44,8 @@ class TransformerBlock : public Layer {
   TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options = {}, Device device = {});
   using Layer::operator();
   /// block(x) under a mask, as MultiHeadAttention takes one. In a checkpoint give the mask as an input:
-  /// `rp::checkpoint([&](const rp::TensorList& in) { return rp::TensorList{block(in[0], in[1])}; }, {x, mask})`. Error of a block with
-  /// hooks or replaced, which take x alone.
+  /// `rp::checkpoint([&](const rp::TensorList& in) { return rp::TensorList{block(in[0], in[1])}; }, {x, mask})`. Error of a block that
+  /// was replaced.
   Tensor operator()(const Tensor& x, const Tensor& mask) const;
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
   /// The same without a look at hooks.

@@ -1,6 +1,6 @@
 // Training steps of a Gpt captured in a graph, against the same steps launched one kernel at a time: the same
 // kernels on the same numbers, so the same bits.
-// not in tsan: GptGraph.ReplaysAWholeF16Update:GptGraph.ReplaysForwardAndBackwardOfRecomputedBlocks
+// not in tsan: GptGraph.ReplaysAWholeF16Update:GptGraph.ReplaysAWholeUpdateOfF16Weights:GptGraph.ReplaysForwardAndBackwardOfRecomputedBlocks
 #include <algorithm>
 #include <limits>
 
@@ -12,6 +12,7 @@
 #include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/grad_scaler.h"
+#include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/nn/small_models.h"
 #include "reprise/tests/support/compare.h"
 
@@ -74,9 +75,9 @@ class GptGraph : public ::testing::Test {
       EXPECT_TRUE(same_bits(got[i].second.detach(), parameters[i].second.detach())) << got[i].first;
   }
 
-  void expect_replays_forward_and_backward(const char* recompute) {
+  void expect_replays_forward_and_backward(const char* recompute, const CheckpointOptions& options = {}) {
     Trained got(device);
-    got.gpt.h.set_recompute(parse_strategy(recompute));
+    got.gpt.h.set_recompute(recompute::plan_of(parse_strategy(recompute), got.gpt.h.size()), options);
     optim::AdamW optimizer(got.gpt.parameters(), {.weight_decay = decay});
     Tensor loss;
     cuda::Graph graph(current_stream(device), [&] {
@@ -99,7 +100,9 @@ class GptGraph : public ::testing::Test {
 };
 
 TEST_F(GptGraph, ReplaysForwardAndBackward) { expect_replays_forward_and_backward("none"); }
-TEST_F(GptGraph, ReplaysForwardAndBackwardOfRecomputedBlocks) { expect_replays_forward_and_backward("full"); }
+TEST_F(GptGraph, ReplaysForwardAndBackwardOfRecomputedBlocks) {
+  for (CheckpointMode mode : testing::kModes) expect_replays_forward_and_backward("full", {.mode = mode});
+}
 
 /// AdamW whose step, learning rate and clipping lie on the device.
 struct AdamWOnDevice {
@@ -151,17 +154,28 @@ TEST_F(GptGraph, ReplaysAWholeUpdate) {
   expect_trained(got.gpt);
 }
 
-/// Updates in f16 with a loss scale; the loss is multiplied by `factor`, which makes one of them overflow.
+enum class Weights { f32, f16 };
+
+/// Updates in f16 with a loss scale; the loss is multiplied by `factor`, which makes one of them overflow. Weights of f16 have
+/// copies in f32, and gradients in it.
 struct TrainedInF16 : Trained {
-  explicit TrainedInF16(Device device)
+  explicit TrainedInF16(Device device, Weights weights = Weights::f32)
       : Trained(device),
-        optimizer(gpt.parameters(), {.lr = lr, .weight_decay = decay}),
+        norms(weights == Weights::f16 ? amp::Norms::as_given : amp::Norms::f32),
+        optimizer(parameters(weights), {.lr = lr, .weight_decay = decay}),
         scaler(device, {.init_scale = 1024, .interval = 2}),
         factor(ones({}, DType::f32, device)) {}
+  TensorList parameters(Weights weights) {
+    if (weights == Weights::f16) {
+      to_precision(gpt, DType::f16);
+      for (const Tensor& p : gpt.parameters()) p.set_grad_dtype(DType::f32);
+    }
+    return gpt.parameters();
+  }
   void update() {
     Tensor scaled;
     {
-      amp::Autocast scope(factor.device(), DType::f16);
+      amp::Autocast scope(factor.device(), DType::f16, {.norms = norms});
       scaled = scaler.scale(loss() * factor);
     }
     scaled.backward();
@@ -173,14 +187,15 @@ struct TrainedInF16 : Trained {
     next_batch(number);
     factor.copy_(full({}, number == 2 ? std::numeric_limits<double>::infinity() : 1.0));
   }
+  amp::Norms norms;
   optim::AdamW optimizer;
   optim::GradScaler scaler;
   Tensor factor;
 };
 
 // The first update is made as it is, since it makes the moments.
-TEST_F(GptGraph, ReplaysAWholeF16Update) {
-  TrainedInF16 want(device), got(device);
+void expect_replays_a_whole_f16_update(Device device, Weights weights) {
+  TrainedInF16 want(device, weights), got(device, weights);
   for (TrainedInF16* run : {&want, &got}) run->next(0), run->update();
   cuda::Graph graph(current_stream(device), [&] { got.update(); });
   for (int64_t number = 1; number < 6; ++number) {
@@ -200,6 +215,9 @@ TEST_F(GptGraph, ReplaysAWholeF16Update) {
     EXPECT_TRUE(same_bits(parameters_got[i].second.detach(), parameters_want[i].second.detach()))
         << parameters_got[i].first;
 }
+
+TEST_F(GptGraph, ReplaysAWholeF16Update) { expect_replays_a_whole_f16_update(device, Weights::f32); }
+TEST_F(GptGraph, ReplaysAWholeUpdateOfF16Weights) { expect_replays_a_whole_f16_update(device, Weights::f16); }
 
 // Each evaluation keeps the 16-bit values of the weights, where it may.
 TEST_F(GptGraph, EvaluationsBetweenLaunchesReadTheWeightsAsTheyAre) {

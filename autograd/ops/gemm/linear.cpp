@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "reprise/autograd/function.h"
+#include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/padded_rows.h"
 #include "reprise/autograd/ops/result_dtype.h"
@@ -94,9 +95,11 @@ Tensor linear_dx(const Tensor& d, const Tensor& weight, const Tensor& scale,
   return dx;
 }
 
-Tensor linear_dweight(const Tensor& dy, const Tensor& x, LinearGradientDtypes dtypes, Tensor* dbias) {
-  Tensor dweight = Tensor::empty({dy.size(1), x.size(1)}, dtypes.weight, dy.device());
-  kernels::Epilogue epilogue;
+Tensor linear_dweight(const Tensor& dy, const Tensor& x, LinearGradientDtypes dtypes, Tensor* dbias,
+                      const Tensor& sum) {
+  const Shape shape{dy.size(1), x.size(1)};
+  Tensor dweight = sum.defined() ? sum : Tensor::empty(shape, dtypes.weight, dy.device());
+  kernels::Epilogue epilogue{.accumulate = sum.defined()};
   if (dbias) {
     *dbias = Tensor::empty({dy.size(1)}, dtypes.bias, dy.device());
     epilogue.bias_gradient = *dbias;
@@ -117,10 +120,14 @@ ParameterGradients linear_gradients(const Tensor& d, const LinearParameters& of,
   ParameterGradients grads;
   const bool sums_rows = of.wants_bias || (of.wants_scale && of.bias.defined());
   const LinearGradientDtypes dtypes = before_scale(of);
-  if (of.wants_weight || of.wants_scale)
-    grads.weight = linear_dweight(d, input(), dtypes, sums_rows ? &grads.bias : nullptr);
-  else if (sums_rows)
+  if (of.wants_weight || of.wants_scale) {
+    const Tensor x = input();
+    GraphTask::LeafSum sum;
+    if (!of.scale.defined() && !is_half(dtypes.weight)) sum = GraphTask::sum_at_leaf(of.to);
+    grads.weight = linear_dweight(d, x, dtypes, sums_rows ? &grads.bias : nullptr, sum.gradient);
+  } else if (sums_rows) {
     grads.bias = linear_dbias(d, dtypes.bias);
+  }
   if (!of.scale.defined()) return grads;
   NoGrad guard;
   if (of.wants_scale) {
@@ -239,7 +246,8 @@ struct Linear : Function<Linear> {
          needs_grad(1),
          has_bias_ && needs_grad(2),
          scale.defined() && needs_grad(4),
-         {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype()), gradient_dtype(4, d.dtype())}},
+         {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype()), gradient_dtype(4, d.dtype())},
+         edges()[1]},
         [&] { return as_rows(x); });
     return {dx, grads.weight, grads.bias, dresidual, scale.defined() ? grads.scale : dscale, Tensor()};
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "reprise/autograd/node.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/kernels/gemm/gemm.h"
@@ -36,9 +37,10 @@ Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epil
 struct LinearGradientDtypes {
   DType weight, bias, scale = weight;  ///< that of the scale counts where there is one
 };
-/// dY^T X; with `dbias`, which is set, the gradient of the bias as well, while dY is read.
-Tensor linear_dweight(const Tensor& dy, const Tensor& x, LinearGradientDtypes dtypes,
-                      Tensor* dbias = nullptr);
+/// dY^T X; with `dbias`, which is set, the gradient of the bias as well, while dY is read. With `sum` dY^T X is added to it, and it is
+/// the result: f32 or f64, contiguous, in the bits of the sum of both.
+Tensor linear_dweight(const Tensor& dy, const Tensor& x, LinearGradientDtypes dtypes, Tensor* dbias = nullptr,
+                      const Tensor& sum = {});
 Tensor linear_dbias(const Tensor& dy, DType dtype);
 
 // Note [Gradients behind a scale]
@@ -62,6 +64,7 @@ struct LinearParameters {
   Tensor weight, bias, scale;                  ///< bias and scale are optional
   bool wants_weight, wants_bias, wants_scale;  ///< their gradients; wants_scale only where there is one
   LinearGradientDtypes dtypes;
+  Edge to{};  ///< where the weight's gradient goes: to a leaf's of earlier passes it is added as it is made
 };
 /// The gradients of a layer's parameters from D; `input()` gives X, and is called if it is needed.
 ParameterGradients linear_gradients(const Tensor& d, const LinearParameters& of,

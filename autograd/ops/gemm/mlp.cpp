@@ -66,7 +66,8 @@ struct Mlp : Function<Mlp> {
            needs_grad(3),
            needs_grad(4),
            scale.defined() && needs_grad(6),
-           {gradient_dtype(3, d.dtype()), gradient_dtype(4, d.dtype()), gradient_dtype(6, d.dtype())}},
+           {gradient_dtype(3, d.dtype()), gradient_dtype(4, d.dtype()), gradient_dtype(6, d.dtype())},
+           edges()[3]},
           [&] { return activated(pre); });
       grads[3] = second.weight, grads[4] = second.bias, grads[6] = second.scale;
     }
@@ -83,7 +84,8 @@ struct Mlp : Function<Mlp> {
                             needs_grad(1),
                             needs_grad(2),
                             false,
-                            {gradient_dtype(1, dpre.dtype()), gradient_dtype(2, dpre.dtype())}},
+                            {gradient_dtype(1, dpre.dtype()), gradient_dtype(2, dpre.dtype())},
+                            edges()[1]},
                            [&] { return as_rows(x); });
       grads[1] = first.weight, grads[2] = first.bias;
     }

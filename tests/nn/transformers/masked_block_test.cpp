@@ -215,9 +215,55 @@ TEST(MaskedBlock, SaysWhatDoesNotFit) {
   TransformerBlock block(width, heads);
   const Tensor x = random_input({B, T, width});
   expect_error([&] { block(x, ones({T, T + 1}, DType::boolean)); }, {"masked_attention: shapes (9, 10)"});
-  block.register_forward_hook([](const Tensor&, const Tensor& y) { return y; });
-  expect_error([&] { block(x, padding()); },
-               {"TransformerBlock: a block with hooks, or replaced, takes no mask"});
+  struct Outer : Module {
+    TransformerBlock block{width, heads};
+    Outer() { register_module("block", block); }
+  } outer;
+  outer.replace("block.attn", std::make_shared<Linear>(width, width));
+  expect_error([&] { outer.block(x, padding()); },
+               {"MultiHeadAttention: it was replaced, and takes no mask"});
+  outer.replace("block", std::make_shared<Linear>(width, width));
+  expect_error([&] { outer.block(x, padding()); }, {"TransformerBlock: it was replaced, and takes no mask"});
+}
+
+// Hooks that look change no bit; what they return goes on under the mask.
+TEST(MaskedBlock, HooksRunUnderAMask) {
+  TransformerBlock block(width, heads, {.layer_scale = 0.5});
+  randomize(block);
+  const Tensor mask = padding(), x = random_input({B, T, width}).set_requires_grad(true);
+  const Tensor want = block(x, mask);
+  const Tensor dx = grad({(want * want).sum()}, {x})[0];
+
+  std::vector<std::string> seen;
+  Tensor attended, of_block, dx_seen;
+  block.register_forward_pre_hook([&](const Tensor&) { return seen.push_back("block"), Tensor(); });
+  block.attn.register_forward_pre_hook([&](const Tensor&) { return seen.push_back("attn"), Tensor(); });
+  block.attn.register_forward_hook([&](const Tensor&, const Tensor& y) {
+    seen.push_back("after attn");
+    attended = y.detach();
+    return Tensor();
+  });
+  block.register_forward_hook([&](const Tensor& in, const Tensor& y) {
+    EXPECT_TRUE(same_bits(in.detach(), x.detach()));
+    seen.push_back("after block");
+    of_block = y.detach();
+    return Tensor();
+  });
+  block.register_full_backward_hook([&](const Tensor& d, const Tensor&) { return dx_seen = d, Tensor(); });
+  const Tensor y = block(x, mask);
+  EXPECT_EQ(seen, (std::vector<std::string>{"block", "attn", "after attn", "after block"}));
+  EXPECT_TRUE(is_close(y, want, kTolerance));
+  EXPECT_TRUE(same_bits(of_block, y.detach()));
+  EXPECT_TRUE(is_close(grad({(y * y).sum()}, {x})[0], dx, kTolerance));
+  EXPECT_TRUE(is_close(dx_seen, dx, kTolerance));
+  {
+    TransformerBlock plain(width, heads, {.layer_scale = 0.5});
+    plain.load_state_dict(block.state_dict());
+    EXPECT_TRUE(is_close(attended, plain.attn(plain.norm1(x), mask), kTolerance));
+    EXPECT_FALSE(is_close(attended, plain.attn(plain.norm1(x)), kTolerance)) << "the mask counts";
+    block.register_forward_pre_hook([](const Tensor& in) { return in * 0.5; });
+    EXPECT_TRUE(is_close(block(x, mask), plain(x * 0.5, mask), kTolerance));
+  }
 }
 
 }  // namespace
