@@ -59,8 +59,11 @@ class Trainer {
   TrainingResult run() {
     InterruptScope interrupts;
     const int64_t first = step_, end = stop_at(first);
-    if (writes() && step_ > 0 && due(options_.eval_every) && !records_->has(step_, "val_loss"))
+    if (step_ > 0 && due(options_.eval_every) &&
+        any_rank(group_, writes() && !records_->has(step_, "val_loss"))) {
+      const distributed::WholeWeights whole(parallel_);
       validate(false);  // cut short
+    }
     try {
       train_until(first, end);
     } catch (...) {
@@ -73,7 +76,7 @@ class Trainer {
     whole_->keep();  // the program may use the model
     const bool is_saved = saver_.saved_step() == step_;
     if (any_rank(group_, writes() && step_ > first && !is_saved)) save(true);
-    return writes() ? finish(first) : hear_end(first);
+    return finish(first);
   }
 
  private:
@@ -102,12 +105,12 @@ class Trainer {
     settle(evaluates || samples || saves || step_ == first + 1 || step_ >= end ? 0 : 1);
     const bool compares = step_ % compare_ranks_every == 0;
     if (!whole_ && (evaluates || samples || saves || compares)) whole_.emplace(parallel_);
-    if (writes()) {
+    if (writes())
       if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
-      if (evaluates) validate(false);
+    if (evaluates) validate(false);
+    if (writes())
       progress_.update(step_, loss_, validation_, lr_, task_.units_per_step,
                        due(options_.eval_every) || last);
-    }
     if (saves)
       save(false);
     else if (compares)
@@ -117,25 +120,21 @@ class Trainer {
   }
 
   TrainingResult finish(int64_t first) {
-    bool complete = step_ == options_.schedule.steps && validate(true);
-    progress_.break_line();
-    complete = complete && sample();
-    records_->plot();
-    records_->close();
-    TrainingResult result{.step = step_, .updates = step_ - first};
+    const bool is_over = step_ == options_.schedule.steps;
+    bool complete = is_over && validate(true);
+    if (writes()) {
+      progress_.break_line();
+      complete = complete && sample();
+      records_->plot();
+      records_->close();
+    }
     // Where another rank has stopped all of them, this one had no signal.
-    result.interrupted = !complete && (interrupted() || step_ < stop_at(first));
+    const bool stopped = !complete && (is_over || interrupted() || step_ < stop_at(first));
+    TrainingResult result{.step = step_, .updates = step_ - first};
+    result.interrupted = of_rank_0(group_, {double(stopped)}, "result")[0] != 0;
     if (validation_)
       result.validation_loss = validation_->loss, result.validation_accuracy = validation_->accuracy;
-    of_rank_0(group_, {double(result.interrupted), result.validation_loss}, "result");
     return result;
-  }
-
-  // What rank 0 makes of the run, on the others.
-  TrainingResult hear_end(int64_t first) {
-    const std::vector<double> heard = of_rank_0(group_, {0, 0}, "result");
-    return {
-        .step = step_, .updates = step_ - first, .validation_loss = heard[1], .interrupted = heard[0] != 0};
   }
 
   int64_t stop_at(int64_t first) const {
@@ -199,10 +198,11 @@ class Trainer {
     });
   }
 
-  // False if a signal ended it.
+  // On all ranks, which have the whole weights. False if a signal ended it.
   bool validate(bool whole) {
     return with_averages([&] {
       validation_ = in_phase(Phase::evaluation, [&] { return task_.validation_loss(whole); });
+      if (!writes()) return;
       std::vector<std::pair<std::string, double>> values = {{"val_loss", validation_->loss}};
       if (validation_->accuracy) values.emplace_back("val_accuracy", *validation_->accuracy);
       records_->add(step_, values);
@@ -302,7 +302,7 @@ class Trainer {
   Saver saver_;
   RankTimes times_;
   LateSteps steps_;
-  std::optional<distributed::WholeWeights> whole_;  // while rank 0 looks at them
+  std::optional<distributed::WholeWeights> whole_;  // while they are looked at
   std::optional<RunRecords> records_;               // of rank 0
   double lr_ = 0, loss_ = 0;                        // of the newest step whose loss is known
   std::optional<Validation> validation_;

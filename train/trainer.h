@@ -53,8 +53,8 @@ struct Task {
   optim::Ema* ema = nullptr;    ///< averages, which evaluations and samples see; null: there are none
   std::map<std::string, std::string> description{};  ///< kept in checkpoints, to build the model again
   std::set<std::string> changeable{};  ///< keys of it that may be other than the resumed checkpoint's
-  /// Called when all is checked and restored, before anything is written or updated; on all ranks, as `loss` and `updated`
-  /// are. What follows those is called on rank 0 alone.
+  /// Called when all is checked and restored, before anything is written or updated; on all ranks, as `loss`, `updated` and
+  /// `validation_loss` are. The others are called on rank 0 alone.
   std::function<void(int64_t first_step)> begin{};
   std::string unit = "tokens";  ///< what progress counts
   int64_t units_per_step = 0;   ///< of all ranks
@@ -68,7 +68,8 @@ struct Task {
   std::function<std::vector<std::pair<std::string, double>>()> step_values{};
   /// A line for the terminal, asked for after each step; empty: there is nothing to say.
   std::function<std::string()> notice{};
-  /// The mean loss over the held-out split, and the accuracy of models that answer, or over a part of it while training goes on (`whole` = false).
+  /// The mean loss over the held-out split, and the accuracy of models that answer, or over a part of it while training goes on (`whole` = false);
+  /// the same on all ranks, which may share its batches (sums_of_batches of ranks/dealt_batches.h).
   /// This and `sample` may give up by `stop_if_interrupted` (interrupt.h).
   std::function<Validation(bool whole)> validation_loss{};
   /// Shows what the model makes; the text also goes into the run folder. Empty: there is nothing to show.
@@ -98,7 +99,7 @@ struct TrainingResult {
 ///
 /// On the ranks of `parallel`, which has the task's model, each computes its share of a step's micro-batches
 /// (distributed/data_parallel/data_parallel.h): weights, losses and norms have the bits of one process, whether or not the
-/// optimizer is one that ranks share (distributed/sharded/sharded_adamw.h). Rank 0 alone evaluates, samples and writes; the run
+/// optimizer is one that ranks share (distributed/sharded/sharded_adamw.h). All ranks evaluate, rank 0 alone samples and writes; the run
 /// folder is nothing to the others, unless they resume: then all read the same checkpoint, or it is an Error. A checkpoint is
 /// whole, and the same from any ranks. A signal on any rank ends all after the same step. Batch norms' statistics are
 /// folded over ranks; Error where forward passes change a buffer in another way. Records say what communication takes, and

@@ -58,7 +58,8 @@ int run_eval(const EvalCommand& command) {
     return cross_entropy((*run.model)(tokens), tokens);
   };
   const double loss = with_evaluation_advice(run.model->module(), command.batch, device, of_rows, [&] {
-    return evaluate(*run.model, *corpus.validation, {.batch = command.batch, .context = context});
+    return evaluate(*distributed::ProcessGroup::alone(), *run.model, *corpus.validation,
+                    {.batch = command.batch, .context = context});
   });
   check(std::isfinite(loss), "eval: the loss of ", run.folder, " over ", data.data, " is ", loss,
         ": its weights are not finite, or too large");

@@ -11,6 +11,7 @@
 #include "reprise/nn/generation/generate.h"
 #include "reprise/nn/generation/written_text.h"
 #include "reprise/train/interrupt.h"
+#include "reprise/train/ranks/dealt_batches.h"
 
 namespace reprise::apps::gpt {
 namespace {
@@ -65,21 +66,19 @@ std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
   return text;
 }
 
-double evaluate(const LanguageModel& model, const io::TokenDataset& data, const Evaluation& o) {
+double evaluate(distributed::ProcessGroup& group, const LanguageModel& model, const io::TokenDataset& data,
+                const Evaluation& o) {
   nn::EvalScope scope(model.module());
   io::SequentialWindows windows(data, o.context > 0 ? o.context : model.context(), o.batch);
   int64_t all = windows.batches(), used = o.batches > 0 ? std::min(o.batches, all) : all;
   const Device device = model.device();
-  double total = 0;
-  int64_t tokens = 0;
-  for (int64_t i = 0; i < used; ++i) {
-    train::stop_if_interrupted();
+  const std::vector<double> sums = train::sums_of_batches(group, used, 2, [&](int64_t i) {
     io::TokenBatch part = windows.batch(i * all / used);
     Tensor loss = cross_entropy(model(part.tokens.to(device)), part.targets.to(device));
-    total += loss.item() * double(part.targets.numel());
-    tokens += part.targets.numel();
-  }
-  return total / double(tokens);
+    const auto tokens = double(part.targets.numel());
+    return std::vector<double>{loss.item() * tokens, tokens};
+  });
+  return sums[0] / sums[1];
 }
 
 }  // namespace reprise::apps::gpt

@@ -17,6 +17,7 @@
 #include "reprise/train/interrupt.h"
 #include "reprise/train/option_error.h"
 #include "reprise/train/output.h"
+#include "reprise/train/ranks/dealt_batches.h"
 #include "reprise/train/run_folder.h"
 
 namespace reprise::apps::jepa {
@@ -144,23 +145,21 @@ struct Training {
         .blocks = &objective->encoder().blocks};
   }
 
-  // Over the images held out.
+  // Over the images held out, whose batches the ranks share.
   train::Validation validation(int64_t most_batches) {
     nn::EvalScope scope(objective->model());
     data::EvaluationBatches all(*images.validation, objective->evaluation_views(), c.batch, uint64_t(c.seed),
                                 device);
     const int64_t used = most_batches > 0 ? std::min(most_batches, all.batches()) : all.batches();
-    double total = 0;
-    int64_t count = 0;
-    for (int64_t i = 0; i < used; ++i) {
-      train::stop_if_interrupted();
-      data::EvaluationBatches::Batch batch = all.at(i * all.batches() / used);
-      const auto rows = int64_t(batch.indices.size());
-      if (rows < objective->least_batch()) continue;
-      total += double(rows) * objective->held_out_loss(batch.images, i, batch.indices).item();
-      count += rows;
-    }
-    return {count > 0 ? total / double(count) : 0};
+    const std::vector<double> sums =
+        train::sums_of_batches(parallel.group(), used, 2, [&](int64_t i) -> std::vector<double> {
+          data::EvaluationBatches::Batch batch = all.at(i * all.batches() / used);
+          const auto rows = int64_t(batch.indices.size());
+          if (rows < objective->least_batch()) return {0, 0};
+          return {double(rows) * objective->held_out_loss(batch.images, i, batch.indices).item(),
+                  double(rows)};
+        });
+    return {sums[1] > 0 ? sums[0] / sums[1] : 0};
   }
 
   std::vector<std::pair<std::string, double>> step_values() {

@@ -6,7 +6,9 @@
 #include "reprise/apps/common/models/image_model.h"
 #include "reprise/data/dataset.h"
 #include "reprise/data/pipeline.h"
+#include "reprise/distributed/process_group.h"
 #include "reprise/plot/confusion_plot.h"
+#include "reprise/train/validation.h"
 
 namespace reprise::apps::vit {
 
@@ -29,10 +31,16 @@ struct Evaluation {
   double top5() const { return images > 0 ? double(right_of_five) / double(images) : 0; }
 };
 
-/// Every image once, in evaluation mode; at most `batches` batches, spread over all, if that is above 0. May give up by
-/// `train::stop_if_interrupted`.
+/// Every image once, in evaluation mode. May give up by `train::stop_if_interrupted`.
 Evaluation evaluate(const ImageModel& model, const data::Dataset& images, const data::Pipeline& pipeline,
-                    int64_t batch, int64_t batches = 0);
+                    int64_t batch);
+
+/// Mean loss and share of right answers of the images that can be read; of at most `batches` batches, spread over all, if that is
+/// above 0. The ranks of `group` share the batches, and all of them call it; the numbers have the same bits on any number of them.
+/// Gives up as train::sums_of_batches does.
+train::Validation validate(distributed::ProcessGroup& group, const ImageModel& model,
+                           const data::Dataset& images, const data::Pipeline& pipeline, int64_t batch,
+                           int64_t batches);
 
 /// The probabilities of the classes, (B, classes) by rows.
 std::vector<std::vector<float>> probabilities(const ImageModel& model, const Tensor& images);

@@ -209,8 +209,8 @@ train::Task task_of(Training& t, const TrainCommand& c, Device device) {
   };
   task.notice = [&t] { return t.notice; };
   task.validation_loss = [&t, &c](bool whole) {
-    Evaluation e = evaluate(t.model, *t.images.validation, t.evaluation, c.batch, whole ? 0 : c.eval_batches);
-    return train::Validation(e.loss, e.top1());
+    return validate(t.parallel.group(), t.model, *t.images.validation, t.evaluation, c.batch,
+                    whole ? 0 : c.eval_batches);
   };
   return task;
 }

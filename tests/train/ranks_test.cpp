@@ -1,4 +1,4 @@
-// Training on ranks: weights, moments, losses and norms have the bits of one process, whatever is drawn in forward.
+// Training on ranks: weights, moments, losses, norms and evaluations have the bits of one process, whatever is drawn in forward.
 // labels: concurrency
 #include <gtest/gtest.h>
 
@@ -10,9 +10,11 @@
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/run_log.h"
+#include "reprise/nn/eval_scope.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/tests/io/temp_folder.h"
 #include "reprise/train/precision.h"
+#include "reprise/train/ranks/dealt_batches.h"
 #include "reprise/train/trainer.h"
 
 namespace reprise::train {
@@ -40,6 +42,18 @@ Tensor tokens_of(int64_t step, int64_t g, int64_t shift) {
 
 Tensor loss_of(nn::Gpt& model, int64_t step, int64_t g) {
   return cross_entropy(model(tokens_of(step, g, 0)), tokens_of(step, g, 1));
+}
+
+// Over held-out batches, fewer than four ranks: three of unlike sizes, while training goes on one.
+Validation held_out(ProcessGroup& group, nn::Gpt& model, bool whole) {
+  const nn::EvalScope scope(model);
+  const std::vector<double> sums = sums_of_batches(group, whole ? 3 : 1, 2, [&](int64_t batch) {
+    const Tensor tokens = tokens_of(-1, batch, 0).slice(0, 0, 1 + batch % rows);
+    const Tensor targets = tokens_of(-1, batch, 1).slice(0, 0, 1 + batch % rows);
+    const auto count = double(targets.numel());
+    return std::vector<double>{cross_entropy(model(tokens), targets).item() * count, count};
+  });
+  return sums[0] / sums[1];
 }
 
 // What a run leaves: the bits of all weights, as rank 0 has them, and what is recorded of each step.
@@ -81,15 +95,18 @@ std::vector<double> train_on(ProcessGroup& group, const Case& c, const std::stri
             .optimizer = optimizer,
             .units_per_step = 1,
             .loss = [&](int64_t step, int64_t g) { return loss_of(model, step, g); },
-            .validation_loss = [](bool) { return 1.0; }};
+            .validation_loss = [&](bool whole) { return held_out(group, model, whole); }};
   const TrainerOptions options{.run_folder = folder,
                                .schedule = {.lr = 1e-2, .steps = c.steps, .decay = optim::Decay::constant},
                                .accumulate = micro_batches,
                                .seed = seed,
-                               .loss_scale = is_f16(c.precision) ? 1024.0 : 0.0};
-  train(task, options, parallel);
+                               .loss_scale = is_f16(c.precision) ? 1024.0 : 0.0,
+                               .eval_every = 2};
+  const TrainingResult result = train(task, options, parallel);
   const distributed::WholeWeights whole(parallel);
-  return weights_of(model);
+  std::vector<double> numbers = weights_of(model);
+  numbers.push_back(result.validation_loss);
+  return numbers;
 }
 
 Outcome run(int ranks, const Case& c) {
@@ -107,7 +124,7 @@ Outcome run(int ranks, const Case& c) {
   Outcome outcome{weights[0]};
   for (const io::RunRecord& record : io::read_run_log(folder.path() + "/metrics.jsonl"))
     for (const auto& [name, value] : record.metrics)
-      if (name == "loss" || name == "grad_norm") outcome.numbers.push_back(value);
+      if (name == "loss" || name == "grad_norm" || name == "val_loss") outcome.numbers.push_back(value);
   return outcome;
 }
 
@@ -148,9 +165,9 @@ TEST(TrainOnRanks, AddsTheGradientsOfMicroBatchesInATree) {
   optimizer.step(optim::clip_scale(norm, 1.0));
   std::vector<double> want = weights_of(model);
   const Outcome got = run(1, {.steps = 1});
-  ASSERT_EQ(got.numbers.size(), want.size() + 2);
+  ASSERT_EQ(got.numbers.size(), want.size() + 4);  // and the evaluation, twice
   EXPECT_TRUE(std::equal(want.begin(), want.end(), got.numbers.begin()));
-  EXPECT_EQ(got.numbers.back(), norm);
+  EXPECT_EQ(got.numbers[want.size() + 2], norm);
 }
 
 }  // namespace

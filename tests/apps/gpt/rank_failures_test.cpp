@@ -95,11 +95,10 @@ TEST_F(RankFailures, RanksWriteTheirCallsWhenAsked) {
   EXPECT_EQ(program.wait(), 3) << program.err();
 }
 
-// Rank 0 evaluates for many seconds, and makes no call meanwhile.
+// Rank 0 writes a sample for many seconds, and makes no call meanwhile.
 TEST_F(RankFailures, RankThatComputesEndsAllTheSame) {
-  folder.write("text", tiny_text(4000000));
-  Program program(arguments("computes", {"--eval-every", "1", "--eval-batches", "0", "--layers", "4",
-                                         "--width", "128", "--context", "64"}));
+  Program program(arguments("computes", {"--sample-every", "1", "--sample-tokens", "10000000", "--layers",
+                                         "4", "--width", "128", "--context", "64"}));
   const std::vector<pid_t> ranks = ranks_of(program, "computes");
   ASSERT_EQ(ranks.size(), 2u);
   std::this_thread::sleep_for(200ms);
