@@ -45,7 +45,6 @@ TrainingPlan plan_of(const Command& c) {
   }
   if (precision != train::Precision::f32) plan.compute_bytes = 2;
   if (c.wire == "bf16") plan.wire_bytes = 2;
-  check(c.wire == "f32" || c.zero < 2, "--wire bf16 does not go with --zero ", c.zero);
   plan.buckets.bytes = int64_t(parse_bytes(c.bucket_size));
   plan.buckets.first_bytes = std::min(plan.buckets.first_bytes, plan.buckets.bytes);
   return plan;

@@ -12,8 +12,13 @@ namespace reprise::distributed {
 struct GradientBucket {
   size_t index = 0;     ///< in DataParallel::buckets
   std::string label{};  ///< names it in errors
-  Tensor sums{};        ///< over this rank's micro-batches, (n); becomes the sum over all ranks
-  /// Called by the thread that waits once the hook's work is done, and `sums` is to be the result after it; may be empty.
+  /// Over this rank's micro-batches, (n); becomes the sum over all ranks. Where gradients are scattered: the parts of all ranks,
+  /// one after another, (ranks part_numel).
+  Tensor sums{};
+  int64_t part_numel = 0;  ///< of a rank's part, where gradients are scattered; else 0
+  /// Where they are, the hook makes it: this rank's part of the sum over all ranks, (part_numel).
+  Tensor part{};
+  /// Called by the thread that waits once the hook's work is done, and `sums` or `part` is to be the result after it; may be empty.
   std::function<void()> finish{};
 };
 
@@ -22,7 +27,8 @@ struct GradientBucket {
 /// the number of ranks.
 using BucketHook = std::function<Work(GradientBucket& bucket, ProcessGroup& group)>;
 
-/// Sends gradients in `dtype`, bf16 or f16: half the bytes of f32, and rounded going in, in each sum of two and coming out.
+/// Sends gradients in `dtype`, bf16 or f16: half the bytes of f32, and rounded going in, in each sum of two and coming out. They
+/// have the same bits scattered and whole.
 /// Buckets that are of 16 bits already are sent as they are. Error for other dtypes.
 BucketHook compressed(DType dtype);
 

@@ -268,7 +268,9 @@ DataParallel::Sending DataParallel::start(size_t b) {
   if (windows_ && windows_->has(b) && !window.defined()) name += ", gradients of an earlier step are kept";
   Sending sending{{.index = b, .label = name, .sums = nodes.front()}, {}};
   if (hook_) {
+    sending.bucket.part_numel = scatters_ ? shards_.part_numel(b) : 0;
     sending.work = hook_(sending.bucket, group_);
+    if (scatters_) take_part(sending.bucket);
   } else if (scatters_) {
     MemoryScope scope(MemoryCategory::gradients);
     sending.bucket.sums = Tensor::empty({shards_.part_numel(b)}, buckets_[b].dtype, device_of(b));
@@ -282,6 +284,14 @@ DataParallel::Sending DataParallel::start(size_t b) {
   }
   if (windows_) windows_->sent(b, sending.work);
   return sending;
+}
+
+void DataParallel::take_part(GradientBucket& bucket) const {
+  check(bucket.part.defined() && bucket.part.shape() == Shape{bucket.part_numel} &&
+            bucket.part.dtype() == bucket.sums.dtype(),
+        "backward: gradients are scattered (ZeRO, stage 2), and the bucket hook has made no part of ",
+        bucket.part_numel, ' ', bucket.sums.dtype(), " of ", bucket.label);
+  bucket.sums = bucket.part;
 }
 
 // The sums of a bucket have arrived; `used` tells which parameters any rank has used.
@@ -326,7 +336,6 @@ void DataParallel::end_step() {
 
 void DataParallel::scatter_gradients() {
   check_over("scatter_gradients");
-  check(!hook_, "scatter_gradients: a bucket hook sends whole gradients");
   scatters_ = group_.size() > 1;
   if (scatters_) windows_.reset();  // a rank's part stays, and no whole gradient
 }
@@ -356,7 +365,6 @@ void DataParallel::set_sum_order(SumOrder order) {
 
 void DataParallel::set_bucket_hook(BucketHook hook) {
   check_over("set_bucket_hook");
-  check(!hook || !scatters_, "set_bucket_hook: gradients are scattered (ZeRO, stage 2), which no hook does");
   hook_ = std::move(hook);
   if (hook_) windows_.reset();  // what a hook sends is its own
 }

@@ -67,8 +67,9 @@ class DataParallel {
   /// and each loss is divided by their number. Error within a step that `share` has begun.
   void backward(const Tensor& loss);
 
-  /// What sends the buckets from now on, in the place of the sum in the tree's order; empty: that sum. Error where gradients
-  /// are scattered. All ranks call it, between two steps. A group of one sends nothing and calls none.
+  /// What sends the buckets from now on, in the place of the sum in the tree's order; empty: that sum. Where gradients are
+  /// scattered, one that makes no `part` is an Error in `backward`. All ranks call it, between two steps. A group of one sends
+  /// nothing and calls none.
   void set_bucket_hook(BucketHook hook);
 
   /// How gradients are added from now on. With `fast` bits depend on the number of ranks; a hook takes the place of ring_sum.
@@ -77,7 +78,7 @@ class DataParallel {
 
   /// From now on a rank has the mean of the shards that it owns alone, and half as much is sent (ZeRO, stage 2): a `grad` is
   /// hollow then, of the form that it would have, and reading it is an Error. With `fast` the bits are other ones than those of
-  /// whole gradients. Nothing changes in a group of one. All ranks call it, between two steps. Error if there is a hook.
+  /// whole gradients. Nothing changes in a group of one. All ranks call it, between two steps.
   void scatter_gradients();
   /// True once gradients are scattered; never in a group of one.
   bool scatters_gradients() const { return scatters_; }
@@ -126,6 +127,7 @@ class DataParallel {
   void end_pass();
   void start_full_buckets();
   Sending start(size_t bucket);
+  void take_part(GradientBucket& bucket) const;
   TensorList take_nodes(size_t bucket, const Tensor& into);
   TensorList take_sums(size_t parameter);
   Device device_of(size_t bucket) const;

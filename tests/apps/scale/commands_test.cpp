@@ -104,7 +104,6 @@ TEST(ScaleCommand, BadOptionsAreNamed) {
       {{"--model", "llama3_8b", "--device", "cpu"}, {"llama3_8b", "cannot run"}},
       {{"--device", "tpu"}, {"--device", "tpu", "h100"}},
       {{"--length", "2048"}, {"--length 2048", "1024"}},
-      {{"--wire", "bf16", "--zero", "2"}, {"--wire bf16", "--zero 2"}},
       {{"--device", "cpu", "--tflops", "3"}, {"--tflops"}},
       {{"--links", "gloo", "--reduce", "nvls"}, {"--reduce nvls"}},
       {{"--layers", "/no/such/file"}, {"--layers", "/no/such/file"}},

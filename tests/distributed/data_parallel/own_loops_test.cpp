@@ -106,11 +106,24 @@ TEST(BucketHook, SendsEachBucketInOrderInThePlaceOfTheSum) {
     EXPECT_EQ(seen.size(), parallel.buckets().size());
     EXPECT_TRUE(std::ranges::is_sorted(seen));
     EXPECT_EQ(size_t(finished), seen.size());
-    expect_error([&] { parallel.scatter_gradients(); }, "a bucket hook sends whole gradients");
-    parallel.set_bucket_hook({});
-    parallel.scatter_gradients();
-    expect_error([&] { parallel.set_bucket_hook(compressed(DType::bf16)); }, "gradients are scattered");
     return gradients_of(*net) == want ? "" : "other gradients";
+  });
+}
+
+TEST(BucketHook, OfWholeGradientsIsAnErrorWhereTheyAreScattered) {
+  testing::expect_ranks_well(Ranks::threads, 2, [&](ProcessGroup& group) -> std::string {
+    auto net = made();
+    DataParallel parallel(*net, group, kSmall);
+    parallel.scatter_gradients();
+    parallel.set_bucket_hook([](GradientBucket& bucket, ProcessGroup& ranks) {
+      Work work = ranks.all_reduce(bucket.sums, ReduceOp::sum, bucket.label);
+      work.wait();  // both ranks throw, each by itself
+      return work;
+    });
+    const int64_t g = parallel.share(2).front();
+    expect_error([&] { parallel.backward(net->loss(0, g), g); },
+                 "gradients are scattered (ZeRO, stage 2), and the bucket hook has made no part of ");
+    return "";
   });
 }
 
@@ -139,6 +152,24 @@ TEST(BucketHook, CompressedRoundsGoingInInEachSumAndComingOut) {
     return "";
   });
   expect_error([] { compressed(DType::f32); }, "gradients are sent in bf16 or f16, not in f32");
+}
+
+// Norms and weights at each stage of ZeRO, of whole gradients and of parts.
+TEST(BucketHook, CompressedHasTheSameBitsWholeAndScattered) {
+  const testing::ShardedCase f32{"f32"}, pure{"pure bf16", DType::bf16, true};
+  for (const testing::ShardedCase& c : {f32, pure})
+    for (const int ranks : {2, 3, 4}) {
+      auto train = [&](int stage, bool is_compressed) {
+        return testing::run_ranks(Ranks::threads, ranks, [&](ProcessGroup& group) {
+          testing::ShardedRun run(group, c, stage, kSmall);
+          if (is_compressed) run.parallel().set_bucket_hook(compressed(DType::bf16));
+          return run.step(0, 12) + run.step(1, 12);
+        });
+      };
+      const std::vector<std::string> want = train(0, true);
+      EXPECT_NE(want, train(0, false)) << c.name;
+      for (const int stage : {1, 2, 3}) EXPECT_EQ(train(stage, true), want) << c.name << stage << ranks;
+    }
 }
 
 }  // namespace
