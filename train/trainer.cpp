@@ -10,6 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
+#include "reprise/distributed/sharded/gather_averages.h"
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/optim/named_state.h"
@@ -72,7 +73,7 @@ class Trainer {
       throw;
     }
     settle(0);
-    whole_.emplace(parallel_);
+    hold_whole();
     whole_->keep();  // the program may use the model
     const bool is_saved = saver_.saved_step() == step_;
     if (any_rank(group_, writes() && step_ > first && !is_saved)) save(true);
@@ -104,7 +105,7 @@ class Trainer {
     const bool saves = (due(options_.save_every) || tries_again) && !last;
     settle(evaluates || samples || saves || step_ == first + 1 || step_ >= end ? 0 : 1);
     const bool compares = step_ % compare_ranks_every == 0;
-    if (!whole_ && (evaluates || samples || saves || compares)) whole_.emplace(parallel_);
+    if (evaluates || samples || saves || compares) hold_whole();
     if (writes())
       if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
     if (evaluates) validate(false);
@@ -117,6 +118,12 @@ class Trainer {
       check_same_state(group_, step_, task_.model, whole_state(task_.optimizer), scaler_);
     if (samples && writes()) sample();
     whole_.reset();
+  }
+
+  // Weights and averages, to be looked at or saved.
+  void hold_whole() {
+    if (!whole_) whole_.emplace(parallel_);
+    if (task_.ema) distributed::gather_averages(parallel_, *task_.ema);
   }
 
   TrainingResult finish(int64_t first) {
@@ -376,9 +383,6 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Dat
         task.model.parameters().at(0).device(),
         optim::GradScalerOptions{.init_scale = options.loss_scale, .interval = options.scale_interval});
   optim::GradScaler* const used = scaler ? &*scaler : nullptr;
-  check(!task.ema || !parallel.scattered_weights(),
-        "train: averages follow whole weights, and ranks share these (ZeRO, stage 3): at stages 0 to 2 there "
-        "are averages");
   std::optional<distributed::WholeWeights> whole(
       parallel);  // on all ranks, whatever folder each of them sees
   int64_t first_step =

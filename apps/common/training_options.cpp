@@ -106,9 +106,10 @@ void add_rank_options(CLI::App& group, TrainingOptions& o) {
                   "rows of --batch are cut into one micro-batch per rank (docs/distributed.md)")
       ->transform(whole_from(1, 1024));
   group
-      .add_option("--zero", o.zero,
-                  "What ranks share, to the same bits: 0 nothing, 1 AdamW's state, 2 gradients too, 3 the\n"
-                  "weights of blocks too")
+      .add_option(
+          "--zero", o.zero,
+          "What ranks share, to the same bits: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 the\n"
+          "weights of blocks too")
       ->check(CLI::IsMember({0, 1, 2, 3}));
   group
       .add_option("--wire", o.wire,

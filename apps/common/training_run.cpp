@@ -128,24 +128,28 @@ optim::AdamWOptions adamw_options(const TrainingOptions& o) {
 void set_sums(distributed::DataParallel& parallel, const TrainingOptions& o) {
   if (o.reduce == "fast") parallel.set_sum_order(distributed::SumOrder::fast);
   if (o.wire == "f32") return;
-  check(o.zero < 2, "--wire ", o.wire, " sends whole gradients, and --zero ", o.zero,
-        " parts of them: give --zero 1");
   parallel.set_bucket_hook(distributed::compressed(DType::bf16));
 }
 
 std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
-                                         std::vector<optim::ParameterGroup> groups, const TrainingOptions& o,
-                                         bool has_averages) {
-  const bool is_pure = train::is_pure(train::parse_precision(o.precision));
-  check(o.zero < 3 || parallel.group().size() == 1 || !has_averages,
-        "--zero 3: averages follow whole weights, and ranks share these: give --zero 2");
-  auto adamw = std::make_unique<distributed::ShardedAdamW>(
+                                         std::vector<optim::ParameterGroup> groups,
+                                         const TrainingOptions& o) {
+  return std::make_unique<distributed::ShardedAdamW>(
       parallel, std::move(groups),
       distributed::ShardedAdamWOptions{.stage = o.zero, .adamw = adamw_options(o)});
-  check(!adamw->is_shared() || !has_averages || !is_pure || o.master == "stochastic", "--zero ", o.zero,
-        ": averages of weights follow what --master ", o.master, " keeps beside 16 bits, which ranks share; ",
-        "give --zero 0");
-  return adamw;
+}
+
+std::unique_ptr<optim::Sgd> make_sgd(distributed::DataParallel& parallel,
+                                     std::vector<optim::ParameterGroup> groups, const TrainingOptions& o,
+                                     const optim::SgdOptions& sgd) {
+  return std::make_unique<distributed::ShardedSgd>(
+      parallel, std::move(groups), distributed::ShardedSgdOptions{.stage = o.zero, .sgd = sgd});
+}
+
+std::unique_ptr<optim::Ema> make_averages(distributed::DataParallel& parallel, double decay) {
+  if (decay == 0) return nullptr;
+  const distributed::WholeWeights whole(parallel);
+  return std::make_unique<optim::Ema>(parallel.model(), decay);
 }
 
 std::optional<train::RunLock> check_folder(const TrainingOptions& o) {

@@ -12,8 +12,11 @@
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/core/device.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/distributed/sharded/sharded_sgd.h"
+#include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/block_stack.h"
 #include "reprise/nn/module.h"
+#include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/optimizer.h"
 #include "reprise/train/precision.h"
 #include "reprise/train/run_lock.h"
@@ -37,15 +40,20 @@ train::PrecisionScope precision_scope(const DeviceOptions& options, Device devic
 void take_precision(nn::Module& model, const DeviceOptions& options, const std::string& run_folder);
 /// The same for one to train, with gradients as the options say.
 void take_precision(nn::Module& model, const TrainingOptions& options);
-/// Gradients are added as --reduce says and sent as --wire does. Error where --wire bf16 meets gradients that ranks share.
+/// Gradients are added as --reduce says and sent as --wire does.
 void set_sums(distributed::DataParallel& parallel, const TrainingOptions& options);
 /// What --master and --moments name.
 void set_storage(optim::AdamWOptions& adamw, const std::string& master, const std::string& moments);
 /// AdamW with the betas of the options, which keeps weights of 16 bits as they say, and is shared by ranks as --zero says.
-/// Error where `has_averages` that would follow the digits beside 16 bits, and those are shared.
 std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
                                          std::vector<optim::ParameterGroup> groups,
-                                         const TrainingOptions& options, bool has_averages);
+                                         const TrainingOptions& options);
+/// Sgd, shared likewise.
+std::unique_ptr<optim::Sgd> make_sgd(distributed::DataParallel& parallel,
+                                     std::vector<optim::ParameterGroup> groups,
+                                     const TrainingOptions& options, const optim::SgdOptions& sgd);
+/// Averages of the weights that `parallel` trains, as they are now; null if the decay is 0. All ranks call it.
+std::unique_ptr<optim::Ema> make_averages(distributed::DataParallel& parallel, double decay);
 
 /// Error unless a new run may be written to --out, or a run there can go on; of the latter the lock, before anything of
 /// it is read. Rank 0 asks for all.

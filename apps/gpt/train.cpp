@@ -133,9 +133,9 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   take_precision(module, c);
   distributed::DataParallel parallel(module, group, buckets_of(c));
   set_sums(parallel, c);
-  const std::unique_ptr<optim::AdamW> optimizer = make_adamw(
-      parallel, optim::decay_matrices(module, c.trainer.schedule.lr, c.weight_decay), c, c.ema > 0);
-  std::unique_ptr<optim::Ema> ema = c.ema > 0 ? std::make_unique<optim::Ema>(module, c.ema) : nullptr;
+  const std::unique_ptr<optim::AdamW> optimizer =
+      make_adamw(parallel, optim::decay_matrices(module, c.trainer.schedule.lr, c.weight_decay), c);
+  const std::unique_ptr<optim::Ema> ema = make_averages(parallel, c.ema);
   io::RandomCrops crops = train::under_option("--context and --data", [&] {
     return io::RandomCrops(*corpus.train, c.gpt.context, uint64_t(c.seed));
   });

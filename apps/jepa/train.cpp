@@ -112,6 +112,17 @@ std::unique_ptr<Objective> make_objective(const TrainCommand& c, const Pretraine
   return objective;
 }
 
+// Of I-JEPA's target encoder, whose weights are averages that each step reads.
+void check_target(const TrainCommand& c, const distributed::ProcessGroup& group) {
+  if (c.loss == lejepa_loss || c.zero == 0 || group.size() == 1) return;
+  check(c.zero < 3, "--zero 3: the weights of the target encoder follow whole ones, and ranks share these: ",
+        "give --zero 2");
+  const bool is_pure = train::is_pure(train::parse_precision(c.precision));
+  check(!is_pure || c.master == "stochastic", "--zero ", c.zero,
+        ": the weights of the target encoder follow what --master ", c.master,
+        " keeps beside 16 bits, which ranks share; give --zero 0");
+}
+
 // The model of a run and what trains it. The images must outlive it.
 struct Training {
   // With --batch auto it sets the batch of the options.
@@ -122,9 +133,8 @@ struct Training {
         device(the_device),
         objective(make_objective(the_options, pretrained, the_images, the_device)),
         parallel(objective->model(), group, buckets_of(c)),
-        optimizer(make_adamw(parallel,
-                             optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay),
-                             c, c.loss != lejepa_loss)) {
+        optimizer(make_adamw(
+            parallel, optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay), c)) {
     set_sums(parallel, c);
     if (!c.init_from.empty() && !goes_on) {
       const distributed::WholeWeights whole(parallel);
@@ -220,6 +230,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   check_same_run(group, c, images);
   if (c.trainer.resume) check_resumed(c, fixed_options, images);
   count_steps(c, images.train->size());
+  check_target(c, group);
   set_schedules(c);
   const Pretrained pretrained = pretrained_of(c);
   manual_seed(uint64_t(c.seed));

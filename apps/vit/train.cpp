@@ -102,12 +102,11 @@ nn::Module& in_precision(const ImageModel& model, const TrainCommand& c) {
 std::unique_ptr<optim::Optimizer> make_optimizer(const ImageModel& model, const TrainCommand& c,
                                                  distributed::DataParallel& parallel) {
   if (c.optimizer == "sgd")
-    return std::make_unique<optim::Sgd>(groups_of(model, c),
-                                        optim::SgdOptions{.momentum = c.momentum, .nesterov = c.nesterov});
+    return make_sgd(parallel, groups_of(model, c), c, {.momentum = c.momentum, .nesterov = c.nesterov});
   if (c.optimizer == "lamb")
     return std::make_unique<optim::Lamb>(groups_of(model, c),
                                          optim::LambOptions{.beta1 = c.beta1, .beta2 = c.beta2});
-  return make_adamw(parallel, groups_of(model, c), c, c.ema > 0);
+  return make_adamw(parallel, groups_of(model, c), c);
 }
 
 // The loss of --loss. Targets are classes, or probabilities, smoothed already, where pairs are mixed. To bce a class is
@@ -139,7 +138,7 @@ struct Training {
       const distributed::WholeWeights whole(parallel);
       train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
     }
-    if (c.ema > 0) ema = std::make_unique<optim::Ema>(model.module(), c.ema);
+    ema = make_averages(parallel, c.ema);
     report_memory(c, device, trained_model(c, device), group);
     first_micro = own_share(c).begin;
     loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
@@ -238,8 +237,8 @@ void check_optimizer(const TrainCommand& c) {
   check(is_adamw || c.master == "f32", "--master ", c.master, " is for --optimizer adamw, not ", c.optimizer);
   check(is_adamw || c.moments == "f32", "--moments ", c.moments, " is for --optimizer adamw, not ",
         c.optimizer);
-  check(is_adamw || c.zero == 0, "--zero ", c.zero, " is for --optimizer adamw, not ", c.optimizer,
-        c.optimizer == "lamb" ? ", which needs whole tensors" : "");
+  check(c.optimizer != "lamb" || c.zero == 0, "--zero ", c.zero,
+        " is for --optimizer adamw and sgd, not lamb, which needs whole tensors");
 }
 
 int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptScope& interrupts) {

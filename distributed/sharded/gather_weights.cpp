@@ -1,7 +1,6 @@
 #include "reprise/distributed/sharded/gather_weights.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/distributed/data_parallel/scattered_weights.h"
@@ -9,37 +8,45 @@
 namespace reprise::distributed {
 namespace {
 
-// Buckets whose weights each rank has whole between steps.
-std::vector<SharedBucket> whole_buckets(const DataParallel& parallel) {
-  std::vector<SharedBucket> buckets;
+// Whether each rank has the weights of a bucket whole between steps.
+bool is_whole(const DataParallel& parallel, size_t bucket) {
   const ScatteredWeights* scattered = parallel.scattered_weights();
-  for (size_t bucket = 0; bucket < parallel.buckets().size(); ++bucket)
-    if (!scattered || !scattered->has(parallel.buckets()[bucket].parameters.front()))
-      buckets.push_back({parallel.leaves(), parallel.buckets()[bucket], parallel.shards(), bucket,
-                         detail::join("weights of bucket ", bucket)});
-  return buckets;
+  return !scattered || !scattered->has(parallel.buckets()[bucket].parameters.front());
+}
+
+SharedBucket shared(const DataParallel& parallel, size_t bucket) {
+  return {parallel.leaves(), parallel.buckets()[bucket], parallel.shards(), bucket,
+          detail::join("weights of bucket ", bucket)};
 }
 
 }  // namespace
 
-void gather_weights(DataParallel& parallel) {
-  if (parallel.group().size() == 1) return;
+WeightsGather::WeightsGather(DataParallel& parallel) : parallel_(parallel) {}
+
+TensorView WeightsGather::place_of(const Shard& shard) const {
+  return elements_of(parallel_.leaves()[shard.parameter].view(), shard.range);
+}
+
+void WeightsGather::start(size_t bucket) {
+  if (!is_whole(parallel_, bucket)) return;
   NoGrad guard;
-  const auto place = [&](const Shard& shard) {
-    return elements_of(parallel.leaves()[shard.parameter].view(), shard.range);
-  };
-  std::optional<Gathering> before;
-  for (const SharedBucket& bucket : whole_buckets(parallel)) {
-    Gathering next(parallel.group(), bucket, place);
-    if (before) before->finish(place, /*with_own=*/false);
-    before.emplace(std::move(next));
-  }
-  if (before) before->finish(place, /*with_own=*/false);
+  Gathering next(parallel_.group(), shared(parallel_, bucket),
+                 [this](const Shard& shard) { return place_of(shard); });
+  finish();
+  coming_.emplace(std::move(next));
+}
+
+void WeightsGather::finish() {
+  if (!coming_) return;
+  NoGrad guard;
+  coming_->finish([this](const Shard& shard) { return place_of(shard); }, /*with_own=*/false);
+  coming_.reset();
 }
 
 std::vector<size_t> gather_bytes(const DataParallel& parallel) {
   std::vector<size_t> bytes;  // two buckets are under way at once
-  for (const SharedBucket& bucket : whole_buckets(parallel)) bytes.push_back(gathering_bytes(bucket));
+  for (size_t bucket = 0; bucket < parallel.buckets().size(); ++bucket)
+    if (is_whole(parallel, bucket)) bytes.push_back(gathering_bytes(shared(parallel, bucket)));
   std::ranges::sort(bytes, std::greater());
   bytes.resize(std::min<size_t>(bytes.size(), 2));
   return bytes;

@@ -1,4 +1,4 @@
-// AdamW: collects the tensors and launches once for all that had equally many updates: as a rule, for all.
+// AdamW: collects the tensors and launches once for all of a part that had equally many updates: as a rule, for all.
 #include "reprise/nn/optim/adamw.h"
 
 #include <algorithm>
@@ -80,10 +80,6 @@ Tensor AdamW::updated_copy(const Tensor& part, size_t place) const {
   return options_.master == Master::f32 ? masters_.copy_of(part, place) : part;
 }
 
-Tensor AdamW::owned_gradient(const Tensor& parameter, size_t) const {
-  return parameter.grad().detach().contiguous();
-}
-
 void AdamW::make_state(const Tensor& parameter, size_t place) {
   auto zeros = [&](const Shape& shape, DType dtype) {
     return Tensor::zeros(shape, dtype, parameter.device());
@@ -117,7 +113,8 @@ void AdamW::allocate_state() {
 std::vector<WideParameter> AdamW::wide_parameters() {
   std::vector<WideParameter> all;
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    all.push_back({updated_copy(parameter, place), is_split(parameter) ? remainder_[place] : Tensor()});
+    all.push_back({updated_copy(owned_part(parameter, place), place),
+                   is_split(parameter) ? remainder_[place] : Tensor()});
   });
   return all;
 }
@@ -171,12 +168,16 @@ void AdamW::step(double gradient_scale) {
   check_step(gradient_scale);
   if (counts_.defined()) updates_ = updates(), counts_ = {};
   Targets targets = make_targets();
-  std::map<int64_t, std::vector<size_t>> by_updates;  // parameters with as many, by place
-  for (size_t place = 0; place < updates_.size(); ++place)
-    if (targets.gradients[place].defined()) by_updates[updates_[place] + 1].push_back(place);
-  for (const auto& [updates, places] : by_updates) {
-    launch(targets, places, {options_.beta1, options_.beta2, options_.eps, updates, gradient_scale});
-    for (size_t place : places) updates_[place] = updates;
+  const std::vector<std::vector<size_t>> order = update_order();
+  for (size_t part = 0; part < order.size(); ++part) {
+    std::map<int64_t, std::vector<size_t>> by_updates;  // parameters with as many, by place
+    for (const size_t place : order[part])
+      if (targets.gradients[place].defined()) by_updates[updates_[place] + 1].push_back(place);
+    for (const auto& [updates, places] : by_updates) {
+      launch(targets, places, {options_.beta1, options_.beta2, options_.eps, updates, gradient_scale});
+      for (size_t place : places) updates_[place] = updates;
+    }
+    updated(part);
   }
   ++steps_;
 }
@@ -188,17 +189,23 @@ void AdamW::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
     counts_ = Tensor::from(updates_, {int64_t(updates_.size())}).to(gradient_scale.device());
   const Tensor one = one_if_finite(found);
   std::vector<size_t> places;
-  for (size_t place = 0; place < updates_.size(); ++place) {
-    if (!targets.gradients[place].defined()) continue;
-    const Tensor count = counts_.slice(0, int64_t(place), int64_t(place) + 1);
-    targets.tensors[place].updates = count;
-    places.push_back(place);
+  const std::vector<std::vector<size_t>> order = update_order();
+  for (size_t part = 0; part < order.size(); ++part) {
+    std::vector<size_t> own;
+    for (const size_t place : order[part]) {
+      if (!targets.gradients[place].defined()) continue;
+      const Tensor count = counts_.slice(0, int64_t(place), int64_t(place) + 1);
+      targets.tensors[place].updates = count;
+      own.push_back(place);
+    }
+    launch(targets, own,
+           {.beta1 = options_.beta1,
+            .beta2 = options_.beta2,
+            .eps = options_.eps,
+            .in_memory = {.gradient_scale = gradient_scale, .skip = found}});
+    updated(part);
+    places.insert(places.end(), own.begin(), own.end());
   }
-  launch(targets, places,
-         {.beta1 = options_.beta1,
-          .beta2 = options_.beta2,
-          .eps = options_.eps,
-          .in_memory = {.gradient_scale = gradient_scale, .skip = found}});
   if (places.size() == updates_.size())
     counts_.add_(one);
   else

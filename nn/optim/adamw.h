@@ -54,8 +54,6 @@ class AdamW : public GroupOptimizer {
  protected:
   /// "steps", the "updates" of each parameter, and "seed" where numbers are drawn.
   nn::NamedTensors counts() const override;
-  /// The gradient of what this optimizer owns of a parameter that has one, contiguous.
-  virtual Tensor owned_gradient(const Tensor& parameter, size_t place) const;
 
  private:
   struct Checked {};  // the options fit the groups

@@ -16,6 +16,11 @@ namespace {
 // Averages are never of 16 bits: a thousandth of the way to a new value is below half of their last bit.
 DType average_dtype(const Tensor& value) { return size_of(value.dtype()) == 2 ? DType::f32 : value.dtype(); }
 
+// Elements of an average, in its memory.
+Tensor elements_of(const Tensor& average, const ElementRange& part) {
+  return average.reshape({average.numel()}).slice(0, part.begin, part.end);
+}
+
 double checked(double decay) {
   check(decay >= 0 && decay < 1, "Ema: decay must be in [0, 1), got ", decay);
   return decay;
@@ -81,13 +86,27 @@ std::vector<WideParameter> Ema::values() const {
   return values;
 }
 
+bool Ema::follows_parts() const {
+  return std::ranges::any_of(values(), [](const WideParameter& value) { return value.part.has_value(); });
+}
+
+const Tensor& Ema::average_of(const Tensor& followed) const {
+  const auto found =
+      std::ranges::find_if(followed_, [&](const Tensor& value) { return value.is_same(followed); });
+  check(found != followed_.end(), "Ema: a tensor ", followed.dtype(), followed.shape(), " is not followed");
+  return averages_[size_t(found - followed_.begin())].second;
+}
+
 void Ema::blend(double decay, const Tensor& found) {
   if (followed_.empty()) return;
   NoGrad guard;
   const std::vector<WideParameter> kept = values();  // alive until the kernel is done
   std::vector<kernels::LerpTensor> tensors;
   for (size_t i = 0; i < kept.size(); ++i) {
-    kernels::LerpTensor tensor{averages_[i].second, kept[i].value};
+    if (kept[i].value.numel() == 0) continue;
+    const Tensor average =
+        kept[i].part ? elements_of(averages_[i].second, *kept[i].part) : averages_[i].second;
+    kernels::LerpTensor tensor{average, kept[i].value};
     if (kept[i].remainder.defined()) tensor.remainder = kept[i].remainder;
     tensors.push_back(tensor);
   }

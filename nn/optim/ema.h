@@ -32,8 +32,13 @@ class Ema {
   Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay decay);
 
   /// Parameters of 16 bits are averaged from now on with the digits that the optimizer, which outlives this, keeps beside
-  /// them: its copies in f32, or lower halves. Others are followed as they are.
+  /// them: its copies in f32, or lower halves. Others are followed as they are. Of what ranks share, a rank's averages move in
+  /// its shards alone, until distributed::gather_averages.
   void follow_masters(Optimizer& optimizer);
+  /// Whether it follows parts alone of some values.
+  bool follows_parts() const;
+  /// The average of a value that is followed. Error for others.
+  const Tensor& average_of(const Tensor& followed) const;
 
   /// Moves all averages by one update; to be called after each of the optimizer's.
   void update();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -64,6 +65,16 @@ Tensor GroupOptimizer::owned_part(const Tensor& parameter, size_t place) const {
   if (is_whole(parameter, place)) return parameter;
   const ElementRange range = owned(parameter, place);
   return parameter.detach().reshape({parameter.numel()}).slice(0, range.begin, range.end);
+}
+
+Tensor GroupOptimizer::owned_gradient(const Tensor& parameter, size_t) const {
+  return parameter.grad().detach().contiguous();
+}
+
+std::vector<std::vector<size_t>> GroupOptimizer::update_order() const {
+  std::vector<size_t> all(parameter_count());
+  std::iota(all.begin(), all.end(), size_t(0));
+  return {all};
 }
 
 Tensor GroupOptimizer::whole_state(const StateList&, const Tensor&, size_t, const Tensor& own) const {

@@ -42,6 +42,8 @@ struct ElementRange {
 struct WideParameter {
   Tensor value;      ///< its copy in f32, or itself
   Tensor remainder;  ///< beside itself, u8 (shape, 2): the lower half (Master::split); undefined: none
+  std::optional<ElementRange>
+      part{};  ///< of which elements these are, flat, where ranks share them; none: of all
 };
 
 /// What a training loop needs of SGD, AdamW or several of them (OptimizerList).
@@ -163,6 +165,13 @@ class GroupOptimizer : public Optimizer {
   bool is_whole(const Tensor& parameter, size_t place) const;  ///< whether it owns all of it
   /// That part, in the parameter's memory, unless ranks share that too: itself, or one dimension of it.
   virtual Tensor owned_part(const Tensor& parameter, size_t place) const;
+  /// The gradient of that part of a parameter that has one, contiguous.
+  virtual Tensor owned_gradient(const Tensor& parameter, size_t place) const;
+  /// Places of the parameters that a step of AdamW or Sgd updates together, in its order; each part sorted. All at once, unless ranks
+  /// share them.
+  virtual std::vector<std::vector<size_t>> update_order() const;
+  /// The step has updated a part of that order.
+  virtual void updated(size_t part) { (void)part; }
   /// The state of a whole parameter, of which `own` is what this optimizer keeps; undefined if it is not to be had here.
   virtual Tensor whole_state(const StateList& list, const Tensor& parameter, size_t place,
                              const Tensor& own) const;

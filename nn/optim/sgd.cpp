@@ -24,18 +24,27 @@ Sgd::Sgd(Checked, std::vector<ParameterGroup> groups, const SgdOptions& options)
         options.momentum);
 }
 
+// Whether it had none.
+bool Sgd::make_velocity(const Tensor& parameter, size_t place) {
+  if (options_.momentum == 0 || velocity_[place].defined()) return false;
+  velocity_[place] =
+      Tensor::zeros(owned_part(parameter, place).shape(), state_dtype(parameter), parameter.device());
+  return true;
+}
+
 void Sgd::allocate_state() {
-  if (options_.momentum > 0) make_zeros(velocity_);
   MemoryScope scope(MemoryCategory::optimizer);
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    masters_.keep(parameter, place, masters_.copy_of(parameter, place));
+    make_velocity(parameter, place);
+    const Tensor part = owned_part(parameter, place);
+    masters_.keep(part, place, masters_.copy_of(part, place));
   });
 }
 
 std::vector<WideParameter> Sgd::wide_parameters() {
   std::vector<WideParameter> all;
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    all.push_back({masters_.copy_of(parameter, place), {}});
+    all.push_back({masters_.copy_of(owned_part(parameter, place), place), {}});
   });
   return all;
 }
@@ -54,32 +63,39 @@ void Sgd::step_if_finite(const Tensor& gradient_scale, const Tensor& found) {
 void Sgd::update(double gradient_scale, const kernels::StepNumbers& in_memory) {
   check_step(gradient_scale);
   MemoryScope scope(MemoryCategory::optimizer);
-  std::vector<kernels::SgdTensor> fresh, running;
-  TensorList gradients, copies(parameter_count());
+  const size_t count = parameter_count();
+  std::vector<kernels::SgdTensor> entries(count);
+  std::vector<bool> is_fresh(count);
+  TensorList gradients(count), parts(count), copies(count), parameters(count);
   for_each([&](ParameterGroup& group, Tensor& parameter, size_t place) {
-    Tensor gradient = parameter.grad();
-    if (!gradient.defined()) return;
-    gradients.push_back(gradient.detach().contiguous());
-    const Tensor copy = copies[place] = masters_.copy_of(parameter, place);
-    kernels::SgdTensor entry{copy, gradients.back(), {}, rate_of(group), group.weight_decay};
-    if (!copy.is_same(parameter)) entry.rounded = parameter;
-    bool first = options_.momentum > 0 && !velocity_[place].defined();
-    if (first)
-      velocity_[place] = Tensor::zeros(parameter.shape(), state_dtype(parameter), parameter.device());
+    if (!parameter.grad().defined()) return;
+    parameters[place] = parameter;
+    gradients[place] = owned_gradient(parameter, place);
+    const Tensor part = parts[place] = owned_part(parameter, place);
+    const Tensor copy = copies[place] = masters_.copy_of(part, place);
+    kernels::SgdTensor& entry = entries[place];
+    entry = {copy, gradients[place], {}, rate_of(group), group.weight_decay};
+    if (!copy.is_same(part)) entry.rounded = part;
+    is_fresh[place] = make_velocity(parameter, place);
     if (options_.momentum > 0) entry.velocity = velocity_[place];
-    (first ? fresh : running).push_back(entry);
   });
-  for (bool first : {true, false}) {
-    auto& tensors = first ? fresh : running;
-    if (tensors.empty()) continue;
-    kernels::sgd(current_stream(gradients[0].device()), tensors,
-                 {options_.momentum, options_.nesterov, first, gradient_scale, in_memory});
+  const std::vector<std::vector<size_t>> order = update_order();
+  for (size_t part = 0; part < order.size(); ++part) {
+    for (const bool first : {true, false}) {
+      std::vector<kernels::SgdTensor> tensors;
+      for (const size_t place : order[part])
+        if (gradients[place].defined() && is_fresh[place] == first) tensors.push_back(entries[place]);
+      if (tensors.empty()) continue;
+      kernels::sgd(current_stream(tensors[0].parameter.device), tensors,
+                   {options_.momentum, options_.nesterov, first, gradient_scale, in_memory});
+    }
+    for (const size_t place : order[part]) {
+      if (!gradients[place].defined()) continue;
+      parameters[place].storage()->bump_version();
+      masters_.keep(parts[place], place, copies[place]);
+    }
+    updated(part);
   }
-  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    if (!copies[place].defined()) return;
-    parameter.storage()->bump_version();
-    masters_.keep(parameter, place, copies[place]);
-  });
 }
 
 }  // namespace reprise::optim

@@ -19,7 +19,7 @@ struct SgdOptions {
 ///   g = g + wd p;  v = momentum v + g, g at first
 ///   p = p - lr v, or with nesterov p - lr (g + momentum v)
 /// Parameters of 16 bits are updated in master copies of f32, and are these rounded.
-class Sgd final : public GroupOptimizer {
+class Sgd : public GroupOptimizer {
  public:
   /// One group of `parameters`, with the options' lr and weight decay. Error unless they are leaves that require a
   /// gradient, contiguous, on one device, each given once; and if a number is out of its range.
@@ -42,6 +42,7 @@ class Sgd final : public GroupOptimizer {
   struct Checked {};  // the options fit the groups
   Sgd(Checked, std::vector<ParameterGroup> groups, const SgdOptions& options);
   void update(double gradient_scale, const kernels::StepNumbers& in_memory);
+  bool make_velocity(const Tensor& parameter, size_t place);
   SgdOptions options_;
   TensorList velocity_;
   Masters masters_;

@@ -24,13 +24,16 @@ using testing::steps;
 using testing::TempFolder;
 
 TEST(ResumeElsewhere, OnOtherRanksAndStagesToTheByte) {
-  TempFolder one, many;
-  expect_well({}, one.path());
-  expect_well({.ranks = 1, .stage = 0, .stop_after = 2}, many.path());
-  expect_well({.ranks = 2, .stage = 2, .stop_after = 2}, many.path());
-  expect_well({.ranks = 4, .stage = 1, .stop_after = 3}, many.path());
-  expect_well({.ranks = 1, .stage = 0}, many.path());
-  for (int64_t step = 2; step <= steps; step += 2) expect_same_files(many.path(), one.path(), step);
+  for (const bool sgd : {false, true}) {
+    TempFolder one, many;
+    expect_well({.is_sgd = sgd}, one.path());
+    expect_well({.ranks = 1, .stage = 0, .stop_after = 2, .is_sgd = sgd}, many.path());
+    expect_well({.ranks = 2, .stage = 2, .stop_after = 2, .is_sgd = sgd}, many.path());
+    expect_well({.ranks = 4, .stage = 1, .stop_after = 1, .is_sgd = sgd}, many.path());
+    expect_well({.ranks = 2, .stage = 3, .stop_after = 2, .is_sgd = sgd}, many.path());
+    expect_well({.ranks = 1, .stage = 0, .is_sgd = sgd}, many.path());
+    for (int64_t step = 2; step <= steps; step += 2) expect_same_files(many.path(), one.path(), step);
+  }
 }
 
 // Each rank writes its part, and no part is twice as large as another.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -34,17 +35,35 @@ struct Start {
   io::FileCalls* calls = nullptr;
   int rank_of_calls = 0;
   bool save_async = false;
+  bool is_sgd = false;  ///< else AdamW
 };
+
+inline std::unique_ptr<optim::Optimizer> optimizer_of(const Start& start, WideNet& net,
+                                                      distributed::DataParallel& parallel) {
+  auto groups = optim::decay_matrices(net, 1e-2, 0.1);
+  std::vector<nn::Layer*> blocks;
+  if (start.stage == 3) blocks = {&net.wide, &net.last};
+  if (start.is_sgd)
+    return std::make_unique<distributed::ShardedSgd>(
+        parallel, std::move(groups),
+        distributed::ShardedSgdOptions{
+            .stage = start.stage, .sgd = {.momentum = 0.9, .nesterov = true}, .blocks = blocks});
+  return std::make_unique<distributed::ShardedAdamW>(
+      parallel, std::move(groups),
+      distributed::ShardedAdamWOptions{
+          .stage = start.stage, .adamw = {.moments = DType::u8, .seed = 5}, .blocks = blocks});
+}
 
 inline void train_rank(distributed::ProcessGroup& group, const Start& start, const std::string& folder) {
   manual_seed(3);
   WideNet net;
   distributed::DataParallel parallel(net, group, {.bytes = 300000, .first_bytes = 1000});
-  distributed::ShardedAdamW optimizer(parallel, optim::decay_matrices(net, 1e-2, 0.1),
-                                      {.stage = start.stage, .adamw = {.moments = DType::u8, .seed = 5}});
+  const std::unique_ptr<optim::Optimizer> optimizer = optimizer_of(start, net, parallel);
+  std::optional<distributed::WholeWeights> whole(parallel);
   optim::Ema ema(net, 0.9);
+  whole.reset();
   train::Task task{.model = net,
-                   .optimizer = optimizer,
+                   .optimizer = *optimizer,
                    .ema = &ema,
                    .units_per_step = 1,
                    .loss = [&](int64_t step, int64_t g) { return net.loss(int(step), g); },

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "reprise/distributed/data_parallel/same_on_ranks.h"
-#include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/distributed/sharded/sharded.h"
 #include "reprise/nn/optim/state_range.h"
 
 namespace reprise::train {
@@ -16,8 +16,8 @@ uint32_t weights_crc(const nn::Module& model) {
 
 bool is_shared(optim::Optimizer& optimizer) {
   return std::ranges::any_of(optimizer.parts(), [](const auto& part) {
-    const auto* adamw = dynamic_cast<const distributed::ShardedAdamW*>(part.second);
-    return adamw && adamw->is_shared();
+    const auto* shared = dynamic_cast<const distributed::SharedOptimizer*>(part.second);
+    return shared && shared->is_shared();
   });
 }
 

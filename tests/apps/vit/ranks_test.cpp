@@ -87,6 +87,8 @@ TEST_F(ImagesOnRanks, SharedWeightsHaveTheBitsOfOneProcess) {
       "vit", vit_arguments, run_vit,
       with(rows, {"--width", "64", "--layers", "3", "--drop-path", "0.2", "--recompute", "full"}));
   expect_the_same("resnet", resnet_arguments, run_vit, with(rows, {"--width", "16", "--optimizer", "adamw"}));
+  expect_the_same("resnet by sgd", resnet_arguments, run_vit,
+                  with(rows, {"--width", "16", "--optimizer", "sgd", "--ema", "0.9"}));
   expect_the_same("lejepa", lejepa_arguments, run_jepa,
                   with(rows, {"--local-views", "1", "--width", "64", "--init-from", folder / "encoder"}));
 }

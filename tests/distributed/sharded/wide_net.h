@@ -8,6 +8,7 @@
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/distributed/sharded/sharded_sgd.h"
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/linear.h"
 #include "reprise/nn/optim/grad_scaler.h"
@@ -40,33 +41,45 @@ struct ShardedCase {
   DType compute = DType::f32;  ///< of autocast
   bool is_pure = false;        ///< weights are of it too
   optim::AdamWOptions adamw{};
-  double scale = 0;  ///< the loss's first one; 0: none
+  double scale = 0;                        ///< the loss's first one; 0: none
+  std::optional<optim::SgdOptions> sgd{};  ///< in the place of AdamW
 };
 
 inline std::vector<ShardedCase> sharded_cases() {
   const DType bf16 = DType::bf16, f16 = DType::f16;
   using optim::Master;
-  return {{"f32", DType::f32, false, {}, 0},
-          {"u8 moments", DType::f32, false, {.moments = DType::u8, .seed = 5}, 0},
-          {"bf16", bf16, false, {}, 0},
-          {"f16 with a scale", f16, false, {}, 1024},
-          {"pure bf16", bf16, true, {.moments = bf16, .seed = 6}, 0},
-          {"pure bf16, split", bf16, true, {.master = Master::split}, 0},
-          {"pure bf16, stochastic", bf16, true, {.master = Master::stochastic, .moments = DType::u8}, 0},
-          {"pure f16 with a scale", f16, true, {}, 1024}};
+  return {
+      {"f32", DType::f32, false, {}, 0},
+      {"u8 moments", DType::f32, false, {.moments = DType::u8, .seed = 5}, 0},
+      {"bf16", bf16, false, {}, 0},
+      {"f16 with a scale", f16, false, {}, 1024},
+      {"pure bf16", bf16, true, {.moments = bf16, .seed = 6}, 0},
+      {"pure bf16, split", bf16, true, {.master = Master::split}, 0},
+      {"pure bf16, stochastic", bf16, true, {.master = Master::stochastic, .moments = DType::u8}, 0},
+      {"pure f16 with a scale", f16, true, {}, 1024},
+      {"sgd", DType::f32, false, {}, 0, optim::SgdOptions{}},
+      {"sgd with momentum", bf16, false, {}, 0, optim::SgdOptions{.momentum = 0.9}},
+      {"sgd, nesterov, pure bf16", bf16, true, {}, 0, optim::SgdOptions{.momentum = 0.9, .nesterov = true}},
+      {"sgd, pure f16 with a scale", f16, true, {}, 1024, optim::SgdOptions{.momentum = 0.5}}};
 }
 
 /// A model, what trains it, and a record of it that has no rank in it.
 class ShardedRun {
  public:
-  /// On the group's device; `stage` -1: optim::AdamW.
+  /// On the group's device; `stage` -1: optim::AdamW or Sgd.
   ShardedRun(distributed::ProcessGroup& group, const ShardedCase& c, int stage,
              const distributed::BucketOptions& buckets)
       : case_(c), net_(made(c, group.device())), parallel_(*net_, group, buckets) {
     auto groups = optim::decay_matrices(*net_, 1e-2, 0.1);
     groups[1].lr_scale = 3;
-    if (stage < 0)
+    if (stage < 0 && c.sgd)
+      optimizer_ = std::make_unique<optim::Sgd>(std::move(groups), *c.sgd);
+    else if (stage < 0)
       optimizer_ = std::make_unique<optim::AdamW>(std::move(groups), c.adamw);
+    else if (c.sgd)
+      optimizer_ = std::make_unique<distributed::ShardedSgd>(
+          parallel_, std::move(groups),
+          distributed::ShardedSgdOptions{.stage = stage, .sgd = *c.sgd, .blocks = blocks(stage)});
     else
       optimizer_ = std::make_unique<distributed::ShardedAdamW>(
           parallel_, std::move(groups),
@@ -74,7 +87,7 @@ class ShardedRun {
     if (c.scale > 0) scaler_.emplace(group.device(), optim::GradScalerOptions{.init_scale = c.scale});
   }
 
-  optim::AdamW& optimizer() { return *optimizer_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }
   WideNet& net() { return *net_; }
   distributed::DataParallel& parallel() { return parallel_; }
 
@@ -90,7 +103,7 @@ class ShardedRun {
       const optim::GradScaler::Stats stats = scaler_->read();
       lines << stats.norm << " found " << stats.found << " scale " << stats.scale;
     } else {
-      auto* sharded = dynamic_cast<distributed::ShardedAdamW*>(optimizer_.get());
+      auto* sharded = dynamic_cast<distributed::SharedOptimizer*>(optimizer_.get());
       const double norm = sharded ? sharded->grad_norm() : optim::grad_norm(net_->parameters());
       lines << checksum(Tensor::from(std::vector<double>{norm}, {1}));
       optimizer_->step(optim::clip_scale(norm, 0.5));
@@ -139,7 +152,7 @@ class ShardedRun {
   const ShardedCase& case_;
   std::unique_ptr<WideNet> net_;
   distributed::DataParallel parallel_;
-  std::unique_ptr<optim::AdamW> optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::GradScaler> scaler_;
 };
 
