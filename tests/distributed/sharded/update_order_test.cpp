@@ -75,7 +75,7 @@ std::string train(ProcessGroup& group, const Options& options, bool if_finite) {
   else
     optimizer.step();
   if (parts != parallel.buckets().size() || parts < 2) wrong += detail::join(parts, " buckets; ");
-  for (size_t bucket = 0; bucket < parts; ++bucket)
+  for (size_t bucket = 0; bucket < parallel.buckets().size(); ++bucket)
     if (parallel.leaves()[parallel.buckets()[bucket].parameters.front()].grad().defined() &&
         !is_updated(parallel, bucket, before))
       wrong += detail::join("bucket ", bucket, " is not updated; ");
