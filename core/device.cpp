@@ -5,6 +5,7 @@
 #include <mutex>
 #include <ostream>
 
+#include "reprise/core/cuda/kernel_image.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/error.h"
 #include "reprise/core/number_in.h"
@@ -16,9 +17,13 @@ namespace {
 std::string unusable_reason(int index) {
   const cuda::DeviceProperties& gpu = cuda::properties(index);
   const int least = cuda::least_capability();
-  if (10 * gpu.major + gpu.minor >= least) return "";
-  return detail::join(gpu.name, " has compute capability ", gpu.major, '.', gpu.minor,
-                      ", the kernels of this build need ", least / 10, '.', least % 10);
+  const std::string has = detail::join(gpu.name, " has compute capability ", gpu.major, '.', gpu.minor),
+                    built = detail::join("; it was built for ", cuda::built_architectures());
+  if (10 * gpu.major + gpu.minor < least)
+    return detail::join(has, ", the kernels of this build need ", least / 10, '.', least % 10, built);
+  if (!cuda::has_kernel_image(index))
+    return detail::join(has, ", and this build holds no kernels that run on it", built);
+  return "";
 }
 
 }  // namespace

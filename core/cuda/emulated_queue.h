@@ -45,4 +45,7 @@ HostWaits host_waits();
 /// H200. The number of devices is REPRISE_EMULATOR_DEVICES, else 1.
 void set_properties(int device, const DeviceProperties& properties);
 
+/// Whether the program holds kernels that the device runs, as it does at the start.
+void set_kernel_image(int device, bool there);
+
 }  // namespace reprise::cuda::emulated

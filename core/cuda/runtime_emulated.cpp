@@ -3,6 +3,8 @@
 #include "reprise/core/cuda/runtime.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "reprise/core/cuda/emulated_memory.h"
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/cuda/emulated_stream.h"
+#include "reprise/core/cuda/kernel_image.h"
 #include "reprise/core/error.h"
 #include "reprise/core/number_in.h"
 
@@ -17,6 +20,8 @@ namespace reprise::cuda {
 namespace {
 
 using namespace emulated;
+
+constexpr size_t most_devices = 16;
 
 DeviceProperties h200(size_t index) {
   return {.name = "CUDA emulator",
@@ -33,7 +38,8 @@ std::vector<DeviceProperties>& devices() {
   static auto* all = [] {
     const char* text = std::getenv("REPRISE_EMULATOR_DEVICES");
     std::optional<size_t> count = text ? number_in<size_t>(text) : 1;
-    check(count && *count <= 16, "REPRISE_EMULATOR_DEVICES: needs a number from 0 to 16, got '", text, "'");
+    check(count && *count <= most_devices, "REPRISE_EMULATOR_DEVICES: needs a number from 0 to 16, got '",
+          text, "'");
     auto* made = new std::vector<DeviceProperties>;
     for (size_t i = 0; i < *count; ++i) made->push_back(h200(i));
     return made;
@@ -50,6 +56,7 @@ void refuse_capturing(const StreamState& stream, const char* call) {
 }
 
 thread_local int selected = 0;
+std::array<std::atomic<bool>, most_devices> lack_images{};
 HostWaits waits;  // under the lock of all streams
 
 EventState& event_of(void* event) { return *static_cast<EventState*>(event); }
@@ -69,6 +76,7 @@ int device_count() { return int(devices().size()); }
 std::string unavailable_reason() { return "REPRISE_EMULATOR_DEVICES is 0"; }
 bool is_emulated() { return true; }
 int least_capability() { return 80; }
+std::string built_architectures() { return "the emulator"; }
 
 void select_device(int device) {
   check_index(device, "select_device");
@@ -89,6 +97,16 @@ const DeviceProperties& properties(int device) {
 void emulated::set_properties(int device, const DeviceProperties& properties) {
   check_index(device, "set_properties");
   devices()[size_t(device)] = properties;
+}
+
+bool has_kernel_image(int device) {
+  check_index(device, "has_kernel_image");
+  return !lack_images[size_t(device)];
+}
+
+void emulated::set_kernel_image(int device, bool there) {
+  check_index(device, "set_kernel_image");
+  lack_images[size_t(device)] = !there;
 }
 
 void* allocate(int device, size_t bytes) {

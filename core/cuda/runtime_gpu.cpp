@@ -4,8 +4,11 @@
 
 #include <cuda_runtime.h>
 
+#include <map>
+#include <mutex>
 #include <vector>
 
+#include "reprise/core/cuda/kernel_image.h"
 #include "reprise/core/error.h"
 
 namespace reprise::cuda {
@@ -120,6 +123,24 @@ bool is_pageable(const void* data) {
   return attributes.type == cudaMemoryTypeUnregistered;
 }
 
+bool ask_for_image(int device) {
+  if (!probe_kernel()) return true;  // there is none that could fail
+  DeviceScope scope(device);
+  cudaFuncAttributes attributes{};
+  const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel());
+  switch (status) {
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorUnsupportedPtxVersion:  // of a driver older than the toolkit
+    case cudaErrorJitCompilerNotFound:
+      cudaGetLastError();
+      return false;
+    default:
+      check_call(status, "cudaFuncGetAttributes", "device ", device);
+      return true;
+  }
+}
+
 cudaStream_t stream_of(void* handle) { return static_cast<cudaStream_t>(handle); }
 cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
 
@@ -129,6 +150,17 @@ int device_count() { return probe().count; }
 std::string unavailable_reason() { return probe().reason; }
 bool is_emulated() { return false; }
 int least_capability() { return REPRISE_CUDA_LEAST_CAPABILITY; }  // of REPRISE_CUDA_ARCHITECTURES
+
+bool has_kernel_image(int device) {
+  static std::mutex mutex;
+  static auto& known = *new std::map<int, bool>;
+  std::lock_guard lock(mutex);
+  auto found = known.find(device);
+  if (found == known.end()) found = known.emplace(device, ask_for_image(device)).first;
+  return found->second;
+}
+
+std::string built_architectures() { return REPRISE_CUDA_BUILT_FOR; }
 
 void select_device(int device) {
   if (device == selected) return;

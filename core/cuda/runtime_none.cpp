@@ -1,4 +1,5 @@
 // The CUDA runtime of a build without CUDA: no device answers, and nothing else here is ever reached.
+#include "reprise/core/cuda/kernel_image.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/error.h"
 
@@ -13,6 +14,8 @@ int device_count() { return 0; }
 std::string unavailable_reason() { return "this build of Reprise has no CUDA"; }
 bool is_emulated() { return false; }
 int least_capability() { return 0; }
+bool has_kernel_image(int) { refuse("has_kernel_image"); }
+std::string built_architectures() { refuse("built_architectures"); }
 
 void select_device(int) { refuse("select_device"); }
 const DeviceProperties& properties(int) { refuse("properties"); }
