@@ -54,6 +54,12 @@ std::string next_of(const std::vector<nn::TimedBatch>& timed, const nn::TimedBat
   return text;
 }
 
+[[noreturn]] void fail_to_fit(const std::string& options, size_t limit, int64_t total, const std::string& row,
+                              const std::string& least, size_t needed, const std::string& with) {
+  fail(options, ": no batch fits into ", in_mib(double(limit)), " MiB; of those that divide ", total, ' ',
+       row, "s per update, ", least, " takes least, ", in_mib(double(needed)), " MiB", with);
+}
+
 }  // namespace
 
 BatchChoice of_first_rank(const BatchChoice& own, distributed::ProcessGroup& group) {
@@ -85,9 +91,9 @@ void choose_batch(TrainingOptions& o, const TrainedModel& t, const MeasuredStrat
     if (needed <= nn::room_in(limit)) break;
   }
   chosen.accumulate = total / chosen.batch;
-  check(least <= nn::room_in(limit), "--batch auto: no batch fits into ", in_mib(double(limit)),
-        " MiB; of those that divide ", total, ' ', t.row, "s per update, ", chosen.batch, " takes least, ",
-        in_mib(double(least)), " MiB with the gradients of ", chosen.accumulate, " micro-batches");
+  if (least > nn::room_in(limit))
+    fail_to_fit("--batch auto", limit, total, t.row, std::to_string(chosen.batch), least,
+                fmt::format(" with the gradients of {} micro-batches", chosen.accumulate));
   chosen = of_first_rank(chosen, group);
   take(o, chosen);
   train::report("{}\n", described(chosen, t.row));
@@ -117,9 +123,8 @@ void choose_batch_and_strategy(TrainingOptions& o, const TrainedModel& t, size_t
     timed = nn::fastest_batches(step, from);
     if (timed.empty()) {
       const nn::TimedBatch least = nn::least_batch(step, from);
-      fail(options, ": no batch fits into ", in_mib(double(most)), " MiB; of those that divide ",
-           o.batch * o.trainer.accumulate, ' ', t.row, "s per update, ", least.rows, " with --recompute ",
-           least.strategy, " takes least, ", in_mib(double(least.peak)), " MiB");
+      fail_to_fit(options, most, o.batch * o.trainer.accumulate, t.row,
+                  fmt::format("{} with --recompute {}", least.rows, least.strategy), least.peak, "");
     }
   } catch (const OutOfMemory&) {
     fail(options, ": not even a batch of ", t.smallest, " fits into ", in_mib(double(limit)),

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "reprise/autograd/recompute/planner/planner.h"
 #include "reprise/core/no_compute.h"
 #include "reprise/nn/memory/played_step.h"
 #include "reprise/nn/memory/turns.h"
@@ -193,10 +194,10 @@ class Choice {
     try {
       return RecomputeStrategy{.kind = Kind::plan,
                                .plan = played_.planned({.kind = Kind::automatic, .memory_budget = budget})};
-    } catch (const Error&) {  // the budget is too small
-      case_.model.zero_grad();
-      return {};
-    }
+    } catch (const recompute::BudgetTooSmall&) {
+    } catch (const OutOfMemory&) {}  // of the planner's own step
+    case_.model.zero_grad();
+    return {};
   }
   static bool is_known(const RecomputeStrategy& one, int64_t rows, const std::vector<Candidate>& others) {
     const int64_t blocks = one.plan.back().end;

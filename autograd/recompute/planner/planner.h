@@ -8,6 +8,7 @@
 
 #include "reprise/autograd/recompute/planner/chain.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
+#include "reprise/core/error.h"
 
 namespace reprise::recompute {
 
@@ -36,8 +37,14 @@ std::vector<Planned> frontier(const Chain& chain);
 /// The least peak that any plan of the chain has.
 int64_t minimum_bytes(const Chain& chain);
 
+/// No plan has so small a peak.
+class BudgetTooSmall : public Error {
+ public:
+  using Error::Error;
+};
+
 namespace detail {
-/// Throws the Error of a budget that is too small. The minimum is rounded up as it is printed: a budget of
+/// Throws BudgetTooSmall. The minimum is rounded up as it is printed: a budget of
 /// the printed number is enough.
 [[noreturn]] void refuse_budget(int64_t budget_bytes, int64_t minimum_bytes, const std::string& of);
 }  // namespace detail

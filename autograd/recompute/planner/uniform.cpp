@@ -20,8 +20,9 @@ std::string mebibytes_up(int64_t bytes) {
 }  // namespace
 
 void detail::refuse_budget(int64_t budget_bytes, int64_t minimum_bytes, const std::string& of) {
-  fail("recompute: a budget of ", format_bytes(budget_bytes), " is below the minimum ",
-       mebibytes_up(minimum_bytes), " of ", of);
+  throw BudgetTooSmall(reprise::detail::join("recompute: a budget of ", format_bytes(budget_bytes),
+                                             " is below the minimum ", mebibytes_up(minimum_bytes), " of ",
+                                             of));
 }
 
 int64_t budget_of(const Strategy& strategy, const Chain& chain) {
