@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/ops.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/support/compare.h"
 
@@ -25,11 +26,6 @@ void expect_all(const std::vector<std::string>& wrong, const std::vector<std::st
   for (size_t rank = 0; rank < wrong.size(); ++rank)
     for (const std::string& part : parts)
       EXPECT_TRUE(has(wrong[rank], part)) << "rank " << rank << ": no \"" << part << "\" in: " << wrong[rank];
-}
-
-Tensor ones(const Shape& shape, DType dtype = DType::f32) {
-  Tensor x = Tensor::zeros(shape, dtype);
-  return x.fill_(1);
 }
 
 class Group : public ::testing::TestWithParam<Ranks> {};

@@ -105,6 +105,28 @@ TEST(FastestBatches, TrainsWithAnUpdateAndElseLeavesTheModel) {
   EXPECT_TRUE(fastest_batches(step, {.strategies = {"none"}, .rounds = 1}).empty());
 }
 
+// Whichever call of the loss fails, those of the planner too, the search says how: no Error but that of memory leaves a batch out.
+TEST(FastestBatches, AnErrorOfTheStepIsNoBatchThatDoesNotFit) {
+  per_row = 0us;
+  Sleeper sleeper;
+  TrainingStepCase step = sleeper.step();
+  int calls = 0, failing = 0;
+  step.loss = [&](int64_t rows) {
+    check(++calls != failing, "the loss fails");
+    return square(sleeper.net(zeros({rows, width}))).mean();
+  };
+  const FastestBatchOptions options{
+      .strategies = {"none", "full"}, .plans = true, .rows_per_update = 64, .rounds = 1};
+  fastest_batches(step, options);
+  const int all = calls;
+  ASSERT_GT(all, 8);
+  for (failing = 1; failing <= all - 4; ++failing) {
+    calls = 0;
+    expect_error([&] { fastest_batches(step, options); }, {"the loss fails"});
+    sleeper.net.zero_grad();
+  }
+}
+
 // Micro-batches of an update whose sums stay there, as `sums` counts them: one in `grad`, others beside it.
 size_t peak_of_update(Sleeper& sleeper, const TimedBatch& batch, int64_t others) {
   sleeper.net.set_recompute(parse_strategy(batch.strategy));
