@@ -116,7 +116,7 @@ TEST(FastestBatches, AnErrorOfTheStepIsNoBatchThatDoesNotFit) {
     return square(sleeper.net(zeros({rows, width}))).mean();
   };
   const FastestBatchOptions options{
-      .strategies = {"none", "full"}, .plans = true, .rows_per_update = 64, .rounds = 1};
+      .strategies = {"none", "full"}, .rounds = 1, .plans = true, .rows_per_update = 64};
   fastest_batches(step, options);
   const int all = calls;
   ASSERT_GT(all, 8);
