@@ -37,7 +37,9 @@ function(reprise_add_tests folder)
   endif()
   reprise_link_cuda(${program} ${sources})
   target_compile_options(${program} PRIVATE ${reprise_test_options})
-  target_precompile_headers(${program} REUSE_FROM reprise_test_headers)
+  if(NOT folder STREQUAL "simt")  # its tests are written as kernels are, without operations
+    target_precompile_headers(${program} REUSE_FROM reprise_test_headers)
+  endif()
   foreach(file IN LISTS sources)
     get_source_file_property(own_options "${file}" COMPILE_OPTIONS)
     if(own_options MATCHES "-f|-x")  # what was parsed with other options does not fit
