@@ -30,7 +30,8 @@ TensorList AccumulateGrad::run(TensorList&& output_grads) {
 }
 
 GraphTask::LeafSum AccumulateGrad::sum() {
-  if (!leaf_->requires_grad || retired_ || !leaf_->hooks.empty()) return {};
+  if (!leaf_->requires_grad || retired_ || !leaf_->hooks.empty() || !leaf_->post_accumulate_hooks.empty())
+    return {};
   std::unique_lock lock(leaf_->grad_mutex);
   const Tensor& grad = leaf_->grad;
   const bool fits = grad.defined() && !grad.requires_grad() && grad.is_contiguous() &&

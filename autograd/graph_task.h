@@ -37,8 +37,8 @@ class GraphTask {
   static Tensor take_pending(const Edge& asked);
 
   /// The gradient that a leaf has from earlier passes, for a node that runs to add to in place and to return as its own gradient for
-  /// `asked`. No other pass adds to it while the lock lives. Undefined, and unlocked, unless `asked` is a leaf's, this is all that the
-  /// pass gives it, and nobody sees it on its way there.
+  /// `asked`. No other pass adds to it while the lock lives. Undefined, and unlocked, unless `asked` is a leaf's without hooks and this is
+  /// all that the pass gives it.
   struct LeafSum {
     std::unique_lock<std::mutex> lock{};
     Tensor gradient{};

@@ -11,15 +11,16 @@ namespace reprise::distributed {
 /// The weights of a bucket and who owns them.
 struct SharedBucket {
   const TensorList& leaves;  ///< all that are trained, by place
-  const Bucket& bucket;
-  const Shards& shards;
-  size_t index;         ///< of the bucket there
-  std::string label{};  ///< of the call
+  const Bucket& bucket;      ///< of these
+  const Shards& shards;      ///< of all of them
+  size_t index;              ///< of the bucket there
+  std::string label{};       ///< of the call
 };
 
 /// Bytes of the buffer that holds all ranks' parts of a bucket.
 size_t gathering_bytes(const SharedBucket& of);
 
+/// One bucket's weights, sent by its construction and taken by `finish`.
 class Gathering {
  public:
   /// Where a shard's elements are: contiguous, of the leaf's dtype.

@@ -33,8 +33,8 @@ class SharedOptimizer {
 template <class Base>
 class Sharded : public Base, public SharedOptimizer {
  public:
-  bool is_shared() const final { return is_shared_; }
-  double grad_norm() final;
+  bool is_shared() const final { return is_shared_; }  ///< see SharedOptimizer
+  double grad_norm() final;                            ///< see SharedOptimizer
 
   /// Base's of this rank's shards, bucket by bucket. The weights that ranks have whole between steps are gathered, a bucket's
   /// while the next one is updated. Error at stage 3 within a WholeWeights.
@@ -68,10 +68,10 @@ class Sharded : public Base, public SharedOptimizer {
   optim::ElementRange owned(const Tensor& parameter, size_t place) const final;
   /// The weights of these: within the parameter, or at stage 3 the shard that this rank keeps alone.
   Tensor owned_part(const Tensor& parameter, size_t place) const final;
-  Tensor owned_gradient(const Tensor& parameter, size_t place) const final;
+  Tensor owned_gradient(const Tensor& parameter, size_t place) const final;  ///< of the same elements
   /// By the bucket of their gradients, where ranks share them.
   std::vector<std::vector<size_t>> update_order() const final;
-  void updated(size_t part) override;
+  void updated(size_t part) override;  ///< sends that bucket's weights
   /// On rank 0, which is sent the others' shards, the state of a whole parameter; elsewhere a hollow tensor of its
   /// form. `own` where nothing is shared. All ranks call it.
   Tensor whole_state(const typename Base::StateList& list, const Tensor& parameter, size_t place,

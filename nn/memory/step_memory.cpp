@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "reprise/autograd/engine.h"
+#include "reprise/autograd/meta.h"
 #include "reprise/autograd/recompute/planner/dry_run.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/nn/eval_scope.h"
@@ -35,6 +38,23 @@ struct ForgetPeaks {
   }
 };
 
+// While it lives, each backward pass makes gradients of its own.
+class AloneGradients {
+ public:
+  explicit AloneGradients(const nn::Module& model) {
+    for (const Tensor& parameter : model.parameters())
+      if (parameter.requires_grad())
+        remove_.push_back(autograd::register_post_accumulate_hook(parameter, [] {}));
+  }
+  ~AloneGradients() {
+    for (const auto& remove : remove_) remove();
+  }
+  AloneGradients(const AloneGradients&) = delete;
+
+ private:
+  std::vector<std::function<void()>> remove_;
+};
+
 // One batch of evaluation.
 MeasuredStep look(nn::Module& model, Device device, const std::function<Tensor(int64_t rows)>& loss,
                   int64_t rows) {
@@ -54,6 +74,9 @@ MeasuredStep play(nn::Module& model, const StepMemoryOptions& options, int64_t r
   const DropGradients gradients{model};
   const recompute::DryRun dry_run;
   auto micro_batch = [&] { options.loss(rows).backward(); };
+  // Sums that wait for one another are DataParallel's, to which no product adds as it is made.
+  const std::unique_ptr<AloneGradients> alone =
+      options.sums > 1 ? std::make_unique<AloneGradients>(model) : nullptr;
   const size_t without = memory.stats().held;
   if (options.sums > 0) micro_batch();
   const size_t one = memory.stats().held - without;

@@ -31,7 +31,8 @@ TEST(EmulatedNcclSharded, StagesHaveTheBitsOfOneDevice) {
   for (const ShardedCase& c : cases) {
     const std::string want =
         run_ranks(Ranks::nccl, 1, [&](ProcessGroup& group) { return train(group, c, -1); })[0];
-    EXPECT_NE(want.find("first_moment"), std::string::npos) << want;
+    EXPECT_EQ(want.find("first_moment") != std::string::npos, !c.sgd) << want;
+    EXPECT_EQ(want.find("velocity") != std::string::npos, c.sgd && c.sgd->momentum > 0) << want;
     for (const auto& [ranks, stage] : {std::pair{2, 2}, {3, 1}, {2, 3}}) {
       if (simt::sanitizer::thread && stage == 1) continue;
       const auto got =

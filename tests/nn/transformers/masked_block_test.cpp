@@ -235,7 +235,7 @@ TEST(MaskedBlock, HooksRunUnderAMask) {
   const Tensor dx = grad({(want * want).sum()}, {x})[0];
 
   std::vector<std::string> seen;
-  Tensor attended, of_block, dx_seen;
+  Tensor attended, into_block, of_block, dx_seen;
   block.register_forward_pre_hook([&](const Tensor&) { return seen.push_back("block"), Tensor(); });
   block.attn.register_forward_pre_hook([&](const Tensor&) { return seen.push_back("attn"), Tensor(); });
   block.attn.register_forward_hook([&](const Tensor&, const Tensor& y) {
@@ -244,8 +244,8 @@ TEST(MaskedBlock, HooksRunUnderAMask) {
     return Tensor();
   });
   block.register_forward_hook([&](const Tensor& in, const Tensor& y) {
-    EXPECT_TRUE(same_bits(in.detach(), x.detach()));
     seen.push_back("after block");
+    into_block = in.detach();
     of_block = y.detach();
     return Tensor();
   });
@@ -253,6 +253,7 @@ TEST(MaskedBlock, HooksRunUnderAMask) {
   const Tensor y = block(x, mask);
   EXPECT_EQ(seen, (std::vector<std::string>{"block", "attn", "after attn", "after block"}));
   EXPECT_TRUE(is_close(y, want, kTolerance));
+  EXPECT_TRUE(same_bits(into_block, x.detach()));
   EXPECT_TRUE(same_bits(of_block, y.detach()));
   EXPECT_TRUE(is_close(grad({(y * y).sum()}, {x})[0], dx, kTolerance));
   EXPECT_TRUE(is_close(dx_seen, dx, kTolerance));
