@@ -78,6 +78,18 @@ TEST(LeafSums, HaveTheBitsOfAProductAndAnAddition) {
   }
 }
 
+TEST(LeafSums, WeightsThatAreUsedTwiceHaveBothGradients) {
+  const Tensor x = numbers({9, 30}, 1), weight = numbers({30, 30}, 2).set_requires_grad();
+  Tensor want;
+  for (int pass = 0; pass < 3; ++pass) {
+    auto loss = [&] { return sum(linear(linear(x, weight), weight) * numbers({9, 30}, uint64_t(pass))); };
+    loss().backward();
+    const Tensor alone = autograd::grad({loss()}, {weight})[0];
+    want = pass == 0 ? alone.clone() : want + alone;
+    EXPECT_TRUE(same_bits(weight.grad(), want)) << "pass " << pass;
+  }
+}
+
 // With checkpoints of either mode, of which one plays a weight that another part of the pass uses too.
 TEST(LeafSums, KeepEveryBitUnderRecompute) {
   auto trained = [](std::optional<CheckpointMode> mode, bool shared) {
@@ -191,11 +203,11 @@ TEST(LeafSums, OtherGradientsAreAddedAsBefore) {
   EXPECT_TRUE(same_bits(weight.grad().detach(), alone + alone + alone));
   weight.set_grad({});
 
-  const Tensor half = numbers({4, 6}, 2, DType::bf16).set_requires_grad(),
-               in = numbers({5, 6}, 1, DType::bf16);
+  const Tensor half = numbers({40, 60}, 2, DType::bf16).set_requires_grad(),
+               in = numbers({50, 60}, 1, DType::bf16);
   const Tensor of_half = autograd::grad({sum(linear(in, half))}, {half})[0];
-  for (int pass = 0; pass < 2; ++pass) sum(linear(in, half)).backward();
-  EXPECT_TRUE(same_bits(half.grad(), of_half + of_half));
+  for (int pass = 0; pass < 3; ++pass) sum(linear(in, half)).backward();
+  EXPECT_TRUE(same_bits(half.grad(), of_half + of_half + of_half));
 }
 
 }  // namespace
