@@ -134,13 +134,14 @@ struct SgdRule {
   }
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
     C& p = x[0];
-    g = g * gradient_scale + decay * p;
+    // Written out, since a compiler that fuses may fuse otherwise in a pack than alone: a shard begins anywhere.
+    g = std::fma(g, gradient_scale, decay * p);
     if constexpr (has_velocity) {
       C& v = x[1];
-      v = first_step ? g : g + momentum * v;
-      g = nesterov ? g + momentum * v : v;
+      v = first_step ? g : std::fma(momentum, v, g);
+      g = nesterov ? std::fma(momentum, v, g) : v;
     }
-    p -= lr * g;
+    p = std::fma(-lr, g, p);
   }
 };
 
