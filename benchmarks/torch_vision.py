@@ -2,7 +2,7 @@
 """One training step of a vision model in PyTorch, as the peer of benchmarks/vision_bench.cpp: timm's and torchvision's
 models of the same shapes, the same protocol.
 
-    torch_vision.py --model vit_192 [--channels-last]
+    torch_vision.py --model vit_192 [--channels-last] [--device cuda] [--autocast] [--compile]
 """
 import argparse
 import contextlib
@@ -41,8 +41,10 @@ MODELS = {
     "vit_192": (lambda: vit(**SMALL, embed_dim=192, num_heads=3), 64, 32, 10, 4),
     "vit_384": (lambda: vit(**SMALL, embed_dim=384, num_heads=6), 64, 32, 10, 1),
     "vit_s16": (lambda: vit(embed_dim=384, num_heads=6), 8, 224, 1000, 1),
+    "vit_b16_gpu": (vit, 256, 224, 1000, 4),
     "resnet18_cifar": (resnet18_cifar, 128, 32, 10, 1),
     "resnet50": (resnet50, 8, 224, 1000, 1),
+    "resnet50_gpu": (resnet50, 128, 224, 1000, 4),
 }
 
 
@@ -51,13 +53,17 @@ def main():
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--autocast", action="store_true", help="to bf16")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--profile", action="store_true", help="print operators of one step and leave")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     make, batch, image, classes, steps = MODELS[options.model]
-    model = make().train()
-    images, targets = torch.randn(batch, 3, image, image), torch.randint(classes, (batch,))
+    model = make().train().to(options.device)
+    images = torch.randn(batch, 3, image, image, device=options.device)
+    targets = torch.randint(classes, (batch,), device=options.device)
     if options.channels_last:
         model, images = model.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last)
     if options.model.startswith("vit"):
@@ -68,8 +74,11 @@ def main():
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, fused=True)
 
+    forward = torch.compile(model) if options.compile else model
+
     def step():
-        loss = F.cross_entropy(model(images), targets)
+        with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.autocast):
+            loss = F.cross_entropy(forward(images), targets)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -88,7 +97,9 @@ def main():
             loss = step()
         seconds = (time.perf_counter() - begin) / steps
         print(json.dumps({"seconds_per_step": seconds, "images_per_second": batch / seconds,
-                          "peak_rss_bytes": memory_bytes("VmHWM"), "loss": loss}), flush=True)
+                          "peak_rss_bytes": memory_bytes("VmHWM"), "loss": loss,
+                          "peak_device_bytes": torch.cuda.max_memory_reserved() if options.device == "cuda" else 0}),
+              flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """The parts of tools/gpu_report.sh: runs each in its time box, keeps its findings, writes the report."""
 
 import argparse
+import csv
 import datetime
+import io
 import json
 import os
 import pathlib
@@ -16,7 +18,9 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 OUT = SOURCE / "build" / "gpu"
-SECONDS = {"configure": 30, "build": 200, "tests": 110, "sanitizer": 60, "kernels": 60, "train": 80}
+PACKED = pathlib.Path(os.environ.get("REPRISE_OFFLINE", SOURCE / ".offline")) / "gpu_build.tar.xz"
+SECONDS = {"configure": 30, "build": 200, "tests": 130, "recompute": 60, "kernels": 60, "train": 150, "vision": 90,
+           "profile": 60, "sanitizer": 60}
 SANITIZED = {"memcheck": "*", "racecheck": "LayerNorm*:Softmax*:Attention.MatchesNaive*:AttentionHalf.MatchesAtTileEdges"}
 ROUNDS = 3
 
@@ -30,14 +34,15 @@ class Part:
         self.ends = time.monotonic() + SECONDS[name] * (20 if rehearse else 1)
         self.findings = {"status": "passed"}
 
-    def run(self, command, share=1.0, **options):
+    def run(self, command, share=1.0, input_text=None, **options):
         """(exit code, output); -1 if the time box, or the command's share of what is left of it, ended it."""
         print("$", " ".join(map(str, command)), file=self.log, flush=True)
         try:
-            process = subprocess.Popen(command, text=True, errors="replace", stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT, cwd=SOURCE, start_new_session=True, **options)
+            process = subprocess.Popen(command, text=True, errors="replace", stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=SOURCE,
+                                       start_new_session=True, **options)
             try:
-                output, _ = process.communicate(timeout=max(1, share * (self.ends - time.monotonic())))
+                output, _ = process.communicate(input_text, timeout=max(1, share * (self.ends - time.monotonic())))
                 code = process.returncode
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)  # what it started too, or that would go on using the GPU
@@ -67,6 +72,11 @@ def configure(part):
     capability = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap,name,driver_version", "--format=csv,noheader"],
                                 text=True, capture_output=True).stdout.strip()
     part.findings["gpu"] = capability
+    if PACKED.exists():  # built on another machine
+        build_folder(False).mkdir(parents=True, exist_ok=True)
+        if part.require(["tar", "-C", str(build_folder(False)), "-xf", str(PACKED)])[0]:
+            part.require([str(build_folder(False) / "bin/cuda_bench"), "--tiny", "copy"])  # a first kernel
+        return
     major_minor = capability.split(",")[0].replace(".", "") or "90"
     architecture = major_minor + ("a" if major_minor == "90" else "")
     part.require(["cmake", "--preset", "cuda", "-B", str(build_folder(False)),
@@ -74,16 +84,50 @@ def configure(part):
 
 
 def build(part):
+    if PACKED.exists() and not part.rehearse:
+        return
     part.require(["cmake", "--build", str(build_folder(part.rehearse)), "-j", str(os.cpu_count())])
 
 
 def tests(part):
     """Every test that follows the device, on the GPU; a failure of one file does not hide the others."""
     code, output = part.run(["ctest", "--test-dir", str(build_folder(part.rehearse)), "-L", "cuda", "-j",
-                             str(min(8, os.cpu_count())), "--output-on-failure", "--timeout", "60"])
+                             str(os.cpu_count()), "--output-on-failure", "--timeout", "60"],
+                            env={**os.environ, "REPRISE_NUM_THREADS": "2"})
     summary = re.search(r"(\d+)% tests passed, (\d+) tests failed out of (\d+)", output)
     part.findings["summary"] = summary.group(0) if summary else "no summary"
     part.findings["failed"] = re.findall(r"^\s*\d+ - (\S+) \(", output, re.MULTILINE)
+    if code:
+        part.findings["status"] = "out of time" if code == -1 else "failed"
+
+
+def recompute(part):
+    """Training with and without recompute on the GPU: every bit the same, in each precision."""
+    device = ["--device", "cpu" if part.rehearse else "cuda"]
+    sizes = ["--batch", "2", "--steps", "2"] if part.rehearse else []
+    part.findings["rows"] = []
+    for precision in ("f32", "bf16", "bf16-pure"):
+        for strategy in ("full", "full:reentrant"):
+            code, output = part.run([str(build_folder(part.rehearse) / "bin/reprise-recompute"), "verify", *device, *sizes,
+                                     "--precision", precision, "--recompute", strategy], share=0.5)
+            verdict = re.search(r"^(PASS|FAIL).*$", output, re.MULTILINE)
+            part.findings["rows"].append({"precision": precision, "strategy": strategy,
+                                          "verdict": verdict.group(0) if verdict else output[-300:]})
+            if code:
+                part.findings["status"] = "out of time" if code == -1 else "failed"
+
+
+def profile(part):
+    """Where the time of a training step goes, by kernel: Nsight Compute's durations of single launches."""
+    program = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
+    if part.rehearse or not pathlib.Path(program).exists():
+        part.findings["status"] = "not run: " + ("a rehearsal" if part.rehearse else "ncu is not there")
+        return
+    code, output = part.run([program, "--clock-control", "none", "--cache-control", "none", "--metrics",
+                             "gpu__time_duration.sum", "--csv", "--launch-skip", "1000", "--launch-count", "900",
+                             str(build_folder(False) / "bin/gpt_bench"), "--model", "gpt2_124m_gpu", "--device", "cuda",
+                             "--bf16", "--steps", "1"], input_text="run\n" * 2)
+    (OUT / "profile.csv").write_text(output)
     if code:
         part.findings["status"] = "out of time" if code == -1 else "failed"
 
@@ -150,21 +194,8 @@ class Trainer:
         self.process.wait()
 
 
-def train(part):
-    """GPT-2 124M: ours against PyTorch eager and compiled; what matters most comes first."""
-    model = ["--model", "gpt_small" if part.rehearse else "gpt2_124m_gpu", "--device", "cpu" if part.rehearse else "cuda"]
-    ours = [str(build_folder(part.rehearse) / "bin/gpt_bench"), *model]
-    peer = [os.environ.get("REPRISE_PYTHON", "python3"), "benchmarks/torch_gpt.py", *model]
-    commands = {"Reprise bf16": [*ours, "--bf16"], "PyTorch bf16 eager": [*peer, "--bf16"],
-                "PyTorch bf16 compiled": [*peer, "--bf16", "--compile"]}
-    if part.rehearse:
-        commands |= {"Reprise f32": ours, "PyTorch f32 eager": peer}
-    else:
-        commands |= {"Reprise TF32": [*ours, "--high"], "PyTorch TF32 eager": [*peer, "--high"],
-                     "Reprise bf16, attention on Hopper": [*ours, "--bf16", "--attention", "sm90"],
-                     "Reprise bf16, cuDNN's attention": [*ours, "--bf16", "--attention", "cudnn"],
-                     "PyTorch bf16 autocast compiled": [*peer, "--autocast", "--compile"],
-                     "Reprise f32": [*ours, "--steps", "1"]}
+def train_each(part, commands):
+    """Rows of findings: the median step of each command, in rounds. What matters most comes first."""
     rows = []
     for name, command in commands.items():
         if time.monotonic() > part.ends:
@@ -184,12 +215,63 @@ def train(part):
     part.findings["rows"] = rows
 
 
-PARTS = {"configure": configure, "build": build, "tests": tests, "sanitizer": sanitizer, "kernels": kernels, "train": train}
+def train(part):
+    """GPT-2 124M: ours against PyTorch eager and compiled."""
+    model = ["--model", "gpt_small" if part.rehearse else "gpt2_124m_gpu", "--device", "cpu" if part.rehearse else "cuda"]
+    ours = [str(build_folder(part.rehearse) / "bin/gpt_bench"), *model]
+    peer = [os.environ.get("REPRISE_PYTHON", "python3"), "benchmarks/torch_gpt.py", *model]
+    commands = {"Reprise bf16": [*ours, "--bf16"], "PyTorch bf16 eager": [*peer, "--bf16"],
+                "PyTorch bf16 compiled": [*peer, "--bf16", "--compile"], "Reprise bf16 autocast": [*ours, "--autocast"],
+                "Reprise bf16, recompute": [*ours, "--bf16", "--recompute", "full"],
+                "PyTorch bf16, recompute": [*peer, "--bf16", "--recompute", "full"]}
+    if part.rehearse:
+        commands |= {"Reprise f32": ours, "PyTorch f32 eager": peer}
+    else:
+        commands |= {"Reprise bf16, attention on Hopper": [*ours, "--bf16", "--attention", "sm90"],
+                     "Reprise bf16, cuDNN's attention": [*ours, "--bf16", "--attention", "cudnn"],
+                     "PyTorch bf16 autocast compiled": [*peer, "--autocast", "--compile"],
+                     "Reprise TF32": [*ours, "--high", "--steps", "2"], "PyTorch TF32 eager": [*peer, "--high"],
+                     "Reprise f32": [*ours, "--steps", "1"]}
+    train_each(part, commands)
+
+
+def vision(part):
+    """ViT-B/16 and ResNet-50 under autocast: ours against timm's and torchvision's models, eager and compiled."""
+    device = ["--device", "cpu" if part.rehearse else "cuda"]
+    ours = [str(build_folder(part.rehearse) / "bin/vision_bench"), *device, "--autocast", "--model"]
+    peer = [os.environ.get("REPRISE_PYTHON", "python3"), "benchmarks/torch_vision.py", *device, "--autocast", "--model"]
+    vit, resnet = ("vit_192", "resnet18_cifar") if part.rehearse else ("vit_b16_gpu", "resnet50_gpu")
+    train_each(part, {"Reprise ViT": [*ours, vit], "PyTorch ViT eager": [*peer, vit],
+                      "PyTorch ViT compiled": [*peer, vit, "--compile"], "Reprise ResNet": [*ours, resnet],
+                      "PyTorch ResNet eager, channels last": [*peer, resnet, "--channels-last"]})
+
+
+PARTS = {"configure": configure, "build": build, "tests": tests, "recompute": recompute, "kernels": kernels, "train": train,
+         "vision": vision, "profile": profile, "sanitizer": sanitizer}
 
 
 def machine():
     gpu = subprocess.run(["nvidia-smi", "-L"], text=True, capture_output=True).stdout if shutil.which("nvidia-smi") else ""
     return re.sub(r" \(UUID.*?\)", "", gpu).strip() or "no GPU"
+
+
+def kernel_times(path):
+    """[(kernel, launches, milliseconds)] of the last whole step in Nsight Compute's list: from AdamW to AdamW."""
+    text = path.read_text()
+    rows = list(csv.DictReader(io.StringIO(text[text.find('"ID"'):])))
+    launches = [(re.sub(r"\((anonymous namespace|unnamed)\)::|<unnamed>::|^void ", "", row["Kernel Name"]).split("(")[0][:110],
+                 float(row["Metric Value"].replace(",", "")) *
+                 {"ns": 1e-6, "us": 1e-3, "usecond": 1e-3, "nsecond": 1e-6, "ms": 1, "msecond": 1}[row["Metric Unit"]])
+                for row in rows if row.get("Metric Value")]
+    ends = [i for i, (name, _) in enumerate(launches)
+            if "adamw" in name and (i + 1 == len(launches) or "adamw" not in launches[i + 1][0])]
+    if len(ends) > 1:
+        launches = launches[ends[-2] + 1:ends[-1] + 1]
+    sums = {}
+    for name, milliseconds in launches:
+        count, total = sums.get(name, (0, 0.0))
+        sums[name] = (count + 1, total + milliseconds)
+    return sorted(((name, *sums[name]) for name in sums), key=lambda row: -row[2])
 
 
 def write_report(findings, rehearse):
@@ -208,11 +290,18 @@ def write_report(findings, rehearse):
         lines += ["", "## Kernels", "", "| kernel | us | GB/s | TFLOP/s | PyTorch, us | PyTorch / ours |", "|---|---|---|---|---|---|"]
         lines += [f"| {r['name']} | {r['microseconds']} | {r['gigabytes_per_second']} | {r['teraflops']} | "
                   f"{r['torch_microseconds']} | {r['ratio']} |" for r in findings["kernels"].get("rows", [])]
-    if "train" in findings:
-        lines += ["", "## A training step of GPT-2 124M", "", "| | ms | rounds | peak device memory, GiB | attention ran on, forward/backward |",
-                  "|---|---|---|---|---|"]
-        lines += [f"| {r['name']} | {r['milliseconds']} | {r['rounds']} | {r['peak_bytes'] / 2**30:.1f} | {r.get('attention', '')} |"
-                  for r in findings["train"].get("rows", [])]
+    if "recompute" in findings:
+        lines += ["", "## Recompute", "", "| precision | strategy | verdict |", "|---|---|---|"]
+        lines += [f"| {r['precision']} | {r['strategy']} | {r['verdict']} |" for r in findings["recompute"].get("rows", [])]
+    for name, title in (("train", "A training step of GPT-2 124M"), ("vision", "A training step of ViT-B/16 and ResNet-50")):
+        if name in findings:
+            lines += ["", f"## {title}", "",
+                      "| | ms | rounds | peak device memory, GiB | attention ran on, forward/backward |", "|---|---|---|---|---|"]
+            lines += [f"| {r['name']} | {r['milliseconds']} | {r['rounds']} | {r['peak_bytes'] / 2**30:.1f} | {r.get('attention', '')} |"
+                      for r in findings[name].get("rows", [])]
+    if (OUT / "profile.csv").exists():
+        lines += ["", "## A step by kernel", "", "| kernel | launches | ms |", "|---|---|---|"]
+        lines += [f"| {name} | {count} | {milliseconds:.2f} |" for name, count, milliseconds in kernel_times(OUT / "profile.csv")]
     (OUT / "report.md").write_text("\n".join(lines) + "\n")
 
 
