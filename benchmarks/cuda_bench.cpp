@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "reprise/core/cuda/runtime.h"
-#include "reprise/kernels/attention/attention.h"
+#include "reprise/kernels/attention/backend.h"
 #include "reprise/kernels/elementwise/copy.h"
 #include "reprise/kernels/elementwise/dropout.h"
 #include "reprise/kernels/elementwise/elementwise.h"
@@ -159,23 +159,37 @@ void add_attention(std::vector<Case>& cases, const Sizes& s, int64_t head_dim, i
   double pairs =
       double(batch * s.heads) * double(length) * double(length) / (causal ? 2 : 1) * double(head_dim);
   std::string name = detail::join("attention D", head_dim, " T", length, causal ? " causal " : " full ");
-  cases.push_back({name + "forward", bytes_of({q, k, v, out}), 4 * pairs, [=](const Stream& stream) {
-                     kernels::attention(stream,
-                                        {.q = q, .k = k, .v = v, .options = options, .out = out, .lse = lse});
-                   }});
-  cases.push_back(
-      {name + "backward", bytes_of({q, k, v, out, dout, dq, dk, dv}), 10 * pairs, [=](const Stream& stream) {
-         kernels::attention_backward(stream, {.dout = dout,
-                                              .q = q,
-                                              .k = k,
-                                              .v = v,
-                                              .out = out,
-                                              .lse = lse,
-                                              .options = options,
-                                              .dq = dq,
-                                              .dk = dk,
-                                              .dv = dv});
-       }});
+  auto forward = [=](const Stream& stream) {
+    kernels::attention(stream, {.q = q, .k = k, .v = v, .options = options, .out = out, .lse = lse});
+  };
+  auto backward = [=](const Stream& stream) {
+    kernels::attention_backward(stream, {.dout = dout,
+                                         .q = q,
+                                         .k = k,
+                                         .v = v,
+                                         .out = out,
+                                         .lse = lse,
+                                         .options = options,
+                                         .dq = dq,
+                                         .dk = dk,
+                                         .dv = dv});
+  };
+  using kernels::AttentionBackend;
+  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn}) {
+    if (!kernels::has_attention_backend(backend)) continue;
+    auto on = [=](auto pass) {
+      return [=](const Stream& stream) {
+        kernels::set_attention_backend(backend);
+        pass(stream);
+      };
+    };
+    const bool is_default = backend == AttentionBackend::reprise;
+    const std::string by = is_default ? "" : detail::join(", ", kernels::name_of(backend));
+    cases.push_back({name + "forward" + by, bytes_of({q, k, v, out}), 4 * pairs, on(forward)});
+    if (backend != AttentionBackend::sm90)  // which leaves it to our other kernels
+      cases.push_back(
+          {name + "backward" + by, bytes_of({q, k, v, out, dout, dq, dk, dv}), 10 * pairs, on(backward)});
+  }
 }
 
 void add_gemm(std::vector<Case>& cases, const std::string& name, int64_t m, int64_t n, int64_t k, bool gelu) {

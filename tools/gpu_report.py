@@ -107,7 +107,7 @@ def recompute(part):
     sizes = ["--batch", "2", "--steps", "2"] if part.rehearse else []
     part.findings["rows"] = []
     for precision in ("f32", "bf16", "bf16-pure"):
-        for strategy in ("full", "full:reentrant"):
+        for strategy in ("full", "selective", "offload"):
             code, output = part.run([str(build_folder(part.rehearse) / "bin/reprise-recompute"), "verify", *device, *sizes,
                                      "--precision", precision, "--recompute", strategy], share=0.5)
             verdict = re.search(r"^(PASS|FAIL).*$", output, re.MULTILINE)

@@ -1,7 +1,7 @@
 // ShardedAdamW and ShardedSgd: weights, norms and state of AdamW and Sgd in one process, to the bit, on 1 to 4 ranks at stages 0 to 3.
 // labels: slow, concurrency
-// not in asan: Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16
-// not in tsan: Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16:Cases/ShardedBits.*/f16withascale
+// not in asan: Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16:Cases/ShardedBits.*/sgdpuref16withascale
+// not in tsan: Cases/ShardedBits.*/purebf16:Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16:Cases/ShardedBits.*/f16withascale:Cases/ShardedBits.*/sgd:Cases/ShardedBits.*/sgdnesterovpurebf16:Cases/ShardedBits.*/sgdpuref16withascale
 #include "reprise/distributed/sharded/sharded_adamw.h"
 
 #include <gtest/gtest.h>
@@ -50,12 +50,7 @@ TEST_P(ShardedBits, AreThoseOfOneProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ShardedBits, ::testing::ValuesIn(testing::sharded_cases()),
-                         [](const auto& of) {
-                           std::string name;
-                           for (char c : of.param.name)
-                             if (std::isalnum(c)) name += c;
-                           return name;
-                         });
+                         testing::name_of_case);
 
 TEST(ShardedBits, AreThoseOfOneProcessOverGloo) {
   const ShardedCase c{"f32"};

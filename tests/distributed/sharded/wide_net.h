@@ -2,6 +2,8 @@
 // never; and a step of it, with an optimizer of any kind.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
 
@@ -61,6 +63,14 @@ inline std::vector<ShardedCase> sharded_cases() {
       {"sgd with momentum", bf16, false, {}, 0, optim::SgdOptions{.momentum = 0.9}},
       {"sgd, nesterov, pure bf16", bf16, true, {}, 0, optim::SgdOptions{.momentum = 0.9, .nesterov = true}},
       {"sgd, pure f16 with a scale", f16, true, {}, 1024, optim::SgdOptions{.momentum = 0.5}}};
+}
+
+/// Of a test: its letters and digits.
+inline std::string name_of_case(const ::testing::TestParamInfo<ShardedCase>& of) {
+  std::string name;
+  for (char c : of.param.name)
+    if (std::isalnum(static_cast<unsigned char>(c))) name += c;
+  return name;
 }
 
 /// A model, what trains it, and a record of it that has no rank in it.
