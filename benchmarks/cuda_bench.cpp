@@ -175,7 +175,7 @@ void add_attention(std::vector<Case>& cases, const Sizes& s, int64_t head_dim, i
                                          .dv = dv});
   };
   using kernels::AttentionBackend;
-  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn}) {
+  for (const AttentionBackend backend : kernels::attention_backends) {
     if (!kernels::has_attention_backend(backend)) continue;
     auto on = [=](auto pass) {
       return [=](const Stream& stream) {
@@ -183,7 +183,7 @@ void add_attention(std::vector<Case>& cases, const Sizes& s, int64_t head_dim, i
         pass(stream);
       };
     };
-    const bool is_default = backend == AttentionBackend::reprise;
+    const bool is_default = backend == AttentionBackend::automatic;
     const std::string by = is_default ? "" : detail::join(", ", kernels::name_of(backend));
     cases.push_back({name + "forward" + by, bytes_of({q, k, v, out}), 4 * pairs, on(forward)});
     if (backend != AttentionBackend::sm90)  // which leaves it to our other kernels

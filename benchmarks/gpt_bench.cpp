@@ -27,7 +27,7 @@ namespace {
 /// False if there is no such backend in this build.
 bool choose_attention(const std::string& name) {
   using rp::kernels::AttentionBackend;
-  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn})
+  for (const AttentionBackend backend : rp::kernels::attention_backends)
     if (name == rp::kernels::name_of(backend) && rp::kernels::has_attention_backend(backend)) {
       rp::kernels::set_attention_backend(backend);
       return true;
@@ -53,7 +53,7 @@ struct StepBytes {
 void usage() {
   std::puts(
       "gpt_bench --model NAME [--device cpu|cuda] [--bf16 | --autocast] [--high]\n"
-      "  [--attention reprise|sm90|cudnn] [--steps N] [--recompute STRATEGY]\n"
+      "  [--attention auto|reprise|sm90|cudnn] [--steps N] [--recompute STRATEGY]\n"
       "Reads lines \"run\" and prints one JSON object for each.");
 }
 

@@ -188,7 +188,12 @@ function(reprise_kernels_whole out libraries)
   endif()
   reprise_link_cuda(reprise_kernels ${ARGN})
   set(whole "${CMAKE_CURRENT_BINARY_DIR}/kernels.o")
-  add_custom_command(OUTPUT "${whole}" COMMAND "${CMAKE_LINKER}" -r -o "${whole}" $<TARGET_OBJECTS:reprise_kernels>
+  set(check "")
+  if(REPRISE_CUDA STREQUAL ON)
+    set(check COMMAND "${CMAKE_COMMAND}" -D "nm=${CMAKE_NM}" -D "objects=${whole}"
+                      -P "${PROJECT_SOURCE_DIR}/cmake/CheckHostCode.cmake")
+  endif()
+  add_custom_command(OUTPUT "${whole}" COMMAND "${CMAKE_LINKER}" -r -o "${whole}" $<TARGET_OBJECTS:reprise_kernels> ${check}
                      DEPENDS reprise_kernels $<TARGET_OBJECTS:reprise_kernels> COMMAND_EXPAND_LISTS VERBATIM)
   set_source_files_properties("${whole}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   set(${out} "${whole}" PARENT_SCOPE)

@@ -256,7 +256,7 @@ def machine():
 
 
 def kernel_times(path):
-    """[(kernel, launches, milliseconds)] of the last whole step in Nsight Compute's list: from AdamW to AdamW."""
+    """[(kernel, launches, milliseconds)] of the last whole step in Nsight Compute's list: from update to update."""
     text = path.read_text()
     rows = list(csv.DictReader(io.StringIO(text[text.find('"ID"'):])))
     launches = [(re.sub(r"\((anonymous namespace|unnamed)\)::|<unnamed>::|^void ", "", row["Kernel Name"]).split("(")[0][:110],
@@ -264,7 +264,7 @@ def kernel_times(path):
                  {"ns": 1e-6, "us": 1e-3, "usecond": 1e-3, "nsecond": 1e-6, "ms": 1, "msecond": 1}[row["Metric Unit"]])
                 for row in rows if row.get("Metric Value")]
     ends = [i for i, (name, _) in enumerate(launches)
-            if "adamw" in name and (i + 1 == len(launches) or "adamw" not in launches[i + 1][0])]
+            if "step_kernel" in name and (i + 1 == len(launches) or "step_kernel" not in launches[i + 1][0])]
     if len(ends) > 1:
         launches = launches[ends[-2] + 1:ends[-1] + 1]
     sums = {}

@@ -27,10 +27,10 @@ mkdir "$packed/bin"
 for program in "${programs[@]}"; do
   strip -o "$packed/bin/$program" "$build/bin/$program"
 done
-# All that the loader finds, but for what belongs to the C library and the driver.
+# All that the loader finds, but for what belongs to the C library, the compiler and the driver.
 ldd "$packed"/bin/* | awk '$3 ~ /^\// {print $3}' | sort -u |
-  grep -Ev '/(libc|libm|libdl|libpthread|librt|libcuda|ld-linux.*)\.so' | xargs -I{} cp -L {} "$packed/lib/"
+  grep -Ev '/(libc|libm|libdl|libpthread|librt|libstdc[+][+]|libgcc_s|libcuda|ld-linux.*)\.so' | xargs -I{} cp -L {} "$packed/lib/"
 mkdir -p .offline
-tar -C "$packed" -cf - . | xz -T0 -6 --lzma2=preset=6,dict=256MiB > .offline/gpu_build.tar.xz
+tar -C "$packed" -cf - . | xz --lzma2=preset=2,dict=256MiB > .offline/gpu_build.tar.xz
 rm -rf "$packed"
 echo "packed $(du -h .offline/gpu_build.tar.xz | cut -f1) into .offline/gpu_build.tar.xz"

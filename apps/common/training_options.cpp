@@ -241,8 +241,9 @@ void add_device_options(CLI::App& app, DeviceOptions& o) {
   app.add_option("--device", o.device, "cpu, cuda, cuda:N or best: the GPU if there is one")
       ->check(parsed_by(Device::parse));
   app.add_option("--attention", o.attention,
-                 "Attention kernels on a GPU: reprise, sm90 (ours for Hopper) or cudnn;\n"
-                 "what the chosen ones do not take is left to reprise");
+                 "Attention kernels on a GPU: reprise (any), sm90 (ours for Hopper), auto (sm90 where\n"
+                 "there is one) or cudnn, which in backward takes 2 bytes for each score; what the\n"
+                 "chosen ones do not take is left to reprise");
   app.add_option("--precision", o.precision,
                  "f32; bf16 or f16: products and what follows them in 16 bits; weights, their\n"
                  "gradients and the optimizer's state stay f32; bf16-pure or f16-pure: weights are of\n"

@@ -18,7 +18,7 @@ namespace reprise::apps {
 
 /// What a command computes on, and in.
 struct DeviceOptions {
-  std::string device = "best", attention = "reprise";
+  std::string device = "best", attention = "auto";
   std::string precision, matmul_precision;  ///< empty: those of the run which is read
 };
 

@@ -62,14 +62,14 @@ Device apply_training_options(TrainingOptions& o) {
 
 void use_attention(const std::string& name, Device device) {
   using kernels::AttentionBackend;
-  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn}) {
+  for (const AttentionBackend backend : kernels::attention_backends) {
     if (name != kernels::name_of(backend)) continue;
-    check(backend == AttentionBackend::reprise || device.type == DeviceType::cuda, "--attention ", name,
+    check(backend <= AttentionBackend::reprise || device.type == DeviceType::cuda, "--attention ", name,
           ": these kernels run on a GPU, but the device is ", device);
     check(kernels::has_attention_backend(backend), "--attention ", name, ": this build does not have it");
     return kernels::set_attention_backend(backend);
   }
-  fail("--attention ", name, ": there are reprise, sm90 and cudnn");
+  fail("--attention ", name, ": there are auto, reprise, sm90 and cudnn");
 }
 
 namespace {

@@ -30,8 +30,8 @@ void attention_cuda(const Stream& stream, const AttentionArguments& views) {
   const Problem problem = check_attention("attention", views);
   check_sizes("attention", problem);
   if (problem.batch * problem.heads * problem.queries == 0) return;
-  const AttentionFunctions chosen = chosen_attention_functions();
-  const AttentionBackend backend = attention_backend();
+  const AttentionBackend backend = first_attention_backend();
+  const AttentionFunctions chosen = attention_functions(backend);
   if (chosen.forward && chosen.forward(stream, views))
     return note_attention_backend(AttentionPass::forward, backend);
   note_attention_backend(AttentionPass::forward, AttentionBackend::reprise);
@@ -47,8 +47,8 @@ void attention_backward_cuda(const Stream& stream, const AttentionBackwardArgume
   const bool has_queries = problem.heads * problem.queries > 0,
              has_keys = problem.kv_heads * problem.keys > 0;
   if (problem.batch * problem.head_dim == 0 || !(has_queries || has_keys)) return;
-  const AttentionFunctions chosen = chosen_attention_functions();
-  const AttentionBackend backend = attention_backend();
+  const AttentionBackend backend = first_attention_backend();
+  const AttentionFunctions chosen = attention_functions(backend);
   if (has_queries && has_keys && chosen.backward && chosen.backward(stream, views))
     return note_attention_backend(AttentionPass::backward, backend);
   note_attention_backend(AttentionPass::backward, AttentionBackend::reprise);

@@ -5,22 +5,27 @@
 #include <atomic>
 #include <optional>
 
+#include "reprise/core/cuda/runtime.h"
+
 namespace reprise::kernels {
 namespace {
 
-// Filled by static objects before main, so it is a function's static.
-std::array<std::optional<AttentionFunctions>, 3>& backends() {
-  static std::array<std::optional<AttentionFunctions>, 3> all{AttentionFunctions{}};
+// Filled by static objects before main, so it is a function's static. `automatic` and `reprise` are in every build.
+using Backends = std::array<std::optional<AttentionFunctions>, std::size(attention_backends)>;
+Backends& backends() {
+  static Backends all{AttentionFunctions{}, AttentionFunctions{}};
   return all;
 }
 
-std::atomic<AttentionBackend> chosen{AttentionBackend::reprise};
+std::atomic<AttentionBackend> chosen{AttentionBackend::automatic};
 std::atomic<AttentionBackend> used[2]{AttentionBackend::reprise, AttentionBackend::reprise};
 
 }  // namespace
 
 std::string_view name_of(AttentionBackend backend) {
   switch (backend) {
+    case AttentionBackend::automatic:
+      return "auto";
     case AttentionBackend::reprise:
       return "reprise";
     case AttentionBackend::sm90:
@@ -47,6 +52,13 @@ AttentionOnBackend::AttentionOnBackend(AttentionBackend backend, AttentionFuncti
   backends()[size_t(backend)] = functions;
 }
 
-AttentionFunctions chosen_attention_functions() { return *backends()[size_t(chosen.load())]; }
+AttentionBackend first_attention_backend() {
+  const AttentionBackend backend = chosen;
+  if (backend != AttentionBackend::automatic) return backend;
+  const bool on_gpu = has_attention_backend(AttentionBackend::sm90) && !cuda::is_emulated();
+  return on_gpu ? AttentionBackend::sm90 : AttentionBackend::reprise;
+}
+
+AttentionFunctions attention_functions(AttentionBackend backend) { return *backends()[size_t(backend)]; }
 
 }  // namespace reprise::kernels

@@ -1,5 +1,7 @@
 // Which implementation of attention runs on CUDA devices. `reprise`, the kernels of mma_forward.cu and
-// its neighbours, takes every call; the others take what they are made for and leave the rest to it.
+// its neighbours, takes every call; the others take what they are made for and leave the rest to it. `automatic`, which is
+// chosen at first, is the fastest of our own: `sm90` on a GPU, `reprise` in the emulator. cuDNN's is faster still at some
+// shapes (docs/benchmarks.md), and takes 2 bytes for each score in backward, so it is for those who ask for it.
 #pragma once
 
 #include <string_view>
@@ -8,7 +10,9 @@
 
 namespace reprise::kernels {
 
-enum class AttentionBackend { reprise, sm90, cudnn };
+enum class AttentionBackend : uint8_t { automatic, reprise, sm90, cudnn };
+inline constexpr AttentionBackend attention_backends[] = {
+    AttentionBackend::automatic, AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn};
 std::string_view name_of(AttentionBackend backend);
 
 /// Calls of `attention` and `attention_backward` on CUDA devices use `backend` from now on, in all threads.
@@ -17,7 +21,7 @@ void set_attention_backend(AttentionBackend backend);
 AttentionBackend attention_backend();
 
 /// What the last call on a CUDA device ran on, forward or backward: the chosen backend, or `reprise` where
-/// that did not take the call.
+/// that did not take the call; never `automatic`.
 enum class AttentionPass { forward, backward };
 AttentionBackend attention_backend_used(AttentionPass pass);
 /// Used by the calls themselves.
@@ -40,7 +44,8 @@ struct AttentionOnBackend {
   AttentionOnBackend(AttentionBackend backend, AttentionFunctions functions);
 };
 
-/// The chosen backend's functions, null for `reprise`.
-AttentionFunctions chosen_attention_functions();
+/// The backend to ask first, `automatic` resolved, and its functions, null for `reprise`.
+AttentionBackend first_attention_backend();
+AttentionFunctions attention_functions(AttentionBackend backend);
 
 }  // namespace reprise::kernels

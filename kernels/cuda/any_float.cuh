@@ -16,7 +16,7 @@ class AnyFloatPointer {
   AnyFloatPointer() = default;
   explicit AnyFloatPointer(const TensorView& view) : data_(view.data), dtype_(view.dtype) {}
 
-  __device__ explicit operator bool() const { return data_ != nullptr; }
+  __host__ __device__ explicit operator bool() const { return data_ != nullptr; }
   __device__ AnyFloatPointer operator+(int64_t offset) const {
     AnyFloatPointer moved = *this;
     moved.data_ = static_cast<char*>(data_) + offset * (dtype_ == DType::f32 ? 4 : 2);

@@ -18,7 +18,7 @@ struct Rows {
   int64_t sizes[8] = {}, strides[8] = {};
   double reciprocals[8] = {};  ///< of the sizes
 
-  __device__ explicit operator bool() const { return bool(data); }
+  __host__ __device__ explicit operator bool() const { return bool(data); }
   __device__ Pointer<T> at(int64_t row) const {
     if (rank == 1) return data + row * strides[0];
     int64_t offset = 0;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "reprise/kernels/cuda/workspace.h"
+#include "reprise/kernels/elementwise/copy.h"
 #include "reprise/kernels/gemm/cublaslt_call.h"
 #include "reprise/kernels/gemm/cublaslt_library.h"
 #include "reprise/kernels/gemm/finish.h"
@@ -19,9 +20,9 @@ using gemm_detail::Operands;
 struct Split {
   Family family = Family::plain;
   int epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;  ///< or where its gradient is written
-  TensorView aux{};            ///< the pre-activation, written by GELU_AUX, read by DGELU
-  TensorView addend{};         ///< absent: nothing is added
+  const void* bias = nullptr;
+  TensorView aux{};     ///< the pre-activation, written by GELU_AUX, read by DGELU
+  TensorView addend{};  ///< absent: nothing is added
 };
 
 /// What cuBLASLt asks of a bias, and of the matrix beside the result.
@@ -36,7 +37,7 @@ bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; 
 /// (CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE in its header).
 bool is_of_one_dtype(DType c, const Epilogue& e) {
   for (const TensorView* x :
-       {&e.bias, &e.pre_activation, &e.residual, &e.scale, &e.row_scale, &e.dactivation, &e.bias_gradient})
+       {&e.bias, &e.pre_activation, &e.residual, &e.scale, &e.row_scale, &e.dactivation})
     if (*x && x->dtype != c) return false;
   return true;
 }
@@ -62,13 +63,6 @@ Split split_gelu(const Operands& x, const Epilogue& e) {
 /// does not, so that is left to us.
 std::optional<Split> split_epilogue(const Operands& x, const Epilogue& e) {
   if (!is_of_one_dtype(x.c.dtype, e)) return {};
-  if (e.bias_gradient) {
-    if (x.c.dtype == DType::f64 || !is_aligned(e.bias_gradient)) return {};
-    return Split{.family = Family::bias_gradient,
-                 .epilogue = CUBLASLT_EPILOGUE_BGRADB,
-                 .bias = e.bias_gradient.data,
-                 .addend = e.accumulate ? x.c : TensorView()};
-  }
   if (e.dactivation) {
     if (e.activation != Activation::gelu_tanh || !is_half(x.c.dtype) || x.c.rank() != 2 || e.accumulate ||
         !fits_aux(x.dactivation) || x.dactivation.data == x.c.data)
@@ -82,6 +76,22 @@ std::optional<Split> split_epilogue(const Operands& x, const Epilogue& e) {
                .epilogue = e.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT,
                .bias = e.bias.data,
                .addend = e.accumulate ? x.c : x.residual};
+}
+
+/// split_epilogue, of an f32 bias beside 16 bits too: cuBLASLt adds one of C's dtype alone, so it is rounded to that first,
+/// into `rounded`. A pass over the sums in f32, which would keep it, takes longer than half of the product.
+std::optional<Split> split_with_bias(const Stream& stream, const Operands& x, const Epilogue& epilogue,
+                                     std::optional<device::Workspace>& rounded) {
+  Epilogue e = epilogue;
+  const bool rounds = e.bias && e.bias.dtype == DType::f32 && is_half(x.c.dtype);
+  if (rounds) e.bias.dtype = x.c.dtype;
+  std::optional<Split> split = split_epilogue(x, e);
+  if (!split || !rounds) return split;
+  rounded.emplace(stream, size_t(e.bias.numel()) * size_of(e.bias.dtype));
+  e.bias.data = rounded->as<void>();
+  copy(stream, epilogue.bias, e.bias);
+  split->bias = e.bias.data;
+  return split;
 }
 
 /// The matrices of x at place `index` of its outer batch dimensions.
@@ -137,8 +147,9 @@ bool multiply_with_copy(const Stream& stream, const Operands& x, const Epilogue&
     return false;
   Epilogue alone = e;
   alone.pre_activation = {};
+  std::optional<device::Workspace> rounded;
   const std::optional<Split> split =
-      e.pre_activation.dtype == x.c.dtype ? split_epilogue(x, alone) : std::nullopt;
+      e.pre_activation.dtype == x.c.dtype ? split_with_bias(stream, x, alone, rounded) : std::nullopt;
   if (!split || !multiply(stream, x, x.c, *split)) return false;
   finish_gemm(stream, x.c, x, {.pre_activation = e.pre_activation});
   return true;
@@ -166,11 +177,11 @@ bool multiply_and_finish(const Stream& stream, const Operands& x, const Epilogue
 bool has_cublaslt() { return cublaslt_library() != nullptr; }
 
 bool cublaslt_gemm(const Stream& stream, const Operands& x, const Epilogue& epilogue) {
-  if (!has_cublaslt()) return false;
+  if (!has_cublaslt() || !cublas_matrix(x.a) || !cublas_matrix(x.b)) return false;
   if (multiply_with_copy(stream, x, epilogue)) return true;
-  const std::optional<Split> split = split_epilogue(x, epilogue);
+  std::optional<device::Workspace> rounded;
+  const std::optional<Split> split = split_with_bias(stream, x, epilogue, rounded);
   if (split && multiply(stream, x, x.c, *split)) return true;
-  if (epilogue.bias_gradient) return false;
   return multiply_and_finish(stream, x, epilogue);
 }
 

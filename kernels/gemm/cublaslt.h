@@ -9,8 +9,8 @@ namespace reprise::kernels::vendor {
 bool has_cublaslt();
 
 /// The whole product, epilogue included; K > 0 and nothing empty. False, and nothing done, if cuBLASLt does
-/// not take it: neither rows nor columns have stride 1, an alignment or a size it has no algorithm for; or
-/// it does not compute a bias_gradient together with the product.
+/// not take it: neither rows nor columns have stride 1, or an alignment or a size it has no algorithm for. No
+/// bias_gradient: its epilogue for that takes as long as a pass of our own (docs/results/).
 bool cublaslt_gemm(const Stream& stream, const gemm_detail::Operands& x, const Epilogue& epilogue);
 
 }  // namespace reprise::kernels::vendor

@@ -200,8 +200,6 @@ std::vector<cublasLtEpilogue_t> epilogues_of(Family family) {
       return {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_BIAS};
     case Family::dgelu:
       return {CUBLASLT_EPILOGUE_DGELU};
-    case Family::bias_gradient:
-      return {CUBLASLT_EPILOGUE_BGRADB};
   }
   throw Bug("gemm: no such family of epilogues");
 }

@@ -2,8 +2,7 @@
 //
 // Note [Rows and columns]. cuBLASLt stores columns side by side, we rows. Our C (M, N) is its C^T (N, M), and
 // C^T = B^T A^T: so its A is our B, its B our A, its rows our columns. A bias, one value for each of its
-// rows, is one for each of our columns; the sums of its B over K (BGRADB), one for each of its columns, are
-// those of our A, one for each of our rows.
+// rows, is one for each of our columns.
 //
 // Note [One algorithm for a product]. Recompute runs a product again with less behind it: the activation is left out,
 // or the pre-activation is not written. The bits must be those of the first run, and the order of a sum is that of the
@@ -28,8 +27,7 @@ enum class Family : uint8_t {
   bias,   ///< and a bias
   gelu,   ///< GELU, its pre-activation or both
   gelu_bias,
-  dgelu,         ///< times GELU's derivative
-  bias_gradient  ///< the sums of our A's rows beside the product
+  dgelu,  ///< times GELU's derivative
 };
 
 struct CublasTypes {
@@ -60,7 +58,7 @@ struct CublasCall {
   int64_t k, batch;
   Family family;
   cublasLtEpilogue_t epilogue;
-  const void* bias = nullptr;  ///< or where its gradient is written; 16-byte aligned
+  const void* bias = nullptr;  ///< 16-byte aligned
   void* aux = nullptr;         ///< the pre-activation, written by GELU_AUX, read by DGELU; 16-byte aligned
   int64_t aux_leading = 0;
   bool adds = false;

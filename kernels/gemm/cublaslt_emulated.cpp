@@ -184,10 +184,9 @@ Status check_epilogue(const Product& p) {
   if (p.d.type == CUDA_R_64F) return unsupported;
   const uint32_t known[] = {CUBLASLT_EPILOGUE_BIAS,          CUBLASLT_EPILOGUE_GELU,
                             CUBLASLT_EPILOGUE_GELU_BIAS,     CUBLASLT_EPILOGUE_GELU_AUX,
-                            CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU,
-                            CUBLASLT_EPILOGUE_BGRADB};
+                            CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU};
   if (std::find(std::begin(known), std::end(known), o.epilogue) == std::end(known)) return invalid;
-  if (o.takes_bias() || o.sums_b()) {
+  if (o.takes_bias()) {
     if (!o.bias) return invalid;
     if (!is_multiple(o.bias, 16)) return unsupported;
   }
@@ -195,7 +194,7 @@ Status check_epilogue(const Product& p) {
     if (!o.aux || o.aux_leading % 8 != 0 || o.aux_leading < p.d.rows) return invalid;
     if (!is_multiple(o.aux, 16) || !is_half(p.d.type)) return unsupported;
   }
-  return p.d.batch > 1 && (o.has_aux() || o.sums_b()) ? unsupported : ok;
+  return p.d.batch > 1 && o.has_aux() ? unsupported : ok;
 }
 
 Status check_product(const Product& p) {

@@ -112,11 +112,6 @@ void run_as(const Product& p, const Pointers& at, int pieces) {
         store(p.d.type, at.d, matrix * p.d.batch_stride + column * p.d.leading + row,
               finish(p, row, column, v));
       }
-      if (o.sums_b()) {
-        C sum = 0;
-        for (int64_t i = 0; i < k; ++i) sum += right[i];
-        store(p.d.type, o.bias, column, sum);
-      }
     }
   }
 }

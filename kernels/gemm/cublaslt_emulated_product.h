@@ -20,7 +20,6 @@ struct Operation {
   bool takes_gelu() const { return epilogue & CUBLASLT_EPILOGUE_GELU; }
   bool is_dgelu() const { return epilogue == CUBLASLT_EPILOGUE_DGELU; }
   bool has_aux() const { return epilogue & (CUBLASLT_EPILOGUE_GELU_AUX & ~CUBLASLT_EPILOGUE_GELU); }
-  bool sums_b() const { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
 };
 
 struct Layout {

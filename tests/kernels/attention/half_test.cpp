@@ -176,18 +176,5 @@ TEST(AttentionHalf, GivesTheSameBitsAgain) {
   EXPECT_EQ(bits(one.dkv.data()), bits(again.dkv.data()));
 }
 
-TEST(AttentionBackend, IsOursUnlessChosen) {
-  EXPECT_EQ(attention_backend(), AttentionBackend::reprise);
-  for (auto backend : {AttentionBackend::reprise, AttentionBackend::sm90, AttentionBackend::cudnn}) {
-    if (has_attention_backend(backend)) {
-      set_attention_backend(backend);
-      EXPECT_EQ(attention_backend(), backend);
-    } else {
-      EXPECT_THROW(set_attention_backend(backend), Error) << name_of(backend);
-    }
-  }
-  set_attention_backend(AttentionBackend::reprise);
-}
-
 }  // namespace
 }  // namespace reprise::kernels

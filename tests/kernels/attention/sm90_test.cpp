@@ -84,8 +84,8 @@ class AttentionSm90 : public ::testing::Test {
                                        .mask = run.c.mask};
     staging.collect(arguments);
     staging.upload();
-    const bool took =
-        chosen_attention_functions().forward(current_stream(test_device()), staging.mapped(arguments));
+    const bool took = attention_functions(attention_backend())
+                          .forward(current_stream(test_device()), staging.mapped(arguments));
     synchronize(test_device());
     staging.download();
     return took;
@@ -215,6 +215,30 @@ TEST_F(AttentionSm90, LeavesOtherCallsToThePortableKernel) {
       takes({1, 1, 1, 8, 8, 64, {}, {zeros.data(), scores, contiguous_strides(scores), DType::f32, {}}}));
   Call<float> f32({1, 1, 1, 8, 8, 64, {}});
   EXPECT_FALSE(forward(f32));
+}
+
+// What one takes by `automatic`, which is there at first: these tests are of the portable kernels.
+const AttentionBackend at_first = [] {
+  const AttentionBackend backend = attention_backend();
+  set_attention_backend(AttentionBackend::reprise);
+  return backend;
+}();
+
+TEST(AttentionBackend, IsTheFastestOfOursUnlessChosen) {
+  EXPECT_EQ(at_first, AttentionBackend::automatic);
+  set_attention_backend(AttentionBackend::automatic);
+  const bool emulated = !has_attention_backend(AttentionBackend::sm90) || cuda::is_emulated();
+  EXPECT_EQ(first_attention_backend(), emulated ? AttentionBackend::reprise : AttentionBackend::sm90);
+  for (const AttentionBackend backend : attention_backends) {
+    if (has_attention_backend(backend)) {
+      set_attention_backend(backend);
+      EXPECT_EQ(attention_backend(), backend);
+      if (backend != AttentionBackend::automatic) { EXPECT_EQ(first_attention_backend(), backend); }
+    } else {
+      EXPECT_THROW(set_attention_backend(backend), Error) << name_of(backend);
+    }
+  }
+  set_attention_backend(AttentionBackend::reprise);
 }
 
 }  // namespace

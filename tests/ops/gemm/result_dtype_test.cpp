@@ -4,6 +4,7 @@
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/compare.h"
+#include "reprise/tests/support/on_gpu.h"
 #include "reprise/tests/support/test_device.h"
 
 namespace reprise {
@@ -110,8 +111,14 @@ TEST(FusedCast, ProductOfSixteenBitsInF32IsNotRounded) {
       ASSERT_EQ(got.output.dtype(), DType::f32) << what;
       EXPECT_FALSE(same_bits(got.output.detach(), got.output.detach().to(half).to(DType::f32)))
           << what << ": rounded";
-      const Results rounded{got.output.detach().to(half), got.grads};
-      expect_same(rounded, run(in, dy, [&](const TensorList& x) { return product.call(x, {}); }), what);
+      const Results want = run(in, dy, [&](const TensorList& x) { return product.call(x, {}); });
+      Results rounded{got.output.detach().to(half), got.grads};
+      if (testing::on_gpu()) {  // cuBLASLt rounds a sum before it adds the residual, where it adds that itself
+        const double roundings = 2 * testing::unit_roundoff(half);
+        EXPECT_TRUE(is_close(got.output.detach(), want.output.detach().to(DType::f32), roundings)) << what;
+        rounded.output = want.output;
+      }
+      expect_same(rounded, want, what);
       const DType other = half == DType::bf16 ? DType::f16 : DType::bf16;
       EXPECT_TRUE(same_bits(product.call(in, other), got.output.detach().to(other)))
           << what << " to " << other;

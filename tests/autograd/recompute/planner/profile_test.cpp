@@ -6,6 +6,7 @@
 
 #include "reprise/autograd/recompute/planner/planner.h"
 #include "reprise/tests/autograd/recompute/support.h"
+#include "reprise/tests/support/on_gpu.h"
 
 namespace reprise::recompute {
 namespace {
@@ -172,6 +173,7 @@ TEST(Profile, PlaysWhatIsAroundTheChainAsOftenAsItIsAsked) {
 }
 
 TEST(Profile, MeasuresALinearLayerToTheByte) {
+  if (testing::on_gpu()) GTEST_SKIP() << "cuBLASLt takes memory to work in";
   Tensor w = leaf({32, 16});
   std::vector<LayerFunction> layers{[&](const Tensor& x) { return linear(x, w); }};
   Chain chain = profile_chain(layers, numbers({64, 16}), {.repeats = 1});
