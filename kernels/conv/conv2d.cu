@@ -1,5 +1,6 @@
-// Convolution on CUDA: by cuDNN, or where that does not take it, and with f32 parameters beside 16-bit images, by unfold
-// and gemm.
+// Convolution on CUDA: of f32 and f64 by cuDNN, or where that does not take it, and of 16 bits, by unfold and gemm, whose
+// products are on tensor cores: cuDNN's deterministic algorithms for images that lie plane by plane are not, and took 40
+// times as long for the gradients of a ResNet-50 on an H100 (docs/benchmarks.md).
 #include "reprise/kernels/conv/conv2d.h"
 
 #include "reprise/kernels/conv/conv2d_by_gemm.h"
@@ -10,24 +11,24 @@ namespace {
 
 using namespace conv2d_detail;
 
+bool suits_cudnn(const TensorView& images) { return size_of(images.dtype) > 2; }
+
 void conv2d_cuda(const Stream& stream, const Conv2dArguments& arguments) {
   check_conv2d(arguments);
-  const bool one_dtype = !arguments.bias || arguments.bias.dtype == arguments.x.dtype;
-  if (arguments.y.numel() > 0 && one_dtype && vendor::cudnn_conv2d(stream, arguments)) return;
+  if (arguments.y.numel() > 0 && suits_cudnn(arguments.x) && vendor::cudnn_conv2d(stream, arguments)) return;
   conv2d_by_gemm(stream, arguments);
 }
 void conv2d_dx_cuda(const Stream& stream, const Conv2dDxArguments& arguments) {
   check_conv2d_dx(arguments);
-  const bool one_dtype = !arguments.bias || arguments.bias.dtype == arguments.dx.dtype;
-  if (arguments.dy.numel() > 0 && arguments.dx.numel() > 0 && one_dtype &&
+  if (arguments.dy.numel() > 0 && arguments.dx.numel() > 0 && suits_cudnn(arguments.dx) &&
       vendor::cudnn_conv2d_dx(stream, arguments))
     return;
   conv2d_dx_by_gemm(stream, arguments);
 }
 void conv2d_dweight_cuda(const Stream& stream, const Conv2dDweightArguments& arguments) {
   check_conv2d_dweight(arguments);
-  if (arguments.dy.numel() > 0 && arguments.dweight.numel() > 0 &&
-      arguments.dweight.dtype == arguments.x.dtype && vendor::cudnn_conv2d_dweight(stream, arguments))
+  if (arguments.dy.numel() > 0 && arguments.dweight.numel() > 0 && suits_cudnn(arguments.x) &&
+      vendor::cudnn_conv2d_dweight(stream, arguments))
     return;
   conv2d_dweight_by_gemm(stream, arguments);
 }

@@ -1,7 +1,9 @@
-// Convolution by unfold and gemm. With X the unfolded windows (N I J, C P Q) and Y the result with its
+// Convolution by unfold and gemm. With X the unfolded windows (N I J, P Q C) and Y the result with its
 // channels last (N I J, O):  Y = X W^T + bias,  dX = dY W,  dW = dY^T X,  group by group.
 //
-// Images are taken in slabs, so that the unfolded windows need no more than `slab_bytes`.
+// Images and weights are copied to channels last before, and back: transposing copies are cheap beside windows whose
+// channels are apart. Windows of one pixel side by side are the images themselves. Images are taken in slabs, so that the
+// unfolded windows need no more than `slab_bytes`.
 #include "reprise/kernels/conv/conv2d_by_gemm.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ struct Problem {
   Conv2dOptions options;
   Windows windows;
   DType dtype;
-  int64_t images, out, groups;
+  int64_t images, channels, height, width, out, groups;
   Size2 count;       ///< windows of an image
   int64_t row_size;  ///< C P Q
 
@@ -30,56 +32,92 @@ struct Problem {
         windows{{weight.size(2), weight.size(3)}, o.stride, o.padding, o.dilation},
         dtype(x.dtype),
         images(x.size(0)),
+        channels(x.size(1)),
+        height(x.size(2)),
+        width(x.size(3)),
         out(weight.size(0)),
         groups(o.groups),
         count(windows.count(x.size(2), x.size(3))),
         row_size(x.size(1) * weight.size(2) * weight.size(3)) {}
 
   int64_t rows_of(int64_t n) const { return n * count.height * count.width; }
-  size_t bytes_of(int64_t n, int64_t width) const { return size_t(rows_of(n) * width) * size_of(dtype); }
+
+  /// Whether each pixel is a window.
+  bool is_pointwise() const {
+    auto is = [](Size2 size, int64_t value) { return size.height == value && size.width == value; };
+    return is(windows.kernel, 1) && is(windows.stride, 1) && is(windows.padding, 0);
+  }
 
   /// Images in a slab.
   int64_t slab() const {
     const size_t slab_bytes = stream.device().type == DeviceType::cpu ? 32 << 20 : 256 << 20;
-    const size_t image_bytes = std::max<size_t>(1, bytes_of(1, row_size));
+    const size_t image_bytes = std::max<size_t>(1, size_t(rows_of(1) * row_size) * size_of(dtype));
     return std::clamp<int64_t>(int64_t(slab_bytes / image_bytes), 1, std::max<int64_t>(1, images));
   }
 };
 
-/// A matrix (rows, width) in scratch memory.
+/// A tensor in scratch memory.
 struct Scratch {
   device::Workspace memory;
   TensorView view;
 
-  Scratch(const Problem& p, int64_t images, int64_t width) : memory(p.stream, p.bytes_of(images, width)) {
-    const Shape shape{p.rows_of(images), width};
-    view = {memory.as<void>(), shape, contiguous_strides(shape), p.dtype, p.stream.device()};
-  }
+  Scratch(const Stream& stream, const Shape& shape, DType dtype)
+      : memory(stream, size_t(numel_of(shape)) * size_of(dtype)),
+        view{memory.as<void>(), shape, contiguous_strides(shape), dtype, stream.device()} {}
 };
 
-/// Images [begin, end) of y as a matrix with channels last would be: (n, I, J, O), any strides.
-TensorView channels_last(const TensorView& y, int64_t begin, int64_t end) {
-  return permute(slice(y, 0, begin, end), {0, 2, 3, 1});
+/// (N, C, H, W) as (N, H, W, C): images, and weights (O, C / G, P, Q).
+TensorView channels_last(const TensorView& x) { return permute(x, {0, 2, 3, 1}); }
+
+TensorView reshaped(const TensorView& x, const Shape& shape) {
+  TensorView view;
+  invariant(try_reshape(x, shape, view), "conv2d: scratch is not contiguous");
+  return view;
 }
-/// The scratch matrix as (n, I, J, O).
-TensorView as_images(const Problem& p, const TensorView& rows) {
-  TensorView images;
-  invariant(try_reshape(rows, {rows.size(0) / p.rows_of(1), p.count.height, p.count.width, p.out}, images),
-            "conv2d: scratch is not contiguous");
-  return images;
-}
+
+/// What the products of a slab read and write: images with channels last, their windows as rows, and rows of results.
+struct Slab {
+  const Problem& p;
+  Scratch images, columns, rows;
+
+  Slab(const Problem& problem, int64_t most)
+      : p(problem),
+        images(p.stream, {most, p.height, p.width, p.channels}, p.dtype),
+        columns(p.stream, {p.is_pointwise() ? 0 : p.rows_of(most), p.row_size}, p.dtype),
+        rows(p.stream, {p.rows_of(most), p.out}, p.dtype) {}
+
+  TensorView images_of(int64_t n) const { return slice(images.view, 0, 0, n); }
+  TensorView rows_of(int64_t n) const { return slice(rows.view, 0, 0, p.rows_of(n)); }
+  TensorView rows_as_images(int64_t n) const {
+    return reshaped(rows_of(n), {n, p.count.height, p.count.width, p.out});
+  }
+  /// The windows of n images, (N I J, P Q C).
+  TensorView columns_of(int64_t n) const {
+    return p.is_pointwise() ? reshaped(images_of(n), {p.rows_of(n), p.row_size})
+                            : slice(columns.view, 0, 0, p.rows_of(n));
+  }
+  /// The windows of images [begin, end) of x, written.
+  TensorView unfolded(const TensorView& x, int64_t begin, int64_t end) const {
+    const TensorView last = images_of(end - begin), windows = columns_of(end - begin);
+    copy(p.stream, channels_last(slice(x, 0, begin, end)), last);
+    if (!p.is_pointwise()) unfold(p.stream, last, p.windows, p.groups, windows);
+    return windows;
+  }
+};
 
 /// Columns of group g in a matrix that holds all groups side by side.
 TensorView group_columns(const TensorView& matrix, int64_t g, int64_t groups) {
   const int64_t width = matrix.size(1) / groups;
   return slice(matrix, 1, g * width, (g + 1) * width);
 }
-/// The weights of group g as a matrix (O / G, C / G P Q).
+/// Weights with channels last, (O, P, Q, C / G), in scratch memory.
+Scratch weight_scratch(const Problem& p, const TensorView& weight) {
+  return Scratch(p.stream, channels_last(weight).shape, weight.dtype);
+}
+/// Those of group g as a matrix (O / G, P Q C / G).
 TensorView group_weight(const Problem& p, const TensorView& weight, int64_t g) {
   const int64_t rows = p.out / p.groups;
-  TensorView matrix;
-  invariant(try_reshape(weight, {p.out, p.row_size / p.groups}, matrix), "conv2d: weight is not contiguous");
-  return slice(matrix, 0, g * rows, (g + 1) * rows);
+  return slice(reshaped(weight, {p.out, p.row_size / p.groups}), 0, g * rows, (g + 1) * rows);
 }
 
 }  // namespace
@@ -120,20 +158,21 @@ void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
   const auto& [x, weight, bias, options, y] = arguments;
   const Problem p(stream, x, weight, options);
   if (y.numel() == 0) return;
-  const int64_t slab = p.slab();
-  Scratch columns(p, slab, p.row_size), rows(p, slab, p.out);
-  for (int64_t begin = 0; begin < p.images; begin += slab) {
-    const int64_t end = std::min(p.images, begin + slab), used = p.rows_of(end - begin);
-    const TensorView windows = slice(columns.view, 0, 0, used), out = slice(rows.view, 0, 0, used);
-    unfold(stream, slice(x, 0, begin, end), p.windows, windows);
+  const int64_t most = p.slab();
+  const Slab slab(p, most);
+  const Scratch weights = weight_scratch(p, weight);
+  copy(stream, channels_last(weight), weights.view);
+  for (int64_t begin = 0; begin < p.images; begin += most) {
+    const int64_t end = std::min(p.images, begin + most), n = end - begin;
+    const TensorView windows = slab.unfolded(x, begin, end), out = slab.rows_of(n);
     for (int64_t g = 0; g < p.groups; ++g) {
       const int64_t width = p.out / p.groups;
       gemm(stream, {.a = group_columns(windows, g, p.groups),
-                    .b = transpose(group_weight(p, weight, g), 0, 1),
+                    .b = transpose(group_weight(p, weights.view, g), 0, 1),
                     .c = group_columns(out, g, p.groups),
                     .epilogue = {.bias = bias ? slice(bias, 0, g * width, (g + 1) * width) : TensorView()}});
     }
-    copy(stream, as_images(p, out), channels_last(y, begin, end));
+    copy(stream, slab.rows_as_images(n), channels_last(slice(y, 0, begin, end)));
   }
 }
 
@@ -142,17 +181,20 @@ void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments)
   const Problem p(stream, dx, weight, options);
   if (dx.numel() == 0) return;
   if (dy.numel() == 0) return fill_channels(stream, dx, bias);
-  const int64_t slab = p.slab();
-  Scratch columns(p, slab, p.row_size), rows(p, slab, p.out);
-  for (int64_t begin = 0; begin < p.images; begin += slab) {
-    const int64_t end = std::min(p.images, begin + slab), used = p.rows_of(end - begin);
-    const TensorView windows = slice(columns.view, 0, 0, used), out = slice(rows.view, 0, 0, used);
-    copy(stream, channels_last(dy, begin, end), as_images(p, out));
+  const int64_t most = p.slab();
+  const Slab slab(p, most);
+  const Scratch weights = weight_scratch(p, weight);
+  copy(stream, channels_last(weight), weights.view);
+  for (int64_t begin = 0; begin < p.images; begin += most) {
+    const int64_t end = std::min(p.images, begin + most), n = end - begin;
+    const TensorView windows = slab.columns_of(n), out = slab.rows_of(n), images = slab.images_of(n);
+    copy(stream, channels_last(slice(dy, 0, begin, end)), slab.rows_as_images(n));
     for (int64_t g = 0; g < p.groups; ++g)
       gemm(stream, {.a = group_columns(out, g, p.groups),
-                    .b = group_weight(p, weight, g),
+                    .b = group_weight(p, weights.view, g),
                     .c = group_columns(windows, g, p.groups)});
-    fold(stream, windows, p.windows, slice(dx, 0, begin, end), bias);
+    if (bias || !p.is_pointwise()) fold(stream, windows, p.windows, p.groups, images, bias);
+    copy(stream, images, channels_last(slice(dx, 0, begin, end)));
   }
 }
 
@@ -162,19 +204,20 @@ void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& 
   if (dweight.numel() == 0) return;
   if (dy.numel() == 0) return fill(stream, dweight, 0);
   // Sums between slabs are rounded to dweight's dtype, so for half types there is one slab.
-  const int64_t slab = size_of(dweight.dtype) > 2 ? p.slab() : p.images;
-  Scratch columns(p, slab, p.row_size), rows(p, slab, p.out);
-  for (int64_t begin = 0; begin < p.images; begin += slab) {
-    const int64_t end = std::min(p.images, begin + slab), used = p.rows_of(end - begin);
-    const TensorView windows = slice(columns.view, 0, 0, used), out = slice(rows.view, 0, 0, used);
-    unfold(stream, slice(x, 0, begin, end), p.windows, windows);
-    copy(stream, channels_last(dy, begin, end), as_images(p, out));
+  const int64_t most = size_of(dweight.dtype) > 2 ? p.slab() : p.images;
+  const Slab slab(p, most);
+  const Scratch sums = weight_scratch(p, dweight);
+  for (int64_t begin = 0; begin < p.images; begin += most) {
+    const int64_t end = std::min(p.images, begin + most), n = end - begin;
+    const TensorView windows = slab.unfolded(x, begin, end), out = slab.rows_of(n);
+    copy(stream, channels_last(slice(dy, 0, begin, end)), slab.rows_as_images(n));
     for (int64_t g = 0; g < p.groups; ++g)
       gemm(stream, {.a = transpose(group_columns(out, g, p.groups), 0, 1),
                     .b = group_columns(windows, g, p.groups),
-                    .c = group_weight(p, dweight, g),
+                    .c = group_weight(p, sums.view, g),
                     .epilogue = {.accumulate = begin > 0}});
   }
+  copy(stream, sums.view, channels_last(dweight));
 }
 
 }  // namespace reprise::kernels::conv2d_detail

@@ -18,78 +18,92 @@ struct Inside {
         end(first >= size ? begin : std::max(begin, std::min(kernel, (size - first - 1) / dilation + 1))) {}
 };
 
+/// Where window i of all images begins: its image, row and column; the latter two may lie before the image.
+struct Place {
+  int64_t image, row, column;
+  Place(int64_t i, Size2 count, const Windows& w)
+      : image(i / (count.width * count.height)),
+        row(i / count.width % count.height * w.stride.height - w.padding.height),
+        column(i % count.width * w.stride.width - w.padding.width) {}
+};
+
+/// One window of an image (H, W, C), in each of its groups P Q runs of C / G channels.
 template <class T>
-void unfold_window(const T* x, const Shape& shape, const Windows& w, int64_t row, int64_t column, T* to) {
-  const int64_t height = shape[2], width = shape[3], size = w.kernel.height * w.kernel.width;
-  const Inside rows(row, w.kernel.height, w.dilation.height, height);
-  const Inside columns(column, w.kernel.width, w.dilation.width, width);
+void unfold_window(const T* image, const Shape& shape, const Windows& w, const Place& at, int64_t groups,
+                   T* to) {
+  const int64_t channels = shape[3], run = channels / groups, size = w.kernel.height * w.kernel.width * run;
+  const Inside rows(at.row, w.kernel.height, w.dilation.height, shape[1]);
+  const Inside columns(at.column, w.kernel.width, w.dilation.width, shape[2]);
   const bool whole =
       rows.end - rows.begin == w.kernel.height && columns.end - columns.begin == w.kernel.width;
-  for (int64_t c = 0; c < shape[1]; ++c, x += height * width, to += size) {
-    if (!whole) std::fill_n(to, size, T(0.0f));
-    for (int64_t p = rows.begin; p < rows.end; ++p) {
-      const T* from = x + (row + p * w.dilation.height) * width + column;
-      T* at = to + p * w.kernel.width;
-      for (int64_t q = columns.begin; q < columns.end; ++q) at[q] = from[q * w.dilation.width];
+  if (!whole) std::fill_n(to, groups * size, T(0.0f));
+  for (int64_t p = rows.begin; p < rows.end; ++p)
+    for (int64_t q = columns.begin; q < columns.end; ++q) {
+      const int64_t row = at.row + p * w.dilation.height, column = at.column + q * w.dilation.width;
+      const T* pixel = image + (row * shape[2] + column) * channels;
+      for (int64_t g = 0; g < groups; ++g)
+        std::copy_n(pixel + g * run, run, to + g * size + (p * w.kernel.width + q) * run);
     }
-  }
 }
 
-void unfold_cpu(const Stream&, const TensorView& x, const Windows& w, const TensorView& columns) {
+void unfold_cpu(const Stream&, const TensorView& x, const Windows& w, int64_t groups,
+                const TensorView& columns) {
   if (columns.numel() == 0) return;
-  const Size2 count = w.count(x.size(2), x.size(3));
+  const Size2 count = w.count(x.size(1), x.size(2));
   const int64_t image = x.size(1) * x.size(2) * x.size(3);
   dispatch_floating(x.dtype, "unfold", [&]<class T>() {
     const int64_t grain = std::max<int64_t>(1, (1 << 15) / columns.size(1));
     parallel_for(columns.size(0), grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t column = i % count.width, row = i / count.width % count.height;
-        unfold_window(x.as<T>() + i / (count.width * count.height) * image, x.shape, w,
-                      row * w.stride.height - w.padding.height, column * w.stride.width - w.padding.width,
+        const Place at(i, count, w);
+        unfold_window(x.as<T>() + at.image * image, x.shape, w, at, groups,
                       columns.as<T>() + i * columns.size(1));
       }
     });
   });
 }
 
-/// Sums one channel of one image; `from` is its part of the image's first row of columns.
+/// Sums the channels of one group of an image, (H, W, C / G); `from` is the group's part of the image's first window.
 template <class T>
-void fold_plane(const T* from, int64_t from_stride, const Shape& shape, const Windows& w,
+void fold_group(const T* from, int64_t from_stride, const Shape& shape, int64_t run, const Windows& w,
                 Accumulator<T>* sums) {
-  const int64_t height = shape[2], width = shape[3];
-  const Size2 count = w.count(height, width);
-  std::fill_n(sums, height * width, Accumulator<T>(0));
-  for (int64_t i = 0; i < count.height; ++i)
-    for (int64_t j = 0; j < count.width; ++j, from += from_stride) {
-      const int64_t row = i * w.stride.height - w.padding.height,
-                    column = j * w.stride.width - w.padding.width;
-      const Inside rows(row, w.kernel.height, w.dilation.height, height);
-      const Inside columns(column, w.kernel.width, w.dilation.width, width);
-      for (int64_t p = rows.begin; p < rows.end; ++p) {
-        Accumulator<T>* to = sums + (row + p * w.dilation.height) * width + column;
-        for (int64_t q = columns.begin; q < columns.end; ++q)
-          to[q * w.dilation.width] += Accumulator<T>(from[p * w.kernel.width + q]);
+  const Size2 count = w.count(shape[1], shape[2]);
+  std::fill_n(sums, shape[1] * shape[2] * run, Accumulator<T>(0));
+  for (int64_t i = 0; i < count.height * count.width; ++i, from += from_stride) {
+    const Place at(i, count, w);
+    const Inside rows(at.row, w.kernel.height, w.dilation.height, shape[1]);
+    const Inside columns(at.column, w.kernel.width, w.dilation.width, shape[2]);
+    for (int64_t p = rows.begin; p < rows.end; ++p)
+      for (int64_t q = columns.begin; q < columns.end; ++q) {
+        const int64_t row = at.row + p * w.dilation.height, column = at.column + q * w.dilation.width;
+        Accumulator<T>* to = sums + (row * shape[2] + column) * run;
+        const T* pixel = from + (p * w.kernel.width + q) * run;
+        for (int64_t c = 0; c < run; ++c) to[c] += Accumulator<T>(pixel[c]);
       }
-    }
+  }
 }
 
-void fold_cpu(const Stream&, const TensorView& columns, const Windows& w, const TensorView& x,
+void fold_cpu(const Stream&, const TensorView& columns, const Windows& w, int64_t groups, const TensorView& x,
               const TensorView& bias) {
   if (x.numel() == 0) return;
-  const Size2 count = w.count(x.size(2), x.size(3));
-  const int64_t channels = x.size(1), plane = x.size(2) * x.size(3);
-  const int64_t window = w.kernel.height * w.kernel.width, images = count.height * count.width;
+  const Size2 count = w.count(x.size(1), x.size(2));
+  const int64_t channels = x.size(3), run = channels / groups, pixels = x.size(1) * x.size(2);
+  const int64_t windows = count.height * count.width, size = columns.size(1) / groups;
   dispatch_floating(x.dtype, "fold", [&]<class T>() {
-    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (images * window + plane));
+    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (windows * size + pixels * run));
     const Stored<T> shifts = bias ? Stored<T>(bias) : Stored<T>();
-    parallel_for(x.size(0) * channels, grain, [&](int64_t begin, int64_t end) {
-      std::vector<Accumulator<T>> sums(static_cast<size_t>(plane));
+    parallel_for(x.size(0) * groups, grain, [&](int64_t begin, int64_t end) {
+      std::vector<Accumulator<T>> sums(static_cast<size_t>(pixels * run));
       for (int64_t i = begin; i < end; ++i) {
-        const T* from = columns.as<T>() + i / channels * images * columns.size(1) + i % channels * window;
-        fold_plane(from, columns.size(1), x.shape, w, sums.data());
-        const auto shift = shifts ? shifts[i % channels] : Accumulator<T>(0);
-        T* to = x.as<T>() + i * plane;
-        for (int64_t j = 0; j < plane; ++j) to[j] = T(sums[size_t(j)] + shift);
+        const int64_t image = i / groups, g = i % groups;
+        const T* from = columns.as<T>() + image * windows * columns.size(1) + g * size;
+        fold_group(from, columns.size(1), x.shape, run, w, sums.data());
+        T* to = x.as<T>() + image * pixels * channels + g * run;
+        for (int64_t pixel = 0; pixel < pixels; ++pixel)
+          for (int64_t c = 0; c < run; ++c) {
+            const auto shift = shifts ? shifts[g * run + c] : Accumulator<T>(0);
+            to[pixel * channels + c] = T(sums[size_t(pixel * run + c)] + shift);
+          }
       }
     });
   });

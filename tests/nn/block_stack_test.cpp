@@ -4,6 +4,7 @@
 
 #include "reprise/nn/transformers/transformer_block.h"
 #include "reprise/tests/autograd/recompute/support.h"
+#include "reprise/tests/support/on_gpu.h"
 
 namespace reprise::nn {
 namespace {
@@ -180,7 +181,9 @@ TEST(BlockStack, MeasuresEachOfUnlikeBlocksAndPlansForABudget) {
       EXPECT_EQ(chain.stages[1].boundary_bytes, wide);
       EXPECT_EQ(chain.stages[2].boundary_bytes, narrow);
       net.blocks.plan(x, size_t(recompute::minimum_bytes(chain)));
-      EXPECT_NE(to_string(net.blocks.recompute_plan()), "0-2");
+      if (!testing::on_gpu()) {  // cuBLASLt takes memory to work in, which the least budget holds
+        EXPECT_NE(to_string(net.blocks.recompute_plan()), "0-2");
+      }
     }
     sum(square(net.blocks(x))).backward();
     TensorList all;

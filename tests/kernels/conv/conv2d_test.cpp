@@ -206,31 +206,37 @@ TEST(Conv2d, TakesImagesWithoutChannels) {
   expect_near(y.values(), std::vector<double>(18, bias.values()[0]), 0, "y");
 }
 
+// Four channels of two groups take single elements, sixteen of two packs.
 TEST(Unfold, KeepsBitsAndFoldSumsInOrder) {
   const Windows windows{.kernel = {2, 3}, .stride = {1, 2}, .padding = {1, 0}, .dilation = {2, 1}};
-  Array x({2, 3, 6, 9}, DType::f32), back({2, 3, 6, 9}, DType::f32);
   const Size2 count = windows.count(6, 9);
-  Array columns({2 * count.height * count.width, 3 * 2 * 3}, DType::f32);
-  x.fill_with([](int64_t i) { return double(i + 1); });
-  run_kernel(unfold, x.view(), windows, columns.view());
-  const auto values = columns.values();
-  // Window (i, j) = (1, 2) of image 1: its first row of pixels is row 0, its first column is 4.
-  const int64_t window = (count.height + 1) * count.width + 2;
-  for (int64_t c = 0; c < 3; ++c)
-    for (int64_t p = 0; p < 2; ++p)
-      for (int64_t q = 0; q < 3; ++q)
-        EXPECT_EQ(values[size_t(window * 18 + (c * 2 + p) * 3 + q)],
-                  double(((3 + c) * 6 + 2 * p) * 9 + 4 + q + 1));
-  run_kernel(fold, columns.view(), windows, back.view(), TensorView());
-  std::vector<double> want = x.values();
-  for (size_t i = 0; i < want.size(); ++i) {
-    const size_t column = i % 9, row = i / 9 % 6;
-    const int across = column % 2 == 0 && column > 0 && column < 8 ? 2 : 1;
-    const int down =
-        (row + 1 < size_t(count.height) ? 1 : 0) + (row >= 1 && row - 1 < size_t(count.height) ? 1 : 0);
-    want[i] *= across * down;
-  }
-  expect_near(back.values(), want, 0, "fold");
+  for (const int64_t channels : {4, 16})
+    for (const int64_t groups : {1, 2}) {
+      SCOPED_TRACE(reprise::detail::join(channels, " channels, ", groups, " groups"));
+      Array x({2, 6, 9, channels}, DType::f32), back({2, 6, 9, channels}, DType::f32);
+      const int64_t run = channels / groups, size = channels * 6;
+      Array columns({2 * count.height * count.width, size}, DType::f32);
+      x.fill_with([](int64_t i) { return double(i + 1); });
+      run_kernel(unfold, x.view(), windows, groups, columns.view());
+      const auto values = columns.values();
+      // Window (i, j) = (1, 2) of image 1: its first row of pixels is row 0, its first column is 4.
+      const int64_t window = (count.height + 1) * count.width + 2;
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t p = 0; p < 2; ++p)
+          for (int64_t q = 0; q < 3; ++q)
+            EXPECT_EQ(values[size_t(window * size + ((c / run * 2 + p) * 3 + q) * run + c % run)],
+                      double(((6 + 2 * p) * 9 + 4 + q) * channels + c + 1));
+      run_kernel(fold, columns.view(), windows, groups, back.view(), TensorView());
+      std::vector<double> want = x.values();
+      for (size_t i = 0; i < want.size(); ++i) {
+        const size_t pixel = i / size_t(channels), column = pixel % 9, row = pixel / 9 % 6;
+        const int across = column % 2 == 0 && column > 0 && column < 8 ? 2 : 1;
+        const int down =
+            (row + 1 < size_t(count.height) ? 1 : 0) + (row >= 1 && row - 1 < size_t(count.height) ? 1 : 0);
+        want[i] *= across * down;
+      }
+      expect_near(back.values(), want, 0, "fold");
+    }
 }
 
 TEST(Conv2d, RefusesWhatDoesNotFit) {
