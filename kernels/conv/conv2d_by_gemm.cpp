@@ -22,25 +22,34 @@ struct Problem {
   Conv2dOptions options;
   Windows windows;
   DType dtype;
-  int64_t images, channels, height, width, out, groups;
+  int64_t images, height, width, out, groups;
+  int64_t channels;  ///< of x, and zeros where those would fit no packs of a GPU
   Size2 count;       ///< windows of an image
-  int64_t row_size;  ///< C P Q
+  int64_t row_size;  ///< channels P Q
 
-  Problem(const Stream& s, const TensorView& x, const TensorView& weight, const Conv2dOptions& o)
+  Problem(const Stream& s, const TensorView& x, const TensorView& weight, const Conv2dOptions& o,
+          bool may_pad = true)
       : stream(s),
         options(o),
         windows{{weight.size(2), weight.size(3)}, o.stride, o.padding, o.dilation},
         dtype(x.dtype),
         images(x.size(0)),
-        channels(x.size(1)),
         height(x.size(2)),
         width(x.size(3)),
         out(weight.size(0)),
         groups(o.groups),
+        channels(may_pad ? padded_channels(x.size(1)) : x.size(1)),
         count(windows.count(x.size(2), x.size(3))),
-        row_size(x.size(1) * weight.size(2) * weight.size(3)) {}
+        row_size(channels * weight.size(2) * weight.size(3)) {}
 
   int64_t rows_of(int64_t n) const { return n * count.height * count.width; }
+
+  /// The three channels of a photograph are moved one by one, or with five of zeros at once.
+  int64_t padded_channels(int64_t given) const {
+    const int64_t pack = 16 / int64_t(size_of(dtype));
+    const bool pads = stream.device().type == DeviceType::cuda && groups == 1 && !is_pointwise();
+    return pads ? (given + pack - 1) / pack * pack : given;
+  }
 
   /// Whether each pixel is a window.
   bool is_pointwise() const {
@@ -75,6 +84,9 @@ TensorView reshaped(const TensorView& x, const Shape& shape) {
   return view;
 }
 
+/// The channels that are given, of those in scratch memory; the others are zeros.
+TensorView given_channels(const TensorView& scratch, int64_t given) { return slice(scratch, 3, 0, given); }
+
 /// What the products of a slab read and write: images with channels last, their windows as rows, and rows of results.
 struct Slab {
   const Problem& p;
@@ -85,6 +97,11 @@ struct Slab {
         images(p.stream, {most, p.height, p.width, p.channels}, p.dtype),
         columns(p.stream, {p.is_pointwise() ? 0 : p.rows_of(most), p.row_size}, p.dtype),
         rows(p.stream, {p.rows_of(most), p.out}, p.dtype) {}
+
+  /// Zeros in the channels that are not given; once, before images are copied.
+  void fill_other_channels(int64_t given) const {
+    if (p.channels > given) fill(p.stream, slice(images.view, 3, given, p.channels), 0);
+  }
 
   TensorView images_of(int64_t n) const { return slice(images.view, 0, 0, n); }
   TensorView rows_of(int64_t n) const { return slice(rows.view, 0, 0, p.rows_of(n)); }
@@ -99,7 +116,7 @@ struct Slab {
   /// The windows of images [begin, end) of x, written.
   TensorView unfolded(const TensorView& x, int64_t begin, int64_t end) const {
     const TensorView last = images_of(end - begin), windows = columns_of(end - begin);
-    copy(p.stream, channels_last(slice(x, 0, begin, end)), last);
+    copy(p.stream, channels_last(slice(x, 0, begin, end)), given_channels(last, x.size(1)));
     if (!p.is_pointwise()) unfold(p.stream, last, p.windows, p.groups, windows);
     return windows;
   }
@@ -110,10 +127,16 @@ TensorView group_columns(const TensorView& matrix, int64_t g, int64_t groups) {
   const int64_t width = matrix.size(1) / groups;
   return slice(matrix, 1, g * width, (g + 1) * width);
 }
-/// Weights with channels last, (O, P, Q, C / G), in scratch memory.
-Scratch weight_scratch(const Problem& p, const TensorView& weight) {
-  return Scratch(p.stream, channels_last(weight).shape, weight.dtype);
-}
+/// Weights with channels last, (O, P, Q, C / G), in scratch memory, where the channels that are not given are zeros.
+struct WeightScratch : Scratch {
+  WeightScratch(const Problem& p, const TensorView& weight)
+      : Scratch(p.stream, {p.out, weight.size(2), weight.size(3), p.channels / p.groups}, weight.dtype) {}
+  TensorView given(int64_t channels) const { return given_channels(view, channels); }
+  void write(const Problem& p, const TensorView& weight) const {
+    if (view.size(3) > weight.size(1)) fill(p.stream, view, 0);
+    copy(p.stream, channels_last(weight), given(weight.size(1)));
+  }
+};
 /// Those of group g as a matrix (O / G, P Q C / G).
 TensorView group_weight(const Problem& p, const TensorView& weight, int64_t g) {
   const int64_t rows = p.out / p.groups;
@@ -160,8 +183,9 @@ void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
   if (y.numel() == 0) return;
   const int64_t most = p.slab();
   const Slab slab(p, most);
-  const Scratch weights = weight_scratch(p, weight);
-  copy(stream, channels_last(weight), weights.view);
+  const WeightScratch weights(p, weight);
+  weights.write(p, weight);
+  slab.fill_other_channels(x.size(1));
   for (int64_t begin = 0; begin < p.images; begin += most) {
     const int64_t end = std::min(p.images, begin + most), n = end - begin;
     const TensorView windows = slab.unfolded(x, begin, end), out = slab.rows_of(n);
@@ -178,13 +202,13 @@ void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
 
 void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments) {
   const auto& [dy, weight, bias, options, dx] = arguments;
-  const Problem p(stream, dx, weight, options);
+  const Problem p(stream, dx, weight, options, !bias);  // which has a number for each channel
   if (dx.numel() == 0) return;
   if (dy.numel() == 0) return fill_channels(stream, dx, bias);
   const int64_t most = p.slab();
   const Slab slab(p, most);
-  const Scratch weights = weight_scratch(p, weight);
-  copy(stream, channels_last(weight), weights.view);
+  const WeightScratch weights(p, weight);
+  weights.write(p, weight);
   for (int64_t begin = 0; begin < p.images; begin += most) {
     const int64_t end = std::min(p.images, begin + most), n = end - begin;
     const TensorView windows = slab.columns_of(n), out = slab.rows_of(n), images = slab.images_of(n);
@@ -194,7 +218,7 @@ void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments)
                     .b = group_weight(p, weights.view, g),
                     .c = group_columns(windows, g, p.groups)});
     if (bias || !p.is_pointwise()) fold(stream, windows, p.windows, p.groups, images, bias);
-    copy(stream, images, channels_last(slice(dx, 0, begin, end)));
+    copy(stream, given_channels(images, dx.size(1)), channels_last(slice(dx, 0, begin, end)));
   }
 }
 
@@ -206,7 +230,8 @@ void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& 
   // Sums between slabs are rounded to dweight's dtype, so for half types there is one slab.
   const int64_t most = size_of(dweight.dtype) > 2 ? p.slab() : p.images;
   const Slab slab(p, most);
-  const Scratch sums = weight_scratch(p, dweight);
+  const WeightScratch sums(p, dweight);
+  slab.fill_other_channels(x.size(1));
   for (int64_t begin = 0; begin < p.images; begin += most) {
     const int64_t end = std::min(p.images, begin + most), n = end - begin;
     const TensorView windows = slab.unfolded(x, begin, end), out = slab.rows_of(n);
@@ -217,7 +242,7 @@ void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& 
                     .c = group_weight(p, sums.view, g),
                     .epilogue = {.accumulate = begin > 0}});
   }
-  copy(stream, sums.view, channels_last(dweight));
+  copy(stream, sums.given(dweight.size(1)), channels_last(dweight));
 }
 
 }  // namespace reprise::kernels::conv2d_detail

@@ -155,25 +155,6 @@ bool multiply_with_copy(const Stream& stream, const Operands& x, const Epilogue&
   return true;
 }
 
-/// An activation of 16 bits that cuBLASLt does not have, or the derivative of one: the product, and its bias, are rounded to C's
-/// dtype, as they are where the pre-activation is kept, and a pass of ours goes over them. Sums in f32 would be twice the
-/// bytes to write and to read.
-bool multiply_and_activate(const Stream& stream, const Operands& x, const Epilogue& e) {
-  if (!is_half(x.c.dtype) || e.activation == Activation::none || e.residual || e.scale || e.row_scale ||
-      e.accumulate)
-    return false;
-  for (const TensorView* view : {&e.pre_activation, &e.dactivation})
-    if (*view && view->dtype != x.c.dtype) return false;
-  const TensorView& to = e.pre_activation ? x.pre_activation : x.c;
-  if (x.dactivation.data == to.data) return false;
-  std::optional<device::Workspace> rounded;
-  const std::optional<Split> split = split_with_bias(stream, x, {.bias = e.bias}, rounded);
-  if (!split || !multiply(stream, x, to, *split)) return false;
-  if (!e.stops_before_activation)
-    finish_gemm(stream, to, x, {.activation = e.activation, .dactivation = e.dactivation});
-  return true;
-}
-
 /// The product alone, then our own epilogue. Sums of 16-bit factors stay in f32 until it rounds them; and what it reads
 /// must not be overwritten by the product.
 bool multiply_and_finish(const Stream& stream, const Operands& x, const Epilogue& epilogue) {
@@ -201,7 +182,7 @@ bool cublaslt_gemm(const Stream& stream, const Operands& x, const Epilogue& epil
   std::optional<device::Workspace> rounded;
   const std::optional<Split> split = split_with_bias(stream, x, epilogue, rounded);
   if (split && multiply(stream, x, x.c, *split)) return true;
-  return multiply_and_activate(stream, x, epilogue) || multiply_and_finish(stream, x, epilogue);
+  return multiply_and_finish(stream, x, epilogue);
 }
 
 }  // namespace reprise::kernels::vendor

@@ -290,7 +290,6 @@ Status check_pointers(const Product& p, const Pointers& at, const Algorithm& alg
   if (at.c == at.d && std::memcmp(&p.c, &p.d, sizeof(Layout)) != 0) return invalid;
   const Operation& o = p.operation;
   if (o.takes_bias() && !is_on_device(o.bias, p.d.rows, p.d.type)) return invalid;
-  if (o.sums_b() && !is_on_device(o.bias, p.d.columns, p.d.type)) return invalid;
   const int64_t aux_extent = (p.d.columns - 1) * o.aux_leading + p.d.rows;
   return o.has_aux() && !is_on_device(o.aux, aux_extent, p.d.type) ? invalid : ok;
 }
