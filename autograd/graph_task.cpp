@@ -274,15 +274,18 @@ void GraphTask::add_gradient(const Edge& asked, Tensor gradient) {
   slot = slot.defined() ? sum_of(std::move(slot), gradient) : std::move(gradient);
 }
 
-Tensor GraphTask::take_pending(const Edge& asked) {
+Tensor GraphTask::take_addend(const Edge& asked) {
   if (!innermost || !innermost->has_pending_ || grad_mode_enabled()) return {};
   const Edge& edge = innermost->place_of(asked);
   auto buffer = innermost->buffers_.find(edge.node.get());
   if (buffer == innermost->buffers_.end()) return {};
-  Tensor& slot = buffer->second[size_t(edge.input)];
-  if (!slot.defined()) return {};
-  Tensor sum = std::exchange(slot, Tensor());  // copied if something else holds it: the same bits either way
-  return sum.is_sole_owner() && sum.is_contiguous() ? sum : sum.clone();
+  return std::exchange(buffer->second[size_t(edge.input)], Tensor());
+}
+
+Tensor GraphTask::take_pending(const Edge& asked) {
+  Tensor sum = take_addend(asked);
+  if (!sum.defined() || (sum.is_sole_owner() && sum.is_contiguous())) return sum;
+  return sum.clone();  // something else holds it: the same bits either way
 }
 
 GraphTask::LeafSum GraphTask::sum_at_leaf(const Edge& asked) {

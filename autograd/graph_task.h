@@ -35,6 +35,9 @@ class GraphTask {
   /// arrived for that edge so far, to be added to in place and returned as the node's own gradient. Undefined
   /// if nothing has, outside a backward pass, or if a hook sees what the node gives.
   static Tensor take_pending(const Edge& asked);
+  /// The same for a node whose gradient is as large as what has arrived: others may hold that, so it may be written to only as its
+  /// sole owner.
+  static Tensor take_addend(const Edge& asked);
 
   /// The gradient that a leaf has from earlier passes, for a node that runs to add to in place and to return as its own gradient for
   /// `asked`. No other pass adds to it while the lock lives. Undefined, and unlocked, unless `asked` is a leaf's without hooks and this is

@@ -1,5 +1,6 @@
 // The backward pass of layer norm (centred) and RMS norm. With h = (x - mean) rstd and g = dy gamma:
 //   dx = rstd (g - mean(g) - h mean(g h)),  dgamma = sum over rows of dy h,  dbeta = sum over rows of dy
+// and with an addend dx = addend + dx, each rounded
 // (RMS norm: without the means of x and g.) Moves dy, x and dx once, 3 * rows * width elements, where rows
 // stay in registers: each thread also sums dgamma and dbeta of its columns over the rows of its team, each
 // block writes a partial row, and add_pieces adds those. Other rows are read again, by one kernel for the
@@ -12,8 +13,8 @@ namespace reprise::kernels::device {
 
 template <class T, class C>
 struct NormBackward {
-  Rows<T> dy, x, dx;  ///< dx is optional
-  const C* gamma;     ///< (width), null for 1
+  Rows<T> dy, x, dx, addend;  ///< the last two are optional
+  const C* gamma;             ///< (width), null for 1
   const C *mean, *rstd;
   C* partials;  ///< (pieces, outputs, width), optional
   int64_t rows, width;
@@ -52,6 +53,24 @@ __device__ __forceinline__ void write_partials(const typename Cut::Team& team,
       out[column] = sum;
     }
   }
+}
+
+/// a + b in one rounding of its own: fused with a product before it, it would have other bits than an addition afterwards.
+__device__ __forceinline__ float add_alone(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ double add_alone(double a, double b) { return __dadd_rn(a, b); }
+
+/// The numbers at `addend` plus a pack of those that `into` is to hold, rounded as it holds them.
+template <class T, class E, int N>
+__device__ __forceinline__ Pack<E, N> added(const Pointer<T>& addend, Pack<E, N> pack,
+                                            const Pointer<T>& into) {
+  if constexpr (std::is_same_v<T, AnyFloat>) pack = into.as_stored(pack);
+  const Pack<E, N> others = load_pack<N>(addend);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    using C = std::conditional_t<std::is_same_v<E, double>, double, float>;
+    pack.at[i] = from<E>(add_alone(to<C>(others.at[i]), to<C>(pack.at[i])));
+  }
+  return pack;
 }
 
 /// Blocks of a multiprocessor: as many as leave registers enough for the sums and the rows of a thread.
@@ -97,7 +116,9 @@ __global__ void __launch_bounds__(Cut::max_block, norm_backward_blocks<Cut>)
         const C h = (value.at[i] - mean) * rstd;
         d.at[i] = multiply_add(-h, mean_gh, multiply_add(d.at[i], scale.at[i], -mean_g)) * rstd;
       }
-      store_pack(dx + j, pack_of<T>(d));
+      Pack<Kept<T>, Cut::N> pack = pack_of<T>(d);
+      if (p.addend) pack = added<T>(p.addend.at(row) + j, pack, dx);
+      store_pack(dx + j, pack);
     });
   }
   if constexpr (Cut::K > 0)
@@ -175,6 +196,7 @@ void norm_backward(const Stream& stream, const char* name, const NormBackwardArg
     NormBackward<E, C> p = {rows_at<T>(v.dy),
                             rows_at<T>(v.x),
                             rows_at<T>(v.dx),
+                            rows_at<T>(v.addend),
                             gamma.data(),
                             data_of<C>(v.mean),
                             data_of<C>(v.rstd),

@@ -86,13 +86,13 @@ void backward(const NormBackwardArguments& v) {
     C* dgamma_piece = sums ? dgamma_rows.piece(begin) : nullptr;
     C* dbeta_piece = sums ? dbeta_rows.piece(begin) : nullptr;
     RowReader<T> dy(v.dy, width), x(v.x, width);
-    RowWriter<T> dx(v.dx, width);
+    AddedRows<T> dx(v);
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row) {
         backward_row<L>(dy.template at<L>(row), x.template at<L>(row), scale.data(), width,
                         static_cast<const C*>(v.mean.data)[row], static_cast<const C*>(v.rstd.data)[row],
-                        dx.at(row), dgamma_piece, dbeta_piece);
+                        dx.template at<L>(row), dgamma_piece, dbeta_piece);
         dx.template commit<L>(row);
       }
     });

@@ -46,6 +46,11 @@ void check_norm_backward(const char* op, const NormBackwardArguments& v, bool ce
   check_floating(op, v.x);
   check_like(op, "dy", v.dy, v.x);
   if (v.dx) check_like(op, "dx", v.dx, v.x);
+  if (v.addend) {
+    check_like(op, "addend", v.addend, v.x);
+    check(v.dx && v.addend.dtype == v.dx.dtype, op, ": addend is ", v.addend.dtype, ", dx is ",
+          v.dx ? std::string(name_of(v.dx.dtype)) : "absent");
+  }
   check_parameter(op, "gamma", v.gamma, v.x.size(-1));
   check_parameter(op, "dgamma", v.dgamma, v.x.size(-1));
   check_parameter(op, "dbeta", v.dbeta, v.x.size(-1));

@@ -29,17 +29,19 @@ inline std::array<const TensorView*, 4> rows_of_norm(const NormArguments& v) {
 }
 
 /// The gradients of y for what was normalised and for the parameters, which are overwritten; each output is
-/// optional. dx may be dy.
+/// optional. dx may be dy. With an addend, dx = addend + the gradient for x, which is rounded to dx's dtype before: the bits of an
+/// addition after it, without the pass over both.
 struct NormBackwardArguments {
   TensorView dy, x;
   TensorView gamma{};
   TensorView mean{}, rstd;
   TensorView dx{};               ///< like x
+  TensorView addend{};           ///< like dx and of its dtype, optional, and only with it; may be dx
   TensorView dgamma{}, dbeta{};  ///< (C)
 };
 void check_norm_backward(const char* op, const NormBackwardArguments& views, bool centred);
-inline std::array<const TensorView*, 3> rows_of_norm(const NormBackwardArguments& v) {
-  return {&v.x, &v.dy, &v.dx};
+inline std::array<const TensorView*, 4> rows_of_norm(const NormBackwardArguments& v) {
+  return {&v.x, &v.dy, &v.dx, &v.addend};
 }
 
 }  // namespace reprise::kernels

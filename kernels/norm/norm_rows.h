@@ -1,5 +1,9 @@
-// The rows that a norm normalises on the CPU: those of x, or of x and a residual added up.
+// The rows that a norm normalises on the CPU: those of x, or of x and a residual added up; and those that its gradient is
+// added to.
 #pragma once
+
+#include <algorithm>
+#include <vector>
 
 #include "reprise/kernels/cpu/row_access.h"
 #include "reprise/kernels/norm/norm.h"
@@ -32,6 +36,38 @@ class NormRows {
   RowReader<T> x_, residual_, stored_;
   RowWriter<T> sum_;
   bool adds_;
+};
+
+/// dx where its rows are to be added to others, which may be dx's own.
+template <class T>
+class AddedRows {
+ public:
+  explicit AddedRows(const NormBackwardArguments& v)
+      : width_(v.x.size(-1)),
+        addend_(v.addend, width_),
+        stored_(v.dx, width_),
+        dx_(v.dx, width_),
+        kept_(v.addend ? size_t(width_) : 0) {}
+
+  /// Where to write row `row`, null if there is no dx; `commit` must follow.
+  template <int L>
+  [[gnu::always_inline]] T* at(int64_t row) {
+    if (!kept_.empty()) std::copy_n(addend_.template at<L>(row), width_, kept_.data());
+    return dx_.at(row);
+  }
+  template <int L>
+  [[gnu::always_inline]] void commit(int64_t row) {
+    dx_.template commit<L>(row);
+    if (kept_.empty()) return;
+    add_rows<L>(kept_.data(), stored_.template at<L>(row), dx_.at(row), width_);
+    dx_.template commit<L>(row);
+  }
+
+ private:
+  int64_t width_;
+  RowReader<T> addend_, stored_;
+  RowWriter<T> dx_;
+  std::vector<T> kept_;
 };
 
 }  // namespace reprise::kernels

@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/norm/addend.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
@@ -47,8 +48,8 @@ struct LayerNorm : Function<LayerNorm> {
       };
       return composite_backward(same, {x, gamma, beta}, dy);
     }
-    Tensor dx, dgamma, dbeta;
-    if (needs_grad(0)) dx = raw_empty_like(x);
+    Tensor dx, addend, dgamma, dbeta;
+    if (needs_grad(0)) dx = sum_or_empty(x, edges()[0], addend);
     if (needs_grad(1)) dgamma = raw_empty_like(gamma);
     if (needs_grad(2)) dbeta = raw_empty_like(beta);
     kernels::layer_norm_backward(current_stream(x.device()), {.dy = unit_stride(dy[0]).view(),
@@ -57,6 +58,7 @@ struct LayerNorm : Function<LayerNorm> {
                                                               .mean = saved(3).view(),
                                                               .rstd = saved(4).view(),
                                                               .dx = optional_view(dx),
+                                                              .addend = optional_view(addend),
                                                               .dgamma = optional_view(dgamma),
                                                               .dbeta = optional_view(dbeta)});
     return {dx, dgamma, dbeta};

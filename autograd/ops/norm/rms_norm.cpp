@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/norm/addend.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
@@ -42,14 +43,15 @@ struct RmsNorm : Function<RmsNorm> {
       };
       return composite_backward(same, {x, gamma}, dy);
     }
-    Tensor dx, dgamma;
-    if (needs_grad(0)) dx = raw_empty_like(x);
+    Tensor dx, addend, dgamma;
+    if (needs_grad(0)) dx = sum_or_empty(x, edges()[0], addend);
     if (needs_grad(1)) dgamma = raw_empty_like(gamma);
     kernels::rms_norm_backward(current_stream(x.device()), {.dy = unit_stride(dy[0]).view(),
                                                             .x = unit_stride(x).view(),
                                                             .gamma = optional_view(gamma),
                                                             .rstd = saved(2).view(),
                                                             .dx = optional_view(dx),
+                                                            .addend = optional_view(addend),
                                                             .dgamma = optional_view(dgamma)});
     return {dx, dgamma};
   }

@@ -1,5 +1,5 @@
 // Layer norm and RMS norm of rows in 16 bits beside rows in f32: the bits of a cast, the norm in f32 and another cast.
-// not in tsan: MixedNorm.GoesBackInEveryMixOfDtypes:MixedNorm.AddsAndNormalizesInEveryMixOfDtypes
+// not in tsan: MixedNorm.AddsItsGradientToAnother:MixedNorm.GoesBackInEveryMixOfDtypes:MixedNorm.AddsAndNormalizesInEveryMixOfDtypes
 #include <array>
 
 #include "reprise/kernels/norm/layer_norm.h"
@@ -169,6 +169,52 @@ TEST(MixedNorm, GoesBackInEveryMixOfDtypes) {
         auto of = [&](int bit) { return wide >> bit & 1 ? DType::f32 : half; };
         expect_gradients(norm, place, of(0), of(1), of(2));
       }
+}
+
+void expect_sum(const Norm& norm, const Place& place, DType of_dy, DType of_x, DType of_dx) {
+  const auto& [shape, layout] = place;
+  const std::string what = reprise::detail::join(norm.centred ? "layer_norm " : "rms_norm ", shape, ", dy ",
+                                                 of_dy, ", x ", of_x, ", dx ", of_dx);
+  const DType statistic = of_x == DType::f64 ? DType::f64 : DType::f32;
+  RowArray dy(shape, of_dy, layout), x(shape, of_x, layout), dx(shape, of_dx, layout),
+      addend(shape, of_dx, layout), sum(shape, of_dx, layout);
+  Array mean(leading(shape), statistic), rstd(leading(shape), statistic);
+  dy.randomize(1), x.randomize(2), addend.randomize(3), mean.randomize(4), rstd.randomize(5, 0.5, 2);
+  NormBackwardArguments arguments{.dy = dy.view(),
+                                  .x = x.view(),
+                                  .mean = norm.centred ? mean.view() : TensorView(),
+                                  .rstd = rstd.view(),
+                                  .dx = dx.view()};
+  run_kernel(norm.backward, arguments);
+  std::vector<double> want = addend.values(), gradient = dx.values();
+  for (size_t i = 0; i < want.size(); ++i)
+    want[i] = of_dx == DType::f64 ? want[i] + gradient[i] : double(float(want[i]) + float(gradient[i]));
+  want = rounded(want, of_dx);
+  arguments.addend = addend.view(), arguments.dx = sum.view();
+  run_kernel(norm.backward, arguments);
+  EXPECT_EQ(sum.values(), want) << what;
+  arguments.dx = addend.view();
+  run_kernel(norm.backward, arguments);
+  EXPECT_EQ(addend.values(), want) << what << ", in place";
+}
+
+// The bits of the gradient, rounded, and of an addition after it.
+TEST(MixedNorm, AddsItsGradientToAnother) {
+  for (const Norm& norm : norms)
+    for (const Place& place : places) {
+      for (DType dtype : floating_dtypes) expect_sum(norm, place, dtype, dtype, dtype);
+      expect_sum(norm, place, DType::bf16, DType::f32, DType::f32);
+      expect_sum(norm, place, DType::f32, DType::f16, DType::f16);
+    }
+  RowArray f32({3, 5}, DType::f32), bf16({3, 5}, DType::bf16);
+  Array rstd({3}, DType::f32);
+  auto refuses = [](const NormBackwardArguments& arguments, const char* message) {
+    expect_error([&] { run_kernel(rms_norm_backward, arguments); }, message);
+  };
+  refuses({.dy = f32.view(), .x = f32.view(), .rstd = rstd.view(), .dx = f32.view(), .addend = bf16.view()},
+          "rms_norm_backward: addend is bf16, dx is f32");
+  refuses({.dy = f32.view(), .x = f32.view(), .rstd = rstd.view(), .addend = bf16.view()},
+          "rms_norm_backward: addend is bf16, dx is absent");
 }
 
 TEST(MixedNorm, RefusesOtherMixes) {
