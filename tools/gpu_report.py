@@ -221,17 +221,16 @@ def train(part):
     ours = [str(build_folder(part.rehearse) / "bin/gpt_bench"), *model]
     peer = [os.environ.get("REPRISE_PYTHON", "python3"), "benchmarks/torch_gpt.py", *model]
     commands = {"Reprise bf16": [*ours, "--bf16"], "PyTorch bf16 eager": [*peer, "--bf16"],
-                "PyTorch bf16 compiled": [*peer, "--bf16", "--compile"], "Reprise bf16 autocast": [*ours, "--autocast"],
-                "Reprise bf16, recompute": [*ours, "--bf16", "--recompute", "full"],
-                "PyTorch bf16, recompute": [*peer, "--bf16", "--recompute", "full"]}
+                "PyTorch bf16 compiled": [*peer, "--bf16", "--compile"], "Reprise bf16 autocast": [*ours, "--autocast"]}
     if part.rehearse:
         commands |= {"Reprise f32": ours, "PyTorch f32 eager": peer}
     else:
-        commands |= {"Reprise bf16, attention on Hopper": [*ours, "--bf16", "--attention", "sm90"],
+        commands |= {"PyTorch bf16 autocast compiled": [*peer, "--autocast", "--compile"],
                      "Reprise bf16, cuDNN's attention": [*ours, "--bf16", "--attention", "cudnn"],
-                     "PyTorch bf16 autocast compiled": [*peer, "--autocast", "--compile"],
-                     "Reprise TF32": [*ours, "--high", "--steps", "2"], "PyTorch TF32 eager": [*peer, "--high"],
-                     "Reprise f32": [*ours, "--steps", "1"]}
+                     "Reprise bf16, portable attention": [*ours, "--bf16", "--attention", "reprise"],
+                     "Reprise bf16, recompute": [*ours, "--bf16", "--recompute", "full"],
+                     "PyTorch bf16, recompute": [*peer, "--bf16", "--recompute", "full"],
+                     "Reprise TF32": [*ours, "--high", "--steps", "2"], "PyTorch TF32 eager": [*peer, "--high"]}
     train_each(part, commands)
 
 

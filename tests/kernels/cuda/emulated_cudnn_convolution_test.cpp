@@ -40,9 +40,9 @@ std::vector<std::vector<double>> run_all(DType dtype) {
 
 TEST_F(CudnnConvolution, TakesEachPassAndRepeatsItsBits) {
   for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
-    const int64_t before = cudnn_runs();
+    const int64_t before = cudnn_runs(), passes = size_of(dtype) > 2 ? 3 : 0;  // 16 bits are products of ours
     const auto first = run_all(dtype);
-    EXPECT_EQ(cudnn_runs(), before + 3) << dtype;
+    EXPECT_EQ(cudnn_runs(), before + passes) << dtype;
     for (int again = 0; again < 3; ++again) EXPECT_EQ(run_all(dtype), first) << dtype;
   }
 }
