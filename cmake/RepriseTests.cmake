@@ -9,10 +9,10 @@ function(reprise_add_tests folder)
   set(cuda_runs ${REPRISE_CUDA_TEST_RUNS})
   set(sources ${ARGN})
   # A kernel's own tests show what depends on the order of its threads and what a sanitizer sees in it. What is built of
-  # kernels runs on the device `cuda` too, models in one order and no more, and not where a sanitizer makes it slow.
+  # kernels runs on the device `cuda` too, in one order and no more, and not where a sanitizer makes it slow.
   if(REPRISE_SANITIZE AND NOT folder STREQUAL "kernels")
     set(cuda_runs "")
-  elseif(folder STREQUAL "nn")
+  elseif(NOT folder STREQUAL "kernels")
     list(FILTER cuda_runs EXCLUDE REGEX "^cuda-(forward|random)$")
   endif()
   if(REPRISE_SANITIZE MATCHES "thread")

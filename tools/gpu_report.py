@@ -275,7 +275,9 @@ def kernel_times(path):
 
 def write_report(findings, rehearse):
     (OUT / "report.json").write_text(json.dumps(findings, indent=1) + "\n")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], text=True, capture_output=True, cwd=SOURCE).stdout.strip()
+    packed = build_folder(rehearse) / "commit"  # of a build from another machine
+    commit = packed.read_text().strip() if packed.exists() else subprocess.run(
+        ["git", "describe", "--always", "--dirty"], text=True, capture_output=True, cwd=SOURCE).stdout.strip()
     lines = ["# GPU report" + (" (a rehearsal without a GPU)" if rehearse else ""), "",
              f"{datetime.date.today()}, commit {commit or 'unknown'}, {machine()}, {os.cpu_count()} cores: "
              "`tools/gpu_report.sh`", "", "| part | result | seconds |", "|---|---|---|"]

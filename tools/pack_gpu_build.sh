@@ -14,6 +14,7 @@ export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 
 build=build/gpu_build
 packed=build/gpu_packed
+offline=${REPRISE_OFFLINE:-.offline}
 programs=(kernels_tests core_tests autograd_tests ops_tests nn_tests distributed_tests train_tests cuda_bench gpt_bench
           vision_bench reprise-gpt reprise-vit reprise-recompute)
 cmake --preset cuda -B "$build" -DREPRISE_CUDA_ARCHITECTURES="${1:-90a}"
@@ -30,7 +31,8 @@ done
 # All that the loader finds, but for what belongs to the C library, the compiler and the driver.
 ldd "$packed"/bin/* | awk '$3 ~ /^\// {print $3}' | sort -u |
   grep -Ev '/(libc|libm|libdl|libpthread|librt|libstdc[+][+]|libgcc_s|libcuda|ld-linux.*)\.so' | xargs -I{} cp -L {} "$packed/lib/"
-mkdir -p .offline
-tar -C "$packed" -cf - . | xz --lzma2=preset=2,dict=256MiB > .offline/gpu_build.tar.xz
+git describe --always --dirty > "$packed/commit"
+mkdir -p "$offline"
+tar -C "$packed" -cf - . | xz --lzma2=preset=2,dict=256MiB > "$offline/gpu_build.tar.xz"
 rm -rf "$packed"
-echo "packed $(du -h .offline/gpu_build.tar.xz | cut -f1) into .offline/gpu_build.tar.xz"
+echo "packed $(du -h "$offline/gpu_build.tar.xz" | cut -f1) into $offline/gpu_build.tar.xz"

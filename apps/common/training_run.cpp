@@ -64,7 +64,8 @@ void use_attention(const std::string& name, Device device) {
   using kernels::AttentionBackend;
   for (const AttentionBackend backend : kernels::attention_backends) {
     if (name != kernels::name_of(backend)) continue;
-    check(backend <= AttentionBackend::reprise || device.type == DeviceType::cuda, "--attention ", name,
+    const bool anywhere = backend == AttentionBackend::automatic || backend == AttentionBackend::reprise;
+    check(anywhere || device.type == DeviceType::cuda, "--attention ", name,
           ": these kernels run on a GPU, but the device is ", device);
     check(kernels::has_attention_backend(backend), "--attention ", name, ": this build does not have it");
     return kernels::set_attention_backend(backend);

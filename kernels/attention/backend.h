@@ -1,7 +1,7 @@
 // Which implementation of attention runs on CUDA devices. `reprise`, the kernels of mma_forward.cu and
 // its neighbours, takes every call; the others take what they are made for and leave the rest to it. `automatic`, which is
 // chosen at first, is the fastest of our own: `sm90` on a GPU, `reprise` in the emulator. cuDNN's is faster still at some
-// shapes (docs/benchmarks.md), and takes 2 bytes for each score in backward, so it is for those who ask for it.
+// shapes (docs/results/2026-11-27-h100.md), and takes 2 bytes for each score in backward, so it is for those who ask for it.
 #pragma once
 
 #include <string_view>

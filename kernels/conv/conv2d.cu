@@ -1,6 +1,6 @@
 // Convolution on CUDA: of f32 and f64 by cuDNN, or where that does not take it, and of 16 bits, by unfold and gemm, whose
-// products are on tensor cores: cuDNN's deterministic algorithms for images that lie plane by plane are not, and took 40
-// times as long for the gradients of a ResNet-50 on an H100 (docs/benchmarks.md).
+// products are on tensor cores: cuDNN's deterministic algorithms for images that lie plane by plane are not, and a step of a ResNet-50
+// took 17 times as long by them on an H100 (docs/results/2026-11-27-h100.md).
 #include "reprise/kernels/conv/conv2d.h"
 
 #include "reprise/kernels/conv/conv2d_by_gemm.h"

@@ -16,6 +16,9 @@
 namespace reprise::kernels::conv2d_detail {
 namespace {
 
+/// Whether channels that fit no packs of a GPU get others beside them, of zeros.
+enum class Padding : uint8_t { none, to_packs };
+
 /// What the slab-wise products need to know of a convolution.
 struct Problem {
   const Stream& stream;
@@ -28,7 +31,7 @@ struct Problem {
   int64_t row_size;  ///< channels P Q
 
   Problem(const Stream& s, const TensorView& x, const TensorView& weight, const Conv2dOptions& o,
-          bool may_pad = true)
+          Padding padding = Padding::to_packs)
       : stream(s),
         options(o),
         windows{{weight.size(2), weight.size(3)}, o.stride, o.padding, o.dilation},
@@ -38,13 +41,13 @@ struct Problem {
         width(x.size(3)),
         out(weight.size(0)),
         groups(o.groups),
-        channels(may_pad ? padded_channels(x.size(1)) : x.size(1)),
+        channels(padding == Padding::to_packs ? padded_channels(x.size(1)) : x.size(1)),
         count(windows.count(x.size(2), x.size(3))),
         row_size(channels * weight.size(2) * weight.size(3)) {}
 
   int64_t rows_of(int64_t n) const { return n * count.height * count.width; }
 
-  /// The three channels of a photograph are moved one by one, or with five of zeros at once.
+  /// The three channels of a photograph would be moved one by one; with five channels of zeros beside them they are moved at once.
   int64_t padded_channels(int64_t given) const {
     const int64_t pack = 16 / int64_t(size_of(dtype));
     const bool pads = stream.device().type == DeviceType::cuda && groups == 1 && !is_pointwise();
@@ -60,8 +63,11 @@ struct Problem {
   /// Images in a slab.
   int64_t slab() const {
     const size_t slab_bytes = stream.device().type == DeviceType::cpu ? 32 << 20 : 256 << 20;
-    const size_t image_bytes = std::max<size_t>(1, size_t(rows_of(1) * row_size) * size_of(dtype));
-    return std::clamp<int64_t>(int64_t(slab_bytes / image_bytes), 1, std::max<int64_t>(1, images));
+    const int64_t windows_of_image = is_pointwise() ? 0 : rows_of(1) * row_size;
+    const size_t image_bytes =
+        size_t(height * width * channels + windows_of_image + rows_of(1) * out) * size_of(dtype);
+    return std::clamp<int64_t>(int64_t(slab_bytes / std::max<size_t>(1, image_bytes)), 1,
+                               std::max<int64_t>(1, images));
   }
 };
 
@@ -127,17 +133,19 @@ TensorView group_columns(const TensorView& matrix, int64_t g, int64_t groups) {
   const int64_t width = matrix.size(1) / groups;
   return slice(matrix, 1, g * width, (g + 1) * width);
 }
+
 /// Weights with channels last, (O, P, Q, C / G), in scratch memory, where the channels that are not given are zeros.
 struct WeightScratch : Scratch {
-  WeightScratch(const Problem& p, const TensorView& weight)
-      : Scratch(p.stream, {p.out, weight.size(2), weight.size(3), p.channels / p.groups}, weight.dtype) {}
+  WeightScratch(const Problem& p, const TensorView& weight, DType dtype)
+      : Scratch(p.stream, {p.out, weight.size(2), weight.size(3), p.channels / p.groups}, dtype) {}
   TensorView given(int64_t channels) const { return given_channels(view, channels); }
   void write(const Problem& p, const TensorView& weight) const {
     if (view.size(3) > weight.size(1)) fill(p.stream, view, 0);
     copy(p.stream, channels_last(weight), given(weight.size(1)));
   }
 };
-/// Those of group g as a matrix (O / G, P Q C / G).
+
+/// The weights of group g as a matrix (O / G, P Q C / G).
 TensorView group_weight(const Problem& p, const TensorView& weight, int64_t g) {
   const int64_t rows = p.out / p.groups;
   return slice(reshaped(weight, {p.out, p.row_size / p.groups}), 0, g * rows, (g + 1) * rows);
@@ -183,7 +191,7 @@ void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
   if (y.numel() == 0) return;
   const int64_t most = p.slab();
   const Slab slab(p, most);
-  const WeightScratch weights(p, weight);
+  const WeightScratch weights(p, weight, weight.dtype);
   weights.write(p, weight);
   slab.fill_other_channels(x.size(1));
   for (int64_t begin = 0; begin < p.images; begin += most) {
@@ -202,12 +210,13 @@ void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
 
 void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments) {
   const auto& [dy, weight, bias, options, dx] = arguments;
-  const Problem p(stream, dx, weight, options, !bias);  // which has a number for each channel
+  // A bias has a number for each given channel, so there is no padding beside one.
+  const Problem p(stream, dx, weight, options, bias ? Padding::none : Padding::to_packs);
   if (dx.numel() == 0) return;
   if (dy.numel() == 0) return fill_channels(stream, dx, bias);
   const int64_t most = p.slab();
   const Slab slab(p, most);
-  const WeightScratch weights(p, weight);
+  const WeightScratch weights(p, weight, weight.dtype);
   weights.write(p, weight);
   for (int64_t begin = 0; begin < p.images; begin += most) {
     const int64_t end = std::min(p.images, begin + most), n = end - begin;
@@ -227,10 +236,10 @@ void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& 
   const Problem p(stream, x, dweight, options);
   if (dweight.numel() == 0) return;
   if (dy.numel() == 0) return fill(stream, dweight, 0);
-  // Sums between slabs are rounded to dweight's dtype, so for half types there is one slab.
-  const int64_t most = size_of(dweight.dtype) > 2 ? p.slab() : p.images;
+  const int64_t most = p.slab();
   const Slab slab(p, most);
-  const WeightScratch sums(p, dweight);
+  const WeightScratch sums(p, dweight,
+                           size_of(dweight.dtype) > 2 ? dweight.dtype : DType::f32);  // of all slabs
   slab.fill_other_channels(x.size(1));
   for (int64_t begin = 0; begin < p.images; begin += most) {
     const int64_t end = std::min(p.images, begin + most), n = end - begin;

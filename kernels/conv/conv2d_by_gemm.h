@@ -1,5 +1,5 @@
 // Convolution as a matrix multiply of unfolded windows, on any device: what the CPU does where a BLAS has the
-// products, and what CUDA falls back to where cuDNN does not take a convolution. Arguments as in conv2d.h, checked.
+// products, and what CUDA does in 16 bits and where cuDNN does not take a convolution. Arguments as in conv2d.h, checked.
 #pragma once
 
 #include "reprise/kernels/conv/conv2d.h"

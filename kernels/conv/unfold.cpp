@@ -63,12 +63,13 @@ void unfold_cpu(const Stream&, const TensorView& x, const Windows& w, int64_t gr
   });
 }
 
-/// Sums the channels of one group of an image, (H, W, C / G); `from` is the group's part of the image's first window.
+/// Sums `some` channels of an image, (H, W, some); `from` is their part of the first pixel of the image's first window, and those of
+/// the next pixel are `run` further.
 template <class T>
-void fold_group(const T* from, int64_t from_stride, const Shape& shape, int64_t run, const Windows& w,
-                Accumulator<T>* sums) {
+void fold_channels(const T* from, int64_t from_stride, const Shape& shape, int64_t run, int64_t some,
+                   const Windows& w, Accumulator<T>* sums) {
   const Size2 count = w.count(shape[1], shape[2]);
-  std::fill_n(sums, shape[1] * shape[2] * run, Accumulator<T>(0));
+  std::fill_n(sums, shape[1] * shape[2] * some, Accumulator<T>(0));
   for (int64_t i = 0; i < count.height * count.width; ++i, from += from_stride) {
     const Place at(i, count, w);
     const Inside rows(at.row, w.kernel.height, w.dilation.height, shape[1]);
@@ -76,9 +77,9 @@ void fold_group(const T* from, int64_t from_stride, const Shape& shape, int64_t 
     for (int64_t p = rows.begin; p < rows.end; ++p)
       for (int64_t q = columns.begin; q < columns.end; ++q) {
         const int64_t row = at.row + p * w.dilation.height, column = at.column + q * w.dilation.width;
-        Accumulator<T>* to = sums + (row * shape[2] + column) * run;
+        Accumulator<T>* to = sums + (row * shape[2] + column) * some;
         const T* pixel = from + (p * w.kernel.width + q) * run;
-        for (int64_t c = 0; c < run; ++c) to[c] += Accumulator<T>(pixel[c]);
+        for (int64_t c = 0; c < some; ++c) to[c] += Accumulator<T>(pixel[c]);
       }
   }
 }
@@ -89,20 +90,23 @@ void fold_cpu(const Stream&, const TensorView& columns, const Windows& w, int64_
   const Size2 count = w.count(x.size(1), x.size(2));
   const int64_t channels = x.size(3), run = channels / groups, pixels = x.size(1) * x.size(2);
   const int64_t windows = count.height * count.width, size = columns.size(1) / groups;
+  constexpr int64_t most = 16;  // channels of a task
+  const int64_t blocks = (run + most - 1) / most;
   dispatch_floating(x.dtype, "fold", [&]<class T>() {
-    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (windows * size + pixels * run));
+    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (windows * size / blocks + pixels * most));
     const Stored<T> shifts = bias ? Stored<T>(bias) : Stored<T>();
-    parallel_for(x.size(0) * groups, grain, [&](int64_t begin, int64_t end) {
-      std::vector<Accumulator<T>> sums(static_cast<size_t>(pixels * run));
+    parallel_for(x.size(0) * groups * blocks, grain, [&](int64_t begin, int64_t end) {
+      std::vector<Accumulator<T>> sums(static_cast<size_t>(pixels * std::min(most, run)));
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t image = i / groups, g = i % groups;
-        const T* from = columns.as<T>() + image * windows * columns.size(1) + g * size;
-        fold_group(from, columns.size(1), x.shape, run, w, sums.data());
-        T* to = x.as<T>() + image * pixels * channels + g * run;
+        const int64_t image = i / (groups * blocks), g = i / blocks % groups, first = i % blocks * most;
+        const int64_t some = std::min(most, run - first), channel = g * run + first;
+        const T* from = columns.as<T>() + image * windows * columns.size(1) + g * size + first;
+        fold_channels(from, columns.size(1), x.shape, run, some, w, sums.data());
+        T* to = x.as<T>() + image * pixels * channels + channel;
         for (int64_t pixel = 0; pixel < pixels; ++pixel)
-          for (int64_t c = 0; c < run; ++c) {
-            const auto shift = shifts ? shifts[g * run + c] : Accumulator<T>(0);
-            to[pixel * channels + c] = T(sums[size_t(pixel * run + c)] + shift);
+          for (int64_t c = 0; c < some; ++c) {
+            const auto shift = shifts ? shifts[channel + c] : Accumulator<T>(0);
+            to[pixel * channels + c] = T(sums[size_t(pixel * some + c)] + shift);
           }
       }
     });

@@ -148,10 +148,16 @@ unsigned blocks_of(int64_t rows, dim3 block) {
   return unsigned(std::min(ceil_div<int64_t>(rows, block.y), max_blocks));
 }
 
+/// Error where 32 bits do not count what a window holds.
+void check_window(const char* op, const TensorView& columns) {
+  check(columns.size(1) <= 0x7fffffff - threads, op, ": a window of ", columns.size(1),
+        " elements is too large");
+}
+
 void unfold_cuda(const Stream& stream, const TensorView& x, const Windows& windows, int64_t groups,
                  const TensorView& columns) {
   if (columns.numel() == 0) return;
-  check(columns.size(1) <= 0x7fffffff, "unfold: a window of ", columns.size(1), " elements is too large");
+  check_window("unfold", columns);
   dispatch_floating(x.dtype, "unfold", [&]<class T>() {
     with_packs<Element<T>>(x, windows, columns, groups, [&]<int N, class I>() {
       const dim3 block = block_of(columns.size(1) / N);
@@ -166,7 +172,7 @@ void unfold_cuda(const Stream& stream, const TensorView& x, const Windows& windo
 void fold_cuda(const Stream& stream, const TensorView& columns, const Windows& windows, int64_t groups,
                const TensorView& x, const TensorView& bias) {
   if (x.numel() == 0) return;
-  check(x.size(3) <= 0x7fffffff, "fold: ", x.size(3), " channels are too many");
+  check_window("fold", columns);
   dispatch_floating(x.dtype, "fold", [&]<class T>() {
     with_packs<Element<T>>(x, windows, columns, groups, [&]<int N, class I>() {
       const dim3 block = block_of(x.size(3) / N);

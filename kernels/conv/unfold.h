@@ -16,7 +16,7 @@ extern Kernel<void(const TensorView& x, const Windows& windows, int64_t groups, 
 
 /// x = for each pixel the sum of all places of `columns` that unfold would write it to, in the order of the
 /// windows, in f32 (f64 for f64), plus the bias of its channel: (C), optional, of the dtype of x, or f32 where that has 16
-/// bits. The same bits on every device.
+/// bits. The same bits on every device. Where each pixel is a window, x may lie over `columns`.
 extern Kernel<void(const TensorView& columns, const Windows& windows, int64_t groups, const TensorView& x,
                    const TensorView& bias)>
     fold;

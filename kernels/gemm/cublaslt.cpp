@@ -78,19 +78,19 @@ std::optional<Split> split_epilogue(const Operands& x, const Epilogue& e) {
                .addend = e.accumulate ? x.c : x.residual};
 }
 
-/// split_epilogue, of an f32 bias beside 16 bits too: cuBLASLt adds one of C's dtype alone, so it is rounded to that first,
-/// into `rounded`. A pass over the sums in f32, which would keep it, takes longer than half of the product.
+/// The split of an epilogue whose bias may also be f32 beside a 16-bit C. cuBLASLt adds a bias of C's dtype alone, so such a
+/// bias is rounded to it first, into `rounded`. Sums in f32, to which it could be added as it is, would cost a pass that takes
+/// more than half of the product's time.
 std::optional<Split> split_with_bias(const Stream& stream, const Operands& x, const Epilogue& epilogue,
                                      std::optional<device::Workspace>& rounded) {
   Epilogue e = epilogue;
   const bool rounds = e.bias && e.bias.dtype == DType::f32 && is_half(x.c.dtype);
-  if (rounds) e.bias.dtype = x.c.dtype;
-  std::optional<Split> split = split_epilogue(x, e);
-  if (!split || !rounds) return split;
-  rounded.emplace(stream, size_t(e.bias.numel()) * size_of(e.bias.dtype));
-  e.bias.data = rounded->as<void>();
-  copy(stream, epilogue.bias, e.bias);
-  split->bias = e.bias.data;
+  if (rounds) {
+    rounded.emplace(stream, size_t(e.bias.numel()) * size_of(x.c.dtype));
+    e.bias.dtype = x.c.dtype, e.bias.data = rounded->as<void>();
+  }
+  const std::optional<Split> split = split_epilogue(x, e);
+  if (split && rounds) copy(stream, epilogue.bias, e.bias);
   return split;
 }
 

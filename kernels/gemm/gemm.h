@@ -9,7 +9,8 @@
 //
 // A and B have one floating dtype. Where it is bf16 or f16, C and each tensor of the epilogue have it or f32, each
 // its own: the sums stay in f32 through the epilogue and are rounded once, where they are written, so a C in f32 is
-// not rounded at all. f32 and f64 products are of one dtype.
+// not rounded at all. f32 and f64 products are of one dtype. On a GPU an f32 bias beside a 16-bit C is rounded to C's dtype
+// before it is added, where cuBLASLt adds it.
 #pragma once
 
 #include "reprise/kernels/elementwise/activation.h"
@@ -35,8 +36,7 @@ struct Epilogue {
   /// of forward. Excludes pre_activation, scales, residual, dactivation and accumulate.
   bool stops_before_activation = false;
   /// (M), optional: the sums over K of A's rows are written here. Where A is dY^T (and C so the gradient of a
-  /// weight), that is the gradient of the bias, read together with the product's dY where the backend can,
-  /// else by `reduce` of A^T over its rows. For rank 2; excludes all else
+  /// weight), that is the gradient of the bias, which `reduce` sums before the product. For rank 2; excludes all else
   /// but `accumulate`.
   TensorView bias_gradient{};
 

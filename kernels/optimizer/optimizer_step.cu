@@ -105,9 +105,10 @@ struct AdamWRule {
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
     auto& [p, m, v] = x;
     g *= gradient_scale;
-    m = beta1 * m + one_minus_beta1 * g;
-    v = beta2 * v + one_minus_beta2 * g * g;
-    p = p * decay - step_size * m / (std::sqrt(v) * root_bias2 + eps);
+    // Written out, since a compiler that fuses may fuse otherwise in a pack than alone: a shard begins anywhere.
+    m = std::fma(beta1, m, one_minus_beta1 * g);
+    v = std::fma(beta2, v, one_minus_beta2 * g * g);
+    p = std::fma(p, decay, -(step_size * m / std::fma(std::sqrt(v), root_bias2, eps)));
   }
 };
 
@@ -133,8 +134,7 @@ struct SgdRule {
             C(options.momentum), options.nesterov,      options.first_step};
   }
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
-    C& p = x[0];
-    // Written out, since a compiler that fuses may fuse otherwise in a pack than alone: a shard begins anywhere.
+    C& p = x[0];  // written out, as AdamW's
     g = std::fma(g, gradient_scale, decay * p);
     if constexpr (has_velocity) {
       C& v = x[1];

@@ -37,7 +37,7 @@ Tensor linear_forward(const Tensor& x, const Tensor& weight, const kernels::Epil
 struct LinearGradientDtypes {
   DType weight, bias, scale = weight;  ///< that of the scale counts where there is one
 };
-/// dY^T X; with `dbias`, which is set, the gradient of the bias as well, while dY is read. With `sum` dY^T X is added to it, and it is
+/// dY^T X; with `dbias`, which is set, the gradient of the bias as well. With `sum` dY^T X is added to it, and it is
 /// the result: f32 or f64, contiguous, in the bits of the sum of both.
 Tensor linear_dweight(const Tensor& dy, const Tensor& x, LinearGradientDtypes dtypes, Tensor* dbias = nullptr,
                       const Tensor& sum = {});

@@ -3,6 +3,7 @@
 // norm have dtypes of their own, in the same pass.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/norm/addend.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
@@ -66,8 +67,8 @@ struct AddNorm : Function<Derived> {
       return {dsum, dsum, grads[1], grads[2]};
     }
     const Stream stream = current_stream(sum.device());
-    Tensor dsum, dgamma, dbeta;
-    if (this->needs_grad(0) || this->needs_grad(1)) dsum = raw_empty_like(sum);
+    Tensor dsum, addend, dgamma, dbeta;
+    if (this->needs_grad(0) || this->needs_grad(1)) dsum = raw_empty_like(sum), addend = fitting_addend(d[0]);
     if (this->needs_grad(2)) dgamma = raw_empty_like(gamma);
     if (this->needs_grad(3)) dbeta = raw_empty_like(beta);
     Derived::norm_backward(stream, {.dy = unit_stride(d[1]).view(),
@@ -76,9 +77,9 @@ struct AddNorm : Function<Derived> {
                                     .mean = optional_view(this->saved(3)),
                                     .rstd = this->saved(4).view(),
                                     .dx = optional_view(dsum),
+                                    .addend = optional_view(addend),
                                     .dgamma = optional_view(dgamma),
                                     .dbeta = optional_view(dbeta)});
-    if (dsum.defined()) kernels::add_scaled(stream, d[0], 1.0, dsum);
     return {dsum, dsum, dgamma, dbeta};
   }
 };

@@ -1,5 +1,6 @@
 // Convolution and its gradients against loops in f64 over strides, paddings, dilations, groups and dtypes.
 // also by cuDNN
+// also by cuBLASLt
 #include "reprise/kernels/conv/conv2d.h"
 
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
+#include "reprise/kernels/elementwise/copy.h"
 #include "reprise/kernels/gemm/cublaslt_library.h"
 #include "reprise/kernels/gemm/gemm.h"
 #include "reprise/tests/kernels/views.h"
@@ -133,6 +134,23 @@ TEST_F(CublasLtModel, GetsTheProductsOfAStep) {
         calls_for(
             {.a = slice(Array({12, 80}, DType::bf16).view(), 1, 0, 80, 2), .b = b.view(), .c = c.view()}),
         0);
+  }
+}
+
+// Autocast's bias: what cuBLASLt adds is the bias in the result's dtype, wherever the one in f32 begins.
+TEST_F(CublasLtModel, RoundsAnF32BiasBesideSixteenBits) {
+  Array a({12, 40}, DType::bf16), b({40, 24}, DType::bf16), want({12, 24}, DType::bf16),
+      c({12, 24}, DType::bf16);
+  Array wide({25}, DType::f32), narrow({24}, DType::bf16);
+  a.randomize(1), b.randomize(2), wide.randomize(3);
+  for (const int64_t begin : {0, 1}) {
+    const TensorView bias = slice(wide.view(), 0, begin, begin + 24);
+    run_kernel(copy, bias, narrow.view());
+    EXPECT_EQ(
+        calls_for({.a = a.view(), .b = b.view(), .c = want.view(), .epilogue = {.bias = narrow.view()}}), 1);
+    EXPECT_EQ(calls_for({.a = a.view(), .b = b.view(), .c = c.view(), .epilogue = {.bias = bias}}), 1)
+        << begin;
+    EXPECT_EQ(c.values(), want.values()) << begin;
   }
 }
 

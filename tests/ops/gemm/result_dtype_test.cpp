@@ -113,8 +113,8 @@ TEST(FusedCast, ProductOfSixteenBitsInF32IsNotRounded) {
           << what << ": rounded";
       const Results want = run(in, dy, [&](const TensorList& x) { return product.call(x, {}); });
       Results rounded{got.output.detach().to(half), got.grads};
-      if (testing::
-              on_gpu()) {  // cuBLASLt rounds a sum before it adds the residual, where it adds that itself
+      // cuBLASLt may round a sum before it adds the residual, where it adds that itself.
+      if (testing::on_gpu()) {
         const double roundings = 2 * testing::unit_roundoff(half);
         EXPECT_TRUE(is_close(got.output.detach(), want.output.detach().to(DType::f32), roundings)) << what;
         rounded.output = want.output;

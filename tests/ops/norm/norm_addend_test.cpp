@@ -26,16 +26,27 @@ struct Pass {
   size_t peak;
 };
 
-// x + norm(x), and what else uses x, behind a sum that makes x. A hook on the norm's step sees its gradient alone, so that the
+/// What else uses the norm's input: a sum, whose gradient is the caller's; a product; and what lies in rows beside others, whose gradient
+/// has rows that fit no wide accesses.
+enum class Beside { sum, product, rows };
+
+Tensor beside(const Tensor& x, Beside kind) {
+  if (kind == Beside::sum) return x;
+  if (kind == Beside::product) return x * 2.0;
+  const Tensor rows = concat({x, numbers({x.size(0), 3}, 5, x.dtype())}, -1);
+  return slice(rows * 2.0, -1, 0, x.size(1));
+}
+
+// norm(x) and what else uses x, behind a sum that makes x. A hook on the norm's step sees its gradient alone, so that the
 // engine adds.
-Pass run(const Norm& norm, DType dtype, bool shared, bool hooked) {
+Pass run(const Norm& norm, DType dtype, Beside kind, bool hooked) {
   const Tensor a = numbers({64, 256}, 1, dtype).set_requires_grad(),
                b = numbers({64, 256}, 2, dtype).set_requires_grad(),
                gamma = numbers({256}, 3, dtype).set_requires_grad(), dy = numbers({64, 256}, 4, dtype);
   Tensor x = a + b;
   Tensor normal = norm(x, gamma);
   if (hooked) register_node_hook(normal, [](const TensorList&, const TensorList&) { return TensorList(); });
-  Tensor y = normal + (shared ? x : x * 2.0);
+  Tensor y = normal + beside(x, kind);
   x = {}, normal = {};
   Allocator& memory = allocator(test_device());
   memory.reset_peaks();
@@ -47,12 +58,14 @@ Pass run(const Norm& norm, DType dtype, bool shared, bool hooked) {
 TEST(NormAddend, HasTheBitsOfTheAdditionItSaves) {
   for (const auto& [name, norm] : kNorms)
     for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
-      for (bool shared : {false, true}) {
-        const Pass got = run(norm, dtype, shared, false), want = run(norm, dtype, shared, true);
+      for (Beside kind : {Beside::sum, Beside::product, Beside::rows}) {
+        const Pass got = run(norm, dtype, kind, false), want = run(norm, dtype, kind, true);
         for (size_t i = 0; i < want.grads.size(); ++i)
           EXPECT_TRUE(same_bits(got.grads[i], want.grads[i]))
-              << name << ", " << dtype << ", gradient " << i << (shared ? ", of dy itself" : "");
-        if (!shared) { EXPECT_LT(got.peak, want.peak) << name << ", " << dtype << ": a tensor of its own"; }
+              << name << ", " << dtype << ", gradient " << i << ", beside " << int(kind);
+        if (kind == Beside::product) {
+          EXPECT_LT(got.peak, want.peak) << name << ", " << dtype << ": a tensor of its own";
+        }
       }
 }
 
