@@ -48,8 +48,8 @@ void check_norm_backward(const char* op, const NormBackwardArguments& v, bool ce
   if (v.dx) check_like(op, "dx", v.dx, v.x);
   if (v.addend) {
     check_like(op, "addend", v.addend, v.x);
-    check(v.dx && v.addend.dtype == v.dx.dtype, op, ": addend is ", v.addend.dtype, ", dx is ",
-          v.dx ? std::string(name_of(v.dx.dtype)) : "absent");
+    check(v.x.numel() == 0 || (v.dx && v.addend.dtype == v.dx.dtype), op, ": addend is ", v.addend.dtype,
+          ", dx is ", v.dx ? std::string(name_of(v.dx.dtype)) : "absent");
   }
   check_parameter(op, "gamma", v.gamma, v.x.size(-1));
   check_parameter(op, "dgamma", v.dgamma, v.x.size(-1));
