@@ -114,9 +114,9 @@ TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
   expect_device_checks("batch_norm_backward", batch_norm_backward, 10);
   expect_device_checks("update_running_statistics", update_running_statistics, 5);
   expect_device_checks("layer_norm", layer_norm, 8);
-  expect_device_checks("layer_norm_backward", layer_norm_backward, 8);
+  expect_device_checks("layer_norm_backward", layer_norm_backward, 9);
   expect_device_checks("rms_norm", rms_norm, 8);
-  expect_device_checks("rms_norm_backward", rms_norm_backward, 8);
+  expect_device_checks("rms_norm_backward", rms_norm_backward, 9);
   expect_device_checks("adamw", adamw, 2 * 9 + 4);
   expect_device_checks("sgd", sgd, 2 * 4 + 4);
   expect_device_checks("lerp", lerp, 2 * 3 + 1);
