@@ -1,5 +1,5 @@
 // Norms and checks of gradients against loops in f64.
-// not in tsan: GlobalNorm.TakesMoreTensorsThanATableHoldsAndLongOnes
+// not in tsan: NormAndCheck.FindsBadOnesBeyondATable:GlobalNorm.TakesMoreTensorsThanATableHoldsAndLongOnes
 #include "reprise/kernels/optimizer/gradient_norm.h"
 
 #include <deque>
