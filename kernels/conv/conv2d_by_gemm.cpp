@@ -2,8 +2,8 @@
 // channels last (N I J, O):  Y = X W^T + bias,  dX = dY W,  dW = dY^T X,  group by group.
 //
 // Images and weights are copied to channels last before, and back: transposing copies are cheap beside windows whose
-// channels are apart. Windows of one pixel side by side are the images themselves. Images are taken in slabs, so that the
-// unfolded windows need no more than `slab_bytes`.
+// channels are apart. Windows of one pixel side by side are the images themselves. Images are taken in slabs, so that
+// images, windows and results need no more than `slab_bytes`, or what one image needs.
 #include "reprise/kernels/conv/conv2d_by_gemm.h"
 
 #include <algorithm>

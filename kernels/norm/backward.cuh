@@ -1,9 +1,9 @@
 // The backward pass of layer norm (centred) and RMS norm. With h = (x - mean) rstd and g = dy gamma:
 //   dx = rstd (g - mean(g) - h mean(g h)),  dgamma = sum over rows of dy h,  dbeta = sum over rows of dy
-// (RMS norm: without the means of x and g.) With an addend, dx is rounded, added to it and rounded again. Moves dy, x and dx once,
-// 3 * rows * width elements, and an addend, where rows stay in registers: each thread also sums dgamma and dbeta of its columns over the rows of its team, each
-// block writes a partial row, and add_pieces adds those. Other rows are read again, by one kernel for the
-// parameters and one for dx.
+// (RMS norm: without the means of x and g.) With an addend, dx is rounded, added to it and rounded again.
+// Moves dy, x and dx once, 3 * rows * width elements, and an addend once, where rows stay in registers: each
+// thread also sums dgamma and dbeta of its columns over the rows of its team, each block writes a partial row,
+// and add_pieces adds those. Other rows are read again, by one kernel for the parameters and one for dx.
 #pragma once
 
 #include "reprise/kernels/norm/forward.cuh"
