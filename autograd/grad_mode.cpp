@@ -14,8 +14,9 @@ bool grad_mode_enabled() { return grad_enabled; }
 GradMode::GradMode(bool enabled) : previous_(grad_enabled) { grad_enabled = enabled; }
 GradMode::~GradMode() { grad_enabled = previous_; }
 
-bool inference_mode_enabled() { return detail::storages_are_for_inference; }
-InferenceMode::InferenceMode() : previous_(std::exchange(detail::storages_are_for_inference, true)) {}
-InferenceMode::~InferenceMode() { detail::storages_are_for_inference = previous_; }
+bool inference_mode_enabled() { return reprise::detail::storages_are_for_inference; }
+InferenceMode::InferenceMode()
+    : previous_(std::exchange(reprise::detail::storages_are_for_inference, true)) {}
+InferenceMode::~InferenceMode() { reprise::detail::storages_are_for_inference = previous_; }
 
 }  // namespace reprise::autograd

@@ -90,12 +90,12 @@ void apply_node_hook(const Node& node, const Call& call, TensorList& grads, cons
   grads = std::move(replaced);
 }
 
-thread_local GraphTask* innermost = nullptr;
+thread_local GraphTask* running_task = nullptr;
 thread_local uint64_t visited = 0;
 
 struct RunningScope {
-  explicit RunningScope(GraphTask& task) : outer(std::exchange(innermost, &task)) {}
-  ~RunningScope() { innermost = outer; }
+  explicit RunningScope(GraphTask& task) : outer(std::exchange(running_task, &task)) {}
+  ~RunningScope() { running_task = outer; }
   GraphTask* outer;
 };
 
@@ -275,10 +275,10 @@ void GraphTask::add_gradient(const Edge& asked, Tensor gradient) {
 }
 
 Tensor GraphTask::take_addend(const Edge& asked) {
-  if (!innermost || !innermost->has_pending_ || grad_mode_enabled()) return {};
-  const Edge& edge = innermost->place_of(asked);
-  auto buffer = innermost->buffers_.find(edge.node.get());
-  if (buffer == innermost->buffers_.end()) return {};
+  if (!running_task || !running_task->has_pending_ || grad_mode_enabled()) return {};
+  const Edge& edge = running_task->place_of(asked);
+  auto buffer = running_task->buffers_.find(edge.node.get());
+  if (buffer == running_task->buffers_.end()) return {};
   return std::exchange(buffer->second[size_t(edge.input)], Tensor());
 }
 
@@ -289,18 +289,18 @@ Tensor GraphTask::take_pending(const Edge& asked) {
 }
 
 GraphTask::LeafSum GraphTask::sum_at_leaf(const Edge& asked) {
-  if (!innermost || !innermost->has_pending_ || innermost->restricted_ || grad_mode_enabled() ||
+  if (!running_task || !running_task->has_pending_ || running_task->restricted_ || grad_mode_enabled() ||
       anomaly_mode_enabled())
     return {};
-  Node* const node = innermost->place_of(asked).node.get();
+  Node* const node = running_task->place_of(asked).node.get();
   auto* leaf = dynamic_cast<AccumulateGrad*>(node);
-  if (!leaf || !leaf->hooks().empty() || !leaf->node_hooks().empty() || innermost->stops_at(node) ||
-      innermost->is_done(*node) || innermost->buffers_.contains(node))
+  if (!leaf || !leaf->hooks().empty() || !leaf->node_hooks().empty() || running_task->stops_at(node) ||
+      running_task->is_done(*node) || running_task->buffers_.contains(node))
     return {};
-  const auto left = innermost->dependencies_.find(node);
-  if (left == innermost->dependencies_.end() || left->second != 1) return {};
+  const auto left = running_task->dependencies_.find(node);
+  if (left == running_task->dependencies_.end() || left->second != 1) return {};
   LeafSum sum = leaf->sum();
-  if (sum.gradient.defined()) innermost->added_to_.insert(leaf);
+  if (sum.gradient.defined()) running_task->added_to_.insert(leaf);
   return sum;
 }
 
@@ -309,7 +309,7 @@ Tensor GraphTask::take_sum(const Edge& edge) {
   return buffer == buffers_.end() ? Tensor() : std::exchange(buffer->second[size_t(edge.input)], Tensor());
 }
 
-GraphTask* GraphTask::running() { return innermost; }
+GraphTask* GraphTask::running() { return running_task; }
 
 uint64_t GraphTask::next_local_id() {
   static std::atomic<uint64_t> next{0};

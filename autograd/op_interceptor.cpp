@@ -7,14 +7,14 @@
 
 namespace reprise::autograd {
 namespace {
-thread_local OpInterceptor* innermost = nullptr;
+thread_local OpInterceptor* innermost_interceptor = nullptr;
 }  // namespace
 
-OpInterceptor::OpInterceptor() : outer_(std::exchange(innermost, this)) {}
-OpInterceptor::~OpInterceptor() { innermost = outer_; }
+OpInterceptor::OpInterceptor() : outer_(std::exchange(innermost_interceptor, this)) {}
+OpInterceptor::~OpInterceptor() { innermost_interceptor = outer_; }
 
 std::optional<TensorList> OpInterceptor::find_replacement(const char* op_name, const TensorList& inputs) {
-  OpInterceptor* first = innermost;
+  OpInterceptor* first = innermost_interceptor;
   if (!first) return {};
   HideOpObservers guard;
   for (OpInterceptor* interceptor = first; interceptor; interceptor = interceptor->outer_)
@@ -23,12 +23,12 @@ std::optional<TensorList> OpInterceptor::find_replacement(const char* op_name, c
 }
 
 bool OpInterceptor::all_want_no_results() {
-  for (OpInterceptor* interceptor = innermost; interceptor; interceptor = interceptor->outer_)
+  for (OpInterceptor* interceptor = innermost_interceptor; interceptor; interceptor = interceptor->outer_)
     if (interceptor->wants_results()) return false;
-  return innermost != nullptr;
+  return innermost_interceptor != nullptr;
 }
 
-HideOpInterceptors::HideOpInterceptors() : hidden_(std::exchange(innermost, nullptr)) {}
-HideOpInterceptors::~HideOpInterceptors() { innermost = hidden_; }
+HideOpInterceptors::HideOpInterceptors() : hidden_(std::exchange(innermost_interceptor, nullptr)) {}
+HideOpInterceptors::~HideOpInterceptors() { innermost_interceptor = hidden_; }
 
 }  // namespace reprise::autograd

@@ -6,7 +6,7 @@
 namespace reprise::autograd {
 namespace {
 
-thread_local OpObserver* innermost = nullptr;
+thread_local OpObserver* innermost_observer = nullptr;
 thread_local int ops_around = 0, operations_around = 0;
 
 // Hands what core sees on to the chain of the thread that it happens on.
@@ -18,15 +18,15 @@ DataChain data_chain;
 
 }  // namespace
 
-OpObserver::OpObserver() : outer_(std::exchange(innermost, this)), data_(&data_chain) {}
-OpObserver::~OpObserver() { innermost = outer_; }
-bool OpObserver::any() { return innermost != nullptr; }
+OpObserver::OpObserver() : outer_(std::exchange(innermost_observer, this)), data_(&data_chain) {}
+OpObserver::~OpObserver() { innermost_observer = outer_; }
+bool OpObserver::any() { return innermost_observer != nullptr; }
 
 // What an observer computes is not observed.
 template <class Tell>
 void OpObserver::tell_all(const Tell& tell) {
-  if (!innermost) return;
-  OpObserver* first = innermost;
+  if (!innermost_observer) return;
+  OpObserver* first = innermost_observer;
   HideOpObservers guard;
   for (OpObserver* observer = first; observer; observer = observer->outer_) tell(*observer);
 }
@@ -82,7 +82,7 @@ InsideOp::~InsideOp() {
 int InsideOp::depth() { return ops_around; }
 int InsideOp::operation_depth() { return operations_around; }
 
-HideOpObservers::HideOpObservers() : hidden_(std::exchange(innermost, nullptr)) {}
-HideOpObservers::~HideOpObservers() { innermost = hidden_; }
+HideOpObservers::HideOpObservers() : hidden_(std::exchange(innermost_observer, nullptr)) {}
+HideOpObservers::~HideOpObservers() { innermost_observer = hidden_; }
 
 }  // namespace reprise::autograd

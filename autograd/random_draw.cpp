@@ -9,7 +9,7 @@
 namespace reprise::autograd {
 namespace {
 
-thread_local DrawRecorder* innermost = nullptr;
+thread_local DrawRecorder* innermost_recorder = nullptr;
 thread_local uint64_t drawn = 0;
 
 Generator& resolve(Generator* generator) { return generator ? *generator : default_generator(); }
@@ -20,7 +20,7 @@ Generator& DrawnGenerator::resolve() const { return autograd::resolve(generator)
 
 Generator::State random_draw(Generator* generator) {
   if (generator == &default_generator()) generator = nullptr;
-  for (DrawRecorder* recorder = innermost; recorder && recorder->into_; recorder = recorder->outer_)
+  for (DrawRecorder* recorder = innermost_recorder; recorder && recorder->into_; recorder = recorder->outer_)
     recorder->note(generator);
   Generator::State state = resolve(generator).next();
   drawn += mix(mix(state.seed), state.offset);
@@ -30,8 +30,8 @@ Generator::State random_draw(Generator* generator) {
 uint64_t sum_of_draws() { return drawn; }
 
 DrawRecorder::DrawRecorder(std::vector<DrawnGenerator>* into)
-    : into_(into), outer_(std::exchange(innermost, this)) {}
-DrawRecorder::~DrawRecorder() { innermost = outer_; }
+    : into_(into), outer_(std::exchange(innermost_recorder, this)) {}
+DrawRecorder::~DrawRecorder() { innermost_recorder = outer_; }
 
 void DrawRecorder::note(Generator* generator) {
   auto known = [&](const DrawnGenerator& drawn) { return drawn.generator == generator; };

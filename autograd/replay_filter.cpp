@@ -5,21 +5,21 @@
 
 namespace reprise::autograd {
 namespace {
-thread_local const ReplayFilter* innermost = nullptr;
+thread_local const ReplayFilter* innermost_filter = nullptr;
 }  // namespace
 
-ReplayFilter::ReplayFilter() : outer_(std::exchange(innermost, this)) {}
-ReplayFilter::~ReplayFilter() { innermost = outer_; }
-bool ReplayFilter::active() { return innermost != nullptr; }
+ReplayFilter::ReplayFilter() : outer_(std::exchange(innermost_filter, this)) {}
+ReplayFilter::~ReplayFilter() { innermost_filter = outer_; }
+bool ReplayFilter::active() { return innermost_filter != nullptr; }
 
 bool ReplayFilter::any_used(const AutogradMeta& leaf) {
-  for (const ReplayFilter* filter = innermost; filter; filter = filter->outer_)
+  for (const ReplayFilter* filter = innermost_filter; filter; filter = filter->outer_)
     if (filter->first_run_used(leaf)) return true;
   return false;
 }
 
 void ReplayFilter::check_write(const char* method, const Tensor& x) {
-  for (const ReplayFilter* filter = innermost; filter; filter = filter->outer_)
+  for (const ReplayFilter* filter = innermost_filter; filter; filter = filter->outer_)
     filter->check_own_write(method, x);
 }
 

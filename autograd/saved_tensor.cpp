@@ -8,7 +8,7 @@
 namespace reprise::autograd {
 namespace {
 
-thread_local SavedTensorHooks* innermost = nullptr;
+thread_local SavedTensorHooks* innermost_hooks = nullptr;
 
 // Note [What is saved stays]
 // A recorded operation in place puts another value where the tensor was, in all its handles. What a graph keeps is apart from them,
@@ -38,12 +38,12 @@ Tensor with_slot(const Tensor& x, const std::shared_ptr<AutogradSlot>& slot) {
 
 SavedTensorHooks::SavedTensorHooks(Pack pack, Unpack unpack)
     : functions_(std::make_shared<std::pair<Pack, Unpack>>(std::move(pack), std::move(unpack))),
-      outer_(innermost) {
-  innermost = this;
+      outer_(innermost_hooks) {
+  innermost_hooks = this;
 }
 
-SavedTensorHooks::~SavedTensorHooks() { innermost = outer_; }
-bool SavedTensorHooks::active() { return innermost != nullptr; }
+SavedTensorHooks::~SavedTensorHooks() { innermost_hooks = outer_; }
+bool SavedTensorHooks::active() { return innermost_hooks != nullptr; }
 
 SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) : is_output_(is_output) {
   if (!x.defined()) return;
@@ -55,23 +55,23 @@ SavedTensor::SavedTensor(const Tensor& x, bool is_output, const char* op_name) :
   version_ = x.version();
   if (is_output && meta) output_index_ = meta->output_index;
   Tensor own = is_output ? x.alias(x.view()) : apart(x);
-  if (!innermost) {
+  if (!innermost_hooks) {
     tensor_ = std::move(own);
     return;
   }
-  hooks_ = innermost->functions_;
+  hooks_ = innermost_hooks->functions_;
   if (!is_output) edge_ = gradient_edge(x);
   if (!edge_ && meta && meta->is_parameter) frozen_ = meta;
   NoGrad guard;
-  SavedTensorHooks* outer = innermost;
-  innermost = nullptr;  // what a hook computes is not itself packed
+  SavedTensorHooks* outer = innermost_hooks;
+  innermost_hooks = nullptr;  // what a hook computes is not itself packed
   try {
     packed_ = hooks_->first(own.alias());
   } catch (...) {
-    innermost = outer;
+    innermost_hooks = outer;
     throw;
   }
-  innermost = outer;
+  innermost_hooks = outer;
   check(x.version() == version_, op_name, ": a pack hook changed the tensor it was given in place, shape ",
         x.shape(), "; it may only read it");
 }

@@ -57,3 +57,18 @@ function(reprise_optimise)
                  COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Release,RelWithDebInfo>>:-O3>")
   endif()
 endfunction()
+
+# reprise_join_folders(TARGET SOURCES...): with REPRISE_JOIN_FOLDERS the files of a folder are compiled as one: what they
+# include is parsed, and what they share is instantiated, once. Kernels, where the time goes elsewhere, are not. So a name
+# in an unnamed namespace is its folder's (tests/build/structure.py).
+function(reprise_join_folders target)
+  if(NOT REPRISE_JOIN_FOLDERS)
+    return()
+  endif()
+  foreach(source IN LISTS ARGN)
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${folder}" group)
+    set_property(SOURCE "${source}" PROPERTY UNITY_GROUP "${group}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()

@@ -37,7 +37,7 @@ class ForkHandlers {
 namespace {
 
 // As the library is loaded: there is one thread, and memory for the list of handlers.
-[[maybe_unused]] const int registered =
+[[maybe_unused]] const int handlers_added =
     pthread_atfork(ForkHandlers::before_fork, ForkHandlers::after_fork, ForkHandlers::after_fork);
 
 }  // namespace

@@ -50,7 +50,7 @@ void run_tasks(int64_t count, TaskRef task);
 /// thread. The first exception thrown by a body is rethrown here once all have stopped.
 template <class Body>
 void parallel_tasks(int64_t count, Body&& body) {
-  detail::run_tasks(count, detail::TaskRef(body));
+  reprise::detail::run_tasks(count, reprise::detail::TaskRef(body));
 }
 
 /// Cuts [0, size) into pieces of `grain` and calls `body(begin, end)` for each. The cut depends on `size` and

@@ -19,11 +19,6 @@ namespace {
 // Linux moves at most 2 GiB - 4 KiB in one call.
 constexpr size_t largest_transfer = size_t(1) << 30;
 
-[[noreturn]] void fail_with_errno(const char* op, const std::string& path) {
-  int reason = errno;
-  fail(op, ": ", path, ": ", std::strerror(reason), " (errno ", reason, ")");
-}
-
 int open_descriptor(const std::string& path, int flags, const char* op) {
   for (;;) {
     int descriptor = file_calls().open(path.c_str(), flags | O_CLOEXEC, 0666);

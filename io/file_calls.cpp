@@ -5,7 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+
+#include "reprise/core/error.h"
 
 namespace reprise::io {
 namespace {
@@ -32,6 +36,11 @@ int FileCalls::mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode)
 FileCalls& file_calls() {
   static FileCalls real;  // holds no state
   return replaced != nullptr ? *replaced : real;
+}
+
+void fail_with_errno(const char* op, const std::string& path) {
+  int reason = errno;
+  fail(op, ": ", path, ": ", std::strerror(reason), " (errno ", reason, ")");
 }
 
 FileCallsScope::FileCallsScope(FileCalls& calls) : previous_(replaced) { replaced = &calls; }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <string>
 
 namespace reprise::io {
 
@@ -26,6 +27,9 @@ class FileCalls {
 
 /// The calls in force on this thread.
 FileCalls& file_calls();
+
+/// Error "op: path: what errno says (errno N)".
+[[noreturn]] void fail_with_errno(const char* op, const std::string& path);
 
 /// Puts other calls in force on this thread while it lives.
 class FileCallsScope {

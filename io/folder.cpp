@@ -15,11 +15,6 @@
 namespace reprise::io {
 namespace {
 
-[[noreturn]] void fail_with_errno(const char* operation, const std::string& path) {
-  int reason = errno;
-  fail(operation, ": ", path, ": ", std::strerror(reason), " (errno ", reason, ")");
-}
-
 struct Close {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };

@@ -6,6 +6,9 @@
 
 namespace reprise::nn {
 
+/// The deviation of the weights of GPT-2 and of the transformers after it (Radford et al. 2019).
+inline constexpr double transformer_stddev = 0.02;
+
 /// A tensor of normal values with mean 0.
 Tensor normal_init(const Shape& shape, double stddev, Device device = {}, Generator* generator = nullptr);
 

@@ -16,8 +16,8 @@ namespace {
 using Points = std::vector<std::pair<double, double>>;
 
 // The canvas and the plot's edges on it, in SVG units.
-constexpr double width = 840, height = 480;
-constexpr double left = 68, right = width - 28, top = 64, bottom = height - 58;
+constexpr double loss_width = 840, loss_height = 480;
+constexpr double loss_left = 68, loss_right = loss_width - 28, loss_top = 64, loss_bottom = loss_height - 58;
 // Blue and orange stay apart for colour-blind readers (Okabe and Ito 2008 order their palette so).
 constexpr std::array<const char*, 4> colours = {"#2563a8", "#d9591c", "#2a8a57", "#7b4ea3"};
 constexpr size_t most_points = 1500;  // more cannot be told apart on the canvas
@@ -78,7 +78,8 @@ Frame frame_of(std::span<const Curve> curves) {
       y_low = std::min(y_low, y), y_high = std::max(y_high, y);
     }
   }
-  return {PlotAxis(x_low, x_high, 8), PlotAxis(y_low, y_high, 6), left, right, top, bottom};
+  return {
+      PlotAxis(x_low, x_high, 8), PlotAxis(y_low, y_high, 6), loss_left, loss_right, loss_top, loss_bottom};
 }
 
 // Where the curve's points stand in the picture.
@@ -105,7 +106,7 @@ std::string draw_curve(const Frame& frame, const Curve& curve, const std::string
 // Names with their last values, from the right: a sample of the line, then the text.
 std::string draw_legend(std::span<const Curve> curves) {
   std::string out = "<g font-size=\"13\" fill=\"#24292f\">\n";
-  double x = right;
+  double x = loss_right;
   for (size_t i = curves.size(); i-- > 0;) {
     Points points = finite(curves[i].points);
     std::string text = curves[i].name + (points.empty() ? "" : "  " + number(points.back().second, 4));
@@ -124,15 +125,15 @@ std::string draw_legend(std::span<const Curve> curves) {
 std::string draw_curves(std::span<const Curve> curves, const std::string& title) {
   Frame frame = frame_of(curves);
   std::string body = "<title>" + escaped(title) + "</title>\n";
-  body += svg_rect(0, 0, width, height, "rx=\"8\" fill=\"#ffffff\"");
-  body += svg_text(left, 36, title, "font-size=\"18\" font-weight=\"600\" fill=\"#1f2328\"");
+  body += svg_rect(0, 0, loss_width, loss_height, "rx=\"8\" fill=\"#ffffff\"");
+  body += svg_text(loss_left, 36, title, "font-size=\"18\" font-weight=\"600\" fill=\"#1f2328\"");
   body += "<g font-size=\"12\" fill=\"#59636e\" stroke-width=\"1\">\n";
   for (double tick : frame.x.ticks())
-    body += svg_line(frame.px(tick), top, frame.px(tick), bottom, "stroke=\"#f1f3f5\"");
+    body += svg_line(frame.px(tick), loss_top, frame.px(tick), loss_bottom, "stroke=\"#f1f3f5\"");
   body += draw_axes(frame, "step") + "</g>\n";
   for (size_t i = 0; i < curves.size(); ++i)
     body += draw_curve(frame, curves[i], colours[i % colours.size()]);
-  return svg(width, height, body + draw_legend(curves), picture_font);
+  return svg(loss_width, loss_height, body + draw_legend(curves), picture_font);
 }
 
 void write_loss_plot(const std::string& path, const std::string& log_path, const std::string& title) {

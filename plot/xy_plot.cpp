@@ -12,7 +12,8 @@
 namespace reprise::plot {
 namespace {
 
-constexpr double radius = 6, width = 1020, height = 420, left = 70, right = 990, top = 16, bottom = 370;
+constexpr double xy_radius = 6, xy_width = 1020, xy_height = 420;
+constexpr double xy_left = 70, xy_right = 990, xy_top = 16, xy_bottom = 370;
 
 Frame frame_of(const XyPlot& plot) {
   std::vector<std::pair<double, double>> all = plot.line;
@@ -26,10 +27,10 @@ Frame frame_of(const XyPlot& plot) {
   double margin = 0.1 * (high - low) + 0.01 * high;
   return {PlotAxis(0, 1.1 * x_high, 8),
           PlotAxis(std::max(0.0, low - margin), high + margin, 6),
-          left,
-          right,
-          top,
-          bottom};
+          xy_left,
+          xy_right,
+          xy_top,
+          xy_bottom};
 }
 
 std::string steps(const Frame& frame, const XyPlot& plot) {
@@ -45,16 +46,17 @@ std::string steps(const Frame& frame, const XyPlot& plot) {
 std::string draw(const XyPlot& plot) {
   Frame frame = frame_of(plot);
   std::string out =
-      draw_axes(frame, plot.x_name) + svg_text(left + 6, top + 12, plot.y_name) + steps(frame, plot);
+      draw_axes(frame, plot.x_name) + svg_text(xy_left + 6, xy_top + 12, plot.y_name) + steps(frame, plot);
   std::vector<Box> spreads;
   std::vector<LabelledPoint> points;
   for (const XyPoint& point : plot.points) {
     const double x = frame.px(point.x);
-    points.push_back({x, frame.py(point.y), radius, point.label});
+    points.push_back({x, frame.py(point.y), xy_radius, point.label});
     spreads.push_back({x - 1, frame.py(point.most_y), x + 1, frame.py(point.least_y)});
   }
   const std::vector<PlacedLabel> labels =
-      place_labels(points, {left, top, width, bottom}, {text_box(left + 6, top + 12, plot.y_name)}, spreads);
+      place_labels(points, {xy_left, xy_top, xy_width, xy_bottom},
+                   {text_box(xy_left + 6, xy_top + 12, plot.y_name)}, spreads);
   for (size_t i = 0; i < points.size(); ++i) {
     const double x = points[i].x, y = points[i].y;
     if (labels[i].is_far) out += svg_line(x, y, labels[i].to_x, labels[i].to_y, "stroke=\"#d0d7de\"");
@@ -64,12 +66,12 @@ std::string draw(const XyPlot& plot) {
     const double x = points[i].x;
     if (point.most_y > point.least_y)
       out += svg_line(x, frame.py(point.least_y), x, frame.py(point.most_y), "stroke=\"#6b7682\"");
-    out += svg_circle(x, points[i].y, radius, point.strong ? "fill=\"#1f6feb\"" : "fill=\"#9ec5f5\"",
+    out += svg_circle(x, points[i].y, xy_radius, point.strong ? "fill=\"#1f6feb\"" : "fill=\"#9ec5f5\"",
                       point.title);
     out += svg_text(labels[i].x, labels[i].y, point.label,
                     std::string("text-anchor=\"") + labels[i].anchor + "\"");
   }
-  return svg(width, height, out);
+  return svg(xy_width, xy_height, out);
 }
 
 }  // namespace reprise::plot

@@ -86,8 +86,8 @@ RunLock::RunLock(const std::string& run_folder, const Tell& tell) {
       ::close(std::exchange(descriptor_, -1));
       fail(run_folder, ": ", holder, " trains there; wait for its end, or choose another folder");
     } else if (errno != EINTR) {
-      tell(detail::join("the file system of ", run_folder, " knows no locks (", std::strerror(errno),
-                        "): see to it that no other process trains there"));
+      tell(reprise::detail::join("the file system of ", run_folder, " knows no locks (", std::strerror(errno),
+                                 "): see to it that no other process trains there"));
       return;
     }
     ::close(std::exchange(descriptor_, -1));

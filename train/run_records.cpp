@@ -12,17 +12,17 @@
 namespace reprise::train {
 namespace {
 
-struct Record {
-  int64_t step;
-  RunRecords::Values values;
-};
-
 // A record is a few hundred bytes, a sample a few thousand: at most some megabytes wait.
 constexpr size_t most_records = 20000, most_samples = 1000;
 
 }  // namespace
 
 struct RunRecords::Files {
+  struct Record {
+    int64_t step;
+    RunRecords::Values values;
+  };
+
   Files(std::string run_folder, int64_t step, bool resumed, const Tell& tell_)
       : tell(tell_),
         folder(std::move(run_folder)),

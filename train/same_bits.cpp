@@ -11,7 +11,7 @@
 namespace reprise::train {
 namespace {
 
-using detail::join;
+using reprise::detail::join;
 
 const char* bytes_of(const Tensor& x) { return static_cast<const char*>(x.view().data); }
 

@@ -8,12 +8,12 @@
 namespace reprise::apps::recompute {
 namespace {
 
-constexpr std::string_view prefix = "jepa_";
+constexpr std::string_view jepa_prefix = "jepa_";
 
 class JepaWorkload final : public ImageWorkload {
  public:
   explicit JepaWorkload(const WorkloadOptions& o) : ImageWorkload(o, {.image = 96, .rows = 4, .classes = 1}) {
-    const nn::VitOptions encoder = nn::vit_preset(std::string_view(o.model).substr(prefix.size()));
+    const nn::VitOptions encoder = nn::vit_preset(std::string_view(o.model).substr(jepa_prefix.size()));
     model_.image = image_;
     model_.layers = blocks = or_else(o.layers, encoder.layers);
     model_.width = or_else(o.width, encoder.width);

@@ -8,13 +8,13 @@
 namespace reprise::apps::recompute {
 namespace {
 
-constexpr std::string_view prefix = "resnet";
+constexpr std::string_view resnet_prefix = "resnet";
 
 class ResNetWorkload final : public ImageWorkload {
  public:
   explicit ResNetWorkload(const WorkloadOptions& o)
       : ImageWorkload(o, {.image = 64, .rows = 8, .classes = 1000}),
-        model_(nn::resnet_preset(std::string_view(o.model).substr(prefix.size()))) {
+        model_(nn::resnet_preset(std::string_view(o.model).substr(resnet_prefix.size()))) {
     model_.classes = classes_;
     model_.width = or_else(o.width, model_.width);
     set_least_rows(int64_t(model_.blocks.size()) + 1);  // by the stem twice

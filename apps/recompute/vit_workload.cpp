@@ -6,13 +6,13 @@
 namespace reprise::apps::recompute {
 namespace {
 
-constexpr std::string_view prefix = "vit_";
+constexpr std::string_view vit_prefix = "vit_";
 
 class VitWorkload final : public ImageWorkload {
  public:
   explicit VitWorkload(const WorkloadOptions& o)
       : ImageWorkload(o, {.image = 96, .rows = 4, .classes = 1000}),
-        model_(nn::vit_preset(std::string_view(o.model).substr(prefix.size()))) {
+        model_(nn::vit_preset(std::string_view(o.model).substr(vit_prefix.size()))) {
     model_.image = image_;
     model_.classes = classes_;
     model_.layers = blocks = or_else(o.layers, model_.layers);

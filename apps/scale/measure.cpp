@@ -16,10 +16,10 @@
 namespace reprise::apps::scale {
 namespace {
 
-constexpr uint64_t seed = 1337;
+constexpr uint64_t measured_seed = 1337;
 
 Tensor random_tokens(const ModelShape& shape, BatchShape batch, Device device) {
-  Generator generator(seed);
+  Generator generator(measured_seed);
   Tensor uniform = rand({batch.rows, batch.length}, DType::f32, device, &generator);
   return cast(uniform * double(shape.vocab_size), DType::i64);
 }
@@ -61,7 +61,7 @@ StepProfile measured_profile(const ModelShape& shape, BatchShape batch, const st
   check(batch.length <= shape.context, "--length ", batch.length, " is more than the context of ", shape.name,
         ", ", shape.context);
   const Device device = Device::parse(device_name);
-  manual_seed(seed);
+  manual_seed(measured_seed);
   nn::Gpt gpt({.vocab_size = shape.vocab_size,
                .context = shape.context,
                .layers = shape.layers,

@@ -17,7 +17,7 @@
 namespace reprise::cuda::emulated {
 namespace {
 
-constexpr size_t alignment = 256;
+constexpr size_t heap_alignment = 256;
 
 struct Range {
   size_t bytes;
@@ -53,7 +53,7 @@ void* obtain_memory(MemoryKind kind, int device, size_t bytes) {
   void* data = nullptr;
   if (kind == MemoryKind::device && guard_enabled())
     data = guarded_allocate(bytes);
-  else if (posix_memalign(&data, alignment, bytes) != 0)
+  else if (posix_memalign(&data, heap_alignment, bytes) != 0)
     data = nullptr;
   if (!data) return nullptr;
   table().ranges[reinterpret_cast<uintptr_t>(data)] = {bytes, kind, device};

@@ -18,12 +18,12 @@
 namespace reprise::cuda {
 namespace {
 
-constexpr std::align_val_t alignment{256};
+constexpr std::align_val_t pinned_alignment{256};
 
 bool is_plain() { return device_count() == 0; }
 
 // What was pinned and has no owner now.
-class Idle {
+class IdleMemory {
  public:
   void* take(size_t bytes) {
     std::lock_guard lock(mutex_);
@@ -63,11 +63,11 @@ class Idle {
 
   std::mutex mutex_;
   std::vector<Block> blocks_;
-  size_t pinned_ = 0;  // blocks, idle or not
+  size_t pinned_ = 0;  // blocks, idle_memory or not
 };
 
-Idle& idle() {
-  static auto* one = new Idle;  // never destroyed: statics may own buffers
+IdleMemory& idle_memory() {
+  static auto* one = new IdleMemory;  // never destroyed: statics may own buffers
   return *one;
 }
 
@@ -78,15 +78,15 @@ size_t reserved(size_t bytes) { return size_class(bytes, 4096); }
 
 PinnedBuffer::PinnedBuffer(size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
-  data_ = is_plain() ? ::operator new(bytes, alignment) : idle().take(reserved(bytes));
+  data_ = is_plain() ? ::operator new(bytes, pinned_alignment) : idle_memory().take(reserved(bytes));
 }
 
 PinnedBuffer::~PinnedBuffer() {
   if (!data_) return;
   if (is_plain())
-    ::operator delete(data_, alignment);
+    ::operator delete(data_, pinned_alignment);
   else
-    idle().give_back(data_, reserved(bytes_));
+    idle_memory().give_back(data_, reserved(bytes_));
 }
 
 }  // namespace reprise::cuda

@@ -15,14 +15,14 @@ uint32_t big_endian(std::string_view bytes, size_t at) {
   return value;
 }
 
-struct Header {
+struct IdxHeader {
   std::vector<int64_t> shape{};
   size_t header_bytes = 0;
   uint64_t file_bytes = 0;  ///< header and data
 };
 
-Header read_header(std::string_view front, const std::string& name, int rank) {
-  Header header{.header_bytes = 4 + 4 * size_t(rank)};
+IdxHeader read_header(std::string_view front, const std::string& name, int rank) {
+  IdxHeader header{.header_bytes = 4 + 4 * size_t(rank)};
   check(front.size() >= header.header_bytes, "idx: ", name, ": wanted a header of ", header.header_bytes,
         " bytes, ", front.size(), " are there");
   uint32_t magic = big_endian(front, 0), wanted = magic_of_bytes | uint32_t(rank);
@@ -42,7 +42,7 @@ Header read_header(std::string_view front, const std::string& name, int rank) {
 }  // namespace
 
 IdxArray parse_idx(std::string bytes, const std::string& name, int rank) {
-  Header header;
+  IdxHeader header;
   if (is_gzip(bytes)) {
     header = read_header(gunzip_front(bytes, name, 4 + 4 * size_t(rank)), name, rank);
     bytes = gunzip(bytes, name, header.file_bytes);

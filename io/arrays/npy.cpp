@@ -34,7 +34,7 @@ constexpr std::array<std::pair<DType, std::string_view>, 7> dtypes = {{{DType::f
                                                                        {DType::u8, "|u1"},
                                                                        {DType::boolean, "|b1"}}};
 
-struct Header {
+struct NpyHeader {
   std::optional<DType> dtype{};
   std::optional<bool> is_fortran{};
   std::optional<Shape> shape{};
@@ -45,7 +45,7 @@ class HeaderReader {
  public:
   HeaderReader(std::string_view text, const std::string& path) : rest_(text), path_(path) {}
 
-  Header read() {
+  NpyHeader read() {
     expect('{');
     while (!accept('}')) {
       read_entry();
@@ -147,11 +147,11 @@ class HeaderReader {
 
   std::string_view rest_;
   const std::string& path_;
-  Header header_;
+  NpyHeader header_;
 };
 
 // Its header, behind which the stream is then; `bytes_before`: how many that took.
-Header header_of(const ByteStream& stream, uint64_t& bytes_before) {
+NpyHeader header_of(const ByteStream& stream, uint64_t& bytes_before) {
   const std::string& path = stream.name;
   char front[8];
   check(stream.size >= sizeof(front) + 2, "npy: ", path, ": ", stream.size,
@@ -216,7 +216,7 @@ std::string header_text(std::string_view dtype, const Shape& shape) {
 
 Tensor read_npy(const ByteStream& stream) {
   uint64_t before = 0;
-  const Header header = header_of(stream, before);
+  const NpyHeader header = header_of(stream, before);
   const Shape& shape = *header.shape;
   const uint64_t bytes = uint64_t(numel_of(shape)) * size_of(*header.dtype), there = stream.size - before;
   check(there == bytes, "npy: ", stream.name, ": its shape ", shape, " needs ", bytes, " bytes, ", there,

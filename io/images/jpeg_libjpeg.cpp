@@ -19,14 +19,14 @@ namespace {
 
 constexpr int most_scans = 500;  // a progressive file has about ten; each costs a pass over the whole image
 
-struct Errors {
+struct JpegErrors {
   jpeg_error_mgr manager;  // first, so that libjpeg's pointer to it is a pointer to this
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
 };
 
 [[noreturn]] void on_error(j_common_ptr info) {
-  auto* errors = reinterpret_cast<Errors*>(info->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
   info->err->format_message(info, errors->message);
   std::longjmp(errors->jump, 1);
 }
@@ -41,12 +41,12 @@ void on_message(j_common_ptr info, int level) {
 
 void on_progress(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= most_scans) return;
-  auto* errors = reinterpret_cast<Errors*>(info->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
   std::snprintf(errors->message, sizeof errors->message, "it has more than %d scans", most_scans);
   std::longjmp(errors->jump, 1);
 }
 
-jpeg_error_mgr* use(Errors& errors) {
+jpeg_error_mgr* use(JpegErrors& errors) {
   jpeg_error_mgr* manager = jpeg_std_error(&errors.manager);
   manager->error_exit = on_error;
   manager->emit_message = on_message;
@@ -67,12 +67,12 @@ void rgb_of_inverted_cmyk(uint8_t* pixels, int64_t width) {
   }
 }
 
-class Decoder {
+class JpegDecoder {
  public:
-  Decoder(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
-  ~Decoder() { jpeg_destroy_decompress(&info_); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  JpegDecoder(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+  ~JpegDecoder() { jpeg_destroy_decompress(&info_); }
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   void decode(const DecodeOptions& options, Image& image) {
     if (!guarded(errors_.jump, *this, read_header)) fail_damaged();
@@ -87,7 +87,7 @@ class Decoder {
   }
 
  private:
-  static void read_header(Decoder& d) {
+  static void read_header(JpegDecoder& d) {
     d.info_.err = use(d.errors_);
     jpeg_create_decompress(&d.info_);
     d.progress_.progress_monitor = on_progress;
@@ -103,7 +103,7 @@ class Decoder {
   // Smooth upsampling of colour looks at the neighbouring pixel. At the edge of the decoded columns it has none and takes the
   // pixel itself: so a region is decoded with one column more on each side, which are dropped. Of less than three columns of
   // colour nothing is smoothed: so at least 16 columns are decoded. Skipped rows libjpeg knows the neighbours of.
-  static void read_rows(Decoder& d) {
+  static void read_rows(JpegDecoder& d) {
     j_decompress_ptr info = &d.info_;
     const Box& box = d.rows_->box();
     info->scale_num = 1, info->scale_denom = unsigned(d.rows_->shrink());
@@ -158,22 +158,22 @@ class Decoder {
 
   std::string_view bytes_;
   const std::string& name_;
-  Errors errors_{};
+  JpegErrors errors_{};
   jpeg_progress_mgr progress_{};
   jpeg_decompress_struct info_{};
   std::vector<uint8_t> row_{};
   RowsOfFile* rows_ = nullptr;
 };
 
-class Encoder {
+class JpegEncoder {
  public:
-  Encoder(const Image& image, int quality) : image_(image), quality_(quality) {}
-  ~Encoder() {
+  JpegEncoder(const Image& image, int quality) : image_(image), quality_(quality) {}
+  ~JpegEncoder() {
     jpeg_destroy_compress(&info_);
     std::free(file_);
   }
-  Encoder(const Encoder&) = delete;
-  Encoder& operator=(const Encoder&) = delete;
+  JpegEncoder(const JpegEncoder&) = delete;
+  JpegEncoder& operator=(const JpegEncoder&) = delete;
 
   std::string encode() {
     check(guarded(errors_.jump, *this, write), "encode: JPEG of ", image_.height, " x ", image_.width, ": ",
@@ -182,7 +182,7 @@ class Encoder {
   }
 
  private:
-  static void write(Encoder& e) {
+  static void write(JpegEncoder& e) {
     j_compress_ptr info = &e.info_;
     info->err = use(e.errors_);
     jpeg_create_compress(info);
@@ -203,7 +203,7 @@ class Encoder {
 
   const Image& image_;
   int quality_;
-  Errors errors_{};
+  JpegErrors errors_{};
   jpeg_compress_struct info_{};
   unsigned char* file_ = nullptr;
   unsigned long bytes_ = 0;
@@ -213,14 +213,14 @@ class Encoder {
 
 void decode_jpeg(std::string_view bytes, const std::string& name, const DecodeOptions& options,
                  Image& image) {
-  Decoder(bytes, name).decode(options, image);
+  JpegDecoder(bytes, name).decode(options, image);
 }
 
 std::string encode_jpeg(const Image& image, int quality) {
   check(quality >= 1 && quality <= 100, "encode: the quality of a JPEG must be 1 to 100, not ", quality);
   check(image.channels == 1 || image.channels == 3, "encode: an image has 1 or 3 channels, not ",
         image.channels);
-  return Encoder(image, quality).encode();
+  return JpegEncoder(image, quality).encode();
 }
 
 }  // namespace reprise::io

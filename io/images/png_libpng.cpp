@@ -15,13 +15,13 @@
 namespace reprise::io {
 namespace {
 
-struct Errors {
+struct PngErrors {
   std::jmp_buf jump;
   char message[256] = "no memory";
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
-  auto* errors = static_cast<Errors*>(png_get_error_ptr(png));
+  auto* errors = static_cast<PngErrors*>(png_get_error_ptr(png));
   std::snprintf(errors->message, sizeof errors->message, "%s", message);
   std::longjmp(errors->jump, 1);
 }
@@ -40,12 +40,12 @@ Orientation orientation_of_png(std::string_view bytes) {
   return {};
 }
 
-class Decoder {
+class PngDecoder {
  public:
-  Decoder(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
-  ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  PngDecoder(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+  ~PngDecoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
 
   void decode(const DecodeOptions& options, Image& image) {
     if (!guarded(errors_.jump, *this, read_header)) fail_damaged();
@@ -61,7 +61,7 @@ class Decoder {
   }
 
  private:
-  static void read_header(Decoder& d) {
+  static void read_header(PngDecoder& d) {
     d.png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &d.errors_, on_error, on_warning);
     if (d.png_ != nullptr) d.info_ = png_create_info_struct(d.png_);
     if (d.info_ == nullptr) std::longjmp(d.errors_.jump, 1);
@@ -72,14 +72,14 @@ class Decoder {
   }
 
   static void read_bytes(png_structp png, png_bytep out, size_t count) {
-    auto& d = *static_cast<Decoder*>(png_get_io_ptr(png));
+    auto& d = *static_cast<PngDecoder*>(png_get_io_ptr(png));
     if (count > d.bytes_.size() - d.taken_) png_error(png, "the file ends early");
     std::memcpy(out, d.bytes_.data() + d.taken_, count);
     d.taken_ += count;
   }
 
   // Every kind of pixel becomes one or three bytes.
-  static void start(Decoder& d) {
+  static void start(PngDecoder& d) {
     int colour_type = png_get_color_type(d.png_, d.info_);
     if (png_get_bit_depth(d.png_, d.info_) == 16) png_set_scale_16(d.png_);
     if (colour_type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(d.png_);
@@ -91,7 +91,7 @@ class Decoder {
       png_error(d.png_, "its rows have an unforeseen size");
   }
 
-  static void read_rows(Decoder& d) {
+  static void read_rows(PngDecoder& d) {
     start(d);
     const Box& box = d.rows_->box();
     for (int64_t y = 0; y < box.top + box.height; ++y) {
@@ -101,7 +101,7 @@ class Decoder {
     if (box.top + box.height == png_get_image_height(d.png_, d.info_)) png_read_end(d.png_, nullptr);
   }
 
-  static void read_interlaced(Decoder& d) {
+  static void read_interlaced(PngDecoder& d) {
     start(d);
     int64_t height = png_get_image_height(d.png_, d.info_);
     for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; ++pass)
@@ -125,7 +125,7 @@ class Decoder {
   std::string_view bytes_;
   const std::string& name_;
   size_t taken_ = 0;
-  Errors errors_{};
+  PngErrors errors_{};
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   bool is_gray_ = false;
@@ -133,12 +133,12 @@ class Decoder {
   RowsOfFile* rows_ = nullptr;
 };
 
-class Encoder {
+class PngEncoder {
  public:
-  explicit Encoder(const Image& image) : image_(image) {}
-  ~Encoder() { png_destroy_write_struct(&png_, &info_); }
-  Encoder(const Encoder&) = delete;
-  Encoder& operator=(const Encoder&) = delete;
+  explicit PngEncoder(const Image& image) : image_(image) {}
+  ~PngEncoder() { png_destroy_write_struct(&png_, &info_); }
+  PngEncoder(const PngEncoder&) = delete;
+  PngEncoder& operator=(const PngEncoder&) = delete;
 
   std::string encode() {
     check(guarded(errors_.jump, *this, write), "encode: PNG of ", image_.height, " x ", image_.width, ": ",
@@ -147,7 +147,7 @@ class Encoder {
   }
 
  private:
-  static void write(Encoder& e) {
+  static void write(PngEncoder& e) {
     e.png_ = png_create_write_struct(PNG_LIBPNG_VER_STRING, &e.errors_, on_error, on_warning);
     if (e.png_ != nullptr) e.info_ = png_create_info_struct(e.png_);
     if (e.info_ == nullptr) std::longjmp(e.errors_.jump, 1);
@@ -161,7 +161,7 @@ class Encoder {
   }
 
   static void write_bytes(png_structp png, png_bytep data, size_t count) {
-    auto& file = static_cast<Encoder*>(png_get_io_ptr(png))->file_;
+    auto& file = static_cast<PngEncoder*>(png_get_io_ptr(png))->file_;
     bool has_room = true;
     try {
       file.append(reinterpret_cast<const char*>(data), count);
@@ -170,7 +170,7 @@ class Encoder {
   }
 
   const Image& image_;
-  Errors errors_{};
+  PngErrors errors_{};
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   std::string file_{};
@@ -179,13 +179,13 @@ class Encoder {
 }  // namespace
 
 void decode_png(std::string_view bytes, const std::string& name, const DecodeOptions& options, Image& image) {
-  Decoder(bytes, name).decode(options, image);
+  PngDecoder(bytes, name).decode(options, image);
 }
 
 std::string encode_png(const Image& image) {
   check(image.channels == 1 || image.channels == 3, "encode: an image has 1 or 3 channels, not ",
         image.channels);
-  return Encoder(image).encode();
+  return PngEncoder(image).encode();
 }
 
 }  // namespace reprise::io

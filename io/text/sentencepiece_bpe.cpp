@@ -6,12 +6,11 @@
 #include "reprise/io/atomic_file.h"
 #include "reprise/io/file.h"
 #include "reprise/io/text/remembered_words.h"
+#include "reprise/io/text/tokenizer_json.h"
 #include "reprise/io/utf8.h"
 
 namespace reprise::io {
 namespace {
-
-constexpr std::string_view space_mark = "\u2581";
 
 std::string byte_token(int byte) {
   constexpr char digits[] = "0123456789ABCDEF";

@@ -6,8 +6,6 @@
 namespace reprise::io {
 namespace {
 
-constexpr std::string_view space_mark = "\u2581";
-
 // One step that splits text, as the file names it.
 struct Step {
   std::string type{}, pattern{}, behavior{}, replacement{}, scheme{"always"};

@@ -10,6 +10,9 @@
 
 namespace reprise::io {
 
+/// What SentencePiece puts in place of a space: U+2581.
+inline constexpr std::string_view space_mark = "\u2581";
+
 /// How a file writes tokens: in GPT-2's alphabet of bytes, or as they are.
 enum class Spelling : uint8_t { byte_alphabet, literal };
 

@@ -16,7 +16,7 @@
 namespace reprise::nn {
 namespace {
 
-constexpr int64_t most_rows = 16;  // that are measured
+constexpr int64_t most_measured_rows = 16;  // that are measured
 
 // Gradients that a step made, or had begun to make, go with it.
 struct DropGradients {
@@ -102,7 +102,7 @@ StepMemory measured(Device device, int64_t smallest, const std::function<Measure
   run(smallest);  // makes what is made once
   MeasuredStep smaller = run(smallest), larger = run(2 * smallest);
   // Kernels may take another way for a row or two.
-  while (smaller.events.size() != larger.events.size() && larger.rows < most_rows) {
+  while (smaller.events.size() != larger.events.size() && larger.rows < most_measured_rows) {
     smaller = std::move(larger);
     larger = run(2 * smaller.rows);
   }

@@ -5,12 +5,11 @@
 #include <cmath>
 #include <string_view>
 
+#include "reprise/nn/init.h"
 #include "reprise/nn/transformers/cache_positions.h"
 
 namespace reprise::nn {
 namespace {
-
-constexpr double init_stddev = 0.02;
 
 // The parts of a block: our name and GPT-2's.
 constexpr std::pair<std::string_view, std::string_view> gpt2_names[] = {
@@ -29,8 +28,8 @@ BlockOptions block_options(const GptOptions& options, const std::shared_ptr<Rota
           .norm_eps = options.norm_eps,
           .qk_norm = options.qk_norm,
           .rotary = rotary,
-          .init_stddev = init_stddev,
-          .output_stddev = init_stddev / std::sqrt(2.0 * double(options.layers)),
+          .init_stddev = transformer_stddev,
+          .output_stddev = transformer_stddev / std::sqrt(2.0 * double(options.layers)),
           .activation = options.activation};
 }
 
@@ -51,7 +50,7 @@ std::shared_ptr<RotaryTables> rotary_of(const GptOptions& o, Device device) {
 }  // namespace
 
 Gpt::Gpt(const GptOptions& options, Device device)
-    : wte(options.vocab_size, options.width, {.init_stddev = init_stddev}, device),
+    : wte(options.vocab_size, options.width, {.init_stddev = transformer_stddev}, device),
       drop(options.dropout),
       h({.name = "h",
          .alike = true,
@@ -67,7 +66,7 @@ Gpt::Gpt(const GptOptions& options, Device device)
   else
     register_module("wte", wte);
   if (!options.rotary) {
-    wpe.emplace(options.context, options.width, EmbeddingOptions{.init_stddev = init_stddev}, device);
+    wpe.emplace(options.context, options.width, EmbeddingOptions{.init_stddev = transformer_stddev}, device);
     register_fixed("wpe", *wpe);
   }
   register_module("drop", drop);
@@ -77,7 +76,7 @@ Gpt::Gpt(const GptOptions& options, Device device)
     h.add<TransformerBlock>(options.width, options.heads, block_options(options, rotary_), device);
   if (!options.tied) {
     lm_head.emplace(options.width, options.vocab_size,
-                    LinearOptions{.bias = false, .init_stddev = init_stddev}, device);
+                    LinearOptions{.bias = false, .init_stddev = transformer_stddev}, device);
     register_module("lm_head", *lm_head);
   }
   h.set_recompute(options.recompute);

@@ -9,8 +9,6 @@
 namespace reprise::nn {
 namespace {
 
-constexpr double init_stddev = 0.02;
-
 // The encoder's are checked by Vit.
 const JepaOptions& checked(const JepaOptions& o) {
   Listing wrong;
@@ -49,20 +47,21 @@ struct Planned {
 }  // namespace
 
 JepaPredictor::JepaPredictor(const JepaOptions& o, Device device)
-    : predictor_embed(o.width, checked(o).predictor_width, {.init_stddev = init_stddev}, device),
+    : predictor_embed(o.width, checked(o).predictor_width, {.init_stddev = transformer_stddev}, device),
       predictor_blocks({.name = "predictor_blocks", .alike = true, .model = this}),
       predictor_norm(o.predictor_width, {.eps = o.norm_eps}, device),
-      predictor_proj(o.predictor_width, o.width, {.init_stddev = init_stddev}, device) {
+      predictor_proj(o.predictor_width, o.width, {.init_stddev = transformer_stddev}, device) {
   const int64_t side = o.image / o.patch;
   register_module("predictor_embed", predictor_embed);
-  mask_token = register_parameter("mask_token", normal_init({1, 1, o.predictor_width}, init_stddev, device));
+  mask_token =
+      register_parameter("mask_token", normal_init({1, 1, o.predictor_width}, transformer_stddev, device));
   predictor_pos_embed = register_buffer(
       "predictor_pos_embed", unsqueeze(sincos_positions({side, side}, o.predictor_width, device), 0));
   for (int64_t i = 0; i < o.predictor_layers; ++i)
     predictor_blocks.add<TransformerBlock>(o.predictor_width, o.predictor_heads,
                                            BlockOptions{.causal = false,
                                                         .norm_eps = o.norm_eps,
-                                                        .init_stddev = init_stddev,
+                                                        .init_stddev = transformer_stddev,
                                                         .activation = Activation::gelu},
                                            device);
   predictor_blocks.set_recompute(o.recompute_predictor);

@@ -2,13 +2,12 @@
 
 #include "reprise/autograd/ops/attention/masked_attention.h"
 #include "reprise/autograd/ops/attention/rotary.h"
+#include "reprise/nn/init.h"
 #include "reprise/nn/transformers/cache_positions.h"
 #include "reprise/nn/transformers/mlp.h"
 
 namespace reprise::nn {
 namespace {
-
-constexpr double init_stddev = 0.02;
 
 int64_t kv_heads_of(const LlamaOptions& options) {
   return options.kv_heads > 0 ? options.kv_heads : options.heads;
@@ -45,16 +44,17 @@ int64_t head_dim_of(const LlamaOptions& options) {
 
 LlamaBlock::LlamaBlock(const LlamaOptions& o, std::shared_ptr<RotaryTables> tables, Device device)
     : input_layernorm(o.width, {.eps = o.norm_eps}, device),
-      q_proj(o.width, o.heads * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = init_stddev}, device),
-      k_proj(o.width, kv_heads_of(o) * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = init_stddev},
+      q_proj(o.width, o.heads * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = transformer_stddev},
              device),
-      v_proj(o.width, kv_heads_of(o) * head_dim_of(o), {.bias = o.qkv_bias, .init_stddev = init_stddev},
-             device),
-      o_proj(o.heads * head_dim_of(o), o.width, {.bias = false, .init_stddev = init_stddev}, device),
+      k_proj(o.width, kv_heads_of(o) * head_dim_of(o),
+             {.bias = o.qkv_bias, .init_stddev = transformer_stddev}, device),
+      v_proj(o.width, kv_heads_of(o) * head_dim_of(o),
+             {.bias = o.qkv_bias, .init_stddev = transformer_stddev}, device),
+      o_proj(o.heads * head_dim_of(o), o.width, {.bias = false, .init_stddev = transformer_stddev}, device),
       post_attention_layernorm(o.width, {.eps = o.norm_eps}, device),
-      gate_proj(o.width, hidden_of(o), {.bias = false, .init_stddev = init_stddev}, device),
-      up_proj(o.width, hidden_of(o), {.bias = false, .init_stddev = init_stddev}, device),
-      down_proj(hidden_of(o), o.width, {.bias = false, .init_stddev = init_stddev}, device),
+      gate_proj(o.width, hidden_of(o), {.bias = false, .init_stddev = transformer_stddev}, device),
+      up_proj(o.width, hidden_of(o), {.bias = false, .init_stddev = transformer_stddev}, device),
+      down_proj(hidden_of(o), o.width, {.bias = false, .init_stddev = transformer_stddev}, device),
       tables_(std::move(tables)),
       heads_(o.heads),
       kv_heads_(kv_heads_of(o)),
@@ -106,7 +106,7 @@ Tensor LlamaBlock::step(const Tensor& x, const KvPlace& place) const {
 }
 
 Llama::Llama(const LlamaOptions& options, Device device)
-    : embed_tokens(options.vocab_size, options.width, {.init_stddev = init_stddev}, device),
+    : embed_tokens(options.vocab_size, options.width, {.init_stddev = transformer_stddev}, device),
       layers({.name = "layers",
               .alike = true,
               .before = [this](const Tensor& tokens) { return embed_tokens(tokens); },
@@ -125,7 +125,7 @@ Llama::Llama(const LlamaOptions& options, Device device)
   for (int64_t i = 0; i < options.layers; ++i) layers.add<LlamaBlock>(options, tables_, device);
   if (!options.tied) {
     lm_head.emplace(options.width, options.vocab_size,
-                    LinearOptions{.bias = false, .init_stddev = init_stddev}, device);
+                    LinearOptions{.bias = false, .init_stddev = transformer_stddev}, device);
     register_module("lm_head", *lm_head);
   }
   layers.set_recompute(options.recompute);

@@ -10,7 +10,6 @@
 namespace reprise::nn {
 namespace {
 
-constexpr double init_stddev = 0.02;
 constexpr double token_stddev = 1e-6;
 
 // Options that every part may rely on.
@@ -45,7 +44,7 @@ BlockOptions block_options(const VitOptions& o, int64_t block, const std::shared
           .norm_eps = o.norm_eps,
           .qk_norm = o.qk_norm,
           .rope = rope,
-          .init_stddev = init_stddev,
+          .init_stddev = transformer_stddev,
           .activation = Activation::gelu};
 }
 
@@ -104,7 +103,7 @@ Vit::Vit(const VitOptions& options, Device device)
   register_module(norms_mean ? "fc_norm" : "norm", norms_mean ? *fc_norm : *norm);
   register_module("head_dropout", head_dropout);
   if (options.pool != Pool::none) {
-    head.emplace(options.width, options.classes, LinearOptions{.init_stddev = init_stddev}, device);
+    head.emplace(options.width, options.classes, LinearOptions{.init_stddev = transformer_stddev}, device);
     register_module("head", *head);
   }
   if (options.init == VitInit::jax) init_as_jax();
@@ -137,7 +136,7 @@ void Vit::make_tokens(Device device) {
         "reg_token", normal_init({1, options_.registers, width}, token_stddev, device), WeightDecay::never);
   if (options_.positions == Positions::learned) {
     pos_embed = register_parameter(
-        "pos_embed", normal_init({1, embedded_prefix + side * side, width}, init_stddev, device),
+        "pos_embed", normal_init({1, embedded_prefix + side * side, width}, transformer_stddev, device),
         WeightDecay::never);
     return;
   }

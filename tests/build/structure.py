@@ -1,5 +1,5 @@
 """The plan of docs/architecture.md holds: includes run downward between rooms and between the folders of a room, and
-no folder or file outgrows its limit: structure.py SOURCE"""
+no folder or file outgrows its limit, and no name has two meanings in a folder: structure.py SOURCE"""
 
 import pathlib
 import re
@@ -122,12 +122,32 @@ def size_violations(files, lines_of):
             yield f"{path}: {lines} lines, at most {MOST_LINES}"
 
 
+UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"^(?:(?:struct|class|enum class|union) (\w+)(?: final)?(?: :.*)? \{|"  # a type, or a variable
+                   r"(?:(?:inline|static|const|constexpr|constinit|thread_local|std::atomic<.*?>) )[^()]*?\b(\w+) ?(?:=|\{|;|\[))", re.MULTILINE)
+
+
+def name_violations(sources):
+    """Types and variables that unnamed namespaces of two files of a folder both have: the files are compiled as one."""
+    owners = {}
+    for path, text in sources.items():
+        if path.suffix != ".cpp" or path.parts[0] in {"kernels", "simt"} or path.stem.endswith(("_gpu", "_none")):
+            continue
+        for part in UNNAMED.findall(text):
+            for type_, variable in NAMED.findall(part):
+                name = type_ or variable
+                other = owners.setdefault((path.parent, name), path)
+                if other != path:
+                    yield f"{path}: {name} is a name of {other}'s too: the files of a folder are compiled as one"
+
+
 def main():
     source = pathlib.Path(sys.argv[1])
     sources = {path.relative_to(source): path.read_text() for room in MAY_INCLUDE
                for path in sorted((source / room).rglob("*")) if path.suffix in {".h", ".cpp", ".cu", ".cuh"}}
     wrong = [words for path, text in sources.items() for words in room_violations(path.parts[0], path, text)]
     wrong += [words for path, text in sources.items() for words in floor_violations(path, text)]
+    wrong += name_violations(sources)
     if cycle := cycle_of(folder_edges(sources)):
         wrong.append("folders include each other in a circle:\n  " + "\n  ".join(cycle))
 

@@ -6,12 +6,12 @@ namespace reprise::apps {
 namespace {
 
 // The whole numbers and the numbers of a Vit, by the names that checkpoints have them under.
-constexpr std::pair<const char*, int64_t nn::VitOptions::*> whole_numbers[] = {
+constexpr std::pair<const char*, int64_t nn::VitOptions::*> vit_whole_numbers[] = {
     {"image", &nn::VitOptions::image},       {"patch", &nn::VitOptions::patch},
     {"channels", &nn::VitOptions::channels}, {"classes", &nn::VitOptions::classes},
     {"width", &nn::VitOptions::width},       {"layers", &nn::VitOptions::layers},
     {"heads", &nn::VitOptions::heads},       {"registers", &nn::VitOptions::registers}};
-constexpr std::pair<const char*, double nn::VitOptions::*> numbers[] = {
+constexpr std::pair<const char*, double nn::VitOptions::*> vit_numbers[] = {
     {"layer_scale", &nn::VitOptions::layer_scale},
     {"dropout", &nn::VitOptions::dropout},
     {"drop_path", &nn::VitOptions::drop_path},
@@ -28,8 +28,8 @@ constexpr std::pair<const char*, int64_t nn::ResNetOptions::*> resnet_numbers[] 
 
 nn::VitOptions vit_from(const Description& description) {
   nn::VitOptions o;
-  for (auto [key, member] : whole_numbers) o.*member = number_in_entry<int64_t>(description, key);
-  for (auto [key, member] : numbers) o.*member = number_in_entry<double>(description, key);
+  for (auto [key, member] : vit_whole_numbers) o.*member = number_in_entry<int64_t>(description, key);
+  for (auto [key, member] : vit_numbers) o.*member = number_in_entry<double>(description, key);
   for (auto [key, member] : flags) o.*member = is_first(description, key, "1", "0");
   // Descriptions from before these were there have none of them.
   auto flag = [&](const char* key) {
@@ -49,8 +49,8 @@ Description described(const nn::VitOptions& o) {
   Description description = {{"stem", o.stem == nn::Stem::patch ? "patch" : "conv"},
                              {"pool", o.pool == nn::Pool::token ? "token" : "avg"},
                              {"positions", o.positions == nn::Positions::learned ? "learned" : "sincos"}};
-  for (auto [key, member] : whole_numbers) description[key] = std::to_string(o.*member);
-  for (auto [key, member] : numbers) description[key] = shortest(o.*member);
+  for (auto [key, member] : vit_whole_numbers) description[key] = std::to_string(o.*member);
+  for (auto [key, member] : vit_numbers) description[key] = shortest(o.*member);
   for (auto [key, member] : flags) description[key] = o.*member ? "1" : "0";
   description["rms_norm"] = o.norm == nn::NormKind::rms ? "1" : "0";
   description["qk_norm"] = o.qk_norm ? "1" : "0";

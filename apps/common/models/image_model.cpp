@@ -7,12 +7,12 @@
 namespace reprise::apps {
 namespace {
 
-std::string described(const nn::VitOptions& o) {
+std::string summary_of(const nn::VitOptions& o) {
   return fmt::format("ViT: {} layers, {} heads, width {}, patches of {} pixels", o.layers, o.heads, o.width,
                      o.patch);
 }
 
-std::string described(const nn::ResNetOptions& o) {
+std::string summary_of(const nn::ResNetOptions& o) {
   int64_t blocks = 0;
   for (int64_t of_stage : o.blocks) blocks += of_stage;
   return fmt::format("ResNet: {} {} blocks, width {}, stem of {}", blocks,
@@ -52,7 +52,7 @@ int64_t ImageModel::layer_of(const std::string& parameter) const {
 }
 
 std::string ImageModel::to_string() const {
-  return std::visit([](const auto& network) { return described(network->options()); }, network_) +
+  return std::visit([](const auto& network) { return summary_of(network->options()); }, network_) +
          fmt::format(": {:.2f} M parameters", double(module().parameter_count()) / 1e6);
 }
 

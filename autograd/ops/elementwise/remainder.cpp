@@ -15,11 +15,9 @@ namespace {
 
 using kernels::BinaryOp;
 
-Tensor like(const Tensor& x, double value) { return scalar(value, x.dtype(), x.device()); }
-
 // floor(a / b). A quotient that is rounded may be the next whole number: what fmod leaves tells.
 Tensor floor_quotient(const Tensor& a, const Tensor& b) {
-  const Tensor rest = fmod(a, b), zero = like(a, 0);
+  const Tensor rest = fmod(a, b), zero = scalar(0, a.dtype(), a.device());
   const Tensor is_above = not_equal(rest, zero) & not_equal(less(rest, zero), less(b, zero));
   const Tensor towards_zero = round((a - rest) / b);
   return where(equal(b, zero), a / b, where(is_above, towards_zero - 1.0, towards_zero));
@@ -35,7 +33,8 @@ struct Rest : autograd::Function<Rest<op>> {
   Tensor forward(const Tensor& a, const Tensor& b) {
     autograd::check_device(name, a, b);
     check(a.dtype() != DType::boolean, name, ": needs numbers, got bool");
-    check(is_floating(b.dtype()) || !any(equal(b, like(b, 0))), name, ": division of integers by 0");
+    check(is_floating(b.dtype()) || !any(equal(b, scalar(0, b.dtype(), b.device()))), name,
+          ": division of integers by 0");
     of_a = a.shape(), of_b = b.shape();
     this->save(a, b);
     const Shape shape = broadcast_shapes(of_a, of_b, name);
@@ -67,7 +66,8 @@ Tensor rest_of(const Tensor& a, const Tensor& b) {
 template <BinaryOp op>
 Tensor rest_of(const Tensor& a, double b) {
   autograd::check_given(kernels::name_of(op), a);
-  return rest_of<op>(a, like(a, autograd::whole_number(kernels::name_of(op), b, a.dtype())));
+  return rest_of<op>(
+      a, scalar(autograd::whole_number(kernels::name_of(op), b, a.dtype()), a.dtype(), a.device()));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using kernels::BinaryOp;
 
 // f(x), which is a kernel of x and `other`. Error if that is floating and x holds whole numbers.
 template <class F>
-const Tensor& by_value(const char* op, const Tensor& x, const Tensor& other, BinaryOp kernel, const F& f) {
+const Tensor& by_kernel(const char* op, const Tensor& x, const Tensor& other, BinaryOp kernel, const F& f) {
   check_self(x, op);
   check(!other.defined() || is_floating(x.dtype()) || !is_floating(other.dtype()), op, ": the result of ",
         x.dtype(), " and ", other.defined() ? other.dtype() : x.dtype(), " does not fit in ", x.dtype());
@@ -26,8 +26,7 @@ const Tensor& by_value(const char* op, const Tensor& x, const Tensor& other, Bin
     kernels::binary(current_stream(y.device()), kernel, y, reprise::expand(read.view(), y.shape()), y);
   };
   const bool is_alike = other.defined() && other.dtype() == x.dtype() && other.device() == x.device();
-  return is_alike ? by_writing(op, x, TensorList{other}, f, write)
-                  : autograd::by_value(op, x, TensorList{other}, f);
+  return is_alike ? by_writing(op, x, TensorList{other}, f, write) : by_value(op, x, TensorList{other}, f);
 }
 
 // x * scale + shift, which f(x) is.
@@ -128,7 +127,7 @@ const Tensor& add_scaled(const char* op, const Tensor& x, const Tensor& other, d
   whole_number(op, alpha, x.dtype());
   check_device(op, x, other);
   if (is_floating(x.dtype()) && promote(x.dtype(), other.dtype()) != x.dtype())  // one rounding, at the end
-    return autograd::by_value(op, x, TensorList{other}, [&](const Tensor& y) {
+    return by_value(op, x, TensorList{other}, [&](const Tensor& y) {
       const DType wide = common_dtype(y, other);
       return cast(y, wide) + cast(other, wide) * (sign * alpha);
     });
@@ -182,7 +181,7 @@ const Tensor& Tensor::sub_(double value) const {
   return by_affine("sub_", *this, 1, -value, [&](const Tensor& x) { return x - value; });
 }
 const Tensor& Tensor::mul_(const Tensor& other) const {
-  return by_value("mul_", *this, other, BinaryOp::mul, [&](const Tensor& x) { return x * other; });
+  return by_kernel("mul_", *this, other, BinaryOp::mul, [&](const Tensor& x) { return x * other; });
 }
 // Of whole numbers a quotient is f32.
 const Tensor& Tensor::div_(double value) const {
@@ -194,7 +193,7 @@ const Tensor& Tensor::div_(const Tensor& other) const {
   check_self(*this, "div_");
   check(is_floating(dtype()) || !other.defined() || is_floating(other.dtype()),
         "div_: the result, f32, does not fit in ", dtype());
-  return by_value("div_", *this, other, BinaryOp::div, [&](const Tensor& x) { return x / other; });
+  return by_kernel("div_", *this, other, BinaryOp::div, [&](const Tensor& x) { return x / other; });
 }
 
 const Tensor& Tensor::index_put_(const std::vector<Index>& items, const Tensor& values,

@@ -18,11 +18,11 @@ Tensor log_softmax_along(const Tensor& x, int64_t dim);
 /// `softmax` and `log_softmax` of autograd/ops.h, along `dim`.
 template <std::integral D>
 Tensor softmax(const Tensor& x, D dim) {
-  return detail::softmax_along(x, int64_t(dim));
+  return reprise::detail::softmax_along(x, int64_t(dim));
 }
 template <std::integral D>
 Tensor log_softmax(const Tensor& x, D dim) {
-  return detail::log_softmax_along(x, int64_t(dim));
+  return reprise::detail::log_softmax_along(x, int64_t(dim));
 }
 /// @}
 

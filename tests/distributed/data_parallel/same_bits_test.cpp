@@ -1,6 +1,7 @@
 // Gradients and weights of 1, 2, 3 and 4 ranks are equal to the bit, with checkpoints of both modes, one within the other, and
 // with buckets of any size; and they are those of micro-batches run alone and added by the tree's definition.
 // labels: slow, concurrency
+// not in tsan: Transports/SameBits.*/threads12:Transports/SameBits.*/threads6
 #include <gtest/gtest.h>
 
 #include "reprise/autograd/meta.h"

@@ -1,6 +1,7 @@
 // Windows of NCCL, over its double: the buckets of DataParallel lie in them, what every failing call of theirs is told as, and what
 // is left behind.
 // labels: slow, concurrency
+// not in tsan: EmulatedNcclWindows.EveryResult
 #include <gtest/gtest.h>
 
 #include <barrier>

@@ -1,4 +1,5 @@
 // Optimizer steps against loops in f64.
+// not in tsan: OptimizerStep.TakesMoreTensorsThanATableHolds
 #include "reprise/kernels/optimizer/optimizer_step.h"
 
 #include <deque>

@@ -1,5 +1,5 @@
 // Reductions against naive loops in f64, over every set of dimensions, dtypes and layouts.
-// not in tsan: Reduce.SumsPacksOfEveryDtype:Reduce.SumsMorePlacesThanALaunchHasBlocks:Reduce.CarriesNan
+// not in tsan: Reduce.SumsPacksOfEveryDtype:Reduce.SumsMorePlacesThanALaunchHasBlocks:Reduce.CarriesNan:Reduce.FindsMaxAndMinInLongRowsAndColumns
 #include "reprise/kernels/reduce/reduce.h"
 
 #include <functional>

@@ -1,4 +1,5 @@
 // Softmax and log-softmax against the definition in f64, odd row lengths, strided rows, infinities and NaN.
+// not in tsan: Softmax.MixesDtypesAsCastsWould
 #include "reprise/kernels/softmax/softmax.h"
 
 #include <gtest/gtest.h>

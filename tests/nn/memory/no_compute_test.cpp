@@ -1,4 +1,5 @@
 // Steps of which nothing is computed take what real ones take, allocation by allocation; and take no memory.
+// not in tsan: NoCompute.TheReportOfAUsersModelIsTheRealOne:NoCompute.StepsTakeWhatRealOnesTake
 #include "reprise/core/no_compute.h"
 
 #include <gtest/gtest.h>
