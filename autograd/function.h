@@ -112,10 +112,12 @@ inline void collect(TensorList& into, const TensorList& list) {
 }
 template <class T>
 requires(!std::derived_from<T, Tensor>) void collect(TensorList&, const T&) {}
-/// What a Function declares as its cost; unknown where it says nothing.
-template <class F>
-constexpr OpCost cost_of() {
-  if constexpr (requires { F::cost; })
+/// What a Function declares as the cost of a call with these arguments; unknown where it says nothing.
+template <class F, class... Args>
+constexpr OpCost cost_of(const Args&... args) {
+  if constexpr (requires { F::cost_of(args...); })
+    return F::cost_of(args...);
+  else if constexpr (requires { F::cost; })
     return F::cost;
   else
     return {};
@@ -145,7 +147,7 @@ Result from_list(TensorList&& list) {
 
 /// The base of an operation, built in or a user's own: `struct Cube : Function<Cube>`, as at the head of this file.
 /// `Derived` has `name`, `forward` and `backward`, and may have `autocast` (amp::Policy), `autocast_keeps` (bit i: the
-/// i-th tensor argument is left alone) and `cost` (OpCost). An object is one call: the node in the graph. (PyTorch:
+/// i-th tensor argument is left alone) and `cost` or `cost_of` (OpCost). An object is one call: the node in the graph. (PyTorch:
 /// torch.autograd.Function.)
 template <class Derived>
 class Function : public FunctionNode {
@@ -191,7 +193,7 @@ class Function : public FunctionNode {
       Attributes attributes = attributes_of(args...);
       if (seam) attributes.values = mix(attributes.values, seam->attribute());
       OpObserver::notify_begin(
-          {Derived::name, inputs, attributes, detail::cost_of<Derived>(), /*replaceable=*/true});
+          {Derived::name, inputs, attributes, detail::cost_of<Derived>(args...), /*replaceable=*/true});
     }
     if (auto results = OpInterceptor::find_replacement(Derived::name, inputs))
       return detail::from_list<Result>(std::move(*results));

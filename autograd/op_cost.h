@@ -3,6 +3,8 @@
 //   static constexpr const char* name = "rms_norm";
 //   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 //
+// Where it depends on more than shapes, `static OpCost cost_of(const Args&...)` of the call's arguments stands in its place.
+//
 // Policies of selective recompute decide by it (autograd/recompute/policy.h).
 #pragma once
 
@@ -41,6 +43,8 @@ struct OpCost {
   Sums (*sums)(const OpShapes& shapes) = nullptr;
   /// The tensor argument that a product adds to its result, if it is given; none: -1.
   int residual = -1;
+  /// Of attention: the keys that a query sees at most; 0: all. `sums` does not know of it.
+  int64_t most_keys = 0;
 
   static constexpr OpCost moves() { return {.kind = Kind::moves}; }          ///< of that kind
   static constexpr OpCost pointwise() { return {.kind = Kind::pointwise}; }  ///< of that kind

@@ -52,20 +52,14 @@ kernels::ReduceOp kernel_of(ReduceOp op) {
   return op == ReduceOp::max ? kernels::ReduceOp::max : kernels::ReduceOp::sum;
 }
 
-// The sum of part `lane.rank()` of all ranks' nodes, into `out`, which holds that part alone.
+// The sum of part `lane.rank()` of all ranks' nodes, into `out`, which holds that part alone; the others' arrive in `room`.
 void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std::span<const void* const> own,
-                 const std::vector<std::vector<TreeNode>>& nodes, void* out) {
+                 const std::vector<std::vector<TreeNode>>& nodes, void* out, void* room) {
   const int rank = lane.rank();
-  size_t most = 0, theirs = 0;
-  for (const auto& of_rank : nodes) {
-    most = std::max(most, of_rank.size());
-    theirs += of_rank.size();
-  }
-  theirs -= own.size();
-  const size_t room = theirs * parts.bytes(rank);
-  Tensor arrived = scratch(lane, room);
+  size_t most = 0;
+  for (const auto& of_rank : nodes) most = std::max(most, of_rank.size());
   std::vector<std::vector<const void*>> sources(nodes.size());
-  char* next = static_cast<char*>(arrived.view().data);
+  char* next = static_cast<char*>(room);
   for (size_t k = 0; k < most; ++k) {  // one message per pair and round
     std::vector<Transport::Send> sends;
     std::vector<Transport::Receive> receives;
@@ -110,7 +104,8 @@ void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* 
   if (!reduction.count) return;
   const Parts parts(reduction.count, lane.size(), reduction.dtype);
   const int rank = lane.rank();
-  reduce_part(lane, reduction, parts, own, nodes, at(out, parts.offset(rank)));
+  const Tensor room = scratch(lane, scatter_room(rank, nodes, parts.bytes(rank)));
+  reduce_part(lane, reduction, parts, own, nodes, at(out, parts.offset(rank)), room.view().data);
   std::vector<Transport::Send> sends;
   std::vector<Transport::Receive> receives;
   for (int other : others(lane)) {
@@ -121,11 +116,18 @@ void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* 
 }
 
 void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
-                   const std::vector<std::vector<TreeNode>>& nodes, void* out) {
+                   const std::vector<std::vector<TreeNode>>& nodes, void* out, void* room) {
   if (!reduction.count) return;
   Parts parts(reduction.count, lane.size(), reduction.dtype);
   parts.each = reduction.count / lane.size();
-  reduce_part(lane, reduction, parts, own, nodes, out);
+  reduce_part(lane, reduction, parts, own, nodes, out, room);
+}
+
+size_t scatter_room(int rank, const std::vector<std::vector<TreeNode>>& nodes, size_t bytes) {
+  size_t theirs = 0;
+  for (size_t r = 0; r < nodes.size(); ++r)
+    if (r != size_t(rank)) theirs += nodes[r].size();
+  return theirs * bytes;
 }
 
 void ring_sum(Lane& lane, DType dtype, int64_t count, void* data) {
@@ -152,7 +154,7 @@ void ring_sum(Lane& lane, DType dtype, int64_t count, void* data) {
   }
 }
 
-void ring_scatter(Lane& lane, DType dtype, int64_t count, const void* in, void* out) {
+void ring_scatter(Lane& lane, DType dtype, int64_t count, const void* in, void* out, void* room) {
   const int n = lane.size(), left = (lane.rank() + n - 1) % n, right = (lane.rank() + 1) % n;
   if (count == 0) return;
   if (lane.has_collectives()) return lane.scatter_sum(dtype, count, in, out);
@@ -160,9 +162,8 @@ void ring_scatter(Lane& lane, DType dtype, int64_t count, const void* in, void* 
   auto part_after = [&](int steps) { return at(in, size_t((lane.rank() + n - 1 - steps) % n) * bytes); };
   const void* sum = part_after(0);  // so far, of the part that this rank has now
   // One sum is sent while the next one arrives.
-  const Tensor buffers[] = {scratch(lane, n > 1 ? bytes : 0), scratch(lane, n > 2 ? bytes : 0)};
   for (int step = 1; step < n; ++step) {
-    void* arrived = buffers[(step - 1) % 2].view().data;
+    void* arrived = at(room, size_t((step - 1) % 2) * bytes);
     const Transport::Send send{right, sum, bytes};
     const Transport::Receive receive{left, arrived, bytes};
     lane.exchange({&send, 1}, {&receive, 1});

@@ -18,9 +18,12 @@ struct Reduction {
 /// them hold the leaves 0 ... n-1. Sends 2 (n-1)/n of the elements per node and rank. `out` may be one of `own`.
 void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
                   const std::vector<std::vector<TreeNode>>& nodes, void* out);
-/// The same, but only part `rank` of size() equal ones is made, with half of the sends; `out` may be that part of a node.
+/// The same, but only part `rank` of size() equal ones is made, with half of the sends; `out` may be that part of a node. `room`
+/// holds what arrives: scatter_room bytes.
 void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
-                   const std::vector<std::vector<TreeNode>>& nodes, void* out);
+                   const std::vector<std::vector<TreeNode>>& nodes, void* out, void* room);
+/// `bytes` for each node of another rank.
+size_t scatter_room(int rank, const std::vector<std::vector<TreeNode>>& nodes, size_t bytes);
 
 /// `data`, `count` elements, becomes the sum over ranks: each part goes around a ring of ranks, which add theirs one after
 /// another, and around it again (Patarasuk and Yuan 2009). Part p is added from rank p on. Sends 2 (n-1)/n of the elements.
@@ -28,7 +31,8 @@ void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void*
 void ring_sum(Lane& lane, DType dtype, int64_t count, void* data);
 /// `in` has `count` elements for each rank; `out` becomes part `rank` of the sum over ranks, and may be that part of `in`. Part p
 /// goes around the ring once, added from rank p + 1 on, to rank p. Sends (n-1)/n of `in`. What can add, adds as it will.
-void ring_scatter(Lane& lane, DType dtype, int64_t count, const void* in, void* out);
+/// `room`: two parts, of two ranks one.
+void ring_scatter(Lane& lane, DType dtype, int64_t count, const void* in, void* out, void* room);
 
 void broadcast(Lane& lane, void* data, size_t bytes, int root);
 /// `bytes` of each rank, in their order; `in` may be its part of `out`.

@@ -62,6 +62,14 @@ Work GroupCalls::submit(Call call, const TensorList& results, const TensorList& 
   return make(call, results, inputs, std::move(body), [&] { return lane_.announce(call); });
 }
 
+Work GroupCalls::submit_and_keep(Call call, const TensorList& results, TensorList inputs, const Tensor& room,
+                                 Body body) {
+  Work work = submit(std::move(call), results, inputs, std::move(body));
+  inputs.push_back(room);
+  work.keep(std::move(inputs));
+  return work;
+}
+
 Work GroupCalls::submit_to(int other, Call call, const TensorList& results, const TensorList& inputs,
                            Body body) {
   computes_nothing(call.operation);

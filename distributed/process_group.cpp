@@ -88,6 +88,12 @@ void check_scattered(const ProcessGroup& group, const std::string& op, const Ten
   check_apart(op, out, in, group.rank());
 }
 
+// Memory that a call adds in. A GPU's is of the stream that the call comes behind.
+Tensor room_for(size_t bytes, Device device) {
+  MemoryScope scope(MemoryCategory::workspace);
+  return Tensor::empty({int64_t(bytes)}, DType::u8, device);
+}
+
 // While it lives, no other thread makes a call of any group of this rank.
 class OneCaller {
  public:
@@ -150,11 +156,13 @@ Work ProcessGroup::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp 
   check_scattered(*this, "reduce_scatter", out, in);
   check_reducible("reduce_scatter", op, in.dtype());
   const RankNodes nodes = one_leaf_per_rank(size());
-  return calls_->submit(
-      make_call("reduce_scatter", std::string(name_of(op)), in, label), {out}, {in}, [=](Lane& lane) {
-        const void* own = data_of(in);
-        collectives::scatter_nodes(lane, {in.dtype(), op, in.numel()}, {&own, 1}, nodes, data_of(out));
-      });
+  const Tensor room = room_for(collectives::scatter_room(rank(), nodes, bytes_of(out)), device());
+  return calls_->submit_and_keep(make_call("reduce_scatter", std::string(name_of(op)), in, label), {out},
+                                 {in}, room, [=](Lane& lane) {
+                                   const void* own = data_of(in);
+                                   collectives::scatter_nodes(lane, {in.dtype(), op, in.numel()}, {&own, 1},
+                                                              nodes, data_of(out), data_of(room));
+                                 });
 }
 
 Work ProcessGroup::sum_nodes(const Tensor& out, const TensorList& nodes, int64_t leaves,
@@ -182,11 +190,13 @@ Work ProcessGroup::scatter_nodes(const Tensor& out, const TensorList& nodes, int
   const int64_t numel = out.numel() * size();
   check_nodes(device(), "scatter_nodes", nodes, all[size_t(rank())].size(), leaves, out, numel);
   for (const Tensor& node : nodes) check_apart("scatter_nodes", out, node, rank());
-  return calls_->submit(make_call("scatter_nodes", detail::join("of ", leaves), nodes.front(), label), {out},
-                        nodes, [=](Lane& lane) {
-                          collectives::scatter_nodes(lane, {out.dtype(), ReduceOp::sum, numel},
-                                                     sources_of(nodes), all, data_of(out));
-                        });
+  const Tensor room = room_for(collectives::scatter_room(rank(), all, bytes_of(out)), device());
+  return calls_->submit_and_keep(
+      make_call("scatter_nodes", detail::join("of ", leaves), nodes.front(), label), {out}, nodes, room,
+      [=](Lane& lane) {
+        collectives::scatter_nodes(lane, {out.dtype(), ReduceOp::sum, numel}, sources_of(nodes), all,
+                                   data_of(out), data_of(room));
+      });
 }
 
 Work ProcessGroup::ring_sum(const Tensor& x, const std::string& label) {
@@ -201,9 +211,13 @@ Work ProcessGroup::ring_scatter(const Tensor& out, const Tensor& in, const std::
   OneCaller caller(*calls_);
   check_scattered(*this, "ring_scatter", out, in);
   check_reducible("ring_scatter", ReduceOp::sum, in.dtype());
-  return calls_->submit(make_call("ring_scatter", "", in, label), {out}, {in}, [=](Lane& lane) {
-    collectives::ring_scatter(lane, out.dtype(), out.numel(), data_of(in), data_of(out));
-  });
+  // On GPUs NCCL adds, and needs none.
+  const size_t parts = device().is_cpu() ? size_t(std::min(size() - 1, 2)) : 0;
+  const Tensor room = room_for(parts * bytes_of(out), device());
+  return calls_->submit_and_keep(
+      make_call("ring_scatter", "", in, label), {out}, {in}, room, [=](Lane& lane) {
+        collectives::ring_scatter(lane, out.dtype(), out.numel(), data_of(in), data_of(out), data_of(room));
+      });
 }
 
 Work ProcessGroup::broadcast(const Tensor& x, int root, const std::string& label) {

@@ -11,10 +11,12 @@ void Work::State::wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
 
 void Work::wait() const {
   if (const auto event = arrival()) event->make_wait(current_stream(event->device()));
+  release();
 }
 
 void Work::wait_on(const Stream& stream) const {
   if (const auto event = arrival()) event->make_wait(stream);
+  release();
 }
 
 std::shared_ptr<const cuda::Event> Work::arrival() const {
@@ -25,11 +27,26 @@ std::shared_ptr<const cuda::Event> Work::arrival() const {
   return state_->arrival;
 }
 
+void Work::keep(TensorList tensors) {
+  if (!state_) state_ = std::make_shared<State>(nullptr), state_->done = true;
+  std::lock_guard lock(state_->mutex);
+  state_->kept = std::move(tensors);
+}
+
 void Work::synchronize() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
   state_->wait(lock, [&] { return state_->done; });
   if (state_->error) std::rethrow_exception(state_->error);
+  lock.unlock();
+  release();
+}
+
+void Work::release() const {
+  if (!state_) return;
+  TensorList kept;  // goes without the lock
+  std::lock_guard lock(state_->mutex);
+  kept.swap(state_->kept);
 }
 
 bool Work::is_done() const {

@@ -12,7 +12,9 @@
 namespace reprise::distributed {
 
 /// A handle; copies are the same call, and a default one is of none and done. The group keeps the call's tensors until it is done, whether or not a handle is left.
-/// Until then, what it reads is not to be written, and what it writes is not to be read.
+/// Until then, what it reads is not to be written, and what it writes is not to be read. What scatters gradients (scatter_nodes,
+/// ring_scatter) keeps what it sends and sums in until it has been waited for, or no handle is left: so that a step's memory does not
+/// depend on how fast ranks are.
 class Work {
  public:
   /// What comes after it sees the result: on the CPU it has arrived; on a GPU the current stream waits, and the host no longer
@@ -29,8 +31,11 @@ class Work {
 
  private:
   friend class CallQueue;
+  friend class GroupCalls;
   // Waits until it is known where on a stream the results arrive; null if they have arrived in host memory.
   std::shared_ptr<const cuda::Event> arrival() const;
+  void keep(TensorList tensors);  // until it has been waited for
+  void release() const;
   struct State {
     explicit State(std::shared_ptr<CommunicationMeter> of_rank) : meter(std::move(of_rank)) {}
     /// Waits until `ready`, which the rank's meter counts.
@@ -43,6 +48,7 @@ class Work {
     bool done = false;
     double seconds = 0;
     std::exception_ptr error;
+    TensorList kept;
     std::shared_ptr<const cuda::Event> arrival;  // a point of the group's stream, once the call is on it
   };
   std::shared_ptr<State> state_;

@@ -92,7 +92,14 @@ void Layer::replace_by(std::shared_ptr<Layer> layer, const std::string& name) {
   change()->replacement = std::move(layer);
 }
 
-Tensor Layer::call_changed(const Tensor& x) const {
+Tensor Layer::forward_with(const Tensor& x, const TensorList& beside) {
+  for (const Tensor& other : beside)
+    check(!other.defined(), class_name(), ": takes x alone, and was given ", other.dtype(), ' ',
+          other.shape(), " beside it (Layer::forward_with)");
+  return forward(x);
+}
+
+Tensor Layer::call_changed(const Tensor& x, const TensorList* beside) const {
   const std::shared_ptr<Changed> changed = changed_;
   if (changed->replacement) {
     thread_local std::vector<const Layer*> replaced;  // whose replacements run
@@ -102,20 +109,12 @@ Tensor Layer::call_changed(const Tensor& x) const {
       explicit Entry(const Layer* layer) { replaced.push_back(layer); }
       ~Entry() { replaced.pop_back(); }
     } entry(this);
-    return (*changed->replacement)(x);
+    return beside ? changed->replacement->call_with(x, *beside) : (*changed->replacement)(x);
   }
-  return call_hooked(x, [this](const Tensor& input) { return const_cast<Layer*>(this)->forward(input); });
+  return call_hooked(x, beside);
 }
 
-Tensor Layer::call_with(const char* argument, const Tensor& x,
-                        const std::function<Tensor(const Tensor&)>& own) const {
-  if (!changed_) return own(x);
-  check(!changed_->replacement, class_name(), ": it was replaced, and takes no ", argument,
-        ": the layer in its place takes x alone");
-  return call_hooked(x, own);
-}
-
-Tensor Layer::call_hooked(const Tensor& x, const std::function<Tensor(const Tensor&)>& own) const {
+Tensor Layer::call_hooked(const Tensor& x, const TensorList* beside) const {
   // What a hook adds or removes counts from the next call.
   const auto before = changed_->before;
   const auto behind = changed_->behind;
@@ -131,7 +130,8 @@ Tensor Layer::call_hooked(const Tensor& x, const std::function<Tensor(const Tens
       input.register_hook([call](const Tensor& dx) { return call->take_dx(dx); });
     }
   }
-  Tensor result = own(input);
+  auto& own = const_cast<Layer&>(*this);
+  Tensor result = beside ? own.forward_with(input, *beside) : own.forward(input);
   for (const auto& [number, hook] : behind)
     if (Tensor other = hook(input, result); other.defined()) result = other;
   if (call && result.requires_grad()) {

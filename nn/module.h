@@ -179,7 +179,15 @@ class Layer : public Module {
   virtual Tensor forward(const Tensor& x) = 0;
   /// forward(x) with the hooks around it; of a replaced layer, the call of the one in its place.
   Tensor operator()(const Tensor& x) const {
-    return changed_ ? call_changed(x) : const_cast<Layer*>(this)->forward(x);
+    return changed_ ? call_changed(x, nullptr) : const_cast<Layer*>(this)->forward(x);
+  }
+
+  /// What the layer makes of x with other tensors beside it, which a layer that takes some defines too: a mask, a context, in the order
+  /// of its call. As it is here: `forward(x)`, and an Error if one of them is defined.
+  virtual Tensor forward_with(const Tensor& x, const TensorList& beside);
+  /// forward_with(x, beside) with the hooks around it, which see x; of a replaced layer, the call of the one in its place.
+  Tensor call_with(const Tensor& x, const TensorList& beside) const {
+    return changed_ ? call_changed(x, &beside) : const_cast<Layer*>(this)->forward_with(x, beside);
   }
 
   // Hooks, in the order in which they were added. They run in each call, also where a checkpoint plays its region again.
@@ -208,18 +216,12 @@ class Layer : public Module {
   /// For what does the layer's work without a call: Error, that `method` would pass over hooks and a replacement, if there were any.
   void check_unchanged(const char* method) const;
 
- protected:
-  /// A call with an argument beside x, whose name it is given: `own(x)`, the layer's work with it, with the hooks around it. Error of a
-  /// replaced layer, as the one in its place takes x alone.
-  Tensor call_with(const char* argument, const Tensor& x,
-                   const std::function<Tensor(const Tensor&)>& own) const;
-
  private:
   friend class Module;
   struct Changed;
   struct BackwardCall;
-  Tensor call_changed(const Tensor& x) const;
-  Tensor call_hooked(const Tensor& x, const std::function<Tensor(const Tensor&)>& own) const;
+  Tensor call_changed(const Tensor& x, const TensorList* beside) const;
+  Tensor call_hooked(const Tensor& x, const TensorList* beside) const;
   const std::shared_ptr<Changed>& change();
   void replace_by(std::shared_ptr<Layer> layer, const std::string& name);
 

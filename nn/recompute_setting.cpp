@@ -38,11 +38,15 @@ void RecomputeSetting::set_recompute(const RecomputeStrategy& strategy) {
 }
 
 void RecomputeSetting::set_recompute(recompute::Plan plan, const CheckpointOptions& options) {
-  recompute::check_plan(plan, size());
-  plan_ = plan == recompute::plan_none(size()) ? recompute::Plan() : std::move(plan);
+  replace_plan(std::move(plan));
   checkpoint_options_ = options;
   strategy_ = {};
   planned_numel_ = 0;
+}
+
+void RecomputeSetting::replace_plan(recompute::Plan plan) {
+  recompute::check_plan(plan, size());
+  plan_ = plan == recompute::plan_none(size()) ? recompute::Plan() : std::move(plan);
 }
 
 recompute::Planned RecomputeSetting::plan(const Tensor& input, size_t budget_bytes,

@@ -20,6 +20,9 @@ class RecomputeSetting {
   void set_recompute(const RecomputeStrategy& strategy);
   /// The same by a plan, whose regions have these options.
   void set_recompute(recompute::Plan plan, const CheckpointOptions& options = {});
+  /// Another plan in the place of the one that `auto` has made, such as another rank's; the strategy stays. Error if it is not for as
+  /// many blocks.
+  void replace_plan(recompute::Plan plan);
   const RecomputeStrategy& strategy() const { return strategy_; }  ///< `none` if a plan was set
   recompute::Plan recompute_plan() const;  ///< in force, for the blocks that there are
 

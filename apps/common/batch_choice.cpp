@@ -71,6 +71,10 @@ BatchChoice of_first_rank(const BatchChoice& own, distributed::ProcessGroup& gro
   return first;
 }
 
+recompute::Plan of_first_rank(const recompute::Plan& own, distributed::ProcessGroup& group) {
+  return recompute::parse_plan(group.gather_text(to_string(own)).front());
+}
+
 void choose_batch(TrainingOptions& o, const TrainedModel& t, const MeasuredStrategy& own, size_t limit,
                   distributed::ProcessGroup& group) {
   const size_t gradients = gradient_bytes(t.optimizer);

@@ -14,8 +14,11 @@ struct BatchChoice {
   std::string recompute;   ///< as `parse_strategy` takes it
   bool operator==(const BatchChoice&) const = default;
 };
+/// @{
 /// Rank 0's, on all ranks, which call it.
 BatchChoice of_first_rank(const BatchChoice& own, distributed::ProcessGroup& group);
+recompute::Plan of_first_rank(const recompute::Plan& own, distributed::ProcessGroup& group);
+/// @}
 
 /// Takes the largest batch that fits into nine tenths of `limit` with `own`, the strategy of the options, and divides the rows of an
 /// update; options and their text for the run folder have it from then on. Error naming the batch that takes least if none fits.

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "reprise/apps/common/batch_choice.h"
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
@@ -175,7 +176,7 @@ size_t gradient_bytes(optim::Optimizer& optimizer) {
 }
 
 void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Optimizer& optimizer,
-                     const std::function<Tensor()>& input) {
+                     distributed::ProcessGroup& group, const std::function<Tensor()>& input) {
   RecomputeStrategy strategy = blocks.strategy();
   if (strategy.kind != RecomputeStrategy::Kind::automatic) return;
   optimizer.allocate_state();
@@ -195,6 +196,7 @@ void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Op
     fail(error.what(), unknown_fit, ", as --recompute ", o.recompute, " measures blocks with all of --batch ",
          o.batch, ", which does not fit; give a smaller one");
   }
+  blocks.replace_plan(of_first_rank(planned.plan, group));
   train::report(
       "Memory: a step is predicted to take {} of the {} it may take\n",
       format_bytes(size_t(planned.cost.peak_bytes) + more),

@@ -60,9 +60,9 @@ std::unique_ptr<optim::Ema> make_averages(distributed::DataParallel& parallel, d
 std::optional<train::RunLock> check_folder(const TrainingOptions& options);
 
 /// Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there. `input`: what
-/// the stack is called with.
+/// the stack is called with. Each rank of the group measures, and all take rank 0's plan.
 void plan_for_budget(const TrainingOptions& options, nn::BlockStack& blocks, optim::Optimizer& optimizer,
-                     const std::function<Tensor()>& input);
+                     distributed::ProcessGroup& group, const std::function<Tensor()>& input);
 
 /// What a program trains, as far as its memory goes.
 struct TrainedModel {

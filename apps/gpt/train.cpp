@@ -140,7 +140,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
     return io::RandomCrops(*corpus.train, c.gpt.context, uint64_t(c.seed));
   });
   report_memory(c, device, trained_model(model, *optimizer), group);
-  plan_for_budget(c, model.blocks(), *optimizer,
+  plan_for_budget(c, model.blocks(), *optimizer, group,
                   [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;

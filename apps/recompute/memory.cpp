@@ -127,11 +127,7 @@ int run_memory(const MemoryCommand& c) {
   const size_t limit = c.memory_limit.empty() ? 0 : parse_bytes(c.memory_limit);
   ImaginedRank rank(c, *workload);
   int64_t parameters = 0;
-  size_t gradients = 0;
-  for (const Tensor& x : rank.module().parameters()) {
-    parameters += x.numel();
-    if (x.requires_grad()) gradients += size_t(x.numel()) * size_of(x.grad_dtype());
-  }
+  for (const Tensor& x : rank.module().parameters()) parameters += x.numel();
   train::print("{}\n{} parameters\n\n", job_of(c, *workload), parameters);
   for (size_t i = 0; i < prepared.size(); ++i) {
     const StepBytes step = rank.step(prepared[i], workload->rows);
@@ -147,9 +143,6 @@ int run_memory(const MemoryCommand& c) {
     if (limit) train::print("{:>22}", largest_batch(rank, prepared[i], workload->least_rows, limit));
     train::print("\n");
   }
-  if (c.zero >= 2)
-    train::print("\nGradients on their way to other ranks come on top: {}, at most {} in all.",
-                 c.zero == 2 ? "buckets of 25 MiB" : "one bucket per block", format_bytes(gradients));
   train::print(
       "\nTensors as the CPU has them; a GPU's workspaces, those of its libraries and CUDA itself come on "
       "top.\n");

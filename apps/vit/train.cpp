@@ -142,7 +142,8 @@ struct Training {
     report_memory(c, device, trained_model(c, device), group);
     first_micro = own_share(c).begin;
     loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
-    plan_for_budget(c, model.blocks(), *optimizer, [&] { return loader->batch(0, first_micro).images; });
+    plan_for_budget(c, model.blocks(), *optimizer, group,
+                    [&] { return loader->batch(0, first_micro).images; });
   }
 
   Tensor loss(int64_t step, int64_t micro, const TrainCommand& c) {

@@ -1,6 +1,8 @@
 // Policies by what operations cost.
 #include "reprise/autograd/recompute/policy.h"
 
+#include <algorithm>
+
 namespace reprise::recompute {
 
 Policy::Policy(std::set<std::string, std::less<>> saved)
@@ -28,7 +30,7 @@ Policy save_attention() {
 
 // Note [Cheap]
 // Operations per number of the result: about 10 for a norm or an activation, 2 T for causal attention over T
-// positions, 2 C for a projection from C channels. A transformer block of 24 C^2 + 2 T C operations per token
+// positions (or within a window of T keys), 2 C for a projection from C channels. A transformer block of 24 C^2 + 2 T C operations per token
 // keeps 12 C numbers; norms, attention and the projection after it give 4 C of them for 2 C^2 + 2 T C. The
 // products for qkv and the MLP cost as much per number, but there are so many that they would be dear.
 Policy recompute_cheap() {
@@ -38,6 +40,7 @@ Policy recompute_cheap() {
     bool adds_residual = cost.residual >= 0 && op.inputs[size_t(cost.residual)].size() > 0;
     if (cost.kind != Kind::attention && !adds_residual) return Decision::save;
     auto [length, channels] = cost.sums({op.inputs, op.results});
+    if (cost.most_keys > 0) length = std::min(length, cost.most_keys);
     return save_if(length > channels);
   });
 }

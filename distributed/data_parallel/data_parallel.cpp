@@ -193,8 +193,19 @@ void DataParallel::mark_ready(size_t i) {
 
 // Buckets are sent in one order on all ranks, whatever becomes ready first.
 void DataParallel::start_full_buckets() {
-  while (sending_.size() < buckets_.size() && not_ready_[sending_.size()] == 0)
-    sending_.push_back(start(sending_.size()));
+  while (sending_.size() < buckets_.size() && not_ready_[sending_.size()] == 0) start_next();
+}
+
+void DataParallel::start_next() {
+  constexpr size_t on_their_way = 2;  // see Note [Two buckets on their way]
+  if (scatters_ && sending_.size() >= on_their_way) await(sending_[sending_.size() - on_their_way]);
+  sending_.push_back(start(sending_.size()));
+}
+
+void DataParallel::await(Sending& sending) {
+  if (std::exchange(sending.has_arrived, true)) return;
+  sending.work.wait();
+  if (const auto finish = std::exchange(sending.bucket.finish, {})) finish();
 }
 
 void DataParallel::end_pass() {
@@ -317,15 +328,12 @@ void DataParallel::take_gradients(size_t b, const Tensor& used) {
 
 void DataParallel::end_step() {
   NoGrad guard;
-  while (sending_.size() < buckets_.size()) sending_.push_back(start(sending_.size()));
+  while (sending_.size() < buckets_.size()) start_next();
   std::vector<uint8_t> used;
   for (const Parameter& parameter : parameters_) used.push_back(parameter.is_used);
   const Tensor anywhere = Tensor::from(used, {int64_t(used.size())});
   Work known = group_.all_reduce(anywhere, ReduceOp::max, "used parameters");
-  for (const Sending& sending : sending_) {
-    sending.work.wait();
-    if (sending.bucket.finish) sending.bucket.finish();
-  }
+  for (Sending& sending : sending_) await(sending);
   known.wait();
   for (size_t b = 0; b < buckets_.size(); ++b) take_gradients(b, anywhere);
   sending_.clear();

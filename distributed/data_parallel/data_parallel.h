@@ -10,6 +10,11 @@
 // Micro-batch g is computed alone, so that its gradient depends on nothing else, and scaled by 1/G. The gradients are added by
 // one tree over 0 ... G-1 (distributed/tree.h), of which a rank adds the nodes within its share and the group the rest. (Not with
 // SumOrder::fast.)
+//
+// Note [Two buckets on their way]
+// Where each rank keeps its part of a gradient, the rest is to be gone: at most two whole buckets are on their way, and backward waits
+// for the first one before it sends a third. A call keeps what it sends until then (Work), so that a step takes the same memory
+// however fast the network is, and a plan of it (nn/memory) is right.
 #pragma once
 
 #include <optional>
@@ -112,6 +117,7 @@ class DataParallel {
   struct Sending {
     GradientBucket bucket;
     Work work;
+    bool has_arrived = false;
   };
 
   void set_buckets(std::vector<Bucket> buckets);
@@ -126,7 +132,9 @@ class DataParallel {
   void mark_ready(size_t parameter);
   void end_pass();
   void start_full_buckets();
+  void start_next();
   Sending start(size_t bucket);
+  static void await(Sending& sending);
   void take_part(GradientBucket& bucket) const;
   TensorList take_nodes(size_t bucket, const Tensor& into);
   TensorList take_sums(size_t parameter);

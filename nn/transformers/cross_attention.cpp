@@ -44,7 +44,10 @@ CrossAttention::CrossAttention(int64_t width, int64_t heads, const CrossAttentio
   register_module("out_proj", out_proj);
 }
 
-Tensor CrossAttention::operator()(const Tensor& x, const Tensor& context, const Tensor& mask) const {
+Tensor CrossAttention::forward_with(const Tensor& x, const TensorList& beside) {
+  check(beside.size() == 2, "CrossAttention: takes a context and a mask beside x, got ", beside.size(),
+        " tensors");
+  const Tensor &context = beside[0], &mask = beside[1];
   check(x.rank() == 3 && context.rank() == 3 && x.size(0) == context.size(0),
         "CrossAttention: needs (B, T, width) and (B, S, context_width), got ", x.shape(), " and ",
         context.shape());

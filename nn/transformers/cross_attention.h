@@ -23,13 +23,20 @@ struct CrossAttentionOptions {
 /// where a token of x sees one of the context. Without it each sees all
 /// that `causal` and `window` leave. No (T, S) matrix is kept. Error unless heads
 /// divide width, and kv_heads the heads.
-class CrossAttention : public Module, public Described {
+class CrossAttention : public Layer, public Described {
  public:
   /// `heads` heads of width / heads channels each; linear layers as PyTorch's. Error unless dropout is in [0, 1),
   /// or if window is negative.
   CrossAttention(int64_t width, int64_t heads, const CrossAttentionOptions& options = {}, Device device = {});
-  /// Queries are of x, keys and values of `context`, which is x again in self-attention.
-  Tensor operator()(const Tensor& x, const Tensor& context, const Tensor& mask = {}) const;
+  /// Queries are of x, keys and values of `context`, which is x again in self-attention. Hooks see x.
+  Tensor operator()(const Tensor& x, const Tensor& context, const Tensor& mask = {}) const {
+    return call_with(x, {context, mask});
+  }
+  using Layer::operator();
+  /// Of x to itself.
+  Tensor forward(const Tensor& x) override { return forward_with(x, {x, {}}); }
+  /// Beside x: the context and the mask, which may be undefined.
+  Tensor forward_with(const Tensor& x, const TensorList& beside) override;
   std::string extra_repr() const override;
 
   Linear q_proj;    ///< weight (width, width)

@@ -76,7 +76,12 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const LinearEpilogue& end
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) const {
   if (!mask.defined()) return (*this)(x, end);
   if (!is_changed()) return attend(x, mask, end);
-  return apply_epilogue(call_with("mask", x, [&](const Tensor& y) { return attend(y, mask, {}); }), end);
+  return apply_epilogue(call_with(x, {mask}), end);
+}
+
+Tensor MultiHeadAttention::forward_with(const Tensor& x, const TensorList& beside) {
+  check(beside.size() == 1, "MultiHeadAttention: takes a mask beside x, got ", beside.size(), " tensors");
+  return attend(x, beside[0], {});
 }
 
 Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& mask, const LinearEpilogue& end) const {

@@ -38,12 +38,14 @@ class MultiHeadAttention : public Layer, public Described {
                      Device device = {});
   using Layer::operator();
   Tensor forward(const Tensor& x) override { return attend(x, {}, {}); }
+  /// Beside x: the mask.
+  Tensor forward_with(const Tensor& x, const TensorList& beside) override;
   /// attention(x), hooks included, and what `end` says of its last product: a residual, scales.
   Tensor operator()(const Tensor& x, const LinearEpilogue& end) const;
   /// The same under a mask as of `masked_attention`: (T, T), or what broadcasts to (B, heads, T, T), such as (B, 1, 1, T) for
   /// padding; true where the token of the row sees that of the column, or numbers that are added to scores. `causal` and
   /// `window` hold besides. A window without a mask keeps no matrix; beside a mask it makes one of T x T, or of the mask's size, in
-  /// each pass. An undefined mask is none. Error under a mask if it was replaced.
+  /// each pass. An undefined mask is none.
   Tensor operator()(const Tensor& x, const Tensor& mask, const LinearEpilogue& end = {}) const;
 
   /// The same of tokens x that follow those in a cache, which keeps them; without dropout. With `rotary` the place has to have their

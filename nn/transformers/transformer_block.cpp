@@ -72,8 +72,12 @@ Tensor TransformerBlock::step(const Tensor& x, const KvPlace& place) const {
 }
 
 Tensor TransformerBlock::operator()(const Tensor& x, const Tensor& mask) const {
-  if (!mask.defined()) return (*this)(x);
-  return call_with("mask", x, [&](const Tensor& y) { return forward(y, mask); });
+  return mask.defined() ? call_with(x, {mask}) : (*this)(x);
+}
+
+Tensor TransformerBlock::forward_with(const Tensor& x, const TensorList& beside) {
+  check(beside.size() == 1, "TransformerBlock: takes a mask beside x, got ", beside.size(), " tensors");
+  return forward(x, beside[0]);
 }
 
 Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) const {

@@ -44,10 +44,11 @@ class TransformerBlock : public Layer {
   TransformerBlock(int64_t width, int64_t heads, const BlockOptions& options = {}, Device device = {});
   using Layer::operator();
   /// block(x) under a mask, as MultiHeadAttention takes one. In a checkpoint give the mask as an input:
-  /// `rp::checkpoint([&](const rp::TensorList& in) { return rp::TensorList{block(in[0], in[1])}; }, {x, mask})`. Error of a block that
-  /// was replaced.
+  /// `rp::checkpoint([&](const rp::TensorList& in) { return rp::TensorList{block(in[0], in[1])}; }, {x, mask})`.
   Tensor operator()(const Tensor& x, const Tensor& mask) const;
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  /// Beside x: the mask.
+  Tensor forward_with(const Tensor& x, const TensorList& beside) override;
   /// The same without a look at hooks.
   Tensor forward(const Tensor& x, const Tensor& mask) const;
   /// The same of tokens x that follow those in a cache. Error in training mode, and of a block with hooks or replaced.

@@ -43,7 +43,7 @@ for path, text in texts("autograd/ops", "*.cpp").items():
     functions = re.findall(r"^struct (\w+) : (?:autograd::)?Function<", text, re.MULTILINE)
     for function in functions:
         body = text[text.index(f"struct {function} :"):]
-        cost = re.search(r"OpCost cost\b.*?(?:OpCost::Kind::|OpCost::)(\w+)", body.split("\n};")[0], re.DOTALL)
+        cost = re.search(r"OpCost cost(?:_of)?\b.*?(?:OpCost::Kind::|OpCost::)(\w+)", body.split("\n};")[0], re.DOTALL)
         if not cost or cost[1] not in kinds - {"unknown"}:
             wrong.append(f"{path.relative_to(source)}: {function} declares no cost")
             continue

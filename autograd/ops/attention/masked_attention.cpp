@@ -50,7 +50,12 @@ struct MaskedAttention : Function<MaskedAttention> {
   static constexpr const char* name = "masked_attention";
   static constexpr auto autocast = amp::Policy::low;
   static constexpr uint32_t autocast_keeps = 0b1000;  // the mask: the kernels add it in f32
-  static constexpr OpCost cost{OpCost::Kind::attention, attention_sums};
+  static OpCost cost_of(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                        const MaskedAttentionOptions& o) {
+    return {.kind = OpCost::Kind::attention,
+            .sums = attention_sums,
+            .most_keys = o.window > 0 && !o.causal ? 2 * o.window - 1 : o.window};
+  }
   kernels::AttentionOptions options_;
   int64_t window_ = 0;
 

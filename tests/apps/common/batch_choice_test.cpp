@@ -10,6 +10,18 @@
 namespace reprise::apps {
 namespace {
 
+TEST(BatchChoice, APlanIsTheFirstRanks) {
+  const std::vector<recompute::Plan> own = {recompute::parse_plan("[0-1] 2 [3]"),
+                                            recompute::parse_plan("0 1 [2-3]"), recompute::plan_none(4)};
+  auto groups = distributed::make_thread_groups(int(own.size()));
+  std::vector<recompute::Plan> got(own.size());
+  std::vector<std::thread> ranks;
+  for (size_t r = 0; r < own.size(); ++r)
+    ranks.emplace_back([&, r] { got[r] = of_first_rank(own[r], *groups[r]); });
+  for (std::thread& rank : ranks) rank.join();
+  for (const recompute::Plan& plan : got) EXPECT_EQ(to_string(plan), "[0-1] 2 [3]");
+}
+
 TEST(BatchChoice, IsTheFirstRanks) {
   const std::vector<BatchChoice> own = {{.batch = 6, .accumulate = 4, .recompute = "plan:[0-2] 3 [4]"},
                                         {.batch = 12, .accumulate = 2, .recompute = "none"},

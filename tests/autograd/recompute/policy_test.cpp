@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/op_observer.h"
+#include "reprise/autograd/ops/attention/masked_attention.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/tests/autograd/recompute/counted_ops.h"
 #include "reprise/tests/autograd/recompute/offload/offload_support.h"
@@ -477,6 +478,20 @@ TEST(Policy, FindsAttentionCheapOverAsManyPositionsAsTheWidth) {
   Asked asked;
   packed_attention(numbers({2, 6, 18}), 2, {}), packed_attention(numbers({2, 7, 18}), 2, {});
   EXPECT_EQ(asked.count(recompute_cheap(), Decision::recompute), 1);
+}
+
+// A query of a window sees 2 w - 1 keys, before and behind it; where attention is causal, w.
+TEST(Policy, FindsAttentionWithinAWindowCheapByTheKeysThatAQuerySees) {
+  auto is_cheap = [](const MaskedAttentionOptions& options) {
+    Asked asked;
+    masked_attention(numbers({1, 2, 40, 8}), numbers({1, 1, 40, 8}), numbers({1, 1, 40, 8}), {}, options);
+    return asked.decided(recompute_cheap(), Decision::recompute).size() == 1;
+  };
+  EXPECT_FALSE(is_cheap({}));  // 40 keys, and a width of 16
+  EXPECT_TRUE(is_cheap({.causal = true, .window = 16}));
+  EXPECT_FALSE(is_cheap({.causal = true, .window = 17}));
+  EXPECT_TRUE(is_cheap({.window = 8}));
+  EXPECT_FALSE(is_cheap({.window = 9}));
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ using testing::expect_error;
 using testing::Ranks;
 
 const nn::GptOptions gpt{.vocab_size = 300, .context = 32, .layers = 4, .heads = 4, .width = 128};
-constexpr double gradient_bytes = 4 * (300 + 32 + 12 * 4 * 128) * 128;  // nearly
 
 enum class Precision { f32, bf16, bf16_pure };
 
@@ -60,7 +59,6 @@ TEST(ImaginedGroup, RankHoldsWhatARealOneHolds) {
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::bf16_pure})
     for (int stage : {0, 1, 2, 3})
       for (const auto& [ranks, each] : {std::pair(2, int64_t(2)), {3, 1}}) {
-        if (precision != Precision::f32 && stage >= 2) continue;
         SCOPED_TRACE(detail::join(ranks, " ranks, stage ", stage, ", ", each,
                                   " micro-batches each, precision ", int(precision)));
         const double real = std::stod(testing::run_ranks(Ranks::gloo, ranks, [&](ProcessGroup& group) {
@@ -70,9 +68,7 @@ TEST(ImaginedGroup, RankHoldsWhatARealOneHolds) {
         const double imagined =
             std::stod(peak_of_step(*imagined_group(0, ranks), stage, ranks * each, precision));
         EXPECT_LE(imagined, 1.02 * real);
-        // Where gradients are scattered, those on their way come on top: here nothing is.
-        const double on_their_way = stage >= 2 ? gradient_bytes : 0;
-        EXPECT_LE(real, 1.02 * (imagined + on_their_way));
+        EXPECT_LE(real, 1.02 * imagined);
       }
 }
 

@@ -76,8 +76,9 @@ TEST(Generate, GivesTheTokensOfTheDefinition) {
       for (size_t i = 0; i < prompts().size(); ++i)
         want.push_back(by_definition(model, prompts()[i], tokens, sampling, 9 + i));
       for (bool cache : {true, false})
-        EXPECT_EQ(generate(model, prompts(), {.tokens = tokens, .sampling = sampling, .seed = 9, .cache = cache}),
-                  want)
+        EXPECT_EQ(
+            generate(model, prompts(), {.tokens = tokens, .sampling = sampling, .seed = 9, .cache = cache}),
+            want)
             << "model " << shape << (cache ? ", cached" : "");
     }
   }
@@ -98,7 +99,8 @@ TEST(Generate, GivesTheSameTokensWithAndWithoutACache) {
     size_t differing = 0;
     for (const SamplingOptions& sampling : {greedy, SamplingOptions{.temperature = 0.7}}) {
       const auto tokens_of = [&](const std::vector<Ids>& of, bool cache) {
-        return generate(model, of, {.tokens = at_most(30, 10), .sampling = sampling, .seed = 4, .cache = cache});
+        return generate(model, of,
+                        {.tokens = at_most(30, 10), .sampling = sampling, .seed = 4, .cache = cache});
       };
       const std::vector<Ids> want = tokens_of(prompts(), false);
       EXPECT_EQ(tokens_of(prompts(), true), want) << name;

@@ -57,6 +57,34 @@ TEST(CrossAttention, SeesWhatCausalAndWindowLeave) {
   EXPECT_TRUE(is_close(outcome({.causal = true, .window = 3}, real), outcome({}, past & near & real), 1e-5));
 }
 
+TEST(CrossAttention, IsALayerWithHooksAndReplacements) {
+  manual_seed(3);
+  struct Outer : Module {
+    CrossAttention cross{16, 4};
+    Outer() { register_module("cross", cross); }
+  } outer;
+  const Tensor x = randn({2, 3, 16}), context = randn({2, 5, 16}), real = arange(5) != 4;
+  const Tensor want = outer.cross(x, context, real);
+  EXPECT_TRUE(is_close(outer.cross(x), outer.cross(x, x), 1e-6));
+  Tensor seen;
+  auto remove = outer.cross.register_forward_hook([&](const Tensor& in, const Tensor& y) {
+    seen = in;
+    return y * 2.0;
+  });
+  EXPECT_TRUE(is_close(outer.cross(x, context, real), want * 2.0, 1e-6));
+  EXPECT_TRUE(is_close(seen, x, 0));
+  remove();
+
+  auto other = std::make_shared<CrossAttention>(16, 4, CrossAttentionOptions{.bias = false});
+  outer.replace("cross", other);
+  EXPECT_TRUE(is_close(outer.cross(x, context, real), (*other)(x, context, real), 0));
+  outer.replace("cross", std::make_shared<Linear>(16, 16));
+  expect_error([&] { outer.cross(x, context); },
+               {"Linear: takes x alone, and was given f32 (2, 5, 16) beside it"});
+  expect_error([&] { other->call_with(x, {x}); },
+               {"CrossAttention: takes a context and a mask beside x, got 1 tensors"});
+}
+
 TEST(CrossAttention, DropsInTrainingAlone) {
   manual_seed(3);
   CrossAttention cross(16, 4, {.dropout = 0.5});

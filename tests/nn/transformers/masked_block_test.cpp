@@ -220,10 +220,46 @@ TEST(MaskedBlock, SaysWhatDoesNotFit) {
     Outer() { register_module("block", block); }
   } outer;
   outer.replace("block.attn", std::make_shared<Linear>(width, width));
-  expect_error([&] { outer.block(x, padding()); },
-               {"MultiHeadAttention: it was replaced, and takes no mask"});
+  expect_error([&] { outer.block(x, padding()); }, {"Linear: takes x alone, and was given bool ("});
   outer.replace("block", std::make_shared<Linear>(width, width));
-  expect_error([&] { outer.block(x, padding()); }, {"TransformerBlock: it was replaced, and takes no mask"});
+  expect_error([&] { outer.block(x, padding()); }, {"Linear: takes x alone, and was given bool ("});
+  EXPECT_TRUE(outer.block(x, {}).defined());
+  expect_error([&] { block.call_with(x, {}); }, {"TransformerBlock: takes a mask beside x, got 0 tensors"});
+  expect_error(
+      [&] {
+        block.attn.call_with(x, {x, x});
+      },
+      {"MultiHeadAttention: takes a mask beside x, got 2 tensors"});
+}
+
+/// Around a layer, which gets what is beside x.
+struct Doubled : Layer {
+  std::shared_ptr<Layer> inner;
+  explicit Doubled(std::shared_ptr<Layer> of) : inner(std::move(of)) { register_module("inner", *inner); }
+  Tensor forward(const Tensor& x) override { return (*inner)(x)*2.0; }
+  Tensor forward_with(const Tensor& x, const TensorList& beside) override {
+    return inner->call_with(x, beside) * 2.0;
+  }
+};
+
+TEST(MaskedBlock, ALayerInItsPlaceTakesTheMask) {
+  struct Outer : Module {
+    TransformerBlock block{width, heads};
+    Outer() { register_module("block", block); }
+  } outer;
+  auto attention =
+      std::make_shared<MultiHeadAttention>(width, heads, MultiHeadAttentionOptions{.causal = false});
+  randomize(*attention);
+  randomize(outer.block);
+  const Tensor x = random_input({B, T, width}), mask = padding();
+  // The block, written out.
+  const Tensor middle = x + (*attention)(outer.block.norm1(x), mask) * 2.0;
+  const Tensor want = middle + outer.block.mlp(outer.block.norm2(middle));
+  outer.replace("block.attn", std::make_shared<Doubled>(attention));
+  int calls = 0;
+  attention->register_forward_hook([&](const Tensor&, const Tensor&) { return ++calls, Tensor(); });
+  EXPECT_TRUE(is_close(outer.block(x, mask), want, kTolerance));
+  EXPECT_EQ(calls, 1);
 }
 
 // Hooks that look change no bit; what they return goes on under the mask.
