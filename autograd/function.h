@@ -115,7 +115,7 @@ requires(!std::derived_from<T, Tensor>) void collect(TensorList&, const T&) {}
 /// What a Function declares as the cost of a call with these arguments; unknown where it says nothing.
 template <class F, class... Args>
 constexpr OpCost cost_of(const Args&... args) {
-  if constexpr (requires { F::cost_of(args...); })
+  if constexpr (requires { &F::cost_of; })
     return F::cost_of(args...);
   else if constexpr (requires { F::cost; })
     return F::cost;

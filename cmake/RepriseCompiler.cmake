@@ -59,16 +59,23 @@ function(reprise_optimise)
 endfunction()
 
 # reprise_join_folders(TARGET SOURCES...): with REPRISE_JOIN_FOLDERS the files of a folder are compiled as one: what they
-# include is parsed, and what they share is instantiated, once. Kernels, where the time goes elsewhere, are not. So a name
-# in an unnamed namespace is its folder's (tests/build/structure.py).
+# include is parsed, and what they share is instantiated, once. Not those of core/, kernels/ and simt/, where the time goes
+# elsewhere. So a name in an unnamed namespace is its folder's (tests/build/structure.py; docs/decisions/0020-*.md).
 function(reprise_join_folders target)
   if(NOT REPRISE_JOIN_FOLDERS)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
     return()
   endif()
   foreach(source IN LISTS ARGN)
-    cmake_path(GET source PARENT_PATH folder)
-    string(MAKE_C_IDENTIFIER "${folder}" group)
-    set_property(SOURCE "${source}" PROPERTY UNITY_GROUP "${group}")
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE folder)
+    cmake_path(GET folder PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    if(folder MATCHES "^(core|kernels|simt)(/|$)")
+      set_property(SOURCE "${source}" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+    else()
+      string(MAKE_C_IDENTIFIER "${folder}" group)
+      set_property(SOURCE "${source}" PROPERTY UNITY_GROUP "${group}")
+    endif()
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()

@@ -179,6 +179,7 @@ endfunction()
 # command as without the toolkit, for a compiler cache.
 function(reprise_kernels_whole out libraries)
   add_library(reprise_kernels OBJECT ${ARGN})
+  set_target_properties(reprise_kernels PROPERTIES UNITY_BUILD OFF)
   target_compile_features(reprise_kernels PUBLIC cxx_std_20)
   target_include_directories(reprise_kernels PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/include")
   target_link_libraries(reprise_kernels PRIVATE reprise_compiler ${libraries})

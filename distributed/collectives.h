@@ -31,7 +31,7 @@ size_t scatter_room(int rank, const std::vector<std::vector<TreeNode>>& nodes, s
 void ring_sum(Lane& lane, DType dtype, int64_t count, void* data);
 /// `in` has `count` elements for each rank; `out` becomes part `rank` of the sum over ranks, and may be that part of `in`. Part p
 /// goes around the ring once, added from rank p + 1 on, to rank p. Sends (n-1)/n of `in`. What can add, adds as it will.
-/// `room`: two parts, of two ranks one.
+/// `room`: two parts, of two ranks one; none where the lane adds by itself.
 void ring_scatter(Lane& lane, DType dtype, int64_t count, const void* in, void* out, void* room);
 
 void broadcast(Lane& lane, void* data, size_t bytes, int root);

@@ -62,10 +62,17 @@ Work GroupCalls::submit(Call call, const TensorList& results, const TensorList& 
   return make(call, results, inputs, std::move(body), [&] { return lane_.announce(call); });
 }
 
-Work GroupCalls::submit_and_keep(Call call, const TensorList& results, TensorList inputs, const Tensor& room,
-                                 Body body) {
-  Work work = submit(std::move(call), results, inputs, std::move(body));
-  inputs.push_back(room);
+Work GroupCalls::submit_and_keep(Call call, const Tensor& result, TensorList inputs, size_t room,
+                                 BodyInRoom body) {
+  // Of the stream that the call comes behind. Without memory for it, the other ranks are told.
+  auto take_room = [&] {
+    MemoryScope scope(MemoryCategory::workspace);
+    inputs.push_back(Tensor::empty({int64_t(room)}, DType::u8, result.device()));
+  };
+  computes_nothing(call.operation) ? take_room() : run(call, take_room);
+  Work work =
+      submit(std::move(call), {result}, inputs,
+             [body = std::move(body), in = inputs.back()](Lane& lane) { body(lane, in.view().data); });
   work.keep(std::move(inputs));
   return work;
 }

@@ -33,9 +33,9 @@ class GroupCalls {
 
   /// A call of all ranks of the group; `results` are written, and all tensors kept until it is done.
   Work submit(Call call, const TensorList& results, const TensorList& inputs, Body body);
-  /// The same; `inputs` and `room` are kept until the call has been waited for.
-  Work submit_and_keep(Call call, const TensorList& results, TensorList inputs, const Tensor& room,
-                       Body body);
+  /// The same with `room` bytes beside `result`, to sum in; these and `inputs` are kept until the call has been waited for.
+  using BodyInRoom = std::function<void(Lane&, void* room)>;
+  Work submit_and_keep(Call call, const Tensor& result, TensorList inputs, size_t room, BodyInRoom body);
   /// A call of this rank and another one of the group.
   Work submit_to(int other, Call call, const TensorList& results, const TensorList& inputs, Body body);
   /// Memory of the device that is a window of NCCL's on all ranks, at least (numel), once all have made this call; undefined

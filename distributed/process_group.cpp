@@ -88,12 +88,6 @@ void check_scattered(const ProcessGroup& group, const std::string& op, const Ten
   check_apart(op, out, in, group.rank());
 }
 
-// Memory that a call adds in. A GPU's is of the stream that the call comes behind.
-Tensor room_for(size_t bytes, Device device) {
-  MemoryScope scope(MemoryCategory::workspace);
-  return Tensor::empty({int64_t(bytes)}, DType::u8, device);
-}
-
 // While it lives, no other thread makes a call of any group of this rank.
 class OneCaller {
  public:
@@ -156,13 +150,12 @@ Work ProcessGroup::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp 
   check_scattered(*this, "reduce_scatter", out, in);
   check_reducible("reduce_scatter", op, in.dtype());
   const RankNodes nodes = one_leaf_per_rank(size());
-  const Tensor room = room_for(collectives::scatter_room(rank(), nodes, bytes_of(out)), device());
-  return calls_->submit_and_keep(make_call("reduce_scatter", std::string(name_of(op)), in, label), {out},
-                                 {in}, room, [=](Lane& lane) {
-                                   const void* own = data_of(in);
-                                   collectives::scatter_nodes(lane, {in.dtype(), op, in.numel()}, {&own, 1},
-                                                              nodes, data_of(out), data_of(room));
-                                 });
+  return calls_->submit_and_keep(
+      make_call("reduce_scatter", std::string(name_of(op)), in, label), out, {in},
+      collectives::scatter_room(rank(), nodes, bytes_of(out)), [=](Lane& lane, void* room) {
+        const void* own = data_of(in);
+        collectives::scatter_nodes(lane, {in.dtype(), op, in.numel()}, {&own, 1}, nodes, data_of(out), room);
+      });
 }
 
 Work ProcessGroup::sum_nodes(const Tensor& out, const TensorList& nodes, int64_t leaves,
@@ -190,12 +183,11 @@ Work ProcessGroup::scatter_nodes(const Tensor& out, const TensorList& nodes, int
   const int64_t numel = out.numel() * size();
   check_nodes(device(), "scatter_nodes", nodes, all[size_t(rank())].size(), leaves, out, numel);
   for (const Tensor& node : nodes) check_apart("scatter_nodes", out, node, rank());
-  const Tensor room = room_for(collectives::scatter_room(rank(), all, bytes_of(out)), device());
   return calls_->submit_and_keep(
-      make_call("scatter_nodes", detail::join("of ", leaves), nodes.front(), label), {out}, nodes, room,
-      [=](Lane& lane) {
+      make_call("scatter_nodes", detail::join("of ", leaves), nodes.front(), label), out, nodes,
+      collectives::scatter_room(rank(), all, bytes_of(out)), [=](Lane& lane, void* room) {
         collectives::scatter_nodes(lane, {out.dtype(), ReduceOp::sum, numel}, sources_of(nodes), all,
-                                   data_of(out), data_of(room));
+                                   data_of(out), room);
       });
 }
 
@@ -211,13 +203,12 @@ Work ProcessGroup::ring_scatter(const Tensor& out, const Tensor& in, const std::
   OneCaller caller(*calls_);
   check_scattered(*this, "ring_scatter", out, in);
   check_reducible("ring_scatter", ReduceOp::sum, in.dtype());
-  // On GPUs NCCL adds, and needs none.
-  const size_t parts = device().is_cpu() ? size_t(std::min(size() - 1, 2)) : 0;
-  const Tensor room = room_for(parts * bytes_of(out), device());
-  return calls_->submit_and_keep(
-      make_call("ring_scatter", "", in, label), {out}, {in}, room, [=](Lane& lane) {
-        collectives::ring_scatter(lane, out.dtype(), out.numel(), data_of(in), data_of(out), data_of(room));
-      });
+  const size_t parts = out.device().is_cpu() ? size_t(std::min(size() - 1, 2)) : 0;  // on GPUs NCCL adds
+  return calls_->submit_and_keep(make_call("ring_scatter", "", in, label), out, {in}, parts * bytes_of(out),
+                                 [=](Lane& lane, void* room) {
+                                   collectives::ring_scatter(lane, out.dtype(), out.numel(), data_of(in),
+                                                             data_of(out), room);
+                                 });
 }
 
 Work ProcessGroup::broadcast(const Tensor& x, int root, const std::string& label) {

@@ -12,9 +12,9 @@
 namespace reprise::distributed {
 
 /// A handle; copies are the same call, and a default one is of none and done. The group keeps the call's tensors until it is done, whether or not a handle is left.
-/// Until then, what it reads is not to be written, and what it writes is not to be read. What scatters gradients (scatter_nodes,
-/// ring_scatter) keeps what it sends and sums in until it has been waited for, or no handle is left: so that a step's memory does not
-/// depend on how fast ranks are.
+/// Until then, what it reads is not to be written, and what it writes is not to be read. What scatters (reduce_scatter,
+/// scatter_nodes, ring_scatter) keeps what it sends and sums in until it has been waited for, or no handle is left, as after an error: so
+/// that a step's memory does not depend on how fast ranks are.
 class Work {
  public:
   /// What comes after it sees the result: on the CPU it has arrived; on a GPU the current stream waits, and the host no longer

@@ -63,7 +63,7 @@ class IdleMemory {
 
   std::mutex mutex_;
   std::vector<Block> blocks_;
-  size_t pinned_ = 0;  // blocks, idle_memory or not
+  size_t pinned_ = 0;  // blocks, idle or not
 };
 
 IdleMemory& idle_memory() {

@@ -19,6 +19,7 @@ struct GradientBucket {
   /// Where they are, the hook makes it: this rank's part of the sum over all ranks, (part_numel).
   Tensor part{};
   /// Called by the thread that waits once the hook's work is done, and `sums` or `part` is to be the result after it; may be empty.
+  /// Where gradients are scattered, that is before the next bucket but one is begun.
   std::function<void()> finish{};
 };
 

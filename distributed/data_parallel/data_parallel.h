@@ -15,6 +15,7 @@
 // Where each rank keeps its part of a gradient, the rest is to be gone: at most two whole buckets are on their way, and backward waits
 // for the first one before it sends a third. A call keeps what it sends until then (Work), so that a step takes the same memory
 // however fast the network is, and a plan of it (nn/memory) is right.
+// On a GPU, whose stream waits and not the host, the memory of a third one may still be in use.
 #pragma once
 
 #include <optional>

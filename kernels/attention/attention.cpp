@@ -5,6 +5,7 @@
 #include "reprise/kernels/attention/attention.h"
 
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/attention/few_queries.h"
 #include "reprise/kernels/attention/forward_products.h"
 #include "reprise/kernels/attention/mask_block.h"
 
@@ -246,6 +247,8 @@ class ForwardPart {
 template <class T, int L>
 void run_part(const Problem& problem, const Head<T>& head, int64_t blocks, int64_t first_query,
               int64_t end_query) {
+  if (!head.mask && FewQueries<T, L>::suits(problem))
+    return in_workspace<FewQueries<T, L>>(problem, head.q, head.k, head.v, head.out, head.lse).run();
   if constexpr (std::is_same_v<T, BFloat16>)
     if (suits_bf16_products(problem, DType::bf16))
       return in_workspace<ForwardPart<T, L, Bf16Forward<L>>>(problem, head, blocks)

@@ -16,7 +16,7 @@
 namespace reprise::nn {
 namespace {
 
-constexpr int64_t most_measured_rows = 16;  // that are measured
+constexpr int64_t most_measured_rows = 16;
 
 // Gradients that a step made, or had begun to make, go with it.
 struct DropGradients {

@@ -1,5 +1,8 @@
 #include "reprise/autograd/ops/attention/masked_attention.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops/attention/attention_calls.h"
 #include "reprise/autograd/ops/attention/attention_window.h"
@@ -54,7 +57,7 @@ struct MaskedAttention : Function<MaskedAttention> {
                         const MaskedAttentionOptions& o) {
     return {.kind = OpCost::Kind::attention,
             .sums = attention_sums,
-            .most_keys = o.window > 0 && !o.causal ? 2 * o.window - 1 : o.window};
+            .most_keys = o.window > 0 && !o.causal ? 2 * std::min(o.window, INT64_MAX / 2) - 1 : o.window};
   }
   kernels::AttentionOptions options_;
   int64_t window_ = 0;

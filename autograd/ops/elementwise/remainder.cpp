@@ -78,7 +78,7 @@ Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
 Tensor operator%(const Tensor& a, double b) { return remainder(a, b); }
 Tensor operator%(double a, const Tensor& b) {
   autograd::check_given("remainder", b);
-  return remainder(like(b, autograd::whole_number("remainder", a, b.dtype())), b);
+  return remainder(scalar(autograd::whole_number("remainder", a, b.dtype()), b.dtype(), b.device()), b);
 }
 
 Tensor fmod(const Tensor& a, const Tensor& b) { return rest_of<BinaryOp::fmod>(a, b); }

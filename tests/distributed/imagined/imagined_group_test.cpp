@@ -72,6 +72,17 @@ TEST(ImaginedGroup, RankHoldsWhatARealOneHolds) {
       }
 }
 
+// Of scattered gradients a rank has its part, and two buckets: what they send, and where the sums of others arrive.
+TEST(ImaginedGroup, ScatteredGradientsAreGoneButForTwoBuckets) {
+  const NoCompute no_compute;
+  const auto peak = [](int stage) {
+    return std::stod(peak_of_step(*imagined_group(0, 4), stage, 4, Precision::f32));
+  };
+  constexpr double gradients = 4 * (300 + 32 + 12 * 4 * 128) * 128;  // nearly
+  constexpr double bucket = 4 * 4 * 128 * 128 + 50000;  // at most: of an MLP, and what was there before
+  EXPECT_LE(peak(2), peak(1) - 0.75 * gradients + 2 * 1.75 * bucket);
+}
+
 TEST(ImaginedGroup, IsForCodeThatComputesNothing) {
   const auto group = imagined_group(1, 4);
   EXPECT_EQ(group->rank(), 1);

@@ -244,6 +244,28 @@ TEST_F(EmulatedNccl, RefusesTensorsElsewhere) {
   });
 }
 
+// A group of GPUs takes tensors of the CPU too, which go another way.
+TEST_F(EmulatedNccl, ScattersTensorsOfTheCpu) {
+  const auto sums = run_ranks(Ranks::nccl, 3, [](ProcessGroup& group) -> std::string {
+    const int r = group.rank();
+    std::vector<float> values;
+    for (int i = 0; i < 6; ++i) values.push_back(float(10 * i + r));
+    const Tensor in = Tensor::from(values, {6});
+    std::string all;
+    for (int way = 0; way < 3; ++way) {
+      const Tensor out = Tensor::empty({2});
+      if (way == 0) group.reduce_scatter(out, in).wait();
+      if (way == 1) group.scatter_nodes(out, {in}, 3).wait();
+      if (way == 2) group.ring_scatter(out, in).wait();
+      all += detail::join(out.to_vector<float>()[0], ' ', out.to_vector<float>()[1], ' ');
+    }
+    return all;
+  });
+  // Part r of three times 10 i, and 0 + 1 + 2.
+  EXPECT_EQ(sums[0], "3 33 3 33 3 33 ");
+  EXPECT_EQ(sums[2], "123 153 123 153 123 153 ");
+}
+
 TEST_F(EmulatedNccl, PlaceIsComparedBetweenRanks) {
   const auto wrong = run_ranks(Ranks::nccl, 2, [](ProcessGroup& group) -> std::string {
     group.all_reduce(Tensor::zeros({3}, DType::f32, group.rank() ? group.device() : Device::cpu())).wait();

@@ -49,6 +49,30 @@ TEST(Attention, MatchesNaiveLoopsOnTrainingHeads) {
       expect_matches_reference<float>({1, 2, 2, 80, 80, head_dim, {.causal = causal}}, kTolerance);
 }
 
+// As a token of generation has: no block of keys is packed for them.
+TEST(Attention, MatchesNaiveLoopsForFewQueriesOfManyKeys) {
+  for (int64_t queries : {1, 2, 3, 4, 5})
+    for (int64_t keys : {63, 64, 150})
+      for (bool causal : {true, false}) {
+        for (int64_t head_dim : {5, 16, 64, 100, 130})
+          expect_matches_reference<float>({1, 2, 1, queries, keys, head_dim, {.causal = causal}}, kTolerance);
+        expect_matches_reference<double>({2, 2, 2, queries, keys, 13, {.causal = causal, .scale = -0.3}},
+                                         kTolerance64);
+        expect_matches_reference<BFloat16>({1, 4, 2, queries, keys, 40, {.causal = causal}}, 8e-3);
+        expect_matches_reference<Float16>({1, 4, 2, queries, keys, 40, {.causal = causal}}, 1e-3);
+      }
+}
+
+TEST(Attention, OfFewQueriesLetsNoHiddenKeyIn) {
+  Call<float> run({1, 1, 1, 3, 64, 16, {}});
+  for (int part : {0, 1}) run.kv.view(part).as<float>()[63 * run.kv.view(part).stride(2)] = NAN;
+  run.forward();
+  for (int64_t i : {0, 1}) EXPECT_TRUE(std::isfinite(at<float>(run.out.view(0), 0, 0, i, 0))) << i;
+  EXPECT_TRUE(std::isnan(at<float>(run.out.view(0), 0, 0, 2, 0)));
+  EXPECT_TRUE(std::isfinite(run.lse[1]));
+  EXPECT_TRUE(std::isnan(run.lse[2]));
+}
+
 TEST(Attention, SharesKeysAmongGroupedHeads) {
   for (int64_t kv_heads : {1, 2, 3, 6}) {
     expect_matches_reference<float>({2, 6, kv_heads, 33, 70, 24, {}}, kTolerance);

@@ -81,7 +81,7 @@ TEST(CrossAttention, IsALayerWithHooksAndReplacements) {
   outer.replace("cross", std::make_shared<Linear>(16, 16));
   expect_error([&] { outer.cross(x, context); },
                {"Linear: takes x alone, and was given f32 (2, 5, 16) beside it"});
-  expect_error([&] { other->call_with(x, {x}); },
+  expect_error([&] { CrossAttention(16, 4).call_with(x, {x}); },
                {"CrossAttention: takes a context and a mask beside x, got 1 tensors"});
 }
 
