@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "reprise/core/cuda/event.h"
+#include "reprise/core/tensor.h"
 #include "reprise/distributed/communication.h"
 
 namespace reprise::distributed {
