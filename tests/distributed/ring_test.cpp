@@ -1,5 +1,6 @@
 // Sums around a ring, or on GPUs of NCCL: within the bound of sums in f64, and whole ones of the same bits on all ranks.
 // labels: concurrency
+// not in tsan: Transports/Ring.Sums*/threads:Transports/Ring.Parts*/nccl
 #include <gtest/gtest.h>
 
 #include <cmath>
