@@ -1,7 +1,7 @@
 // Attention of few queries to many keys, such as a new token's to all before it: K and V are read once, as they lie, where
 // packing them for blocks of queries would cost more than both products. Vectors run over channels for the scores and the result,
 // and over keys for the softmax:
-//   s_j = q . k_j,   p_j = exp(scale s_j - m),   o = (sum of p_j v_j) / (sum of p_j)
+//   s_j = scale q . k_j,   p_j = exp(s_j - m),   o = (sum of p_j v_j) / (sum of p_j)
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class FewQueries {
         p_width_(round_up(problem.keys, L)),
         q_(memory.take<C>(problem.queries * q_width_)),
         p_(memory.take<C>(problem.queries * p_width_)),
-        from_(q) {}
+        queries_(q) {}
 
   void run() {
     widen_queries();
@@ -59,11 +59,12 @@ class FewQueries {
   static constexpr int64_t ahead = 4096 / int64_t(sizeof(T));  // elements: memory is late
 
   void widen_queries() {
+    const C scale = C(problem_.scale);
     std::fill(q_, q_ + problem_.queries * q_width_, C(0));
     for (int64_t r = 0; r < problem_.queries; ++r)
       for (int64_t d = 0; d < problem_.head_dim; d += L)
         simd::store_row<C, L>(q_ + r * q_width_ + d,
-                              simd::load_row<C, L>(from_[r] + d, problem_.head_dim - d),
+                              V(simd::load_row<C, L>(queries_[r] + d, problem_.head_dim - d) * scale),
                               problem_.head_dim - d);
   }
 
@@ -83,7 +84,7 @@ class FewQueries {
     }
   }
 
-  /// p = q . k of all keys, also of those that a query does not see.
+  /// p = scale q . k of all keys, also of those that a query does not see.
   template <int R>
   [[gnu::always_inline]] void scores() {
     for (int64_t key = 0; key < problem_.keys; ++key) {
@@ -102,13 +103,10 @@ class FewQueries {
   [[gnu::always_inline]] C softmax(int64_t r) {
     constexpr C infinity = std::numeric_limits<C>::infinity();
     const int64_t keys = problem_.visible_keys(r);
-    const C scale = C(problem_.scale);
     C* p = p_ + r * p_width_;
     V most = V{} - infinity;
     for (int64_t j = 0; j < keys; j += L) {
-      // Of a negative scale too, which load_row's lanes behind the end must not reach.
-      V score = simd::load_row<C, L>(p + j, keys - j) * scale;
-      if (keys - j < L) score = with_rest(score, keys - j, -infinity);
+      const V score = simd::load_row<C, L>(p + j, keys - j, -infinity);
       simd::store(p + j, score);
       most = score > most ? score : most;
     }
@@ -148,13 +146,6 @@ class FewQueries {
     }
   }
 
-  [[gnu::always_inline]] static V with_rest(V x, int64_t count, C rest) {
-    alignas(64) C lanes[size_t(L)];
-    simd::store(lanes, x);
-    for (int64_t i = count; i < L; ++i) lanes[i] = rest;
-    return simd::load<V>(lanes);
-  }
-
   [[gnu::always_inline]] static C max_lanes(V x) {
     alignas(64) C lanes[size_t(L)];
     simd::store(lanes, x);
@@ -167,9 +158,9 @@ class FewQueries {
   Rows<T> k_, v_, out_;
   C* lse_;
   int64_t q_width_, p_width_;
-  C* q_;  // (queries, q_width_), widened
+  C* q_;  // (queries, q_width_), widened and scaled
   C* p_;  // (queries, p_width_)
-  Rows<T> from_;
+  Rows<T> queries_;
 };
 
 }  // namespace reprise::kernels::attention_detail
