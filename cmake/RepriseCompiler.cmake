@@ -49,6 +49,23 @@ if(REPRISE_SANITIZE)
   add_link_options(-fsanitize=${REPRISE_SANITIZE})
 endif()
 
+# reprise_narrow(TARGET): under a sanitizer the CPU's kernels are compiled for one instruction set, the widest of this
+# machine, and not for three (kernels/cpu/simd.h).
+function(reprise_narrow target)
+  if(NOT REPRISE_SANITIZE OR NOT EXISTS /proc/cpuinfo)
+    return()
+  endif()
+  set(lanes 4)
+  file(STRINGS /proc/cpuinfo flags REGEX "^flags" LIMIT_COUNT 1)
+  if(flags MATCHES " avx2 " AND flags MATCHES " fma ")
+    set(lanes 8)
+    if(flags MATCHES " avx512f " AND flags MATCHES " avx512bw " AND flags MATCHES " avx512dq " AND flags MATCHES " avx512vl ")
+      set(lanes 16)
+    endif()
+  endif()
+  target_compile_definitions(${target} PRIVATE REPRISE_SIMD_LANES=${lanes})
+endfunction()
+
 # reprise_optimise(SOURCES...): these files get -O3 in a build of any type: kernels at -O0 make a training step 50 times
 # slower. Release and RelWithDebInfo optimise by themselves, and a sanitizer's build stays as quick to compile as it is.
 function(reprise_optimise)

@@ -1,4 +1,4 @@
-// The emulated device's memory: a table of ranges over the C library's heap, or over guarded pages.
+// The emulated device's memory: a table of ranges over a region of addresses, or over the heap where a sanitizer watches that.
 #include "reprise/core/cuda/emulated_memory.h"
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "reprise/core/cuda/emulated_guard.h"
+#include "reprise/core/cuda/emulated_region.h"
 #include "reprise/core/error.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -37,6 +37,15 @@ Table& table() {
   return *one;
 }
 
+/// Sanitizers know the heap; elsewhere the region says what is in use, and the guard needs pages of its own.
+bool lies_in_region(MemoryKind kind) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return kind == MemoryKind::device && guard_enabled();
+#else
+  return kind == MemoryKind::device;
+#endif
+}
+
 void poison([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes, [[maybe_unused]] bool in_use) {
 #if defined(__SANITIZE_ADDRESS__)
   if (in_use)
@@ -51,11 +60,12 @@ void poison([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes, [[maybe_
 void* obtain_memory(MemoryKind kind, int device, size_t bytes) {
   std::lock_guard lock(table().mutex);
   void* data = nullptr;
-  if (kind == MemoryKind::device && guard_enabled())
-    data = guarded_allocate(bytes);
+  if (lies_in_region(kind))
+    data = region_allocate(bytes);
   else if (posix_memalign(&data, heap_alignment, bytes) != 0)
     data = nullptr;
   if (!data) return nullptr;
+  set_in_use(data, bytes, true);
   table().ranges[reinterpret_cast<uintptr_t>(data)] = {bytes, kind, device};
   if (kind == MemoryKind::device) table().device_bytes[device] += bytes;
   return data;
@@ -69,9 +79,10 @@ void free_memory(void* data) noexcept {
   Range range = found->second;
   table().ranges.erase(found);
   poison(data, range.bytes, true);
+  set_in_use(data, range.bytes, false);
   if (range.kind == MemoryKind::device) table().device_bytes[range.device] -= range.bytes;
-  if (range.kind == MemoryKind::device && guard_enabled())
-    guarded_free(data, range.bytes);
+  if (lies_in_region(range.kind))
+    region_free(data, range.bytes);
   else
     std::free(data);
 }
@@ -95,6 +106,7 @@ size_t device_bytes(int device) {
 
 void mark(void* data, size_t bytes, bool in_use) noexcept {
   poison(data, bytes, in_use);
+  set_in_use(data, bytes, in_use);
   if (in_use) std::memset(data, 0xff, bytes);  // NaN in every floating dtype
 }
 

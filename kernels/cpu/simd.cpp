@@ -22,12 +22,18 @@ struct Choice {
   Bf16Pairs pairs;
 };
 
-Isa widest_vectors() {
+Isa widest_of_cpu() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Isa::portable;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return avx512 ? Isa::avx512 : Isa::avx2;
+}
+
+Isa widest_vectors() {
+  for (int isa = int(widest_of_cpu()); isa >= 0; --isa)
+    if (is_compiled(Isa(isa))) return Isa(isa);
+  fail("simd: this build's instruction set is of ", REPRISE_SIMD_LANES, " floats, which this CPU lacks");
 }
 
 /// Whether the CPU multiplies tiles of bf16, and Linux lends this process the 8 KiB of state that each of its threads
@@ -56,7 +62,7 @@ bool is_there(Level level) {
     case Level::amx:
       return vectors == Isa::avx512 && may_use_amx();
     default:
-      return int(level) <= int(vectors);
+      return int(level) <= int(vectors) && is_compiled(Isa(level));
   }
 }
 
@@ -79,7 +85,7 @@ Choice choose() {
   check(asked != names.end(), "REPRISE_ISA: unknown '", name,
         "'; use portable, avx2, avx512, avx512bf16, amx, avx512bf16-model or amx-model");
   const Level level = Level(asked - names.begin());
-  check(is_there(level), "REPRISE_ISA: this CPU has no ", name);
+  check(is_there(level), "REPRISE_ISA: this CPU or this build has no ", name);
   return up_to(level);
 }
 

@@ -92,15 +92,27 @@ template <class Body>
 }
 }  // namespace detail
 
+// REPRISE_SIMD_LANES: the W of the one instruction set that is compiled, as in a sanitizer's build, where three would take
+// twice as long; 0, or nothing: all of them. `isa` chooses among what there is.
+#ifndef REPRISE_SIMD_LANES
+#define REPRISE_SIMD_LANES 0
+#endif
+constexpr bool is_compiled(Isa isa) {
+  constexpr int lanes[] = {4, 8, 16};
+  return REPRISE_SIMD_LANES == 0 || REPRISE_SIMD_LANES == lanes[int(isa)];
+}
+
 template <class Body>
 void run(Body&& body) {
   switch (isa()) {
     case Isa::avx512:
-      return detail::run_avx512(body);
+      if constexpr (is_compiled(Isa::avx512)) detail::run_avx512(body);
+      break;
     case Isa::avx2:
-      return detail::run_avx2(body);
+      if constexpr (is_compiled(Isa::avx2)) detail::run_avx2(body);
+      break;
     case Isa::portable:
-      return detail::run_portable(body);
+      if constexpr (is_compiled(Isa::portable)) detail::run_portable(body);
   }
 }
 

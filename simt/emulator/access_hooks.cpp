@@ -1,10 +1,11 @@
-// Checks of each load and store of shared memory. Kernels compiled with
+// Checks of each load and store of shared and device memory. Kernels compiled with
 //   -fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 --param asan-stack=0
 //   --param asan-globals=0 -DREPRISE_SIMT_ACCESS_CHECKS
 // call these functions before each access: the compiler's interface to a sanitizer that is part of the
 // program. Kernels compiled without it never come here.
 #include <cstddef>
 
+#include "reprise/core/cuda/emulated_region.h"
 #include "reprise/simt/emulator/block.h"
 #include "reprise/simt/emulator/sanitizer.h"
 
@@ -13,17 +14,27 @@
 namespace reprise::simt {
 namespace {
 
+const cuda::emulated::Region& device = cuda::emulated::region;
+
 void note(const void* address, size_t bytes, bool store) {
   Block* block = running_block;
-  if (block && block->shared().contains(address)) block->note_access(address, bytes, store);
+  if (!block) return;
+  if (block->shared().contains(address))
+    block->note_access(address, bytes, store);
+  else if (device.contains(address) && !device.is_in_use(address, bytes))
+    block->note_stray(address, bytes, store);
 }
 
 /// The same for the sizes of machine words, fast where all is well.
 template <size_t bytes>
 void note(const void* address, bool store) {
   Block* block = running_block;
-  if (!block || !block->shared().contains(address)) return;
-  if (!block->shared().is_written<bytes>(address)) block->note_access(address, bytes, store);
+  if (!block) return;
+  if (block->shared().contains(address)) {
+    if (!block->shared().is_written<bytes>(address)) block->note_access(address, bytes, store);
+  } else if (device.contains(address) && !device.is_in_use(address, bytes)) {
+    block->note_stray(address, bytes, store);
+  }
 }
 
 }  // namespace

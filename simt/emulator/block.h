@@ -131,8 +131,10 @@ class Block {
   Thread& thread() { return *current_; }
   void count_matrix_rows(const std::array<uint32_t, 8>& offsets);
 
-  /// A load or store of the current thread, if it was compiled to say so (access_hooks.cpp).
+  /// A load or store of shared memory by the current thread, if it was compiled to say so (access_hooks.cpp).
   void note_access(const void* address, size_t bytes, bool store);
+  /// One of device memory that is not in use.
+  void note_stray(const void* address, size_t bytes, bool store);
 
  private:
   // block.cpp: threads and the scheduler
@@ -151,6 +153,7 @@ class Block {
   void resume(Fiber& from, Thread& thread);
   void reschedule();
   [[noreturn]] void abandon(std::string message);
+  [[noreturn]] void abandon_for(const std::string& error);  ///< of an access of the current thread
   void leave();
   void check_progress();
   uint64_t random();

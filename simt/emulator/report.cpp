@@ -1,6 +1,7 @@
 // What the emulator says when a kernel is wrong.
 #include <cstdio>
 
+#include "reprise/core/cuda/emulated_region.h"
 #include "reprise/core/error.h"
 #include "reprise/simt/emulator/block.h"
 
@@ -36,10 +37,18 @@ void Block::fail(Where where, const std::string& message) const {
   throw KernelError(text.str());
 }
 
-/// The compiler calls the hooks as functions that cannot throw, so the block is left without unwinding.
 void Block::note_access(const void* address, size_t bytes, bool store) {
   std::string error = store ? shared_.note_store(address, bytes) : shared_.note_load(address, bytes);
-  if (error.empty()) return;
+  if (!error.empty()) abandon_for(error);
+}
+
+void Block::note_stray(const void* address, size_t bytes, bool store) {
+  abandon_for((store ? "stores outside of device buffers: " : "loads from outside of device buffers: ") +
+              cuda::emulated::described(address, bytes));
+}
+
+/// The compiler calls the hooks as functions that cannot throw, so the block is left without unwinding.
+void Block::abandon_for(const std::string& error) {
   TextStream text;
   text << grid_->name << ": " << error << ", ";
   if (current_->where.what) text << "after " << current_->where << ", ";

@@ -1,8 +1,9 @@
-// Loads of shared memory that no thread has written, and accesses outside of its arrays: reported where
-// kernels are compiled with the checks of simt/emulator/access_hooks.cpp, as this file is.
+// Loads of shared memory that no thread has written, and accesses outside of its arrays and of device buffers: reported
+// where kernels are compiled with the checks of simt/emulator/access_hooks.cpp, as this file is.
 #include <array>
 #include <vector>
 
+#include "reprise/core/tensor.h"
 #include "reprise/tests/simt/run.h"
 
 namespace reprise::simt::testing {
@@ -101,6 +102,69 @@ TEST_F(AccessChecks, KnowAtomics) {
   int y = 0;
   EXPECT_EQ(error_of(1, 64, atomic_kernel, &y), "");
   EXPECT_EQ(y, 128);
+}
+
+template <class T>
+__global__ void load_kernel(void* y, const char* x, int byte) {
+  *static_cast<T*>(y) = *reinterpret_cast<const T*>(x + byte);
+}
+template <class T>
+__global__ void store_kernel(char* y, int byte) {
+  *reinterpret_cast<T*>(y + byte) = T{};
+}
+
+struct DeviceBuffer : AccessChecks {
+  Tensor x = Tensor::zeros({5}, DType::f32, Device::cuda());  // 20 bytes
+  char* data = static_cast<char*>(x.view().data);
+  float4 y = {};
+
+  template <class T>
+  std::string load(int byte) {
+    return error_of(1, 1, load_kernel<T>, &y, data, byte);
+  }
+  template <class T>
+  std::string store(int byte) {
+    return error_of(1, 1, store_kernel<T>, data, byte);
+  }
+};
+
+TEST_F(DeviceBuffer, IsTouchedToItsLastByte) {
+  EXPECT_EQ(load<float>(16), "");
+  EXPECT_EQ(load<float4>(0), "");
+  EXPECT_EQ(store<char>(19), "");
+  EXPECT_EQ(store<float4>(0), "");
+}
+
+TEST_F(DeviceBuffer, EndsToTheByte) {
+  expect_contains(load<float>(20),
+                  "k: loads from outside of device buffers: 4 bytes at byte 0 behind the end of a buffer");
+  expect_contains(store<char>(20),
+                  "k: stores outside of device buffers: 1 bytes at byte 0 behind the end of a buffer");
+  expect_contains(store<char>(20), "block (0, 0, 0), thread (0, 0, 0)");
+  expect_contains(load<float4>(16), "16 bytes of which a buffer has the first 4");
+  expect_contains(store<float2>(24), "8 bytes at byte 4 behind the end of a buffer");
+}
+
+TEST_F(DeviceBuffer, BeginsWhereItBegins) {
+  expect_contains(load<char>(-1), "loads from outside of device buffers: 1 bytes");
+  expect_contains(store<float2>(-4), "stores outside of device buffers: 8 bytes");
+}
+
+TEST_F(DeviceBuffer, IsNoneOnceItIsReleased) {
+  x = {};
+  synchronize(Device::cuda());
+  expect_contains(load<float>(0), "loads from outside of device buffers");
+}
+
+TEST_F(DeviceBuffer, HoldsWhatTheNextTensorOfItsMemoryHas) {
+  x = Tensor::zeros({2}, DType::f32, Device::cuda());  // where the five were, if the allocator will
+  data = static_cast<char*>(x.view().data);
+  EXPECT_EQ(load<float2>(0), "");
+  expect_contains(load<float>(8), "4 bytes at byte 0 behind the end of a buffer");
+  x = Tensor::zeros({7}, DType::f32, Device::cuda());
+  data = static_cast<char*>(x.view().data);
+  EXPECT_EQ(load<float>(24), "");
+  expect_contains(load<float>(28), "4 bytes at byte 0 behind the end of a buffer");
 }
 
 }  // namespace
