@@ -1,5 +1,6 @@
 // Jepa against a reference in PyTorch, which tools/parity_jepa.py made the golden file with; and what must never happen to
 // its target encoder.
+// slow on the device cuda
 #include "reprise/nn/models/jepa.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // SIGReg against its formula in doubles, and LeJepa: with it features do not collapse, without it they do.
+// slow on the device cuda
 #include "reprise/nn/models/lejepa.h"
 
 #include <cmath>

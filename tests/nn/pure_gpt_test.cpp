@@ -1,4 +1,5 @@
 // A Gpt whose weights have 16 bits, but for those of norms, under an autocast scope whose norms give what they are given.
+// slow on the device cuda
 #include <cmath>
 
 #include "reprise/autograd/amp/autocast.h"

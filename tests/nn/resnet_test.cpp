@@ -1,5 +1,6 @@
 // ResNet against torchvision's: from the same weights and batch the same logits, gradients and statistics; its
 // recompute is exact. tools/parity_vision.py made the golden file.
+// slow on the device cuda
 #include "reprise/nn/models/resnet.h"
 
 #include <cmath>

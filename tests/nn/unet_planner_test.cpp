@@ -1,4 +1,5 @@
 // A UNet planned for a memory budget: its skips are counted from where they are made to where they are read.
+// slow on the device cuda
 #include <gtest/gtest.h>
 
 #include "reprise/nn/models/unet.h"

@@ -1,4 +1,5 @@
 // A UNet whose stages are recomputed trains to the same bits, statistics too; its skips stay and the rest goes.
+// slow on the device cuda
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/nn/models/unet.h"
 

@@ -1,5 +1,6 @@
 // A Vit whose blocks are recomputed trains to the same bits: dropped paths, dropout, the stem's statistics and
 // averages too; in evaluation there are no regions.
+// slow on the device cuda
 #include <string_view>
 
 #include "reprise/autograd/op_observer.h"

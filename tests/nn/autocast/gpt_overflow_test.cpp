@@ -1,4 +1,5 @@
 // A GPT in f16 whose gradients overflow once: against the same updates without a GradScaler, and resumed at each step.
+// slow on the device cuda
 #include <limits>
 
 #include "reprise/autograd/amp/autocast.h"

@@ -1,4 +1,5 @@
 // A loss scale is a power of two, so that in bf16, whose range is that of f32, it changes no bit of a whole model's training.
+// slow on the device cuda
 #include <gtest/gtest.h>
 
 #include "reprise/autograd/amp/autocast.h"

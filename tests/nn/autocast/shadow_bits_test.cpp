@@ -1,4 +1,5 @@
 // How long shadows of weights live changes no bit of training, with evaluations between and passes without a graph first.
+// slow on the device cuda
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"

@@ -1,4 +1,5 @@
 // Generation with a cache against the definition: at each step all logits of the window are computed anew.
+// slow on the device cuda
 #include "reprise/nn/generation/generate.h"
 
 #include <optional>

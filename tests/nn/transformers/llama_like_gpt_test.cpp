@@ -1,5 +1,6 @@
 // A Gpt whose options make it a Llama, against transformers' Llamas: logits, loss and gradients from the same weights and batch.
 // And what holds of every Gpt: names, recompute, caches, counts.
+// slow on the device cuda
 #include <vector>
 
 #include "reprise/autograd/amp/autocast.h"

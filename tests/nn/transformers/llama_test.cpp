@@ -1,5 +1,6 @@
 // Llama against transformers: from the same weights and batch, the same logits, loss and gradients. And what each of our
 // models does: recompute, caches, errors.
+// slow on the device cuda
 #include "reprise/nn/models/llama.h"
 
 #include "reprise/autograd/amp/autocast.h"
