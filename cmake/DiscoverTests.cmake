@@ -72,6 +72,17 @@ foreach(file IN LISTS files)
     endif()
   endforeach()
   reprise_test_labels(labels "${file}")
+  # A line `// slow in asan`: whole models, whose operations have tests of their own. `// slow in tsan`: whole models, or what
+  # has few threads that meet; what is slow elsewhere is not by that slow there.
+  if(sanitize MATCHES "thread")
+    list(REMOVE_ITEM labels slow)
+  endif()
+  foreach(sanitizer preset IN ZIP_LISTS sanitizers presets)
+    file(STRINGS "${file}" slow_there REGEX "^// slow in ${preset}" LIMIT_COUNT 1)
+    if(slow_there AND sanitize MATCHES "${sanitizer}")
+      list(APPEND labels slow)
+    endif()
+  endforeach()
   set(command "[==[${program}]==] --gtest_brief=1 [==[--gtest_filter=${filter}]==]")
   string(APPEND text "add_test([==[${name}]==] ${command})\n"
                      "set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${labels}\")\n")

@@ -1,5 +1,6 @@
 // A Gpt on the device `cuda` (the emulator here, a GPU where there is one) against the same Gpt on the CPU.
 // not in tsan: GptDevice.GoesOnWhereTheCpuStopped
+// slow in tsan
 #include <filesystem>
 
 #include "reprise/autograd/ops/index/along_dim.h"

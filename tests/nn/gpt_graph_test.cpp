@@ -1,6 +1,7 @@
 // Training steps of a Gpt captured in a graph, against the same steps launched one kernel at a time: the same
 // kernels on the same numbers, so the same bits.
 // not in tsan: GptGraph.ReplaysAWholeF16Update:GptGraph.ReplaysAWholeUpdateOfF16Weights:GptGraph.ReplaysForwardAndBackwardOfRecomputedBlocks:GptGraph.EvaluationsBetweenLaunchesReadTheWeightsAsTheyAre
+// slow in tsan
 #include <algorithm>
 #include <limits>
 

@@ -1,6 +1,7 @@
 // A Gpt planned for a memory budget: the predicted peak is the allocator's, the budget holds as a hard limit,
 // and no bit of training depends on it.
 // slow on the device cuda
+// slow in asan
 #include <gtest/gtest.h>
 
 #include "reprise/nn/models/gpt.h"

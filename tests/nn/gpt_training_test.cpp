@@ -1,4 +1,5 @@
 // Training a small Gpt: it learns, and the same start gives the same bits whatever runs it.
+// slow in tsan
 #include <cmath>
 
 #include "reprise/core/parallel.h"

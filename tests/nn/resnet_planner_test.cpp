@@ -1,4 +1,5 @@
 // A ResNet's plans, whose norms keep their own results for relu: what they are predicted to hold is what they hold.
+// slow in asan
 #include <gtest/gtest.h>
 
 #include "reprise/nn/models/resnet.h"

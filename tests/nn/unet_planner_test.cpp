@@ -1,5 +1,6 @@
 // A UNet planned for a memory budget: its skips are counted from where they are made to where they are read.
 // slow on the device cuda
+// slow in asan
 #include <gtest/gtest.h>
 
 #include "reprise/nn/models/unet.h"

@@ -1,5 +1,6 @@
 // The hub's threads where memory lacks once: the rank that it lacks on has that as its own error, and the others are told.
 // labels: slow concurrency
+// slow in tsan
 #include <gtest/gtest.h>
 
 #include <chrono>

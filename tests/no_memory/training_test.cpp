@@ -3,6 +3,7 @@
 // when it is told to.
 // labels: slow
 // not in tsan: Recompute/NoMemory.*/full:Recompute/NoMemory.*/selective
+// slow in tsan
 #include <gtest/gtest.h>
 
 #include <new>

@@ -4,6 +4,7 @@
 // labels: slow, concurrency
 // not in tsan: Dtypes/DataParallelAutocast.*/f16
 // not in asan: Dtypes/DataParallelAutocast.*/f16
+// slow in tsan
 #include <gtest/gtest.h>
 
 #include <cmath>

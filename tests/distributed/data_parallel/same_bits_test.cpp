@@ -2,6 +2,7 @@
 // with buckets of any size; and they are those of micro-batches run alone and added by the tree's definition.
 // labels: slow, concurrency
 // not in tsan: Transports/SameBits.*/threads12:Transports/SameBits.*/threads6
+// slow in tsan
 #include <gtest/gtest.h>
 
 #include "reprise/autograd/meta.h"

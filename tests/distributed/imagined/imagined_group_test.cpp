@@ -1,5 +1,6 @@
 // A rank whose others are imagined holds what a rank of a real job holds.
 // labels: concurrency
+// slow in asan
 #include "reprise/distributed/imagined/imagined_group.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // ShardedAdamW of ranks with a device each: the bits of AdamW on one device.
 // labels: slow, concurrency
 // not in asan: EmulatedNcclSharded.*
+// slow in tsan
 #include <gtest/gtest.h>
 
 #include "reprise/simt/emulator/sanitizer.h"

@@ -2,6 +2,7 @@
 // is left behind.
 // labels: slow, concurrency
 // not in tsan: EmulatedNcclWindows.EveryResult
+// slow in tsan
 #include <gtest/gtest.h>
 
 #include <barrier>

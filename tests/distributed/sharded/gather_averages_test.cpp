@@ -2,6 +2,7 @@
 // labels: slow, concurrency
 // not in asan: Cases/GatherAverages.*/purebf16split:Cases/GatherAverages.*/puref16withascale:Cases/GatherAverages.*/bf16:Cases/GatherAverages.*/sgdpuref16withascale:Cases/GatherAverages.*/u8moments
 // not in tsan: Cases/GatherAverages.*/purebf16:Cases/GatherAverages.*/purebf16split:Cases/GatherAverages.*/puref16withascale:Cases/GatherAverages.*/bf16:Cases/GatherAverages.*/f16withascale:Cases/GatherAverages.*/sgd:Cases/GatherAverages.*/sgdnesterovpurebf16:Cases/GatherAverages.*/sgdpuref16withascale:Cases/GatherAverages.*/u8moments
+// slow in tsan
 #include "reprise/distributed/sharded/gather_averages.h"
 
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 // labels: slow, concurrency
 // not in asan: Ways/ScatteredGpt.*/selective:Ways/ScatteredGpt.*/every2*:Ways/ScatteredGpt.*/segments*:Ways/ScatteredGpt.*/offload*:Ways/ScatteredGpt.*/bf16:Ways/ScatteredGpt.*/bf16_full
 // not in tsan: Ways/ScatteredGpt.*/selective:Ways/ScatteredGpt.*/every2*:Ways/ScatteredGpt.*/segments*:Ways/ScatteredGpt.*/offload*:Ways/ScatteredGpt.*/bf16:Ways/ScatteredGpt.*/bf16_full:Ways/ScatteredGpt.*/full:Ways/ScatteredGpt.*/bf16_full_reentrant:ScatteredWeights.AreGatheredTwiceAMicroBatch
+// slow in tsan
 #include "reprise/distributed/data_parallel/scattered_weights.h"
 
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 // labels: slow, concurrency
 // not in asan: Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16:Cases/ShardedBits.*/sgdpuref16withascale
 // not in tsan: Cases/ShardedBits.*/purebf16:Cases/ShardedBits.*/purebf16split:Cases/ShardedBits.*/puref16withascale:Cases/ShardedBits.*/bf16:Cases/ShardedBits.*/f16withascale:Cases/ShardedBits.*/sgd:Cases/ShardedBits.*/sgdnesterovpurebf16:Cases/ShardedBits.*/sgdpuref16withascale:Cases/ShardedBits.*/purebf16stochastic:Cases/ShardedBits.*/f32
+// slow in tsan
 #include "reprise/distributed/sharded/sharded_adamw.h"
 
 #include <gtest/gtest.h>

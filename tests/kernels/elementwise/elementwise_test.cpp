@@ -1,4 +1,5 @@
 // Elementwise ops against libm in f64, over dtypes, ranks and layouts.
+// slow in tsan
 #include "reprise/kernels/elementwise/elementwise.h"
 
 #include <functional>

@@ -1,4 +1,5 @@
 // Random fills: the exact map from Philox words to elements, and the statistics of the results.
+// slow in tsan
 #include "reprise/kernels/elementwise/random_fill.h"
 
 #include "reprise/core/parallel.h"

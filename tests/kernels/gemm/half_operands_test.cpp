@@ -1,6 +1,7 @@
 // Products of bf16 and f16 beside f32: what is written in f32 is not rounded, what is read in f32 is read whole, and
 // 16-bit results are rounded once.
 // also by cuBLASLt
+// slow in tsan
 #include <gtest/gtest.h>
 
 #include <array>

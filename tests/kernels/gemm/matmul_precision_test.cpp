@@ -1,5 +1,6 @@
 // How exact f32 products are is a matter of the process and of scopes, and `high` keeps what it says by every unit.
 // also by cuBLASLt
+// slow in tsan
 #include "reprise/kernels/gemm/matmul_precision.h"
 
 #include <gtest/gtest.h>

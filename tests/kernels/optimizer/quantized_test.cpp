@@ -1,4 +1,5 @@
 // Moments of 8 bits: the map, rounding to it, and AdamW's updates against f64.
+// slow in tsan
 #include "reprise/kernels/optimizer/quantized.h"
 
 #include <algorithm>

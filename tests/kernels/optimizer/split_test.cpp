@@ -1,4 +1,5 @@
 // A parameter in two halves of 16 bits is the f32 master copy, bit for bit.
+// slow in tsan
 #include <bit>
 #include <cmath>
 #include <cstring>

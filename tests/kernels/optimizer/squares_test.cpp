@@ -1,5 +1,6 @@
 // Sums of squares by pieces against loops in f64: of tensors of any strides, and of their parts the same; and norm_and_check
 // made of them, wherever they stand.
+// slow in tsan
 #include <cmath>
 #include <deque>
 

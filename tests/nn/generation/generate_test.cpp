@@ -1,5 +1,6 @@
 // Generation with a cache against the definition: at each step all logits of the window are computed anew.
 // slow on the device cuda
+// slow in asan
 #include "reprise/nn/generation/generate.h"
 
 #include <optional>

@@ -1,4 +1,5 @@
 // What strategies take and cost in steps of a user's own model, by the library's calls: against the allocator and against each other.
+// slow in asan
 #include "reprise/nn/memory/compare_strategies.h"
 
 #include <map>

@@ -1,4 +1,6 @@
 // Steps whose time is known, as they sleep for it: which batch is fastest follows.
+// not in asan: FastestBatches.ALargerOneIsWorthItsRecomputeWhereAStepCostsTheSame:FastestBatches.NoneIsFastestWhereEachRowCosts
+// slow in asan
 #include "reprise/nn/memory/fastest_batch.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The report of a user's own model, against training steps of it and the allocator.
+// slow in asan
 #include "reprise/nn/memory/memory_report.h"
 
 #include <optional>

@@ -1,5 +1,7 @@
 // Steps of which nothing is computed take what real ones take, allocation by allocation; and take no memory.
 // not in tsan: NoCompute.TheReportOfAUsersModelIsTheRealOne:NoCompute.StepsTakeWhatRealOnesTake
+// slow in asan
+// slow in tsan
 #include "reprise/core/no_compute.h"
 
 #include <gtest/gtest.h>

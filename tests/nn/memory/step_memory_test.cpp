@@ -1,4 +1,5 @@
 // What a step is predicted to take, against what steps take.
+// slow in asan
 #include "reprise/nn/memory/step_memory.h"
 
 #include <gtest/gtest.h>

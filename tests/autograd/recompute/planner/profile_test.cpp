@@ -1,5 +1,6 @@
 // Profiles: predicted peaks against the allocator's, and that a dry run leaves no trace.
 // not in asan: Profile.PredictsItWhenGradientsAreHeldToo
+// slow in asan
 #include "reprise/autograd/recompute/planner/profile.h"
 
 #include <gtest/gtest.h>
