@@ -89,8 +89,8 @@ function(reprise_select_cuda_sources list)
   set(${list} ${sources} PARENT_SCOPE)
 endfunction()
 
-# Kernels for the emulator tell it of every access, so that it reports loads of shared memory that no thread has written
-# (simt/emulator/access_hooks.cpp). A sanitizer has that place in its own builds.
+# Kernels for the emulator tell it of every access, so that it reports loads of shared memory that no thread has written and
+# accesses beside device buffers (simt/emulator/access_hooks.cpp). A sanitizer has that place in its own builds.
 set(REPRISE_SIMT_CHECKS "")
 if(REPRISE_CUDA STREQUAL EMULATED AND NOT REPRISE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(REPRISE_SIMT_CHECKS -fsanitize=kernel-address --param=asan-instrumentation-with-call-threshold=0

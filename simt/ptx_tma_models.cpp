@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "reprise/core/cuda/emulated_region.h"
 #include "reprise/simt/ptx_sm90_state.h"
 
 namespace reprise::simt::ptx {
@@ -100,6 +101,13 @@ void for_each_piece(const TensorTiles& tiles, uint32_t tile, const std::array<in
   }
 }
 
+/// What the hooks of a kernel's own accesses ask (emulator/access_hooks.cpp).
+void check_in_use(const char* global, size_t bytes, const char* what, Where where) {
+  const cuda::emulated::Region& device = cuda::emulated::region;
+  if (device.contains(global) && !device.is_in_use(global, bytes))
+    fail(where, what, " outside of device buffers: ", device.described(global, bytes));
+}
+
 /// A call of the C library, not inlined: AddressSanitizer checks both addresses.
 void* (*volatile copy_bytes)(void*, const void*, size_t) = &std::memcpy;
 
@@ -172,11 +180,15 @@ void tma_load(void* to, const TensorMap* map, Mbarrier* barrier, const int* at, 
   shared_undefined(to, bytes_of(tiles));
   sanitizer::Quiet quiet;
   async_submit([=, at = coordinates(tiles, at)] {
-    for_each_piece(tiles, tile, at, where, [](void* piece, const char* global, int64_t begin, int64_t end) {
-      alignas(16) char bytes[16] = {};
-      if (end > begin) copy_bytes(bytes + begin, global + begin, size_t(end - begin));
-      __builtin_memcpy(piece, bytes, 16);
-    });
+    for_each_piece(tiles, tile, at, where,
+                   [where](void* piece, const char* global, int64_t begin, int64_t end) {
+                     alignas(16) char bytes[16] = {};
+                     if (end > begin) {
+                       check_in_use(global + begin, size_t(end - begin), "loads from", where);
+                       copy_bytes(bytes + begin, global + begin, size_t(end - begin));
+                     }
+                     __builtin_memcpy(piece, bytes, 16);
+                   });
     shared_written(shared_ptr(tile, bytes_of(tiles), where), bytes_of(tiles));
     Phase& phase = phase_of(barrier, where);
     const int64_t bytes = int64_t(bytes_of(tiles));
@@ -198,11 +210,15 @@ void tma_store(const TensorMap* map, const void* from, const int* at, Where wher
   auto store = std::make_shared<PendingStore>(PendingStore{queue.groups_committed});
   queue.stores.push_back(store);
   async_submit([=, at = coordinates(tiles, at)] {
-    for_each_piece(tiles, tile, at, where, [](void* piece, const char* global, int64_t begin, int64_t end) {
-      alignas(16) char bytes[16];
-      __builtin_memcpy(bytes, piece, 16);
-      if (end > begin) copy_bytes(const_cast<char*>(global) + begin, bytes + begin, size_t(end - begin));
-    });
+    for_each_piece(tiles, tile, at, where,
+                   [where](void* piece, const char* global, int64_t begin, int64_t end) {
+                     alignas(16) char bytes[16];
+                     __builtin_memcpy(bytes, piece, 16);
+                     if (end > begin) {
+                       check_in_use(global + begin, size_t(end - begin), "stores", where);
+                       copy_bytes(const_cast<char*>(global) + begin, bytes + begin, size_t(end - begin));
+                     }
+                   });
     store->done = true;
   });
 }

@@ -65,7 +65,7 @@ void* obtain_memory(MemoryKind kind, int device, size_t bytes) {
   else if (posix_memalign(&data, heap_alignment, bytes) != 0)
     data = nullptr;
   if (!data) return nullptr;
-  set_in_use(data, bytes, true);
+  region.set_in_use(data, bytes, true);
   table().ranges[reinterpret_cast<uintptr_t>(data)] = {bytes, kind, device};
   if (kind == MemoryKind::device) table().device_bytes[device] += bytes;
   return data;
@@ -79,7 +79,7 @@ void free_memory(void* data) noexcept {
   Range range = found->second;
   table().ranges.erase(found);
   poison(data, range.bytes, true);
-  set_in_use(data, range.bytes, false);
+  region.set_in_use(data, range.bytes, false);
   if (range.kind == MemoryKind::device) table().device_bytes[range.device] -= range.bytes;
   if (lies_in_region(range.kind))
     region_free(data, range.bytes);
@@ -106,7 +106,7 @@ size_t device_bytes(int device) {
 
 void mark(void* data, size_t bytes, bool in_use) noexcept {
   poison(data, bytes, in_use);
-  set_in_use(data, bytes, in_use);
+  region.set_in_use(data, bytes, in_use);
   if (in_use) std::memset(data, 0xff, bytes);  // NaN in every floating dtype
 }
 

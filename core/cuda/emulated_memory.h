@@ -1,8 +1,8 @@
 // The emulated device's memory: which addresses are device memory, and how the host is kept from them.
 //
 // What is handed out is filled with NaN. It lies in a region of its own (emulated_region.h), where kernels that reach beside
-// what is in use are reported; in a sanitizer's build each allocation is a heap block of exactly the size asked for, what lies
-// idle in the allocator's cache is poisoned, and the sanitizer reports. With REPRISE_EMULATOR_GUARD=1 it is out of reach while
+// what is in use are reported; in a sanitizer's build each allocation is a heap block of exactly the size asked for, and under
+// AddressSanitizer what lies idle in the allocator's cache is poisoned. With REPRISE_EMULATOR_GUARD=1 it is out of reach while
 // no kernel and no copy runs: host code that reads a device pointer dies there, with a message.
 #pragma once
 

@@ -44,7 +44,7 @@ void Block::note_access(const void* address, size_t bytes, bool store) {
 
 void Block::note_stray(const void* address, size_t bytes, bool store) {
   abandon_for((store ? "stores outside of device buffers: " : "loads from outside of device buffers: ") +
-              cuda::emulated::described(address, bytes));
+              cuda::emulated::region.described(address, bytes));
 }
 
 /// The compiler calls the hooks as functions that cannot throw, so the block is left without unwinding.

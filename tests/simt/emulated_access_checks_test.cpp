@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "reprise/core/cuda/runtime.h"
 #include "reprise/core/tensor.h"
 #include "reprise/tests/simt/run.h"
 
@@ -137,17 +138,34 @@ TEST_F(DeviceBuffer, IsTouchedToItsLastByte) {
 
 TEST_F(DeviceBuffer, EndsToTheByte) {
   expect_contains(load<float>(20),
-                  "k: loads from outside of device buffers: 4 bytes at byte 0 behind the end of a buffer");
-  expect_contains(store<char>(20),
-                  "k: stores outside of device buffers: 1 bytes at byte 0 behind the end of a buffer");
+                  "k: loads from outside of device buffers: 4 bytes at byte 0 behind a buffer");
+  expect_contains(store<char>(20), "k: stores outside of device buffers: 1 byte at byte 0 behind a buffer");
   expect_contains(store<char>(20), "block (0, 0, 0), thread (0, 0, 0)");
   expect_contains(load<float4>(16), "16 bytes of which a buffer has the first 4");
-  expect_contains(store<float2>(24), "8 bytes at byte 4 behind the end of a buffer");
+  expect_contains(store<float2>(24), "8 bytes at byte 4 behind a buffer");
 }
 
 TEST_F(DeviceBuffer, BeginsWhereItBegins) {
-  expect_contains(load<char>(-1), "loads from outside of device buffers: 1 bytes");
+  expect_contains(load<char>(-1), "loads from outside of device buffers: 1 byte");
   expect_contains(store<float2>(-4), "stores outside of device buffers: 8 bytes");
+}
+
+// Two allocations of whole pages: what is behind one is not the other.
+TEST_F(DeviceBuffer, HasNoNeighbour) {
+  void* stream = Stream(Device::cuda()).handle();
+  std::array<void*, 3> blocks;
+  for (void*& block : blocks) {
+    block = cuda::allocate(0, 4096);
+    cuda::mark_memory(block, 4096, true, stream);
+  }
+  for (void* block : blocks) {
+    data = static_cast<char*>(block);
+    EXPECT_EQ(load<float4>(4080), "");
+    expect_contains(load<char>(4096), "1 byte at byte 0 behind a buffer");
+    expect_contains(load<char>(-1), "1 byte at byte 1 before a buffer");
+    cuda::release(0, block);
+    expect_contains(load<char>(0), "loads from outside of device buffers");
+  }
 }
 
 TEST_F(DeviceBuffer, IsNoneOnceItIsReleased) {
@@ -156,15 +174,17 @@ TEST_F(DeviceBuffer, IsNoneOnceItIsReleased) {
   expect_contains(load<float>(0), "loads from outside of device buffers");
 }
 
-TEST_F(DeviceBuffer, HoldsWhatTheNextTensorOfItsMemoryHas) {
-  x = Tensor::zeros({2}, DType::f32, Device::cuda());  // where the five were, if the allocator will
-  data = static_cast<char*>(x.view().data);
-  EXPECT_EQ(load<float2>(0), "");
-  expect_contains(load<float>(8), "4 bytes at byte 0 behind the end of a buffer");
-  x = Tensor::zeros({7}, DType::f32, Device::cuda());
-  data = static_cast<char*>(x.view().data);
-  EXPECT_EQ(load<float>(24), "");
-  expect_contains(load<float>(28), "4 bytes at byte 0 behind the end of a buffer");
+TEST_F(DeviceBuffer, HasTheSizeOfTheLastTensorThere) {
+  const char* place = data;
+  for (int n : {7, 2, 7}) {
+    SCOPED_TRACE(n);
+    x = {};
+    x = Tensor::zeros({n}, DType::f32, Device::cuda());
+    data = static_cast<char*>(x.view().data);
+    EXPECT_EQ(data, place) << "what this test is for";
+    EXPECT_EQ(load<float>(4 * n - 4), "");
+    expect_contains(load<float>(4 * n), "4 bytes at byte 0 behind a buffer");
+  }
 }
 
 }  // namespace

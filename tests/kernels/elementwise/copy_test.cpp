@@ -1,5 +1,4 @@
 // Copies and fills against element-by-element assignment.
-// slow in tsan
 #include "reprise/kernels/elementwise/copy.h"
 
 #include "reprise/core/parallel.h"

@@ -76,7 +76,7 @@ class Strays {
 };
 
 TEST(Optimizer, RefusesStraysWhereAProgramKeepsItsAssertions) {
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)  // whose preset has a library that keeps its own
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)  // its library keeps assertions
   EXPECT_FALSE(Strays(false).before());
 #else
   EXPECT_TRUE(Strays(true).before());
