@@ -144,13 +144,13 @@ void region_free(void* data, size_t bytes) noexcept {
 void open_guard() {
   if (!pages) return;
   pages->open = true;
-  invariant(protect(PROT_READ | PROT_WRITE), "emulator: mprotect of ", pages->used(), " bytes failed");
+  invariant(pages->protect(PROT_READ | PROT_WRITE), "emulator: mprotect of ", pages->used(), " bytes failed");
 }
 
 void close_guard() {
   if (!pages) return;
   pages->open = false;
-  protect(PROT_NONE);  // failing costs the guard, nothing else
+  pages->protect(PROT_NONE);  // failing costs the guard, nothing else
 }
 
 void Region::set_in_use(const void* data, size_t bytes, bool in_use) noexcept {
