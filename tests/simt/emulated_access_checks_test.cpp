@@ -150,21 +150,24 @@ TEST_F(DeviceBuffer, BeginsWhereItBegins) {
   expect_contains(store<float2>(-4), "stores outside of device buffers: 8 bytes");
 }
 
-// Two allocations of whole pages: what is behind one is not the other.
+// Of whole pages too: what is behind an allocation is not the next one.
 TEST_F(DeviceBuffer, HasNoNeighbour) {
   void* stream = Stream(Device::cuda()).handle();
-  std::array<void*, 3> blocks;
-  for (void*& block : blocks) {
-    block = cuda::allocate(0, 4096);
-    cuda::mark_memory(block, 4096, true, stream);
-  }
-  for (void* block : blocks) {
-    data = static_cast<char*>(block);
-    EXPECT_EQ(load<float4>(4080), "");
-    expect_contains(load<char>(4096), "1 byte at byte 0 behind a buffer");
-    expect_contains(load<char>(-1), "1 byte at byte 1 before a buffer");
-    cuda::release(0, block);
-    expect_contains(load<char>(0), "loads from outside of device buffers");
+  for (int bytes : {4096, 4084}) {
+    SCOPED_TRACE(bytes);
+    std::array<void*, 3> blocks;
+    for (void*& block : blocks) {
+      block = cuda::allocate(0, size_t(bytes));
+      cuda::mark_memory(block, size_t(bytes), true, stream);
+    }
+    for (void* block : blocks) {
+      data = static_cast<char*>(block);
+      EXPECT_EQ(load<float>(bytes - 4), "");
+      expect_contains(load<char>(bytes), "1 byte at byte 0 behind a buffer");
+      expect_contains(load<char>(-1), "1 byte at byte 1 before a buffer");
+      cuda::release(0, block);
+      expect_contains(load<char>(0), "loads from outside of device buffers");
+    }
   }
 }
 
