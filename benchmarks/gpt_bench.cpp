@@ -1,6 +1,6 @@
 // One GPT training step, timed: the worker that benchmarks/bench_torch.py drives against PyTorch.
 //
-//   gpt_bench --model gpt_small [--device cuda] [--bf16 | --autocast] [--high] [--attention sm90] [--steps N]
+//   gpt_bench --model gpt_small [--device cuda] [--bf16 | --autocast | --autocast-f16] [--steps N] ...
 //
 // --bf16: weights, activations and gradients are bf16; AdamW keeps master weights and moments in f32. Warms
 // up, then for each line "run" on standard input runs N steps and prints one JSON object. Ends with the
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "reprise/autograd/amp/autocast.h"
@@ -52,8 +53,8 @@ struct StepBytes {
 
 void usage() {
   std::puts(
-      "gpt_bench --model NAME [--device cpu|cuda] [--bf16 | --autocast] [--high]\n"
-      "  [--attention auto|reprise|sm90|cudnn] [--steps N] [--recompute STRATEGY]\n"
+      "gpt_bench --model NAME [--device cpu|cuda] [--bf16 | --autocast | --autocast-f16]\n"
+      "  [--high] [--attention auto|reprise|sm90|cudnn] [--steps N] [--recompute STRATEGY]\n"
       "Reads lines \"run\" and prints one JSON object for each.");
 }
 
@@ -61,7 +62,8 @@ struct Options {
   std::string model = "gpt_small";
   rp::Device device;
   int64_t steps = 0;
-  bool bf16 = false, autocast = false;
+  bool bf16 = false;
+  std::optional<rp::DType> autocast;
   rp::RecomputeStrategy recompute;
 };
 
@@ -82,7 +84,9 @@ Options parse(int argc, char** argv) {
     } else if (option == "--bf16") {
       o.bf16 = true;
     } else if (option == "--autocast") {
-      o.autocast = true;
+      o.autocast = rp::DType::bf16;
+    } else if (option == "--autocast-f16") {
+      o.autocast = rp::DType::f16;
     } else if (option == "--recompute" && has_value) {
       o.recompute = rp::parse_strategy(argv[++i]);
     } else if (option == "--steps" && has_value) {
@@ -120,7 +124,8 @@ int main(int argc, char** argv) {
     memory.reset_peaks();
     rp::Tensor loss;
     {
-      rp::amp::Autocast scope(device, rp::DType::bf16, {.enabled = options.autocast});
+      rp::amp::Autocast scope(device, options.autocast.value_or(rp::DType::bf16),
+                              {.enabled = options.autocast.has_value()});
       loss = rp::cross_entropy(model(tokens), targets);
     }
     bytes.held = memory.stats().allocated - before;

@@ -9,7 +9,7 @@
 
 #include "reprise/core/parallel.h"
 #include "reprise/core/view.h"
-#include "reprise/kernels/convert.h"
+#include "reprise/kernels/convert_row.h"
 
 namespace reprise::kernels {
 
@@ -86,7 +86,7 @@ class Reader {
       const T* from = data + offset;
       C* to = buffer_ + begin;
       if (stride == 1)
-        for (int64_t i = 0; i < run; ++i) to[i] = convert<C>(from[i]);
+        convert_row(from, to, run);
       else if (stride == 0)
         std::fill_n(to, run, convert<C>(*from));
       else
@@ -131,7 +131,7 @@ class Writer {
       T* to = data + offset;
       const C* from = numbers + begin;
       if (stride == 1)
-        for (int64_t i = 0; i < run; ++i) to[i] = convert<T>(from[i]);
+        convert_row(from, to, run);
       else
         for (int64_t i = 0; i < run; ++i) to[i * stride] = convert<T>(from[i]);
     });

@@ -253,7 +253,7 @@ void multiply_matrices(const A& a, const B& b, const Result& out, int64_t m, int
   if constexpr (std::is_same_v<T, float>)
     if (precision == MatmulPrecision::high && MatrixUnit<T, 2>::suits(m, n, k))
       return MatrixMultiply<T, MatrixUnit<T, 2>, A, B, Result>(a, b, out, m, n, k).run();
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>)
+  if constexpr (!std::is_same_v<T, double>)
     if (MatrixUnit<T>::suits(m, n, k))
       return MatrixMultiply<T, MatrixUnit<T>, A, B, Result>(a, b, out, m, n, k).run();
   if constexpr (std::is_same_v<T, BFloat16>)

@@ -56,8 +56,9 @@ void multiply_exactly(int64_t rows, int64_t k, const float* a, const float* b, f
 
 }  // namespace tile_panel
 
-/// For products of T, whose numbers are made of `n` parts.
-template <class T, int n = std::is_same_v<T, float> ? 3 : 1>
+/// For products of T, whose numbers are made of `n` parts. f16 is widened and then taken as f32, whose bits its products
+/// have so.
+template <class T, int n = std::is_same_v<T, BFloat16> ? 1 : 3>
 class MatrixUnit {
  public:
   using Packed = uint16_t;
@@ -112,7 +113,7 @@ class MatrixUnit {
     for (int64_t rows = range.rows; rows > 0;
          rows -= width, range.row += width, to += panel_size(width, range.k)) {
       range.rows = std::min<int64_t>(width, rows);
-      if constexpr (std::is_same_v<Source, PackSource<T>>) {
+      if constexpr (std::is_same_v<Source, PackSource<T>> && !std::is_same_v<T, Float16>) {
         tile_panel::pack(PackSource<T>{from.data + range.row * from.stride + range.k0 * from.k_stride,
                                        from.stride, from.k_stride},
                          range.rows, range.k, parts, side, to);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -92,8 +93,22 @@ template <class C, int L, int width, class T>
   return done;
 }
 
+/// `width` numbers that lie side by side, and none beside them: the last vector overlaps the one before.
+template <class C, int L, int width, class T>
+[[gnu::always_inline]] inline void pack_run(const T* from, C* to) {
+  constexpr int lanes = width >= L ? L : int(std::bit_floor(unsigned(width)));
+  auto move = [&](int i) {
+    if constexpr (std::is_same_v<T, Float16>)
+      simd::store(to + i, simd::load_f16<lanes, L>(from + i));
+    else
+      simd::store(to + i, simd::load_row<C, lanes>(from + i, lanes));
+  };
+  for (int i = 0; i + lanes <= width; i += lanes) move(i);
+  if constexpr (width % lanes > 0) move(width - lanes);
+}
+
 /// Whole panels of rows that lie side by side in memory: each k is one run through all panels.
-template <class C, int width, class T>
+template <class C, int L, int width, class T>
 [[gnu::always_inline]] inline void pack_rows_side_by_side(const T* from, int64_t k_stride, int64_t panels,
                                                           int64_t k, int64_t to_stride, C* to) {
   for (int64_t p = 0; p < k; ++p)
@@ -103,7 +118,7 @@ template <class C, int width, class T>
       if constexpr (std::is_same_v<C, T>)
         std::memcpy(out, source, width * sizeof(C));
       else
-        for (int i = 0; i < width; ++i) out[i] = convert<C>(source[i]);
+        pack_run<C, L, width>(source, out);
     }
 }
 
@@ -123,7 +138,7 @@ template <class C, int W, int width, class T>
   int64_t done = 0;
   if (from.stride == 1) {
     done = rows / width;
-    pack_rows_side_by_side<C, width>(from.data, from.k_stride, done, k, to_stride, to);
+    pack_rows_side_by_side<C, L, width>(from.data, from.k_stride, done, k, to_stride, to);
   }
   for (; done * width < rows; ++done) {
     PackSource<T> panel{from.data + done * width * from.stride, from.stride, from.k_stride};

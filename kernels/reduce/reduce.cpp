@@ -157,7 +157,7 @@ void reduce_block(const TensorView& block, const TensorView& reduced, int64_t fi
         if constexpr (std::is_same_v<T, C>) {
           rows[r] = from;
         } else {
-          for (int64_t j = 0; j < width; ++j) buffers[r][j] = convert<C>(from[j]);
+          convert_row(from, buffers[r], width);
           rows[r] = buffers[r];
         }
       }

@@ -193,6 +193,26 @@ TEST(MatrixUnit, LeavesWhatIsMarkedToVectors) {
   }
 }
 
+TEST(MatrixUnit, GivesF16TheBitsOfItsF32Product) {
+  const int64_t m = 70, n = 50, k = 300;
+  std::vector<float> a = normal_numbers(m * k, 1), b = normal_numbers(k * n, 2);
+  std::vector<Float16> half_a, half_b;
+  auto to_halves = [](std::vector<float>& wide, std::vector<Float16>& halves) {
+    wide[40] = 0x1p-24f, wide[50] = 0x1.8p-16f;  // subnormal in f16
+    for (float& x : wide) halves.push_back(Float16(x)), x = float(halves.back());
+  };
+  to_halves(a, half_a), to_halves(b, half_b);
+  std::vector<float> c(size_t(m * n), -1.0f);
+  using Source = PackSource<Float16>;
+  Output<Float16> out;
+  const TensorView result{c.data(), {m, n}, {n, 1}, DType::f32, Device::cpu()};
+  out.c = {Stored<Float16>(result), n};
+  MatrixMultiply<Float16, MatrixUnit<Float16>, Source, Source, Output<Float16>>(
+      {half_a.data(), k, 1}, {half_b.data(), 1, n}, out, m, n, k)
+      .run();
+  EXPECT_EQ(c, multiply<Tiles>(a, b, m, n, k));
+}
+
 TEST(MatrixUnit, KeepsTinyNumbersDigits) {
   const int64_t m = 32, n = 32, k = 64;
   std::vector<float> a(size_t(m * k)), b(size_t(k * n));
