@@ -85,6 +85,20 @@ Op of_tensors(const char* name, unsigned keeps_f32) {
           .keeps_f32 = keeps_f32};
 }
 
+Op group_norm_of(int64_t groups, const Shape& shape) {
+  return {.of = {.name = detail::join("group_norm of ", shape),
+                 .inputs = {{shape}, {{shape[1]}, 0.5, 1.5}, {{shape[1]}}},
+                 .fn = [=](const TensorList& in) { return group_norm(in[0], groups, in[1], in[2]); },
+                 .composite =
+                     [=](const TensorList& in) {
+                       return composite::group_norm(in[0], groups, in[1], in[2], 1e-5);
+                     },
+                 .roundings = 24,
+                 .empty_inputs = {{{0, 4, 5}}, {{4}, 0.5, 1.5}, {{4}}},
+                 .large_inputs = {{{17, 24, 24, 8}}, {{24}, 0.5, 1.5}, {{24}}}},
+          .keeps_f32 = 0b110};
+}
+
 const std::vector<Op>& ops() {
   static const std::vector<Op> all = {
       of_numbers("exp", -2, 2, exp),
@@ -118,6 +132,8 @@ const std::vector<Op>& ops() {
       with_results(
           3, of_pairs("huber_loss", 1,
                       [](auto& x, auto& y) { return huber_loss(x, y, {.reduction = Reduction::none}); })),
+      group_norm_of(2, {3, 4, 5, 7}),
+      group_norm_of(4, {2, 8, 8}),
   };
   return all;
 }
@@ -134,7 +150,7 @@ TEST(SixteenBits, PassEveryCheckOfAnOp) {
   for (const Op& op : ops())
     for (DType half : kHalves) {
       OpCase mixed = op.of;
-      mixed.composite = op.of.fn;  // in f64
+      if (!mixed.composite) mixed.composite = op.of.fn;  // in f64
       mixed.fn = in_scope(half, op.of.fn);
       mixed.large_inputs.clear();  // below
       mixed.dtypes = OpDTypes{op.dtypes(half), f32};
