@@ -99,6 +99,18 @@ Op group_norm_of(int64_t groups, const Shape& shape) {
           .keeps_f32 = 0b110};
 }
 
+Op interpolated(const char* name, const InterpolateOptions& options) {
+  return {.of = {.name = name,
+                 .inputs = {{{2, 3, 5, 7}}},
+                 .fn =
+                     [=](const TensorList& in) {
+                       return interpolate(in[0], {9, 4}, options);
+                     },
+                 .roundings = 16,
+                 .empty_inputs = {{{0, 3, 5, 7}}},
+                 .large_inputs = {{{5, 8, 40, 44}}}}};
+}
+
 const std::vector<Op>& ops() {
   static const std::vector<Op> all = {
       of_numbers("exp", -2, 2, exp),
@@ -134,6 +146,9 @@ const std::vector<Op>& ops() {
                       [](auto& x, auto& y) { return huber_loss(x, y, {.reduction = Reduction::none}); })),
       group_norm_of(2, {3, 4, 5, 7}),
       group_norm_of(4, {2, 8, 8}),
+      interpolated("interpolate bilinear", {.mode = Interpolation::bilinear}),
+      interpolated("interpolate bicubic", {.mode = Interpolation::bicubic, .antialias = true}),
+      interpolated("interpolate nearest", {.mode = Interpolation::nearest}),
   };
   return all;
 }
