@@ -10,6 +10,12 @@ namespace reprise::autograd {
 
 inline bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 
+/// Whether numbers of the two dtypes meet in f32: both are f32 or of 16 bits.
+inline bool meet_in_f32(DType a, DType b) {
+  auto fits = [](DType dtype) { return dtype == DType::f32 || is_half(dtype); };
+  return fits(a) && fits(b);
+}
+
 /// x, in f32 if it holds whole numbers or bool, whose quotients and exponentials have fractions; an undefined tensor stays undefined.
 /// (PyTorch: the default dtype.)
 inline Tensor with_fractions(const Tensor& x) {

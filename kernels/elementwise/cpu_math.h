@@ -110,7 +110,8 @@ constexpr bool table_describes(const OpRow<Op> (&table)[n], const std::tuple<F..
     const bool gradient = requires(G g, double x) { g.gradient(x, x); };
     const bool boolean = std::is_same_v<std::invoke_result_t<G, Operands...>, bool>;
     return row.op == Op(i++) && row.op == G::op &&
-           row.traits == integers * takes_integers + gradient * differentiable + boolean * writes_bool;
+           (row.traits & ~mixes_floats) ==
+               integers * takes_integers + gradient * differentiable + boolean * writes_bool;
   };
   return sizeof...(F) == n && (describes.template operator()<F>(table[i]) && ...);
 }

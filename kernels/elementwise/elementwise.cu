@@ -5,6 +5,7 @@
 
 #include "reprise/kernels/elementwise/cuda_math.cuh"
 #include "reprise/kernels/elementwise/elementwise.cuh"
+#include "reprise/kernels/elementwise/mixed_floats.h"
 
 namespace reprise::kernels {
 namespace {
@@ -65,12 +66,15 @@ void map_formula(const char* name, const Stream& stream, size_t op, DType dtype,
 
 void unary_cuda(const Stream& stream, UnaryOp op, const TensorView& x, const TensorView& y) {
   check_unary(op, x, y);
+  if (mixes(op) && y.dtype != x.dtype) return unary_of_mixed_floats(stream, op, x, y);
   map_formula<F::Unary>(name_of(op), stream, size_t(op), x.dtype, y, x);
 }
 
 void unary_backward_cuda(const Stream& stream, UnaryOp op, const TensorView& dy, const TensorView& x,
                          const TensorView& dx) {
   check_unary_backward(op, dy, x, dx);
+  if (dy.dtype != x.dtype || dx.dtype != x.dtype)
+    return unary_backward_of_mixed_floats(stream, op, dy, x, dx);
   map_formula<F::Gradients>(name_of(op), stream, size_t(op), x.dtype, dx, dy, x);
 }
 
@@ -84,7 +88,9 @@ void add_to_f32(const Stream& stream, const TensorView& a, const TensorView& b, 
 void binary_cuda(const Stream& stream, BinaryOp op, const TensorView& a, const TensorView& b,
                  const TensorView& y) {
   check_binary(op, a, b, y);
-  if (adds_to_f32(a.dtype, b.dtype)) return add_to_f32(stream, a, b, y);
+  if (op == BinaryOp::add && adds_to_f32(a.dtype, b.dtype)) return add_to_f32(stream, a, b, y);
+  if (mixes(op) && (b.dtype != a.dtype || y.dtype != a.dtype))
+    return binary_of_mixed_floats(stream, op, a, b, y);
   map_formula<F::Binary>(name_of(op), stream, size_t(op), a.dtype, y, a, b);
 }
 

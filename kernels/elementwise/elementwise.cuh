@@ -23,6 +23,9 @@
 //     }
 //   };
 //   map("scale", stream, Scale{2}, x, y);
+//
+// In the place of an element type AnyFloat stands for f32 and 16 bits, as the view says when the kernel runs; the op sees packs
+// of f32.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +33,7 @@
 #include <tuple>
 #include <utility>
 
+#include "reprise/kernels/cuda/any_float.cuh"
 #include "reprise/kernels/cuda/cuts.h"
 #include "reprise/kernels/cuda/divisor.cuh"
 #include "reprise/kernels/cuda/pack.cuh"
@@ -40,7 +44,7 @@ namespace reprise::kernels::device {
 inline constexpr int map_unrolled = 2;
 inline constexpr int map_threads = kMapPacks / map_unrolled;
 
-/// The element types of an op's inputs or outputs.
+/// The element types of an op's inputs or outputs, AnyFloat among them.
 template <class... T>
 struct Types {
   static constexpr int count = sizeof...(T);
@@ -56,7 +60,8 @@ struct MapPlan {
   int rank = 1;
   Divisor sizes[8];  ///< innermost first; the innermost in items
   std::array<void*, size_t(N)> data = {};
-  int64_t strides[N][8] = {};  ///< innermost first, in elements
+  AnyFloatPointer any[N] = {};  ///< the same, for elements of AnyFloat
+  int64_t strides[N][8] = {};   ///< innermost first, in elements
 };
 
 /// Whether packs of `width` elements fit all rows of a collapsed view; of an input also if one element stands
@@ -85,6 +90,7 @@ MapPlan<int(N)> plan_map(const std::array<TensorView, N>& views, size_t inputs, 
   if (packed && plan.rank > 1) plan.sizes[0] = Divisor(row / width);
   for (size_t k = 0; k < N; ++k) {
     plan.data[k] = views[k].data;
+    plan.any[k] = AnyFloatPointer(views[k]);
     for (int d = 0; d < plan.rank; ++d) plan.strides[k][d] = views[k].strides[plan.rank - 1 - d];
   }
   return plan;
@@ -111,12 +117,21 @@ __device__ __forceinline__ void find_item(const MapPlan<N>& plan, int64_t i, int
   for (int k = 0; k < N; ++k) offsets[k] += i * scale * plan.strides[k][plan.rank - 1];
 }
 
-/// A pack of one input; with stride 0 one element stands for all.
-template <int Width, class T>
-__device__ __forceinline__ Pack<T, Width> load_item(const T* from, int64_t stride) {
+/// The element of view `k` at `offset`.
+template <class T, int N>
+__device__ __forceinline__ Pointer<T> element_at(const MapPlan<N>& plan, size_t k, int64_t offset) {
+  if constexpr (std::is_same_v<T, AnyFloat>)
+    return plan.any[k] + offset;
+  else
+    return static_cast<T*>(plan.data[k]) + offset;
+}
+
+/// A pack of one input of T; with stride 0 one element stands for all.
+template <class T, int Width>
+__device__ __forceinline__ Pack<Kept<T>, Width> load_item(Pointer<T> from, int64_t stride) {
   if (Width == 1 || stride != 0) return load_pack<Width>(from);
-  Pack<T, Width> pack;
-  const T value = *from;
+  Pack<Kept<T>, Width> pack;
+  const Kept<T> value = from[0];
 #pragma unroll
   for (int i = 0; i < Width; ++i) pack.at[i] = value;
   return pack;
@@ -132,20 +147,20 @@ struct Mapper<Op, Types<X...>, Types<Y...>> {
   using Offsets = int64_t[n_views];
 
   template <int Width, size_t... I>
-  static __device__ __forceinline__ std::tuple<Pack<X, Width>...> load(const MapPlan<n_views>& plan,
-                                                                       const Offsets& offsets,
-                                                                       std::index_sequence<I...>) {
-    return {load_item<Width>(static_cast<const X*>(plan.data[I]) + offsets[I], plan.strides[I][0])...};
+  static __device__ __forceinline__ std::tuple<Pack<Kept<X>, Width>...> load(const MapPlan<n_views>& plan,
+                                                                             const Offsets& offsets,
+                                                                             std::index_sequence<I...>) {
+    return {load_item<X, Width>(element_at<X>(plan, I, offsets[I]), plan.strides[I][0])...};
   }
 
   template <int Width, size_t... I, size_t... O>
   static __device__ __forceinline__ void finish(const Op& op, const MapPlan<n_views>& plan,
                                                 const Offsets& offsets, int64_t first,
-                                                const std::tuple<Pack<X, Width>...>& x,
+                                                const std::tuple<Pack<Kept<X>, Width>...>& x,
                                                 std::index_sequence<I...>, std::index_sequence<O...>) {
-    std::tuple<Pack<Y, Width>...> y;
+    std::tuple<Pack<Kept<Y>, Width>...> y;
     op(first, std::get<I>(x)..., std::get<O>(y)...);
-    (store_pack(static_cast<Y*>(plan.data[n_inputs + O]) + offsets[n_inputs + O], std::get<O>(y)), ...);
+    (store_pack(element_at<Y>(plan, n_inputs + O, offsets[n_inputs + O]), std::get<O>(y)), ...);
   }
 
   /// This thread's items of [begin, end): the packs, from 0, or the single elements that follow `begin`
@@ -156,7 +171,7 @@ struct Mapper<Op, Types<X...>, Types<Y...>> {
     constexpr auto inputs = std::make_index_sequence<sizeof...(X)>();
     constexpr auto outputs = std::make_index_sequence<sizeof...(Y)>();
     const int64_t start = int64_t(blockIdx.x) * kMapPacks + threadIdx.x;
-    std::tuple<Pack<X, Width>...> x[map_unrolled];
+    std::tuple<Pack<Kept<X>, Width>...> x[map_unrolled];
     Offsets offsets[map_unrolled];
 #pragma unroll
     for (int u = 0; u < map_unrolled; ++u) {
@@ -210,9 +225,9 @@ struct Pointwise {
   F f;
 
   template <int N>
-  __device__ void operator()(int64_t, const Pack<X, N>&... x, Pack<Y, N>& y) const {
+  __device__ void operator()(int64_t, const Pack<Kept<X>, N>&... x, Pack<Kept<Y>, N>& y) const {
 #pragma unroll
-    for (int i = 0; i < N; ++i) y.at[i] = from<Y>(f(to<C>(x.at[i])...));
+    for (int i = 0; i < N; ++i) y.at[i] = from<Kept<Y>>(f(to<C>(x.at[i])...));
   }
 };
 

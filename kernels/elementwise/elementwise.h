@@ -1,5 +1,6 @@
 // Elementwise maths over views of one shape; broadcasting is a view with stride 0 (`expand`).
-// Half types compute in f32, f64 in f64. Integer inputs are allowed where the op is closed over them.
+// Half types compute in f32, f64 in f64. Integer inputs are allowed where the op is closed over them. The views of an op that
+// `mixes_floats` may each be of f32 or 16 bits, whatever the others are: the result is rounded once, to the dtype of y.
 #pragma once
 
 #include "reprise/kernels/kernel.h"
@@ -57,14 +58,15 @@ enum class BinaryOp : uint8_t {
   greater_equal
 };
 
-/// y = op(x). is_finite writes bool.
+/// y = op(x), of one dtype, but of an op that mixes them. is_finite writes bool.
 extern Kernel<void(UnaryOp op, const TensorView& x, const TensorView& y)> unary;
 
-/// dx = dy * op'(x), for the differentiable ops. x, dy and dx have one shape and dtype.
+/// dx = dy * op'(x), for the differentiable ops. x, dy and dx have one shape, and one dtype but of an op that mixes them.
 extern Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)>
     unary_backward;
 
-/// y = op(a, b). a and b have one dtype; comparisons write bool. Of integers fmod and remainder by 0 are 0. `add` also takes f32 beside 16 bits, and gives f32.
+/// y = op(a, b). a and b have one dtype, but of an op that mixes them; comparisons write bool. Of integers fmod and remainder by 0
+/// are 0. `add` also takes f32 beside 16 bits, and gives f32.
 extern Kernel<void(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y)> binary;
 
 /// y = x * scale + shift.

@@ -14,11 +14,24 @@ void check_input(const char* op, const TensorView& x, int traits) {
   check(traits & takes_integers || is_floating(x.dtype), op, ": needs a floating dtype, got ", x.dtype);
 }
 
+bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
+// Whether they differ, and an op that mixes floats takes them.
+bool are_mixed(int traits, std::initializer_list<DType> dtypes) {
+  bool differ = false, fit = traits & mixes_floats;
+  for (DType dtype : dtypes) {
+    differ |= dtype != *dtypes.begin();
+    fit &= dtype == DType::f32 || is_half(dtype);
+  }
+  return differ && fit;
+}
+
 }  // namespace
 
 void check_unary(UnaryOp op, const TensorView& x, const TensorView& y) {
   const auto& [_, name, traits] = row_of(op);
   check_same_shape(name, x, y);
+  if (are_mixed(traits, {x.dtype, y.dtype})) return;
   check_output(name, y, traits & writes_bool ? DType::boolean : x.dtype);
   check_input(name, x, traits);
 }
@@ -27,6 +40,7 @@ void check_unary_backward(UnaryOp op, const TensorView& dy, const TensorView& x,
   const auto& [_, name, traits] = row_of(op);
   check_same_shape(name, dy, x);
   check_same_shape(name, x, dx);
+  if (are_mixed(traits, {dy.dtype, x.dtype, dx.dtype})) return;
   check_same_dtype(name, dy, x);
   check_output(name, dx, x.dtype);
   check(traits & differentiable && is_floating(x.dtype), name, ": has no gradient for ", x.dtype);
@@ -36,13 +50,13 @@ void check_binary(BinaryOp op, const TensorView& a, const TensorView& b, const T
   const auto& [_, name, traits] = row_of(op);
   check_same_shape(name, a, b);
   check_same_shape(name, a, y);
+  if (are_mixed(traits, {a.dtype, b.dtype, y.dtype})) return;
   if (op != BinaryOp::add || !adds_to_f32(a.dtype, b.dtype)) check_same_dtype(name, a, b);
   check_output(name, y, traits & writes_bool ? DType::boolean : promote(a.dtype, b.dtype));
   check_input(name, a, traits);
 }
 
 bool adds_to_f32(DType a, DType b) {
-  auto is_half = [](DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; };
   return (a == DType::f32 && is_half(b)) || (b == DType::f32 && is_half(a));
 }
 

@@ -13,7 +13,12 @@
 
 namespace reprise::kernels {
 
-enum OpTraits : uint8_t { takes_integers = 1, differentiable = 2, writes_bool = 4 };
+enum OpTraits : uint8_t {
+  takes_integers = 1,
+  differentiable = 2,
+  writes_bool = 4,
+  mixes_floats = 8,  ///< its views, those of its gradient too, may each be of f32 or 16 bits
+};
 
 template <class Op>
 struct OpRow {
@@ -26,16 +31,16 @@ struct OpRow {
 inline constexpr OpRow<UnaryOp> unary_table[] = {
     {UnaryOp::neg, "neg", takes_integers | differentiable},
     {UnaryOp::abs, "abs", takes_integers | differentiable},
-    {UnaryOp::square, "square", takes_integers | differentiable},
-    {UnaryOp::reciprocal, "reciprocal", differentiable},
-    {UnaryOp::sqrt, "sqrt", differentiable},
-    {UnaryOp::rsqrt, "rsqrt", differentiable},
-    {UnaryOp::exp, "exp", differentiable},
-    {UnaryOp::log, "log", differentiable},
+    {UnaryOp::square, "square", takes_integers | differentiable | mixes_floats},
+    {UnaryOp::reciprocal, "reciprocal", differentiable | mixes_floats},
+    {UnaryOp::sqrt, "sqrt", differentiable | mixes_floats},
+    {UnaryOp::rsqrt, "rsqrt", differentiable | mixes_floats},
+    {UnaryOp::exp, "exp", differentiable | mixes_floats},
+    {UnaryOp::log, "log", differentiable | mixes_floats},
     {UnaryOp::sin, "sin", differentiable},
     {UnaryOp::cos, "cos", differentiable},
     {UnaryOp::tanh, "tanh", differentiable},
-    {UnaryOp::sigmoid, "sigmoid", differentiable},
+    {UnaryOp::sigmoid, "sigmoid", differentiable | mixes_floats},
     {UnaryOp::erf, "erf", differentiable},
     {UnaryOp::relu, "relu", takes_integers | differentiable},
     {UnaryOp::gelu, "gelu", differentiable},
@@ -47,19 +52,19 @@ inline constexpr OpRow<UnaryOp> unary_table[] = {
     {UnaryOp::round, "round", takes_integers | differentiable},
     {UnaryOp::trunc, "trunc", takes_integers | differentiable},
     {UnaryOp::sign, "sign", takes_integers | differentiable},
-    {UnaryOp::log1p, "log1p", differentiable},
-    {UnaryOp::expm1, "expm1", differentiable},
-    {UnaryOp::softplus, "softplus", differentiable},
+    {UnaryOp::log1p, "log1p", differentiable | mixes_floats},
+    {UnaryOp::expm1, "expm1", differentiable | mixes_floats},
+    {UnaryOp::softplus, "softplus", differentiable | mixes_floats},
     {UnaryOp::is_finite, "is_finite", takes_integers | writes_bool}};
 inline constexpr OpRow<BinaryOp> binary_table[] = {
     {BinaryOp::add, "add", takes_integers},
-    {BinaryOp::sub, "sub", takes_integers},
-    {BinaryOp::mul, "mul", takes_integers},
+    {BinaryOp::sub, "sub", takes_integers | mixes_floats},
+    {BinaryOp::mul, "mul", takes_integers | mixes_floats},
     {BinaryOp::div, "div"},
-    {BinaryOp::pow, "pow"},
+    {BinaryOp::pow, "pow", mixes_floats},
     {BinaryOp::fmod, "fmod", takes_integers},
     {BinaryOp::remainder, "remainder", takes_integers},
-    {BinaryOp::bce_with_logits, "bce_with_logits"},
+    {BinaryOp::bce_with_logits, "bce_with_logits", mixes_floats},
     {BinaryOp::maximum, "maximum", takes_integers},
     {BinaryOp::minimum, "minimum", takes_integers},
     {BinaryOp::equal, "equal", takes_integers | writes_bool},
@@ -77,6 +82,7 @@ constexpr const OpRow<Op>& row_of(const OpRow<Op> (&table)[n], Op op) {
 constexpr const OpRow<UnaryOp>& row_of(UnaryOp op) { return row_of(unary_table, op); }
 constexpr const OpRow<BinaryOp>& row_of(BinaryOp op) { return row_of(binary_table, op); }
 constexpr const char* name_of(auto op) { return row_of(op).name; }
+constexpr bool mixes(auto op) { return row_of(op).traits & mixes_floats; }
 
 /// The op that applies `activation`, which is not none.
 constexpr UnaryOp unary_of(Activation activation) {

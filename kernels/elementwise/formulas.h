@@ -466,7 +466,7 @@ struct Formulas {
 
   /// The gradient of F as a binary op on (dy, x).
   template <class F>
-  struct GradientOf {
+  struct GradientOf : Of<F::op> {
     static constexpr bool is_long = requires { F::is_long; };
     template <Floating V>
     requires requires(F f, V v) { f.gradient(v, v); }

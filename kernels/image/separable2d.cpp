@@ -2,7 +2,7 @@
 // for each column.
 #include "reprise/kernels/image/separable2d.h"
 
-#include "reprise/kernels/cpu/rows.h"
+#include "reprise/kernels/cpu/row_access.h"
 
 namespace reprise::kernels {
 namespace {
@@ -30,13 +30,13 @@ void sum_lines(const T* x, int64_t width, const Matrix<C>& rows, int64_t i, C* s
   });
 }
 
-template <class T, class C>
-void sum_columns(const C* line, const Matrix<C>& columns, int64_t count, T* y) {
+template <class C>
+void sum_columns(const C* line, const Matrix<C>& columns, int64_t count, C* y) {
   for (int64_t j = 0; j < count; ++j) {
     C total = 0;
     for (int32_t k = columns.starts[j]; k < columns.starts[j + 1]; ++k)
       total += columns.weights[k] * line[columns.sources[k]];
-    y[j] = T(total);
+    y[j] = total;
   }
 }
 
@@ -49,11 +49,13 @@ void separable2d_cpu(const Stream&, const TensorView& x, const SparseRows& rows,
     const Matrix<C> along_height(rows), along_width(columns);
     parallel_for(rows_of(y), row_grain(width + count), [&](int64_t begin, int64_t end) {
       std::vector<C> line(static_cast<size_t>(width));
+      RowWriter<C> to(y, count);
       simd::run([&]<int W>() {
+        constexpr int L = simd::lanes_of<T, W>;
         for (int64_t i = begin; i < end; ++i) {
-          sum_lines<simd::lanes_of<T, W>>(x.as<T>() + i / lines * height * width, width, along_height,
-                                          i % lines, line.data());
-          sum_columns(line.data(), along_width, count, y.as<T>() + i * count);
+          sum_lines<L>(x.as<T>() + i / lines * height * width, width, along_height, i % lines, line.data());
+          sum_columns(line.data(), along_width, count, to.at(i));
+          to.template commit<L>(i);
         }
       });
     });
@@ -77,8 +79,8 @@ void check_separable2d(const TensorView& x, const SparseRows& rows, const Sparse
   constexpr auto op = "separable2d";
   check(x.rank() == 4 && y.rank() == 4 && x.size(0) == y.size(0) && x.size(1) == y.size(1), op, ": images ",
         x.shape, " and ", y.shape, " do not fit");
-  check(is_floating(x.dtype) && y.dtype == x.dtype, op, ": dtypes are ", x.dtype, " and ", y.dtype,
-        ", should be one floating");
+  check_arithmetic(op, "x", x, x);
+  check_arithmetic(op, "y", y, x);
   check(x.is_contiguous() && y.is_contiguous(), op, ": images must be contiguous, have strides ", x.strides,
         " and ", y.strides);
   const DType wide = x.dtype == DType::f64 ? DType::f64 : DType::f32;

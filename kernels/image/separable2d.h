@@ -17,7 +17,7 @@ struct SparseRows {
   TensorView weights;  ///< (entries), f64 where x is, else f32
 };
 
-/// x (N, C, H, W), y (N, C, I, J), of one floating dtype; rows is (I, H), columns is (J, W). All contiguous. Sums are
+/// x (N, C, H, W), y (N, C, I, J), each of f32 or 16 bits, or both of f64; rows is (I, H), columns is (J, W). All contiguous. Sums are
 /// kept in f32 (f64 for f64), in the order of the entries.
 extern Kernel<void(const TensorView& x, const SparseRows& rows, const SparseRows& columns,
                    const TensorView& y)>

@@ -2,6 +2,7 @@
 // it and for its result; a channel's places are its vectors.
 #include "reprise/kernels/norm/group_norm.h"
 
+#include "reprise/kernels/cpu/row_access.h"
 #include "reprise/kernels/norm/row_statistics.h"
 
 namespace reprise::kernels {
@@ -22,15 +23,18 @@ template <class T>
 void forward(const GroupNormArguments& v, const GroupShape& shape) {
   using C = Accumulator<T>;
   ParameterRow<C> gamma(v.gamma, shape.all_channels(), C(1)), beta(v.beta, shape.all_channels(), C(0));
+  const TensorView rows_of_x = as_rows(v.x, shape.width()), rows_of_y = as_rows(v.y, shape.width());
   parallel_for(shape.rows(), row_grain(shape.width()), [&](int64_t begin, int64_t end) {
+    RowReader<T> x(rows_of_x, shape.width());
+    RowWriter<T> y(rows_of_y, shape.width());
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row) {
-        const T* x = v.x.as<T>() + row * shape.width();
-        const RowStatistics<C> statistics = statistics_of<L>(x, shape.width(), C(v.eps));
+        const T* from = x.template at<L>(row);
+        const RowStatistics<C> statistics = statistics_of<L>(from, shape.width(), C(v.eps));
         const int64_t channel = row % shape.groups * shape.channels;
-        normalize_row<L>(x, v.y.as<T>() + row * shape.width(), gamma.data() + channel, beta.data() + channel,
-                         shape, statistics);
+        normalize_row<L>(from, y.at(row), gamma.data() + channel, beta.data() + channel, shape, statistics);
+        y.template commit<L>(row);
         if (v.mean) v.mean.as<C>()[row] = statistics.mean + statistics.correction;
         if (v.rstd) v.rstd.as<C>()[row] = statistics.rstd;
       }
@@ -94,17 +98,21 @@ void backward(const GroupNormBackwardArguments& v, const GroupShape& shape) {
   ParameterRow<C> gamma(v.gamma, shape.all_channels(), C(1));
   std::vector<ChannelSums<C>> sums(size_t(shape.samples * shape.all_channels()));
   parallel_for(shape.rows(), row_grain(shape.width()), [&](int64_t begin, int64_t end) {
+    const int64_t width = shape.width();
+    RowReader<T> rows_of_dy(as_rows(v.dy, width), width), rows_of_x(as_rows(v.x, width), width);
+    RowWriter<T> rows_of_dx(as_rows(v.dx, width), width);
     simd::run([&]<int W>() {
       constexpr int L = simd::lanes_of<T, W>;
       for (int64_t row = begin; row < end; ++row) {
-        const T *dy = v.dy.as<T>() + row * shape.width(), *x = v.x.as<T>() + row * shape.width();
+        const T *dy = rows_of_dy.template at<L>(row), *x = rows_of_x.template at<L>(row);
         const C mean = v.mean.as<C>()[row], rstd = v.rstd.as<C>()[row];
         ChannelSums<C>* of_row = sums.data() + row * shape.channels;
         for (int64_t c = 0; c < shape.channels; ++c)
           of_row[c] = channel_sums<L>(dy + c * shape.places, x + c * shape.places, shape.places, mean, rstd);
-        if (v.dx)
-          row_gradient<L>(dy, x, v.dx.as<T>() + row * shape.width(),
-                          gamma.data() + row % shape.groups * shape.channels, of_row, shape, mean, rstd);
+        if (!v.dx) continue;
+        row_gradient<L>(dy, x, rows_of_dx.at(row), gamma.data() + row % shape.groups * shape.channels, of_row,
+                        shape, mean, rstd);
+        rows_of_dx.template commit<L>(row);
       }
     });
   });
@@ -115,12 +123,13 @@ void backward(const GroupNormBackwardArguments& v, const GroupShape& shape) {
 void group_norm_cpu(const Stream&, const GroupNormArguments& v) {
   const GroupShape shape = check_group_norm(v);
   if (v.x.numel() == 0) return;
-  dispatch_floating(v.x.dtype, "group_norm", [&]<class T>() { forward<T>(v, shape); });
+  dispatch_floating(arithmetic_dtype(rows_of_norm(v)), "group_norm",
+                    [&]<class T>() { forward<T>(v, shape); });
 }
 
 void group_norm_backward_cpu(const Stream&, const GroupNormBackwardArguments& v) {
   const GroupShape shape = check_group_norm_backward(v);
-  dispatch_floating(v.x.dtype, "group_norm_backward", [&]<class T>() {
+  dispatch_floating(arithmetic_dtype(rows_of_norm(v)), "group_norm_backward", [&]<class T>() {
     backward<T>(v, v.x.numel() == 0 ? GroupShape{0, shape.groups, shape.channels, 0} : shape);
   });
 }
@@ -135,6 +144,12 @@ GroupShape checked_shape(const char* op, const TensorView& x, int64_t groups) {
   return {x.shape[0], groups, x.shape[1] / groups, places};
 }
 
+void check_like(const char* op, const char* name, const TensorView& view, const TensorView& x) {
+  check(view.shape == x.shape, op, ": ", name, " has shape ", view.shape, ", should have ", x.shape);
+  check_arithmetic(op, name, view, x);
+  check(view.is_contiguous(), op, ": ", name, " needs to be contiguous, has strides ", view.strides);
+}
+
 void check_statistics(const char* op, const GroupShape& shape, DType dtype, const TensorView& mean,
                       const TensorView& rstd) {
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -146,11 +161,18 @@ void check_statistics(const char* op, const GroupShape& shape, DType dtype, cons
 
 }  // namespace
 
+TensorView as_rows(TensorView view, int64_t width) {
+  if (!view) return {};
+  view.shape = {view.numel() / width, width};
+  view.strides = {width, 1};
+  return view;
+}
+
 GroupShape check_group_norm(const GroupNormArguments& v) {
   constexpr auto op = "group_norm";
   const GroupShape shape = checked_shape(op, v.x, v.groups);
-  check_contiguous(op, "x", v.x, v.x);
-  check_contiguous(op, "y", v.y, v.x);
+  check_like(op, "x", v.x, v.x);
+  check_like(op, "y", v.y, v.x);
   check_parameter(op, "gamma", v.gamma, shape.all_channels());
   check_parameter(op, "beta", v.beta, shape.all_channels());
   check_statistics(op, shape, v.x.dtype, v.mean, v.rstd);
@@ -160,9 +182,9 @@ GroupShape check_group_norm(const GroupNormArguments& v) {
 GroupShape check_group_norm_backward(const GroupNormBackwardArguments& v) {
   constexpr auto op = "group_norm_backward";
   const GroupShape shape = checked_shape(op, v.x, v.groups);
-  check_contiguous(op, "x", v.x, v.x);
-  check_contiguous(op, "dy", v.dy, v.x);
-  if (v.dx) check_contiguous(op, "dx", v.dx, v.x);
+  check_like(op, "x", v.x, v.x);
+  check_like(op, "dy", v.dy, v.x);
+  if (v.dx) check_like(op, "dx", v.dx, v.x);
   for (auto [name, view] : {std::pair("gamma", &v.gamma), {"dgamma", &v.dgamma}, {"dbeta", &v.dbeta}})
     check_parameter(op, name, *view, shape.all_channels());
   check(v.x.numel() == 0 || (v.mean && v.rstd), op, ": needs the mean and rstd of the forward pass");

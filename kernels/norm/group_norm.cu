@@ -56,13 +56,13 @@ __global__ void __launch_bounds__(Cut::max_block, 1) group_norm_kernel(GroupForw
     const Row<T, Cut> x(team, p.x.at(row), p.shape.width());
     const RowStatistics<C> s = statistics_of<true>(team, x, p.shape.width(), p.eps);
     const int64_t first = row % p.shape.groups * p.shape.channels;
-    T* y = p.y.at(row);
+    const Pointer<T> y = p.y.at(row);
     each_pack<Cut>(team, p.shape.width(), [&](int k, int64_t j) {
       Numbers<C, Cut::N> value = x(k, j);
       each_channel<Cut::N>(p.shape, j, [&](int i, int64_t c) {
         value.at[i] =
-            (value.at[i] - s.mean - s.correction) * s.rstd * parameter_or(p.gamma, first + c, C(1)) +
-            parameter_or(p.beta, first + c, C(0));
+            multiply_add((value.at[i] - s.mean - s.correction) * s.rstd,
+                         parameter_or(p.gamma, first + c, C(1)), parameter_or(p.beta, first + c, C(0)));
       });
       store_pack(y + j, pack_of<T>(value));
     });
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(Cut::max_block, 1)
       const Numbers<C, Cut::N> d = dy(k, j), value = x(k, j);
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i) {
-        sums[0] += d.at[i] * ((value.at[i] - mean) * rstd);
+        sums[0] = multiply_add(d.at[i], (value.at[i] - mean) * rstd, sums[0]);
         sums[1] += d.at[i];
       }
     });
@@ -115,31 +115,24 @@ __global__ void __launch_bounds__(Cut::max_block, 1)
     for (int64_t c = team.thread(); c < p.shape.channels; c += team.threads()) {
       const C* sums = p.sums + 2 * sample * all + first + c;
       const C gamma = parameter_or(p.gamma, first + c, C(1)) / C(p.shape.width());
-      means[0] += gamma * sums[0];
-      means[1] += gamma * sums[all];
+      means[0] = multiply_add(gamma, sums[0], means[0]);
+      means[1] = multiply_add(gamma, sums[all], means[1]);
     }
     team.reduce(Sum{}, means, C(0));
     const C mean = p.mean[row], rstd = p.rstd[row];
     const Row<T, Cut> dy(team, p.dy.at(row), p.shape.width()), x(team, p.x.at(row), p.shape.width());
-    T* dx = p.dx.at(row);
+    const Pointer<T> dx = p.dx.at(row);
     each_pack<Cut>(team, p.shape.width(), [&](int k, int64_t j) {
       Numbers<C, Cut::N> d = dy(k, j);
       const Numbers<C, Cut::N> value = x(k, j);
       each_channel<Cut::N>(p.shape, j, [&](int i, int64_t c) {
         const C h = (value.at[i] - mean) * rstd;
-        d.at[i] = (d.at[i] * parameter_or(p.gamma, first + c, C(1)) - means[1] - h * means[0]) * rstd;
+        const C g = multiply_add(d.at[i], parameter_or(p.gamma, first + c, C(1)), -means[1]);
+        d.at[i] = multiply_add(-h, means[0], g) * rstd;
       });
       store_pack(dx + j, pack_of<T>(d));
     });
   }
-}
-
-/// Contiguous memory as rows of `width`.
-TensorView as_rows(TensorView view, int64_t width) {
-  if (!view) return {};
-  view.shape = {view.numel() / width, width};
-  view.strides = {width, 1};
-  return view;
 }
 
 template <class T>
@@ -149,8 +142,9 @@ void forward(const Stream& stream, const char* op, const GroupNormArguments& v, 
   ParameterRow<C> gamma(stream, v.gamma, shape.all_channels()), beta(stream, v.beta, shape.all_channels());
   const GroupForward<Element<T>, C> p = {rows_at<T>(x),      rows_at<T>(y),      gamma.data(), beta.data(),
                                          data_of<C>(v.mean), data_of<C>(v.rstd), C(v.eps),     shape};
+  const TensorView* rows[] = {&x, &y};
   dispatch_rows<T, kRowColumns>(
-      shape.rows(), shape.width(), fit_of({&x, &y}), [&]<class Cut>(const RowGrid& grid) {
+      shape.rows(), shape.width(), fit_of_rows<T>(rows), [&]<class Cut>(const RowGrid& grid) {
         simt::launch({.name = op, .grid = grid.grid, .block = grid.block, .stream = stream},
                      group_norm_kernel<Cut, Element<T>>, p);
       });
@@ -164,8 +158,9 @@ void dispatch_backward(const Stream& stream, const GroupNormBackwardArguments& v
   p.dy = rows_at<T>(dy);
   p.x = rows_at<T>(x);
   p.dx = rows_at<T>(dx);
+  const TensorView* rows[] = {&dy, &x, &dx};
   dispatch_rows<T, kGradientColumns>(
-      x.size(0), width, fit_of({&dy, &x, &dx}), [&]<class Cut>(const RowGrid& grid) {
+      x.size(0), width, fit_of_rows<T>(rows), [&]<class Cut>(const RowGrid& grid) {
         simt::Launch launch{
             .name = "group_norm_backward", .grid = grid.grid, .block = grid.block, .stream = stream};
         body.template operator()<Cut>(launch, p);
@@ -204,13 +199,14 @@ void group_norm_cuda(const Stream& stream, const GroupNormArguments& v) {
   constexpr auto op = "group_norm";
   const GroupShape shape = check_group_norm(v);
   if (v.x.numel() == 0) return;
-  dispatch_floating(v.x.dtype, op, [&]<class T>() { device::forward<T>(stream, op, v, shape); });
+  device::dispatch_row_type(op, rows_of_norm(v),
+                            [&]<class T>() { device::forward<T>(stream, op, v, shape); });
 }
 
 void group_norm_backward_cuda(const Stream& stream, const GroupNormBackwardArguments& v) {
   constexpr auto op = "group_norm_backward";
   const GroupShape shape = check_group_norm_backward(v);
-  dispatch_floating(v.x.dtype, op, [&]<class T>() { device::backward<T>(stream, v, shape); });
+  device::dispatch_row_type(op, rows_of_norm(v), [&]<class T>() { device::backward<T>(stream, v, shape); });
 }
 
 const OnCuda group_norm_on_cuda{group_norm, group_norm_cuda};

@@ -6,11 +6,15 @@
 // twice, first for the sums of each channel, and writes dx: 5.
 #pragma once
 
+#include <array>
+
 #include "reprise/kernels/kernel.h"
 
 namespace reprise::kernels {
 
-/// x and y are contiguous (N, C, ...) of one dtype; `groups` divides C. y may be x.
+// Arithmetic is in f32 (f64 for f64); what is (N, C, ...) may be of f32 and 16 bits, each its own, and a result is rounded once.
+
+/// x and y are contiguous (N, C, ...); `groups` divides C. y may be x.
 struct GroupNormArguments {
   TensorView x;
   int64_t groups = 1;
@@ -20,6 +24,7 @@ struct GroupNormArguments {
   TensorView mean{}, rstd{};  ///< f32 (f64 for f64), (N, groups), contiguous, each optional
 };
 extern Kernel<void(const GroupNormArguments& arguments)> group_norm;
+inline std::array<const TensorView*, 2> rows_of_norm(const GroupNormArguments& v) { return {&v.x, &v.y}; }
 
 /// The gradients, which are overwritten; each output is optional. dx may be dy.
 struct GroupNormBackwardArguments {
@@ -31,6 +36,9 @@ struct GroupNormBackwardArguments {
   TensorView dgamma{}, dbeta{};  ///< like gamma
 };
 extern Kernel<void(const GroupNormBackwardArguments& arguments)> group_norm_backward;
+inline std::array<const TensorView*, 3> rows_of_norm(const GroupNormBackwardArguments& v) {
+  return {&v.x, &v.dy, &v.dx};
+}
 
 /// (N, C, ...) in groups, as four numbers; constexpr, so that nvcc takes the functions to the device too.
 struct GroupShape {
@@ -42,6 +50,9 @@ struct GroupShape {
   constexpr int64_t width() const { return channels * places; }  ///< of a row
   constexpr int64_t all_channels() const { return groups * channels; }
 };
+
+/// Contiguous memory as rows of `width`, which is above 0; an absent view has none.
+TensorView as_rows(TensorView view, int64_t width);
 
 /// Error unless the views fit together.
 GroupShape check_group_norm(const GroupNormArguments& arguments);

@@ -16,7 +16,7 @@ struct Targets {
 };
 
 template <int L, class T, class C = Accumulator<T>>
-double loss_and_gradient(const T* x, int64_t width, const Targets<C>& q, double scale, T* dx) {
+double loss_and_gradient(const T* x, int64_t width, const Targets<C>& q, double scale, C dy, T* dx) {
   using V = simd::Vector<C, L>;
   const RowSums<C> sums = sums_of<L>(x, width, /*sum_logits=*/false);
   const double log_sum = std::log(sums.exponentials);
@@ -31,7 +31,7 @@ double loss_and_gradient(const T* x, int64_t width, const Targets<C>& q, double 
   for_each_vector<L>(width, [&](int64_t v, int64_t left) {
     const V probability = simd::exp(V(simd::load_row<C, L>(x + v, left) - sums.max)) * factor;
     const V target = simd::load_row<C, L>(q.probabilities + v, left) * share + uniform;
-    simd::store_row<C, L>(dx + v, V(probability - target), left);
+    simd::store_row<C, L>(dx + v, V((probability - target) * dy), left);
   });
   return loss;
 }
@@ -47,8 +47,10 @@ void soft_cross_entropy_cpu(const Stream&, const SoftCrossEntropyArguments& v) {
           const Targets<C> q{row_at<const C>(v.targets, row), C(1 - v.label_smoothing),
                              C(v.label_smoothing / double(width))};
           T* dx = v.dlogits ? row_at<T>(v.dlogits, row) : nullptr;
-          static_cast<C*>(v.losses.data)[row * v.losses.stride(0)] = C(
-              loss_and_gradient<simd::lanes_of<T, W>>(row_at<const T>(v.logits, row), width, q, v.scale, dx));
+          const C dy = v.dy ? static_cast<const C*>(v.dy.data)[row * v.dy.stride(0)] : C(1);
+          static_cast<C*>(v.losses.data)[row * v.losses.stride(0)] =
+              C(loss_and_gradient<simd::lanes_of<T, W>>(row_at<const T>(v.logits, row), width, q, v.scale, dy,
+                                                        dx));
         }
       });
     });
@@ -58,7 +60,7 @@ void soft_cross_entropy_cpu(const Stream&, const SoftCrossEntropyArguments& v) {
 }  // namespace
 
 void check_soft_cross_entropy(const SoftCrossEntropyArguments& arguments) {
-  const auto& [logits, targets, label_smoothing, losses, dlogits, scale] = arguments;
+  const auto& [logits, targets, label_smoothing, losses, dlogits, scale, dy] = arguments;
   constexpr auto op = "soft_cross_entropy";
   check(logits.rank() == 2, op, ": logits need shape (N, V), have ", logits.shape);
   check(is_floating(logits.dtype), op, ": needs a floating dtype, got ", logits.dtype);
@@ -69,6 +71,7 @@ void check_soft_cross_entropy(const SoftCrossEntropyArguments& arguments) {
   check_view(op, "targets", targets, logits.shape, wide);
   check_rows(op, "targets", targets);
   check_view(op, "losses", losses, Shape{logits.size(0)}, wide);
+  if (dy) check_view(op, "dy", dy, Shape{logits.size(0)}, wide);
   if (!dlogits) return;
   check_view(op, "dlogits", dlogits, logits.shape, logits.dtype);
   check_rows(op, "dlogits", dlogits);

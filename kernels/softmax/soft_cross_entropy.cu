@@ -17,6 +17,8 @@ struct Arguments {
   C* losses;
   int64_t loss_stride, rows, width;
   C share, uniform, scale;  ///< 1 - smoothing, smoothing / V
+  const C* dy;              ///< optional
+  int64_t dy_stride;
 };
 
 template <class Cut, class T>
@@ -44,13 +46,13 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
     if (team.thread() == 0) p.losses[row * p.loss_stride] = sums[1];
     if (!p.dlogits) continue;
     T* dx = p.dlogits.at(row);
-    const C factor = p.scale * sums[0] / e.sum;
+    const C factor = p.scale * sums[0] / e.sum, dy = p.dy ? p.dy[row * p.dy_stride] : C(1);
     each_pack_backwards<Cut>(team, p.width, [&](int k, int64_t j) {
       Numbers<C, Cut::N> value = x(k, j);
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i)
         value.at[i] =
-            exp_below(value.at[i] - e.max) * factor - p.scale * (p.share * targets[j + i] + p.uniform);
+            (exp_below(value.at[i] - e.max) * factor - p.scale * (p.share * targets[j + i] + p.uniform)) * dy;
       x.store(dx, j, pack_of<T>(value));
     });
   }
@@ -71,7 +73,9 @@ void soft_cross_entropy_cuda(const Stream& stream, const SoftCrossEntropyArgumen
                                                 .width = width,
                                                 .share = C(1 - v.label_smoothing),
                                                 .uniform = C(v.label_smoothing / double(width)),
-                                                .scale = C(v.scale)};
+                                                .scale = C(v.scale),
+                                                .dy = data_of<C>(v.dy),
+                                                .dy_stride = v.dy ? v.dy.stride(0) : 0};
     dispatch_rows<T, kRowColumns>(
         rows, width, fit_of({&v.logits, &v.dlogits}), [&]<class Cut>(const RowGrid& grid) {
           simt::launch(

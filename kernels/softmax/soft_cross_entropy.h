@@ -9,13 +9,14 @@
 namespace reprise::kernels {
 
 /// logits (N, V), stride 1 in the last dimension; targets, losses (N) f32 (f64 for f64), the rows of targets
-/// contiguous; dlogits (N, V), optional, may be logits itself.
+/// contiguous; dlogits (N, V), optional, may be logits itself, is rounded once.
 struct SoftCrossEntropyArguments {
   TensorView logits, targets;
   double label_smoothing = 0;  ///< in [0, 1]
   TensorView losses;
   TensorView dlogits{};
   double scale = 1;  ///< dlogits is multiplied by it
+  TensorView dy{};   ///< and row i by dy_i: (N), of the dtype of losses and any stride, also 0; optional
 };
 extern Kernel<void(const SoftCrossEntropyArguments& arguments)> soft_cross_entropy;
 

@@ -125,6 +125,22 @@ TEST(MixedDTypes, CrossEntropyPassesEveryCheckOfAnOp) {
     }
 }
 
+// Of f16 the logits are kept, of bf16 their gradient.
+TEST(MixedDTypes, CrossEntropyAgainstProbabilitiesPassesEveryCheckOfAnOp) {
+  for (DType half : {bf16, f16})
+    for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+      const CrossEntropyOptions options{.label_smoothing = 0.1, .reduction = reduction};
+      check_op(OpCase{
+          .name = "cross_entropy against probabilities",
+          .inputs = {{{2, 3, 5}}, {.shape = {2, 3, 5}, .low = 0, .high = 0.5, .requires_grad = false}},
+          .fn = in_scope(half, [=](const TensorList& in) { return cross_entropy(in[0], in[1], options); }),
+          .composite = [=](const TensorList& in) { return composite::cross_entropy(in[0], in[1], options); },
+          .empty_inputs = {{{0, 5}}, {.shape = {0, 5}, .requires_grad = false}},
+          .large_inputs = {{{301, 97}}, {.shape = {301, 97}, .low = 0, .high = 0.02, .requires_grad = false}},
+          .dtypes = OpDTypes{{half, f32}, f32}});
+    }
+}
+
 TEST(MixedDTypes, EpiloguesOfProductsPassEveryCheckOfAnOp) {
   for (DType half : {bf16, f16}) {
     check_op(OpCase{

@@ -188,6 +188,7 @@ Tensor power_of_integers(const char* name, const Tensor& x, double exponent) {
 struct Pow : autograd::Function<Pow> {
   static constexpr const char* name = "pow";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   double exponent_ = 1;
 
@@ -196,16 +197,27 @@ struct Pow : autograd::Function<Pow> {
     autograd::check_floating(name, x);
     exponent_ = exponent;
     if (exponent != 0) save(x);
-    Tensor y = autograd::raw_empty_like(x);
-    autograd::pow_into(x, exponent, y);
-    return y;
+    const bool widens = under_autocast() && autograd::is_half(x.dtype());
+    return power_of(x, exponent, widens ? DType::f32 : x.dtype());
   }
   TensorList backward(const TensorList& dy) {
     if (exponent_ == 0) return {zeros(dy[0].shape(), dy[0].dtype(), dy[0].device())};
     auto wide = [&](const Tensor& d, const Tensor& x) {
       return d * (exponent_ == 2 ? x : pow(x, exponent_ - 1)) * exponent_;
     };
-    return {autograd::in_f32(wide, dy[0], saved(0))};
+    const Tensor x = saved(0);
+    if (x.dtype() == dy[0].dtype() || autograd::grad_mode_enabled())
+      return {autograd::in_f32(wide, dy[0], x)};
+    // The same in f32, of 16 bits that are read where they lie.
+    if (exponent_ == 2) return {run_binary(BinaryOp::mul, dy[0], x, dy[0].dtype(), name) * exponent_};
+    return {dy[0] * power_of(x, exponent_ - 1, dy[0].dtype()) * exponent_};
+  }
+
+ private:
+  static Tensor power_of(const Tensor& x, double exponent, DType dtype) {
+    Tensor y = Tensor::empty(x.shape(), dtype, x.device());
+    autograd::pow_into(x, exponent, y);
+    return y;
   }
 };
 
@@ -269,11 +281,9 @@ Tensor pow(const Tensor& x, double exponent) { return Pow::apply(x, exponent); }
 void autograd::pow_into(const Tensor& x, double exponent, const Tensor& y) {
   const Stream& stream = current_stream(x.device());
   if (auto op = own_operation(exponent)) return kernels::unary(stream, *op, x, y);
-  const bool is_half = autograd::is_half(x.dtype());  // an exponent in a half type would be another number
-  const Tensor wide = converted(x, is_half ? DType::f32 : x.dtype()), target = is_half ? wide : y,
-               power = scalar(exponent, wide.dtype(), wide.device());
-  kernels::binary(stream, BinaryOp::pow, wide, expand(power.view(), x.shape()), target);
-  if (is_half) kernels::copy(stream, target, y);
+  // In a half type the exponent would be another number.
+  const Tensor power = scalar(exponent, is_half(x.dtype()) ? DType::f32 : x.dtype(), x.device());
+  kernels::binary(stream, BinaryOp::pow, x, expand(power.view(), x.shape()), y);
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return Where::apply(condition, a, b);

@@ -1,5 +1,5 @@
 // Functions of numbers that write where they are told, for operations and for methods in place: y has the shape, dtype and device of x,
-// and may be x.
+// and may be x. A power may have another dtype, if one of the two is of 16 bits and the other of f32 or 16.
 #pragma once
 
 #include <optional>

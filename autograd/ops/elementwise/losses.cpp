@@ -18,23 +18,59 @@ namespace {
 
 using namespace autograd;
 
+using kernels::BinaryOp;
+
+// op(a, b) in `dtype`; each of them may have its own among f32 and 16 bits.
+Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype) {
+  Tensor y = Tensor::empty(a.shape(), dtype, a.device());
+  kernels::binary(current_stream(a.device()), op, a, b, y);
+  return y;
+}
+
 struct BceWithLogits : Function<BceWithLogits> {
   static constexpr const char* name = "bce_with_logits";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b11;  // both: the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& logits, const Tensor& targets) {
     save(logits, targets);
-    Tensor y = raw_empty_like(logits);
-    kernels::binary(current_stream(logits.device()), kernels::BinaryOp::bce_with_logits, logits, targets, y);
-    return y;
+    const DType dtype = under_autocast() ? statistics_dtype(logits) : logits.dtype();
+    return run_binary(BinaryOp::bce_with_logits, logits, targets, dtype);
   }
 
   TensorList backward(const TensorList& dy) {
     Tensor logits = saved(0), targets = saved(1);
     auto of_logits = [](const Tensor& d, const Tensor& x, const Tensor& t) { return d * (sigmoid(x) - t); };
-    return {needs_grad(0) ? in_f32(of_logits, dy[0], logits, targets) : Tensor(),
-            needs_grad(1) ? -dy[0] * logits : Tensor()};
+    const DType wide = dy[0].dtype();
+    const bool reads = !grad_mode_enabled() && (logits.dtype() != wide || targets.dtype() != wide);
+    Tensor of_x, of_t;
+    if (needs_grad(0) && !reads) of_x = in_f32(of_logits, dy[0], logits, targets);
+    if (needs_grad(0) && reads) {  // the same, of 16 bits that are read where they lie
+      Tensor off = Tensor::empty(logits.shape(), wide, logits.device());
+      kernels::unary(current_stream(off.device()), kernels::UnaryOp::sigmoid, logits, off);
+      kernels::binary(current_stream(off.device()), BinaryOp::sub, off, targets, off);
+      of_x = run_binary(BinaryOp::mul, dy[0], off, gradient_dtype(0, logits.dtype()));
+    }
+    if (needs_grad(1))
+      of_t = reads ? run_binary(BinaryOp::mul, -dy[0], logits, gradient_dtype(1, targets.dtype()))
+                   : -dy[0] * logits;
+    return {of_x, of_t};
+  }
+};
+
+// a - b of tensors of one shape, in f32 under autocast.
+struct Difference : Function<Difference> {
+  static constexpr const char* name = "sub";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b11;  // both: the kernel reads 16 bits and computes in f32
+  static constexpr OpCost cost = OpCost::pointwise();
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    return run_binary(BinaryOp::sub, a, b, under_autocast() ? statistics_dtype(a) : a.dtype());
+  }
+  TensorList backward(const TensorList& dy) {
+    return {needs_grad(0) ? dy[0] : Tensor(), needs_grad(1) ? -dy[0] : Tensor()};
   }
 };
 
@@ -66,13 +102,14 @@ struct BceLoss : Function<BceLoss> {
   }
 };
 
+// Of one dtype, or of several that autocast lets kernels read beside each other.
 void check_pair(const char* op, const Tensor& x, const Tensor& target) {
   check_given(op, x, target);
   check(x.shape() == target.shape(), op, ": shapes differ: ", x.shape(), " and ", target.shape());
   check_floating(op, x);
   check(is_floating(target.dtype()), op, ": the target is ", target.dtype(), ' ', target.shape(),
         ", should be ", x.dtype(), ": write cast(target, DType::", x.dtype(), ')');
-  check_dtype(x, target, op);
+  if (!amp::autocast_dtype(x.device()) || !meet_in_f32(x.dtype(), target.dtype())) check_dtype(x, target, op);
   check_device(op, x, target);
 }
 
@@ -90,10 +127,10 @@ void check_factor(const char* op, const char* name, const Tensor& factor, const 
 
 Tensor times(const Tensor& x, const Tensor& factor) { return x * cast(factor, x.dtype()); }
 
-// beta huber((a - b) / beta), of 0 |a - b|.
-Tensor smooth(const Tensor& a, const Tensor& b, double beta) {
-  if (beta == 0) return abs(a - b);
-  return beta == 1 ? huber(a - b) : huber((a - b) / beta) * beta;
+// beta huber(off / beta), of 0 |off|.
+Tensor smooth(const Tensor& off, double beta) {
+  if (beta == 0) return abs(off);
+  return beta == 1 ? huber(off) : huber(off / beta) * beta;
 }
 
 Tensor reduced(const Tensor& losses, Reduction reduction) {
@@ -101,58 +138,70 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
+// f(x - y), reduced; x and y are a checked pair.
+template <class F>
+Tensor of_difference(const Tensor& x, const Tensor& y, Reduction reduction, const F& f) {
+  if (amp::autocast_dtype(x.device())) {
+    const Tensor off = Difference::apply(x, y);
+    amp::AutocastOff inside;
+    return reduced(f(off), reduction);
+  }
+  auto wide = [&](const Tensor& a, const Tensor& b) { return f(a - b); };
+  return reduced(in_f32(wide, x, y), reduction);
+}
+
 }  // namespace
 
 Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, Reduction reduction) {
-  const CastArguments in(amp::Policy::f32, logits, targets);
-  check_pair("bce_with_logits", in[0], in[1]);
-  return reduced(BceWithLogits::apply(in[0], in[1]), reduction);
+  check_pair("bce_with_logits", logits, targets);
+  return reduced(BceWithLogits::apply(logits, targets), reduction);
 }
 
 // Both terms as they are, which have one sign: nothing cancels.
 Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, const BceWithLogitsOptions& options) {
   const char* op = "bce_with_logits";
-  const CastArguments in(amp::Policy::f32, logits, targets);
-  check_pair(op, in[0], in[1]);
-  check_factor(op, "pos_weight", options.pos_weight, in[0]);
-  check_factor(op, "weight", options.weight, in[0]);
-  auto wide = [&](const Tensor& x, const Tensor& t) {
-    const Tensor losses = options.pos_weight.defined()
-                              ? times(t * softplus(-x), options.pos_weight) + (1.0 - t) * softplus(x)
-                              : BceWithLogits::apply(x, t);
+  check_pair(op, logits, targets);
+  check_factor(op, "pos_weight", options.pos_weight, logits);
+  check_factor(op, "weight", options.weight, logits);
+  auto weighted = [&](const Tensor& losses) {
     return options.weight.defined() ? times(losses, options.weight) : losses;
+  };
+  if (amp::autocast_dtype(logits.device()) && !options.pos_weight.defined()) {
+    const Tensor losses = BceWithLogits::apply(logits, targets);
+    amp::AutocastOff inside;
+    return reduced(weighted(losses), options.reduction);
+  }
+  const CastArguments in(amp::Policy::f32, logits, targets);
+  auto wide = [&](const Tensor& x, const Tensor& t) {
+    return weighted(options.pos_weight.defined()
+                        ? times(t * softplus(-x), options.pos_weight) + (1.0 - t) * softplus(x)
+                        : BceWithLogits::apply(x, t));
   };
   return reduced(in_f32(wide, in[0], in[1]), options.reduction);
 }
 
 Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& options) {
-  const CastArguments in(amp::Policy::f32, x, y);
-  check_pair("smooth_l1", in[0], in[1]);
+  check_pair("smooth_l1", x, y);
   check(options.beta >= 0, "smooth_l1: beta is ", options.beta, ", should not be negative");
-  auto wide = [&](const Tensor& a, const Tensor& b) { return smooth(a, b, options.beta); };
-  return reduced(in_f32(wide, in[0], in[1]), options.reduction);
+  return of_difference(x, y, options.reduction, [&](const Tensor& off) { return smooth(off, options.beta); });
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberLossOptions& options) {
-  const CastArguments in(amp::Policy::f32, x, y);
-  check_pair("huber_loss", in[0], in[1]);
+  check_pair("huber_loss", x, y);
   check(options.delta > 0 && std::isfinite(options.delta), "huber_loss: delta is ", options.delta,
         ", should be above 0 and finite");
-  auto wide = [&](const Tensor& a, const Tensor& b) { return smooth(a, b, options.delta) * options.delta; };
-  return reduced(in_f32(wide, in[0], in[1]), options.reduction);
+  return of_difference(x, y, options.reduction,
+                       [&](const Tensor& off) { return smooth(off, options.delta) * options.delta; });
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
-  const CastArguments in(amp::Policy::f32, x, y);
-  check_pair("mse_loss", in[0], in[1]);
-  auto wide = [](const Tensor& a, const Tensor& b) { return square(a - b); };
-  return reduced(in_f32(wide, in[0], in[1]), reduction);
+  check_pair("mse_loss", x, y);
+  return of_difference(x, y, reduction, [](const Tensor& off) { return square(off); });
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
-  const CastArguments in(amp::Policy::f32, x, y);
-  check_pair("l1_loss", in[0], in[1]);
-  return smooth_l1(in[0], in[1], {.beta = 0, .reduction = reduction});
+  check_pair("l1_loss", x, y);
+  return smooth_l1(x, y, {.beta = 0, .reduction = reduction});
 }
 
 Tensor bce_loss(const Tensor& probabilities, const Tensor& targets, Reduction reduction) {

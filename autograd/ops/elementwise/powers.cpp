@@ -38,6 +38,7 @@ Tensor power_of_integers(const Tensor& base, const Tensor& given_exponent) {
 struct PowOfTensors : autograd::Function<PowOfTensors> {
   static constexpr const char* name = "pow";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b11;  // both: the kernel reads 16 bits and computes in f32
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   Shape of_base, of_exponent;
 
@@ -48,17 +49,16 @@ struct PowOfTensors : autograd::Function<PowOfTensors> {
     of_base = base.shape(), of_exponent = exponent.shape();
     save(base, exponent);
     const Shape shape = broadcast_shapes(of_base, of_exponent, name);
-    auto wide = [&](const Tensor& b, const Tensor& e) {
-      Tensor y = Tensor::empty(shape, b.dtype(), b.device());
-      kernels::binary(current_stream(b.device()), kernels::BinaryOp::pow, expand(b.view(), shape),
-                      expand(e.view(), shape), y);
-      return y;
-    };
-    return autograd::in_f32_inside(wide, base, exponent);
+    const DType dtype = under_autocast() ? autograd::statistics_dtype(base) : base.dtype();
+    Tensor y = Tensor::empty(shape, dtype, base.device());
+    kernels::binary(current_stream(base.device()), kernels::BinaryOp::pow, expand(base.view(), shape),
+                    expand(exponent.view(), shape), y);
+    return y;
   }
 
   TensorList backward(const TensorList& dy) {
-    const Tensor base = saved(0), exponent = saved(1);
+    const Tensor base = autograd::converted(saved(0), dy[0].dtype()),
+                 exponent = autograd::converted(saved(1), dy[0].dtype());
     Tensor of_b, of_e;
     if (needs_grad(0)) {
       auto wide = [](const Tensor& d, const Tensor& b, const Tensor& e) {
@@ -92,6 +92,8 @@ Tensor product_of_last(Tensor x) {
 Tensor pow(const Tensor& base, const Tensor& exponent) {
   autograd::check_given("pow", base, exponent);
   const DType dtype = promote(base.dtype(), exponent.dtype());
+  if (amp::autocast_dtype(base.device()) && autograd::meet_in_f32(base.dtype(), exponent.dtype()))
+    return PowOfTensors::apply(base, exponent);
   return PowOfTensors::apply(cast(base, dtype), cast(exponent, dtype));
 }
 

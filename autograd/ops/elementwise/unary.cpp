@@ -109,11 +109,12 @@ template <UnaryOp op>
 struct Unary : autograd::Function<Unary<op>> {
   static constexpr const char* name = kernels::name_of(op);
   static constexpr auto autocast = needs_range(op) ? amp::Policy::f32 : amp::Policy::inputs;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 
   Tensor forward(const Tensor& x) {
     this->save(x);
-    Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    Tensor y = Tensor::empty(x.shape(), widens(x) ? DType::f32 : x.dtype(), x.device());
     kernels::unary(current_stream(x.device()), op, x, y);
     return y;
   }
@@ -124,9 +125,15 @@ struct Unary : autograd::Function<Unary<op>> {
       auto wide = [](const Tensor& d, const Tensor& at) { return gradient(op, d, at); };
       return {autograd::in_f32(wide, dy[0], x)};
     }
-    Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
+    Tensor dx =
+        Tensor::empty(x.shape(), widens(x) ? this->gradient_dtype(0, x.dtype()) : x.dtype(), x.device());
     kernels::unary_backward(current_stream(x.device()), op, dy[0], x, dx);
     return {dx};
+  }
+
+ private:
+  bool widens(const Tensor& x) const {
+    return needs_range(op) && this->under_autocast() && autograd::is_half(x.dtype());
   }
 };
 

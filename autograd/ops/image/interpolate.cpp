@@ -1,9 +1,10 @@
 // Images of another size.
-#include "reprise/autograd/cast_seam.h"
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/image/separable2d.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -19,11 +20,9 @@ kernels::AxisMap map_of(int64_t inputs, int64_t outputs, const InterpolateOption
 
 }  // namespace
 
-Tensor interpolate(const Tensor& given, Size2 size, const InterpolateOptions& options) {
+Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options) {
   constexpr auto op = "interpolate";
-  autograd::check_given(op, given);
-  const autograd::CastArguments in(amp::Policy::f32, given);
-  const Tensor& x = in[0];
+  autograd::check_given(op, x);
   autograd::check_floating(op, x);
   check(x.rank() == 4 && x.size(2) > 0 && x.size(3) > 0, op, ": needs images (N, C, H, W), got ", x.shape());
   check(size.height > 0 && size.width > 0, op, ": the size must be positive, is (", size.height, ", ",
@@ -31,8 +30,9 @@ Tensor interpolate(const Tensor& given, Size2 size, const InterpolateOptions& op
   numel_of({x.size(0), x.size(1), size.height, size.width}, op);
   check(options.mode != Interpolation::nearest || (!options.align_corners && !options.antialias), op,
         ": nearest has neither align_corners nor antialias");
+  const bool widens = amp::autocast_dtype(x.device()) && autograd::is_half(x.dtype());
   return autograd::separable2d(x, map_of(x.size(2), size.height, options),
-                               map_of(x.size(3), size.width, options));
+                               map_of(x.size(3), size.width, options), widens ? DType::f32 : x.dtype());
 }
 
 }  // namespace reprise

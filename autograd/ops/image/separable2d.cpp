@@ -53,25 +53,26 @@ struct Separable2d : Function<Separable2d> {
   static constexpr auto autocast = amp::Policy::inputs;
   static constexpr OpCost cost = OpCost::pointwise();
   AxisMap rows_, columns_;
+  DType of_x_ = DType::f32;
 
-  Tensor forward(const Tensor& x, const AxisMap& rows, const AxisMap& columns) {
+  Tensor forward(const Tensor& x, const AxisMap& rows, const AxisMap& columns, DType out) {
+    of_x_ = x.dtype();
     rows_ = rows;
     columns_ = columns;
-    Tensor y =
-        Tensor::empty({x.size(0), x.size(1), rows.outputs(), columns.outputs()}, x.dtype(), x.device());
+    Tensor y = Tensor::empty({x.size(0), x.size(1), rows.outputs(), columns.outputs()}, out, x.device());
     const DeviceMaps maps(rows, columns, statistics_dtype(x), x.device());
     kernels::separable2d(current_stream(x.device()), x.contiguous().view(), maps.rows, maps.columns, y);
     return y;
   }
   TensorList backward(const TensorList& dy) {
-    return {separable2d(dy[0], rows_.transposed(), columns_.transposed())};
+    return {separable2d(dy[0], rows_.transposed(), columns_.transposed(), of_x_)};
   }
 };
 
 }  // namespace
 
-Tensor separable2d(const Tensor& x, const AxisMap& rows, const AxisMap& columns) {
-  return Separable2d::apply(x, rows, columns);
+Tensor separable2d(const Tensor& x, const AxisMap& rows, const AxisMap& columns, std::optional<DType> out) {
+  return Separable2d::apply(x, rows, columns, out.value_or(x.dtype()));
 }
 
 }  // namespace reprise::autograd

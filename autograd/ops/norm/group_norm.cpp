@@ -15,16 +15,18 @@ using namespace autograd;
 struct GroupNorm : Function<GroupNorm> {
   static constexpr const char* name = "group_norm";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::pointwise();
   int64_t groups_ = 1;
   double eps_ = 0;
 
   Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, int64_t groups, double eps) {
-    check_dtype(x, gamma, name);
-    check_dtype(x, beta, name);
+    const DType dtype = under_autocast() ? statistics_dtype(x) : x.dtype();
+    Tensor y = Tensor::empty(x.shape(), dtype, x.device()), mean, rstd;
+    check_dtype(y, gamma, name);
+    check_dtype(y, beta, name);
     groups_ = groups;
     eps_ = eps;
-    Tensor y = raw_empty_like(x), mean, rstd;
     if (recording()) {
       mean = Tensor::empty({x.size(0), groups}, statistics_dtype(x), x.device());
       rstd = Tensor::empty({x.size(0), groups}, statistics_dtype(x), x.device());
@@ -45,12 +47,14 @@ struct GroupNorm : Function<GroupNorm> {
     Tensor x = saved(0), gamma = saved(1), beta = saved(2);
     if (grad_mode_enabled()) {
       auto same = [&](const TensorList& in) {
-        return TensorList{composite::group_norm(in[0], groups_, in[1], in[2], eps_)};
+        const Tensor y = composite::group_norm(widened(in[0]), groups_, in[1], in[2], eps_);
+        return TensorList{cast(y, dy[0].dtype())};
       };
       return composite_backward(same, {x, gamma, beta}, dy);
     }
     Tensor dx, dgamma, dbeta;
-    if (needs_grad(0)) dx = raw_empty_like(x);
+    const DType of_dx = under_autocast() ? gradient_dtype(0, x.dtype()) : x.dtype();
+    if (needs_grad(0)) dx = Tensor::empty(x.shape(), of_dx, x.device());
     if (needs_grad(1)) dgamma = raw_empty_like(gamma);
     if (needs_grad(2)) dbeta = raw_empty_like(beta);
     kernels::group_norm_backward(current_stream(x.device()), {.dy = dy[0].contiguous().view(),

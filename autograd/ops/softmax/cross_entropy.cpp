@@ -150,10 +150,7 @@ Tensor apply(const Tensor& logits, const Tensor& targets, const CrossEntropyOpti
   if (options.out) check_result_dtype("cross_entropy", logits, *options.out);
   if (options.weight.defined()) return weighted_cross_entropy(logits, targets, options);
   if (!is_floating(targets.dtype())) return CrossEntropy::apply(logits, targets, options, given_away);
-  // The gradient, made here before any scale of the loss is in it, would vanish in f16.
-  const bool is_wide = amp::autocast_dtype(logits.device()) || options.out == DType::f32;
-  const bool widens = logits.dtype() == DType::f16 && is_wide;
-  return soft_cross_entropy(widens ? cast(logits, DType::f32) : logits, targets, options, given_away);
+  return soft_cross_entropy(logits, targets, options, given_away);
 }
 
 }  // namespace

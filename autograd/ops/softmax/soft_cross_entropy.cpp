@@ -1,5 +1,6 @@
 // Cross-entropy against probabilities as one operation: as against class indices (cross_entropy.cpp), forward makes the
-// gradient of the logits and keeps that.
+// gradient of the logits and keeps that. Of logits in f16 with a loss in f32 it keeps these, and backward makes the gradient, with
+// that of the loss in it: before, it would vanish in f16.
 #include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
 
 #include <algorithm>
@@ -23,6 +24,7 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
   CrossEntropyOptions options_;
   Shape shape_;
   double scale_ = 1;
+  bool keeps_logits_ = false, given_away_ = false;
 
   Tensor forward(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
                  const GivenAway& given_away) {
@@ -36,22 +38,46 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
     Tensor flat = reshape(unit_stride(logits), rows), dlogits;
     Tensor probabilities = unit_stride(reshape(cast(targets, statistics_dtype(logits)), rows));
     Tensor losses = Tensor::empty({rows[0]}, statistics_dtype(logits), logits.device());
-    if (recording()) dlogits = given_away.logits ? flat.alias(flat.view()) : empty_beside(flat);
-    kernels::soft_cross_entropy(current_stream(logits.device()), {.logits = flat,
-                                                                  .targets = probabilities,
-                                                                  .label_smoothing = options.label_smoothing,
-                                                                  .losses = losses,
-                                                                  .dlogits = optional_view(dlogits),
-                                                                  .scale = scale_});
-    save(dlogits, probabilities);
     const DType dtype = options.out.value_or(under_autocast() ? losses.dtype() : logits.dtype());
+    keeps_logits_ = logits.dtype() == DType::f16 && dtype == DType::f32;
+    given_away_ = given_away.logits;
+    if (recording() && !keeps_logits_)
+      dlogits = given_away.logits ? flat.alias(flat.view()) : empty_beside(flat);
+    run(flat, probabilities, losses, dlogits, {});
+    save(keeps_logits_ ? logits : dlogits, probabilities);
     if (options.reduction == Reduction::none) return raw_reshape(cast(losses, dtype), rows_shape(logits));
     return cast(sum(losses) * scale_, dtype);
   }
 
   TensorList backward(const TensorList& dy) {
+    if (keeps_logits_)
+      return {grad_mode_enabled() ? of_composite(saved(0), dy[0]) : of_logits(dy[0]), Tensor()};
     if (grad_mode_enabled()) return {differentiable(dy[0]), Tensor()};
     return {raw_reshape(times_upstream(take_saved(0), dy[0]), shape_), Tensor()};
+  }
+
+  void run(const Tensor& logits, const Tensor& probabilities, const Tensor& losses, const Tensor& dlogits,
+           const TensorView& dy) {
+    kernels::soft_cross_entropy(current_stream(logits.device()), {.logits = logits,
+                                                                  .targets = probabilities,
+                                                                  .label_smoothing = options_.label_smoothing,
+                                                                  .losses = losses,
+                                                                  .dlogits = optional_view(dlogits),
+                                                                  .scale = scale_,
+                                                                  .dy = dy});
+  }
+
+  // From the logits, in their memory where they were given away.
+  Tensor of_logits(const Tensor& dy) {
+    const Tensor logits = given_away_ ? take_saved(0) : saved(0), factor = converted(dy, DType::f32);
+    const bool overwrites = logits.is_sole_owner() && lies_as_beside(logits);
+    const Shape rows{numel_of(rows_shape(logits)), logits.size(-1)};
+    const Tensor flat = reshape(unit_stride(logits), rows);
+    const Tensor dlogits = overwrites ? flat.alias(flat.view()) : empty_beside(flat);
+    const bool none = options_.reduction == Reduction::none;
+    run(flat, saved(1), Tensor::empty({rows[0]}, DType::f32, logits.device()), dlogits,
+        none ? reshape(factor, {rows[0]}).view() : expand(factor.view(), {rows[0]}));
+    return raw_reshape(dlogits, shape_);
   }
 
   // Note [Cross-entropy twice] in cross_entropy.cpp: d / scale + q is softmax times the sum of q, and the factor of a
@@ -65,11 +91,17 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
       z = raw_reshape(cast(log(maximum(d / scale_ + q, tiny)), dlogits.dtype()), shape_);
     }
     set_grad_fn(z, edges()[0].node, edges()[0].input);
+    return of_composite(z, dy);
+  }
+
+  Tensor of_composite(const Tensor& logits, const Tensor& dy) {
+    const Tensor probabilities = saved(1);
     auto same = [&](const TensorList& in) {
-      Tensor loss = composite::cross_entropy(in[0], raw_reshape(probabilities, shape_), options_);
+      const Tensor z = keeps_logits_ ? widened(in[0]) : in[0];
+      Tensor loss = composite::cross_entropy(z, raw_reshape(probabilities, shape_), options_);
       return TensorList{cast(loss, dy.dtype())};
     };
-    return composite_backward(same, {z}, {dy})[0];
+    return composite_backward(same, {logits}, {dy})[0];
   }
 };
 

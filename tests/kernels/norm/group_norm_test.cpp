@@ -233,15 +233,56 @@ TEST(GroupNorm, IsExactAcrossThreadCounts) {
   });
 }
 
+// x and dx in 16 bits beside y and dy in f32: the bits of a cast, the norm in f32 and another cast.
+TEST(GroupNorm, OfSeveralDtypesHasTheBitsOfCastsAndTheNorm) {
+  std::vector<Sizes> all = cut_sizes();
+  all.insert(all.end(), small_sizes().begin(), small_sizes().end());
+  for (const Sizes& sizes : all) {
+    const DType half = numel_of(sizes.shape) % 3 == 0 ? DType::f16 : DType::bf16;
+    Array x(sizes.shape, half), dx(sizes.shape, half), rounded(sizes.shape, half);
+    x.randomize(1);
+    const std::vector<double> numbers = x.values();
+    Case want(sizes, DType::f32), got(sizes, DType::f32);
+    want.x.fill_with([&](int64_t i) { return numbers[size_t(i)]; });
+    want.forward(), want.backward();
+    run_kernel(group_norm, {.x = x.view(),
+                            .groups = sizes.groups,
+                            .gamma = got.gamma.view(),
+                            .beta = got.beta.view(),
+                            .eps = kEps,
+                            .y = got.y.view(),
+                            .mean = got.mean.view(),
+                            .rstd = got.rstd.view()});
+    run_kernel(group_norm_backward, {.dy = got.dy.view(),
+                                     .x = x.view(),
+                                     .groups = sizes.groups,
+                                     .gamma = got.gamma.view(),
+                                     .mean = got.mean.view(),
+                                     .rstd = got.rstd.view(),
+                                     .dx = dx.view(),
+                                     .dgamma = got.dgamma.view(),
+                                     .dbeta = got.dbeta.view()});
+    const std::vector<double> wide_dx = want.dx.values();
+    rounded.fill_with([&](int64_t i) { return wide_dx[size_t(i)]; });
+    EXPECT_EQ(got.y.values(), want.y.values()) << sizes.shape;
+    EXPECT_EQ(dx.values(), rounded.values()) << sizes.shape;
+    EXPECT_EQ(joined(got.dgamma.values(), got.dbeta.values()),
+              joined(want.dgamma.values(), want.dbeta.values()))
+        << sizes.shape;
+    EXPECT_TRUE(dx.surroundings_untouched()) << sizes.shape;
+  }
+}
+
 TEST(GroupNorm, RefusesViewsThatDoNotFit) {
   Case c({{3, 6, 4}, 2}, DType::f32);
-  Array half({3, 6, 4}, DType::f16), two({2}, DType::f32), flat({6}, DType::f32);
+  Array doubles({3, 6, 4}, DType::f64), two({2}, DType::f32), flat({6}, DType::f32);
   auto run = [](const GroupNormArguments& arguments) { run_kernel(group_norm, arguments); };
   expect_error([&] { run({.x = flat.view(), .groups = 2, .y = flat.view()}); },
                "group_norm: needs (N, C, ...)");
   expect_error([&] { run({.x = c.x.view(), .groups = 4, .y = c.y.view()}); },
                "group_norm: 6 channels do not divide into groups: 4");
-  expect_error([&] { run({.x = c.x.view(), .groups = 2, .y = half.view()}); }, "group_norm: y is f16");
+  expect_error([&] { run({.x = c.x.view(), .groups = 2, .y = doubles.view()}); },
+               "group_norm: y is f64, should be f32, bf16 or f16");
   expect_error([&] { run({.x = c.x.view(), .groups = 2, .gamma = two.view(), .y = c.y.view()}); },
                "gamma has shape (2,)");
   expect_error([&] { run({.x = c.x.view(), .groups = 2, .y = c.y.view(), .mean = two.view()}); },

@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/memory.h"
@@ -134,6 +135,47 @@ TEST(CrossEntropy, OfHalfLogitsKeepsThemAndEightBytesPerRow) {
     again.backward();
     EXPECT_TRUE(testing::same_bits(x.grad(), first)) << "a graph that was retained lost its logits";
   }
+}
+
+// The gradient of a mean over so many numbers has a few bits in f16, where it is below the least normal number: a loss scale must be
+// in it before it is rounded.
+TEST(CrossEntropy, OfF16LogitsAgainstProbabilitiesRoundsTheGradientOnceWithTheLossScale) {
+  const Shape shape{512, 1024};
+  Generator generator(3);
+  const Device device = testing::test_device();
+  const Tensor logits = randn(shape, DType::f16, Device::cpu(), &generator).to(device);
+  const Tensor targets = softmax(randn(shape, DType::f32, Device::cpu(), &generator).to(device));
+  auto gradient = [&](DType computed_in, bool gives_away) {
+    const Tensor x = logits.to(computed_in).detach().set_requires_grad();
+    amp::Autocast scope(device, DType::f16);
+    Tensor given = x * 1.0;
+    Tensor loss = gives_away ? cross_entropy(std::move(given), targets) : cross_entropy(given, targets);
+    (loss * 0x1p20).backward();
+    return x.grad().to(DType::f32);
+  };
+  const Tensor want = gradient(DType::f32, false);
+  for (bool gives_away : {false, true}) {
+    const Tensor off = abs(gradient(DType::f16, gives_away) - want);
+    EXPECT_LT(max(off / (abs(want) + 0.01)).item(), 1e-3) << "an f16 rounding is 5e-4";
+  }
+}
+
+TEST(CrossEntropy, OfF16LogitsAgainstProbabilitiesKeepsTheLogits) {
+  const size_t rows = 64, classes = 512, logits_bytes = rows * classes * 2, slack = 4096;
+  const Device device = testing::test_device();
+  const Tensor x = ones({int64_t(rows), int64_t(classes)}, DType::f16, device).set_requires_grad();
+  const Tensor targets = full({int64_t(rows), int64_t(classes)}, 1.0 / classes, DType::f32, device);
+  amp::Autocast scope(device, DType::f16);
+  Allocator& memory = allocator(device);
+  const size_t before = memory.stats().held;
+  const Tensor loss = cross_entropy(x + 1.0, targets);
+  EXPECT_LE(memory.stats().held - before, logits_bytes + slack);
+  EXPECT_LT(bytes_taken([&] {
+              loss.backward();
+              return loss;
+            }),
+            slack)
+      << "the gradient does not lie in the place of the logits";
 }
 
 TEST(CrossEntropy, MultipliesTheGradientByThatOfTheLossWhereItLies) {
