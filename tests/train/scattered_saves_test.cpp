@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "reprise/autograd/ops.h"
+#include "reprise/distributed/data_parallel/scattered_weights.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/io/file.h"
@@ -31,7 +32,7 @@ const nn::GptOptions gpt{.vocab_size = 60, .context = 16, .layers = 4, .heads = 
 constexpr int64_t largest = 4 * 80 * 80;  // elements of a weight
 constexpr auto parameters = size_t(MemoryCategory::parameters);
 
-// What the allocator held more, when it held most, than as the file of a name is put in place.
+// What the allocator held more, when it held most, than as the file of a name is put in place; and of weights at most.
 class PeakAt final : public io::FileCalls {
  public:
   explicit PeakAt(std::string name) : name_(std::move(name)) {}
@@ -39,8 +40,7 @@ class PeakAt final : public io::FileCalls {
     if (std::string(to).ends_with(name_)) {
       const MemoryStats stats = allocator(Device::cpu()).stats();
       held_ = std::max(held_, int64_t(stats.peak_held) - int64_t(stats.held));
-      of_weights_ = std::max(
-          of_weights_, int64_t(stats.peak_by_category[parameters]) - int64_t(stats.by_category[parameters]));
+      of_weights_ = std::max(of_weights_, int64_t(stats.peak_by_category[parameters]));
       ++saves_;
     }
     return FileCalls::rename(from, to);
@@ -52,7 +52,7 @@ class PeakAt final : public io::FileCalls {
   int64_t held_ = 0, of_weights_ = 0, saves_ = 0;
 };
 
-// Three steps with a save after each of the first two; the peaks of these.
+// Two steps with a save after each; the peaks of these, and the bytes of the weights that this rank has.
 std::string train_with_saves(ProcessGroup& group, int stage, const std::string& folder) {
   manual_seed(5);
   nn::Gpt model(gpt);
@@ -91,7 +91,12 @@ std::string train_with_saves(ProcessGroup& group, int stage, const std::string& 
            .save_async = false},
           parallel);
   }
-  return peaks.text();
+  int64_t own = 0;
+  for (size_t i = 0; i < parallel.leaves().size(); ++i) {
+    const auto* scattered = parallel.scattered_weights();
+    own += (scattered && scattered->has(i) ? scattered->own(i) : parallel.leaves()[i]).numel();
+  }
+  return detail::join(peaks.text(), ' ', 4 * own);
 }
 
 TEST(ScatteredSaves, TakeRoomForOneTensor) {
@@ -104,10 +109,10 @@ TEST(ScatteredSaves, TakeRoomForOneTensor) {
       Ranks::gloo, 2, [&](ProcessGroup& group) { return train_with_saves(group, 3, run); });
   for (size_t rank = 0; rank < 2; ++rank) {
     std::istringstream numbers(told[rank]);
-    int64_t saves = 0, held = -1, of_weights = -1;
-    numbers >> saves >> held >> of_weights;
+    int64_t saves = 0, held = -1, of_weights = -1, own = 0;
+    numbers >> saves >> held >> of_weights >> own;
     EXPECT_EQ(saves, 2) << told[rank];
-    EXPECT_EQ(of_weights, 0) << "rank " << rank << ": " << told[rank];
+    EXPECT_EQ(of_weights, own) << "rank " << rank << ": " << told[rank];
     if (rank > 0) continue;
     EXPECT_GE(held, 4 * largest) << told[rank];
     EXPECT_LE(held, 4 * largest + 16384) << told[rank];
