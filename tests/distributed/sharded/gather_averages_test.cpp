@@ -9,53 +9,29 @@
 
 #include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/tests/distributed/ranks.h"
-#include "reprise/tests/distributed/sharded/wide_net.h"
+#include "reprise/tests/distributed/sharded/averages_run.h"
 #include "reprise/tests/support/errors.h"
 
 namespace reprise::distributed {
 namespace {
 
+using testing::averages_of;
 using testing::expect_error;
 using testing::Ranks;
 using testing::ShardedCase;
 using testing::ShardedRun;
 
-constexpr int64_t micro_batches = 12;
 constexpr BucketOptions kSmall{.bytes = 300000, .first_bytes = 1000};
-
-// On rank 0 the averages after each of three steps; on all of them then what an evaluation with them says.
-std::string averages_of(ProcessGroup& group, const ShardedCase& c, int stage) {
-  ShardedRun run(group, c, stage, kSmall);
-  std::unique_ptr<optim::Ema> ema;
-  {
-    const WholeWeights whole(run.parallel());
-    ema = std::make_unique<optim::Ema>(run.net(), 0.75);
-  }
-  ema->follow_masters(run.optimizer());
-  TextStream averages, lines;
-  for (int step = 0; step < 3; ++step) {
-    run.step(step, micro_batches);
-    ema->update();
-    const WholeWeights whole(run.parallel());
-    SharedTensors(run.parallel(), ema.get()).read_on_rank_0([&](const WholeOf& of) {
-      for (const auto& [name, x] : ema->state_dict())
-        averages << name << ' ' << testing::checksum(of(x)) << '\n';
-    });
-    const optim::Ema::Scope look(*ema, whole_averages(run.parallel(), *ema));
-    for (const auto& [name, x] : run.net().named_parameters()) lines << testing::checksum(x) << '\n';
-  }
-  return averages.str() + lines.str() + run.step(3, micro_batches);  // a look has changed nothing
-}
 
 class GatherAverages : public ::testing::TestWithParam<ShardedCase> {};
 
 TEST_P(GatherAverages, HaveTheBitsOfOneProcess) {
   const ShardedCase& c = GetParam();
-  const std::string want = averages_of(*ProcessGroup::alone(), c, -1);
+  const std::string want = averages_of(*ProcessGroup::alone(), c, -1, kSmall);
   for (const int ranks : {1, 2, 4})
     for (const int stage : {0, 1, 2, 3}) {
       const std::vector<std::string> got = testing::run_ranks(
-          Ranks::threads, ranks, [&](ProcessGroup& group) { return averages_of(group, c, stage); });
+          Ranks::threads, ranks, [&](ProcessGroup& group) { return averages_of(group, c, stage, kSmall); });
       EXPECT_EQ(got[0], want) << ranks << " ranks, stage " << stage;
       for (const std::string& looked : got)
         EXPECT_TRUE(looked.size() > 100 && want.ends_with(looked))
