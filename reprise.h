@@ -93,6 +93,7 @@
 #include "reprise/distributed/sharded/gather_averages.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
 #include "reprise/distributed/sharded/sharded_sgd.h"
+#include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/distributed/work.h"
 #include "reprise/io/arrays/npy.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,7 +49,7 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-/// What is written: a tensor, held until then, or the view of one that the caller holds.
+/// What is written: a tensor, held until then, the view of one that the caller holds, or one that is made when it is written.
 class KeptView : public TensorView {
  public:
   /// Holds the tensor, on any device.
@@ -56,9 +57,15 @@ class KeptView : public TensorView {
   /// Of memory that the caller holds until it is written.
   KeptView(const TensorView& view) : TensorView(view) {}
   KeptView(const TemporaryView&) = delete;  // its memory is gone before it is written; give the tensor
+  /// Of a tensor of this form that `make` makes when its turn comes in the file, and that is freed before the next one.
+  KeptView(const TensorView& form, std::function<Tensor()> make) : TensorView(form), make_(std::move(make)) {}
+
+  /// The tensor, if it is made now; undefined if this is the view of one that is there.
+  Tensor made() const { return make_ ? make_() : Tensor(); }
 
  private:
   Tensor tensor_;
+  std::function<Tensor()> make_;
 };
 /// What a file is to hold: names, each of them once, and tensors.
 using NamedViews = std::vector<std::pair<std::string, KeptView>>;

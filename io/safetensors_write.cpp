@@ -89,7 +89,12 @@ void write_safetensors(const std::string& path, const NamedViews& tensors,
   file.write(&header_bytes, sizeof(header_bytes));
   file.write(header);
   for (const Entry* entry : entries) {
-    HostCopy host(entry->second);
+    const Tensor made = entry->second.made();
+    if (made.defined())
+      check(made.shape() == entry->second.shape && made.dtype() == entry->second.dtype, "safetensors: ", path,
+            ": ", entry->first, " was made ", made.dtype(), made.shape(), ", and is to be ",
+            entry->second.dtype, entry->second.shape);
+    HostCopy host(made.defined() ? made.view() : TensorView(entry->second));
     for_each_piece(host.view(), [&](const void* data, size_t bytes) { file.write(data, bytes); });
   }
   file.commit();

@@ -18,7 +18,17 @@ namespace fs = std::filesystem;
 
 constexpr const char* model_prefix = "model.";  // of the metadata keys that describe the model
 
-io::NamedViews views(const nn::NamedTensors& tensors) { return {tensors.begin(), tensors.end()}; }
+// Hollow ones are made as they are written.
+io::NamedViews views(const nn::NamedTensors& tensors, const distributed::WholeOf& whole) {
+  io::NamedViews views;
+  for (const auto& [name, x] : tensors)
+    if (x.is_hollow())
+      views.emplace_back(name, io::KeptView({nullptr, x.shape(), x.strides(), x.dtype(), x.device()},
+                                            [x, whole] { return whole(x); }));
+    else
+      views.emplace_back(name, x);
+  return views;
+}
 
 nn::NamedTensors read_all(const std::string& path) {
   io::SafetensorsFile file(path);
@@ -118,15 +128,27 @@ std::string NewCheckpoint::finish(const std::vector<std::string>& manifests, int
 
 std::string write_parts(const std::string& folder, const Checkpoint& checkpoint) {
   std::vector<std::string> names;
-  auto write = [&](const char* name, const nn::NamedTensors& tensors, const auto& metadata) {
-    io::write_safetensors(folder + "/" + names.emplace_back(name), views(tensors), metadata);
+  auto write = [&](const char* name, const io::NamedViews& tensors, const auto& metadata) {
+    io::write_safetensors(folder + "/" + names.emplace_back(name), tensors, metadata);
   };
   const std::map<std::string, std::string> none;
-  if (checkpoint.rank == 0) write("model.safetensors", checkpoint.parameters, metadata_of(checkpoint));
+  // All that takes other ranks comes first: one that fails with its own file leaves none waiting.
+  read_on_rank_0(checkpoint, [&](const distributed::WholeOf& whole) {
+    write("model.safetensors", views(checkpoint.parameters, whole), metadata_of(checkpoint));
+    if (!checkpoint.ema.empty()) write("ema.safetensors", views(checkpoint.ema, whole), none);
+    if (!checkpoint.loss_scale.empty())
+      write("loss_scale.safetensors", views(checkpoint.loss_scale, whole), none);
+  });
   names.push_back(write_optimizer(folder, checkpoint.optimizer, checkpoint.rank, checkpoint.ranks));
-  if (!checkpoint.ema.empty()) write("ema.safetensors", checkpoint.ema, none);
-  if (!checkpoint.loss_scale.empty()) write("loss_scale.safetensors", checkpoint.loss_scale, none);
   return manifest_of(folder, names);
+}
+
+void read_on_rank_0(const Checkpoint& checkpoint,
+                    const std::function<void(const distributed::WholeOf& whole)>& read) {
+  if (checkpoint.shared)
+    checkpoint.shared->read_on_rank_0(read);
+  else if (checkpoint.rank == 0)
+    read([](const Tensor& x) { return x; });
 }
 
 std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep) {

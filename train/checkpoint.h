@@ -15,6 +15,7 @@
 #include <string>
 
 #include "reprise/core/random.h"
+#include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/nn/module.h"
 #include "reprise/train/checkpoint/checkpoint_folder.h"
 
@@ -34,6 +35,8 @@ struct Checkpoint {
   /// Of more than one rank `optimizer` is what this one has of a state that they share.
   int rank = 0, ranks = 1;
   /// @}
+  /// Gives rank 0, as it writes, the hollow ones of `parameters` and `ema`, one at a time; null: there are none.
+  const distributed::SharedTensors* shared = nullptr;
 };
 
 /// A checkpoint on its way: a folder under a name that is none of a checkpoint's, until it is whole.
@@ -56,9 +59,13 @@ class NewCheckpoint {
   bool is_finished_ = false;
 };
 
-/// Writes what this rank has into the folder of a NewCheckpoint; rank 0 has all that ranks do not share. Returns what the
-/// manifest says of the files.
+/// Writes what this rank has into the folder of a NewCheckpoint; rank 0 has all that ranks do not share, and what is `shared`.
+/// Returns what the manifest says of the files.
 std::string write_parts(const std::string& folder, const Checkpoint& checkpoint);
+
+/// Calls `read` with what gives rank 0's hollow tensors, on rank 0 alone; on the others that are given by this call.
+void read_on_rank_0(const Checkpoint& checkpoint,
+                    const std::function<void(const distributed::WholeOf& whole)>& read);
 
 /// A NewCheckpoint, written and finished by one rank. Errors and result as there.
 std::string save_checkpoint(const std::string& run_folder, const Checkpoint& checkpoint, int keep);

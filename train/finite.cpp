@@ -18,11 +18,12 @@ bool is_finite(const TensorList& tensors) {
 std::optional<std::string> first_bad(const nn::NamedTensors& tensors) {
   TensorList on_cpu, on_device;
   for (const auto& [name, tensor] : tensors)
-    if (is_floating(tensor.dtype()) && tensor.numel() > 0)
+    if (is_floating(tensor.dtype()) && tensor.numel() > 0 && !tensor.is_hollow())
       (tensor.device().type == DeviceType::cpu ? on_cpu : on_device).push_back(tensor.detach().contiguous());
   if (is_finite(on_cpu) && is_finite(on_device)) return {};
   for (const auto& [name, tensor] : tensors)
-    if (is_floating(tensor.dtype()) && tensor.numel() > 0 && !is_finite({tensor.detach().contiguous()}))
+    if (is_floating(tensor.dtype()) && tensor.numel() > 0 && !tensor.is_hollow() &&
+        !is_finite({tensor.detach().contiguous()}))
       return name;
   return {};
 }
@@ -31,6 +32,7 @@ std::optional<std::string> first_bad(const nn::NamedTensors& tensors) {
 
 std::optional<std::string> first_bad_tensor(const Checkpoint& checkpoint) {
   if (auto name = first_bad(checkpoint.parameters)) return name;
+  if (auto name = checkpoint.shared ? first_bad(checkpoint.shared->own()) : std::nullopt) return name;
   if (auto name = first_bad(checkpoint.optimizer)) return "optimizer state " + *name;
   if (auto name = first_bad(checkpoint.ema)) return "the average of " + *name;
   return {};

@@ -22,9 +22,19 @@ constexpr int64_t most_steps_between_tries = 64;
 Checkpoint host_copy(Checkpoint checkpoint) {
   NoGrad guard;
   const MemoryScope scope(MemoryCategory::workspace);
-  for (nn::NamedTensors* tensors :
-       {&checkpoint.parameters, &checkpoint.optimizer, &checkpoint.ema, &checkpoint.loss_scale})
-    for (auto& [name, x] : *tensors) x = x.device().is_cpu() ? x.detach().clone() : x.to(Device::cpu());
+  auto copy = [](nn::NamedTensors& tensors, const distributed::WholeOf& whole) {
+    for (auto& [name, x] : tensors) {
+      const Tensor now = whole(x);
+      x = now.device().is_cpu() && now.is_same(x) ? x.detach().clone() : now.to(Device::cpu());
+    }
+  };
+  read_on_rank_0(checkpoint, [&](const distributed::WholeOf& whole) {
+    copy(checkpoint.parameters, whole);
+    copy(checkpoint.ema, whole);
+  });
+  checkpoint.shared = nullptr;
+  copy(checkpoint.optimizer, [](const Tensor& x) { return x; });
+  copy(checkpoint.loss_scale, [](const Tensor& x) { return x; });
   return checkpoint;
 }
 

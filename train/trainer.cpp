@@ -11,6 +11,7 @@
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
 #include "reprise/distributed/sharded/gather_averages.h"
+#include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/optim/grad_scaler.h"
 #include "reprise/nn/optim/named_state.h"
@@ -45,6 +46,7 @@ class Trainer {
         parallel_(parallel),
         scaler_(scaler),
         step_(first_step),
+        samples_(any_rank(group_, writes() && task.sample)),
         parameters_(task.model.parameters()),
         progress_(first_step, options.schedule.steps, task.unit, parameters_.at(0).device()),
         shared_(share_folder()),
@@ -61,10 +63,8 @@ class Trainer {
     InterruptScope interrupts;
     const int64_t first = step_, end = stop_at(first);
     if (step_ > 0 && due(options_.eval_every) &&
-        any_rank(group_, writes() && !records_->has(step_, "val_loss"))) {
-      const distributed::WholeWeights whole(parallel_);
+        any_rank(group_, writes() && !records_->has(step_, "val_loss")))
       validate(false);  // cut short
-    }
     try {
       train_until(first, end);
     } catch (...) {
@@ -73,10 +73,9 @@ class Trainer {
       throw;
     }
     settle(0);
-    hold_whole();
-    whole_->keep();  // the program may use the model
     const bool is_saved = saver_.saved_step() == step_;
     if (any_rank(group_, writes() && step_ > first && !is_saved)) save(true);
+    distributed::WholeWeights(parallel_).keep();  // the program may use the model
     return finish(first);
   }
 
@@ -105,7 +104,6 @@ class Trainer {
     const bool saves = (due(options_.save_every) || tries_again) && !last;
     settle(evaluates || samples || saves || step_ == first + 1 || step_ >= end ? 0 : 1);
     const bool compares = step_ % compare_ranks_every == 0;
-    if (evaluates || samples || saves || compares) hold_whole();
     if (writes())
       if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
     if (evaluates) validate(false);
@@ -116,22 +114,14 @@ class Trainer {
       save(false);
     else if (compares)
       check_same_state(group_, step_, task_.model, whole_state(task_.optimizer), scaler_);
-    if (samples && writes()) sample();
-    whole_.reset();
-  }
-
-  // Weights and averages, to be looked at or saved.
-  void hold_whole() {
-    if (!whole_) whole_.emplace(parallel_);
-    if (task_.ema) distributed::gather_averages(parallel_, *task_.ema);
+    if (samples) sample();
   }
 
   TrainingResult finish(int64_t first) {
     const bool is_over = step_ == options_.schedule.steps;
-    bool complete = is_over && validate(true);
+    const bool complete = is_over && !any_rank(group_, !validate(true)) && sample();
     if (writes()) {
       progress_.break_line();
-      complete = complete && sample();
       records_->plot();
       records_->close();
     }
@@ -179,9 +169,11 @@ class Trainer {
       values.emplace_back("recomputed_bytes", double(replayed.bytes_recomputed));
     }
     const bool sums = due(options_.eval_every) || step_ == options_.schedule.steps;
-    if (sums) whole_.emplace(parallel_);
+    if (sums)
+      distributed::SharedTensors(parallel_).read_on_rank_0([&](const distributed::WholeOf& whole) {
+        values.emplace_back("weights_crc", weights_crc(task_.model, whole));
+      });
     if (!writes()) return steps_.end(step_, {});
-    if (sums) values.emplace_back("weights_crc", weights_crc(task_.model));
     if (task_.step_values)
       for (auto& value : task_.step_values()) values.push_back(std::move(value));
     steps_.end(step_, std::move(values));
@@ -205,7 +197,7 @@ class Trainer {
     });
   }
 
-  // On all ranks, which have the whole weights. False if a signal ended it.
+  // On all ranks. False if a signal ended it.
   bool validate(bool whole) {
     return with_averages([&] {
       validation_ = in_phase(Phase::evaluation, [&] { return task_.validation_loss(whole); });
@@ -217,11 +209,12 @@ class Trainer {
     });
   }
 
-  // False if a signal ended it.
+  // By rank 0, for which the others wait. False on it if a signal ended it.
   bool sample() {
-    if (!task_.sample) return true;
-    progress_.break_line();
+    if (!samples_) return true;
+    if (writes()) progress_.break_line();
     return with_averages([&] {
+      if (!writes()) return;
       std::string text = in_phase(
           Phase::sampling, [&] { return about("train: after step " + std::to_string(step_), task_.sample); });
       report("\n--- sample after step {} ---\n{}\n---\n\n", step_, for_output(text));
@@ -229,11 +222,12 @@ class Trainer {
     });
   }
 
-  // Runs `look` at the averaged weights, where there are any, off the clock; false if a signal ended it.
+  // On all ranks: runs `look` at whole weights, averaged where there are averages, off the clock; false if a signal ended it.
   bool with_averages(const std::function<void()>& look) {
     progress_.pause();
+    const distributed::WholeWeights whole(parallel_);
     std::optional<optim::Ema::Scope> averages;
-    if (task_.ema) averages.emplace(*task_.ema);
+    if (task_.ema) averages.emplace(*task_.ema, distributed::whole_averages(parallel_, *task_.ema));
     bool done = true;
     try {
       look();
@@ -251,6 +245,7 @@ class Trainer {
     progress_.pause();
     const bool together = shared_.group != nullptr;
     const optim::Optimizer& optimizer = task_.optimizer;
+    const distributed::SharedTensors shared(parallel_, task_.ema);
     Checkpoint checkpoint{
         .step = step_,
         .optimizer = optim::state_by_name(together ? optimizer.own_state_dict() : optimizer.state_dict(),
@@ -259,6 +254,10 @@ class Trainer {
                      scaler_);
     if (together) checkpoint.rank = group_.rank(), checkpoint.ranks = group_.size();
     if (writes()) add_whole(checkpoint);
+    if (together)
+      checkpoint.shared = &shared;
+    else
+      shared.read_on_rank_0([&](const distributed::WholeOf& whole) { make_whole(checkpoint, whole); });
     if (writes() || together) last ? saver_.save_last(checkpoint) : saver_.try_to_save(checkpoint);
     progress_.resume();
   }
@@ -270,6 +269,12 @@ class Trainer {
     checkpoint.parameters = task_.model.state_dict();
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
     if (scaler_) checkpoint.loss_scale = scaler_->state_dict();
+  }
+
+  // Of a rank 0 that saves alone.
+  static void make_whole(Checkpoint& checkpoint, const distributed::WholeOf& whole) {
+    for (nn::NamedTensors* tensors : {&checkpoint.parameters, &checkpoint.ema})
+      for (auto& [name, x] : *tensors) x = whole(x);
   }
 
   // The run folder, and the ranks that save into it together.
@@ -302,6 +307,7 @@ class Trainer {
   distributed::DataParallel& parallel_;
   optim::GradScaler* scaler_;  // null: the loss has no scale
   int64_t step_;
+  const bool samples_;    // rank 0 has something to show
   bool checked_ = false;  // that the model knows all layers of the loss
   TensorList parameters_;
   Progress progress_;
@@ -309,9 +315,8 @@ class Trainer {
   Saver saver_;
   RankTimes times_;
   LateSteps steps_;
-  std::optional<distributed::WholeWeights> whole_;  // while they are looked at
-  std::optional<RunRecords> records_;               // of rank 0
-  double lr_ = 0, loss_ = 0;                        // of the newest step whose loss is known
+  std::optional<RunRecords> records_;  // of rank 0
+  double lr_ = 0, loss_ = 0;           // of the newest step whose loss is known
   std::optional<Validation> validation_;
 };
 

@@ -32,16 +32,19 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
   t.optimizer.allocate_state();
   const int64_t sums = o.batch_auto ? 1 : gradient_sums(o, own_share(o));  // auto may choose to accumulate
   const std::vector<MeasuredStrategy> measured = measure_strategies(t, device, o.recompute, sums);
-  const size_t limit =
-      o.batch_auto ? least_of_ranks(memory_of_rank(device), group) : nn::memory_for_tensors(device);
+  const size_t windows = window_bytes(o, gradient_bytes(t.optimizer), device, group.size()),
+               free_memory = o.batch_auto ? least_of_ranks(memory_of_rank(device), group)
+                                          : nn::memory_for_tensors(device),
+               limit = free_memory - std::min(free_memory, windows);
   double weights = 0;
   for (const Tensor& x : t.model.parameters()) weights += double(x.numel()) * double(size_of(x.dtype()));
   const auto gradients = double(gradient_bytes(t.optimizer));
   const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
   const int64_t sets = std::max<int64_t>(sums, 1);
-  train::report("Memory: weights {}, gradients {}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
-                sets > 1 ? fmt::format("{} x ", sets) : "", in_mib(gradients), in_mib(state), t.row,
-                each_strategy(measured, [&](const nn::StepMemory& m) {
+  train::report("Memory: weights {}, gradients {}{}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
+                sets > 1 ? fmt::format("{} x ", sets) : "", in_mib(gradients),
+                windows > 0 ? fmt::format(" and {} in NCCL's windows", in_mib(double(windows))) : "",
+                in_mib(state), t.row, each_strategy(measured, [&](const nn::StepMemory& m) {
                   return in_mib((double(m.peak(2 * o.batch)) - double(m.peak(o.batch))) / double(o.batch));
                 }));
   train::report(

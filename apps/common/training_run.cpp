@@ -175,13 +175,20 @@ size_t gradient_bytes(optim::Optimizer& optimizer) {
   return bytes;
 }
 
+size_t window_bytes(const TrainingOptions& o, size_t gradients, Device device, int ranks) {
+  const bool has_windows = device.is_cuda() && ranks > 1 && o.zero < 2 && o.wire == "f32";
+  return has_windows ? gradients : 0;
+}
+
 void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Optimizer& optimizer,
                      distributed::ProcessGroup& group, const std::function<Tensor()>& input) {
   RecomputeStrategy strategy = blocks.strategy();
   if (strategy.kind != RecomputeStrategy::Kind::automatic) return;
   optimizer.allocate_state();
   const int64_t sums = gradient_sums(o, own_share(o));
-  const size_t more = sums > 1 ? size_t(sums - 1) * gradient_bytes(optimizer) : 0;
+  const size_t gradients = gradient_bytes(optimizer);
+  const size_t more = (sums > 1 ? size_t(sums - 1) * gradients : 0) +
+                      window_bytes(o, gradients, group.device(), group.size());
   const size_t budget = strategy.memory_budget;
   if (!strategy.memory_percent) strategy.memory_budget -= std::min(budget, more);
   const auto measured_plan = [&] {

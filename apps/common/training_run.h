@@ -78,6 +78,10 @@ struct TrainedModel {
 /// Of one set of gradients of what it trains.
 size_t gradient_bytes(optim::Optimizer& optimizer);
 
+/// Bytes of the windows that hold buckets of `gradients` bytes on each of so many ranks, while forward runs too, where NCCL has windows:
+/// on GPUs, of whole gradients that are sent as they are.
+size_t window_bytes(const TrainingOptions& options, size_t gradients, Device device, int ranks);
+
 /// Says what a step takes of the memory, without recompute and with it, and the largest batch that fits; with --batch
 /// auto that becomes the batch, with so many micro-batches that an update sees as many rows as before (batch_choice.h). Error if a
 /// step of the options takes more than there is, naming what would fit. Bits do not depend on it but by the batch. All ranks call it.

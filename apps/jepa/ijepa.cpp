@@ -7,6 +7,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/data/masks.h"
 #include "reprise/data/order.h"
+#include "reprise/distributed/sharded/gather_averages.h"
 #include "reprise/nn/optim/ema.h"
 
 namespace reprise::apps::jepa {
@@ -65,11 +66,16 @@ class IJepa final : public Objective {
     return loss_of(pixels, model_.target_features(pixels), masks_.batch(0, keys, 0, rows, device_));
   }
 
-  void begin(optim::Optimizer& optimizer) override {
+  void begin(optim::Optimizer& optimizer, distributed::DataParallel& parallel) override {
+    parallel_ = &parallel;
     target_.set_updates(optimizer.steps());  // fewer than steps where some were skipped
     target_.follow_masters(optimizer);
   }
-  void updated() override { target_.update(); }
+  // The next forward pass reads the whole target encoder on each rank.
+  void updated() override {
+    target_.update();
+    distributed::gather_averages(*parallel_, target_);
+  }
 
   Description decided() const override { return {{"pipeline", pipeline_.text()}, {"masks", masks_.text()}}; }
   std::string title() const override {
@@ -106,6 +112,7 @@ class IJepa final : public Objective {
   const data::Order order_;
   nn::Jepa model_;
   optim::Ema target_;
+  distributed::DataParallel* parallel_ = nullptr;  // from begin on
 };
 
 }  // namespace

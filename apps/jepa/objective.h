@@ -9,6 +9,7 @@
 #include "reprise/apps/jepa/options.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/data/views.h"
+#include "reprise/distributed/data_parallel/data_parallel.h"
 
 namespace reprise::apps::jepa {
 
@@ -41,9 +42,11 @@ class Objective {
   /// Of `rows` images that are all alike, at the memory of a step's.
   virtual Tensor measured_loss(int64_t rows) = 0;
 
-  /// All is restored, and this optimizer, which outlives it, will change the weights.
-  virtual void begin(optim::Optimizer& optimizer) { (void)optimizer; }
-  /// The optimizer has changed the weights.
+  /// All is restored, and this optimizer will change the weights on the ranks of `parallel`; both outlive it.
+  virtual void begin(optim::Optimizer& optimizer, distributed::DataParallel& parallel) {
+    (void)optimizer, (void)parallel;
+  }
+  /// The optimizer has changed the weights, on all ranks.
   virtual void updated() {}
 
   /// What beside the model decides what a step computes, for checkpoints; it may change with --change.

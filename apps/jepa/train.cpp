@@ -112,17 +112,6 @@ std::unique_ptr<Objective> make_objective(const TrainCommand& c, const Pretraine
   return objective;
 }
 
-// Of I-JEPA's target encoder, whose weights are averages that each step reads.
-void check_target(const TrainCommand& c, const distributed::ProcessGroup& group) {
-  if (c.loss == lejepa_loss || c.zero == 0 || group.size() == 1) return;
-  check(c.zero < 3, "--zero 3: the weights of the target encoder follow whole ones, and ranks share these: ",
-        "give --zero 2");
-  const bool is_pure = train::is_pure(train::parse_precision(c.precision));
-  check(!is_pure || c.master == "stochastic", "--zero ", c.zero,
-        ": the weights of the target encoder follow what --master ", c.master,
-        " keeps beside 16 bits, which ranks share; give --zero 0");
-}
-
 // The model of a run and what trains it. The images must outlive it.
 struct Training {
   // With --batch auto it sets the batch of the options.
@@ -204,7 +193,7 @@ train::Task task_of(Training& t, const Pretrained& pretrained) {
     if (c.change) task.changeable.insert(key);
   }
   task.begin = [&t](int64_t first_step) {
-    t.objective->begin(*t.optimizer);
+    t.objective->begin(*t.optimizer, t.parallel);
     if (is_first_rank()) keep_options(t.c, t.images, first_step);
     print_header(t.c, *t.objective, t.images, t.device, first_step);
   };
@@ -230,7 +219,6 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   check_same_run(group, c, images);
   if (c.trainer.resume) check_resumed(c, fixed_options, images);
   count_steps(c, images.train->size());
-  check_target(c, group);
   set_schedules(c);
   const Pretrained pretrained = pretrained_of(c);
   manual_seed(uint64_t(c.seed));

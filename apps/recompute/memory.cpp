@@ -43,6 +43,14 @@ class ImaginedRank {
                    {.stage = c.zero, .adamw = adamw_options(c)}) {}
 
   const nn::Module& module() const { return *model_.module; }
+  /// Of the windows that NCCL would have on GPUs: one for each bucket whose gradients ranks have whole.
+  size_t window_bytes() const {
+    size_t bytes = 0;
+    if (group_->size() == 1 || parallel_.scatters_gradients()) return bytes;
+    for (const distributed::Bucket& bucket : parallel_.buckets())
+      bytes += size_t(bucket.numel) * size_of(bucket.dtype);
+    return bytes;
+  }
 
   StepBytes step(const Prepared& prepared, int64_t rows) {
     begin(prepared, rows);
@@ -146,6 +154,12 @@ int run_memory(const MemoryCommand& c) {
   train::print(
       "\nTensors as the CPU has them; a GPU's workspaces, those of its libraries and CUDA itself come on "
       "top.\n");
+  if (const size_t windows = rank.window_bytes(); windows > 0)
+    train::print(
+        "On GPUs gradients lie in NCCL's windows, {}, while forward runs too: a peak that is not at "
+        "backward's "
+        "end is up to that much higher.\n",
+        format_bytes(windows));
   return 0;
 }
 

@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t alignment = 16;  // bytes: a bucket may have weights of several dtypes
 
 int64_t bytes_of(const SharedBucket& of, const Shard& shard) {
+  if (!of.leaves[shard.parameter].defined()) return 0;
   const int64_t bytes = shard.range.count() * int64_t(size_of(of.leaves[shard.parameter].dtype()));
   return (bytes + alignment - 1) / alignment * alignment;
 }
@@ -41,7 +42,9 @@ Gathering::Gathering(ProcessGroup& group, const SharedBucket& of, const Place& o
     : group_(group), of_(of), each_(part_bytes(of)) {
   MemoryScope scope(MemoryCategory::workspace);
   const int rank = group.rank();
-  const Device device = of.leaves[of.bucket.parameters.front()].device();
+  const auto first =
+      std::ranges::find_if(of.bucket.parameters, [&](size_t i) { return of.leaves[i].defined(); });
+  const Device device = of.leaves[*first].device();
   parts_ = Tensor::empty({each_ * group.size()}, DType::u8, device);
   for_each_shard(rank, [&](const Shard& shard, const TensorView& part) {
     kernels::copy(current_stream(device), own(shard), part);
@@ -65,6 +68,7 @@ void Gathering::for_each_shard(int rank, const Body& body) {
   char* at = reinterpret_cast<char*>(parts_.view().data) + rank * each_;
   for (const Shard& shard : of_.shards.of(of_.index, rank)) {
     const Tensor& leaf = of_.leaves[shard.parameter];
+    if (!leaf.defined()) continue;
     body(shard, {at, {shard.range.count()}, {1}, leaf.dtype(), leaf.device()});
     at += bytes_of(of_, shard);
   }

@@ -10,7 +10,7 @@ namespace reprise::distributed {
 
 /// The weights of a bucket and who owns them.
 struct SharedBucket {
-  const TensorList& leaves;  ///< all that are trained, by place
+  const TensorList& leaves;  ///< all that are trained, by place; what is undefined is left out
   const Bucket& bucket;      ///< of these
   const Shards& shards;      ///< of all of them
   size_t index;              ///< of the bucket there

@@ -6,8 +6,15 @@
 
 namespace reprise::distributed {
 
-/// Gives all ranks the averages of the trained parameters as those have them that follow them, before they are looked at or
-/// saved. Nothing is sent where each rank follows all. All ranks call it.
+/// The averages of which each rank has a part, whole, to be looked at; the function holds them, of the dtypes of what they
+/// follow. Nothing is sent where there are none. All ranks call it.
+///
+///   rp::distributed::WholeWeights whole(parallel);
+///   rp::optim::Ema::Scope averages(ema, rp::distributed::whole_averages(parallel, ema));
+optim::Ema::Whole whole_averages(DataParallel& parallel, const optim::Ema& ema);
+
+/// Averages that live elsewhere, such as the weights of a target encoder: gives all ranks those as they have moved on the ranks
+/// that follow them. To be called after each update. Nothing is sent where each rank follows all. All ranks call it.
 void gather_averages(DataParallel& parallel, const optim::Ema& ema);
 
 }  // namespace reprise::distributed

@@ -46,10 +46,14 @@ Ema::Ema(const nn::Module& module, EmaDecay decay) : decay_(std::move(decay)) {
     averages_.emplace_back(
         name, tensor.dtype() == average_dtype(tensor) ? tensor.clone() : tensor.to(average_dtype(tensor)));
   }
+  parts_.resize(averages_.size());
 }
 
 Ema::Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay decay)
-    : decay_(std::move(decay)), averages_(std::move(averages)) {
+    : decay_(std::move(decay)),
+      averages_(std::move(averages)),
+      parts_(averages_.size()),
+      live_elsewhere_(true) {
   check(followed.size() == averages_.size(), "Ema: ", averages_.size(), " averages for ", followed.size(),
         " tensors");
   for (size_t i = 0; i < followed.size(); ++i) {
@@ -72,6 +76,21 @@ void Ema::follow_masters(Optimizer& optimizer) {
       places_.push_back(found == followed_.end() ? std::nullopt
                                                  : std::optional(size_t(found - followed_.begin())));
     }
+  if (live_elsewhere_) return;
+  const std::vector<WideParameter> followed = values();
+  for (size_t i = 0; i < followed.size(); ++i)
+    if (followed[i].part) keep_part(i, *followed[i].part);
+}
+
+// The others' elements are theirs from now on.
+void Ema::keep_part(size_t place, const ElementRange& range) {
+  auto& [name, average] = averages_[place];
+  check(!parts_[place], "Ema: of the average of ", name, " it has a part already");
+  MemoryScope scope(MemoryCategory::optimizer);
+  NoGrad guard;
+  parts_[place] = Part{range, elements_of(average, range).clone()};
+  average = Tensor::hollow(
+      {nullptr, average.shape(), contiguous_strides(average.shape()), average.dtype(), average.device()});
 }
 
 std::vector<WideParameter> Ema::values() const {
@@ -90,11 +109,20 @@ bool Ema::follows_parts() const {
   return std::ranges::any_of(values(), [](const WideParameter& value) { return value.part.has_value(); });
 }
 
-const Tensor& Ema::average_of(const Tensor& followed) const {
+std::optional<size_t> Ema::place_of(const Tensor& followed) const {
   const auto found =
       std::ranges::find_if(followed_, [&](const Tensor& value) { return value.is_same(followed); });
-  check(found != followed_.end(), "Ema: a tensor ", followed.dtype(), followed.shape(), " is not followed");
-  return averages_[size_t(found - followed_.begin())].second;
+  return found == followed_.end() ? std::nullopt : std::optional(size_t(found - followed_.begin()));
+}
+
+Tensor Ema::average_of(const Tensor& followed) const {
+  const std::optional<size_t> place = place_of(followed);
+  return place ? averages_[*place].second : Tensor();
+}
+
+Tensor Ema::part_of(const Tensor& followed) const {
+  const std::optional<size_t> place = place_of(followed);
+  return place && parts_[*place] ? parts_[*place]->elements : Tensor();
 }
 
 void Ema::blend(double decay, const Tensor& found) {
@@ -104,8 +132,8 @@ void Ema::blend(double decay, const Tensor& found) {
   std::vector<kernels::LerpTensor> tensors;
   for (size_t i = 0; i < kept.size(); ++i) {
     if (kept[i].value.numel() == 0) continue;
-    const Tensor average =
-        kept[i].part ? elements_of(averages_[i].second, *kept[i].part) : averages_[i].second;
+    Tensor average = averages_[i].second;
+    if (kept[i].part) average = parts_[i] ? parts_[i]->elements : elements_of(average, *kept[i].part);
     kernels::LerpTensor tensor{average, kept[i].value};
     if (kept[i].remainder.defined()) tensor.remainder = kept[i].remainder;
     tensors.push_back(tensor);
@@ -114,6 +142,8 @@ void Ema::blend(double decay, const Tensor& found) {
   if (found.defined()) options.skip = found;
   kernels::lerp(current_stream(followed_[0].device()), tensors, options);
   for (const auto& [name, average] : averages_) average.storage()->bump_version();
+  for (const std::optional<Part>& part : parts_)
+    if (part) part->elements.storage()->bump_version();
 }
 
 void Ema::update() { update_while_finite({}); }
@@ -155,16 +185,26 @@ void Ema::load_state_dict(const nn::NamedTensors& state) {
           average.shape(), " is wanted");
   }
   NoGrad guard;
-  for (auto& [name, average] : averages_) average.copy_(given.at(name));
+  for (size_t i = 0; i < averages_.size(); ++i) {
+    auto& [name, average] = averages_[i];
+    const Tensor& whole = given.at(name);
+    if (parts_[i])
+      parts_[i]->elements.copy_(elements_of(whole, parts_[i]->range));
+    else
+      average.copy_(whole);
+  }
 }
 
-Ema::Scope::Scope(const Ema& ema) : ema_(ema) {
+Ema::Scope::Scope(const Ema& ema, const Whole& whole) : ema_(ema) {
   for (const Tensor& value : ema_.followed_) held_.push_back(value.detach());
   NoGrad guard;
   TensorList
       averages;  // those of values of 16 bits are rounded copies; all are made before the first takes its place
   for (size_t i = 0; i < held_.size(); ++i) {
-    const Tensor& average = ema_.averages_[i].second;
+    const auto& [name, kept] = ema_.averages_[i];
+    check(!kept.is_hollow() || whole, "Ema::Scope: of the average of ", name,
+          " this rank has a part; give distributed::whole_averages");
+    const Tensor average = kept.is_hollow() ? whole(ema_.followed_[i]) : kept;
     averages.push_back(average.dtype() == held_[i].dtype() ? average : average.to(held_[i].dtype()));
   }
   for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(averages[i]);

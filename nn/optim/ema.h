@@ -32,13 +32,18 @@ class Ema {
   Ema(const nn::NamedTensors& followed, nn::NamedTensors averages, EmaDecay decay);
 
   /// Parameters of 16 bits are averaged from now on with the digits that the optimizer, which outlives this, keeps beside
-  /// them: its copies in f32, or lower halves. Others are followed as they are. Of what ranks share, a rank's averages move in
-  /// its shards alone, until distributed::gather_averages.
+  /// them: its copies in f32, or lower halves. Others are followed as they are. Of what ranks share, this keeps the averages of
+  /// its rank's shards alone: the whole ones are hollow then (distributed::whole_averages, SharedTensors). Averages that live
+  /// elsewhere stay whole, and move in these shards alone until distributed::gather_averages. Error if it has a part already.
   void follow_masters(Optimizer& optimizer);
   /// Whether it follows parts alone of some values.
   bool follows_parts() const;
-  /// The average of a value that is followed. Error for others.
-  const Tensor& average_of(const Tensor& followed) const;
+  /// The average of a value that is followed: whole, or hollow. Undefined for others.
+  Tensor average_of(const Tensor& followed) const;
+  /// Of one that is hollow, the elements that this has, (count). Undefined for others.
+  Tensor part_of(const Tensor& followed) const;
+  /// What an average is, of which this has a part, by the value that it follows.
+  using Whole = std::function<Tensor(const Tensor& followed)>;
 
   /// Moves all averages by one update; to be called after each of the optimizer's.
   void update();
@@ -56,8 +61,9 @@ class Ema {
   /// copied, but for tensors of 16 bits, which have rounded copies.
   class Scope {
    public:
-    /// `ema` outlives it. No updates meanwhile: they would follow the averages themselves.
-    explicit Scope(const Ema& ema);
+    /// `ema` outlives it. No updates meanwhile: they would follow the averages themselves. `whole` gives those that are hollow,
+    /// of the dtype of what they follow; they live as long as this.
+    explicit Scope(const Ema& ema, const Whole& whole = {});
     ~Scope();
     Scope(const Scope&) = delete;
 
@@ -66,14 +72,16 @@ class Ema {
     TensorList held_;
   };
 
-  /// The averages, by the names of what they follow.
+  /// The averages, by the names of what they follow; hollow where this has a part alone.
   const nn::NamedTensors& state_dict() const { return averages_; }
-  /// Error, and no change, if names or shapes do not fit.
+  /// Whole averages, of which this keeps what it has. Error, and no change, if names or shapes do not fit.
   void load_state_dict(const nn::NamedTensors& state);
 
  private:
   /// What each average follows now, by its place.
   std::vector<WideParameter> values() const;
+  std::optional<size_t> place_of(const Tensor& followed) const;
+  void keep_part(size_t place, const ElementRange& range);
   void blend(double decay, const Tensor& found);
 
   EmaDecay decay_;
@@ -81,7 +89,14 @@ class Ema {
   int64_t updates_ = 0;
   Tensor counted_;  // i64 on the device: updates beside updates_ that update_if_finite made; undefined: none
   TensorList followed_;
-  nn::NamedTensors averages_;
+  nn::NamedTensors averages_;  // whole, or hollow
+  // Of one that is hollow.
+  struct Part {
+    ElementRange range;
+    Tensor elements;  // (count)
+  };
+  std::vector<std::optional<Part>> parts_;
+  bool live_elsewhere_ = false;
   Optimizer* masters_ = nullptr;
   std::vector<std::optional<size_t>> places_;  // of the optimizer's parameters among what is followed
 };

@@ -8,9 +8,9 @@
 
 namespace reprise::train {
 
-uint32_t weights_crc(const nn::Module& model) {
+uint32_t weights_crc(const nn::Module& model, const distributed::WholeOf& whole) {
   uint32_t crc = 0;
-  for (const auto& [name, x] : model.state_dict()) crc = distributed::checksum_of(x, crc);
+  for (const auto& [name, x] : model.state_dict()) crc = distributed::checksum_of(whole(x), crc);
   return crc;
 }
 

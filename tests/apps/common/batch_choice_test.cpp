@@ -10,6 +10,18 @@
 namespace reprise::apps {
 namespace {
 
+// Windows are of whole gradients, in f32, on several GPUs.
+TEST(WindowBytes, AreThoseOfTheGradientsWhereNcclHasThem) {
+  const Device gpu = Device::cuda(0), cpu = Device::cpu();
+  TrainingOptions plain, scattered, hooked;
+  scattered.zero = 2, hooked.wire = "bf16";
+  EXPECT_EQ(window_bytes(plain, 100, gpu, 2), 100u);
+  EXPECT_EQ(window_bytes(plain, 100, gpu, 1), 0u);
+  EXPECT_EQ(window_bytes(plain, 100, cpu, 2), 0u);
+  EXPECT_EQ(window_bytes(scattered, 100, gpu, 2), 0u);
+  EXPECT_EQ(window_bytes(hooked, 100, gpu, 2), 0u);
+}
+
 TEST(BatchChoice, APlanIsTheFirstRanks) {
   const std::vector<recompute::Plan> own = {recompute::parse_plan("[0-1] 2 [3]"),
                                             recompute::parse_plan("0 1 [2-3]"), recompute::plan_none(4)};

@@ -35,8 +35,23 @@ TEST_F(EmulatedRanks, HaveTheBitsOfOneProcess) {
     const std::string two =
         testing::run(arguments(name + "2", {"--precision", precision, "--ranks", "2", "--zero", stage}));
     EXPECT_NE(two.find("Ranks: 2 by --ranks, over NCCL and Gloo"), std::string::npos) << two;
+    EXPECT_EQ(one.find("NCCL's windows"), std::string::npos) << one;
+    EXPECT_EQ(two.find("NCCL's windows") != std::string::npos, stage != std::string("2")) << two;
     expect_same_checkpoints(folder / (name + "2"), folder / (name + "1"));
     EXPECT_EQ(measurements(folder / (name + "2")), measurements(folder / (name + "1"))) << name;
+  }
+}
+
+// Rank 0 is sent weights and averages from the others' devices, and copies them to the host.
+TEST_F(EmulatedRanks, SaveWhatTheyShare) {
+  const Arguments options = {"--width", "64", "--ema", "0.9", "--save-every", "1"};
+  testing::run(arguments("one", options));
+  for (const char* save_async : {"on", "off"}) {
+    const std::string two = std::string("two-") + save_async;
+    Arguments more = options;
+    more.insert(more.end(), {"--ranks", "2", "--zero", "3", "--save-async", save_async});
+    testing::run(arguments(two, more));
+    expect_same_checkpoints(folder / two, folder / "one");
   }
 }
 

@@ -41,6 +41,24 @@ TEST(Memory, OfGpt2IsThePublishedArithmetic) {
   }
 }
 
+// Four bytes per parameter, where ranks have gradients whole.
+TEST(Memory, SaysWhatNcclsWindowsHold) {
+  const Arguments gpt2 = {"--model", "gpt2_1.5b", "--batch", "1", "--recompute", "full"};
+  const std::string mark = "NCCL's windows, 5.80 GiB, while forward runs";
+  const std::vector<std::pair<Arguments, bool>> jobs = {{{"--ranks", "2"}, true},
+                                                        {{"--ranks", "8", "--zero", "1"}, true},
+                                                        {{"--ranks", "8", "--zero", "2"}, false},
+                                                        {{"--ranks", "8", "--zero", "3"}, false},
+                                                        {{"--ranks", "1"}, false}};
+  for (const auto& [more, has_windows] : jobs) {
+    Arguments all = gpt2;
+    all.insert(all.end(), more.begin(), more.end());
+    const ProgramResult result = run_memory(all);
+    EXPECT_EQ(result.out.find(mark) != std::string::npos, has_windows) << result.out << result.err;
+    EXPECT_EQ(result.out.find("windows") != std::string::npos, has_windows) << result.out;
+  }
+}
+
 TEST(Memory, CountsThePublishedParameters) {
   const std::pair<const char*, const char*> published[] = {
       {"gpt2_124m", "124439808"},   {"gpt2_355m", "354823168"},  {"gpt2_774m", "774030080"},

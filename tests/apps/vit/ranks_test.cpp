@@ -93,5 +93,28 @@ TEST_F(ImagesOnRanks, SharedWeightsHaveTheBitsOfOneProcess) {
                   with(rows, {"--local-views", "1", "--width", "64", "--init-from", folder / "encoder"}));
 }
 
+// The target encoder, which each forward pass reads, follows weights, or the digits beside their 16 bits, that ranks share.
+TEST_F(ImagesOnRanks, AnIJepaThatFollowsSharedWeightsDoesToo) {
+  const TempFolder folder;
+  const std::string data = tiny_images(folder);
+  const Arguments options = {"--batch",  "4", "--accumulate", "4",  "--width", "64",
+                             "--layers", "2", "--ema",        "0.9"};
+  for (const std::string precision : {"f32", "bf16-pure"}) {
+    const std::string one = folder / precision;
+    auto arguments = [&](const std::string& out) {
+      return with(jepa_arguments(data, out, 4, options), {"--precision", precision});
+    };
+    run_jepa(arguments(one));
+    for (const std::string stage : {"1", "3"}) {
+      SCOPED_TRACE(precision + ", stage " + stage);
+      const std::string two = one + "-" + stage;
+      run_jepa(with(arguments(two), {"--ranks", "2", "--zero", stage, "--stop-after", "2"}));
+      run_jepa({"train", "--out", two, "--resume", "--ranks", stage == "1" ? "4" : "2"});
+      expect_same_checkpoints(two, one);
+      EXPECT_EQ(measurements(two), measurements(one));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::apps

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "reprise/simt/emulator/sanitizer.h"
-#include "reprise/tests/distributed/sharded/wide_net.h"
+#include "reprise/tests/distributed/sharded/averages_run.h"
 
 namespace reprise::distributed {
 namespace {
@@ -44,6 +44,20 @@ TEST(EmulatedNcclSharded, StagesHaveTheBitsOfOneDevice) {
           run_ranks(Ranks::nccl, ranks, [&, at = stage](ProcessGroup& group) { return train(group, c, at); });
       EXPECT_EQ(got[0], want) << c.name << ": " << ranks << " ranks, stage " << stage;
     }
+  }
+}
+
+// Averages of shards of f32 weights, and of the digits beside 16 bits, read on rank 0 and looked at on both.
+TEST(EmulatedNcclSharded, AveragesHaveTheBitsOfOneDevice) {
+  if (testing::kinds_with_devices().back() != Ranks::nccl) GTEST_SKIP() << "needs five devices";
+  for (const ShardedCase& c : testing::sharded_cases()) {
+    if (c.name != "f32" && c.name != "pure bf16, split") continue;
+    const std::string want = run_ranks(
+        Ranks::nccl, 1, [&](ProcessGroup& group) { return testing::averages_of(group, c, -1, kSmall); })[0];
+    const auto got = run_ranks(
+        Ranks::nccl, 2, [&](ProcessGroup& group) { return testing::averages_of(group, c, 3, kSmall); });
+    EXPECT_EQ(got[0], want) << c.name;
+    EXPECT_TRUE(got[1].size() > 100 && want.ends_with(got[1])) << c.name << ": " << got[1];
   }
 }
 

@@ -7,51 +7,95 @@
 
 #include <gtest/gtest.h>
 
+#include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/tests/distributed/ranks.h"
-#include "reprise/tests/distributed/sharded/wide_net.h"
+#include "reprise/tests/distributed/sharded/averages_run.h"
+#include "reprise/tests/support/errors.h"
 
 namespace reprise::distributed {
 namespace {
 
+using testing::averages_of;
+using testing::expect_error;
 using testing::Ranks;
 using testing::ShardedCase;
 using testing::ShardedRun;
 
-constexpr int64_t micro_batches = 12;
 constexpr BucketOptions kSmall{.bytes = 300000, .first_bytes = 1000};
-
-// The averages after each of three steps, and what an evaluation with them says.
-std::string averages_of(ProcessGroup& group, const ShardedCase& c, int stage) {
-  ShardedRun run(group, c, stage, kSmall);
-  std::unique_ptr<optim::Ema> ema;
-  {
-    const WholeWeights whole(run.parallel());
-    ema = std::make_unique<optim::Ema>(run.net(), 0.75);
-  }
-  ema->follow_masters(run.optimizer());
-  TextStream lines;
-  for (int step = 0; step < 3; ++step) {
-    run.step(step, micro_batches);
-    ema->update();
-    const WholeWeights whole(run.parallel());
-    gather_averages(run.parallel(), *ema);
-    for (const auto& [name, x] : ema->state_dict()) lines << name << ' ' << testing::checksum(x) << '\n';
-    const optim::Ema::Scope look(*ema);
-    for (const auto& [name, x] : run.net().named_parameters()) lines << testing::checksum(x) << '\n';
-  }
-  return lines.str() + run.step(3, micro_batches);  // a look has changed nothing
-}
 
 class GatherAverages : public ::testing::TestWithParam<ShardedCase> {};
 
 TEST_P(GatherAverages, HaveTheBitsOfOneProcess) {
   const ShardedCase& c = GetParam();
-  const std::string want = averages_of(*ProcessGroup::alone(), c, -1);
+  const std::string want = averages_of(*ProcessGroup::alone(), c, -1, kSmall);
   for (const int ranks : {1, 2, 4})
-    for (const int stage : {0, 1, 2, 3})
-      for (const std::string& got : testing::run_ranks(
-               Ranks::threads, ranks, [&](ProcessGroup& group) { return averages_of(group, c, stage); }))
-        EXPECT_EQ(got, want) << ranks << " ranks, stage " << stage;
+    for (const int stage : {0, 1, 2, 3}) {
+      const std::vector<std::string> got = testing::run_ranks(
+          Ranks::threads, ranks, [&](ProcessGroup& group) { return averages_of(group, c, stage, kSmall); });
+      EXPECT_EQ(got[0], want) << ranks << " ranks, stage " << stage;
+      for (const std::string& looked : got)
+        EXPECT_TRUE(looked.size() > 100 && want.ends_with(looked))
+            << ranks << " ranks, stage " << stage << ": " << looked;
+    }
+}
+
+// Bytes that averages take on a rank.
+std::string bytes_of_averages(ProcessGroup& group, int stage) {
+  const ShardedCase f32{"f32"};
+  ShardedRun run(group, f32, stage, kSmall);
+  const auto optimizer = size_t(MemoryCategory::optimizer);
+  const Allocator& memory = allocator(Device::cpu());
+  run.optimizer().allocate_state();
+  const size_t before = memory.stats().by_category[optimizer];
+  std::optional<optim::Ema> ema;
+  {
+    const WholeWeights whole(run.parallel());
+    ema.emplace(run.net(), 0.75);
+  }
+  ema->follow_masters(run.optimizer());
+  ema->update();
+  return std::to_string(memory.stats().by_category[optimizer] - before);
+}
+
+TEST(GatherAverages, AreOfTheOwnShardsFromStage3On) {
+  const auto kinds = testing::kinds_of_ranks();
+  if (std::ranges::find(kinds, Ranks::gloo) == kinds.end())
+    GTEST_SKIP() << "ranks of one process share an allocator";
+  const int64_t n = testing::WideNet().parameter_count(), around = 5 * 5 + 5 + 3 * 3 + 3;
+  for (const auto& [stage, want] : {std::pair(0, 2 * n), std::pair(2, 2 * n), std::pair(3, n + around)}) {
+    int64_t bytes = 0;
+    for (const std::string& of_rank : testing::run_ranks(
+             Ranks::gloo, 2, [&](ProcessGroup& group) { return bytes_of_averages(group, stage); }))
+      bytes += std::stoll(of_rank);
+    EXPECT_EQ(bytes, 4 * want) << "stage " << stage;
+  }
+}
+
+// Of whole averages a rank keeps its elements.
+TEST(GatherAverages, LoadTheirPart) {
+  testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
+    const ShardedCase f32{"f32"};
+    ShardedRun run(group, f32, 3, kSmall);
+    std::optional<WholeWeights> whole(run.parallel());
+    optim::Ema ema(run.net(), 0.75);
+    whole.reset();
+    ema.follow_masters(run.optimizer());
+    nn::NamedTensors given;
+    for (const auto& [name, x] : ema.state_dict()) {
+      std::vector<float> values(size_t(x.numel()));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = float(i) + 0.5f;
+      given.emplace_back(name, Tensor::from(values, x.shape()));
+    }
+    ema.load_state_dict(given);
+    expect_error([&] { ema.follow_masters(run.optimizer()); }, {"wide.weight", "has a part already"});
+    expect_error([&] { const optim::Ema::Scope look(ema); }, {"wide.weight", "whole_averages"});
+    SharedTensors(run.parallel(), &ema).read_on_rank_0([&](const WholeOf& of) {
+      for (size_t i = 0; i < given.size(); ++i)
+        EXPECT_EQ(of(ema.state_dict()[i].second).to_vector<float>(), given[i].second.to_vector<float>())
+            << given[i].first;
+    });
+    return "";
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GatherAverages, ::testing::ValuesIn(testing::sharded_cases()),

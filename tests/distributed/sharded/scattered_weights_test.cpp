@@ -10,77 +10,20 @@
 
 #include <sstream>
 
-#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/distributed/sharded/sharded_adamw.h"
-#include "reprise/distributed/sharded/whole_weights.h"
-#include "reprise/nn/models/gpt.h"
-#include "reprise/nn/optim/groups.h"
-#include "reprise/tests/distributed/ranks.h"
-#include "reprise/tests/nn/small_models.h"
+#include "reprise/tests/distributed/sharded/gpt_run.h"
 #include "reprise/tests/support/errors.h"
 
 namespace reprise::distributed {
 namespace {
 
 using testing::expect_error;
+using testing::gpt;
+using testing::GptRun;
 using testing::Ranks;
 using testing::run_ranks;
-
-constexpr int64_t micro_batches = 6;
-const nn::GptOptions gpt{.vocab_size = 60, .context = 16, .layers = 4, .heads = 2, .width = 80};
-
-struct Way {
-  std::string name;
-  std::string strategy = "none";
-  recompute::CheckpointMode mode = recompute::CheckpointMode::non_reentrant;
-  DType compute = DType::f32;
-};
-
-// A GPT and what trains it; in a group of one by AdamW.
-struct GptRun {
-  nn::Gpt model;
-  DataParallel parallel;
-  ShardedAdamW optimizer;
-  const Way& way;
-
-  GptRun(ProcessGroup& group, const Way& of, int stage)
-      : model(options()),
-        parallel(model, group),
-        optimizer(parallel, optim::decay_matrices(model, 1e-2, 0.1), {.stage = stage}),
-        way(of) {
-    const RecomputeStrategy strategy = parse_strategy(way.strategy);
-    CheckpointOptions options = recompute::options_of(strategy);
-    options.mode = way.mode;
-    model.h.set_recompute(recompute::plan_of(strategy, gpt.layers), options);
-  }
-  static nn::GptOptions options() {
-    manual_seed(5);
-    nn::GptOptions options = gpt;
-    options.dropout = 0.1;
-    return options;
-  }
-
-  Tensor loss(int64_t step, int64_t g) {
-    manual_seed(uint64_t(100 * step + g));
-    std::optional<amp::Autocast> autocast;
-    if (way.compute != DType::f32) autocast.emplace(Device::cpu(), way.compute);
-    const Tensor ids = testing::random_tokens({2, 16}, 60, uint64_t(100 * step + g));
-    return cross_entropy(model(ids), ids);
-  }
-  void step(int64_t step, int64_t count = micro_batches) {
-    for (const int64_t g : parallel.share(count)) parallel.backward(loss(step, g), g);
-    optimizer.step(optim::clip_scale(optimizer.grad_norm(), 1.0));
-    optimizer.zero_grad();
-  }
-  std::string weights() {
-    const WholeWeights whole(parallel);
-    std::string lines;
-    for (const auto& [name, x] : model.named_parameters()) lines += name + ' ' + testing::checksum(x) + '\n';
-    return lines;
-  }
-};
+using testing::Way;
 
 std::string train(ProcessGroup& group, const Way& way, int stage) {
   GptRun run(group, way, stage);

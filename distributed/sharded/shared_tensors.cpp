@@ -1,0 +1,99 @@
+#include "reprise/distributed/sharded/shared_tensors.h"
+
+#include <algorithm>
+
+#include "reprise/autograd/grad_mode.h"
+#include "reprise/distributed/data_parallel/scattered_weights.h"
+
+namespace reprise::distributed {
+namespace {
+
+constexpr int64_t none = -1;  // rank 0 wants no more
+
+}  // namespace
+
+SharedTensors::SharedTensors(DataParallel& parallel, const optim::Ema* ema) : parallel_(parallel) {
+  const ScatteredWeights* scattered = parallel.scattered_weights();
+  std::vector<Entry> averages;
+  for (const auto& [name, x] : parallel.model().named_parameters()) {
+    const auto same = [&](const Tensor& leaf) { return leaf.is_same(x); };
+    const auto leaf = std::ranges::find_if(parallel.leaves(), same);
+    if (leaf == parallel.leaves().end()) continue;
+    const auto place = size_t(leaf - parallel.leaves().begin());
+    if (x.is_hollow() && scattered && scattered->has(place))
+      entries_.push_back({name, x, scattered->own(place), place});
+    if (const Tensor part = ema ? ema->part_of(x) : Tensor(); part.defined())
+      averages.push_back({"the average of " + name, ema->average_of(x), part, place});
+  }
+  std::ranges::move(averages, std::back_inserter(entries_));
+}
+
+nn::NamedTensors SharedTensors::own() const {
+  nn::NamedTensors own;
+  for (const Entry& entry : entries_) own.emplace_back(entry.name, entry.own);
+  return own;
+}
+
+void SharedTensors::read_on_rank_0(const std::function<void(const WholeOf& whole)>& read) const {
+  if (parallel_.group().rank() > 0) {
+    if (entries_.empty()) return;
+    for (int64_t entry = asked(); entry != none; entry = asked()) gather(size_t(entry));
+    return;
+  }
+  try {
+    read([this](const Tensor& x) { return whole(x); });
+  } catch (const std::exception&) {
+    ask(none);
+    throw;
+  }
+  ask(none);
+}
+
+void SharedTensors::ask(int64_t entry) const {
+  if (entries_.empty()) return;
+  parallel_.group().broadcast(Tensor::from(std::vector<int64_t>{entry}, {1}), 0, "what rank 0 reads").wait();
+}
+
+int64_t SharedTensors::asked() const {
+  const Tensor entry = Tensor::zeros({1}, DType::i64);
+  parallel_.group().broadcast(entry, 0, "what rank 0 reads").wait();
+  return entry.data<int64_t>()[0];
+}
+
+// On rank 0; the others give what they have.
+Tensor SharedTensors::gather(size_t entry) const {
+  NoGrad guard;
+  ProcessGroup& group = parallel_.group();
+  const auto& [name, hollow, own, parameter] = entries_[entry];
+  if (group.rank() > 0) {
+    if (own.numel() > 0) group.send(own, 0, name).wait();
+    return {};
+  }
+  MemoryScope scope(MemoryCategory::workspace);
+  const Tensor all = Tensor::empty(hollow.shape(), hollow.dtype(), hollow.device());
+  ask(int64_t(entry));  // once there is room
+  const Tensor elements = all.reshape({all.numel()});
+  std::vector<Work> works;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const optim::ElementRange& range = parallel_.shards().of_parameter(parameter, rank).range;
+    if (range.count() == 0) continue;
+    const Tensor part = elements.slice(0, range.begin, range.end);
+    if (rank == 0)
+      part.copy_(own);
+    else
+      works.push_back(group.recv(part, rank, name));
+  }
+  for (const Work& work : works) work.wait();
+  return all;
+}
+
+Tensor SharedTensors::whole(const Tensor& x) const {
+  if (!x.is_hollow()) return x;
+  const auto found =
+      std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.hollow.is_same(x); });
+  check(found != entries_.end(), "SharedTensors: a hollow tensor ", x.dtype(), x.shape(),
+        " is neither a weight nor an average that ranks share");
+  return gather(size_t(found - entries_.begin()));
+}
+
+}  // namespace reprise::distributed
