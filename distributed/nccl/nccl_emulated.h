@@ -35,10 +35,8 @@ enum class NcclWindows {
 void set_nccl_windows(NcclWindows kind);  ///< from here on, in this process
 int live_windows();                       ///< of live communicators of this process
 
-/// What was done with windows and their memory that NCCL does not allow, since it was last asked for. At the end of the process, stderr has a
+/// What was done that NCCL does not allow, with windows and their memory, or beside an abort, since it was last asked for. At the end of the process, stderr has a
 /// line for each that nobody asked for.
 std::vector<std::string> take_misuses();
-/// Adds one.
-void report_misuse(const std::string& words);
 
 }  // namespace reprise::distributed::emulated

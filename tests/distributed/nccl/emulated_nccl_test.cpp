@@ -50,11 +50,13 @@ class EmulatedNccl : public ::testing::Test {
   void SetUp() override {
     if (testing::kinds_with_devices().back() != Ranks::nccl) GTEST_SKIP() << "needs five devices";
     folders_before_ = folders_of_the_double();
+    emulated::take_misuses();
   }
   void TearDown() override {
     cuda::emulated::set_streams(before_);
     emulated::set_nccl_fault({});
     EXPECT_EQ(emulated::live_communicators(), 0);
+    EXPECT_EQ(emulated::take_misuses(), std::vector<std::string>{});
     EXPECT_EQ(folders_of_the_double(), folders_before_);
   }
 
@@ -227,6 +229,24 @@ TEST_F(EmulatedNccl, RankThatLeavesIsToldToThoseThatWait) {
     EXPECT_TRUE(has(wrong[size_t(rank)], "left: ")) << wrong[size_t(rank)];
     EXPECT_TRUE(has(wrong[size_t(rank)], "gradients")) << wrong[size_t(rank)];
   }
+}
+
+// Where one rank ends the world, the others abort while they, and the other groups of theirs, ask about calls.
+TEST_F(EmulatedNccl, NoThreadIsInNcclWhileOneAborts) {
+  for (int round = 0; round < 3; ++round) {
+    const auto wrong = run_ranks(Ranks::nccl, 4, [](ProcessGroup& group) -> std::string {
+      const auto second = group.subgroup({0, 1, 2, 3}, "second");
+      Tensor x = Tensor::zeros({3}, DType::f32, group.device()), y = x.clone();
+      for (int call = 0;; ++call) {
+        if (call == 3 && group.rank() == 3) group.abort("enough");
+        const Work work = group.all_reduce(x), other = second->all_reduce(y);
+        work.synchronize();
+        other.synchronize();
+      }
+    });
+    for (const std::string& one : wrong) EXPECT_TRUE(has(one, "left: ") && has(one, "enough")) << one;
+  }
+  EXPECT_EQ(emulated::take_misuses(), std::vector<std::string>{});
 }
 
 TEST_F(EmulatedNccl, RefusesTensorsElsewhere) {
