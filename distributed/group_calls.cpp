@@ -118,6 +118,7 @@ Work GroupCalls::make(const Call& call, const TensorList& results, const TensorL
   Work work;
   run(call, [&] {
     const int64_t number = track_->issue(call);
+    world_->note_call(call.operation, call.sequence, name_);
     auto compared = [this, call, results, inputs, places = announce(), body = std::move(body)](Lane& lane) {
       lane_.compare(call, places);
       body(lane);

@@ -319,7 +319,7 @@ class QuietWorld final : public Transport {
   std::optional<Failure> failure() const override { return {}; }
   Failure explain(const Failure& own) override { return own; }
   void fail(const Failure&) override {}
-  void leave() override {}
+  void leave(const std::string&) override {}
 };
 
 // Groups compare calls first, so this is what a bug of theirs would be.
