@@ -69,7 +69,8 @@ Checkpoint read_folder(const std::string& folder, bool with_optimizer, const nn:
   for (const auto& [key, value] : model.metadata())
     if (key.starts_with(model_prefix)) checkpoint.model[key.substr(std::string(model_prefix).size())] = value;
   checkpoint.parameters = read_all(model_path);
-  if (with_optimizer) checkpoint.optimizer = read_optimizer(folder, own);
+  if (with_optimizer)
+    checkpoint.optimizer = read_optimizer(folder, own), checkpoint.origin = optimizer_origin(folder);
   if (io::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
   if (with_optimizer && io::exists(folder + "/loss_scale.safetensors"))
     checkpoint.loss_scale = read_all(folder + "/loss_scale.safetensors");
@@ -123,7 +124,8 @@ std::string write_parts(const std::string& folder, const Checkpoint& checkpoint)
   };
   const std::map<std::string, std::string> none;
   if (checkpoint.rank == 0) write("model.safetensors", checkpoint.parameters, metadata_of(checkpoint));
-  names.push_back(write_optimizer(folder, checkpoint.optimizer, checkpoint.rank, checkpoint.ranks));
+  names.push_back(
+      write_optimizer(folder, checkpoint.optimizer, checkpoint.rank, checkpoint.ranks, checkpoint.origin));
   if (!checkpoint.ema.empty()) write("ema.safetensors", checkpoint.ema, none);
   if (!checkpoint.loss_scale.empty()) write("loss_scale.safetensors", checkpoint.loss_scale, none);
   return manifest_of(folder, names);

@@ -34,6 +34,8 @@ struct Checkpoint {
   /// Of more than one rank `optimizer` is what this one has of a state that they share.
   int rank = 0, ranks = 1;
   /// @}
+  /// How ranks made that state (train/ranks/state_origin.h), which their files keep; empty where it is not shared.
+  std::map<std::string, std::string> origin{};
 };
 
 /// A checkpoint on its way: a folder under a name that is none of a checkpoint's, until it is whole.
