@@ -219,6 +219,7 @@ ncclResult_t check_call(ncclComm_t communicator, cudaStream_t stream, const void
   if (const ncclResult_t wrong = check_state(c)) return wrong;
   if (cuda::emulated::device_of(stream) != c.device || cuda::emulated::selected_device() != c.device)
     return refuse(&c, ncclInvalidUsage, "another device than the communicator's");
+  note_stream(stream);
   if (cuda::emulated::kind_of(data, bytes) != cuda::emulated::MemoryKind::device)
     return refuse(&c, ncclInvalidArgument, "not the memory of a device");
   if (!c.windows->place_of(data, bytes)) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/core/cuda/stream_priority.h"
+
 namespace reprise::distributed::emulated {
 
 /// One call fails: the `call`-th, from 1, that is made where `device` is selected, and returns `result`, an ncclResult_t.
@@ -21,6 +23,9 @@ struct NcclFault {
 void set_nccl_fault(const std::optional<NcclFault>& fault);
 /// The function that failed, empty if the fault has not come yet.
 std::string failed_nccl_function();
+
+/// Buffers of calls that came on streams of that priority, so far.
+size_t nccl_calls_on(cuda::StreamPriority priority);
 
 /// Communicators that were made in this process, and neither destroyed nor aborted. At its end, stderr has a line where there are any.
 int live_communicators();

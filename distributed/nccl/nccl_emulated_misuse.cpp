@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "reprise/core/cuda/emulated_stream.h"
+
 namespace reprise::distributed::emulated {
 namespace {
 
@@ -24,6 +26,11 @@ Misuses& misuses() {
   return one;
 }
 
+std::atomic<size_t>& calls_on(cuda::StreamPriority priority) {
+  static std::atomic<size_t> normal{0}, high{0};
+  return priority == cuda::StreamPriority::high ? high : normal;
+}
+
 }  // namespace
 
 std::vector<std::string> take_misuses() {
@@ -35,6 +42,10 @@ void report_misuse(const std::string& words) {
   std::lock_guard lock(misuses().mutex);
   misuses().list.push_back(words);
 }
+
+void note_stream(void* stream) { ++calls_on(cuda::emulated::priority_of(stream)); }
+
+size_t nccl_calls_on(cuda::StreamPriority priority) { return calls_on(priority); }
 
 Inside::Inside(bool is_abort) : is_abort_(is_abort) {
   const int inside = ++threads, aborting = is_abort ? ++aborts : aborts.load();

@@ -1,4 +1,4 @@
-// What is done with NCCL's double that NCCL does not allow: who sees it reports it, and tests ask. Inside sees threads that are in
+// What the double of NCCL has seen, and tests ask for: what NCCL does not allow, and on which streams calls are. Inside sees threads that are in
 // NCCL while another one aborts a communicator, as NCCL's guide forbids (ncclCommAbort).
 #pragma once
 
@@ -10,6 +10,9 @@ namespace reprise::distributed::emulated {
 
 /// For take_misuses.
 void report_misuse(const std::string& words);
+
+/// For nccl_calls_on: a call's memory is used on this stream.
+void note_stream(void* stream);
 
 /// While one lives, its thread is in a function of the double.
 class Inside {
