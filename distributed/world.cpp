@@ -58,10 +58,14 @@ void World::fail(const Failure& failure, DistributedError::Call call, double sec
   call.step = step;
   Failure told = failure;
   try {
-    // Where a rank has left, the others hear here what waits for it.
-    if (told.kind == FailureKind::left && told.rank != rank() && transport_ && !transport_->failure())
-      told.message +=
-          detail::join("; rank ", rank(), " waits in ", place_of(call.operation, call.sequence, call.group));
+    // Where a rank has left, the others hear here what waits for it, unless they have heard what waits elsewhere.
+    if (told.kind == FailureKind::left && told.rank != rank() && transport_) {
+      if (const auto known = transport_->failure())
+        told = *known;
+      else
+        told.message += detail::join("; rank ", rank(), " waits in ",
+                                     place_of(call.operation, call.sequence, call.group));
+    }
     if (transport_) transport_->fail(told);
     call.record = recorder_.write(told.message);
   } catch (const std::bad_alloc&) {}  // the cause counts, also where it cannot be told or written
