@@ -60,7 +60,7 @@ class Mirror final : public dist::Transport {
   std::optional<dist::Failure> failure() const override { return {}; }
   dist::Failure explain(const dist::Failure& own) override { return own; }
   void fail(const dist::Failure&) override {}
-  void leave() override {}
+  void leave(const std::string&) override {}
 
  private:
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/listing.h"
 #include "reprise/distributed/collectives.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 
@@ -14,6 +15,15 @@ namespace {
 constexpr std::chrono::seconds ending_time{2};  // for work on the stream, once its communicator is aborted
 constexpr std::chrono::microseconds between_questions{50};
 
+std::string of_different_kinds(const std::map<std::string, std::vector<int>>& kinds) {
+  Listing listed;
+  for (const auto& [kind, ranks] : kinds) listed.add(kind, ' ', "on ", ranks_in_words(ranks));
+  return detail::join(
+      "ranks have GPUs of different kinds, whose kernels may round in different ways, so that bits depend "
+      "on ",
+      "which rank computes what:", listed.str());
+}
+
 }  // namespace
 
 DeviceSide::DeviceSide(Device device, std::chrono::milliseconds timeout)
@@ -21,24 +31,30 @@ DeviceSide::DeviceSide(Device device, std::chrono::milliseconds timeout)
 
 DeviceSide::~DeviceSide() = default;
 
-void DeviceSide::join(Lane& host, const std::shared_ptr<Transport>& world) {
+void DeviceSide::join(Lane& host, const std::shared_ptr<Transport>& world, const Tell& tell) {
   if (host.size() == 1) return;
-  const std::string gpu = cuda::properties(device_.index).bus_id;
-  const std::string own = gpu + '\n' + (host.rank() == 0 ? new_nccl_id(world->interface()) : "");
-  const std::vector<std::string> texts = collectives::gather_text(host, own);
+  const cuda::DeviceProperties& gpu = cuda::properties(device_.index);
+  const std::string kind =
+      detail::join(gpu.name, " (", gpu.major, '.', gpu.minor, ", ", gpu.multiprocessors, " multiprocessors)");
+  const std::string own =
+      detail::join(gpu.bus_id, '\n', kind, '\n', host.rank() == 0 ? new_nccl_id(world->interface()) : "");
   std::map<std::string, int> users;
-  for (int rank = 0; rank < host.size(); ++rank) {
-    const std::string& text = texts[size_t(rank)];
-    const auto [user, is_new] = users.emplace(text.substr(0, text.find('\n')), rank);
+  std::map<std::string, std::vector<int>> kinds;
+  std::string id;
+  for (int rank = 0; const std::string& text : collectives::gather_text(host, own)) {
+    const size_t end = text.find('\n'), end_of_kind = text.find('\n', end + 1);
+    const auto [user, is_new] = users.emplace(text.substr(0, end), rank);
     if (!is_new)
       throw TransportError(
           {FailureKind::refused, host.world_rank(rank),
            detail::join("ranks ", host.world_rank(user->second), " and ", host.world_rank(rank),
                         " both use GPU ", user->first, "; each rank needs one of its own")});
+    kinds[text.substr(end + 1, end_of_kind - end - 1)].push_back(host.world_rank(rank));
+    if (rank++ == 0) id = text.substr(end_of_kind + 1);
   }
+  if (tell && host.rank() == 0 && kinds.size() > 1) tell(of_different_kinds(kinds));
   cuda::select_device(device_.index);
-  channel_ = std::make_unique<NcclChannel>(NcclChannel::Options{world, device_, host.rank(), host.size(),
-                                                                texts[0].substr(texts[0].find('\n') + 1)},
+  channel_ = std::make_unique<NcclChannel>(NcclChannel::Options{world, device_, host.rank(), host.size(), id},
                                            Clock::now() + timeout_);
 }
 

@@ -8,6 +8,7 @@
 
 #include "reprise/core/cuda/event.h"
 #include "reprise/core/cuda/stream.h"
+#include "reprise/core/cuda/urgent_stream.h"
 #include "reprise/core/tensor.h"
 #include "reprise/distributed/lane.h"
 
@@ -18,9 +19,11 @@ class DeviceSide {
   DeviceSide(Device device, std::chrono::milliseconds timeout);
   ~DeviceSide();
 
-  /// Meets the other ranks of the group, over `host`, its lane of the CPU. TransportError: `refused` where two ranks have the
-  /// same GPU. Error where there is no NCCL.
-  void join(Lane& host, const std::shared_ptr<Transport>& world);
+  using Tell = std::function<void(const std::string& line)>;
+
+  /// Meets the other ranks of the group, over `host`, its lane of the CPU; rank 0 warns by `tell`, if there is one, of GPUs of
+  /// different kinds. TransportError: `refused` where two ranks have the same GPU. Error where there is no NCCL.
+  void join(Lane& host, const std::shared_ptr<Transport>& world, const Tell& tell);
 
   /// Where the caller's stream is now: what a call reads has been written there.
   std::shared_ptr<const cuda::Event> mark() const;
@@ -43,7 +46,7 @@ class DeviceSide {
 
   Device device_;
   std::chrono::milliseconds timeout_;
-  cuda::OwnedStream stream_;
+  cuda::UrgentStream stream_;  // so that messages go while kernels that compute fill the device
   std::mutex mutex_;
   TensorList windows_,
       ending_;  // and those that end before the next call; their memory goes after the channel

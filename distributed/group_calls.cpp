@@ -39,8 +39,10 @@ GroupCalls::GroupCalls(std::shared_ptr<World> world, std::string name, std::vect
   // Ranks may make groups in different orders: none waits here.
   queue_.push([this](const CallQueue::Arrival& arrive) {
     arrive({});  // it is no call: a group may go without one
-    run({.operation = "join", .words = "", .label = detail::join(options_.device), .group = name_},
-        [this] { device_->join(lane_, world_->transport()); });
+    run({.operation = "join", .words = "", .label = detail::join(options_.device), .group = name_}, [this] {
+      // Once per job: a subgroup has GPUs of the world's.
+      device_->join(lane_, world_->transport(), key_ == 0 ? tell() : DeviceSide::Tell());
+    });
   });
 }
 
@@ -54,6 +56,10 @@ bool GroupCalls::computes_nothing(const std::string& operation) const {
   check(!transport || transport->is_imagined(), operation, ": group ", name_,
         " has other ranks, which would wait for one within a NoCompute; imagined_group has none");
   return true;
+}
+
+std::function<void(const std::string& line)> GroupCalls::tell() const {
+  return options_.tell ? options_.tell : tell_standard_error;
 }
 
 Work GroupCalls::submit(Call call, const TensorList& results, const TensorList& inputs, Body body) {
@@ -99,9 +105,9 @@ Tensor GroupCalls::make_window(int64_t numel, DType dtype, const std::string& la
   if (*is_made) return memory;
   has_windows_ = false;  // on all ranks
   if (memory.defined() && lane_.rank() == 0)
-    (options_.tell ? options_.tell : tell_standard_error)(detail::join(
-        "rank ", world_->rank(), ": NCCL makes no windows (ncclCommWindowRegister) in group ", name_,
-        label.empty() ? "" : detail::join(" (", label, ")"), ": from here on there is ordinary memory"));
+    tell()(detail::join("rank ", world_->rank(), ": NCCL makes no windows (ncclCommWindowRegister) in group ",
+                        name_, label.empty() ? "" : detail::join(" (", label, ")"),
+                        ": from here on there is ordinary memory"));
   return {};
 }
 
@@ -118,6 +124,7 @@ Work GroupCalls::make(const Call& call, const TensorList& results, const TensorL
   Work work;
   run(call, [&] {
     const int64_t number = track_->issue(call);
+    world_->note_call(call.operation, call.sequence, name_);
     auto compared = [this, call, results, inputs, places = announce(), body = std::move(body)](Lane& lane) {
       lane_.compare(call, places);
       body(lane);

@@ -63,6 +63,7 @@ class GroupCalls {
   std::optional<Failure> failure_of_another() const;
   void play(const Call& call, int64_t number, const std::function<void()>& body);
   std::string notice(Clock::duration age);
+  std::function<void(const std::string& line)> tell() const;
 
   std::shared_ptr<World> world_;
   std::string name_;

@@ -64,8 +64,8 @@ class Transport {
   virtual Failure explain(const Failure& own) = 0;
   /// Ends the world: tells all other ranks, whose calls throw the same failure. The first failure counts.
   virtual void fail(const Failure& failure) = 0;
-  /// This rank makes no more calls; others that wait for it fail.
-  virtual void leave() = 0;
+  /// This rank makes no more calls; others that wait for it fail, and hear what its `last` call was, which may be empty.
+  virtual void leave(const std::string& last) = 0;
 };
 
 }  // namespace reprise::distributed

@@ -17,6 +17,18 @@ World::~World() {
   } catch (const std::exception&) {}  // the others see the connection end
 }
 
+void World::note_call(const std::string& operation, int64_t sequence, const std::string& group) {
+  std::lock_guard lock(mutex_);
+  last_call_ = {operation, sequence, group};
+}
+
+// In words: "all_reduce #1412 of group world, at step 118".
+std::string World::place_of(const std::string& operation, int64_t sequence, const std::string& group) const {
+  if (operation.empty()) return "";
+  const std::string at = step >= 0 ? detail::join(", at step ", step.load()) : "";
+  return detail::join(operation, " #", sequence, " of group ", group, at);
+}
+
 int64_t World::next_call_with(int rank) {
   std::lock_guard lock(mutex_);
   return ++calls_with_[rank];
@@ -44,14 +56,23 @@ void World::fail(const Failure& failure, DistributedError::Call call, double sec
   }
   call.by = rank();
   call.step = step;
+  Failure told = failure;
   try {
-    if (transport_) transport_->fail(failure);
-    call.record = recorder_.write(failure.message);
+    // Where a rank has left, the others hear here what waits for it, unless they have heard what waits elsewhere.
+    if (told.kind == FailureKind::left && told.rank != rank() && transport_) {
+      if (const auto known = transport_->failure())
+        told = *known;
+      else
+        told.message += detail::join("; rank ", rank(), " waits in ",
+                                     place_of(call.operation, call.sequence, call.group));
+    }
+    if (transport_) transport_->fail(told);
+    call.record = recorder_.write(told.message);
   } catch (const std::bad_alloc&) {}  // the cause counts, also where it cannot be told or written
   std::lock_guard lock(mutex_);
   if (has_ended()) return;
   own_ = transport_ ? transport_->own_error() : nullptr;  // which the failure tells the others of
-  if (!own_) failure_.emplace(failure, std::move(call), seconds);
+  if (!own_) failure_.emplace(told, std::move(call), seconds);
 }
 
 // Memory may be short: this rank ends its own calls by what takes none.
@@ -77,11 +98,13 @@ void World::fail_by_own(const std::string& operation, const char* reason) {
 }
 
 void World::leave() {
+  std::string last;
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(left_, true)) return;
+    last = place_of(last_call_.operation, last_call_.sequence, last_call_.group);
   }
-  if (transport_) transport_->leave();
+  if (transport_) transport_->leave(last);
 }
 
 }  // namespace reprise::distributed

@@ -33,6 +33,8 @@ class World {
 
   /// Of the training run, for errors; -1: none is known.
   std::atomic<int64_t> step{-1};
+  /// A call that this rank makes: of the last one the others hear when it leaves.
+  void note_call(const std::string& operation, int64_t sequence, const std::string& group);
   /// The number of the next call that is told to a rank, from 1.
   int64_t next_call_with(int rank);
   /// Set while a thread makes a call of one of the groups.
@@ -51,6 +53,7 @@ class World {
 
  private:
   bool has_ended() const;  // under the lock
+  std::string place_of(const std::string& operation, int64_t sequence, const std::string& group) const;
 
   std::shared_ptr<Transport> transport_;
   Recorder recorder_;
@@ -59,6 +62,11 @@ class World {
   std::atomic_flag busy_{};
   mutable std::mutex mutex_;
   std::map<int, int64_t> calls_with_;
+  struct {
+    std::string operation;
+    int64_t sequence = 0;
+    std::string group;
+  } last_call_;
   std::optional<DistributedError> failure_;
   std::exception_ptr own_;  // what this rank met itself, in the place of a failure
   bool left_ = false;

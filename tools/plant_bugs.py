@@ -35,14 +35,21 @@ def read_bugs():
     return bugs
 
 
+def places_of(bug):
+    """What stands where, and what takes its place; lists where a bug takes several places of its file."""
+    old, new = bug["old"], bug["new"]
+    return list(zip(old, new, strict=True)) if isinstance(old, list) else [(old, new)]
+
+
 def misfit(bug):
     """Why a bug cannot be planted; None if it can."""
     path = SOURCE / bug["file"]
     if not path.is_file():
         return "there is no such file"
-    times = path.read_text().count(bug["old"])
-    if times != 1:
-        return f"the file holds {times} times, not once: {bug['old']!r}"
+    for old, _ in places_of(bug):
+        times = path.read_text().count(old)
+        if times != 1:
+            return f"the file holds {times} times, not once: {old!r}"
     test = SOURCE / "tests" / (bug["test"] + "_test.cpp")
     if not test.is_file() and not test.with_suffix(".cu").is_file():
         return f"there is no test {bug['test']}"
@@ -72,7 +79,9 @@ def try_bug(tree, bug):
     """How the test notices the bug; None if it does not."""
     tree.build(bug["preset"], program_of(bug["test"]))  # what the bug before changed comes back from ccache
     text = (tree.tree / bug["file"]).read_text()
-    with tree.broken(bug["file"], text.replace(bug["old"], bug["new"])):
+    for old, new in places_of(bug):
+        text = text.replace(old, new)
+    with tree.broken(bug["file"], text):
         error = tree.build(bug["preset"], program_of(bug["test"]), broken=True)
         if error:
             refuse(f"{bug['file']}: with '{bug['what']}' it does not compile:\n{error[-2000:]}")

@@ -79,7 +79,8 @@ Checkpoint read_folder(const std::string& folder, bool with_optimizer, const nn:
   for (const auto& [key, value] : model.metadata())
     if (key.starts_with(model_prefix)) checkpoint.model[key.substr(std::string(model_prefix).size())] = value;
   checkpoint.parameters = read_all(model_path);
-  if (with_optimizer) checkpoint.optimizer = read_optimizer(folder, own);
+  if (with_optimizer)
+    checkpoint.optimizer = read_optimizer(folder, own), checkpoint.origin = optimizer_origin(folder);
   if (io::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
   if (with_optimizer && io::exists(folder + "/loss_scale.safetensors"))
     checkpoint.loss_scale = read_all(folder + "/loss_scale.safetensors");
@@ -139,7 +140,8 @@ std::string write_parts(const std::string& folder, const Checkpoint& checkpoint)
     if (!checkpoint.loss_scale.empty())
       write("loss_scale.safetensors", views(checkpoint.loss_scale, whole), none);
   });
-  names.push_back(write_optimizer(folder, checkpoint.optimizer, checkpoint.rank, checkpoint.ranks));
+  names.push_back(
+      write_optimizer(folder, checkpoint.optimizer, checkpoint.rank, checkpoint.ranks, checkpoint.origin));
   return manifest_of(folder, names);
 }
 

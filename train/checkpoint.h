@@ -37,6 +37,8 @@ struct Checkpoint {
   /// @}
   /// Gives rank 0, as it writes, the hollow ones of `parameters` and `ema`, one at a time; null: there are none.
   const distributed::SharedTensors* shared = nullptr;
+  /// How ranks made that state (train/ranks/state_origin.h), which their files keep; empty where it is not shared.
+  std::map<std::string, std::string> origin{};
 };
 
 /// A checkpoint on its way: a folder under a name that is none of a checkpoint's, until it is whole.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reprise/core/number_in.h"
+#include "reprise/core/quote.h"
 #include "reprise/io/folder.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/optim/optimizer.h"
@@ -27,6 +28,32 @@ std::string file_of(int rank, int ranks) {
                     : fmt::format("{}{:05}-of-{:05}{}", "optimizer-", rank + 1, ranks, suffix);
 }
 
+using Metadata = std::map<std::string, std::string>;
+
+// All but the number of its own, which is another one in each file.
+Metadata origin_in(const io::SafetensorsFile& file) {
+  Metadata origin = file.metadata();
+  origin.erase("part");
+  return origin;
+}
+
+// Files of two saves may have come into one folder. Those from before the metadata was written have none.
+void check_metadata(const io::SafetensorsFile& file, const io::SafetensorsFile& first, int rank, int ranks) {
+  for (const auto& [key, number] : {std::pair{"part", rank + 1}, std::pair{"ranks", ranks}}) {
+    const auto found = file.metadata().find(key);
+    check(found == file.metadata().end() || found->second == std::to_string(number), file.path(),
+          ": its metadata says ", key, ' ', quote(found->second), ", its name says ", number);
+  }
+  const Metadata own = origin_in(file), others = origin_in(first);
+  for (const auto& [key, value] : own) {
+    const auto found = others.find(key);
+    check(found != others.end() && found->second == value, file.path(), ": its metadata says ", key, ' ',
+          quote(value), ", that of ", first.path(), " says ",
+          found == others.end() ? "nothing" : quote(found->second));
+  }
+  check(own.size() == others.size(), file.path(), ": its metadata says less than that of ", first.path());
+}
+
 // Elements of a state in one of the files.
 struct Part {
   const io::SafetensorsFile* file;
@@ -39,7 +66,11 @@ struct Part {
 class States {
  public:
   States(const std::string& folder, int ranks) : folder_(folder) {
-    for (int rank = 0; rank < ranks; ++rank) take(files_.emplace_back(folder + "/" + file_of(rank, ranks)));
+    for (int rank = 0; rank < ranks; ++rank) {
+      files_.emplace_back(folder + "/" + file_of(rank, ranks));
+      if (ranks > 1) check_metadata(files_.back(), files_.front(), rank, ranks);
+      take(files_.back());
+    }
     for (const auto& [name, parts] : parts_)
       check(shapes_.contains(name), folder, ": optimizer state ", name,
             " has parts, and no file says its shape");
@@ -136,12 +167,19 @@ int ranks_of(const std::string& folder) {
 
 }  // namespace
 
-std::string write_optimizer(const std::string& folder, const nn::NamedTensors& state, int rank, int ranks) {
+std::string write_optimizer(const std::string& folder, const nn::NamedTensors& state, int rank, int ranks,
+                            const Metadata& origin) {
   io::NamedViews views;
   for (const auto& [name, tensor] : state)
     if (rank == 0 || optim::range_in(name)) views.emplace_back(name, tensor);
   const std::string name = file_of(rank, ranks);
-  io::write_safetensors(folder + "/" + name, views);
+  Metadata metadata;
+  if (ranks > 1) {
+    metadata = origin;
+    metadata["part"] = std::to_string(rank + 1);
+    metadata["ranks"] = std::to_string(ranks);
+  }
+  io::write_safetensors(folder + "/" + name, views, metadata);
   return name;
 }
 
@@ -151,6 +189,11 @@ nn::NamedTensors read_optimizer(const std::string& folder, const nn::NamedTensor
     if (const auto range = optim::range_in(name))
       ranges[range->state] = {range->begin, range->begin + tensor.numel()};
   return States(folder, ranks_of(folder)).read(ranges);
+}
+
+Metadata optimizer_origin(const std::string& folder) {
+  const int ranks = ranks_of(folder);
+  return ranks == 1 ? Metadata() : origin_in(io::SafetensorsFile(folder + "/" + file_of(0, ranks)));
 }
 
 }  // namespace reprise::train

@@ -29,6 +29,7 @@
 #include "reprise/train/ranks/keyed_random.h"
 #include "reprise/train/ranks/rank_times.h"
 #include "reprise/train/ranks/same_state.h"
+#include "reprise/train/ranks/state_origin.h"
 #include "reprise/train/run_records.h"
 #include "reprise/train/save.h"
 #include "reprise/train/saver.h"
@@ -252,7 +253,10 @@ class Trainer {
                                           task_.optimizer, task_.model.named_parameters())};
     check_same_state(group_, step_, task_.model, together ? whole_state(optimizer) : checkpoint.optimizer,
                      scaler_);
-    if (together) checkpoint.rank = group_.rank(), checkpoint.ranks = group_.size();
+    if (together) {
+      checkpoint.rank = group_.rank(), checkpoint.ranks = group_.size();
+      checkpoint.origin = state_origin(parallel_, options_.accumulate);
+    }
     if (writes()) add_whole(checkpoint);
     if (together)
       checkpoint.shared = &shared;
@@ -375,6 +379,7 @@ int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& opt
     task.ema->set_updates(task.optimizer.steps());
   }
   default_generator().set_state(checkpoint.random);
+  if (!checkpoint.origin.empty()) report("Optimizer state: in parts, of {}\n", in_words(checkpoint.origin));
   return checkpoint.step;
 }
 

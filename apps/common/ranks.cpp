@@ -6,8 +6,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -16,6 +18,7 @@
 #include "reprise/core/bytes.h"
 #include "reprise/core/parallel.h"
 #include "reprise/core/quote.h"
+#include "reprise/distributed/call.h"
 #include "reprise/distributed/environment.h"
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
@@ -119,6 +122,11 @@ const char* transport_of(const TrainingOptions& o) {
   return Device::parse(o.device).is_cpu() ? "Gloo" : "NCCL and Gloo";
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
 }  // namespace
 
 void take_ranks(CLI::App& train, TrainingOptions& o) {
@@ -214,6 +222,21 @@ void check_same_run(distributed::ProcessGroup& group, const TrainingOptions& o, 
     if (!line.empty() && !line.starts_with('#') && !left_out.contains(option)) lines += line + '\n';
   }
   distributed::check_same_on_all(group, "train", lines + data);
+  train::report("{}", hosts_line(group.gather_text(host_name())));
+}
+
+std::string hosts_line(const std::vector<std::string>& host_of_rank) {
+  std::vector<std::string> hosts;
+  std::map<std::string, std::vector<int>> ranks;
+  for (int rank = 0; const std::string& host : host_of_rank) {
+    if (!ranks.contains(host)) hosts.push_back(host);
+    ranks[host].push_back(rank++);
+  }
+  std::string listed;
+  for (const std::string& host : hosts)
+    listed += fmt::format("{}{} with {}", listed.empty() ? "" : ", ", train::for_output(host),
+                          distributed::ranks_in_words(ranks[host]));
+  return fmt::format("Hosts: {}: {}\n", hosts.size(), listed);
 }
 
 int on_ranks(const TrainingOptions& o, const std::function<int(distributed::ProcessGroup& group)>& body) {

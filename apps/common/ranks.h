@@ -47,9 +47,13 @@ int on_ranks(const TrainingOptions& options,
              const std::function<int(distributed::ProcessGroup& group)>& body);
 
 /// Error on all ranks, with the first difference, unless they have the same options and data: all options but those of the
-/// call itself, threads, the device, and `data_options`, whose names begin with "--". `data`: lines that tell what is read.
+/// call itself, threads, the device, and `data_options`, whose names begin with "--". `data`: lines that tell what is read. Says on
+/// which hosts the ranks are.
 void check_same_run(distributed::ProcessGroup& group, const TrainingOptions& options, const std::string& data,
                     const std::set<std::string>& data_options);
+
+/// "Hosts: 2: a with ranks 0 1, b with rank 2", of the name that each rank's host has, and the line's end.
+std::string hosts_line(const std::vector<std::string>& host_of_rank);
 
 /// Which gradients ranks send together.
 distributed::BucketOptions buckets_of(const TrainingOptions& options);

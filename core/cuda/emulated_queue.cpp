@@ -146,6 +146,11 @@ int device_of(void* stream) {
   return stream_of(stream).device;
 }
 
+StreamPriority priority_of(void* handle) {
+  auto lock = lock_streams();
+  return stream_of(handle).priority;
+}
+
 size_t pending(void* stream) {
   auto lock = lock_streams();
   return stream_of(stream).items.size();

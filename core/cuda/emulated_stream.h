@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "reprise/core/cuda/stream_priority.h"
+
 namespace reprise::cuda::emulated {
 
 using Work = std::function<void()>;
@@ -51,6 +53,7 @@ struct StreamState {
     std::function<bool()> is_ready;  // asked before `run`; empty: it always is
   };
   int device = 0;
+  StreamPriority priority = StreamPriority::normal;
   std::deque<Item> items;
   std::shared_ptr<GraphState> capture;
   size_t captured_works = 0;  // of the graph's, when this stream last added one
@@ -60,6 +63,7 @@ struct StreamState {
 std::unique_lock<std::recursive_mutex> lock_streams();
 
 StreamState& stream_of(void* handle);  ///< null is the default stream of device 0
+StreamPriority priority_of(void* handle);
 StreamState* add_stream(int device);
 void remove_stream(StreamState* stream);
 

@@ -1,6 +1,7 @@
 // The CUDA runtime of the emulator: devices, memory, streams, events and copies on the CPU. Graphs are in
 // emulated_graph.cpp. It refuses what a GPU refuses, where that is cheap to see.
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/cuda/stream_priority.h"
 
 #include <algorithm>
 #include <array>
@@ -147,6 +148,13 @@ void* create_stream(int device) {
   check_index(device, "create_stream");
   auto lock = lock_streams();
   return add_stream(device);
+}
+
+void* create_stream(int device, StreamPriority priority) {
+  void* stream = create_stream(device);
+  auto lock = lock_streams();
+  stream_of(stream).priority = priority;
+  return stream;
 }
 
 void destroy_stream(void* stream) noexcept {

@@ -1,6 +1,7 @@
 // The CUDA runtime of a machine with GPUs. Linked statically, it starts without a driver too: then there are
 // no devices, and unavailable_reason says why.
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/cuda/stream_priority.h"
 
 #include <cuda_runtime.h>
 
@@ -221,6 +222,18 @@ void* create_stream(int device) {
   cudaStream_t stream = nullptr;
   check_call(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags",
              "device ", device);
+  return stream;
+}
+
+void* create_stream(int device, StreamPriority priority) {
+  DeviceScope scope(device);
+  int least = 0, greatest = 0;  // numbers, of which the greatest priority has the least
+  check_call(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange",
+             "device ", device);
+  cudaStream_t stream = nullptr;
+  check_call(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                          priority == StreamPriority::high ? greatest : least),
+             "cudaStreamCreateWithPriority", "device ", device);
   return stream;
 }
 

@@ -1,6 +1,7 @@
 // The CUDA runtime of a build without CUDA: no device answers, and nothing else here is ever reached.
 #include "reprise/core/cuda/kernel_image.h"
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/cuda/stream_priority.h"
 #include "reprise/core/error.h"
 
 namespace reprise::cuda {
@@ -28,6 +29,7 @@ void release_pinned(void*) noexcept {}
 void mark_memory(void*, size_t, bool, void*) noexcept {}
 
 void* create_stream(int) { refuse("create_stream"); }
+void* create_stream(int, StreamPriority) { refuse("create_stream"); }
 void destroy_stream(void*) noexcept {}
 void synchronize_stream(void*) { refuse("synchronize_stream"); }
 void synchronize_device(int) { refuse("synchronize_device"); }

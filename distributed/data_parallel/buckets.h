@@ -8,13 +8,20 @@
 
 namespace reprise::distributed {
 
-/// When a bucket is full. Both are positive.
+/// In which order a DataParallel fills buckets with gradients.
+enum class BucketOrder : uint8_t {
+  registration,  ///< of the parameters, from the last one on: about that of backward
+  arrival  ///< in which they became ready on rank 0 in its first step, which has the order of registration itself
+};
+
+/// When a bucket is full: both sizes are positive.
 struct BucketOptions {
   int64_t bytes = int64_t(25) << 20;       ///< of gradients, in their dtype
   int64_t first_bytes = int64_t(1) << 20;  ///< of the first one of each dtype: communication begins early
   /// On GPUs, where NCCL has windows: whether each bucket has a buffer of its own, which is one, and stays between steps
   /// (data_parallel/bucket_windows.h).
   bool windows = true;
+  BucketOrder order = BucketOrder::registration;  ///< with `arrival` what ranks share (ZeRO) is an Error
 };
 
 /// Gradients of one dtype, as places in the list of parameters; the one that is ready first comes first.

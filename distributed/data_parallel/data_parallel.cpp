@@ -32,6 +32,7 @@ DataParallel::DataParallel(nn::Module& model, ProcessGroup& group, const BucketO
     leaves_.push_back(x);
   }
   set_buckets(plan_buckets(leaves_, options));
+  if (options.order == BucketOrder::arrival && group.size() > 1) arrival_.emplace();
   check_alike();
   take_rank_0s(model_.named_parameters());
   take_rank_0s(model_.named_buffers());
@@ -105,6 +106,7 @@ void DataParallel::check_no_gradients(const char* method) {
 
 void DataParallel::begin_buffers() {
   if (group_.size() == 1) return;
+  if (buffer_rule_ == BufferRule::every_forward) return take_rank_0s(model_.named_buffers());
   buffers_ = model_.named_buffers();
   versions_.clear();
   for (const auto& [name, buffer] : buffers_) versions_.push_back(buffer.version());
@@ -132,6 +134,7 @@ void DataParallel::backward(const Tensor& loss, int64_t g) {
   check_buffers(g);
   run_pass(loss * (1.0 / double(micro_batches_)), g, g + 1 == range_.end);
   next_ = g + 1;
+  if (buffer_rule_ == BufferRule::every_forward) take_rank_0s(model_.named_buffers());
 }
 
 // A step of size() leaves, of which this rank has one.
@@ -187,6 +190,7 @@ void DataParallel::mark_ready(size_t i) {
   parameter.sums.push(leaf_, std::move(gradient));
   if (scattered_) scattered_->mark_ready(i);
   if (!is_last_ || group_.size() == 1) return;
+  if (arrival_) arrival_->push_back(i);
   --not_ready_[parameter.bucket];
   start_full_buckets();
 }
@@ -337,13 +341,33 @@ void DataParallel::end_step() {
   known.wait();
   for (size_t b = 0; b < buckets_.size(); ++b) take_gradients(b, anywhere);
   sending_.clear();
+  if (arrival_) take_arrival_order();
   if (!statistics_) return;
   fold_statistics(group_, buffers_, statistics_->take());
   statistics_.reset();
 }
 
+// Rank 0's for all; what that rank has not used comes last. Windows of buckets are made anew in the next pass.
+void DataParallel::take_arrival_order() {
+  std::vector<int64_t> order(arrival_->begin(), arrival_->end());
+  arrival_.reset();
+  for (auto i = int64_t(parameters_.size()) - 1; i >= 0; --i)
+    if (std::ranges::find(order, i) == order.end()) order.push_back(i);
+  const Tensor of_rank_0 = Tensor::from(order, {int64_t(order.size())});
+  group_.broadcast(of_rank_0, 0, "order of buckets").wait();
+  order = of_rank_0.to_vector<int64_t>();
+  windows_.reset();
+  set_buckets(plan_buckets(leaves_, bucket_options_, std::vector<size_t>(order.rbegin(), order.rend())));
+}
+
+void DataParallel::check_buckets_stay(const char* method) const {
+  check(!arrival_, method, ": the first step has buckets in the order of arrival yet to come ",
+        "(BucketOrder::arrival), and what ranks share must stay where it is; use BucketOrder::registration");
+}
+
 void DataParallel::scatter_gradients() {
   check_over("scatter_gradients");
+  check_buckets_stay("scatter_gradients");
   scatters_ = group_.size() > 1;
   if (scatters_) windows_.reset();  // a rank's part stays, and no whole gradient
 }
@@ -369,6 +393,13 @@ void DataParallel::set_sum_order(SumOrder order) {
   check(own_passes_ == 0, "set_sum_order: ", own_passes_, " passes in a NoSync have not been sent");
   order_ = order;
   for (Parameter& parameter : parameters_) parameter.sums = PartialSums(order);
+}
+
+void DataParallel::set_buffer_rule(BufferRule rule) {
+  check_over("set_buffer_rule");
+  buffer_rule_ = rule;
+  buffers_.clear();
+  statistics_.reset();
 }
 
 void DataParallel::set_bucket_hook(BucketHook hook) {

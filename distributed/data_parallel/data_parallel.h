@@ -34,6 +34,12 @@ namespace reprise::distributed {
 
 class ScatteredWeights;
 
+/// What becomes of a model's buffers on several ranks.
+enum class BufferRule : uint8_t {
+  folded,  ///< running statistics get the batches of all micro-batches, in their order; other changes are Errors
+  every_forward  ///< rank 0's, which are sent to all before each forward, as PyTorch's broadcast_buffers does
+};
+
 /// A model that the ranks of a group train together, each on its share of a step's micro-batches.
 class DataParallel {
  public:
@@ -81,11 +87,19 @@ class DataParallel {
   /// How gradients are added from now on. With `fast` bits depend on the number of ranks; a hook takes the place of ring_sum.
   /// All ranks call it, between two steps.
   void set_sum_order(SumOrder order);
+  /// What becomes of buffers from now on; `folded` at first. With `every_forward` rank 0's are sent to all ranks by `share`, as a step
+  /// begins, and by `backward(loss, g)` behind each micro-batch: so each forward begins with them, and the first one outside of training
+  /// too. Forward may change buffers in any way then; what it changes on other ranks is lost, and bits depend on the number of ranks.
+  /// (`backward(loss)` sends rank 0's behind each pass that sends gradients, with either.) All ranks call it, between two steps.
+  void set_buffer_rule(BufferRule rule);
+  SumOrder sum_order() const { return order_; }  ///< as it was set; `tree` at first
 
   /// From now on a rank has the mean of the shards that it owns alone, and half as much is sent (ZeRO, stage 2): a `grad` is
   /// hollow then, of the form that it would have, and reading it is an Error. With `fast` the bits are other ones than those of
   /// whole gradients. Nothing changes in a group of one. All ranks call it, between two steps.
   void scatter_gradients();
+  /// Error naming `method` where buckets are yet to be ordered by arrival, so that no rank's part of one is known.
+  void check_buckets_stay(const char* method) const;
   /// True once gradients are scattered; never in a group of one.
   bool scatters_gradients() const { return scatters_; }
 
@@ -127,6 +141,7 @@ class DataParallel {
   void check_no_gradients(const char* method);
   void run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_last);
   void begin_buffers();
+  void take_arrival_order();
   void check_buffers(int64_t g) const;
   void take_rank_0s(const nn::NamedTensors& tensors);
   void add_hooks();
@@ -157,6 +172,8 @@ class DataParallel {
   std::shared_ptr<ScatteredWeights> scattered_;
   std::optional<BucketWindows> windows_;  // from the first pass on, where whole gradients are sent
   SumOrder order_ = SumOrder::tree;
+  BufferRule buffer_rule_ = BufferRule::folded;
+  std::optional<std::vector<size_t>> arrival_;  // parameters so far, while their order is measured
   BucketHook hook_;
   // Of the step.
   int64_t micro_batches_ = 0;

@@ -24,7 +24,7 @@
 #include "reprise/distributed/hub/mac.h"
 #include "reprise/distributed/hub/meeting.h"
 #include "reprise/distributed/hub/socket.h"
-#include "reprise/distributed/late.h"
+#include "reprise/distributed/transport_failures.h"
 
 namespace reprise::distributed {
 namespace {
@@ -70,7 +70,7 @@ class GlooTransport final : public Transport {
   }
 
   ~GlooTransport() override {
-    leave();
+    leave("");
     hub_.reset();  // no more calls of abort_waits
   }
 
@@ -142,13 +142,13 @@ class GlooTransport final : public Transport {
   }
 
   // Others have read what this rank sent before connections end: what is on its way then is lost.
-  void leave() override {
+  void leave(const std::string& last) override {
     if (std::exchange(has_left_, true)) return;
     if (!is_failed_ && !hub_->failure()) {
       deliver_notes();
       pass_fences();
     }
-    hub_->say_goodbye();
+    hub_->say_goodbye(last);
     for (int r = 0; r < ranks_; ++r)
       if (r != rank_) context_->getPair(r)->close();
   }
@@ -322,8 +322,7 @@ class GlooTransport final : public Transport {
     const auto goodbye_by = Clock::now() + goodbye_time;
     while (Clock::now() < goodbye_by) {
       if (auto failure = hub_->failure(milliseconds(5))) return *failure;
-      if (hub_->has_left(peer))
-        return {FailureKind::left, peer, detail::join("rank ", peer, " left the group")};
+      if (const auto last = hub_->last_call_of(peer)) return left_failure(peer, *last);
     }
     std::string why = error;
     while (why.ends_with('\n')) why.pop_back();  // OpenSSL's

@@ -20,8 +20,8 @@ enum class FrameKind : char {
       'W',  ///< hub: an address of each rank for this one; their nonces, or proofs to send and proofs to expect
   refusal = 'R',  ///< hub: why the ranks cannot join; before it has accepted a rank: nothing
   failure = 'F',  ///< rank to hub, hub to all: kind, rank, message
-  goodbye = 'B',  ///< rank: it makes no more calls
-  left = 'L',     ///< hub: which rank said goodbye
+  goodbye = 'B',  ///< rank: it makes no more calls; its last one
+  left = 'L',     ///< hub: which rank said goodbye, and its last call
   beat = 'T',     ///< rank to hub, hub to ranks: nothing but that it is there
 };
 

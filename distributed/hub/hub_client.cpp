@@ -229,7 +229,8 @@ void HubClient::handle(const Frame& frame) {
   if (frame.kind == FrameKind::failure) return end(failure_in(frame));
   if (frame.kind != FrameKind::left) return;
   std::lock_guard lock(mutex_);
-  left_.insert(int(number_in_frame(frame, 0, 0, ranks_ - 1)));
+  left_.emplace(int(number_in_frame(frame, 0, 0, ranks_ - 1)),
+                frame.fields.size() > 1 ? frame.fields[1] : "");
   changed_.notify_all();
 }
 
@@ -248,9 +249,9 @@ void HubClient::report(const Failure& failure) {
   stream_.send(frame_of(failure));
 }
 
-void HubClient::say_goodbye() {
+void HubClient::say_goodbye(const std::string& last) {
   std::lock_guard lock(send_mutex_);
-  stream_.send({FrameKind::goodbye});
+  stream_.send({FrameKind::goodbye, {last.substr(0, longest_frame / 2)}});
 }
 
 std::optional<Failure> HubClient::failure(std::chrono::milliseconds time) const {
@@ -264,9 +265,10 @@ std::exception_ptr HubClient::own_error() const {
   return own_;
 }
 
-bool HubClient::has_left(int rank) const {
+std::optional<std::string> HubClient::last_call_of(int rank) const {
   std::lock_guard lock(mutex_);
-  return left_.contains(rank);
+  const auto found = left_.find(rank);
+  return found == left_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace reprise::distributed

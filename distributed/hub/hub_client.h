@@ -5,8 +5,8 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 
 #include "reprise/distributed/hub/frame_stream.h"
@@ -44,10 +44,12 @@ class HubClient {
   const std::vector<std::string>& proofs_to_expect() const { return expected_; }
 
   void report(const Failure& failure);
-  void say_goodbye();
+  void say_goodbye(const std::string& last);  ///< after the call that is named, if there was one
   /// Why the world ended, if it has by the end of `time`.
   std::optional<Failure> failure(std::chrono::milliseconds time = {}) const;
-  bool has_left(int rank) const;
+  bool has_left(int rank) const { return last_call_of(rank).has_value(); }
+  /// With which call, if it has left; empty where it has made none.
+  std::optional<std::string> last_call_of(int rank) const;
   /// The lack of memory by which its thread has ended the world, if one has.
   std::exception_ptr own_error() const;
 
@@ -79,7 +81,7 @@ class HubClient {
   mutable std::condition_variable changed_;
   std::optional<Failure> failure_;
   std::exception_ptr own_;
-  std::set<int> left_;
+  std::map<int, std::string> left_;  // and their last calls
   std::mutex send_mutex_;
   std::atomic<bool> is_closing_{false};
   Clock::time_point beat_at_{};

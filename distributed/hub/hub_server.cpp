@@ -144,7 +144,9 @@ void HubServer::handle(Connection& connection, const Frame& frame) {
     report(failure_in(frame));
   } else if (frame.kind == FrameKind::goodbye) {
     connection.said_goodbye = true;
-    send_to_all({FrameKind::left, {std::to_string(connection.rank)}});
+    std::vector<std::string> fields{std::to_string(connection.rank)};
+    if (!frame.fields.empty()) fields.push_back(frame.fields[0]);
+    send_to_all({FrameKind::left, fields});
   }
 }
 

@@ -20,7 +20,7 @@ class ImaginedRanks final : public Transport {
   std::optional<Failure> failure() const override { return {}; }
   Failure explain(const Failure& own) override { return own; }
   void fail(const Failure&) override {}
-  void leave() override {}
+  void leave(const std::string&) override {}
 
  private:
   [[noreturn]] void refuse() const {

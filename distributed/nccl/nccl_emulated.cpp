@@ -26,6 +26,7 @@
 #include "reprise/core/error.h"
 #include "reprise/distributed/nccl/nccl_emulated_collective.h"
 #include "reprise/distributed/nccl/nccl_emulated_mailbox.h"
+#include "reprise/distributed/nccl/nccl_emulated_misuse.h"
 #include "reprise/distributed/nccl/nccl_emulated_window.h"
 #include "reprise/distributed/nccl/nccl_library.h"
 
@@ -70,10 +71,8 @@ struct Process {
   std::map<int, int> calls;                  // by device
   std::map<int, bool> is_last_a_question{};  // by device
   NcclWindows windows = NcclWindows::made;
-  std::vector<std::string> misuses{};
   ~Process() {
     if (!live.empty()) std::fprintf(stderr, "emulator: %zu communicators of NCCL leaked\n", live.size());
-    for (const std::string& words : misuses) std::fprintf(stderr, "emulator: NCCL: %s\n", words.c_str());
   }
 };
 
@@ -220,6 +219,7 @@ ncclResult_t check_call(ncclComm_t communicator, cudaStream_t stream, const void
   if (const ncclResult_t wrong = check_state(c)) return wrong;
   if (cuda::emulated::device_of(stream) != c.device || cuda::emulated::selected_device() != c.device)
     return refuse(&c, ncclInvalidUsage, "another device than the communicator's");
+  note_stream(stream);
   if (cuda::emulated::kind_of(data, bytes) != cuda::emulated::MemoryKind::device)
     return refuse(&c, ncclInvalidArgument, "not the memory of a device");
   if (!c.windows->place_of(data, bytes)) {
@@ -425,25 +425,25 @@ ncclResult_t window_deregister(ncclComm_t communicator, void* window) {
 Nccl& functions() {
   static Nccl all{.get_version = get_version,
                   .get_error_string = error_string,
-                  .get_last_error = last_error,
-                  .get_unique_id = get_unique_id,
-                  .comm_init_rank_config = init,
-                  .comm_get_async_error = get_async_error,
-                  .comm_finalize = finalize,
-                  .comm_destroy = destroy,
-                  .comm_abort = abort,
-                  .group_start = group_start,
-                  .group_end = group_end,
-                  .send = send,
-                  .recv = recv,
-                  .all_reduce = all_reduce,
-                  .reduce_scatter = reduce_scatter,
-                  .all_gather = all_gather,
-                  .broadcast = broadcast,
-                  .mem_alloc = mem_alloc,
-                  .mem_free = mem_free,
-                  .comm_window_register = window_register,
-                  .comm_window_deregister = window_deregister};
+                  .get_last_error = entered<last_error>,
+                  .get_unique_id = entered<get_unique_id>,
+                  .comm_init_rank_config = entered<init>,
+                  .comm_get_async_error = entered<get_async_error>,
+                  .comm_finalize = entered<finalize>,
+                  .comm_destroy = entered<destroy>,
+                  .comm_abort = entered<abort, true>,
+                  .group_start = entered<group_start>,
+                  .group_end = entered<group_end>,
+                  .send = entered<send>,
+                  .recv = entered<recv>,
+                  .all_reduce = entered<all_reduce>,
+                  .reduce_scatter = entered<reduce_scatter>,
+                  .all_gather = entered<all_gather>,
+                  .broadcast = entered<broadcast>,
+                  .mem_alloc = entered<mem_alloc>,
+                  .mem_free = entered<mem_free>,
+                  .comm_window_register = entered<window_register>,
+                  .comm_window_deregister = entered<window_deregister>};
   return all;
 }
 
@@ -465,9 +465,11 @@ std::string failed_nccl_function() {
 void set_nccl_windows(NcclWindows kind) {
   std::lock_guard lock(process().mutex);
   process().windows = kind;
-  const bool is_absent = kind == NcclWindows::absent;
-  functions().comm_window_register = is_absent ? nullptr : window_register;
-  functions().comm_window_deregister = is_absent ? nullptr : window_deregister;
+  functions().comm_window_register = nullptr;
+  functions().comm_window_deregister = nullptr;
+  if (kind == NcclWindows::absent) return;
+  functions().comm_window_register = entered<window_register>;
+  functions().comm_window_deregister = entered<window_deregister>;
 }
 
 int live_windows() {
@@ -475,16 +477,6 @@ int live_windows() {
   size_t windows = 0;
   for (const ncclComm* communicator : process().live) windows += communicator->windows->count();
   return int(windows);
-}
-
-std::vector<std::string> take_misuses() {
-  std::lock_guard lock(process().mutex);
-  return std::exchange(process().misuses, {});
-}
-
-void report_misuse(const std::string& words) {
-  std::lock_guard lock(process().mutex);
-  process().misuses.push_back(words);
 }
 
 int live_communicators() {

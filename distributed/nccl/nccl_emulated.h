@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/core/cuda/stream_priority.h"
+
 namespace reprise::distributed::emulated {
 
 /// One call fails: the `call`-th, from 1, that is made where `device` is selected, and returns `result`, an ncclResult_t.
@@ -22,6 +24,9 @@ void set_nccl_fault(const std::optional<NcclFault>& fault);
 /// The function that failed, empty if the fault has not come yet.
 std::string failed_nccl_function();
 
+/// Buffers of calls that came on streams of that priority, so far.
+size_t nccl_calls_on(cuda::StreamPriority priority);
+
 /// Communicators that were made in this process, and neither destroyed nor aborted. At its end, stderr has a line where there are any.
 int live_communicators();
 
@@ -35,10 +40,8 @@ enum class NcclWindows {
 void set_nccl_windows(NcclWindows kind);  ///< from here on, in this process
 int live_windows();                       ///< of live communicators of this process
 
-/// What was done with windows and their memory that NCCL does not allow, since it was last asked for. At the end of the process, stderr has a
+/// What was done that NCCL does not allow, with windows and their memory, or beside an abort, since it was last asked for. At the end of the process, stderr has a
 /// line for each that nobody asked for.
 std::vector<std::string> take_misuses();
-/// Adds one.
-void report_misuse(const std::string& words);
 
 }  // namespace reprise::distributed::emulated

@@ -7,6 +7,7 @@
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/error.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
+#include "reprise/distributed/nccl/nccl_emulated_misuse.h"
 
 namespace reprise::distributed::emulated {
 namespace {

@@ -9,12 +9,27 @@
 #include "reprise/nn/optim/state_range.h"
 
 namespace reprise::distributed {
+namespace {
+
+constexpr int64_t most_bytes = int64_t(16) << 20;  // of a message: what is on its way to rank 0 at once
+
+// The pieces of a row of elements in which it is sent.
+TensorList pieces_of(const Tensor& row) {
+  const int64_t most = most_bytes / int64_t(size_of(row.dtype()));
+  TensorList pieces;
+  for (int64_t begin = 0; begin < row.numel(); begin += most)
+    pieces.push_back(row.slice(0, begin, std::min(begin + most, row.numel())));
+  return pieces;
+}
+
+}  // namespace
 
 template <class Base>
 void Sharded<Base>::share(const Sharing& sharing) {
   check(sharing.stage >= 0 && sharing.stage <= 3, op_, ": stage is ", sharing.stage, "; there are 0 to 3");
   check(sharing.stage == 3 || sharing.blocks.empty(), op_, ": stage ", sharing.stage,
         " has weights whole, and no blocks");
+  if (sharing.stage > 0) parallel_.check_buckets_stay(op_);
   this->for_each([&](optim::ParameterGroup&, Tensor& parameter, size_t place) {
     const auto leaf =
         std::ranges::find_if(parallel_.leaves(), [&](const Tensor& own) { return own.is_same(parameter); });
@@ -163,7 +178,7 @@ Tensor Sharded<Base>::whole_state(const typename Base::StateList& list, const Te
   const typename Base::StateForm form = *list.form(parameter, parameter.shape());
   const Tensor flat = own.contiguous().reshape({own.numel()});
   if (group.rank() > 0) {
-    if (own.numel() > 0) group.send(flat, 0, list.name).wait();
+    for (const Tensor& piece : pieces_of(flat)) group.send(piece, 0, list.name).wait();
     return Tensor::hollow({nullptr, form.shape, contiguous_strides(form.shape), form.dtype, own.device()});
   }
   const Tensor whole = Tensor::empty(form.shape, form.dtype, own.device());
@@ -176,7 +191,7 @@ Tensor Sharded<Base>::whole_state(const typename Base::StateList& list, const Te
     if (rank == 0)
       part.copy_(flat);
     else
-      works.push_back(group.recv(part, rank, list.name));
+      for (const Tensor& piece : pieces_of(part)) works.push_back(group.recv(piece, rank, list.name));
   }
   for (const Work& work : works) work.wait();
   return whole;

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "reprise/distributed/late.h"
+#include "reprise/distributed/transport_failures.h"
 
 namespace reprise::distributed {
 
@@ -11,8 +11,7 @@ void Switchboard::wait_for(std::unique_lock<std::mutex>& lock, int rank, Clock::
                            Failure (*late)(int), auto&& ready) {
   while (!ready()) {
     if (failure_) throw TransportError(*failure_);
-    if (left_[size_t(rank)])
-      throw TransportError({FailureKind::left, rank, detail::join("rank ", rank, " left the group")});
+    if (left_[size_t(rank)]) throw TransportError(left_failure(rank, *left_[size_t(rank)]));
     if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && !failure_ && !ready() &&
         !left_[size_t(rank)])
       throw TransportError(late(rank));
@@ -92,9 +91,9 @@ Failure Switchboard::fail(const Failure& failure) {
   return *failure_;
 }
 
-void Switchboard::leave(int rank) {
+void Switchboard::leave(int rank, const std::string& last) {
   std::lock_guard lock(mutex_);
-  left_[size_t(rank)] = true;
+  left_[size_t(rank)] = last;
   changed_.notify_all();
 }
 

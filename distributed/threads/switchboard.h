@@ -15,7 +15,7 @@ namespace reprise::distributed {
 /// Shared by all ranks; see Transport for the functions.
 class Switchboard {
  public:
-  explicit Switchboard(int ranks) : left_(size_t(ranks), false) {}
+  explicit Switchboard(int ranks) : left_(size_t(ranks)) {}
 
   void post(int from, int to, uint64_t tag, const Note& note);
   Note take(int from, int to, uint64_t tag, Clock::time_point deadline);
@@ -24,7 +24,7 @@ class Switchboard {
   /// The first failure counts: that one is returned.
   Failure fail(const Failure& failure);
   std::optional<Failure> failure() const;
-  void leave(int rank);
+  void leave(int rank, const std::string& last);
 
  private:
   using Route = std::tuple<int, int, uint64_t>;  // from, to, tag
@@ -46,7 +46,7 @@ class Switchboard {
   std::map<Route, std::deque<Note>> notes_;
   std::map<Route, std::deque<Posting*>> postings_;
   std::optional<Failure> failure_;
-  std::vector<bool> left_;
+  std::vector<std::optional<std::string>> left_;  // the last call of each that has
 };
 
 }  // namespace reprise::distributed

@@ -23,7 +23,7 @@ class ThreadTransport final : public Transport {
   std::optional<Failure> failure() const override { return board_->failure(); }
   Failure explain(const Failure& own) override { return board_->fail(own); }
   void fail(const Failure& failure) override { board_->fail(failure); }
-  void leave() override { board_->leave(rank_); }
+  void leave(const std::string& last) override { board_->leave(rank_, last); }
 
  private:
   std::shared_ptr<Switchboard> board_;

@@ -50,7 +50,7 @@ class BrokenTransport final : public distributed::Transport {
     base_->fail(failure);
     if (lacks_memory_) throw std::bad_alloc();
   }
-  void leave() override { base_->leave(); }
+  void leave(const std::string& last) override { base_->leave(last); }
 
  private:
   void meet(Broken function) {

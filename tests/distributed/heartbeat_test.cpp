@@ -195,6 +195,20 @@ TEST_F(Stopped, RankIsNamedOnAllAndHearsItItself) {
   }
 }
 
+// A rank computes for three times the peer timeout, and calls nothing meanwhile.
+TEST_F(Stopped, RankThatComputesIsNot) {
+  const auto wrong = run_places(places_of(3),
+                                [](ProcessGroup& group) -> std::string {
+                                  group.barrier();
+                                  const auto begin = Clock::now();
+                                  while (group.rank() == 1 && Clock::now() - begin < 3 * short_timeout) {}
+                                  group.barrier();
+                                  return "";
+                                },
+                                {.timeout = 60s, .peer_timeout = short_timeout});
+  EXPECT_EQ(wrong, std::vector<std::string>(3));
+}
+
 // The address of a listening socket, as Gloo writes those of its pairs.
 std::string gloo_address(int port) {
   struct {

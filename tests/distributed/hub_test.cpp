@@ -78,7 +78,7 @@ TEST(Hub, GivesEachRankItsAddressesAndProofs) {
       EXPECT_EQ(one.proofs_to_send()[b].size(), 16u);
       EXPECT_NE(one.proofs_to_send()[b], one.proofs_to_send()[(b + 1) % 3]);
     }
-  for (const Join& join : joins) join.client->say_goodbye();
+  for (const Join& join : joins) join.client->say_goodbye("all_reduce #7 of group world");
 }
 
 TEST(Hub, FirstCauseIsTheVerdict) {
@@ -108,11 +108,12 @@ TEST(Hub, FailedConnectionIsTheVerdictWithoutABetterOne) {
 TEST(Hub, GoodbyesAreNoDeaths) {
   HubServer server(server_options(3));
   auto joins = joined(server, 3);
-  joins[2].client->say_goodbye();
+  joins[2].client->say_goodbye("all_reduce #7 of group world");
   joins[2].client.reset();
   for (int tries = 0; tries < 1000 && !joins[1].client->has_left(2); ++tries)
     std::this_thread::sleep_for(5ms);
-  EXPECT_TRUE(joins[1].client->has_left(2));
+  EXPECT_EQ(joins[1].client->last_call_of(2), "all_reduce #7 of group world");
+  EXPECT_FALSE(joins[1].client->last_call_of(0));
   EXPECT_FALSE(joins[1].client->failure(300ms));
 }
 

@@ -35,7 +35,7 @@ int send_and_leave(Transport& transport, size_t bytes) {
   const std::vector<char> message = message_of(bytes);
   const Transport::Send send{1, message.data(), bytes};
   transport.exchange(tag, {&send, 1}, {}, Clock::now() + 10s);
-  transport.leave();
+  transport.leave("");
   waker.join();
   return 0;
 }
@@ -60,7 +60,7 @@ int post_and_leave(Transport& transport, const Note& note) {
     std::this_thread::sleep_for(500ms);
     return transport.take(0, tag, Clock::now() + 10s) == note ? 0 : 1;
   }
-  transport.leave();
+  transport.leave("");
   return 0;
 }
 

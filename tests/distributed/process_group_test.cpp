@@ -61,7 +61,28 @@ TEST_P(Group, LeavingWhileOthersWaitIsAnErrorThere) {
     return "no error";
   });
   EXPECT_EQ(wrong[1], "well");
-  expect_all({wrong[0], wrong[2]}, {"left: rank 1 left the group", "at all_reduce #2"});
+  expect_all({wrong[0], wrong[2]}, {"left: rank 1 left the group after all_reduce #1 of group world; rank ",
+                                    " waits in all_reduce #2 of group world", "\n  at all_reduce #2"});
+}
+
+// A loop that ends early on one rank. What is told names both steps, also on a rank that makes no call meanwhile.
+TEST_P(Group, LeavingEarlyIsToldWithBothSteps) {
+  const auto wrong = run_ranks(GetParam(), 4, [](ProcessGroup& group) -> std::string {
+    for (int step = 0; step < (group.rank() == 1 ? 2 : 3); ++step) {
+      group.set_step(step);
+      if (step == 2 && group.rank() == 3) break;
+      group.all_reduce(ones({3})).wait();
+    }
+    if (group.rank() == 1) return "well";
+    for (int tries = 0; tries < 2000 && !group.failure(); ++tries) std::this_thread::sleep_for(5ms);
+    return group.failure() ? "told: " + group.failure()->message : "nothing was told";
+  });
+  EXPECT_EQ(wrong[1], "well");
+  const std::string both =
+      "rank 1 left the group after all_reduce #2 of group world, at step 1; rank 2 waits in all_reduce #3 of "
+      "group world, at step 2";
+  expect_all({wrong[2]}, {"left: " + both, "\n  at all_reduce #3", "on rank 2, at step 2"});
+  EXPECT_EQ(wrong[3], "told: " + both);
 }
 
 TEST_P(Group, LeaveWaitsForCallsAndEndsThem) {

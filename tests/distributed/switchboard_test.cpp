@@ -63,9 +63,10 @@ TEST(Switchboard, KeepsTagsAndRanksApart) {
 TEST(Switchboard, WhatWasSentBeforeLeavingArrives) {
   Switchboard board(2);
   board.post(0, 1, 1, Note{});
-  board.leave(0);
+  board.leave(0, "all_reduce #7 of group world");
   board.take(0, 1, 1, in(0ms));
-  testing::expect_error([&] { board.take(0, 1, 1, in(10s)); }, "rank 0 left the group");
+  testing::expect_error([&] { board.take(0, 1, 1, in(10s)); },
+                        "rank 0 left the group after all_reduce #7 of group world");
 }
 
 TEST(Switchboard, FailureWakesWhoWaits) {

@@ -86,6 +86,44 @@ TEST_F(OptimizerFiles, OfOneRankIsOne) {
   EXPECT_EQ(read_optimizer(folder.path()).at(0).second.to_vector<float>(), (std::vector<float>{1, 2}));
 }
 
+// Without a word of it too, as before it was kept.
+TEST_F(OptimizerFiles, SayHowTheyWereMade) {
+  const std::map<std::string, std::string> made{{"zero", "2"}, {"micro_batches", "6"}, {"reduce", "tree"}};
+  std::map<std::string, std::string> want = made;
+  want["ranks"] = "3";
+  for (int rank = 0; rank < 3; ++rank) write_optimizer(folder.path(), ranks[size_t(rank)], rank, 3, made);
+  EXPECT_EQ(optimizer_origin(folder.path()), want);
+  EXPECT_EQ(io::SafetensorsFile(folder / "optimizer-00003-of-00003.safetensors").metadata().at("part"), "3");
+  EXPECT_EQ(read_optimizer(folder.path()).size(), 4u);
+  TempFolder other;
+  write_optimizer(other.path(), {{"w:moment", floats({1})}}, 0, 1, made);
+  EXPECT_TRUE(io::SafetensorsFile(other / "optimizer.safetensors").metadata().empty());
+  EXPECT_TRUE(optimizer_origin(other.path()).empty());
+}
+
+TEST_F(OptimizerFiles, OfAnotherPlaceOrSaveAreRefused) {
+  const std::map<std::string, std::string> made{{"zero", "2"}};
+  auto write_as = [&](const std::map<std::string, std::string>& metadata) {
+    for (int rank = 0; rank < 3; ++rank) write_optimizer(folder.path(), ranks[size_t(rank)], rank, 3, made);
+    io::NamedViews views;
+    for (const auto& [name, tensor] : ranks[2]) views.emplace_back(name, tensor);
+    io::write_safetensors(folder / "optimizer-00003-of-00003.safetensors", views, metadata);
+  };
+  auto expect_wrong = [&](const std::map<std::string, std::string>& metadata, const std::string& words) {
+    write_as(metadata);
+    testing::expect_error([&] { read_optimizer(folder.path()); },
+                          {"optimizer-00003-of-00003.safetensors: its metadata says " + words});
+  };
+  expect_wrong({{"part", "2"}, {"ranks", "3"}, {"zero", "2"}}, "part \"2\", its name says 3");
+  expect_wrong({{"part", "3"}, {"ranks", "4"}, {"zero", "2"}}, "ranks \"4\", its name says 3");
+  expect_wrong({{"part", "3"}, {"ranks", "3"}, {"zero", "1"}}, "zero \"1\", that of ");
+  expect_wrong({{"part", "3"}, {"ranks", "3"}}, "less than that of ");
+  expect_wrong({{"part", "3"}, {"ranks", "3"}, {"zero", "2"}, {"reduce", "fast"}},
+               "reduce \"fast\", that of ");
+  write_as({{"part", "3"}, {"ranks", "3"}, {"zero", "2"}});
+  EXPECT_EQ(read_optimizer(folder.path()).size(), 4u);
+}
+
 TEST_F(OptimizerFiles, OneThatIsMissingIsNamed) {
   write();
   std::filesystem::remove(folder / "optimizer-00002-of-00003.safetensors");

@@ -11,6 +11,7 @@
 #include "reprise/io/file_calls.h"
 #include "reprise/io/folder.h"
 #include "reprise/tests/train/rank_runs.h"
+#include "reprise/train/optimizer_files.h"
 
 namespace reprise::train {
 namespace {
@@ -48,6 +49,13 @@ TEST(ShardedCheckpoint, IsAFileOfEachRank) {
             .size());
   const auto [least, most] = std::ranges::minmax(bytes);
   EXPECT_LT(most, 2 * least);
+  const std::map<std::string, std::string> origin{{"ranks", "4"},
+                                                  {"zero", "1"},
+                                                  {"micro_batches", std::to_string(testing::micro_batches)},
+                                                  {"reduce", "tree"}};
+  EXPECT_EQ(optimizer_origin(folder_of(folder.path(), 2)), origin);
+  expect_well({.ranks = 2, .stage = 3, .stop_after = 2}, folder.path());
+  EXPECT_EQ(optimizer_origin(folder_of(folder.path(), 4)).at("zero"), "3");
   EXPECT_FALSE(io::exists(folder.path() + "/.seen-by-ranks"));
 }
 

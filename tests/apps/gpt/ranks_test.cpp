@@ -62,6 +62,7 @@ TEST_F(Ranks, MoreThanCpusAreToldInTheHeader) {
   const unsigned cpus = std::thread::hardware_concurrency();
   const std::string line = detail::join("4 ranks take turns on this machine's ", cpus, " CPUs\n");
   EXPECT_EQ(out.find(line) != std::string::npos, cpus < 4) << out;
+  EXPECT_TRUE(std::regex_search(out, std::regex("(^|\n)Hosts: 1: [^ ]+ with ranks 0 1 2 3\n"))) << out;
 }
 
 TEST_F(Ranks, AnotherNumberGoesOn) {

@@ -103,7 +103,7 @@ TEST_F(Stranger, RankWithTheWrongTokenOrNoneIsRefusedAndTheOthersJoin) {
         << told().back();
     const auto clients = join_all(server.port(), 2, c.hub);
     EXPECT_FALSE(clients[0]->failure(100ms));
-    for (const auto& client : clients) client->say_goodbye();
+    for (const auto& client : clients) client->say_goodbye("");
   }
 }
 
@@ -115,7 +115,7 @@ TEST_F(Stranger, ProofsOfPairsAreTheSameOnBothEndsAndNotSent) {
       EXPECT_EQ(clients[a]->proofs_to_send()[b], clients[b]->proofs_to_expect()[a]);
       EXPECT_EQ(clients[a]->proofs_to_send()[b].size(), mac_size);
     }
-  for (const auto& client : clients) client->say_goodbye();
+  for (const auto& client : clients) client->say_goodbye("");
 }
 
 // A hub that has not the token: it says a rank is accepted, or sends back what the rank has proved itself by.

@@ -50,11 +50,13 @@ class EmulatedNccl : public ::testing::Test {
   void SetUp() override {
     if (testing::kinds_with_devices().back() != Ranks::nccl) GTEST_SKIP() << "needs five devices";
     folders_before_ = folders_of_the_double();
+    emulated::take_misuses();
   }
   void TearDown() override {
     cuda::emulated::set_streams(before_);
     emulated::set_nccl_fault({});
     EXPECT_EQ(emulated::live_communicators(), 0);
+    EXPECT_EQ(emulated::take_misuses(), std::vector<std::string>{});
     EXPECT_EQ(folders_of_the_double(), folders_before_);
   }
 
@@ -229,6 +231,24 @@ TEST_F(EmulatedNccl, RankThatLeavesIsToldToThoseThatWait) {
   }
 }
 
+// Where one rank ends the world, the others abort while they, and the other groups of theirs, ask about calls.
+TEST_F(EmulatedNccl, NoThreadIsInNcclWhileOneAborts) {
+  for (int round = 0; round < 3; ++round) {
+    const auto wrong = run_ranks(Ranks::nccl, 4, [](ProcessGroup& group) -> std::string {
+      const auto second = group.subgroup({0, 1, 2, 3}, "second");
+      Tensor x = Tensor::zeros({3}, DType::f32, group.device()), y = x.clone();
+      for (int call = 0;; ++call) {
+        if (call == 3 && group.rank() == 3) group.abort("enough");
+        const Work work = group.all_reduce(x), other = second->all_reduce(y);
+        work.synchronize();
+        other.synchronize();
+      }
+    });
+    for (const std::string& one : wrong) EXPECT_TRUE(has(one, "left: ") && has(one, "enough")) << one;
+  }
+  EXPECT_EQ(emulated::take_misuses(), std::vector<std::string>{});
+}
+
 TEST_F(EmulatedNccl, RefusesTensorsElsewhere) {
   const auto wrong = run_ranks(Ranks::nccl, 2, [](ProcessGroup& group) -> std::string {
     const Device other = Device::cuda(1 - group.rank());
@@ -288,6 +308,46 @@ TEST_F(EmulatedNccl, TwoRanksOnOneGpuAreRefused) {
     EXPECT_TRUE(has(one, "refused: ranks 0 and 1 both use GPU emulated:0")) << one;
 }
 
+TEST_F(EmulatedNccl, GpusOfDifferentKindsAreToldOnce) {
+  const cuda::DeviceProperties before = cuda::properties(1);
+  cuda::DeviceProperties other = before;
+  other.name = "Another GPU";
+  std::mutex mutex;
+  std::vector<std::string> told;
+  auto sum_in_groups = [](ProcessGroup& group) -> std::string {
+    const auto part = group.subgroup({0, 1, 2}, "part");
+    const Tensor x = Tensor::zeros({3}, DType::f32, group.device());
+    group.all_reduce(x).synchronize();
+    part->all_reduce(x).synchronize();
+    return "";
+  };
+  auto run = [&] {
+    return run_ranks(Ranks::nccl, 3, sum_in_groups, {.timeout = 20s, .tell = [&](const std::string& line) {
+                                                       std::lock_guard lock(mutex);
+                                                       told.push_back(line);
+                                                     }});
+  };
+  EXPECT_EQ(run(), std::vector<std::string>(3));
+  EXPECT_EQ(told, std::vector<std::string>());
+  cuda::emulated::set_properties(1, other);
+  EXPECT_EQ(run(), std::vector<std::string>(3));
+  cuda::emulated::set_properties(1, before);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(has(told[0], "ranks have GPUs of different kinds")) << told[0];
+  EXPECT_TRUE(has(told[0], "\n  Another GPU (9.0, 132 multiprocessors) on rank 1")) << told[0];
+  EXPECT_TRUE(has(told[0], detail::join("\n  ", before.name, " (")) && has(told[0], " on ranks 0 2"))
+      << told[0];
+}
+
+TEST_F(EmulatedNccl, CallsAreOnStreamsOfHighPriority) {
+  using cuda::StreamPriority;
+  const size_t high = emulated::nccl_calls_on(StreamPriority::high),
+               normal = emulated::nccl_calls_on(StreamPriority::normal);
+  testing::expect_ranks_well(Ranks::nccl, 2, calls_of_nccl);
+  EXPECT_GT(emulated::nccl_calls_on(StreamPriority::high), high);
+  EXPECT_EQ(emulated::nccl_calls_on(StreamPriority::normal), normal);
+}
+
 // A world of which a channel hears nothing.
 class QuietWorld final : public Transport {
  public:
@@ -299,7 +359,7 @@ class QuietWorld final : public Transport {
   std::optional<Failure> failure() const override { return {}; }
   Failure explain(const Failure& own) override { return own; }
   void fail(const Failure&) override {}
-  void leave() override {}
+  void leave(const std::string&) override {}
 };
 
 // Groups compare calls first, so this is what a bug of theirs would be.

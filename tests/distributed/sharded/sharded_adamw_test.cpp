@@ -90,6 +90,26 @@ TEST(ShardedState, GoesOnAtAnotherStageAndCount) {
   expect_goes_on({"sgd", DType::bf16, true, {}, 0, optim::SgdOptions{.momentum = 0.9}});
 }
 
+// What all ranks write to whole weights goes into the master copies of their shards too.
+TEST(ShardedState, MastersFollowWhatIsWrittenToWholeWeights) {
+  const ShardedCase c{"pure bf16", DType::bf16, true, {}, 0};
+  auto halved = [&](ProcessGroup& group, int stage) {
+    ShardedRun run(group, c, stage, kSmall);
+    run.step(0, micro_batches);
+    {
+      const WholeWeights whole(run.parallel());
+      NoGrad guard;
+      for (const Tensor& x : run.net().parameters()) x.mul_(0.5);
+    }
+    return run.step(1, micro_batches);
+  };
+  const std::string want = halved(*ProcessGroup::alone(), -1);
+  for (int stage : {1, 2, 3})
+    for (const std::string& got :
+         run_ranks(Ranks::threads, 3, [&](ProcessGroup& group) { return halved(group, stage); }))
+      EXPECT_EQ(got, want) << "stage " << stage;
+}
+
 TEST(ShardedGradients, CannotBeReadWhole) {
   testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
     const ShardedCase c{"f32"};
