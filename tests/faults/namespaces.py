@@ -41,6 +41,13 @@ def limit(machines, megabits):
                         f"{megabits}mbit", "burst", str(100 * FRAME), "limit", str(QUEUE)], check=True, capture_output=True)
 
 
+def mute(name):
+    """Half of a machine's cable: what it sends is dropped, without a word to it, and what is sent to it arrives. (No frame fits
+    the bucket.)"""
+    subprocess.run(["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", "veth", "root", "tbf", "rate", "8bit",
+                    "burst", "10", "limit", "1"], check=True, capture_output=True)
+
+
 @contextlib.contextmanager
 def machines(count):
     """The names of that many namespaces; each has a cable `veth`."""
