@@ -313,6 +313,21 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(const std::vector<int>& ran
 
 void ProcessGroup::abort(const std::string& reason) { calls_->abort(reason); }
 
+void ProcessGroup::while_others_wait(const std::string& what, const std::function<void()>& act) {
+  World& world = calls_->world();
+  try {
+    act();
+  } catch (const DistributedError&) {
+    throw;  // it has ended already
+  } catch (const std::bad_alloc&) {
+    world.fail_by_own(what, "out of memory");
+    throw;
+  } catch (const std::exception& error) {
+    world.fail_by_own(what, error.what());
+    throw;
+  }
+}
+
 void ProcessGroup::check_alive() const { calls_->world().check_alive("check_alive"); }
 
 void ProcessGroup::leave() {

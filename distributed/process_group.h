@@ -122,6 +122,9 @@ class ProcessGroup {
 
   /// Ends all groups of the world on all ranks: their calls throw a DistributedError of kind `left` with `reason`.
   void abort(const std::string& reason);
+  /// Does what other ranks wait for: what `act` throws here ends all groups of the world, as what a call meets itself does, and is
+  /// thrown. The others hear that this rank failed in `what`.
+  void while_others_wait(const std::string& what, const std::function<void()>& act);
   /// Throws the error that ended the world, if one did: a DistributedError, or what this rank met itself in a call. What a GPU
   /// made of a call that failed is of no use, so that this is the cause where it looks wrong.
   void check_alive() const;

@@ -37,7 +37,7 @@ Metadata origin_in(const io::SafetensorsFile& file) {
   return origin;
 }
 
-// Files of two saves may have come into one folder. Those from before the metadata was written have none.
+// Files of two runs may have come into one folder, or one under another's name. Those from before the metadata was written have none.
 void check_metadata(const io::SafetensorsFile& file, const io::SafetensorsFile& first, int rank, int ranks) {
   for (const auto& [key, number] : {std::pair{"part", rank + 1}, std::pair{"ranks", ranks}}) {
     const auto found = file.metadata().find(key);

@@ -255,7 +255,7 @@ class Trainer {
                      scaler_);
     if (together) {
       checkpoint.rank = group_.rank(), checkpoint.ranks = group_.size();
-      checkpoint.origin = state_origin(parallel_, options_.accumulate);
+      checkpoint.origin = state_origin(task_.optimizer, parallel_, options_.accumulate);
     }
     if (writes()) add_whole(checkpoint);
     if (together)

@@ -61,6 +61,7 @@ void DataParallel::check_alike() {
   lines << described(model_.named_parameters()) << described(model_.named_buffers());
   for (const Bucket& bucket : buckets_)
     lines << "a bucket of " << bucket.parameters.size() << " parameters\n";
+  lines << "buckets in the order of " << (arrival_ ? "arrival" : "registration") << '\n';
   check_same_on_all(group_, "DataParallel", lines.str());
 }
 
@@ -397,6 +398,7 @@ void DataParallel::set_sum_order(SumOrder order) {
 
 void DataParallel::set_buffer_rule(BufferRule rule) {
   check_over("set_buffer_rule");
+  check_same_on_all(group_, "set_buffer_rule", rule == BufferRule::folded ? "folded\n" : "every_forward\n");
   buffer_rule_ = rule;
   buffers_.clear();
   statistics_.reset();

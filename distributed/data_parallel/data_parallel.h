@@ -37,7 +37,7 @@ class ScatteredWeights;
 /// What becomes of a model's buffers on several ranks.
 enum class BufferRule : uint8_t {
   folded,  ///< running statistics get the batches of all micro-batches, in their order; other changes are Errors
-  every_forward  ///< rank 0's, which are sent to all before each forward, as PyTorch's broadcast_buffers does
+  every_forward  ///< rank 0's, which are sent to all before each micro-batch, as PyTorch's broadcast_buffers does
 };
 
 /// A model that the ranks of a group train together, each on its share of a step's micro-batches.
@@ -88,9 +88,10 @@ class DataParallel {
   /// All ranks call it, between two steps.
   void set_sum_order(SumOrder order);
   /// What becomes of buffers from now on; `folded` at first. With `every_forward` rank 0's are sent to all ranks by `share`, as a step
-  /// begins, and by `backward(loss, g)` behind each micro-batch: so each forward begins with them, and the first one outside of training
-  /// too. Forward may change buffers in any way then; what it changes on other ranks is lost, and bits depend on the number of ranks.
-  /// (`backward(loss)` sends rank 0's behind each pass that sends gradients, with either.) All ranks call it, between two steps.
+  /// begins, and by `backward(loss, g)` behind each micro-batch: so the first forward of each begins with them, and the first one outside of
+  /// training too. Forward may change buffers in any way then; what it changes on other ranks is lost, and bits depend on the number of ranks.
+  /// (`backward(loss)` sends rank 0's behind each pass that sends gradients, with either.) All ranks call it, between two steps; Error
+  /// where they give different rules.
   void set_buffer_rule(BufferRule rule);
   SumOrder sum_order() const { return order_; }  ///< as it was set; `tree` at first
 

@@ -50,6 +50,9 @@ optim::Ema::Whole whole_averages(DataParallel& parallel, const optim::Ema& ema) 
 
 void gather_averages(DataParallel& parallel, const optim::Ema& ema) {
   if (!ema.follows_parts()) return;
+  check(ema.lives_elsewhere(),
+        "gather_averages: each rank keeps its own part of these averages; look at them within an "
+        "Ema::Scope(ema, whole_averages(parallel, ema))");
   NoGrad guard;
   TensorList averages;  // by parameter
   for (const Tensor& leaf : parallel.leaves()) averages.push_back(ema.average_of(leaf));

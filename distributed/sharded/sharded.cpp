@@ -4,25 +4,12 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/distributed/data_parallel/scattered_weights.h"
+#include "reprise/distributed/sharded/elements_on_rank_0.h"
 #include "reprise/distributed/sharded/gather_weights.h"
 #include "reprise/distributed/sharded/gradient_norm.h"
 #include "reprise/nn/optim/state_range.h"
 
 namespace reprise::distributed {
-namespace {
-
-constexpr int64_t most_bytes = int64_t(16) << 20;  // of a message: what is on its way to rank 0 at once
-
-// The pieces of a row of elements in which it is sent.
-TensorList pieces_of(const Tensor& row) {
-  const int64_t most = most_bytes / int64_t(size_of(row.dtype()));
-  TensorList pieces;
-  for (int64_t begin = 0; begin < row.numel(); begin += most)
-    pieces.push_back(row.slice(0, begin, std::min(begin + most, row.numel())));
-  return pieces;
-}
-
-}  // namespace
 
 template <class Base>
 void Sharded<Base>::share(const Sharing& sharing) {
@@ -178,22 +165,14 @@ Tensor Sharded<Base>::whole_state(const typename Base::StateList& list, const Te
   const typename Base::StateForm form = *list.form(parameter, parameter.shape());
   const Tensor flat = own.contiguous().reshape({own.numel()});
   if (group.rank() > 0) {
-    for (const Tensor& piece : pieces_of(flat)) group.send(piece, 0, list.name).wait();
+    send_to_rank_0(group, flat, list.name);
     return Tensor::hollow({nullptr, form.shape, contiguous_strides(form.shape), form.dtype, own.device()});
   }
   const Tensor whole = Tensor::empty(form.shape, form.dtype, own.device());
-  const Tensor all = whole.reshape({whole.numel()});
-  std::vector<Work> works;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const optim::ElementRange range = this->state_range(list, parameter, shard(place, rank).range);
-    if (range.count() == 0) continue;
-    const Tensor part = all.slice(0, range.begin, range.end);
-    if (rank == 0)
-      part.copy_(flat);
-    else
-      for (const Tensor& piece : pieces_of(part)) works.push_back(group.recv(piece, rank, list.name));
-  }
-  for (const Work& work : works) work.wait();
+  const auto range_of = [&](int rank) {
+    return this->state_range(list, parameter, shard(place, rank).range);
+  };
+  ElementsOnRank0(group, whole.reshape({whole.numel()}), range_of, list.name).receive(flat);
   return whole;
 }
 

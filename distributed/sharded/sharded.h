@@ -23,6 +23,7 @@ class SharedOptimizer {
   virtual ~SharedOptimizer() = default;
   /// Whether ranks share its state.
   virtual bool is_shared() const = 0;
+  virtual int stage() const = 0;  ///< of ZeRO, as it was asked for
   /// The norm of all gradients of the model; at stages 2 and 3 optim::grad_norm has none to read.
   virtual double grad_norm() = 0;
 };
@@ -34,6 +35,7 @@ template <class Base>
 class Sharded : public Base, public SharedOptimizer {
  public:
   bool is_shared() const final { return is_shared_; }  ///< see SharedOptimizer
+  int stage() const final { return stage_; }           ///< see SharedOptimizer
   double grad_norm() final;                            ///< see SharedOptimizer
 
   /// Base's of this rank's shards, bucket by bucket. The weights that ranks have whole between steps are gathered, a bucket's
@@ -59,6 +61,7 @@ class Sharded : public Base, public SharedOptimizer {
       : Base(std::move(groups), options),
         op_(op),
         parallel_(parallel),
+        stage_(sharing.stage),
         is_shared_(sharing.stage > 0 && parallel.group().size() > 1),
         keeps_digits_(keeps_digits) {
     share(sharing);
@@ -85,6 +88,7 @@ class Sharded : public Base, public SharedOptimizer {
 
   const char* op_;
   DataParallel& parallel_;
+  int stage_;
   const bool is_shared_, keeps_digits_;
   std::vector<size_t> leaves_{};           // by place: which of parallel's parameters it is
   std::optional<WeightsGather> gather_{};  // in a step, where there is any

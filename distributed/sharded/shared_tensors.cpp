@@ -4,6 +4,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/distributed/data_parallel/scattered_weights.h"
+#include "reprise/distributed/sharded/elements_on_rank_0.h"
 
 namespace reprise::distributed {
 namespace {
@@ -35,15 +36,20 @@ nn::NamedTensors SharedTensors::own() const {
 }
 
 void SharedTensors::read_on_rank_0(const std::function<void(const WholeOf& whole)>& read) const {
-  if (parallel_.group().rank() > 0) {
-    if (entries_.empty()) return;
-    for (int64_t entry = asked(); entry != none; entry = asked()) gather(size_t(entry));
+  ProcessGroup& group = parallel_.group();
+  if (group.rank() > 0) {
+    if (!entries_.empty())
+      group.while_others_wait("send", [&] {
+        for (int64_t entry = asked(); entry != none; entry = asked()) send(size_t(entry));
+      });
     return;
   }
   try {
     read([this](const Tensor& x) { return whole(x); });
   } catch (const std::exception&) {
-    ask(none);
+    try {
+      ask(none);
+    } catch (const std::exception&) {}  // of a world that has ended: the cause is what is caught
     throw;
   }
   ask(none);
@@ -51,39 +57,31 @@ void SharedTensors::read_on_rank_0(const std::function<void(const WholeOf& whole
 
 void SharedTensors::ask(int64_t entry) const {
   if (entries_.empty()) return;
-  parallel_.group().broadcast(Tensor::from(std::vector<int64_t>{entry}, {1}), 0, "what rank 0 reads").wait();
+  parallel_.group().while_others_wait("ask", [&] {
+    asked_.data<int64_t>()[0] = entry;
+    parallel_.group().broadcast(asked_, 0, "what rank 0 reads").wait();
+  });
 }
 
 int64_t SharedTensors::asked() const {
-  const Tensor entry = Tensor::zeros({1}, DType::i64);
-  parallel_.group().broadcast(entry, 0, "what rank 0 reads").wait();
-  return entry.data<int64_t>()[0];
+  parallel_.group().broadcast(asked_, 0, "what rank 0 reads").wait();
+  return asked_.data<int64_t>()[0];
 }
 
-// On rank 0; the others give what they have.
+void SharedTensors::send(size_t entry) const {
+  NoGrad guard;
+  send_to_rank_0(parallel_.group(), entries_[entry].own, entries_[entry].name);
+}
+
 Tensor SharedTensors::gather(size_t entry) const {
   NoGrad guard;
-  ProcessGroup& group = parallel_.group();
   const auto& [name, hollow, own, parameter] = entries_[entry];
-  if (group.rank() > 0) {
-    if (own.numel() > 0) group.send(own, 0, name).wait();
-    return {};
-  }
   MemoryScope scope(MemoryCategory::workspace);
   const Tensor all = Tensor::empty(hollow.shape(), hollow.dtype(), hollow.device());
+  const auto range_of = [&](int rank) { return parallel_.shards().of_parameter(parameter, rank).range; };
+  ElementsOnRank0 elements(parallel_.group(), all.reshape({all.numel()}), range_of, name);
   ask(int64_t(entry));  // once there is room
-  const Tensor elements = all.reshape({all.numel()});
-  std::vector<Work> works;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const optim::ElementRange& range = parallel_.shards().of_parameter(parameter, rank).range;
-    if (range.count() == 0) continue;
-    const Tensor part = elements.slice(0, range.begin, range.end);
-    if (rank == 0)
-      part.copy_(own);
-    else
-      works.push_back(group.recv(part, rank, name));
-  }
-  for (const Work& work : works) work.wait();
+  parallel_.group().while_others_wait("receive", [&] { elements.receive(own); });
   return all;
 }
 

@@ -29,7 +29,8 @@ class SharedTensors {
 
   /// Runs `read` on rank 0, to which the others send what it asks for by its argument, until it is over. That gives each hollow
   /// tensor that is here as a new one; Error for others. All ranks call it; nothing is sent if none is here. What
-  /// `read` throws is thrown on rank 0 alone.
+  /// `read` throws is thrown on rank 0 alone. What a rank cannot do while another waits for it, for a lack of memory, ends the
+  /// world with that as the cause.
   void read_on_rank_0(const std::function<void(const WholeOf& whole)>& read) const;
 
  private:
@@ -41,11 +42,13 @@ class SharedTensors {
   };
   void ask(int64_t entry) const;
   int64_t asked() const;
+  void send(size_t entry) const;
   Tensor gather(size_t entry) const;
   Tensor whole(const Tensor& x) const;
 
   DataParallel& parallel_;
   std::vector<Entry> entries_;
+  Tensor asked_ = Tensor::zeros({1}, DType::i64);  // which rank 0 wants next
 };
 
 }  // namespace reprise::distributed

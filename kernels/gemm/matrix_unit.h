@@ -56,8 +56,8 @@ void multiply_exactly(int64_t rows, int64_t k, const float* a, const float* b, f
 
 }  // namespace tile_panel
 
-/// For products of T, whose numbers are made of `n` parts. f16 is widened and then taken as f32, whose bits its products
-/// have so.
+/// For products of T, whose numbers are made of `n` parts. f16 is widened and then taken as f32 of three parts, whatever the
+/// MatmulPrecision: its products have the bits of f32's highest.
 template <class T, int n = std::is_same_v<T, BFloat16> ? 1 : 3>
 class MatrixUnit {
  public:

@@ -79,13 +79,15 @@ void Ema::follow_masters(Optimizer& optimizer) {
   if (live_elsewhere_) return;
   const std::vector<WideParameter> followed = values();
   for (size_t i = 0; i < followed.size(); ++i)
-    if (followed[i].part) keep_part(i, *followed[i].part);
+    check(!parts_[i] || followed[i].part == parts_[i]->range, "Ema: of the average of ", averages_[i].first,
+          " it has another part already");
+  for (size_t i = 0; i < followed.size(); ++i)
+    if (followed[i].part && !parts_[i]) keep_part(i, *followed[i].part);
 }
 
 // The others' elements are theirs from now on.
 void Ema::keep_part(size_t place, const ElementRange& range) {
-  auto& [name, average] = averages_[place];
-  check(!parts_[place], "Ema: of the average of ", name, " it has a part already");
+  Tensor& average = averages_[place].second;
   MemoryScope scope(MemoryCategory::optimizer);
   NoGrad guard;
   parts_[place] = Part{range, elements_of(average, range).clone()};
@@ -173,8 +175,10 @@ void Ema::set_updates(int64_t updates) {
 }
 
 void Ema::load_state_dict(const nn::NamedTensors& state) {
-  for (const auto& [name, average] : state)
+  for (const auto& [name, average] : state) {
     check(average.defined(), "Ema: the average of ", name, " is undefined");
+    check(!average.is_hollow(), "Ema: the average of ", name, " is hollow: this rank has a part of it");
+  }
   check(state.size() == averages_.size(), "Ema: ", state.size(), " averages given for ", averages_.size());
   std::map<std::string, Tensor> given(state.begin(), state.end());
   for (const auto& [name, average] : averages_) {

@@ -289,15 +289,21 @@ TEST(SixteenBits, DifferentiateTwice) {
 
 // A leaf of 16 bits that wants its gradient in f32 gets what the kernel computed, not rounded on its way.
 TEST(SixteenBits, GiveAMainGradientThatIsNotRounded) {
-  for (DType half : kHalves) {
-    const Tensor x =
-        numbers({{5, 7}, -2, 2}, 1, half, Layout::contiguous).set_requires_grad().set_grad_dtype(f32);
-    const Tensor wide = x.detach().to(f32).set_requires_grad();
-    amp::Autocast scope(test_device(), half);
-    sum(exp(x)).backward();
-    sum(exp(wide)).backward();
-    EXPECT_TRUE(same_bits(x.grad(), wide.grad())) << half;
-  }
+  const std::vector<std::function<Tensor(const Tensor&)>> functions = {
+      [](const Tensor& x) { return exp(x); },
+      [](const Tensor& x) {
+        return square(interpolate(x, {7, 9}));
+      }};
+  for (DType half : kHalves)
+    for (size_t i = 0; i < functions.size(); ++i) {
+      const Tensor x =
+          numbers({{2, 3, 5, 7}, -2, 2}, 1, half, Layout::contiguous).set_requires_grad().set_grad_dtype(f32);
+      const Tensor wide = x.detach().to(f32).set_requires_grad();
+      amp::Autocast scope(test_device(), half);
+      sum(functions[i](x)).backward();
+      sum(functions[i](wide)).backward();
+      EXPECT_TRUE(same_bits(x.grad(), wide.grad())) << half << ", function " << i;
+    }
 }
 
 TEST(SixteenBits, AreGivenBackOutsideOfAScope) {

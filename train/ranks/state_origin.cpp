@@ -2,11 +2,19 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
+#include "reprise/distributed/sharded/sharded.h"
+
 namespace reprise::train {
 
-std::map<std::string, std::string> state_origin(const distributed::DataParallel& parallel,
+std::map<std::string, std::string> state_origin(optim::Optimizer& optimizer,
+                                                const distributed::DataParallel& parallel,
                                                 int64_t micro_batches) {
-  const int stage = parallel.scattered_weights() ? 3 : parallel.scatters_gradients() ? 2 : 1;
+  int stage = 0;
+  for (const auto& [name, part] : optimizer.parts())
+    if (const auto* shared = dynamic_cast<const distributed::SharedOptimizer*>(part))
+      stage = std::max(stage, shared->stage());
   const bool is_tree = parallel.sum_order() == distributed::SumOrder::tree;
   return {{"zero", std::to_string(stage)},
           {"micro_batches", std::to_string(micro_batches)},

@@ -11,7 +11,8 @@
 namespace reprise::train {
 
 /// "zero": ZeRO's stage; "micro_batches": of a step, over all ranks; "reduce": how gradients are added, "tree" or "fast".
-std::map<std::string, std::string> state_origin(const distributed::DataParallel& parallel,
+std::map<std::string, std::string> state_origin(optim::Optimizer& optimizer,
+                                                const distributed::DataParallel& parallel,
                                                 int64_t micro_batches);
 
 /// "2 ranks at ZeRO stage 1, 8 micro-batches per step, reduce tree", of such metadata with "ranks" too; empty of none.

@@ -65,7 +65,7 @@ struct Separable2d : Function<Separable2d> {
     return y;
   }
   TensorList backward(const TensorList& dy) {
-    return {separable2d(dy[0], rows_.transposed(), columns_.transposed(), of_x_)};
+    return {separable2d(dy[0], rows_.transposed(), columns_.transposed(), gradient_dtype(0, of_x_))};
   }
 };
 

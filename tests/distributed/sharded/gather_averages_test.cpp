@@ -87,7 +87,9 @@ TEST(GatherAverages, LoadTheirPart) {
       given.emplace_back(name, Tensor::from(values, x.shape()));
     }
     ema.load_state_dict(given);
-    expect_error([&] { ema.follow_masters(run.optimizer()); }, {"wide.weight", "has a part already"});
+    ema.follow_masters(run.optimizer());  // they stay
+    expect_error([&] { ema.load_state_dict(ema.state_dict()); }, {"wide.weight", "is hollow"});
+    expect_error([&] { gather_averages(run.parallel(), ema); }, {"whole_averages(parallel, ema)"});
     expect_error([&] { const optim::Ema::Scope look(ema); }, {"wide.weight", "whole_averages"});
     SharedTensors(run.parallel(), &ema).read_on_rank_0([&](const WholeOf& of) {
       for (size_t i = 0; i < given.size(); ++i)

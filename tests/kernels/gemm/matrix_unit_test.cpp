@@ -194,13 +194,14 @@ TEST(MatrixUnit, LeavesWhatIsMarkedToVectors) {
 }
 
 TEST(MatrixUnit, GivesF16TheBitsOfItsF32Product) {
-  const int64_t m = 70, n = 50, k = 300;
+  const int64_t m = 100, n = 50, k = 300;
   std::vector<float> a = normal_numbers(m * k, 1), b = normal_numbers(k * n, 2);
   std::vector<Float16> half_a, half_b;
   auto to_halves = [](std::vector<float>& wide, std::vector<Float16>& halves) {
     wide[40] = 0x1p-24f, wide[50] = 0x1.8p-16f;  // subnormal in f16
     for (float& x : wide) halves.push_back(Float16(x)), x = float(halves.back());
   };
+  a[size_t(80 * k + 7)] = std::numeric_limits<float>::infinity();  // a panel that tiles leave to vectors
   to_halves(a, half_a), to_halves(b, half_b);
   std::vector<float> c(size_t(m * n), -1.0f);
   using Source = PackSource<Float16>;
