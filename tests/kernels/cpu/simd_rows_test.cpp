@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <vector>
 
 namespace reprise::kernels {
@@ -64,8 +65,11 @@ TEST(SimdRows, WidenEveryF16) {
     for (size_t i = 0; i < halves.size(); i += W)
       simd::store(got.data() + i, simd::load_row<float, W>(halves.data() + i, W));
   });
-  for (size_t i = 0; i < halves.size(); ++i)
-    ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(float(halves[i]))) << i;
+  for (size_t i = 0; i < halves.size(); ++i) {
+    const auto bits = std::bit_cast<uint32_t>(got[i]), want = std::bit_cast<uint32_t>(float(halves[i]));
+    const bool signals = std::isnan(got[i]) && (want & 0x400000u) == 0;  // such a NaN may become quiet
+    ASSERT_EQ(signals ? bits & ~0x400000u : bits, want) << i;
+  }
 }
 
 }  // namespace
