@@ -2,6 +2,7 @@
 #include "reprise/train/checkpoint.h"
 
 #include <filesystem>
+#include <functional>
 
 #include "reprise/core/number_in.h"
 #include "reprise/io/file.h"
@@ -133,13 +134,15 @@ std::string write_parts(const std::string& folder, const Checkpoint& checkpoint)
     io::write_safetensors(folder + "/" + names.emplace_back(name), tensors, metadata);
   };
   const std::map<std::string, std::string> none;
-  // All that takes other ranks comes first: one that fails with its own file leaves none waiting.
-  read_on_rank_0(checkpoint, [&](const distributed::WholeOf& whole) {
+  // All that takes other ranks comes first: one that fails with its own file leaves none waiting. By reference, since a rank
+  // that lacked the room for a copy would.
+  auto read = [&](const distributed::WholeOf& whole) {
     write("model.safetensors", views(checkpoint.parameters, whole), metadata_of(checkpoint));
     if (!checkpoint.ema.empty()) write("ema.safetensors", views(checkpoint.ema, whole), none);
     if (!checkpoint.loss_scale.empty())
       write("loss_scale.safetensors", views(checkpoint.loss_scale, whole), none);
-  });
+  };
+  read_on_rank_0(checkpoint, std::ref(read));
   names.push_back(
       write_optimizer(folder, checkpoint.optimizer, checkpoint.rank, checkpoint.ranks, checkpoint.origin));
   return manifest_of(folder, names);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "reprise/autograd/grad_mode.h"
@@ -19,22 +20,31 @@ constexpr int last_tries = 5;
 constexpr int64_t most_steps_between_tries = 64;
 
 // What training does to its tensors from now on, this does not see.
-Checkpoint host_copy(Checkpoint checkpoint) {
+Checkpoint host_copy(const Checkpoint& given) {
   NoGrad guard;
   const MemoryScope scope(MemoryCategory::workspace);
-  auto copy = [](nn::NamedTensors& tensors, const distributed::WholeOf& whole) {
-    for (auto& [name, x] : tensors) {
+  auto copy = [](const nn::NamedTensors& tensors, const distributed::WholeOf& whole) {
+    nn::NamedTensors copies;
+    for (const auto& [name, x] : tensors) {
       const Tensor now = whole(x);
-      x = now.device().is_cpu() && now.is_same(x) ? x.detach().clone() : now.to(Device::cpu());
+      copies.emplace_back(
+          name, now.device().is_cpu() && now.is_same(x) ? x.detach().clone() : now.to(Device::cpu()));
     }
+    return copies;
   };
-  read_on_rank_0(checkpoint, [&](const distributed::WholeOf& whole) {
-    copy(checkpoint.parameters, whole);
-    copy(checkpoint.ema, whole);
-  });
+  // First, and by reference, as in write_parts.
+  nn::NamedTensors parameters, ema;
+  auto read = [&](const distributed::WholeOf& whole) {
+    parameters = copy(given.parameters, whole);
+    ema = copy(given.ema, whole);
+  };
+  read_on_rank_0(given, std::ref(read));
+  Checkpoint checkpoint = given;
   checkpoint.shared = nullptr;
-  copy(checkpoint.optimizer, [](const Tensor& x) { return x; });
-  copy(checkpoint.loss_scale, [](const Tensor& x) { return x; });
+  if (given.rank == 0) checkpoint.parameters = std::move(parameters), checkpoint.ema = std::move(ema);
+  const auto itself = [](const Tensor& x) { return x; };
+  checkpoint.optimizer = copy(given.optimizer, itself);
+  checkpoint.loss_scale = copy(given.loss_scale, itself);
   return checkpoint;
 }
 

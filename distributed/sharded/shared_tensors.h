@@ -18,6 +18,7 @@ namespace reprise::distributed {
 /// A tensor itself, or one with the values of a hollow one.
 using WholeOf = std::function<Tensor(const Tensor& x)>;
 
+/// Weights and averages that ranks share (ZeRO, stage 3), read on rank 0 one at a time.
 class SharedTensors {
  public:
   /// The weights of the model that are hollow now (ZeRO, stage 3), and the averages of which `ema`, if there is one, has a part.

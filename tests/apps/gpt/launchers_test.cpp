@@ -47,7 +47,7 @@ struct Launchers : ::testing::Test {
     expect_two_ranks(two.out());
   }
   void expect_two_ranks(const std::string& out) {
-    EXPECT_NE(out.find("2 ranks"), std::string::npos) << out;
+    EXPECT_NE(out.find("Ranks: 2 by "), std::string::npos) << out;
     testing::run(arguments("one"));
     expect_same_checkpoints(folder / "two", folder / "one");
     EXPECT_EQ(measurements(folder / "two"), measurements(folder / "one"));
