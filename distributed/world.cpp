@@ -4,6 +4,16 @@
 #include <utility>
 
 namespace reprise::distributed {
+namespace {
+
+// In words: "all_reduce #1412 of group world, at step 118"; empty of no call.
+std::string place_of(const DistributedError::Call& call) {
+  if (call.operation.empty()) return "";
+  const std::string at = call.step >= 0 ? detail::join(", at step ", call.step) : "";
+  return detail::join(call.operation, " #", call.sequence, " of group ", call.group, at);
+}
+
+}  // namespace
 
 World::World(std::shared_ptr<Transport> transport, std::chrono::milliseconds notice_after,
              WaitNotices::Tell tell)
@@ -19,14 +29,8 @@ World::~World() {
 
 void World::note_call(const std::string& operation, int64_t sequence, const std::string& group) {
   std::lock_guard lock(mutex_);
-  last_call_ = {operation, sequence, group};
-}
-
-// In words: "all_reduce #1412 of group world, at step 118".
-std::string World::place_of(const std::string& operation, int64_t sequence, const std::string& group) const {
-  if (operation.empty()) return "";
-  const std::string at = step >= 0 ? detail::join(", at step ", step.load()) : "";
-  return detail::join(operation, " #", sequence, " of group ", group, at);
+  last_call_.operation = operation, last_call_.sequence = sequence, last_call_.group = group;
+  last_call_.step = step;
 }
 
 int64_t World::next_call_with(int rank) {
@@ -63,8 +67,7 @@ void World::fail(const Failure& failure, DistributedError::Call call, double sec
       if (const auto known = transport_->failure())
         told = *known;
       else
-        told.message += detail::join("; rank ", rank(), " waits in ",
-                                     place_of(call.operation, call.sequence, call.group));
+        told.message += detail::join("; rank ", rank(), " waits in ", place_of(call));
     }
     if (transport_) transport_->fail(told);
     call.record = recorder_.write(told.message);
@@ -102,7 +105,9 @@ void World::leave() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(left_, true)) return;
-    last = place_of(last_call_.operation, last_call_.sequence, last_call_.group);
+    try {
+      last = place_of(last_call_);
+    } catch (const std::bad_alloc&) {}  // that it has left is told all the same
   }
   if (transport_) transport_->leave(last);
 }

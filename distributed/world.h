@@ -53,7 +53,6 @@ class World {
 
  private:
   bool has_ended() const;  // under the lock
-  std::string place_of(const std::string& operation, int64_t sequence, const std::string& group) const;
 
   std::shared_ptr<Transport> transport_;
   Recorder recorder_;
@@ -62,11 +61,7 @@ class World {
   std::atomic_flag busy_{};
   mutable std::mutex mutex_;
   std::map<int, int64_t> calls_with_;
-  struct {
-    std::string operation;
-    int64_t sequence = 0;
-    std::string group;
-  } last_call_;
+  DistributedError::Call last_call_;
   std::optional<DistributedError> failure_;
   std::exception_ptr own_;  // what this rank met itself, in the place of a failure
   bool left_ = false;

@@ -10,8 +10,8 @@ namespace reprise::distributed {
 
 /// The gradients of some parameters, one after another.
 struct GradientBucket {
-  size_t index =
-      0;  ///< in DataParallel::buckets, which are others after the first step with BucketOrder::arrival
+  /// In DataParallel::buckets, which are others after the first step with BucketOrder::arrival.
+  size_t index = 0;
   std::string label{};  ///< names it in errors
   /// Over this rank's micro-batches, (n); becomes the sum over all ranks. Where gradients are scattered: the parts of all ranks,
   /// one after another, (ranks part_numel).

@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/into.h"
+#include "reprise/autograd/ops/elementwise/run_binary.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
@@ -13,16 +14,9 @@
 namespace reprise {
 namespace {
 
+using autograd::run_binary;
 using kernels::BinaryOp;
 using kernels::UnaryOp;
-
-Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, DType result, const char* name) {
-  autograd::check_device(name, a, b);
-  Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
-  Tensor y = Tensor::empty(shape, result, a.device());
-  kernels::binary(current_stream(a.device()), op, expand(a.view(), shape), expand(b.view(), shape), y);
-  return y;
-}
 
 // The gradients of a and b before they are summed to their shapes.
 template <BinaryOp op>
@@ -278,6 +272,13 @@ Tensor operator/(double a, const Tensor& b) {
   return reciprocal(b) * a;
 }
 Tensor pow(const Tensor& x, double exponent) { return Pow::apply(x, exponent); }
+Tensor autograd::run_binary(BinaryOp op, const Tensor& a, const Tensor& b, DType result, const char* name) {
+  check_device(name, a, b);
+  Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
+  Tensor y = Tensor::empty(shape, result, a.device());
+  kernels::binary(current_stream(a.device()), op, expand(a.view(), shape), expand(b.view(), shape), y);
+  return y;
+}
 void autograd::pow_into(const Tensor& x, double exponent, const Tensor& y) {
   const Stream& stream = current_stream(x.device());
   if (auto op = own_operation(exponent)) return kernels::unary(stream, *op, x, y);

@@ -8,10 +8,10 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/pointwise.h"
+#include "reprise/autograd/ops/elementwise/run_binary.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
-#include "reprise/kernels/elementwise/elementwise.h"
 
 namespace reprise {
 namespace {
@@ -19,13 +19,6 @@ namespace {
 using namespace autograd;
 
 using kernels::BinaryOp;
-
-// op(a, b) in `dtype`; each of them may have its own among f32 and 16 bits.
-Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype) {
-  Tensor y = Tensor::empty(a.shape(), dtype, a.device());
-  kernels::binary(current_stream(a.device()), op, a, b, y);
-  return y;
-}
 
 struct BceWithLogits : Function<BceWithLogits> {
   static constexpr const char* name = "bce_with_logits";
@@ -36,7 +29,7 @@ struct BceWithLogits : Function<BceWithLogits> {
   Tensor forward(const Tensor& logits, const Tensor& targets) {
     save(logits, targets);
     const DType dtype = under_autocast() ? statistics_dtype(logits) : logits.dtype();
-    return run_binary(BinaryOp::bce_with_logits, logits, targets, dtype);
+    return run_binary(BinaryOp::bce_with_logits, logits, targets, dtype, name);
   }
 
   TensorList backward(const TensorList& dy) {
@@ -50,10 +43,10 @@ struct BceWithLogits : Function<BceWithLogits> {
       Tensor off = Tensor::empty(logits.shape(), wide, logits.device());
       kernels::unary(current_stream(off.device()), kernels::UnaryOp::sigmoid, logits, off);
       kernels::binary(current_stream(off.device()), BinaryOp::sub, off, targets, off);
-      of_x = run_binary(BinaryOp::mul, dy[0], off, gradient_dtype(0, logits.dtype()));
+      of_x = run_binary(BinaryOp::mul, dy[0], off, gradient_dtype(0, logits.dtype()), name);
     }
     if (needs_grad(1))
-      of_t = reads ? run_binary(BinaryOp::mul, -dy[0], logits, gradient_dtype(1, targets.dtype()))
+      of_t = reads ? run_binary(BinaryOp::mul, -dy[0], logits, gradient_dtype(1, targets.dtype()), name)
                    : -dy[0] * logits;
     return {of_x, of_t};
   }
@@ -67,7 +60,7 @@ struct Difference : Function<Difference> {
   static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    return run_binary(BinaryOp::sub, a, b, under_autocast() ? statistics_dtype(a) : a.dtype());
+    return run_binary(BinaryOp::sub, a, b, under_autocast() ? statistics_dtype(a) : a.dtype(), name);
   }
   TensorList backward(const TensorList& dy) {
     return {needs_grad(0) ? dy[0] : Tensor(), needs_grad(1) ? -dy[0] : Tensor()};
