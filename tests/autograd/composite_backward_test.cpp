@@ -69,8 +69,8 @@ std::vector<Fused> fused_operations() {
        [](In x) { return composite::conv2d(x[0], x[1], x[2], {}); }},
       {"attention",
        {{1, 2, 3, 5}, {1, 2, 3, 5}, {1, 2, 3, 5}},
-       [](In x) { return attention(x[0], x[1], x[2]); },
-       [](In x) { return composite::attention(x[0], x[1], x[2], {}); }},
+       [](In x) { return attention(x[0], x[1], x[2], {.causal = true}); },
+       [](In x) { return composite::attention(x[0], x[1], x[2], {.causal = true}); }},
   };
 }
 

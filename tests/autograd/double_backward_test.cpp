@@ -87,8 +87,10 @@ TEST(CreateGraph, GivesHessianVectorProductsThroughFusedOps) {
       },
       {3, 4});
   check_hessian_vector_product(
-      [&](const Tensor& x) { return sum(square(attention(x, x, layer_norm(x, {}, {})))); }, {1, 2, 3, 4});
-  check_hessian_vector_product([&](const Tensor& x) { return sum(sin(packed_attention(x, 2))); }, {1, 3, 12});
+      [&](const Tensor& x) { return sum(square(attention(x, x, layer_norm(x, {}, {}), {.causal = true}))); },
+      {1, 2, 3, 4});
+  check_hessian_vector_product(
+      [&](const Tensor& x) { return sum(sin(packed_attention(x, 2, {.causal = true}))); }, {1, 3, 12});
   check_hessian_vector_product(
       [&](const Tensor& w) {
         return cross_entropy(

@@ -109,8 +109,7 @@ TEST(LeafSums, KeepEveryBitUnderRecompute) {
     const TensorList want = trained({}, shared);
     for (CheckpointMode mode : testing::kModes) {
       const TensorList got = trained(mode, shared);
-      for (size_t i = 0; i < want.size(); ++i)
-        EXPECT_TRUE(same_bits(got[i], want[i])) << "weight " << i << (shared ? ", shared" : "");
+      EXPECT_TRUE(same_bits(got, want)) << (shared ? "shared" : "");
     }
   }
 }

@@ -54,11 +54,6 @@ TensorList step(Sequential& net) {
   return step(net, [&](const Tensor& x) { return net(x); });
 }
 
-void expect_same(const TensorList& got, const TensorList& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
-}
-
 std::vector<int> calls_of(Sequential& net) {
   std::vector<int> calls;
   for (int64_t i = 0; i < net.size(); ++i) calls.push_back(static_cast<Branch&>(net[i]).calls);
@@ -78,7 +73,7 @@ TEST(BlockStack, IsSequentialToTheBitWithDropoutAndDropPath) {
       NoLeaks guard;
       BlockStack net;
       with_branches(net, 4).set_recompute(recompute::plan_of(parse_strategy(text), 4), {.mode = mode});
-      expect_same(step(net), want);
+      EXPECT_TRUE(same_bits(step(net), want));
       EXPECT_EQ(calls_of(net), calls);
     }
 }
@@ -99,7 +94,7 @@ TEST(BlockStack, HoldsTransformerBlocksWithDropoutAndDropPath) {
   };
   TensorList want = bits("none");
   for (const char* text : {"full", "every:3", "selective", "segments:2", "offload"})
-    expect_same(bits(text), want);
+    EXPECT_TRUE(same_bits(bits(text), want));
 }
 
 TEST(BlockStack, HasTheNamesOfSequential) {
@@ -149,7 +144,8 @@ TEST(BlockStack, RefusesWhatDoesNotFitItsBlocks) {
 TEST(BlockStack, GivesItsBlocksAsFunctions) {
   BlockStack net;
   TensorList want = step(with_branches(net, 4));
-  expect_same(step(net, [&](const Tensor& x) { return checkpoint_sequential(net.functions(), 2, x); }), want);
+  EXPECT_TRUE(same_bits(
+      step(net, [&](const Tensor& x) { return checkpoint_sequential(net.functions(), 2, x); }), want));
   EXPECT_EQ(calls_of(net), (std::vector<int>{3, 3, 2, 2}));
 }
 
@@ -190,7 +186,7 @@ TEST(BlockStack, MeasuresEachOfUnlikeBlocksAndPlansForABudget) {
     for (const Tensor& parameter : net.parameters()) all.push_back(parameter.grad());
     return all;
   };
-  expect_same(grads(true), grads(false));
+  EXPECT_TRUE(same_bits(grads(true), grads(false)));
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "reprise/autograd/op_observer.h"
-#include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/sgd.h"
 #include "reprise/tests/autograd/recompute/support.h"
+#include "reprise/tests/nn/two_updates.h"
 
 namespace reprise::nn {
 namespace {
@@ -22,54 +22,37 @@ UNetOptions tiny(UNetUp up) { return {.channels = 2, .classes = 2, .features = 4
 
 Tensor loss_of(UNet& model, uint64_t seed) { return mean(square(model(numbers({2, 2, 9, 7}, seed)) - 1.0)); }
 
-// Losses, gradients, weights, statistics and averages of two steps.
-TensorList two_steps(UNetUp up, const std::function<void(UNet&)>& prepare) {
+TensorList two_updates(UNetUp up, const std::function<void(UNet&)>& prepare) {
   manual_seed(5);
   UNet model(tiny(up), test_device());
   prepare(model);
   optim::Sgd optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
-  optim::Ema ema(model, 0.9);
-  TensorList bits;
-  for (uint64_t step = 0; step < 2; ++step) {
-    Tensor loss = loss_of(model, step);
-    loss.backward();
-    bits.push_back(loss.detach());
-    for (const Tensor& parameter : model.parameters()) bits.push_back(parameter.grad());
-    optimizer.step();
-    optimizer.zero_grad();
-    ema.update();
-  }
-  for (const auto& [name, tensor] : model.state_dict()) bits.push_back(tensor.detach());
-  for (const auto& [name, tensor] : ema.state_dict()) bits.push_back(tensor);
-  return bits;
-}
-
-void expect_same(const TensorList& got, const TensorList& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+  return testing::two_updates(model, optimizer, 1, [&](uint64_t step) { return loss_of(model, step); });
 }
 
 TEST(UNetRecompute, TrainsToTheSameBitsByEveryStrategy) {
   for (UNetUp up : {UNetUp::bilinear, UNetUp::transposed}) {
-    TensorList want = two_steps(up, [](UNet&) {});
+    TensorList want = two_updates(up, [](UNet&) {});
     for (const char* strategy : {"full", "selective", "selective:save_matmuls", "every:2", "segments:2",
                                  "sqrt", "layers:0,3", "offload", "offload:recompute_cheap"}) {
       SCOPED_TRACE(strategy);
       NoLeaks guard;
-      expect_same(two_steps(up, [&](UNet& model) { model.set_recompute(parse_strategy(strategy)); }), want);
+      EXPECT_TRUE(same_bits(
+          two_updates(up, [&](UNet& model) { model.set_recompute(parse_strategy(strategy)); }), want));
     }
   }
 }
 
 // A region of several stages, and regions inside of it.
 TEST(UNetRecompute, TrainsToTheSameBitsByPlansAcrossTheBottom) {
-  TensorList want = two_steps(UNetUp::bilinear, [](UNet&) {});
+  TensorList want = two_updates(UNetUp::bilinear, [](UNet&) {});
   for (const recompute::Plan& plan :
        {recompute::Plan{{0, 5, true}},
         recompute::Plan{{0, 1}, {1, 4, true, {{1, 3, true}, {3, 4}}}, {4, 5}}}) {
     SCOPED_TRACE(to_string(plan));
     NoLeaks guard;
-    expect_same(two_steps(UNetUp::bilinear, [&](UNet& model) { model.set_recompute(plan); }), want);
+    EXPECT_TRUE(
+        same_bits(two_updates(UNetUp::bilinear, [&](UNet& model) { model.set_recompute(plan); }), want));
   }
 }
 

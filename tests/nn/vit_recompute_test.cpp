@@ -6,9 +6,9 @@
 #include "reprise/autograd/op_observer.h"
 #include "reprise/nn/models/vit.h"
 #include "reprise/nn/optim/adamw.h"
-#include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/tests/autograd/recompute/support.h"
+#include "reprise/tests/nn/two_updates.h"
 
 namespace reprise::nn {
 namespace {
@@ -63,23 +63,10 @@ TensorList two_updates(const VitOptions& options) {
   manual_seed(5);
   Vit model(options, test_device());
   optim::AdamW optimizer(optim::decay_matrices(model, 1e-2, 0.1));
-  optim::Ema ema(model, 0.9);
-  TensorList bits;
-  for (uint64_t step = 0; step < 2; ++step) {
-    for (uint64_t micro = 0; micro < 2; ++micro) {
-      Tensor targets = Tensor::from<int64_t>({4, 0, 2}, {3}).to(test_device());
-      Tensor loss = cross_entropy(model(numbers({3, 3, 8, 8}, 2 * step + micro)), targets);
-      loss.backward();
-      bits.push_back(loss.detach());
-    }
-    for (const Tensor& parameter : model.parameters()) bits.push_back(parameter.grad());
-    optimizer.step();
-    optimizer.zero_grad();
-    ema.update();
-  }
-  for (const auto& [name, tensor] : model.state_dict()) bits.push_back(tensor.detach());
-  for (const auto& [name, tensor] : ema.state_dict()) bits.push_back(tensor);
-  return bits;
+  return testing::two_updates(model, optimizer, 2, [&](uint64_t micro) {
+    Tensor targets = Tensor::from<int64_t>({4, 0, 2}, {3}).to(test_device());
+    return cross_entropy(model(numbers({3, 3, 8, 8}, micro)), targets);
+  });
 }
 
 TEST(VitRecompute, TrainsToTheSameBitsByEveryStrategy) {
@@ -89,8 +76,7 @@ TEST(VitRecompute, TrainsToTheSameBitsByEveryStrategy) {
       SCOPED_TRACE(strategy);
       NoLeaks guard;
       TensorList got = two_updates(options(strategy));
-      ASSERT_EQ(got.size(), want.size());
-      for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+      EXPECT_TRUE(same_bits(got, want));
     }
   }
 }

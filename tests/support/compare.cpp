@@ -78,4 +78,27 @@ std::vector<unsigned char> bytes_of(const Tensor& x) {
                                        << ", want the same bits as " << want.to_vector<double>()[at];
 }
 
+::testing::AssertionResult same_bits(const TensorList& got, const TensorList& want) {
+  if (got.size() != want.size())
+    return ::testing::AssertionFailure() << got.size() << " tensors, want " << want.size();
+  for (size_t i = 0; i < want.size(); ++i)
+    if (auto same = same_bits(got[i], want[i]); !same)
+      return ::testing::AssertionFailure() << "tensor " << i << ": " << same.message();
+  return ::testing::AssertionSuccess();
+}
+
+::testing::AssertionResult same_bits(const std::vector<std::pair<std::string, Tensor>>& got,
+                                     const std::vector<std::pair<std::string, Tensor>>& want) {
+  if (got.size() != want.size())
+    return ::testing::AssertionFailure() << got.size() << " tensors, want " << want.size();
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (got[i].first != want[i].first)
+      return ::testing::AssertionFailure()
+             << "tensor " << i << ": " << got[i].first << ", want " << want[i].first;
+    if (auto same = same_bits(got[i].second, want[i].second); !same)
+      return ::testing::AssertionFailure() << want[i].first << ": " << same.message();
+  }
+  return ::testing::AssertionSuccess();
+}
+
 }  // namespace reprise::testing

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reprise/core/tensor.h"
@@ -22,6 +23,11 @@ double unit_roundoff(DType dtype);
 
 /// Shape, dtype and every bit are the same; both may be undefined.
 ::testing::AssertionResult same_bits(const Tensor& got, const Tensor& want);
+
+/// As many tensors, each with the bits of its own; those with names have the same ones in the same order.
+::testing::AssertionResult same_bits(const TensorList& got, const TensorList& want);
+::testing::AssertionResult same_bits(const std::vector<std::pair<std::string, Tensor>>& got,
+                                     const std::vector<std::pair<std::string, Tensor>>& want);
 
 /// The bytes of a tensor's elements in row-major order.
 std::vector<unsigned char> bytes_of(const Tensor& x);

@@ -28,11 +28,6 @@ TensorList results(const Body& body,
   return {y.detach(), a.grad(), w.grad()};
 }
 
-void expect_same(const TensorList& got, const TensorList& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
-}
-
 TEST(InPlaceCheckpoint, HasTheBitsOfARunWithoutOne) {
   for (const Body& body : in_place_bodies()) {
     const TensorList want =
@@ -41,26 +36,26 @@ TEST(InPlaceCheckpoint, HasTheBitsOfARunWithoutOne) {
       for (int depth : {1, 2}) {
         SCOPED_TRACE(detail::join(name_of(mode), " at depth ", depth));
         NoLeaks guard;
-        expect_same(results(body,
-                            [&](Body fn, const Tensor& x, const Tensor& w) {
-                              for (int i = 1; i < depth; ++i)
-                                fn = [fn, mode](const Tensor& in, const Tensor& other) {
-                                  return checkpoint(fn, std::tuple{in, other}, {.mode = mode});
-                                };
-                              return checkpoint(fn, std::tuple{x, w}, {.mode = mode});
-                            }),
-                    want);
+        EXPECT_TRUE(same_bits(results(body,
+                                      [&](Body fn, const Tensor& x, const Tensor& w) {
+                                        for (int i = 1; i < depth; ++i)
+                                          fn = [fn, mode](const Tensor& in, const Tensor& other) {
+                                            return checkpoint(fn, std::tuple{in, other}, {.mode = mode});
+                                          };
+                                        return checkpoint(fn, std::tuple{x, w}, {.mode = mode});
+                                      }),
+                              want));
       }
     for (const char* kept : {"exp", "mul", "add_", "index_put", "matmul", "tanh"}) {
       SCOPED_TRACE(kept);
-      expect_same(results(body,
-                          [&](const Body& fn, const Tensor& x, const Tensor& w) {
-                            return checkpoint(fn, std::tuple{x, w}, {.policy = {kept}});
-                          }),
-                  want);
+      EXPECT_TRUE(same_bits(results(body,
+                                    [&](const Body& fn, const Tensor& x, const Tensor& w) {
+                                      return checkpoint(fn, std::tuple{x, w}, {.policy = {kept}});
+                                    }),
+                            want));
     }
     // With a policy around it the first run copies where the replay writes.
-    expect_same(
+    EXPECT_TRUE(same_bits(
         results(body,
                 [&](const Body& fn, const Tensor& x, const Tensor& w) {
                   auto inner = [fn](const Tensor& in, const Tensor& other) {
@@ -68,13 +63,13 @@ TEST(InPlaceCheckpoint, HasTheBitsOfARunWithoutOne) {
                   };
                   return checkpoint(inner, std::tuple{x, w}, {.policy = {"tanh"}});
                 }),
-        want);
+        want));
     for (Determinism determinism : {Determinism::none, Determinism::values})
-      expect_same(results(body,
-                          [&](const Body& fn, const Tensor& x, const Tensor& w) {
-                            return checkpoint(fn, std::tuple{x, w}, {.determinism = determinism});
-                          }),
-                  want);
+      EXPECT_TRUE(same_bits(results(body,
+                                    [&](const Body& fn, const Tensor& x, const Tensor& w) {
+                                      return checkpoint(fn, std::tuple{x, w}, {.determinism = determinism});
+                                    }),
+                            want));
   }
 }
 
@@ -92,7 +87,7 @@ TEST(InPlaceCheckpoint, CapturesItsWeightsToo) {
     return TensorList{x.grad(), w.grad()};
   };
   const TensorList want = run({});
-  for (CheckpointMode mode : kModes) expect_same(run(mode), want);
+  for (CheckpointMode mode : kModes) EXPECT_TRUE(same_bits(run(mode), want));
 }
 
 // Returned as it is: in reentrant mode the first run, which records nothing, has only written it. What it was written with is reached
@@ -118,7 +113,7 @@ TEST(InPlaceCheckpoint, GivesAGradientToWhatWasOnlyWritten) {
     return TensorList{y.detach(), x.grad(), w.grad()};
   };
   const TensorList want = run({});
-  for (CheckpointMode mode : kModes) expect_same(run(mode), want);
+  for (CheckpointMode mode : kModes) EXPECT_TRUE(same_bits(run(mode), want));
 }
 
 // What a replay would not find again as the first run found it.
@@ -243,7 +238,7 @@ TEST(InPlaceCheckpoint, LetsTheFirstRunWriteStateTwice) {
   const TensorList want = run({});
   for (CheckpointMode mode : kModes) {
     SCOPED_TRACE(name_of(mode));
-    expect_same(run(mode), want);
+    EXPECT_TRUE(same_bits(run(mode), want));
   }
 }
 
@@ -374,7 +369,7 @@ TEST(InPlaceCheckpoint, HasTheBitsOfGradientsOfGradients) {
       sum(square(first[0]) * 0.5 + first[1]).backward();
       return TensorList{first[0].detach(), first[1].detach(), a.grad(), w.grad()};
     };
-    expect_same(run(true), run(false));
+    EXPECT_TRUE(same_bits(run(true), run(false)));
   }
 }
 
@@ -397,7 +392,7 @@ TEST(InPlaceCheckpoint, HasTheBitsOfARunUnderAutocast) {
     const TensorList want = run({});
     for (CheckpointMode mode : kModes) {
       SCOPED_TRACE(name_of(mode));
-      expect_same(run(mode), want);
+      EXPECT_TRUE(same_bits(run(mode), want));
     }
   }
 }
@@ -422,7 +417,7 @@ TEST(InPlaceCheckpoint, HasTheBitsOfGradientsThatItTakesItself) {
     sum(square(y)).backward();
     return TensorList{y.detach(), a.grad(), w.grad()};
   };
-  for (bool second : {false, true}) expect_same(run(true, second), run(false, second));
+  for (bool second : {false, true}) EXPECT_TRUE(same_bits(run(true, second), run(false, second)));
 }
 
 }  // namespace

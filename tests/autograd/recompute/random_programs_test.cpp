@@ -75,8 +75,7 @@ Outcome run(const Program& program, uint64_t seed, Use use, const Run& how, bool
 
 void expect_same(const Outcome& got, const Outcome& want) {
   ASSERT_EQ(got.tensors.size(), want.tensors.size());
-  for (size_t i = 0; i < want.tensors.size(); ++i)
-    EXPECT_TRUE(same_bits(got.tensors[i], want.tensors[i])) << "tensor " << i;
+  EXPECT_TRUE(same_bits(got.tensors, want.tensors));
   EXPECT_EQ(got.generators, want.generators);
   EXPECT_EQ(got.hook_calls, want.hook_calls);
 }

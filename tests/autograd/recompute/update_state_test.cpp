@@ -59,8 +59,7 @@ TEST(UpdateState, KeepsEveryBitOfAUsersModule) {
         return checkpoint(fn, x, {.mode = mode});
       });
       EXPECT_EQ(centre.updates, 7);
-      ASSERT_EQ(got.size(), want.size());
-      for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+      EXPECT_TRUE(same_bits(got, want));
     }
 }
 
@@ -73,7 +72,7 @@ TEST(UpdateState, KeepsEveryBitUnderAnyPolicy) {
       return checkpoint(fn, x, {.policy = {saved}});
     });
     EXPECT_EQ(centre.updates, 7);
-    for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << saved << ' ' << i;
+    EXPECT_TRUE(same_bits(got, want)) << saved;
   }
 }
 

@@ -12,10 +12,9 @@
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
+#include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/nn/autocast/casts.h"
-#include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/golden.h"
-#include "reprise/tests/support/test_device.h"
 
 namespace reprise {
 namespace {
@@ -76,11 +75,13 @@ TEST(GptAutocastParity, FirstGradientsAreNoFurtherFromF32ThanPyTorchs) {
 }
 
 // Losses, gradients of the last and weights after three updates of two micro-batches.
-TensorList trained(const std::string& strategy, DType dtype, amp::Shadows shadows) {
+using Prepare = std::function<void(nn::BlockStack&)>;
+
+TensorList trained(const Prepare& prepare, DType dtype, amp::Shadows shadows) {
   manual_seed(5);
   nn::Gpt model({.vocab_size = 31, .context = 12, .layers = 3, .heads = 2, .width = 16, .dropout = 0.1},
                 test_device());
-  model.h.set_recompute(parse_strategy(strategy));
+  prepare(model.h);
   optim::AdamW optimizer(optim::decay_matrices(model, 1e-2, 0.1));
   const Tensor tokens = arange(2 * 12, DType::i64, test_device()).reshape({2, 12});
   TensorList seen;
@@ -105,18 +106,25 @@ TensorList trained(const std::string& strategy, DType dtype, amp::Shadows shadow
 }
 
 TEST(GptAutocast, NoStrategyAndNoLifetimeOfShadowsChangesABit) {
+  const auto by = [](const char* strategy) -> Prepare {
+    return [=](nn::BlockStack& blocks) { blocks.set_recompute(parse_strategy(strategy)); };
+  };
   for (DType dtype : {DType::bf16, DType::f16}) {
-    const TensorList want = trained("none", dtype, amp::Shadows::step);
+    const TensorList want = trained(by("none"), dtype, amp::Shadows::step);
     for (const Tensor& x : want) ASSERT_EQ(x.dtype(), DType::f32);
-    auto expect_same = [&](const TensorList& got, const std::string& what) {
-      ASSERT_EQ(got.size(), want.size());
-      for (size_t i = 0; i < got.size(); ++i)
-        ASSERT_TRUE(same_bits(got[i], want[i])) << what << ", value " << i;
-    };
-    expect_same(trained("none", dtype, amp::Shadows::forward), "shadows of a forward pass");
-    expect_same(trained("none", dtype, amp::Shadows::none), "no shadows");
-    for (const char* strategy : {"full", "selective", "every:2", "segments:2", "offload"})
-      expect_same(trained(strategy, dtype, amp::Shadows::step), strategy);
+    ASSERT_TRUE(same_bits(trained(by("none"), dtype, amp::Shadows::forward), want))
+        << "shadows of a forward pass";
+    ASSERT_TRUE(same_bits(trained(by("none"), dtype, amp::Shadows::none), want)) << "no shadows";
+    for (const char* strategy : {"full", "selective", "selective:save_attention", "every:2", "keep:2",
+                                 "segments:2", "layers:0,2", "offload", "offload:recompute_cheap"})
+      ASSERT_TRUE(same_bits(trained(by(strategy), dtype, amp::Shadows::step), want)) << strategy;
+    for (const recompute::Plan& plan : {recompute::plan_every(3, 1), recompute::plan_every(3, 2)})
+      for (CheckpointMode mode : testing::kModes)
+        ASSERT_TRUE(
+            same_bits(trained([&](nn::BlockStack& blocks) { blocks.set_recompute(plan, {.mode = mode}); },
+                              dtype, amp::Shadows::step),
+                      want))
+            << testing::name_of(mode);
   }
 }
 
@@ -178,8 +186,7 @@ TEST(GptAutocast, FusedCastsOfABlockChangeNoBit) {
           return seen;
         };
         const TensorList got = run([&](const Tensor&x) { return block(x); }), want = run(by_parts);
-        for (size_t i = 0; i < want.size(); ++i)
-          EXPECT_TRUE(same_bits(got[i], want[i])) << dtype << ", dropout " << dropout << ", value " << i;
+        EXPECT_TRUE(same_bits(got, want)) << dtype << ", dropout " << dropout;
       }
 }
 

@@ -51,10 +51,8 @@ TEST(Autocast, CacheChangesNoBit) {
     for (amp::Shadows shadows : {amp::Shadows::step, amp::Shadows::forward, amp::Shadows::none})
       for (Evaluation evaluation : {Evaluation::none, Evaluation::between, Evaluation::first}) {
         const TensorList got = trained(dtype, shadows, evaluation);
-        ASSERT_EQ(got.size(), want.size());
-        for (size_t i = 0; i < want.size(); ++i)
-          ASSERT_TRUE(same_bits(got[i], want[i])) << dtype << ", shadows " << int(shadows) << ", evaluation "
-                                                  << int(evaluation) << ", value " << i;
+        ASSERT_TRUE(same_bits(got, want))
+            << dtype << ", shadows " << int(shadows) << ", evaluation " << int(evaluation);
       }
   }
 }

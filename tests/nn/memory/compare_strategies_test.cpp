@@ -46,11 +46,6 @@ struct Research {
   BlockStack net;
 };
 
-void expect_same(const TensorList& got, const TensorList& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
-}
-
 TEST(CompareStrategies, MeasuresStepsOfAUsersModelAndLeavesItAsItWas) {
   Research research(6);
   const TensorList before = research.weights();
@@ -61,7 +56,7 @@ TEST(CompareStrategies, MeasuresStepsOfAUsersModelAndLeavesItAsItWas) {
       {.strategies = {"none", "full", "every:2", "keep:3", "auto:50%", "segments:9"}, .rounds = 3});
   EXPECT_EQ(default_generator().state(), state);
   EXPECT_EQ(to_string(research.net.strategy()), "every:3");
-  expect_same(research.weights(), before);
+  EXPECT_TRUE(same_bits(research.weights(), before));
   for (const Tensor& x : research.net.parameters()) EXPECT_FALSE(x.grad().defined());
 
   ASSERT_EQ(costs.size(), 5u) << "there are no nine segments of six blocks";
@@ -146,7 +141,7 @@ TEST(Profile, TellsWhatEachRegionOfAUsersModelSavesAndMakesAnew) {
   Research research(4);
   const TensorList before = research.weights();
   const StepProfile plain = profile(research.step()), with = profile(research.step(), "keep:2");
-  expect_same(research.weights(), before);
+  EXPECT_TRUE(same_bits(research.weights(), before));
   EXPECT_TRUE(plain.regions.empty());
   ASSERT_EQ(with.regions.size(), 2u);
   for (const auto& region : with.regions) {

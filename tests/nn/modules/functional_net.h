@@ -58,9 +58,4 @@ inline TensorList results_of(const TensorList& base) {
   return w;
 }
 
-inline void expect_same(const TensorList& got, const TensorList& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
-}
-
 }  // namespace reprise::testing

@@ -87,15 +87,9 @@ void expect_exact_resume(Make&& make) {
       stopped->step();
       resumed->step();
     }
-    for (size_t p = 0; p < first.size(); ++p)
-      EXPECT_TRUE(same_bits(second[p].detach(), first[p].detach()))
-          << "parameter " << p << ", stopped after " << before;
+    EXPECT_TRUE(same_bits(second, first)) << "stopped after " << before;
     nn::NamedTensors want = stopped->state_dict(), got = resumed->state_dict();
-    ASSERT_EQ(got.size(), want.size());
-    for (size_t i = 0; i < want.size(); ++i) {
-      EXPECT_EQ(got[i].first, want[i].first);
-      EXPECT_TRUE(same_bits(got[i].second, want[i].second)) << want[i].first;
-    }
+    EXPECT_TRUE(same_bits(got, want));
   }
 }
 

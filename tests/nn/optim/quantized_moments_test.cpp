@@ -47,8 +47,7 @@ TEST(QuantizedMoments, BeginAtZero) {
   const TensorList before = copies_of(parameters);
   for (const Tensor& p : parameters) p.set_grad(zeros(p.shape(), p.dtype(), p.device()));
   optimizer.step();
-  for (size_t p = 0; p < parameters.size(); ++p)
-    EXPECT_TRUE(same_bits(parameters[p].detach(), before[p].detach())) << "m / sqrt(v) of no gradient is 0";
+  EXPECT_TRUE(same_bits(parameters, before)) << "m / sqrt(v) of no gradient is 0";
 }
 
 TEST(QuantizedMoments, ResumeToTheBit) {
@@ -64,8 +63,7 @@ TEST(QuantizedMoments, ResumeToTheBit) {
   resumed.load_state_dict(copy_of(stopped.state_dict()));
   for (uint64_t number = 3; number < 6; ++number) step(first, stopped, number), step(second, resumed, number);
   expect_same_state(resumed, stopped);
-  for (size_t p = 0; p < first.size(); ++p)
-    EXPECT_TRUE(same_bits(second[p].detach(), first[p].detach())) << p;
+  EXPECT_TRUE(same_bits(second, first));
   nn::NamedTensors without = copy_of(stopped.state_dict());
   std::erase_if(without, [](const auto& entry) { return entry.first == "0.first_moment_max"; });
   expect_error([&] { resumed.load_state_dict(without); }, {"parameter 0", "first_moment_max"});
@@ -89,8 +87,7 @@ TEST(QuantizedMoments, AreNotChangedByAnUpdateThatIsNotMadeNorByThreads) {
     set_num_threads(threads);
   }
   expect_same_state(a, b);
-  for (size_t p = 0; p < plain.size(); ++p)
-    EXPECT_TRUE(same_bits(skipping[p].detach(), plain[p].detach())) << p;
+  EXPECT_TRUE(same_bits(skipping, plain));
 }
 
 }  // namespace

@@ -186,9 +186,8 @@ TEST(MaskedBlock, ChangesNoBitByRecompute) {
         for (auto mode : {recompute::CheckpointMode::non_reentrant, recompute::CheckpointMode::reentrant}) {
           const recompute::CheckpointOptions options{.mode = mode};
           const TensorList got = gradients_of(block, trained, autocast, &options);
-          for (size_t i = 0; i < want.size(); ++i)
-            EXPECT_TRUE(same_bits(got[i], want[i]))
-                << i << " window " << window << " trained " << trained << " autocast " << autocast;
+          EXPECT_TRUE(same_bits(got, want))
+              << "window " << window << " trained " << trained << " autocast " << autocast;
         }
       }
 }

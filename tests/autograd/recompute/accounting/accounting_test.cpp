@@ -235,7 +235,7 @@ TEST(Accounting, ChangesNoGradientAndNoMemory) {
     TensorList plain = run(false, plain_peak);
     manual_seed(1);
     TensorList counted = run(true, counted_peak);
-    for (size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(same_bits(counted[i], plain[i]));
+    EXPECT_TRUE(same_bits(counted, plain));
     EXPECT_EQ(counted_peak, plain_peak);
   }
 }

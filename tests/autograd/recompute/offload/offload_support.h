@@ -54,9 +54,4 @@ struct Chain {
   }
 };
 
-inline void expect_same(const TensorList& got, const TensorList& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << "tensor " << i;
-}
-
 }  // namespace reprise::testing

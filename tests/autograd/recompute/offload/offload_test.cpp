@@ -12,7 +12,6 @@ namespace {
 using testing::all_sizes;
 using testing::Chain;
 using testing::expect_error;
-using testing::expect_same;
 using testing::kBytes;
 using testing::kModes;
 using testing::kRows;
@@ -32,7 +31,8 @@ TEST(Offload, KeepsTheBitsOfOutputsAndGradientsInBothModes) {
     SCOPED_TRACE(testing::name_of(mode));
     for (int64_t resident_regions : {0, 1, 2, 7}) {
       auto offload = all_sizes(resident_regions);
-      for (int step = 0; step < 3; ++step) expect_same(chain.train(Chain::offloaded(offload, mode)), want);
+      for (int step = 0; step < 3; ++step)
+        EXPECT_TRUE(same_bits(chain.train(Chain::offloaded(offload, mode)), want));
       EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
     }
   }
@@ -132,7 +132,7 @@ TEST(Offload, ReadsWhatAPolicyKeptOnceInAPass) {
   };
   auto plain = [](const Tensor& w, const Tensor& h) { return sin(sin(Chain::layer(h, w))); };
   TensorList want = chain.train(plain);
-  expect_same(chain.train(run), want);
+  EXPECT_TRUE(same_bits(chain.train(run), want));
   EXPECT_GT(offload->stats().written_bytes, 8 * kBytes);
   EXPECT_LE(offload->stats().read_bytes, offload->stats().written_bytes);
   EXPECT_LE(offload->stats().prefetch_misses, 1u);
@@ -154,7 +154,7 @@ TEST(Offload, ReadsAgainInEachPassOverARetainedGraph) {
   TensorList want = passes([](const Tensor& w, const Tensor& h) { return Chain::layer(h, w); });
   NoLeaks guard;
   auto offload = all_sizes(1);
-  expect_same(passes(Chain::offloaded(offload)), want);
+  EXPECT_TRUE(same_bits(passes(Chain::offloaded(offload)), want));
   EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
 }
 
@@ -167,7 +167,7 @@ TEST(Offload, KeepsTheBitsOfSecondDerivatives) {
   };
   TensorList want = second([](const Tensor& w, const Tensor& h) { return Chain::layer(h, w); });
   NoLeaks guard;
-  expect_same(second(Chain::offloaded(all_sizes(0))), want);
+  EXPECT_TRUE(same_bits(second(Chain::offloaded(all_sizes(0))), want));
 }
 
 TEST(Offload, KeepsTheBitsOfNestedRegionsInAnyMixOfModes) {
@@ -187,7 +187,7 @@ TEST(Offload, KeepsTheBitsOfNestedRegionsInAnyMixOfModes) {
         };
         return checkpoint(body, h, {.mode = outer, .offload = offload});
       };
-      for (int step = 0; step < 2; ++step) expect_same(chain.train(run), want);
+      for (int step = 0; step < 2; ++step) EXPECT_TRUE(same_bits(chain.train(run), want));
       EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
       // In the first run the inner inputs are the outer region's to keep. A replay of a reentrant one
       // offloads.
@@ -262,7 +262,7 @@ TEST(Offload, LeavesNothingBehindWhenARegionThrowsOrIsNotRunBackward) {
     chain.forward(Chain::offloaded(offload));
     EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
   }
-  expect_same(chain.train(Chain::offloaded(offload)), chain.plain());
+  EXPECT_TRUE(same_bits(chain.train(Chain::offloaded(offload)), chain.plain()));
 }
 
 TEST(Offload, ServesThreadsThatShareOneStore) {
@@ -290,7 +290,7 @@ TEST(Offload, ServesThreadsThatShareOneStore) {
       });
     });
   for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < count; ++i) expect_same(got[i], want[i]);
+  for (size_t i = 0; i < count; ++i) EXPECT_TRUE(same_bits(got[i], want[i]));
   EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
 }
 
@@ -311,7 +311,7 @@ TEST(OffloadSaved, KeepsTheBitsOfAGraphWhoseSavedTensorsAreParked) {
       if (++layers == 4) scope.reset();
       return y;
     };
-    expect_same(chain.train(run), want);
+    EXPECT_TRUE(same_bits(chain.train(run), want));
   }
   EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
   EXPECT_GT(offload->stats().peak_offloaded_bytes, 8 * kBytes);
@@ -345,7 +345,7 @@ TEST(OffloadSaved, HasTheOldValueOfWhatAnOperationInPlaceWroteOver) {
     sum(y + square(h)).backward();
     return TensorList{y.detach(), h.detach(), w.grad()};
   };
-  expect_same(run(all_sizes()), run(nullptr));
+  EXPECT_TRUE(same_bits(run(all_sizes()), run(nullptr)));
 }
 
 }  // namespace

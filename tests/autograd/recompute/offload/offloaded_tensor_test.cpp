@@ -14,7 +14,6 @@ namespace {
 using testing::all_sizes;
 using testing::bytes_of;
 using testing::Chain;
-using testing::expect_same;
 using testing::kBytes;
 using testing::NoLeaks;
 using testing::numbers;
@@ -81,7 +80,7 @@ TEST(OffloadedTensor, StoresOnceWhatViewsOfOneTensorShare) {
   offload->begin_region();
   TensorList back;
   for (const auto& p : offloaded) back.push_back(p->fetch());
-  expect_same(back, want);
+  EXPECT_TRUE(same_bits(back, want));
   EXPECT_EQ(offload->stats().read_bytes, bytes);
   offloaded.clear();
   EXPECT_EQ(offload->stats().offloaded_bytes, 0u);
@@ -169,7 +168,7 @@ TEST(Offload, KeepsTensorsInMemoryWhenTheFileCannotGrow) {
   ::testing::internal::CaptureStderr();
   {
     FileLimit limit(2 * kBytes);
-    expect_same(chain.train(Chain::offloaded(offload)), want);
+    EXPECT_TRUE(same_bits(chain.train(Chain::offloaded(offload)), want));
   }
   std::string warning = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(warning.find("offload: warning: tensors stay in memory: spill file: cannot write"),
@@ -177,7 +176,7 @@ TEST(Offload, KeepsTensorsInMemoryWhenTheFileCannotGrow) {
   EXPECT_EQ(warning.find("warning"), warning.rfind("warning")) << "it is given once";
   EXPECT_EQ(offload->stats().failures, 3u);
   EXPECT_EQ(offload->stats().peak_offloaded_bytes, 2 * kBytes);
-  expect_same(chain.train(Chain::offloaded(offload)), want);  // there is room again
+  EXPECT_TRUE(same_bits(chain.train(Chain::offloaded(offload)), want));  // there is room again
   EXPECT_EQ(offload->stats().failures, 3u);
 }
 
@@ -188,7 +187,7 @@ TEST(Offload, KeepsTensorsInMemoryWhenThereIsNoFolder) {
   auto offload = std::make_shared<Offload>(
       OffloadOptions{.resident_regions = 0, .min_bytes = 1, .folder = "/nonexistent/folder"});
   ::testing::internal::CaptureStderr();
-  expect_same(chain.train(Chain::offloaded(offload)), want);
+  EXPECT_TRUE(same_bits(chain.train(Chain::offloaded(offload)), want));
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("/nonexistent/folder"), std::string::npos);
 }
 

@@ -40,7 +40,7 @@ TEST(NonReentrant, HasGradientsToThirdOrder) {
   };
   NoLeaks guard;
   TensorList want = derivatives(false), got = derivatives(true);
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << "order " << i + 1;
+  EXPECT_TRUE(same_bits(got, want));
 }
 
 TEST(NonReentrant, GivesParametersGradientsThoughNoInputRequiresGrad) {
@@ -191,7 +191,7 @@ TEST(NonReentrant, ComputesGradientsInsideForward) {
   TensorList want = run(false, true);
   for (bool early_stop : {true, false}) {
     TensorList got = run(true, early_stop);
-    for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+    EXPECT_TRUE(same_bits(got, want));
   }
 }
 
@@ -210,7 +210,7 @@ TEST(NonReentrant, DifferentiatesThroughAStepInsideForward) {
     return TensorList{y.detach(), x.grad(), v.grad(), w.grad()};
   };
   const TensorList got = outcome(true), want = outcome(false);
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+  EXPECT_TRUE(same_bits(got, want));
 }
 
 TEST(NonReentrant, ABackwardInsideFnAddsToTheLeavesOutsideOnce) {
@@ -232,7 +232,7 @@ TEST(NonReentrant, ABackwardInsideFnAddsToTheLeavesOutsideOnce) {
   TensorList want = run(false, true);
   for (bool early_stop : {true, false}) {
     TensorList got = run(true, early_stop);
-    for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+    EXPECT_TRUE(same_bits(got, want));
   }
 }
 
