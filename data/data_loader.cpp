@@ -7,6 +7,8 @@
 
 #include "reprise/core/error.h"
 #include "reprise/core/memory.h"
+#include "reprise/core/random.h"
+#include "reprise/data/draws.h"
 #include "reprise/data/prefetcher.h"
 #include "reprise/data/share.h"
 
@@ -54,6 +56,17 @@ TensorList stacked(std::span<const TensorList> samples, std::span<const int64_t>
   return batch;
 }
 
+// While it lives, this thread draws from the beginning of a stream of its own.
+class OwnDraws {
+ public:
+  explicit OwnDraws(uint64_t seed) { manual_seed(seed); }
+  ~OwnDraws() { default_generator().set_state(before_); }
+  OwnDraws(const OwnDraws&) = delete;
+
+ private:
+  const Generator::State before_ = default_generator().state();
+};
+
 }  // namespace
 
 struct DataLoader::Work {
@@ -72,9 +85,14 @@ struct DataLoader::Work {
     if (options.shuffle) return order.at(position);
     return {.epoch = position / size, .index = position % size, .key = uint64_t(position)};
   }
+  TensorList read_sample(const Sample& sample) const {
+    const auto words = philox_block(seed_for(Use::samples, options.seed), 0, sample.key);
+    const OwnDraws draws(uint64_t(words[1]) << 32 | words[0]);
+    return read(sample);
+  }
   void fill(const RowPlace& place) {
     samples[size_t(place.slot * options.batch + place.row)] =
-        read(sample_at(share.number_of(place.batch), place.row));
+        read_sample(sample_at(share.number_of(place.batch), place.row));
   }
 
   const int64_t size;
@@ -112,7 +130,7 @@ TensorList DataLoader::rows(int64_t first, int64_t count) const {
   std::vector<TensorList> samples;
   std::vector<int64_t> indices;
   for (int64_t index = first; index < std::min(first + count, work_->size); ++index) {
-    samples.push_back(work_->read({.index = index, .key = uint64_t(index)}));
+    samples.push_back(work_->read_sample({.index = index, .key = uint64_t(index)}));
     indices.push_back(index);
   }
   return stacked(samples, indices, work_->device);

@@ -55,7 +55,8 @@ concept IndexableSource = requires(const T& source, int64_t index) {
 /// Batches of a run from samples that are tensors, on a device. A batch is a function of the seed and the step alone.
 class DataLoader {
  public:
-  /// The fields of a sample; `key` is another number for each epoch and index, from which a random change may be drawn.
+  /// The fields of a sample. What it draws by `rand` and its like is a function of the loader's seed and `key`, which is
+  /// another number for each epoch and index, whichever thread reads it.
   using Read = std::function<TensorList(const Order::Sample& sample)>;
 
   /// Of `size` samples. `read` is called by several threads at once: the workers, and who calls `rows`. Error if an
@@ -68,6 +69,9 @@ class DataLoader {
             int64_t(source.size()),
             [&source](const Order::Sample& sample) { return fields_of(source[sample.index]); }, options,
             device) {}
+  template <IndexableSource Source>
+  DataLoader(const Source&& source, const DataLoaderOptions& options,
+             Device device = {}) = delete;  ///< it would be gone
   /// Ends its threads, each after the sample it is at.
   ~DataLoader();
 
@@ -76,7 +80,8 @@ class DataLoader {
   /// where its fields are not those of the batch's first.
   TensorList batch(int64_t step, int64_t micro = 0);
 
-  /// Samples `first` to `first + count - 1` as they stand, fewer at the end: for evaluation. Nothing is read ahead.
+  /// Samples `first` to `first + count - 1` as they stand, fewer at the end: for evaluation, with the same draws each
+  /// time. Nothing is read ahead.
   TensorList rows(int64_t first, int64_t count) const;
 
   int64_t size() const;           ///< of the samples

@@ -20,6 +20,7 @@ enum class Use : uint64_t {
   mask_sizes = 0x73697a657300,    ///< of the blocks of a step
   mask_places = 0x706c61636573,   ///< of a sample's blocks
   mask_cuts = 0x637574730000,     ///< patches that a sample's context loses
+  samples = 0x73616d706c65,       ///< what a DataLoader's samples draw by the thread's generator
 };
 constexpr uint64_t seed_for(Use use, uint64_t seed) { return seed ^ uint64_t(use); }  ///< the use's own seed
 

@@ -41,6 +41,8 @@ class ImageLoader {
   ImageLoader(const Dataset& dataset, const Pipeline& pipeline, const LoaderOptions& options,
               Device device = {})
       : ImageLoader(dataset, Views{&pipeline}, options, device) {}
+  ImageLoader(const Dataset&& dataset, const Pipeline& pipeline, const LoaderOptions& options,
+              Device device = {}) = delete;  ///< it would be gone
   /// With several views of each image, as the draws of a sample's repeats would make them.
   ImageLoader(const Dataset& dataset, const Views& views, const LoaderOptions& options, Device device = {});
   /// Ends its threads, each after the image it is at.

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
+#include "reprise/autograd/ops.h"
 #include "reprise/tests/support/errors.h"
 
 namespace reprise::data {
@@ -97,6 +99,36 @@ TEST(DataLoader, AKeyIsOfEpochAndSample) {
       {.batch = 9});
   const std::vector<int64_t> rows = loader.batch(0)[0].to_vector<int64_t>();
   for (size_t i = 0; i < rows.size(); i += 2) EXPECT_EQ(rows[i], rows[i + 1]);
+}
+
+// A source that draws by the thread's generator, as a PyTorch user's would.
+struct Noise {
+  int64_t size() const { return 32; }
+  Tensor operator[](int64_t) const { return rand({1}, DType::f64); }
+};
+
+std::vector<double> noise(uint64_t seed, int64_t workers) {
+  const Noise source;
+  DataLoader loader(source, {.batch = 8, .seed = seed, .workers = workers});
+  std::vector<double> all;
+  for (int64_t step = 0; step < 8; ++step)  // two epochs
+    for (double x : loader.batch(step)[0].to_vector<double>()) all.push_back(x);
+  return all;
+}
+
+TEST(DataLoader, WhatSamplesDrawIsOfSeedEpochAndIndex) {
+  manual_seed(3);
+  const std::vector<double> want = noise(7, 0);
+  EXPECT_EQ(std::set<double>(want.begin(), want.end()).size(), 64u)
+      << "each sample of each epoch has its own";
+  for (int64_t workers : {0, 1, 4}) EXPECT_EQ(noise(7, workers), want) << workers << " workers";
+  EXPECT_NE(noise(8, 2), want);
+  const Noise source;
+  DataLoader loader(source, {.seed = 7});
+  EXPECT_EQ(loader.rows(4, 3)[0].to_vector<double>(), loader.rows(4, 3)[0].to_vector<double>());
+  const double drawn = rand({1}, DType::f64).item();
+  manual_seed(3);
+  EXPECT_EQ(rand({1}, DType::f64).item(), drawn) << "the caller's own generator goes on where it was";
 }
 
 TEST(DataLoader, WhatIsWrongIsAnErrorWithTheSample) {
