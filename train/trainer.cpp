@@ -109,7 +109,8 @@ class Trainer {
       if (std::string notice = task_.notice ? task_.notice() : ""; !notice.empty()) tell()(notice);
     if (evaluates) validate(false);
     if (writes())
-      progress_.update(step_, loss_, validation_, lr_, task_.units_per_step,
+      // The last step's own validation comes when the run has ended: what there is was of an older one.
+      progress_.update(step_, loss_, last ? std::nullopt : validation_, lr_, task_.units_per_step,
                        due(options_.eval_every) || last);
     if (saves)
       save(false);

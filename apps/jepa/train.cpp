@@ -78,8 +78,8 @@ void set_schedules(TrainCommand& c) {
   optim::Schedule& schedule = c.trainer.schedule;
   if (schedule.warmup == 0) schedule.start_lr = 0;  // nothing begins with it
   const double first = c.weight_decay, last = c.final_weight_decay;
-  check((first > 0) == (last > 0), "--weight-decay ", first, " and --final-weight-decay ", last,
-        ": give 0 for both, or for neither");
+  check(first > 0 || last == 0, "--weight-decay 0 and --final-weight-decay ", last,
+        ": what does not decay at first never does; give 0 for both, or a first one above 0");
   if (first > 0)
     c.trainer.weight_decay = optim::Schedule{.lr = first, .min_lr = last, .steps = schedule.steps};
 }

@@ -153,15 +153,16 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::set_weight_decay(double weight_decay) {
-  check(weight_decay > 0 && std::isfinite(weight_decay),
-        "set_weight_decay: the decay must be a finite number above 0, got ", weight_decay);
+  check(weight_decay >= 0 && std::isfinite(weight_decay),
+        "set_weight_decay: the decay must be a finite number of at least 0, got ", weight_decay);
   std::vector<ParameterGroup*> groups = all_groups();
-  std::erase_if(groups, [](const ParameterGroup* group) { return group->weight_decay == 0; });
+  std::erase_if(groups,
+                [](const ParameterGroup* group) { return group->weight_decay == 0 && !group->decays; });
   for (const ParameterGroup* group : groups)
     check(group->weight_decay == groups[0]->weight_decay,
           "set_weight_decay: the groups have decays of their own, ", groups[0]->weight_decay, " and ",
           group->weight_decay, ", which one for all would make equal");
-  for (ParameterGroup* group : groups) group->weight_decay = weight_decay;
+  for (ParameterGroup* group : groups) group->weight_decay = weight_decay, group->decays = true;
 }
 
 void Optimizer::check_groups() {

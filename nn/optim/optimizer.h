@@ -21,8 +21,10 @@ namespace reprise::optim {
 struct ParameterGroup {
   TensorList parameters{};  ///< leaves that require a gradient
   double lr = 1e-3;         ///< what `set_lr` sets
-  double weight_decay = 0;  ///< what `set_weight_decay` sets, if it is above 0
+  double weight_decay = 0;  ///< what `set_weight_decay` sets, if it is above 0 or the group `decays`
   double lr_scale = 1;      ///< the group's share of lr
+  bool decays =
+      false;  ///< whether a weight decay of 0 is one that may rise: true once `set_weight_decay` has set it
 };
 
 /// Of what an optimizer keeps with a parameter: f64 for f64, f32 for all others.
@@ -73,8 +75,8 @@ class Optimizer {
   /// Sets `lr` of every group; their `lr_scale` stays. Error if groups have an `lr` each, which one for all
   /// would make equal.
   void set_lr(double lr);
-  /// Sets `weight_decay` of every group that has one; the others stay without. Error unless it is above 0, or
-  /// if groups have one each.
+  /// Sets `weight_decay` of every group that has one, or `decays`; the others stay without. Error below 0, or if groups have
+  /// one each.
   void set_weight_decay(double weight_decay);
   /// The groups in their order; their numbers may be changed between steps.
   virtual std::vector<ParameterGroup*> all_groups() = 0;

@@ -25,6 +25,9 @@ double Schedule::operator()(int64_t step) const {
         wsd_fraction, " has no effect, as the decay is not wsd");
   check(warmup > 0 || start_lr == 0, "Schedule: start_lr ", start_lr,
         " has no effect, as there is no warm-up");
+  check(steps > 0 || decay == Decay::constant, "Schedule: steps ", steps,
+        ": every decay but constant needs the steps of the whole run");
+  check(step >= 0, "Schedule: step ", step, "; the first is 0");
   if (step < warmup) return start_lr + (lr - start_lr) * double(step + 1) / (double(warmup) + 1);
   if (decay == Decay::constant) return lr;
   if (decay == Decay::step) return lr * std::pow(0.1, double(thirds_done(step, steps)));

@@ -77,6 +77,10 @@ TEST(Schedule, RefusesWhatItsDecayWouldIgnore) {
   expect_refused({.min_lr = 0.5, .decay = Decay::constant}, {"min_lr 0.5", "constant"});
   expect_refused({.min_lr = 0.5, .decay = Decay::step}, {"min_lr 0.5", "step"});
   expect_refused({.decay = Decay::linear, .wsd_fraction = 0.5}, {"wsd_fraction 0.5", "not wsd"});
+  expect_refused({.lr = 1e-3},
+                 {"Schedule: steps 0: every decay but constant needs the steps of the whole run"});
+  EXPECT_EQ((Schedule{.lr = 2, .decay = Decay::constant})(7), 2);
+  testing::expect_error([] { Schedule{.steps = 10}(-1); }, "Schedule: step -1; the first is 0");
 }
 
 TEST(Schedule, AWarmUpAsLongAsTheRunIsFine) {
