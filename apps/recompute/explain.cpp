@@ -75,10 +75,11 @@ BytesByDType bytes_of(const nn::NamedTensors& tensors) {
 }  // namespace
 
 int run_explain(const ExplainCommand& c) {
+  check_storage(c.storage, c.workload.precision);
   std::unique_ptr<Workload> made = make_workload(c.workload);
   const Workload& workload = *made;
   train::print("{}, {}\n\n", workload.to_string(), c.workload.precision);
-  Trainee trainee(workload);
+  Trainee trainee(workload, c.storage);
   trainee.step(0, workload.batch(0, workload.rows));  // makes the optimizer's state
   const Batch batch = workload.batch(0, workload.rows);
   const std::vector<nn::SavedCell> cells = nn::saved_by_layer(trainee.step_case(batch));

@@ -18,12 +18,6 @@
 namespace reprise::apps::recompute {
 namespace {
 
-optim::AdamWOptions adamw_options(const MemoryCommand& c) {
-  optim::AdamWOptions adamw;
-  set_storage(adamw, c.master, c.moments);
-  return adamw;
-}
-
 struct StepBytes {
   size_t peak = 0;         ///< of blocks
   size_t activations = 0;  ///< at their own peak, with what recompute makes in their place
@@ -40,7 +34,7 @@ class ImaginedRank {
         model_(seeded_model(workload)),
         parallel_(*model_.module, *group_),
         optimizer_(parallel_, optim::decay_matrices(*model_.module, 1e-3, 0.1),
-                   {.stage = c.zero, .adamw = adamw_options(c)}) {}
+                   {.stage = c.zero, .adamw = adamw_options(c.storage)}) {}
 
   const nn::Module& module() const { return *model_.module; }
   /// Of the windows that NCCL would have on GPUs: one for each bucket whose gradients ranks have whole.
@@ -119,11 +113,7 @@ std::string job_of(const MemoryCommand& c, const Workload& workload) {
 
 int run_memory(const MemoryCommand& c) {
   check(c.ranks > 1 || c.zero == 0, "--zero ", c.zero, " shares between ranks: give --ranks too");
-  const train::Precision precision = train::parse_precision(c.workload.precision);
-  check(c.master == "f32" || precision == train::Precision::bf16_pure, "--master ", c.master,
-        " is for --precision bf16-pure, not ", c.workload.precision);
-  check(c.moments == "f32" || train::is_pure(precision), "--moments ", c.moments,
-        " is for a pure --precision, not ", c.workload.precision);
+  check_storage(c.storage, c.workload.precision);
   const NoCompute no_compute;
   const std::unique_ptr<Workload> workload = make_workload(c.workload);
   std::vector<Prepared> prepared;

@@ -9,6 +9,7 @@
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/core/bytes.h"
 #include "reprise/core/device.h"
+#include "reprise/train/precision.h"
 
 namespace reprise::apps::recompute {
 namespace {
@@ -134,9 +135,17 @@ void add_plan(CLI::App& app, PlanCommand& o) {
   add_out(*plan, o.workload, "plan.html");
 }
 
+void add_storage(CLI::App& app, StorageOptions& o) {
+  app.add_option("--master", o.master, "As for the programs that train: f32, split or stochastic")
+      ->check(CLI::IsMember({"f32", "split", "stochastic"}));
+  app.add_option("--moments", o.moments, "As for the programs that train: f32, bf16 or u8")
+      ->check(CLI::IsMember({"f32", "bf16", "u8"}));
+}
+
 void add_explain(CLI::App& app, ExplainCommand& o) {
   auto* explain = app.add_subcommand("explain", "What a step holds: dtypes and bytes, layer by layer");
   add_workload(*explain, o.workload);
+  add_storage(*explain, o.storage);
 }
 
 void add_memory(CLI::App& app, MemoryCommand& o) {
@@ -153,10 +162,7 @@ void add_memory(CLI::App& app, MemoryCommand& o) {
       ->check(CLI::IsMember({0, 1, 2, 3}));
   memory->add_option("--accumulate", o.accumulate, "Micro-batches of --batch rows per update and rank")
       ->transform(whole_from(1, 65536));
-  memory->add_option("--master", o.master, "As for the programs that train: f32, split or stochastic")
-      ->check(CLI::IsMember({"f32", "split", "stochastic"}));
-  memory->add_option("--moments", o.moments, "As for the programs that train: f32, bf16 or u8")
-      ->check(CLI::IsMember({"f32", "bf16", "u8"}));
+  add_storage(*memory, o.storage);
   memory
       ->add_option("--memory-limit", o.memory_limit,
                    "Memory for tensors, such as 80GiB, of which a tenth stays free: the batch\nthat fits")
@@ -164,6 +170,14 @@ void add_memory(CLI::App& app, MemoryCommand& o) {
 }
 
 }  // namespace
+
+void check_storage(const StorageOptions& storage, const std::string& precision) {
+  const train::Precision parsed = train::parse_precision(precision);
+  check(storage.master == "f32" || parsed == train::Precision::bf16_pure, "--master ", storage.master,
+        " is for --precision bf16-pure, not ", precision);
+  check(storage.moments == "f32" || train::is_pure(parsed), "--moments ", storage.moments,
+        " is for a pure --precision, not ", precision);
+}
 
 Command parse_command_line(int argc, char** argv) {
   Command command;

@@ -53,8 +53,17 @@ struct PlanCommand {
   int64_t rounds = 3;
 };
 
+/// How AdamW's state of weights of 16 bits is kept, as for the programs that train.
+struct StorageOptions {
+  std::string master = "f32", moments = "f32";
+};
+
+/// Error unless the precision has weights of which they say something.
+void check_storage(const StorageOptions& storage, const std::string& precision);
+
 struct ExplainCommand {
   WorkloadOptions workload;
+  StorageOptions storage;
 };
 
 struct MemoryCommand {
@@ -62,7 +71,7 @@ struct MemoryCommand {
   std::vector<std::string> recompute{"none", "selective", "sqrt", "full"};
   int ranks = 1, zero = 0;
   int64_t accumulate = 1;  ///< micro-batches per update and rank
-  std::string master = "f32", moments = "f32";
+  StorageOptions storage;
   std::string memory_limit;  ///< empty: no batch is searched
 };
 

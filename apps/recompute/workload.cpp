@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "reprise/apps/common/training_run.h"
 #include "reprise/core/no_compute.h"
 #include "reprise/core/parallel.h"
 #include "reprise/core/random.h"
@@ -35,10 +36,16 @@ void set_recompute(const Workload::Model& model, const Prepared& prepared) {
   if (model.predictor) model.predictor->set_recompute(prepared.predictor->plan, prepared.predictor->options);
 }
 
-Trainee::Trainee(const Workload& the_workload)
+optim::AdamWOptions adamw_options(const StorageOptions& storage) {
+  optim::AdamWOptions adamw{.beta1 = 0.9, .beta2 = 0.95};
+  set_storage(adamw, storage.master, storage.moments);
+  return adamw;
+}
+
+Trainee::Trainee(const Workload& the_workload, const StorageOptions& storage)
     : workload(the_workload),
       model(seeded_model(workload)),
-      optimizer_(optim::decay_matrices(*model.module, 1e-3, 0.1), {.beta1 = 0.9, .beta2 = 0.95}) {}
+      optimizer_(optim::decay_matrices(*model.module, 1e-3, 0.1), adamw_options(storage)) {}
 
 Tensor Trainee::forward(int64_t step, const Batch& batch) {
   manual_seed(workload.seed + 1 + uint64_t(step));

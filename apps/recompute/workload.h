@@ -67,10 +67,13 @@ class Workload {
 Workload::Model seeded_model(const Workload& workload);
 void set_recompute(const Workload::Model& model, const Prepared& prepared);
 
+/// AdamW as the commands train by it.
+optim::AdamWOptions adamw_options(const StorageOptions& storage);
+
 /// A model in training. Two that train on the same batches go through the same bits.
 class Trainee {
  public:
-  explicit Trainee(const Workload& the_workload);
+  explicit Trainee(const Workload& the_workload, const StorageOptions& storage = {});
 
   /// The loss, with the random numbers of this step.
   Tensor forward(int64_t step, const Batch& batch);

@@ -61,6 +61,30 @@ TEST(Explain, KnowsWeightsOf16Bits) {
   }
 }
 
+// bf16-pure by how AdamW's state is kept: 16 more bits of each weight for --master split and none for stochastic, moments in 2
+// bytes each or in one, and those of the norms in f32 with all of it.
+TEST(Explain, KnowsHowTheStateIsKept) {
+  constexpr double of_norms = 5 * 2 * 256, weights = parameters - of_norms;
+  auto state_of = [](const std::vector<std::string>& storage) {
+    std::vector<std::string> arguments = {"explain",     "--model",   "tiny",     "--threads", "1",
+                                          "--precision", "bf16-pure", "--layers", "2",         "--width",
+                                          "256",         "--heads",   "4",        "--context", "64",
+                                          "--length",    "64",        "--batch",  "8"};
+    arguments.insert(arguments.end(), storage.begin(), storage.end());
+    const ProgramResult result = run_recompute(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return line_of(result.out, "the optimizer's state");
+  };
+  EXPECT_NE(state_of({"--master", "split"}).find(mib(8 * parameters) + " f32"), std::string::npos);
+  EXPECT_NE(state_of({"--master", "split"}).find(mib(2 * weights) + " "), std::string::npos);
+  const std::string stochastic = state_of({"--master", "stochastic", "--moments", "bf16"});
+  EXPECT_NE(stochastic.find(mib(4 * weights) + " bf16"), std::string::npos) << stochastic;
+  const ProgramResult refused = run_recompute({"explain", "--model", "tiny", "--master", "split"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--master split is for --precision bf16-pure, not f32"), std::string::npos)
+      << refused.err;
+}
+
 // Under autocast the weights of products, of which the head is the embedding, are read in 16 bits.
 TEST(Explain, KnowsShadows) {
   EXPECT_EQ(line_of(explained("f32"), "shadows"), "");
