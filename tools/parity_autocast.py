@@ -34,13 +34,14 @@ PYTORCHS_NAME = {
     "concat": "cat", "cross_entropy": "nll_loss", "interpolate": "upsample_bilinear2d", "smooth_l1": "smooth_l1_loss",
     "square": "pow", "number / x": "reciprocal", "variance": "var", "equal": "eq", "not_equal": "ne", "less": "lt",
     "less_equal": "le", "greater": "gt", "greater_equal": "ge", "max": "amax", "min": "amin",
-    "pad by reflection": "reflection_pad2d",
+    "pad by reflection": "reflection_pad2d", "stddev": "std", "vector_norm": "linalg_vector_norm",
 }
 OURS = """add sub mul div maximum minimum where equal not_equal less less_equal greater greater_equal concat stack scatter_add
 exp log sqrt rsqrt square reciprocal abs sin cos tanh sigmoid erf relu gelu silu neg clamp pow sum mean variance max min argmax
 reshape transpose permute slice select expand unsqueeze squeeze clone gather matmul linear layer_norm rms_norm batch_norm
 group_norm softmax log_softmax embedding conv2d conv_transpose2d max_pool2d avg_pool2d interpolate pad dropout attention
-cross_entropy bce_with_logits smooth_l1""".split() + ["number / x", "pad by reflection"]
+cross_entropy bce_with_logits smooth_l1 einsum expm1 log1p softplus nll_loss kl_div l1_loss huber_loss mse_loss logsumexp prod
+cumsum index_put stddev vector_norm cosine_similarity""".split() + ["number / x", "pad by reflection"]
 
 
 def lists_of_the_header():
@@ -69,6 +70,9 @@ def calls():
         "conv_transpose2d": lambda a, b: F.conv_transpose2d(image(a), b.reshape(4, 4, 1, 1), b[0]),
         "attention": lambda a, b: F.scaled_dot_product_attention(head(a), head(b), head(b)),
         "bce_with_logits": F.binary_cross_entropy_with_logits, "smooth_l1": F.smooth_l1_loss,
+        "einsum": lambda a, b: torch.einsum("ij,jk->ik", a, b), "kl_div": lambda a, b: F.kl_div(a, b, reduction="batchmean"),
+        "l1_loss": F.l1_loss, "huber_loss": F.huber_loss, "mse_loss": F.mse_loss,
+        "index_put": lambda a, b: a.index_put((zeros[0],), b), "cosine_similarity": lambda a, b: F.cosine_similarity(a, b, 1),
     }
     one = {
         "square": torch.square, "neg": torch.neg, "clamp": lambda a: a.clamp(0, 1), "pow": lambda a: a.pow(3),
@@ -82,9 +86,11 @@ def calls():
         "max_pool2d": lambda a: F.max_pool2d(image(a), 2), "avg_pool2d": lambda a: F.avg_pool2d(image(a), 2),
         "interpolate": lambda a: F.interpolate(image(a), 4, mode="bilinear"), "pad": lambda a: F.pad(image(a), (0, 0, 1, 0)),
         "pad by reflection": lambda a: F.pad(image(a), (1, 1, 1, 1), mode="reflect"), "dropout": lambda a: F.dropout(a, 0.5),
-        "cross_entropy": lambda a: F.cross_entropy(a, zeros[0]),
+        "cross_entropy": lambda a: F.cross_entropy(a, zeros[0]), "nll_loss": lambda a: F.nll_loss(a, zeros[0]),
+        "softplus": F.softplus, "logsumexp": lambda a: a.logsumexp(-1), "prod": torch.prod, "cumsum": lambda a: a.cumsum(0),
+        "stddev": torch.std, "vector_norm": torch.linalg.vector_norm,
     }
-    for name in "exp log sqrt rsqrt reciprocal abs sin cos tanh sigmoid erf relu clone".split():
+    for name in "exp expm1 log log1p sqrt rsqrt reciprocal abs sin cos tanh sigmoid erf relu clone".split():
         one[name] = getattr(torch, name)
     return {**two, **{name: (lambda call: lambda a, b: call(a))(call) for name, call in one.items()}}
 

@@ -7,6 +7,13 @@
 
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/losses.h"
+#include "reprise/autograd/ops/elementwise/pointwise.h"
+#include "reprise/autograd/ops/elementwise/powers.h"
+#include "reprise/autograd/ops/gemm/einsum.h"
+#include "reprise/autograd/ops/index/along_dim.h"
+#include "reprise/autograd/ops/reduce/similarity.h"
+#include "reprise/autograd/ops/reduce/vector_norm.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/golden.h"
 #include "reprise/tests/support/test_device.h"
@@ -59,6 +66,14 @@ std::map<std::string, Op> operations() {
        {[=](auto& a, auto& b) { return group_norm(reshape(a, images), 2, vector(b), vector(b)); }}},
       {"bce_with_logits", {[](auto& a, auto& b) { return bce_with_logits(a, b); }}},
       {"smooth_l1", {[](auto& a, auto& b) { return smooth_l1(a, b); }}},
+      {"einsum", {[](auto& a, auto& b) {
+         return einsum("ij,jk->ik", {a, b});
+       }}},
+      {"kl_div", {[](auto& a, auto& b) { return kl_div(a, b); }}},
+      {"l1_loss", {[](auto& a, auto& b) { return l1_loss(a, b); }}},
+      {"huber_loss", {[](auto& a, auto& b) { return huber_loss(a, b); }}},
+      {"mse_loss", {[](auto& a, auto& b) { return mse_loss(a, b); }}},
+      {"cosine_similarity", {[](auto& a, auto& b) { return cosine_similarity(a, b, 1); }}},
   };
   auto add = [&](const std::string& name, const std::function<Tensor(const Tensor&)>& call) {
     of[name] = {[call](const Tensor& a, const Tensor&) { return call(a); }, /*takes_two=*/false};
@@ -103,13 +118,21 @@ std::map<std::string, Op> operations() {
   });
   add("dropout", [](const Tensor& a) { return dropout(a, 0.5); });
   add("cross_entropy", [](const Tensor& a) { return cross_entropy(a, zeros_of({4})); });
+  add("nll_loss", [](const Tensor& a) { return nll_loss(a, zeros_of({4})); });
+  add("expm1", expm1), add("log1p", log1p), add("softplus", [](const Tensor& a) { return softplus(a); });
+  add("logsumexp", [](const Tensor& a) { return logsumexp(a, {-1}); });
+  add("prod", [](const Tensor& a) { return prod(a); });
+  add("cumsum", [](const Tensor& a) { return cumsum(a, 0); });
+  add("stddev", [](const Tensor& a) { return stddev(a); });
+  add("vector_norm", [](const Tensor& a) { return vector_norm(a); });
   return of;
 }
 
-// Results of another dtype than their arguments, or no function of its own here.
+// Results of another dtype than their arguments, no function of its own here, or of the dtype of x (index_put).
 bool has_no_result_dtype(const std::string& name) {
-  static const std::vector<std::string> names{"equal",   "not_equal",     "less",   "less_equal",
-                                              "greater", "greater_equal", "argmax", "scatter_add"};
+  static const std::vector<std::string> names{"equal",      "not_equal",   "less",
+                                              "less_equal", "greater",     "greater_equal",
+                                              "argmax",     "scatter_add", "index_put"};
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -166,9 +189,15 @@ TEST(AutocastTable, IsPyTorchsCudaTable) {
 const std::map<std::string, std::pair<std::string, std::string>>& documented_differences() {
   static const std::map<std::string, std::pair<std::string, std::string>> differences = [] {
     std::map<std::string, std::pair<std::string, std::string>> of{{"scatter_add", {"widest", "inputs"}},
+                                                                  {"index_put", {"widest", "inputs"}},
                                                                   {"pad by reflection", {"inputs", "f32"}}};
-    for (const char* name : {"exp", "log", "pow", "square", "rsqrt", "reciprocal", "number / x", "sum",
-                             "softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm", "interpolate"})
+    for (const char* name : {"exp",         "expm1",       "log",
+                             "log1p",       "pow",         "square",
+                             "rsqrt",       "reciprocal",  "number / x",
+                             "sum",         "cumsum",      "softmax",
+                             "log_softmax", "logsumexp",   "softplus",
+                             "layer_norm",  "rms_norm",    "group_norm",
+                             "interpolate", "vector_norm", "cosine_similarity"})
       of[name] = {"f32", "inputs"};
     return of;
   }();
