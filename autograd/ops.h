@@ -180,7 +180,8 @@ struct ResultOptions {
 };
 
 // Linear algebra.
-/// (..., M, K) x (..., K, N) -> (..., M, N); batch dimensions broadcast.
+/// (..., M, K) x (..., K, N) -> (..., M, N); batch dimensions broadcast. A vector (K) counts as one row, or as one column
+/// where it stands second, and that dimension goes again.
 Tensor matmul(const Tensor& a, const Tensor& b, const ResultOptions& result = {});
 Tensor outer(const Tensor& a, const Tensor& b);  ///< (M), (N) -> (M, N)
 
@@ -257,9 +258,9 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Te
 Tensor softmax(const Tensor& x, const ResultOptions& result = {});      ///< over the last dimension
 Tensor log_softmax(const Tensor& x, const ResultOptions& result = {});  ///< over the last dimension
 Tensor swiglu(const Tensor& gate, const Tensor& up);                    ///< silu(gate) * up (Shazeer 2020)
-/// Rows of `weight` (V, C): indices i64 (...) -> (..., C). Error on an index out of range.
+/// Rows of `weight` (V, C): indices i64 or i32 (...) -> (..., C). Error on an index out of range.
 Tensor embedding(const Tensor& weight, const Tensor& indices, const ResultOptions& result = {});
-/// Tokens of each sample: x (B, N, D), index i64 (B, K) -> (B, K, D); an index may come more than once. Error on one
+/// Tokens of each sample: x (B, N, D), index i64 or i32 (B, K) -> (B, K, D); an index may come more than once. Error on one
 /// outside [0, N).
 Tensor take_tokens(const Tensor& x, const Tensor& index);
 
@@ -351,7 +352,7 @@ Tensor dropout(const Tensor& x, double p, Generator* generator = nullptr);
 
 /// Options of `attention` and `packed_attention`.
 struct AttentionOptions {
-  bool causal = true;              ///< query t of T sees the keys up to t + S - T, of S
+  bool causal = false;             ///< query t of T sees the keys up to t + S - T, of S
   double scale = 0;                ///< 0: 1 / sqrt(head_dim)
   double dropout = 0;              ///< of the probabilities, in [0, 1)
   Generator* generator = nullptr;  ///< of the dropout: one offset per call; null: the thread's
@@ -383,7 +384,7 @@ struct CrossEntropyOptions {
 void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
   visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction), visit(options.out);
 }
-/// Softmax cross-entropy of logits (..., V) against class indices i64 (...), or against probabilities (..., V) of a
+/// Softmax cross-entropy of logits (..., V) against class indices i64 or i32 (...), or against probabilities (..., V) of a
 /// floating dtype, which get no gradient and know no ignore_index. Against indices, logits of 16 bits are kept, for their
 /// gradient to be made and rounded once when the loss's is known; else the gradient is kept, made with the loss in one pass.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
@@ -414,7 +415,7 @@ struct NllLossOptions {
   /// (V), optional: a factor of each class, without gradient. `mean` divides by the factors of the targets that count.
   Tensor weight{};
 };
-/// -x[target] of log-probabilities (..., V) and class indices i64 (...). Error on an index outside [0, V).
+/// -x[target] of log-probabilities (..., V) and class indices i64 or i32 (...). Error on an index outside [0, V).
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const NllLossOptions& options = {});
 
 /// The fused operations built from simpler ones: slower, differentiable to any order, and the tests'

@@ -1,7 +1,7 @@
-// The check that functions make which look at a tensor before an operation of their name runs.
+// What functions do with a tensor that they are given before an operation of their name runs.
 #pragma once
 
-#include "reprise/core/tensor.h"
+#include "reprise/autograd/ops.h"
 
 namespace reprise::autograd {
 
@@ -19,6 +19,11 @@ void check_given(const char* op, const Tensors&... tensors) {
     check(x->defined(), op, ": tensor argument ", place, " is undefined: it was never given a value");
     ++place;
   }
+}
+
+/// Indices or classes as operations read them: i64, of i32 a copy. What is neither is left for the operation to refuse.
+inline Tensor as_i64(const Tensor& indices) {
+  return indices.defined() && indices.dtype() == DType::i32 ? cast(indices, DType::i64) : indices;
 }
 
 }  // namespace reprise::autograd

@@ -21,6 +21,7 @@ class RandomCrops {
  public:
   /// `data` must outlive this. Error if it is shorter than one row of `context` tokens and its last target.
   RandomCrops(const TokenDataset& data, int64_t context, uint64_t seed);
+  RandomCrops(const TokenDataset&& data, int64_t context, uint64_t seed) = delete;  ///< it would be gone
 
   /// The position in the data of the first token of a row.
   int64_t start(uint64_t step, uint64_t row) const;
@@ -39,6 +40,7 @@ class SequentialWindows {
  public:
   /// `data` must outlive this. Error if it holds fewer than two tokens.
   SequentialWindows(const TokenDataset& data, int64_t context, int64_t rows);
+  SequentialWindows(const TokenDataset&& data, int64_t context, int64_t rows) = delete;  ///< it would be gone
 
   int64_t batches() const { return batches_; }  ///< of one pass, the short one counted
   /// Tokens that one pass predicts: all but the first.

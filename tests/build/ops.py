@@ -27,7 +27,7 @@ HEADERS = ["autograd/ops.h", "autograd/ops/attention/masked_attention.h", "autog
            "autograd/ops/elementwise/numbers.h",
            "autograd/ops/elementwise/pointwise.h",
            "autograd/ops/elementwise/powers.h", "autograd/ops/elementwise/remainder.h", "autograd/ops/gemm/einsum.h", "autograd/ops/index/along_dim.h",
-           "autograd/ops/index/indexing.h", "autograd/ops/image/constant_pad.h", "autograd/ops/reduce/var.h", "autograd/ops/reduce/vector_norm.h",
+           "autograd/ops/index/indexing.h", "autograd/ops/image/constant_pad.h", "autograd/ops/reduce/similarity.h", "autograd/ops/reduce/var.h", "autograd/ops/reduce/vector_norm.h",
            "autograd/ops/tensor/arrangements.h", "autograd/ops/tensor/factories.h",
            "autograd/ops/tensor/from_memory.h", "autograd/ops/tensor/random.h"]
 header = "\n".join((source / path).read_text().split("namespace composite")[0] for path in HEADERS)

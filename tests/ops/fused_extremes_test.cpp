@@ -106,8 +106,10 @@ TEST(FusedExtremes, AttentionOfLargeScores) {
   Generator generator(3);
   Tensor v = randn({1, 1, 3, 16}, DType::f64, {}, &generator);
   expect_gradients(
-      "attention", DType::f16, [](const TensorList& in) { return attention(in[0], in[1], in[2]); },
-      [](const TensorList& in) { return composite::attention(in[0], in[1], in[2], {}); }, {q, k, v}, 256);
+      "attention", DType::f16,
+      [](const TensorList& in) { return attention(in[0], in[1], in[2], {.causal = true}); },
+      [](const TensorList& in) { return composite::attention(in[0], in[1], in[2], {.causal = true}); },
+      {q, k, v}, 256);
 }
 
 TEST(FusedExtremes, SoftmaxOfGradientsWhoseSumLeavesF16) {

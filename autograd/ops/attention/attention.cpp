@@ -17,6 +17,7 @@ namespace autograd {
 kernels::AttentionOptions kernel_options(const char* op, const AttentionOptions& options) {
   check(options.dropout >= 0 && options.dropout < 1, op, ": dropout must be in [0, 1), got ",
         options.dropout);
+  check(std::isfinite(options.scale), op, ": scale must be finite, got ", options.scale);
   Generator::State drawn;
   if (options.dropout > 0) drawn = random_draw(options.generator);
   return {options.causal, options.scale, options.dropout, drawn.seed, drawn.offset};

@@ -6,6 +6,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -102,6 +103,24 @@ Tensor isfinite(const Tensor& x) {
   autograd::check_given("isfinite", x);
   NoGrad guard;
   return is_floating(x.dtype()) ? abs(x) < inf : constant(x, true);
+}
+
+Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
+  constexpr auto op = "isclose";
+  autograd::check_given(op, a, b);
+  check(options.rtol >= 0 && options.atol >= 0, op, ": tolerances must be at least 0, got rtol ",
+        options.rtol, " and atol ", options.atol);
+  NoGrad guard;
+  auto wide = [](const Tensor& t) {
+    return is_floating(t.dtype()) ? autograd::widened(t) : t.to(DType::f64);
+  };
+  const Tensor x = wide(a), y = wide(b), apart = abs(x - y);
+  // An infinite number is close to itself alone.
+  Tensor close = (x == y) | (isfinite(apart) & (apart <= abs(y) * options.rtol + options.atol));
+  return options.equal_nan ? close | (isnan(x) & isnan(y)) : close;
+}
+bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
+  return all(isclose(a, b, options)).item() != 0;
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keep_dims) {

@@ -48,6 +48,18 @@ Tensor isnan(const Tensor& x);     ///< bool; of integers false
 Tensor isinf(const Tensor& x);     ///< of either sign
 Tensor isfinite(const Tensor& x);  ///< bool: neither NaN nor infinite; of integers true
 
+/// Options of `isclose` and `allclose`, with PyTorch's defaults.
+struct CloseOptions {
+  double rtol = 1e-5;      ///< share of |b|
+  double atol = 1e-8;      ///< added to it
+  bool equal_nan = false;  ///< whether NaN is close to NaN
+};
+/// Where |a - b| <= atol + rtol |b|, or a = b, infinite ones too: bool. The shapes broadcast, and dtypes of integers are compared in
+/// f64. Error unless both tolerances are at least 0.
+Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options = {});
+/// Whether that is so everywhere. Waits for the device.
+bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options = {});
+
 /// @{
 /// Whether one element, or each, is not 0, over some dimensions; an empty list means all of them. Of no elements: false, and
 /// true.

@@ -8,6 +8,7 @@
 
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/raw.h"
 
 namespace reprise {
 namespace {
@@ -111,17 +112,22 @@ Tensor arranged(const Operand& operand, const Letters& letters) {
   return permute(operand.x, order);
 }
 
+int64_t size_of_both(const Operand& a, const Operand& b, unsigned char letter) {
+  return a.size(letter) == 1 ? b.size(letter) : a.size(letter);
+}
+
 // Letters of the left alone, of both and kept, of both and summed.
 Operand product(const Operand& a, const Operand& b, const Letters& needed) {
+  for (const Tensor& x : {a.x, b.x}) autograd::check_floating(op, x);
   Letters batch, left, middle, right;
   Shape of_batch, of_left, of_middle, of_right;
   for (unsigned char letter : a.letters) {
     if (!has(b.letters, letter)) {
       left.push_back(letter), of_left.push_back(a.size(letter));
     } else if (has(needed, letter)) {
-      batch.push_back(letter), of_batch.push_back(std::max(a.size(letter), b.size(letter)));
+      batch.push_back(letter), of_batch.push_back(size_of_both(a, b, letter));
     } else {
-      middle.push_back(letter), of_middle.push_back(std::max(a.size(letter), b.size(letter)));
+      middle.push_back(letter), of_middle.push_back(size_of_both(a, b, letter));
     }
   }
   for (unsigned char letter : b.letters)

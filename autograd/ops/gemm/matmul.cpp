@@ -64,8 +64,12 @@ struct Matmul : autograd::Function<Matmul> {
 
 Tensor matmul(const Tensor& a, const Tensor& b, const ResultOptions& result) {
   autograd::check_given("matmul", a, b);
-  check(a.rank() >= 2 && b.rank() >= 2, "matmul: needs matrices, got ", a.shape(), " and ", b.shape());
-  check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: ", a.shape(), " and ", b.shape());
+  check(a.rank() >= 1 && b.rank() >= 1, "matmul: needs vectors or matrices, got ", a.shape(), " and ",
+        b.shape());
+  check(a.size(-1) == b.size(b.rank() == 1 ? -1 : -2), "matmul: inner sizes differ: ", a.shape(), " and ",
+        b.shape());
+  if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b, result), b.rank() == 1 ? 0 : -2);
+  if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1), result), -1);
   if (b.rank() > 2 || a.rank() == 2) return Matmul::apply(a, b, result.out);
   Shape shape = a.shape();  // one matrix b for all of a: a single product of many rows
   shape[a.rank() - 1] = b.size(-1);

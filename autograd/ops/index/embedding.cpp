@@ -4,6 +4,7 @@
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/result_dtype.h"
 #include "reprise/autograd/ops/wide.h"
@@ -47,7 +48,7 @@ struct Embedding : Function<Embedding> {
 
   Tensor forward(const Tensor& weight, const Tensor& indices, DType out) {
     check(weight.rank() == 2, "embedding: the table must be (V, C), got ", weight.shape());
-    check(indices.dtype() == DType::i64, "embedding: indices must be i64, got ", indices.dtype());
+    check(indices.dtype() == DType::i64, "embedding: indices must be i64 or i32, got ", indices.dtype());
     table_ = weight.shape();
     of_table_ = weight.dtype();
     save(indices);
@@ -77,7 +78,7 @@ struct Embedding : Function<Embedding> {
 Tensor embedding(const Tensor& weight, const Tensor& indices, const ResultOptions& result) {
   check_given(Embedding::name, weight);
   if (result.out) check_result_dtype(Embedding::name, weight, *result.out);
-  return Embedding::apply(weight, indices, result.out.value_or(weight.dtype()));
+  return Embedding::apply(weight, as_i64(indices), result.out.value_or(weight.dtype()));
 }
 
 }  // namespace reprise

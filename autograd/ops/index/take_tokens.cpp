@@ -6,12 +6,13 @@
 
 namespace reprise {
 
-Tensor take_tokens(const Tensor& x, const Tensor& index) {
+Tensor take_tokens(const Tensor& x, const Tensor& places) {
   constexpr auto op = "take_tokens";
-  autograd::check_given(op, x, index);
+  autograd::check_given(op, x, places);
+  const Tensor index = autograd::as_i64(places);
   check(x.rank() == 3 && index.rank() == 2 && x.size(0) == index.size(0), op,
         ": needs tokens (B, N, D) and an index (B, K), got ", x.shape(), " and ", index.shape());
-  check(index.dtype() == DType::i64, op, ": the index must be i64, got ", index.dtype());
+  check(index.dtype() == DType::i64, op, ": the index must be i64 or i32, got ", index.dtype());
   autograd::check_device(op, x, index);
   const int64_t samples = x.size(0), tokens = x.size(1);
   if (!x.device().is_cuda()) kernels::check_indices(op, index, tokens);

@@ -144,9 +144,10 @@ struct CrossEntropy : Function<CrossEntropy> {
 };
 
 // Against class indices or probabilities, as the targets' dtype says.
-Tensor apply(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
+Tensor apply(const Tensor& logits, const Tensor& given_targets, const CrossEntropyOptions& options,
              const GivenAway& given_away) {
-  check_given("cross_entropy", logits, targets);
+  check_given("cross_entropy", logits, given_targets);
+  const Tensor targets = as_i64(given_targets);
   if (options.out) check_result_dtype("cross_entropy", logits, *options.out);
   if (options.weight.defined()) return weighted_cross_entropy(logits, targets, options);
   if (!is_floating(targets.dtype())) return CrossEntropy::apply(logits, targets, options, given_away);

@@ -23,14 +23,16 @@ Tensor weighted(const Tensor& losses, const Tensor& weight, const Tensor& classe
 
 }  // namespace
 
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const NllLossOptions& options) {
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& classes_of_rows,
+                const NllLossOptions& options) {
   const char* op = "nll_loss";
-  autograd::check_given(op, log_probabilities, targets);
+  autograd::check_given(op, log_probabilities, classes_of_rows);
+  const Tensor targets = autograd::as_i64(classes_of_rows);
   const autograd::CastArguments in(amp::Policy::f32, log_probabilities);
   const Tensor& x = in[0];
   check(x.rank() >= 1 && targets.dtype() == DType::i64, op,
-        ": needs log-probabilities (..., V) and targets i64 (...), got ", x.shape(), " and ", targets.dtype(),
-        ' ', targets.shape());
+        ": needs log-probabilities (..., V) and targets i64 or i32 (...), got ", x.shape(), " and ",
+        targets.dtype(), ' ', targets.shape());
   check(targets.shape() == autograd::rows_shape(x), op, ": targets are ", targets.shape(),
         ", log-probabilities ", x.shape());
   const Tensor ignored = equal(targets, scalar(double(options.ignore_index), DType::i64, targets.device()));

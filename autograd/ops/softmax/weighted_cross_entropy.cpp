@@ -43,7 +43,7 @@ Tensor against_probabilities(const Tensor& log_p, const Tensor& targets, const C
 void check_classes(const Tensor& logits, const Tensor& targets) {
   check(logits.rank() >= 1 && rows_shape(logits) == targets.shape(), "cross_entropy: logits ", logits.shape(),
         " need targets ", rows_shape(logits), ", got ", targets.shape());
-  check(targets.dtype() == DType::i64, "cross_entropy: targets must be i64 or probabilities, got ",
+  check(targets.dtype() == DType::i64, "cross_entropy: targets must be i64, i32 or probabilities, got ",
         targets.dtype());
 }
 

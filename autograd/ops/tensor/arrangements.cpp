@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
+#include "reprise/autograd/ops/index/along_dim.h"
 
 namespace reprise {
 namespace {
@@ -58,6 +59,27 @@ Tensor movedim(const Tensor& x, const Dims& from, const Dims& to) {
   return permute(x, order);
 }
 Tensor movedim(const Tensor& x, int64_t from, int64_t to) { return movedim(x, Dims{from}, Dims{to}); }
+
+TensorList unbind(const Tensor& x, int64_t dim) {
+  autograd::check_given("unbind", x);
+  const int along = normalize_dim(dim, x.rank(), "unbind");
+  TensorList slices;
+  for (int64_t i = 0; i < x.size(along); ++i) slices.push_back(select(x, along, i));
+  return slices;
+}
+
+Tensor diagonal(const Tensor& x, int64_t offset, int64_t first, int64_t second) {
+  constexpr auto op = "diagonal";
+  autograd::check_given(op, x);
+  const int a = normalize_dim(first, x.rank(), op), b = normalize_dim(second, x.rank(), op);
+  check(a != b, op, ": dimensions ", first, " and ", second, " of ", x.shape(), " are the same");
+  const int64_t rows = x.size(a), columns = x.size(b), begin = std::max<int64_t>(0, -offset);
+  const int64_t count = std::max<int64_t>(0, std::min(rows, columns - offset) - begin);
+  const Tensor last = movedim(x, {a, b}, {-2, -1});  // (..., rows, columns)
+  const Tensor places =
+      arange(count, DType::i64, x.device()) * double(columns + 1) + double(begin * columns + begin + offset);
+  return index_select(flatten(last, -2, -1), -1, places);
+}
 
 Tensor outer(const Tensor& a, const Tensor& b) {
   autograd::check_given("outer", a, b);

@@ -147,6 +147,7 @@ Tensor rand_like(const Tensor& x, Generator* generator) { return rand_like(x, x.
 Tensor randn_like(const Tensor& x, Generator* generator) { return randn_like(x, x.dtype(), generator); }
 
 Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator) {
+  check(is_floating(dtype), "rand: needs a floating dtype, got ", dtype);
   Tensor y = Tensor::empty(shape, dtype, device);
   Generator::State draw = autograd::random_draw(generator);
   auto fill = [&](const Stream& stream, const TensorView& view) {
@@ -156,6 +157,7 @@ Tensor rand(const Shape& shape, DType dtype, Device device, Generator* generator
 }
 
 Tensor randn(const Shape& shape, DType dtype, Device device, Generator* generator) {
+  check(is_floating(dtype), "randn: needs a floating dtype, got ", dtype);
   Tensor y = Tensor::empty(shape, dtype, device);
   Generator::State draw = autograd::random_draw(generator);
   auto fill = [&](const Stream& stream, const TensorView& view) {

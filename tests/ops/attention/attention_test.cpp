@@ -1,4 +1,6 @@
 // Attention, packed or not, against matmul and softmax over the whole matrix of scores.
+#include <cmath>
+
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/kernels/elementwise/dropout.h"
@@ -34,14 +36,15 @@ TEST(Attention, PassesEveryCheckOfAnOp) {
 }
 
 TEST(Attention, OfLongSequencesIsExactAcrossThreads) {
-  check_op(
-      OpCase{.name = "attention",
-             .inputs = {{{1, 1, 2, 2}}, {{1, 1, 2, 2}}, {{1, 1, 2, 2}}},
-             .fn = [](const TensorList& in) { return attention(in[0], in[1], in[2]); },
-             .composite = [](const TensorList& in) { return composite::attention(in[0], in[1], in[2], {}); },
-             .roundings = kRoundings,
-             .empty_inputs = {{{0, 1, 2, 2}}, {{0, 1, 2, 2}}, {{0, 1, 2, 2}}},
-             .large_inputs = {{{2, 3, 137, 19}}, {{2, 3, 137, 19}}, {{2, 3, 137, 19}}}});
+  check_op(OpCase{
+      .name = "attention",
+      .inputs = {{{1, 1, 2, 2}}, {{1, 1, 2, 2}}, {{1, 1, 2, 2}}},
+      .fn = [](const TensorList& in) { return attention(in[0], in[1], in[2], {.causal = true}); },
+      .composite =
+          [](const TensorList& in) { return composite::attention(in[0], in[1], in[2], {.causal = true}); },
+      .roundings = kRoundings,
+      .empty_inputs = {{{0, 1, 2, 2}}, {{0, 1, 2, 2}}, {{0, 1, 2, 2}}},
+      .large_inputs = {{{2, 3, 137, 19}}, {{2, 3, 137, 19}}, {{2, 3, 137, 19}}}});
 }
 
 // The same draw in every call: a generator set back to its start.
@@ -57,12 +60,14 @@ TEST(Attention, WithDropoutAgreesWithTheCompositeUnderTheSameMask) {
   FixedDraw draw;
   Tensor mask = ones({1, 2, 4, 4}, DType::f64);
   kernels::dropout(current_stream({}), mask, 0.4, 11, 0, mask);
-  check_op(OpCase{
-      .name = "attention with dropout",
-      .inputs = {{{1, 2, 4, 3}}, {{1, 2, 4, 3}}, {{1, 2, 4, 3}}},
-      .fn = [&](const TensorList& in) { return attention(in[0], in[1], in[2], draw.options()); },
-      .composite = [&](const TensorList& in) { return composite::attention(in[0], in[1], in[2], {}, mask); },
-      .roundings = kRoundings});
+  check_op(OpCase{.name = "attention with dropout",
+                  .inputs = {{{1, 2, 4, 3}}, {{1, 2, 4, 3}}, {{1, 2, 4, 3}}},
+                  .fn = [&](const TensorList& in) { return attention(in[0], in[1], in[2], draw.options()); },
+                  .composite =
+                      [&](const TensorList& in) {
+                        return composite::attention(in[0], in[1], in[2], {.causal = true}, mask);
+                      },
+                  .roundings = kRoundings});
 }
 
 Tensor attention_of_parts(const Tensor& qkv, int64_t heads) {
@@ -71,14 +76,14 @@ Tensor attention_of_parts(const Tensor& qkv, int64_t heads) {
     Tensor slab = slice(qkv, 2, which * width, (which + 1) * width);
     return transpose(reshape(slab, {batch, length, heads, width / heads}), 1, 2);
   };
-  return reshape(transpose(composite::attention(part(0), part(1), part(2), {}), 1, 2),
+  return reshape(transpose(composite::attention(part(0), part(1), part(2), {.causal = true}), 1, 2),
                  {batch, length, width});
 }
 
 TEST(PackedAttention, PassesEveryCheckOfAnOp) {
   check_op(OpCase{.name = "packed_attention",
                   .inputs = {{{2, 3, 12}, -1, 1}},
-                  .fn = [](const TensorList& in) { return packed_attention(in[0], 2); },
+                  .fn = [](const TensorList& in) { return packed_attention(in[0], 2, {.causal = true}); },
                   .composite = [](const TensorList& in) { return attention_of_parts(in[0], 2); },
                   .roundings = kRoundings,
                   .empty_inputs = {{{0, 3, 12}}},
@@ -116,6 +121,7 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   expect_error([&] { attention(q, q, zeros({1, 2, 4, 4})); }, {"attention"});
   expect_error([&] { attention(q, q, zeros({1, 2, 3, 4}, DType::f64)); }, {"attention", "f64"});
   expect_error([&] { attention(q, q, q, {.dropout = 1}); }, {"attention", "dropout"});
+  expect_error([&] { attention(q, q, q, {.scale = NAN}); }, {"attention: scale must be finite, got nan"});
   EXPECT_NO_THROW(packed_attention(zeros({1, 3, 9}), 1));
   expect_error([&] { packed_attention(zeros({1, 3, 9}), 0); }, {"packed_attention", "0 heads"});
   expect_error([&] { packed_attention(zeros({1, 3, 10}), 2); }, {"packed_attention", "(1, 3, 10)"});
@@ -130,11 +136,11 @@ TEST(Attention, GivesRowsThatSeeNoKeyNothingInThePlainPassAndUnderCreateGraph) {
     };
     Tensor q = leaf({1, 2, 5, 4}), k = leaf({1, 1, keys, 4}), v = leaf({1, 1, keys, 4});
     Tensor dy = randn({1, 2, 5, 4}, DType::f64, {}, &generator).to(test_device());
-    Tensor y = attention(q, k, v);
-    for (const Tensor& out : {y, composite::attention(q, k, v, {})})
+    Tensor y = attention(q, k, v, {.causal = true});
+    for (const Tensor& out : {y, composite::attention(q, k, v, {.causal = true})})
       EXPECT_EQ(out.detach().slice(2, 0, 5 - keys).to_vector<double>(),
                 std::vector<double>(size_t(2 * (5 - keys) * 4), 0.0));
-    EXPECT_TRUE(is_close(composite::attention(q, k, v, {}).detach(), y.detach(), 1e-14));
+    EXPECT_TRUE(is_close(composite::attention(q, k, v, {.causal = true}).detach(), y.detach(), 1e-14));
     TensorList plain = grad({y}, {q, k, v}, {dy}, {.retain_graph = true});
     TensorList graph = grad({y}, {q, k, v}, {dy}, {.create_graph = true});
     for (size_t i = 0; i < 3; ++i)

@@ -135,6 +135,23 @@ TEST(AnyAndAll, ReduceTruth) {
   expect_mask(any(zeros({300, 300}, DType::f16)), {0});
 }
 
+// PyTorch's rule: |a - b| <= atol + rtol |b|; what is infinite is close to itself alone.
+TEST(IsClose, HasPyTorchsRule) {
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = NAN;
+  const Tensor a = Tensor::from<double>({1, 1, 1, inf, inf, -inf, 1, nan, 1e-9}, {9}),
+               b = Tensor::from<double>({1.000009, 1.00002, inf, inf, -inf, 1, nan, nan, 0}, {9});
+  expect_mask(isclose(a, b), {1, 0, 0, 1, 0, 0, 0, 0, 1});
+  expect_mask(isclose(a, b, {.atol = 0, .equal_nan = true}), {1, 0, 0, 1, 0, 0, 0, 1, 0});
+  expect_mask(isclose(a, b, {.rtol = 1e-4}), {1, 1, 0, 1, 0, 0, 0, 0, 1});
+  // Whole numbers that no f32 holds apart, and half types against f32.
+  const Tensor large = Tensor::from<int64_t>({int64_t(1) << 40}, {1});
+  EXPECT_FALSE(allclose(large, large + 1, {.rtol = 0, .atol = 0.5}));
+  EXPECT_TRUE(allclose(large, large + 1));
+  EXPECT_TRUE(allclose(full({2, 3}, 0.1, DType::f16), full({3}, 0.1), {.rtol = 1e-3}));
+  EXPECT_TRUE(allclose(zeros({0}), zeros({0})));
+  expect_error([&] { isclose(a, b, {.rtol = -1}); }, {"isclose: tolerances must be at least 0, got rtol -1"});
+}
+
 TEST(Nonzero, GivesPlacesInRowMajorOrder) {
   const Tensor x = Tensor::from<double>({0, 3, 0, 0, 0, -1}, {2, 3});
   const Tensor places = nonzero(x);

@@ -118,6 +118,14 @@ TEST(Einsum, SaysWhatDoesNotFit) {
       },
       {"einsum", "of \"...\"", "2 and 3"});
   expect_error([&] { einsum("i", {Tensor()}); }, {"einsum", "undefined"});
+  const Tensor whole = ones({2}, DType::i64);
+  expect_error([&] { einsum("i,i->", {whole, whole}); }, {"einsum: needs a floating dtype, got i64"});
+}
+
+TEST(Einsum, BroadcastsASizeOf1ToNone) {
+  EXPECT_EQ(einsum("...i,...i->...", {ones({1, 2}), ones({0, 2})}).shape(), (Shape{0}));
+  EXPECT_EQ(einsum("...i,...i->i", {ones({0, 2}), ones({1, 2})}).to_vector<double>(),
+            (std::vector<double>{0, 0}));
 }
 
 }  // namespace

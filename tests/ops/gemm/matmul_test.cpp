@@ -52,9 +52,26 @@ TEST(Matmul, OfLargeMatricesIsExactAcrossThreadsAndOfEmptyOnesIsZero) {
                   .large_inputs = {{{201, 133}, -1, 1}, {{133, 157}, -1, 1}}});
 }
 
+TEST(Matmul, TakesAVectorForARowOrAColumn) {
+  auto check_vectors = [](const Shape& a, const Shape& b, const auto& composite) {
+    check_op(OpCase{.name = detail::join("matmul ", a, b),
+                    .inputs = {{a}, {b}},
+                    .fn = [](const TensorList& in) { return matmul(in[0], in[1]); },
+                    .composite = composite,
+                    .roundings = 8});
+  };
+  check_vectors({5}, {5}, [](const TensorList& in) { return sum(in[0] * in[1]); });
+  check_vectors({3, 5}, {5}, [](const TensorList& in) { return sum(in[0] * in[1], {-1}); });
+  check_vectors({2, 3, 5}, {5}, [](const TensorList& in) { return sum(in[0] * in[1], {-1}); });
+  check_vectors({5}, {5, 7}, [](const TensorList& in) { return sum(unsqueeze(in[0], 1) * in[1], {-2}); });
+  check_vectors({5}, {2, 5, 7}, [](const TensorList& in) { return sum(unsqueeze(in[0], 1) * in[1], {-2}); });
+}
+
 TEST(Matmul, RefusesWhatDoesNotFit) {
   expect_error([] { matmul(zeros({3, 5}), zeros({4, 7})); }, {"matmul", "(3, 5)", "(4, 7)"});
-  expect_error([] { matmul(zeros({3}), zeros({3, 7})); }, {"matmul", "(3,)"});
+  expect_error([] { matmul(zeros({4}), zeros({3, 7})); }, {"matmul: inner sizes differ: (4,) and (3, 7)"});
+  expect_error([] { matmul(zeros({3, 4}), zeros({3})); }, {"matmul: inner sizes differ: (3, 4) and (3,)"});
+  expect_error([] { matmul(zeros({}), zeros({3})); }, {"matmul: needs vectors or matrices, got () and (3,)"});
   expect_error([] { matmul(zeros({3, 5}), zeros({5, 7}, DType::f64)); }, {"matmul", "f32", "f64"});
   expect_error([] { matmul(zeros({2, 3, 5}), zeros({3, 5, 7})); }, {"matmul"});
 }

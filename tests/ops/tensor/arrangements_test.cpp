@@ -1,7 +1,10 @@
 // Other arrangements of numbers, against loops over places.
 #include "reprise/autograd/ops/tensor/arrangements.h"
 
+#include <algorithm>
+
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/tests/support/op_case.h"
 
 namespace reprise {
@@ -41,6 +44,43 @@ TEST(Flatten, PassesEveryCheckOfAnOp) {
   EXPECT_EQ(flatten(x, -3, -2).shape(), (Shape{2, 12, 5}));
   EXPECT_EQ(flatten(scalar(1)).shape(), Shape{1});
   expect_error([&] { flatten(x, 2, 1); }, {"flatten: dimension 2 lies behind dimension 1 of (2, 3, 4, 5)"});
+}
+
+TEST(Unbind, PassesEveryCheckOfAnOp) {
+  for (int64_t dim : {0, 1, -1})
+    check_op(OpCase{.name = detail::join("unbind ", dim),
+                    .inputs = {{{2, 3, 4}}},
+                    .fn =
+                        [=](const TensorList& in) {
+                          TensorList slices = unbind(in[0], dim);
+                          std::reverse(slices.begin(), slices.end());
+                          return stack(slices, dim);
+                        },
+                    .composite = [=](const TensorList& in) { return flip(in[0], {dim}); },
+                    .roundings = 0.5});
+  EXPECT_EQ(unbind(zeros({0, 3})).size(), 0u);
+  EXPECT_EQ(unbind(zeros({2, 3}), 1).at(2).shape(), Shape{2});
+  expect_error([] { unbind(scalar(1)); }, {"unbind"});
+}
+
+// The places by hand: rows of 4, and of 3 in the transposed one.
+TEST(Diagonal, PassesEveryCheckOfAnOp) {
+  check_places(
+      "diagonal", {3, 4}, [](const Tensor& x) { return diagonal(x); }, [](int64_t i) { return 5 * i; });
+  check_places(
+      "diagonal above", {3, 4}, [](const Tensor& x) { return diagonal(x, 2); },
+      [](int64_t i) { return 2 + 5 * i; });
+  check_places(
+      "diagonal below", {3, 4}, [](const Tensor& x) { return diagonal(x, -1); },
+      [](int64_t i) { return 4 + 5 * i; });
+  check_places(
+      "diagonal of other dimensions", {2, 3, 2}, [](const Tensor& x) { return diagonal(x, 0, 2, 0); },
+      [](int64_t i) { return i / 2 * 2 + i % 2 * 7; });
+  EXPECT_EQ(diagonal(zeros({3, 4})).shape(), Shape{3});
+  EXPECT_EQ(diagonal(zeros({3, 4}), 2).shape(), Shape{2});
+  EXPECT_EQ(diagonal(zeros({3, 4}), 7).shape(), Shape{0});
+  EXPECT_EQ(diagonal(zeros({2, 3, 2}), 0, 2, 0).shape(), (Shape{3, 2}));
+  expect_error([] { diagonal(zeros({3, 4}), 0, 1, -1); }, {"diagonal: dimensions 1 and -1 of (3, 4)"});
 }
 
 TEST(Movedim, PassesEveryCheckOfAnOp) {

@@ -118,6 +118,8 @@ TEST(Bernoulli, IsOneAsOftenAsItsProbability) {
   EXPECT_EQ(means[5], 0);
   EXPECT_EQ(means[6], 0);
   expect_error([] { bernoulli(zeros({2}, DType::i64)); }, "bernoulli", "i64");
+  expect_error([] { randn({2}, DType::i64); }, "randn: needs a floating dtype", "i64");
+  expect_error([] { rand({2}, DType::boolean); }, "rand: needs a floating dtype", "bool");
 }
 
 TEST(Multinomial, DrawsClassesAsOftenAsTheirWeights) {
@@ -180,7 +182,7 @@ TEST(RandomChoices, AreThoseOfTheirSeedOnEveryDevice) {
                       bernoulli(p, &generator).to(DType::i64), multinomial(p, 20, {.generator = &generator})};
   };
   const TensorList here = all(test_device()), again = all(test_device()), on_cpu = all({});
-  for (size_t i = 0; i < here.size(); ++i) EXPECT_TRUE(same_bits(here[i], again[i])) << i;
+  EXPECT_TRUE(same_bits(here, again));
   for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(here[i].to(Device()), on_cpu[i])) << i;
 }
 
