@@ -45,7 +45,7 @@ TEST(LossScale, FollowsPyTorchs) {
     State state(65536, 1);
     float scale = 65536;
     int64_t tracker = 0, skipped = 0, in_a_row = 0;
-    const int steps = testing::test_device().is_cuda() ? 400 : 2000;
+    const int steps = reprise::testing::test_device().is_cuda() ? 400 : 2000;
     for (int step = 0; step < steps; ++step) {
       const bool bad = std::bernoulli_distribution(likely)(random);
       update(state, bad ? 1 + step % 7 : 0, {growth, backoff, interval, 1});
