@@ -7,7 +7,6 @@
 #include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
-#include "reprise/autograd/ops/wide.h"
 
 namespace reprise::autograd {
 namespace {
