@@ -250,9 +250,11 @@ class MatrixMultiply {
 template <class T, class A, class B, class Result>
 void multiply_matrices(const A& a, const B& b, const Result& out, int64_t m, int64_t n, int64_t k,
                        [[maybe_unused]] MatmulPrecision precision) {
-  if constexpr (std::is_same_v<T, float>)
-    if (precision == MatmulPrecision::high && MatrixUnit<T, 2>::suits(m, n, k))
-      return MatrixMultiply<T, MatrixUnit<T, 2>, A, B, Result>(a, b, out, m, n, k).run();
+  if constexpr (std::is_same_v<T, float>) {
+    using Rounded = MatrixUnit<T, tile_panel::Split::two>;
+    if (precision == MatmulPrecision::high && Rounded::suits(m, n, k))
+      return MatrixMultiply<T, Rounded, A, B, Result>(a, b, out, m, n, k).run();
+  }
   if constexpr (!std::is_same_v<T, double>)
     if (MatrixUnit<T>::suits(m, n, k))
       return MatrixMultiply<T, MatrixUnit<T>, A, B, Result>(a, b, out, m, n, k).run();

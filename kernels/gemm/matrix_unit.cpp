@@ -181,19 +181,22 @@ template <int parts, class T>
 struct Term {
   int a, b;
 };
-template <int parts>
+template <Split split>
 inline constexpr auto terms = std::array<Term, 1>{{{0, 0}}};
 template <>
-inline constexpr auto terms<2> = std::array<Term, 3>{{{1, 0}, {0, 1}, {0, 0}}};
+inline constexpr auto terms<Split::two> = std::array<Term, 3>{{{1, 0}, {0, 1}, {0, 0}}};
 template <>
-inline constexpr auto terms<3> = std::array<Term, 6>{{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
+inline constexpr auto terms<Split::two_of_f16> = std::array<Term, 4>{{{1, 0}, {1, 1}, {0, 1}, {0, 0}}};
+template <>
+inline constexpr auto terms<Split::three> =
+    std::array<Term, 6>{{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
 
 /// Tiles 0 to 3 are sums (two for each tile of A), 4 and 5 are A's, 6 and 7 B's.
-template <int parts, int tiles_a, int tiles_b, class Machine>
+template <Split split, int tiles_a, int tiles_b, class Machine>
 [[gnu::always_inline]] inline void multiply_tiles(Machine& machine, int64_t k, const uint16_t* a,
                                                   const uint16_t* b, float* sums, bool add,
                                                   const NextOutput& next, int64_t first_row, int64_t left) {
-  constexpr int64_t row = width * int64_t(sizeof(float));
+  constexpr int64_t row = width * int64_t(sizeof(float)), parts = parts_of(split);
   auto each_sum = [&](auto&& use) {
     use.template operator()<0>(sums);
     if constexpr (tiles_b == 2) use.template operator()<1>(sums + 16);
@@ -209,7 +212,7 @@ template <int parts, int tiles_a, int tiles_b, class Machine>
   for (int64_t p = 0, i = 0; p < k; p += depth, a += parts * 2 * tile, b += parts * 2 * tile, i += share) {
     if (i < rows) next.prefetch(first_row + i, std::min(share, rows - i));
     auto term = [&]<int t>() {
-      constexpr Term now = terms<parts>[t], before = t > 0 ? terms<parts>[t - 1] : Term{-1, -1};
+      constexpr Term now = terms<split>[t], before = t > 0 ? terms<split>[t - 1] : Term{-1, -1};
       if constexpr (now.a != before.a) {
         machine.template load<4>(a + now.a * 2 * tile, amx::row_bytes);
         if constexpr (tiles_a == 2) machine.template load<5>(a + (now.a * 2 + 1) * tile, amx::row_bytes);
@@ -224,26 +227,27 @@ template <int parts, int tiles_a, int tiles_b, class Machine>
       if constexpr (tiles_a == 2 && tiles_b == 2) machine.template dot_bf16<3, 5, 7>();
     };
     [&]<int... t>(std::integer_sequence<int, t...>) { (term.template operator()<t>(), ...); }
-    (std::make_integer_sequence<int, int(terms<parts>.size())>());
+    (std::make_integer_sequence<int, int(terms<split>.size())>());
   }
   each_sum([&]<int t>(float* to) { machine.template store<t>(to, row); });
 }
 
-template <int parts, class Machine>
+template <Split split, class Machine>
 void multiply_panels(int64_t rows, int64_t columns, int64_t k, const uint16_t* a, const uint16_t* b,
                      float* sums, bool add, const NextOutput& next) {
   Machine machine;
-  for (int64_t row = 0; rows > 0; row += width, rows -= width, a += size(k, parts), sums += width * width) {
+  const int64_t panel = size(k, parts_of(split));
+  for (int64_t row = 0; rows > 0; row += width, rows -= width, a += panel, sums += width * width) {
     if (is_marked(a) || is_marked(b)) continue;
     const uint16_t *from_a = a + header, *from_b = b + header;
     if (rows > 16 && columns > 16)
-      multiply_tiles<parts, 2, 2>(machine, k, from_a, from_b, sums, add, next, row, rows);
+      multiply_tiles<split, 2, 2>(machine, k, from_a, from_b, sums, add, next, row, rows);
     else if (rows > 16)
-      multiply_tiles<parts, 2, 1>(machine, k, from_a, from_b, sums, add, next, row, rows);
+      multiply_tiles<split, 2, 1>(machine, k, from_a, from_b, sums, add, next, row, rows);
     else if (columns > 16)
-      multiply_tiles<parts, 1, 2>(machine, k, from_a, from_b, sums, add, next, row, rows);
+      multiply_tiles<split, 1, 2>(machine, k, from_a, from_b, sums, add, next, row, rows);
     else
-      multiply_tiles<parts, 1, 1>(machine, k, from_a, from_b, sums, add, next, row, rows);
+      multiply_tiles<split, 1, 1>(machine, k, from_a, from_b, sums, add, next, row, rows);
   }
 }
 
@@ -285,16 +289,18 @@ void pack(const PackSource<T>& from, int64_t lines, int64_t k, int parts, Side s
 template void pack(const PackSource<float>&, int64_t, int64_t, int, Side, uint16_t*);
 template void pack(const PackSource<BFloat16>&, int64_t, int64_t, int, Side, uint16_t*);
 
-void multiply(int64_t rows, int64_t columns, int64_t k, int parts, const uint16_t* a, const uint16_t* b,
+void multiply(int64_t rows, int64_t columns, int64_t k, Split split, const uint16_t* a, const uint16_t* b,
               float* sums, bool add, const NextOutput& next) {
   auto by = [&]<class Machine>() {
-    switch (parts) {
-      case 2:
-        return multiply_panels<2, Machine>(rows, columns, k, a, b, sums, add, next);
-      case 3:
-        return multiply_panels<3, Machine>(rows, columns, k, a, b, sums, add, next);
-      default:
-        multiply_panels<1, Machine>(rows, columns, k, a, b, sums, add, next);
+    switch (split) {
+      case Split::none:
+        return multiply_panels<Split::none, Machine>(rows, columns, k, a, b, sums, add, next);
+      case Split::two:
+        return multiply_panels<Split::two, Machine>(rows, columns, k, a, b, sums, add, next);
+      case Split::two_of_f16:
+        return multiply_panels<Split::two_of_f16, Machine>(rows, columns, k, a, b, sums, add, next);
+      case Split::three:
+        return multiply_panels<Split::three, Machine>(rows, columns, k, a, b, sums, add, next);
     }
   };
   if (simd::tiles() == simd::Tiles::amx)

@@ -1,5 +1,5 @@
 // Products of packed panels by a CPU's tiles of bf16 (kernels/cpu/amx.h): one of the units that a matrix multiply runs
-// on (matrix.h). bf16 operands are taken as they are, f32 ones as sums of three bf16.
+// on (matrix.h). bf16 operands are taken as they are, f32 ones as sums of three bf16, f16 ones as sums of two.
 //
 // Note [Three parts]. An f32 x is x1 + x2 + x3, exactly: x1 is x rounded to bf16, x2 what is left rounded, x3 the
 // rest, 8 digits each. Of the nine products of two such sums, x2 y3, x3 y2 and x3 y3 are left out: together they are
@@ -8,6 +8,9 @@
 //
 // With MatmulPrecision::high, x is x1 + x2, both rounded, and x2 y2 is left out too: three products, at most 2^-15 of
 // x y away, where products of TF32 are up to 2^-10.
+//
+// An f16 has eleven digits, and none below 2^-24: x1 + x2 is x, exactly, and x3 would be 0. All four products of two such sums are
+// taken, in the order of the six. The other two would add zeros, so the sums have the bits of f32's by three parts.
 //
 // Tiles take subnormal numbers as zeros. So a panel that has a number whose parts may be such, or may be infinite, or
 // whose products may, is marked, and multiplied by vectors.
@@ -37,13 +40,22 @@ inline int64_t size(int64_t k, int parts) { return header + (k + depth - 1) / de
 
 enum class Side : uint8_t { a, b };
 
+/// How many parts a number has, and which products of them are taken.
+enum class Split : uint8_t {
+  none,        ///< bf16
+  two,         ///< x1 + x2 of f32, whose other digits are dropped: all products but that of the second parts
+  two_of_f16,  ///< all four products
+  three        ///< six products of nine
+};
+constexpr int parts_of(Split split) { return split == Split::none ? 1 : split == Split::three ? 3 : 2; }
+
 /// Packs up to 32 rows or columns: f32 in three parts or two, bf16 in one, or f32 that are bf16 in one. The thread has a session.
 template <class T>
 void pack(const PackSource<T>& from, int64_t lines, int64_t k, int parts, Side side, uint16_t* to);
 
 /// sums[rows][32] (+)= A B for panels of A one after the other and one panel of B, but for panels that are marked, and
 /// asks for the lines of `next`. The thread has a session.
-void multiply(int64_t rows, int64_t columns, int64_t k, int parts, const uint16_t* a, const uint16_t* b,
+void multiply(int64_t rows, int64_t columns, int64_t k, Split split, const uint16_t* a, const uint16_t* b,
               float* sums, bool add, const NextOutput& next);
 
 /// See Note [Awake].
@@ -56,19 +68,26 @@ void multiply_exactly(int64_t rows, int64_t k, const float* a, const float* b, f
 
 }  // namespace tile_panel
 
-/// For products of T, whose numbers are made of `n` parts. f16 is widened and then taken as f32 of three parts, whatever the
-/// MatmulPrecision: its products have the bits of f32's highest.
-template <class T, int n = std::is_same_v<T, BFloat16> ? 1 : 3>
+template <class T>
+inline constexpr tile_panel::Split exact_split = tile_panel::Split::three;
+template <>
+inline constexpr tile_panel::Split exact_split<BFloat16> = tile_panel::Split::none;
+template <>
+inline constexpr tile_panel::Split exact_split<Float16> = tile_panel::Split::two_of_f16;
+
+/// For products of T, whose numbers are split so. f16 is widened and then taken as f32 of two parts, whatever the MatmulPrecision: its
+/// products have the bits of f32's highest.
+template <class T, tile_panel::Split split = exact_split<T>>
 class MatrixUnit {
  public:
   using Packed = uint16_t;
   using Session = amx::Session;
-  static constexpr int parts = n;
+  static constexpr int parts = tile_panel::parts_of(split);
   static constexpr int64_t max_k_panel = parts > 1 ? 128 : 256, k_step = tile_panel::depth;
   static constexpr int64_t rows_at_once = 64;
   static constexpr int64_t smallest_task = 1 << 20;  // multiply-adds: about 4 us of one core
 
-  /// Whether products of this shape are worth their packing, which three parts make dearer than for vectors: it takes
+  /// Whether products of this shape are worth their packing, which several parts make dearer than for vectors: it takes
   /// (1/m + 1/n) of the whole. A function of the shape and the CPU alone.
   static bool suits(int64_t m, int64_t columns, int64_t k) {
     const bool wide = parts > 1 ? double(m) * double(columns) >= 100 * (double(m) + double(columns))
@@ -94,7 +113,7 @@ class MatrixUnit {
   template <class A, class B>
   void multiply(const A& a_source, const B& b_source, const PackRange& rows, const PackRange& columns,
                 const uint16_t* a, const uint16_t* b, float* sums, bool add, const NextOutput& next) const {
-    tile_panel::multiply(rows.rows, columns.rows, rows.k, parts, a, b, sums, add, next);
+    tile_panel::multiply(rows.rows, columns.rows, rows.k, split, a, b, sums, add, next);
     if constexpr (parts > 1)
       for (int64_t i = 0; i < rows.rows; i += tile_panel::width)
         if (tile_panel::is_marked(b) ||

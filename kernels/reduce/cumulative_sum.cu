@@ -68,9 +68,14 @@ void cumulative_sum_cuda(const Stream& stream, const TensorView& x, bool reverse
                       y.stride(-1),          reverse};
   dispatch_all(x.dtype, [&]<class T>() {
     using Y = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
-    simt::launch(
-        {.name = "cumsum", .grid = grid_of("cumsum", count), .block = block_threads, .stream = stream},
-        cumulative_sum_kernel<Element<T>, Element<Y>>, data_of<T>(x), data_of<Y>(y), plan);
+    using Wide = std::conditional_t<std::is_same_v<ComputeType<T>, float>, float, Y>;
+    auto run = [&]<class Result>() {
+      simt::launch(
+          {.name = "cumsum", .grid = grid_of("cumsum", count), .block = block_threads, .stream = stream},
+          cumulative_sum_kernel<Element<T>, Element<Result>>, data_of<T>(x), data_of<Result>(y), plan);
+    };
+    if (y.dtype == dtype_of<Wide>) return run.template operator()<Wide>();
+    if constexpr (!std::is_same_v<Wide, Y>) run.template operator()<Y>();
   });
 }
 

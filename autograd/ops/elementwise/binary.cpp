@@ -103,17 +103,29 @@ struct Binary : autograd::Function<Binary<op>> {
       b = this->saved(1);
     }
     Tensor da, db;
-    if (this->needs_grad(0)) da = autograd::converted(sum_to(D::of_a(dy[0], a, b), shape_a), of_a);
-    if (this->needs_grad(1)) db = autograd::converted(sum_to(D::of_b(dy[0], a, b), shape_b), of_b);
+    if (this->needs_grad(0)) da = rounded(0, sum_to(D::of_a(dy[0], a, b), shape_a), of_a);
+    if (this->needs_grad(1)) db = rounded(1, sum_to(D::of_b(dy[0], a, b), shape_b), of_b);
     return {da, db};
   }
+
+ private:
+  Tensor rounded(int i, const Tensor& d, DType of_input) const {
+    return autograd::converted(d, this->gradient_dtype(i, of_input));
+  }
 };
+
+// Whether the kernel gives f32 of a and b as they lie.
+template <BinaryOp op>
+bool reads_both(const Tensor& a, const Tensor& b) {
+  if (op == BinaryOp::add) return kernels::adds_to_f32(a.dtype(), b.dtype());
+  return kernels::mixes(op) && a.dtype() != b.dtype() && autograd::meet_in_f32(a.dtype(), b.dtype());
+}
 
 // Mixed dtypes meet in the wider one; where the kernel does not read both, by casts that are part of the graph.
 template <BinaryOp op>
 Tensor promoted(const Tensor& a, const Tensor& b) {
   autograd::check_given(kernels::name_of(op), a, b);
-  if (op == BinaryOp::add && kernels::adds_to_f32(a.dtype(), b.dtype())) return Binary<op>::apply(a, b);
+  if (reads_both<op>(a, b)) return Binary<op>::apply(a, b);
   DType dtype = promote(a.dtype(), b.dtype());
   return Binary<op>::apply(cast(a, dtype), cast(b, dtype));
 }

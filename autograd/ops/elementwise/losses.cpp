@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/autograd/ops/elementwise/run_binary.h"
+#include "reprise/autograd/ops/elementwise/wide_pairs.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/read_half.h"
 #include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
@@ -52,46 +54,129 @@ struct BceWithLogits : Function<BceWithLogits> {
   }
 };
 
-// a - b of tensors of one shape, in f32 under autocast.
-struct Difference : Function<Difference> {
-  static constexpr const char* name = "sub";
-  static constexpr auto autocast = amp::Policy::f32;
-  static constexpr uint32_t autocast_keeps = 0b11;  // both: the kernel reads 16 bits and computes in f32
-  static constexpr OpCost cost = OpCost::pointwise();
-
-  Tensor forward(const Tensor& a, const Tensor& b) {
-    return run_binary(BinaryOp::sub, a, b, under_autocast() ? statistics_dtype(a) : a.dtype(), name);
-  }
-  TensorList backward(const TensorList& dy) {
-    return {needs_grad(0) ? dy[0] : Tensor(), needs_grad(1) ? -dy[0] : Tensor()};
-  }
-};
-
 // No logarithm is less than this, as in PyTorch.
 Tensor held_log(const Tensor& x) { return clamp(log(x), -100, INFINITY); }
+
+Tensor one_like(const Tensor& x) { return scalar(1, statistics_dtype(x), x.device()); }
 
 struct BceLoss : Function<BceLoss> {
   static constexpr const char* name = "bce_loss";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b11;  // both: 16 bits are read where they lie
   static constexpr OpCost cost = OpCost::pointwise();
 
   Tensor forward(const Tensor& probabilities, const Tensor& targets) {
     save(probabilities, targets);
     auto wide = [](const Tensor& p, const Tensor& t) {
-      return -(t * held_log(p) + (1.0 - t) * held_log(1.0 - p));
+      const Tensor one = one_like(p);
+      return -(t * held_log(p) + (one - t) * held_log(one - p));
     };
-    return in_f32_inside(wide, probabilities, targets);
+    const DType dtype = under_autocast() ? statistics_dtype(probabilities) : probabilities.dtype();
+    return reading_half(wide, dtype, probabilities, targets);
   }
 
   TensorList backward(const TensorList& dy) {
     const Tensor probabilities = saved(0), targets = saved(1);
     // PyTorch's least denominator: at 0 and 1 the gradient is large, and a number.
     auto of_probabilities = [](const Tensor& d, const Tensor& p, const Tensor& t) {
-      return d * (p - t) / clamp(p * (1.0 - p), 1e-12, INFINITY);
+      return product(d, difference(p, t)) / clamp(p * (one_like(p) - p), 1e-12, INFINITY);
     };
-    auto of_targets = [](const Tensor& d, const Tensor& p) { return d * (held_log(1.0 - p) - held_log(p)); };
-    return {needs_grad(0) ? in_f32(of_probabilities, dy[0], probabilities, targets) : Tensor(),
-            needs_grad(1) ? in_f32(of_targets, dy[0], probabilities) : Tensor()};
+    auto of_targets = [](const Tensor& d, const Tensor& p) {
+      return product(d, held_log(one_like(p) - p) - held_log(p));
+    };
+    Tensor of_p, of_t;
+    if (needs_grad(0))
+      of_p = reading_half(of_probabilities, gradient_dtype(0, probabilities.dtype()), dy[0], probabilities,
+                          targets);
+    if (needs_grad(1))
+      of_t = reading_half(of_targets, gradient_dtype(1, targets.dtype()), dy[0], probabilities);
+    return {of_p, of_t};
+  }
+};
+
+// weight t softplus(-x) + (1 - t) softplus(x) of logits x: the terms as they are, which have one sign, so that nothing cancels.
+struct WeightedBce : Function<WeightedBce> {
+  static constexpr const char* name = "bce_with_logits";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b11;  // logits and targets: 16 bits are read where they lie
+  static constexpr OpCost cost = OpCost::pointwise();
+
+  // `weight` is of f32, or f64 of logits of f64.
+  Tensor forward(const Tensor& logits, const Tensor& targets, const Tensor& weight) {
+    save(logits, targets, weight);
+    auto wide = [&](const Tensor& x, const Tensor& t) {
+      return t * softplus(-x) * weight + (one_like(t) - t) * softplus(x);
+    };
+    const DType dtype = under_autocast() ? statistics_dtype(logits) : logits.dtype();
+    return reading_half(wide, dtype, logits, targets);
+  }
+
+  TensorList backward(const TensorList& dy) {
+    const Tensor logits = saved(0), targets = saved(1), weight = saved(2);
+    auto of_logits = [&](const Tensor& d, const Tensor& x, const Tensor& t) {
+      return product(d, (one_like(t) - t) * wide_sigmoid(x) - t * wide_sigmoid(-x) * weight);
+    };
+    auto of_targets = [&](const Tensor& d, const Tensor& x) {
+      return product(d, softplus(-x) * weight - softplus(x));
+    };
+    auto of_weight = [&](const Tensor& d, const Tensor& x, const Tensor& t) {
+      return sum_to(product(d, t * softplus(-x)), weight.shape());
+    };
+    Tensor of_x, of_t, of_w;
+    if (needs_grad(0))
+      of_x = reading_half(of_logits, gradient_dtype(0, logits.dtype()), dy[0], logits, targets);
+    if (needs_grad(1)) of_t = reading_half(of_targets, gradient_dtype(1, targets.dtype()), dy[0], logits);
+    if (needs_grad(2)) of_w = reading_half(of_weight, weight.dtype(), dy[0], logits, targets);
+    return {of_x, of_t, of_w};
+  }
+
+ private:
+  // In f32 of 16 bits that are read where they lie, which a graph has none of.
+  static Tensor wide_sigmoid(const Tensor& x) {
+    if (!is_half(x.dtype())) return sigmoid(x);
+    Tensor y = Tensor::empty(x.shape(), DType::f32, x.device());
+    kernels::unary(current_stream(x.device()), kernels::UnaryOp::sigmoid, x, y);
+    return y;
+  }
+};
+
+// p (log p - log q), 0 where p is 0, or of log p instead of p.
+struct KlDiv : Function<KlDiv> {
+  static constexpr const char* name = "kl_div";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b11;  // both: 16 bits are read where they lie
+  static constexpr OpCost cost = OpCost::pointwise();
+  bool log_target_ = false;
+
+  Tensor forward(const Tensor& log_q, const Tensor& target, bool log_target) {
+    log_target_ = log_target;
+    save(log_q, target);
+    auto wide = [&](const Tensor& q, const Tensor& t) {
+      return log_target_ ? exp(t) * difference(t, q) : t * (log_of(t) - q);
+    };
+    const DType dtype = under_autocast() ? statistics_dtype(log_q) : log_q.dtype();
+    return reading_half(wide, dtype, log_q, target);
+  }
+
+  TensorList backward(const TensorList& dy) {
+    const Tensor log_q = saved(0), target = saved(1);
+    auto of_q = [&](const Tensor& d, const Tensor& t) { return product(-d, log_target_ ? exp(t) : t); };
+    auto of_target = [&](const Tensor& d, const Tensor& q, const Tensor& t) {
+      if (log_target_) return product(d, exp(t) * (difference(t, q) + 1.0));
+      const Tensor one = one_like(t);
+      return product(d, log_of(t) - q + where(t == 0, one * 0.0, one));
+    };
+    Tensor dq, dt;
+    if (needs_grad(0)) dq = reading_half(of_q, gradient_dtype(0, log_q.dtype()), dy[0], target);
+    if (needs_grad(1)) dt = reading_half(of_target, gradient_dtype(1, target.dtype()), dy[0], log_q, target);
+    return {dq, dt};
+  }
+
+ private:
+  // log p, and 0 of 0.
+  static Tensor log_of(const Tensor& p) {
+    auto like = [&](double value) { return scalar(value, p.dtype(), p.device()); };
+    return log(where(equal(p, like(0)), like(1), p));
   }
 };
 
@@ -126,6 +211,12 @@ Tensor smooth(const Tensor& off, double beta) {
   return beta == 1 ? huber(off) : huber(off / beta) * beta;
 }
 
+// f(x, y), which under autocast reads 16 bits where they lie, and elsewhere is rounded to them once.
+template <class F>
+Tensor of_pair(const Tensor& x, const Tensor& y, const F& f) {
+  return amp::autocast_dtype(x.device()) ? f(x, y) : in_f32(f, x, y);
+}
+
 Tensor reduced(const Tensor& losses, Reduction reduction) {
   if (reduction == Reduction::none) return losses;
   return reduction == Reduction::sum ? sum(losses) : mean(losses);
@@ -135,7 +226,7 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
 template <class F>
 Tensor of_difference(const Tensor& x, const Tensor& y, Reduction reduction, const F& f) {
   if (amp::autocast_dtype(x.device())) {
-    const Tensor off = Difference::apply(x, y);
+    const Tensor off = difference(x, y);
     amp::AutocastOff inside;
     return reduced(f(off), reduction);
   }
@@ -150,27 +241,18 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, Reduction re
   return reduced(BceWithLogits::apply(logits, targets), reduction);
 }
 
-// Both terms as they are, which have one sign: nothing cancels.
 Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, const BceWithLogitsOptions& options) {
   const char* op = "bce_with_logits";
   check_pair(op, logits, targets);
   check_factor(op, "pos_weight", options.pos_weight, logits);
   check_factor(op, "weight", options.weight, logits);
-  auto weighted = [&](const Tensor& losses) {
+  auto wide = [&](const Tensor& x, const Tensor& t) {
+    const Tensor losses = options.pos_weight.defined()
+                              ? WeightedBce::apply(x, t, cast(options.pos_weight, statistics_dtype(x)))
+                              : BceWithLogits::apply(x, t);
     return options.weight.defined() ? times(losses, options.weight) : losses;
   };
-  if (amp::autocast_dtype(logits.device()) && !options.pos_weight.defined()) {
-    const Tensor losses = BceWithLogits::apply(logits, targets);
-    amp::AutocastOff inside;
-    return reduced(weighted(losses), options.reduction);
-  }
-  const CastArguments in(amp::Policy::f32, logits, targets);
-  auto wide = [&](const Tensor& x, const Tensor& t) {
-    return weighted(options.pos_weight.defined()
-                        ? times(t * softplus(-x), options.pos_weight) + (1.0 - t) * softplus(x)
-                        : BceWithLogits::apply(x, t));
-  };
-  return reduced(in_f32(wide, in[0], in[1]), options.reduction);
+  return reduced(of_pair(logits, targets, wide), options.reduction);
 }
 
 Tensor smooth_l1(const Tensor& x, const Tensor& y, const SmoothL1Options& options) {
@@ -198,38 +280,29 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 }
 
 Tensor bce_loss(const Tensor& probabilities, const Tensor& targets, Reduction reduction) {
-  const CastArguments in(amp::Policy::f32, probabilities, targets);
-  check_pair("bce_loss", in[0], in[1]);
-  return reduced(BceLoss::apply(in[0], in[1]), reduction);
+  check_pair("bce_loss", probabilities, targets);
+  return reduced(BceLoss::apply(probabilities, targets), reduction);
 }
 
 Tensor bce_loss(const Tensor& probabilities, const Tensor& targets, const BceLossOptions& options) {
-  const CastArguments in(amp::Policy::f32, probabilities, targets);
-  check_pair("bce_loss", in[0], in[1]);
-  check_factor("bce_loss", "weight", options.weight, in[0]);
+  check_pair("bce_loss", probabilities, targets);
+  check_factor("bce_loss", "weight", options.weight, probabilities);
   auto wide = [&](const Tensor& p, const Tensor& t) {
     const Tensor losses = BceLoss::apply(p, t);
     return options.weight.defined() ? times(losses, options.weight) : losses;
   };
-  return reduced(in_f32(wide, in[0], in[1]), options.reduction);
+  return reduced(of_pair(probabilities, targets, wide), options.reduction);
 }
 
 Tensor kl_div(const Tensor& log_q, const Tensor& p, const KlDivOptions& options) {
-  const CastArguments in(amp::Policy::f32, log_q, p);
-  check_pair("kl_div", in[0], in[1]);
+  check_pair("kl_div", log_q, p);
   check(!options.batch_mean || options.reduction == Reduction::mean,
         "kl_div: batch_mean is a reduction of its own; another one stands beside it");
   check(!options.batch_mean || log_q.rank() > 0, "kl_div: batch_mean needs a first dimension, got ",
         log_q.shape());
-  auto wide = [&](const Tensor& q, const Tensor& target) {
-    if (options.log_target) return exp(target) * (target - q);
-    const Tensor is_zero = equal(target, scalar(0, target.dtype(), target.device()));
-    const Tensor log_p = log(where(is_zero, scalar(1, target.dtype(), target.device()), target));
-    return target * (log_p - q);
-  };
-  if (options.batch_mean)
-    return sum(in_f32(wide, in[0], in[1])) / double(std::max<int64_t>(1, log_q.size(0)));
-  return reduced(in_f32(wide, in[0], in[1]), options.reduction);
+  const Tensor losses = KlDiv::apply(log_q, p, options.log_target);
+  if (options.batch_mean) return sum(losses) / double(std::max<int64_t>(1, log_q.size(0)));
+  return reduced(losses, options.reduction);
 }
 
 }  // namespace reprise

@@ -1,11 +1,12 @@
 #include "reprise/autograd/ops/elementwise/powers.h"
 
-#include "reprise/autograd/cast_seam.h"
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/elementwise/numbers.h"
 #include "reprise/autograd/ops/elementwise/remainder.h"
+#include "reprise/autograd/ops/elementwise/wide_pairs.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/number.h"
 #include "reprise/autograd/ops/raw.h"
@@ -81,7 +82,7 @@ struct PowOfTensors : autograd::Function<PowOfTensors> {
 Tensor product_of_last(Tensor x) {
   for (int64_t n = x.size(-1); n > 1; n = x.size(-1)) {
     const int64_t half = n / 2;
-    const Tensor pairs = slice(x, -1, 0, half) * slice(x, -1, half, 2 * half);
+    const Tensor pairs = autograd::product(slice(x, -1, 0, half), slice(x, -1, half, 2 * half));
     x = n % 2 ? concat({pairs, slice(x, -1, n - 1, n)}, -1) : pairs;
   }
   return squeeze(x, -1);
@@ -104,7 +105,6 @@ Tensor pow(double base, const Tensor& exponent) {
 
 Tensor prod(const Tensor& given, const Dims& dims, bool keep_dims) {
   autograd::check_given("prod", given);
-  const autograd::CastArguments in(amp::Policy::f32, given);
   const unsigned listed = dims.size() == 0 ? ~0u : dims_mask(dims, given.rank(), "prod");
   auto wide = [&](const Tensor& x) {
     Dims order;
@@ -128,7 +128,9 @@ Tensor prod(const Tensor& given, const Dims& dims, bool keep_dims) {
         count == 0 ? ones(kept, x.dtype(), x.device()) : product_of_last(reshape(permute(x, order), rows));
     return keep_dims ? reshape(y, with_ones) : y;
   };
-  return autograd::in_f32(wide, is_floating(in[0].dtype()) ? in[0] : cast(in[0], DType::i64));
+  if (!is_floating(given.dtype())) return wide(cast(given, DType::i64));
+  if (!amp::autocast_dtype(given.device())) return autograd::in_f32(wide, given);
+  return cast(wide(given), autograd::statistics_dtype(given));  // that of a single number is the number
 }
 
 }  // namespace reprise

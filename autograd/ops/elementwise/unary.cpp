@@ -4,13 +4,13 @@
 #include <limits>
 #include <numbers>
 
-#include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/read_half.h"
 #include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/elementwise/elementwise_table.h"
 
@@ -160,6 +160,42 @@ Tensor activate_wide(const Tensor& x, Activation activation) {
   throw Bug("activate: unknown activation");
 }
 
+// log(1 + e^(beta x)) / beta, and x where beta x > threshold.
+struct SoftplusOf : autograd::Function<SoftplusOf> {
+  static constexpr const char* name = "softplus";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: 16 bits are read where they lie
+  static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
+  double beta_ = 1, threshold_ = 0;
+
+  Tensor forward(const Tensor& x, double beta, double threshold) {
+    autograd::check_floating(name, x);
+    beta_ = beta, threshold_ = threshold;
+    save(x);
+    auto wide = [&](const Tensor& given) {
+      const Tensor scaled = scaled_by_beta(given), is_far = scaled > threshold;
+      const Tensor near = where(is_far, like(scaled, 0), softplus(scaled) / beta);
+      return near + where(is_far, given, like(given, 0));  // one of the two is 0
+    };
+    const DType dtype = under_autocast() ? autograd::statistics_dtype(x) : x.dtype();
+    return autograd::reading_half(wide, dtype, x);
+  }
+  TensorList backward(const TensorList& dy) {
+    const Tensor x = saved(0);
+    auto wide = [&](const Tensor& d, const Tensor& given) {
+      const Tensor scaled = scaled_by_beta(given);
+      return d * where(scaled > threshold_, like(scaled, 1), sigmoid(scaled));
+    };
+    return {autograd::reading_half(wide, gradient_dtype(0, x.dtype()), dy[0], x)};
+  }
+
+ private:
+  static Tensor like(const Tensor& x, double value) { return scalar(value, x.dtype(), x.device()); }
+  Tensor scaled_by_beta(const Tensor& x) const {
+    return x * scalar(beta_, autograd::statistics_dtype(x), x.device());
+  }
+};
+
 }  // namespace
 
 Tensor operator-(const Tensor& x) { return Unary<UnaryOp::neg>::apply(x); }
@@ -192,12 +228,7 @@ Tensor softplus(const Tensor& x) { return Unary<UnaryOp::softplus>::apply(x); }
 
 Tensor softplus(const Tensor& given, double beta, double threshold) {
   autograd::check_given("softplus", given);
-  const autograd::CastArguments in(amp::Policy::f32, given);
-  auto wide = [&](const Tensor& x) {
-    const Tensor scaled = x * beta;
-    return where(scaled > threshold, x, softplus(scaled) / beta);
-  };
-  return autograd::in_f32(wide, in[0]);
+  return SoftplusOf::apply(given, beta, threshold);
 }
 
 Tensor leaky_relu(const Tensor& x, double slope) {

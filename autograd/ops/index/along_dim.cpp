@@ -8,6 +8,7 @@
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/index/scattered.h"
 #include "reprise/autograd/ops/number.h"
+#include "reprise/autograd/ops/wide.h"
 #include "reprise/kernels/index/argsort.h"
 #include "reprise/kernels/reduce/cumulative_sum.h"
 #include "reprise/kernels/reduce/reduce.h"
@@ -98,12 +99,15 @@ struct Argsort : autograd::Function<Argsort> {
 struct Cumsum : autograd::Function<Cumsum> {
   static constexpr const char* name = "cumsum";
   static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: 16 bits are read as they are
   static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
   bool reverse_ = false;
 
   Tensor forward(const Tensor& x, bool reverse) {
     reverse_ = reverse;
-    Tensor y = Tensor::empty(x.shape(), is_floating(x.dtype()) ? x.dtype() : DType::i64, x.device());
+    const bool widens = under_autocast() && autograd::is_half(x.dtype());
+    const DType floating = widens ? DType::f32 : x.dtype();
+    Tensor y = Tensor::empty(x.shape(), is_floating(x.dtype()) ? floating : DType::i64, x.device());
     kernels::cumulative_sum(current_stream(x.device()), x, reverse, y);
     return y;
   }

@@ -1,9 +1,10 @@
 // Norms and log-sum-exp over dimensions, from sums.
 #include <cmath>
 
-#include "reprise/autograd/cast_seam.h"
-#include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/elementwise/conditions.h"
+#include "reprise/autograd/ops/elementwise/run_binary.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/reduce/var.h"
@@ -20,14 +21,105 @@ Tensor root(const Tensor& x) {
   return where(is_zero, like(x, 0), sqrt(where(is_zero, like(x, 1), x)));
 }
 
+// y, which was made of x over `dims`, without these.
+Tensor without_dims(const char* op, const Tensor& x, const Dims& dims, const Tensor& y) {
+  const unsigned reduced = dims.empty() ? ~0u : dims_mask(dims, x.rank(), op);
+  Shape shape;
+  for (int d = 0; d < x.rank(); ++d)
+    if (!(reduced >> d & 1)) shape.push_back(x.size(d));
+  return reshape(y, shape);
+}
+
+// sqrt sum x^2 over `dims`, which stay with size 1. The gradient is dy x / y, and 0 where y is.
+struct Norm : autograd::Function<Norm> {
+  static constexpr const char* name = "norm";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: 16 bits are read as they are
+  static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
+  Dims dims_;
+
+  Tensor forward(const Tensor& x, const Dims& dims) {
+    dims_ = dims;
+    const Tensor squares = Tensor::empty(x.shape(), autograd::statistics_dtype(x), x.device());
+    kernels::unary(current_stream(x.device()), kernels::UnaryOp::square, x, squares);
+    const Tensor y = sqrt(sum(squares, dims, true));
+    save(x, y);
+    return autograd::converted(y, under_autocast() ? y.dtype() : x.dtype());
+  }
+
+  TensorList backward(const TensorList& dy) {
+    const Tensor x = saved(0);
+    const DType dtype = gradient_dtype(0, x.dtype());
+    if (autograd::grad_mode_enabled()) {
+      auto wide = [&](const Tensor& d, const Tensor& at) {
+        return at * by_norm(d, root(sum(square(at), dims_, true)));
+      };
+      return {autograd::converted(autograd::in_f32(wide, dy[0], x), dtype)};
+    }
+    const Tensor factor = by_norm(autograd::converted(dy[0], autograd::statistics_dtype(x)), saved(1));
+    return {autograd::run_binary(kernels::BinaryOp::mul, x, factor, dtype, name)};
+  }
+
+ private:
+  static Tensor by_norm(const Tensor& d, const Tensor& y) {
+    const Tensor is_zero = equal(y, like(y, 0));
+    return where(is_zero, like(d, 0), d / where(is_zero, like(y, 1), y));
+  }
+};
+
+// An infinity is not subtracted from itself.
+Tensor finite_or_0(const Tensor& x) { return where(isfinite(x), x, like(x, 0)); }
+
+// log sum exp(x) over `dims`, which stay with size 1.
+struct LogSumExp : autograd::Function<LogSumExp> {
+  static constexpr const char* name = "logsumexp";
+  static constexpr auto autocast = amp::Policy::f32;
+  static constexpr uint32_t autocast_keeps = 0b1;  // x: 16 bits are read as they are
+  static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
+  Dims dims_;
+
+  Tensor forward(const Tensor& x, const Dims& dims) {
+    dims_ = dims;
+    Tensor y;
+    if (x.numel() == 0) {
+      y = log(sum(autograd::converted(x, autograd::statistics_dtype(x)), dims, true));  // of no numbers -inf
+    } else {
+      const Tensor largest = finite_or_0(max(x, dims, true));
+      y = log(sum(exponentials(x, largest), dims, true)) + largest;
+    }
+    save(x, y);
+    return autograd::converted(y, under_autocast() ? y.dtype() : x.dtype());
+  }
+
+  TensorList backward(const TensorList& dy) {
+    const Tensor x = saved(0);
+    if (autograd::grad_mode_enabled()) {
+      auto wide = [&](const Tensor& d, const Tensor& at) {
+        return d * exp(at - finite_or_0(logsumexp(at, dims_, true)));
+      };
+      return {autograd::converted(autograd::in_f32(wide, dy[0], x), gradient_dtype(0, x.dtype()))};
+    }
+    const Tensor shares = exponentials(x, finite_or_0(saved(1)));
+    return {autograd::run_binary(kernels::BinaryOp::mul, dy[0], shares, gradient_dtype(0, x.dtype()), name)};
+  }
+
+ private:
+  // exp(x - shift), in f32 of 16 bits.
+  static Tensor exponentials(const Tensor& x, const Tensor& shift) {
+    const Tensor y =
+        autograd::run_binary(kernels::BinaryOp::sub, x, shift, autograd::statistics_dtype(x), name);
+    kernels::unary(current_stream(x.device()), kernels::UnaryOp::exp, y, y);
+    return y;
+  }
+};
+
 }  // namespace
 
-Tensor norm(const Tensor& given, const Dims& dims, bool keep_dims) {
-  autograd::check_given("norm", given);
-  const autograd::CastArguments in(amp::Policy::f32, given);
-  autograd::check_floating("norm", in[0]);
-  auto wide = [&](const Tensor& x) { return root(sum(square(x), dims, keep_dims)); };
-  return autograd::in_f32(wide, in[0]);
+Tensor norm(const Tensor& x, const Dims& dims, bool keep_dims) {
+  autograd::check_given("norm", x);
+  autograd::check_floating("norm", x);
+  const Tensor y = Norm::apply(x, dims);
+  return keep_dims ? y : without_dims(Norm::name, x, dims, y);
 }
 
 Tensor stddev(const Tensor& given, const Dims& dims, int64_t correction, bool keep_dims) {
@@ -39,20 +131,8 @@ Tensor stddev(const Tensor& given, const Dims& dims, int64_t correction, bool ke
 
 Tensor logsumexp(const Tensor& given, const Dims& dims, bool keep_dims) {
   autograd::check_given("logsumexp", given);
-  const autograd::CastArguments in(amp::Policy::f32, autograd::with_fractions(given));
-  auto wide = [&](const Tensor& x) {
-    if (x.numel() == 0) return log(sum(exp(x), dims, keep_dims));  // of no numbers -inf
-    Tensor largest;
-    {
-      NoGrad guard;
-      largest = max(x.detach(), dims, true);
-      // An infinity is not subtracted from itself.
-      largest = where(less(abs(largest), like(largest, INFINITY)), largest, like(largest, 0));
-    }
-    const Tensor y = log(sum(exp(x - largest), dims, true)) + largest;
-    return keep_dims ? y : sum(y, dims, false);
-  };
-  return autograd::in_f32(wide, in[0]);
+  const Tensor x = autograd::with_fractions(given), y = LogSumExp::apply(x, dims);
+  return keep_dims ? y : without_dims(LogSumExp::name, x, dims, y);
 }
 
 }  // namespace reprise

@@ -4,6 +4,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/reduce/extremes.h"
 #include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
@@ -55,24 +56,25 @@ struct Extremum : autograd::Function<Extremum<op>> {
   static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::reduction();
 
-  Tensor forward(const Tensor& x, const Shape& kept) {
+  Tensor forward(const Tensor& x, const Shape& kept, DType dtype) {
     check(x.numel() > 0 || numel_of(kept) == 0, name, ": of no elements, in shape ", x.shape());
     Tensor y = run_reduce(op, x, kept, x.dtype());
     this->save(x, y);
-    return y;
+    return autograd::converted(y, dtype);
   }
   TensorList backward(const TensorList& dy) {
     Tensor x = this->saved(0), y = this->saved(1).detach();
-    Tensor hits = cast(equal(x, y), autograd::statistics_dtype(x));  // f16 cannot count beyond 2048
-    return {cast(hits * (dy[0] / sum_to(hits, y.shape())), x.dtype())};
+    // f16 cannot count beyond 2048.
+    Tensor hits = autograd::converted(equal(x, y), autograd::statistics_dtype(x));
+    return {autograd::converted(hits * (dy[0] / sum_to(hits, y.shape())), x.dtype())};
   }
 };
 
-template <class Op>
-Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
+template <class Op, class... More>
+Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep_dims, const More&... more) {
   autograd::check_given(op, x);
   const unsigned reduced = dims.empty() ? ~0u : dims_mask(dims, x.rank(), op);
-  Tensor y = Op::apply(x, reduced_shape(x, reduced));
+  Tensor y = Op::apply(x, reduced_shape(x, reduced), more...);
   return keep_dims ? y : reshape(y, without_reduced(x, reduced));
 }
 
@@ -94,10 +96,18 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keep_dims) {
   return apply_reduce<Sum>("sum", x, dims, keep_dims);
 }
 Tensor max(const Tensor& x, const Dims& dims, bool keep_dims) {
-  return apply_reduce<Extremum<kernels::ReduceOp::max>>("max", x, dims, keep_dims);
+  autograd::check_given("max", x);
+  return autograd::max_in(x.dtype(), x, dims, keep_dims);
 }
 Tensor min(const Tensor& x, const Dims& dims, bool keep_dims) {
-  return apply_reduce<Extremum<kernels::ReduceOp::min>>("min", x, dims, keep_dims);
+  autograd::check_given("min", x);
+  return autograd::min_in(x.dtype(), x, dims, keep_dims);
+}
+Tensor autograd::max_in(DType dtype, const Tensor& x, const Dims& dims, bool keep_dims) {
+  return apply_reduce<Extremum<kernels::ReduceOp::max>>("max", x, dims, keep_dims, dtype);
+}
+Tensor autograd::min_in(DType dtype, const Tensor& x, const Dims& dims, bool keep_dims) {
+  return apply_reduce<Extremum<kernels::ReduceOp::min>>("min", x, dims, keep_dims, dtype);
 }
 Tensor mean(const Tensor& x, const Dims& dims, bool keep_dims) { return mean_as("mean", x, dims, keep_dims); }
 

@@ -1,5 +1,5 @@
 // The negative log-likelihood of classes whose log-probabilities are known.
-#include "reprise/autograd/cast_seam.h"
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
@@ -28,8 +28,7 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& classes_of_rows,
   const char* op = "nll_loss";
   autograd::check_given(op, log_probabilities, classes_of_rows);
   const Tensor targets = autograd::as_i64(classes_of_rows);
-  const autograd::CastArguments in(amp::Policy::f32, log_probabilities);
-  const Tensor& x = in[0];
+  const Tensor& x = log_probabilities;
   check(x.rank() >= 1 && targets.dtype() == DType::i64, op,
         ": needs log-probabilities (..., V) and targets i64 or i32 (...), got ", x.shape(), " and ",
         targets.dtype(), ' ', targets.shape());
@@ -38,16 +37,18 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& classes_of_rows,
   const Tensor ignored = equal(targets, scalar(double(options.ignore_index), DType::i64, targets.device()));
   const Tensor zero = scalar(0, DType::i64, targets.device()), classes = where(ignored, zero, targets);
   const Tensor taken = squeeze(gather(x, unsqueeze(classes, -1)), -1);
-  const Tensor losses = masked_fill(-taken, ignored, 0);
+  // Under autocast in f32, of 16 bits that are read where they lie.
+  const DType dtype =
+      amp::autocast_dtype(x.device()) && autograd::is_half(x.dtype()) ? DType::f32 : x.dtype();
+  const Tensor losses = masked_fill(scalar(0, dtype, x.device()) - taken, ignored, 0);
   if (options.weight.defined())
     return weighted(losses, autograd::class_weights(op, options.weight, x), classes, ignored,
                     options.reduction);
   if (options.reduction == Reduction::none) return losses;
   const Tensor total = sum(losses);
   if (options.reduction == Reduction::sum) return total;
-  const Tensor counted =
-      sum(cast(where(ignored, zero, scalar(1, DType::i64, targets.device())), total.dtype()));
-  return total / maximum(counted, scalar(1, total.dtype(), total.device()));
+  auto number = [&](double value) { return scalar(value, total.dtype(), total.device()); };
+  return total / maximum(sum(where(ignored, number(0), number(1))), number(1));
 }
 
 }  // namespace reprise

@@ -1,6 +1,6 @@
 // Cross-entropy against probabilities as one operation: as against class indices (cross_entropy.cpp), forward makes the
-// gradient of the logits and keeps that. Of logits in f16 with a loss in f32 it keeps these, and backward makes the gradient, with
-// that of the loss in it: before, it would vanish in f16.
+// gradient of the logits and keeps that. Of logits in f16 it keeps these, and backward makes the gradient, with that of the loss in
+// it: before, it would vanish in f16.
 #include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
     Tensor probabilities = unit_stride(reshape(cast(targets, statistics_dtype(logits)), rows));
     Tensor losses = Tensor::empty({rows[0]}, statistics_dtype(logits), logits.device());
     const DType dtype = options.out.value_or(under_autocast() ? losses.dtype() : logits.dtype());
-    keeps_logits_ = logits.dtype() == DType::f16 && dtype == DType::f32;
+    keeps_logits_ = logits.dtype() == DType::f16;
     given_away_ = given_away.logits;
     if (recording() && !keeps_logits_)
       dlogits = given_away.logits ? flat.alias(flat.view()) : empty_beside(flat);

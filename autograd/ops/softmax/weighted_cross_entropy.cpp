@@ -7,7 +7,6 @@
 #include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/softmax/soft_cross_entropy.h"
-#include "reprise/autograd/ops/wide.h"
 
 namespace reprise::autograd {
 namespace {
@@ -89,7 +88,7 @@ Tensor weighted_cross_entropy(const Tensor& logits, const Tensor& targets,
   const bool is_autocast = amp::autocast_dtype(logits.device()).has_value();
   const DType dtype = options.out.value_or(is_autocast ? statistics_dtype(logits) : logits.dtype());
   const amp::AutocastOff off;
-  const Tensor log_p = log_softmax(widened(logits));
+  const Tensor log_p = log_softmax(logits, {.out = statistics_dtype(logits)});
   CrossEntropyOptions wide = options;
   wide.weight = class_weights("cross_entropy", options.weight, log_p);
   return cast(

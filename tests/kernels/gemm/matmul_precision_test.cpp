@@ -95,5 +95,21 @@ TEST(GemmPrecision, HighRoundsFactorsWhereTheDeviceGainsByIt) {
   }
 }
 
+// As in PyTorch, which has its flags for f32 alone.
+TEST(GemmPrecision, HighIsForF32Alone) {
+  for (DType dtype : {DType::bf16, DType::f16, DType::f64}) {
+    const int64_t m = 208, n = 224, k = 300;
+    Array a({m, k}, dtype), b({k, n}, dtype);
+    a.randomize(1, -1, 1), b.randomize(2, -1, 1);
+    auto product = [&](MatmulPrecision precision) {
+      Array c({m, n}, dtype == DType::f64 ? dtype : DType::f32);
+      MatmulPrecisionScope scope(precision);
+      run_kernel(gemm, {.a = a.view(), .b = b.view(), .c = c.view()});
+      return c.values();
+    };
+    EXPECT_EQ(product(high), product(highest)) << dtype;
+  }
+}
+
 }  // namespace
 }  // namespace reprise::kernels::testing

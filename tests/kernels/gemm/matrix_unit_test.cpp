@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -94,6 +95,26 @@ TEST(TilePanel, HasBf16AsTheyAre) {
     }
 }
 
+// Every finite f16 is the sum of its two parts, exactly.
+TEST(TilePanel, HasEveryF16InTwoParts) {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits)
+    if (const float value = float(std::bit_cast<Float16>(uint16_t(bits))); std::isfinite(value))
+      x.push_back(value);
+  const int64_t block = 32 * 64;
+  ASSERT_EQ(x.size() % size_t(block), 0u);
+  for (Side side : {Side::a, Side::b})
+    for (int64_t begin = 0; begin < int64_t(x.size()); begin += block) {
+      std::vector<uint16_t> panel(size_t(tile_panel::size(64, 2)));
+      const amx::Session session;
+      tile_panel::pack(PackSource<float>{x.data() + begin, 64, 1}, 32, 64, 2, side, panel.data());
+      ASSERT_FALSE(tile_panel::is_marked(panel.data())) << begin;
+      for (int64_t line = 0; line < 32; ++line)
+        for (int64_t p = 0; p < 64; ++p)
+          ASSERT_EQ(unpacked(panel, side, 2, line, p), double(x[size_t(begin + line * 64 + p)]));
+    }
+}
+
 TEST(TilePanel, MarksWhatTilesWouldRoundOff) {
   for (auto [value, marked] : {std::pair{0.0f, false},
                                {-0.0f, false},
@@ -169,7 +190,8 @@ TEST(MatrixUnit, HasSixteenDigitsByTwoParts) {
   const int64_t m = 40, n = 48;
   for (int64_t k : {1, 32, 200}) {
     const std::vector<float> a = normal_numbers(m * k, 1), b = normal_numbers(k * n, 2);
-    const Errors found = errors(multiply<MatrixUnit<float, 2>>(a, b, m, n, k), a, b, m, n, k);
+    const Errors found =
+        errors(multiply<MatrixUnit<float, tile_panel::Split::two>>(a, b, m, n, k), a, b, m, n, k);
     EXPECT_LE(found.largest, 0x1p9 + double(k)) << k;  // 2^-15 of each product, and a half for each rounding
     EXPECT_LE(found.mean_square, k == 1 ? 0x1p14 : 0x1p14 / double(k)) << k;
   }
@@ -198,7 +220,9 @@ TEST(MatrixUnit, GivesF16TheBitsOfItsF32Product) {
   std::vector<float> a = normal_numbers(m * k, 1), b = normal_numbers(k * n, 2);
   std::vector<Float16> half_a, half_b;
   auto to_halves = [](std::vector<float>& wide, std::vector<Float16>& halves) {
-    wide[40] = 0x1p-24f, wide[50] = 0x1.8p-16f;  // subnormal in f16
+    wide[40] = 0x1p-24f, wide[50] = -0x1.8p-16f;  // subnormal in f16
+    wide[60] = 65504, wide[70] = -0.0f;
+    for (size_t i = 0; i < 300; ++i) wide[13 * 300 + i] = i % 2 ? -0.0f : 0.0f;  // a whole row of A
     for (float& x : wide) halves.push_back(Float16(x)), x = float(halves.back());
   };
   a[size_t(80 * k + 7)] = std::numeric_limits<float>::infinity();  // a panel that tiles leave to vectors
@@ -211,7 +235,10 @@ TEST(MatrixUnit, GivesF16TheBitsOfItsF32Product) {
   MatrixMultiply<Float16, MatrixUnit<Float16>, Source, Source, Output<Float16>>(
       {half_a.data(), k, 1}, {half_b.data(), 1, n}, out, m, n, k)
       .run();
-  EXPECT_EQ(c, multiply<Tiles>(a, b, m, n, k));
+  const std::vector<float> want = multiply<Tiles>(a, b, m, n, k);
+  for (size_t i = 0; i < c.size(); ++i)
+    ASSERT_EQ(std::bit_cast<uint32_t>(c[i]), std::bit_cast<uint32_t>(want[i]))
+        << c[i] << ", want " << want[i] << " at " << i;
 }
 
 TEST(MatrixUnit, KeepsTinyNumbersDigits) {

@@ -18,7 +18,10 @@ std::vector<double> want_of(std::vector<double> x, size_t length, bool reverse) 
   return x;
 }
 
-DType sums_of(DType dtype) { return is_floating(dtype) ? dtype : DType::i64; }
+std::vector<DType> sums_of(DType dtype) {
+  if (dtype == DType::f16 || dtype == DType::bf16) return {dtype, DType::f32};
+  return {is_floating(dtype) ? dtype : DType::i64};
+}
 
 TEST(CumulativeSum, MatchesTheLoop) {
   for (DType dtype :
@@ -26,15 +29,16 @@ TEST(CumulativeSum, MatchesTheLoop) {
     for (const Shape& shape : {Shape{7}, Shape{3, 33}, Shape{2, 3, 255}, Shape{2, 256}, Shape{2, 257},
                                Shape{3, 1}, Shape{0, 4}, Shape{4, 0}})
       for (Layout layout : layouts)
-        for (bool reverse : {false, true}) {
-          Array x(shape, dtype, layout), y(shape, sums_of(dtype), layout);
-          x.fill_with(
-              [](int64_t i) { return double(i * 7 % 3 == 0); });  // exact in each dtype that counts to 257
-          run_kernel(cumulative_sum, x.view(), reverse, y.view());
-          EXPECT_EQ(y.values(), want_of(x.values(), size_t(shape.back()), reverse))
-              << describe(shape, dtype, layout) << (reverse ? " reverse" : "");
-          EXPECT_TRUE(y.surroundings_untouched()) << describe(shape, dtype, layout);
-        }
+        for (bool reverse : {false, true})
+          for (DType of_sums : sums_of(dtype)) {
+            Array x(shape, dtype, layout), y(shape, of_sums, layout);
+            x.fill_with(
+                [](int64_t i) { return double(i * 7 % 3 == 0); });  // exact in each dtype that counts to 257
+            run_kernel(cumulative_sum, x.view(), reverse, y.view());
+            EXPECT_EQ(y.values(), want_of(x.values(), size_t(shape.back()), reverse))
+                << describe(shape, dtype, layout) << (reverse ? " reverse, in " : ", in ") << of_sums;
+            EXPECT_TRUE(y.surroundings_untouched()) << describe(shape, dtype, layout);
+          }
 }
 
 TEST(CumulativeSum, OfLongRowsIsRoundedOnce) {

@@ -200,6 +200,17 @@ TEST(Var, IsUnbiasedUnlessItIsAskedForAnother) {
                     .roundings = 24});
 }
 
+// As in PyTorch: where all numbers are -inf no gradient is NaN.
+TEST(LogSumExp, HasAGradientAtInfinities) {
+  auto gradient = [](std::vector<double> numbers) {
+    const Tensor x = Tensor::from(numbers, {int64_t(numbers.size())}).set_requires_grad();
+    logsumexp(x).backward();
+    return x.grad().to_vector<double>();
+  };
+  EXPECT_EQ(gradient({-INFINITY, 3}), (std::vector<double>{0, 1}));
+  EXPECT_EQ(gradient({-INFINITY, -INFINITY}), (std::vector<double>{0, 0}));
+}
+
 TEST(LogSumExp, NeitherOverflowsNorLosesInfinities) {
   auto of = [](std::vector<float> numbers) {
     return logsumexp(Tensor::from(numbers, {int64_t(numbers.size())})).item();

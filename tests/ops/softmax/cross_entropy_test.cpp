@@ -160,6 +160,32 @@ TEST(CrossEntropy, OfF16LogitsAgainstProbabilitiesRoundsTheGradientOnceWithTheLo
   }
 }
 
+// The same where the loss has f16 too, outside of a scope: against f64.
+TEST(CrossEntropy, OfF16LogitsAndLossAgainstProbabilitiesRoundsTheGradientOnce) {
+  const Shape shape{512, 1024};
+  Generator generator(3);
+  const Device device = testing::test_device();
+  const Tensor logits = randn(shape, DType::f16, Device::cpu(), &generator).to(device);
+  const Tensor targets = softmax(randn(shape, DType::f32, Device::cpu(), &generator).to(device));
+  for (Reduction reduction : {Reduction::mean, Reduction::none}) {
+    auto gradient = [&](DType dtype) {
+      const Tensor x = logits.to(dtype).detach().set_requires_grad();
+      const CrossEntropyOptions options{.reduction = reduction};
+      const Tensor loss = dtype == DType::f64 ? composite::cross_entropy(x, targets.to(dtype), options)
+                                              : cross_entropy(x, targets, options);
+      EXPECT_EQ(loss.dtype(), dtype);
+      // Of rows as the mean gives them, but for what f16 does to their factors.
+      const double factor = reduction == Reduction::mean ? 0x1p15 : 0.7001953125;
+      loss.backward(full(loss.shape(), factor, dtype, device));
+      return x.grad().to(DType::f64);
+    };
+    const Tensor want = gradient(DType::f64), off = abs(gradient(DType::f16) - want);
+    const double least =
+        reduction == Reduction::mean ? 0.01 : 1e-3;  // f32's error, and f16's subnormal numbers, are below it
+    EXPECT_LT(max(off / (abs(want) + least)).item(), 0.5001 * 0x1p-10) << "half of an f16's last place";
+  }
+}
+
 TEST(CrossEntropy, OfF16LogitsAgainstProbabilitiesKeepsTheLogits) {
   const size_t rows = 64, classes = 512, logits_bytes = rows * classes * 2, slack = 4096;
   const Device device = testing::test_device();
