@@ -10,7 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
-#include "reprise/distributed/sharded/gather_averages.h"
+#include "reprise/distributed/sharded/evaluated_weights.h"
 #include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/optim/grad_scaler.h"
@@ -76,7 +76,6 @@ class Trainer {
     settle(0);
     const bool is_saved = saver_.saved_step() == step_;
     if (any_rank(group_, writes() && step_ > first && !is_saved)) save(true);
-    distributed::WholeWeights(parallel_).keep();  // the program may use the model
     return finish(first);
   }
 
@@ -223,16 +222,16 @@ class Trainer {
     });
   }
 
-  // On all ranks: runs `look` at whole weights, averaged where there are averages, off the clock; false if a signal ended it.
+  // On all ranks: runs `look`, which may run the model as it likes, with averages where there are any, off the clock; false if a signal
+  // ended it.
   bool with_averages(const std::function<void()>& look) {
     progress_.pause();
-    const distributed::WholeWeights whole(parallel_);
-    std::optional<optim::Ema::Scope> averages;
-    if (task_.ema) averages.emplace(*task_.ema, distributed::whole_averages(parallel_, *task_.ema));
+    const distributed::EvaluatedWeights weights(parallel_, task_.ema);
     bool done = true;
     try {
       look();
     } catch (const Interrupted&) { done = false; }
+    distributed::gather_for_others(parallel_);
     progress_.resume();
     return done;
   }

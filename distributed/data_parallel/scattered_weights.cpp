@@ -85,13 +85,34 @@ void ScatteredWeights::add_hooks() {
 void ScatteredWeights::enter(size_t u, Pass pass) {
   if (holds_ > 0) return;  // a rank may then run blocks alone
   const Unseen guard;
+  if (asks_) {
+    while (!states_[u].is_whole) gather_asked(u);
+    return;
+  }
   make_whole(u);
-  const Event now{u, pass};
+  fetch_after({u, pass});
+}
+
+// Which one that is must not depend on what this rank alone runs.
+void ScatteredWeights::fetch_after(Event now) {
   if (last_ == now) return;
   if (last_) follows_[*last_] = now;
   last_ = now;
   const auto next = follows_.find(now);
-  if (next != follows_.end() && !states_[next->second.first].is_whole) fetch(next->second.first);
+  if (next != follows_.end() && (asks_ || !states_[next->second.first].is_whole)) fetch(next->second.first);
+}
+
+// Gathers the unit furthest on that a rank is about to run, which this one has whole then if it wants it; false if none runs any.
+bool ScatteredWeights::gather_asked(std::optional<size_t> wanted) {
+  const Tensor furthest = Tensor::from(std::vector<int64_t>{wanted ? int64_t(*wanted) + 1 : 0}, {1});
+  group_.all_reduce(furthest, ReduceOp::max, "block that is run").wait();
+  const int64_t asked = furthest.data<int64_t>()[0];
+  if (asked == 0) return false;
+  const auto u = size_t(asked - 1);
+  fetch(u);
+  wanted == u ? make_whole(u) : drop_coming();
+  fetch_after({u, Pass::asked});
+  return true;
 }
 
 // Behind a call. In a replay backward comes next.
@@ -104,7 +125,7 @@ void ScatteredWeights::leave(size_t u, const Tensor& result) {
     });
   const Unseen guard;
   const auto next = follows_.find({u, Pass::forward});
-  if (next == follows_.end() || next->second.first != u) take_back(u);
+  if (asks_ || next == follows_.end() || next->second.first != u) take_back(u);
 }
 
 void ScatteredWeights::fetch(size_t u) {
@@ -112,8 +133,10 @@ void ScatteredWeights::fetch(size_t u) {
   drop_coming();
   coming_unit_ = u;
   for (size_t b : states_[u].unit.buckets)
-    coming_.emplace_back(group_, bucket(b, states_[u].unit.block.name),
-                         [this](const Shard& shard) { return own_[shard.parameter].view(); });
+    coming_.emplace_back(group_, bucket(b, states_[u].unit.block.name), [this](const Shard& shard) {
+      const size_t i = shard.parameter;
+      return (asked_parts_.empty() || !asked_parts_[i].defined() ? own_[i] : asked_parts_[i]).view();
+    });
 }
 
 void ScatteredWeights::make_whole(size_t u) {
@@ -190,6 +213,30 @@ void ScatteredWeights::release_all() {
   const Unseen guard;
   if (--holds_ == 0)
     for (size_t u = 0; u < states_.size(); ++u) take_back(u);
+}
+
+void ScatteredWeights::begin_asking(TensorList parts) {
+  take_back_all("begin_asking");
+  asks_ = true;
+  asked_parts_ = std::move(parts);
+}
+
+void ScatteredWeights::gather_for_others() {
+  if (!asks_ || holds_ > 0) return;
+  const Unseen guard;
+  while (gather_asked({})) {}
+}
+
+void ScatteredWeights::end_asking() {
+  try {
+    drop_coming();
+  } catch (const std::exception&) {  // of a world that has ended, which the next call tells
+    coming_.clear();
+    coming_unit_.reset();
+  }
+  last_.reset();
+  asks_ = false;
+  asked_parts_.clear();
 }
 
 void ScatteredWeights::take_back_all(const char* why) {

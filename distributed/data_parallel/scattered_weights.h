@@ -7,6 +7,11 @@
 // once each of the block's weights has its gradient. The block that follows, by what followed the last time, is on its way
 // meanwhile; one that follows itself, as the last block's backward does its forward, stays. All ranks run the same blocks in the
 // same order: where they do not, their calls differ, which is a DistributedError.
+//
+// Note [Whoever runs a block asks]
+// Ranks that evaluate run what they like: other batches, fewer of them, or nothing while one of them samples. So they agree on each
+// gather: each tells which unit it is about to run, or none, and all gather the one that lies furthest on, of which those that do not
+// run it keep nothing. Whoever has run all that it wants to goes on gathering until nobody asks any more.
 #pragma once
 
 #include <map>
@@ -52,6 +57,13 @@ class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
   /// Gathers all, which then stay whole until as many calls of release_all.
   void hold_all();
   void release_all();
+  /// From now on each rank runs blocks outside of backward passes as it likes: see Note [Whoever runs a block asks]. `parts`: by parameter,
+  /// what is gathered in the place of the shards that are defined there, cast. All ranks call it, and those below.
+  void begin_asking(TensorList parts);
+  /// Gathers what others run, until all ranks have called it. Nothing outside of begin_asking and end_asking, or where all is held.
+  void gather_for_others();
+  void end_asking();
+
   /// Takes all back: the shards will change. Error where all are held.
   void take_back_all(const char* why);
 
@@ -63,10 +75,12 @@ class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
     std::vector<uint64_t> versions{};
     std::vector<std::function<void()>> remove_hooks{};
   };
-  enum class Pass : uint8_t { forward, backward };
+  enum class Pass : uint8_t { forward, backward, asked };
   using Event = std::pair<size_t, Pass>;  // a unit is wanted
 
   void enter(size_t unit, Pass pass);
+  void fetch_after(Event now);
+  bool gather_asked(std::optional<size_t> wanted);
   void leave(size_t unit, const Tensor& result);
   void fetch(size_t unit);
   void make_whole(size_t unit);
@@ -90,6 +104,8 @@ class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
   std::optional<size_t> coming_unit_;
   std::vector<Gathering> coming_;
   int holds_ = 0;
+  bool asks_ = false;
+  TensorList asked_parts_;  // by parameter; empty: the shards
 };
 
 }  // namespace reprise::distributed

@@ -12,6 +12,8 @@ namespace reprise::distributed {
 ///   rp::distributed::WholeWeights whole(parallel);
 ///   rp::optim::Ema::Scope averages(ema, rp::distributed::whole_averages(parallel, ema));
 optim::Ema::Whole whole_averages(DataParallel& parallel, const optim::Ema& ema);
+/// The same without those of weights that are scattered (ZeRO, stage 3), for which the function gives undefined ones.
+optim::Ema::Whole averages_around_blocks(DataParallel& parallel, const optim::Ema& ema);
 
 /// Averages that live elsewhere, such as the weights of a target encoder: gives all ranks those as they have moved on the ranks
 /// that follow them. To be called after each update. Nothing is sent where each rank follows all. All ranks call it.

@@ -200,22 +200,31 @@ void Ema::load_state_dict(const nn::NamedTensors& state) {
 }
 
 Ema::Scope::Scope(const Ema& ema, const Whole& whole) : ema_(ema) {
-  for (const Tensor& value : ema_.followed_) held_.push_back(value.detach());
+  for (const Tensor& value : ema_.followed_)
+    held_.push_back(value.is_hollow() ? Tensor() : value.detach());  // a view would hold memory that is lent
   NoGrad guard;
   TensorList
       averages;  // those of values of 16 bits are rounded copies; all are made before the first takes its place
   for (size_t i = 0; i < held_.size(); ++i) {
     const auto& [name, kept] = ema_.averages_[i];
+    if (!held_[i].defined()) {
+      check(whole && !whole(ema_.followed_[i]).defined(), "Ema::Scope: ", name,
+            " is hollow; make it within distributed::WholeWeights, or use distributed::EvaluatedWeights");
+      averages.emplace_back();
+      continue;
+    }
     check(!kept.is_hollow() || whole, "Ema::Scope: of the average of ", name,
           " this rank has a part; give distributed::whole_averages");
     const Tensor average = kept.is_hollow() ? whole(ema_.followed_[i]) : kept;
     averages.push_back(average.dtype() == held_[i].dtype() ? average : average.to(held_[i].dtype()));
   }
-  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(averages[i]);
+  for (size_t i = 0; i < held_.size(); ++i)
+    if (averages[i].defined()) ema_.followed_[i].set_data(averages[i]);
 }
 
 Ema::Scope::~Scope() {
-  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(held_[i]);
+  for (size_t i = 0; i < held_.size(); ++i)
+    if (held_[i].defined()) ema_.followed_[i].set_data(held_[i]);
 }
 
 }  // namespace reprise::optim

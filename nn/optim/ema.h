@@ -64,7 +64,8 @@ class Ema {
   class Scope {
    public:
     /// `ema` outlives it. No updates meanwhile: they would follow the averages themselves. `whole` gives those that are hollow,
-    /// of the dtype of what they follow; they live as long as this.
+    /// of the dtype of what they follow; they live as long as this. What is hollow itself stays so, if `whole` gives an undefined
+    /// tensor for it: who lends it memory puts averages there (distributed::EvaluatedWeights). Error if it gives another.
     explicit Scope(const Ema& ema, const Whole& whole = {});
     ~Scope();
     Scope(const Scope&) = delete;
