@@ -26,6 +26,7 @@
 #include "reprise/train/precision/convert.h"
 #include "reprise/train/progress.h"
 #include "reprise/train/ranks/agreement.h"
+#include "reprise/train/ranks/bucket_order.h"
 #include "reprise/train/ranks/keyed_random.h"
 #include "reprise/train/ranks/rank_times.h"
 #include "reprise/train/ranks/same_state.h"
@@ -272,6 +273,7 @@ class Trainer {
     checkpoint.parameters = task_.model.state_dict();
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
     if (scaler_) checkpoint.loss_scale = scaler_->state_dict();
+    checkpoint.bucket_order = bucket_order(parallel_);
   }
 
   // Of a rank 0 that saves alone.
@@ -352,7 +354,13 @@ nn::NamedTensors own_state(Task& task, const TrainerOptions& options) {
   return optim::state_by_name(task.optimizer.own_state_dict(), task.optimizer, task.model.named_parameters());
 }
 
-int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& options) {
+// What of a checkpoint is restored once all ranks have read it.
+struct Restored {
+  int64_t step = 0;
+  nn::NamedTensors bucket_order{};
+};
+
+Restored restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& options) {
   const std::string& run_folder = options.run_folder;
   Checkpoint checkpoint = load_checkpoint(run_folder, true, own_state(task, options));
   check(!scaler || !checkpoint.loss_scale.empty() || options.loss_scale_is_given, "resume: ", checkpoint.path,
@@ -379,7 +387,7 @@ int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& opt
   }
   default_generator().set_state(checkpoint.random);
   if (!checkpoint.origin.empty()) report("Optimizer state: in parts, of {}\n", in_words(checkpoint.origin));
-  return checkpoint.step;
+  return {checkpoint.step, checkpoint.bucket_order};
 }
 
 }  // namespace
@@ -394,9 +402,13 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Dat
   optim::GradScaler* const used = scaler ? &*scaler : nullptr;
   std::optional<distributed::WholeWeights> whole(
       parallel);  // on all ranks, whatever folder each of them sees
-  int64_t first_step =
-      options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : 0;
+  const Restored restored =
+      options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : Restored();
+  const int64_t first_step = restored.step;
   check_same_step(parallel.group(), first_step);
+  if (first_step > 0)
+    if (const std::string notice = restore_bucket_order(parallel, restored.bucket_order); !notice.empty())
+      report("{}\n", notice);
   check_same_state(parallel.group(), first_step, task.model, whole_state(task.optimizer), used);
   whole.reset();
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,
