@@ -76,6 +76,17 @@ optim::Ema::Whole averages_around_blocks(DataParallel& parallel, const optim::Em
   };
 }
 
+void scatter_averages(DataParallel& parallel, optim::Ema& ema) {
+  ScatteredWeights* scattered = parallel.scattered_weights();
+  if (!scattered) return;
+  TensorList averages(parallel.leaves().size());
+  for (size_t i = 0; i < averages.size(); ++i)
+    if (scattered->has(i)) averages[i] = ema.average_of(parallel.leaves()[i]);
+  scattered->add_followers(parallel.model(), averages);
+  for (size_t i = 0; i < averages.size(); ++i)
+    if (averages[i].defined()) ema.keep_part(parallel.leaves()[i], scattered->part_of(averages[i])->elements);
+}
+
 void gather_averages(DataParallel& parallel, const optim::Ema& ema) {
   if (!ema.follows_parts()) return;
   check(ema.lives_elsewhere(),
@@ -83,7 +94,8 @@ void gather_averages(DataParallel& parallel, const optim::Ema& ema) {
         "Ema::Scope(ema, whole_averages(parallel, ema))");
   NoGrad guard;
   TensorList averages;  // by parameter
-  for (const Tensor& leaf : parallel.leaves()) averages.push_back(ema.average_of(leaf));
+  for (const Tensor& leaf : parallel.leaves())
+    averages.push_back(ema.part_of(leaf).defined() ? Tensor() : ema.average_of(leaf));
   const auto place = [&](const Shard& shard) {
     return elements_of(averages[shard.parameter].view(), shard.range);
   };

@@ -95,6 +95,15 @@ void Ema::keep_part(size_t place, const ElementRange& range) {
       {nullptr, average.shape(), contiguous_strides(average.shape()), average.dtype(), average.device()});
 }
 
+void Ema::keep_part(const Tensor& followed, const Tensor& elements) {
+  const std::optional<size_t> place = place_of(followed);
+  const std::optional<ElementRange> range = place ? values()[*place].part : std::nullopt;
+  check(live_elsewhere_ && range && range->count() == elements.numel(), "Ema: ", elements.numel(),
+        " elements are no part of an average that lives elsewhere and follows ",
+        range ? range->count() : int64_t(0));
+  parts_[*place] = Part{*range, elements};
+}
+
 std::vector<WideParameter> Ema::values() const {
   std::vector<WideParameter> values;
   for (const Tensor& tensor : followed_) values.push_back({tensor, {}});
@@ -209,7 +218,8 @@ Ema::Scope::Scope(const Ema& ema, const Whole& whole) : ema_(ema) {
     const auto& [name, kept] = ema_.averages_[i];
     if (!held_[i].defined()) {
       check(whole && !whole(ema_.followed_[i]).defined(), "Ema::Scope: ", name,
-            " is hollow; make it within distributed::WholeWeights, or use distributed::EvaluatedWeights");
+            " is hollow; give distributed::whole_averages within a distributed::WholeWeights, or use "
+            "distributed::EvaluatedWeights");
       averages.emplace_back();
       continue;
     }
